@@ -1,0 +1,30 @@
+# Every target sets up what it needs.  `make` alone prints this help.
+.DEFAULT_GOAL := help
+SHELL := /bin/bash
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+UV := $(VENV)/uv/bin/uv
+SETUP := $(VENV)/.ready
+export PATH := $(CURDIR)/$(BIN):$(PATH)
+
+.PHONY: help setup lint test protos clean lock
+
+help: ## show this help
+	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+
+setup: $(SETUP) ## create .venv from the lock
+
+$(SETUP): requirements.lock pyproject.toml
+	@$(PYTHON) -c 'import sys; v = sys.version.split()[0]; sys.exit(0 if sys.version_info >= (3, 11) else f"Tutti needs Python 3.11 or newer; {sys.executable} is {v}. Set PYTHON=/path/to/python3.11")'
+	@test -x $(UV) || { $(PYTHON) -m venv $(VENV)/uv && $(VENV)/uv/bin/pip install --quiet 'uv>=0.9,<1'; }
+	@test -x $(BIN)/python || $(UV) venv --quiet --allow-existing --python $(PYTHON) $(VENV)
+	@$(UV) pip sync --quiet --python $(BIN)/python --require-hashes requirements.lock
+	@$(UV) pip install --quiet --python $(BIN)/python --no-deps -e .
+	@touch $@
+
+lock: ## resolve the dependencies of pyproject.toml anew into requirements.lock
+	$(UV) pip compile --quiet pyproject.toml --all-extras --group dev --universal --generate-hashes --no-annotate --no-header -o requirements.lock
+
+clean: ## remove everything that was made here
+	rm -rf $(VENV) build .tutti .mypy_cache .ruff_cache .pytest_cache .hypothesis
