@@ -1,0 +1,30 @@
+"""What would change if Kafka, Postgres or S3 were replaced: the ports, and their adapters in the packages below.
+
+Promises: every adapter of a port passes the same contract suite (`tests/contract`).
+"""
+
+from tutti.backbone.blobs import Blobs
+from tutti.backbone.clock import Clock, ManualClock, SystemClock
+from tutti.backbone.database import Database, Isolation, Transaction
+from tutti.backbone.eventlog import EventLog, Kind, NewRecord, Record, Topic, TopicPartition
+from tutti.backbone.randomness import Randomness, SeededRandomness, SystemRandomness, uuid7
+
+__all__ = [
+    "Blobs",
+    "Clock",
+    "Database",
+    "EventLog",
+    "Isolation",
+    "Kind",
+    "ManualClock",
+    "NewRecord",
+    "Randomness",
+    "Record",
+    "SeededRandomness",
+    "SystemClock",
+    "SystemRandomness",
+    "Topic",
+    "TopicPartition",
+    "Transaction",
+    "uuid7",
+]

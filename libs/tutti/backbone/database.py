@@ -1,0 +1,73 @@
+"""The database of one service: transactions as functions that can be run again.
+
+Promises: `run(fn)` commits what `fn(tx)` did entirely or not at all; SERIALIZABLE unless told otherwise; a serialization
+failure re-runs `fn`, so `fn` touches nothing but `tx`; hooks given to `tx.on_commit` run once, after the commit.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from datetime import datetime
+from enum import Enum
+from typing import Any, Protocol, TypeVar
+
+from sqlalchemy import Executable, MetaData
+from sqlalchemy.engine import CursorResult
+
+T = TypeVar("T")
+
+
+class Isolation(Enum):
+    SERIALIZABLE = "SERIALIZABLE"
+    READ_COMMITTED = "READ COMMITTED"
+
+
+class DatabaseError(Exception):
+    """Any failure of the database that is not the statement's own fault."""
+
+
+class DatabaseUnavailable(DatabaseError):
+    """The database cannot be reached, or is closed; nothing is known of a commit that was under way."""
+
+
+class Contention(DatabaseError):
+    """The transaction was re-run as often as allowed and still lost against others."""
+
+
+class Conflict(DatabaseError):
+    """A unique key or another constraint refused the write."""
+
+
+class StorageFull(DatabaseError):
+    """The disk that holds the database is full; nothing was written."""
+
+
+class Transaction(Protocol):
+    """What `fn` may use. Statements are SQLAlchemy Core."""
+
+    def execute(
+        self, statement: Executable, parameters: Mapping[str, Any] | Sequence[Mapping[str, Any]] | None = None
+    ) -> CursorResult[Any]: ...
+
+    def savepoint(self, fn: Callable[[], T]) -> T:
+        """Run `fn` inside a savepoint: if it raises, only its own writes are undone and the error goes on."""
+        ...
+
+    def on_commit(self, hook: Callable[[], None]) -> None: ...
+
+    def now(self) -> datetime:
+        """The database's clock on a server, the injected clock elsewhere (UTC)."""
+        ...
+
+    @property
+    def skip_locked(self) -> bool:
+        """Whether SELECT ... FOR UPDATE SKIP LOCKED means something here (one writer at a time otherwise)."""
+        ...
+
+
+class Database(Protocol):
+    def create(self, metadata: MetaData) -> None:
+        """Create the missing tables and indexes; idempotent, safe from several processes at once."""
+        ...
+
+    def run(self, fn: Callable[[Transaction], T], *, isolation: Isolation = Isolation.SERIALIZABLE) -> T: ...
+
+    def close(self) -> None: ...

@@ -1,0 +1,146 @@
+"""The event log: partitioned, ordered within a partition, read by groups, at least once.
+
+Promises: `append` returns only when every record is durable; offsets grow within a partition but may have gaps;
+a commit under a stale generation is refused; a topic is compacted (newest record of a key survives) or expires by age.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from enum import Enum
+from typing import Protocol
+
+
+class Kind(Enum):
+    """What a topic keeps: STATE the newest record of each key, FACT every record until it expires."""
+
+    STATE = "state"
+    FACT = "fact"
+
+
+@dataclass(frozen=True, order=True)
+class TopicPartition:
+    topic: str
+    partition: int
+
+
+@dataclass(frozen=True)
+class Topic:
+    """A topic of the catalogue; `partitions` is part of its identity: another number is a new topic."""
+
+    name: str
+    kind: Kind
+    partitions: int = 12
+    retention_seconds: int = 14 * 24 * 3600
+
+
+@dataclass(frozen=True)
+class NewRecord:
+    """A record to append; its partition is murmur2(key) as Kafka's own clients choose it. An empty key is refused."""
+
+    topic: str
+    key: str
+    value: bytes
+    headers: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Record:
+    topic: str
+    partition: int
+    offset: int
+    key: str
+    value: bytes
+    headers: Mapping[str, str]
+    timestamp_ms: int
+
+    @property
+    def at(self) -> TopicPartition:
+        return TopicPartition(self.topic, self.partition)
+
+
+class EventLogError(Exception):
+    """Any failure of the event log."""
+
+
+class LogUnavailable(EventLogError):
+    """The log cannot be reached or did not answer in time; the outcome of an append is unknown, so append again."""
+
+
+class UnknownTopic(EventLogError):
+    """The topic was never ensured."""
+
+
+class TopicMismatch(EventLogError):
+    """The topic exists with another kind or another number of partitions."""
+
+
+class StaleGeneration(EventLogError):
+    """The member was replaced: its partitions belong to others now, its commit was refused."""
+
+
+class BadRecord(EventLogError):
+    """The record cannot be appended: empty key, or larger than the log accepts."""
+
+
+Partitions = Sequence[TopicPartition]
+
+
+class Subscription(Protocol):
+    """One member of a consumer group. Used by one thread."""
+
+    @property
+    def generation(self) -> int:
+        """Grows with every rebalance of the group."""
+        ...
+
+    def poll(self, timeout_seconds: float, max_records: int = 500) -> list[Record]:
+        """Records in order within each partition; empty when none came in time. Runs the assignment callbacks."""
+        ...
+
+    def commit(self, positions: Mapping[TopicPartition, int], generation: int) -> None:
+        """Set the next offset to read of each partition (cumulative). Raises StaleGeneration."""
+        ...
+
+    def seek(self, at: TopicPartition, offset: int) -> None: ...
+
+    def close(self) -> None:
+        """Leave the group; idempotent."""
+        ...
+
+
+class EventLog(Protocol):
+    def ensure(self, topics: Sequence[Topic]) -> None:
+        """Create what is missing. Raises TopicMismatch where a topic exists otherwise."""
+        ...
+
+    def append(self, records: Sequence[NewRecord]) -> None:
+        """Append all in the given order (per partition); durable on return. Raises BadRecord, UnknownTopic, LogUnavailable."""
+        ...
+
+    def subscribe(
+        self,
+        group: str,
+        topics: Sequence[str],
+        on_assigned: Callable[[Partitions], None] | None = None,
+        on_revoked: Callable[[Partitions], None] | None = None,
+    ) -> Subscription:
+        """Join a group; a new group starts at the beginning of each partition."""
+        ...
+
+    def end_offsets(self, topic: str) -> dict[TopicPartition, int]:
+        """The offset that the next record of each partition will get at least."""
+        ...
+
+    def committed(self, group: str, topic: str) -> dict[TopicPartition, int]:
+        """The committed next offset of each partition of a group (absent: never committed)."""
+        ...
+
+    def read(self, at: TopicPartition, offset: int, max_records: int = 500) -> list[Record]:
+        """Records from an offset on, outside any group; what compaction or age removed is skipped."""
+        ...
+
+    def compact(self) -> None:
+        """Remove now what retention allows (a hint where the broker does this itself)."""
+        ...
+
+    def close(self) -> None: ...
