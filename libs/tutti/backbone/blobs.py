@@ -4,6 +4,7 @@ Promises: a key is written once and whole; what `put_if_absent` reported is dura
 back; nothing partial is ever visible.
 """
 
+import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 from enum import Enum
@@ -48,6 +49,30 @@ class StoreFull(BlobError):
     """No space left; nothing was written."""
 
 
+_SEGMENT = re.compile(r"[A-Za-z0-9_][A-Za-z0-9._=-]{0,199}")
+_PREFIX = re.compile(r"[A-Za-z0-9._=/-]*")
+MAX_KEY = 900
+
+
+def check_key(key: str) -> None:
+    """Raise BadKey unless the key is at least three segments of letters, digits and `._=-`.
+
+    A key is never a folder of another key; a store may refuse such a pair.
+    """
+    segments = key.split("/")
+    if len(segments) < 3 or len(key) > MAX_KEY or not all(_SEGMENT.fullmatch(segment) for segment in segments):
+        raise BadKey(
+            f"{key!r} is not a key: expected owner/kind/name, at most {MAX_KEY} characters, segments of letters, "
+            f"digits and ._=- that start with a letter, a digit or _"
+        )
+
+
+def check_prefix(prefix: str) -> None:
+    """Raise BadKey unless some key could start like this."""
+    if not _PREFIX.fullmatch(prefix) or prefix.startswith(("/", ".")) or "//" in prefix or "/." in prefix:
+        raise BadKey(f"no key starts with {prefix!r}")
+
+
 class Blobs(Protocol):
     def put_if_absent(self, key: str, data: bytes | memoryview | Path) -> Put:
         """Store bytes (or the content of a file). Raises BlobExists if the key holds other bytes."""
@@ -66,7 +91,7 @@ class Blobs(Protocol):
     def stat(self, key: str) -> Stat: ...
 
     def list(self, prefix: str) -> Iterator[Stat]:
-        """In key order."""
+        """Blobs whose key starts with the prefix, in the order of the keys' bytes."""
         ...
 
     def delete(self, key: str) -> None:

@@ -1,7 +1,7 @@
 """The database of one service: transactions as functions that can be run again.
 
-Promises: `run(fn)` commits what `fn(tx)` did entirely or not at all; SERIALIZABLE unless told otherwise; a serialization
-failure re-runs `fn`, so `fn` touches nothing but `tx`; hooks given to `tx.on_commit` run once, after the commit.
+Promises: `run(fn)` commits what `fn(tx)` did entirely or not at all; SERIALIZABLE unless told otherwise; a
+serialization failure re-runs `fn`, so `fn` touches nothing but `tx`; hooks given to `tx.on_commit` run once, after the commit.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -45,13 +45,20 @@ class Transaction(Protocol):
 
     def execute(
         self, statement: Executable, parameters: Mapping[str, Any] | Sequence[Mapping[str, Any]] | None = None
-    ) -> CursorResult[Any]: ...
+    ) -> CursorResult[Any]:
+        """Run a statement; read its result inside `fn`. Raises Conflict.
+
+        After a failed statement nothing more can be done, except by leaving the savepoint that it failed in.
+        """
+        ...
 
     def savepoint(self, fn: Callable[[], T]) -> T:
         """Run `fn` inside a savepoint: if it raises, only its own writes are undone and the error goes on."""
         ...
 
-    def on_commit(self, hook: Callable[[], None]) -> None: ...
+    def on_commit(self, hook: Callable[[], None]) -> None:
+        """Run after the commit, in the thread that called `run`; what a hook raises is logged."""
+        ...
 
     def now(self) -> datetime:
         """The database's clock on a server, the injected clock elsewhere (UTC)."""

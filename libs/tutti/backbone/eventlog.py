@@ -4,6 +4,7 @@ Promises: `append` returns only when every record is durable; offsets grow withi
 a commit under a stale generation is refused; a topic is compacted (newest record of a key survives) or expires by age.
 """
 
+import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import Enum
@@ -83,6 +84,29 @@ class BadRecord(EventLogError):
 
 
 Partitions = Sequence[TopicPartition]
+MAX_RECORD_BYTES = 1_000_000
+_TOPIC_NAME = re.compile(r"[A-Za-z0-9._-]{1,200}")
+
+
+def check_record(record: NewRecord) -> None:
+    """Raise BadRecord unless every adapter accepts the record."""
+    if not record.key:
+        raise BadRecord(f"a record for {record.topic} has an empty key: its key is the name of its resource")
+    size = len(record.value) + len(record.key.encode())
+    size += sum(len(name.encode()) + len(value.encode()) for name, value in record.headers.items())
+    if size > MAX_RECORD_BYTES:
+        raise BadRecord(
+            f"the record {record.key!r} for {record.topic} has {size} bytes, at most {MAX_RECORD_BYTES} are accepted: "
+            f"send data by blob"
+        )
+
+
+def check_topic(topic: Topic) -> None:
+    """Raise EventLogError unless every adapter accepts the topic."""
+    if not _TOPIC_NAME.fullmatch(topic.name) or topic.name in (".", ".."):
+        raise EventLogError(f"{topic.name!r} is not a topic name: letters, digits and ._- up to 200 characters")
+    if not 1 <= topic.partitions <= 4096:
+        raise EventLogError(f"{topic.name} has {topic.partitions} partitions: between 1 and 4096 are accepted")
 
 
 class Subscription(Protocol):
@@ -98,10 +122,16 @@ class Subscription(Protocol):
         ...
 
     def commit(self, positions: Mapping[TopicPartition, int], generation: int) -> None:
-        """Set the next offset to read of each partition (cumulative). Raises StaleGeneration."""
+        """Set the next offset to read of each partition (cumulative).
+
+        `generation` is the one under which the records were polled. Raises StaleGeneration when the group has moved
+        on, or when a partition is not this member's. Not to be called from the assignment callbacks.
+        """
         ...
 
-    def seek(self, at: TopicPartition, offset: int) -> None: ...
+    def seek(self, at: TopicPartition, offset: int) -> None:
+        """Read from `offset` next. Raises EventLogError when the partition is not this member's."""
+        ...
 
     def close(self) -> None:
         """Leave the group; idempotent."""
@@ -114,7 +144,10 @@ class EventLog(Protocol):
         ...
 
     def append(self, records: Sequence[NewRecord]) -> None:
-        """Append all in the given order (per partition); durable on return. Raises BadRecord, UnknownTopic, LogUnavailable."""
+        """Append all in the given order (per partition); durable on return.
+
+        Raises BadRecord, UnknownTopic (nothing was appended), LogUnavailable (some may have been).
+        """
         ...
 
     def subscribe(

@@ -1,0 +1,15 @@
+from hypothesis import given
+from hypothesis import strategies as st
+from kafka.partitioner.default import murmur2 as kafkas
+
+from tutti.backbone.embedded.partitioner import murmur2, partition_of
+
+
+@given(st.binary(max_size=40))
+def test_murmur2_equals_kafkas(data: bytes) -> None:
+    assert murmur2(data) == kafkas(data) & 0xFFFFFFFF
+
+
+@given(st.text(min_size=1), st.integers(1, 64))
+def test_the_partition_is_that_of_kafkas_default_partitioner(key: str, partitions: int) -> None:
+    assert partition_of(key, partitions) == (kafkas(key.encode()) & 0x7FFFFFFF) % partitions
