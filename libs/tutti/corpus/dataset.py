@@ -1,0 +1,144 @@
+"""The dataset: the body of a manifest that names a tokenizer and the token shards of two splits.
+
+`dataset_version` is the manifest's content digest, so it follows from the tokens and where they came from.
+"""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass
+
+from tutti.corpus.canonical import JsonValue
+from tutti.corpus.errors import InvalidManifest
+from tutti.corpus.fields import Fields
+from tutti.corpus.manifest import Kind, Manifest
+
+
+@dataclass(frozen=True, slots=True)
+class ShardEntry:
+    """A token shard: `shard_id` is its content digest; it holds `sequences` samples from `first_sample` on."""
+
+    shard_id: str
+    blob: str
+    bytes: int
+    bytes_digest: str
+    sequences: int
+    tokens: int
+    first_sample: int
+    documents: int
+    first_doc_id: str
+    last_doc_id: str
+
+    @classmethod
+    def read(cls, fields: Fields) -> ShardEntry:
+        return cls(
+            shard_id=fields.digest("shard_id"),
+            blob=fields.text("blob"),
+            bytes=fields.count("bytes"),
+            bytes_digest=fields.digest("bytes_digest"),
+            sequences=fields.count("sequences"),
+            tokens=fields.count("tokens"),
+            first_sample=fields.count("first_sample"),
+            documents=fields.count("documents"),
+            first_doc_id=fields.text("first_doc_id"),
+            last_doc_id=fields.text("last_doc_id"),
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Split:
+    """One split; `targets` is the number of tokens that are predicted, `text_bytes` the UTF-8 bytes they stand for."""
+
+    shards: tuple[ShardEntry, ...]
+    documents: int
+    sequences: int
+    targets: int
+    text_bytes: int
+
+    @classmethod
+    def read(cls, fields: Fields) -> Split:
+        split = cls(
+            shards=tuple(ShardEntry.read(item) for item in fields.objects("shards")),
+            documents=fields.count("documents"),
+            sequences=fields.count("sequences"),
+            targets=fields.count("targets"),
+            text_bytes=fields.count("text_bytes"),
+        )
+        expected = 0
+        for shard in split.shards:
+            if shard.first_sample != expected:
+                raise InvalidManifest(
+                    f"shard {shard.shard_id} begins with sample {shard.first_sample}, expected {expected}"
+                )
+            expected += shard.sequences
+        if expected != split.sequences:
+            raise InvalidManifest(f"the shards hold {expected} sequences, the split says {split.sequences}")
+        return split
+
+
+@dataclass(frozen=True, slots=True)
+class Baselines:
+    """Bits per byte of the validation split under three predictors that were given the training split."""
+
+    unigram: float
+    kneser_ney_bigram: float
+    xz_primed: float
+
+    @classmethod
+    def read(cls, fields: Fields) -> Baselines:
+        return cls(
+            unigram=fields.number("unigram"),
+            kneser_ney_bigram=fields.number("kneser_ney_bigram"),
+            xz_primed=fields.number("xz_primed"),
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Rejected:
+    """How many pages or documents were left out for one reason; each is listed at the stage that rejected it."""
+
+    reason: str
+    count: int
+
+    @classmethod
+    def read(cls, fields: Fields) -> Rejected:
+        return cls(reason=fields.text("reason"), count=fields.count("count"))
+
+
+@dataclass(frozen=True, slots=True)
+class DatasetBody:
+    """The body of a manifest of kind `dataset`; `rejections` is the blob key or resource that lists each rejection."""
+
+    tokenizer_version: str
+    vocabulary: int
+    eos: int
+    context: int
+    train: Split
+    validation: Split
+    rejected: tuple[Rejected, ...]
+    rejections: str
+    baselines: Baselines
+
+    def manifest(self, *, parents: tuple[str, ...], producer: str) -> Manifest:
+        return Manifest(kind=Kind.DATASET, body=self.to_json(), parents=parents, producer=producer)
+
+    def to_json(self) -> dict[str, JsonValue]:
+        body: dict[str, JsonValue] = asdict(self)
+        return body
+
+    @classmethod
+    def read(cls, manifest: Manifest) -> DatasetBody:
+        """Raises InvalidManifest naming the field that is missing or wrong."""
+        if manifest.kind is not Kind.DATASET:
+            raise InvalidManifest(f"a manifest of kind {manifest.kind.value!r}, expected 'dataset'")
+        fields = Fields(manifest.body, path="body", error=InvalidManifest)
+        return cls(
+            tokenizer_version=fields.digest("tokenizer_version"),
+            vocabulary=fields.count("vocabulary"),
+            eos=fields.count("eos"),
+            context=fields.count("context"),
+            train=Split.read(fields.nested("train")),
+            validation=Split.read(fields.nested("validation")),
+            rejected=tuple(Rejected.read(item) for item in fields.objects("rejected")),
+            rejections=fields.text("rejections"),
+            baselines=Baselines.read(fields.nested("baselines")),
+        )

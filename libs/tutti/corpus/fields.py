@@ -1,0 +1,78 @@
+"""Typed reading of JSON objects.
+
+A field that is missing or of another type is named by its path; nothing is guessed, converted or defaulted.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TypeVar
+
+from tutti.corpus.canonical import is_digest
+from tutti.corpus.errors import CorpusError
+
+T = TypeVar("T")
+
+
+class Fields:
+    """One JSON object; `error` is the exception that its owner raises."""
+
+    def __init__(self, value: object, *, path: str, error: type[CorpusError]) -> None:
+        if not isinstance(value, Mapping):
+            raise error(f"{path}: expected an object, seen {type(value).__name__}")
+        self._value: Mapping[str, object] = value
+        self._path = path
+        self._error = error
+
+    def text(self, key: str) -> str:
+        return self._typed(key, str, "a string")
+
+    def digest(self, key: str) -> str:
+        """A `blake3:<hex>` digest."""
+        text = self.text(key)
+        if not is_digest(text):
+            raise self._error(f"{self._path}.{key}: {text!r} is no digest; expected blake3: and 64 hex characters")
+        return text
+
+    def count(self, key: str) -> int:
+        """An integer, at least 0."""
+        value = self._get(key)
+        if isinstance(value, bool) or not isinstance(value, int) or value < 0:
+            raise self._error(f"{self._path}.{key}: expected an integer of at least 0, seen {value!r}")
+        return value
+
+    def number(self, key: str) -> float:
+        value = self._get(key)
+        if isinstance(value, bool) or not isinstance(value, int | float):
+            raise self._error(f"{self._path}.{key}: expected a number, seen {value!r}")
+        return float(value)
+
+    def nested(self, key: str) -> Fields:
+        return Fields(self._get(key), path=f"{self._path}.{key}", error=self._error)
+
+    def objects(self, key: str) -> list[Fields]:
+        return [
+            Fields(item, path=f"{self._path}.{key}[{index}]", error=self._error)
+            for index, item in enumerate(self._list(key))
+        ]
+
+    def texts(self, key: str) -> list[str]:
+        items = self._list(key)
+        for index, item in enumerate(items):
+            if not isinstance(item, str):
+                raise self._error(f"{self._path}.{key}[{index}]: expected a string, seen {item!r}")
+        return [str(item) for item in items]
+
+    def _list(self, key: str) -> Sequence[object]:
+        return self._typed(key, list, "a list")
+
+    def _typed(self, key: str, wanted: type[T], name: str) -> T:
+        value = self._get(key)
+        if not isinstance(value, wanted):
+            raise self._error(f"{self._path}.{key}: expected {name}, seen {value!r}")
+        return value
+
+    def _get(self, key: str) -> object:
+        if key not in self._value:
+            raise self._error(f"{self._path}.{key}: missing")
+        return self._value[key]

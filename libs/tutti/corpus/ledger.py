@@ -1,0 +1,94 @@
+"""The ledger of a job: the spans that its current line went through, and the steps that were skipped.
+
+It is in every checkpoint; with the datasets' manifests it answers which steps read a sample, and where to go on.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+
+from tutti.corpus.canonical import JsonValue
+from tutti.corpus.errors import InvalidSpan
+from tutti.corpus.fields import Fields
+from tutti.corpus.sampler import SampleIds, Span
+
+
+@dataclass(frozen=True, slots=True)
+class SkippedStep:
+    """A step that read its samples and changed nothing."""
+
+    step: int
+    cause: str
+
+
+@dataclass(frozen=True, slots=True)
+class LedgerReading:
+    """One place where a sample was read; `skipped` where the step changed nothing."""
+
+    line: str
+    step: int
+    leaf: int
+    row: int
+    skipped: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Ledger:
+    """Spans in order, the first from step 0, each until the next begins; skipped steps in order."""
+
+    spans: tuple[Span, ...]
+    skipped: tuple[SkippedStep, ...] = ()
+
+    def __post_init__(self) -> None:
+        starts = [span.from_step for span in self.spans]
+        if not starts or starts[0] != 0 or starts != sorted(set(starts)):
+            raise InvalidSpan(f"spans begin at steps {starts}: expected the first at 0, each later than the one before")
+        steps = [skip.step for skip in self.skipped]
+        if steps != sorted(set(steps)) or (steps and steps[0] < 0):
+            raise InvalidSpan(f"skipped steps {steps}: expected them in order, each once")
+
+    def span_at(self, step: int) -> Span:
+        """The span that says what `step` reads."""
+        if step < 0:
+            raise InvalidSpan(f"step {step}: steps are counted from 0")
+        return next(span for span in reversed(self.spans) if span.from_step <= step)
+
+    def samples(self, step: int, leaf: int) -> SampleIds:
+        return self.span_at(step).samples(step, leaf)
+
+    def skip(self, step: int, *, cause: str) -> Ledger:
+        """With one more skipped step, later than those before it."""
+        return Ledger(self.spans, (*self.skipped, SkippedStep(step, cause)))
+
+    def go_on(self, span: Span) -> Ledger:
+        """With `span` from its `from_step` on; what was recorded at or after that step belongs to the line left."""
+        kept = tuple(old for old in self.spans if old.from_step < span.from_step)
+        return Ledger((*kept, span), tuple(skip for skip in self.skipped if skip.step < span.from_step))
+
+    def readings(self, dataset_version: str, sample: int, *, before_step: int) -> Iterator[LedgerReading]:
+        """Every place before `before_step` where `sample` of the dataset was read, in order of steps."""
+        skipped = {skip.step for skip in self.skipped}
+        ends = [span.from_step for span in self.spans[1:]] + [before_step]
+        for span, end in zip(self.spans, ends, strict=True):
+            names = [share.dataset_version for share in span.datasets]
+            if dataset_version not in names:
+                continue
+            for at in span.inverse(names.index(dataset_version), sample, before_step=min(end, before_step)):
+                yield LedgerReading(span.line, at.step, at.leaf, at.row, at.step in skipped)
+
+    def to_json(self) -> dict[str, JsonValue]:
+        """The canonical form: what a checkpoint's manifest holds and its state digest covers."""
+        return {
+            "skipped": [{"cause": skip.cause, "step": skip.step} for skip in self.skipped],
+            "spans": [span.to_json() for span in self.spans],
+        }
+
+    @classmethod
+    def from_json(cls, value: Mapping[str, JsonValue]) -> Ledger:
+        """Raises InvalidSpan naming the field that is missing or wrong."""
+        fields = Fields(value, path="ledger", error=InvalidSpan)
+        return cls(
+            tuple(Span.from_json(item) for item in fields.objects("spans")),
+            tuple(SkippedStep(item.count("step"), item.text("cause")) for item in fields.objects("skipped")),
+        )

@@ -1,0 +1,315 @@
+"""Token shards: a memory-mapped run of tokens with the documents that it came from.
+
+A shard is one *stream*; sample i is the tokens [i * context, i * context + context] of it, both ends included, so
+neighbours share one token, every token but the stream's first is a target exactly once, and nothing is wasted but the
+padding behind the last document.  Opening reads the header alone; `verify` finds any flipped byte and names where.
+
+Layout, little-endian: a header of 512 bytes that ends with its own digest, then the sections `tokens` (u16 or u32),
+`starts` (u64: where each document begins in the stream), `doc_ids` (32 bytes each, in stream order) and `order`
+(u32: doc_ids sorted), each aligned to 64 bytes, zeros between.
+"""
+
+from __future__ import annotations
+
+import mmap
+import struct
+from collections.abc import Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from pathlib import Path
+
+import numpy as np
+import numpy.typing as npt
+from blake3 import blake3
+
+from tutti.corpus.canonical import bytes_digest, content_digest
+from tutti.corpus.errors import CorpusError, CorruptShard, UnknownSample, UnsupportedFormat
+
+MAGIC = b"TUTTITOK"
+FORMAT_MAJOR = 1
+FORMAT_MINOR = 0
+HEADER_BYTES = 512
+_ALIGN = 64
+_FIXED = struct.Struct("<8sHHHHIIIIQQQQ")
+_SECTION = struct.Struct("<QQ32s")
+_DIGEST_AT = HEADER_BYTES - 32
+
+
+class Section(StrEnum):
+    """The parts of the file, in order."""
+
+    TOKENS = "tokens"
+    STARTS = "starts"
+    DOC_IDS = "doc_ids"
+    ORDER = "order"
+
+
+@dataclass(frozen=True, slots=True)
+class TokenRun:
+    """What goes into a shard.
+
+    `tokens`: sequences * context + 1 token ids, padded behind `tokens_used`; `starts[k]`: where document `doc_ids[k]`
+    begins, the first 0 (a document that began in an earlier shard begins here at 0); `first_sample`: the number of
+    this shard's first sample in its split.
+    """
+
+    tokens: npt.NDArray[np.integer]
+    tokens_used: int
+    starts: npt.NDArray[np.integer]
+    doc_ids: Sequence[str]
+    context: int
+    vocabulary: int
+    eos: int
+    first_sample: int
+
+    @property
+    def sequences(self) -> int:
+        return (len(self.tokens) - 1) // self.context
+
+
+@dataclass(frozen=True, slots=True)
+class TokenShardInfo:
+    """What a manifest says of a token shard."""
+
+    content_digest: str
+    bytes_digest: str
+    bytes: int
+    sequences: int
+    tokens: int
+    first_sample: int
+    documents: int
+    first_doc_id: str
+    last_doc_id: str
+
+
+@dataclass(frozen=True, slots=True)
+class Extent:
+    """Where a section lies, and the BLAKE3 of its bytes."""
+
+    offset: int
+    length: int
+    digest: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class Header:
+    """The fixed part of a shard."""
+
+    token_bytes: int
+    context: int
+    vocabulary: int
+    eos: int
+    sequences: int
+    tokens_used: int
+    documents: int
+    first_sample: int
+    sections: tuple[Extent, ...]
+
+    def content_digest(self) -> str:
+        """The shard's name: it follows from the header, which holds the digest of every section."""
+        return content_digest(
+            {
+                "context": self.context,
+                "eos": self.eos,
+                "first_sample": self.first_sample,
+                "sections": [extent.digest.hex() for extent in self.sections],
+                "sequences": self.sequences,
+                "tokens_used": self.tokens_used,
+                "vocabulary": self.vocabulary,
+            },
+            kind="token shard",
+        )
+
+    @property
+    def file_bytes(self) -> int:
+        return self.sections[-1].offset + self.sections[-1].length
+
+    def encode(self) -> bytes:
+        fixed = _FIXED.pack(
+            MAGIC, FORMAT_MAJOR, FORMAT_MINOR, self.token_bytes, 0, self.context, self.vocabulary, self.eos, 0,
+            self.sequences, self.tokens_used, self.documents, self.first_sample,
+        )  # fmt: skip
+        table = b"".join(_SECTION.pack(extent.offset, extent.length, extent.digest) for extent in self.sections)
+        body = (fixed + table).ljust(_DIGEST_AT, b"\0")
+        return body + blake3(body).digest()
+
+
+def token_dtype(vocabulary: int) -> np.dtype[np.generic]:
+    """u16 where every id fits, else u32."""
+    return np.dtype("<u2") if vocabulary <= 1 << 16 else np.dtype("<u4")
+
+
+def encode_token_shard(run: TokenRun) -> tuple[bytes, TokenShardInfo]:
+    """The file of a shard and what its manifest says of it; raises CorpusError for an impossible run."""
+    _check(run)
+    ids = np.frombuffer(b"".join(bytes.fromhex(doc_id) for doc_id in run.doc_ids), "S32")
+    order = np.argsort(ids, kind="stable").astype("<u4")
+    dtype = token_dtype(run.vocabulary)
+    parts = (
+        run.tokens.astype(dtype).tobytes(), run.starts.astype("<u8").tobytes(), ids.tobytes(), order.tobytes()
+    )  # fmt: skip
+    extents, offset = [], HEADER_BYTES
+    for part in parts:
+        offset = -(-offset // _ALIGN) * _ALIGN
+        extents.append(Extent(offset, len(part), blake3(part).digest()))
+        offset += len(part)
+    header = Header(
+        token_bytes=dtype.itemsize,
+        context=run.context,
+        vocabulary=run.vocabulary,
+        eos=run.eos,
+        sequences=run.sequences,
+        tokens_used=run.tokens_used,
+        documents=len(run.doc_ids),
+        first_sample=run.first_sample,
+        sections=tuple(extents),
+    )
+    data = bytearray(header.file_bytes)
+    data[:HEADER_BYTES] = header.encode()
+    for extent, part in zip(extents, parts, strict=True):
+        data[extent.offset : extent.offset + extent.length] = part
+    info = TokenShardInfo(
+        content_digest=header.content_digest(),
+        bytes_digest=bytes_digest(data),
+        bytes=len(data),
+        sequences=run.sequences,
+        tokens=run.tokens_used,
+        first_sample=run.first_sample,
+        documents=len(run.doc_ids),
+        first_doc_id=min(run.doc_ids),
+        last_doc_id=max(run.doc_ids),
+    )
+    return bytes(data), info
+
+
+def _check(run: TokenRun) -> None:
+    if run.context < 1 or run.sequences < 1 or len(run.tokens) != run.sequences * run.context + 1:
+        raise CorpusError(
+            f"{len(run.tokens)} tokens are no whole number of sequences of {run.context}: "
+            "expected sequences * context + 1; pad the last sequence"
+        )
+    if not 1 < run.tokens_used <= len(run.tokens):
+        raise CorpusError(f"tokens_used is {run.tokens_used}, expected 2 to {len(run.tokens)}")
+    if int(run.tokens.max()) >= run.vocabulary or int(run.tokens.min()) < 0:
+        raise CorpusError(f"a token lies outside the vocabulary of {run.vocabulary}")
+    starts = run.starts
+    if len(starts) != len(run.doc_ids) or len(starts) == 0 or starts[0] != 0 or np.any(np.diff(starts) <= 0):
+        raise CorpusError("expected one start for each document, the first 0, each greater than the one before")
+    if int(starts[-1]) >= run.tokens_used:
+        raise CorpusError(f"a document begins at {starts[-1]}, behind the last token {run.tokens_used - 1}")
+    if len(set(run.doc_ids)) != len(run.doc_ids):
+        raise CorpusError("a document is there twice; a shard holds each document in one piece")
+
+
+class TokenShard:
+    """An open shard: arrays over the mapped file, nothing copied."""
+
+    def __init__(self, path: Path) -> None:
+        """Map `path`; raises UnsupportedFormat or CorruptShard when the header does not hold."""
+        self.name = path.name
+        with path.open("rb") as file:
+            head = file.read(HEADER_BYTES)
+            self.header = decode_header(head, name=self.name)
+            size = file.seek(0, 2)
+            if size != self.header.file_bytes:
+                raise CorruptShard(
+                    shard=self.name, section="file", seen=f"{size} bytes", expected=f"{self.header.file_bytes} bytes"
+                )
+            self._map = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
+        dtype = np.dtype("<u2") if self.header.token_bytes == 2 else np.dtype("<u4")
+        self.tokens = np.frombuffer(self._map, dtype, self._length(0, dtype.itemsize), self._offset(0))
+        self.starts = np.frombuffer(self._map, "<u8", self.header.documents, self._offset(1)).view("<i8")
+        self.doc_ids = np.frombuffer(self._map, "S32", self.header.documents, self._offset(2))
+        self.order = np.frombuffer(self._map, "<u4", self.header.documents, self._offset(3))
+        stride = self.header.context * dtype.itemsize
+        self.rows: npt.NDArray[np.unsignedinteger] = np.lib.stride_tricks.as_strided(
+            self.tokens, (self.sequences, self.header.context + 1), (stride, dtype.itemsize), writeable=False
+        )
+
+    def _offset(self, section: int) -> int:
+        return self.header.sections[section].offset
+
+    def _length(self, section: int, item: int) -> int:
+        return self.header.sections[section].length // item
+
+    @property
+    def sequences(self) -> int:
+        return self.header.sequences
+
+    @property
+    def first_sample(self) -> int:
+        return self.header.first_sample
+
+    def verify(self) -> None:
+        """Read every byte; raises CorruptShard naming the section, or the gap between two, that does not hold."""
+        view, end = memoryview(self._map), HEADER_BYTES
+        for section, extent in zip(Section, self.header.sections, strict=True):
+            if any(view[end : extent.offset]):
+                raise CorruptShard(shard=self.name, section=f"gap before {section}", seen="a byte", expected="zeros")
+            end = extent.offset + extent.length
+            seen = blake3(view[extent.offset : end]).digest()
+            if seen != extent.digest:
+                raise CorruptShard(
+                    shard=self.name, section=section.value, seen=seen.hex(), expected=extent.digest.hex()
+                )
+
+    def doc_id(self, index: int) -> str:
+        """The id of the `index`-th document in stream order."""
+        start = self._offset(2) + 32 * index
+        return self._map[start : start + 32].hex()
+
+    def documents_of(self, sample: int) -> list[str]:
+        """Ids of the documents that have a token in `sample` (numbered in the split), in stream order."""
+        row = sample - self.first_sample
+        if not 0 <= row < self.sequences:
+            raise UnknownSample(f"{self.name} holds samples {self.first_sample} to {self.last_sample}, not {sample}")
+        begin = row * self.header.context
+        last = min(begin + self.header.context, self.header.tokens_used - 1)
+        first_doc, last_doc = np.searchsorted(self.starts, [begin, last], side="right") - 1
+        return [self.doc_id(index) for index in range(int(first_doc), int(last_doc) + 1)]
+
+    @property
+    def last_sample(self) -> int:
+        return self.first_sample + self.sequences - 1
+
+    def samples_of(self, doc_id: str) -> range:
+        """Samples (numbered in the split) that hold a token of the document; empty when it is not in this shard."""
+        wanted = bytes.fromhex(doc_id)
+        low, high = 0, self.header.documents
+        while low < high:
+            middle = (low + high) // 2
+            if bytes.fromhex(self.doc_id(int(self.order[middle]))) < wanted:
+                low = middle + 1
+            else:
+                high = middle
+        if low == self.header.documents or self.doc_id(int(self.order[low])) != doc_id:
+            return range(0)
+        index, context = int(self.order[low]), self.header.context
+        begin = int(self.starts[index])
+        end = int(self.starts[index + 1]) if index + 1 < self.header.documents else self.header.tokens_used
+        # Rows overlap by one token: what begins on a row's first token is also on the last of the row before.
+        first = max(0, -(-begin // context) - 1)
+        last = min(self.sequences - 1, (end - 1) // context)
+        return range(self.first_sample + first, self.first_sample + last + 1)
+
+
+def decode_header(head: bytes, *, name: str) -> Header:
+    """Check magic, version and the header's own digest."""
+    if len(head) < HEADER_BYTES:
+        raise CorruptShard(shard=name, section="header", seen=f"{len(head)} bytes", expected=f"{HEADER_BYTES} bytes")
+    fields = _FIXED.unpack_from(head)
+    if fields[0] != MAGIC:
+        raise UnsupportedFormat(f"{name}: not a token shard: begins with {fields[0]!r}, expected {MAGIC!r}")
+    if fields[1] > FORMAT_MAJOR:
+        raise UnsupportedFormat(
+            f"{name}: token shard format {fields[1]}, this version reads {FORMAT_MAJOR}; use a newer tutti"
+        )
+    seen = blake3(head[:_DIGEST_AT]).digest()
+    if seen != head[_DIGEST_AT:]:
+        raise CorruptShard(shard=name, section="header", seen=seen.hex(), expected=head[_DIGEST_AT:].hex())
+    at = _FIXED.size
+    sections = tuple(Extent(*_SECTION.unpack_from(head, at + k * _SECTION.size)) for k in range(len(Section)))
+    return Header(
+        token_bytes=fields[3], context=fields[5], vocabulary=fields[6], eos=fields[7], sequences=fields[9],
+        tokens_used=fields[10], documents=fields[11], first_sample=fields[12], sections=sections,
+    )  # fmt: skip
