@@ -28,3 +28,6 @@ lock: ## resolve the dependencies of pyproject.toml anew into requirements.lock
 
 clean: ## remove everything that was made here
 	rm -rf $(VENV) build .tutti .mypy_cache .ruff_cache .pytest_cache .hypothesis
+
+protos: setup ## generate libs/tutti/contracts from protos/
+	$(BIN)/python tools/genprotos.py

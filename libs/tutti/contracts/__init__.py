@@ -1,0 +1,1 @@
+"""What is generated from protos/: messages and stubs."""

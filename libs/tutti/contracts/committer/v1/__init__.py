@@ -1,0 +1,6 @@
+"""Messages of tutti.committer.v1; generated, do not edit."""
+
+from tutti.contracts.committer.v1.committer_pb2 import ClaimVerificationRequest, ClaimVerificationResponse, ListCheckpointsResponse, ListLinesResponse, OpenEpochRequest, OpenEpochResponse, PinCheckpointRequest, PruneCheckpointsRequest, PruneCheckpointsResponse, ReportShardRequest, ReportShardResponse, ReportVerificationRequest, ReportVerificationResponse, VerifyCheckpointRequest, VerifyCheckpointResponse
+from tutti.contracts.committer.v1.events_pb2 import CHECKPOINT_STATE_COMMITTED, CHECKPOINT_STATE_DECIDED, CHECKPOINT_STATE_PRUNED, CHECKPOINT_STATE_QUARANTINED, CHECKPOINT_STATE_UNSPECIFIED, Checkpoint, CheckpointCommitted, CheckpointState, DivergenceDetected, Line
+
+__all__ = ['CHECKPOINT_STATE_COMMITTED', 'CHECKPOINT_STATE_DECIDED', 'CHECKPOINT_STATE_PRUNED', 'CHECKPOINT_STATE_QUARANTINED', 'CHECKPOINT_STATE_UNSPECIFIED', 'Checkpoint', 'CheckpointCommitted', 'CheckpointState', 'ClaimVerificationRequest', 'ClaimVerificationResponse', 'DivergenceDetected', 'Line', 'ListCheckpointsResponse', 'ListLinesResponse', 'OpenEpochRequest', 'OpenEpochResponse', 'PinCheckpointRequest', 'PruneCheckpointsRequest', 'PruneCheckpointsResponse', 'ReportShardRequest', 'ReportShardResponse', 'ReportVerificationRequest', 'ReportVerificationResponse', 'VerifyCheckpointRequest', 'VerifyCheckpointResponse']
