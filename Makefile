@@ -31,3 +31,9 @@ clean: ## remove everything that was made here
 
 protos: setup ## generate libs/tutti/contracts from protos/
 	$(BIN)/python tools/genprotos.py
+
+stack-up: $(SETUP) ## start real Kafka, Postgres and S3 servers here, without Docker
+	@$(BIN)/python deploy/local/servers.py up
+
+stack-down: $(SETUP) ## stop them; their data stay in build/servers/stack
+	@$(BIN)/python deploy/local/servers.py down

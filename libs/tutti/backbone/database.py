@@ -1,7 +1,8 @@
 """The database of one service: transactions as functions that can be run again.
 
 Promises: `run(fn)` commits what `fn(tx)` did entirely or not at all; SERIALIZABLE unless told otherwise; a
-serialization failure re-runs `fn`, so `fn` touches nothing but `tx`; hooks given to `tx.on_commit` run once, after the commit.
+serialization failure re-runs `fn`, so `fn` touches nothing but `tx`; hooks given to `tx.on_commit` run once, after the
+commit.
 """
 
 from collections.abc import Callable, Mapping, Sequence
