@@ -1,0 +1,1 @@
+"""Dedup: of documents that say the same, one stays."""

@@ -1,0 +1,1 @@
+"""Ingest: pages become documents."""

@@ -1,0 +1,67 @@
+"""Extraction: a page becomes a document, or a rejection with its reason.
+
+HTML gives its main content, or all visible text where main content is empty; text and Markdown stay as they are.
+Which of these it was is recorded in the document.
+"""
+
+from __future__ import annotations
+
+from resiliparse.extract.html2text import extract_plain_text
+from resiliparse.parse.html import HTMLTree
+
+from tutti.corpus.documents import Document, Extraction, MediaType
+from tutti.ingest.nesting import MAX_DEPTH, nested_too_deep
+from tutti.ingest.normalisation import NORMALISATION_VERSION, normalise, normalise_title
+from tutti.ingest.readers import SourceFile
+from tutti.ingest.rejections import Reason, Rejection
+from tutti.ingest.sniffing import decode, is_binary, media_type
+
+EXTRACTION_VERSION = 1
+
+
+def extract(page: SourceFile) -> Document | Rejection:
+    """The document of a page."""
+    if not page.data:
+        return Rejection(page.path, Reason.EMPTY, "the file is empty")
+    if is_binary(page.data):
+        return Rejection(page.path, Reason.BINARY, f"expected text, begins with {page.data[:8]!r}")
+    kind = media_type(page.path, page.data)
+    decoded = decode(page.data, kind)
+    if decoded.unreadable:
+        return Rejection(
+            page.path,
+            Reason.UNDECODABLE,
+            f"{decoded.replaced} of {len(decoded.text)} characters are not {decoded.charset}",
+        )
+    if kind is MediaType.HTML and nested_too_deep(decoded.text):
+        return Rejection(page.path, Reason.TOO_DEEP, f"elements lie more than {MAX_DEPTH} deep")
+    text, title, how = _html(decoded.text) if kind is MediaType.HTML else _verbatim(decoded.text, kind)
+    if not text:
+        return Rejection(page.path, Reason.EMPTY, f"no text in {len(page.data)} bytes of {kind.value}")
+    return Document.make(
+        source=page.path,
+        text=text,
+        title=title,
+        media_type=kind,
+        charset=decoded.charset,
+        replaced_characters=decoded.replaced,
+        extraction=how,
+        normalisation_version=NORMALISATION_VERSION,
+    )
+
+
+def _html(html: str) -> tuple[str, str, Extraction]:
+    tree = HTMLTree.parse(html)
+    title = normalise_title(tree.title or "")
+    main = normalise(extract_plain_text(tree, main_content=True, alt_texts=False))
+    if main:
+        return main, title, Extraction.MAIN
+    return normalise(extract_plain_text(tree, main_content=False, alt_texts=False)), title, Extraction.BODY
+
+
+def _verbatim(text: str, kind: MediaType) -> tuple[str, str, Extraction]:
+    text = normalise(text)
+    title = ""
+    if kind is MediaType.MARKDOWN:
+        title = next((line.lstrip("#") for line in text.split("\n") if line.startswith("# ")), "")
+    return text, normalise_title(title), Extraction.VERBATIM

@@ -1,0 +1,196 @@
+"""From a folder to documents: each page becomes one document or one rejection with its reason."""
+
+import os
+import socket
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tutti.corpus.documents import Document, Extraction, MediaType
+from tutti.ingest.extraction import extract
+from tutti.ingest.normalisation import normalise
+from tutti.ingest.readers import InputRootError, Limits, SourceFile, read_folder
+from tutti.ingest.rejections import Reason, Rejection
+from tutti.ingest.sniffing import decode, media_type
+
+PAGE = (
+    b"<!DOCTYPE html><title> A\n title </title><body><nav><a href=x>Home</a></nav>"
+    b"<main><h1>Notes</h1><p>Text&nbsp;here.</p></main>"
+)
+
+
+def read(root: Path, **limits: int) -> dict[str, bytes | Reason]:
+    found = list(read_folder(root, Limits(**limits)))
+    return {item.path: item.data if isinstance(item, SourceFile) else item.reason for item in found}
+
+
+def extracted(data: bytes, path: str = "a.html") -> Document:
+    document = extract(SourceFile(path, data))
+    assert isinstance(document, Document), document
+    return document
+
+
+def refused(data: bytes, path: str = "a.html") -> Rejection:
+    rejection = extract(SourceFile(path, data))
+    assert isinstance(rejection, Rejection), rejection
+    return rejection
+
+
+def test_a_folder_is_read_in_the_order_of_its_paths(tmp_path: Path) -> None:
+    for name in ("b.txt", "a/z.txt", "a.txt", "a/b/c.txt", "\u00e9.txt"):
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).write_text(name)
+    paths = [item.path for item in read_folder(tmp_path)]
+    assert paths == ["a.txt", "a/b/c.txt", "a/z.txt", "b.txt", "\u00e9.txt"]
+
+
+def test_a_page_that_is_too_large_is_left_out_and_one_of_just_that_size_is_not(tmp_path: Path) -> None:
+    (tmp_path / "large").write_bytes(b"x" * 101)
+    (tmp_path / "fits").write_bytes(b"x" * 100)
+    with (tmp_path / "huge").open("wb") as file:
+        file.truncate(100 << 20)
+    assert read(tmp_path, max_file_bytes=100) == {
+        "fits": b"x" * 100, "huge": Reason.TOO_LARGE, "large": Reason.TOO_LARGE,
+    }  # fmt: skip
+
+
+def test_links_are_followed_inside_the_folder_and_refused_outside(tmp_path: Path) -> None:
+    root, outside = tmp_path / "root", tmp_path / "outside"
+    (root / "folder").mkdir(parents=True)
+    outside.mkdir()
+    (outside / "secret.txt").write_text("secret")
+    (root / "folder" / "page.txt").write_text("page")
+    (root / "to_page").symlink_to(root / "folder" / "page.txt")
+    (root / "to_folder").symlink_to("folder")
+    (root / "to_secret").symlink_to(outside / "secret.txt")
+    (root / "to_outside").symlink_to(outside)
+    (root / "folder" / "up").symlink_to(root)
+    (root / "itself").symlink_to("itself")
+    (root / "nowhere").symlink_to("missing")
+    assert read(root) == {
+        "folder/page.txt": b"page",
+        "folder/up": Reason.LINK_BROKEN,
+        "itself": Reason.LINK_BROKEN,
+        "nowhere": Reason.LINK_BROKEN,
+        "to_folder/page.txt": b"page",
+        "to_folder/up": Reason.LINK_BROKEN,
+        "to_outside": Reason.LINK_OUTSIDE,
+        "to_page": b"page",
+        "to_secret": Reason.LINK_OUTSIDE,
+    }
+
+
+def test_what_is_no_page_has_a_reason(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "pipe")
+    with socket.socket(socket.AF_UNIX) as listener:
+        listener.bind(str(tmp_path / "socket"))
+    Path(os.fsdecode(os.fsencode(tmp_path) + b"/bad\xff.txt")).write_text("x")
+    (tmp_path / "e\u0301.txt").write_text("one")
+    (tmp_path / "\u00e9.txt").write_text("two")
+    assert read(tmp_path) == {
+        "bad\\xff.txt": Reason.NAME_NOT_UNICODE,
+        "pipe": Reason.NOT_A_FILE,
+        "socket": Reason.UNREADABLE,
+        "\u00e9.txt": b"one",
+        ascii("\u00e9.txt"): Reason.NAME_TAKEN,
+    }
+
+
+def test_the_reason_never_names_the_machine(tmp_path: Path) -> None:
+    (tmp_path / "nowhere").symlink_to("missing")
+    (tmp_path / "bin").write_bytes(b"\0\1\2")
+    for item in read_folder(tmp_path):
+        rejection = extract(item) if isinstance(item, SourceFile) else item
+        assert isinstance(rejection, Rejection)
+        assert str(tmp_path) not in str(rejection)
+
+
+def test_a_root_that_is_no_folder_is_an_error(tmp_path: Path) -> None:
+    with pytest.raises(InputRootError, match=r"missing.*No such file.*expected a folder"):
+        list(read_folder(tmp_path / "missing"))
+    (tmp_path / "file").write_text("x")
+    with pytest.raises(InputRootError, match="Not a directory"):
+        list(read_folder(tmp_path / "file"))
+    assert list(read_folder(tmp_path / "..", Limits())) != []
+
+
+def test_html_gives_its_main_content_and_title() -> None:
+    document = extracted(PAGE, "folder/page.html")
+    assert (document.title, document.extraction) == ("A title", Extraction.MAIN)
+    assert document.text == "Notes\n\nText here."
+    assert document.media_type is MediaType.HTML
+
+
+def test_html_without_main_content_gives_its_visible_text() -> None:
+    document = extracted(b"<html><body><nav>Home and away</nav><script>var x</script></body>")
+    assert (document.text, document.extraction) == ("Home and away", Extraction.BODY)
+
+
+def test_what_a_page_is_follows_from_its_bytes_and_not_from_its_name() -> None:
+    assert media_type("page.txt", PAGE) is MediaType.HTML
+    assert media_type("page.txt", b"\xef\xbb\xbf \n<!-- x --><HTML>") is MediaType.HTML
+    assert media_type("page.html", b"a < b") is MediaType.PLAIN
+    assert media_type("page.md", b"# Title") is MediaType.MARKDOWN
+    assert media_type("page.txt", "<html>".encode("utf-16")) is MediaType.HTML
+    markdown = extracted(b"Intro\n\n# The title\n", "page.md")
+    assert (markdown.title, markdown.extraction) == ("The title", Extraction.VERBATIM)
+
+
+@pytest.mark.parametrize(
+    ("data", "reason"),
+    [
+        (b"", Reason.EMPTY),
+        (b"<html><body><script>x</script></body></html>", Reason.EMPTY),
+        (b" \n\t\xc2\xa0", Reason.EMPTY),
+        (b"\x89PNG\r\n\x1a\n", Reason.BINARY),
+        (b"%PDF-1.7 text", Reason.BINARY),
+        (b"<html>\0", Reason.BINARY),
+        (bytes(range(1, 32)) * 9, Reason.BINARY),
+        (b"<meta charset=utf-8>" + b"\xff" * 50, Reason.UNDECODABLE),
+        (b"<html>" + b"<div>" * 20_000 + b"text", Reason.TOO_DEEP),
+    ],
+)
+def test_a_page_without_usable_text_is_refused_with_its_reason(data: bytes, reason: Reason) -> None:
+    assert refused(data).reason is reason
+
+
+def test_unclosed_elements_that_do_not_nest_are_no_depth() -> None:
+    assert extracted(b"<html>" + b"<p>text<br>" * 5000).text.count("text") == 5000
+
+
+@pytest.mark.parametrize(
+    ("data", "text", "charset", "replaced"),
+    [
+        ("<meta charset='utf-8'>\u00e9".encode(), "<meta charset='utf-8'>\u00e9", "utf-8", 0),
+        (b"<meta charset=iso-8859-1>caf\xe9", "<meta charset=iso-8859-1>caf\u00e9", "windows-1252", 0),
+        (b"<meta charset=rot13>caf\xc3\xa9", "<meta charset=rot13>caf\u00e9", "utf-8", 0),
+        (b"\xef\xbb\xbfcaf\xc3\xa9", "caf\u00e9", "utf-8", 0),
+        (b"\xff\xfea\0b\0", "ab", "utf-16-le", 0),
+        (b"caf\xe9", "caf\u00e9", "windows-1252", 0),
+        (b"a long line of text \x81", "a long line of text \ufffd", "windows-1252", 1),
+        (b"<meta charset=utf-8>a\xffb", "<meta charset=utf-8>a\ufffdb", "utf-8", 1),
+    ],
+)
+def test_the_character_set_is_found_and_replacements_are_counted(
+    data: bytes, text: str, charset: str, replaced: int
+) -> None:
+    decoded = decode(data, MediaType.HTML)
+    assert (decoded.text, decoded.charset, decoded.replaced) == (text, charset, replaced)
+
+
+def test_replaced_characters_are_recorded_in_the_document() -> None:
+    assert extracted(b"<html><body><p>Some text with one bad byte \x81 in it</p>").replaced_characters == 1
+
+
+@given(text=st.text(alphabet=st.characters(), max_size=60))
+def test_normalising_twice_changes_nothing(text: str) -> None:
+    once = normalise(text)
+    assert normalise(once) == once
+    once.encode()
+
+
+def test_normalisation_does_what_it_states() -> None:
+    assert normalise("\ufeff\n a\u00a0b \t\r\nc\r\r\r\r\rd\x00e\u0301\u00ad \ud800\n\n") == " a b\nc\n\nd\u00e9 \ufffd"
+    assert normalise(" \n\t ") == ""

@@ -1,0 +1,135 @@
+"""Readers: a folder becomes a sorted stream of pages.
+
+The stream depends on names and bytes alone, never on the order in which a file system lists them.  Links are followed
+inside the folder and refused outside; a page that can't be read is a rejection, never the end.
+"""
+
+from __future__ import annotations
+
+import os
+import stat
+import unicodedata
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from tutti.ingest.rejections import Reason, Rejection
+
+
+class InputRootError(Exception):
+    """The input root is not a folder that can be listed."""
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """What a reader accepts; sizes in bytes."""
+
+    max_file_bytes: int = 50 << 20
+
+
+@dataclass(frozen=True, slots=True)
+class SourceFile:
+    """One page: its path relative to the root (NFC, `/`), and its bytes."""
+
+    path: str
+    data: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class _Entry:
+    source: str
+    path: str  # as the file system spells it, relative to the root
+
+
+def read_folder(root: Path, limits: Limits | None = None) -> Iterator[SourceFile | Rejection]:
+    """Every page below `root`, by path; raises InputRootError when there is no such folder."""
+    limits = limits or Limits()
+    try:
+        real_root = os.path.realpath(root, strict=True)
+        found = list(_walk(real_root, "", (_identity(real_root),)))
+    except OSError as error:
+        raise InputRootError(
+            f"input.path {str(root)!r}: {error.strerror}; expected a folder that this user may list"
+        ) from error
+    found.sort(key=lambda item: (_name(item).encode("utf-8", "surrogateescape"), _spelling(item)))
+    before = ""
+    for item in found:
+        if isinstance(item, Rejection):
+            yield item
+        elif item.source == before:
+            yield Rejection(ascii(item.path), Reason.NAME_TAKEN, f"{item.source} in another Unicode form came before")
+        else:
+            before = item.source
+            yield _read(real_root, item, limits)
+
+
+def _name(item: _Entry | Rejection) -> str:
+    return item.source if isinstance(item, _Entry) else item.path
+
+
+def _spelling(item: _Entry | Rejection) -> bytes:
+    return os.fsencode(item.path) if isinstance(item, _Entry) else b""
+
+
+def _identity(path: str) -> tuple[int, int]:
+    status = os.stat(path)
+    return status.st_dev, status.st_ino
+
+
+def _walk(root: str, folder: str, above: tuple[tuple[int, int], ...]) -> Iterator[_Entry | Rejection]:
+    with os.scandir(os.path.join(root, folder)) as listing:
+        entries = sorted(listing, key=lambda entry: os.fsencode(entry.name))
+    for entry in entries:
+        path = os.path.join(folder, entry.name)
+        try:
+            source = unicodedata.normalize("NFC", os.fsencode(path).decode()).replace(os.sep, "/")
+        except UnicodeDecodeError:
+            shown = os.fsencode(path).decode("utf-8", "backslashreplace").replace(os.sep, "/")
+            yield Rejection(shown, Reason.NAME_NOT_UNICODE, "expected a name in UTF-8; rename the file")
+            continue
+        try:
+            yield from _visit(root, path, source, entry, above)
+        except OSError as error:
+            reason = Reason.LINK_BROKEN if entry.is_symlink() else Reason.UNREADABLE
+            yield Rejection(source, reason, error.strerror or type(error).__name__)
+
+
+def _visit(
+    root: str, path: str, source: str, entry: os.DirEntry[str], above: tuple[tuple[int, int], ...]
+) -> Iterator[_Entry | Rejection]:
+    if entry.is_symlink():
+        target = os.path.realpath(entry.path, strict=True)
+        if os.path.commonpath((root, target)) != root:
+            yield Rejection(
+                source, Reason.LINK_OUTSIDE, "the link leads out of the input folder; copy the file into it"
+            )
+            return
+    if entry.is_dir():
+        identity = _identity(entry.path)
+        if identity in above:
+            yield Rejection(source, Reason.LINK_BROKEN, "the link leads back to a folder above it")
+            return
+        yield from _walk(root, path, (*above, identity))
+    else:
+        yield _Entry(source, path)
+
+
+def _read(root: str, entry: _Entry, limits: Limits) -> SourceFile | Rejection:
+    # Not blocking: opening a pipe would wait for its writer for ever.
+    try:
+        real = os.path.realpath(os.path.join(root, entry.path), strict=True)
+        handle = os.open(real, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+    except OSError as error:
+        return Rejection(entry.source, Reason.UNREADABLE, error.strerror or type(error).__name__)
+    with os.fdopen(handle, "rb") as file:
+        status = os.fstat(handle)
+        if not stat.S_ISREG(status.st_mode):
+            return Rejection(entry.source, Reason.NOT_A_FILE, "expected a regular file")
+        try:
+            data = file.read(limits.max_file_bytes + 1) if status.st_size <= limits.max_file_bytes else b""
+        except OSError as error:
+            return Rejection(entry.source, Reason.UNREADABLE, error.strerror or type(error).__name__)
+    size = max(status.st_size, len(data))
+    if size > limits.max_file_bytes:
+        return Rejection(entry.source, Reason.TOO_LARGE, f"{size} bytes, at most {limits.max_file_bytes} are read")
+    return SourceFile(entry.source, data)

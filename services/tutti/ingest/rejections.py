@@ -1,0 +1,34 @@
+"""Rejections: why a page did not become a document.
+
+Every page of the input becomes one document or one rejection; nothing is left out without a reason.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+
+
+class Reason(StrEnum):
+    """Why a page was left out."""
+
+    TOO_LARGE = "too_large"
+    UNREADABLE = "unreadable"
+    NOT_A_FILE = "not_a_file"  # a socket, a pipe, a device
+    LINK_OUTSIDE = "link_outside"  # leads out of the input folder
+    LINK_BROKEN = "link_broken"  # leads nowhere, or in a circle
+    NAME_NOT_UNICODE = "name_not_unicode"
+    NAME_TAKEN = "name_taken"  # the same name in another Unicode form came before
+    BINARY = "binary"
+    UNDECODABLE = "undecodable"
+    TOO_DEEP = "too_deep"  # elements nested so deep that parsing would not end in time
+    EMPTY = "empty"  # no text was left
+
+
+@dataclass(frozen=True, slots=True)
+class Rejection:
+    """`path` is relative to the input root; `detail` says what was seen and never names the machine."""
+
+    path: str
+    reason: Reason
+    detail: str

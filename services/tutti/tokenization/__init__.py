@@ -1,0 +1,1 @@
+"""Tokenization: documents become token shards."""

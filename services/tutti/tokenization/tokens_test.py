@@ -1,0 +1,169 @@
+"""From documents to sequences: the tokenizer keeps every text, packing keeps every token, baselines are true."""
+
+import json
+import lzma
+import math
+import os
+import subprocess
+import sys
+from collections import Counter
+from itertools import pairwise
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from tutti.corpus.canonical import keyed_bytes
+from tutti.corpus.tokenshard import encode_token_shard
+from tutti.tokenization.baselines import Streams, kneser_ney_bits_per_byte, unigram_bits_per_byte, xz_bits_per_byte
+from tutti.tokenization.bpe import EOS, BytePairTokenizer, TokenizerError, train_bpe
+from tutti.tokenization.packing import PackingError, TokenStream, cut, pack, split_documents
+
+TEXTS = [f"def function_{k}(value): return value + {k}  # caf\u00e9 \u4e2d\u6587\n" * 3 for k in range(40)]
+TOKENIZER = train_bpe(TEXTS, vocabulary=300)
+
+
+@given(text=st.text(alphabet=st.characters(codec="utf-8"), max_size=200))
+@settings(max_examples=200, deadline=None)
+def test_any_text_survives_encoding_and_decoding(text: str) -> None:
+    assert TOKENIZER.decode(TOKENIZER.encode(text).tolist()) == text
+
+
+@given(parts=st.lists(st.sampled_from([EOS, "<|", "|>", "endoftext", " ", "x", "<|endoftext|"]), max_size=8))
+def test_no_text_produces_the_end_of_a_text(parts: list[str]) -> None:
+    ids = TOKENIZER.encode("".join(parts))
+    assert TOKENIZER.eos not in ids
+    assert TOKENIZER.decode(ids.tolist()) == "".join(parts)
+
+
+def test_the_vocabulary_is_bytes_merges_and_the_end() -> None:
+    assert (TOKENIZER.vocabulary, TOKENIZER.eos) == (300, 299)
+    assert TOKENIZER.decode([TOKENIZER.eos]) == EOS
+    bytes_only = train_bpe(["abc"], vocabulary=257)
+    assert (bytes_only.vocabulary, len(bytes_only.encode("caf\u00e9"))) == (257, 5)
+    assert train_bpe(["abc"], vocabulary=5000).vocabulary < 5000
+    with pytest.raises(TokenizerError, match="at least 257"):
+        train_bpe(["abc"], vocabulary=256)
+
+
+def test_encoding_many_texts_equals_encoding_each() -> None:
+    texts = [*TEXTS * 4, "", EOS]
+    assert [ids.tolist() for ids in TOKENIZER.encode_all(texts)] == [TOKENIZER.encode(text).tolist() for text in texts]
+
+
+def test_the_tokenizer_does_not_depend_on_the_number_of_threads() -> None:
+    code = (
+        "from tutti.tokenization.bpe import train_bpe\n"
+        "print(train_bpe([f'def function_{k}(value): return value + {k}  # caf\\u00e9 \\u4e2d\\u6587\\n' * 3"
+        " for k in range(40)], vocabulary=300).version)"
+    )
+    for threads in ("1", "3"):
+        environment = {**os.environ, "RAYON_NUM_THREADS": threads}
+        done = subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True, env=environment)
+        assert done.stdout.strip() == TOKENIZER.version
+
+
+def test_a_tokenizer_comes_back_from_its_artefact_and_a_damaged_one_does_not() -> None:
+    again = BytePairTokenizer.load(TOKENIZER.artefact, expected_version=TOKENIZER.version)
+    assert again.encode(TEXTS[3]).tolist() == TOKENIZER.encode(TEXTS[3]).tolist()
+    pretty = json.dumps(json.loads(TOKENIZER.artefact), indent=2).encode()
+    assert BytePairTokenizer.load(pretty, expected_version=TOKENIZER.version).version == TOKENIZER.version
+    for data in (TOKENIZER.artefact.replace(b"function", b"fuction", 1), b"{", b"{}", b"\xff"):
+        with pytest.raises(TokenizerError, match="fetch it again"):
+            BytePairTokenizer.load(data, expected_version=TOKENIZER.version)
+
+
+def ids_of(count: int) -> list[str]:
+    return [keyed_bytes("test", str(k).encode()).hex() for k in range(count)]
+
+
+def test_the_split_is_by_document_and_another_document_moves_none() -> None:
+    ids = ids_of(1001)
+    before = split_documents(ids[:1000], validation_fraction=0.1, key="k")
+    after = split_documents(reversed(ids), validation_fraction=0.1, key="k")
+    assert 60 < len(before.validation) < 140
+    assert sorted(before.train + before.validation) == sorted(ids[:1000])
+    assert [d for d in after.train if d != ids[1000]] == list(before.train)
+    assert [d for d in after.validation if d != ids[1000]] == list(before.validation)
+    assert split_documents(ids, validation_fraction=0.1, key="other") != after
+
+
+@given(count=st.integers(2, 30), fraction=st.sampled_from([1e-9, 0.5, 1 - 1e-9]))
+@settings(max_examples=30)
+def test_either_split_has_a_document(count: int, fraction: float) -> None:
+    split = split_documents(ids_of(count), validation_fraction=fraction, key="k")
+    assert split.train
+    assert split.validation
+
+
+def test_an_impossible_split_is_refused() -> None:
+    with pytest.raises(PackingError, match="at least 2"):
+        split_documents(ids_of(1), validation_fraction=0.1, key="k")
+    with pytest.raises(PackingError, match="between 0 and 1"):
+        split_documents(ids_of(5), validation_fraction=0.0, key="k")
+    with pytest.raises(PackingError, match="no document"):
+        pack([], context=4, eos=0)
+
+
+EOS_ID = 9
+TOKENS = st.lists(st.lists(st.integers(0, 8), max_size=12), min_size=1, max_size=12)
+
+
+def packed(documents: list[list[int]], *, context: int) -> TokenStream:
+    pairs = zip(ids_of(len(documents)), (np.array(tokens, np.uint32) for tokens in documents), strict=True)
+    return pack(pairs, context=context, eos=EOS_ID)
+
+
+@given(documents=TOKENS, context=st.integers(1, 9), per_shard=st.integers(1, 5))
+@settings(max_examples=100, deadline=None)
+def test_packing_and_cutting_lose_and_add_nothing(documents: list[list[int]], context: int, per_shard: int) -> None:
+    stream = packed(documents, context=context)
+    assert stream.tokens[: stream.tokens_used].tolist() == sum(([*tokens, EOS_ID] for tokens in documents), [EOS_ID])
+    assert stream.padding < context
+    assert stream.targets == sum(len(tokens) + 1 for tokens in documents)
+    targets: list[int] = []
+    owners: dict[int, str] = {}
+    for run in cut(stream, sequences_per_shard=per_shard, vocabulary=10, eos=EOS_ID):
+        encode_token_shard(run)
+        begin = run.first_sample * context
+        targets += run.tokens[1 : run.tokens_used].tolist()
+        for k in range(run.tokens_used):
+            doc_id = run.doc_ids[int(np.searchsorted(run.starts, k, side="right")) - 1]
+            assert owners.setdefault(begin + k, doc_id) == doc_id
+    assert targets == stream.tokens[1 : stream.tokens_used].tolist()
+    assert Counter(owners.values()) == {
+        doc_id: len(tokens) + 1 + (k == 0)
+        for k, (doc_id, tokens) in enumerate(zip(stream.doc_ids, documents, strict=True))
+    }
+
+
+@given(train=TOKENS, validation=TOKENS)
+@settings(max_examples=40, deadline=None)
+def test_the_baselines_equal_a_slow_computation(train: list[list[int]], validation: list[list[int]]) -> None:
+    streams = Streams(packed(train, context=4), packed(validation, context=4), vocabulary=10, validation_bytes=7)
+    seen, asked = streams.seen.tolist(), streams.asked.tolist()
+    counts, pairs = Counter(seen[1:]), Counter(pairwise(seen))
+    total = sum(counts.values())
+    unigram = -sum(math.log2((counts[token] + 1) / (total + 10)) for token in asked[1:])
+    assert unigram_bits_per_byte(streams) == pytest.approx(unigram / 7)
+
+    def probability(before: int, after: int) -> float:
+        preceders = {token: sum(1 for _, b in pairs if b == token) for token in range(10)}
+        backoff = max(preceders[after] - 0.75, 0) + 0.75 * sum(1 for n in preceders.values() if n) / 10
+        history = sum(n for (a, _), n in pairs.items() if a == before)
+        if not history:
+            return backoff / len(pairs)
+        followers = sum(1 for a, _ in pairs if a == before)
+        return (max(pairs[before, after] - 0.75, 0) + 0.75 * followers * backoff / len(pairs)) / history
+
+    for before in set(asked):
+        assert sum(probability(before, after) for after in range(10)) == pytest.approx(1)
+    bits = -sum(math.log2(probability(a, b)) for a, b in pairwise(asked))
+    assert kneser_ney_bits_per_byte(streams) == pytest.approx(bits / 7)
+
+
+def test_xz_is_primed_by_the_training_text() -> None:
+    text = [keyed_bytes("noise", bytes([k])).hex() for k in range(200)]
+    alone = 8 * len(lzma.compress("\n".join(text).encode())) / sum(map(len, text))
+    assert xz_bits_per_byte(text, text) < 0.1 < 3 < xz_bits_per_byte(["other"], text) < alone * 1.1
