@@ -8,7 +8,7 @@ UV := $(VENV)/uv/bin/uv
 SETUP := $(VENV)/.ready
 export PATH := $(CURDIR)/$(BIN):$(PATH)
 
-.PHONY: help setup lint test protos clean lock
+.PHONY: help setup lint test protos clean lock run bench soak stack-up stack-down run-stack new-service
 
 help: ## show this help
 	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -28,6 +28,19 @@ lock: ## resolve the dependencies of pyproject.toml anew into requirements.lock
 
 clean: ## remove everything that was made here
 	rm -rf $(VENV) build .tutti .mypy_cache .ruff_cache .pytest_cache .hypothesis
+
+lint: setup ## style, types, imports, protos, generated code
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+	$(BIN)/python tools/house.py imports
+	$(BIN)/buf lint
+	$(BIN)/buf format -d --exit-code
+	@if test -f protos/baseline.binpb; then $(BIN)/buf breaking --against protos/baseline.binpb; fi
+	$(BIN)/python tools/genprotos.py --check
+
+test: setup ## every test, real servers included
+	$(BIN)/pytest -n 2 --dist loadgroup
 
 protos: setup ## generate libs/tutti/contracts from protos/
 	$(BIN)/python tools/genprotos.py

@@ -48,7 +48,9 @@ def face(package: str, modules: dict[str, list[str]], about: str) -> str:
 
 
 def messages(file: FileDescriptorProto) -> list[str]:
-    names = [each.name for each in (*file.message_type, *file.enum_type, *file.extension)]
+    names = [each.name for each in file.message_type]
+    names += [each.name for each in file.enum_type]
+    names += [each.name for each in file.extension]
     return names + [value.name for kind in file.enum_type for value in kind.value]
 
 

@@ -1,0 +1,98 @@
+"""The house as facts: which packages exist, which may import which, how large the files are.
+
+Promises: import-linter's contracts are derived from the folders and the entry points, so that a new service is held to
+the rules without anybody editing a list. `house.py imports` writes them to build/ and runs import-linter on them.
+"""
+
+import argparse
+import statistics
+import subprocess
+import sys
+import tomllib
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[1]
+LAYERS = ["cli", "chassis", "corpus : model : checkpoints : inference", "backbone", "contracts"]
+
+
+def services() -> list[str]:
+    """The packages below services/tutti."""
+    return sorted(path.parent.name for path in ROOT.glob("services/tutti/*/__init__.py"))
+
+
+def libraries() -> list[str]:
+    """The packages below libs/tutti."""
+    return sorted(path.parent.name for path in ROOT.glob("libs/tutti/*/__init__.py"))
+
+
+def entry_points() -> list[str]:
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    return sorted(project["entry-points"]["tutti.services"])
+
+
+def contracts() -> str:
+    """The import-linter configuration, as INI text."""
+    present = set(libraries())
+    layers = [" : ".join(f"tutti.{name}" for name in layer.split(" : ") if name in present) for layer in LAYERS]
+    every = [f"tutti.{name}" for name in services()]
+    beside = [f"tutti.{name}" for name in libraries() if name != "chassis"]
+    lines = ["[importlinter]", "root_packages = "]
+    lines += [f"    tutti.{name}" for name in libraries() + services()]
+    lines += ["include_external_packages = True", ""]
+    lines += [
+        "[importlinter:contract:layers]",
+        "name = libraries stand on those below them",
+        "type = layers",
+        "layers =",
+    ]
+    lines += [f"    {layer}" for layer in layers if layer]
+    lines += ["", "[importlinter:contract:services]", "name = no service imports another", "type = independence"]
+    lines += ["modules =", *(f"    {name}" for name in every)]
+    lines += ["", "[importlinter:contract:libraries]", "name = no library imports a service", "type = forbidden"]
+    lines += ["source_modules =", *(f"    tutti.{name}" for name in libraries())]
+    lines += ["forbidden_modules =", *(f"    {name}" for name in every)]
+    lines += ["", "[importlinter:contract:log]", "name = only the chassis uses the event log", "type = forbidden"]
+    lines += ["source_modules =", *(f"    {name}" for name in [*every, *(b for b in beside if b != "tutti.backbone")])]
+    lines += ["forbidden_modules =", "    tutti.backbone.eventlog", "allow_indirect_imports = True"]
+    lines += ["", "[importlinter:contract:ranks]", "name = the arithmetic knows no wire and no store"]
+    lines += ["type = forbidden", "source_modules =", "    tutti.model", "forbidden_modules ="]
+    lines += ["    grpc", "    kafka", "    sqlalchemy", "    minio", "    psycopg"]
+    return "\n".join(lines) + "\n"
+
+
+def sources() -> list[Path]:
+    """Handwritten Python of the product, tests left out."""
+    return [
+        path
+        for root in ("libs", "services")
+        for path in sorted((ROOT / root).rglob("*.py"))
+        if "contracts" not in path.parts and not path.name.endswith("_test.py") and path.stat().st_size
+    ]
+
+
+def lengths() -> list[int]:
+    return sorted(len(path.read_text().splitlines()) for path in sources())
+
+
+def check_imports() -> int:
+    target = ROOT / "build" / "importlinter.ini"
+    target.parent.mkdir(exist_ok=True)
+    target.write_text(contracts())
+    linter = Path(sys.executable).parent / "lint-imports"
+    return subprocess.run([linter, "--config", str(target), "--no-cache"], cwd=ROOT, check=False).returncode
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
+    parser.add_argument(
+        "what", choices=["imports", "sizes"], help="imports: check who imports whom; sizes: print file lengths"
+    )
+    if parser.parse_args().what == "imports":
+        sys.exit(check_imports())
+    found = lengths()
+    print(f"{len(found)} files, {sum(found)} lines; median {statistics.median(found):.0f}", end=", ")
+    print(f"p95 {found[int(len(found) * 0.95)]}, longest {found[-1]}")
+
+
+if __name__ == "__main__":
+    main()
