@@ -1,0 +1,1 @@
+"""What every service is made of: lifecycle, unit of work, tasks, loops, gRPC, health, telemetry, simulation."""

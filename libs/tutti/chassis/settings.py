@@ -1,0 +1,290 @@
+"""Settings: every number of the platform with its default, from a file, the environment and the command line.
+
+Promises: later sources win (default, file, environment, command line) and each value knows where it came from; an
+unknown key is refused and the nearest known one is named; secrets never leave through `effective`.
+"""
+
+import difflib
+import os
+import tomllib
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from importlib.metadata import entry_points
+from pathlib import Path
+from types import UnionType
+from typing import Any, Literal, TypeVar, Union, get_args, get_origin
+from urllib.parse import urlsplit
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+
+M = TypeVar("M", bound=BaseModel)
+Tree = dict[str, Any]
+ENVIRONMENT_PREFIX = "TUTTI_"
+# Read elsewhere, before there are settings: where the data directory is, which file to read, who the caller is.
+RESERVED_VARIABLES = frozenset({"TUTTI_DATA_DIR", "TUTTI_CONFIG", "TUTTI_TOKEN", "TUTTI_ADDRESS"})
+_SECRET_WORDS = ("secret", "password", "token")
+
+
+class SettingsError(ValueError):
+    """A setting that cannot be used: which, from where, what was expected."""
+
+
+class Section(BaseModel):
+    """One table of the settings."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True, coerce_numbers_to_str=True)
+
+
+class RpcSettings(Section):
+    """gRPC, both sides."""
+
+    listen: str = Field(default="127.0.0.1:0", description="address to listen at; port 0: any free one")
+    deadline_seconds: float = Field(
+        default=10.0, gt=0, description="deadline of a call that brings none; watches have none"
+    )
+    max_message_bytes: int = Field(default=4 << 20, gt=0, description="largest request that is accepted")
+    threads: int = Field(default=16, gt=0, description="threads that run domain methods")
+    attempts: int = Field(default=5, gt=0, description="how often a call that may be sent again is sent")
+
+
+class LeaseSettings(Section):
+    ttl_seconds: float = Field(default=15.0, gt=0)
+    renew_seconds: float = Field(default=5.0, gt=0)
+
+
+class LogSettings(Section):
+    url: str = Field(default="", description="sqlite:///file or kafka://host:port; empty: log/ of the data directory")
+    partitions: int = Field(default=12, gt=0, description="of topics whose events do not say")
+    fact_retention_days: float = Field(default=14.0, gt=0)
+    inbox_retention_days: float = Field(default=30.0, gt=0)
+
+
+class DatabaseSettings(Section):
+    url: str = Field(default="", description="sqlite:///folder or postgresql://…; empty: db/ of the data directory")
+
+
+class BlobSettings(Section):
+    url: str = Field(default="", description="file:///folder or s3://…; empty: blobs/ of the data directory")
+
+
+class RankSettings(Section):
+    watchdog_seconds: float = Field(default=20.0, gt=0, description="silence after which a rank ends itself")
+    rendezvous_seconds: float = Field(default=60.0, gt=0)
+    attempts: int = Field(default=5, gt=0, description="attempts of a job without progress")
+    snapshot_buffers: int = Field(default=2, gt=0)
+    spool_snapshots: int = Field(default=4, gt=0)
+
+
+class StepSettings(Section):
+    microbatches: int = Field(default=8, gt=0, description="G where a recipe does not say")
+    threads: int = Field(default=1, gt=0, description="threads a rank where a recipe does not say")
+    piece_elements: int = Field(default=16384, gt=0)
+
+
+class LifecycleSettings(Section):
+    start_seconds: float = Field(default=30.0, gt=0, description="until everything is ready")
+    drain_seconds: float = Field(default=10.0, gt=0, description="for calls and loops to end by themselves")
+    stop_seconds: float = Field(default=5.0, gt=0, description="for threads and processes to end when told to")
+    blocked_seconds: float = Field(default=0.25, gt=0, description="a loop that stands still for longer is named")
+    reconcile_seconds: float = Field(default=30.0, gt=0, description="between two looks at all that is open")
+    workers: int = Field(default=0, ge=0, description="processes for heavy work; 0: one a core, at most 4")
+
+
+class TelemetrySettings(Section):
+    metrics_listen: str = Field(default="127.0.0.1:0", description="address of /metrics; port 0: any free one")
+    sample_ratio: float = Field(default=1.0, ge=0, le=1, description="of traces, when an exporter is configured")
+    level: Literal["debug", "info", "warning", "error"] = "info"
+
+
+class SupervisorSettings(Section):
+    agents: int = Field(default=1, ge=0, description="agents to run beside the host")
+    agent_command: list[str] = Field(
+        default=["{python}", "-m", "tutti.trainer", "--data-dir", "{data_dir}", "--node", "{node}"],
+        description="how an agent is started; {python}, {data_dir} and {node} are filled in",
+    )
+    drain_seconds: float = Field(default=20.0, gt=0, description="between SIGTERM and SIGKILL of a child")
+    backoff_seconds: float = Field(default=0.5, gt=0, description="first wait before a restart; doubled up to 30 s")
+
+
+class Settings(Section):
+    """All settings; the tables of services (such as [scheduler]) are kept apart and typed by their own models."""
+
+    rpc: RpcSettings = RpcSettings()
+    lease: LeaseSettings = LeaseSettings()
+    log: LogSettings = LogSettings()
+    database: DatabaseSettings = DatabaseSettings()
+    blobs: BlobSettings = BlobSettings()
+    rank: RankSettings = RankSettings()
+    step: StepSettings = StepSettings()
+    lifecycle: LifecycleSettings = LifecycleSettings()
+    telemetry: TelemetrySettings = TelemetrySettings()
+    supervisor: SupervisorSettings = SupervisorSettings()
+    services: dict[str, str] = Field(default={}, description="addresses of services that are elsewhere, by name")
+
+
+@dataclass(frozen=True)
+class Effective:
+    """One setting as it holds: its key, its value (hidden if secret), where it came from."""
+
+    key: str
+    value: str
+    source: str
+
+
+@dataclass(frozen=True)
+class Loaded:
+    """Settings together with where each value came from."""
+
+    values: Settings
+    own: Tree = field(default_factory=dict)
+    sources: Mapping[str, str] = field(default_factory=dict)
+
+    def section(self, service: str, model: type[M]) -> M:
+        """The service's own table as its model. Raises SettingsError."""
+        return _validated(model, self.own.get(service, {}), prefix=f"{service}.", sources=self.sources)
+
+    def effective(self) -> list[Effective]:
+        """Every setting, sorted by key, secrets hidden."""
+        flat = [*_leaves(self.values.model_dump(), ""), *_leaves(self.own, "")]
+        return sorted(
+            (Effective(key, _shown(key, value), self.sources.get(key, "default")) for key, value in flat),
+            key=lambda each: each.key,
+        )
+
+
+def load(
+    config: Path | None = None,
+    *,
+    environment: Mapping[str, str] | None = None,
+    overrides: Iterable[str] = (),
+    services: Iterable[str] | None = None,
+) -> Loaded:
+    """Read the file (if any), the environment and `key=value` overrides. Raises SettingsError."""
+    known = set(installed_services() if services is None else services)
+    merged: Tree = {}
+    sources: dict[str, str] = {}
+    for source, tree in _layers(config, os.environ if environment is None else environment, overrides):
+        for key, value in _leaves(tree, ""):
+            _check_table(key.split(".")[0], known, source)
+            _put(merged, key, value, source)
+            sources[key] = source
+    own = {name: merged.pop(name) for name in list(merged) if name not in Settings.model_fields}
+    for name in merged.get("services", {}):
+        if known and name not in known:
+            raise SettingsError(
+                f"services.{name} ({sources[f'services.{name}']}): no such service{_nearest(name, known)}"
+            )
+    return Loaded(_validated(Settings, merged, prefix="", sources=sources), own, sources)
+
+
+def installed_services() -> list[str]:
+    """Names of the services of this installation, from the entry points."""
+    return sorted(entry.name for entry in entry_points(group="tutti.services"))
+
+
+def _layers(
+    config: Path | None, environment: Mapping[str, str], overrides: Iterable[str]
+) -> Iterator[tuple[str, Tree]]:
+    if config is not None:
+        yield str(config), _read(config)
+    for name in sorted(environment):
+        if name.startswith(ENVIRONMENT_PREFIX) and name not in RESERVED_VARIABLES:
+            key = name.removeprefix(ENVIRONMENT_PREFIX).lower().replace("__", ".")
+            yield f"${name}", _nested(key, _parsed(environment[name]))
+    for text in overrides:
+        key, equals, value = text.partition("=")
+        if not equals or not key.strip():
+            raise SettingsError(f"--set {text!r}: expected key=value, such as rpc.deadline_seconds=20")
+        yield "--set", _nested(key.strip(), _parsed(value.strip()))
+
+
+def _read(config: Path) -> Tree:
+    try:
+        return tomllib.loads(config.read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        raise SettingsError(f"{config}: there is no such file") from None
+    except (OSError, UnicodeDecodeError) as error:
+        raise SettingsError(f"{config} cannot be read: {error}") from None
+    except tomllib.TOMLDecodeError as error:
+        raise SettingsError(f"{config} is not TOML: {error}") from None
+
+
+def _parsed(text: str) -> Any:
+    """A value written without quotes: TOML where it is TOML, else the text itself."""
+    try:
+        return tomllib.loads(f"value = {text}")["value"] if "\n" not in text else text
+    except (tomllib.TOMLDecodeError, KeyError):
+        return text
+
+
+def _nested(key: str, value: Any) -> Tree:
+    for part in reversed(key.split(".")):
+        value = {part: value}
+    return dict(value)
+
+
+def _put(tree: Tree, key: str, value: Any, source: str) -> None:
+    *path, last = key.split(".")
+    for part in path:
+        tree = tree.setdefault(part, {})
+        if not isinstance(tree, dict):
+            raise SettingsError(f"{key} ({source}): {part} is a value, not a table")
+    if isinstance(tree.get(last), dict) and tree[last] and not isinstance(value, dict):
+        raise SettingsError(f"{key} ({source}): is a table, not a value")
+    tree[last] = value
+
+
+def _leaves(tree: Mapping[str, Any], prefix: str) -> Iterator[tuple[str, Any]]:
+    for key, value in tree.items():
+        if isinstance(value, dict) and value:
+            yield from _leaves(value, f"{prefix}{key}.")
+        else:
+            yield prefix + key, value
+
+
+def _check_table(name: str, services: set[str], source: str) -> None:
+    known = {*Settings.model_fields, *services}
+    if name not in known:
+        raise SettingsError(f"{name} ({source}): no such table of settings{_nearest(name, known)}")
+
+
+def _nearest(name: str, known: Iterable[str]) -> str:
+    options = sorted(known)
+    close = difflib.get_close_matches(name, options, n=1, cutoff=0.5)
+    return f"; did you mean {close[0]}?" if close else f"; known: {', '.join(options)}"
+
+
+def _validated(model: type[M], tree: Mapping[str, Any], *, prefix: str, sources: Mapping[str, str]) -> M:
+    try:
+        return model.model_validate(tree)
+    except ValidationError as error:
+        first = error.errors()[0]
+        path = [str(part) for part in first["loc"]]
+        key = prefix + ".".join(path)
+        source = sources.get(key) or next((of for name, of in sources.items() if name.startswith(f"{key}.")), "default")
+        if first["type"] == "extra_forbidden":
+            known = _fields_at(model, path[:-1])
+            raise SettingsError(f"{key} ({source}): no such setting{_nearest(path[-1], known)}") from None
+        seen = _shown(key, first["input"])
+        raise SettingsError(f"{key} ({source}): {first['msg']}; seen {seen}") from None
+
+
+def _fields_at(model: type[BaseModel], path: Iterable[str]) -> list[str]:
+    for part in path:
+        inner = model.model_fields[part].annotation
+        if get_origin(inner) in (Union, UnionType):
+            inner = next((each for each in get_args(inner) if isinstance(each, type)), None)
+        if not (isinstance(inner, type) and issubclass(inner, BaseModel)):
+            return []
+        model = inner
+    return list(model.model_fields)
+
+
+def _shown(key: str, value: object) -> str:
+    if any(word in key.rsplit(".", 1)[-1].lower() for word in _SECRET_WORDS) and value not in ("", None):
+        return "***"
+    if isinstance(value, str) and "@" in value and "://" in value:
+        parts = urlsplit(value)
+        if parts.password is not None or parts.scheme == "s3":
+            return parts._replace(netloc="***@" + parts.netloc.rpartition("@")[2]).geturl()
+    return str(value)

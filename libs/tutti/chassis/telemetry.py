@@ -1,0 +1,155 @@
+"""Traces and metrics, the same for every service.
+
+Promises: every call and every event has a trace id even when nothing is exported; spans leave the process only when
+OTEL_EXPORTER_OTLP_ENDPOINT is set; metrics are made once a name, with help and unit, and read at `/metrics`.
+"""
+
+import contextlib
+import os
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from typing import TypeVar
+
+from opentelemetry import trace
+from opentelemetry.context import Context
+from opentelemetry.sdk.resources import Resource
+from opentelemetry.sdk.trace import TracerProvider
+from opentelemetry.sdk.trace.sampling import ALWAYS_OFF, ParentBasedTraceIdRatio
+from opentelemetry.trace import Span, SpanKind, Status, StatusCode
+from opentelemetry.trace.propagation.tracecontext import TraceContextTextMapPropagator
+from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, start_http_server
+from prometheus_client.metrics import MetricWrapperBase
+from prometheus_client.registry import Collector
+
+W = TypeVar("W", bound=MetricWrapperBase)
+TRACEPARENT = "traceparent"
+ENDPOINT_VARIABLE = "OTEL_EXPORTER_OTLP_ENDPOINT"
+SECONDS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0)
+_propagator = TraceContextTextMapPropagator()
+# Without a sampler that records, spans still have ids: that is what logs and events need.
+_provider = TracerProvider(sampler=ALWAYS_OFF, shutdown_on_exit=False)
+
+
+def configure_tracing(service: str, *, sample_ratio: float) -> None:
+    """Export spans when the environment names a collector; otherwise only make trace ids."""
+    global _provider
+    if not os.environ.get(ENDPOINT_VARIABLE):
+        return
+    # Slow to import, and needed by few.
+    from opentelemetry.exporter.otlp.proto.grpc.trace_exporter import OTLPSpanExporter
+    from opentelemetry.sdk.trace.export import BatchSpanProcessor
+
+    provider = TracerProvider(
+        sampler=ParentBasedTraceIdRatio(sample_ratio), resource=Resource.create({"service.name": f"tutti-{service}"})
+    )
+    provider.add_span_processor(BatchSpanProcessor(OTLPSpanExporter()))
+    _provider = provider
+
+
+def use_provider(provider: TracerProvider) -> None:
+    """Make spans with this provider (tests look at what they recorded)."""
+    global _provider
+    _provider = provider
+
+
+def flush_tracing() -> None:
+    """Send what is still held; called once, when the process stops."""
+    _provider.force_flush(2000)
+
+
+def current_traceparent() -> str:
+    """The W3C traceparent of the span that is open here; empty when there is none."""
+    carrier: dict[str, str] = {}
+    _propagator.inject(carrier)
+    return carrier.get(TRACEPARENT, "")
+
+
+@contextlib.contextmanager
+def span_from(traceparent: str, name: str, *, kind: SpanKind = SpanKind.CONSUMER, **attributes: str) -> Iterator[Span]:
+    """A span that continues another's trace (or starts one when `traceparent` is empty); errors mark it."""
+    parent = _propagator.extract({TRACEPARENT: traceparent}, Context()) if traceparent else Context()
+    with _open(name, kind, parent, attributes) as span:
+        yield span
+
+
+@contextlib.contextmanager
+def span(name: str, *, kind: SpanKind = SpanKind.INTERNAL, **attributes: str) -> Iterator[Span]:
+    """A span below the one that is open here."""
+    with _open(name, kind, None, attributes) as opened:
+        yield opened
+
+
+@contextlib.contextmanager
+def _open(name: str, kind: SpanKind, parent: Context | None, attributes: dict[str, str]) -> Iterator[Span]:
+    tracer = _provider.get_tracer("tutti.chassis")
+    opened = tracer.start_span(name, context=parent, kind=kind, attributes=attributes)
+    with trace.use_span(opened, end_on_exit=True, record_exception=False, set_status_on_exception=False):
+        try:
+            yield opened
+        except BaseException as error:
+            opened.set_status(Status(StatusCode.ERROR, f"{type(error).__name__}: {error}"))
+            raise
+
+
+class Metrics:
+    """Metrics by name; asking again for a name gives the same one."""
+
+    def __init__(self) -> None:
+        self.registry = CollectorRegistry()
+        self._known: dict[str, MetricWrapperBase] = {}
+        self._lock = threading.Lock()
+
+    def counter(self, name: str, documentation: str, unit: str = "", labels: Sequence[str] = ()) -> Counter:
+        return self._once(
+            name, lambda: Counter(name, documentation, labels, unit=unit, registry=self.registry), Counter
+        )
+
+    def gauge(self, name: str, documentation: str, unit: str = "", labels: Sequence[str] = ()) -> Gauge:
+        return self._once(name, lambda: Gauge(name, documentation, labels, unit=unit, registry=self.registry), Gauge)
+
+    def histogram(
+        self,
+        name: str,
+        documentation: str,
+        unit: str = "",
+        labels: Sequence[str] = (),
+        buckets: Sequence[float] = SECONDS,
+    ) -> Histogram:
+        return self._once(
+            name,
+            lambda: Histogram(name, documentation, labels, unit=unit, buckets=buckets, registry=self.registry),
+            Histogram,
+        )
+
+    def collect(self, collector: Collector) -> None:
+        """Ask this collector at every scrape."""
+        self.registry.register(collector)
+
+    def forget(self, collector: Collector) -> None:
+        self.registry.unregister(collector)
+
+    def _once(self, name: str, make: Callable[[], W], kind: type[W]) -> W:
+        with self._lock:
+            known = self._known.get(name)
+            if known is None:
+                known = self._known[name] = make()
+            if not isinstance(known, kind):
+                raise ValueError(f"the metric {name} is a {type(known).__name__}, not a {kind.__name__}")
+            return known
+
+
+metrics = Metrics()
+
+
+class MetricsServer:
+    """`/metrics` over HTTP. Raises OSError when the address is taken."""
+
+    def __init__(self, listen: str, served: Metrics = metrics) -> None:
+        host, _, port = listen.rpartition(":")
+        self._server, self._thread = start_http_server(int(port), addr=host, registry=served.registry)
+        self.address = f"{host}:{self._server.server_port}"
+
+    def close(self) -> None:
+        self._server.shutdown()
+        self._server.server_close()
+        self._thread.join(5)
