@@ -1,0 +1,285 @@
+"""The event log on Kafka.
+
+Promises: as the port; a record is acknowledged when all in-sync replicas have it; the idempotent producer keeps the
+order of each partition; a broker that is away is waited for until the deadline, then LogUnavailable.
+"""
+
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, suppress
+from typing import Any
+
+import kafka
+from kafka import errors
+from kafka.admin import ConfigResource, ConfigResourceType, OffsetSpec
+
+from tutti.backbone.embedded.partitioner import partition_of
+from tutti.backbone.eventlog import (
+    BadRecord,
+    EventLogError,
+    Kind,
+    LogUnavailable,
+    NewRecord,
+    Partitions,
+    Record,
+    Topic,
+    TopicMismatch,
+    TopicPartition,
+    UnknownTopic,
+    check_record,
+    check_topic,
+)
+from tutti.backbone.kafka.subscription import KafkaSubscription, as_record
+
+_POLICY = {Kind.STATE: "compact", Kind.FACT: "delete"}
+
+
+class KafkaEventLog:
+    """`brokers` are `host:port`; `deadline_seconds` bounds every request."""
+
+    def __init__(
+        self,
+        brokers: Sequence[str],
+        *,
+        deadline_seconds: float = 30,
+        session_seconds: float = 10,
+        max_poll_seconds: float = 300,
+    ) -> None:
+        self._where = ",".join(brokers)
+        self._deadline = deadline_seconds
+        milliseconds = int(deadline_seconds * 1000)
+        self._common: dict[str, Any] = {
+            "bootstrap_servers": list(brokers),
+            "client_id": "tutti",
+            "request_timeout_ms": milliseconds,
+            "bootstrap_timeout_ms": milliseconds,
+            "reconnect_backoff_max_ms": 1000,
+        }
+        self._quiet = {"metrics_enabled": False}
+        self._membership: dict[str, Any] = {
+            "session_timeout_ms": int(session_seconds * 1000),
+            "heartbeat_interval_ms": int(session_seconds * 1000 / 4),
+            "max_poll_interval_ms": int(max_poll_seconds * 1000),
+        }
+        self._lock = threading.Lock()
+        self._reading = threading.Lock()
+        self._closed = False
+        self._producer: Any = None
+        self._admin: Any = None
+        self._reader: Any = None
+        self._partitions: dict[str, int] = {}
+
+    def ensure(self, topics: Sequence[Topic]) -> None:
+        for topic in topics:
+            check_topic(topic)
+        with self._asked("ensure topics"):
+            admin = self._the_admin()
+            for topic in topics:
+                if self._find(admin, topic.name) is None:
+                    self._create(admin, topic)
+                self._check_shape(admin, topic)
+
+    def append(self, records: Sequence[NewRecord]) -> None:
+        placed = []
+        for record in records:
+            check_record(record)
+            placed.append((record, partition_of(record.key, self._count(record.topic))))
+        if not placed:
+            return
+        producer = self._the_producer()
+        try:
+            with self._asked("append"):
+                sent = [
+                    producer.send(
+                        record.topic,
+                        record.value,
+                        record.key.encode(),
+                        [(name, value.encode()) for name, value in record.headers.items()],
+                        partition,
+                    )
+                    for record, partition in placed
+                ]
+                for future in sent:
+                    future.get(timeout=self._deadline + 1)
+        except LogUnavailable:
+            self._drop_producer(producer)  # its sequence numbers are in doubt
+            raise
+
+    def subscribe(
+        self,
+        group: str,
+        topics: Sequence[str],
+        on_assigned: Callable[[Partitions], None] | None = None,
+        on_revoked: Callable[[Partitions], None] | None = None,
+    ) -> KafkaSubscription:
+        for topic in topics:
+            self._count(topic)
+        with self._asked(f"join group {group}"):
+            consumer = kafka.KafkaConsumer(
+                group_id=group,
+                enable_auto_commit=False,
+                auto_offset_reset="earliest",
+                allow_auto_create_topics=False,
+                partition_assignment_strategy=[kafka.coordinator.assignors.roundrobin.RoundRobinPartitionAssignor],
+                **self._common,
+                **self._quiet,
+                **self._membership,
+            )
+            return KafkaSubscription(consumer, group, topics, on_assigned, on_revoked, self._asked)
+
+    def end_offsets(self, topic: str) -> dict[TopicPartition, int]:
+        found = self._offsets(topic, OffsetSpec.LATEST)
+        return {TopicPartition(topic, partition): offset for partition, offset in found.items()}
+
+    def committed(self, group: str, topic: str) -> dict[TopicPartition, int]:
+        count = self._count(topic)
+        wanted = [kafka.TopicPartition(topic, partition) for partition in range(count)]
+        with self._asked(f"read the offsets of group {group}"):
+            found = self._the_admin().list_group_offsets({group: wanted})
+        return {
+            TopicPartition(topic, at.partition): position.offset
+            for at, position in found.get(group, {}).items()
+            if position.offset >= 0
+        }
+
+    def read(self, at: TopicPartition, offset: int, max_records: int = 500) -> list[Record]:
+        count = self._count(at.topic)
+        if not 0 <= at.partition < count:
+            raise EventLogError(f"{at.topic} has partitions 0 to {count - 1}, not {at.partition}")
+        end = self._offsets(at.topic, OffsetSpec.LATEST)[at.partition]
+        start = max(offset, self._offsets(at.topic, OffsetSpec.EARLIEST)[at.partition])
+        if start >= end:
+            return []
+        where = kafka.TopicPartition(at.topic, at.partition)
+        found: list[Record] = []
+        with self._reading, self._asked("read"):
+            reader = self._the_reader()
+            reader.assign([where])
+            reader.seek(where, start)
+            while len(found) < max_records and reader.position(where) < end:
+                polled = reader.poll(timeout_ms=int(self._deadline * 1000), max_records=max_records - len(found))
+                records = [as_record(record) for record in polled.get(where, [])]
+                found += [record for record in records if record.offset < end]
+                if not records and reader.position(where) < end:
+                    raise LogUnavailable(f"{self._where} did not answer a read of {at.topic}/{at.partition} in time")
+        return found
+
+    def compact(self) -> None:
+        """The broker does this itself."""
+
+    def close(self) -> None:
+        with self._lock:
+            self._closed = True
+            clients = [client for client in (self._producer, self._admin, self._reader) if client is not None]
+            self._producer = self._admin = self._reader = None
+        for client in clients:
+            if isinstance(client, kafka.KafkaProducer):
+                client.close(timeout=self._deadline)
+            else:
+                client.close()
+
+    def _count(self, topic: str) -> int:
+        found = self._partitions.get(topic)
+        if found is None:
+            with self._asked(f"look up {topic}"):
+                found = self._find(self._the_admin(), topic)
+            if found is None:
+                raise UnknownTopic(f"{topic} was never ensured on {self._where}")
+            self._partitions[topic] = found
+        return found
+
+    def _find(self, admin: Any, topic: str) -> int | None:
+        """The number of partitions of a topic, None when there is no such topic."""
+        (found,) = admin.describe_topics([topic])
+        error = errors.for_code(found["error_code"])
+        if error is errors.UnknownTopicOrPartitionError:
+            return None
+        if error is not errors.NoError:
+            raise error(f"topic {topic}")
+        return len(found["partitions"])
+
+    def _create(self, admin: Any, topic: Topic) -> None:
+        configs = {"cleanup.policy": _POLICY[topic.kind], "retention.ms": str(topic.retention_seconds * 1000)}
+        with suppress(errors.TopicAlreadyExistsError):  # another process was faster; its shape is checked as any other
+            admin.create_topics({topic.name: {"num_partitions": topic.partitions, "configs": configs}})
+        admin.wait_for_topics([topic.name], timeout_ms=int(self._deadline * 1000))
+
+    def _check_shape(self, admin: Any, topic: Topic) -> None:
+        count = self._find(admin, topic.name)
+        resource = ConfigResource(ConfigResourceType.TOPIC, topic.name, ["cleanup.policy", "retention.ms"])
+        found = admin.describe_configs([resource], config_filter="all")["topic"][topic.name]
+        policy, retention = found["cleanup.policy"]["value"], found["retention.ms"]["value"]
+        if (count, policy) != (topic.partitions, _POLICY[topic.kind]):
+            raise TopicMismatch(
+                f"{topic.name} exists with cleanup.policy={policy} and {count} partitions, expected "
+                f"{_POLICY[topic.kind]} with {topic.partitions}: another shape is a new topic"
+            )
+        if int(retention) != topic.retention_seconds * 1000:
+            wanted = {"retention.ms": str(topic.retention_seconds * 1000)}
+            admin.alter_configs([ConfigResource(ConfigResourceType.TOPIC, topic.name, wanted)])
+        self._partitions[topic.name] = topic.partitions
+
+    def _offsets(self, topic: str, spec: OffsetSpec) -> dict[int, int]:
+        wanted = {kafka.TopicPartition(topic, partition): spec for partition in range(self._count(topic))}
+        with self._asked(f"read the offsets of {topic}"):
+            found = self._the_admin().list_partition_offsets(wanted, timeout_ms=int(self._deadline * 1000))
+        return {at.partition: position.offset for at, position in found.items()}
+
+    def _the_producer(self) -> Any:
+        with self._lock, self._asked("connect"):
+            self._check_open()
+            if self._producer is None:
+                self._producer = kafka.KafkaProducer(
+                    acks="all",
+                    enable_idempotence=True,
+                    allow_auto_create_topics=False,
+                    delivery_timeout_ms=int(self._deadline * 1000),
+                    max_block_ms=int(self._deadline * 1000),
+                    **self._common,
+                    **self._quiet,
+                )
+            return self._producer
+
+    def _drop_producer(self, producer: Any) -> None:
+        with self._lock:
+            if self._producer is producer:
+                self._producer = None
+        producer.close(timeout=0)
+
+    def _the_admin(self) -> Any:
+        with self._lock:
+            self._check_open()
+            if self._admin is None:
+                self._admin = kafka.KafkaAdminClient(**self._common)
+            return self._admin
+
+    def _the_reader(self) -> Any:
+        with self._lock:
+            self._check_open()
+            if self._reader is None:
+                self._reader = kafka.KafkaConsumer(
+                    group_id=None,
+                    auto_offset_reset="earliest",
+                    allow_auto_create_topics=False,
+                    **self._common,
+                    **self._quiet,
+                )
+            return self._reader
+
+    def _check_open(self) -> None:
+        if self._closed:
+            raise LogUnavailable(f"the log on {self._where} is closed")
+
+    @contextmanager
+    def _asked(self, what: str) -> Iterator[None]:
+        """Turn the client's errors into the port's."""
+        try:
+            yield
+        except errors.UnknownTopicOrPartitionError as error:
+            raise UnknownTopic(f"{self._where}: cannot {what}: {error}") from error
+        except (errors.MessageSizeTooLargeError, errors.RecordListTooLargeError) as error:
+            raise BadRecord(f"{self._where} refused to {what}: {error}") from error
+        except errors.KafkaError as error:
+            raise LogUnavailable(
+                f"{self._where}: cannot {what} within {self._deadline:g} s: {type(error).__name__}: {error}"
+            ) from error

@@ -1,0 +1,196 @@
+"""Database in Postgres: one schema a service.
+
+Promises: as the port; a run that was lost to another transaction, or to a connection that broke before its commit, is
+run again; a connection that breaks during the commit is reported, because nobody knows its outcome.
+"""
+
+import re
+import threading
+import time
+from collections.abc import Callable
+from datetime import UTC, datetime
+from typing import TypeVar
+from zlib import crc32
+
+from sqlalchemy import Connection, Engine, MetaData, RootTransaction, create_engine, text
+from sqlalchemy.engine import make_url
+from sqlalchemy.exc import DBAPIError
+from sqlalchemy.exc import TimeoutError as PoolTimeout
+
+from tutti.backbone.database import (
+    Conflict,
+    Contention,
+    DatabaseError,
+    DatabaseUnavailable,
+    Isolation,
+    StorageFull,
+    Transaction,
+)
+from tutti.backbone.randomness import Randomness, SystemRandomness
+from tutti.backbone.transactions import Hook, NestedTransaction, SerializationFailure, SqlTransaction, run_hooks
+
+T = TypeVar("T")
+MAX_RUNS = 50
+_FIRST_PAUSE, _LAST_PAUSE = 0.002, 0.2
+_NAME = re.compile(r"[a-z][a-z0-9_]{0,50}")
+_SERIALIZATION = ("40001", "40P01")
+_NOBODY_THERE = ("57P01", "57P02", "57P03", "53300")
+
+
+class _ConnectionLost(DatabaseUnavailable):
+    """The connection broke before the commit was sent: nothing happened, so run again."""
+
+
+class PostgresDatabase:
+    """`url` is `postgresql://user:password@host:port/database`.
+
+    `deadline_seconds` bounds each wait: for an absent server, for a lock, for a free connection.
+    """
+
+    def __init__(
+        self,
+        url: str,
+        *,
+        schema: str,
+        pool_size: int = 8,
+        deadline_seconds: float = 10,
+        randomness: Randomness | None = None,
+    ) -> None:
+        self._schema = schema.replace("-", "_")
+        if not _NAME.fullmatch(self._schema):
+            raise DatabaseError(f"{schema!r} cannot name a schema: lower case letters, digits and _ are accepted")
+        target = make_url(url).set(drivername="postgresql+psycopg")
+        self._where = f"{target.host}:{target.port or 5432}/{target.database}, schema {self._schema}"
+        self._deadline_seconds = deadline_seconds
+        self._randomness = randomness or SystemRandomness()
+        self._inside = threading.local()
+        self._closed = False
+        milliseconds = int(deadline_seconds * 1000)
+        self._engine = create_engine(
+            target,
+            pool_size=pool_size,
+            max_overflow=0,
+            pool_timeout=deadline_seconds,
+            connect_args={
+                "connect_timeout": max(2, int(deadline_seconds)),
+                "options": f"-c search_path={self._schema} -c lock_timeout={milliseconds} -c timezone=UTC",
+                "keepalives_idle": 10,
+                "tcp_user_timeout": milliseconds,
+            },
+        )
+        self._engines: dict[Isolation, Engine] = {
+            isolation: self._engine.execution_options(isolation_level=isolation.value) for isolation in Isolation
+        }
+
+    def create(self, metadata: MetaData) -> None:
+        def work(connection: Connection) -> None:
+            # Two CREATE IF NOT EXISTS at once may both find nothing, and one of them fails: one at a time.
+            connection.execute(text("SELECT pg_advisory_xact_lock(:key)"), {"key": crc32(self._schema.encode())})
+            connection.execute(text(f"CREATE SCHEMA IF NOT EXISTS {self._schema}"))
+            metadata.create_all(connection)
+
+        def once() -> None:
+            connection, transaction = self._begin(Isolation.READ_COMMITTED)
+            with connection:
+                try:
+                    work(connection)
+                    transaction.commit()
+                except DBAPIError as error:
+                    raise self._translate(error) from error
+
+        self._until_it_wins(once)
+
+    def run(self, fn: Callable[[Transaction], T], *, isolation: Isolation = Isolation.SERIALIZABLE) -> T:
+        if getattr(self._inside, "transaction", False):
+            raise NestedTransaction("run was called inside a transaction of the same database: use its tx instead")
+        self._inside.transaction = True
+        try:
+            result, hooks = self._until_it_wins(lambda: self._once(fn, isolation))
+        finally:
+            self._inside.transaction = False
+        run_hooks(hooks)
+        return result
+
+    def close(self) -> None:
+        self._closed = True
+        self._engine.dispose()
+
+    def _until_it_wins(self, once: Callable[[], T]) -> T:
+        pause, lost, gone_since = _FIRST_PAUSE, 0, None
+        while True:
+            if self._closed:
+                raise DatabaseUnavailable(f"{self._where} is closed")
+            try:
+                return once()
+            except SerializationFailure as error:
+                lost += 1
+                if lost == MAX_RUNS:
+                    raise Contention(
+                        f"the transaction lost {MAX_RUNS} times in a row and was given up; nothing was written"
+                    ) from error
+            except _ConnectionLost as error:
+                gone_since = gone_since or time.monotonic()
+                if time.monotonic() - gone_since > self._deadline_seconds:
+                    raise DatabaseUnavailable(f"{error}; waited {self._deadline_seconds:g} s for it") from error
+            time.sleep(self._randomness.uniform(pause / 2, pause))
+            pause = min(pause * 2, _LAST_PAUSE)
+
+    def _begin(self, isolation: Isolation) -> tuple[Connection, RootTransaction]:
+        try:
+            connection = self._engines[isolation].connect()
+            return connection, connection.begin()
+        except DBAPIError as error:
+            raise self._translate(error) from error
+        except PoolTimeout as error:
+            raise DatabaseUnavailable(f"{self._where}: all connections were busy for too long: {error}") from error
+
+    def _once(self, fn: Callable[[Transaction], T], isolation: Isolation) -> tuple[T, list[Hook]]:
+        connection, transaction = self._begin(isolation)
+        tx = SqlTransaction(
+            connection,
+            now=lambda: _now(connection),
+            translate=self._translate,
+            before_statement=lambda: None,
+            skip_locked=True,
+        )
+        with connection:
+            try:
+                result = tx.call(fn)
+            finally:
+                tx.retire()
+            try:
+                transaction.commit()
+            except DBAPIError as error:
+                translated = self._translate(error)
+                if isinstance(translated, _ConnectionLost):
+                    translated = DatabaseUnavailable(
+                        f"{self._where}: the connection broke during the commit, its outcome is unknown: {error.orig}"
+                    )
+                raise translated from error
+        return result, tx.hooks
+
+    def _translate(self, error: DBAPIError) -> Exception:
+        state = getattr(error.orig, "sqlstate", None) or ""
+        if state in _SERIALIZATION:
+            return SerializationFailure(str(error.orig))
+        if state.startswith("23"):
+            return Conflict(str(error.orig))
+        if state == "55P03":
+            return Contention(f"{self._where}: a lock was not to be had in time: {error.orig}")
+        if state == "53100":
+            return StorageFull(f"{self._where}: the server's disk is full; nothing was written: {error.orig}")
+        if error.connection_invalidated or state in _NOBODY_THERE or state.startswith("08"):
+            return _ConnectionLost(f"{self._where}: {error.orig}")
+        if not state and type(error.orig).__name__ in ("OperationalError", "ConnectionTimeout"):
+            message = str(error.orig).strip()
+            if "password authentication failed" in message or "does not exist" in message:
+                return DatabaseUnavailable(f"{self._where} refused us: {message}")
+            return _ConnectionLost(f"{self._where} cannot be reached: {message}")
+        if state.startswith(("22", "42")) or not state:
+            return error
+        return DatabaseError(f"{self._where}: {error.orig}")
+
+
+def _now(connection: Connection) -> datetime:
+    found: datetime = connection.execute(text("SELECT clock_timestamp()")).scalar_one()
+    return found.astimezone(UTC)
