@@ -51,7 +51,7 @@ class Training(Recorded):
     @classmethod
     def from_dict(cls, value: Mapping[str, Any]) -> Self:
         """Build from a mapping that has exactly the fields of this class. Raises SpecError."""
-        parts = {"model": ModelSpec, "optimizer": OptimizerSpec, "step": StepSpec}
+        parts: dict[str, type[Recorded]] = {"model": ModelSpec, "optimizer": OptimizerSpec, "step": StepSpec}
         return super().from_dict(
             {name: parts[name].from_dict(part) if name in parts else part for name, part in value.items()}
         )

@@ -1,0 +1,55 @@
+"""Staging: blobs that a stage reads, fetched to a scratch folder and checked by digest before use."""
+
+from pathlib import Path
+
+from tutti.backbone import Blobs
+from tutti.backbone.blobs import BlobMissing
+from tutti.chassis.tasks import WorkFailed
+from tutti.corpus.canonical import bytes_digest, file_digest
+from tutti.corpus.errors import CorpusError
+from tutti.corpus.manifest import Kind, Manifest
+from tutti.corpus.stages import DocumentShardEntry
+
+
+def manifest(blobs: Blobs, key: str, digest: str, kind: Kind) -> Manifest:
+    """Read and check a manifest. Raises WorkFailed when it is missing, damaged or another one."""
+    try:
+        found = Manifest.decode(blobs.get(key), expected=kind)
+    except BlobMissing as error:
+        raise WorkFailed(f"the manifest {key} is gone; run the recipe again, its stage will be made anew") from error
+    except CorpusError as error:
+        raise WorkFailed(f"the manifest {key} does not hold: {error}") from error
+    if digest and found.content_digest != digest:
+        raise WorkFailed(f"the manifest {key} has digest {found.content_digest}, expected {digest}")
+    return found
+
+
+def blob(blobs: Blobs, key: str, digest: str, to: Path) -> Path:
+    """Fetch a blob to a local file whose bytes have `digest`. Raises WorkFailed."""
+    try:
+        blobs.fetch(key, to)
+    except BlobMissing as error:
+        raise WorkFailed(f"the blob {key} is gone; run the recipe again, its stage will be made anew") from error
+    seen = file_digest(to)
+    if seen != digest:
+        raise WorkFailed(f"the blob {key} is damaged: its bytes have digest {seen}, expected {digest}")
+    return to
+
+
+def small(blobs: Blobs, key: str) -> bytes:
+    """Read a blob whose key ends in the digest of its bytes. Raises WorkFailed."""
+    try:
+        data = blobs.get(key)
+    except BlobMissing as error:
+        raise WorkFailed(f"the blob {key} is gone; run the recipe again, its stage will be made anew") from error
+    if bytes_digest(data).removeprefix("blake3:") not in key:
+        raise WorkFailed(f"the blob {key} is damaged: its bytes have digest {bytes_digest(data)}")
+    return data
+
+
+def shards(blobs: Blobs, entries: tuple[DocumentShardEntry, ...], scratch: Path) -> list[tuple[Path, str]]:
+    """Fetch document shards; each local file with the digest of its bytes."""
+    return [
+        (blob(blobs, entry.blob, entry.info.bytes_digest, scratch / f"{index}.parquet"), entry.info.bytes_digest)
+        for index, entry in enumerate(entries)
+    ]

@@ -1,0 +1,137 @@
+"""Long work as a resource: created by a call, done by one task, ended once.
+
+Promises: a resource whose message has `spec state reason started_at ended_at` goes PENDING, RUNNING and then to exactly
+one of DONE, FAILED, CANCELLED; what `run` computed is recorded in the transaction that ends it.
+"""
+
+from collections.abc import Callable
+from typing import Any, Generic, TypeVar
+
+from google.protobuf.message import Message
+
+from tutti.backbone import Blobs
+from tutti.chassis import crud
+from tutti.chassis.errors import InvalidField
+from tutti.chassis.resources import Resource
+from tutti.chassis.service import Host, TaskKind
+from tutti.chassis.tasks import Finish, Task, TaskContext
+from tutti.chassis.unit import Unit
+from tutti.contracts.common.v1 import (
+    STATE_CANCELLED,
+    STATE_DONE,
+    STATE_FAILED,
+    STATE_PENDING,
+    STATE_RUNNING,
+    Artifact,
+    CancelRequest,
+    GetRequest,
+    ListRequest,
+)
+from tutti.corpus.canonical import bytes_digest
+from tutti.corpus.manifest import Manifest
+
+ENDED = (STATE_DONE, STATE_FAILED, STATE_CANCELLED)
+
+
+M = TypeVar("M", bound=Message)
+R = TypeVar("R", bound=Message)
+Outcome = Callable[[Unit, Any], None]
+
+
+class Work(Generic[M]):
+    """`run(context, resource)` does it outside any transaction; what it returns fills the result in inside one."""
+
+    def __init__(
+        self, host: Host, kind: str, message: type[M], run: Callable[[TaskContext, M], Outcome], logic_version: str
+    ) -> None:
+        self.host, self.message, self.run, self.logic_version = host, message, run, logic_version
+        self.resource: Resource[M] = Resource(host.metadata, kind, message, {"state": lambda work: _state(work)})
+        self.kind = kind
+
+    def create(self, request: Any) -> M:
+        """Record the work of a create request (`request_id name spec validate_only`) and enqueue its task."""
+        if request.spec.logic_version not in ("", self.logic_version):
+            raise InvalidField(
+                "spec.logic_version", seen=request.spec.logic_version, expected=f"{self.logic_version} or empty"
+            )
+        made: Any = self.message()
+        made.name, made.state, made.reason = request.name, STATE_PENDING, "waits for a worker"
+        made.spec.CopyFrom(request.spec)
+        made.spec.logic_version = self.logic_version
+
+        def record(unit: Unit) -> M:
+            created = self.resource.create(unit, made, request)
+            unit.enqueue(self.kind, request.name, id=request.name)
+            return created
+
+        return made if request.validate_only else self.host.units.run(record)
+
+    def get(self, request: GetRequest) -> M:
+        return crud.get(self.host.units, self.resource, request)
+
+    def page(self, request: ListRequest, response: type[R]) -> R:
+        return crud.list_page(self.host.units, self.resource, request, response, self.kind)
+
+    def cancel(self, request: CancelRequest) -> M:
+        """End work that has not ended; of ended work nothing changes."""
+
+        def end(unit: Unit) -> M:
+            found = self.resource.lock(unit, request.name)
+            if request.validate_only or _state(found) in ENDED:
+                return found
+            return self._end(unit, found, STATE_CANCELLED, "cancelled on request")
+
+        return self.host.units.run(end)
+
+    def task(self) -> TaskKind:
+        return TaskKind(name=self.kind, run=self._run, on_failed=self._failed)
+
+    def _run(self, context: TaskContext) -> Finish:
+        def begin(unit: Unit) -> M:
+            found: Any = self.resource.lock(unit, context.task.resource)
+            if found.state == STATE_PENDING:
+                found.state, found.reason = STATE_RUNNING, ""
+                found.started_at.FromDatetime(unit.now)
+                return self.resource.put(unit, found)
+            return found  # type: ignore[no-any-return]
+
+        work: Any = self.host.units.run(begin)
+        if work.state in ENDED:
+            return lambda unit: None
+        fill = self.run(context, work)
+
+        def finish(unit: Unit) -> None:
+            found = self.resource.lock(unit, context.task.resource)
+            if _state(found) not in ENDED:
+                fill(unit, found)
+                self._end(unit, found, STATE_DONE, "")
+
+        return finish
+
+    def _failed(self, unit: Unit, task: Task, reason: str) -> None:
+        found = self.resource.lock(unit, task.resource)
+        if _state(found) not in ENDED:
+            self._end(unit, found, STATE_FAILED, reason)
+
+    def _end(self, unit: Unit, work: Any, state: int, reason: str) -> M:
+        work.state, work.reason = state, reason
+        work.ended_at.FromDatetime(unit.now)
+        return self.resource.put(unit, work)
+
+
+def _state(work: Any) -> int:
+    return int(work.state)
+
+
+def publish(blobs: Blobs, owner: str, manifest: Manifest, *, data_bytes: int) -> Artifact:
+    """Put a manifest under `{owner}/manifests/{digest}.json` and describe it."""
+    key = f"{owner}/manifests/{manifest.content_digest.removeprefix('blake3:')}.json"
+    blobs.put_if_absent(key, manifest.encode())
+    return Artifact(manifest_key=key, content_digest=manifest.content_digest, bytes=data_bytes)
+
+
+def put_named(blobs: Blobs, folder: str, data: bytes, suffix: str) -> str:
+    """Put bytes under `{folder}/{digest}{suffix}`; the key."""
+    key = f"{folder}/{bytes_digest(data).removeprefix('blake3:')}{suffix}"
+    blobs.put_if_absent(key, data)
+    return key

@@ -1,0 +1,115 @@
+"""The bodies of the manifests before the dataset: documents that were read, documents that were kept.
+
+Both list the document shards in full, so that the next stage needs no other manifest.
+"""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass
+
+from tutti.corpus.canonical import JsonValue
+from tutti.corpus.dataset import Rejected
+from tutti.corpus.documentshard import DocumentShardInfo
+from tutti.corpus.errors import InvalidManifest
+from tutti.corpus.fields import Fields
+from tutti.corpus.manifest import Kind, Manifest
+
+
+@dataclass(frozen=True, slots=True)
+class DocumentShardEntry:
+    """A document shard and where its bytes lie."""
+
+    blob: str
+    info: DocumentShardInfo
+
+    @property
+    def resource(self) -> str:
+        return f"document-shards/{self.info.content_digest.removeprefix('blake3:')}"
+
+    @classmethod
+    def read(cls, fields: Fields) -> DocumentShardEntry:
+        info = fields.nested("info")
+        return cls(
+            blob=fields.text("blob"),
+            info=DocumentShardInfo(
+                content_digest=info.digest("content_digest"),
+                bytes_digest=info.digest("bytes_digest"),
+                bytes=info.count("bytes"),
+                documents=info.count("documents"),
+                text_bytes=info.count("text_bytes"),
+                first_doc_id=info.text("first_doc_id"),
+                last_doc_id=info.text("last_doc_id"),
+            ),
+        )
+
+
+def _parents(shards: tuple[DocumentShardEntry, ...]) -> tuple[str, ...]:
+    return tuple(sorted({shard.resource for shard in shards}))
+
+
+@dataclass(frozen=True, slots=True)
+class IngestBody:
+    """What was read: shards, and how many files were left out for which reason (`rejections` is the blob of each)."""
+
+    shards: tuple[DocumentShardEntry, ...]
+    input_digest: str
+    files: int
+    documents: int
+    rejected: tuple[Rejected, ...]
+    rejections: str
+    extraction_version: int
+    normalisation_version: int
+
+    def manifest(self, *, producer: str) -> Manifest:
+        body: dict[str, JsonValue] = asdict(self)
+        return Manifest(kind=Kind.INGEST, body=body, parents=_parents(self.shards), producer=producer)
+
+    @classmethod
+    def read(cls, manifest: Manifest) -> IngestBody:
+        """Raises InvalidManifest naming the field that is missing or wrong."""
+        if manifest.kind is not Kind.INGEST:
+            raise InvalidManifest(f"a manifest of kind {manifest.kind.value!r}, expected 'ingest'")
+        fields = Fields(manifest.body, path="body", error=InvalidManifest)
+        return cls(
+            shards=tuple(DocumentShardEntry.read(item) for item in fields.objects("shards")),
+            input_digest=fields.digest("input_digest"),
+            files=fields.count("files"),
+            documents=fields.count("documents"),
+            rejected=tuple(Rejected.read(item) for item in fields.objects("rejected")),
+            rejections=fields.text("rejections"),
+            extraction_version=fields.count("extraction_version"),
+            normalisation_version=fields.count("normalisation_version"),
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class DedupBody:
+    """What was kept: all documents of the shards but those that `clusters` (a blob) says were dropped."""
+
+    shards: tuple[DocumentShardEntry, ...]
+    clusters: str
+    documents: int
+    duplicates: int
+    cluster_count: int
+    rejected: tuple[Rejected, ...]
+    rejections: str
+
+    def manifest(self, *, producer: str) -> Manifest:
+        body: dict[str, JsonValue] = asdict(self)
+        return Manifest(kind=Kind.DEDUP, body=body, parents=_parents(self.shards), producer=producer)
+
+    @classmethod
+    def read(cls, manifest: Manifest) -> DedupBody:
+        """Raises InvalidManifest naming the field that is missing or wrong."""
+        if manifest.kind is not Kind.DEDUP:
+            raise InvalidManifest(f"a manifest of kind {manifest.kind.value!r}, expected 'dedup'")
+        fields = Fields(manifest.body, path="body", error=InvalidManifest)
+        return cls(
+            shards=tuple(DocumentShardEntry.read(item) for item in fields.objects("shards")),
+            clusters=fields.text("clusters"),
+            documents=fields.count("documents"),
+            duplicates=fields.count("duplicates"),
+            cluster_count=fields.count("cluster_count"),
+            rejected=tuple(Rejected.read(item) for item in fields.objects("rejected")),
+            rejections=fields.text("rejections"),
+        )

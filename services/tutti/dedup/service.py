@@ -1,0 +1,52 @@
+"""The dedup service: drops duplicates from a fixed set of document shards.
+
+Promises: of documents with the same text the one with the smallest id stays, whatever the order or number of shards.
+"""
+
+import tempfile
+from pathlib import Path
+
+from tutti.chassis import staging, version
+from tutti.chassis.service import Host, Served, Service
+from tutti.chassis.tasks import TaskContext
+from tutti.chassis.unit import Unit
+from tutti.chassis.work import Outcome, Work, publish, put_named
+from tutti.contracts.dedup.v1 import Dedup
+from tutti.contracts.dedup.v1.dedup_pb2 import DESCRIPTOR
+from tutti.corpus.manifest import Kind
+from tutti.corpus.stages import DedupBody, IngestBody
+from tutti.dedup import clusters
+from tutti.dedup.rpc import DedupApi
+
+
+def build(host: Host) -> Service:
+    def run(context: TaskContext, dedup: Dedup) -> Outcome:
+        manifest = staging.manifest(host.blobs, dedup.spec.manifest_key, dedup.spec.content_digest, Kind.INGEST)
+        ingest = IngestBody.read(manifest)
+        with tempfile.TemporaryDirectory(prefix="tutti-dedup-") as scratch:
+            staged = staging.shards(host.blobs, ingest.shards, Path(scratch))
+            found = context.pool(clusters.find, [path for path, _ in staged])
+        body = DedupBody(
+            shards=ingest.shards,
+            clusters=put_named(host.blobs, "dedup/clusters", clusters.encode(found), ".json"),
+            documents=len(found.kept),
+            duplicates=found.dropped,
+            cluster_count=len(found.clusters),
+            rejected=ingest.rejected,
+            rejections=ingest.rejections,
+        )
+        result = publish(host.blobs, "dedup", body.manifest(producer=version.producer("dedup")), data_bytes=0)
+
+        def fill(unit: Unit, dedup: Dedup) -> None:
+            dedup.result.CopyFrom(result)
+            dedup.documents, dedup.duplicates, dedup.clusters = body.documents, body.duplicates, body.cluster_count
+
+        return fill
+
+    work = Work(host, "dedups", Dedup, run, clusters.LOGIC_VERSION)
+    return Service(
+        name="dedup",
+        resources=[work.resource],
+        serves=[Served(DESCRIPTOR.services_by_name["DedupService"], DedupApi(work))],
+        tasks=[work.task()],
+    )

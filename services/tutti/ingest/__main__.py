@@ -1,0 +1,5 @@
+"""The ingest service as a process of its own."""
+
+from tutti.chassis.main import main
+
+main("ingest")

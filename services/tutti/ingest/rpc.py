@@ -1,0 +1,47 @@
+"""The calls that ingest answers."""
+
+from collections.abc import Callable
+
+from tutti.chassis.call import Call
+from tutti.chassis.errors import InvalidField
+from tutti.chassis.service import Host
+from tutti.chassis.work import Work
+from tutti.contracts.common.v1 import CancelRequest, GetRequest, ListRequest
+from tutti.contracts.ingest.v1 import (
+    CreateIngestRequest,
+    CreateIngestResponse,
+    DigestInputRequest,
+    DigestInputResponse,
+    Ingest,
+    IngestSpec,
+    ListIngestsResponse,
+)
+from tutti.ingest import shards
+from tutti.ingest.readers import InputRootError
+
+
+class IngestApi:
+    def __init__(self, host: Host, work: Work[Ingest], reading: Callable[[IngestSpec], shards.Reading]) -> None:
+        self._host, self._work, self._reading = host, work, reading
+
+    def CreateIngest(self, request: CreateIngestRequest, call: Call) -> CreateIngestResponse:
+        self._reading(request.spec)
+        return CreateIngestResponse(ingest=self._work.create(request))
+
+    def GetIngest(self, request: GetRequest, call: Call) -> Ingest:
+        return self._work.get(request)
+
+    def ListIngests(self, request: ListRequest, call: Call) -> ListIngestsResponse:
+        return self._work.page(request, ListIngestsResponse)
+
+    def CancelIngest(self, request: CancelRequest, call: Call) -> Ingest:
+        return self._work.cancel(request)
+
+    def DigestInput(self, request: DigestInputRequest, call: Call) -> DigestInputResponse:
+        try:
+            seen = self._host.pool.run(shards.survey, self._reading(request.spec))
+        except InputRootError as error:
+            raise InvalidField("input.path", seen=str(error), expected="a folder that this user may list") from error
+        return DigestInputResponse(
+            input_digest=seen.input_digest, files=seen.files, bytes=seen.bytes, logic_version=shards.LOGIC_VERSION
+        )

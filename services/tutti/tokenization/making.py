@@ -1,0 +1,159 @@
+"""Kept documents become a tokenizer and token shards.
+
+Promises: a function of the set of documents and the parameters; the same on any number of threads.
+"""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import numpy.typing as npt
+
+from tutti.corpus.dataset import Baselines, ShardEntry, Split
+from tutti.corpus.documentshard import read_document_shard
+from tutti.corpus.tokenshard import encode_token_shard
+from tutti.tokenization import baselines
+from tutti.tokenization.bpe import BPE_VERSION, LLAMA3_PATTERN, BytePairTokenizer, TokenizerError, train_bpe
+from tutti.tokenization.packing import (
+    PACKING_VERSION,
+    PackingError,
+    TokenStream,
+    cut,
+    pack,
+    split_documents,
+)
+
+LOGIC_VERSION = f"tokenization-1.{BPE_VERSION}.{PACKING_VERSION}"
+SHARD_SEQUENCES = 65_536
+
+
+@dataclass(frozen=True, slots=True)
+class Making:
+    """What to make; `shards`: local document shards, each with the digest of its bytes; `dropped`: ids left out."""
+
+    shards: tuple[tuple[Path, str], ...]
+    dropped: frozenset[str]
+    vocabulary: int
+    pattern: str
+    context: int
+    validation_fraction: float
+    seed: int
+    shard_sequences: int
+    scratch: Path
+
+
+@dataclass(frozen=True, slots=True)
+class Made:
+    """Token shards lie in the scratch folder under the digest of their bytes; `split.shards[k].blob` is their key."""
+
+    artefact: bytes
+    tokenizer_version: str
+    vocabulary: int
+    eos: int
+    train: Split
+    validation: Split
+    baselines: Baselines
+    files: tuple[tuple[str, Path], ...]
+
+
+class MakingError(Exception):
+    """The documents cannot be tokenized as asked; the message says what to do."""
+
+
+def _texts(making: Making) -> dict[str, str]:
+    texts = {
+        document.doc_id: document.text
+        for path, digest in making.shards
+        for document in read_document_shard(path, expected_bytes_digest=digest)
+        if document.doc_id not in making.dropped
+    }
+    return dict(sorted(texts.items()))
+
+
+def make(making: Making) -> Made:
+    """Train, split, encode, pack, measure. Raises MakingError."""
+    texts = _texts(making)
+    try:
+        tokenizer = train_bpe(texts.values(), vocabulary=making.vocabulary, pattern=making.pattern or LLAMA3_PATTERN)
+        split = split_documents(texts, validation_fraction=making.validation_fraction, key=f"seed {making.seed}")
+        files = list[tuple[str, Path]]()
+        train, train_stream = _write(making, tokenizer, texts, split.train, "train", files)
+        validation, validation_stream = _write(making, tokenizer, texts, split.validation, "validation", files)
+    except (TokenizerError, PackingError) as error:
+        raise MakingError(str(error)) from error
+    streams = baselines.Streams(
+        train=train_stream,
+        validation=validation_stream,
+        vocabulary=tokenizer.vocabulary,
+        validation_bytes=validation.text_bytes,
+    )
+    measured = Baselines(
+        unigram=baselines.unigram_bits_per_byte(streams),
+        kneser_ney_bigram=baselines.kneser_ney_bits_per_byte(streams),
+        xz_primed=baselines.xz_bits_per_byte(
+            [texts[doc_id] for doc_id in split.train], [texts[doc_id] for doc_id in split.validation]
+        ),
+    )
+    return Made(
+        artefact=tokenizer.artefact,
+        tokenizer_version=tokenizer.version,
+        vocabulary=tokenizer.vocabulary,
+        eos=tokenizer.eos,
+        train=train,
+        validation=validation,
+        baselines=measured,
+        files=tuple(files),
+    )
+
+
+def _encoded(
+    tokenizer: BytePairTokenizer, texts: dict[str, str], order: Sequence[str]
+) -> Iterator[tuple[str, npt.NDArray[np.uint32]]]:
+    return zip(order, tokenizer.encode_all(texts[doc_id] for doc_id in order), strict=True)
+
+
+def _write(
+    making: Making,
+    tokenizer: BytePairTokenizer,
+    texts: dict[str, str],
+    order: Sequence[str],
+    name: str,
+    files: list[tuple[str, Path]],
+) -> tuple[Split, TokenStream]:
+    stream = pack(_encoded(tokenizer, texts, order), context=making.context, eos=tokenizer.eos)
+    entries = []
+    runs = cut(
+        stream,
+        sequences_per_shard=making.shard_sequences or SHARD_SEQUENCES,
+        vocabulary=tokenizer.vocabulary,
+        eos=tokenizer.eos,
+    )
+    for number, run in enumerate(runs):
+        data, info = encode_token_shard(run)
+        path = making.scratch / f"{name}-{number}.bin"
+        path.write_bytes(data)
+        key = f"tokenization/token-shards/{info.bytes_digest.removeprefix('blake3:')}.bin"
+        files.append((key, path))
+        entries.append(
+            ShardEntry(
+                shard_id=info.content_digest,
+                blob=key,
+                bytes=info.bytes,
+                bytes_digest=info.bytes_digest,
+                sequences=info.sequences,
+                tokens=info.tokens,
+                first_sample=info.first_sample,
+                documents=info.documents,
+                first_doc_id=info.first_doc_id,
+                last_doc_id=info.last_doc_id,
+            )
+        )
+    split = Split(
+        shards=tuple(entries),
+        documents=len(order),
+        sequences=stream.sequences,
+        targets=stream.targets,
+        text_bytes=sum(len(texts[doc_id].encode()) for doc_id in order),
+    )
+    return split, stream

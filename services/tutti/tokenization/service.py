@@ -1,0 +1,124 @@
+"""The tokenization service: trains a tokenizer on kept documents and writes token shards.
+
+Promises: tokenizer and dataset are named by their content; the same documents and parameters give the same names.
+"""
+
+import tempfile
+from pathlib import Path
+
+from tutti.chassis import staging, version
+from tutti.chassis.resources import Resource
+from tutti.chassis.service import Host, Served, Service
+from tutti.chassis.tasks import TaskContext, WorkFailed
+from tutti.chassis.unit import Unit
+from tutti.chassis.work import Outcome, Work, publish
+from tutti.contracts.tokenization.v1 import Dataset, Tokenization, Tokenizer
+from tutti.contracts.tokenization.v1.tokenization_pb2 import DESCRIPTOR
+from tutti.corpus.canonical import parse_json
+from tutti.corpus.dataset import DatasetBody
+from tutti.corpus.manifest import Kind
+from tutti.corpus.stages import DedupBody
+from tutti.tokenization import making
+from tutti.tokenization.bpe import LLAMA3_PATTERN
+from tutti.tokenization.rpc import TokenizationApi
+
+
+def dropped_by(clusters: bytes) -> frozenset[str]:
+    """The ids that a clusters blob of dedup left out."""
+    found = parse_json(clusters)
+    if not isinstance(found, list):
+        raise WorkFailed("the clusters of dedup are not a list; run the recipe again")
+    return frozenset(str(doc_id) for cluster in found for doc_id in cluster["dropped"])
+
+
+def build(host: Host) -> Service:
+    datasets: Resource[Dataset] = Resource(host.metadata, "datasets", Dataset)
+    tokenizers: Resource[Tokenizer] = Resource(host.metadata, "tokenizers", Tokenizer)
+
+    def run(context: TaskContext, tokenization: Tokenization) -> Outcome:
+        spec = tokenization.spec
+        kept = DedupBody.read(staging.manifest(host.blobs, spec.manifest_key, spec.content_digest, Kind.DEDUP))
+        with tempfile.TemporaryDirectory(prefix="tutti-tokenization-") as scratch:
+            wanted = making.Making(
+                shards=tuple(staging.shards(host.blobs, kept.shards, Path(scratch))),
+                dropped=dropped_by(staging.small(host.blobs, kept.clusters)),
+                vocabulary=spec.vocabulary,
+                pattern=spec.pattern,
+                context=spec.context,
+                validation_fraction=spec.validation_fraction,
+                seed=spec.seed,
+                shard_sequences=spec.shard_sequences,
+                scratch=Path(scratch),
+            )
+            try:
+                made = context.pool(making.make, wanted)
+            except making.MakingError as error:
+                raise WorkFailed(str(error)) from error
+            for key, path in made.files:
+                context.check()
+                host.blobs.put_if_absent(key, path)
+        hexadecimal = made.tokenizer_version.removeprefix("blake3:")
+        tokenizer = Tokenizer(
+            name=f"tokenizers/{hexadecimal}",
+            key=f"tokenization/tokenizers/{hexadecimal}.json",
+            content_digest=made.tokenizer_version,
+            vocabulary=made.vocabulary,
+            pattern=spec.pattern or LLAMA3_PATTERN,
+        )
+        host.blobs.put_if_absent(tokenizer.key, made.artefact)
+        body = DatasetBody(
+            tokenizer_version=made.tokenizer_version,
+            vocabulary=made.vocabulary,
+            eos=made.eos,
+            context=spec.context,
+            train=made.train,
+            validation=made.validation,
+            rejected=kept.rejected,
+            rejections=kept.rejections,
+            baselines=made.baselines,
+        )
+        parents = tuple(sorted({tokenizer.name, *(shard.resource for shard in kept.shards)}))
+        manifest = body.manifest(parents=parents, producer=version.producer("tokenization"))
+        size = sum(shard.bytes for split in (made.train, made.validation) for shard in split.shards)
+        result = publish(host.blobs, "tokenization", manifest, data_bytes=size)
+        dataset = described(body, result.manifest_key, manifest.content_digest, tokenizer.name, size)
+
+        def fill(unit: Unit, tokenization: Tokenization) -> None:
+            if tokenizers.find(unit, tokenizer.name) is None:
+                tokenizers.create(unit, tokenizer)
+            if datasets.find(unit, dataset.name) is None:
+                datasets.create(unit, dataset)
+            tokenization.result.CopyFrom(result)
+            tokenization.dataset, tokenization.tokenizer = dataset.name, tokenizer.name
+            tokenization.tokens, tokenization.sequences = dataset.tokens, dataset.sequences
+            tokenization.validation_tokens = dataset.validation_tokens
+
+        return fill
+
+    work = Work(host, "tokenizations", Tokenization, run, making.LOGIC_VERSION)
+    api = TokenizationApi(host, work, datasets, tokenizers)
+    return Service(
+        name="tokenization",
+        resources=[work.resource, datasets, tokenizers],
+        serves=[Served(DESCRIPTOR.services_by_name["TokenizationService"], api)],
+        tasks=[work.task()],
+    )
+
+
+def described(body: DatasetBody, key: str, digest: str, tokenizer: str, size: int) -> Dataset:
+    """The resource of a dataset."""
+    return Dataset(
+        name=f"datasets/{digest.removeprefix('blake3:')}",
+        manifest_key=key,
+        content_digest=digest,
+        tokenizer=tokenizer,
+        tokens=body.train.targets,
+        sequences=body.train.sequences,
+        validation_tokens=body.validation.targets,
+        validation_bytes=body.validation.text_bytes,
+        context=body.context,
+        unigram_bits_per_byte=body.baselines.unigram,
+        bigram_bits_per_byte=body.baselines.kneser_ney_bigram,
+        xz_bits_per_byte=body.baselines.xz_primed,
+        bytes=size,
+    )
