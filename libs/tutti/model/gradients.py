@@ -1,0 +1,145 @@
+"""The gradient sums of one rank: leaf after leaf, taken alone and added in the tree.
+
+A field's gradient goes into the flat sum the moment autograd has made it, and is freed. A leaf whose left sibling waits
+in a buffer is added right onto it: left + right, the same bits with one buffer less. Nothing is added to zeros.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from math import prod
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from tutti.model.batch import CheckedBatch
+from tutti.model.chunks import Layout
+from tutti.model.fingerprint import as_bytes, fingerprint
+from tutti.model.transformer import Transformer
+from tutti.model.tree import PIECE, Node, PartialSums, tree_sum
+from tutti.model.vote import Tally
+
+
+@dataclass(frozen=True)
+class Buffer:
+    """One flat float32 gradient vector, and a view of it a field."""
+
+    vector: Tensor
+    views: tuple[Tensor, ...]
+
+
+class Gradients:
+    """Computes leaves of one model, with a pool of buffers that is kept between steps."""
+
+    def __init__(self, layout: Layout, transformer: Transformer) -> None:
+        self._layout, self._transformer = layout, transformer
+        self._device = transformer.vector.device
+        self._free: list[Buffer] = []
+        self._target: Buffer | None = None
+        self._onto = False
+        self.buffers = 0
+        """How many gradient vectors were ever alive at once."""
+        for position, field in enumerate(transformer.fields):
+            field.register_post_accumulate_grad_hook(self._taker(position))  # type: ignore[no-untyped-call]
+
+    def new_sums(self, leaves: int) -> PartialSums[Buffer]:
+        """An empty tree whose additions reuse the left buffer and free the right one."""
+        return PartialSums(leaves, self._combine)
+
+    def add_leaf(self, sums: PartialSums[Buffer], leaf: int, batch: CheckedBatch) -> Tally:
+        """Forward and backward of one leaf, added to the sums."""
+        left = sums.take_left_sibling(leaf)
+        if left is not None:
+            tally = self._backward(batch, left, onto=True)
+            sums.add(Node(1, leaf >> 1), left)
+            return tally
+        buffer = self._new_buffer()
+        tally = self._backward(batch, buffer, onto=False)
+        sums.add(Node(0, leaf), buffer)
+        return tally
+
+    def fingerprint_leaf(self, batch: CheckedBatch) -> int:
+        """The fingerprint of one leaf's gradient, alone."""
+        buffer = self._new_buffer()
+        self._backward(batch, buffer, onto=False)
+        found = fingerprint(as_bytes(buffer.vector))
+        self._free.append(buffer)
+        return found
+
+    def add_fingerprinted_leaf(self, sums: PartialSums[Buffer], leaf: int, batch: CheckedBatch) -> tuple[Tally, int]:
+        """As add_leaf, and the fingerprint of the leaf's gradient before it is added."""
+        buffer = self._new_buffer()
+        tally = self._backward(batch, buffer, onto=False)
+        found = fingerprint(as_bytes(buffer.vector))
+        sums.add(Node(0, leaf), buffer)
+        return tally, found
+
+    def release(self, sums: PartialSums[Buffer]) -> None:
+        """Give the buffers of finished sums back to the pool."""
+        self._free.extend(sums.nodes.values())
+        sums.nodes.clear()
+
+    @torch.no_grad()
+    def token_sum(self, batch: CheckedBatch) -> Tally:
+        """A forward alone: the sum of a batch's token losses."""
+        return _tally(self._losses(batch), batch)
+
+    def _losses(self, batch: CheckedBatch) -> Tensor:
+        tokens, documents, valid = (
+            torch.from_numpy(array).to(self._device) for array in (batch.tokens, batch.documents, batch.valid)
+        )
+        return self._transformer.token_losses(tokens, documents, valid)
+
+    def _backward(self, batch: CheckedBatch, target: Buffer, *, onto: bool) -> Tally:
+        self._target, self._onto = target, onto
+        losses = self._losses(batch)
+        torch.autograd.backward(losses, torch.ones_like(losses))
+        return _tally(losses.detach(), batch)
+
+    def _taker(self, position: int) -> Callable[[Tensor], None]:
+        def take(field: Tensor) -> None:
+            gradient, field.grad = field.grad, None
+            if self._target is None or gradient is None:
+                raise RuntimeError("a gradient appeared outside of a leaf")
+            view = self._target.views[position]
+            if self._onto:
+                view.add_(gradient)
+            else:
+                view.copy_(gradient)
+
+        return take
+
+    def _combine(self, left: Buffer, right: Buffer) -> Buffer:
+        left.vector.add_(right.vector)
+        self._free.append(right)
+        return left
+
+    def _new_buffer(self) -> Buffer:
+        if self._free:
+            return self._free.pop()
+        self.buffers += 1
+        vector = torch.zeros(self._layout.gradient_elements, device=self._device)
+        slots = self._transformer.gradient_slots
+        return Buffer(vector, tuple(vector[at : at + prod(f.shape)].view(f.shape) for at, f in slots))
+
+
+def _tally(losses: Tensor, batch: CheckedBatch) -> Tally:
+    return Tally(loss=piecewise_sum(losses.flatten()), tokens=int(batch.valid.sum()))
+
+
+def piecewise_sum(vector: Tensor) -> float:
+    """The sum of a float32 vector: each piece by one kernel, the pieces in tree order."""
+    pieces = torch.stack([piece.sum() for piece in torch.split(vector, PIECE)])
+    return tree_sum(pieces.cpu().double().numpy())
+
+
+def squared_norms(vector: Tensor, lengths: list[int]) -> list[float]:
+    """The squared norm of each consecutive slice of a flat vector, summed as piecewise_sum does."""
+    pieces = [(piece * piece).sum() for part in torch.split(vector, lengths) for piece in torch.split(part, PIECE)]
+    values = torch.stack(pieces).cpu().double().numpy() if pieces else np.empty(0)
+    found, start = [], 0
+    for length in lengths:
+        count = -(-length // PIECE)
+        found.append(tree_sum(values[start : start + count]))
+        start += count
+    return found

@@ -1,0 +1,159 @@
+"""The arithmetic of a training run as three frozen values: the model, the optimizer, the step.
+
+They are recorded in the recipe and in every checkpoint's manifest. Equal specs, under an equal kernel signature, give
+equal bits on any number of ranks; a change of any field is another run. Importing this module does not import torch.
+"""
+
+import dataclasses
+import types
+import typing
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Self
+
+import blake3
+import rfc8785
+
+UPDATES = ("adamw-chunk-v1",)
+SCHEDULES = ("cosine", "wsd")
+
+
+class SpecError(ValueError):
+    """A spec names an unknown field, lacks one, or holds a value that cannot work."""
+
+
+def digest_of(value: Mapping[str, Any]) -> str:
+    """The name of a JSON value: BLAKE3 over its canonical form (RFC 8785), in hexadecimal."""
+    return blake3.blake3(rfc8785.dumps(dict(value))).hexdigest()
+
+
+class Recorded:
+    """A frozen dataclass of plain fields that goes to and from JSON, and refuses what it does not know."""
+
+    def to_dict(self) -> dict[str, Any]:
+        return dataclasses.asdict(self)  # type: ignore[call-overload, no-any-return]
+
+    @classmethod
+    def from_dict(cls, value: Mapping[str, Any]) -> Self:
+        """Build from a mapping that has exactly the fields of this class. Raises SpecError."""
+        names = [field.name for field in dataclasses.fields(cls)]  # type: ignore[arg-type]
+        if unknown := sorted(set(value) - set(names)):
+            raise SpecError(f"{cls.__name__} has no field {', '.join(unknown)}; its fields are {', '.join(names)}")
+        if missing := sorted(set(names) - set(value)):
+            raise SpecError(f"{cls.__name__} lacks {', '.join(missing)}; a record holds every field")
+        return cls(**value)
+
+    def digest(self) -> str:
+        return digest_of(self.to_dict())
+
+    def _check_types(self) -> None:
+        for name, kind in typing.get_type_hints(type(self)).items():
+            value = getattr(self, name)
+            if kind is float and type(value) is int:
+                object.__setattr__(self, name, float(value))
+            elif isinstance(kind, type) and not isinstance(kind, types.GenericAlias) and type(value) is not kind:
+                raise SpecError(f"{type(self).__name__}.{name} is {value!r}; expected {kind.__name__}")
+
+    def _require(self, **rules: tuple[bool, str]) -> None:
+        for name, (holds, expected) in rules.items():
+            if not holds:
+                raise SpecError(f"{type(self).__name__}.{name} is {getattr(self, name)!r}; expected {expected}")
+
+
+@dataclass(frozen=True)
+class ModelSpec(Recorded):
+    """A Llama-shaped decoder: RMSNorm, rotary positions, SwiGLU, grouped-query attention."""
+
+    vocabulary: int
+    width: int
+    layers: int
+    heads: int
+    kv_heads: int
+    hidden: int
+    context: int
+    tied: bool = False
+    qk_norm: bool = False
+    document_mask: bool = True
+    rope_base: float = 10_000.0
+    norm_epsilon: float = 1e-5
+    init_std: float = 0.02
+    scaled_init: bool = True
+
+    def __post_init__(self) -> None:
+        self._check_types()
+        sizes = ("vocabulary", "width", "layers", "heads", "kv_heads", "hidden", "context")
+        self._require(**{name: (getattr(self, name) > 0, "a positive number") for name in sizes})
+        self._require(
+            width=(self.width % self.heads == 0, f"a multiple of heads ({self.heads})"),
+            heads=(self.heads % self.kv_heads == 0, f"a multiple of kv_heads ({self.kv_heads})"),
+            rope_base=(self.rope_base > 1, "a number above 1"),
+            norm_epsilon=(self.norm_epsilon > 0, "a positive number"),
+            init_std=(self.init_std > 0, "a positive number"),
+        )
+        self._require(
+            width=(self.head_width % 2 == 0, "an even number of elements a head (rotary positions pair them)")
+        )
+
+    @property
+    def head_width(self) -> int:
+        return self.width // self.heads
+
+
+@dataclass(frozen=True)
+class OptimizerSpec(Recorded):
+    """How a gradient moves the state: the update function by name, its rate over the steps, clipping."""
+
+    peak_rate: float
+    steps: int
+    update: str = "adamw-chunk-v1"
+    min_rate: float = 0.0
+    warmup_steps: int = 0
+    schedule: str = "cosine"
+    decay_fraction: float = 0.2
+    beta1: float = 0.9
+    beta2: float = 0.95
+    epsilon: float = 1e-8
+    weight_decay: float = 0.1
+    clip_norm: float = 1.0
+
+    def __post_init__(self) -> None:
+        self._check_types()
+        self._require(
+            peak_rate=(self.peak_rate > 0, "a positive number"),
+            steps=(self.steps > 0, "a positive number"),
+            update=(self.update in UPDATES, f"one of {', '.join(UPDATES)}"),
+            min_rate=(0 <= self.min_rate <= self.peak_rate, f"0 … peak_rate ({self.peak_rate})"),
+            warmup_steps=(0 <= self.warmup_steps <= self.steps, f"0 … steps ({self.steps})"),
+            schedule=(self.schedule in SCHEDULES, f"one of {', '.join(SCHEDULES)}"),
+            decay_fraction=(0 <= self.decay_fraction <= 1, "0 … 1"),
+            beta1=(0 <= self.beta1 < 1, "0 ≤ beta1 < 1"),
+            beta2=(0 <= self.beta2 < 1, "0 ≤ beta2 < 1"),
+            epsilon=(self.epsilon > 0, "a positive number"),
+            weight_decay=(self.weight_decay >= 0, "0 or more"),
+            clip_norm=(self.clip_norm > 0, "a positive number (infinity: never clip)"),
+        )
+
+
+@dataclass(frozen=True)
+class StepSpec(Recorded):
+    """How a step is cut into work whose bits do not depend on who does it.
+
+    A *leaf* is one logical microbatch: a forward and backward of `rows` fixed rows. A step sums the gradients of
+    `leaves` of them in one fixed binary tree.
+    """
+
+    leaves: int = 8
+    rows: int = 2
+    threads: int = 1
+    compile: bool = False
+    seed: int = 0
+    exact: bool = True
+
+    def __post_init__(self) -> None:
+        self._check_types()
+        self._require(
+            leaves=(self.leaves > 0, "a positive number"),
+            rows=(self.rows > 0, "a positive number"),
+            threads=(self.threads > 0, "a positive number"),
+            seed=(0 <= self.seed < 2**53, "0 ≤ seed < 2^53 (it is recorded as a JSON number)"),
+        )

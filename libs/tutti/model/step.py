@@ -1,0 +1,309 @@
+"""One rank's part of the training step: leaves, reduce, vote, update, gather.
+
+Every rank crosses step N together or nobody does. The bits of the state and of the loss are those of the recipe, for
+any number of ranks. A rank keeps moments only of its own chunks.
+"""
+
+import logging
+import time
+from collections.abc import Callable, Mapping
+
+import numpy as np
+import numpy.typing as npt
+import torch
+import torch.distributed as dist
+from torch import Tensor
+
+from tutti.model.audit import Audit, check_audits, leaf_audit
+from tutti.model.batch import LeafBatch, checked
+from tutti.model.chunks import KINDS, Kind
+from tutti.model.exchange import Exchange
+from tutti.model.fingerprint import fingerprints
+from tutti.model.gradients import Buffer, Gradients, squared_norms
+from tutti.model.initial import initial_parameters
+from tutti.model.kernel import KernelSignature, kernel_signature
+from tutti.model.plan import Plan
+from tutti.model.results import Outcome, Scalars, SetupMismatch, StepResult, Timings
+from tutti.model.schedule import learning_rate
+from tutti.model.spec import ModelSpec, OptimizerSpec, SpecError, StepSpec
+from tutti.model.transformer import Transformer
+from tutti.model.tree import PartialSums, tree_sum
+from tutti.model.update import adamw, runs_of
+from tutti.model.vote import Tally, Verdict, decide, record_lengths, write_record
+
+log = logging.getLogger(__name__)
+
+Read = Callable[[int, str], "memoryview | npt.NDArray[np.float32]"]
+"""Gives the float32 elements of (chunk index, kind)."""
+
+
+class _Clock:
+    """Splits the wall time of a step into laps."""
+
+    def __init__(self, device: torch.device) -> None:
+        self._device, self._last = device, time.perf_counter()
+
+    def lap(self) -> float:
+        if self._device.type == "cuda":
+            torch.cuda.synchronize(self._device)
+        now = time.perf_counter()
+        seconds, self._last = now - self._last, now
+        return seconds
+
+
+def _prepare(step: StepSpec, device: torch.device) -> KernelSignature:
+    torch.set_num_threads(step.threads)
+    if device.type == "cuda":
+        log.warning("computing in bfloat16 on %s: this path is not proven yet, only the one on CPUs is", device)
+        torch.use_deterministic_algorithms(step.exact)
+    return kernel_signature(step, device)
+
+
+class RankStep:
+    """The state that one rank keeps, and the step that moves it. All methods that say *collective* run on all ranks."""
+
+    def __init__(
+        self,
+        model: ModelSpec,
+        optimizer: OptimizerSpec,
+        step: StepSpec,
+        plan: Plan,
+        *,
+        rank: int,
+        epoch: int,
+        group: dist.ProcessGroup | None = None,
+        device: torch.device | str = "cpu",
+        audit_every: int = 100,
+    ) -> None:
+        """Collective. `audit_every`: steps between audits, 0 for none. Raises SpecError, SetupMismatch."""
+        if plan.layout.model != model or plan.leaves != step.leaves:
+            raise SpecError("the plan was made for another model or number of leaves; make it from the same specs")
+        self.model, self.optimizer, self.step_spec, self.plan = model, optimizer, step, plan
+        self.rank, self.epoch, self.device, self.audit_every = rank, epoch, torch.device(device), audit_every
+        self.kernel = _prepare(step, self.device)
+        self._scalars = Scalars()
+        layout = plan.layout
+        self._exchange = Exchange(group, rank=rank, ranks=len(plan.ranks))
+        compute = torch.bfloat16 if self.device.type == "cuda" else torch.float32
+        self._vector = torch.zeros(layout.elements, dtype=compute, device=self.device)
+        self._gradients = Gradients(layout, Transformer(layout, self._vector, compiled=step.compile))
+        self._chunks = plan.chunks_of(rank)
+        self._runs = runs_of(self._chunks)
+        self._state = torch.zeros(len(Kind), plan.state_span(rank).length, device=self.device)
+        self._spans = [plan.gradient_spans(other) for other in plan.ranks]
+        self._state_lengths = [plan.state_span(other).length for other in plan.ranks]
+        self._agree()
+
+    def _agree(self) -> None:
+        names = ("model", "optimizer", "step", "layout", "shape", "kernel")
+        digests = (
+            self.model.digest(),
+            self.optimizer.digest(),
+            self.step_spec.digest(),
+            self.plan.layout.digest,
+            self.plan.shape.digest(),
+            self.kernel.digest(),
+        )
+        own = torch.tensor([int(digest[:15], 16) for digest in digests], device=self.device)
+        shared = self._exchange.share(own, [len(names)] * len(self.plan.ranks))
+        for position, name in enumerate(names):
+            if others := [rank for rank, record in enumerate(shared) if record[position] != shared[0][position]]:
+                raise SetupMismatch(f"ranks {others} have another {name} than rank 0; start all ranks from one spec")
+
+    def initialize(self) -> None:
+        """Collective. Step 0: parameters from the seed, moments zero."""
+        for chunk, at in zip(self._chunks, self._starts(), strict=True):
+            values = initial_parameters(self.plan.layout, chunk, self.step_spec.seed)
+            self._state[0, at : at + chunk.length].copy_(torch.from_numpy(values))
+        self._state[1:].zero_()
+        self._scalars = Scalars()
+        self._gather()
+
+    def load(self, read: Read, scalars: Scalars) -> None:
+        """Collective. Take a checkpoint's tensors of this rank's chunks, and its scalars."""
+        for chunk, at in zip(self._chunks, self._starts(), strict=True):
+            for kind, name in enumerate(KINDS):
+                values = np.frombuffer(read(chunk.index, name), dtype="<f4")
+                if len(values) != chunk.length:
+                    seen = f"{name} of chunk {chunk.index} ({chunk.name}) has {len(values)} elements"
+                    raise SpecError(f"{seen}; expected {chunk.length}: the checkpoint is of another layout")
+                self._state[kind, at : at + chunk.length].copy_(torch.from_numpy(values.copy()))
+        self._scalars = scalars
+        self._gather()
+
+    def leaves_needed(self, step: int) -> tuple[int, ...]:
+        """The leaves whose batches `run` must be given: this rank's own, and the one it witnesses in an audit."""
+        own = tuple(self.plan.leaves_of(self.rank))
+        audit = self.audit(step)
+        if audit is not None and audit.witness == self.rank and audit.leaf not in own:
+            return (*own, audit.leaf)
+        return own
+
+    def audit(self, step: int) -> Audit | None:
+        """Who recomputes which leaf in this step, if it is one that is audited."""
+        return leaf_audit(self.plan, step, self.audit_every)
+
+    def run(self, step: int, leaves: Mapping[int, LeafBatch]) -> StepResult:
+        """Collective. Cross one step. Raises StepAborted (see results), BatchError; the state is then unchanged."""
+        if step != self._scalars.step + 1:
+            raise ValueError(f"asked for step {step} in a state at step {self._scalars.step}; steps come one by one")
+        clock = _Clock(self.device)
+        audit = self.audit(step)
+        batches = {
+            leaf: checked(leaves[leaf], self.model, self.step_spec.rows, f"step {step}, leaf {leaf}")
+            for leaf in self.leaves_needed(step)
+        }
+        sums, tallies, witnessed = self._gradients.new_sums(self.plan.leaves), {}, [0, 0]
+        for leaf in self.plan.leaves_of(self.rank):
+            if audit is not None and audit.leaf == leaf:
+                tallies[leaf], witnessed[0] = self._gradients.add_fingerprinted_leaf(sums, leaf, batches[leaf])
+            else:
+                tallies[leaf] = self._gradients.add_leaf(sums, leaf, batches[leaf])
+        forward_backward = clock.lap()
+        if audit is not None and audit.witness == self.rank:
+            witnessed[1] = self._gradients.fingerprint_leaf(batches[audit.leaf])
+        witness = clock.lap()
+
+        pieces = self._scatter(sums)
+        exchanged = clock.lap()
+        gradient = self._sum(pieces)
+        squares = squared_norms(gradient, [chunk.length for chunk in self._chunks])
+        summed = clock.lap()
+
+        verdict = self._vote(step, forward_backward + witness, summed, tallies, squares)
+        voted = clock.lap()
+        if audit is not None:
+            self._check(audit, step, witnessed)
+        audited = clock.lap()
+
+        rate = learning_rate(self.optimizer, step)
+        scalars = self._scalars.after(verdict.outcome)
+        if verdict.outcome is Outcome.COMMITTED:
+            self._update(gradient, verdict, rate, scalars.updates)
+        self._gradients.release(sums)
+        updated = clock.lap()
+        if verdict.outcome is Outcome.COMMITTED:
+            self._gather()
+        gathered = clock.lap()
+        self._scalars = scalars
+
+        reduce_wait = min(exchanged, max(verdict.busy) - verdict.busy[self.rank])
+        vote_wait = min(voted, max(verdict.summing) - verdict.summing[self.rank])
+        return StepResult(
+            step=step,
+            outcome=verdict.outcome,
+            loss=verdict.loss,
+            gradient_norm=verdict.gradient_norm,
+            rate=rate,
+            tokens=verdict.tokens,
+            busy=verdict.busy,
+            timings=Timings(
+                forward_backward=forward_backward,
+                reduce_wait=reduce_wait,
+                reduce=exchanged - reduce_wait + summed,
+                vote_wait=vote_wait,
+                vote=voted - vote_wait,
+                update=updated,
+                gather=gathered,
+                audit=witness + audited,
+            ),
+        )
+
+    def evaluate(self, leaves: int, batch: Callable[[int], LeafBatch]) -> tuple[float, int]:
+        """Collective. The sum of token losses in nats, and the tokens, over `leaves` validation batches.
+
+        `batch(i)` is asked for this rank's share, one at a time. The bits do not depend on the number of ranks.
+        """
+        held = [self.plan.evaluation_leaves_of(rank, leaves) for rank in self.plan.ranks]
+        own: list[Tally] = []
+        for leaf in held[self.rank]:
+            ready = checked(batch(leaf), self.model, self.step_spec.rows, f"validation leaf {leaf}")
+            own.append(self._gradients.token_sum(ready))
+        record = torch.tensor([[tally.loss, tally.tokens] for tally in own], dtype=torch.float64, device=self.device)
+        shared = self._exchange.share(record.flatten(), [2 * len(part) for part in held])
+        table = torch.cat(shared).view(-1, 2).cpu().numpy()
+        return tree_sum(table[:, 0]), int(table[:, 1].sum())
+
+    def scalars(self) -> Scalars:
+        return self._scalars
+
+    def snapshot_size(self) -> int:
+        """Bytes of this rank's snapshot; plan.snapshot_table(rank) says what lies where."""
+        return self.plan.snapshot_size(self.rank)
+
+    def snapshot_into(self, buffer: memoryview) -> None:
+        """Copy this rank's chunks into a writable buffer of exactly snapshot_size() bytes."""
+        if buffer.nbytes != self.snapshot_size():
+            raise ValueError(f"the snapshot buffer has {buffer.nbytes} bytes; expected {self.snapshot_size()}")
+        target = torch.frombuffer(buffer, dtype=torch.float32) if buffer.nbytes else torch.empty(0)
+        for chunk, at in zip(self._chunks, self._starts(), strict=True):
+            place = target[len(Kind) * at :][: len(Kind) * chunk.length].view(len(Kind), chunk.length)
+            place.copy_(self._state[:, at : at + chunk.length])
+
+    def peak_gradient_bytes(self) -> int:
+        """Bytes of gradient sums that were ever alive at once on this rank (without the exchange)."""
+        return self._gradients.buffers * self.plan.layout.gradient_elements * 4
+
+    def _starts(self) -> list[int]:
+        first = self.plan.state_span(self.rank).start
+        return [self.plan.layout.offsets[chunk.index] - first for chunk in self._chunks]
+
+    def _scatter(self, sums: PartialSums[Buffer]) -> list[Tensor]:
+        vectors = [sums.nodes[node].vector for node in self.plan.nodes_of(self.rank)]
+        outgoing = []
+        for spans in self._spans:
+            parts = [vector[span.start : span.stop] for span in spans for vector in vectors]
+            outgoing.append(parts[0] if len(parts) == 1 else torch.cat(parts))
+        own = sum(span.length for span in self._spans[self.rank])
+        return self._exchange.scatter(outgoing, [own * len(self.plan.nodes_of(rank)) for rank in self.plan.ranks])
+
+    def _sum(self, pieces: list[Tensor]) -> Tensor:
+        totals: list[Tensor] = []
+        starts = [0] * len(pieces)
+        for span in self._spans[self.rank]:
+            sums: PartialSums[Tensor] = PartialSums(self.plan.leaves, lambda left, right: left.add_(right))
+            for rank, piece in enumerate(pieces):
+                for node in self.plan.nodes_of(rank):
+                    sums.add(node, piece[starts[rank] : starts[rank] + span.length])
+                    starts[rank] += span.length
+            totals.append(sums.total())
+        first = totals[0]
+        for span, use in zip(self._spans[self.rank][1:], totals[1:], strict=True):
+            first[span.onto : span.onto + span.length].add_(use)
+        return first
+
+    def _vote(
+        self, step: int, busy: float, summing: float, tallies: Mapping[int, Tally], squares: list[float]
+    ) -> Verdict:
+        record = write_record(step=step, epoch=self.epoch, busy=busy, summing=summing, tallies=tallies, squares=squares)
+        shared = self._exchange.share(torch.from_numpy(record).to(self.device), record_lengths(self.plan))
+        return decide(self.plan, [part.cpu().numpy() for part in shared])
+
+    def _check(self, audit: Audit, step: int, witnessed: list[int]) -> None:
+        chunks = self.plan.layout.chunks
+        held = fingerprints(self._vector, [chunk.length for chunk in chunks])
+        kept = fingerprints(self._state[0].to(self._vector.dtype), [chunk.length for chunk in self._chunks])
+        record = torch.tensor([*witnessed, *held, *kept], dtype=torch.int64, device=self.device)
+        lengths = [2 + len(chunks) + len(self.plan.chunks_of(rank)) for rank in self.plan.ranks]
+        shared = self._exchange.share(record, lengths)
+        check_audits(self.plan, audit, step, [part.tolist() for part in shared])
+
+    def _update(self, gradient: Tensor, verdict: Verdict, rate: float, updates: int) -> None:
+        clip = min(1.0, self.optimizer.clip_norm / (verdict.gradient_norm + 1e-6))
+        gradient.mul_(clip / verdict.tokens)
+        parameter, first, second = self._state.unbind()
+        for run in self._runs:
+            part = slice(run.start, run.stop)
+            adamw(
+                self.optimizer,
+                parameter=parameter[part],
+                first_moment=first[part],
+                second_moment=second[part],
+                gradient=gradient[part],
+                rate=rate,
+                updates=updates,
+                decay=run.decay,
+            )
+
+    def _gather(self) -> None:
+        self._exchange.gather(self._state[0].to(self._vector.dtype), self._state_lengths, self._vector)

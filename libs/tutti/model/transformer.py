@@ -1,0 +1,107 @@
+"""A Llama-shaped decoder as functions over views of one flat parameter vector.
+
+RMSNorm, rotary positions, SwiGLU, grouped-query attention, optional QK-norm; attention stays inside a document when the
+model says so. It returns one loss a token, in nats, and never a mean: the step divides once, by the global count.
+"""
+
+from collections.abc import Callable, Mapping
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from tutti.model.chunks import Field, Layout
+from tutti.model.spec import ModelSpec
+
+IGNORED = -100
+Parameters = Mapping[str, Tensor]
+"""The fields of one unit by name, as chunks.units_of names them."""
+
+
+class Transformer:
+    """The model bound to one flat vector of parameters: `fields` are its leaves for autograd."""
+
+    def __init__(self, layout: Layout, vector: Tensor, *, compiled: bool) -> None:
+        """`vector` is [layout.elements], float32 or bfloat16. Its values may be replaced in place between steps."""
+        self.model, self.vector = layout.model, vector
+        self.units: list[dict[str, Tensor]] = []
+        self.fields: list[Tensor] = []
+        self.gradient_slots: list[tuple[int, Field]] = []
+        for use in layout.uses:
+            unit: dict[str, Tensor] = {}
+            for field in use.unit.fields:
+                start = use.state_start + field.start
+                tensor = vector[start : start + field.length].view(field.shape).detach().requires_grad_()
+                unit[field.name] = tensor
+                self.fields.append(tensor)
+                self.gradient_slots.append((use.gradient_start + field.start, field))
+            self.units.append(unit)
+        self._rotary = rotary_tables(self.model, vector.device, vector.dtype)
+        self._block: Callable[..., Tensor] = torch.compile(block, dynamic=False) if compiled else block
+
+    def token_losses(self, tokens: Tensor, documents: Tensor, valid: Tensor) -> Tensor:
+        """Cross-entropy of each next token in nats, float32[rows, context]; 0 where not valid.
+
+        tokens, documents: int64[rows, context + 1]; valid: bool[rows, context], of the position that is predicted from.
+        """
+        model = self.model
+        inputs, targets = tokens[:, :-1], tokens[:, 1:].masked_fill(~valid, IGNORED)
+        mask = document_mask(documents[:, :-1], self.vector.dtype) if model.document_mask else None
+        embed, *blocks, norm, output = self.units
+        x = F.embedding(inputs, embed["weight"])
+        for parameters in blocks:
+            x = self._block(model, parameters, x, self._rotary, mask)
+        x = F.rms_norm(x, (model.width,), norm["weight"], model.norm_epsilon)
+        logits = F.linear(x, output["weight"]).float()
+        losses = F.cross_entropy(logits.flatten(0, 1), targets.flatten(), ignore_index=IGNORED, reduction="none")
+        return losses.view(targets.shape)
+
+
+def rotary_tables(model: ModelSpec, device: torch.device, dtype: torch.dtype) -> tuple[Tensor, Tensor]:
+    """Cosines and signed sines of the rotary angles, each [context, 1, head_width] (Su et al. 2021, half-split)."""
+    half = model.head_width // 2
+    frequencies = model.rope_base ** (-torch.arange(half, dtype=torch.float64) / half)
+    angles = torch.arange(model.context, dtype=torch.float64)[:, None] * frequencies
+    cosines, sines = angles.cos(), angles.sin()
+    tables = torch.cat([cosines, cosines], -1), torch.cat([-sines, sines], -1)
+    first, second = (table[:, None, :].to(device=device, dtype=dtype) for table in tables)
+    return first, second
+
+
+def document_mask(documents: Tensor, dtype: torch.dtype) -> Tensor:
+    """What attention adds to its scores: 0 for earlier positions of the same document, else -inf. [rows, 1, T, T]."""
+    length = documents.shape[1]
+    causal = torch.ones(length, length, dtype=torch.bool, device=documents.device).tril()
+    allowed = (documents[:, :, None] == documents[:, None, :]) & causal
+    scores = torch.zeros(allowed.shape, dtype=dtype, device=documents.device)
+    return scores.masked_fill_(~allowed, float("-inf"))[:, None]
+
+
+def block(model: ModelSpec, p: Parameters, x: Tensor, rotary: tuple[Tensor, Tensor], mask: Tensor | None) -> Tensor:
+    """One pre-norm decoder block; x is [rows, T, width]."""
+    y = F.rms_norm(x, (model.width,), p["attention_norm"], model.norm_epsilon)
+    x = x + F.linear(attention(model, p, y, rotary, mask), p["attention_output"])
+    y = F.rms_norm(x, (model.width,), p["hidden_norm"], model.norm_epsilon)
+    gate, up = F.linear(y, p["gate_up"]).chunk(2, -1)
+    return x + F.linear(F.silu(gate) * up, p["down"])
+
+
+def attention(model: ModelSpec, p: Parameters, y: Tensor, rotary: tuple[Tensor, Tensor], mask: Tensor | None) -> Tensor:
+    """Grouped-query attention before its output projection; [rows, T, width] to the same."""
+    heads, kv_heads, head_width = model.heads, model.kv_heads, model.head_width
+    mixed = F.linear(y, p["query_key_value"]).view(*y.shape[:2], heads + 2 * kv_heads, head_width)
+    turned, value = torch.split(mixed, [heads + kv_heads, kv_heads], dim=-2)
+    if model.qk_norm:
+        query, key = torch.split(turned, [heads, kv_heads], dim=-2)
+        query = F.rms_norm(query, (head_width,), p["query_norm"], model.norm_epsilon)
+        key = F.rms_norm(key, (head_width,), p["key_norm"], model.norm_epsilon)
+        turned = torch.cat([query, key], dim=-2)
+    cosines, sines = rotary
+    length = y.shape[1]
+    first, second = turned.chunk(2, dim=-1)
+    turned = turned * cosines[:length] + torch.cat([second, first], dim=-1) * sines[:length]
+    query, key = torch.split(turned.transpose(1, 2), [heads, kv_heads], dim=1)
+    mixed = F.scaled_dot_product_attention(
+        query, key, value.transpose(1, 2), attn_mask=mask, is_causal=mask is None, enable_gqa=heads != kv_heads
+    )
+    return mixed.transpose(1, 2).flatten(2)

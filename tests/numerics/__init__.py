@@ -1,0 +1,1 @@
+"""Proofs by real processes that the arithmetic does not know the topology."""
