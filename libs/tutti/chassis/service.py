@@ -1,0 +1,116 @@
+"""Service: what `build(host)` returns, and Host: what it is given.
+
+Promises: a service is a value; nothing runs before its host starts it. It never sees threads, sockets or connections.
+"""
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Protocol, TypeVar
+
+import grpc
+from google.protobuf.descriptor import ServiceDescriptor
+from google.protobuf.message import Message
+from pydantic import BaseModel
+from sqlalchemy import MetaData, Table
+
+from tutti.backbone import Blobs, Clock, Database, Randomness
+from tutti.chassis.canonical import CanonicalLine
+from tutti.chassis.event import Event
+from tutti.chassis.resources import Resource
+from tutti.chassis.tasks import Finish, Pool, Task, TaskContext
+from tutti.chassis.unit import Unit, Units
+
+S = TypeVar("S", bound=BaseModel)
+
+
+@dataclass(frozen=True)
+class Served:
+    """One gRPC service: `api` has one method per rpc, named as in the proto: `def GetJob(self, request, call)`."""
+
+    descriptor: ServiceDescriptor
+    api: object
+
+
+@dataclass(frozen=True)
+class Consumed:
+    """One event type. The handler does nothing but with its unit, and is right for any split into batches."""
+
+    message: type[Message]
+    handler: Callable[[Unit, Sequence[Event]], None]
+
+
+@dataclass(frozen=True)
+class TaskKind:
+    """One kind of long work, a row in the service's `tasks` table.
+
+    `run` is called outside any transaction; what it returns is called in the transaction that marks the task done,
+    under its fence. `on_failed` is called in the transaction that gives it up.
+    """
+
+    name: str
+    run: Callable[[TaskContext], Finish]
+    on_failed: Callable[[Unit, Task, str], None]
+    attempts: int = 3
+
+
+class Loop(Protocol):
+    """Work that goes on; the chassis calls `step` again at once when it did something, else after `interval` seconds.
+
+    A loop that has an attribute `woken` (threading.Event) is called as soon as it is set.
+    """
+
+    name: str
+    interval: float
+
+    def step(self) -> bool: ...
+
+
+@dataclass(frozen=True)
+class Finding:
+    """One check of `tutti doctor`: what was seen and, when not ok, what to do."""
+
+    check: str
+    ok: bool
+    message: str
+
+
+def nothing(unit: Unit) -> Iterable[CanonicalLine]:
+    return ()
+
+
+@dataclass
+class Service:
+    name: str
+    resources: Sequence[Resource[Any]]
+    tables: Sequence[Table] = ()
+    serves: Sequence[Served] = ()
+    consumes: Sequence[Consumed] = ()
+    facts: Sequence[type[Message]] = ()
+    tasks: Sequence[TaskKind] = ()
+    loops: Sequence[Loop] = ()
+    export: Callable[[Unit], Iterable[CanonicalLine]] = nothing
+    checks: Sequence[Callable[[], Finding]] = field(default_factory=tuple)
+
+
+class Host(Protocol):
+    """What a service may use of the world."""
+
+    service: str
+    database: Database
+    blobs: Blobs
+    clock: Clock
+    randomness: Randomness
+    units: Units
+    metadata: MetaData
+    pool: Pool
+
+    def channel(self, service: str) -> grpc.Channel:
+        """To another service, by name; stubs on it raise subclasses of Problem, never grpc.RpcError."""
+        ...
+
+    def settings(self, model: type[S]) -> S:
+        """The service's own section of the settings."""
+        ...
+
+
+Build = Callable[[Host], Service]
