@@ -11,6 +11,7 @@ from tutti.corpus.canonical import JsonValue
 from tutti.corpus.errors import InvalidManifest
 from tutti.corpus.fields import Fields
 from tutti.corpus.manifest import Kind, Manifest
+from tutti.corpus.tokenshard import TokenShardInfo
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,6 +28,22 @@ class ShardEntry:
     documents: int
     first_doc_id: str
     last_doc_id: str
+
+    @classmethod
+    def of(cls, info: TokenShardInfo, *, blob: str) -> ShardEntry:
+        """The entry of a shard that was written under the key `blob`."""
+        return cls(
+            shard_id=info.content_digest,
+            blob=blob,
+            bytes=info.bytes,
+            bytes_digest=info.bytes_digest,
+            sequences=info.sequences,
+            tokens=info.tokens,
+            first_sample=info.first_sample,
+            documents=info.documents,
+            first_doc_id=info.first_doc_id,
+            last_doc_id=info.last_doc_id,
+        )
 
     @classmethod
     def read(cls, fields: Fields) -> ShardEntry:

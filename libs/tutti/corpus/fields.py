@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TypeVar
 
-from tutti.corpus.canonical import is_digest
+from tutti.corpus.canonical import JsonValue, is_digest
 from tutti.corpus.errors import CorpusError
 
 T = TypeVar("T")
@@ -62,6 +62,20 @@ class Fields:
             if not isinstance(item, str):
                 raise self._error(f"{self._path}.{key}[{index}]: expected a string, seen {item!r}")
         return [str(item) for item in items]
+
+    def counts(self, key: str) -> list[int]:
+        """A list of integers, each at least 0."""
+        found = []
+        for index, item in enumerate(self._list(key)):
+            if isinstance(item, bool) or not isinstance(item, int) or item < 0:
+                raise self._error(f"{self._path}.{key}[{index}]: expected an integer of at least 0, seen {item!r}")
+            found.append(item)
+        return found
+
+    def value(self, key: str) -> JsonValue:
+        """Whatever is there, unread."""
+        value: JsonValue = self._get(key)  # type: ignore[assignment]
+        return value
 
     def _list(self, key: str) -> Sequence[object]:
         return self._typed(key, list, "a list")

@@ -11,6 +11,7 @@ from tutti.corpus.canonical import bytes_digest, canonical_json, content_digest,
 from tutti.corpus.dataset import Baselines, DatasetBody, Rejected, ShardEntry, Split
 from tutti.corpus.errors import InvalidManifest, NotCanonical, UnsupportedFormat
 from tutti.corpus.manifest import Kind, Manifest
+from tutti.corpus.tokenshard import TokenShardInfo
 
 LEAVES = (
     st.none()
@@ -47,10 +48,11 @@ def test_digests_of_other_kinds_and_other_framing_differ() -> None:
 
 
 def dataset() -> DatasetBody:
-    shard = ShardEntry(
-        shard_id=NAME, blob="tokenization/token-shards/x", bytes=9, bytes_digest=NAME, sequences=3, tokens=25,
-        first_sample=0, documents=2, first_doc_id="0" * 64, last_doc_id="f" * 64,
+    info = TokenShardInfo(
+        content_digest=NAME, bytes_digest=NAME, bytes=9, sequences=3, tokens=25, first_sample=0, documents=2,
+        first_doc_id="0" * 64, last_doc_id="f" * 64,
     )  # fmt: skip
+    shard = ShardEntry.of(info, blob="tokenization/token-shards/x")
     split = Split(shards=(shard,), documents=2, sequences=3, targets=24, text_bytes=99)
     return DatasetBody(
         tokenizer_version=NAME, vocabulary=300, eos=299, context=8, train=split, validation=split,

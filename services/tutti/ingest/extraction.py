@@ -10,7 +10,7 @@ from resiliparse.extract.html2text import extract_plain_text
 from resiliparse.parse.html import HTMLTree
 
 from tutti.corpus.documents import Document, Extraction, MediaType
-from tutti.ingest.nesting import MAX_DEPTH, nested_too_deep
+from tutti.ingest.nesting import MAX_DEPTH, tags_too_deep, tree_too_deep
 from tutti.ingest.normalisation import NORMALISATION_VERSION, normalise, normalise_title
 from tutti.ingest.readers import SourceFile
 from tutti.ingest.rejections import Reason, Rejection
@@ -33,9 +33,13 @@ def extract(page: SourceFile) -> Document | Rejection:
             Reason.UNDECODABLE,
             f"{decoded.replaced} of {len(decoded.text)} characters are not {decoded.charset}",
         )
-    if kind is MediaType.HTML and nested_too_deep(decoded.text):
-        return Rejection(page.path, Reason.TOO_DEEP, f"elements lie more than {MAX_DEPTH} deep")
-    text, title, how = _html(decoded.text) if kind is MediaType.HTML else _verbatim(decoded.text, kind)
+    if kind is MediaType.HTML:
+        tree = None if tags_too_deep(decoded.text) else HTMLTree.parse(decoded.text)
+        if tree is None or tree_too_deep(tree):
+            return Rejection(page.path, Reason.TOO_DEEP, f"elements lie more than {MAX_DEPTH} deep")
+        text, title, how = _html(tree)
+    else:
+        text, title, how = _verbatim(decoded.text, kind)
     if not text:
         return Rejection(page.path, Reason.EMPTY, f"no text in {len(page.data)} bytes of {kind.value}")
     return Document.make(
@@ -50,8 +54,7 @@ def extract(page: SourceFile) -> Document | Rejection:
     )
 
 
-def _html(html: str) -> tuple[str, str, Extraction]:
-    tree = HTMLTree.parse(html)
+def _html(tree: HTMLTree) -> tuple[str, str, Extraction]:
     title = normalise_title(tree.title or "")
     main = normalise(extract_plain_text(tree, main_content=True, alt_texts=False))
     if main:

@@ -1,6 +1,7 @@
 """Nesting: how deep the elements of a page lie in each other.
 
-The parser's time grows with the square of the depth (20,000 levels take 12 s), so depth is bounded before it.
+Parsing and extraction take time that grows with the square of the depth (20,000 levels: 0.3 s and 12 s), so depth is
+bounded twice: by counting tags before a page is parsed, which misnested tags can mislead, and then in the tree.
 """
 
 from __future__ import annotations
@@ -8,9 +9,15 @@ from __future__ import annotations
 import re
 from collections import Counter
 
+from resiliparse.parse.html import HTMLTree
+
 MAX_DEPTH = 512
+_FEW_TAGS = 5_000  # parsed within 20 ms however they lie
 _TOKEN = re.compile(
-    r"<!--.*?(?:-->|\Z)|<(script|style|textarea|title)\b.*?(?:</\1|\Z)|<(/?)([a-z][a-z0-9]*)", re.I | re.S
+    r"<!--(?:-?>|.*?(?:--!?>|\Z))"
+    r"|<(script|style)\b.*?(?:</\1|\Z)"
+    r"|<(/?)([a-z][a-z0-9]*)(?>(?:[\s/]+|=?[^\s/>=]+(?:\s*=\s*(?:\"[^\"]*\"|'[^']*'|[^\s>\"'][^\s>]*))?)*)",
+    re.IGNORECASE | re.DOTALL,
 )
 # Elements without content, and those that the next of their kind closes: they do not nest by themselves.
 _FLAT = frozenset((
@@ -20,8 +27,10 @@ _FLAT = frozenset((
 ))  # fmt: skip
 
 
-def nested_too_deep(html: str) -> bool:
-    """Whether more than MAX_DEPTH elements that can nest are open at once."""
+def tags_too_deep(html: str) -> bool:
+    """Whether more than MAX_DEPTH elements that can nest are open at once; a page of few tags is left to the tree."""
+    if html.count("<") <= _FEW_TAGS:
+        return False
     opened: Counter[str] = Counter()
     depth = 0
     for token in _TOKEN.finditer(html):
@@ -36,4 +45,20 @@ def nested_too_deep(html: str) -> bool:
         elif opened[name]:
             opened[name] -= 1
             depth -= 1
+    return False
+
+
+def tree_too_deep(tree: HTMLTree) -> bool:
+    """Whether a node of the parsed page lies more than 2 * MAX_DEPTH deep (the parser adds elements)."""
+    node, depth = tree.document, 0
+    while node is not None:
+        if node.first_child is not None:
+            node, depth = node.first_child, depth + 1
+            if depth > 2 * MAX_DEPTH:
+                return True
+            continue
+        while node is not None and node.next is None:
+            node, depth = node.parent, depth - 1
+        if node is not None:
+            node = node.next
     return False

@@ -149,11 +149,18 @@ def test_what_a_page_is_follows_from_its_bytes_and_not_from_its_name() -> None:
         (b"<html>\0", Reason.BINARY),
         (bytes(range(1, 32)) * 9, Reason.BINARY),
         (b"<meta charset=utf-8>" + b"\xff" * 50, Reason.UNDECODABLE),
-        (b"<html>" + b"<div>" * 20_000 + b"text", Reason.TOO_DEEP),
+        (b"<html>" + b"<div>" * 200_000 + b"text", Reason.TOO_DEEP),
+        (b"<html>" + b"<div title='</div>'>" * 200_000 + b"text", Reason.TOO_DEEP),
+        (b"<html><!-->" + b"<div>" * 200_000 + b"-->text", Reason.TOO_DEEP),
+        (b"<html>" + b"<div><object></div></object>" * 2_000 + b"text", Reason.TOO_DEEP),
     ],
 )
 def test_a_page_without_usable_text_is_refused_with_its_reason(data: bytes, reason: Reason) -> None:
     assert refused(data).reason is reason
+
+
+def test_a_page_of_comments_is_sniffed_at_once() -> None:
+    assert media_type("page", b"<!-- x -->" * 400 + b"<") is MediaType.PLAIN
 
 
 def test_unclosed_elements_that_do_not_nest_are_no_depth() -> None:

@@ -22,7 +22,7 @@ _SIGNATURES = (
 _CONTROLS = bytes(sorted(set(range(32)) - set(b"\t\n\f\r\x1b"))) + b"\x7f"
 _MAX_CONTROL_SHARE = 0.02
 _HTML = re.compile(
-    rb"(?:\s|<!--.*?-->|<\?xml[^>]*>)*"
+    rb"(?>\s+|<!--.*?-->|<\?xml[^>]*>)*+"
     rb"<(?:!doctype\s+html|html|head|body|title|meta|script|style|table|div|h1|p|a|br|font|iframe|b|article|main)[\s>/]",
     re.IGNORECASE | re.DOTALL,
 )
