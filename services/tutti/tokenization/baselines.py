@@ -1,6 +1,7 @@
 """Baselines: what simple predictors make of the validation split, given the training split.
 
-All in bits per byte of the validation text, so that tokenizers compare.
+All in bits per byte of the validation text, so that tokenizers compare, and rounded to four decimals: they stand
+in a manifest whose name must not depend on the last bits of a processor's logarithm.
 """
 
 from __future__ import annotations
@@ -15,7 +16,9 @@ import numpy.typing as npt
 from tutti.tokenization.packing import TokenStream
 
 DISCOUNT = 0.75
-MAX_PRIMING_BYTES = 64 << 20
+MAX_PRIMING_BYTES = 16 << 20
+MAX_DICTIONARY = 32 << 20  # xz takes about twelve times as much memory
+DECIMALS = 4
 _MIN_DICTIONARY = 1 << 16
 
 
@@ -40,7 +43,7 @@ class Streams:
 def unigram_bits_per_byte(streams: Streams) -> float:
     """Token frequencies of the training split, one added to each."""
     counts = np.bincount(streams.seen[1:], minlength=streams.vocabulary) + 1.0
-    return _bits(counts[streams.asked[1:]] / counts.sum()) / streams.validation_bytes
+    return _bits_per_byte(counts[streams.asked[1:]] / counts.sum(), streams)
 
 
 def kneser_ney_bits_per_byte(streams: Streams, *, discount: float = DISCOUNT) -> float:
@@ -65,21 +68,21 @@ def kneser_ney_bits_per_byte(streams: Streams, *, discount: float = DISCOUNT) ->
     total = np.where(known, history[before], 1)
     direct = np.where(known, np.maximum(count - discount, 0) / total, 0)
     backoff = np.where(known, discount * followers[before] / total, 1)
-    return _bits(direct + backoff * continuation[after]) / streams.validation_bytes
+    return _bits_per_byte(direct + backoff * continuation[after], streams)
 
 
 def xz_bits_per_byte(train: Sequence[str], validation: Sequence[str]) -> float:
-    """What the validation texts add to the xz file of the training texts (`xz -9e`, a dictionary that holds both).
+    """What the validation texts add to the xz file of the training texts (`xz -9e`).
 
-    Of more than 64 MiB of training text the last 64 MiB prime.
+    The dictionary holds both, up to 32 MiB; of more than 16 MiB of training text the last 16 MiB prime.
     """
     head = "\n".join(train).encode()[-MAX_PRIMING_BYTES:] + b"\n"
     tail = "\n".join(validation).encode()
-    size = max(_MIN_DICTIONARY, len(head) + len(tail))
+    size = min(max(_MIN_DICTIONARY, len(head) + len(tail)), MAX_DICTIONARY)
     filters = [{"id": lzma.FILTER_LZMA2, "preset": 9 | lzma.PRESET_EXTREME, "dict_size": size}]
     alone, both = (len(lzma.compress(data, lzma.FORMAT_XZ, filters=filters)) for data in (head, head + tail))
-    return 8 * (both - alone) / sum(len(text.encode()) for text in validation)
+    return round(8 * (both - alone) / sum(len(text.encode()) for text in validation), DECIMALS)
 
 
-def _bits(probabilities: npt.NDArray[np.float64]) -> float:
-    return float(-np.log2(probabilities).sum())
+def _bits_per_byte(probabilities: npt.NDArray[np.float64], streams: Streams) -> float:
+    return round(float(-np.log2(probabilities).sum()) / streams.validation_bytes, DECIMALS)
