@@ -1,0 +1,52 @@
+"""The two names of a state, built from one digest a (chunk, tensor kind).
+
+A leaf's digest covers its header (chunk, kind, dtype, shape, offset in the state vector) and its little-endian bytes.
+The roots are in domains of their own, so a leaf is never taken for a root, nor a model for a state. `model_digest`
+covers the parameters; `state_digest` the moments and scalars too. Epoch, topology, parent and time are in neither.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from tutti.corpus.canonical import DIGEST_BYTES, JsonValue, canonical_json, framed, hasher, named
+from tutti.model.chunks import Chunk, Kind, Layout
+
+DTYPE = "<f4"
+_LEAF, _MODEL, _STATE = "checkpoint leaf", "checkpoint model root", "checkpoint state root"
+
+
+def leaf_digest(layout: Layout, chunk: Chunk, kind: Kind, data: bytes | memoryview) -> bytes:
+    """32 bytes over one tensor of one chunk and its header; `data` is not copied."""
+    header = (
+        chunk.name.encode(),
+        kind.value.encode(),
+        DTYPE.encode(),
+        chunk.length.to_bytes(8, "little"),
+        layout.offsets[chunk.index].to_bytes(8, "little"),
+    )
+    state = framed(hasher(_LEAF), header)
+    state.update(memoryview(data).nbytes.to_bytes(8, "little"))
+    return state.update(data).digest()
+
+
+def model_digest(layout: Layout, leaves: Sequence[bytes]) -> str:
+    """`leaves` are those of all chunks in order, of each its three kinds; the parameters' are taken."""
+    _check(layout, leaves)
+    parameters = (leaves[len(Kind) * chunk.index + _PARAMETER] for chunk in layout.chunks)
+    return named(framed(hasher(_MODEL), (layout.digest.encode(), *parameters)))
+
+
+def state_digest(layout: Layout, leaves: Sequence[bytes], scalars: JsonValue) -> str:
+    """Over all leaves in order and the canonical JSON of the scalars."""
+    _check(layout, leaves)
+    return named(framed(hasher(_STATE), (layout.digest.encode(), canonical_json(scalars), *leaves)))
+
+
+def _check(layout: Layout, leaves: Sequence[bytes]) -> None:
+    if len(leaves) != len(Kind) * len(layout.chunks) or any(len(leaf) != DIGEST_BYTES for leaf in leaves):
+        expected = f"{len(layout.chunks)} chunks x {len(Kind)} digests of {DIGEST_BYTES} bytes"
+        raise ValueError(f"{len(leaves)} leaf digests; expected {expected}")
+
+
+_PARAMETER = list(Kind).index(Kind.PARAMETER)

@@ -1,0 +1,65 @@
+"""Keys and names of what a checkpoint is made of.
+
+A shard's key carries job, line, step, epoch and rank, so no two attempts ever write the same blob.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from tutti.checkpoints.errors import CheckpointError
+
+SHARDS = "trainer/shards/"
+REPORTS = "trainer/reports/"
+MANIFESTS = "committer/manifests/"
+QUARANTINE = "committer/quarantine/"
+
+
+@dataclass(frozen=True, order=True)
+class ShardName:
+    """Which rank of which attempt wrote which step; `job` is the id without `jobs/`."""
+
+    job: str
+    line: int
+    step: int
+    epoch: int
+    rank: int
+
+    def __str__(self) -> str:
+        return f"{self.job}.{self.line}.{self.step}.{self.epoch}.{self.rank}"
+
+    @property
+    def shard_key(self) -> str:
+        return f"{SHARDS}{self}.bin"
+
+    @property
+    def report_key(self) -> str:
+        return f"{REPORTS}{self}.json"
+
+    @classmethod
+    def of_report(cls, key: str) -> ShardName:
+        """Raises CheckpointError when `key` names no report."""
+        text = key.removeprefix(REPORTS).removesuffix(".json")
+        job, *numbers = text.rsplit(".", 4)
+        if job and len(numbers) == 4 and all(part.isascii() and part.isdigit() for part in numbers):
+            name = cls(job, *(int(part) for part in numbers))
+            if name.report_key == key:
+                return name
+        raise CheckpointError(f"{key!r} names no report; expected {REPORTS}<job>.<line>.<step>.<epoch>.<rank>.json")
+
+
+def manifest_key(job: str, line: int, step: int) -> str:
+    return f"{MANIFESTS}{job}.{line}.{step}.json"
+
+
+def quarantine_key(job: str, line: int, step: int, number: int) -> str:
+    return f"{QUARANTINE}{job}.{line}.{step}.{number}.json"
+
+
+def checkpoint_name(job: str, line: int, step: int) -> str:
+    """The resource's name, `checkpoints/{job}/{line}/{step}`."""
+    return f"checkpoints/{job}/{line}/{step}"
+
+
+def line_name(job: str, line: int) -> str:
+    return f"lines/{job}/{line}"

@@ -1,0 +1,297 @@
+"""The manifest of a checkpoint: one whole state of one step, and where each of its chunks lies.
+
+Building one checks that the reports make exactly one state of one shape; reading one checks that its digests follow
+from its chunks. Any number of ranks reads the same chunks.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+
+from tutti.checkpoints.digests import model_digest, state_digest
+from tutti.checkpoints.errors import Incomplete, InvalidCheckpoint
+from tutti.checkpoints.keys import checkpoint_name, manifest_key
+from tutti.checkpoints.report import KINDS, ChunkEntry, ShardReport, digests_of, mapping, optional_number
+from tutti.checkpoints.scalars import StateScalars
+from tutti.checkpoints.writer import plan_of
+from tutti.corpus.canonical import JsonValue
+from tutti.corpus.errors import CorpusError
+from tutti.corpus.fields import Fields
+from tutti.corpus.manifest import Kind, Manifest
+from tutti.model.chunks import Layout
+from tutti.model.plan import BYTES, Shape
+from tutti.model.spec import SpecError
+from tutti.model.training import Training
+
+
+@dataclass(frozen=True, slots=True)
+class BlobEntry:
+    """A shard blob, written by one rank."""
+
+    key: str
+    nbytes: int
+    bytes_digest: str
+
+
+@dataclass(frozen=True, slots=True)
+class ChunkPlace:
+    """Where one tensor of one chunk lies: the index of its blob, and offset and length there, in bytes."""
+
+    blob: int
+    entry: ChunkEntry
+
+
+@dataclass(frozen=True)
+class CheckpointBody:
+    """`places` are those of all chunks in order, of each its kinds in order; `parent` is a checkpoint's name, or empty.
+
+    `verified_by` names the processes that read the bytes back before the decision.
+    """
+
+    job: str
+    line: int
+    step: int
+    epoch: int
+    shape: Shape
+    training: Training
+    layout: Layout = field(compare=False)  # both digests name it
+    kernel: Mapping[str, JsonValue]
+    parent: str
+    scalars: StateScalars
+    model_digest: str
+    state_digest: str
+    blobs: tuple[BlobEntry, ...]
+    places: tuple[ChunkPlace, ...]
+    verified_by: tuple[str, ...]
+    loss: float | None
+    bits_per_byte: float | None
+
+    def __post_init__(self) -> None:
+        _check_places(self)
+        leaves = [place.entry.digest for place in self.places]
+        for name, seen, expected in (
+            ("step", self.scalars.step, self.step),
+            ("model_digest", model_digest(self.layout, leaves), self.model_digest),
+            ("state_digest", state_digest(self.layout, leaves, self.scalars.to_dict()), self.state_digest),
+        ):
+            if seen != expected:
+                raise InvalidCheckpoint(f"{self.name}: its chunks and scalars have {name} {seen}, it says {expected}")
+
+    @property
+    def name(self) -> str:
+        return checkpoint_name(self.job, self.line, self.step)
+
+    @property
+    def manifest_key(self) -> str:
+        return manifest_key(self.job, self.line, self.step)
+
+    @property
+    def nbytes(self) -> int:
+        return sum(blob.nbytes for blob in self.blobs)
+
+    @cached_property
+    def entries_by_blob(self) -> tuple[tuple[ChunkEntry, ...], ...]:
+        """Of each blob its entries, in the order in which they lie."""
+        found: list[list[ChunkEntry]] = [[] for _ in self.blobs]
+        for place in self.places:
+            found[place.blob].append(place.entry)
+        return tuple(tuple(sorted(entries, key=lambda entry: entry.offset)) for entries in found)
+
+    def manifest(self, *, producer: str) -> Manifest:
+        """Its parents are the dataset that it saw, its job, and the checkpoint before it."""
+        parents = {f"datasets/{self.training.dataset.removeprefix('blake3:')}", f"jobs/{self.job}"}
+        if self.parent:
+            parents.add(self.parent)
+        return Manifest(Kind.CHECKPOINT, self._to_json(), tuple(sorted(parents)), producer)
+
+    def _to_json(self) -> dict[str, JsonValue]:
+        return {
+            "bits_per_byte": self.bits_per_byte,
+            "blobs": [{"bytes": b.nbytes, "bytes_digest": b.bytes_digest, "key": b.key} for b in self.blobs],
+            "chunks": {
+                "blob": [place.blob for place in self.places],
+                "digest": b"".join(place.entry.digest for place in self.places).hex(),
+                "nbytes": [place.entry.nbytes for place in self.places],
+                "offset": [place.entry.offset for place in self.places],
+            },
+            "epoch": self.epoch,
+            "job": self.job,
+            "kernel": self.kernel,
+            "layout": self.layout.to_dict(),
+            "layout_digest": self.layout.digest,
+            "line": self.line,
+            "loss": self.loss,
+            "model_digest": self.model_digest,
+            "parent": self.parent,
+            "scalars": self.scalars.to_dict(),
+            "shape": self.shape.to_dict(),
+            "state_digest": self.state_digest,
+            "step": self.step,
+            "training": self.training.to_dict(),
+            "training_digest": self.training.digest(),
+            "verified_by": list(self.verified_by),
+        }
+
+    @classmethod
+    def decode(cls, data: bytes) -> CheckpointBody:
+        """Read the bytes of a manifest; raises InvalidCheckpoint, UnsupportedFormat or InvalidManifest."""
+        return cls.read(Manifest.decode(data, expected=Kind.CHECKPOINT))
+
+    @classmethod
+    def read(cls, manifest: Manifest) -> CheckpointBody:
+        """Raises InvalidCheckpoint naming what is missing or wrong."""
+        fields = Fields(manifest.body, path="body", error=InvalidCheckpoint)
+        try:
+            return cls._read(fields)
+        except InvalidCheckpoint:
+            raise
+        except (CorpusError, SpecError, KeyError, TypeError) as error:
+            raise InvalidCheckpoint(f"no checkpoint manifest: {error}") from error
+
+    @classmethod
+    def _read(cls, fields: Fields) -> CheckpointBody:
+        training = Training.from_dict(mapping(fields, "training"))
+        layout = Layout.from_dict(mapping(fields, "layout"))
+        for name, seen, expected in (
+            ("training_digest", training.digest(), fields.text("training_digest")),
+            ("layout_digest", layout.digest, fields.text("layout_digest")),
+        ):
+            if seen != expected:
+                raise InvalidCheckpoint(
+                    f"body.{name} is {expected}, this version computes {seen}; read it with the version that wrote it"
+                )
+        table = fields.nested("chunks")
+        columns = [table.counts(key) for key in ("blob", "offset", "nbytes")]
+        if any(len(column) != len(KINDS) * len(layout.chunks) for column in columns):
+            seen_lengths = [len(column) for column in columns]
+            raise InvalidCheckpoint(
+                f"body.chunks has columns of {seen_lengths}; expected {len(KINDS) * len(layout.chunks)} each"
+            )
+        digests = digests_of(table.text("digest"), len(columns[0]))
+        places = []
+        for (chunk, kind), blob, offset, nbytes, digest in zip(
+            itertools.product(layout.chunks, KINDS), *columns, digests, strict=True
+        ):
+            places.append(ChunkPlace(blob, ChunkEntry(chunk.index, kind, offset, nbytes, digest)))
+        return cls(
+            job=fields.text("job"),
+            line=fields.count("line"),
+            step=fields.count("step"),
+            epoch=fields.count("epoch"),
+            shape=Shape.from_dict(mapping(fields, "shape")),
+            training=training,
+            layout=layout,
+            kernel=mapping(fields, "kernel"),
+            parent=fields.text("parent"),
+            scalars=StateScalars.from_dict(fields.value("scalars")),
+            model_digest=fields.digest("model_digest"),
+            state_digest=fields.digest("state_digest"),
+            blobs=tuple(
+                BlobEntry(item.text("key"), item.count("bytes"), item.digest("bytes_digest"))
+                for item in fields.objects("blobs")
+            ),
+            places=tuple(places),
+            verified_by=tuple(fields.texts("verified_by")),
+            loss=optional_number(fields, "loss"),
+            bits_per_byte=optional_number(fields, "bits_per_byte"),
+        )
+
+
+def build_manifest(
+    reports: Sequence[ShardReport], *, training: Training, parent: str, verified_by: Sequence[str]
+) -> CheckpointBody:
+    """The checkpoint that these reports make. Raises Incomplete naming what is missing, doubled or unequal."""
+    if not reports:
+        raise Incomplete("no report; expected one a rank")
+    ordered = sorted(reports, key=lambda report: report.name.rank)
+    first = ordered[0]
+    what = checkpoint_name(first.name.job, first.name.line, first.name.step)
+    _check_agreement(what, ordered, training)
+    plan = plan_of(training, first.shape)
+    if plan.layout.digest != first.layout:
+        raise Incomplete(f"{what}: reported under layout {first.layout}; this version cuts {plan.layout.digest}")
+    places: list[ChunkPlace] = []
+    for blob, report in enumerate(ordered):
+        seen = [(entry.chunk, entry.kind, entry.offset, entry.nbytes) for entry in report.chunks]
+        table = plan.snapshot_table(report.name.rank)
+        if seen != [(entry.chunk, entry.kind, entry.offset, entry.nbytes) for entry in table]:
+            raise Incomplete(
+                f"{what}: rank {report.name.rank} reported {len(seen)} tensors of its own table; "
+                f"expected the {len(table)} that the shape gives it"
+            )
+        places += [ChunkPlace(blob, entry) for entry in report.chunks]
+    places.sort(key=lambda place: (place.entry.chunk, KINDS.index(place.entry.kind)))
+    leaves = [place.entry.digest for place in places]
+    return CheckpointBody(
+        job=first.name.job,
+        line=first.name.line,
+        step=first.name.step,
+        epoch=first.name.epoch,
+        shape=first.shape,
+        training=training,
+        layout=plan.layout,
+        kernel=first.kernel,
+        parent=parent,
+        scalars=first.scalars,
+        model_digest=model_digest(plan.layout, leaves),
+        state_digest=state_digest(plan.layout, leaves, first.scalars.to_dict()),
+        blobs=tuple(BlobEntry(report.shard_key, report.nbytes, report.bytes_digest) for report in ordered),
+        places=tuple(places),
+        verified_by=tuple(verified_by),
+        loss=next((report.loss for report in ordered if report.loss is not None), None),
+        bits_per_byte=next((report.bits_per_byte for report in ordered if report.bits_per_byte is not None), None),
+    )
+
+
+def _check_agreement(what: str, ordered: Sequence[ShardReport], training: Training) -> None:
+    first = ordered[0]
+    if first.training != training.digest():
+        raise Incomplete(f"{what}: reported for training {first.training}; expected {training.digest()}")
+    for report in ordered[1:]:
+        for name, seen, expected in (
+            ("job", report.name.job, first.name.job),
+            ("line", report.name.line, first.name.line),
+            ("step", report.name.step, first.name.step),
+            ("epoch", report.name.epoch, first.name.epoch),
+            ("shape", report.shape, first.shape),
+            ("training", report.training, first.training),
+            ("layout", report.layout, first.layout),
+            ("kernel signature", report.kernel, first.kernel),
+            ("scalars", report.scalars, first.scalars),
+        ):
+            if seen != expected:
+                raise Incomplete(
+                    f"{what}: rank {report.name.rank} has another {name} than rank {first.name.rank}: "
+                    f"seen {seen}, expected {expected}"
+                )
+    ranks = [report.name.rank for report in ordered]
+    if ranks != list(range(first.shape.ranks)):
+        raise Incomplete(f"{what}: reports of ranks {ranks}; expected 0 to {first.shape.ranks - 1}, each once")
+
+
+def _check_places(body: CheckpointBody) -> None:
+    """Every tensor once, of its length, and every blob covered from its first byte to its last."""
+    if len(body.places) != len(KINDS) * len(body.layout.chunks):
+        raise InvalidCheckpoint(
+            f"{body.name}: {len(body.places)} tensors; expected {len(body.layout.chunks)} chunks x 3"
+        )
+    for (chunk, kind), place in zip(itertools.product(body.layout.chunks, KINDS), body.places, strict=True):
+        entry = place.entry
+        if (entry.chunk, entry.kind, entry.nbytes) != (chunk.index, kind, BYTES * chunk.length):
+            raise InvalidCheckpoint(
+                f"{body.name}: chunk {entry.chunk} {entry.kind.value} of {entry.nbytes} bytes; "
+                f"expected chunk {chunk.index} {kind.value} of {BYTES * chunk.length}"
+            )
+        if place.blob >= len(body.blobs):
+            raise InvalidCheckpoint(f"{body.name}: chunk {chunk.index} in blob {place.blob} of {len(body.blobs)}")
+    for blob, entries in zip(body.blobs, body.entries_by_blob, strict=True):
+        end = 0
+        for entry in entries:
+            if entry.offset != end:
+                raise InvalidCheckpoint(f"{blob.key}: chunk {entry.chunk} at {entry.offset}; expected {end}")
+            end += entry.nbytes
+        if end != blob.nbytes:
+            raise InvalidCheckpoint(f"{blob.key}: its chunks end at {end}; it has {blob.nbytes} bytes")
