@@ -102,8 +102,9 @@ class Stack:
     def wipe(self, names: Sequence[str]) -> None:
         with self._mine():
             for name in names:
-                self._stop(name)
-                self._servers[name].wipe(self._folder / name)
+                if (self._folder / name).exists():
+                    self._stop(name)
+                    self._servers[name].wipe(self._folder / name)
 
     def status(self, names: Sequence[str]) -> list[Status]:
         return [self._status(name) for name in names]
