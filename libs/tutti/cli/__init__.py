@@ -1,0 +1,11 @@
+"""The `tutti` command: thin, over the gRPC APIs.
+
+Promises: exit codes 0 done, 1 failed, 2 misuse, 3 not reachable, 130 interrupted; never a traceback for a mistake.
+"""
+
+
+def main() -> None:
+    """Run the command line."""
+    from tutti.cli.app import run  # so that importing the package costs nothing
+
+    run()

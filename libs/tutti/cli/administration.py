@@ -1,0 +1,134 @@
+"""Events, canonical export and the doctor: asked of every service, shown as one."""
+
+from collections.abc import Iterator
+from typing import Any
+
+import click
+
+from tutti.chassis import catalog
+from tutti.chassis.client import Client
+from tutti.cli.connection import connected, connection_options
+from tutti.cli.failures import Failure
+from tutti.cli.output import JSON, output_option, print_json, print_list
+from tutti.cli.plain import Plain, plain
+from tutti.contracts.admin.v1 import (
+    DescribeRequest,
+    DoctorRequest,
+    ExportRequest,
+    ListDeadLettersRequest,
+    SettleDeadLetterRequest,
+    TailEventsRequest,
+)
+
+
+def services(client: Client) -> list[str]:
+    return sorted(service.name for service in client.admin.Describe(DescribeRequest()).services)
+
+
+@click.group()
+def events() -> None:
+    """The events that services publish, and those that could not be handled."""
+
+
+@events.command("catalog")
+@output_option
+def show_catalog(output: str) -> None:
+    """Every event: topic, key, kind, partitions, owner."""
+    rows: list[Plain] = [
+        {
+            "type": entry.type,
+            "topic": entry.topic,
+            "kind": entry.kind.value,
+            "key": entry.key,
+            "partitions": entry.partitions,
+            "owner": entry.owner,
+        }
+        for entry in catalog.events()
+    ]
+    print_list(rows, ("type", "topic", "kind", "key", "partitions", "owner"), output, nothing="no events")
+
+
+@events.command("tail")
+@click.argument("service")
+@click.option("-f", "--follow", is_flag=True, help="Go on with those that come.")
+@click.option("--limit", type=click.IntRange(min=1, max=10_000), default=50, show_default=True)
+@output_option
+@connection_options
+def tail(service: str, follow: bool, limit: int, output: str, **where: Any) -> None:
+    """The newest events of SERVICE."""
+    with connected(**where) as client:
+        for event in client.admin.TailEvents(TailEventsRequest(service=service, follow=follow, limit=limit)):
+            if output == JSON:
+                click.echo(_line(plain(event)))
+            else:
+                sent = "" if event.published else "  (waits for the relay)"
+                kind = event.type.rsplit(".", 1)[-1]
+                click.echo(f"{event.time.ToJsonString()}  {kind:24} {event.subject} r{event.revision}{sent}")
+
+
+def _line(value: Plain) -> str:
+    import json
+
+    return json.dumps(value, ensure_ascii=False)
+
+
+@events.group("dead")
+def dead() -> None:
+    """Dead letters: events that a handler refused; their keys are parked until they are settled."""
+
+
+@dead.command("ls")
+@output_option
+@connection_options
+def dead_ls(output: str, **where: Any) -> None:
+    """List dead letters, oldest first."""
+    with connected(**where) as client:
+        rows = [plain(each) for each in client.admin.ListDeadLetters(ListDeadLettersRequest()).dead_letters]
+    print_list(rows, ("service", "event_id", "type", "subject", "parked", "error"), output, nothing="no dead letters")
+
+
+@dead.command("settle")
+@click.argument("service")
+@click.argument("event_id")
+@click.option("--discard", is_flag=True, help="Drop it instead of handing it to its handler again.")
+@connection_options
+def dead_settle(service: str, event_id: str, discard: bool, **where: Any) -> None:
+    """Replay a dead letter, or discard it; what was parked behind it goes on."""
+    with connected(**where) as client:
+        request = SettleDeadLetterRequest(service=service, event_id=event_id, discard=discard)
+        freed = client.admin.SettleDeadLetter(request).freed
+    click.echo(f"{'discarded' if discard else 'replayed'}; {freed} events behind it go on")
+
+
+@click.command()
+@click.option("--canonical", is_flag=True, required=True, help="State without times, random ids, epochs or placements.")
+@connection_options
+def export(canonical: bool, **where: Any) -> None:
+    """Print the state of all services as sorted lines of canonical JSON: equal work gives equal bytes."""
+    with connected(**where) as client:
+        lines = sorted(line for service in services(client) for line in exported(client, service))
+    for line in lines:
+        click.echo(line)
+
+
+def exported(client: Client, service: str) -> Iterator[str]:
+    for response in client.admin.Export(ExportRequest(service=service)):
+        yield response.line
+
+
+@click.command()
+@output_option
+@connection_options
+def doctor(output: str, **where: Any) -> None:
+    """Examine the platform; say what is wrong and what to do."""
+    with connected(**where) as client:
+        findings = [plain(each) for each in client.admin.Doctor(DoctorRequest()).findings]
+    if output == JSON:
+        print_json(findings)
+    else:
+        for finding in findings:
+            mark = "ok " if finding["ok"] else "BAD"
+            click.echo(f"{mark}  {finding['service']:14} {finding['check']}: {finding['message']}")
+    bad = sum(not finding["ok"] for finding in findings)
+    if bad:
+        raise Failure(f"{bad} of {len(findings)} checks need attention")

@@ -1,0 +1,46 @@
+"""The command tree."""
+
+import click
+
+from tutti.chassis.version import VERSION
+from tutti.cli import administration, checkpoints, jobs, platform, runs, tracing
+from tutti.cli.failures import guarded
+from tutti.cli.nouns import BY_PLURAL, group
+
+
+@click.group(context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
+def tutti() -> None:
+    """Pages become a model: crawl, filter, dedup, tokenize, train, checkpoint, trace.
+
+    \b
+    tutti run recipes/tiny.yaml      carry a recipe out; starts and stops the platform by itself
+    tutti up                         start the platform and leave it running
+    tutti checkpoints ls             what was committed
+    tutti trace checkpoints/x/0/20   where it came from
+
+    Exit codes: 0 done, 1 failed, 2 misuse, 3 not reachable, 130 interrupted.
+    """
+
+
+@tutti.command()
+def version() -> None:
+    """Print the version."""
+    click.echo(VERSION)
+
+
+def build() -> click.Group:
+    """The tree with every noun and verb."""
+    groups = {plural: group(noun) for plural, noun in BY_PLURAL.items()}
+    jobs.extend(groups["jobs"])
+    checkpoints.extend(groups["checkpoints"])
+    runs.extend(groups["runs"])
+    for made in groups.values():
+        tutti.add_command(made)
+    for command in (runs.run, platform.up, tracing.trace, administration.events, administration.export):
+        tutti.add_command(command)
+    tutti.add_command(administration.doctor)
+    return tutti
+
+
+def run() -> None:
+    guarded(lambda: build()(standalone_mode=False))

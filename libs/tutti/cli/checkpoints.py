@@ -1,0 +1,74 @@
+"""What can be done with a checkpoint."""
+
+from typing import Any
+
+import click
+
+from tutti.cli.connection import connected, connection_options
+from tutti.cli.failures import Failure
+from tutti.cli.identity import fresh_id
+from tutti.cli.nouns import BY_PLURAL
+from tutti.cli.output import JSON, output_option, print_json, print_one, say
+from tutti.cli.plain import plain
+from tutti.contracts.committer.v1 import PinCheckpointRequest, PruneCheckpointsRequest, VerifyCheckpointRequest
+
+
+def full(name: str) -> str:
+    return name if name.startswith("checkpoints/") else f"checkpoints/{name}"
+
+
+def extend(group: click.Group) -> None:
+    """Add the verbs of a checkpoint to the group `checkpoints`."""
+
+    @group.command(
+        "verify", help="Read every byte of a checkpoint back (all when none is named); damage is quarantined."
+    )
+    @click.argument("names", nargs=-1)
+    @output_option
+    @connection_options
+    def verify(names: tuple[str, ...], output: str, **where: Any) -> None:
+        with connected(**where) as client:
+            chosen = [full(name) for name in names] or [
+                each.name for each in BY_PLURAL["checkpoints"].all(client, "") if each.state in (1, 2)
+            ]
+            results = []
+            for name in chosen:
+                answer = client.committer.VerifyCheckpoint(VerifyCheckpointRequest(name=name), timeout=600.0)
+                results.append(
+                    {"name": name, "ok": answer.ok, "bytes": answer.bytes, "problems": list(answer.problems)}
+                )
+                if output != JSON:
+                    click.echo(f"{name}  {'holds' if answer.ok else 'DAMAGED'}  {answer.bytes:,} bytes")
+                    for problem in answer.problems:
+                        click.echo(f"  {problem}")
+        if output == JSON:
+            print_json(results)
+        damaged = sum(not result["ok"] for result in results)
+        if damaged:
+            raise Failure(
+                f"{damaged} of {len(results)} checkpoints are damaged and quarantined; the one before is used"
+            )
+
+    @group.command("pin", help="Protect a checkpoint from pruning, or give it free again.")
+    @click.argument("name")
+    @click.option("--off", is_flag=True, help="Give it free.")
+    @output_option
+    @connection_options
+    def pin(name: str, off: bool, output: str, **where: Any) -> None:
+        with connected(**where) as client:
+            request = PinCheckpointRequest(request_id=fresh_id(), name=full(name), pinned=not off)
+            print_one(plain(client.committer.PinCheckpoint(request)), output)
+
+    @group.command("prune", help="Remove what is not among the last N of each line; lists it unless --yes is given.")
+    @click.argument("job")
+    @click.option("--keep-last", type=click.IntRange(min=1), default=3, show_default=True)
+    @click.option("--yes", is_flag=True, help="Really remove.")
+    @output_option
+    @connection_options
+    def prune(job: str, keep_last: int, yes: bool, output: str, **where: Any) -> None:
+        name = job if job.startswith("jobs/") else f"jobs/{job}"
+        request = PruneCheckpointsRequest(request_id=fresh_id(), job=name, keep_last=keep_last, validate_only=not yes)
+        with connected(**where) as client:
+            print_one(plain(client.committer.PruneCheckpoints(request)), output)
+        if not yes:
+            say("nothing was removed; add --yes to remove these")

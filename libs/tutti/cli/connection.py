@@ -1,0 +1,38 @@
+"""Where the platform is: by data directory, or by address and token."""
+
+import contextlib
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import click
+
+from tutti.chassis.client import Client, connect
+
+DEFAULT_DATA_DIR = Path(".tutti")
+
+
+def data_dir_option(command: Callable[..., Any]) -> Callable[..., Any]:
+    return click.option(
+        "--data-dir", type=click.Path(path_type=Path, file_okay=False), default=DEFAULT_DATA_DIR, show_default=True,
+        envvar="TUTTI_DATA_DIR", help="Data directory of the platform.",
+    )(command)  # fmt: skip
+
+
+def connection_options(command: Callable[..., Any]) -> Callable[..., Any]:
+    """--data-dir, --address."""
+    command = click.option(
+        "--address", default=None, envvar="TUTTI_ADDRESS",
+        help="host:port of a platform elsewhere; its token is read from TUTTI_TOKEN.",
+    )(command)  # fmt: skip
+    return data_dir_option(command)
+
+
+@contextlib.contextmanager
+def connected(data_dir: Path, address: str | None = None) -> Iterator[Client]:
+    """A client of the platform. Raises Unreachable."""
+    client = connect(data_dir=None if address else data_dir, address=address)
+    try:
+        yield client
+    finally:
+        client.close()

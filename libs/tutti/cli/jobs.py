@@ -1,0 +1,45 @@
+"""What can be done with a training job."""
+
+from typing import Any
+
+import click
+
+from tutti.cli.connection import connected, connection_options
+from tutti.cli.identity import fresh_id
+from tutti.cli.output import output_option, print_one, say
+from tutti.cli.plain import plain
+from tutti.contracts.common.v1 import CancelRequest
+from tutti.contracts.scheduler.v1 import ReshapeJobRequest
+
+
+def full(name: str) -> str:
+    return name if name.startswith("jobs/") else f"jobs/{name}"
+
+
+def extend(group: click.Group) -> None:
+    """Add the verbs of a job to the group `jobs`."""
+
+    @group.command("reshape", help="Record a transition of a job to another number of data-parallel ranks.")
+    @click.argument("job")
+    @click.option("--dp", "ranks", type=click.IntRange(min=1), required=True, help="Data-parallel ranks wanted.")
+    @click.option("--cause", default="asked for on the command line", help="Why, for the record.")
+    @click.option("--dry-run", is_flag=True, help="Check and change nothing.")
+    @output_option
+    @connection_options
+    def reshape(job: str, ranks: int, cause: str, dry_run: bool, output: str, **where: Any) -> None:
+        request = ReshapeJobRequest(
+            request_id=fresh_id(), job=full(job), data_parallel=ranks, cause=cause, validate_only=dry_run
+        )
+        with connected(**where) as client:
+            print_one(plain(client.scheduler.ReshapeJob(request)), output)
+        if not dry_run:
+            say("recorded; it takes effect from the next checkpoint on: watch `tutti jobs show`")
+
+    @group.command("cancel", help="End a job; its checkpoints stay.")
+    @click.argument("job")
+    @output_option
+    @connection_options
+    def cancel(job: str, output: str, **where: Any) -> None:
+        with connected(**where) as client:
+            request = CancelRequest(name=full(job), request_id=fresh_id())
+            print_one(plain(client.scheduler.CancelJob(request)), output)

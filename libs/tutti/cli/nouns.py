@@ -1,0 +1,116 @@
+"""The nouns that can be listed and shown, as data: which call, which columns."""
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import click
+
+from tutti.chassis.client import Client
+from tutti.cli.connection import connected, connection_options
+from tutti.cli.output import output_option, print_list, print_one
+from tutti.cli.plain import Plain, plain
+from tutti.contracts.common.v1 import GetRequest, ListRequest
+
+
+@dataclass(frozen=True)
+class Noun:
+    """`plural`: the command group; `kind`: the first segment of names; `service`: who owns it."""
+
+    plural: str
+    kind: str
+    service: str
+    message: str
+    columns: tuple[str, ...]
+    empty: str
+
+    def get(self, client: Client, name: str) -> Any:
+        full = name if name.startswith(f"{self.kind}/") else f"{self.kind}/{name}"
+        return getattr(getattr(client, self.service), f"Get{self.message}")(GetRequest(name=full))
+
+    def all(self, client: Client, filter_text: str = "") -> Iterator[Any]:
+        """Every resource of the kind, page by page."""
+        token = ""
+        call: Callable[..., Any] = getattr(getattr(client, self.service), f"List{self.message}s")
+        while True:
+            page = call(ListRequest(page_size=500, page_token=token, filter=filter_text))
+            yield from getattr(page, self.plural)
+            token = page.next_page_token
+            if not token:
+                return
+
+
+NOUNS = (
+    Noun(
+        "runs", "runs", "pipeline", "Run", ("name", "state", "title", "started_at", "reason"),
+        "no runs yet; start one with `tutti run RECIPE`",
+    ),
+    Noun(
+        "jobs", "jobs", "scheduler", "Job", ("name", "state", "step", "steps", "loss", "epoch", "ranks", "reason"),
+        "no training jobs yet; `tutti run RECIPE` creates one",
+    ),
+    Noun(
+        "nodes", "nodes", "scheduler", "Node", ("name", "state", "slots", "address", "reason"),
+        "no node has registered; `tutti up` starts one agent",
+    ),
+    Noun(
+        "datasets", "datasets", "tokenization", "Dataset",
+        ("name", "tokens", "sequences", "validation_tokens", "context", "bytes"),
+        "no datasets yet; `tutti run RECIPE` makes one",
+    ),
+    Noun(
+        "tokenizers", "tokenizers", "tokenization", "Tokenizer", ("name", "vocabulary"),
+        "no tokenizers yet; `tutti run RECIPE` trains one",
+    ),
+    Noun(
+        "checkpoints", "checkpoints", "committer", "Checkpoint",
+        ("name", "state", "step", "epoch", "model_digest", "state_digest", "bytes", "decided_at"),
+        "no checkpoints yet; training writes one every `train.checkpoint_every` steps",
+    ),
+)  # fmt: skip
+BY_PLURAL = {noun.plural: noun for noun in NOUNS}
+
+
+def row(noun: Noun, message: Any) -> Plain:
+    """A resource as plain values, with what scripts rely on at the top."""
+    value = plain(message)
+    if noun.kind == "jobs":
+        value["ranks"] = message.shape.data_parallel or message.spec.data_parallel
+        value["steps"] = message.spec.steps
+    if noun.kind == "runs":
+        value["title"] = message.spec.title
+    return value
+
+
+def in_order(noun: Noun, rows: list[Plain]) -> list[Plain]:
+    """Checkpoints by job, line and step; the rest by name."""
+    return sorted(
+        rows,
+        key=lambda each: (each["job"], each["line"], each["step"]) if noun.kind == "checkpoints" else (each["name"],),
+    )
+
+
+def group(noun: Noun) -> click.Group:
+    """The command group of a noun with `ls` and `show`."""
+
+    @click.group(noun.plural, help=f"List and show {noun.plural}.")
+    def made() -> None: ...
+
+    @made.command("ls", help=f"List {noun.plural}.")
+    @click.option("--filter", "filter_text", default="", help="`field=value` pairs joined by AND.")
+    @output_option
+    @connection_options
+    def ls(filter_text: str, output: str, **where: Any) -> None:
+        with connected(**where) as client:
+            rows = [row(noun, message) for message in noun.all(client, filter_text)]
+        print_list(in_order(noun, rows), noun.columns, output, nothing=noun.empty)
+
+    @made.command("show", help=f"Show one of the {noun.plural} whole.")
+    @click.argument("name")
+    @output_option
+    @connection_options
+    def show(name: str, output: str, **where: Any) -> None:
+        with connected(**where) as client:
+            print_one(row(noun, noun.get(client, name)), output)
+
+    return made

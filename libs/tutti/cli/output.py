@@ -1,0 +1,88 @@
+"""What is printed: tables for people, JSON for scripts, on standard output; everything else goes to standard error."""
+
+import json
+from collections.abc import Sequence
+from typing import Any
+
+import click
+from rich.console import Console
+from rich.table import Table
+
+from tutti.cli.plain import Plain
+
+JSON, TEXT = "json", "text"
+output_option = click.option(
+    "-o", "--output", type=click.Choice([TEXT, JSON]), default=TEXT, help="How to print: for people, or for scripts."
+)
+
+
+def console(*, stderr: bool = False) -> Console:
+    return Console(stderr=stderr, highlight=False, soft_wrap=True)
+
+
+def say(text: str) -> None:
+    """A line for the person, beside the data."""
+    click.echo(text, err=True)
+
+
+def print_json(value: Any) -> None:
+    click.echo(json.dumps(value, indent=2, ensure_ascii=False))
+
+
+def print_list(rows: Sequence[Plain], columns: Sequence[str], output: str, *, nothing: str) -> None:
+    """Rows as a table of these columns, or whole as JSON."""
+    if output == JSON:
+        print_json(rows)
+        return
+    if not rows:
+        say(nothing)
+        return
+    table = Table(box=None, pad_edge=False)
+    for column in columns:
+        table.add_column(column.replace("_", " "), justify="right" if _numeric(rows, column) else "left")
+    for row in rows:
+        table.add_row(*(shown(row[column]) for column in columns))
+    console().print(table)
+
+
+def print_one(row: Plain, output: str) -> None:
+    if output == JSON:
+        print_json(row)
+        return
+    width = max(len(key) for key in row)
+    for key, value in row.items():
+        if value in ("", None, [], 0, False):
+            continue
+        if isinstance(value, list) and value and not isinstance(value[0], dict):
+            click.echo(f"{key:{width}}  {value[0]}")
+            for item in value[1:]:
+                click.echo(f"{'':{width}}  {item}")
+        elif isinstance(value, list):
+            for index, item in enumerate(value):
+                click.echo(f"{key if not index else '':{width}}  {_inline(item)}")
+        else:
+            click.echo(f"{key:{width}}  {_inline(value) if isinstance(value, dict) else shown(value)}")
+
+
+def shown(value: Any) -> str:
+    """A value for a person: digests shortened, numbers grouped."""
+    if value is None:
+        return "-"
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    if isinstance(value, int):
+        return f"{value:,}"
+    if isinstance(value, float):
+        return f"{value:.4g}"
+    if isinstance(value, dict):
+        return _inline(value)
+    text = str(value)
+    return text[:19] if text.startswith("blake3:") else text
+
+
+def _inline(value: Plain) -> str:
+    return " ".join(f"{key}={shown(item)}" for key, item in value.items() if item not in ("", None, [], 0, False))
+
+
+def _numeric(rows: Sequence[Plain], column: str) -> bool:
+    return all(isinstance(row[column], int | float) and not isinstance(row[column], bool) for row in rows)

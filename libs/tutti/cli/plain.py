@@ -1,0 +1,51 @@
+"""Messages as plain values: what `-o json` prints and scripts rely on.
+
+Promises: every field is there even when unset; enums are their lower-case name without its prefix; 64-bit integers are
+numbers; times are ISO 8601 in UTC or null; an optional field that is not set is null.
+"""
+
+from collections.abc import Mapping
+from typing import Any
+
+from google.protobuf.descriptor import FieldDescriptor
+from google.protobuf.message import Message
+from google.protobuf.timestamp_pb2 import Timestamp
+
+Plain = dict[str, Any]
+
+
+def plain(message: Message) -> Plain:
+    """The fields of a message by their names in the proto."""
+    return {field.name: _field(message, field) for field in message.DESCRIPTOR.fields}
+
+
+def _field(message: Message, field: FieldDescriptor) -> Any:
+    value = getattr(message, field.name)
+    if field.is_repeated:
+        if isinstance(value, Mapping):
+            return dict(value)
+        return [_value(field, item) for item in value]
+    if field.has_presence and not message.HasField(field.name):
+        return None
+    return _value(field, value)
+
+
+def _value(field: FieldDescriptor, value: Any) -> Any:
+    if isinstance(value, Timestamp):
+        return value.ToJsonString()
+    if isinstance(value, Message):
+        return plain(value)
+    if field.enum_type is not None:
+        return enum_name(field, value)
+    return value.hex() if isinstance(value, bytes) else value
+
+
+def enum_name(field: FieldDescriptor, number: int) -> str:
+    """`JOB_STATE_RUNNING` of `JobState` is "running"."""
+    kind = field.enum_type
+    assert kind is not None
+    found = kind.values_by_number.get(number)
+    if found is None:
+        return f"unknown-{number}"
+    prefix = "".join(f"_{letter}" if letter.isupper() and at else letter for at, letter in enumerate(kind.name)).upper()
+    return found.name.removeprefix(f"{prefix}_").lower()

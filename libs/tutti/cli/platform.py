@@ -1,0 +1,111 @@
+"""Starting and stopping the platform of a data directory."""
+
+import contextlib
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import click
+
+from tutti.chassis.client import Client, Unreachable, connect
+from tutti.cli.connection import data_dir_option
+from tutti.cli.failures import FAILED, Failure
+from tutti.cli.output import say
+from tutti.contracts.admin.v1 import DescribeRequest
+
+READY_SECONDS = 60.0
+STOP_SECONDS = 45.0
+
+
+def supervise(data_dir: Path, *arguments: str) -> list[str]:
+    """The command that runs the platform in the foreground."""
+    return [sys.executable, "-m", "tutti.chassis.supervisor", "--data-dir", str(data_dir), *arguments]
+
+
+@click.command()
+@click.option(
+    "--port", type=click.IntRange(0, 65535), default=0, help="Port of the one gRPC address; 0 picks a free one."
+)
+@click.option("--agents", type=click.IntRange(0, 64), default=1, show_default=True, help="Agents to start.")
+@data_dir_option
+def up(port: int, agents: int, data_dir: Path) -> None:
+    """Start the platform and keep it running until Ctrl-C.
+
+    Everything it needs lies in the data directory: databases, event log, blobs, tokens. It listens on loopback only.
+    """
+    command = supervise(data_dir, "--agents", str(agents), *(("--listen", f"127.0.0.1:{port}") if port else ()))
+    with started(command, data_dir) as (process, client):
+        client.close()
+        say(f"the platform of {data_dir} is up at {(data_dir / 'endpoint').read_text().strip()}; Ctrl-C stops it")
+        with contextlib.suppress(KeyboardInterrupt):
+            code = process.wait()
+            raise Failure(f"the supervisor ended with exit code {code}; look into {data_dir / 'logs'}")
+
+
+@contextlib.contextmanager
+def running(data_dir: Path) -> Iterator[Client]:
+    """A client of the platform of a data directory, which is started for the time being when nobody serves it."""
+    try:
+        client = ready(data_dir)
+    except Unreachable:
+        with started(supervise(data_dir), data_dir) as (_, client):
+            yield client
+    else:
+        yield client
+        client.close()
+
+
+@contextlib.contextmanager
+def started(command: list[str], data_dir: Path) -> Iterator[tuple[subprocess.Popen[bytes], Client]]:
+    """Start a supervisor, wait until it is ready, and stop it at the end: drained and resumable."""
+    process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stderr=subprocess.PIPE, start_new_session=True)
+    try:
+        client = await_ready(process, data_dir)
+        try:
+            yield process, client
+        finally:
+            client.close()
+    finally:
+        stop(process)
+
+
+def ready(data_dir: Path) -> Client:
+    """A client that has been answered. Raises Unreachable."""
+    client = connect(data_dir=data_dir)
+    try:
+        client.admin.Describe(DescribeRequest(), timeout=5.0)
+    except BaseException:
+        client.close()
+        raise
+    return client
+
+
+def await_ready(process: subprocess.Popen[bytes], data_dir: Path) -> Client:
+    deadline = time.monotonic() + READY_SECONDS
+    while True:
+        if process.poll() is not None:
+            assert process.stderr is not None
+            words = process.stderr.read().decode(errors="replace").strip()
+            last = words.splitlines()[-1] if words else f"exit code {process.returncode}"
+            raise Failure(last.removeprefix("tutti: "), process.returncode if process.returncode in (1, 2) else FAILED)
+        with contextlib.suppress(Unreachable):
+            return ready(data_dir)
+        if time.monotonic() > deadline:
+            raise Failure(f"the platform was not ready after {READY_SECONDS:.0f} s; look into {data_dir / 'logs'}")
+        time.sleep(0.05)
+
+
+def stop(process: subprocess.Popen[bytes]) -> None:
+    """SIGTERM, then wait; a second Ctrl-C does not cut the drain short."""
+    if process.poll() is None:
+        process.send_signal(signal.SIGTERM)
+        deadline = time.monotonic() + STOP_SECONDS
+        while process.poll() is None and time.monotonic() < deadline:
+            with contextlib.suppress(KeyboardInterrupt, subprocess.TimeoutExpired):
+                process.wait(timeout=1.0)
+    if process.poll() is None:
+        process.kill()
+        process.wait()

@@ -1,0 +1,114 @@
+"""Looking on at a run: one line a stage.
+
+Promises: on a terminal a live bar for training; elsewhere a line when a stage begins and one when it ends.
+"""
+
+import contextlib
+import time
+from collections.abc import Iterator
+
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TaskID, TextColumn, TimeElapsedColumn
+
+from tutti.chassis.client import Client
+from tutti.chassis.errors import NotFound, Problem
+from tutti.contracts.common.v1 import STATE_DONE, STATE_FAILED, STATE_RUNNING, GetRequest
+from tutti.contracts.pipeline.v1 import Run, Stage
+
+POLL_SECONDS = 0.25
+# The platform may be restarting a service; longer than this is not a hiccup.
+PATIENCE_SECONDS = 60.0
+ENDED = (3, 4, 5)
+
+
+def follow(client: Client, name: str, *, quiet: bool) -> Run:
+    """Print progress until the run ended; the run as it ended."""
+    console = Console(stderr=True, highlight=False, quiet=quiet)
+    with _view(console) as view:
+        last_word = time.monotonic()
+        while True:
+            try:
+                run = client.pipeline.GetRun(GetRequest(name=name))
+                view.show(client, run)
+                last_word = time.monotonic()
+            except Problem as problem:
+                if not problem.transient or time.monotonic() - last_word > PATIENCE_SECONDS:
+                    raise
+            else:
+                if run.state in ENDED:
+                    return run
+            time.sleep(POLL_SECONDS)
+
+
+class PlainView:
+    """Lines: a stage began, a stage ended, training moved on (every tenth of it)."""
+
+    def __init__(self, console: Console) -> None:
+        self._console, self._said, self._tenth = console, dict[str, int](), -1
+
+    def show(self, client: Client, run: Run) -> None:
+        for stage in run.stages:
+            if stage.state != self._said.get(stage.name, 1) and stage.state:
+                self._said[stage.name] = stage.state
+                self._console.print(line(stage))
+            if stage.name == "train" and stage.state == STATE_RUNNING and stage.resource:
+                self._training(client, stage)
+
+    def _training(self, client: Client, stage: Stage) -> None:
+        with contextlib.suppress(NotFound):
+            job = client.scheduler.GetJob(GetRequest(name=stage.resource))
+            tenth = 10 * job.step // max(job.spec.steps, 1)
+            if tenth > self._tenth and job.step:
+                self._tenth = tenth
+                self._console.print(f"  step {job.step}/{job.spec.steps}  loss {job.loss:.4f}")
+
+
+class LiveView:
+    """A bar for each stage that runs."""
+
+    def __init__(self, progress: Progress) -> None:
+        self._progress, self._tasks = progress, dict[str, TaskID]()
+
+    def show(self, client: Client, run: Run) -> None:
+        for stage in run.stages:
+            if stage.state < STATE_RUNNING:
+                continue
+            if stage.name not in self._tasks:
+                self._tasks[stage.name] = self._progress.add_task(stage.name, total=None)
+            task = self._tasks[stage.name]
+            if stage.state in ENDED:
+                self._progress.update(task, total=1, completed=1, description=line(stage))
+            elif stage.name == "train" and stage.resource:
+                with contextlib.suppress(NotFound):
+                    job = client.scheduler.GetJob(GetRequest(name=stage.resource))
+                    words = f"train  loss {job.loss:.4f}" if job.step else f"train  {job.reason}"
+                    self._progress.update(task, total=job.spec.steps, completed=job.step, description=words)
+
+
+@contextlib.contextmanager
+def _view(console: Console) -> Iterator[PlainView | LiveView]:
+    if not console.is_terminal or console.quiet:
+        yield PlainView(console)
+        return
+    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
+    with Progress(*columns, console=console) as progress:
+        yield LiveView(progress)
+
+
+def line(stage: Stage) -> str:
+    """A stage in one line."""
+    if stage.state == STATE_RUNNING:
+        return f"{stage.name:13} began{f'  {stage.reason}' if stage.reason else ''}"
+    if stage.state == STATE_DONE and stage.reused:
+        return f"{stage.name:13} reused  {stage.content_digest[:19]}"
+    if stage.state == STATE_DONE:
+        return f"{stage.name:13} done in {seconds(stage):.1f} s  {stage.content_digest[:19]}"
+    word = "failed" if stage.state == STATE_FAILED else "cancelled"
+    return f"{stage.name:13} {word}: {stage.reason}"
+
+
+def seconds(stage: Stage) -> float:
+    """How long a stage took; 0 for one that was reused."""
+    if not stage.HasField("started_at") or not stage.HasField("ended_at"):
+        return 0.0
+    return (stage.ended_at.ToNanoseconds() - stage.started_at.ToNanoseconds()) / 1e9

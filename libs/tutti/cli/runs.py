@@ -1,0 +1,104 @@
+"""Carrying a recipe out, and looking on."""
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import click
+
+from tutti.chassis.client import Client
+from tutti.cli.connection import connected, connection_options, data_dir_option
+from tutti.cli.failures import INTERRUPTED, Failure
+from tutti.cli.identity import fresh_id
+from tutti.cli.output import JSON, output_option, print_json, print_list, print_one, say
+from tutti.cli.plain import plain
+from tutti.cli.platform import running
+from tutti.cli.progress import follow
+from tutti.cli.summary import show_summary, summary
+from tutti.contracts.common.v1 import STATE_DONE, CancelRequest
+from tutti.contracts.pipeline.v1 import CheckRecipeRequest, CreateRunRequest
+
+MAX_RECIPE_BYTES = 1 << 20
+
+
+def read_recipe(path: Path) -> str:
+    """The text of a recipe. Raises click.UsageError."""
+    try:
+        data = path.read_bytes()
+        text = data.decode()
+    except OSError as error:
+        raise click.UsageError(f"recipe {str(path)!r}: {error.strerror}; expected a YAML file") from error
+    except UnicodeDecodeError as error:
+        raise click.UsageError(f"recipe {str(path)!r} is not UTF-8 text (byte {error.start}); expected YAML") from error
+    if len(data) > MAX_RECIPE_BYTES:
+        raise click.UsageError(f"recipe {str(path)!r} has {len(data)} bytes; a recipe has at most {MAX_RECIPE_BYTES}")
+    return text
+
+
+@click.command("run")
+@click.argument("recipe", type=click.Path(path_type=Path))
+@click.option("--set", "overrides", multiple=True, metavar="KEY=VALUE", help="Override a key, such as train.ranks=4.")
+@click.option("--dry-run", is_flag=True, help="Check the recipe and say which stages would be reused.")
+@click.option("--detach", is_flag=True, help="Return when the run is recorded; the platform must be up.")
+@output_option
+@data_dir_option
+def run(recipe: Path, overrides: Sequence[str], dry_run: bool, detach: bool, output: str, data_dir: Path) -> None:
+    """Carry RECIPE out; an unfinished run of the same recipe is resumed, finished stages are reused.
+
+    Where nobody serves the data directory the platform is started, and stopped at the end. Ctrl-C stops it so that the
+    same command goes on where it was.
+    """
+    text, directory = read_recipe(recipe), str(recipe.resolve().parent)
+    with running(data_dir) as client:
+        if dry_run:
+            request = CheckRecipeRequest(recipe=text, overrides=overrides, directory=directory)
+            checked = client.pipeline.CheckRecipe(request, timeout=60.0)
+            rows = [plain(stage) for stage in checked.stages]
+            print_list(rows, ("name", "reused", "reason"), output, nothing="a recipe without stages")
+            return
+        created = client.pipeline.CreateRun(
+            CreateRunRequest(request_id=fresh_id(), recipe=text, overrides=overrides, directory=directory), timeout=60.0
+        )
+        name = created.run.name
+        if detach:
+            click.echo(name)
+            return
+        finish(client, name, output)
+
+
+def finish(client: Client, name: str, output: str) -> None:
+    """Look on until the run ended, then print what came of it."""
+    try:
+        done = follow(client, name, quiet=output == JSON)
+    except KeyboardInterrupt as error:
+        raise Failure(f"interrupted; the same command resumes {name}", INTERRUPTED) from error
+    found = summary(client, done)
+    if output == JSON:
+        print_json(found)
+    elif done.state == STATE_DONE:
+        show_summary(found)
+    if done.state != STATE_DONE:
+        raise Failure(f"{name} did not finish: {done.reason}")
+
+
+def extend(group: click.Group) -> None:
+    """Add the verbs of a run to the group `runs`."""
+
+    @group.command("cancel", help="End a run; what it made stays and is reused.")
+    @click.argument("name")
+    @output_option
+    @connection_options
+    def cancel(name: str, output: str, **where: Any) -> None:
+        full = name if name.startswith("runs/") else f"runs/{name}"
+        with connected(**where) as client:
+            print_one(plain(client.pipeline.CancelRun(CancelRequest(name=full, request_id=fresh_id()))), output)
+
+    @group.command("follow", help="Look on at a run until it ends; Ctrl-C stops looking, not the run.")
+    @click.argument("name")
+    @output_option
+    @connection_options
+    def follow_run(name: str, output: str, **where: Any) -> None:
+        full = name if name.startswith("runs/") else f"runs/{name}"
+        with connected(**where) as client:
+            say(f"looking on at {full}")
+            finish(client, full, output)

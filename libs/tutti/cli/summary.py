@@ -1,0 +1,77 @@
+"""What came of a run: counts, bits per byte beside the baselines, checkpoints, times."""
+
+import contextlib
+
+import click
+
+from tutti.chassis.client import Client
+from tutti.chassis.errors import NotFound
+from tutti.cli.nouns import BY_PLURAL
+from tutti.cli.output import shown
+from tutti.cli.plain import Plain, plain
+from tutti.cli.progress import seconds
+from tutti.contracts.common.v1 import GetRequest
+from tutti.contracts.pipeline.v1 import Run
+
+
+def summary(client: Client, run: Run) -> Plain:
+    """Everything of a run that its stages' owners know, as plain values; a part that does not exist is null."""
+    stages = {stage.name: stage for stage in run.stages}
+    found: Plain = {"run": plain(run), "seconds": {name: seconds(stage) for name, stage in stages.items()}}
+    calls = {
+        "ingest": client.ingest.GetIngest,
+        "dedup": client.dedup.GetDedup,
+        "tokenization": client.tokenization.GetTokenization,
+        "train": client.scheduler.GetJob,
+    }
+    for name, call in calls.items():
+        found[name] = None
+        if name in stages and stages[name].resource:
+            with contextlib.suppress(NotFound):
+                found[name] = plain(call(GetRequest(name=stages[name].resource)))
+    found["dataset"], found["checkpoints"] = None, []
+    if found["tokenization"] and found["tokenization"]["dataset"]:
+        name = found["tokenization"]["dataset"]
+        found["dataset"] = plain(client.tokenization.GetDataset(GetRequest(name=name)))
+    if found["train"]:
+        rows = [plain(each) for each in BY_PLURAL["checkpoints"].all(client, f"job={found['train']['name']}")]
+        found["checkpoints"] = sorted(rows, key=lambda each: (each["line"], each["step"]))
+    return found
+
+
+def show_summary(found: Plain) -> None:
+    """Print a summary for people."""
+    ingest, dedup, dataset, job = (found[key] for key in ("ingest", "dedup", "dataset", "train"))
+    lines: list[tuple[str, str]] = []
+    if ingest:
+        lines.append(("pages", f"{ingest['files']:,} ({ingest['rejected']:,} rejected)"))
+    if dedup:
+        lines.append(("documents", f"{dedup['documents']:,} kept, {dedup['duplicates']:,} duplicates"))
+    if dataset:
+        lines.append(("tokens", f"{dataset['tokens']:,} to train on, {dataset['validation_tokens']:,} held out"))
+    if job:
+        lines.append(("steps", f"{job['step']:,} on {job['shape']['data_parallel']} ranks, loss {job['loss']:.4f}"))
+    for name, value in lines:
+        click.echo(f"{name:14}{value}")
+    if dataset and job and job["bits_per_byte"] is not None:
+        show_quality(job["bits_per_byte"], dataset)
+    for checkpoint in found["checkpoints"]:
+        click.echo(
+            f"{'checkpoint':14}step {checkpoint['step']:>6}  model {shown(checkpoint['model_digest'])}"
+            f"  state {shown(checkpoint['state_digest'])}  {checkpoint['bytes']:,} bytes"
+        )
+    times = ", ".join(f"{name} {value:.1f} s" for name, value in found["seconds"].items())
+    click.echo(f"{'took':14}{times}")
+
+
+def show_quality(model: float, dataset: Plain) -> None:
+    unigram, bigram, xz = (dataset[f"{name}_bits_per_byte"] for name in ("unigram", "bigram", "xz"))
+    click.echo(
+        f"{'bits per byte':14}{model:.3f}  (unigram {unigram:.3f}, Kneser-Ney bigram {bigram:.3f}, xz primed {xz:.3f})"
+    )
+    click.echo(f"{'':14}{100 * (1 - model / bigram):.1f} % below the bigram")
+    if xz < model:
+        click.echo(
+            f"{'':14}xz wins: it was primed with the training text, and pages share boilerplate and near-duplicates;"
+            " only exact duplicates are dropped today"
+        )

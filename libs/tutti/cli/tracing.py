@@ -1,0 +1,67 @@
+"""Where a thing came from, and what came of it."""
+
+from typing import Any
+
+import click
+
+from tutti.chassis.client import Client
+from tutti.cli.connection import connected, connection_options
+from tutti.cli.output import JSON, output_option, print_json, say
+from tutti.cli.plain import Plain, plain
+from tutti.contracts.lineage.v1 import (
+    DIRECTION_DOWN,
+    DIRECTION_UP,
+    TraceDocumentRequest,
+    TraceRequest,
+    TraceStepRequest,
+)
+
+
+@click.command("trace")
+@click.argument("resource")
+@click.option("--up", "direction", flag_value="up", default="up", help="To its ancestors (the default).")
+@click.option(
+    "--down", "direction", flag_value="down", help="To its descendants; of a document: the steps that saw it."
+)
+@click.option("--step", type=int, default=None, help="Of a job: the documents that this step saw.")
+@click.option("--line", type=int, default=0, help="Line of the step.")
+@click.option("--limit", type=click.IntRange(min=1), default=1000, show_default=True)
+@output_option
+@connection_options
+def trace(resource: str, direction: str, step: int | None, line: int, limit: int, output: str, **where: Any) -> None:
+    """Walk from RESOURCE (a checkpoint, dataset, document, source path) to where it came from, or what came of it."""
+    with connected(**where) as client:
+        if step is not None:
+            answer = plain(client.lineage.TraceStep(TraceStepRequest(job=resource, line=line, step=step)))
+        else:
+            wanted = DIRECTION_DOWN if direction == "down" else DIRECTION_UP
+            answer = plain(client.lineage.Trace(TraceRequest(name=resource, direction=wanted, limit=limit)))
+            if direction == "down" and any(each["kind"] == "document" for each in answer["vertices"][:1]):
+                answer |= sightings(client, answer["vertices"][0]["name"], limit)
+    if output == JSON:
+        print_json(answer)
+    else:
+        show(answer)
+
+
+def sightings(client: Client, document: str, limit: int) -> Plain:
+    """The steps that saw a document."""
+    return plain(client.lineage.TraceDocument(TraceDocumentRequest(document=document, limit=limit)))
+
+
+def show(answer: Plain) -> None:
+    parents: dict[str, list[Plain]] = {}
+    for edge in answer.get("edges", []):
+        parents.setdefault(edge["child"], []).append(edge)
+    for vertex in answer.get("vertices", []):
+        label = f"  {vertex['label']}" if vertex["label"] else ""
+        click.echo(f"{vertex['kind']:16} {vertex['name']}{label}")
+    for seen in answer.get("sightings", []):
+        click.echo(
+            f"{seen['job']} line {seen['line']} step {seen['step']} leaf {seen['leaf']} row {seen['row']}"
+            f"  sample {seen['sample']}  {seen['document']}"
+        )
+    if answer.get("fate"):
+        say(answer["fate"])
+    if answer.get("truncated"):
+        say("there is more; raise --limit")
