@@ -1,0 +1,110 @@
+"""A witness of loops: names the one that stands still, with its stack.
+
+Promises: a step or an event loop that holds its thread for longer than allowed is named once while it does, not only
+after; looking costs nothing to those who are looked at.
+"""
+
+import asyncio
+import logging
+import sys
+import threading
+import time
+import traceback
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+
+from tutti.chassis.telemetry import metrics
+
+log = logging.getLogger(__name__)
+QUIET_SECONDS = 30.0  # between two warnings about the same name
+
+
+class _Beat:
+    def __init__(self, name: str, ping: Callable[["_Beat"], None] | None = None) -> None:
+        self.name = name
+        self.ping = ping
+        self.thread = threading.get_ident()
+        self.since: float | None = None
+        self.named_since: float | None = None
+
+
+class BlockedWatch:
+    """One thread that looks at all; `seconds` is how long a step may hold its thread."""
+
+    def __init__(self, seconds: float = 0.25) -> None:
+        self._seconds = seconds
+        self._beats: set[_Beat] = set()
+        self._named_at: dict[str, float] = {}
+        self._lock = threading.Lock()
+        self._stop = threading.Event()
+        self._lag = metrics.gauge("event_loop_lag_seconds", "How late the event loop answered the last time", "seconds")
+        self._blocked = metrics.counter("loop_blocked", "Times that a loop stood still for too long", labels=["name"])
+        self._thread = threading.Thread(target=self._look, name="blocked-watch", daemon=True)
+        self._thread.start()
+
+    @contextmanager
+    def step(self, name: str) -> Iterator[None]:
+        """The body is one step of a loop in this thread."""
+        beat = _Beat(name)
+        beat.since = time.monotonic()
+        with self._lock:
+            self._beats.add(beat)
+        try:
+            yield
+        finally:
+            with self._lock:
+                self._beats.discard(beat)
+
+    def watch(self, name: str, loop: asyncio.AbstractEventLoop) -> Callable[[], None]:
+        """Watch an event loop, from its own thread; call the result to stop."""
+
+        def ping(beat: _Beat) -> None:
+            def pong() -> None:
+                if beat.since is not None:
+                    self._lag.set(time.monotonic() - beat.since)
+                beat.since = None
+
+            beat.since = time.monotonic()
+            loop.call_soon_threadsafe(pong)
+
+        beat = _Beat(name, ping)
+        with self._lock:
+            self._beats.add(beat)
+
+        def forget() -> None:
+            with self._lock:
+                self._beats.discard(beat)
+
+        return forget
+
+    def close(self) -> None:
+        self._stop.set()
+        self._thread.join()
+
+    def _look(self) -> None:
+        while not self._stop.wait(self._seconds / 2):
+            now = time.monotonic()
+            with self._lock:
+                for beat in self._beats:
+                    if beat.since is None:
+                        self._ping(beat)
+                    elif now - beat.since > self._seconds and beat.named_since != beat.since:
+                        self._name(beat, now)
+
+    def _ping(self, beat: _Beat) -> None:
+        if beat.ping is not None:
+            try:
+                beat.ping(beat)
+            except RuntimeError:  # the event loop closed
+                beat.ping = None
+
+    def _name(self, beat: _Beat, now: float) -> None:
+        assert beat.since is not None
+        beat.named_since = beat.since
+        self._blocked.labels(beat.name).inc()
+        if now - self._named_at.get(beat.name, float("-inf")) < QUIET_SECONDS:
+            return
+        self._named_at[beat.name] = now
+        frame = sys._current_frames().get(beat.thread)
+        stack = "".join(traceback.format_stack(frame, limit=12)) if frame else "its thread is gone"
+        log.warning("%s has stood still for %.0f ms, in:\n%s", beat.name, 1000 * (now - beat.since), stack)

@@ -1,0 +1,55 @@
+"""The program of a pool's worker: functions in, results out, over one socket.
+
+Promises: it ends when its parent does, and by itself when it has been idle for long; it imports nothing but what the
+functions need.
+"""
+
+import os
+import pickle
+import signal
+import sys
+import threading
+import time
+from multiprocessing.connection import Connection
+
+
+def serve(connection: Connection, idle_seconds: float) -> None:
+    while connection.poll(idle_seconds):
+        request = connection.recv_bytes()
+        connection.send_bytes(b"taken")
+        connection.send_bytes(answer(request))
+
+
+def answer(request: bytes) -> bytes:
+    """(True, result) or (False, exception), pickled."""
+    try:
+        fn, args, kwargs = pickle.loads(request)  # noqa: S301 - from our own parent
+        return pickle.dumps((True, fn(*args, **kwargs)), protocol=pickle.HIGHEST_PROTOCOL)
+    except Exception as error:
+        try:
+            packed = pickle.dumps((False, error), protocol=pickle.HIGHEST_PROTOCOL)
+            pickle.loads(packed)  # noqa: S301 - some exceptions pickle and do not come back
+        except Exception:
+            packed = pickle.dumps((False, RuntimeError(f"{type(error).__name__}: {error}")))
+        return packed
+
+
+def follow(parent: int) -> None:
+    """End with the parent, even inside a long function."""
+    while os.getppid() == parent:
+        time.sleep(0.5)
+    os._exit(1)
+
+
+def main() -> None:
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    threading.Thread(target=follow, args=(os.getppid(),), daemon=True).start()
+    connection = Connection(int(sys.argv[1]))
+    try:
+        serve(connection, float(sys.argv[2]))
+    except (EOFError, OSError):
+        os._exit(0)
+
+
+if __name__ == "__main__":
+    main()
