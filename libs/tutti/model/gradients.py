@@ -82,9 +82,9 @@ class Gradients:
     @torch.no_grad()
     def token_sum(self, batch: CheckedBatch) -> Tally:
         """A forward alone: the sum of a batch's token losses."""
-        return _tally(self._losses(batch), batch)
+        return _tally(self._losses(batch)[1], batch)
 
-    def _losses(self, batch: CheckedBatch) -> Tensor:
+    def _losses(self, batch: CheckedBatch) -> tuple[Tensor, Tensor]:
         tokens, documents, valid = (
             torch.from_numpy(array).to(self._device) for array in (batch.tokens, batch.documents, batch.valid)
         )
@@ -92,9 +92,9 @@ class Gradients:
 
     def _backward(self, batch: CheckedBatch, target: Buffer, *, onto: bool) -> Tally:
         self._target, self._onto = target, onto
-        losses = self._losses(batch)
-        torch.autograd.backward(losses, torch.ones_like(losses))
-        return _tally(losses.detach(), batch)
+        total, losses = self._losses(batch)
+        total.backward()  # type: ignore[no-untyped-call]
+        return _tally(losses, batch)
 
     def _taker(self, position: int) -> Callable[[Tensor], None]:
         def take(field: Tensor) -> None:
@@ -124,7 +124,7 @@ class Gradients:
 
 
 def _tally(losses: Tensor, batch: CheckedBatch) -> Tally:
-    return Tally(loss=piecewise_sum(losses.flatten()), tokens=int(batch.valid.sum()))
+    return Tally(loss=piecewise_sum(losses), tokens=int(batch.valid.sum()))
 
 
 def piecewise_sum(vector: Tensor) -> float:

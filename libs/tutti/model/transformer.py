@@ -11,9 +11,9 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from tutti.model.chunks import Field, Layout
+from tutti.model.head import Head
 from tutti.model.spec import ModelSpec
 
-IGNORED = -100
 Parameters = Mapping[str, Tensor]
 """The fields of one unit by name, as chunks.units_of names them."""
 
@@ -36,25 +36,25 @@ class Transformer:
                 self.fields.append(tensor)
                 self.gradient_slots.append((use.gradient_start + field.start, field))
             self.units.append(unit)
+        self._head = Head(self.model.vocabulary, vector.device)
         self._rotary = rotary_tables(self.model, vector.device, vector.dtype)
         self._block: Callable[..., Tensor] = torch.compile(block, dynamic=False) if compiled else block
 
-    def token_losses(self, tokens: Tensor, documents: Tensor, valid: Tensor) -> Tensor:
-        """Cross-entropy of each next token in nats, float32[rows, context]; 0 where not valid.
+    def token_losses(self, tokens: Tensor, documents: Tensor, valid: Tensor) -> tuple[Tensor, Tensor]:
+        """What to call backward() on, and the cross-entropy of each next token in nats, float32[rows · context].
 
         tokens, documents: int64[rows, context + 1]; valid: bool[rows, context], of the position that is predicted from.
+        A loss that is not valid is 0, and has no gradient.
         """
         model = self.model
-        inputs, targets = tokens[:, :-1], tokens[:, 1:].masked_fill(~valid, IGNORED)
+        inputs, targets = tokens[:, :-1], tokens[:, 1:].flatten()
         mask = document_mask(documents[:, :-1], self.vector.dtype) if model.document_mask else None
         embed, *blocks, norm, output = self.units
         x = F.embedding(inputs, embed["weight"])
         for parameters in blocks:
             x = self._block(model, parameters, x, self._rotary, mask)
         x = F.rms_norm(x, (model.width,), norm["weight"], model.norm_epsilon)
-        logits = F.linear(x, output["weight"]).float()
-        losses = F.cross_entropy(logits.flatten(0, 1), targets.flatten(), ignore_index=IGNORED, reduction="none")
-        return losses.view(targets.shape)
+        return self._head.losses(x.flatten(0, 1), output["weight"], targets, valid.flatten())
 
 
 def rotary_tables(model: ModelSpec, device: torch.device, dtype: torch.dtype) -> tuple[Tensor, Tensor]:

@@ -1,0 +1,71 @@
+"""The output matrix and the cross-entropy as one operation that never holds all logits.
+
+Logits of vocabulary size are most of a small model's memory, and fresh memory is slow to touch: here they live in one
+buffer of a few rows that is made once, and their gradient is taken in place, while they are in the cache.
+"""
+
+from typing import Any
+
+import torch
+from torch import Tensor
+
+SLICE = 1 << 19
+"""Logits that are alive at a time. Part of the arithmetic: it decides where the sums of the weight's gradient are cut."""
+
+
+class Head:
+    """Sums of token losses, for one vocabulary. Its buffer is kept."""
+
+    def __init__(self, vocabulary: int, device: torch.device) -> None:
+        self.rows = max(16, SLICE // vocabulary)
+        self._logits = torch.empty(self.rows, vocabulary, device=device)
+
+    def losses(self, hidden: Tensor, weight: Tensor, targets: Tensor, valid: Tensor) -> tuple[Tensor, Tensor]:
+        """(something to call backward() on, the token losses in nats float32[tokens]).
+
+        hidden [tokens, width], weight [vocabulary, width], targets int64[tokens], valid bool[tokens]: losses that are
+        not valid are 0. The first result stands for the sum of all losses; its value is not that sum.
+        """
+        result: tuple[Tensor, Tensor] = _SummedCrossEntropy.apply(hidden, weight, targets, valid, self)
+        return result
+
+    def slice_of(self, hidden: Tensor, weight: Tensor) -> Tensor:
+        """The logits of a few rows, float32, in the buffer."""
+        buffer = self._logits[: len(hidden)]
+        if hidden.dtype == buffer.dtype:
+            return torch.mm(hidden, weight.t(), out=buffer)
+        return buffer.copy_(torch.mm(hidden, weight.t()))
+
+
+class _SummedCrossEntropy(torch.autograd.Function):
+    """The gradient of the sum of losses is known as soon as the losses are, so it is taken in the forward."""
+
+    @staticmethod
+    def forward(
+        ctx: Any, hidden: Tensor, weight: Tensor, targets: Tensor, valid: Tensor, head: Head
+    ) -> tuple[Tensor, Tensor]:
+        wanted = ctx.needs_input_grad[0]
+        losses = torch.empty(len(hidden), device=hidden.device)
+        counts = valid.to(losses.dtype)
+        to_hidden = torch.empty_like(hidden) if wanted else None
+        to_weight = torch.zeros_like(weight) if wanted else None
+        for start in range(0, len(hidden), head.rows):
+            rows = slice(start, start + head.rows)
+            x, target, count = hidden[rows], targets[rows, None], counts[rows, None]
+            logits = head.slice_of(x, weight)
+            logits.sub_(logits.amax(-1, keepdim=True))
+            chosen = logits.gather(-1, target)
+            total = logits.exp_().sum(-1, keepdim=True)
+            losses[rows] = ((total.log() - chosen) * count)[:, 0]
+            if to_hidden is not None and to_weight is not None:
+                gradient = logits.mul_(count / total).scatter_add_(-1, target, -count).to(x.dtype)
+                torch.mm(gradient, weight, out=to_hidden[rows])
+                to_weight.addmm_(gradient.t(), x)
+        ctx.save_for_backward(to_hidden, to_weight)
+        ctx.mark_non_differentiable(losses)
+        return losses.new_zeros(()), losses
+
+    @staticmethod
+    def backward(ctx: Any, *_: Tensor) -> tuple[Tensor, Tensor, None, None, None]:  # type: ignore[override]
+        to_hidden, to_weight = ctx.saved_tensors
+        return to_hidden, to_weight, None, None, None
