@@ -15,6 +15,8 @@ from tutti.corpus.batch import PackedSequenceBatch
 from tutti.corpus.errors import CorpusError, UnknownSample
 from tutti.corpus.tokenshard import TokenShard
 
+_NONE = np.zeros(0, np.int64)
+
 
 class Loader:
     """Reads one split of one dataset; shards may be given in any order and must be whole."""
@@ -43,10 +45,10 @@ class Loader:
 
     def batch(self, samples: npt.NDArray[np.int64] | Sequence[int]) -> PackedSequenceBatch:
         """The rows of `samples`, in that order; raises UnknownSample for a number that the split does not have."""
-        wanted = np.asarray(samples, np.int64)
+        wanted = np.ascontiguousarray(samples, np.int64)
         if wanted.ndim != 1 or len(wanted) == 0:
             raise CorpusError(f"expected a list of at least one sample, seen shape {wanted.shape}")
-        if int(wanted.min()) < 0 or int(wanted.max()) >= self.sequences:
+        if wanted.view(np.uint64).max() >= self.sequences:  # as unsigned, what is negative is vast
             raise UnknownSample(f"samples {wanted.min()} to {wanted.max()}: this split has 0 to {self.sequences - 1}")
         if len(self.shards) == 1:
             return self._gather(self.shards[0], wanted)
@@ -67,8 +69,10 @@ class Loader:
         tokens = shard.rows[local].astype(np.int32)
         begins = local * self.context
         lengths = np.minimum(shard.header.tokens_used - begins, self.context + 1)
-        first = np.searchsorted(shard.starts, begins, side="right")
-        count = np.searchsorted(shard.starts, begins + lengths, side="left") - first
+        first = shard.starts.searchsorted(begins, side="right")
+        count = shard.starts.searchsorted(begins + lengths) - first
+        if not count.any():
+            return PackedSequenceBatch(tokens, lengths, _NONE)
         row = np.repeat(np.arange(len(local)), count)
         within = np.arange(len(row)) - np.repeat(np.cumsum(count) - count, count)
         boundaries = row * (self.context + 1) + shard.starts[first[row] + within] - begins[row]

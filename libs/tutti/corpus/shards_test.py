@@ -200,8 +200,9 @@ def test_the_loader_refuses_missing_shards_and_unknown_samples(tmp_path: Path) -
     with pytest.raises(CorpusError, match="begins with sample 3, expected 0"):
         Loader([tmp_path / "a.tokens"])
     opened(tmp_path, run_of(sequences=2, context=4, lengths=[5]))
-    with pytest.raises(UnknownSample, match="0 to 1"):
-        Loader([tmp_path / "a.tokens"]).batch([2])
+    for unknown in (2, -1):
+        with pytest.raises(UnknownSample, match="0 to 1"):
+            Loader([tmp_path / "a.tokens"]).batch([0, unknown])
 
 
 def test_reading_tokens_imports_neither_pyarrow_nor_torch_nor_grpc() -> None:
