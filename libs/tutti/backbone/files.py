@@ -124,10 +124,10 @@ class RealLock:
 class RealFiles:
     """The operating system's files."""
 
-    def create(self, path: Path) -> RealHandle:
+    def create(self, path: Path) -> Handle:
         return RealHandle(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o666))
 
-    def append(self, path: Path) -> RealHandle:
+    def append(self, path: Path) -> Handle:
         return RealHandle(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o666))
 
     def truncate(self, path: Path, size: int) -> None:
@@ -189,14 +189,18 @@ def _is_still(descriptor: int, path: Path) -> bool:
 
 
 def make_folders(files: Files, path: Path) -> None:
-    """Create a folder and its missing ancestors, each durably."""
+    """Create a folder and its missing ancestors, each durably; one that is there may not be durable yet."""
     missing = []
-    while not path.is_dir():
-        missing.append(path)
-        path = path.parent
+    folder = path
+    while not folder.is_dir():
+        missing.append(folder)
+        folder = folder.parent
     for folder in reversed(missing):
         files.make_folder(folder)
         files.fsync_folder(folder.parent)
+    if not missing:
+        with contextlib.suppress(PermissionError):  # then another account made it, long ago
+            files.fsync_folder(path.parent)
 
 
 def publish(files: Files, temporary: Path, target: Path, content: Iterable[Bytes]) -> None:

@@ -19,6 +19,8 @@ from tutti.backbone.database import DatabaseError
 T = TypeVar("T")
 Hook = Callable[[], None]
 _log = logging.getLogger(__name__)
+# Psycopg would forget how many rows an INSERT ... ON CONFLICT DO NOTHING has written.
+_ROWCOUNT = {"preserve_rowcount": True}
 
 
 class SerializationFailure(DatabaseError):
@@ -59,7 +61,7 @@ class SqlTransaction:
         self._check()
         try:
             self._before_statement()
-            return self._connection.execute(statement, parameters)
+            return self._connection.execute(statement, parameters, execution_options=_ROWCOUNT)
         except DBAPIError as error:
             translated = self._fail(error)
             raise translated from (None if translated is error else error)

@@ -38,7 +38,7 @@ class EmbeddedBlobs:
         self._names = itertools.count()
         with _Named("open", root):
             make_folders(self._files, root)
-            self._make_durable(self._staging)
+            self._files.make_folder(self._staging)  # what is lost of it by a crash is not missed
             self._remove_strays()
             self._token = uuid.uuid4().hex
             lock = self._files.try_lock(self._staging / f"{self._token}.lock")
@@ -79,7 +79,8 @@ class EmbeddedBlobs:
         source = self._path(key)
         with _Named("fetch", key):
             self._files.size(source)
-            make_folders(self._files, to.parent)
+            if not to.parent.is_dir():
+                make_folders(self._files, to.parent)
             beside = to.with_name(f".{to.name}.{self._token}.{next(self._names)}")
             overwrite(self._files, beside, to, chunks(self._files, source))
 

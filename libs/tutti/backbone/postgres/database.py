@@ -30,8 +30,8 @@ from tutti.backbone.randomness import Randomness, SystemRandomness
 from tutti.backbone.transactions import Hook, NestedTransaction, SerializationFailure, SqlTransaction, run_hooks
 
 T = TypeVar("T")
-MAX_RUNS = 50
-_FIRST_PAUSE, _LAST_PAUSE = 0.002, 0.2
+MAX_RUNS = 40
+_FIRST_PAUSE, _LAST_PAUSE = 0.002, 0.1
 _NAME = re.compile(r"[a-z][a-z0-9_]{0,50}")
 _SERIALIZATION = ("40001", "40P01")
 _NOBODY_THERE = ("57P01", "57P02", "57P03", "53300")
