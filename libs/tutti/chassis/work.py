@@ -4,13 +4,14 @@ Promises: a resource whose message has `spec state reason started_at ended_at` g
 one of DONE, FAILED, CANCELLED; what `run` computed is recorded in the transaction that ends it.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any, Generic, TypeVar
 
 from google.protobuf.message import Message
 
 from tutti.backbone import Blobs
 from tutti.chassis import crud
+from tutti.chassis.canonical import CanonicalLine
 from tutti.chassis.errors import InvalidField
 from tutti.chassis.resources import Resource
 from tutti.chassis.service import Host, TaskKind
@@ -82,6 +83,13 @@ class Work(Generic[M]):
             return self._end(unit, found, STATE_CANCELLED, "cancelled on request")
 
         return self.host.units.run(end)
+
+    def export(self, unit: Unit) -> Iterator[CanonicalLine]:
+        """The canonical state: what the work is and what came of it."""
+        for found in self.resource.select(unit):
+            work: Any = found
+            content = {"content_digest": work.result.content_digest, "state": _state(work)}
+            yield CanonicalLine(work.name, content)
 
     def task(self) -> TaskKind:
         return TaskKind(name=self.kind, run=self._run, on_failed=self._failed)

@@ -43,7 +43,7 @@ def show_catalog(output: str) -> None:
             "partitions": entry.partitions,
             "owner": entry.owner,
         }
-        for entry in catalog.events()
+        for entry in catalog.every_event()
     ]
     print_list(rows, ("type", "topic", "kind", "key", "partitions", "owner"), output, nothing="no events")
 

@@ -7,7 +7,6 @@ numbers; times are ISO 8601 in UTC or null; an optional field that is not set is
 from collections.abc import Mapping
 from typing import Any
 
-from google.protobuf.descriptor import FieldDescriptor
 from google.protobuf.message import Message
 from google.protobuf.timestamp_pb2 import Timestamp
 
@@ -19,7 +18,7 @@ def plain(message: Message) -> Plain:
     return {field.name: _field(message, field) for field in message.DESCRIPTOR.fields}
 
 
-def _field(message: Message, field: FieldDescriptor) -> Any:
+def _field(message: Message, field: Any) -> Any:
     value = getattr(message, field.name)
     if field.is_repeated:
         if isinstance(value, Mapping):
@@ -30,7 +29,7 @@ def _field(message: Message, field: FieldDescriptor) -> Any:
     return _value(field, value)
 
 
-def _value(field: FieldDescriptor, value: Any) -> Any:
+def _value(field: Any, value: Any) -> Any:
     if isinstance(value, Timestamp):
         return value.ToJsonString()
     if isinstance(value, Message):
@@ -40,7 +39,7 @@ def _value(field: FieldDescriptor, value: Any) -> Any:
     return value.hex() if isinstance(value, bytes) else value
 
 
-def enum_name(field: FieldDescriptor, number: int) -> str:
+def enum_name(field: Any, number: int) -> str:
     """`JOB_STATE_RUNNING` of `JobState` is "running"."""
     kind = field.enum_type
     assert kind is not None
@@ -48,4 +47,4 @@ def enum_name(field: FieldDescriptor, number: int) -> str:
     if found is None:
         return f"unknown-{number}"
     prefix = "".join(f"_{letter}" if letter.isupper() and at else letter for at, letter in enumerate(kind.name)).upper()
-    return found.name.removeprefix(f"{prefix}_").lower()
+    return str(found.name).removeprefix(f"{prefix}_").lower()

@@ -17,7 +17,7 @@ def find(shards: Sequence[Path]) -> ExactDuplicates:
     return exact_duplicates(
         pair
         for path in shards
-        for batch in pq.ParquetFile(path).iter_batches(columns=["doc_id", "text_digest"])
+        for batch in pq.ParquetFile(path).iter_batches(columns=["doc_id", "text_digest"])  # type: ignore[no-untyped-call]
         for pair in zip(batch["doc_id"].to_pylist(), batch["text_digest"].to_pylist(), strict=True)
     )
 

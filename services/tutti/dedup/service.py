@@ -49,4 +49,5 @@ def build(host: Host) -> Service:
         resources=[work.resource],
         serves=[Served(DESCRIPTOR.services_by_name["DedupService"], DedupApi(work))],
         tasks=[work.task()],
+        export=work.export,
     )

@@ -80,6 +80,7 @@ def build(host: Host) -> Service:
         resources=[work.resource],
         serves=[Served(DESCRIPTOR.services_by_name["IngestService"], api)],
         tasks=[work.task()],
+        export=work.export,
     )
 
 

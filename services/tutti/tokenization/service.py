@@ -4,9 +4,11 @@ Promises: tokenizer and dataset are named by their content; the same documents a
 """
 
 import tempfile
+from collections.abc import Iterator
 from pathlib import Path
 
 from tutti.chassis import staging, version
+from tutti.chassis.canonical import CanonicalLine
 from tutti.chassis.resources import Resource
 from tutti.chassis.service import Host, Served, Service
 from tutti.chassis.tasks import TaskContext, WorkFailed
@@ -95,6 +97,13 @@ def build(host: Host) -> Service:
 
         return fill
 
+    def export(unit: Unit) -> Iterator[CanonicalLine]:
+        yield from work.export(unit)
+        for dataset in datasets.select(unit):
+            yield CanonicalLine(dataset.name, {"tokens": dataset.tokens, "tokenizer": dataset.tokenizer})
+        for tokenizer in tokenizers.select(unit):
+            yield CanonicalLine(tokenizer.name, {"vocabulary": tokenizer.vocabulary})
+
     work = Work(host, "tokenizations", Tokenization, run, making.LOGIC_VERSION)
     api = TokenizationApi(host, work, datasets, tokenizers)
     return Service(
@@ -102,6 +111,7 @@ def build(host: Host) -> Service:
         resources=[work.resource, datasets, tokenizers],
         serves=[Served(DESCRIPTOR.services_by_name["TokenizationService"], api)],
         tasks=[work.task()],
+        export=export,
     )
 
 

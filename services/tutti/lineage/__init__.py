@@ -1,0 +1,1 @@
+"""Lineage: where a thing came from, and what came of it."""

@@ -1,0 +1,129 @@
+"""Documents: found by id or source path in the manifests, followed to the datasets and checkpoints that read them.
+
+Promises: below a shard nothing is stored; every answer is looked up in manifests, shards and ledgers.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from tutti.chassis.errors import NotFound
+from tutti.chassis.service import Host
+from tutti.corpus.manifest import Kind
+from tutti.corpus.stages import DocumentShardEntry
+from tutti.lineage import sightings
+from tutti.lineage.graph import dataset_name
+from tutti.lineage.library import DocumentRow, Library, OpenDataset
+from tutti.lineage.sightings import Sighting
+from tutti.lineage.tables import Tables
+
+PREFIX = "documents/"
+
+
+@dataclass(frozen=True)
+class Head:
+    """A checkpoint with a ledger: `name`, and its manifest's key."""
+
+    name: str
+    key: str
+
+
+class Documents:
+    def __init__(self, host: Host, tables: Tables, library: Library) -> None:
+        self._host, self._tables, self._library = host, tables, library
+
+    def find(self, wanted: str) -> DocumentRow:
+        """By `documents/{doc_id}`, doc_id or source path; the smallest id where a path was read with several texts."""
+        doc_id = wanted.removeprefix(PREFIX)
+        found = [row for row in self.every() if doc_id == row.doc_id or wanted == row.source]
+        if not found:
+            raise NotFound(wanted)
+        return min(found, key=lambda row: row.doc_id)
+
+    def every(self) -> Iterator[DocumentRow]:
+        for entry in self._shards():
+            yield from self._library.documents(entry)
+
+    def labels(self) -> dict[str, DocumentRow]:
+        return {row.doc_id: row for row in self.every()}
+
+    def _keys(self, kind: Kind) -> list[tuple[str, str]]:
+        return self._host.units.run(lambda unit: self._tables.keys(unit, kind.value))
+
+    def _shards(self) -> list[DocumentShardEntry]:
+        found: dict[str, DocumentShardEntry] = {}
+        for key, _ in self._keys(Kind.INGEST):
+            found |= {entry.blob: entry for entry in self._library.ingest(key).shards}
+        return [found[blob] for blob in sorted(found)]
+
+    def datasets(self) -> list[OpenDataset]:
+        return [self._library.dataset(key) for key, _ in self._keys(Kind.DATASET)]
+
+    def heads(self, job: str = "") -> list[Head]:
+        """All checkpoints (of a job), by name."""
+        prefix = f"checkpoints/{job.removeprefix('jobs/')}/" if job else "checkpoints/"
+        return [Head(name, key) for key, name in self._keys(Kind.CHECKPOINT) if name.startswith(prefix)]
+
+    def newest(self, job: str, until_step: int) -> list[Head]:
+        """Of each line of each job the checkpoint with the most steps, at most `until_step` (0: any)."""
+        best: dict[tuple[str, str], tuple[int, Head]] = {}
+        for head in self.heads(job):
+            _, of, line, step = head.name.split("/")
+            if until_step and int(step) > until_step:
+                continue
+            if (of, line) not in best or best[of, line][0] < int(step):
+                best[of, line] = (int(step), head)
+        return [head for _, head in sorted(best.values(), key=lambda each: each[1].name)]
+
+    def packed_in(self, document: str) -> list[OpenDataset]:
+        """The datasets whose training split holds the document."""
+        return [each for each in self.datasets() if each.train.samples_of(document)]
+
+    def sightings(self, document: str, head: Head, *, until_step: int = 0) -> list[Sighting]:
+        """Where the line that ends at a checkpoint read a document."""
+        body = self._library.checkpoint(head.key)
+        until = min(body.step, until_step) if until_step else body.step
+        return sorted(
+            sighting
+            for each in self.datasets()
+            if dataset_name(each.version) == dataset_name(body.training.dataset)
+            for sighting in sightings.of_document(each.train, body.scalars.ledger, document, until_step=until)
+        )
+
+    def seen_by(self, document: str) -> list[str]:
+        """The checkpoints that descend from a document: those whose steps read a token of it."""
+        return [head.name for head in self.heads() if self.sightings(document, head)]
+
+    def read_by(self, head: Head) -> set[str]:
+        """The documents that the steps up to a checkpoint read."""
+        body = self._library.checkpoint(head.key)
+        found: set[str] = set()
+        for each in self.datasets():
+            if each.version == body.training.dataset:
+                found |= sightings.read_by(each.train, body.scalars.ledger, until_step=body.step)
+        return found
+
+    def step(self, head: Head, step: int) -> list[Sighting]:
+        """What one step read."""
+        body = self._library.checkpoint(head.key)
+        return [
+            sighting
+            for each in self.datasets()
+            if each.version == body.training.dataset
+            for sighting in sightings.of_step(each.train, body.scalars.ledger, step)
+        ]
+
+    def fate(self, wanted: str) -> str:
+        """Why no step saw a page: left out, a duplicate, held out; empty when nothing is known."""
+        for key, _ in self._keys(Kind.INGEST):
+            for rejection in self._library.json(self._library.ingest(key).rejections):
+                if rejection["path"] == wanted:
+                    return f"rejected: {rejection['reason']}, {rejection['detail']}"
+        doc_id = wanted.removeprefix(PREFIX)
+        for key, _ in self._keys(Kind.DEDUP):
+            for cluster in self._library.json(self._library.dedup(key).clusters):
+                if doc_id in cluster["dropped"]:
+                    return f"dropped as a duplicate of {PREFIX}{cluster['kept']}"
+        for each in self.datasets():
+            if each.validation.samples_of(doc_id):
+                return f"held out for validation in {dataset_name(each.version)}"
+        return ""

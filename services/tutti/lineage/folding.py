@@ -1,0 +1,139 @@
+"""Folding: resources and manifests of all owners become the graph.
+
+Promises: events only make it quicker; the owners' lists are read at start and at every interval, so nothing is missed.
+"""
+
+from collections.abc import Callable, Iterator, Sequence
+from functools import partial
+from typing import Any
+
+from google.protobuf.message import Message
+
+from tutti.backbone.blobs import BlobMissing
+from tutti.chassis.event import Event
+from tutti.chassis.reconciler import Reconciler
+from tutti.chassis.service import Host
+from tutti.chassis.unit import Unit
+from tutti.contracts.committer.v1 import Checkpoint
+from tutti.contracts.committer.v1.stubs import CommitterServiceStub
+from tutti.contracts.common.v1 import ListRequest
+from tutti.contracts.dedup.v1 import Dedup
+from tutti.contracts.dedup.v1.stubs import DedupServiceStub
+from tutti.contracts.ingest.v1 import Ingest
+from tutti.contracts.ingest.v1.stubs import IngestServiceStub
+from tutti.contracts.pipeline.v1.stubs import PipelineServiceStub
+from tutti.contracts.scheduler.v1.stubs import SchedulerServiceStub
+from tutti.contracts.tokenization.v1 import Dataset
+from tutti.contracts.tokenization.v1.stubs import TokenizationServiceStub
+from tutti.corpus.errors import CorpusError
+from tutti.corpus.manifest import Kind, Manifest
+from tutti.corpus.stages import IngestBody
+from tutti.lineage.graph import Testimony, Vertex, of_parents, of_shards, testimony
+from tutti.lineage.tables import Tables
+
+OWNERS, MANIFESTS = "owners", "manifests"
+PAGE = 500
+
+
+def manifest_of(resource: Message) -> tuple[str, Kind] | None:
+    """The manifest that a resource names, and its kind."""
+    if isinstance(resource, Ingest):
+        return resource.result.manifest_key, Kind.INGEST
+    if isinstance(resource, Dedup):
+        return resource.result.manifest_key, Kind.DEDUP
+    if isinstance(resource, Dataset):
+        return resource.manifest_key, Kind.DATASET
+    if isinstance(resource, Checkpoint):
+        return resource.manifest_key, Kind.CHECKPOINT
+    return None
+
+
+def testimony_of(manifest: Manifest, resource: str) -> Testimony:
+    """What a manifest says that its resource does not."""
+    if manifest.kind is Kind.INGEST:
+        body = IngestBody.read(manifest)
+        digests = {shard.resource: shard.info.content_digest for shard in body.shards}
+        return of_shards(resource, (Vertex(name, "document-shard", digest) for name, digest in digests.items()))
+    if manifest.kind in (Kind.DEDUP, Kind.DATASET):
+        return of_parents(resource, (parent for parent in manifest.parents if parent.startswith("document-shards/")))
+    return Testimony()
+
+
+class Folding:
+    def __init__(self, host: Host, tables: Tables) -> None:
+        self._host, self._tables = host, tables
+        self.reconciler = Reconciler(
+            "lineage", host, open=lambda unit: [OWNERS, MANIFESTS], advance=self._advance, interval=30.0
+        )
+
+    def on_resources(self, unit: Unit, events: Sequence[Event]) -> None:
+        """Fold snapshots as they come."""
+        for event in events:
+            self.admit(unit, event.message)
+
+    def admit(self, unit: Unit, resource: Message) -> None:
+        self._tables.admit(unit, testimony(resource))
+        named = manifest_of(resource)
+        name: str = resource.name  # type: ignore[attr-defined]
+        if named and named[0] and self._tables.note_manifest(unit, key=named[0], resource=name, kind=named[1].value):
+            unit.on_commit(lambda: self.reconciler.wake(MANIFESTS))
+
+    def _advance(self, what: str) -> bool | None:
+        if what == OWNERS:
+            self._fold_owners()
+            return None
+        return self._read_manifests()
+
+    def _fold_owners(self) -> None:
+        for call, field in self._lists():
+            for page in _pages(call, field):
+                self._host.units.run(partial(self._admit_all, page))
+
+    def _lists(self) -> list[tuple[Callable[..., Any], str]]:
+        channel = self._host.channel
+        tokenization = TokenizationServiceStub(channel("tokenization"))
+        return [
+            (PipelineServiceStub(channel("pipeline")).ListRuns, "runs"),
+            (IngestServiceStub(channel("ingest")).ListIngests, "ingests"),
+            (DedupServiceStub(channel("dedup")).ListDedups, "dedups"),
+            (tokenization.ListTokenizations, "tokenizations"),
+            (tokenization.ListDatasets, "datasets"),
+            (tokenization.ListTokenizers, "tokenizers"),
+            (SchedulerServiceStub(channel("scheduler")).ListJobs, "jobs"),
+            (CommitterServiceStub(channel("committer")).ListCheckpoints, "checkpoints"),
+        ]
+
+    def _read_manifests(self) -> bool:
+        waiting = self._host.units.run(lambda unit: self._tables.unread(unit, 50))
+        for key, resource, kind in waiting:
+            said, state = self._read(key, resource, Kind(kind))
+            self._host.units.run(partial(self._settle, said, key, state))
+        return len(waiting) == 50
+
+    def _read(self, key: str, resource: str, kind: Kind) -> tuple[Testimony, str]:
+        if kind is Kind.CHECKPOINT:
+            return Testimony(), "read"  # its ledger is read when somebody asks
+        try:
+            return testimony_of(Manifest.decode(self._host.blobs.get(key), expected=kind), resource), "read"
+        except BlobMissing:
+            return Testimony(), "missing"
+        except CorpusError:
+            return Testimony(), "damaged"
+
+    def _admit_all(self, page: Sequence[Message], unit: Unit) -> None:
+        for each in page:
+            self.admit(unit, each)
+
+    def _settle(self, said: Testimony, key: str, state: str, unit: Unit) -> None:
+        self._tables.admit(unit, said)
+        self._tables.settle(unit, key, state)
+
+
+def _pages(call: Callable[..., Any], field: str) -> Iterator[Sequence[Message]]:
+    token = ""
+    while True:
+        page = call(ListRequest(page_size=PAGE, page_token=token))
+        yield getattr(page, field)
+        token = page.next_page_token
+        if not token:
+            return

@@ -1,0 +1,155 @@
+"""The graph of resources: what each kind of resource says about itself and its parents.
+
+Promises: pure; the same resources give the same graph in whatever order they are folded; an edge may come before its
+vertices.
+"""
+
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, field
+from itertools import pairwise
+
+from google.protobuf.message import Message
+
+from tutti.contracts.committer.v1 import Checkpoint
+from tutti.contracts.dedup.v1 import Dedup
+from tutti.contracts.ingest.v1 import Ingest
+from tutti.contracts.pipeline.v1 import Run
+from tutti.contracts.scheduler.v1 import Job
+from tutti.contracts.tokenization.v1 import Dataset, Tokenization, Tokenizer
+
+
+@dataclass(frozen=True, order=True)
+class Vertex:
+    """A resource; `kind` is the singular of its name's first segment."""
+
+    name: str
+    kind: str
+    digest: str = ""
+    label: str = ""
+
+
+@dataclass(frozen=True, order=True)
+class Edge:
+    """`child` came from `parent`."""
+
+    parent: str
+    child: str
+    relation: str
+
+
+@dataclass(frozen=True)
+class Testimony:
+    """What one resource or manifest says."""
+
+    vertices: tuple[Vertex, ...] = ()
+    edges: tuple[Edge, ...] = ()
+
+
+@dataclass
+class Walk:
+    """Vertices by name in walking order, and the edges that were walked."""
+
+    names: list[str] = field(default_factory=list)
+    edges: list[Edge] = field(default_factory=list)
+    truncated: bool = False
+
+
+def dataset_name(digest: str) -> str:
+    return f"datasets/{digest.removeprefix('blake3:')}"
+
+
+def of_run(run: Run) -> Testimony:
+    """A run made its stages' resources; each stage reads what the one before made."""
+    made = [stage.resource for stage in run.stages if stage.resource]
+    edges = [Edge(run.name, name, "made") for name in made]
+    # The job reads the dataset, which says so itself: a reused job would else point at the wrong tokenization.
+    data = [name for name in made if not name.startswith("jobs/")]
+    edges += [Edge(before, after, "read") for before, after in pairwise(data)]
+    return Testimony((Vertex(run.name, "run", run.spec.recipe_digest, run.spec.title),), tuple(edges))
+
+
+def of_ingest(ingest: Ingest) -> Testimony:
+    return Testimony((Vertex(ingest.name, "ingest", ingest.result.content_digest),))
+
+
+def of_dedup(dedup: Dedup) -> Testimony:
+    return Testimony((Vertex(dedup.name, "dedup", dedup.result.content_digest),))
+
+
+def of_tokenization(work: Tokenization) -> Testimony:
+    edges = [Edge(work.name, name, "made") for name in (work.dataset, work.tokenizer) if name]
+    return Testimony((Vertex(work.name, "tokenization", work.result.content_digest),), tuple(edges))
+
+
+def of_dataset(dataset: Dataset) -> Testimony:
+    return Testimony(
+        (Vertex(dataset.name, "dataset", dataset.content_digest),),
+        (Edge(dataset.tokenizer, dataset.name, "encoded"),),
+    )
+
+
+def of_tokenizer(tokenizer: Tokenizer) -> Testimony:
+    return Testimony((Vertex(tokenizer.name, "tokenizer", tokenizer.content_digest),))
+
+
+def of_job(job: Job) -> Testimony:
+    edge = Edge(dataset_name(job.spec.dataset_digest), job.name, "trained")
+    return Testimony((Vertex(job.name, "job", job.spec.training_digest),), (edge,))
+
+
+def of_checkpoint(checkpoint: Checkpoint) -> Testimony:
+    edges = [Edge(checkpoint.job if "/" in checkpoint.job else f"jobs/{checkpoint.job}", checkpoint.name, "made")]
+    if checkpoint.parent:
+        edges.append(Edge(checkpoint.parent, checkpoint.name, "resumed"))
+    return Testimony((Vertex(checkpoint.name, "checkpoint", checkpoint.state_digest),), tuple(edges))
+
+
+def of_shards(maker: str, shards: Iterable[Vertex]) -> Testimony:
+    """What the manifest of an ingest says: it read these document shards out of its folder."""
+    found = tuple(shards)
+    return Testimony(found, tuple(Edge(maker, shard.name, "read") for shard in found))
+
+
+def of_parents(child: str, parents: Iterable[str]) -> Testimony:
+    """What a manifest says of its parents."""
+    return Testimony(edges=tuple(Edge(parent, child, "packed") for parent in parents))
+
+
+_SPEAKERS: dict[type[Message], Callable[..., Testimony]] = {
+    Run: of_run,
+    Ingest: of_ingest,
+    Dedup: of_dedup,
+    Tokenization: of_tokenization,
+    Dataset: of_dataset,
+    Tokenizer: of_tokenizer,
+    Job: of_job,
+    Checkpoint: of_checkpoint,
+}
+KINDS = tuple(_SPEAKERS)
+
+
+def testimony(resource: Message) -> Testimony:
+    """What a resource says of itself and its parents."""
+    return _SPEAKERS[type(resource)](resource)
+
+
+Neighbours = Callable[[list[str]], Iterator[Edge]]
+
+
+def walk(start: str, *, up: bool, neighbours: Neighbours, limit: int) -> Walk:
+    """Breadth first from `start`; `neighbours` gives the edges of names in the direction of the walk."""
+    found, seen, front = Walk([start]), {start}, [start]
+    while front:
+        reached = []
+        for edge in sorted(set(neighbours(front))):
+            end = edge.parent if up else edge.child
+            if end not in seen:
+                if len(seen) >= limit:
+                    found.truncated = True
+                    continue
+                seen.add(end)
+                reached.append(end)
+            found.edges.append(edge)
+        found.names += reached
+        front = reached
+    return found

@@ -1,0 +1,136 @@
+"""The library: manifests and shards of datasets and checkpoints, fetched once, verified, kept open.
+
+Promises: what it hands out was checked against its digest; local copies lie in a folder that ends with the process.
+"""
+
+import tempfile
+from collections import OrderedDict
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from threading import Lock
+from typing import Any, TypeVar
+
+import pyarrow.parquet as pq
+
+from tutti.backbone import Blobs
+from tutti.backbone.blobs import BlobMissing
+from tutti.chassis.errors import Refused
+from tutti.checkpoints.manifest import CheckpointBody
+from tutti.corpus.canonical import file_digest, parse_json
+from tutti.corpus.dataset import DatasetBody, Split
+from tutti.corpus.errors import CorpusError
+from tutti.corpus.manifest import Kind, Manifest
+from tutti.corpus.stages import DedupBody, DocumentShardEntry, IngestBody
+from tutti.corpus.tokenshard import TokenShard
+from tutti.lineage.sightings import Shelf
+
+T = TypeVar("T")
+KEPT = 64
+
+
+@dataclass(frozen=True)
+class DocumentRow:
+    """A document without its text; `shard` is the resource name of the document shard that holds it."""
+
+    doc_id: str
+    source: str
+    title: str
+    shard: str
+
+
+@dataclass(frozen=True)
+class OpenDataset:
+    version: str
+    body: DatasetBody
+    train: Shelf
+    validation: Shelf
+
+
+class Library:
+    def __init__(self, blobs: Blobs) -> None:
+        self._blobs, self._lock = blobs, Lock()
+        self._kept: OrderedDict[str, Any] = OrderedDict()
+        self._folder: tempfile.TemporaryDirectory[str] | None = None
+
+    def close(self) -> None:
+        if self._folder is not None:
+            self._folder.cleanup()
+
+    def checkpoint(self, key: str) -> CheckpointBody:
+        return self._once(key, lambda: CheckpointBody.decode(self._bytes(key)))
+
+    def ingest(self, key: str) -> IngestBody:
+        return self._once(key, lambda: IngestBody.read(Manifest.decode(self._bytes(key), expected=Kind.INGEST)))
+
+    def dedup(self, key: str) -> DedupBody:
+        return self._once(key, lambda: DedupBody.read(Manifest.decode(self._bytes(key), expected=Kind.DEDUP)))
+
+    def dataset(self, key: str) -> OpenDataset:
+        return self._once(key, lambda: self._open(key))
+
+    def json(self, key: str) -> Any:
+        return self._once(key, lambda: parse_json(self._bytes(key)))
+
+    def documents(self, entry: DocumentShardEntry) -> list[DocumentRow]:
+        """The documents of a shard, without texts."""
+
+        def read() -> list[DocumentRow]:
+            path = self._fetch(entry.blob, entry.info.bytes_digest)
+            try:
+                table = pq.read_table(path, columns=["doc_id", "source", "title"])  # type: ignore[no-untyped-call]
+            finally:
+                path.unlink()
+            ids, sources, titles = (table[name].to_pylist() for name in ("doc_id", "source", "title"))
+            return [
+                DocumentRow(doc_id, source, title, entry.resource)
+                for doc_id, source, title in zip(ids, sources, titles, strict=True)
+            ]
+
+        return self._once(f"documents of {entry.blob}", read)
+
+    def _open(self, key: str) -> OpenDataset:
+        manifest = Manifest.decode(self._bytes(key), expected=Kind.DATASET)
+        body, version = DatasetBody.read(manifest), manifest.content_digest
+        return OpenDataset(version, body, self._shelf(version, body.train), self._shelf(version, body.validation))
+
+    def _shelf(self, version: str, split: Split) -> Shelf:
+        shards = []
+        for entry in split.shards:
+            path = self._fetch(entry.blob, entry.bytes_digest)
+            shards.append(TokenShard(path))
+            path.unlink()  # the map keeps the bytes until the shard is closed
+        return Shelf(version, tuple(shards))
+
+    def _fetch(self, key: str, digest: str) -> Path:
+        if self._folder is None:
+            self._folder = tempfile.TemporaryDirectory(prefix="tutti-lineage-")
+        path = Path(self._folder.name) / key.replace("/", "-")
+        self._settled(key, lambda: self._blobs.fetch(key, path))
+        seen = file_digest(path)
+        if seen != digest:
+            path.unlink()
+            raise Refused("BLOB_DAMAGED", f"the blob {key} has digest {seen}, expected {digest}; run its stage again")
+        return path
+
+    def _bytes(self, key: str) -> bytes:
+        return self._settled(key, lambda: self._blobs.get(key))
+
+    def _settled(self, key: str, read: Callable[[], T]) -> T:
+        try:
+            return read()
+        except BlobMissing as error:
+            raise Refused("BLOB_MISSING", f"the blob {key} is gone; run its stage again to trace through it") from error
+
+    def _once(self, key: str, make: Callable[[], T]) -> T:
+        with self._lock:
+            if key not in self._kept:
+                try:
+                    self._kept[key] = make()
+                except CorpusError as error:
+                    raise Refused("MANIFEST_DAMAGED", f"{key} does not hold: {error}; run its stage again") from error
+                while len(self._kept) > KEPT:
+                    self._kept.popitem(last=False)
+            self._kept.move_to_end(key)
+            found: T = self._kept[key]
+            return found

@@ -1,0 +1,147 @@
+"""The calls that lineage answers."""
+
+from tutti.chassis.call import Call
+from tutti.chassis.errors import InvalidField, NotFound
+from tutti.chassis.required import required
+from tutti.chassis.service import Host
+from tutti.contracts.lineage.v1 import (
+    DIRECTION_DOWN,
+    TraceDocumentRequest,
+    TraceDocumentResponse,
+    TraceRequest,
+    TraceResponse,
+    TraceStepRequest,
+    TraceStepResponse,
+)
+from tutti.contracts.lineage.v1 import Edge as EdgeMessage
+from tutti.contracts.lineage.v1 import Sighting as SightingMessage
+from tutti.contracts.lineage.v1 import Vertex as VertexMessage
+from tutti.lineage.documents import PREFIX, Documents, Head
+from tutti.lineage.graph import Edge, Vertex, Walk, dataset_name, walk
+from tutti.lineage.library import DocumentRow
+from tutti.lineage.sightings import Sighting
+from tutti.lineage.tables import Tables
+
+LIMIT, SIGHTINGS = 1000, 10_000
+
+
+class LineageApi:
+    def __init__(self, host: Host, tables: Tables, documents: Documents) -> None:
+        self._host, self._tables, self._documents = host, tables, documents
+
+    def Trace(self, request: TraceRequest, call: Call) -> TraceResponse:
+        required(request, "name")
+        up, limit = request.direction != DIRECTION_DOWN, request.limit or LIMIT
+        known = self._host.units.run(lambda unit: self._tables.vertex(unit, request.name))
+        if known is None:
+            return self._trace_document(self._documents.find(request.name), up=up, limit=limit)
+        found = self._walk(request.name, up=up, limit=limit)
+        extra: dict[str, Vertex] = {}
+        if up and known.kind in ("checkpoint", "dataset"):
+            extra = self._pages(known, found, limit)
+        return self._answer(found, extra)
+
+    def TraceDocument(self, request: TraceDocumentRequest, call: Call) -> TraceDocumentResponse:
+        required(request, "document")
+        try:
+            row = self._documents.find(request.document)
+        except NotFound:
+            fate = self._documents.fate(request.document)
+            if not fate:
+                raise
+            return TraceDocumentResponse(fate=fate)
+        limit, answer = request.limit or SIGHTINGS, TraceDocumentResponse()
+        for head in self._documents.newest(request.job, request.until_step):
+            for sighting in self._documents.sightings(row.doc_id, head, until_step=request.until_step):
+                if len(answer.sightings) == limit:
+                    answer.truncated = True
+                    break
+                answer.sightings.append(_message(sighting, head))
+        answer.checkpoints.extend(self._documents.seen_by(row.doc_id))
+        if not answer.sightings:
+            answer.fate = self._documents.fate(row.doc_id)
+        return answer
+
+    def TraceStep(self, request: TraceStepRequest, call: Call) -> TraceStepResponse:
+        required(request, "job", "step")
+        prefix = f"checkpoints/{request.job.removeprefix('jobs/')}/{request.line}/"
+        heads = [head for head in self._documents.newest(request.job, 0) if head.name.startswith(prefix)]
+        if not heads:
+            raise NotFound(f"a checkpoint of line {request.line} of {request.job}")
+        last = int(heads[0].name.rsplit("/", 1)[1])
+        if not 1 <= request.step <= last:
+            raise InvalidField("step", seen=request.step, expected=f"1 to {last}, the newest committed step")
+        found = self._documents.step(heads[0], request.step)
+        return TraceStepResponse(sightings=[_message(sighting, heads[0]) for sighting in found])
+
+    def _walk(self, name: str, *, up: bool, limit: int) -> Walk:
+        return self._host.units.run(
+            lambda unit: walk(
+                name, up=up, limit=limit, neighbours=lambda names: self._tables.edges_of(unit, names, up=up)
+            )
+        )
+
+    def _trace_document(self, row: DocumentRow, *, up: bool, limit: int) -> TraceResponse:
+        """A document came from its shard; what came of it are the checkpoints whose steps read it."""
+        name = f"{PREFIX}{row.doc_id}"
+        extra = {name: Vertex(name, "document", f"blake3:{row.doc_id}", row.source)}
+        if up:
+            found = self._walk(row.shard, up=True, limit=limit - 1)
+            found.names.insert(0, name)
+            found.edges.insert(0, Edge(row.shard, name, "holds"))
+            return self._answer(found, extra)
+        found = Walk([name])
+        for each in self._documents.packed_in(row.doc_id):
+            found.edges.append(Edge(name, dataset_name(each.version), "packed"))
+            found.names.append(dataset_name(each.version))
+        for checkpoint in self._documents.seen_by(row.doc_id):
+            found.edges.append(Edge(name, checkpoint, "trained"))
+            found.names.append(checkpoint)
+        found.truncated = len(found.names) > limit
+        found.names = found.names[:limit]
+        return self._answer(found, extra)
+
+    def _pages(self, known: Vertex, found: Walk, limit: int) -> dict[str, Vertex]:
+        """The documents that a checkpoint's steps read, or that a dataset packed to train on."""
+        if known.kind == "checkpoint":
+            head = next((head for head in self._documents.heads() if head.name == known.name), None)
+            ids = self._documents.read_by(head) if head else set()
+        else:
+            ids = {
+                doc_id
+                for each in self._documents.datasets()
+                if dataset_name(each.version) == known.name
+                for doc_id in each.train.documents()
+            }
+        rows, extra = self._documents.labels(), dict[str, Vertex]()
+        for doc_id in sorted(ids):
+            if len(found.names) >= limit:
+                found.truncated = True
+                break
+            name = f"{PREFIX}{doc_id}"
+            extra[name] = Vertex(name, "document", f"blake3:{doc_id}", rows[doc_id].source)
+            found.names.append(name)
+            found.edges += [Edge(name, known.name, "trained" if known.kind == "checkpoint" else "packed")]
+            found.edges += [Edge(rows[doc_id].shard, name, "holds")]
+        return extra
+
+    def _answer(self, found: Walk, extra: dict[str, Vertex]) -> TraceResponse:
+        vertices = self._host.units.run(lambda unit: self._tables.vertices_of(unit, found.names)) | extra
+        shown = [vertices.get(name) or Vertex(name, name.split("/")[0].removesuffix("s")) for name in found.names]
+        return TraceResponse(
+            vertices=[VertexMessage(name=v.name, kind=v.kind, digest=v.digest, label=v.label) for v in shown],
+            edges=[EdgeMessage(parent=e.parent, child=e.child, relation=e.relation) for e in found.edges],
+            truncated=found.truncated,
+        )
+
+
+def _message(sighting: Sighting, head: Head) -> SightingMessage:
+    return SightingMessage(
+        job=f"jobs/{head.name.split('/')[1]}",
+        line=sighting.line,
+        step=sighting.step,
+        leaf=sighting.leaf,
+        row=sighting.row,
+        sample=sighting.sample,
+        document=f"{PREFIX}{sighting.document}",
+    )
