@@ -1,6 +1,7 @@
 """Law 3 by real ranks: equal bits of the state and of every loss, for any number of ranks and across changes of it."""
 
 import pytest
+
 from .gang import Recipe, Trained, train
 
 STEPS = 5

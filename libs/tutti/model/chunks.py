@@ -136,15 +136,13 @@ class Layout:
             raise SpecError(f"chunk_size is {self.chunk_size}; expected a power of two of at least {ALIGN}")
         bases: dict[str, int] = {}
         chunks: list[Chunk] = []
+        end = 0
         for unit in owners:
-            bases[unit.name] = sum(chunk.length for chunk in chunks)
+            bases[unit.name] = end
+            end += unit.length
             chunks += self._cut(unit, first=len(chunks))
         self.chunks = tuple(chunks)
-        starts, end = [], 0
-        for chunk in chunks:
-            starts.append(end)
-            end += chunk.length
-        self.offsets = tuple(starts)
+        self.offsets = tuple(bases[chunk.unit] + chunk.start for chunk in chunks)
         """Where each chunk starts in the state vector."""
         uses, end = [], self.elements
         for unit in self.units:

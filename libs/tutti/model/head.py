@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 SLICE = 1 << 19
-"""Logits that are alive at a time. Part of the arithmetic: it decides where the sums of the weight's gradient are cut."""
+"""Logits alive at a time. Part of the arithmetic: it decides where sums of the weight's gradient are cut."""
 
 
 class Head:
@@ -66,6 +66,6 @@ class _SummedCrossEntropy(torch.autograd.Function):
         return losses.new_zeros(()), losses
 
     @staticmethod
-    def backward(ctx: Any, *_: Tensor) -> tuple[Tensor, Tensor, None, None, None]:  # type: ignore[override]
+    def backward(ctx: Any, *_: Tensor) -> tuple[Tensor, Tensor, None, None, None]:
         to_hidden, to_weight = ctx.saved_tensors
         return to_hidden, to_weight, None, None, None

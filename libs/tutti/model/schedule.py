@@ -18,7 +18,7 @@ def learning_rate(spec: OptimizerSpec, step: int) -> float:
     if step < 1:
         raise ValueError(f"step is {step}; steps are numbered from 1")
     if step <= spec.warmup_steps:
-        return spec.peak_rate * step / spec.warmup_steps
+        return spec.peak_rate * (step / spec.warmup_steps)
     if step >= spec.steps:
         return spec.min_rate if spec.steps > 1 else spec.peak_rate
     span = spec.peak_rate - spec.min_rate

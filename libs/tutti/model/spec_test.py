@@ -1,0 +1,70 @@
+"""Specs are refused whole or recorded whole."""
+
+import subprocess
+import sys
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from tutti.model.spec import ModelSpec, OptimizerSpec, Recorded, SpecError, StepSpec, digest_of
+
+MODEL = ModelSpec(vocabulary=320, width=64, layers=2, heads=4, kv_heads=2, hidden=192, context=32)
+OPTIMIZER = OptimizerSpec(peak_rate=1e-3, steps=10)
+
+
+@pytest.mark.parametrize("spec", [MODEL, OPTIMIZER, StepSpec()])
+def test_a_spec_comes_back_from_its_record(spec: Recorded) -> None:
+    assert type(spec).from_dict(spec.to_dict()) == spec
+
+
+def test_an_unknown_field_is_named() -> None:
+    with pytest.raises(SpecError, match="no field widht"):
+        ModelSpec.from_dict(MODEL.to_dict() | {"widht": 3})
+
+
+def test_a_missing_field_is_named_even_when_it_has_a_default() -> None:
+    record = MODEL.to_dict()
+    del record["tied"]
+    with pytest.raises(SpecError, match="lacks tied"):
+        ModelSpec.from_dict(record)
+
+
+@pytest.mark.parametrize(
+    ("spec", "change", "message"),
+    [
+        (MODEL, {"width": 66}, "ModelSpec.width is 66; expected a multiple of heads"),
+        (MODEL, {"width": 60}, "even number of elements a head"),
+        (MODEL, {"kv_heads": 3}, "expected a multiple of kv_heads"),
+        (MODEL, {"layers": 0}, "ModelSpec.layers is 0; expected a positive number"),
+        (MODEL, {"vocabulary": "320"}, "expected int"),
+        (MODEL, {"tied": 1}, "expected bool"),
+        (OPTIMIZER, {"schedule": "linear"}, "expected one of cosine, wsd"),
+        (OPTIMIZER, {"update": "sgd"}, "expected one of adamw-chunk-v1"),
+        (OPTIMIZER, {"min_rate": 1.0}, "expected 0 … peak_rate"),
+        (OPTIMIZER, {"warmup_steps": 11}, "expected 0 … steps"),
+        (OPTIMIZER, {"beta2": 1.0}, "beta2 < 1"),
+        (StepSpec(), {"leaves": 0}, "StepSpec.leaves is 0"),
+        (StepSpec(), {"seed": 2**53}, "seed"),
+    ],
+)
+def test_a_value_that_cannot_work_is_refused_by_name(spec: Any, change: dict[str, Any], message: str) -> None:
+    with pytest.raises(SpecError, match=message):
+        replace(spec, **change)
+
+
+def test_a_whole_number_is_a_rate_too_and_has_the_same_digest() -> None:
+    assert OptimizerSpec(peak_rate=1, steps=10).digest() == OptimizerSpec(peak_rate=1.0, steps=10).digest()
+
+
+def test_every_field_is_part_of_the_digest() -> None:
+    base = digest_of(MODEL.to_dict())
+    changes: list[dict[str, Any]] = [{"tied": True}, {"qk_norm": True}, {"rope_base": 5e5}, {"hidden": 256}]
+    digests = {replace(MODEL, **change).digest() for change in changes}
+    assert len(digests | {base}) == 5
+
+
+def test_what_committer_and_scheduler_need_imports_without_torch() -> None:
+    names = ["spec", "chunks", "tree", "plan", "schedule", "initial", "results", "vote", "audit", "batch"]
+    program = "import sys; sys.modules['torch'] = None\n" + "\n".join(f"import tutti.model.{name}" for name in names)
+    subprocess.run([sys.executable, "-c", program], check=True, timeout=60)
