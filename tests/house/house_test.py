@@ -1,0 +1,54 @@
+"""The house: who may import whom is derived from what exists, and files stay small."""
+
+import statistics
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+sys.path.insert(0, str(ROOT / "tools"))
+
+import house  # noqa: E402  (tools are scripts, not a package)
+
+
+def test_every_service_with_a_build_has_an_entry_point_and_every_entry_point_a_service() -> None:
+    built = {path.parent.name for path in ROOT.glob("services/tutti/*/service.py")}
+    assert built == set(house.entry_points())
+
+
+def test_every_folder_of_the_roots_is_a_package_and_tutti_itself_is_none() -> None:
+    for root in ("libs", "services"):
+        assert not (ROOT / root / "tutti" / "__init__.py").exists()
+        for path in (ROOT / root / "tutti").rglob("*.py"):
+            assert (path.parent / "__init__.py").exists() or path.parent.name == "tutti", path.parent
+
+
+def test_the_import_rules_cover_every_package() -> None:
+    rules = house.contracts()
+    for name in house.libraries() + house.services():
+        assert f"    tutti.{name}\n" in rules
+
+
+def test_files_are_short() -> None:
+    found = house.lengths()
+    assert statistics.median(found) <= 250
+    assert found[int(len(found) * 0.95)] <= 450
+
+
+def test_every_service_has_a_page_about_itself() -> None:
+    missing = [name for name in house.services() if not (ROOT / "services/tutti" / name / "README.md").exists()]
+    assert missing == []
+
+
+@pytest.mark.parametrize("module", ["tutti.contracts.trainer.v1", "tutti.contracts.scheduler.v1", "tutti.model"])
+def test_messages_and_arithmetic_import_no_grpc(module: str) -> None:
+    code = f"import sys, {module}; sys.exit('grpc' in sys.modules or 'sqlalchemy' in sys.modules)"
+    assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
+
+
+@pytest.mark.parametrize("module", ["tutti.checkpoints.manifest", "tutti.model.plan", "tutti.model.training"])
+def test_what_a_committer_needs_imports_no_torch(module: str) -> None:
+    code = f"import sys, {module}; sys.exit('torch' in sys.modules)"
+    assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
