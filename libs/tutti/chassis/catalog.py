@@ -4,13 +4,12 @@ Promises: every event has a topic, a key field, a kind, partitions and an owner 
 topic agree on kind and partitions; a message that declares too little is refused when it is first asked for.
 """
 
-import functools
 import importlib
 import pkgutil
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from google.protobuf.descriptor import Descriptor, FieldDescriptor
+from google.protobuf.descriptor import FieldDescriptor
 from google.protobuf.message import Message
 
 from tutti.backbone.eventlog import Kind, Topic
@@ -23,8 +22,8 @@ class BadCatalogue(Exception):
 
 @dataclass(frozen=True)
 class EventType:
-    type: str
     message: type[Message]
+    type: str
     topic: str
     key: str
     kind: Kind
@@ -42,9 +41,19 @@ def is_event(message: type[Message]) -> bool:
     return message.DESCRIPTOR.GetOptions().HasExtension(event)
 
 
-@functools.cache
+_known: dict[str, EventType] = {}
+
+
 def event_type(message: type[Message]) -> EventType:
     """What the options of a message say. Raises BadCatalogue."""
+    name = message.DESCRIPTOR.full_name
+    found = _known.get(name)
+    if found is None:
+        found = _known[name] = _read(message)
+    return found
+
+
+def _read(message: type[Message]) -> EventType:
     descriptor = message.DESCRIPTOR
     if not is_event(message):
         raise BadCatalogue(f"{descriptor.full_name} has no (tutti.options.v1.event) option, so it is not an event")
@@ -58,9 +67,15 @@ def event_type(message: type[Message]) -> EventType:
     if kind is Kind.FACT and not option.topic.endswith(".facts"):
         raise BadCatalogue(f"{descriptor.full_name}: the topic {option.topic!r} of a FACT must end in .facts")
     if kind is Kind.STATE and (option.key != "name" or "revision" not in descriptor.fields_by_name):
-        raise BadCatalogue(f"{descriptor.full_name}: a STATE event is a resource with fields name (its key), revision")
+        raise BadCatalogue(f"{descriptor.full_name}: a STATE event is a resource: name (its key), revision")
     return EventType(
-        descriptor.full_name, message, option.topic, option.key, kind, option.partitions, _owner(descriptor)
+        message,
+        descriptor.full_name,
+        option.topic,
+        option.key,
+        kind,
+        option.partitions,
+        _owner(descriptor.file.package),
     )
 
 
@@ -110,10 +125,10 @@ def markdown(events: Sequence[EventType]) -> str:
     return "\n".join([*lines, ""])
 
 
-def _owner(descriptor: Descriptor) -> str:
+def _owner(package: str) -> str:
     """`tutti.scheduler.v1` -> `scheduler`."""
-    parts = str(descriptor.file.package).split(".")
-    return parts[1] if parts[0] == "tutti" and len(parts) == 3 else str(descriptor.file.package)
+    parts = package.split(".")
+    return parts[1] if parts[0] == "tutti" and len(parts) == 3 else package
 
 
 def _domains(path: Iterable[str]) -> list[str]:

@@ -12,6 +12,10 @@ from google.rpc import code_pb2
 from google.rpc.error_details_pb2 import BadRequest, ErrorInfo
 from google.rpc.status_pb2 import Status
 
+from tutti.backbone.blobs import BlobsUnavailable, StoreFull
+from tutti.backbone.database import Contention, DatabaseUnavailable, StorageFull
+from tutti.backbone.eventlog import LogUnavailable
+
 DOMAIN = "tutti"
 
 
@@ -196,6 +200,23 @@ _CLASSES: tuple[type[Problem], ...] = (
 )
 
 
+_TRANSIENT = (BlobsUnavailable, StoreFull, Contention, DatabaseUnavailable, StorageFull, LogUnavailable)
+
+
+def is_transient(error: BaseException) -> bool:
+    """Whether the same may succeed later: what we stand on could not be reached, or was full."""
+    return isinstance(error, _TRANSIENT) or (isinstance(error, Problem) and error.transient)
+
+
+def problem_of(error: Exception) -> Problem:
+    """What a caller is told of an error: itself, Unavailable when it is transient, else Internal without details."""
+    if isinstance(error, Problem):
+        return error
+    if is_transient(error):
+        return Unavailable(str(error))
+    return Internal(f"{type(error).__name__} in the service; its log has the traceback")
+
+
 def to_status(problem: Problem) -> Status:
     """The gRPC status with ErrorInfo, and BadRequest for a field."""
     status = Status(code=code_pb2.Code.Value(problem.code), message=problem.message)
@@ -210,8 +231,7 @@ def from_status(status: Status) -> Problem:
     """The problem that a status stands for; one that is not ours becomes the class of its code."""
     info = ErrorInfo()
     for detail in status.details:
-        if detail.Is(ErrorInfo.DESCRIPTOR):
-            detail.Unpack(info)
+        detail.Unpack(info)  # leaves it empty when the detail is another
     code = code_pb2.Code.Name(status.code) if status.code in code_pb2.Code.values() else "UNKNOWN"
     candidates = [each for each in _CLASSES if each.code == code]
     found = next((each for each in candidates if each.default_reason == info.reason), None)

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
-from google.protobuf.message import DecodeError, Message
+from google.protobuf.message import DecodeError
 
 from tutti.backbone.eventlog import Record
 from tutti.chassis.catalog import EventType
@@ -58,7 +58,7 @@ def decode(record: Record, kind: EventType) -> Event:
         if not found.get(header):
             raise Undecodable(f"the header {header} is missing")
     try:
-        message: Message = kind.message.FromString(record.value)
+        message = kind.message.FromString(record.value)
     except DecodeError as error:
         raise Undecodable(f"the payload of {len(record.value)} bytes is no {kind.type}: {error}") from None
     subject = found["ce_subject"]

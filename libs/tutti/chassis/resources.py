@@ -1,49 +1,253 @@
-"""Resources: one kind of named message in one table."""
+"""Resources: one kind of named message in one table.
+
+Promises: a read verifies the row against the digest that it was written with; a write needs the row locked in the same
+unit, grows the revision by one and emits the snapshot; a create can be repeated.
+"""
 
 from collections.abc import Callable, Mapping
 from typing import Any, Generic, TypeVar
 
-from google.protobuf.message import Message
-from sqlalchemy import MetaData, Table
+from google.protobuf.message import DecodeError, Message
+from sqlalchemy import BigInteger, Column, LargeBinary, MetaData, Select, String, Table, insert, or_, select, update
 
-from tutti.chassis.unit import Unit
+from tutti.backbone.database import Conflict
+from tutti.chassis import listing
+from tutti.chassis.bodies import content_digest, seal
+from tutti.chassis.catalog import event_type, is_event
+from tutti.chassis.errors import AlreadyExists, CorruptRow, NotFound, StaleWrite
+from tutti.chassis.names import check_kind, check_name
+from tutti.chassis.tables import NAME
+from tutti.chassis.unit import Held, Raced, Unit
 from tutti.contracts.common.v1 import ListRequest
 
+__all__ = ["Resource", "check_name"]
+
 M = TypeVar("M", bound=Message)
-Column = Callable[[Any], str | int | None]
+Value = str | int | None
+Index = Callable[[Any], Value]
+Listener = Callable[[frozenset[tuple[str, int]]], None]
 
 
 class Resource(Generic[M]):
-    table: Table
+    """Messages of type `message` (with fields `name` and `revision`) under names `kind/...`.
+
+    `columns` are what can be selected and filtered by; each is computed from the message, and its type is that of its
+    value for an empty message. `changed` holds who is told of new revisions after the commit.
+    """
 
     def __init__(
-        self, host_metadata: MetaData, kind: str, message: type[M], columns: Mapping[str, Column] | None = None
+        self, host_metadata: MetaData, kind: str, message: type[M], columns: Mapping[str, Index] | None = None
     ) -> None:
-        self.kind, self.message = kind, message
+        self.kind, self.message = check_kind(kind), message
+        for field in ("name", "revision"):
+            if field not in message.DESCRIPTOR.fields_by_name:
+                raise ValueError(f"{message.DESCRIPTOR.full_name} cannot be a resource: it has no field {field!r}")
+        self._event = event_type(message) if is_event(message) else None
+        self._columns = dict(columns or {})
+        self._types: dict[str, type[str | int]] = {
+            name: int if isinstance(value(message()), int) else str for name, value in self._columns.items()
+        }
+        self.changed: list[Listener] = []
+        self.table = Table(
+            kind.replace("-", "_"),
+            host_metadata,
+            Column("name", NAME, primary_key=True),
+            Column("revision", BigInteger, nullable=False),
+            Column("body", LargeBinary, nullable=False),
+            Column("digest", String, nullable=False),
+            Column("request_id", NAME, unique=True),
+            Column("request_digest", String, nullable=False),
+            *(Column(name, BigInteger if kind is int else NAME, index=True) for name, kind in self._types.items()),
+        )
 
     def create(self, unit: Unit, message: M, request: Message | None = None) -> M:
-        raise NotImplementedError
+        """Revision 1, or the existing one when the same name or request_id was used with an equal body.
+
+        Raises AlreadyExists with both digests when the body was another, InvalidField for a name that is none.
+        """
+        name = check_name(self.kind, _name(message))
+        request_id = getattr(request, "request_id", "") or None
+        digest = content_digest(message if request is None else request)
+        if (found := self._existing(unit, name, request_id, digest)) is not None:
+            return found
+        made = self._numbered(message, 1)
+        try:
+            unit.savepoint(lambda: self._insert(unit, made, request_id, digest))
+        except Conflict as error:
+            raise Raced(f"{name} was created by another at the same time") from error
+        unit.held[name] = Held(0, 1, _body(made))
+        self._tell(unit, made, 1)
+        return made
 
     def lock(self, unit: Unit, name: str) -> M:
-        """Raises NotFound."""
-        raise NotImplementedError
+        """The resource, locked until the unit ends. Raises NotFound."""
+        row = unit.tx.execute(select(self.table).where(self.table.c.name == name).with_for_update()).first()
+        if row is None:
+            raise NotFound(name)
+        message = self._read(row)
+        if name not in unit.held:
+            unit.held[name] = Held(row.revision, row.revision, bytes(row.body))
+        return message
 
     def find(self, unit: Unit, name: str) -> M | None:
-        raise NotImplementedError
+        row = unit.tx.execute(select(self.table).where(self.table.c.name == name)).first()
+        return None if row is None else self._read(row)
 
     def get(self, unit: Unit, name: str) -> M:
         """Raises NotFound; takes no lock."""
-        raise NotImplementedError
+        found = self.find(unit, name)
+        if found is None:
+            raise NotFound(name)
+        return found
 
     def put(self, unit: Unit, message: M) -> M:
-        raise NotImplementedError
+        """The message under its next revision; the same one when its body did not change.
+
+        Raises StaleWrite unless the unit locked or created it and the message is not older than that.
+        """
+        name = _name(message)
+        held = unit.held.get(name)
+        if held is None:
+            raise StaleWrite(f"{name} was put without being locked or created in this unit: call lock() first")
+        if not held.locked <= _revision(message) <= held.revision:
+            raise StaleWrite(
+                f"{name} was put at revision {_revision(message)}, this unit holds {held.revision}: change what "
+                f"lock() returned"
+            )
+        same = self._numbered(message, held.revision)
+        if _body(same) == held.body:
+            return same
+        made = self._numbered(message, held.revision + 1)
+        self._update(unit, made, held.revision)
+        held.revision, held.body = held.revision + 1, _body(made)
+        self._tell(unit, made, held.revision)
+        return made
 
     def select(self, unit: Unit, **columns: Any) -> list[M]:
-        raise NotImplementedError
+        """Those whose columns have these values (a list: one of them), in name order."""
+        query = select(self.table)
+        for name, value in columns.items():
+            if name not in self._columns:
+                raise ValueError(f"{self.kind} has no column {name!r}; known: {sorted(self._columns)}")
+            column = self.table.c[name]
+            many = isinstance(value, list | tuple | set | frozenset)
+            query = query.where(column.in_(list(value)) if many else column == value)
+        return self._all(unit, query.order_by(self.table.c.name))
 
     def page(self, unit: Unit, request: ListRequest) -> tuple[list[M], str]:
-        raise NotImplementedError
+        """A page in name order and the token of the next, empty after the last. Raises InvalidField."""
+        page = listing.parse(request, self.kind, self._types, self.message.DESCRIPTOR.fields_by_name)
+        query = (
+            select(self.table).where(self.table.c.name > page.after).order_by(self.table.c.name).limit(page.size + 1)
+        )
+        for name, value in page.equal.items():
+            query = query.where(self.table.c[name] == value)
+        found = self._all(unit, query)
+        if len(found) <= page.size:
+            return found, ""
+        return found[: page.size], listing.token(self.kind, request, _name(found[page.size - 1]))
+
+    def notify(self, changes: frozenset[tuple[str, int]]) -> None:
+        for listener in self.changed:
+            listener(changes)
+
+    def _existing(self, unit: Unit, name: str, request_id: str | None, digest: str) -> M | None:
+        table = self.table
+        named = table.c.name == name
+        asked = named if request_id is None else or_(named, table.c.request_id == request_id)
+        rows = unit.tx.execute(select(table).where(asked).order_by(table.c.name)).all()
+        for row in rows:
+            if row.name != name or row.request_digest != digest:
+                raise AlreadyExists(row.name, ours=row.request_digest, theirs=digest)
+        return self._read(rows[0]) if rows else None
+
+    def _insert(self, unit: Unit, made: M, request_id: str | None, digest: str) -> None:
+        row = {
+            **self._row(made, request_id, digest),
+            "name": _name(made),
+            "request_id": request_id,
+            "request_digest": digest,
+        }
+        unit.tx.execute(insert(self.table).values(row))
+
+    def _update(self, unit: Unit, made: M, revision: int) -> None:
+        table, name = self.table, _name(made)
+        row = unit.tx.execute(select(table.c.request_id, table.c.request_digest).where(table.c.name == name)).one()
+        changed = unit.tx.execute(
+            update(table)
+            .where(table.c.name == name, table.c.revision == revision)
+            .values(self._row(made, row.request_id, row.request_digest))
+        )
+        if changed.rowcount != 1:
+            raise StaleWrite(
+                f"{name} is no longer at revision {revision}: a savepoint of this unit was undone around it"
+            )
+
+    def _row(self, made: M, request_id: str | None, digest: str) -> dict[str, Any]:
+        revision, body = _revision(made), _body(made)
+        return {
+            "revision": revision,
+            "body": body,
+            "digest": _seal(_name(made), revision, body, request_id, digest),
+            **{name: self._value(name, value(made)) for name, value in self._columns.items()},
+        }
+
+    def _value(self, column: str, value: Value) -> Value:
+        if value is not None and not isinstance(value, self._types[column]):
+            raise TypeError(
+                f"the column {column} of {self.kind} holds {self._types[column].__name__}, got {value!r}: its type is "
+                f"that of its value for an empty message"
+            )
+        return int(value) if isinstance(value, int) else value
+
+    def _read(self, row: Any) -> M:
+        body = bytes(row.body)
+        if _seal(row.name, row.revision, body, row.request_id, row.request_digest) != row.digest:
+            raise self._corrupt(row.name, "its values do not have the digest that they were written with")
+        try:
+            message = self.message.FromString(body)
+        except DecodeError as error:
+            raise self._corrupt(row.name, f"its body is no {self.message.DESCRIPTOR.full_name}: {error}") from None
+        for name, value in self._columns.items():
+            if (expected := self._value(name, value(message))) != getattr(row, name):
+                raise self._corrupt(
+                    row.name, f"its column {name} is {getattr(row, name)!r}, its body says {expected!r}"
+                )
+        return message
+
+    def _corrupt(self, name: str, what: str) -> CorruptRow:
+        return CorruptRow(
+            f"the row {name!r} of the table {self.table.name} is damaged: {what}; restore the database from a backup, "
+            f"or delete the row and create the resource again",
+            metadata={"table": self.table.name, "name": name},
+        )
+
+    def _all(self, unit: Unit, query: Select[Any]) -> list[M]:
+        return [self._read(row) for row in unit.tx.execute(query).all()]
+
+    def _numbered(self, message: M, revision: int) -> M:
+        made = self.message()
+        made.CopyFrom(message)
+        made.revision = revision  # type: ignore[attr-defined]
+        return made
+
+    def _tell(self, unit: Unit, made: M, revision: int) -> None:
+        unit.changed(_name(made), revision, self)
+        if self._event is not None:
+            unit.state(_name(made), revision, made)
 
 
-def check_name(kind: str, name: str) -> str:
-    raise NotImplementedError
+def _name(message: Message) -> str:
+    return str(message.name)  # type: ignore[attr-defined]
+
+
+def _revision(message: Message) -> int:
+    return int(message.revision)  # type: ignore[attr-defined]
+
+
+def _body(message: Message) -> bytes:
+    return message.SerializeToString(deterministic=True)
+
+
+def _seal(name: str, revision: int, body: bytes, request_id: str | None, request_digest: str) -> str:
+    return seal(name, str(revision), body, request_id or "", request_digest)

@@ -1,34 +1,39 @@
-"""Tasks: long work as rows, claimed with an epoch, finished under it."""
+"""Tasks: long work as rows, claimed with an epoch, finished under it.
 
-from collections.abc import Callable
-from dataclasses import dataclass
+Promises: the effect of a task is committed once, in the transaction that marks it done, by the claim that still holds
+it; an outage spends no attempt; a task whose holder was lost is claimed again; replicas share.
+"""
+
+import contextlib
+import logging
+import threading
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, ParamSpec, Protocol, TypeVar
 
+from tutti.backbone import Isolation
+from tutti.chassis import taskrows
+from tutti.chassis.errors import Cancelled, FencedOff, is_transient
+from tutti.chassis.leases import Observer
+from tutti.chassis.taskrows import Task
+
 if TYPE_CHECKING:
-    from tutti.chassis.service import Host
+    from tutti.chassis.service import Host, TaskKind
     from tutti.chassis.unit import Unit
+
+__all__ = ["Finish", "Pool", "Retry", "Task", "TaskContext", "TaskRenewer", "TaskSweeper", "TaskWorker", "WorkFailed"]
 
 T = TypeVar("T")
 P = ParamSpec("P")
 Finish = Callable[["Unit"], None]
+MAX_LAPSES = 20
+MAX_BACKOFF = 60.0
+_log = logging.getLogger(__name__)
 
 
 class Pool(Protocol):
     def run(self, fn: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
         """Run a top-level picklable function elsewhere and wait for it; inline in simulation."""
         ...
-
-
-@dataclass(frozen=True)
-class Task:
-    """`attempt` counts claims, from 1; `epoch` fences."""
-
-    id: str
-    kind: str
-    resource: str
-    payload: bytes
-    attempt: int
-    epoch: int
 
 
 class WorkFailed(Exception):
@@ -48,17 +53,171 @@ class Retry(Exception):
 
 
 class TaskContext:
-    """What `run` is given."""
+    """What `run` is given. Long work calls `check()` now and then."""
 
-    task: Task
-    host: "Host"
+    def __init__(self, task: Task, host: "Host", worker: "TaskWorker") -> None:
+        self.task, self.host = task, host
+        self._worker = worker
+        self._cancelled = self._lost = False
+        self._renewed_at = host.clock.monotonic()
 
     def pool(self, fn: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
-        raise NotImplementedError
+        """Run a top-level picklable function in the process pool."""
+        return self.host.pool.run(fn, *args, **kwargs)
 
     def cancelled(self) -> bool:
-        raise NotImplementedError
+        """Whether nothing that is computed from here on can be recorded."""
+        if not self.over and self.host.clock.monotonic() - self._renewed_at >= self._worker.ttl / 3:
+            self.renew()
+        return self.over
 
     def check(self) -> None:
-        """Raises Cancelled or FencedOff: stop, what is computed cannot be recorded any more."""
-        raise NotImplementedError
+        """Raises Cancelled or FencedOff: stop."""
+        if self.cancelled():
+            if self._cancelled:
+                raise Cancelled(f"the task {self.task.id} of {self.task.resource} was cancelled")
+            raise FencedOff(f"the task {self.task.id} (epoch {self.task.epoch}) was taken by another worker")
+
+    @property
+    def over(self) -> bool:
+        """Whether the claim is known to be lost."""
+        return self._cancelled or self._lost
+
+    def renew(self) -> None:
+        """Keep the claim; called by the renewer while the work runs."""
+        renewed_at = self.host.clock.monotonic()
+
+        def work(unit: "Unit") -> tuple[bool, bool]:
+            if taskrows.is_cancelled(unit, self.task):
+                return True, False
+            try:
+                unit.savepoint(lambda: taskrows.renew(unit, self.task, self._worker.ttl))
+            except FencedOff:
+                return False, True
+            return False, False
+
+        self._cancelled, self._lost = self.host.units.run(work, isolation=Isolation.READ_COMMITTED)
+        self._renewed_at = renewed_at
+
+
+class TaskWorker:
+    """A Loop that claims one task a step and works on it. `holder` is unique among the workers of the database."""
+
+    def __init__(
+        self, host: "Host", kinds: Mapping[str, "TaskKind"], *, holder: str, ttl: float = 15.0, interval: float = 1.0
+    ) -> None:
+        self.name = f"{host.service} worker {'+'.join(sorted(kinds))}"
+        self.interval, self.ttl = interval, ttl
+        self.woken = threading.Event()
+        self.running: TaskContext | None = None
+        self._host, self._kinds, self._holder = host, kinds, holder
+
+    def step(self) -> bool:
+        task = self._host.units.run(
+            lambda unit: taskrows.claim(unit, self._kinds, self._holder, self.ttl), isolation=Isolation.READ_COMMITTED
+        )
+        if task is None:
+            return False
+        context = TaskContext(task, self._host, self)
+        self.running = context
+        try:
+            self._work(context, self._kinds[task.kind])
+        finally:
+            self.running = None
+        return True
+
+    def _work(self, context: TaskContext, kind: "TaskKind") -> None:
+        task = context.task
+        try:
+            finish = kind.run(context)
+            self.finish(task, finish)
+        except Exception as error:
+            if context.over:
+                _log.info("%s: %s", self.name, error)
+                return
+            try:
+                self._settle(task, kind, error)
+            except FencedOff as lost:
+                _log.info("%s: %s", self.name, lost)
+
+    def finish(self, task: Task, finish: Finish) -> None:
+        def work(unit: "Unit") -> None:
+            taskrows.finish(unit, task)
+            finish(unit)
+
+        self._host.units.run(work)
+
+    def _settle(self, task: Task, kind: "TaskKind", error: Exception) -> None:
+        """Record what the error means for the task. Raises FencedOff when the claim was lost."""
+        if isinstance(error, WorkFailed):
+            self._give_up(task, kind, error.reason)
+        elif isinstance(error, Retry):
+            self._postpone(task, error.after, error.reason, counts=False)
+        elif is_transient(error):
+            self._postpone(task, self._backoff(task.attempt), str(error), counts=False)
+        elif task.failures + 1 >= kind.attempts:
+            _log.error("%s: %s failed for good", self.name, task.resource, exc_info=error)
+            self._give_up(task, kind, f"{type(error).__name__}: {error}")
+        else:
+            _log.warning("%s: %s failed, to be tried again", self.name, task.resource, exc_info=error)
+            self._postpone(task, self._backoff(task.attempt), f"{type(error).__name__}: {error}", counts=True)
+
+    def _give_up(self, task: Task, kind: "TaskKind", reason: str) -> None:
+        self._host.units.run(lambda unit: give_up(unit, task, kind, reason))
+
+    def _postpone(self, task: Task, seconds: float, reason: str, *, counts: bool) -> None:
+        self._host.units.run(
+            lambda unit: taskrows.postpone(unit, task, seconds, reason, counts=counts),
+            isolation=Isolation.READ_COMMITTED,
+        )
+
+    def _backoff(self, attempt: int) -> float:
+        longest = min(MAX_BACKOFF, 0.5 * 2.0 ** min(attempt, 10))
+        return self._host.randomness.uniform(longest / 2, longest)
+
+
+class TaskRenewer:
+    """A Loop that keeps the claims of the workers of this process while they work."""
+
+    def __init__(self, service: str, workers: Callable[[], list[TaskWorker]], *, ttl: float = 15.0) -> None:
+        self.name, self.interval = f"{service} renewer", ttl / 3
+        self._workers = workers
+
+    def step(self) -> bool:
+        for worker in self._workers():
+            running = worker.running
+            if running is not None and not running.over:
+                running.renew()
+        return False
+
+
+class TaskSweeper:
+    """A Loop that takes back the tasks whose holder was not heard of for its TTL."""
+
+    def __init__(self, host: "Host", kinds: Mapping[str, "TaskKind"], *, interval: float = 5.0) -> None:
+        self.name, self.interval = f"{host.service} sweeper", interval
+        self._host, self._kinds = host, kinds
+        self._observer = Observer()
+
+    def step(self) -> bool:
+        lapsed = self._host.units.run(
+            lambda unit: taskrows.lapsed(unit, self._observer), isolation=Isolation.READ_COMMITTED
+        )
+        for task in lapsed:
+            with contextlib.suppress(FencedOff):
+                self._take_back(task)
+        return bool(lapsed)
+
+    def _take_back(self, task: Task) -> None:
+        kind = self._kinds.get(task.kind)
+        if kind is None or task.lapses + 1 < MAX_LAPSES:
+            self._host.units.run(lambda unit: taskrows.release(unit, task))
+            return
+        reason = f"its worker was lost {MAX_LAPSES} times while it worked on it"
+        self._host.units.run(lambda unit: give_up(unit, task, kind, reason))
+
+
+def give_up(unit: "Unit", task: Task, kind: "TaskKind", reason: str) -> None:
+    """Mark the task failed and its resource with it."""
+    taskrows.give_up(unit, task, reason)
+    kind.on_failed(unit, task, reason)

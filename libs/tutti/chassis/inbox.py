@@ -1,0 +1,71 @@
+"""The inbox: which events a group has handled, so that none takes effect twice.
+
+Promises: the fence is written in the transaction of the effect, under a unique key (FACT) or a row lock (STATE), so two
+members that got the same event cannot both commit its effect.
+"""
+
+from collections.abc import Collection, Sequence
+from datetime import datetime
+
+from sqlalchemy import delete, insert, select, update
+
+from tutti.backbone import Kind
+from tutti.chassis.event import Event
+from tutti.chassis.tables import micros
+from tutti.chassis.unit import Unit
+
+MAX_BATCH = 50
+
+
+class Inbox:
+    def __init__(self, group: str) -> None:
+        self._group = group
+
+    def seen(self, unit: Unit, ids: Collection[str]) -> set[str]:
+        """Which of these facts have been handled."""
+        inbox = unit.tables.inbox
+        query = select(inbox.c.id).where(inbox.c.group_name == self._group, inbox.c.id.in_(sorted(ids)))
+        return set(unit.tx.execute(query).scalars()) if ids else set()
+
+    def revisions(self, unit: Unit, subjects: Collection[str]) -> dict[str, int]:
+        """The highest handled revision of each of these subjects; their rows stay locked."""
+        states = unit.tables.inbox_states
+        query = (
+            select(states.c.subject, states.c.revision)
+            .where(states.c.group_name == self._group, states.c.subject.in_(sorted(subjects)))
+            .order_by(states.c.subject)
+            .with_for_update()
+        )
+        return {row.subject: int(row.revision) for row in unit.tx.execute(query)} if subjects else {}
+
+    def fence(self, unit: Unit, kind: Kind, events: Sequence[Event]) -> None:
+        """Record that these are handled, before they are. Raises Conflict when another member came first."""
+        if kind is Kind.FACT:
+            rows = [{"group_name": self._group, "id": each.id, "seen_at": micros(unit.now)} for each in events]
+            unit.tx.execute(insert(unit.tables.inbox), rows)
+            return
+        states = unit.tables.inbox_states
+        highest = {each.subject: each.revision for each in sorted(events, key=lambda each: each.revision)}
+        for subject, revision in sorted(highest.items()):
+            changed = unit.tx.execute(
+                update(states)
+                .where(states.c.group_name == self._group, states.c.subject == subject)
+                .values(revision=revision)
+            )
+            if changed.rowcount == 0:
+                unit.tx.execute(insert(states).values(group_name=self._group, subject=subject, revision=revision))
+
+    def fence_id(self, unit: Unit, id: str) -> None:
+        """Record that this is handled though nobody could read it."""
+        row = {"group_name": self._group, "id": id, "seen_at": micros(unit.now)}
+        unit.tx.execute(insert(unit.tables.inbox).values(row))
+
+    def prune(self, unit: Unit, before: datetime) -> int:
+        """Forget facts seen before then: older than their topic's retention, except those of dead letters."""
+        inbox, dead = unit.tables.inbox, unit.tables.dead_letters
+        kept = select(dead.c.id).where(dead.c.group_name == self._group)
+        return unit.tx.execute(
+            delete(inbox).where(
+                inbox.c.group_name == self._group, inbox.c.seen_at < micros(before), inbox.c.id.not_in(kept)
+            )
+        ).rowcount

@@ -1,0 +1,77 @@
+"""Pages of a list: their size, filter and token.
+
+Promises: a page continues after the last name of the one before, so it stays true under writes; a token of another
+list or filter is refused, as is a filter over a field that is not indexed.
+"""
+
+import base64
+import binascii
+import json
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from tutti.chassis.errors import InvalidField
+from tutti.contracts.common.v1 import ListRequest
+
+DEFAULT_SIZE, MAX_SIZE = 100, 1000
+Value = str | int
+Fields = Mapping[str, Any]
+
+
+@dataclass(frozen=True)
+class Page:
+    """`equal`: the filter by column; `after`: the last name of the page before."""
+
+    size: int
+    after: str
+    equal: Mapping[str, Value]
+
+
+def parse(request: ListRequest, kind: str, columns: Mapping[str, type[Value]], fields: Fields) -> Page:
+    """Raises InvalidField."""
+    if request.page_size > MAX_SIZE:
+        raise InvalidField("page_size", seen=request.page_size, expected=f"at most {MAX_SIZE}")
+    equal = _filter(request.filter, columns, fields)
+    after = _untoken(request.page_token, kind, request.filter) if request.page_token else ""
+    return Page(request.page_size or DEFAULT_SIZE, after, equal)
+
+
+def token(kind: str, request: ListRequest, last: str) -> str:
+    return base64.urlsafe_b64encode(json.dumps([kind, request.filter, last]).encode()).decode()
+
+
+def _untoken(text: str, kind: str, asked: str) -> str:
+    try:
+        found = json.loads(base64.urlsafe_b64decode(text.encode()))
+    except (ValueError, binascii.Error):
+        found = None
+    if not (isinstance(found, list) and len(found) == 3 and found[:2] == [kind, asked] and isinstance(found[2], str)):
+        raise InvalidField("page_token", seen=text, expected=f"next_page_token of {kind} with the same filter")
+    return str(found[2])
+
+
+def _filter(text: str, columns: Mapping[str, type[Value]], fields: Fields) -> dict[str, Value]:
+    found: dict[str, Value] = {}
+    for pair in re.split(r"\s+AND\s+", text.strip()) if text.strip() else ():
+        field, equals, value = (part.strip() for part in pair.partition("="))
+        known = ", ".join(sorted(columns)) or "none"
+        if not equals or field not in columns:
+            raise InvalidField("filter", seen=text, expected=f'"field=value" joined by " AND " with fields {known}')
+        found[field] = _value(text, field, value.strip('"'), columns[field], fields)
+    return found
+
+
+def _value(text: str, field: str, value: str, kind: type[Value], fields: Fields) -> Value:
+    if kind is str:
+        return value
+    declared = fields.get(field)
+    enum = declared.enum_type if declared is not None else None
+    if enum is not None and value in enum.values_by_name:
+        return int(enum.values_by_name[value].number)
+    try:
+        return int(value)
+    except ValueError:
+        names = f" or one of {', '.join(sorted(enum.values_by_name))}" if enum is not None else ""
+        raise InvalidField("filter", seen=text, expected=f"a whole number{names} for {field}") from None

@@ -1,0 +1,74 @@
+"""The relay: carries the outbox of one service to the event log.
+
+Promises: one relay a service database works at a time (a lease); the revisions of a subject are published in order;
+a row is marked only after it is durable in the log, under the lease; a zombie sends the same ids again, marks nothing.
+"""
+
+import logging
+import threading
+
+from tutti.backbone import EventLog, Isolation
+from tutti.chassis import outbox
+from tutti.chassis.errors import FencedOff
+from tutti.chassis.leases import Lease, Leases
+from tutti.chassis.outbox import Outgoing
+from tutti.chassis.unit import Unit, Units
+
+LEASE = "relay"
+_log = logging.getLogger(__name__)
+
+
+class Relay:
+    """A Loop. `holder` is unique among the relays of this database."""
+
+    def __init__(
+        self,
+        units: Units,
+        log: EventLog,
+        leases: Leases,
+        *,
+        holder: str,
+        ttl: float = 15.0,
+        batch: int = 200,
+        interval: float = 1.0,
+    ) -> None:
+        self.name = f"{units.service} relay"
+        self.interval = interval
+        self.woken = threading.Event()
+        self._units, self._log, self._leases = units, log, leases
+        self._holder, self._ttl, self._batch = holder, ttl, batch
+        self._lease: Lease | None = None
+        self._renewed_at = 0.0
+
+    def step(self) -> bool:
+        lease, rows = self._units.run(self._take, isolation=Isolation.READ_COMMITTED)
+        if lease is None or not rows:
+            return False
+        self.publish(rows)
+        self.mark(rows, lease)
+        return True
+
+    def publish(self, rows: list[Outgoing]) -> None:
+        self._log.append([row.record for row in rows])
+
+    def mark(self, rows: list[Outgoing], lease: Lease) -> None:
+        try:
+            self._units.run(lambda unit: outbox.mark_sent(unit, rows, lease), isolation=Isolation.READ_COMMITTED)
+        except FencedOff:
+            _log.warning("%s: lost its lease while it published; another relay does it again", self.name)
+            self._lease = None
+            self._units.run(lambda unit: outbox.send_newest_again(unit, rows), isolation=Isolation.READ_COMMITTED)
+
+    def release(self) -> None:
+        """Give the lease up, so that another need not wait for it to lapse."""
+        lease, self._lease = self._lease, None
+        if lease is not None:
+            self._units.run(lambda unit: self._leases.release(unit, lease), isolation=Isolation.READ_COMMITTED)
+
+    def _take(self, unit: Unit) -> tuple[Lease | None, list[Outgoing]]:
+        """The lease, renewed when a third of it has passed, and what waits."""
+        lease, renewed_at = self._lease, self._renewed_at
+        if lease is None or unit.monotonic - renewed_at >= self._ttl / 3:
+            lease, renewed_at = self._leases.acquire(unit, LEASE, self._holder, self._ttl), unit.monotonic
+        self._lease, self._renewed_at = lease, renewed_at
+        return lease, outbox.unsent(unit, self._batch) if lease is not None else []

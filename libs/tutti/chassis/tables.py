@@ -1,0 +1,150 @@
+"""The chassis' own tables, beside those of every service.
+
+Promises: one set a MetaData; times are integers (microseconds UTC), names sort by their bytes on every adapter.
+"""
+
+from dataclasses import dataclass
+from datetime import UTC, datetime
+
+from sqlalchemy import BigInteger, Column, Index, Integer, LargeBinary, MetaData, String, Table, Text, UniqueConstraint
+
+NAME = String().with_variant(String(collation="C"), "postgresql")
+SERIAL = BigInteger().with_variant(Integer, "sqlite")
+_KEY = "tutti.chassis"
+
+
+@dataclass(frozen=True)
+class Tables:
+    outbox: Table
+    inbox: Table
+    inbox_states: Table
+    dead_letters: Table
+    leases: Table
+    tasks: Table
+
+
+def tables_of(metadata: MetaData) -> Tables:
+    """The chassis' tables in this MetaData, made at the first call."""
+    found: Tables | None = metadata.info.get(_KEY)
+    if found is None:
+        found = metadata.info[_KEY] = Tables(
+            _outbox(metadata),
+            _inbox(metadata),
+            _inbox_states(metadata),
+            _dead_letters(metadata),
+            _leases(metadata),
+            _tasks(metadata),
+        )
+    return found
+
+
+def micros(time: datetime) -> int:
+    return int(time.timestamp() * 1_000_000)
+
+
+def from_micros(value: int) -> datetime:
+    return datetime.fromtimestamp(value / 1_000_000, UTC)
+
+
+def _outbox(metadata: MetaData) -> Table:
+    outbox = Table(
+        "outbox",
+        metadata,
+        Column("seq", SERIAL, primary_key=True, autoincrement=True),
+        Column("id", NAME, nullable=False, unique=True),
+        Column("type", NAME, nullable=False),
+        Column("topic", NAME, nullable=False),
+        Column("kind", NAME, nullable=False),
+        Column("subject", NAME, nullable=False),
+        Column("revision", BigInteger, nullable=False),
+        Column("made_at", BigInteger, nullable=False),
+        Column("headers", Text, nullable=False),
+        Column("payload", LargeBinary, nullable=False),
+        Column("sent_at", BigInteger),
+        sqlite_autoincrement=True,
+    )
+    unsent = outbox.c.sent_at.is_(None)
+    Index("outbox_unsent", outbox.c.seq, sqlite_where=unsent, postgresql_where=unsent)
+    Index("outbox_subject", outbox.c.topic, outbox.c.subject, outbox.c.seq)
+    Index("outbox_made", outbox.c.made_at)
+    return outbox
+
+
+def _inbox(metadata: MetaData) -> Table:
+    return Table(
+        "inbox",
+        metadata,
+        Column("group_name", NAME, primary_key=True),
+        Column("id", NAME, primary_key=True),
+        Column("seen_at", BigInteger, nullable=False, index=True),
+    )
+
+
+def _inbox_states(metadata: MetaData) -> Table:
+    return Table(
+        "inbox_states",
+        metadata,
+        Column("group_name", NAME, primary_key=True),
+        Column("subject", NAME, primary_key=True),
+        Column("revision", BigInteger, nullable=False),
+    )
+
+
+def _dead_letters(metadata: MetaData) -> Table:
+    """A row with an error is dead, one without is parked behind a dead one of the same subject."""
+    return Table(
+        "dead_letters",
+        metadata,
+        Column("seq", SERIAL, primary_key=True, autoincrement=True),
+        Column("group_name", NAME, nullable=False),
+        Column("id", NAME, nullable=False),
+        Column("type", NAME, nullable=False),
+        Column("topic", NAME, nullable=False),
+        Column("subject", NAME, nullable=False),
+        Column("headers", Text, nullable=False),
+        Column("payload", LargeBinary, nullable=False),
+        Column("error", Text),
+        Column("died_at", BigInteger, nullable=False),
+        UniqueConstraint("group_name", "id"),
+        Index("dead_letters_subject", "group_name", "subject", "seq"),
+        sqlite_autoincrement=True,
+    )
+
+
+def _leases(metadata: MetaData) -> Table:
+    """`renewals` lets an observer without a common clock see that a lease is alive; an empty holder is nobody."""
+    return Table(
+        "leases",
+        metadata,
+        Column("name", NAME, primary_key=True),
+        Column("holder", NAME, nullable=False),
+        Column("epoch", BigInteger, nullable=False),
+        Column("renewals", BigInteger, nullable=False),
+        Column("ttl", BigInteger, nullable=False),
+        Column("expires_at", BigInteger, nullable=False),
+    )
+
+
+def _tasks(metadata: MetaData) -> Table:
+    """`attempt` counts claims, `failures` those that count against the kind's attempts, `lapses` lost holders."""
+    return Table(
+        "tasks",
+        metadata,
+        Column("id", NAME, primary_key=True),
+        Column("kind", NAME, nullable=False),
+        Column("resource", NAME, nullable=False, index=True),
+        Column("payload", LargeBinary, nullable=False),
+        Column("state", NAME, nullable=False),
+        Column("attempt", BigInteger, nullable=False),
+        Column("failures", BigInteger, nullable=False),
+        Column("lapses", BigInteger, nullable=False),
+        Column("epoch", BigInteger, nullable=False),
+        Column("holder", NAME, nullable=False),
+        Column("renewals", BigInteger, nullable=False),
+        Column("ttl", BigInteger, nullable=False),
+        Column("expires_at", BigInteger, nullable=False),
+        Column("due_at", BigInteger, nullable=False),
+        Column("made_at", BigInteger, nullable=False),
+        Column("reason", Text, nullable=False),
+        Index("tasks_due", "state", "due_at"),
+    )

@@ -1,0 +1,179 @@
+"""The rows of `tasks`: one function a transition, each fenced by the epoch of the claim.
+
+Promises: a task is held by one claim at a time; a transition of a lost claim raises FencedOff and writes nothing.
+"""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from enum import Enum
+from typing import TYPE_CHECKING, Any
+
+from sqlalchemy import insert, select, update
+
+from tutti.backbone.database import Conflict
+from tutti.chassis.errors import FencedOff
+from tutti.chassis.leases import Observer
+from tutti.chassis.tables import micros
+
+if TYPE_CHECKING:
+    from tutti.chassis.unit import Unit
+
+
+class TaskState(Enum):
+    WAITING = "waiting"
+    RUNNING = "running"
+    DONE = "done"
+    FAILED = "failed"
+    CANCELLED = "cancelled"
+
+
+@dataclass(frozen=True)
+class Task:
+    """`attempt` counts claims, from 1; `failures` those that count against the kind's attempts; `epoch` fences."""
+
+    id: str
+    kind: str
+    resource: str
+    payload: bytes
+    attempt: int
+    epoch: int
+    failures: int = 0
+    lapses: int = 0
+
+
+def enqueue(unit: "Unit", id: str, kind: str, resource: str, payload: bytes) -> str:
+    tasks = unit.tables.tasks
+    if unit.tx.execute(select(tasks.c.id).where(tasks.c.id == id)).first() is not None:
+        return id
+    now = micros(unit.now)
+    row = {
+        "id": id,
+        "kind": kind,
+        "resource": resource,
+        "payload": payload,
+        "state": TaskState.WAITING.value,
+        "holder": "",
+        "due_at": now,
+        "made_at": now,
+        "reason": "",
+        **dict.fromkeys(("attempt", "failures", "lapses", "epoch", "renewals", "ttl", "expires_at"), 0),
+    }
+    try:
+        unit.tx.savepoint(lambda: unit.tx.execute(insert(tasks).values(row)))
+    except Conflict:
+        return id
+    return id
+
+
+def claim(unit: "Unit", kinds: Iterable[str], holder: str, ttl: float) -> Task | None:
+    """The task that is due for longest, now held by `holder`."""
+    tasks = unit.tables.tasks
+    due = (
+        select(tasks)
+        .where(
+            tasks.c.state == TaskState.WAITING.value,
+            tasks.c.due_at <= micros(unit.now),
+            tasks.c.kind.in_(sorted(kinds)),
+        )
+        .order_by(tasks.c.due_at, tasks.c.id)
+        .limit(1)
+        .with_for_update(skip_locked=True)
+    )
+    row = unit.tx.execute(due).first()
+    if row is None:
+        return None
+    task = _task(row, epoch=row.epoch + 1, attempt=row.attempt + 1)
+    unit.tx.execute(
+        update(tasks)
+        .where(tasks.c.id == task.id)
+        .values(
+            state=TaskState.RUNNING.value, epoch=task.epoch, attempt=task.attempt, holder=holder, **_until(unit, ttl)
+        )
+    )
+    return task
+
+
+def renew(unit: "Unit", task: Task, ttl: float) -> None:
+    """Raises FencedOff when the claim was lost or the task cancelled."""
+    _move(unit, task, renewals=unit.tables.tasks.c.renewals + 1, **_until(unit, ttl))
+
+
+def is_cancelled(unit: "Unit", task: Task) -> bool:
+    tasks = unit.tables.tasks
+    state = unit.tx.execute(select(tasks.c.state).where(tasks.c.id == task.id)).scalar()
+    return bool(state == TaskState.CANCELLED.value)
+
+
+def finish(unit: "Unit", task: Task) -> None:
+    _move(unit, task, state=TaskState.DONE.value, reason="")
+
+
+def give_up(unit: "Unit", task: Task, reason: str) -> None:
+    _move(unit, task, state=TaskState.FAILED.value, reason=reason)
+
+
+def postpone(unit: "Unit", task: Task, seconds: float, reason: str, *, counts: bool) -> None:
+    """Back to waiting; `counts` spends an attempt."""
+    _move(
+        unit,
+        task,
+        state=TaskState.WAITING.value,
+        due_at=micros(unit.now) + int(seconds * 1_000_000),
+        reason=reason,
+        failures=task.failures + counts,
+    )
+
+
+def cancel(unit: "Unit", resource: str) -> int:
+    tasks = unit.tables.tasks
+    changed = unit.tx.execute(
+        update(tasks)
+        .where(tasks.c.resource == resource, tasks.c.state.in_([TaskState.WAITING.value, TaskState.RUNNING.value]))
+        .values(state=TaskState.CANCELLED.value)
+    )
+    return changed.rowcount
+
+
+def lapsed(unit: "Unit", observer: Observer) -> list[Task]:
+    """Running tasks whose holder was not heard of for its TTL."""
+    tasks = unit.tables.tasks
+    running = unit.tx.execute(select(tasks).where(tasks.c.state == TaskState.RUNNING.value).order_by(tasks.c.id)).all()
+    observer.forget({row.id for row in running})
+    return [_task(row, epoch=row.epoch, attempt=row.attempt) for row in running if observer.lapsed(unit, row.id, row)]
+
+
+def release(unit: "Unit", task: Task) -> None:
+    """Take a lapsed task from its holder."""
+    _move(unit, task, state=TaskState.WAITING.value, due_at=micros(unit.now), lapses=task.lapses + 1)
+
+
+def vacate(unit: "Unit") -> None:
+    """Release every running task: for who knows that all holders are gone, since the database is theirs alone."""
+    tasks = unit.tables.tasks
+    unit.tx.execute(
+        update(tasks)
+        .where(tasks.c.state == TaskState.RUNNING.value)
+        .values(
+            state=TaskState.WAITING.value, epoch=tasks.c.epoch + 1, due_at=micros(unit.now), lapses=tasks.c.lapses + 1
+        )
+    )
+
+
+def _move(unit: "Unit", task: Task, **values: Any) -> None:
+    tasks = unit.tables.tasks
+    changed = unit.tx.execute(
+        update(tasks)
+        .where(tasks.c.id == task.id, tasks.c.epoch == task.epoch, tasks.c.state == TaskState.RUNNING.value)
+        .values(**values)
+    )
+    if changed.rowcount != 1:
+        raise FencedOff(f"the task {task.id} (epoch {task.epoch}) was taken by another worker or cancelled")
+
+
+def _task(row: Any, *, epoch: int, attempt: int) -> Task:
+    return Task(row.id, row.kind, row.resource, bytes(row.payload), attempt, epoch, int(row.failures), int(row.lapses))
+
+
+def _until(unit: "Unit", ttl: float) -> dict[str, int]:
+    span = int(ttl * 1_000_000)
+    return {"ttl": span, "expires_at": micros(unit.now) + span}
