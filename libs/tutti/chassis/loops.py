@@ -23,6 +23,7 @@ LAST_BACKOFF_SECONDS = 15.0
 class LoopThread:
     def __init__(self, loop: Loop, *, clock: Clock, watch: BlockedWatch | None) -> None:
         self.name = loop.name
+        self.started = False
         self._loop, self._clock, self._watch = loop, clock, watch
         self._stop = threading.Event()
         self._woken = getattr(loop, "woken", None) or threading.Event()
@@ -31,6 +32,7 @@ class LoopThread:
         self._thread = threading.Thread(target=self._run, name=loop.name, daemon=True)
 
     def start(self) -> None:
+        self.started = True
         self._thread.start()
 
     def tell_to_stop(self) -> None:

@@ -21,7 +21,9 @@ M = TypeVar("M", bound=BaseModel)
 Tree = dict[str, Any]
 ENVIRONMENT_PREFIX = "TUTTI_"
 # Read elsewhere, before there are settings: where the data directory is, which file to read, who the caller is.
-RESERVED_VARIABLES = frozenset({"TUTTI_DATA_DIR", "TUTTI_CONFIG", "TUTTI_TOKEN", "TUTTI_ADDRESS"})
+RESERVED_VARIABLES = frozenset(
+    {"TUTTI_DATA_DIR", "TUTTI_CONFIG", "TUTTI_TOKEN", "TUTTI_ADDRESS", "TUTTI_SUPERVISOR_FD"}
+)
 _SECRET_WORDS = ("secret", "password", "token")
 
 

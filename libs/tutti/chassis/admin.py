@@ -1,0 +1,228 @@
+"""The Admin service: what the chassis answers for every service of this process.
+
+Promises: a service is found by its name and a resource by its kind; one that is not here is named together with those
+that are.
+"""
+
+import asyncio
+from collections.abc import AsyncIterator, Callable, Iterator, Sequence
+from dataclasses import dataclass
+from datetime import UTC
+from typing import Any
+
+from google.protobuf.descriptor_pool import Default as default_pool
+from google.protobuf.json_format import MessageToJson
+from google.protobuf.message import DecodeError
+from google.protobuf.message_factory import GetMessageClass
+from google.protobuf.timestamp_pb2 import Timestamp
+
+from tutti.backbone import Isolation
+from tutti.chassis import outbox
+from tutti.chassis.call import Call
+from tutti.chassis.canonical import render
+from tutti.chassis.errors import InvalidField, NotFound
+from tutti.chassis.machinery import Machinery
+from tutti.chassis.outbox import Outgoing
+from tutti.chassis.resources import Resource
+from tutti.chassis.service import Finding, Host, Service
+from tutti.chassis.unit import Units
+from tutti.chassis.version import VERSION
+from tutti.chassis.watch import snapshots
+from tutti.contracts.admin.v1 import (
+    DeadLetter,
+    DescribeRequest,
+    DescribeResponse,
+    DoctorRequest,
+    DoctorResponse,
+    ExportRequest,
+    ExportResponse,
+    ListDeadLettersRequest,
+    ListDeadLettersResponse,
+    RepublishEventsRequest,
+    RepublishEventsResponse,
+    SettleDeadLetterRequest,
+    SettleDeadLetterResponse,
+    TailEventsRequest,
+    TailEventsResponse,
+    WatchRequest,
+    WatchResponse,
+)
+from tutti.contracts.admin.v1.admin_pb2 import DESCRIPTOR
+
+admin_descriptor = DESCRIPTOR.services_by_name["Admin"]
+TAIL_LIMIT = 100
+TAIL_SECONDS = 0.25
+BACKLOG = 1000  # unsent events that the doctor finds too many
+
+
+@dataclass(frozen=True)
+class Administered:
+    """One service of this process."""
+
+    service: Service
+    host: Host
+    machinery: Machinery
+
+
+class AdminApi:
+    """`why_not` says why a service does not serve; empty when it does."""
+
+    def __init__(self, services: Sequence[Administered], why_not: Callable[[str], str]) -> None:
+        self._services = {each.service.name: each for each in services}
+        self._owners: dict[str, tuple[Administered, Resource[Any]]] = {
+            resource.kind: (each, resource) for each in services for resource in each.service.resources
+        }
+        self._why_not = why_not
+
+    def Describe(self, request: DescribeRequest, call: Call) -> DescribeResponse:
+        infos = [
+            DescribeResponse.ServiceInfo(
+                name=name,
+                kinds=sorted(resource.kind for resource in each.service.resources),
+                ready=not self._why_not(name),
+            )
+            for name, each in sorted(self._services.items())
+        ]
+        return DescribeResponse(version=VERSION, services=infos)
+
+    async def Watch(self, request: WatchRequest, call: Call) -> AsyncIterator[WatchResponse]:
+        kind = request.name.partition("/")[0]
+        if kind not in self._owners:
+            raise InvalidField("name", seen=request.name, expected=f"a resource of {_list(self._owners)}")
+        owner, resource = self._owners[kind]
+        async for response in snapshots(owner.host.units, resource, request, owner.machinery.hints):
+            yield response
+
+    def Export(self, request: ExportRequest, call: Call) -> Iterator[ExportResponse]:
+        each = self._find(request.service)
+        lines = each.host.units.run(lambda unit: list(render(each.service.export(unit))))
+        return (ExportResponse(line=line) for line in lines)
+
+    def Doctor(self, request: DoctorRequest, call: Call) -> DoctorResponse:
+        found = [
+            DoctorResponse.Finding(
+                service=each.service.name, check=finding.check, ok=finding.ok, message=finding.message
+            )
+            for each in self._chosen(request.service)
+            for finding in self._examine(each)
+        ]
+        return DoctorResponse(findings=found)
+
+    def ListDeadLetters(self, request: ListDeadLettersRequest, call: Call) -> ListDeadLettersResponse:
+        found = [letter for each in self._chosen(request.service) for letter in _letters(each)]
+        return ListDeadLettersResponse(dead_letters=sorted(found, key=lambda letter: letter.died_at.ToNanoseconds()))
+
+    def SettleDeadLetter(self, request: SettleDeadLetterRequest, call: Call) -> SettleDeadLetterResponse:
+        each = self._find(request.service)
+        if each.machinery.consumer is None:
+            raise NotFound(f"dead letter {request.event_id} of {request.service}, which consumes no events")
+        return SettleDeadLetterResponse(freed=each.machinery.consumer.settle(request.event_id, discard=request.discard))
+
+    def RepublishEvents(self, request: RepublishEventsRequest, call: Call) -> RepublishEventsResponse:
+        each = self._find(request.service)
+        if not request.HasField("since"):
+            raise InvalidField("since", seen="nothing", expected="the time since which events are sent again")
+        since = request.since.ToDatetime(UTC)
+        count = each.host.units.run(
+            lambda unit: outbox.republish(unit, since, validate_only=request.validate_only),
+            isolation=Isolation.READ_COMMITTED,
+        )
+        each.machinery.relay.woken.set()
+        return RepublishEventsResponse(events=count)
+
+    async def TailEvents(self, request: TailEventsRequest, call: Call) -> AsyncIterator[TailEventsResponse]:
+        units = self._find(request.service).host.units
+        after, limit = 0, request.limit or TAIL_LIMIT
+        while True:
+            rows = await asyncio.to_thread(_tail, units, after, limit)
+            for row in rows:
+                after = row.seq
+                yield _tailed(row)
+            if not request.follow:
+                return
+            if not rows:
+                await asyncio.sleep(TAIL_SECONDS)
+
+    def _find(self, name: str) -> Administered:
+        if name not in self._services:
+            raise InvalidField("service", seen=name, expected=f"one of {_list(self._services)}")
+        return self._services[name]
+
+    def _chosen(self, name: str) -> list[Administered]:
+        return [self._find(name)] if name else [each for _, each in sorted(self._services.items())]
+
+    def _examine(self, each: Administered) -> Iterator[Finding]:
+        reason = self._why_not(each.service.name)
+        yield Finding("health", not reason, reason or "serving")
+        try:
+            unsent, letters = each.host.units.run(outbox.count_unsent), _letters(each)
+        except Exception as error:
+            yield Finding("database", False, f"{type(error).__name__}: {error}")
+            return
+        yield Finding(
+            "outbox",
+            unsent < BACKLOG,
+            f"{unsent} events wait for the relay" + ("; is the event log reachable?" if unsent >= BACKLOG else ""),
+        )
+        settle = f"; look with `tutti events dead ls`, settle with `tutti events dead settle {each.service.name} ID`"
+        yield Finding("dead letters", not letters, f"{len(letters)} dead letters" + (settle if letters else ""))
+        for check in each.service.checks:
+            try:
+                yield check()
+            except Exception as error:
+                name = getattr(check, "__name__", "check")
+                yield Finding(name, False, f"the check itself failed: {type(error).__name__}: {error}")
+
+
+def _letters(each: Administered) -> list[DeadLetter]:
+    consumer = each.machinery.consumer
+    if consumer is None:
+        return []
+    found = []
+    for letter in consumer.dead_letters():
+        died_at = Timestamp()
+        died_at.FromDatetime(letter.died_at)
+        found.append(
+            DeadLetter(
+                service=each.service.name,
+                group=letter.group,
+                event_id=letter.id,
+                type=letter.type,
+                subject=letter.subject,
+                error=letter.error or "",
+                parked=letter.parked,
+                died_at=died_at,
+            )
+        )
+    return found
+
+
+def _tail(units: Units, after: int, limit: int) -> list[Outgoing]:
+    return units.run(lambda unit: outbox.tail(unit, after=after, limit=limit), isolation=Isolation.READ_COMMITTED)
+
+
+def _tailed(row: Outgoing) -> TailEventsResponse:
+    made_at = Timestamp()
+    made_at.FromDatetime(row.made_at)
+    return TailEventsResponse(
+        id=row.id,
+        type=row.type,
+        topic=row.record.topic,
+        subject=row.record.key,
+        revision=row.revision,
+        time=made_at,
+        payload=_json(row.type, row.record.value),
+        published=row.sent,
+    )
+
+
+def _json(type_name: str, payload: bytes) -> str:
+    try:
+        message = GetMessageClass(default_pool().FindMessageTypeByName(type_name)).FromString(payload)
+    except (KeyError, DecodeError):
+        return ""
+    return MessageToJson(message, preserving_proto_field_name=True, indent=None)
+
+
+def _list(names: Sequence[str] | dict[str, Any]) -> str:
+    return ", ".join(sorted(names)) or "nothing"

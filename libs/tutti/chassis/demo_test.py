@@ -1,0 +1,110 @@
+"""A small service for the tests of the chassis: it plays `ingest` through the real contracts.
+
+Promises: nothing of its own; what it does beyond create, get and list is there to be caught by a test.
+"""
+
+import os
+import threading
+import time
+from collections.abc import Iterable
+
+from sqlalchemy import Column, String, Table, select
+
+from tutti.chassis import crud
+from tutti.chassis.call import Call
+from tutti.chassis.canonical import CanonicalLine
+from tutti.chassis.resources import Resource
+from tutti.chassis.service import Finding, Host, Served, Service
+from tutti.chassis.unit import Unit
+from tutti.contracts.common.v1 import STATE_PENDING, STATE_RUNNING, CancelRequest, GetRequest, ListRequest
+from tutti.contracts.ingest.v1 import (
+    CreateIngestRequest,
+    CreateIngestResponse,
+    DigestInputRequest,
+    DigestInputResponse,
+    Ingest,
+    ListIngestsResponse,
+)
+from tutti.contracts.ingest.v1.ingest_pb2 import DESCRIPTOR
+
+
+def process_id() -> int:
+    return os.getpid()
+
+
+class DemoApi:
+    def __init__(self, host: Host, resource: Resource[Ingest], notes: Table) -> None:
+        self._host, self._resource, self._notes = host, resource, notes
+        self.release = threading.Event()
+
+    def CreateIngest(self, request: CreateIngestRequest, call: Call) -> CreateIngestResponse:
+        def work(unit: Unit) -> Ingest:
+            return self._resource.create(
+                unit, Ingest(name=request.name, spec=request.spec, state=STATE_PENDING), request
+            )
+
+        return CreateIngestResponse(ingest=self._host.units.run(work))
+
+    def GetIngest(self, request: GetRequest, call: Call) -> Ingest:
+        if request.name == "ingests/defect":
+            raise RuntimeError("the secret of the defect")
+        return crud.get(self._host.units, self._resource, request)
+
+    def ListIngests(self, request: ListRequest, call: Call) -> ListIngestsResponse:
+        if request.filter == "wait":
+            self.release.wait(30)
+            return ListIngestsResponse()
+        return crud.list_page(self._host.units, self._resource, request, ListIngestsResponse, "ingests")
+
+    def CancelIngest(self, request: CancelRequest, call: Call) -> Ingest:
+        """Not a cancel: moves the resource on, so that watches have something to see."""
+
+        def work(unit: Unit) -> Ingest:
+            ingest = self._resource.lock(unit, request.name)
+            ingest.state, ingest.reason = STATE_RUNNING, request.request_id
+            return self._resource.put(unit, ingest)
+
+        return self._host.units.run(work)
+
+    def DigestInput(self, request: DigestInputRequest, call: Call) -> DigestInputResponse:
+        """The process id of a worker of the pool, as text."""
+        return DigestInputResponse(input_digest=str(self._host.pool.run(process_id)))
+
+
+class Beat:
+    """A loop that says how often it stepped."""
+
+    name = "demo beat"
+    interval = 0.05
+
+    def __init__(self) -> None:
+        self.steps = 0
+
+    def step(self) -> bool:
+        self.steps += 1
+        if self.steps == 3 and os.environ.get("DEMO_BLOCKS"):
+            time.sleep(0.6)
+        return False
+
+
+def build(host: Host) -> Service:
+    resource = Resource(host.metadata, "ingests", Ingest, {"state": lambda message: message.state})
+    notes = Table("notes", host.metadata, Column("text", String, primary_key=True))
+
+    def export(unit: Unit) -> Iterable[CanonicalLine]:
+        for ingest in resource.select(unit):
+            yield CanonicalLine(ingest.name, {"input": ingest.spec.input_path})
+
+    def check() -> Finding:
+        count = host.units.run(lambda unit: len(unit.tx.execute(select(notes)).all()))
+        return Finding("notes", count == 0, f"{count} notes")
+
+    return Service(
+        name="ingest",
+        resources=[resource],
+        tables=[notes],
+        serves=[Served(DESCRIPTOR.services_by_name["IngestService"], DemoApi(host, resource, notes))],
+        loops=[Beat()],
+        export=export,
+        checks=[check],
+    )

@@ -1,0 +1,238 @@
+"""The host: one process, one port, one or several services.
+
+Promises: start → ready → drain → stop, each with a deadline that names who is missing; the address is announced when
+everything is ready and withdrawn before anything stops; health tells which of these it is.
+"""
+
+import logging
+import threading
+import time
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass
+from typing import Protocol, TypeVar
+
+import grpc
+from pydantic import BaseModel
+from sqlalchemy import MetaData
+
+from tutti.backbone import Blobs, Clock, Database, Randomness, SystemClock, SystemRandomness, uuid7
+from tutti.backbone.connect import open_blobs, open_database, open_log
+from tutti.chassis.admin import AdminApi, Administered, admin_descriptor
+from tutti.chassis.auth import Role
+from tutti.chassis.blocked import BlockedWatch
+from tutti.chassis.channel import RpcChannel
+from tutti.chassis.datadir import DataDir
+from tutti.chassis.eventloop import event_loop
+from tutti.chassis.health import Health
+from tutti.chassis.locator import locate
+from tutti.chassis.loops import LoopThread, drain
+from tutti.chassis.machinery import assemble
+from tutti.chassis.pool import ProcessPool
+from tutti.chassis.probe import Probe
+from tutti.chassis.server import RpcServer
+from tutti.chassis.service import Build, Served
+from tutti.chassis.settings import Loaded
+from tutti.chassis.tasks import Pool
+from tutti.chassis.telemetry import MetricsServer, configure_tracing, flush_tracing
+from tutti.chassis.unit import Units
+
+log = logging.getLogger(__name__)
+S = TypeVar("S", bound=BaseModel)
+STOP_SECONDS = 1.0  # for loops, even when calls took all the time
+
+
+class Closes(Protocol):
+    def close(self) -> None: ...
+
+
+C = TypeVar("C", bound=Closes)
+
+
+class NotReady(Exception):
+    """The start took longer than allowed, or a part of it failed; the message names the part."""
+
+
+@dataclass
+class ServiceHost:
+    """What `build` is given in a real process; satisfies chassis.service.Host."""
+
+    service: str
+    database: Database
+    blobs: Blobs
+    clock: Clock
+    randomness: Randomness
+    units: Units
+    metadata: MetaData
+    pool: Pool
+    channels: Callable[[str], grpc.Channel]
+    loaded: Loaded
+
+    def channel(self, service: str) -> grpc.Channel:
+        return self.channels(service)
+
+    def settings(self, model: type[S]) -> S:
+        return self.loaded.section(self.service, model)
+
+
+@dataclass(frozen=True)
+class Running(Administered):
+    """One service with everything that works for it."""
+
+    threads: tuple[LoopThread, ...]
+
+
+class HostProcess:
+    """`builds` by name of the service. One of them alone announces itself under its name, several as the platform."""
+
+    def __init__(self, builds: Mapping[str, Build], data_dir: DataDir, loaded: Loaded) -> None:
+        self._builds, self._data_dir, self._loaded = dict(builds), data_dir, loaded
+        self._alone = next(iter(builds)) if len(builds) == 1 else None
+        self._clock, self._randomness = SystemClock(), SystemRandomness()
+        self._open = ExitStack()
+        self._channels: dict[str, RpcChannel] = {}
+        self._running: list[Running] = []
+        self._lock = threading.Lock()
+        self._serving = self._ready = False
+        self.address = ""
+
+    @property
+    def services(self) -> Sequence[Running]:
+        return self._running
+
+    def start(self) -> str:
+        """Start everything; the address when all is ready. On failure nothing is left running."""
+        deadline = time.monotonic() + self._loaded.values.lifecycle.start_seconds
+        try:
+            self._start(deadline)
+        except BaseException:
+            self.stop()
+            raise
+        return self.address
+
+    def drain(self) -> list[str]:
+        """Let nothing new in; wait for calls and loops; what had not ended in time, by name."""
+        if not self._serving:
+            return []
+        self._serving = False
+        seconds = self._loaded.values.lifecycle.drain_seconds
+        deadline = time.monotonic() + seconds
+        self._data_dir.withdraw(self.address, self._alone)
+        for each in self._running:
+            self._health.set(each.service.name, "drains")
+        threads = [thread for each in self._running for thread in each.threads if thread.started]
+        threads += [self._probe] if self._probe.started else []
+        for thread in threads:
+            thread.tell_to_stop()
+        late = [f"call {name}" for name in self._server.drain(seconds)]
+        self._pool.close()
+        late += [f"loop {name}" for name in drain(threads, max(deadline - time.monotonic(), STOP_SECONDS))]
+        if late:
+            log.warning("not ended within %.1f s and cut off: %s", seconds, ", ".join(late))
+        return late
+
+    def stop(self) -> None:
+        """Close everything in the reverse order; drains first what was not."""
+        if self._serving:
+            self.drain()
+        self._open.close()
+        flush_tracing()
+
+    def _start(self, deadline: float) -> None:
+        values, data_dir = self._loaded.values, self._data_dir
+        name = self._alone or "host"
+        self._open.callback(data_dir.lock(name, f"{name}.lock").release)
+        configure_tracing(name, sample_ratio=values.telemetry.sample_ratio)
+        self._watch = self._opened(BlockedWatch(values.lifecycle.blocked_seconds))
+        self._open.callback(self._watch.watch("event loop", event_loop()))
+        self._tokens = data_dir.tokens()
+        self._pool = self._opened(ProcessPool(values.lifecycle.workers))
+        self._log = self._opened(open_log(values.log.url or data_dir.log_url, clock=self._clock))
+        self._blobs = self._opened(open_blobs(values.blobs.url or data_dir.blobs_url))
+        for service, build in self._builds.items():
+            _check(deadline, service)
+            self._running.append(self._build(service, build))
+        self._serve()
+        for thread in [thread for each in self._running for thread in each.threads]:
+            _check(deadline, thread.name)
+            thread.start()
+        self._probe.start()
+        metrics = self._opened(MetricsServer(values.telemetry.metrics_listen))
+        data_dir.write(
+            "metrics" if self._alone is None else f"endpoints/{name}.metrics", f"{metrics.address}\n".encode()
+        )
+        for each in self._running:
+            self._health.set(each.service.name)
+        data_dir.announce(self.address, self._alone)
+        self._ready = True
+
+    def _build(self, name: str, build: Build) -> Running:
+        values, data_dir = self._loaded.values, self._data_dir
+        database = self._opened(open_database(values.database.url or data_dir.database_url, name, clock=self._clock))
+        metadata = MetaData()
+        units = Units(database, name, metadata, clock=self._clock, randomness=self._randomness)
+        host = ServiceHost(
+            name,
+            database,
+            self._blobs,
+            self._clock,
+            self._randomness,
+            units,
+            metadata,
+            self._pool,
+            self.channel,
+            self._loaded,
+        )
+        service = build(host)
+        machinery = assemble(service, host, self._log, values, holder=uuid7(self._clock, self._randomness))
+        self._open.callback(machinery.close)
+        threads = tuple(LoopThread(loop, clock=self._clock, watch=self._watch) for loop in machinery.loops)
+        return Running(service, host, machinery, threads)
+
+    def _serve(self) -> None:
+        values = self._loaded.values
+        served = {each.service.name: each.service.serves for each in self._running}
+        self._health = Health({name: [one.descriptor.full_name for one in every] for name, every in served.items()})
+        admin = Served(admin_descriptor, AdminApi(self._running, self._health.reason))
+        listen = values.services.get(self._alone or "", values.rpc.listen)
+        self._server = RpcServer(
+            [*(one for every in served.values() for one in every), admin],
+            settings=values.rpc.model_copy(update={"listen": listen}),
+            tokens=self._tokens,
+            health=self._health,
+        )
+        self.address = self._server.start()
+        databases = {each.service.name: (each.host.database, each.threads) for each in self._running}
+        topic = next((topic for each in self._running for topic in each.machinery.topics), None)
+        self._probe = LoopThread(Probe(databases, self._log, topic, self._health), clock=self._clock, watch=None)
+        self._serving = True
+
+    def channel(self, service: str) -> RpcChannel:
+        """To a service by name, as the role SERVICE; one channel a service."""
+        with self._lock:
+            if service not in self._channels:
+                rpc = self._loaded.values.rpc
+                self._channels[service] = self._opened(
+                    RpcChannel(
+                        lambda: locate(service, self._loaded.values.services, self._data_dir, self._own),
+                        token=self._data_dir.tokens().of(Role.SERVICE),
+                        deadline_seconds=rpc.deadline_seconds,
+                        attempts=rpc.attempts,
+                        max_message_bytes=rpc.max_message_bytes,
+                    )
+                )
+            return self._channels[service]
+
+    def _own(self, service: str) -> str:
+        return self.address if service in self._builds else ""
+
+    def _opened(self, thing: C) -> C:
+        self._open.callback(thing.close)
+        return thing
+
+
+def _check(deadline: float, what: str) -> None:
+    if time.monotonic() > deadline:
+        raise NotReady(
+            f"the start took too long: {what} had not started; look at the log, or raise lifecycle.start_seconds"
+        )

@@ -1,0 +1,23 @@
+"""Where services answer: by name, from the settings and the data directory.
+
+Promises: asked before every attempt of a call, so a service that came back at another port is found.
+"""
+
+from collections.abc import Callable, Mapping
+
+from tutti.chassis.channel import Unreachable
+from tutti.chassis.datadir import DataDir
+
+
+def locate(service: str, addresses: Mapping[str, str], data_dir: DataDir, own: Callable[[str], str]) -> str:
+    """The address of a service: its own in the settings, this process (`own`, empty if elsewhere), or the directory's.
+
+    Raises Unreachable.
+    """
+    address = addresses.get(service) or own(service) or data_dir.endpoint(service)
+    if not address:
+        raise Unreachable(
+            f"{service}: nobody serves {data_dir.path}; start it with `tutti up --data-dir {data_dir.path}`, "
+            f"or say where it is with services.{service}"
+        )
+    return address

@@ -1,0 +1,119 @@
+"""The program of a host: `python -m tutti.<service>` for one service, `python -m tutti.chassis.main` for several.
+
+Promises: SIGTERM, SIGINT and the end of its supervisor drain it; what keeps it from starting is one line on stderr and
+an exit code.
+"""
+
+import argparse
+import importlib
+import logging
+import os
+import signal
+import sys
+import threading
+from collections.abc import Sequence
+from importlib.metadata import entry_points
+from pathlib import Path
+from typing import NoReturn
+
+from tutti.chassis import leash, logs
+from tutti.chassis.datadir import DEFAULT, DataDir
+from tutti.chassis.failures import guarded
+from tutti.chassis.host import HostProcess, NotReady
+from tutti.chassis.methods import BadService
+from tutti.chassis.server import CannotListen
+from tutti.chassis.service import Build
+from tutti.chassis.settings import SettingsError, installed_services, load
+
+log = logging.getLogger(__name__)
+SECOND_SIGNAL = 130
+
+
+def main(service: str | None = None) -> NoReturn:
+    """Serve until told to stop; exits."""
+    arguments = parser(service).parse_args()
+    names = [service] if service else arguments.services or installed_services()
+    code = guarded(
+        lambda: serve(names, arguments), mistakes=(BadService,), troubles=(CannotListen, NotReady, RuntimeError)
+    )
+    logging.shutdown()
+    sys.stdout.flush()
+    os._exit(code)  # a thread that was cut off must not keep the process
+
+
+def parser(service: str | None) -> argparse.ArgumentParser:
+    made = argparse.ArgumentParser(prog=f"python -m tutti.{service or 'chassis.main'}", description=__doc__)
+    made.add_argument("--data-dir", type=Path, default=Path(os.environ.get("TUTTI_DATA_DIR", DEFAULT)))
+    made.add_argument("--config", type=Path, default=os.environ.get("TUTTI_CONFIG"), help="a TOML file of settings")
+    made.add_argument("--set", action="append", default=[], metavar="KEY=VALUE", help="a setting; may be repeated")
+    if service is None:
+        made.add_argument("services", nargs="*", help="names, or name=package.module:build; all that are installed")
+    return made
+
+
+def serve(names: Sequence[str], arguments: argparse.Namespace) -> int:
+    builds = dict(find(name) for name in names)
+    if not builds:
+        raise SettingsError("no service is installed: install Tutti with its services, or name them as module:build")
+    data_dir = DataDir(arguments.data_dir)
+    loaded = load(
+        arguments.config or data_dir.config,
+        overrides=arguments.set,
+        services={*installed_services(), *builds},
+    )
+    logs.configure(next(iter(builds)) if len(builds) == 1 else "host", loaded.values.telemetry.level)
+    stop = threading.Event()
+    leash.hold(stop.set)
+    told = _signals(stop)
+    host = HostProcess(builds, data_dir, loaded)
+    log.info("ready at %s with %s", host.start(), ", ".join(builds))
+    while not stop.wait(3600):
+        pass
+    log.info("stops: %s", told() or "its supervisor is gone")
+    host.stop()
+    return 0
+
+
+def find(name: str) -> tuple[str, Build]:
+    """A service by the name of its entry point, or by `name=package.module:build`. Raises SettingsError."""
+    service, given, path = name.partition("=")
+    if not given:
+        found = entry_points(group="tutti.services", name=service)
+        if not found:
+            known = ", ".join(installed_services()) or "none"
+            raise SettingsError(f"{service}: no such service is installed; installed: {known}")
+        build: Build = next(iter(found)).load()
+        return service, build
+    module, _, attribute = path.partition(":")
+    try:
+        build = getattr(importlib.import_module(module), attribute)
+    except (ImportError, AttributeError) as error:
+        raise SettingsError(f"{name}: {error}; expected name=package.module:build") from None
+    return service, build
+
+
+def _signals(stop: threading.Event) -> "_Told":
+    told = _Told(stop)
+    for number in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(number, told.handle)
+    return told
+
+
+class _Told:
+    """Which signal came; a second one ends the process at once."""
+
+    def __init__(self, stop: threading.Event) -> None:
+        self._stop, self._signal = stop, ""
+
+    def handle(self, number: int, _frame: object) -> None:
+        if self._signal:
+            os._exit(SECOND_SIGNAL)
+        self._signal = signal.Signals(number).name
+        self._stop.set()
+
+    def __call__(self) -> str:
+        return self._signal
+
+
+if __name__ == "__main__":
+    main()

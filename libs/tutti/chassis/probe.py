@@ -1,0 +1,55 @@
+"""The probe: keeps health true while the host runs.
+
+Promises: a service is NOT_SERVING while its database, the event log or one of its loops is away, and serves again when
+they are back.
+"""
+
+from collections.abc import Mapping
+
+from sqlalchemy import select
+
+from tutti.backbone import Database, EventLog, Isolation
+from tutti.chassis.health import Health
+from tutti.chassis.loops import LoopThread
+
+
+class Probe:
+    """A Loop; `services` maps a name to its database and its threads, `topic` is one that exists."""
+
+    name = "health probe"
+    interval = 2.0
+
+    def __init__(
+        self,
+        services: Mapping[str, tuple[Database, tuple[LoopThread, ...]]],
+        log: EventLog,
+        topic: str | None,
+        health: Health,
+    ) -> None:
+        self._services, self._log, self._topic, self._health = services, log, topic, health
+
+    def step(self) -> bool:
+        away = self._event_log()
+        for name, (database, threads) in self._services.items():
+            self._health.set(name, away or self._database(database) or self._threads(threads))
+        return False
+
+    def _event_log(self) -> str:
+        if self._topic is None:
+            return ""
+        try:
+            self._log.end_offsets(self._topic)
+        except Exception as error:
+            return f"event log: {error}"
+        return ""
+
+    def _database(self, database: Database) -> str:
+        try:
+            database.run(lambda tx: tx.execute(select(1)).scalar(), isolation=Isolation.READ_COMMITTED)
+        except Exception as error:
+            return f"database: {error}"
+        return ""
+
+    def _threads(self, threads: tuple[LoopThread, ...]) -> str:
+        ended = [thread.name for thread in threads if not thread.alive()]
+        return f"ended: {', '.join(ended)}" if ended else ""
