@@ -1,0 +1,476 @@
+"""An attempt: the part of one epoch of one job that runs on this node.
+
+It goes from staging over buffers to running ranks, and ends in one way only: all its processes gone. Whoever reads a
+cause finds the first one, not what followed from it.
+"""
+
+import logging
+import signal
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from enum import Enum
+
+from tutti.backbone.clock import Clock
+from tutti.checkpoints.writer import plan_of
+from tutti.contracts.scheduler.v1 import (
+    RANK_EVENT_FINISHED,
+    RANK_EVENT_LISTENING,
+    RANK_EVENT_LOST,
+    RANK_EVENT_READY,
+    RANK_EVENT_SPAWNED,
+    Assignment,
+    RankEvent,
+    ReportProgressRequest,
+    ReportRankRequest,
+)
+from tutti.contracts.trainer.v1 import (
+    BufferFree,
+    BuffersRequest,
+    BuffersResponse,
+    Dump,
+    Failed,
+    FlightRecord,
+    Heartbeat,
+    IoMessage,
+    Listening,
+    Progress,
+    RankMessage,
+    Snapshot,
+    StageRequest,
+    StageResponse,
+    Start,
+    Stop,
+    StoreRequest,
+)
+from tutti.model.spec import SpecError
+from tutti.model.training import Training
+from tutti.trainer.autopsy import examine
+from tutti.trainer.failures import Reason
+from tutti.trainer.lifeline import Exit
+from tutti.trainer.ports import AgentSettings, Launcher, LaunchError, RankProcess
+from tutti.trainer.shapes import to_shape
+
+log = logging.getLogger(__name__)
+
+
+class Phase(Enum):
+    """Where an attempt stands."""
+
+    STAGING = "staging"
+    BUFFERS = "making buffers"
+    RUNNING = "running"
+    AUTOPSY = "collecting flight records"
+    ENDING = "ending its processes"
+    GONE = "gone"
+
+
+Report = Callable[[ReportRankRequest | ReportProgressRequest], None]
+
+
+@dataclass
+class Place:
+    """One rank of the attempt, as its agent sees it."""
+
+    rank: int
+    process: RankProcess
+    heard: float
+    buffers: tuple[str, ...]
+    met: bool = False
+    step: int = 0
+    kernel: str = ""
+    finished: bool = False
+    failed: Failed | None = None
+    ended_at: float | None = None
+    record: FlightRecord | None = None
+    progress: dict[int, Progress] = field(default_factory=dict)
+
+
+class Attempt:
+    """Driven by `step`; what it wants to say goes out through `ask` (I/O child) and `report` (scheduler)."""
+
+    def __init__(
+        self,
+        assignment: Assignment,
+        settings: AgentSettings,
+        clock: Clock,
+        launcher: Launcher,
+        *,
+        ask: Callable[[IoMessage], None],
+        report: Report,
+        next_id: Callable[[], int],
+    ) -> None:
+        self.assignment, self.phase = assignment, Phase.STAGING
+        self._settings, self._clock, self._launcher = settings, clock, launcher
+        self._ask, self._report, self._next_id = ask, report, next_id
+        self._places: dict[int, Place] = {}
+        self._wanted: dict[int, IoMessage] = {}
+        self._buffers: dict[int, tuple[str, ...]] = {}
+        self._ranks_of_requests: dict[int, int] = {}
+        self._stores: dict[str, StoreRequest] = {}
+        self._staged = StageResponse()
+        self._rendezvous = ""
+        self._deadline = 0.0
+        self._silent: tuple[int, ...] = ()
+        self._cause = ""
+        self._secondary_since: float | None = None
+        self._crossed_at = self._told_at = self._beat_at = clock.monotonic()
+        self._told_step = 0
+        self._bits_per_byte: float | None = None
+        self._plan = None
+        try:
+            self._training = Training.from_json(assignment.training)
+            self._plan = plan_of(self._training, to_shape(assignment.shape))
+        except SpecError as error:
+            self.lose(tuple(assignment.ranks), f"the assignment cannot be carried out: {error}")
+            return
+        self._want(
+            IoMessage(
+                stage=StageRequest(
+                    id=next_id(),
+                    dataset_manifest_key=assignment.dataset_manifest_key,
+                    dataset_digest=assignment.dataset_digest,
+                    resume_manifest_key=assignment.resume_manifest_key,
+                    state_digest=assignment.resume_digest,
+                )
+            )
+        )
+
+    @property
+    def key(self) -> tuple[str, int]:
+        return self.assignment.job, self.assignment.epoch
+
+    @property
+    def processes(self) -> Iterator[RankProcess]:
+        return (place.process for place in self._places.values())
+
+    @property
+    def steps(self) -> dict[int, int]:
+        """Of each rank the step that it has crossed."""
+        return {place.rank: place.step for place in self._places.values()}
+
+    @property
+    def all_finished(self) -> bool:
+        return bool(self._places) and all(place.finished for place in self._places.values())
+
+    @property
+    def handed_over(self) -> bool:
+        """Whether every snapshot that was given is out of its buffer."""
+        return not self._stores
+
+    def rendezvous(self, address: str) -> None:
+        """The address is known: tell the ranks that wait for it."""
+        if address and address != self._rendezvous:
+            self._rendezvous = address
+            for place in self._places.values():
+                if place.rank != 0:
+                    place.process.send(RankMessage(rendezvous=Listening(address=address)))
+
+    def ask_again(self) -> None:
+        """Another I/O child took over: repeat what the last one left unanswered."""
+        for message in [*self._wanted.values(), *(IoMessage(store=store) for store in self._stores.values())]:
+            self._ask(message)
+
+    def staged(self, answer: StageResponse) -> bool:
+        """Whether the answer was for this attempt."""
+        if self._wanted.pop(answer.id, None) is None:
+            return False
+        if self.phase is not Phase.STAGING:
+            return True
+        if answer.error:
+            self.lose(tuple(self.assignment.ranks), answer.error)
+            return True
+        self._staged, self.phase = answer, Phase.BUFFERS
+        assert self._plan is not None
+        for rank in self.assignment.ranks:
+            request = BuffersRequest(
+                id=self._next_id(),
+                job=self.assignment.job,
+                epoch=self.assignment.epoch,
+                rank=rank,
+                bytes=self._plan.snapshot_size(rank),
+                count=self._settings.buffers,
+            )
+            self._ranks_of_requests[request.id] = rank
+            self._want(IoMessage(buffers=request))
+        return True
+
+    def buffers_made(self, answer: BuffersResponse) -> bool:
+        """Whether the answer was for this attempt."""
+        if self._wanted.pop(answer.id, None) is None:
+            return False
+        if self.phase is Phase.BUFFERS:
+            rank = self._ranks_of_requests[answer.id]
+            if answer.error:
+                self.lose((rank,), answer.error)
+                return True
+            self._buffers[rank] = tuple(answer.paths)
+            if len(self._buffers) == len(self.assignment.ranks):
+                self._launch()
+        return True
+
+    def spooled(self, buffer: str) -> bool:
+        """A buffer is free again; whether it is one of this attempt."""
+        if self._stores.pop(buffer, None) is None:
+            return False
+        for place in self._places.values():
+            if buffer in place.buffers:
+                place.process.send(RankMessage(buffer_free=BufferFree(buffer=place.buffers.index(buffer))))
+        return True
+
+    def stop_gently(self) -> None:
+        """Ask the ranks to end at a step boundary."""
+        for place in self._places.values():
+            place.process.send(RankMessage(stop=Stop()))
+
+    def end(self) -> None:
+        """End the processes now; nothing is reported lost, because this was wanted."""
+        if self.phase not in (Phase.ENDING, Phase.GONE):
+            self._kill()
+
+    def lose(self, ranks: tuple[int, ...], cause: str) -> None:
+        """The attempt is void because of these ranks: say so at once, and end the others."""
+        if self.phase in (Phase.ENDING, Phase.GONE):
+            return
+        log.warning("%s, epoch %d: %s", *self.key, cause)
+        self._cause = cause
+        for rank in ranks or tuple(self.assignment.ranks)[:1]:
+            self._tell(rank, RANK_EVENT_LOST, cause=cause)
+        self._kill()
+
+    def step(self) -> bool:
+        """Look at the ranks; whether anything happened."""
+        did = False
+        for place in self._places.values():
+            for message in place.process.receive():
+                did = True
+                self._take(place, message)
+        now = self._clock.monotonic()
+        match self.phase:
+            case Phase.RUNNING:
+                self._beat(now)
+                self._watch(now)
+                self._tell_progress(now, final=False)
+            case Phase.AUTOPSY:
+                self._beat(now)
+                self._examine(now)
+            case Phase.ENDING if all(place.process.gone for place in self._places.values()):
+                self.phase, did = Phase.GONE, True
+        return did
+
+    def _want(self, message: IoMessage) -> None:
+        request = message.stage if message.WhichOneof("body") == "stage" else message.buffers
+        self._wanted[request.id] = message
+        self._ask(message)
+
+    def _launch(self) -> None:
+        given, settings = self.assignment, self._settings
+        self.phase = Phase.RUNNING
+        devices = list(given.devices) or ["cpu"] * len(given.ranks)
+        for rank, device in zip(given.ranks, devices, strict=True):
+            try:
+                process = self._launcher.launch(device)
+            except LaunchError as error:
+                self.lose((rank,), str(error))
+                return
+            now = self._clock.monotonic()
+            self._places[rank] = Place(rank, process, heard=now, buffers=self._buffers[rank])
+            process.send(
+                RankMessage(
+                    start=Start(
+                        job=given.job,
+                        epoch=given.epoch,
+                        rank=rank,
+                        shape=given.shape,
+                        line=given.line,
+                        training=given.training,
+                        dataset=self._staged.dataset,
+                        resume=self._staged.resume,
+                        buffers=self._buffers[rank],
+                        rendezvous="" if rank == 0 else self._rendezvous,
+                        listen=settings.address,
+                        device=device,
+                        rendezvous_seconds=settings.rendezvous,
+                        silence_seconds=settings.silence,
+                    )
+                )
+            )
+            self._tell(rank, RANK_EVENT_SPAWNED)
+        self._crossed_at = self._clock.monotonic()
+
+    def _take(self, place: Place, message: RankMessage) -> None:
+        place.heard, place.met = self._clock.monotonic(), True
+        match message.WhichOneof("body"):
+            case "listening":
+                self._tell(place.rank, RANK_EVENT_LISTENING, address=message.listening.address)
+                self.rendezvous(message.listening.address)
+            case "ready":
+                place.step, place.kernel = message.ready.step, message.ready.kernel
+                self._crossed_at = place.heard
+                self._tell(place.rank, RANK_EVENT_READY)
+            case "progress":
+                place.step, self._crossed_at = message.progress.step, place.heard
+                if place.rank == min(self._places):
+                    place.progress[place.step] = message.progress
+            case "snapshot":
+                self._store(place, message.snapshot)
+            case "finished":
+                place.finished = True
+                self._tell_progress(place.heard, final=True)
+                self._tell(place.rank, RANK_EVENT_FINISHED)
+            case "failed":
+                place.failed = message.failed
+            case "flight_record":
+                place.record = message.flight_record
+
+    def _store(self, place: Place, snapshot: Snapshot) -> None:
+        given = self.assignment
+        request = StoreRequest(
+            job=given.job,
+            line=given.line,
+            step=snapshot.step,
+            epoch=given.epoch,
+            rank=place.rank,
+            shape=given.shape,
+            training=given.training,
+            buffer=place.buffers[snapshot.buffer],
+            scalars=snapshot.scalars,
+            node=self._settings.name,
+            loss=snapshot.loss,
+            kernel=place.kernel,
+        )
+        if snapshot.HasField("bits_per_byte"):
+            request.bits_per_byte = snapshot.bits_per_byte
+        self._stores[request.buffer] = request
+        self._ask(IoMessage(store=request))
+
+    def _beat(self, now: float) -> None:
+        if now - self._beat_at >= min(1.0, self._settings.silence / 4):
+            self._beat_at = now
+            for place in self._places.values():
+                place.process.send(RankMessage(heartbeat=Heartbeat()))
+
+    def _watch(self, now: float) -> None:
+        """Who ended, who is silent, who hangs."""
+        self._watch_ends(now)
+        if self.phase is not Phase.RUNNING:
+            return
+        settings = self._settings
+        silent = tuple(
+            place.rank
+            for place in self._places.values()
+            if not place.process.ended and now - place.heard > (settings.silence / 2 if place.met else settings.start)
+        )
+        ready = [place for place in self._places.values() if place.met and not place.finished]
+        stalled = bool(ready) and now - self._crossed_at > max(settings.stall, settings.rendezvous + settings.start)
+        if silent or stalled:
+            self.phase, self._silent, self._deadline = Phase.AUTOPSY, silent, now + settings.dump
+            for place in self._places.values():
+                place.record = None
+                place.process.send(RankMessage(dump=Dump()))
+
+    def _watch_ends(self, now: float) -> None:
+        ends = [place for place in self._places.values() if place.process.ended and not place.finished]
+        for place in ends:
+            place.ended_at = now if place.ended_at is None else place.ended_at
+        told = [place for place in self._places.values() if place.failed is not None]
+        first = next((place for place in told if place.failed and place.failed.reason != Reason.PEER_LOST), None)
+        if first is not None and first.failed is not None:
+            ranks = tuple(first.failed.ranks)
+            mine = tuple(rank for rank in ranks if rank in self._places) or (first.rank,)
+            return self.lose(mine, f"rank {first.rank}: {first.failed.message} ({first.failed.reason})")
+        for place in ends:
+            code = place.process.exit_code
+            if place.failed is None and code != Exit.STOPPED:
+                known = code is not None or place.process.gone
+                if known or now - (place.ended_at or now) > self._settings.settle:
+                    return self.lose((place.rank,), f"rank {place.rank} {_ending(code)} after step {place.step}")
+                return None
+        if told:
+            self._secondary_since = now if self._secondary_since is None else self._secondary_since
+            if now - self._secondary_since > self._settings.settle and told[0].failed is not None:
+                return self.lose((told[0].rank,), f"rank {told[0].rank}: {told[0].failed.message}")
+        elif ends and all(place.process.ended for place in self._places.values()):
+            return self.lose((ends[0].rank,), f"the agent of {self._settings.name} was asked to stop")
+        return None
+
+    def _examine(self, now: float) -> None:
+        """Wait for flight records, then name the guilty, and only then end anybody."""
+        missing = [place for place in self._places.values() if place.record is None and not place.process.ended]
+        if missing and now < self._deadline:
+            return
+        records = {place.rank: place.record for place in self._places.values() if place.record is not None}
+        if self._silent and not set(self._silent) - set(records):
+            # They were late, not dead.
+            self.phase = Phase.RUNNING
+            return
+        if any(record.phase == WAITING_FOR_BUFFER for record in records.values()) and not self._silent:
+            self.phase, self._crossed_at = Phase.RUNNING, now
+            return
+        silent = tuple(place.rank for place in missing)
+        since = min((self._places[rank].heard for rank in silent), default=self._crossed_at)
+        finding = examine(records, silent, steps=self.steps, seconds=now - since)
+        self.lose(finding.guilty, finding.cause)
+
+    def _tell_progress(self, now: float, *, final: bool) -> None:
+        """The newest step that all ranks here have crossed, at most every so often."""
+        if not self._places or (not final and now - self._told_at < self._settings.progress):
+            return
+        step = min(place.step for place in self._places.values())
+        stream = self._places[min(self._places)].progress
+        crossed = [stream.pop(each) for each in sorted(stream) if each <= step]
+        if not crossed:
+            return
+        for each in crossed:
+            if each.HasField("bits_per_byte"):
+                self._bits_per_byte = each.bits_per_byte
+        newest, seconds = crossed[-1], sum(each.seconds for each in crossed)
+        self._report(
+            ReportProgressRequest(
+                job=self.assignment.job,
+                epoch=self.assignment.epoch,
+                node=self._settings.name,
+                step=newest.step,
+                loss=newest.loss,
+                bits_per_byte=self._bits_per_byte,
+                step_seconds=newest.seconds,
+                tokens_per_second=sum(each.tokens for each in crossed) / seconds if seconds > 0 else 0.0,
+            )
+        )
+        self._told_at = now
+
+    def _tell(self, rank: int, event: "RankEvent.ValueType", *, address: str = "", cause: str = "") -> None:
+        place = self._places.get(rank)
+        self._report(
+            ReportRankRequest(
+                job=self.assignment.job,
+                epoch=self.assignment.epoch,
+                node=self._settings.name,
+                rank=rank,
+                event=event,
+                address=address,
+                cause=cause[:4000],
+                step=place.step if place else 0,
+            )
+        )
+
+    def _kill(self) -> None:
+        self.phase = Phase.ENDING
+        self._wanted.clear()
+        for place in self._places.values():
+            place.process.kill()
+
+
+WAITING_FOR_BUFFER = "waiting for a free snapshot buffer"
+
+
+def _ending(code: int | None) -> str:
+    if code is None:
+        return "ended without a word"
+    if code < 0:
+        try:
+            return f"was killed by {signal.Signals(-code).name}"
+        except ValueError:
+            return f"was killed by signal {-code}"
+    if code == Exit.ALONE:
+        return "gave up on its agent"
+    return f"ended without a word, exit code {code}"

@@ -1,0 +1,77 @@
+"""Snapshot buffers: files in shared memory that a rank writes and the I/O child reads.
+
+They outlive both processes, so a snapshot that was handed over is not lost with either; the agent's next incarnation
+removes what is left of the one before.
+"""
+
+import hashlib
+import mmap
+import os
+import shutil
+from pathlib import Path
+from typing import Self
+
+_SHARED = Path("/dev/shm")  # noqa: S108
+
+
+class SharedBuffer:
+    """A mapped buffer; `view` has exactly the bytes of a snapshot, which may be none."""
+
+    def __init__(self, path: Path, size: int) -> None:
+        with open(path, "r+b") as file:
+            self._map = mmap.mmap(file.fileno(), max(size, 1))
+        self._whole = memoryview(self._map)
+        self.view = self._whole[:size]
+
+    def close(self) -> None:
+        self.view.release()
+        self._whole.release()
+        self._map.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        self.close()
+
+
+class BufferPool:
+    """The buffers of one node, a folder an attempt."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+
+    def make(self, job: str, epoch: int, rank: int, *, size: int, count: int) -> list[Path]:
+        """Buffers whose memory is reserved now, so that no later write can fail for want of it. Raises OSError."""
+        folder = self._attempt(job, epoch)
+        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        paths = [folder / f"{rank}.{index}" for index in range(count)]
+        for path in paths:
+            descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+            try:
+                os.posix_fallocate(descriptor, 0, max(size, 1))
+            finally:
+                os.close(descriptor)
+        return paths
+
+    def release(self, job: str, epoch: int) -> None:
+        shutil.rmtree(self._attempt(job, epoch), ignore_errors=True)
+
+    def _attempt(self, job: str, epoch: int) -> Path:
+        return self._folder / f"{job.removeprefix('jobs/')}.{epoch}"
+
+
+def buffer_folder(state: Path) -> Path:
+    """Where a node's buffers lie: in shared memory, named by the state folder; inside it where there is none."""
+    name = hashlib.blake2s(str(state.resolve()).encode(), digest_size=8).hexdigest()
+    if os.access(_SHARED, os.W_OK):
+        return _SHARED / f"tutti-{os.getuid()}-{name}"
+    return state / "buffers"
+
+
+def clear(folder: Path) -> None:
+    """Remove all buffers, those of a dead incarnation too; a folder of somebody else is refused."""
+    if folder.is_symlink() or (folder.exists() and folder.stat().st_uid != os.getuid()):
+        raise PermissionError(f"{folder} belongs to somebody else; remove it, or set another data directory")
+    shutil.rmtree(folder, ignore_errors=True)
+    folder.mkdir(mode=0o700, parents=True)

@@ -1,0 +1,30 @@
+"""How a rank fails: documented reasons, the words, the ranks at fault.
+
+A failure is told to the agent before the rank exits; peers that only lost contact say so, so that the first cause
+stands out.
+"""
+
+from collections.abc import Sequence
+from enum import StrEnum
+
+
+class Reason(StrEnum):
+    """What went wrong, for machines."""
+
+    RENDEZVOUS_TIMEOUT = "RENDEZVOUS_TIMEOUT"
+    PEER_LOST = "PEER_LOST"
+    SETUP_MISMATCH = "SETUP_MISMATCH"
+    STEP_MISMATCH = "STEP_MISMATCH"
+    AUDIT_FAILED = "AUDIT_FAILED"
+    DATA_REFUSED = "DATA_REFUSED"
+    STATE_REFUSED = "STATE_REFUSED"
+    OUT_OF_MEMORY = "OUT_OF_MEMORY"
+    RANK_ERROR = "RANK_ERROR"
+
+
+class RankFailure(Exception):
+    """This attempt cannot go on; `ranks` are missing or at fault."""
+
+    def __init__(self, reason: Reason, message: str, *, ranks: Sequence[int] = ()) -> None:
+        super().__init__(message)
+        self.reason, self.ranks = reason, tuple(ranks)

@@ -1,0 +1,323 @@
+"""The I/O child: everything of a node that reads or writes blobs, beside the ranks and off their time.
+
+It stages datasets and checkpoints, digests snapshots out of shared memory into the spool, stores them, and reads back
+what other nodes stored. It imports neither torch nor grpc; killed anywhere, the next one goes on with the spool.
+"""
+
+import json
+import logging
+import os
+import signal
+import socket
+import sys
+import threading
+from collections import deque
+from collections.abc import Callable
+from pathlib import Path
+
+from blake3 import blake3
+
+from tutti.backbone.blobs import BlobError, BlobExists, BlobMissing, Blobs
+from tutti.backbone.clock import Clock, SystemClock
+from tutti.backbone.connect import open_blobs
+from tutti.backbone.files import Files, RealFiles
+from tutti.checkpoints.errors import CheckpointError
+from tutti.checkpoints.keys import ShardName
+from tutti.checkpoints.report import ShardReport
+from tutti.checkpoints.scalars import StateScalars
+from tutti.checkpoints.writer import Snapshot, describe, plan_of, store
+from tutti.contracts.trainer.v1 import (
+    BuffersRequest,
+    BuffersResponse,
+    IoMessage,
+    Release,
+    Spooled,
+    StageRequest,
+    StageResponse,
+    Stored,
+    StoreRequest,
+    Trouble,
+    Verified,
+    VerifyRequest,
+)
+from tutti.corpus.canonical import named
+from tutti.model.training import Training
+from tutti.trainer.buffers import BufferPool, SharedBuffer
+from tutti.trainer.framing import BlockingChannel
+from tutti.trainer.iosettings import IoSettings
+from tutti.trainer.shapes import to_shape
+from tutti.trainer.spool import Entry, Spool
+from tutti.trainer.staging import Cache, StagingError
+
+_READ = 16 << 20
+_BACKOFF = (0.2, 5.0)
+_IDLE = 0.2
+
+Say = Callable[[IoMessage], None]
+
+
+class Retry:
+    """When to try again: doubled waits, forgotten at the first success."""
+
+    def __init__(self, clock: Clock) -> None:
+        self._clock, self._wait, self._at = clock, _BACKOFF[0], 0.0
+
+    @property
+    def due(self) -> bool:
+        return self._clock.monotonic() >= self._at
+
+    def failed(self) -> None:
+        self._at = self._clock.monotonic() + self._wait
+        self._wait = min(2 * self._wait, _BACKOFF[1])
+
+    def worked(self) -> None:
+        self._wait, self._at = _BACKOFF[0], 0.0
+
+
+class IoChild:
+    """Its work as three lanes; each `step` of a lane does one thing and returns whether it did."""
+
+    def __init__(
+        self, blobs: Blobs, files: Files, clock: Clock, *, state: Path, buffers: Path, spool: int, say: Say
+    ) -> None:
+        self._blobs, self._clock, self._say = blobs, clock, say
+        self._pool = BufferPool(buffers)
+        self._cache = Cache(state / "cache", blobs, files)
+        self._spool = Spool(state / "spool", files, limit=spool)
+        self._fetches: deque[StageRequest | VerifyRequest] = deque()
+        self._snapshots: deque[tuple[StoreRequest | Release, float]] = deque()
+        self._since: dict[ShardName, float] = {}
+        self._retries = {lane: Retry(clock) for lane in ("fetch", "spool", "upload")}
+        self._troubles: dict[str, str] = {}
+        for report in self._spool.receipts():
+            self._tell_stored(report, seconds=0.0)
+
+    @property
+    def lanes(self) -> tuple[Callable[[], bool], ...]:
+        return self.fetch, self.spool, self.upload
+
+    def take(self, message: IoMessage) -> None:
+        """One message of the agent; anything slow is left to the lanes."""
+        match message.WhichOneof("body"):
+            case "stage" if not message.stage.dataset_manifest_key and not message.stage.resume_manifest_key:
+                self._say(IoMessage(staged=StageResponse(id=message.stage.id)))
+            case "stage":
+                self._fetches.append(message.stage)
+            case "verify":
+                self._fetches.append(message.verify)
+            case "buffers":
+                self._say(IoMessage(buffers_made=self._make_buffers(message.buffers)))
+            case "store":
+                self._snapshots.append((message.store, self._clock.monotonic()))
+            case "release":
+                self._snapshots.append((message.release, 0.0))
+
+    def fetch(self) -> bool:
+        """Stage or verify one thing."""
+        if not self._fetches or not self._retries["fetch"].due:
+            return False
+        request = self._fetches[0]
+        try:
+            answer = self._stage(request) if isinstance(request, StageRequest) else self._verify(request)
+        except (BlobError, OSError) as error:
+            self._wait("fetch", f"staging and verification wait for the blob store: {error}")
+            return False
+        self._fetches.popleft()
+        self._worked("fetch")
+        self._say(answer)
+        return True
+
+    def spool(self) -> bool:
+        """Take one snapshot out of its buffer."""
+        if not self._snapshots or not self._retries["spool"].due:
+            return False
+        request, since = self._snapshots[0]
+        if isinstance(request, Release):
+            self._pool.release(request.job, request.epoch)
+            self._spool.forget(_job_id(request.job), request.epoch)
+            self._snapshots.popleft()
+            return True
+        name = ShardName(_job_id(request.job), request.line, request.step, request.epoch, request.rank)
+        if not self._spool.holds(name):
+            if not self._spool.has_room_for(name):
+                self._trouble("spool", f"the spool is full: step {name.step} waits until an older one is stored")
+                return False
+            try:
+                self._digest(name, request)
+            except (OSError, CheckpointError) as error:
+                self._wait("spool", f"the snapshot of {name} cannot be spooled: {error}")
+                return False
+        self._since[name] = since
+        self._snapshots.popleft()
+        self._worked("spool")
+        self._say(IoMessage(spooled=Spooled(buffer=request.buffer, step=request.step)))
+        return True
+
+    def upload(self) -> bool:
+        """Store one spooled snapshot."""
+        if not self._retries["upload"].due:
+            return False
+        waiting = self._spool.waiting()
+        if not waiting:
+            return False
+        entry = waiting[0]
+        try:
+            self._store(entry)
+        except BlobExists as error:
+            self._wait("upload", f"{entry.name} was stored before with other bytes: {error}")
+            return False
+        except (BlobError, OSError) as error:
+            self._wait("upload", f"{len(waiting)} snapshots wait for the blob store, first {entry.name}: {error}")
+            return False
+        self._worked("upload")
+        return True
+
+    def _store(self, entry: Entry) -> None:
+        store(self._blobs, entry.report, entry.data)
+        self._spool.stored(entry.name)
+        since = self._since.pop(entry.name, None)
+        self._tell_stored(entry.report, seconds=0.0 if since is None else self._clock.monotonic() - since)
+
+    def _tell_stored(self, report: ShardReport, *, seconds: float) -> None:
+        name = report.name
+        self._say(
+            IoMessage(
+                stored=Stored(
+                    job=f"jobs/{name.job}",
+                    line=name.line,
+                    step=name.step,
+                    epoch=name.epoch,
+                    rank=name.rank,
+                    report_key=report.report_key,
+                    report_digest=report.digest,
+                    bytes=report.nbytes,
+                    seconds=seconds,
+                )
+            )
+        )
+
+    def _digest(self, name: ShardName, request: StoreRequest) -> None:
+        training, shape = Training.from_json(request.training), to_shape(request.shape)
+        size = os.stat(request.buffer).st_size
+        snapshot = Snapshot(
+            name=name,
+            node=request.node,
+            shape=shape,
+            training=training,
+            kernel=json.loads(request.kernel or "{}"),
+            scalars=StateScalars.from_json(request.scalars),
+            loss=request.loss,
+            bits_per_byte=request.bits_per_byte if request.HasField("bits_per_byte") else None,
+        )
+        plan = plan_of(training, shape)
+        with SharedBuffer(Path(request.buffer), plan.snapshot_size(name.rank)) as buffer:
+            if size < buffer.view.nbytes:
+                raise CheckpointError(f"{request.buffer} has {size} bytes; expected {buffer.view.nbytes}")
+            self._spool.put(describe(buffer.view, snapshot, plan), buffer.view)
+
+    def _make_buffers(self, request: BuffersRequest) -> BuffersResponse:
+        try:
+            paths = self._pool.make(request.job, request.epoch, request.rank, size=request.bytes, count=request.count)
+        except OSError as error:
+            return BuffersResponse(
+                id=request.id,
+                error=f"no room for {request.count} snapshot buffers of {request.bytes} bytes: {error}; "
+                "make shared memory larger, or use more ranks on more nodes",
+            )
+        return BuffersResponse(id=request.id, paths=[str(path) for path in paths])
+
+    def _stage(self, request: StageRequest) -> IoMessage:
+        answer = StageResponse(id=request.id)
+        try:
+            if request.dataset_manifest_key:
+                answer.dataset = str(self._cache.dataset(request.dataset_manifest_key, request.dataset_digest))
+            if request.resume_manifest_key:
+                answer.resume = str(self._cache.checkpoint(request.resume_manifest_key, request.state_digest))
+        except StagingError as error:
+            answer.error = str(error)
+        return IoMessage(staged=answer)
+
+    def _verify(self, request: VerifyRequest) -> IoMessage:
+        try:
+            report = ShardReport.decode(self._blobs.get(request.report_key), digest=request.report_digest)
+            error = self._read_back(report)
+        except (BlobMissing, CheckpointError) as problem:
+            error = str(problem)
+        return IoMessage(verified=Verified(verification=request.verification, claim=request.claim, error=error))
+
+    def _read_back(self, report: ShardReport) -> str:
+        """What is wrong with a shard's bytes; empty when they are those that were digested."""
+        size = self._blobs.stat(report.shard_key).size
+        if size != report.nbytes:
+            return f"{report.shard_key}: seen {size} bytes, expected {report.nbytes}"
+        state = blake3()
+        for start in range(0, size, _READ):
+            state.update(self._blobs.get_range(report.shard_key, start, min(_READ, size - start)))
+        seen = named(state)
+        return "" if seen == report.bytes_digest else f"{report.shard_key}: seen {seen}, expected {report.bytes_digest}"
+
+    def _wait(self, lane: str, words: str) -> None:
+        self._retries[lane].failed()
+        self._trouble(lane, words)
+
+    def _trouble(self, lane: str, words: str) -> None:
+        if self._troubles.get(lane) != words:
+            self._troubles[lane] = words
+            self._say(IoMessage(trouble=Trouble(message=words)))
+
+    def _worked(self, lane: str) -> None:
+        self._retries[lane].worked()
+        self._troubles.pop(lane, None)
+
+
+def _job_id(job: str) -> str:
+    return job.removeprefix("jobs/")
+
+
+def main() -> None:
+    """Serve the agent on the inherited socket until it is gone."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    logging.basicConfig(level=logging.WARNING)
+    channel = BlockingChannel(socket.socket(fileno=int(sys.argv[1])), IoMessage)
+    settings = IoSettings.from_json(sys.stdin.read())
+    child = IoChild(
+        open_blobs(settings.blobs),
+        RealFiles(),
+        SystemClock(),
+        state=Path(settings.state),
+        buffers=Path(settings.buffers),
+        spool=settings.spool,
+        say=channel.send,
+    )
+    wakes = [threading.Event() for _ in child.lanes]
+    for lane, wake in zip(child.lanes, wakes, strict=True):
+        threading.Thread(target=_drive, args=(lane, wake, wakes), name=lane.__name__, daemon=True).start()
+    try:
+        while (message := channel.receive()) is not None:
+            child.take(message)
+            for wake in wakes:
+                wake.set()
+    except EOFError:
+        os._exit(0)
+
+
+def _drive(lane: Callable[[], bool], wake: threading.Event, others: list[threading.Event]) -> None:
+    """Step one lane for ever; what it did may be work for the others."""
+    try:
+        while True:
+            if lane():
+                for other in others:
+                    other.set()
+            else:
+                wake.wait(_IDLE)
+                wake.clear()
+    except OSError:
+        os._exit(0)
+    except BaseException:
+        # Half a child is worse than none: the agent starts another, which goes on with the spool.
+        logging.exception("the I/O child broke")
+        os._exit(1)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,86 @@
+"""The link to the I/O child: starts it, restarts it when it dies or hangs, speaks with it.
+
+A child that does not answer a question that costs nothing is killed; the next one goes on with the spool.
+"""
+
+import logging
+import socket
+import subprocess
+import sys
+from collections.abc import Sequence
+
+from tutti.backbone.clock import Clock
+from tutti.contracts.trainer.v1 import IoMessage, StageRequest
+from tutti.trainer.framing import PolledChannel
+from tutti.trainer.iosettings import IoSettings
+from tutti.trainer.processes import ProcessId, process_id
+
+_BETWEEN_STARTS = 1.0
+
+log = logging.getLogger(__name__)
+
+
+class ProcessIoLink:
+    """A real child. `restarts` counts its successors."""
+
+    def __init__(self, settings: IoSettings, clock: Clock, *, silence: float) -> None:
+        self.restarts = 0
+        self._heard = self._asked = self._next_start = 0.0
+        self._settings, self._clock, self._silence = settings, clock, silence
+        self._start()
+
+    def send(self, message: IoMessage) -> None:
+        self._channel.send(message)
+
+    def receive(self) -> list[IoMessage]:
+        found = self._channel.receive()
+        now = self._clock.monotonic()
+        if found:
+            self._heard = now
+        if self._channel.ended or self._child.poll() is not None:
+            if now >= self._next_start:
+                self._restart("ended")
+        elif now - self._heard > self._silence:
+            self._restart(f"has not answered for {self._silence:g} s")
+        elif now - self._asked > self._silence / 4:
+            self._asked = now
+            self._channel.send(IoMessage(stage=StageRequest()))
+        return [message for message in found if not _is_pulse(message)]
+
+    def processes(self) -> Sequence[ProcessId]:
+        return [process_id(self._child.pid)]
+
+    def filenos(self) -> Sequence[int]:
+        return [] if self._channel.ended else [self._channel.fileno()]
+
+    def close(self) -> None:
+        self._channel.close()
+        self._child.kill()
+        self._child.wait()
+
+    def _start(self) -> None:
+        own, theirs = socket.socketpair()
+        try:
+            self._child = subprocess.Popen(
+                [sys.executable, "-m", "tutti.trainer.iochild", str(theirs.fileno())],
+                pass_fds=[theirs.fileno()],
+                stdin=subprocess.PIPE,
+            )
+        finally:
+            theirs.close()
+        assert self._child.stdin is not None
+        self._child.stdin.write(self._settings.to_json().encode())
+        self._child.stdin.close()
+        self._channel: PolledChannel[IoMessage] = PolledChannel(own, IoMessage)
+        self._heard = self._asked = self._clock.monotonic()
+        self._next_start = self._heard + _BETWEEN_STARTS
+
+    def _restart(self, why: str) -> None:
+        log.warning("the I/O child (process %d) %s: another takes over", self._child.pid, why)
+        self.close()
+        self._start()
+        self.restarts += 1
+
+
+def _is_pulse(message: IoMessage) -> bool:
+    return message.WhichOneof("body") == "staged" and message.staged.id == 0

@@ -1,0 +1,22 @@
+"""What an I/O child is started with."""
+
+import json
+from dataclasses import asdict, dataclass
+from typing import Self
+
+
+@dataclass(frozen=True)
+class IoSettings:
+    """JSON on the child's standard input, because the URL of the blobs may hold a secret."""
+
+    blobs: str
+    state: str
+    buffers: str
+    spool: int = 4
+
+    def to_json(self) -> str:
+        return json.dumps(asdict(self))
+
+    @classmethod
+    def from_json(cls, text: str) -> Self:
+        return cls(**json.loads(text))

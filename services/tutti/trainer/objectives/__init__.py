@@ -1,0 +1,1 @@
+"""Objectives: what a step learns from. Each is one module; all share barrier, checkpoints and recovery."""

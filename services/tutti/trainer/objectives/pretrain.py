@@ -1,0 +1,123 @@
+"""The pretraining objective: next-token prediction over the packed documents of one dataset.
+
+Every step is crossed by all ranks together; what is due after it (validation, snapshot) happens before the next.
+"""
+
+import dataclasses
+import time
+from dataclasses import dataclass
+
+from tutti.checkpoints.scalars import StateScalars
+from tutti.contracts.trainer.v1 import (
+    OUTCOME_COMMITTED,
+    OUTCOME_SKIPPED,
+    Finished,
+    Progress,
+    RankMessage,
+    Snapshot,
+)
+from tutti.corpus.ledger import Ledger
+from tutti.model.results import Outcome, StepResult
+from tutti.model.step import RankStep
+from tutti.model.training import Training
+from tutti.trainer.buffers import SharedBuffer
+from tutti.trainer.data import TrainingData
+from tutti.trainer.lifeline import Lifeline
+
+
+@dataclass(frozen=True)
+class Validation:
+    """What the validation split said after a step."""
+
+    nats: float
+    tokens: int
+    bits_per_byte: float | None
+
+
+class Pretraining:
+    """One rank's loop from the state that it has to the last step."""
+
+    def __init__(
+        self,
+        training: Training,
+        step: RankStep,
+        data: TrainingData,
+        ledger: Ledger,
+        buffers: list[SharedBuffer],
+        lifeline: Lifeline,
+    ) -> None:
+        self._training, self._step, self._data, self._ledger = training, step, data, ledger
+        self._buffers, self._lifeline = buffers, lifeline
+        self._free = list(range(len(buffers)))
+
+    def run(self) -> None:
+        """Raises Stopped at a step boundary, StepAborted and CorpusError with the state as before the step."""
+        lifeline, training = self._lifeline, self._training
+        while (step := self._step.scalars().step + 1) <= training.steps:
+            lifeline.check_stop()
+            lifeline.step = step
+            started = time.monotonic()
+            lifeline.phase = "reading"
+            leaves = {leaf: self._data.leaf(self._ledger, step, leaf) for leaf in self._step.leaves_needed(step)}
+            read = time.monotonic() - started
+            lifeline.phase = "stepping"
+            result = self._step.run(step, leaves)
+            if result.outcome is Outcome.SKIPPED:
+                self._ledger = self._ledger.skip(step - 1, cause="not finite")
+            crossed = time.monotonic() - started
+            lifeline.phase = "validating"
+            validation = self._validate() if training.validation_due(step) else None
+            lifeline.send(RankMessage(progress=_progress(result, validation, seconds=crossed, read=read)))
+            if training.checkpoint_due(step):
+                self._snapshot(result, validation)
+        lifeline.phase = "finished"
+        lifeline.send(RankMessage(finished=Finished(step=training.steps)))
+
+    def _validate(self) -> Validation | None:
+        leaves = self._data.validation_leaves
+        if leaves == 0:
+            return None
+        nats, tokens = self._step.evaluate(leaves, self._data.validation_leaf)
+        return Validation(nats, tokens, self._data.bits_per_byte(nats, tokens))
+
+    def _snapshot(self, result: StepResult, validation: Validation | None) -> None:
+        self._lifeline.phase = "waiting for a free snapshot buffer"
+        buffer = self._free.pop(0) if self._free else self._lifeline.free_buffer()
+        self._lifeline.phase = "copying a snapshot"
+        started = time.monotonic()
+        self._step.snapshot_into(self._buffers[buffer].view)
+        self._lifeline.send(
+            RankMessage(
+                snapshot=Snapshot(
+                    step=result.step,
+                    buffer=buffer,
+                    scalars=self._scalars().to_json(),
+                    seconds=time.monotonic() - started,
+                    loss=result.loss,
+                    bits_per_byte=validation.bits_per_byte if validation else None,
+                )
+            )
+        )
+
+    def _scalars(self) -> StateScalars:
+        model, step = self._step.scalars(), self._training.step
+        return StateScalars(model, model.step * step.leaves * step.rows, self._ledger)
+
+
+def _progress(result: StepResult, validation: Validation | None, *, seconds: float, read: float) -> Progress:
+    progress = Progress(
+        step=result.step,
+        outcome=OUTCOME_COMMITTED if result.outcome is Outcome.COMMITTED else OUTCOME_SKIPPED,
+        loss=result.loss,
+        gradient_norm=result.gradient_norm,
+        rate=result.rate,
+        tokens=result.tokens,
+        seconds=seconds,
+        timings={**dataclasses.asdict(result.timings), "read": read},
+    )
+    if validation is not None:
+        progress.validation_nats = validation.nats
+        progress.validation_tokens = validation.tokens
+        if validation.bits_per_byte is not None:
+            progress.bits_per_byte = validation.bits_per_byte
+    return progress

@@ -1,0 +1,174 @@
+"""What the agent stands on: ranks, the I/O child, the control plane. Real ones and simulated ones look the same to it.
+
+Nothing here waits: what is not there yet is asked for again by the next step of the agent.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Protocol, TypeVar
+
+from tutti.contracts.committer.v1 import (
+    ClaimVerificationRequest,
+    ClaimVerificationResponse,
+    ReportShardRequest,
+    ReportShardResponse,
+    ReportVerificationRequest,
+    ReportVerificationResponse,
+)
+from tutti.contracts.common.v1 import GetRequest
+from tutti.contracts.scheduler.v1 import (
+    HeartbeatRequest,
+    HeartbeatResponse,
+    Node,
+    RegisterNodeRequest,
+    ReportProgressRequest,
+    ReportProgressResponse,
+    ReportRankRequest,
+    ReportRankResponse,
+    ReportReleasedRequest,
+    ReportReleasedResponse,
+)
+from tutti.contracts.trainer.v1 import IoMessage, RankMessage
+from tutti.trainer.processes import ProcessId
+
+T = TypeVar("T")
+
+
+class LaunchError(Exception):
+    """No process can be started."""
+
+
+class RankProcess(Protocol):
+    """A rank as its agent sees it."""
+
+    @property
+    def process(self) -> ProcessId | None:
+        """None while it is being started, or where there is no process."""
+        ...
+
+    def send(self, message: RankMessage) -> None: ...
+
+    def receive(self) -> list[RankMessage]: ...
+
+    @property
+    def ended(self) -> bool:
+        """Whether it said its last word: nothing more can be received."""
+        ...
+
+    @property
+    def exit_code(self) -> int | None:
+        """Negative for a signal; None while unknown."""
+        ...
+
+    def kill(self) -> None: ...
+
+    @property
+    def gone(self) -> bool:
+        """Whether no such process exists any more."""
+        ...
+
+
+class Launcher(Protocol):
+    def launch(self, device: str) -> RankProcess:
+        """Raises LaunchError."""
+        ...
+
+    def poll(self) -> None:
+        """Take in what happened to the processes."""
+        ...
+
+    def processes(self) -> Sequence[ProcessId]:
+        """Its own helpers, to be recorded as killable."""
+        ...
+
+    def filenos(self) -> Sequence[int]: ...
+
+    def close(self) -> None: ...
+
+
+class IoLink(Protocol):
+    """The conversation with the I/O child. `restarts` grows when another child took over; what was asked is to be
+    asked again then."""
+
+    restarts: int
+
+    def send(self, message: IoMessage) -> None: ...
+
+    def receive(self) -> list[IoMessage]: ...
+
+    def processes(self) -> Sequence[ProcessId]: ...
+
+    def filenos(self) -> Sequence[int]: ...
+
+    def close(self) -> None: ...
+
+
+class SchedulerApi(Protocol):
+    """The part of the scheduler that an agent calls. All raise chassis Problems."""
+
+    def RegisterNode(self, request: RegisterNodeRequest) -> Node: ...
+
+    def GetNode(self, request: GetRequest) -> Node: ...
+
+    def Heartbeat(self, request: HeartbeatRequest) -> HeartbeatResponse: ...
+
+    def ReportRank(self, request: ReportRankRequest) -> ReportRankResponse: ...
+
+    def ReportProgress(self, request: ReportProgressRequest) -> ReportProgressResponse: ...
+
+    def ReportReleased(self, request: ReportReleasedRequest) -> ReportReleasedResponse: ...
+
+
+class CommitterApi(Protocol):
+    """The part of the committer that an agent calls. All raise chassis Problems."""
+
+    def ReportShard(self, request: ReportShardRequest) -> ReportShardResponse: ...
+
+    def ClaimVerification(self, request: ClaimVerificationRequest) -> ClaimVerificationResponse: ...
+
+    def ReportVerification(self, request: ReportVerificationRequest) -> ReportVerificationResponse: ...
+
+
+class Courier(Protocol):
+    """Makes calls that may take long, one at a time a lane, and brings their answers to the caller's own thread."""
+
+    def busy(self, lane: str) -> bool: ...
+
+    def send(self, lane: str, call: Callable[[], T], then: Callable[[T | Exception], None]) -> None:
+        """`then` runs in a later `deliver`."""
+        ...
+
+    def deliver(self) -> bool:
+        """Hand out the answers that are here; whether there were any."""
+        ...
+
+    def filenos(self) -> Sequence[int]: ...
+
+    def close(self) -> None: ...
+
+
+@dataclass(frozen=True)
+class AgentSettings:
+    """One agent's own numbers; times in seconds."""
+
+    node: str
+    slots: int
+    devices: tuple[str, ...]
+    address: str = "127.0.0.1"
+    kernel: str = ""
+    silence: float = 20.0
+    rendezvous: float = 60.0
+    start: float = 60.0
+    dump: float = 3.0
+    settle: float = 0.5
+    stall: float = 300.0
+    heartbeat: float = 5.0
+    poll: float = 0.25
+    claim: float = 1.0
+    progress: float = 0.5
+    drain: float = 8.0
+    buffers: int = 2
+
+    @property
+    def name(self) -> str:
+        return f"nodes/{self.node}"

@@ -1,0 +1,186 @@
+"""A rank: one process that computes leaves and keeps chunks of one attempt.
+
+It talks to its agent over one socket and to other ranks by collectives, and to nobody else. It ends in one of four
+ways: finished, stopped at a step boundary, failed with a reason that was told, or alone because its agent is gone.
+"""
+
+import contextlib
+import json
+import logging
+import os
+import signal
+import socket
+import sys
+import traceback
+from pathlib import Path
+
+import torch
+import torch.distributed as dist
+from torch._C._distributed_c10d import Store
+
+from tutti.checkpoints.staged import open_staged
+from tutti.contracts.trainer.v1 import Failed, Listening, RankMessage, Ready, Start
+from tutti.corpus.errors import CorpusError
+from tutti.model.chunks import Layout
+from tutti.model.plan import Plan
+from tutti.model.results import LeafAuditFailed, ParameterAuditFailed, SetupMismatch, StepAborted, StepMismatch
+from tutti.model.spec import SpecError
+from tutti.model.step import RankStep
+from tutti.model.training import Training
+from tutti.trainer.buffers import SharedBuffer
+from tutti.trainer.data import TrainingData
+from tutti.trainer.failures import RankFailure, Reason
+from tutti.trainer.framing import BlockingChannel
+from tutti.trainer.lifeline import Exit, Lifeline, Stopped, first_message
+from tutti.trainer.objectives.pretrain import Pretraining
+from tutti.trainer.rendezvous import join_store, meet, open_group, open_store
+from tutti.trainer.shapes import to_shape
+
+START_SECONDS = 60.0
+
+
+def preload() -> None:
+    """Touch what every rank needs, so that it is imported once, before the forks."""
+    torch.set_num_threads(1)
+    assert dist.is_available()
+
+
+def main(sock: socket.socket) -> int:
+    """Run one rank over this socket; its exit code."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    logging.basicConfig(level=logging.WARNING, format="%(levelname)s %(name)s: %(message)s")
+    channel = BlockingChannel(sock, RankMessage)
+    start = first_message(channel, START_SECONDS)
+    if start is None:
+        return Exit.ALONE
+    lifeline = Lifeline(channel, silence=start.silence_seconds, collectives=_collectives)
+    try:
+        _run(start, lifeline)
+    except Stopped:
+        return Exit.STOPPED
+    except BaseException as error:
+        failed = _told(error, start.rank, lifeline)
+        if failed.reason == Reason.RANK_ERROR:
+            traceback.print_exc()
+        with contextlib.suppress(OSError):
+            lifeline.send(RankMessage(failed=failed))
+        return Exit.FAILED
+    return Exit.FINISHED
+
+
+def _run(start: Start, lifeline: Lifeline) -> None:
+    training = Training.from_json(start.training)
+    shape = to_shape(start.shape)
+    plan = Plan(Layout(training.model), shape, training.step.leaves)
+    data = TrainingData(Path(start.dataset), training)
+    buffers = [SharedBuffer(Path(path), plan.snapshot_size(start.rank)) for path in start.buffers]
+
+    group, store = _meet(start, shape.ranks, lifeline)
+    lifeline.phase = "preparing the step"
+    step = RankStep(
+        training.model,
+        training.optimizer,
+        training.step,
+        plan,
+        rank=start.rank,
+        epoch=start.epoch,
+        group=group,
+        device=start.device or "cpu",
+        audit_every=training.audit_every,
+    )
+    lifeline.phase = "loading the state"
+    if start.resume:
+        staged = open_staged(Path(start.resume))
+        step.load(staged.read, staged.body.scalars.model)
+        ledger = staged.body.scalars.ledger
+    else:
+        step.initialize()
+        ledger = data.first_ledger(start.line)
+    lifeline.send(
+        RankMessage(
+            ready=Ready(
+                step=step.scalars().step,
+                kernel=json.dumps(step.kernel.to_dict(), sort_keys=True, separators=(",", ":")),
+                leaves=len(plan.leaves_of(start.rank)),
+                chunks=len(plan.chunks_of(start.rank)),
+            )
+        )
+    )
+    Pretraining(training, step, data, ledger, buffers, lifeline).run()
+    del store
+
+
+def _meet(start: Start, ranks: int, lifeline: Lifeline) -> tuple[dist.ProcessGroup | None, Store]:
+    """The group of all ranks (none for a single one), and the store that keeps it alive."""
+    lifeline.phase = "meeting the other ranks"
+    seconds = start.rendezvous_seconds
+    if start.rank == 0:
+        store, address = open_store(start.listen, seconds)
+        lifeline.send(RankMessage(listening=Listening(address=address)))
+    else:
+        found = start.rendezvous or lifeline.rendezvous(seconds)
+        if not found:
+            raise RankFailure(
+                Reason.RENDEZVOUS_TIMEOUT,
+                f"rank 0 of {ranks} has not opened the rendezvous of epoch {start.epoch} within {seconds:g} s",
+                ranks=[0],
+            )
+        store = join_store(found, seconds)
+    own = meet(store, rank=start.rank, ranks=ranks, epoch=start.epoch, seconds=seconds, check=lifeline.check_stop)
+    if ranks == 1:
+        return None, store
+    listen = start.listen or "127.0.0.1"
+    return open_group(own, rank=start.rank, ranks=ranks, listen=listen, device=start.device), store
+
+
+def _told(error: BaseException, rank: int, lifeline: Lifeline) -> Failed:
+    ranks: tuple[int, ...] = (rank,)
+    match error:
+        case RankFailure():
+            reason, ranks = error.reason, error.ranks
+        case ParameterAuditFailed():
+            reason, ranks = Reason.AUDIT_FAILED, (error.rank,)
+        case LeafAuditFailed():
+            reason, ranks = Reason.AUDIT_FAILED, error.ranks
+        case SetupMismatch():
+            reason = Reason.SETUP_MISMATCH
+        case StepMismatch() | StepAborted():
+            reason = Reason.STEP_MISMATCH
+        case SpecError():
+            reason = Reason.SETUP_MISMATCH
+        case CorpusError():
+            reason = Reason.STATE_REFUSED if lifeline.phase == "loading the state" else Reason.DATA_REFUSED
+        case MemoryError() | torch.OutOfMemoryError():
+            reason = Reason.OUT_OF_MEMORY
+        case RuntimeError() if _lost_contact(error):
+            reason, ranks = Reason.PEER_LOST, ()
+        case _:
+            reason = Reason.RANK_ERROR
+    words = str(error) or type(error).__name__
+    if reason is Reason.PEER_LOST:
+        words = f"lost contact with the other ranks in step {lifeline.step}, {lifeline.phase}: {words.splitlines()[0]}"
+    elif reason is Reason.RANK_ERROR:
+        words = f"{type(error).__name__}: {words}"
+    return Failed(reason=reason, message=words[:4000], step=max(0, lifeline.step - 1), ranks=ranks)
+
+
+def _lost_contact(error: RuntimeError) -> bool:
+    """Whether a collective ended because a peer did; the back ends have no type for it."""
+    return isinstance(error, dist.DistError) or any(
+        sign in str(error).lower() for sign in ("gloo", "nccl", "connection", "peer", "timed out")
+    )
+
+
+def _collectives() -> str:
+    """What the back end recorded of its collectives; answers while one of them hangs."""
+    dump = getattr(torch._C._distributed_c10d, "_dump_fr_trace_json", None)
+    if dump is None:
+        return ""
+    found = dump(True, False)
+    return found.decode(errors="replace") if isinstance(found, bytes) else str(found)
+
+
+if __name__ == "__main__":
+    code = main(socket.socket(fileno=int(sys.argv[1])))
+    sys.stderr.flush()
+    os._exit(code)

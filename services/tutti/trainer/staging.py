@@ -1,0 +1,87 @@
+"""Staging: datasets and checkpoints on the local disk, verified before anybody reads them.
+
+What lies there with the right digest is used again; the cache keeps a bounded number of each kind.
+"""
+
+import os
+import shutil
+from pathlib import Path
+
+from tutti.backbone.blobs import BlobMissing, Blobs
+from tutti.backbone.files import Files, make_folders
+from tutti.checkpoints.reader import stage
+from tutti.corpus.canonical import file_digest, is_digest
+from tutti.corpus.dataset import DatasetBody, Split
+from tutti.corpus.errors import CorpusError
+from tutti.corpus.manifest import Kind, Manifest
+
+MANIFEST = "manifest.json"
+
+
+class StagingError(Exception):
+    """What was asked for is not to be had: missing or damaged at its source."""
+
+
+def shard_file(bytes_digest: str) -> str:
+    """The local name of a token shard."""
+    return f"{bytes_digest.removeprefix('blake3:')}.bin"
+
+
+class Cache:
+    """Folders by digest; the ones used longest ago go when there are more than `keep` of a kind."""
+
+    def __init__(self, folder: Path, blobs: Blobs, files: Files, *, keep: int = 4) -> None:
+        self._folder, self._blobs, self._files, self._keep = folder, blobs, files, keep
+
+    def dataset(self, manifest_key: str, digest: str) -> Path:
+        """The folder with the manifest and every shard of both splits. Raises StagingError, BlobError."""
+        folder = self._enter("datasets", digest)
+        try:
+            data = self._blobs.get(manifest_key)
+            manifest = Manifest.decode(data, expected=Kind.DATASET)
+            if manifest.content_digest != digest:
+                raise StagingError(
+                    f"{manifest_key} is dataset {manifest.content_digest}; expected {digest}: "
+                    "was the job given another?"
+                )
+            body = DatasetBody.read(manifest)
+            for split in (body.train, body.validation):
+                self._shards(folder, split)
+            self._blobs.fetch(manifest_key, folder / MANIFEST)
+        except (BlobMissing, CorpusError) as error:
+            raise StagingError(f"dataset {digest} cannot be staged: {error}") from error
+        return folder
+
+    def checkpoint(self, manifest_key: str, state_digest: str) -> Path:
+        """The folder that `open_staged` opens. Raises StagingError, BlobError."""
+        folder = self._enter("checkpoints", state_digest)
+        try:
+            stage(self._blobs, manifest_key, folder, state_digest=state_digest, files=self._files)
+        except (BlobMissing, CorpusError) as error:
+            raise StagingError(f"checkpoint {manifest_key} cannot be staged: {error}") from error
+        return folder
+
+    def _shards(self, folder: Path, split: Split) -> None:
+        for entry in split.shards:
+            path = folder / shard_file(entry.bytes_digest)
+            if path.exists() and file_digest(path) == entry.bytes_digest:
+                continue
+            self._blobs.fetch(entry.blob, path)
+            if (seen := file_digest(path)) != entry.bytes_digest:
+                self._files.unlink(path)
+                raise StagingError(
+                    f"token shard {entry.blob} is damaged: seen {seen}, expected {entry.bytes_digest}; "
+                    "delete the blob and run its stage again"
+                )
+
+    def _enter(self, kind: str, digest: str) -> Path:
+        if not is_digest(digest):
+            raise StagingError(f"{digest!r} is no digest; expected blake3:<64 hexadecimal digits>")
+        parent = self._folder / kind
+        folder = parent / digest.removeprefix("blake3:")
+        make_folders(self._files, folder)
+        os.utime(folder)
+        others = sorted((path for path in parent.iterdir() if path != folder), key=lambda path: path.stat().st_mtime)
+        for path in others[: max(0, len(others) + 1 - self._keep)]:
+            shutil.rmtree(path, ignore_errors=True)
+        return folder
