@@ -93,23 +93,6 @@ class Split:
 
 
 @dataclass(frozen=True, slots=True)
-class Baselines:
-    """Bits per byte of the validation split under three predictors that were given the training split."""
-
-    unigram: float
-    kneser_ney_bigram: float
-    xz_primed: float
-
-    @classmethod
-    def read(cls, fields: Fields) -> Baselines:
-        return cls(
-            unigram=fields.number("unigram"),
-            kneser_ney_bigram=fields.number("kneser_ney_bigram"),
-            xz_primed=fields.number("xz_primed"),
-        )
-
-
-@dataclass(frozen=True, slots=True)
 class Rejected:
     """How many pages or documents were left out for one reason; each is listed at the stage that rejected it."""
 
@@ -123,7 +106,10 @@ class Rejected:
 
 @dataclass(frozen=True, slots=True)
 class DatasetBody:
-    """The body of a manifest of kind `dataset`; `rejections` is the blob key or resource that lists each rejection."""
+    """The body of a manifest of kind `dataset`; `rejections` is the blob key or resource that lists each rejection.
+
+    What is measured on a dataset (baselines, say) is not in it: a measurement must not change a name.
+    """
 
     tokenizer_version: str
     vocabulary: int
@@ -133,7 +119,6 @@ class DatasetBody:
     validation: Split
     rejected: tuple[Rejected, ...]
     rejections: str
-    baselines: Baselines
 
     def manifest(self, *, parents: tuple[str, ...], producer: str) -> Manifest:
         return Manifest(kind=Kind.DATASET, body=self.to_json(), parents=parents, producer=producer)
@@ -157,5 +142,4 @@ class DatasetBody:
             validation=Split.read(fields.nested("validation")),
             rejected=tuple(Rejected.read(item) for item in fields.objects("rejected")),
             rejections=fields.text("rejections"),
-            baselines=Baselines.read(fields.nested("baselines")),
         )

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tutti.corpus.canonical import bytes_digest, canonical_json, content_digest, keyed_bytes, parse_json
-from tutti.corpus.dataset import Baselines, DatasetBody, Rejected, ShardEntry, Split
+from tutti.corpus.dataset import DatasetBody, Rejected, ShardEntry, Split
 from tutti.corpus.errors import InvalidManifest, NotCanonical, UnsupportedFormat
 from tutti.corpus.manifest import Kind, Manifest
 from tutti.corpus.tokenshard import TokenShardInfo
@@ -57,7 +57,6 @@ def dataset() -> DatasetBody:
     return DatasetBody(
         tokenizer_version=NAME, vocabulary=300, eos=299, context=8, train=split, validation=split,
         rejected=(Rejected("binary", 1),), rejections="ingests/x",
-        baselines=Baselines(unigram=4.5, kneser_ney_bigram=3.0, xz_primed=2.0),
     )  # fmt: skip
 
 

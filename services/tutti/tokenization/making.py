@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 
-from tutti.corpus.dataset import Baselines, ShardEntry, Split
+from tutti.corpus.dataset import ShardEntry, Split
 from tutti.corpus.documentshard import read_document_shard
 from tutti.corpus.tokenshard import encode_token_shard
 from tutti.tokenization import baselines
@@ -53,7 +53,7 @@ class Made:
     eos: int
     train: Split
     validation: Split
-    baselines: Baselines
+    baselines: baselines.Baselines
     files: tuple[tuple[str, Path], ...]
 
 
@@ -88,7 +88,7 @@ def make(making: Making) -> Made:
         vocabulary=tokenizer.vocabulary,
         validation_bytes=validation.text_bytes,
     )
-    measured = Baselines(
+    measured = baselines.Baselines(
         unigram=baselines.unigram_bits_per_byte(streams),
         kneser_ney_bigram=baselines.kneser_ney_bits_per_byte(streams),
         xz_primed=baselines.xz_bits_per_byte(
@@ -135,20 +135,7 @@ def _write(
         path.write_bytes(data)
         key = f"tokenization/token-shards/{info.bytes_digest.removeprefix('blake3:')}.bin"
         files.append((key, path))
-        entries.append(
-            ShardEntry(
-                shard_id=info.content_digest,
-                blob=key,
-                bytes=info.bytes,
-                bytes_digest=info.bytes_digest,
-                sequences=info.sequences,
-                tokens=info.tokens,
-                first_sample=info.first_sample,
-                documents=info.documents,
-                first_doc_id=info.first_doc_id,
-                last_doc_id=info.last_doc_id,
-            )
-        )
+        entries.append(ShardEntry.of(info, blob=key))
     split = Split(
         shards=tuple(entries),
         documents=len(order),

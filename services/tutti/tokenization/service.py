@@ -21,6 +21,7 @@ from tutti.corpus.dataset import DatasetBody
 from tutti.corpus.manifest import Kind
 from tutti.corpus.stages import DedupBody
 from tutti.tokenization import making
+from tutti.tokenization.baselines import Baselines
 from tutti.tokenization.bpe import LLAMA3_PATTERN
 from tutti.tokenization.rpc import TokenizationApi
 
@@ -77,13 +78,12 @@ def build(host: Host) -> Service:
             validation=made.validation,
             rejected=kept.rejected,
             rejections=kept.rejections,
-            baselines=made.baselines,
         )
         parents = tuple(sorted({tokenizer.name, *(shard.resource for shard in kept.shards)}))
         manifest = body.manifest(parents=parents, producer=version.producer("tokenization"))
         size = sum(shard.bytes for split in (made.train, made.validation) for shard in split.shards)
         result = publish(host.blobs, "tokenization", manifest, data_bytes=size)
-        dataset = described(body, result.manifest_key, manifest.content_digest, tokenizer.name, size)
+        dataset = described(body, made.baselines, result.manifest_key, manifest.content_digest, tokenizer.name, size)
 
         def fill(unit: Unit, tokenization: Tokenization) -> None:
             if tokenizers.find(unit, tokenizer.name) is None:
@@ -115,7 +115,7 @@ def build(host: Host) -> Service:
     )
 
 
-def described(body: DatasetBody, key: str, digest: str, tokenizer: str, size: int) -> Dataset:
+def described(body: DatasetBody, measured: Baselines, key: str, digest: str, tokenizer: str, size: int) -> Dataset:
     """The resource of a dataset."""
     return Dataset(
         name=f"datasets/{digest.removeprefix('blake3:')}",
@@ -127,8 +127,8 @@ def described(body: DatasetBody, key: str, digest: str, tokenizer: str, size: in
         validation_tokens=body.validation.targets,
         validation_bytes=body.validation.text_bytes,
         context=body.context,
-        unigram_bits_per_byte=body.baselines.unigram,
-        bigram_bits_per_byte=body.baselines.kneser_ney_bigram,
-        xz_bits_per_byte=body.baselines.xz_primed,
+        unigram_bits_per_byte=measured.unigram,
+        bigram_bits_per_byte=measured.kneser_ney_bigram,
+        xz_bits_per_byte=measured.xz_primed,
         bytes=size,
     )
