@@ -92,6 +92,9 @@ def check_record(record: NewRecord) -> None:
     """Raise BadRecord unless every adapter accepts the record."""
     if not record.key:
         raise BadRecord(f"a record for {record.topic} has an empty key: its key is the name of its resource")
+    characters = len(record.key) + sum(map(len, record.headers)) + sum(map(len, record.headers.values()))
+    if len(record.value) + 4 * characters <= MAX_RECORD_BYTES:
+        return
     size = len(record.value) + len(record.key.encode())
     size += sum(len(name.encode()) + len(value.encode()) for name, value in record.headers.items())
     if size > MAX_RECORD_BYTES:

@@ -105,7 +105,14 @@ class EmbeddedEventLog:
         if not records:
             return
         now = self._now_ms()
-        ticket = _Ticket([(self._place(record), encode(record, now)) for record in records])
+        topics = {name: self._topic(name).partitions for name in {record.topic for record in records}}
+        places = self._store.places
+        ticket = _Ticket(
+            [
+                (places[record.topic][partition_of(record.key, topics[record.topic])], encode(record, now))
+                for record in records
+            ]
+        )
         self._tickets.append(ticket)
         self._call(lambda: self._commit_waiting(ticket))
 
@@ -183,9 +190,6 @@ class EmbeddedEventLog:
 
     def _join(self, group: Group, number: int, topics: Sequence[str]) -> None:
         group.members[number] = Member(number, frozenset(topics), self._clock.monotonic())
-
-    def _place(self, record: NewRecord) -> TopicPartition:
-        return TopicPartition(record.topic, partition_of(record.key, self._topic(record.topic).partitions))
 
     def _topic(self, name: str) -> Topic:
         topic = self._store.topics.get(name)

@@ -3,6 +3,8 @@
 Promises: the same key goes to the same partition whatever the adapter.
 """
 
+from functools import lru_cache
+
 _MASK = 0xFFFFFFFF
 _M = 0x5BD1E995
 
@@ -22,5 +24,6 @@ def murmur2(data: bytes) -> int:
     return h ^ h >> 15
 
 
+@lru_cache(maxsize=1 << 16)
 def partition_of(key: str, partitions: int) -> int:
     return (murmur2(key.encode()) & 0x7FFFFFFF) % partitions

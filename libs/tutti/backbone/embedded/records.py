@@ -31,12 +31,13 @@ CREATE TABLE generations (consumers TEXT PRIMARY KEY, generation INTEGER NOT NUL
 PRAGMA user_version = {VERSION};
 """
 
+# json.dumps with options would build an encoder for every record.
+_HEADERS = json.JSONEncoder(ensure_ascii=False, separators=(",", ":")).encode
 Row = tuple[str, bytes, str, int]
 
 
 def encode(record: NewRecord, timestamp_ms: int) -> Row:
-    headers = json.dumps(dict(record.headers), ensure_ascii=False) if record.headers else "{}"
-    return record.key, record.value, headers, timestamp_ms
+    return record.key, record.value, _HEADERS(dict(record.headers)), timestamp_ms
 
 
 class Store:
@@ -44,6 +45,7 @@ class Store:
         self._connection = connection
         self.topics: dict[str, Topic] = {}
         self.ends: dict[TopicPartition, int] = {}
+        self.places: dict[str, tuple[TopicPartition, ...]] = {}
         self._numbers: dict[str, int] = {}
         try:
             self._open()
@@ -63,17 +65,17 @@ class Store:
 
     def append(self, rows: Sequence[tuple[TopicPartition, Row]]) -> dict[TopicPartition, int]:
         """Append in order; the new ends of the partitions, for the caller to publish in `ends`."""
-        ends: dict[TopicPartition, int] = {}
+        numbers: dict[TopicPartition, int] = {}
         values = []
         for at, row in rows:
-            offset = ends.get(at)
-            if offset is None:
-                offset = self.ends[at]
-            ends[at] = offset + 1
-            values.append((self._base(at) + offset, *row))
+            number = numbers.get(at)
+            if number is None:
+                number = self._base(at) + self.ends[at]
+            numbers[at] = number + 1
+            values.append((number, *row))
         with self._transaction():
             self._connection.executemany("INSERT INTO records VALUES (?, ?, ?, ?, ?)", values)
-        return ends
+        return {at: number - self._base(at) for at, number in numbers.items()}
 
     def read(self, at: TopicPartition, offset: int, limit: int) -> list[Record]:
         base = self._base(at)
@@ -151,7 +153,8 @@ class Store:
         for number, name, kind, partitions, retention in rows.fetchall():
             self.topics[name] = Topic(name, Kind(kind), partitions, retention)
             self._numbers[name] = number
-            for at in (TopicPartition(name, partition) for partition in range(partitions)):
+            self.places[name] = tuple(TopicPartition(name, partition) for partition in range(partitions))
+            for at in self.places[name]:
                 if at not in self.ends:
                     self.ends[at] = self._find_end(at)
 
