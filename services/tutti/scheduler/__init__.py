@@ -1,0 +1,1 @@
+"""Queue, gangs, epochs and the topology of training jobs."""

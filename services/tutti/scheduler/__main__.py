@@ -1,0 +1,5 @@
+"""The scheduler as a process of its own."""
+
+from tutti.chassis.main import main
+
+main("scheduler")

@@ -1,0 +1,190 @@
+"""The calls of agents: what a node is, that it lives, what its ranks did.
+
+Promises: each may arrive twice; a stale incarnation or epoch is refused and changes nothing.
+"""
+
+from tutti.chassis.call import Call
+from tutti.chassis.errors import InvalidField, Refused, StaleEpoch
+from tutti.chassis.required import required
+from tutti.chassis.resources import check_name
+from tutti.chassis.service import Host
+from tutti.chassis.tables import micros
+from tutti.chassis.unit import Unit
+from tutti.contracts.scheduler.v1 import (
+    JOB_STATE_STARTING,
+    JOB_STATE_STOPPING,
+    NODE_STATE_DRAINING,
+    NODE_STATE_LOST,
+    NODE_STATE_READY,
+    RANK_EVENT_LISTENING,
+    RANK_EVENT_LOST,
+    RANK_EVENT_READY,
+    HeartbeatRequest,
+    HeartbeatResponse,
+    Job,
+    Node,
+    RegisterNodeRequest,
+    ReportProgressRequest,
+    ReportProgressResponse,
+    ReportRankRequest,
+    ReportRankResponse,
+    ReportReleasedRequest,
+    ReportReleasedResponse,
+)
+from tutti.scheduler import jobs
+from tutti.scheduler.epochs import Epochs, LostRank
+from tutti.scheduler.settings import SchedulerSettings
+from tutti.scheduler.tables import RankRow, Tables
+
+MAX_SLOTS = 1024
+
+
+class AgentCalls:
+    def __init__(self, host: Host, tables: Tables, epochs: Epochs, settings: SchedulerSettings) -> None:
+        self._host, self._tables, self._epochs, self._settings = host, tables, epochs, settings
+
+    def RegisterNode(self, request: RegisterNodeRequest, call: Call) -> Node:
+        check_name("nodes", request.name)
+        required(request, "incarnation")
+        if not 1 <= request.slots <= MAX_SLOTS:
+            raise InvalidField("slots", seen=request.slots, expected=f"1 … {MAX_SLOTS} ranks that may run here")
+        if len(request.devices) > request.slots:
+            raise InvalidField("devices", seen=len(request.devices), expected=f"at most one a slot ({request.slots})")
+        return self._host.units.run(lambda unit: self._register(unit, request))
+
+    def _register(self, unit: Unit, request: RegisterNodeRequest) -> Node:
+        self._tables.heard(unit, request.name)
+        if self._tables.nodes.find(unit, request.name) is None:
+            node = self._tables.nodes.create(unit, _described(Node(name=request.name), request))
+            self._epochs.wake_queue(unit)
+            return node
+        node = self._tables.nodes.lock(unit, request.name)
+        void = list(node.assignments) if node.incarnation != request.incarnation else []
+        if void:
+            del node.assignments[:]
+        agent = self._tables.agent(unit, request.name)
+        node.state = NODE_STATE_DRAINING if agent and agent.draining else NODE_STATE_READY
+        node.reason = ""
+        node = self._tables.nodes.put(unit, _described(node, request))
+        # A new agent has killed what the old one left behind, before it registered: nothing of those epochs is left.
+        self._epochs.forsake(unit, node, void, "has a new agent, the ranks of the old one are gone")
+        self._epochs.wake_queue(unit)
+        return self._tables.nodes.get(unit, request.name)
+
+    def Heartbeat(self, request: HeartbeatRequest, call: Call) -> HeartbeatResponse:
+        required(request, "name", "incarnation")
+
+        def hear(unit: Unit) -> HeartbeatResponse:
+            node = self._tables.nodes.get(unit, request.name)
+            _check_incarnation(node, request.incarnation)
+            self._tables.heard(unit, request.name)
+            if node.state == NODE_STATE_LOST:
+                node = self._tables.nodes.lock(unit, request.name)
+                agent = self._tables.agent(unit, request.name)
+                node.state = NODE_STATE_DRAINING if agent and agent.draining else NODE_STATE_READY
+                node.reason = ""
+                node = self._tables.nodes.put(unit, node)
+                self._epochs.wake_queue(unit)
+            return HeartbeatResponse(revision=node.revision)
+
+        return self._host.units.run(hear)
+
+    def ReportRank(self, request: ReportRankRequest, call: Call) -> ReportRankResponse:
+        required(request, "job", "epoch", "node", "event")
+        if request.event == RANK_EVENT_LISTENING:
+            required(request, "address")
+        self._host.units.run(lambda unit: self._report(unit, request))
+        return ReportRankResponse()
+
+    def _report(self, unit: Unit, request: ReportRankRequest) -> None:
+        job = self._current(unit, request.job, request.epoch)
+        gang = self._tables.gang(unit, job)
+        row = next((each for each in gang if (each.rank, each.node) == (request.rank, request.node)), None)
+        if row is None:
+            raise InvalidField(
+                "rank",
+                seen=f"rank {request.rank} on {request.node}",
+                expected=", ".join(f"rank {each.rank} on {each.node}" for each in gang) or "no rank: nothing is placed",
+            )
+        if row.lost or job.state not in (*jobs.PLACED, JOB_STATE_STOPPING):
+            return
+        if request.event == RANK_EVENT_LOST:
+            cause = request.cause or "its agent gave no cause"
+            self._epochs.lose_rank(unit, job, LostRank(request.rank, request.node, request.step, cause))
+            return
+        if job.state == JOB_STATE_STOPPING or request.event <= row.event:
+            return
+        self._tables.report(unit, job, request.rank, request.event)
+        if request.event == RANK_EVENT_LISTENING:
+            self._epochs.meet(unit, job, request.address)
+        elif request.event >= RANK_EVENT_READY:
+            self._advanced(unit, job, gang, row)
+
+    def _advanced(self, unit: Unit, job: Job, gang: list[RankRow], reported: RankRow) -> None:
+        others = [each for each in gang if each.rank != reported.rank]
+        if job.state == JOB_STATE_STARTING and all(each.ready for each in others):
+            self._tables.jobs.put(unit, jobs.running(job))
+        if all(each.ready for each in others):
+            self._epochs.wake(unit, job.name)
+
+    def ReportProgress(self, request: ReportProgressRequest, call: Call) -> ReportProgressResponse:
+        required(request, "job", "epoch", "node")
+        self._host.units.run(lambda unit: self._progress(unit, request))
+        return ReportProgressResponse()
+
+    def _progress(self, unit: Unit, request: ReportProgressRequest) -> None:
+        job = self._current(unit, request.job, request.epoch)
+        attempt = self._tables.attempt(unit, job)
+        if attempt is None or job.state not in jobs.PLACED or request.step < attempt.step:
+            return
+        bits = request.bits_per_byte if request.HasField("bits_per_byte") else attempt.bits_per_byte
+        values = {"step": request.step, "loss": request.loss, "bits_per_byte": bits}
+        now = micros(unit.now)
+        # Each event is a row and a message to every reader; between two of them the newest step is in our row alone.
+        if now - attempt.persisted_at >= self._settings.progress_seconds * 1_000_000:
+            values["persisted_at"] = now
+            self._tables.jobs.put(unit, jobs.progressed(job, jobs.Crossed(request.step, request.loss, bits)))
+        self._tables.note(unit, job, values)
+
+    def ReportReleased(self, request: ReportReleasedRequest, call: Call) -> ReportReleasedResponse:
+        required(request, "job", "epoch", "node", "incarnation")
+
+        def release(unit: Unit) -> None:
+            job = self._tables.jobs.lock(unit, request.job)
+            node = self._tables.nodes.lock(unit, request.node)
+            _check_incarnation(node, request.incarnation)
+            if not self._epochs.release(unit, node, job, request.epoch):
+                return
+            if job.epoch == request.epoch and job.state in jobs.PLACED:
+                unfinished = [r for r in self._tables.gang(unit, job) if r.node == node.name and not r.finished]
+                if unfinished:
+                    self._epochs.fail(unit, job, f"{node.name} let go of rank {unfinished[0].rank} without being asked")
+            self._epochs.wake(unit, job.name)
+            self._epochs.wake_queue(unit)
+
+        self._host.units.run(release)
+        return ReportReleasedResponse()
+
+    def _current(self, unit: Unit, name: str, epoch: int) -> Job:
+        job = self._tables.jobs.lock(unit, name)
+        if epoch < job.epoch:
+            raise StaleEpoch(f"{name} is in epoch {job.epoch}; end the ranks of epoch {epoch} and report them released")
+        if epoch > job.epoch:
+            raise Refused("UNKNOWN_EPOCH", f"{name} is in epoch {job.epoch}; epoch {epoch} was never given out")
+        return job
+
+
+def _described(node: Node, request: RegisterNodeRequest) -> Node:
+    node.slots, node.address, node.incarnation = request.slots, request.address, request.incarnation
+    node.kernel = request.kernel
+    node.state = node.state or NODE_STATE_READY
+    del node.devices[:]
+    node.devices.extend(request.devices)
+    return node
+
+
+def _check_incarnation(node: Node, incarnation: str) -> None:
+    if node.incarnation != incarnation:
+        raise StaleEpoch(
+            f"{node.name} is run by the agent {node.incarnation}; this is {incarnation}: end, or register anew"
+        )

@@ -1,0 +1,198 @@
+"""Epochs: how an attempt of a job begins and ends on the nodes.
+
+Promises: a node's slots are given to an epoch when it is placed and come back only when its own agent says that no
+process of that epoch is left, or comes back as a new process; every change is inside the caller's unit.
+"""
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+
+from tutti.chassis.tables import micros
+from tutti.chassis.unit import Unit
+from tutti.contracts.scheduler.v1 import (
+    NODE_STATE_LOST,
+    RANK_EVENT_LOST,
+    TRANSITION_STATE_APPLIED,
+    TRANSITION_STATE_RECORDED,
+    TRANSITION_STATE_WITHDRAWN,
+    Assignment,
+    EpochOpened,
+    Job,
+    Node,
+    RankLost,
+    Transition,
+)
+from tutti.scheduler import gangs, jobs
+from tutti.scheduler.tables import Tables
+
+
+@dataclass(frozen=True)
+class LostRank:
+    """A rank that ended before its time, as its agent saw it."""
+
+    rank: int
+    node: str
+    step: int
+    cause: str
+
+    def __str__(self) -> str:
+        return f"rank {self.rank} on {self.node} lost ({self.cause}) after step {self.step}"
+
+
+class Epochs:
+    """`wake` is called with a job's name after the commit."""
+
+    def __init__(self, tables: Tables, wake: Callable[[str], None], attempts: int) -> None:
+        self._tables, self._wake, self._attempts = tables, wake, attempts
+
+    def begin(
+        self, unit: Unit, job: Job, resume: jobs.ResumePoint, seats: tuple[gangs.Seat, ...], transition: str
+    ) -> Job:
+        """Give the seats to the job's epoch and record where it resumes."""
+        started = self._tables.jobs.put(unit, jobs.starting(job, resume, seats))
+        self._tables.begin(unit, started, seats, unit.now)
+        for name in sorted({seat.node for seat in seats}):
+            node = self._tables.nodes.lock(unit, name)
+            own = [seat for seat in seats if seat.node == name]
+            node.assignments.append(
+                Assignment(
+                    job=started.name,
+                    epoch=started.epoch,
+                    ranks=[seat.rank for seat in own],
+                    devices=[seat.device for seat in own],
+                    shape=started.shape,
+                    line=started.line,
+                    training=started.spec.training,
+                    dataset_manifest_key=started.spec.dataset_manifest_key,
+                    dataset_digest=started.spec.dataset_digest,
+                    resume_checkpoint=started.resume_checkpoint,
+                    resume_manifest_key=started.resume_manifest_key,
+                    resume_digest=started.resume_digest,
+                    topology_version=started.topology_version,
+                )
+            )
+            self._tables.nodes.put(unit, node)
+        if transition:
+            self._apply(unit, started, transition)
+        cause = job.history[-1] if job.history else "first"
+        unit.fact(
+            started.name,
+            EpochOpened(
+                job=started.name,
+                epoch=started.epoch,
+                resume_step=resume.step,
+                cause=cause,
+                shape=started.shape,
+                placement=started.placement,
+            ),
+        )
+        return started
+
+    def meet(self, unit: Unit, job: Job, address: str) -> None:
+        """Tell every node of the epoch where the ranks meet."""
+        self._tables.jobs.put(unit, jobs.met(job, address))
+        for node in self._all_holders(unit, job):
+            for assignment in _of(node, job):
+                assignment.rendezvous = address
+            self._tables.nodes.put(unit, node)
+
+    def lose_rank(self, unit: Unit, job: Job, lost: LostRank) -> None:
+        """A rank is gone: the epoch ends, unless it is ending already; the history names the rank either way."""
+        self._tables.report(unit, job, lost.rank, RANK_EVENT_LOST)
+        if job.state in jobs.PLACED:
+            after = self.fail(unit, job, str(lost))
+        else:
+            after = self._tables.jobs.put(unit, jobs.also(job, str(lost)))
+        unit.fact(
+            job.name,
+            RankLost(job=job.name, epoch=after.epoch, rank=lost.rank, node=lost.node, step=lost.step, cause=lost.cause),
+        )
+
+    def fail(self, unit: Unit, job: Job, what: str) -> Job:
+        """The attempt failed: stop its ranks; the next one follows, or the job gives up."""
+        attempt = self._tables.attempt(unit, job)
+        resume_step = attempt.resume_step if attempt else job.decided_step
+        after = jobs.lost(
+            self._with_progress(unit, job),
+            what,
+            resume_step=resume_step,
+            attempts=job.spec.attempts or self._attempts,
+            now=unit.now,
+        )
+        return self._stopped(unit, after)
+
+    def stop(self, unit: Unit, job: Job, why: str) -> Job:
+        """End the attempt on purpose; the next one follows."""
+        return self._stopped(unit, jobs.stopping(self._with_progress(unit, job), why))
+
+    def end(self, unit: Unit, ended: Job) -> Job:
+        """Record a job that has ended; what it still holds is stopped."""
+        return self._stopped(unit, ended)
+
+    def release(self, unit: Unit, node: Node, job: Job | None, epoch: int) -> bool:
+        """The agent says that nothing of the epoch is left on its node; whether that was news."""
+        kept = [each for each in node.assignments if not (job and each.job == job.name and each.epoch == epoch)]
+        if len(kept) == len(node.assignments):
+            return False
+        del node.assignments[:]
+        node.assignments.extend(kept)
+        self._tables.nodes.put(unit, node)
+        return True
+
+    def forsake(self, unit: Unit, node: Node, assignments: Iterable[Assignment], what: str) -> None:
+        """The node cannot carry on what it was assigned: each epoch that it took part in fails."""
+        for assignment in assignments:
+            job = self._tables.jobs.lock(unit, assignment.job)
+            if job.epoch == assignment.epoch and job.state in jobs.PLACED:
+                self.fail(unit, job, f"{node.name} {what}")
+            self.wake(unit, job.name)
+
+    def holders(self, unit: Unit, job: Job) -> list[Node]:
+        """The nodes that were heard of and still hold something of the job's epoch."""
+        return [node for node in self._all_holders(unit, job) if node.state != NODE_STATE_LOST]
+
+    def wake(self, unit: Unit, job: str) -> None:
+        unit.on_commit(lambda: self._wake(job))
+
+    def wake_queue(self, unit: Unit) -> None:
+        """Slots or nodes changed: whoever waits for them looks again."""
+        for job in self._tables.jobs.select(unit, state=[int(state) for state in jobs.OPEN]):
+            if job.state not in jobs.PLACED:
+                self.wake(unit, job.name)
+
+    def _with_progress(self, unit: Unit, job: Job) -> Job:
+        attempt = self._tables.attempt(unit, job)
+        return jobs.progressed(job, attempt.crossed) if attempt and attempt.step > job.step else job
+
+    def _stopped(self, unit: Unit, after: Job) -> Job:
+        put = self._tables.jobs.put(unit, after)
+        self._tables.note(unit, put, {"stopped_at": micros(unit.now)})
+        for node in self._all_holders(unit, put):
+            for assignment in _of(node, put):
+                assignment.stop = True
+            self._tables.nodes.put(unit, node)
+        if put.state in jobs.ENDED:
+            for transition in self._tables.transitions.select(unit, job=put.name, state=int(TRANSITION_STATE_RECORDED)):
+                self.withdraw(unit, transition)
+        self.wake(unit, put.name)
+        return put
+
+    def withdraw(self, unit: Unit, transition: Transition) -> None:
+        locked = self._tables.transitions.lock(unit, transition.name)
+        locked.state = TRANSITION_STATE_WITHDRAWN
+        self._tables.transitions.put(unit, locked)
+
+    def _apply(self, unit: Unit, job: Job, name: str) -> None:
+        transition = self._tables.transitions.lock(unit, name)
+        if transition.state == TRANSITION_STATE_RECORDED:
+            transition.state, transition.epoch = TRANSITION_STATE_APPLIED, job.epoch
+            transition.at_step = job.decided_step
+            self._tables.transitions.put(unit, transition)
+
+    def _all_holders(self, unit: Unit, job: Job) -> list[Node]:
+        held = [node.name for node in self._tables.nodes.select(unit) if _of(node, job)]
+        return [self._tables.nodes.lock(unit, name) for name in held]
+
+
+def _of(node: Node, job: Job) -> list[Assignment]:
+    return [each for each in node.assignments if each.job == job.name and each.epoch == job.epoch]

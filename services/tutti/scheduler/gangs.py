@@ -1,0 +1,77 @@
+"""Gangs: which rank of a job runs on which device of which node.
+
+Promises: all ranks or none; the same nodes give the same seats; as few nodes as the free slots allow.
+"""
+
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+from tutti.contracts.common.v1 import Placed
+from tutti.contracts.scheduler.v1 import NODE_STATE_READY, Node
+
+
+@dataclass(frozen=True)
+class Room:
+    """A node that takes ranks; `free` holds a device for every free slot."""
+
+    node: str
+    free: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Seat:
+    rank: int
+    node: str
+    device: str
+
+
+@dataclass(frozen=True)
+class Short:
+    """No gang: so many slots are missing."""
+
+    missing: int
+
+
+def room_of(node: Node) -> Room:
+    """The free slots of a node: those that no assignment holds, until its agent says that the epoch is gone."""
+    if node.state != NODE_STATE_READY:
+        return Room(node.name, ())
+    devices = list(node.devices) or ["cpu"]
+    # Slots are spread over the devices in order, so that two devices with four slots take two ranks each.
+    slots = [devices[slot * len(devices) // node.slots] for slot in range(node.slots)]
+    used = Counter(device for assignment in node.assignments for device in assignment.devices)
+    free = []
+    for device in slots:
+        if used[device] > 0:
+            used[device] -= 1
+        else:
+            free.append(device)
+    return Room(node.name, tuple(free))
+
+
+def place(ranks: int, rooms: Sequence[Room], before: Iterable[Placed] = ()) -> tuple[Seat, ...] | Short:
+    """Seats for all ranks, consecutive ranks together; between equals the nodes of `before` are kept."""
+    familiar = {placed.node for placed in before}
+    left = sorted((room for room in rooms if room.free), key=lambda room: room.node)
+    missing = ranks - sum(len(room.free) for room in left)
+    if missing > 0:
+        return Short(missing)
+    chosen: list[Room] = []
+    needed = ranks
+    while needed > 0:
+        # The smallest room that takes all that is left wastes least; else the largest leaves the fewest nodes to go.
+        enough = [room for room in left if len(room.free) >= needed]
+        size = min(len(room.free) for room in enough) if enough else max(len(room.free) for room in left)
+        equal = [room for room in left if len(room.free) == size]
+        room = min(equal, key=lambda room: (room.node not in familiar, room.node))
+        left.remove(room)
+        chosen.append(Room(room.node, room.free[:needed]))
+        needed -= len(chosen[-1].free)
+    devices = [(room.node, device) for room in sorted(chosen, key=lambda room: room.node) for device in room.free]
+    return tuple(Seat(rank, node, device) for rank, (node, device) in enumerate(devices))
+
+
+def capacity(nodes: Iterable[Node]) -> int:
+    """Slots of the nodes that take ranks, used ones included."""
+    return sum(node.slots for node in nodes if node.state == NODE_STATE_READY)

@@ -1,0 +1,235 @@
+"""The life of a job, as pure steps from one recorded value to the next.
+
+Promises: a step changes only what it names; an ended job never changes again; an attempt is fruitless when it fails
+without a checkpoint of its own; the history says what happened, newest last.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime
+
+from tutti.contracts.common.v1 import Placed, Shape
+from tutti.contracts.scheduler.v1 import (
+    JOB_STATE_CANCELLED,
+    JOB_STATE_DONE,
+    JOB_STATE_FAILED,
+    JOB_STATE_OPENING,
+    JOB_STATE_QUEUED,
+    JOB_STATE_RUNNING,
+    JOB_STATE_STARTING,
+    JOB_STATE_STOPPING,
+    Job,
+    JobSpec,
+    JobState,
+)
+from tutti.scheduler.gangs import Seat
+from tutti.scheduler.topology import moved
+
+HISTORY_LINES = 32
+ENDED = (JOB_STATE_DONE, JOB_STATE_FAILED, JOB_STATE_CANCELLED)
+OPEN = (JOB_STATE_QUEUED, JOB_STATE_OPENING, JOB_STATE_STARTING, JOB_STATE_RUNNING, JOB_STATE_STOPPING)
+PLACED = (JOB_STATE_STARTING, JOB_STATE_RUNNING)
+
+
+@dataclass(frozen=True)
+class ResumePoint:
+    """What the committer answered when it opened the epoch."""
+
+    checkpoint: str
+    manifest_key: str
+    state_digest: str
+    line: int
+    step: int
+
+
+@dataclass(frozen=True)
+class Committed:
+    """A committed checkpoint of the job."""
+
+    line: int
+    step: int
+    model_digest: str
+    state_digest: str
+    bits_per_byte: float | None = None
+    loss: float | None = None
+
+
+@dataclass(frozen=True)
+class Crossed:
+    """The newest step that all ranks crossed."""
+
+    step: int
+    loss: float
+    bits_per_byte: float | None
+
+
+def created(name: str, spec: JobSpec, now: datetime) -> Job:
+    job = Job(name=name, spec=spec, state=JOB_STATE_QUEUED, reason="waits for its turn")
+    job.started_at.FromDatetime(now)
+    return job
+
+
+def waiting(job: Job, reason: str) -> Job:
+    """The same, with another reason."""
+    after = _copy(job)
+    after.reason = reason
+    return after
+
+
+def opening(job: Job, shape: Shape) -> Job:
+    """The next epoch, before the committer is asked to open it."""
+    after = _copy(job)
+    after.state, after.epoch = JOB_STATE_OPENING, job.epoch + 1
+    after.reason = f"opening epoch {after.epoch}"
+    if job.shape.digest != shape.digest:
+        after.shape.CopyFrom(shape)
+        after.topology_version = job.topology_version + 1
+    after.rendezvous = ""
+    return after
+
+
+def requeued(job: Job, reason: str) -> Job:
+    """Back to the queue, keeping its place there."""
+    after = _copy(job)
+    after.state, after.reason = JOB_STATE_QUEUED, reason
+    return after
+
+
+def starting(job: Job, resume: ResumePoint, seats: Sequence[Seat]) -> Job:
+    """Placed: the ranks of the epoch may be spawned."""
+    after = _copy(job)
+    after.state = JOB_STATE_STARTING
+    after.reason = f"waits for {job.shape.data_parallel} ranks to meet"
+    after.line, after.step, after.decided_step = resume.line, resume.step, resume.step
+    after.resume_checkpoint, after.resume_manifest_key = resume.checkpoint, resume.manifest_key
+    after.resume_digest = resume.state_digest
+    placement = [Placed(rank=seat.rank, node=seat.node, device=seat.device) for seat in seats]
+    if moved(job.placement, placement):
+        del after.placement[:]
+        after.placement.extend(placement)
+        after.placement_version = job.placement_version + 1
+    nodes = ", ".join(sorted({seat.node for seat in seats}))
+    start = f"from step {resume.step}" if resume.checkpoint else "from the start"
+    _remember(after, f"epoch {job.epoch}: {_ranks(len(seats))} on {nodes} {start}")
+    return after
+
+
+def met(job: Job, address: str) -> Job:
+    """The rendezvous is open."""
+    after = _copy(job)
+    after.rendezvous = address
+    return after
+
+
+def running(job: Job) -> Job:
+    after = _copy(job)
+    after.state, after.reason = JOB_STATE_RUNNING, ""
+    return after
+
+
+def progressed(job: Job, crossed: Crossed) -> Job:
+    """A step was crossed; an older one changes nothing."""
+    after = _copy(job)
+    if crossed.step >= job.step:
+        after.step, after.loss = crossed.step, crossed.loss
+        if crossed.bits_per_byte is not None:
+            after.bits_per_byte = crossed.bits_per_byte
+    return after
+
+
+def committed(job: Job, checkpoint: Committed) -> Job:
+    """A checkpoint became visible; an older one changes nothing."""
+    after = _copy(job)
+    if (checkpoint.line, checkpoint.step) < (job.line, job.decided_step):
+        return after
+    if checkpoint.step > job.decided_step:
+        after.fruitless = 0
+    after.line, after.decided_step = checkpoint.line, checkpoint.step
+    after.model_digest, after.state_digest = checkpoint.model_digest, checkpoint.state_digest
+    if checkpoint.bits_per_byte is not None:
+        after.bits_per_byte = checkpoint.bits_per_byte
+    if checkpoint.step >= job.step and checkpoint.loss is not None:
+        after.step, after.loss = checkpoint.step, checkpoint.loss
+    return after
+
+
+def lost(job: Job, what: str, *, resume_step: int, attempts: int, now: datetime) -> Job:
+    """The attempt failed: stop it, and go on or give up. `resume_step` is where this attempt began."""
+    after = _copy(job)
+    after.state, after.reason = JOB_STATE_STOPPING, what
+    after.fruitless = 0 if job.decided_step > resume_step else job.fruitless + 1
+    _remember(after, f"epoch {job.epoch}: {what}")
+    if after.fruitless >= attempts:
+        return failed(
+            after,
+            f"{after.fruitless} attempts without a new checkpoint, the last: {what}; "
+            f"the history has the others; fix the cause and run the recipe again",
+            now,
+        )
+    return after
+
+
+def reshaped(job: Job, ranks: int, line: str) -> Job:
+    """The next epoch has so many ranks."""
+    after = _copy(job)
+    after.wanted_data_parallel = ranks
+    _remember(after, line)
+    return after
+
+
+def stopping(job: Job, why: str) -> Job:
+    """The attempt is ended on purpose; that counts as no failure."""
+    after = _copy(job)
+    after.state, after.reason = JOB_STATE_STOPPING, why
+    _remember(after, f"epoch {job.epoch}: {why}")
+    return after
+
+
+def also(job: Job, line: str) -> Job:
+    """One more line of history."""
+    after = _copy(job)
+    _remember(after, f"epoch {job.epoch}: {line}")
+    return after
+
+
+def done(job: Job, now: datetime) -> Job:
+    after = _end(job, JOB_STATE_DONE, "", now)
+    after.fruitless = 0
+    _remember(after, f"epoch {job.epoch}: done at step {job.decided_step}")
+    return after
+
+
+def failed(job: Job, reason: str, now: datetime) -> Job:
+    after = _end(job, JOB_STATE_FAILED, reason, now)
+    _remember(after, f"epoch {job.epoch}: failed")
+    return after
+
+
+def cancelled(job: Job, now: datetime) -> Job:
+    after = _end(job, JOB_STATE_CANCELLED, "cancelled on request", now)
+    _remember(after, f"epoch {job.epoch}: cancelled on request")
+    return after
+
+
+def _end(job: Job, state: JobState.ValueType, reason: str, now: datetime) -> Job:
+    after = _copy(job)
+    after.state, after.reason = state, reason
+    after.ended_at.FromDatetime(now)
+    return after
+
+
+def _copy(job: Job) -> Job:
+    if job.state in ENDED:
+        raise ValueError(f"{job.name} has ended; nothing changes it")
+    after = Job()
+    after.CopyFrom(job)
+    return after
+
+
+def _remember(job: Job, line: str) -> None:
+    job.history.append(line)
+    del job.history[:-HISTORY_LINES]
+
+
+def _ranks(number: int) -> str:
+    return f"{number} rank" if number == 1 else f"{number} ranks"

@@ -1,0 +1,154 @@
+"""The calls that the scheduler answers: jobs, nodes and transitions; those of agents are beside it.
+
+Promises: what cannot work is refused by field before anything is recorded; a repeated call has its effect once.
+"""
+
+from tutti.chassis import crud
+from tutti.chassis.call import Call
+from tutti.chassis.errors import InvalidField, Refused
+from tutti.chassis.required import required
+from tutti.chassis.resources import check_name
+from tutti.chassis.service import Host
+from tutti.chassis.unit import Unit
+from tutti.contracts.common.v1 import CancelRequest, GetRequest, ListRequest
+from tutti.contracts.scheduler.v1 import (
+    NODE_STATE_DRAINING,
+    NODE_STATE_LOST,
+    NODE_STATE_READY,
+    CreateJobRequest,
+    CreateJobResponse,
+    DrainNodeRequest,
+    Job,
+    JobSpec,
+    JobState,
+    ListJobsResponse,
+    ListNodesResponse,
+    ListTransitionsResponse,
+    Node,
+    ReshapeJobRequest,
+    Transition,
+)
+from tutti.model.spec import SpecError
+from tutti.model.training import Training
+from tutti.scheduler import jobs, topology
+from tutti.scheduler.agentcalls import AgentCalls
+from tutti.scheduler.driver import Driver
+from tutti.scheduler.epochs import Epochs
+from tutti.scheduler.settings import SchedulerSettings
+from tutti.scheduler.tables import Tables
+
+
+class SchedulerApi(AgentCalls):
+    def __init__(self, host: Host, tables: Tables, epochs: Epochs, driver: Driver, settings: SchedulerSettings) -> None:
+        super().__init__(host, tables, epochs, settings)
+        self._driver = driver
+
+    def CreateJob(self, request: CreateJobRequest, call: Call) -> CreateJobResponse:
+        check_name("jobs", request.name)
+        check_spec(request.spec)
+
+        def create(unit: Unit) -> Job:
+            job = self._tables.jobs.create(unit, jobs.created(request.name, request.spec, unit.now), request)
+            self._epochs.wake(unit, job.name)
+            return job
+
+        if request.validate_only:
+            return CreateJobResponse(job=Job(name=request.name, spec=request.spec))
+        return CreateJobResponse(job=self._host.units.run(create))
+
+    def GetJob(self, request: GetRequest, call: Call) -> Job:
+        return crud.get(self._host.units, self._tables.jobs, request)
+
+    def ListJobs(self, request: ListRequest, call: Call) -> ListJobsResponse:
+        return crud.list_page(self._host.units, self._tables.jobs, request, ListJobsResponse, "jobs")
+
+    def CancelJob(self, request: CancelRequest, call: Call) -> Job:
+        check_name("jobs", request.name)
+
+        def cancel(unit: Unit) -> Job:
+            job = self._tables.jobs.lock(unit, request.name)
+            if request.validate_only or job.state in jobs.ENDED:
+                return job
+            self._epochs.wake_queue(unit)
+            return self._epochs.end(unit, jobs.cancelled(job, unit.now))
+
+        return self._host.units.run(cancel)
+
+    def ReshapeJob(self, request: ReshapeJobRequest, call: Call) -> Transition:
+        check_name("jobs", request.job, field="job")
+
+        def reshape(unit: Unit) -> Transition:
+            again = self._asked_before(unit, request)
+            if again is not None:
+                return again
+            job = self._tables.jobs.lock(unit, request.job)
+            topology.check_ranks("data_parallel", request.data_parallel, job.spec.leaves)
+            if job.state in jobs.ENDED:
+                raise Refused("JOB_ENDED", f"{job.name} has ended ({JobState.Name(job.state)}); nothing can reshape it")
+            if request.data_parallel == topology.wanted(job):
+                waits = topology.newest(self._tables.transitions.select(unit, job=job.name))
+                if waits is not None and not request.request_id:
+                    return waits
+                raise Refused(
+                    "SAME_SHAPE", f"{job.name} has, or is about to have, {request.data_parallel} ranks already"
+                )
+            if request.validate_only:
+                return Transition(job=job.name, from_shape=job.shape, to_shape=topology.shape_of(request.data_parallel))
+            made = self._driver.transition(
+                unit, job, request.data_parallel, actor=call.role.value, cause=request.cause or "on request"
+            )
+            return self._tables.transitions.create(unit, made, request)
+
+        return self._host.units.run(reshape)
+
+    def _asked_before(self, unit: Unit, request: ReshapeJobRequest) -> Transition | None:
+        """What the same request_id recorded. Raises AlreadyExists when it asked for something else."""
+        name = self._tables.transition_of_request(unit, request.request_id)
+        return self._tables.transitions.create(unit, Transition(name=name), request) if name else None
+
+    def GetTransition(self, request: GetRequest, call: Call) -> Transition:
+        return crud.get(self._host.units, self._tables.transitions, request)
+
+    def ListTransitions(self, request: ListRequest, call: Call) -> ListTransitionsResponse:
+        resource = self._tables.transitions
+        return crud.list_page(self._host.units, resource, request, ListTransitionsResponse, "transitions")
+
+    def GetNode(self, request: GetRequest, call: Call) -> Node:
+        return crud.get(self._host.units, self._tables.nodes, request)
+
+    def ListNodes(self, request: ListRequest, call: Call) -> ListNodesResponse:
+        return crud.list_page(self._host.units, self._tables.nodes, request, ListNodesResponse, "nodes")
+
+    def DrainNode(self, request: DrainNodeRequest, call: Call) -> Node:
+        check_name("nodes", request.name)
+
+        def drain(unit: Unit) -> Node:
+            node = self._tables.nodes.lock(unit, request.name)
+            self._tables.drain(unit, node.name, draining=request.drain)
+            if node.state != NODE_STATE_LOST:
+                node.state = NODE_STATE_DRAINING if request.drain else NODE_STATE_READY
+                node.reason = "takes no new ranks, on request" if request.drain else ""
+            self._epochs.wake_queue(unit)
+            return self._tables.nodes.put(unit, node)
+
+        return self._host.units.run(drain)
+
+
+def check_spec(spec: JobSpec) -> None:
+    """Raise InvalidField for a job that cannot be trained as asked."""
+    holder = CreateJobRequest(spec=spec)
+    required(holder, "spec.training", "spec.dataset_manifest_key", "spec.leaves", "spec.steps", "spec.data_parallel")
+    try:
+        training = Training.from_json(spec.training)
+    except SpecError as error:
+        raise InvalidField("spec.training", seen=str(error), expected="the canonical JSON of a training") from error
+    for field, seen, expected in (
+        ("spec.training", spec.training, training.to_json()),
+        ("spec.training_digest", spec.training_digest, training.digest()),
+        ("spec.dataset_digest", spec.dataset_digest, training.dataset),
+        ("spec.leaves", spec.leaves, training.step.leaves),
+        ("spec.steps", spec.steps, training.steps),
+    ):
+        if seen != expected:
+            raise InvalidField(field, seen=seen, expected=f"{expected!r}, as in spec.training")
+    topology.check_ranks("spec.data_parallel", spec.data_parallel, spec.leaves)

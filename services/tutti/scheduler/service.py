@@ -1,0 +1,76 @@
+"""The scheduler: queues jobs, places gangs, opens epochs, keeps the topology.
+
+Promises: a gang runs whole or not at all; one epoch of a job at a time; a device changes hands only after its own agent
+let go of it; what happened is in the job's history.
+"""
+
+from collections.abc import Iterator
+
+from tutti.chassis.canonical import CanonicalLine
+from tutti.chassis.errors import declare
+from tutti.chassis.reconciler import Reconciler
+from tutti.chassis.service import Host, Served, Service
+from tutti.chassis.unit import Unit
+from tutti.contracts.scheduler.v1 import EpochOpened, JobState, RankLost
+from tutti.contracts.scheduler.v1.scheduler_pb2 import DESCRIPTOR
+from tutti.scheduler.driver import POLICY, Driver
+from tutti.scheduler.epochs import Epochs
+from tutti.scheduler.handlers import consumed
+from tutti.scheduler.nodewatch import NodeWatch
+from tutti.scheduler.rpc import SchedulerApi
+from tutti.scheduler.settings import SchedulerSettings
+from tutti.scheduler.tables import Tables
+
+declare(
+    {
+        "UNKNOWN_EPOCH": "the epoch was never given out; read the node again",
+        "JOB_ENDED": "the job has ended; create another",
+        "SAME_SHAPE": "the job has this shape already",
+    }
+)
+
+
+def build(host: Host) -> Service:
+    settings = host.settings(SchedulerSettings)
+    tables = Tables(host.metadata)
+    reconciler = Reconciler(
+        "jobs", host, open=lambda unit: driver.open(unit), advance=lambda name: driver.advance(name)
+    )
+    epochs = Epochs(tables, reconciler.wake, settings.attempts)
+    driver = Driver(host, tables, epochs, settings)
+    api = SchedulerApi(host, tables, epochs, driver, settings)
+    return Service(
+        name="scheduler",
+        resources=[tables.jobs, tables.nodes, tables.transitions],
+        tables=tables.rows,
+        serves=[Served(DESCRIPTOR.services_by_name["SchedulerService"], api)],
+        consumes=consumed(driver.observe),
+        facts=[EpochOpened, RankLost],
+        loops=[reconciler, NodeWatch(host, tables, epochs, settings.node_ttl_seconds)],
+        export=lambda unit: canonical(unit, tables),
+    )
+
+
+def canonical(unit: Unit, tables: Tables) -> Iterator[CanonicalLine]:
+    """Jobs with what they train and what came out; of transitions, those that people asked for."""
+    for job in tables.jobs.select(unit):
+        ended = {"state": JobState.Name(job.state), "decided_step": job.decided_step}
+        outcome = {"model_digest": job.model_digest, "state_digest": job.state_digest}
+        spec = {
+            "training_digest": job.spec.training_digest,
+            "dataset_digest": job.spec.dataset_digest,
+            "leaves": job.spec.leaves,
+            "steps": job.spec.steps,
+        }
+        yield CanonicalLine(job.name, {**ended, **outcome, **spec, "line": job.line})
+    for transition in tables.transitions.select(unit):
+        if transition.actor != POLICY:
+            asked = {"job": transition.job, "actor": transition.actor, "cause": transition.cause}
+            yield CanonicalLine(
+                transition.name,
+                {
+                    **asked,
+                    "from": transition.from_shape.data_parallel,
+                    "to": transition.to_shape.data_parallel,
+                },
+            )

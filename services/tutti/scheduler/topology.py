@@ -1,0 +1,81 @@
+"""Shapes of a job and the changes between them.
+
+Promises: a shape is hashed as every checkpoint hashes it; a change that no job can make is refused by field.
+"""
+
+from collections.abc import Iterable
+
+from tutti.chassis.errors import InvalidField
+from tutti.contracts.common.v1 import Placed, Shape
+from tutti.contracts.scheduler.v1 import (
+    TRANSITION_STATE_APPLIED,
+    TRANSITION_STATE_RECORDED,
+    Job,
+    Transition,
+)
+from tutti.model import plan
+
+
+def shape_of(ranks: int) -> Shape:
+    """The shape of so many data-parallel ranks, with its digest."""
+    shape = plan.Shape(dp=ranks)
+    return Shape(
+        data_parallel=shape.dp,
+        tensor_parallel=shape.tp,
+        pipeline_parallel=shape.pp,
+        context_parallel=shape.cp,
+        rule=shape.rule,
+        digest=shape.shape_digest,
+    )
+
+
+def check_ranks(field: str, ranks: int, leaves: int) -> None:
+    """Raise InvalidField unless a step of so many leaves can be spread over so many ranks."""
+    if not 1 <= ranks <= leaves:
+        raise InvalidField(field, seen=ranks, expected=f"1 … {leaves}: a rank computes at least one of the leaves")
+
+
+def wanted(job: Job) -> int:
+    """Ranks of the job's next epoch."""
+    return int(job.wanted_data_parallel or job.spec.data_parallel)
+
+
+def fastest(leaves: int, slots: int) -> int:
+    """Ranks for at most so many slots: those whose busiest rank has the fewest leaves, of these the fewest.
+
+    With 8 leaves, 7 slots are no faster than 4 (two leaves each), and 4 cut the tree of a step evenly.
+    """
+    least = -(-leaves // min(leaves, slots))
+    return -(-leaves // least)
+
+
+def moved(before: Iterable[Placed], after: Iterable[Placed]) -> bool:
+    """Whether any rank has another node or device."""
+    return [(p.rank, p.node, p.device) for p in before] != [(p.rank, p.node, p.device) for p in after]
+
+
+def transition_name(job: str, number: int) -> str:
+    return f"transitions/{job.removeprefix('jobs/')}/{number}"
+
+
+def number_of(transition: Transition) -> int:
+    return int(transition.name.rpartition("/")[2])
+
+
+def newest(transitions: Iterable[Transition]) -> Transition | None:
+    """The transition that still waits to take effect, if any."""
+    recorded = [each for each in transitions if each.state == TRANSITION_STATE_RECORDED]
+    return max(recorded, key=number_of, default=None)
+
+
+def allows(transitions: Iterable[Transition], shape: Shape) -> str:
+    """The name of the newest transition into this shape, "" when none leads there.
+
+    One that was applied before still counts: its epoch may have ended before any checkpoint had the new shape.
+    """
+    led = [
+        each
+        for each in transitions
+        if each.state in (TRANSITION_STATE_RECORDED, TRANSITION_STATE_APPLIED) and each.to_shape.digest == shape.digest
+    ]
+    return max(led, key=number_of).name if led else ""
