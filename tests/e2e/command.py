@@ -1,0 +1,63 @@
+"""The `tutti` command as a person runs it: a process, its output, its exit code."""
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+ROOT = Path(__file__).resolve().parents[2]
+TINY = ROOT / "recipes" / "tiny.yaml"
+TUTTI = str(Path(sys.executable).parent / "tutti")
+
+
+@dataclass(frozen=True)
+class Result:
+    code: int
+    out: str
+    err: str
+
+    def json(self) -> Any:
+        return json.loads(self.out)
+
+
+def environment(extra: Mapping[str, str] | None = None) -> dict[str, str]:
+    """Ours without what would point at another platform."""
+    kept = {key: value for key, value in os.environ.items() if not key.startswith("TUTTI_")}
+    return {**kept, **(extra or {})}
+
+
+def tutti(*arguments: str | Path, seconds: float = 240.0, extra: Mapping[str, str] | None = None) -> Result:
+    """Run to the end."""
+    command = [TUTTI, *map(str, arguments)]
+    done = subprocess.run(
+        command, capture_output=True, text=True, timeout=seconds, check=False, env=environment(extra), cwd=ROOT
+    )
+    return Result(done.returncode, done.stdout, done.stderr)
+
+
+def start(*arguments: str | Path) -> subprocess.Popen[str]:
+    """Start and return at once; in a process group of its own."""
+    return subprocess.Popen(
+        [TUTTI, *map(str, arguments)],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        env=environment(),
+        cwd=ROOT,
+        start_new_session=True,
+    )
+
+
+def tiny(data_dir: Path, pages: Path, *overrides: str, output: Sequence[str] = ("-o", "json")) -> list[str | Path]:
+    """The arguments of a run of the tiny recipe over a folder of pages."""
+    sets = [part for override in (f"input.path={pages}", *overrides) for part in ("--set", override)]
+    return ["run", TINY, "--data-dir", data_dir, *sets, *output]
+
+
+def checkpoints(summary: Mapping[str, Any]) -> dict[int, str]:
+    """Step to state digest."""
+    return {each["step"]: each["state_digest"] for each in summary["checkpoints"]}

@@ -1,0 +1,81 @@
+"""Twenty pages become committed checkpoints: once, again, elsewhere, changed, damaged."""
+
+from pathlib import Path
+
+import pytest
+
+from tests.e2e.command import checkpoints, tiny, tutti
+
+pytestmark = pytest.mark.xdist_group("e2e-tiny")
+SECRET = "correct-horse-battery-staple-7719"  # noqa: S105  (planted to be looked for)
+
+
+@pytest.fixture(scope="module")
+def data_dir(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("e2e") / "a folder with spaces"
+
+
+@pytest.fixture(scope="module")
+def first(data_dir: Path, pages: Path) -> dict:  # type: ignore[type-arg]
+    result = tutti(*tiny(data_dir, pages), extra={"PLANTED_SECRET": SECRET})
+    assert result.code == 0, result.err
+    return result.json()  # type: ignore[no-any-return]
+
+
+def stages(summary: dict) -> dict[str, dict]:  # type: ignore[type-arg]
+    return {stage["name"]: stage for stage in summary["run"]["stages"]}
+
+
+def test_pages_become_committed_checkpoints(first: dict) -> None:  # type: ignore[type-arg]
+    assert first["run"]["state"] == "done"
+    assert first["ingest"]["files"] == 20
+    assert sorted(checkpoints(first)) == [5, 10, 15, 20]
+    assert all(digest.startswith("blake3:") for digest in checkpoints(first).values())
+    assert first["train"]["state"] == "done"
+    assert first["train"]["bits_per_byte"] > 0
+
+
+def test_nothing_of_the_environment_reaches_the_data_directory(first: dict, data_dir: Path) -> None:  # type: ignore[type-arg]
+    looked = [path for path in data_dir.rglob("*") if path.is_file()]
+    assert len(looked) > 20
+    assert [path for path in looked if SECRET.encode() in path.read_bytes()] == []
+
+
+def test_a_second_run_reuses_every_stage(first: dict, data_dir: Path, pages: Path) -> None:  # type: ignore[type-arg]
+    again = tutti(*tiny(data_dir, pages)).json()
+    assert all(stage["reused"] for stage in stages(again).values())
+    assert checkpoints(again) == checkpoints(first)
+
+
+def test_with_other_steps_only_training_runs(first: dict, data_dir: Path, pages: Path) -> None:  # type: ignore[type-arg]
+    shorter = tutti(*tiny(data_dir, pages, "train.steps=5")).json()
+    assert {name: stage["reused"] for name, stage in stages(shorter).items()} == {
+        "ingest": True,
+        "dedup": True,
+        "tokenization": True,
+        "train": False,
+    }
+
+
+def test_a_stage_whose_blob_is_gone_runs_again(first: dict, data_dir: Path, pages: Path) -> None:  # type: ignore[type-arg]
+    shards = list((data_dir / "blobs").rglob("*.parquet"))
+    assert shards
+    for shard in shards:
+        shard.unlink()
+    again = tutti(*tiny(data_dir, pages)).json()
+    assert again["run"]["state"] == "done"
+    assert not stages(again)["ingest"]["reused"]
+    assert stages(again)["train"]["reused"]
+    assert checkpoints(again) == checkpoints(first)
+
+
+@pytest.mark.parametrize("ranks", [1, 3])
+def test_another_data_directory_and_another_number_of_ranks_give_the_same_states(
+    first: dict,  # type: ignore[type-arg]
+    ranks: int,
+    pages: Path,
+    tmp_path: Path,
+) -> None:
+    other = tutti(*tiny(tmp_path / "other", pages, f"train.ranks={ranks}"))
+    assert other.code == 0, other.err
+    assert checkpoints(other.json()) == checkpoints(first)
