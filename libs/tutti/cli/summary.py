@@ -1,6 +1,8 @@
 """What came of a run: counts, bits per byte beside the baselines, checkpoints, times."""
 
 import contextlib
+from collections.abc import Callable
+from typing import Any
 
 import click
 
@@ -18,7 +20,7 @@ def summary(client: Client, run: Run) -> Plain:
     """Everything of a run that its stages' owners know, as plain values; a part that does not exist is null."""
     stages = {stage.name: stage for stage in run.stages}
     found: Plain = {"run": plain(run), "seconds": {name: seconds(stage) for name, stage in stages.items()}}
-    calls = {
+    calls: dict[str, Callable[..., Any]] = {
         "ingest": client.ingest.GetIngest,
         "dedup": client.dedup.GetDedup,
         "tokenization": client.tokenization.GetTokenization,
