@@ -106,15 +106,7 @@ class DataDir:
             if not path.exists():
                 with contextlib.suppress(FileExistsError):  # another process was first: its tokens hold
                     self._publish_private(path, Tokens.random().text().encode())
-            mode = stat.S_IMODE(path.stat().st_mode)
-            if mode & 0o077:
-                raise NotUsable(
-                    f"{path} can be read by others (mode {mode:04o}): chmod 600 it, or remove it for new ones"
-                )
-            try:
-                return Tokens.parse(path.read_text())
-            except ValueError as error:
-                raise NotUsable(f"{path}: {error}; remove it and start again to make new ones") from None
+            return tokens_in(self.path)
 
     def announce(self, address: str, service: str | None = None) -> None:
         """Say where the platform (or one service that runs alone) answers; whole or not at all."""
@@ -131,11 +123,7 @@ class DataDir:
 
     def endpoint(self, service: str | None = None) -> str | None:
         """Where a service answers: its own address if it runs alone, else the one port of the directory."""
-        for target in [self._endpoint(service), self._endpoint(None)]:
-            with contextlib.suppress(OSError):
-                if address := target.read_text().strip():
-                    return address
-        return None
+        return endpoint_in(self.path, service)
 
     def write(self, name: str, content: bytes) -> None:
         """A file that others read: `processes.json`, `metrics`."""
@@ -195,6 +183,32 @@ class DataDir:
             raise NotUsable(
                 f"cannot {verb} {self.path}: {reason}; give a folder that you may write with --data-dir"
             ) from None
+
+
+def endpoint_in(path: Path, service: str | None = None) -> str | None:
+    """The address in a data directory; changes nothing there."""
+    for name in [f"endpoints/{service}", "endpoint"] if service else ["endpoint"]:
+        with contextlib.suppress(OSError):
+            if address := (path / name).read_text().strip():
+                return address
+    return None
+
+
+def tokens_in(path: Path) -> Tokens:
+    """The tokens in a data directory; changes nothing there. Raises NotUsable."""
+    file = path / "tokens"
+    try:
+        mode, text = stat.S_IMODE(file.stat().st_mode), file.read_text()
+    except OSError as error:
+        raise NotUsable(
+            f"{file} cannot be read: {error.strerror}; it is made when the platform first starts, for its owner alone"
+        ) from None
+    if mode & 0o077:
+        raise NotUsable(f"{file} can be read by others (mode {mode:04o}): chmod 600 it, or remove it for new ones")
+    try:
+        return Tokens.parse(text)
+    except ValueError as error:
+        raise NotUsable(f"{file}: {error}; remove it and start again to make new ones") from None
 
 
 def _holder(path: Path) -> Holder | None:

@@ -214,7 +214,7 @@ class HostProcess:
                 rpc = self._loaded.values.rpc
                 self._channels[service] = self._opened(
                     RpcChannel(
-                        lambda: locate(service, self._loaded.values.services, self._data_dir, self._own),
+                        lambda: locate(service, self._loaded.values.services, self._data_dir.path, self._own),
                         token=self._data_dir.tokens().of(Role.SERVICE),
                         deadline_seconds=rpc.deadline_seconds,
                         attempts=rpc.attempts,
