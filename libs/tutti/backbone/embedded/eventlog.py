@@ -75,6 +75,9 @@ class EmbeddedEventLog:
         except (sqlite3.Error, OSError) as error:
             self._release()
             raise self._translate(error) from error
+        except EventLogError:
+            self._release()
+            raise
         self._tickets: deque[_Ticket] = deque()
         self._groups: dict[str, Group] = {}
         self._numbers = itertools.count(1)

@@ -12,6 +12,7 @@ from datetime import UTC, datetime
 from typing import TypeVar
 from zlib import crc32
 
+import psycopg
 from sqlalchemy import Connection, Engine, MetaData, RootTransaction, create_engine, text
 from sqlalchemy.engine import make_url
 from sqlalchemy.exc import DBAPIError
@@ -181,7 +182,7 @@ class PostgresDatabase:
             return StorageFull(f"{self._where}: the server's disk is full; nothing was written: {error.orig}")
         if error.connection_invalidated or state in _NOBODY_THERE or state.startswith("08"):
             return _ConnectionLost(f"{self._where}: {error.orig}")
-        if not state and type(error.orig).__name__ in ("OperationalError", "ConnectionTimeout"):
+        if not state and isinstance(error.orig, psycopg.OperationalError):
             message = str(error.orig).strip()
             if "password authentication failed" in message or "does not exist" in message:
                 return DatabaseUnavailable(f"{self._where} refused us: {message}")
