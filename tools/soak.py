@@ -1,7 +1,7 @@
 """Run a row of the campaigns at its full number, and record what came of it in soak/.
 
-Promises: the record names the row, the command, the digest of the source, seeds and counts as they were printed, and the
-outcome; a row that fails is recorded too.
+Promises: the record names the row, the command, the digest of the source, seeds and counts as they were printed, and
+the outcome; a row that fails is recorded too.
 """
 
 import argparse
@@ -80,7 +80,7 @@ def run(number: int, row: Row) -> int:
         "what": row.what,
         "command": " ".join(["pytest", *row.tests]),
         "source": source_digest(),
-        "machine": f"{platform.processor() or platform.machine()}, {os.cpu_count()} cores, Python {platform.python_version()}",
+        "machine": f"{platform.machine()}, {os.cpu_count()} cores, Python {platform.python_version()}",
         "seconds": round(time.time() - began, 1),
         "exit_code": code,
         "printed": printed(output),
