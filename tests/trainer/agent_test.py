@@ -1,16 +1,175 @@
-"""Real agents, I/O children and ranks over the real message protocol."""
+"""Real agents, I/O children and ranks over the real message protocol: what runs, what it stores, how it goes on."""
 
+import json
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
-from tutti.contracts.scheduler.v1 import RANK_EVENT_FINISHED
+import torch
+
+from tutti.checkpoints.keys import ShardName
+from tutti.checkpoints.manifest import CheckpointBody, build_manifest
+from tutti.checkpoints.report import ShardReport
+from tutti.checkpoints.scalars import StateScalars
+from tutti.checkpoints.verification import verify_report
+from tutti.checkpoints.writer import Snapshot, describe, plan_of
+from tutti.contracts.scheduler.v1 import RANK_EVENT_FINISHED, RANK_EVENT_READY, RANK_EVENT_SPAWNED
+from tutti.contracts.trainer.v1 import IoMessage
+from tutti.model.plan import Shape
+from tutti.model.step import RankStep
+from tutti.model.training import Training
+from tutti.trainer.data import TrainingData
+from tutti.trainer.staging import Cache
+
+Wait = Callable[..., None]
 
 
-def test_one_rank_trains_and_its_snapshots_are_stored(stage: Any, wait: Callable[..., None]) -> None:
+def in_process(stage: Any, training: Training, folder: Path) -> dict[int, dict[tuple[int, str], str]]:
+    """The digests of every due step, computed here by a RankStep of one rank."""
+    from tutti.backbone.files import RealFiles
+
+    torch.set_num_threads(1)
+    plan = plan_of(training, Shape(dp=1))
+    step = RankStep(
+        training.model, training.optimizer, training.step, plan, rank=0, epoch=1, audit_every=training.audit_every
+    )
+    step.initialize()
+    data = TrainingData(Cache(folder, stage.blobs, RealFiles()).dataset(stage.manifest_key, stage.digest), training)
+    ledger, found = data.first_ledger(0), {}
+    for number in range(1, training.steps + 1):
+        step.run(number, {leaf: data.leaf(ledger, number, leaf) for leaf in step.leaves_needed(number)})
+        if training.checkpoint_due(number):
+            buffer = bytearray(step.snapshot_size())
+            step.snapshot_into(memoryview(buffer))
+            report = describe(
+                memoryview(buffer),
+                Snapshot(
+                    name=ShardName("x", 0, number, 1, 0),
+                    node="nodes/x",
+                    shape=Shape(dp=1),
+                    training=training,
+                    kernel={},
+                    scalars=StateScalars(step.scalars(), 8 * number, ledger),
+                ),
+            )
+            found[number] = {(entry.chunk, entry.kind.value): entry.digest.hex() for entry in report.chunks}
+    return found
+
+
+def commit(stage: Any, reports: list[ShardReport], training: Training) -> CheckpointBody:
+    """Publish the manifest that the committer would."""
+    body = build_manifest(reports, training=training, parent="", verified_by=["test"])
+    stage.blobs.put_if_absent(body.manifest_key, body.manifest(producer="test").encode())
+    return body
+
+
+def test_one_rank_stores_the_states_that_one_process_computes(stage: Any, wait: Wait, tmp_path: Path) -> None:
     stage.agent()
     training = stage.training()
     stage.plane.assign("a", stage.assignment(training))
     wait(lambda: stage.plane.events(RANK_EVENT_FINISHED) or stage.plane.losses)
-    assert not stage.plane.losses, stage.plane.losses
+    assert not stage.plane.losses
     wait(lambda: len(stage.plane.shards) == 3)
-    assert sorted(stage.plane.reports()) == [(2, 1, 0), (4, 1, 0), (6, 1, 0)]
+
+    assert stage.plane.digests(1) == in_process(stage, training, tmp_path / "cache")
+    for report in stage.plane.reports().values():
+        assert verify_report(stage.blobs, report.report_key, report.digest, training).ok
+        assert report.scalars.position == report.name.step * 8
+    assert stage.plane.last_step == 6
+    assert [report.bits_per_byte is not None for report in stage.plane.reports().values()] == [False, False, True]
+
+    stage.plane.assign("a")
+    wait(lambda: stage.plane.released)
+    assert (stage.plane.released[0].job, stage.plane.released[0].epoch) == ("jobs/tiny", 1)
+
+
+def test_two_ranks_on_two_nodes_and_a_resumed_one_store_the_same_states(stage: Any, wait: Wait) -> None:
+    training = stage.training()
+    for node in "ab":
+        stage.agent(node)
+    stage.plane.assign("a", stage.assignment(training, ranks=(0,), dp=2))
+    stage.plane.assign("b", stage.assignment(training, ranks=(1,), dp=2))
+    wait(lambda: len(stage.plane.events(RANK_EVENT_FINISHED)) == 2 or stage.plane.losses)
+    assert not stage.plane.losses
+    wait(lambda: len(stage.plane.shards) == 6)
+    assert len(stage.plane.events(RANK_EVENT_SPAWNED)) == len(stage.plane.events(RANK_EVENT_READY)) == 2
+    two = stage.plane.digests(1)
+
+    middle = [report for (step, _, _), report in stage.plane.reports().items() if step == 2]
+    body = commit(stage, middle, training)
+    resumed = stage.assignment(
+        training,
+        epoch=2,
+        resume_manifest_key=body.manifest_key,
+        resume_digest=body.state_digest,
+        resume_checkpoint=body.name,
+    )
+    stage.plane.assign("b")
+    stage.plane.assign("a", resumed)
+    wait(lambda: len(stage.plane.events(RANK_EVENT_FINISHED)) == 3 or stage.plane.losses)
+    assert not stage.plane.losses
+    wait(lambda: len(stage.plane.shards) == 8)
+    one = stage.plane.digests(2)
+    assert sorted(one) == [4, 6]
+    assert one == {step: two[step] for step in one}
+
+
+def test_a_dataset_with_a_flipped_byte_is_refused_and_named(stage: Any, wait: Wait) -> None:
+    manifest = json.loads(stage.blobs.get(stage.manifest_key))
+    key = manifest["body"]["train"]["shards"][1]["blob"]
+    path = next(path for path in stage.blob_folder.rglob("*") if path.is_file() and path.name == Path(key).name)
+    data = bytearray(path.read_bytes())
+    data[700] ^= 1
+    path.chmod(0o644)
+    path.write_bytes(data)
+    stage.agent()
+    stage.plane.assign("a", stage.assignment(stage.training()))
+    wait(lambda: stage.plane.losses)
+    assert key in stage.plane.losses[0].cause
+    assert "damaged" in stage.plane.losses[0].cause
+    assert not stage.plane.events(RANK_EVENT_SPAWNED)
+
+
+def test_a_shard_of_another_node_is_read_back_on_request(stage: Any, wait: Wait) -> None:
+    stage.agent()
+    stage.plane.assign("a", stage.assignment(stage.training(steps=2)))
+    wait(lambda: stage.plane.shards)
+    shard = stage.plane.shards[0]
+    stage.plane.claims += [claim("good", shard.report_key, shard.report_digest)]
+    wait(lambda: stage.plane.verifications)
+    assert (stage.plane.verifications[0].verification, stage.plane.verifications[0].error) == ("good", "")
+
+    report = next(iter(stage.plane.reports().values()))
+    path = next(path for path in stage.blob_folder.rglob("*") if path.name == Path(report.shard_key).name)
+    data = bytearray(path.read_bytes())
+    data[5] ^= 1
+    path.chmod(0o644)
+    path.write_bytes(data)
+    stage.plane.claims += [claim("bad", shard.report_key, shard.report_digest)]
+    wait(lambda: len(stage.plane.verifications) == 2)
+    assert report.shard_key in stage.plane.verifications[1].error
+
+
+def claim(name: str, key: str, digest: str) -> Any:
+    from tutti.contracts.committer.v1 import ClaimVerificationResponse
+
+    return ClaimVerificationResponse(verification=name, claim=1, report_key=key, report_digest=digest)
+
+
+def test_an_unreachable_control_plane_does_not_stop_the_ranks(stage: Any, wait: Wait) -> None:
+    agent = stage.agent()
+    stage.plane.assign("a", stage.assignment(stage.training(steps=100_000, checkpoint_every=100_000)))
+    wait(lambda: stage.plane.last_step > 10)
+    stage.plane.away = True
+    seen = agent.agent.attempts[0].steps[0]
+    wait(lambda: agent.agent.attempts[0].steps[0] > seen + 50)
+    stage.plane.away = False
+    wait(lambda: stage.plane.last_step > seen + 50)
+    assert not stage.plane.losses
+
+
+def test_an_io_message_of_nothing_is_answered_at_once(stage: Any, wait: Wait) -> None:
+    agent = stage.agent()
+    wait(lambda: agent.io._heard > agent.io._next_start - 1)
+    assert agent.io.restarts == 0
+    assert IoMessage().WhichOneof("body") is None

@@ -351,6 +351,13 @@ class Stage:
             **more,  # type: ignore[arg-type]
         )
 
+    def hide_shards(self) -> None:
+        """From now on the store cannot write what a trainer writes."""
+        (self.blob_folder / "trainer").write_text("in the way")
+
+    def show_shards(self) -> None:
+        (self.blob_folder / "trainer").unlink()
+
     def close(self) -> None:
         for agent in self.agents:
             agent.stop()

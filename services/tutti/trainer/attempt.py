@@ -111,7 +111,7 @@ class Attempt:
         self._rendezvous = ""
         self._deadline = 0.0
         self._silent: tuple[int, ...] = ()
-        self._cause = ""
+        self._stopping = False
         self._secondary_since: float | None = None
         self._crossed_at = self._told_at = self._beat_at = clock.monotonic()
         self._told_step = 0
@@ -219,6 +219,7 @@ class Attempt:
 
     def stop_gently(self) -> None:
         """Ask the ranks to end at a step boundary."""
+        self._stopping = True
         for place in self._places.values():
             place.process.send(RankMessage(stop=Stop()))
 
@@ -232,7 +233,6 @@ class Attempt:
         if self.phase in (Phase.ENDING, Phase.GONE):
             return
         log.warning("%s, epoch %d: %s", *self.key, cause)
-        self._cause = cause
         for rank in ranks or tuple(self.assignment.ranks)[:1]:
             self._tell(rank, RANK_EVENT_LOST, cause=cause)
         self._kill()
@@ -381,16 +381,16 @@ class Attempt:
         for place in ends:
             code = place.process.exit_code
             if place.failed is None and code != Exit.STOPPED:
-                known = code is not None or place.process.gone
-                if known or now - (place.ended_at or now) > self._settings.settle:
+                if code is not None or now - (place.ended_at or now) > self._settings.settle:
                     return self.lose((place.rank,), f"rank {place.rank} {_ending(code)} after step {place.step}")
                 return None
-        if told:
+        if self._stopping and all(place.process.ended for place in self._places.values()):
+            # One rank leaves at its boundary, another loses contact in the step after: both were asked to.
+            return self.lose((min(self._places),), f"the agent of {self._settings.name} was asked to stop")
+        if told and told[0].failed is not None:
             self._secondary_since = now if self._secondary_since is None else self._secondary_since
-            if now - self._secondary_since > self._settings.settle and told[0].failed is not None:
+            if now - self._secondary_since > self._settings.settle:
                 return self.lose((told[0].rank,), f"rank {told[0].rank}: {told[0].failed.message}")
-        elif ends and all(place.process.ended for place in self._places.values()):
-            return self.lose((ends[0].rank,), f"the agent of {self._settings.name} was asked to stop")
         return None
 
     def _examine(self, now: float) -> None:

@@ -1,0 +1,155 @@
+"""What dies is noticed, named and cleaned up: ranks, I/O children, fork servers, agents."""
+
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import psutil
+
+from tutti.contracts.scheduler.v1 import RANK_EVENT_FINISHED
+from tutti.trainer.processes import process_id
+
+Wait = Callable[..., None]
+LONG = 1_000_000
+
+
+def running_gang(stage: Any, wait: Wait, **settings: object) -> Any:
+    """One agent with two ranks that step for long."""
+    agent = stage.agent(**settings)
+    training = stage.training(steps=LONG, checkpoint_every=LONG)
+    stage.plane.assign("a", stage.assignment(training, ranks=(0, 1), dp=2))
+    wait(lambda: stage.plane.last_step > 3 or stage.plane.losses)
+    assert not stage.plane.losses
+    return agent
+
+
+def test_a_killed_rank_is_reported_at_once_and_the_others_end(stage: Any, wait: Wait) -> None:
+    agent = running_gang(stage, wait)
+    ranks = {rank: process_id(pid) for rank, pid in agent.pids().items()}
+    os.kill(ranks[1].pid, signal.SIGKILL)
+    wait(lambda: stage.plane.losses)
+    wait(lambda: not ranks[0].alive)
+    assert [loss.rank for loss in stage.plane.losses] == [1]
+    assert "rank 1 was killed by SIGKILL" in stage.plane.losses[0].cause
+    stage.plane.assign("a", stage.assignment(stage.training(), epoch=2))
+    wait(lambda: stage.plane.events(RANK_EVENT_FINISHED))
+    assert [(each.job, each.epoch) for each in stage.plane.released] == [("jobs/tiny", 1)]
+
+
+def test_a_stopped_rank_is_named_with_what_the_others_were_doing(stage: Any, wait: Wait) -> None:
+    agent = running_gang(stage, wait)
+    ranks = {rank: process_id(pid) for rank, pid in agent.pids().items()}
+    os.kill(ranks[0].pid, signal.SIGSTOP)
+    wait(lambda: stage.plane.losses)
+    wait(lambda: not ranks[0].alive and not ranks[1].alive)
+    loss = stage.plane.losses[0]
+    assert loss.rank == 0
+    assert "rank 0 has not answered for" in loss.cause
+    assert "rank 1 is in step" in loss.cause
+    assert "all_to_all" in loss.cause
+
+
+def test_a_rank_of_a_killed_agent_ends_by_itself_inside_a_collective(tmp_path: Path, wait: Wait) -> None:
+    """The agent is a process of its own here; one rank waits for a peer that never steps."""
+    script = Path(__file__).with_name("lonely_agent.py")
+    agent = subprocess.Popen([sys.executable, str(script), str(tmp_path)], stdout=subprocess.PIPE, text=True)
+    assert agent.stdout is not None
+    ranks = [process_id(int(pid)) for pid in agent.stdout.readline().split()]
+    assert len(ranks) == 2
+    assert all(rank.alive for rank in ranks)
+    os.kill(ranks[1].pid, signal.SIGSTOP)
+    children = [process_id(child.pid) for child in psutil.Process(agent.pid).children(recursive=True)]
+    agent.kill()
+    agent.wait()
+    wait(lambda: not ranks[0].alive)
+    os.kill(ranks[1].pid, signal.SIGCONT)
+    wait(lambda: not any(child.alive for child in children))
+
+
+def test_a_starting_agent_kills_what_a_former_one_left(stage: Any, wait: Wait, tmp_path: Path) -> None:
+    agent = running_gang(stage, wait)
+    ranks = [process_id(pid) for pid in agent.pids().values()]
+    for rank in ranks:
+        os.kill(rank.pid, signal.SIGSTOP)
+    agent._halt.set()
+    agent.thread.join()
+    agent.launcher._server.kill()
+    agent.launcher._server.wait()
+    agent.io._child.kill()
+    assert all(rank.alive for rank in ranks)
+    stage.agents.clear()
+
+    stage.agent()
+    assert not any(rank.alive for rank in ranks)
+    wait(lambda: stage.plane.losses)
+    assert {loss.cause for loss in stage.plane.losses} == {"the agent of nodes/a was restarted"}
+
+
+def test_a_killed_io_child_loses_neither_the_attempt_nor_a_snapshot(stage: Any, wait: Wait) -> None:
+    agent = stage.agent()
+    training = stage.training(steps=60, checkpoint_every=2)
+    stage.plane.assign("a", stage.assignment(training))
+    for count in (2, 8, 14):
+        wait(lambda count=count: len(stage.plane.reports()) >= count)
+        agent.io._child.kill()
+    wait(lambda: stage.plane.events(RANK_EVENT_FINISHED) or stage.plane.losses)
+    assert not stage.plane.losses
+    wait(lambda: {step for step, _, _ in stage.plane.reports()} == set(range(2, 61, 2)))
+    assert agent.io.restarts == 3
+
+
+def test_a_stopped_io_child_is_replaced(stage: Any, wait: Wait) -> None:
+    agent = stage.agent()
+    os.kill(agent.io._child.pid, signal.SIGSTOP)
+    wait(lambda: agent.io.restarts == 1)
+    stage.plane.assign("a", stage.assignment(stage.training(steps=2)))
+    wait(lambda: stage.plane.shards)
+
+
+def test_a_killed_fork_server_is_replaced_and_its_ranks_go_on(stage: Any, wait: Wait) -> None:
+    agent = running_gang(stage, wait)
+    agent.launcher._server.kill()
+    seen = agent.agent.attempts[0].steps[0]
+    wait(lambda: agent.agent.attempts[0].steps[0] > seen + 20)
+    assert not stage.plane.losses
+    stage.plane.assign("a", stage.assignment(stage.training(), epoch=2))
+    wait(lambda: stage.plane.events(RANK_EVENT_FINISHED))
+
+
+def test_a_missing_rank_is_named_at_the_rendezvous_deadline(stage: Any, wait: Wait) -> None:
+    stage.agent(rendezvous=1.0)
+    stage.plane.assign("a", stage.assignment(stage.training(), ranks=(0,), dp=3))
+    wait(lambda: stage.plane.losses)
+    assert "ranks 1, 2 of 3 did not come to the rendezvous of epoch 1" in stage.plane.losses[0].cause
+
+
+def test_a_draining_agent_ends_its_ranks_and_says_so(stage: Any, wait: Wait) -> None:
+    agent = running_gang(stage, wait)
+    ranks = [process_id(pid) for pid in agent.pids().values()]
+    agent.agent.drain()
+    wait(lambda: not agent.thread.is_alive())
+    assert not any(rank.alive for rank in ranks)
+    assert "was asked to stop" in stage.plane.losses[0].cause
+    assert stage.plane.released[0].epoch == 1
+
+
+def test_snapshots_wait_in_the_spool_while_the_blob_store_is_away(stage: Any, wait: Wait) -> None:
+    """A full spool makes the ranks wait; a restarted child stores what the spool holds."""
+    agent = stage.agent()
+    training = stage.training(steps=40, checkpoint_every=2)
+    stage.hide_shards()
+    stage.plane.assign("a", stage.assignment(training))
+    spool = agent.state / "spool"
+    wait(lambda: len(list(spool.glob("*.json"))) == 4)
+    wait(lambda: agent.agent.attempts[0].steps[0] == 14)
+    agent.io._child.kill()
+    wait(lambda: agent.io.restarts == 1)
+    assert len(list(spool.glob("*.json"))) == 4
+    assert not stage.plane.shards
+    stage.show_shards()
+    wait(lambda: {step for step, _, _ in stage.plane.reports()} == set(range(2, 41, 2)))
+    assert not stage.plane.losses
