@@ -111,11 +111,16 @@ class Kafka:
             log.ensure([Topic(self.crash_topic, Kind.FACT, 2)])
             log.append([NewRecord(self.crash_topic, "k", b"before")])
             log.append([NewRecord(self.crash_topic, "k", b"from the dead")])
-            server.kill()
-            thread = threading.Thread(target=server.up)
-            thread.start()
-            log.append([NewRecord(self.crash_topic, "k", b"waited for the broker")])
-            thread.join()
+            with closing(log.subscribe("survivors", [self.crash_topic])) as member:
+                collect(member, 2)
+                server.kill()
+                thread = threading.Thread(target=server.up)
+                thread.start()
+                log.append([NewRecord(self.crash_topic, "k", b"waited for the broker")])
+                thread.join()
+                after = next(record for record in iter(lambda: collect(member, 1)[-1], None) if record.offset == 2)
+                member.commit(next_offsets([after]), member.generation)
+                assert log.committed("survivors", self.crash_topic) == next_offsets([after])
         self.log = open_log(server.up())
 
     crash_topic = ""

@@ -6,6 +6,7 @@ that it waits for. Offsets never come back, whatever compaction and age removed.
 
 import contextlib
 import itertools
+import math
 import sqlite3
 import threading
 from collections import deque
@@ -267,7 +268,12 @@ class EmbeddedSubscription:
                     left = deadline - log._clock.monotonic()
                     if left <= 0:
                         return []
-                    log._moved.wait(left)
+                    member = self._group().members[self._number]
+                    member.polled_at = math.inf  # who waits in a poll is not idle
+                    came = log._moved.wait(left)
+                    member.polled_at = log._clock.monotonic()
+                    if not came:
+                        return []
 
     def commit(self, positions: Mapping[TopicPartition, int], generation: int) -> None:
         for at, offset in positions.items():

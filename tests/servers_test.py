@@ -1,0 +1,70 @@
+"""The script that runs real servers without Docker."""
+
+import json
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import psutil
+import pytest
+
+SCRIPT = Path(__file__).parents[1] / "deploy" / "local" / "servers.py"
+
+
+def ask(*words: str | Path) -> subprocess.CompletedProcess[str]:
+    return subprocess.run([sys.executable, SCRIPT, *words], capture_output=True, text=True, timeout=120, check=False)
+
+
+def status(folder: Path, name: str) -> dict[str, Any]:
+    (found,) = json.loads(ask("status", name, "--dir", folder, "-o", "json").stdout)
+    return dict(found)
+
+
+def test_up_is_idempotent_and_restart_keeps_url_and_secrets(own_server: Callable[[str], Any]) -> None:
+    server = own_server("s3")
+    first = status(server.folder, "s3")
+    assert server.up() == first["url"]
+    assert status(server.folder, "s3")["pid"] == first["pid"]
+    assert server.restart() == first["url"]
+    assert status(server.folder, "s3")["pid"] != first["pid"]
+    assert (server.folder / "s3" / "server.json").stat().st_mode & 0o777 == 0o600
+
+
+def test_a_killed_server_is_seen_and_started_again(own_server: Callable[[str], Any]) -> None:
+    server = own_server("postgres")
+    url = server.up()
+    server.kill()
+    assert server.up() == url
+    assert status(server.folder, "postgres")["state"] == "up"
+
+
+def test_down_stops_by_pid_and_start_time(own_server: Callable[[str], Any]) -> None:
+    server = own_server("s3")
+    ours = status(server.folder, "s3")["pid"]
+    assert ask("down", "s3", "--dir", server.folder).returncode == 0
+    assert not psutil.pid_exists(ours) or psutil.Process(ours).status() == psutil.STATUS_ZOMBIE
+    stranger = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(60)"])
+    try:
+        record = {"pid": stranger.pid, "started": psutil.Process(stranger.pid).create_time() - 100}
+        (server.folder / "s3" / "pid.json").write_text(json.dumps(record))
+        assert status(server.folder, "s3")["state"] == "down"
+        assert ask("down", "s3", "--dir", server.folder).returncode == 0
+        assert stranger.poll() is None
+    finally:
+        stranger.kill()
+        stranger.wait()
+
+
+def test_people_are_not_shown_secrets(own_server: Callable[[str], Any]) -> None:
+    server = own_server("s3")
+    secret = json.loads((server.folder / "s3" / "server.json").read_text())["secret"]
+    shown = ask("status", "--dir", server.folder)
+    assert "***" in shown.stdout
+    assert secret not in shown.stdout
+
+
+@pytest.mark.parametrize("words", [("up", "redis"), ("sideways",), ()])
+def test_misuse_is_refused(words: tuple[str, ...], tmp_path: Path) -> None:
+    assert ask(*words, "--dir", tmp_path).returncode == 2
