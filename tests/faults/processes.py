@@ -1,0 +1,58 @@
+"""All processes of a platform, found by what they recorded and what they started; signalled by pid."""
+
+import contextlib
+import json
+import os
+import signal
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import psutil
+
+
+def family(data_dir: Path, *others: int) -> list[psutil.Process]:
+    """The supervisor, its children and theirs, and `others` with theirs."""
+    roots = set(others)
+    with contextlib.suppress(OSError, ValueError, KeyError):
+        record = json.loads((data_dir / "processes.json").read_text())
+        roots |= {record["supervisor"]["pid"], *(child["pid"] for child in record["children"] if child["pid"])}
+    found: dict[int, psutil.Process] = {}
+    for pid in roots:
+        with contextlib.suppress(psutil.NoSuchProcess):
+            process = psutil.Process(pid)
+            for each in (process, *process.children(recursive=True)):
+                found[each.pid] = each
+    for process in psutil.process_iter(["cmdline"]):
+        if any(str(data_dir) in part for part in process.info["cmdline"] or ()):
+            found.setdefault(process.pid, process)
+    found.pop(os.getpid(), None)
+    return list(found.values())
+
+
+def kill_all(data_dir: Path, *others: int) -> int:
+    """Stop all, so that nobody reacts to another's death, then SIGKILL all; how many there were."""
+    count = 0
+    while alive := [each for each in family(data_dir, *others) if each.is_running() and each.status() != "zombie"]:
+        for number in (signal.SIGSTOP, signal.SIGKILL):
+            for process in alive:
+                with contextlib.suppress(psutil.NoSuchProcess):
+                    process.send_signal(number)
+        psutil.wait_procs(alive, timeout=10)
+        count += len(alive)
+    return count
+
+
+def until(condition: Callable[[], bool], *, seconds: float, what: str) -> None:
+    """Look closely until it holds; AssertionError naming what never came."""
+    deadline = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < deadline, f"{what} did not come within {seconds:.0f} s"
+        time.sleep(0.002)
+
+
+def blobs(data_dir: Path) -> int:
+    """How many blobs are visible: the moments of a run."""
+    return sum(
+        1 for path in (data_dir / "blobs").rglob("*") if path.is_file() and path.suffix in (".bin", ".json", ".parquet")
+    )
