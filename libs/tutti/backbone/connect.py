@@ -7,13 +7,15 @@ that installs it.
 import importlib
 from pathlib import Path
 from types import ModuleType
+from typing import TYPE_CHECKING
 from urllib.parse import SplitResult, parse_qs, unquote, urlsplit
 
 from tutti.backbone.blobs import Blobs
 from tutti.backbone.clock import Clock
-from tutti.backbone.database import Database
-from tutti.backbone.embedded.blobs import EmbeddedBlobs
 from tutti.backbone.eventlog import EventLog
+
+if TYPE_CHECKING:  # a rank opens blobs and imports no SQL
+    from tutti.backbone.database import Database
 
 
 class BadUrl(ValueError):
@@ -39,7 +41,7 @@ def open_log(url: str, *, clock: Clock | None = None) -> EventLog:
     raise BadUrl(f"{url!r} is not an event log: expected sqlite:///path or kafka://host:port")
 
 
-def open_database(url: str, service: str, *, clock: Clock | None = None) -> Database:
+def open_database(url: str, service: str, *, clock: Clock | None = None) -> "Database":
     """The database of one service: `sqlite:///folder` (a file a service) or `postgresql://…` (a schema a service)."""
     parts = urlsplit(url)
     if parts.scheme == "sqlite":
@@ -56,6 +58,8 @@ def open_blobs(url: str) -> Blobs:
     """`file:///folder` or `s3://key:secret@host:port/bucket[/prefix][?secure=false&region=us-east-1]`."""
     parts = urlsplit(url)
     if parts.scheme == "file":
+        from tutti.backbone.embedded.blobs import EmbeddedBlobs
+
         return EmbeddedBlobs(_path(parts, url))
     if parts.scheme == "s3":
         bucket, _, prefix = parts.path.strip("/").partition("/")

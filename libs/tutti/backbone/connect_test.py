@@ -63,6 +63,14 @@ def test_embedded_imports_no_client_library(tmp_path: Path) -> None:
     assert found == "[]"
 
 
+def test_opening_blobs_imports_no_sql(tmp_path: Path) -> None:
+    found = run(
+        f"import sys; from tutti.backbone.connect import open_blobs; open_blobs('file://{tmp_path}/b')\n"
+        "print([name for name in ('sqlalchemy', 'sqlite3') if name in sys.modules])"
+    )
+    assert found == "[]"
+
+
 @pytest.mark.parametrize(
     ("client", "extra", "call"),
     [

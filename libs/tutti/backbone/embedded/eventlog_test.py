@@ -128,6 +128,22 @@ def test_a_poll_ends_when_the_log_is_closed(log: EmbeddedEventLog) -> None:
     member.close()
 
 
+def test_every_append_is_synced(log: EmbeddedEventLog) -> None:
+    connection = log._store._connection
+    found = [connection.execute(f"PRAGMA {name}").fetchone()[0] for name in ("synchronous", "journal_mode")]
+    assert found == [2, "wal"]
+
+
+def test_a_full_disk_is_named_and_appends_go_on_when_there_is_space(log: EmbeddedEventLog) -> None:
+    log._store._connection.execute("PRAGMA max_page_count = 30")
+    with pytest.raises(LogUnavailable, match=r"events\.db.*disk is full"):
+        log.append([NewRecord(TOPIC.name, f"k{n}", bytes(4000)) for n in range(50)])
+    assert set(log.end_offsets(TOPIC.name).values()) == {0}
+    log._store._connection.execute("PRAGMA max_page_count = 3000")
+    log.append([NewRecord(TOPIC.name, "k", b"v")])
+    assert sum(log.end_offsets(TOPIC.name).values()) == 1
+
+
 def test_a_file_that_is_no_log_is_refused_and_named(tmp_path: Path) -> None:
     path = tmp_path / "events.db"
     path.write_bytes(b"not a database at all" * 400)

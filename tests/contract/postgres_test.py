@@ -1,0 +1,84 @@
+"""What a connection that breaks means on Postgres: before the commit a second run, during it an unknown outcome."""
+
+from collections.abc import Iterator
+from contextlib import closing
+from urllib.parse import urlsplit
+
+import pytest
+from sqlalchemy import Column, Integer, MetaData, Table, insert, select, text
+
+from tutti.backbone import Database, Transaction
+from tutti.backbone.connect import open_database
+from tutti.backbone.database import DatabaseError, DatabaseUnavailable
+
+metadata = MetaData()
+rows = Table("rows", metadata, Column("id", Integer, primary_key=True))
+
+
+@pytest.fixture
+def db(postgres_url: str, unique: str) -> Iterator[Database]:
+    with closing(open_database(postgres_url, unique)) as opened:
+        opened.create(metadata)
+        yield opened
+
+
+@pytest.fixture
+def killer(postgres_url: str, unique: str) -> Iterator[Database]:
+    with closing(open_database(postgres_url, f"{unique}killer")) as opened:
+        yield opened
+
+
+def hang_up(tx: Transaction, killer: Database) -> None:
+    """Terminate the server's side of this transaction's connection, and wait until it is gone."""
+    backend = tx.execute(text("SELECT pg_backend_pid()")).scalar_one()
+    killer.run(lambda other: other.execute(text("SELECT pg_terminate_backend(:pid, 10000)"), {"pid": backend}).all())
+
+
+def test_a_connection_lost_before_the_commit_is_run_again(db: Database, killer: Database) -> None:
+    runs: list[int] = []
+
+    def work(tx: Transaction) -> None:
+        runs.append(1)
+        tx.execute(insert(rows), {"id": len(runs)})
+        if len(runs) == 1:
+            hang_up(tx, killer)
+            tx.execute(select(rows))
+
+    db.run(work)
+    assert db.run(lambda tx: tx.execute(select(rows.c.id)).scalars().all()) == [2]
+
+
+def test_a_connection_lost_in_the_commit_is_reported_as_unknown(db: Database, killer: Database) -> None:
+    runs: list[int] = []
+
+    def work(tx: Transaction) -> None:
+        runs.append(1)
+        tx.execute(insert(rows), {"id": len(runs)})
+        hang_up(tx, killer)
+
+    with pytest.raises(DatabaseUnavailable, match="outcome is unknown"):
+        db.run(work)
+    assert len(runs) == 1
+    assert db.run(lambda tx: tx.execute(select(rows.c.id)).all()) == []
+
+
+def test_a_wrong_password_is_refused_at_once_and_not_shown(postgres_url: str) -> None:
+    parts = urlsplit(postgres_url)
+    url = parts._replace(netloc=f"tutti:hush-hush@{parts.hostname}:{parts.port}").geturl()
+    with (
+        closing(open_database(url, "scheduler")) as refused,
+        pytest.raises(DatabaseUnavailable, match="refused us") as raised,
+    ):
+        refused.run(lambda tx: None)
+    assert "hush" not in str(raised.value)
+
+
+def test_a_missing_database_is_named(postgres_url: str) -> None:
+    url = urlsplit(postgres_url)._replace(path="/nowhere").geturl()
+    with closing(open_database(url, "scheduler")) as refused, pytest.raises(DatabaseUnavailable, match="nowhere"):
+        refused.run(lambda tx: None)
+
+
+def test_a_schema_that_needs_quotes_is_refused(postgres_url: str) -> None:
+    with pytest.raises(DatabaseError, match="cannot name a schema"):
+        open_database(postgres_url, 'x"; DROP')
