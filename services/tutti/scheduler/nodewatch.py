@@ -19,7 +19,7 @@ INTERVAL_SECONDS = 1.0
 class NodeWatch:
     """A loop of the chassis; `step` looks once."""
 
-    name = "node-watch"
+    name = "scheduler node watch"
 
     def __init__(self, host: Host, tables: Tables, epochs: Epochs, ttl_seconds: float) -> None:
         self._host, self._tables, self._epochs, self._ttl = host, tables, epochs, ttl_seconds
@@ -35,13 +35,14 @@ class NodeWatch:
             self._up_since = now
         self._looked = now
         since = micros(self._up_since) if self._up_since else 0
-        self._host.units.run(lambda unit: self._look(unit, since))
-        return False
+        return self._host.units.run(lambda unit: self._look(unit, since))
 
-    def _look(self, unit: Unit, up_since: int) -> None:
+    def _look(self, unit: Unit, up_since: int) -> bool:
+        """Whether a node was declared lost."""
         limit = micros(unit.now) - int(self._ttl * 1_000_000)
         if up_since > limit:
-            return
+            return False
+        found = False
         for node in self._tables.nodes.select(unit, state=[int(NODE_STATE_READY), int(NODE_STATE_DRAINING)]):
             agent = self._tables.agent(unit, node.name)
             if agent is not None and agent.heard_at > limit:
@@ -52,3 +53,5 @@ class NodeWatch:
             lost = self._tables.nodes.put(unit, locked)
             self._epochs.forsake(unit, lost, list(lost.assignments), f"lost (not heard of for {self._ttl:g} s)")
             self._epochs.wake_queue(unit)
+            found = True
+        return found

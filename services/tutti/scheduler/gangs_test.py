@@ -1,0 +1,101 @@
+"""Placement: all or none, few nodes, the same every time."""
+
+import itertools
+from collections import Counter
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tutti.contracts.common.v1 import Placed
+from tutti.contracts.scheduler.v1 import NODE_STATE_DRAINING, NODE_STATE_LOST, NODE_STATE_READY, Assignment, Node
+from tutti.scheduler.gangs import Room, Short, place, room_of
+from tutti.scheduler.queue import Waiting, ahead_of
+from tutti.scheduler.topology import fastest
+
+ROOMS = st.lists(st.integers(0, 8), max_size=8).map(
+    lambda sizes: [Room(f"nodes/{index}", ("cpu",) * size) for index, size in enumerate(sizes)]
+)
+
+
+@given(ROOMS, st.integers(1, 24), st.randoms())
+def test_a_gang_is_whole_or_not_at_all_and_never_takes_more_than_is_free(rooms, ranks, random) -> None:  # type: ignore[no-untyped-def]
+    found = place(ranks, rooms)
+    free = sum(len(room.free) for room in rooms)
+    if ranks > free:
+        assert found == Short(ranks - free)
+        return
+    assert not isinstance(found, Short)
+    assert [seat.rank for seat in found] == list(range(ranks))
+    taken = Counter(seat.node for seat in found)
+    assert all(taken[room.node] <= len(room.free) for room in rooms)
+    shuffled = list(rooms)
+    random.shuffle(shuffled)
+    assert place(ranks, shuffled) == found
+
+
+@given(ROOMS, st.integers(1, 24))
+def test_no_placement_needs_fewer_nodes(rooms: list[Room], ranks: int) -> None:
+    found = place(ranks, rooms)
+    if isinstance(found, Short):
+        return
+    sizes = sorted((len(room.free) for room in rooms), reverse=True)
+    least = next(count for count in range(1, len(sizes) + 1) if sum(sizes[:count]) >= ranks)
+    assert len({seat.node for seat in found}) == least
+
+
+@given(ROOMS, st.integers(1, 24))
+def test_ranks_of_a_node_are_consecutive(rooms: list[Room], ranks: int) -> None:
+    found = place(ranks, rooms)
+    if isinstance(found, Short):
+        return
+    nodes = [seat.node for seat in found]
+    changes = sum(1 for before, after in itertools.pairwise(nodes) if before != after)
+    assert changes == len(set(nodes)) - 1
+
+
+def test_between_equal_nodes_the_familiar_one_is_kept() -> None:
+    rooms = [Room("nodes/a", ("cpu",)), Room("nodes/b", ("cpu",))]
+    (seat,) = place(1, rooms, [Placed(rank=0, node="nodes/b", device="cpu")])  # type: ignore[misc]
+    assert seat.node == "nodes/b"
+
+
+def test_the_tightest_room_is_taken_so_that_large_ones_stay_whole() -> None:
+    rooms = [Room("nodes/a", ("cpu",) * 8), Room("nodes/b", ("cpu",) * 2)]
+    assert {seat.node for seat in place(2, rooms)} == {"nodes/b"}  # type: ignore[union-attr]
+
+
+def test_devices_are_shared_out_evenly_and_used_ones_left_alone() -> None:
+    node = Node(name="nodes/a", state=NODE_STATE_READY, slots=4, devices=["cuda:0", "cuda:1"])
+    node.assignments.append(Assignment(job="jobs/a", epoch=1, ranks=[0], devices=["cuda:0"]))
+    assert room_of(node).free == ("cuda:0", "cuda:1", "cuda:1")
+
+
+def test_nodes_that_drain_or_are_lost_have_no_room() -> None:
+    for state in (NODE_STATE_DRAINING, NODE_STATE_LOST):
+        assert room_of(Node(name="nodes/a", state=state, slots=4)).free == ()
+
+
+@given(st.integers(1, 64), st.integers(1, 64))
+def test_the_fastest_number_of_ranks_has_the_least_leaves_on_its_busiest_rank(leaves: int, slots: int) -> None:
+    ranks = fastest(leaves, slots)
+    assert 1 <= ranks <= min(leaves, slots)
+    busiest = -(-leaves // ranks)
+    assert busiest == min(-(-leaves // other) for other in range(1, min(leaves, slots) + 1))
+    assert ranks == 1 or -(-leaves // (ranks - 1)) > busiest
+
+
+def test_seven_slots_are_no_faster_than_four_for_eight_leaves() -> None:
+    assert [fastest(8, slots) for slots in range(1, 9)] == [1, 2, 3, 4, 4, 4, 4, 8]
+
+
+WAITING = st.lists(
+    st.builds(Waiting, job=st.sampled_from("abcdefgh"), since=st.integers(0, 3), ranks=st.integers(1, 6)),
+    unique_by=lambda each: each.job,
+    min_size=1,
+)
+
+
+@given(WAITING, st.integers(0, 6))
+def test_one_job_alone_has_its_turn_unless_none_can_be_held(queue: list[Waiting], capacity: int) -> None:
+    turns = [job for job in queue if job.ranks <= capacity and ahead_of(job, queue, capacity) is None]
+    assert len(turns) == (1 if any(job.ranks <= capacity for job in queue) else 0)

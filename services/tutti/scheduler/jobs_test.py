@@ -1,0 +1,342 @@
+"""The life of jobs: epochs, losses, recovery, the end."""
+
+from pathlib import Path
+
+import pytest
+
+from tutti.chassis.errors import AlreadyExists, InvalidField, Refused, StaleEpoch, Unavailable
+from tutti.contracts.committer.v1 import OpenEpochRequest
+from tutti.contracts.common.v1 import CancelRequest
+from tutti.contracts.scheduler.v1 import (
+    JOB_STATE_CANCELLED,
+    JOB_STATE_DONE,
+    JOB_STATE_FAILED,
+    JOB_STATE_OPENING,
+    JOB_STATE_QUEUED,
+    JOB_STATE_RUNNING,
+    JOB_STATE_STARTING,
+    JOB_STATE_STOPPING,
+    EpochOpened,
+    RankLost,
+)
+from tutti.scheduler.world_test import CALL, Agent, World, request
+
+
+@pytest.fixture
+def world(tmp_path: Path) -> World:
+    return World(tmp_path)
+
+
+def test_a_job_waits_for_slots_and_says_how_many(world: World) -> None:
+    Agent(world, slots=1)
+    world.create(ranks=3)
+    assert world.job().state == JOB_STATE_QUEUED
+    assert world.job().reason == "pending because 2 slots of 3 slots for ranks are missing"
+
+
+def test_a_gang_is_placed_whole_and_its_epoch_opened_first(world: World) -> None:
+    world.create(ranks=3)
+    first = Agent(world, "a", slots=2)
+    assert first.assignments == []
+    assert world.committer.opened == []
+    second = Agent(world, "b", slots=2)
+    job = world.job()
+    assert (job.state, job.epoch, job.topology_version, job.placement_version) == (JOB_STATE_STARTING, 1, 1, 1)
+    assert [list(agent.assignments[0].ranks) for agent in (first, second)] == [[0, 1], [2]]
+    assert world.committer.opened[0].nodes == 2
+    assert EpochOpened.FromString(world.facts("EpochOpened")[0]).placement == job.placement
+
+
+def test_a_job_runs_when_all_ranks_have_met(world: World) -> None:
+    agent = Agent(world)
+    world.create()
+    agent.listen("127.0.0.1:7777")
+    assert world.job().rendezvous == agent.assignments[0].rendezvous == "127.0.0.1:7777"
+    agent.ready(0)
+    assert world.job().state == JOB_STATE_STARTING
+    agent.ready(1)
+    assert world.job().state == JOB_STATE_RUNNING
+
+
+def test_ranks_that_do_not_meet_in_time_are_named(world: World) -> None:
+    agent = Agent(world)
+    world.create()
+    agent.ready(0)
+    world.pass_time(61)
+    assert world.job().state == JOB_STATE_STOPPING
+    assert "rank 1 on nodes/a not ready 60 s after placing" in world.job().history[-1]
+
+
+def test_a_lost_rank_ends_the_epoch_and_the_next_resumes_from_the_last_decision(world: World) -> None:
+    agent = Agent(world)
+    world.create()
+    agent.run()
+    agent.progress(7)
+    world.hear(world.committer.commit(world.job(), 5))
+    agent.lose(1)
+    job = world.job()
+    assert job.state == JOB_STATE_STOPPING
+    assert "waits for nodes/a to release it" in job.reason
+    assert job.history[-1] == "epoch 1: rank 1 on nodes/a lost (killed by signal 9) after step 7"
+    assert agent.assignments[0].stop
+    lost = RankLost.FromString(world.facts("RankLost")[0])
+    assert (lost.epoch, lost.rank, lost.step) == (1, 1, 7)
+    agent.release()
+    job = world.job()
+    assert (job.state, job.epoch, job.fruitless) == (JOB_STATE_STARTING, 2, 0)
+    assert (job.resume_checkpoint, job.resume_digest, job.step) == ("checkpoints/a/0/5", "state-5", 5)
+    assert agent.assignments[0].resume_manifest_key == "committer/manifests/5.json"
+    assert (job.topology_version, job.placement_version) == (1, 1)
+
+
+def test_the_rank_at_fault_is_named_although_its_peers_were_faster_to_complain(world: World) -> None:
+    agent = Agent(world)
+    world.create()
+    agent.run()
+    agent.lose(0, "its peer closed the connection")
+    agent.lose(1)
+    agent.lose(1)
+    assert [line.partition(" on ")[0] for line in world.job().history[-2:]] == ["epoch 1: rank 0", "epoch 1: rank 1"]
+    assert len(world.facts("RankLost")) == 2
+    assert world.job().epoch == 1
+
+
+def test_slots_are_handed_on_only_by_their_agent(world: World) -> None:
+    agent = Agent(world)
+    world.create()
+    agent.run()
+    world.create("jobs/b")
+    world.api.CancelJob(CancelRequest(name="jobs/a"), CALL)
+    world.settle()
+    assert world.job().state == JOB_STATE_CANCELLED
+    assert world.job("jobs/b").state == JOB_STATE_QUEUED
+    agent.release()
+    assert world.job("jobs/b").state == JOB_STATE_STARTING
+
+
+def test_attempts_without_a_checkpoint_are_bounded_and_the_history_says_why(world: World) -> None:
+    agent = Agent(world)
+    world.create()
+    for attempt in range(5):
+        assert world.job().state == JOB_STATE_STARTING, attempt
+        agent.run()
+        agent.lose(0, f"cause {attempt}", step=0)
+        agent.release()
+    job = world.job()
+    assert job.state == JOB_STATE_FAILED
+    assert "5 attempts without a new checkpoint" in job.reason
+    assert all(any(f"cause {attempt}" in line for line in job.history) for attempt in range(5))
+    assert agent.assignments == []
+
+
+def test_a_checkpoint_gives_all_attempts_back(world: World) -> None:
+    agent = Agent(world)
+    world.create()
+    for attempt in range(7):
+        agent.run()
+        world.hear(world.committer.commit(world.job(), attempt + 1))
+        agent.lose(0)
+        agent.release()
+    assert world.job().state == JOB_STATE_STARTING
+    assert world.job().fruitless == 0
+
+
+def test_a_job_is_done_when_its_last_checkpoint_is_committed(world: World) -> None:
+    agent = Agent(world)
+    world.create()
+    agent.run()
+    agent.progress(20, loss=2.0)
+    agent.finish()
+    job = world.job()
+    assert job.state == JOB_STATE_RUNNING
+    assert "waits for the checkpoint of step 20" in job.reason
+    world.committer.commit(job, 20)
+    world.pass_time(3)
+    job = world.job()
+    assert (job.state, job.step, job.decided_step) == (JOB_STATE_DONE, 20, 20)
+    assert (job.model_digest, job.state_digest, job.bits_per_byte) == ("model-20", "state-20", 1.5)
+    assert agent.assignments[0].stop
+    agent.release()
+    assert agent.assignments == []
+
+
+def test_a_rank_that_dies_after_the_last_checkpoint_costs_no_epoch(world: World) -> None:
+    agent = Agent(world)
+    world.create()
+    agent.run()
+    world.committer.commit(world.job(), 20)
+    agent.lose(0, step=20)
+    agent.release()
+    assert world.job().state == JOB_STATE_DONE
+    assert world.job().state_digest == "state-20"
+
+
+def test_a_report_of_an_old_epoch_is_refused(world: World) -> None:
+    agent = Agent(world)
+    world.create()
+    agent.run()
+    agent.lose(0)
+    agent.release()
+    with pytest.raises(StaleEpoch, match="epoch 2"):
+        agent.progress(9, epoch=1)
+    with pytest.raises(StaleEpoch):
+        agent.report(3, 0, epoch=1)
+    with pytest.raises(Refused, match="never given out"):
+        agent.progress(9, epoch=9)
+    assert world.job().step == 0
+
+
+def test_a_rank_that_is_not_placed_here_is_refused(world: World) -> None:
+    agent = Agent(world)
+    world.create()
+    with pytest.raises(InvalidField, match="rank 5 on nodes/a"):
+        agent.report(3, 5)
+
+
+def test_an_agent_that_comes_back_as_a_new_process_voids_what_the_old_one_ran(world: World) -> None:
+    agent = Agent(world)
+    world.create()
+    agent.run()
+    again = Agent(world, incarnation="2")
+    job = world.job()
+    assert (job.state, job.epoch) == (JOB_STATE_STARTING, 2)
+    assert any("nodes/a has a new agent" in line for line in job.history)
+    assert [each.epoch for each in again.assignments] == [2]
+    with pytest.raises(StaleEpoch, match="run by the agent 2"):
+        agent.heartbeat()
+
+
+def test_registering_again_changes_nothing(world: World) -> None:
+    agent = Agent(world)
+    world.create()
+    before = agent.node
+    assert Agent(world).node == before
+
+
+def test_a_committer_that_is_away_delays_the_epoch_and_says_so(world: World) -> None:
+    world.committer.down = Unavailable("nobody answers")
+    Agent(world)
+    world.create()
+    assert world.job().state == JOB_STATE_OPENING
+    assert "waits for the committer (nobody answers)" in world.job().reason
+    world.committer.down = None
+    world.pass_time(40)
+    assert world.job().state == JOB_STATE_STARTING
+    assert world.job().epoch == 1
+
+
+def test_a_refusal_of_the_committer_fails_the_job(world: World) -> None:
+    world.committer.down = Refused("TOPOLOGY_CHANGED", "the checkpoint has another shape")
+    Agent(world)
+    world.create()
+    assert world.job().state == JOB_STATE_FAILED
+    assert "another shape" in world.job().reason
+
+
+def test_an_epoch_that_the_committer_calls_stale_is_followed_by_a_higher_one(world: World) -> None:
+    world.committer.OpenEpoch(_epoch("jobs/a", 3), CALL)
+    Agent(world)
+    world.create()
+    assert (world.job().state, world.job().epoch) == (JOB_STATE_STARTING, 3)
+
+
+@pytest.mark.parametrize("moment", ["queued", "starting", "running", "stopping", "finished"])
+def test_a_scheduler_that_restarts_at_any_moment_goes_on(world: World, moment: str) -> None:
+    def restart(here: str) -> None:
+        if here == moment:
+            world.start()
+            world.settle()
+
+    world.create()
+    restart("queued")
+    agent = Agent(world)
+    restart("starting")
+    agent.run()
+    restart("running")
+    world.committer.commit(world.job(), 5)
+    agent.lose(0)
+    restart("stopping")
+    agent.release()
+    agent.run()
+    agent.finish()
+    world.committer.commit(world.job(), 20)
+    restart("finished")
+    world.pass_time(3)
+    assert (world.job().state, world.job().epoch, world.job().state_digest) == (JOB_STATE_DONE, 2, "state-20")
+
+
+def test_missed_events_cost_latency_alone(world: World) -> None:
+    agent = Agent(world)
+    world.create()
+    agent.run()
+    world.committer.commit(world.job(), 5)
+    world.pass_time(31)
+    assert world.job().decided_step == 5
+
+
+def test_an_old_or_repeated_checkpoint_event_changes_nothing(world: World) -> None:
+    agent = Agent(world)
+    world.create()
+    agent.run()
+    five, ten = (world.committer.commit(world.job(), step) for step in (5, 10))
+    world.hear(ten)
+    before = world.job()
+    world.hear(five)
+    world.hear(ten)
+    assert world.job() == before
+
+
+def test_progress_is_an_event_at_most_once_a_second_and_never_lost(world: World) -> None:
+    agent = Agent(world)
+    world.create()
+    agent.run()
+    before = world.job().revision
+    for step in range(1, 9):
+        agent.progress(step)
+    assert world.job().revision == before + 1
+    agent.lose(0, step=8)
+    assert world.job().step == 8
+
+
+def test_first_come_first_served_but_an_impossible_job_blocks_nobody(world: World) -> None:
+    Agent(world)
+    world.create("jobs/huge", ranks=8)
+    world.create("jobs/a")
+    world.clock.advance(1)
+    world.create("jobs/later")
+    assert world.job("jobs/a").state == JOB_STATE_STARTING
+    world.clock.advance(1)
+    world.create("jobs/last", ranks=1)
+    assert world.job("jobs/last").reason == "pending because jobs/later was there first"
+
+
+def test_a_repeated_create_is_the_same_job_and_another_body_is_refused(world: World) -> None:
+    first = world.create()
+    assert world.api.CreateJob(request("jobs/a", ranks=2), CALL).job.name == first.name
+    with pytest.raises(AlreadyExists):
+        world.api.CreateJob(request("jobs/a", ranks=3), CALL)
+
+
+@pytest.mark.parametrize(
+    ("field", "value"),
+    [
+        ("training", "{}"),
+        ("training", ""),
+        ("training_digest", "x"),
+        ("dataset_digest", "blake3:" + "e" * 64),
+        ("leaves", 4),
+        ("steps", 7),
+        ("data_parallel", 9),
+        ("data_parallel", 0),
+        ("dataset_manifest_key", ""),
+    ],
+)
+def test_a_job_that_contradicts_its_training_is_refused_by_field(world: World, field: str, value: object) -> None:
+    wrong = request("jobs/a", ranks=2)
+    setattr(wrong.spec, field, value)
+    with pytest.raises(InvalidField, match=f"spec.{field}"):
+        world.api.CreateJob(wrong, CALL)
+
+
+def _epoch(job: str, epoch: int) -> OpenEpochRequest:
+    return OpenEpochRequest(job=job, epoch=epoch)

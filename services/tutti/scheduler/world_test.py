@@ -1,0 +1,327 @@
+"""The scheduler alone in a world of its own, for its tests: an embedded database, a clock that is moved by hand, a
+committer and agents that do what a test tells them.
+
+Promises: nothing moves by itself; `settle` steps the loops until they rest.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, cast
+
+import grpc
+from google.protobuf.message import Message
+from pydantic import BaseModel
+from sqlalchemy import MetaData, select
+
+from tutti.backbone import Blobs, Clock, Database, ManualClock, Randomness, SeededRandomness
+from tutti.backbone.embedded.blobs import EmbeddedBlobs
+from tutti.backbone.embedded.database import EmbeddedDatabase
+from tutti.chassis.auth import Role
+from tutti.chassis.call import Call
+from tutti.chassis.errors import NotFound, Problem, Refused, StaleEpoch
+from tutti.chassis.event import Event
+from tutti.chassis.service import Service
+from tutti.chassis.unit import Units
+from tutti.contracts.committer.v1 import (
+    CHECKPOINT_STATE_COMMITTED,
+    Checkpoint,
+    Line,
+    OpenEpochRequest,
+    OpenEpochResponse,
+)
+from tutti.contracts.common.v1 import GetRequest
+from tutti.contracts.scheduler.v1 import (
+    RANK_EVENT_FINISHED,
+    RANK_EVENT_LISTENING,
+    RANK_EVENT_LOST,
+    RANK_EVENT_READY,
+    RANK_EVENT_SPAWNED,
+    Assignment,
+    CreateJobRequest,
+    HeartbeatRequest,
+    Job,
+    JobSpec,
+    Node,
+    RegisterNodeRequest,
+    ReportProgressRequest,
+    ReportRankRequest,
+    ReportReleasedRequest,
+)
+from tutti.model.spec import ModelSpec, OptimizerSpec, StepSpec
+from tutti.model.training import Training
+from tutti.scheduler.rpc import SchedulerApi
+from tutti.scheduler.service import build
+
+CALL = Call(role=Role.SERVICE, request_id="", peer="test", deadline_seconds=10)
+DATASET = "blake3:" + "d" * 64
+
+
+class Peer:
+    """A channel to an API object in the same thread."""
+
+    def __init__(self, api: object) -> None:
+        self._api = api
+
+    def unary_unary(self, method: str, *_: Any, **__: Any) -> Callable[..., Message]:
+        answer = getattr(self._api, method.rpartition("/")[2], None)
+        return lambda request, **_: answer(request, CALL)  # type: ignore[misc]
+
+
+@dataclass
+class Committer:
+    """Opens epochs and holds checkpoints; `down` makes every call fail."""
+
+    opened: list[OpenEpochRequest] = field(default_factory=list)
+    checkpoints: dict[str, Checkpoint] = field(default_factory=dict)
+    down: Problem | None = None
+
+    def OpenEpoch(self, request: OpenEpochRequest, call: Call) -> OpenEpochResponse:
+        self._check()
+        highest = max((each.epoch for each in self.opened if each.job == request.job), default=0)
+        if request.epoch < highest:
+            raise StaleEpoch(f"epoch {highest} was opened")
+        self.opened.append(request)
+        newest = self.newest(request.job)
+        if newest is None:
+            return OpenEpochResponse(line=0)
+        if newest.shape.digest != request.shape.digest and not request.transition:
+            raise Refused("TOPOLOGY_CHANGED", f"{newest.name} has another shape; record a transition")
+        return OpenEpochResponse(
+            checkpoint=newest.name,
+            manifest_key=newest.manifest_key,
+            step=newest.step,
+            line=newest.line,
+            state_digest=newest.state_digest,
+            shape=newest.shape,
+        )
+
+    def GetLine(self, request: GetRequest, call: Call) -> Line:
+        self._check()
+        newest = self.newest("jobs/" + request.name.split("/")[1])
+        if newest is None:
+            raise NotFound(request.name)
+        return Line(name=request.name, head=newest.step)
+
+    def GetCheckpoint(self, request: GetRequest, call: Call) -> Checkpoint:
+        self._check()
+        if request.name not in self.checkpoints:
+            raise NotFound(request.name)
+        return self.checkpoints[request.name]
+
+    def commit(self, job: Job, step: int) -> Checkpoint:
+        name = f"checkpoints/{job.name.removeprefix('jobs/')}/0/{step}"
+        self.checkpoints[name] = Checkpoint(
+            name=name,
+            job=job.name,
+            step=step,
+            epoch=job.epoch,
+            shape=job.shape,
+            state=CHECKPOINT_STATE_COMMITTED,
+            manifest_key=f"committer/manifests/{step}.json",
+            state_digest=f"state-{step}",
+            model_digest=f"model-{step}",
+            bits_per_byte=1.5,
+            loss=2.5,
+        )
+        return self.checkpoints[name]
+
+    def newest(self, job: str) -> Checkpoint | None:
+        own = [each for each in self.checkpoints.values() if each.job == job]
+        return max(own, key=lambda each: each.step, default=None)
+
+    def _check(self) -> None:
+        if self.down is not None:
+            raise self.down
+
+
+@dataclass
+class WorldHost:
+    database: Database
+    blobs: Blobs
+    clock: Clock
+    units: Units
+    metadata: MetaData
+    peers: dict[str, object]
+    randomness: Randomness
+    service: str = "scheduler"
+    pool: Any = None
+
+    def channel(self, service: str) -> grpc.Channel:
+        return cast(grpc.Channel, Peer(self.peers[service]))
+
+    def settings(self, model: type[Any]) -> Any:
+        assert issubclass(model, BaseModel)
+        return model()
+
+
+class World:
+    def __init__(self, folder: Path) -> None:
+        self.clock = ManualClock()
+        self.committer = Committer()
+        self.database = EmbeddedDatabase(None, clock=self.clock, inline=True)
+        self.blobs = EmbeddedBlobs(folder / "blobs")
+        self.randomness = SeededRandomness(1)
+        self.agents: list[Agent] = []
+        self.start()
+
+    def start(self) -> None:
+        """The scheduler starts (anew) on what its database holds."""
+        metadata = MetaData()
+        units = Units(self.database, "scheduler", metadata, clock=self.clock, randomness=self.randomness)
+        self.host = WorldHost(
+            self.database, self.blobs, self.clock, units, metadata, {"committer": self.committer}, self.randomness
+        )
+        self.service: Service = build(self.host)
+        units.facts = frozenset(self.service.facts)
+        self.database.create(metadata)
+        api = self.service.serves[0].api
+        assert isinstance(api, SchedulerApi)
+        self.api = api
+
+    def settle(self) -> None:
+        """Step the loops until they rest."""
+        for _ in range(200):
+            if not any([loop.step() for loop in self.service.loops]):
+                return
+        raise AssertionError("the loops never rest")
+
+    def pass_time(self, seconds: float) -> None:
+        """Let time pass while the scheduler is up; agents that are not silent are heard."""
+        while seconds > 0:
+            for agent in self.agents:
+                if not agent.silent:
+                    agent.heartbeat()
+            moment = min(seconds, 1.0)
+            self.clock.advance(moment)
+            seconds -= moment
+            self.settle()
+
+    def create(self, name: str = "jobs/a", *, ranks: int = 2, shrink: bool = False, steps: int = 20) -> Job:
+        created = self.api.CreateJob(request(name, ranks=ranks, shrink=shrink, steps=steps), CALL).job
+        self.settle()
+        return created
+
+    def job(self, name: str = "jobs/a") -> Job:
+        return self.api.GetJob(GetRequest(name=name), CALL)
+
+    def facts(self, kind: str) -> list[bytes]:
+        """The payloads of the facts of a type that were emitted, in order."""
+        outbox = self.host.units.tables.outbox
+        rows = select(outbox.c.payload).where(outbox.c.type == f"tutti.scheduler.v1.{kind}").order_by(outbox.c.seq)
+        return self.host.units.run(lambda unit: [bytes(row.payload) for row in unit.tx.execute(rows).all()])
+
+    def hear(self, checkpoint: Checkpoint) -> None:
+        """The event of a checkpoint arrives."""
+        event = Event("1", "", checkpoint.name, 1, self.clock.now(), "", checkpoint)
+        handler = next(each.handler for each in self.service.consumes if each.message is Checkpoint)
+        self.host.units.run(lambda unit: handler(unit, [event]))
+        self.settle()
+
+
+class Agent:
+    """A node's agent: registers at once, and does what it is told to."""
+
+    def __init__(self, world: World, name: str = "a", *, slots: int = 2, incarnation: str = "1") -> None:
+        self._world, self.name, self.incarnation = world, f"nodes/{name}", incarnation
+        self.silent = False
+        world.agents = [*(each for each in world.agents if each.name != self.name), self]
+        world.api.RegisterNode(
+            RegisterNodeRequest(name=self.name, incarnation=incarnation, slots=slots, devices=["cpu"]), CALL
+        )
+        world.settle()
+
+    @property
+    def node(self) -> Node:
+        return self._world.api.GetNode(GetRequest(name=self.name), CALL)
+
+    @property
+    def assignments(self) -> list[Assignment]:
+        return list(self.node.assignments)
+
+    def heartbeat(self) -> None:
+        self._world.api.Heartbeat(HeartbeatRequest(name=self.name, incarnation=self.incarnation), CALL)
+        self._world.settle()
+
+    def report(self, event: int, *ranks: int, epoch: int = 0, job: str = "jobs/a", **more: Any) -> None:
+        """Report the event of these ranks, or of all that were assigned to this node."""
+        own = next((each for each in self.assignments if each.job == job), None)
+        assert own is not None or ranks
+        for rank in ranks or (own.ranks if own else ()):
+            self._world.api.ReportRank(
+                ReportRankRequest(
+                    job=job,
+                    epoch=epoch or self._world.job(job).epoch,
+                    node=self.name,
+                    rank=rank,
+                    event=event,  # type: ignore[arg-type]
+                    **more,
+                ),
+                CALL,
+            )
+        self._world.settle()
+
+    def spawn(self) -> None:
+        self.report(RANK_EVENT_SPAWNED)
+
+    def listen(self, address: str = "127.0.0.1:4000") -> None:
+        self.report(RANK_EVENT_LISTENING, 0, address=address)
+
+    def ready(self, *ranks: int) -> None:
+        self.report(RANK_EVENT_READY, *ranks)
+
+    def finish(self) -> None:
+        self.report(RANK_EVENT_FINISHED)
+
+    def lose(self, rank: int, cause: str = "killed by signal 9", step: int = 7) -> None:
+        self.report(RANK_EVENT_LOST, rank, cause=cause, step=step)
+
+    def progress(self, step: int, loss: float = 3.0, *, epoch: int = 0) -> None:
+        job = self._world.job()
+        self._world.api.ReportProgress(
+            ReportProgressRequest(job=job.name, epoch=epoch or job.epoch, node=self.name, step=step, loss=loss), CALL
+        )
+        self._world.settle()
+
+    def release(self) -> None:
+        """Report everything that was asked to stop as gone."""
+        for each in self.assignments:
+            if each.stop:
+                self._world.api.ReportReleased(
+                    ReportReleasedRequest(job=each.job, epoch=each.epoch, node=self.name, incarnation=self.incarnation),
+                    CALL,
+                )
+        self._world.settle()
+
+    def run(self) -> None:
+        """All ranks of this node spawn, meet and load."""
+        if any(0 in each.ranks for each in self.assignments):
+            self.listen()
+        self.ready()
+
+
+def training(steps: int = 20, leaves: int = 8) -> Training:
+    return Training(
+        model=ModelSpec(vocabulary=512, width=32, layers=1, heads=2, kv_heads=2, hidden=64, context=64),
+        optimizer=OptimizerSpec(peak_rate=1e-3, steps=steps),
+        step=StepSpec(leaves=leaves),
+        dataset=DATASET,
+        checkpoint_every=5,
+    )
+
+
+def request(name: str, *, ranks: int, shrink: bool = False, steps: int = 20) -> CreateJobRequest:
+    trained = training(steps)
+    return CreateJobRequest(
+        name=name,
+        spec=JobSpec(
+            training=trained.to_json(),
+            training_digest=trained.digest(),
+            dataset_manifest_key="tokenization/manifests/d.json",
+            dataset_digest=DATASET,
+            leaves=trained.step.leaves,
+            steps=steps,
+            data_parallel=ranks,
+            shrink=shrink,
+        ),
+    )
