@@ -25,6 +25,7 @@ from tutti.model.spec import ModelSpec, OptimizerSpec, StepSpec
 from tutti.model.step import RankStep
 
 Result = TypeVar("Result")
+Group = dist.ProcessGroup | None
 
 
 @dataclass(frozen=True)
@@ -49,13 +50,15 @@ class Recipe:
     optimizer: OptimizerSpec = OPTIMIZER
     step: StepSpec = STEP
     audit_every: int = 2
+    batch_shift: int = 0
+    """Makes all batches others: how a test feeds one rank wrongly."""
 
     def tied(self) -> "Recipe":
         return replace(self, model=replace(self.model, tied=True))
 
     def batch(self, step: int, leaf: int) -> RowBatch:
         """A pure function of (step, leaf): random documents of random lengths, the end of each row padded."""
-        source = np.random.Generator(np.random.Philox(key=np.array([step, leaf], dtype=np.uint64)))
+        source = np.random.Generator(np.random.Philox(key=np.array([step + self.batch_shift, leaf], dtype=np.uint64)))
         shape = (self.step.rows, self.model.context + 1)
         documents = np.cumsum(source.random(shape) < 0.1, axis=1)
         valid = np.arange(shape[1] - 1) < source.integers(shape[1] // 2, shape[1], size=(shape[0], 1))
@@ -103,7 +106,7 @@ class Trained:
         return [result.loss.hex() for result in self.results]
 
 
-def start(recipe: Recipe, dp: int, rank: int, group: dist.ProcessGroup | None, *, epoch: int = 1) -> RankStep:
+def start(recipe: Recipe, dp: int, rank: int, group: Group, *, epoch: int = 1) -> RankStep:
     """A rank that is ready to initialize or load."""
     plan = Plan(Layout(recipe.model), Shape(dp), recipe.step.leaves)
     return RankStep(
@@ -125,7 +128,7 @@ def step_once(me: RankStep, recipe: Recipe, step: int) -> StepResult:
 def train(recipe: Recipe, dp: int, *, until: int, since: Checkpoint | None = None) -> Trained:
     """Run from the beginning, or from a checkpoint, up to a step; then evaluate five validation leaves."""
 
-    def work(rank: int, group: dist.ProcessGroup | None) -> Any:
+    def work(rank: int, group: Group) -> Any:
         me = start(recipe, dp, rank, group)
         if since is None:
             me.initialize()
@@ -140,7 +143,7 @@ def train(recipe: Recipe, dp: int, *, until: int, since: Checkpoint | None = Non
     return Trained(Checkpoint(tensors, found[0][1]), found[0][2], found[0][3])
 
 
-def on_ranks(dp: int, work: Callable[[int, dist.ProcessGroup | None], Result]) -> list[Result]:
+def on_ranks(dp: int, work: Callable[[int, Group], Result]) -> list[Result]:
     """Run `work(rank, group)` in dp forked processes; with one rank there is no group. Results by rank."""
     fork = multiprocessing.get_context("fork")
     with tempfile.TemporaryDirectory() as folder:
@@ -166,7 +169,7 @@ def on_ranks(dp: int, work: Callable[[int, dist.ProcessGroup | None], Result]) -
 def _rank(rank: int, dp: int, meeting: Path, work: Callable[..., Any], answer: Any) -> None:
     torch.set_num_threads(1)
     try:
-        group = None
+        group: Group = None
         if dp > 1:
             limit = timedelta(seconds=60)
             dist.init_process_group("gloo", init_method=f"file://{meeting}", rank=rank, world_size=dp, timeout=limit)

@@ -5,6 +5,7 @@ equal bits on any number of ranks; a change of any field is another run. Importi
 """
 
 import dataclasses
+import math
 import types
 import typing
 from collections.abc import Mapping
@@ -53,6 +54,8 @@ class Recorded:
                 object.__setattr__(self, name, float(value))
             elif isinstance(kind, type) and not isinstance(kind, types.GenericAlias) and type(value) is not kind:
                 raise SpecError(f"{type(self).__name__}.{name} is {value!r}; expected {kind.__name__}")
+            if kind is float and not math.isfinite(getattr(self, name)):
+                raise SpecError(f"{type(self).__name__}.{name} is {value!r}; expected a finite number")
 
     def _require(self, **rules: tuple[bool, str]) -> None:
         for name, (holds, expected) in rules.items():
@@ -130,7 +133,7 @@ class OptimizerSpec(Recorded):
             beta2=(0 <= self.beta2 < 1, "0 ≤ beta2 < 1"),
             epsilon=(self.epsilon > 0, "a positive number"),
             weight_decay=(self.weight_decay >= 0, "0 or more"),
-            clip_norm=(self.clip_norm > 0, "a positive number (infinity: never clip)"),
+            clip_norm=(self.clip_norm > 0, "a positive number"),
         )
 
 

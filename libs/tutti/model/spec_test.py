@@ -1,5 +1,6 @@
 """Specs are refused whole or recorded whole."""
 
+import math
 import subprocess
 import sys
 from dataclasses import replace
@@ -43,6 +44,7 @@ def test_a_missing_field_is_named_even_when_it_has_a_default() -> None:
         (OPTIMIZER, {"update": "sgd"}, "expected one of adamw-chunk-v1"),
         (OPTIMIZER, {"min_rate": 1.0}, "expected 0 … peak_rate"),
         (OPTIMIZER, {"warmup_steps": 11}, "expected 0 … steps"),
+        (OPTIMIZER, {"clip_norm": math.inf}, "clip_norm is inf; expected a finite number"),
         (OPTIMIZER, {"beta2": 1.0}, "beta2 < 1"),
         (StepSpec(), {"leaves": 0}, "StepSpec.leaves is 0"),
         (StepSpec(), {"seed": 2**53}, "seed"),

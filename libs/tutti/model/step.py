@@ -182,8 +182,7 @@ class RankStep:
             self._update(gradient, verdict, rate, scalars.updates)
         self._gradients.release(sums)
         updated = clock.lap()
-        if verdict.outcome is Outcome.COMMITTED:
-            self._gather()
+        self._gather()
         gathered = clock.lap()
         self._scalars = scalars
 
@@ -226,6 +225,11 @@ class RankStep:
 
     def scalars(self) -> Scalars:
         return self._scalars
+
+    @property
+    def parameters(self) -> Tensor:
+        """The whole parameter vector that this rank computes with, [layout.elements]; gathered anew in every step."""
+        return self._vector
 
     def snapshot_size(self) -> int:
         """Bytes of this rank's snapshot; plan.snapshot_table(rank) says what lies where."""

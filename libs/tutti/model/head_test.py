@@ -1,0 +1,42 @@
+"""The head is linear plus cross-entropy, in less memory."""
+
+import pytest
+import torch
+import torch.nn.functional as F
+
+from tutti.model.head import SLICE, Head
+
+CPU = torch.device("cpu")
+
+
+@pytest.mark.parametrize("vocabulary", [50, SLICE // 20])
+def test_losses_and_gradients_are_those_of_cross_entropy(vocabulary: int) -> None:
+    source = torch.Generator().manual_seed(0)
+    hidden = torch.randn(45, 16, generator=source).requires_grad_()
+    weight = torch.randn(vocabulary, 16, generator=source).requires_grad_()
+    targets = torch.randint(0, vocabulary, (45,), generator=source)
+    valid = torch.rand(45, generator=source) < 0.7
+    head = Head(vocabulary, CPU)
+    total, losses = head.losses(hidden, weight, targets, valid)
+    total.backward()  # type: ignore[no-untyped-call]
+    assert hidden.grad is not None
+    assert weight.grad is not None
+    found = losses, hidden.grad, weight.grad
+    hidden.grad = weight.grad = None
+    expected = F.cross_entropy(F.linear(hidden, weight), targets, reduction="none") * valid
+    expected.sum().backward()  # type: ignore[no-untyped-call]
+    for ours, reference in zip(found, (expected.detach(), hidden.grad, weight.grad), strict=True):
+        torch.testing.assert_close(ours, reference, rtol=1e-4, atol=1e-5)
+    assert (losses[~valid] == 0).all()
+
+
+def test_a_large_vocabulary_is_taken_in_slices() -> None:
+    assert Head(SLICE // 20, CPU).rows == 20
+    assert Head(50, CPU).rows == SLICE // 50
+    assert Head(10 * SLICE, CPU).rows == 16
+
+
+def test_large_logits_do_not_overflow() -> None:
+    hidden, weight = torch.full((1, 4), 100.0), torch.eye(4)[:3] * 100.0
+    _, losses = Head(3, CPU).losses(hidden, weight, torch.tensor([1]), torch.tensor([True]))
+    torch.testing.assert_close(losses, torch.tensor([3.0]).log())

@@ -1,0 +1,186 @@
+"""Every rank crosses a step or nobody does, and what is wrong is named."""
+
+import hashlib
+import struct
+from dataclasses import replace
+from typing import Any
+
+import pytest
+import torch
+import torch.distributed as dist
+
+from tutti.model.batch import checked
+from tutti.model.chunks import Layout
+from tutti.model.fingerprint import as_bytes
+from tutti.model.gradients import Gradients
+from tutti.model.plan import Plan, Shape
+from tutti.model.results import Outcome, Scalars, StepAborted
+from tutti.model.transformer import Transformer
+
+from .gang import Group, Recipe, on_ranks, snapshot, start, step_once, train
+
+RECIPE = Recipe()
+QUIET = replace(RECIPE, audit_every=0)
+
+
+def aborted(me: Any, recipe: Recipe, step: int) -> tuple[str, str, bool]:
+    """The type and message of what a step raised, and whether the state stayed as it was."""
+    before = snapshot(me)
+    try:
+        step_once(me, recipe, step)
+    except StepAborted as error:
+        return type(error).__name__, str(error), snapshot(me) == before
+    return "", "", False
+
+
+def test_control_plain_accumulation_gives_other_bits_on_other_numbers_of_ranks():
+    """What everybody does: add leaf after leaf, then all-reduce."""
+
+    def work(rank: int, group: Group) -> tuple[str, str]:
+        me, model = start(QUIET, max(1, group_size(group)), rank, group), RECIPE.model
+        me.initialize()
+        plan, total = me.plan, torch.zeros(Layout(model).elements)
+        gradients = Gradients(plan.layout, Transformer(plan.layout, me.parameters, compiled=False))
+        for leaf in plan.leaves_of(rank):
+            sums = gradients.new_sums(1)
+            gradients.add_leaf(sums, 0, checked(RECIPE.batch(1, leaf), model, RECIPE.step.rows, ""))
+            total += sums.total().vector
+            gradients.release(sums)
+        if group is not None:
+            dist.all_reduce(total, group=group)
+        step_once(me, QUIET, 1)
+        state = b"".join(snapshot(me)[key] for key in sorted(snapshot(me)))
+        return hashlib.sha256(as_bytes(total)).hexdigest(), hashlib.sha256(state).hexdigest() if rank == 0 else ""
+
+    def group_size(group: Group) -> int:
+        return 0 if group is None else dist.get_world_size(group)
+
+    sums = {dp: on_ranks(dp, work)[0][0] for dp in (1, 2, 4)}
+    assert len(set(sums.values())) == 3
+    assert len({train(QUIET, dp, until=1).checkpoint.root for dp in (1, 2, 4)}) == 1
+
+
+def test_one_leaf_that_is_not_finite_makes_all_ranks_skip_and_the_run_goes_on():
+    def work(rank: int, group: Group) -> Any:
+        me = start(QUIET, 3, rank, group)
+        me.initialize()
+        outcomes = [step_once(me, QUIET, 1).outcome]
+        before = snapshot(me)
+        if rank == 1:
+            me.parameters[100] = float("inf")
+        outcomes.append(step_once(me, QUIET, 2).outcome)
+        unchanged = snapshot(me) == before
+        outcomes.append(step_once(me, QUIET, 3).outcome)
+        return outcomes, unchanged, me.scalars()
+
+    for outcomes, unchanged, scalars in on_ranks(3, work):
+        assert outcomes == [Outcome.COMMITTED, Outcome.SKIPPED, Outcome.COMMITTED]
+        assert unchanged
+        assert scalars == Scalars(step=3, skipped=(2,))
+
+
+def test_a_bit_flipped_in_one_ranks_parameters_is_named_by_step_chunk_and_rank():
+    plan = Plan(Layout(RECIPE.model), Shape(3), RECIPE.step.leaves)
+    chunk = plan.layout.chunks[4]
+
+    def work(rank: int, group: Group) -> Any:
+        me = start(RECIPE, 3, rank, group)
+        me.initialize()
+        step_once(me, RECIPE, 1)
+        if rank == 2:
+            me.parameters.view(torch.int32)[plan.layout.offsets[4] + 11] ^= 1 << 3
+        return aborted(me, RECIPE, 2)
+
+    for name, message, unchanged in on_ranks(3, work):
+        assert name == "ParameterAuditFailed"
+        assert message.startswith(f"step 2: rank 2 holds other bits in chunk 4 ({chunk.name})")
+        assert unchanged
+
+
+def test_a_leaf_that_two_ranks_compute_differently_is_named():
+    def work(rank: int, group: Group) -> Any:
+        me = start(RECIPE, 2, rank, group)
+        me.initialize()
+        step_once(me, RECIPE, 1)
+        fed = RECIPE if rank == 0 else replace(RECIPE, batch_shift=1)
+        return aborted(me, fed, 2)
+
+    for name, message, unchanged in on_ranks(2, work):
+        assert name == "LeafAuditFailed"
+        assert message.startswith("step 2: ranks 0 and 1 got different gradients for leaf 0")
+        assert unchanged
+
+
+def test_ranks_at_different_steps_abort_and_are_named():
+    def work(rank: int, group: Group) -> Any:
+        me = start(QUIET, 3, rank, group)
+        me.initialize()
+        zeros = bytes(4 * max(chunk.length for chunk in me.plan.layout.chunks))
+        me.load(
+            lambda chunk, kind: zeros[: 4 * me.plan.layout.chunks[chunk].length], Scalars(step=5 if rank == 2 else 4)
+        )
+        return aborted(me, QUIET, me.scalars().step + 1)
+
+    for name, message, unchanged in on_ranks(3, work):
+        assert name == "StepMismatch"
+        assert "rank 0: step 5, epoch 1; rank 1: step 5, epoch 1; rank 2: step 6, epoch 1" in message
+        assert unchanged
+
+
+def test_a_rank_of_an_older_epoch_aborts_the_step_and_is_named():
+    def work(rank: int, group: Group) -> Any:
+        me = start(QUIET, 2, rank, group, epoch=9 - rank)
+        me.initialize()
+        return aborted(me, QUIET, 1)
+
+    for name, message, unchanged in on_ranks(2, work):
+        assert (name, unchanged) == ("StepMismatch", True)
+        assert "rank 0: step 1, epoch 9; rank 1: step 1, epoch 8" in message
+
+
+@pytest.mark.parametrize(
+    ("change", "what"),
+    [
+        ({"step": replace(RECIPE.step, seed=8)}, "step"),
+        ({"optimizer": replace(RECIPE.optimizer, beta1=0.8)}, "optimizer"),
+    ],
+)
+def test_ranks_of_different_recipes_do_not_start(change: dict[str, Any], what: str):
+    def work(rank: int, group: Group) -> str:
+        try:
+            start(replace(RECIPE, **change) if rank == 1 else RECIPE, 2, rank, group)
+        except StepAborted as error:
+            return str(error)
+        return ""
+
+    for message in on_ranks(2, work):
+        assert message.startswith(f"ranks [1] have another {what} than rank 0")
+
+
+def test_audits_that_find_nothing_change_nothing():
+    assert train(RECIPE, 2, until=4).checkpoint.root == train(QUIET, 2, until=4).checkpoint.root
+
+
+def test_a_rank_holds_moments_of_its_own_chunks_only():
+    def work(rank: int, group: Group) -> int:
+        return start(QUIET, 4, rank, group).snapshot_size()
+
+    sizes = on_ranks(4, work)
+    assert sum(sizes) == 3 * 4 * Layout(RECIPE.model).elements
+    assert max(sizes) < sum(sizes) / 2
+
+
+def test_a_skip_is_the_same_on_any_number_of_ranks():
+    """A loss beyond float32: parameters so large that every leaf overflows on step 1 of a run that loads them."""
+    huge = struct.pack("<f", 3e38)
+
+    def work(rank: int, group: Group) -> Any:
+        dp = 1 if group is None else dist.get_world_size(group)
+        me = start(QUIET, dp, rank, group)
+        chunks = me.plan.layout.chunks
+        me.load(lambda chunk, kind: (huge if kind == "parameter" else bytes(4)) * chunks[chunk].length, Scalars())
+        result = step_once(me, QUIET, 1)
+        return result.outcome, me.scalars()
+
+    seen = {answer for dp in (1, 2, 3) for answer in on_ranks(dp, work)}
+    assert seen == {(Outcome.SKIPPED, Scalars(step=1, skipped=(1,)))}
