@@ -10,8 +10,8 @@ from typing import Any
 
 import psutil
 
+from tutti.chassis.processes import process_id
 from tutti.contracts.scheduler.v1 import RANK_EVENT_FINISHED
-from tutti.trainer.processes import process_id
 
 Wait = Callable[..., None]
 LONG = 1_000_000
@@ -32,7 +32,7 @@ def test_a_killed_rank_is_reported_at_once_and_the_others_end(stage: Any, wait: 
     ranks = {rank: process_id(pid) for rank, pid in agent.pids().items()}
     os.kill(ranks[1].pid, signal.SIGKILL)
     wait(lambda: stage.plane.losses)
-    wait(lambda: not ranks[0].alive)
+    wait(lambda: not ranks[0].alive())
     assert [loss.rank for loss in stage.plane.losses] == [1]
     assert "rank 1 was killed by SIGKILL" in stage.plane.losses[0].cause
     stage.plane.assign("a", stage.assignment(stage.training(), epoch=2))
@@ -45,7 +45,7 @@ def test_a_stopped_rank_is_named_with_what_the_others_were_doing(stage: Any, wai
     ranks = {rank: process_id(pid) for rank, pid in agent.pids().items()}
     os.kill(ranks[0].pid, signal.SIGSTOP)
     wait(lambda: stage.plane.losses)
-    wait(lambda: not ranks[0].alive and not ranks[1].alive)
+    wait(lambda: not ranks[0].alive() and not ranks[1].alive())
     loss = stage.plane.losses[0]
     assert loss.rank == 0
     assert "rank 0 has not answered for" in loss.cause
@@ -60,14 +60,14 @@ def test_a_rank_of_a_killed_agent_ends_by_itself_inside_a_collective(tmp_path: P
     assert agent.stdout is not None
     ranks = [process_id(int(pid)) for pid in agent.stdout.readline().split()]
     assert len(ranks) == 2
-    assert all(rank.alive for rank in ranks)
+    assert all(rank.alive() for rank in ranks)
     os.kill(ranks[1].pid, signal.SIGSTOP)
     children = [process_id(child.pid) for child in psutil.Process(agent.pid).children(recursive=True)]
     agent.kill()
     agent.wait()
-    wait(lambda: not ranks[0].alive)
+    wait(lambda: not ranks[0].alive())
     os.kill(ranks[1].pid, signal.SIGCONT)
-    wait(lambda: not any(child.alive for child in children))
+    wait(lambda: not any(child.alive() for child in children))
 
 
 def test_a_starting_agent_kills_what_a_former_one_left(stage: Any, wait: Wait, tmp_path: Path) -> None:
@@ -80,11 +80,11 @@ def test_a_starting_agent_kills_what_a_former_one_left(stage: Any, wait: Wait, t
     agent.launcher._server.kill()
     agent.launcher._server.wait()
     agent.io._child.kill()
-    assert all(rank.alive for rank in ranks)
+    assert all(rank.alive() for rank in ranks)
     stage.agents.clear()
 
     stage.agent()
-    assert not any(rank.alive for rank in ranks)
+    assert not any(rank.alive() for rank in ranks)
     wait(lambda: stage.plane.losses)
     assert {loss.cause for loss in stage.plane.losses} == {"the agent of nodes/a was restarted"}
 
@@ -132,7 +132,7 @@ def test_a_draining_agent_ends_its_ranks_and_says_so(stage: Any, wait: Wait) -> 
     ranks = [process_id(pid) for pid in agent.pids().values()]
     agent.agent.drain()
     wait(lambda: not agent.thread.is_alive())
-    assert not any(rank.alive for rank in ranks)
+    assert not any(rank.alive() for rank in ranks)
     assert "was asked to stop" in stage.plane.losses[0].cause
     assert stage.plane.released[0].epoch == 1
 

@@ -25,6 +25,7 @@ from tutti.contracts.scheduler.v1 import (
     RANK_EVENT_LOST,
     Assignment,
     HeartbeatRequest,
+    HeartbeatResponse,
     Node,
     RegisterNodeRequest,
     ReportProgressRequest,
@@ -32,6 +33,7 @@ from tutti.contracts.scheduler.v1 import (
     ReportReleasedRequest,
 )
 from tutti.contracts.trainer.v1 import IoMessage, Release, Stored, VerifyRequest
+from tutti.trainer import measures
 from tutti.trainer.attempt import Attempt, Phase
 from tutti.trainer.journal import Journal
 from tutti.trainer.ports import AgentSettings, CommitterApi, Courier, IoLink, Launcher, SchedulerApi
@@ -70,6 +72,7 @@ class Agent:
     ) -> None:
         """`watch` gives the newest node resource that was pushed, if any; without it the node is polled."""
         self.settings, self.incarnation, self.state = settings, incarnation, AgentState.REGISTERING
+        self.superseded = False
         self._scheduler, self._committer, self._courier, self._clock = scheduler, committer, courier, clock
         self._launcher, self._io, self._journal, self._watch = launcher, io, journal, watch
         self._restarts_seen = io.restarts
@@ -142,20 +145,18 @@ class Agent:
     def _registered(self, answer: Node | Exception) -> None:
         if isinstance(answer, Node):
             if self.state is AgentState.REGISTERING:
-                self.state = AgentState.SERVING
+                self.state, self._node = AgentState.SERVING, Node()
             self._see(answer)
         elif not is_transient(answer):
             log.error("%s cannot be registered: %s", self.settings.name, answer)
 
     def _look(self) -> None:
         """Learn the newest node resource."""
-        if self._watch is not None:
-            if (node := self._watch()) is not None:
-                self._see(node)
-            return
+        if self._watch is not None and (node := self._watch()) is not None:
+            self._see(node)
         now = self._clock.monotonic()
         if now >= self._next_poll and not self._courier.busy("node"):
-            self._next_poll = now + self.settings.poll
+            self._next_poll = now + (self.settings.poll if self._watch is None else self.settings.relook)
             request = GetRequest(name=self.settings.name)
             self._courier.send("node", lambda: self._scheduler.GetNode(request), self._seen)
 
@@ -168,18 +169,17 @@ class Agent:
     def _see(self, node: Node) -> None:
         if node.incarnation and node.incarnation != self.incarnation:
             if self.state is AgentState.SERVING and node.revision > self._node.revision:
-                self._supersede(node.incarnation)
+                self._supersede()
             return
         if node.revision > self._node.revision:
             self._node, self._fresh = node, True
 
-    def _supersede(self, by: str) -> None:
+    def _supersede(self) -> None:
         log.error(
-            "another agent (incarnation %s) speaks for %s: this one ends its ranks and stops; give each agent its own "
-            "--node",
-            by,
+            "another agent speaks for %s: this one ends its ranks and stops; give each agent its own --node",
             self.settings.name,
         )
+        self.superseded = True
         self.state = AgentState.SUPERSEDED
         for attempt in self._attempts.values():
             attempt.end()
@@ -192,10 +192,15 @@ class Agent:
         request = HeartbeatRequest(name=self.settings.name, incarnation=self.incarnation)
         self._courier.send("heartbeat", lambda: self._scheduler.Heartbeat(request), self._beaten)
 
-    def _beaten(self, answer: object) -> None:
-        if isinstance(answer, NotFound | StaleEpoch) and self.state is AgentState.SERVING:
-            # The scheduler knows no such incarnation; registering tells whether another one took the name.
+    def _beaten(self, answer: HeartbeatResponse | Exception) -> None:
+        if self.state is not AgentState.SERVING:
+            return
+        if isinstance(answer, NotFound):
             self.state = AgentState.REGISTERING
+        elif isinstance(answer, StaleEpoch):
+            self._supersede()
+        elif isinstance(answer, HeartbeatResponse) and answer.revision > self._node.revision:
+            self._next_poll = 0.0
 
     def _claim(self) -> None:
         now = self._clock.monotonic()
@@ -338,6 +343,7 @@ class Agent:
             case "spooled":
                 any(attempt.spooled(message.spooled.buffer) for attempt in everyone)
             case "stored":
+                measures.duration.labels(message.stored.job).observe(message.stored.seconds)
                 self._to_committer.add(self._shard(message.stored))
             case "verified":
                 self._to_committer.add(

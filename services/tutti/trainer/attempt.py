@@ -44,6 +44,7 @@ from tutti.contracts.trainer.v1 import (
 )
 from tutti.model.spec import SpecError
 from tutti.model.training import Training
+from tutti.trainer import measures
 from tutti.trainer.autopsy import examine
 from tutti.trainer.failures import Reason
 from tutti.trainer.lifeline import Exit
@@ -114,7 +115,7 @@ class Attempt:
         self._stopping = False
         self._secondary_since: float | None = None
         self._crossed_at = self._told_at = self._beat_at = clock.monotonic()
-        self._told_step = 0
+        self._begun_at = self._crossed_at
         self._bits_per_byte: float | None = None
         self._plan = None
         try:
@@ -233,6 +234,7 @@ class Attempt:
         if self.phase in (Phase.ENDING, Phase.GONE):
             return
         log.warning("%s, epoch %d: %s", *self.key, cause)
+        measures.losses.labels(self.assignment.job).inc()
         for rank in ranks or tuple(self.assignment.ranks)[:1]:
             self._tell(rank, RANK_EVENT_LOST, cause=cause)
         self._kill()
@@ -306,12 +308,15 @@ class Attempt:
             case "ready":
                 place.step, place.kernel = message.ready.step, message.ready.kernel
                 self._crossed_at = place.heard
+                measures.restore.labels(self.assignment.job).observe(place.heard - self._begun_at)
                 self._tell(place.rank, RANK_EVENT_READY)
             case "progress":
                 place.step, self._crossed_at = message.progress.step, place.heard
                 if place.rank == min(self._places):
+                    measures.progress(self.assignment.job, message.progress)
                     place.progress[place.step] = message.progress
             case "snapshot":
+                measures.stall.labels(self.assignment.job).observe(message.snapshot.seconds)
                 self._store(place, message.snapshot)
             case "finished":
                 place.finished = True

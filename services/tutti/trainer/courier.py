@@ -61,6 +61,10 @@ class ThreadCourier:
         except Exception as error:
             answer = error
         self._answers.put((lane, then, answer))
+        self.wake()
+
+    def wake(self) -> None:
+        """Make a waiting loop look again; for any thread."""
         with contextlib.suppress(OSError):
             self._waker.send(b"!")
 

@@ -15,7 +15,7 @@ import traceback
 from collections.abc import Callable
 from enum import IntEnum
 
-from tutti.trainer.processes import process_id
+from tutti.chassis.processes import process_id
 
 NOTICE = struct.Struct("<Bqq")
 FORK = b"F"
@@ -40,7 +40,9 @@ class Notice(IntEnum):
 
 def serve(control: socket.socket, run: Callable[[socket.socket], int]) -> None:
     """Fork `run(sock)` for each socket that arrives, tell of each end; return when the other side is gone."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    for number in (signal.SIGINT, signal.SIGTERM):
+        # To a whole process group; the agent alone decides when its ranks end.
+        signal.signal(number, signal.SIG_IGN)
     wake, waker = socket.socketpair()
     waker.setblocking(False)
     wake.setblocking(False)

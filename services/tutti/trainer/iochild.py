@@ -276,7 +276,8 @@ def _job_id(job: str) -> str:
 
 def main() -> None:
     """Serve the agent on the inherited socket until it is gone."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, signal.SIG_IGN)
     logging.basicConfig(level=logging.WARNING)
     channel = BlockingChannel(socket.socket(fileno=int(sys.argv[1])), IoMessage)
     settings = IoSettings.from_json(sys.stdin.read())

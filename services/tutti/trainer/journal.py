@@ -34,7 +34,7 @@ class Journal:
 
     def processes(self, processes: Iterable[ProcessId]) -> None:
         """Record what is to be killed if this agent dies."""
-        wanted = tuple(sorted(set(processes)))
+        wanted = tuple(sorted(set(processes), key=lambda each: (each.pid, each.started)))
         if wanted != self.record.processes:
             self._write(Record(wanted, self.record.begun))
 
@@ -47,7 +47,7 @@ class Journal:
 
     def kill_orphans(self, seconds: float = 10.0) -> int:
         """End what a former incarnation left running; how many there were. Raises RuntimeError if one remains."""
-        orphans = [process for process in self.record.processes if process.alive]
+        orphans = [process for process in self.record.processes if process.alive()]
         for process in orphans:
             log.warning("process %d is left of a former agent of this node: it is killed", process.pid)
             kill(process)

@@ -45,7 +45,7 @@ class StartedRank:
     def gone(self) -> bool:
         if self.exit_code is not None:
             return True
-        return self.process is not None and not self.process.alive
+        return self.process is not None and not self.process.alive()
 
     def kill(self) -> None:
         self.doomed = True

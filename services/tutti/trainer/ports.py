@@ -165,6 +165,7 @@ class AgentSettings:
     heartbeat: float = 5.0
     poll: float = 0.25
     claim: float = 1.0
+    relook: float = 10.0
     progress: float = 0.5
     drain: float = 8.0
     buffers: int = 2

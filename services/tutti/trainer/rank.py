@@ -47,7 +47,8 @@ def preload() -> None:
 
 def main(sock: socket.socket) -> int:
     """Run one rank over this socket; its exit code."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, signal.SIG_IGN)
     logging.basicConfig(level=logging.WARNING, format="%(levelname)s %(name)s: %(message)s")
     channel = BlockingChannel(sock, RankMessage)
     start = first_message(channel, START_SECONDS)

@@ -1,0 +1,14 @@
+"""The agent as a process: `python -m tutti.trainer --data-dir D --node a`.
+
+SIGTERM and SIGINT end the ranks at a step boundary and release them; a second signal ends everything at once.
+"""
+
+import os
+import sys
+
+from tutti.trainer.program import main
+
+if __name__ == "__main__":
+    code = main()
+    sys.stderr.flush()
+    os._exit(code)

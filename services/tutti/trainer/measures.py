@@ -1,0 +1,60 @@
+"""What a node measures of its ranks, as metrics: the agent aggregates, ranks push nothing.
+
+Numbers that are not finite are counted and not shown.
+"""
+
+import math
+from collections.abc import Mapping
+
+from prometheus_client import Gauge
+
+from tutti.chassis.telemetry import metrics
+from tutti.contracts.trainer.v1 import OUTCOME_SKIPPED, Progress
+
+_LABELS = ("job",)
+_COLLECTIVES = ("reduce", "vote", "gather")
+
+step_time = metrics.histogram("step_time", "Wall time of a training step", "seconds", _LABELS)
+tokens = metrics.counter("tokens", "Tokens of the steps that were crossed, all ranks", "", _LABELS)
+rate = metrics.gauge("tokens_per_second", "Tokens of the newest step divided by its time", "", _LABELS)
+loss = metrics.gauge("loss", "Mean loss of the newest step, nats a token", "", _LABELS)
+norm = metrics.gauge("gradient_norm", "Norm of the newest mean gradient, before clipping", "", _LABELS)
+bits = metrics.gauge("bits_per_byte", "Bits per byte of the newest validation", "", _LABELS)
+overflows = metrics.counter("overflow_count", "Steps that were skipped because a number was not finite", "", _LABELS)
+latency = metrics.histogram("collective_latency", "Time in collectives a step, without waiting", "seconds", _LABELS)
+share = metrics.gauge("communication_time_ratio", "Share of the newest step spent in collectives", "", _LABELS)
+data_wait = metrics.histogram("dataloader_wait", "Time to read the batches of a step", "seconds", _LABELS)
+stall = metrics.histogram("checkpoint_stall", "Time that ranks stood still for a snapshot", "seconds", _LABELS)
+duration = metrics.histogram("checkpoint_duration", "From a snapshot to its storage", "seconds", _LABELS)
+restore = metrics.histogram("restore", "From an assignment to the first ready rank", "seconds", _LABELS)
+refused = metrics.counter("refused_measures", "Measures that were not finite and are not shown", "", _LABELS)
+losses = metrics.counter("lost_attempts", "Attempts that ended before their time on this node", "", _LABELS)
+
+
+def progress(job: str, told: Progress) -> None:
+    """One step of one rank; called for one rank of a node."""
+    step_time.labels(job).observe(told.seconds)
+    data_wait.labels(job).observe(told.timings["read"])
+    tokens.labels(job).inc(told.tokens)
+    spent = _collectives(told.timings)
+    latency.labels(job).observe(spent)
+    if told.outcome == OUTCOME_SKIPPED:
+        overflows.labels(job).inc()
+    _show(loss, job, told.loss)
+    _show(norm, job, told.gradient_norm)
+    if told.seconds > 0:
+        _show(share, job, spent / told.seconds)
+        _show(rate, job, told.tokens / told.seconds)
+    if told.HasField("bits_per_byte"):
+        _show(bits, job, told.bits_per_byte)
+
+
+def _collectives(timings: Mapping[str, float]) -> float:
+    return sum(timings[part] for part in _COLLECTIVES if part in timings)
+
+
+def _show(gauge: Gauge, job: str, value: float) -> None:
+    if math.isfinite(value):
+        gauge.labels(job).set(value)
+    else:
+        refused.labels(job).inc()

@@ -1,0 +1,226 @@
+"""The agent's program: a state folder of its own, the real ports, the loop, signals.
+
+One agent a node: the folder is locked. What a former agent of the node left running is ended before anything starts.
+"""
+
+import argparse
+import contextlib
+import ipaddress
+import logging
+import os
+import re
+import select
+import signal
+from collections.abc import Sequence
+from pathlib import Path
+
+from pydantic import Field
+
+from tutti.backbone import SystemClock, SystemRandomness, uuid7
+from tutti.backbone.files import RealFiles, make_folders
+from tutti.chassis import leash, logs
+from tutti.chassis.auth import Role
+from tutti.chassis.channel import RpcChannel
+from tutti.chassis.datadir import DEFAULT, DataDir
+from tutti.chassis.failures import guarded
+from tutti.chassis.locator import locate
+from tutti.chassis.settings import Loaded, Section, SettingsError, installed_services, load
+from tutti.chassis.telemetry import MetricsServer
+from tutti.chassis.watch import Watch
+from tutti.contracts.committer.v1.stubs import CommitterServiceStub
+from tutti.contracts.scheduler.v1 import Node
+from tutti.contracts.scheduler.v1.stubs import SchedulerServiceStub
+from tutti.trainer.agent import Agent, AgentState
+from tutti.trainer.buffers import buffer_folder, clear
+from tutti.trainer.courier import ThreadCourier
+from tutti.trainer.iolink import ProcessIoLink
+from tutti.trainer.iosettings import IoSettings
+from tutti.trainer.journal import Journal
+from tutti.trainer.launcher import ProcessLauncher
+from tutti.trainer.ports import AgentSettings
+
+log = logging.getLogger(__name__)
+
+NODE = re.compile(r"[a-z0-9][a-z0-9._-]{0,62}")
+LOOP_SECONDS = 0.1
+NODES = "agents"
+KILLED = 130
+
+
+class TrainerSettings(Section):
+    """The `[trainer]` table: what only agents need."""
+
+    address: str = Field(default="127.0.0.1", description="address by which ranks of other nodes reach this node")
+    drain_seconds: float = Field(default=8.0, gt=0, description="for ranks to end at a step boundary")
+    stall_seconds: float = Field(default=300.0, gt=0, description="without a step, until flight records are collected")
+    poll_seconds: float = Field(default=10.0, gt=0, description="between two looks at the node beside its watch")
+
+
+class BadNode(SettingsError):
+    """The arguments describe no node."""
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run an agent until it is told to stop; the exit code."""
+    given = _parser().parse_args(arguments)
+    return guarded(lambda: _serve(given), troubles=(RuntimeError,))
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(prog="python -m tutti.trainer", description="The agent of a node.")
+    parser.add_argument("--data-dir", type=Path, default=Path(os.environ.get("TUTTI_DATA_DIR", DEFAULT)))
+    parser.add_argument("--config", type=Path, default=os.environ.get("TUTTI_CONFIG"), help="a TOML file of settings")
+    parser.add_argument("--set", action="append", default=[], metavar="KEY=VALUE", help="a setting; may be repeated")
+    parser.add_argument("--node", default="a", help="name of the node, one agent each")
+    parser.add_argument("--slots", type=int, help="ranks that may run here; one a core unless given")
+    parser.add_argument("--device", action="append", default=[], help="cpu or cuda:N, one a slot; cpu unless given")
+    parser.add_argument("--address", help="address by which ranks of other nodes reach this one")
+    return parser
+
+
+def _serve(given: argparse.Namespace) -> int:
+    data_dir = DataDir(given.data_dir)
+    loaded = load(given.config or data_dir.config, overrides=given.set, services={*installed_services(), "trainer"})
+    settings = _settings(given, loaded)
+    logs.configure(f"agent-{settings.node}", loaded.values.telemetry.level)
+    files, clock = RealFiles(), SystemClock()
+    state = data_dir.path / NODES / settings.node
+    make_folders(files, state)
+    with contextlib.ExitStack() as stack:
+        stack.callback(data_dir.lock(f"agent {settings.node}", f"{NODES}/{settings.node}/lock").release)
+        journal = Journal(state / "journal.json", files)
+        journal.kill_orphans()
+        buffers = buffer_folder(state)
+        clear(buffers)
+        stack.callback(clear, buffers)
+        stop = _Stop()
+        channels = _Channels(data_dir, loaded)
+        stack.callback(channels.close)
+        courier = ThreadCourier()
+        watch = Watch(channels.to("scheduler"), settings.name, lambda revision, node: courier.wake(), Node).start()
+        agent = Agent(
+            settings,
+            incarnation=uuid7(clock, SystemRandomness()),
+            scheduler=SchedulerServiceStub(channels.to("scheduler")),
+            committer=CommitterServiceStub(channels.to("committer")),
+            courier=courier,
+            clock=clock,
+            launcher=(launcher := ProcessLauncher()),
+            io=(
+                io := ProcessIoLink(
+                    IoSettings(
+                        blobs=loaded.values.blobs.url or data_dir.blobs_url,
+                        state=str(state),
+                        buffers=str(buffers),
+                        spool=loaded.values.rank.spool_snapshots,
+                    ),
+                    clock,
+                    silence=settings.silence,
+                )
+            ),
+            journal=journal,
+            watch=lambda: seen[1] if (seen := watch.latest()) else None,
+        )
+        stack.callback(agent.close)
+        metrics = MetricsServer(loaded.values.telemetry.metrics_listen)
+        data_dir.write(f"endpoints/agent-{settings.node}.metrics", f"{metrics.address}\n".encode())
+        log.info("the agent of %s has %d slots", settings.name, settings.slots)
+        while agent.state is not AgentState.DONE:
+            if stop.asked and agent.state in (AgentState.REGISTERING, AgentState.SERVING):
+                log.info("the agent stops: %s", stop.asked)
+                agent.drain()
+            if not agent.step():
+                waiting = [*courier.filenos(), *launcher.filenos(), *io.filenos(), stop.fileno()]
+                select.select(waiting, [], [], LOOP_SECONDS)
+                stop.clear()
+        return 1 if agent.superseded else 0
+
+
+def _settings(given: argparse.Namespace, loaded: Loaded) -> AgentSettings:
+    """Raises BadNode, SettingsError."""
+    values, own = loaded.values, loaded.section("trainer", TrainerSettings)
+    if not NODE.fullmatch(given.node):
+        raise BadNode(f"--node {given.node!r}: expected lower-case letters, digits and ._- such as a or gpu-7")
+    slots = given.slots if given.slots is not None else max(len(given.device), os.cpu_count() or 1)
+    devices = tuple(given.device) or ("cpu",)
+    if slots < 1:
+        raise BadNode(f"--slots {slots}: expected at least 1")
+    for device in devices:
+        if not re.fullmatch(r"cpu|cuda:\d+", device):
+            raise BadNode(f"--device {device!r}: expected cpu or cuda:N")
+    if len(devices) > slots:
+        raise BadNode(f"{len(devices)} devices for {slots} slots: expected at most one a slot")
+    address = given.address or own.address
+    try:
+        ipaddress.ip_address(address)
+    except ValueError:
+        raise BadNode(f"--address {address!r}: expected an IP address of this machine, such as 10.0.0.7") from None
+    return AgentSettings(
+        node=given.node,
+        slots=slots,
+        devices=devices,
+        address=address,
+        silence=values.rank.watchdog_seconds,
+        rendezvous=values.rank.rendezvous_seconds,
+        heartbeat=values.lease.renew_seconds,
+        buffers=values.rank.snapshot_buffers,
+        stall=own.stall_seconds,
+        drain=own.drain_seconds,
+        relook=own.poll_seconds,
+    )
+
+
+class _Channels:
+    """One channel a service, made when it is first asked for."""
+
+    def __init__(self, data_dir: DataDir, loaded: Loaded) -> None:
+        self._data_dir, self._values = data_dir, loaded.values
+        self._token = os.environ.get("TUTTI_TOKEN") or data_dir.tokens().of(Role.AGENT)
+        self._made: dict[str, RpcChannel] = {}
+
+    def to(self, service: str) -> RpcChannel:
+        if service not in self._made:
+            rpc = self._values.rpc
+            self._made[service] = RpcChannel(
+                lambda: locate(service, self._values.services, self._data_dir.path),
+                token=self._token,
+                deadline_seconds=rpc.deadline_seconds,
+                attempts=1,
+                max_message_bytes=rpc.max_message_bytes,
+            )
+        return self._made[service]
+
+    def close(self) -> None:
+        for channel in self._made.values():
+            channel.close()
+
+
+class _Stop:
+    """What asked the agent to stop; wakes its loop."""
+
+    def __init__(self) -> None:
+        self.asked = ""
+        self._wake, self._waker = os.pipe()
+        os.set_blocking(self._wake, False)
+        os.set_blocking(self._waker, False)
+        for number in (signal.SIGTERM, signal.SIGINT):
+            signal.signal(number, self._signalled)
+        leash.hold(lambda: self._ask("its supervisor is gone"))
+
+    def fileno(self) -> int:
+        return self._wake
+
+    def clear(self) -> None:
+        with contextlib.suppress(BlockingIOError):
+            os.read(self._wake, 64)
+
+    def _signalled(self, number: int, frame: object) -> None:
+        if self.asked:
+            # Ranks and children end with their sockets.
+            os._exit(KILLED)
+        self._ask(signal.Signals(number).name)
+
+    def _ask(self, why: str) -> None:
+        self.asked = self.asked or why
+        with contextlib.suppress(BlockingIOError):
+            os.write(self._waker, b"!")
