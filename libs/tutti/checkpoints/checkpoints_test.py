@@ -23,10 +23,10 @@ from tutti.checkpoints import (
     StateScalars,
     build_manifest,
     describe,
-    example,
     open_staged,
     store,
 )
+from tutti.checkpoints import example_test as example
 from tutti.checkpoints.digests import leaf_digest, model_digest, state_digest
 from tutti.checkpoints.errors import InvalidCheckpoint
 from tutti.checkpoints.reader import stage

@@ -8,10 +8,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from typing import Protocol
 
 from blake3 import blake3
 
-from tutti.backbone.blobs import BlobMissing, Blobs
+from tutti.backbone.blobs import BlobMissing, Stat
 from tutti.checkpoints.digests import leaf_digest
 from tutti.checkpoints.errors import InvalidReport, Problem
 from tutti.checkpoints.manifest import BlobEntry, CheckpointBody
@@ -23,6 +24,16 @@ from tutti.model.training import Training
 
 WINDOW = 16 << 20
 Read = Callable[[int, int], bytes | memoryview]
+
+
+class Readable(Protocol):
+    """What is read from: a blob store, or a copy of some of its blobs."""
+
+    def get(self, key: str) -> bytes: ...
+
+    def get_range(self, key: str, start: int, length: int) -> bytes: ...
+
+    def stat(self, key: str) -> Stat: ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,7 +48,7 @@ class Verification:
         return not self.problems
 
 
-def verify_report(blobs: Blobs, report_key: str, report_digest: str, training: Training) -> Verification:
+def verify_report(blobs: Readable, report_key: str, report_digest: str, training: Training) -> Verification:
     """Read a report and every byte of its shard back. Raises BlobError from the store."""
     try:
         data = blobs.get(report_key)
@@ -57,7 +68,7 @@ def verify_report(blobs: Blobs, report_key: str, report_digest: str, training: T
     return verify_blob(blobs, blob, report.chunks, plan.layout)
 
 
-def verify_manifest(blobs: Blobs, body: CheckpointBody) -> Verification:
+def verify_manifest(blobs: Readable, body: CheckpointBody) -> Verification:
     """Read every byte of a checkpoint back. Raises BlobError from the store."""
     parts = [
         verify_blob(blobs, blob, entries, body.layout)
@@ -66,7 +77,7 @@ def verify_manifest(blobs: Blobs, body: CheckpointBody) -> Verification:
     return Verification(sum(part.nbytes for part in parts), tuple(p for part in parts for p in part.problems))
 
 
-def verify_blob(blobs: Blobs, blob: BlobEntry, entries: Sequence[ChunkEntry], layout: Layout) -> Verification:
+def verify_blob(blobs: Readable, blob: BlobEntry, entries: Sequence[ChunkEntry], layout: Layout) -> Verification:
     """Read one blob in windows of consecutive chunks."""
     try:
         size = blobs.stat(blob.key).size

@@ -1,0 +1,1 @@
+"""The committer: decides which snapshots are checkpoints, and makes them visible."""

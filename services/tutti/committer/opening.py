@@ -1,0 +1,248 @@
+"""Opening an epoch: finish what the last one left, read the resume point back, seal, answer.
+
+The answer is stored with the epoch, so a repeated call gets the same one. Between looking and sealing nothing may have
+been decided; if it was, we look again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from tutti.backbone.blobs import BlobMissing
+from tutti.chassis.bodies import content_digest
+from tutti.chassis.errors import InvalidField, Refused
+from tutti.chassis.resources import Resource
+from tutti.chassis.service import Host
+from tutti.chassis.unit import Unit
+from tutti.checkpoints.keys import line_name
+from tutti.checkpoints.manifest import CheckpointBody
+from tutti.checkpoints.verification import verify_manifest
+from tutti.checkpoints.writer import plan_of
+from tutti.committer import epochs
+from tutti.committer.commits import Commits
+from tutti.committer.epochs import Branch, ResumePoint
+from tutti.committer.records import EpochRow, Records
+from tutti.committer.shapes import to_shape, to_wire
+from tutti.contracts.committer.v1 import (
+    CHECKPOINT_STATE_COMMITTED,
+    Checkpoint,
+    Line,
+    OpenEpochRequest,
+    OpenEpochResponse,
+)
+from tutti.corpus.errors import CorpusError
+from tutti.model.plan import Shape
+from tutti.model.spec import SpecError
+from tutti.model.training import Training
+
+Adopt = Callable[[str], None]
+
+
+@dataclass(frozen=True)
+class _Seen:
+    """The state that a resume point was chosen in: the epoch, the lines, the committed checkpoints newest first."""
+
+    epoch: EpochRow | None
+    lines: tuple[Line, ...]
+    candidates: tuple[Checkpoint, ...]
+
+    @property
+    def line(self) -> Line:
+        return self.lines[-1] if self.lines else Line()
+
+
+class Opening:
+    def __init__(
+        self,
+        host: Host,
+        records: Records,
+        commits: Commits,
+        checkpoints: Resource[Checkpoint],
+        lines: Resource[Line],
+        adopt: Adopt,
+    ) -> None:
+        self.host, self.records, self.commits = host, records, commits
+        self.checkpoints, self.lines, self.adopt = checkpoints, lines, adopt
+
+    def open(self, request: OpenEpochRequest) -> OpenEpochResponse:
+        """Raises StaleEpoch, AlreadyExists, Refused, InvalidField."""
+        job, (training, shape) = request.job.removeprefix("jobs/"), _read(request)
+        digest = content_digest(request)
+        while True:
+            found = self.host.units.run(lambda unit: self.records.epoch(unit, job))
+            if epochs.is_repeated(job, request.epoch, digest, found.rules if found else None):
+                assert found is not None
+                return OpenEpochResponse.FromString(found.response)
+            epochs.require_same_job(
+                job,
+                found.rules if found else None,
+                training_digest=training.digest(),
+                dataset_digest=request.dataset_digest,
+            )
+            if found is not None:
+                self.adopt(job)
+                self.commits.finish(job)
+            seen = self.host.units.run(lambda unit: self._look(unit, job))
+            resume, checkpoint = self._resume(seen, request)
+            epochs.require_shape(resume, shape_digest=shape.shape_digest, transition=request.transition)
+            answer = self.host.units.run(
+                lambda unit: self._seal(unit, request, digest, training, shape, seen, resume, checkpoint)  # noqa: B023
+            )
+            if answer is not None:
+                return answer
+
+    def _look(self, unit: Unit, job: str) -> _Seen:
+        lines = sorted(self.lines.select(unit, job=f"jobs/{job}"), key=lambda line: line.line)
+        found = self.checkpoints.select(unit, job=f"jobs/{job}", state=CHECKPOINT_STATE_COMMITTED)
+        candidates: list[Checkpoint] = []
+        if lines:
+            stretches = epochs.history(
+                [(line.line, line.parent_line, line.from_step) for line in lines], lines[-1].line
+            )
+            for number, limit in stretches:
+                of_line = [each for each in found if each.line == number and (limit is None or each.step <= limit)]
+                candidates += sorted(of_line, key=lambda each: each.step, reverse=True)
+        return _Seen(self.records.epoch(unit, job), tuple(lines), tuple(candidates))
+
+    def _resume(self, seen: _Seen, request: OpenEpochRequest) -> tuple[ResumePoint, Checkpoint | None]:
+        """The newest committed checkpoint that can be resumed from; damaged ones are quarantined on the way."""
+        candidates = seen.candidates
+        if request.rewind:
+            candidates = tuple(each for each in candidates if each.step <= request.rewind_to_step)
+            if request.rewind_to_step and not any(each.step == request.rewind_to_step for each in candidates):
+                steps = sorted(each.step for each in seen.candidates)
+                raise Refused(
+                    epochs.NO_SUCH_STEP,
+                    f"{request.job}: no committed checkpoint at step {request.rewind_to_step} to rewind to; "
+                    f"committed are {steps}",
+                )
+        for checkpoint in candidates:
+            problems = self._problems(checkpoint)
+            if not problems:
+                shape = to_shape(checkpoint.shape).shape_digest
+                return ResumePoint(checkpoint.line, checkpoint.step, checkpoint.name, shape), checkpoint
+            self.commits.damaged(checkpoint.name, problems, found_by=f"opening epoch {request.epoch}")
+        return ResumePoint(), None
+
+    def _problems(self, checkpoint: Checkpoint) -> list[str]:
+        return read_checkpoint(self.host, checkpoint)[0]
+
+    def _seal(
+        self,
+        unit: Unit,
+        request: OpenEpochRequest,
+        digest: str,
+        training: Training,
+        shape: Shape,
+        seen: _Seen,
+        resume: ResumePoint,
+        checkpoint: Checkpoint | None,
+    ) -> OpenEpochResponse | None:
+        """Open the epoch; None when something was decided or opened since we looked."""
+        job = request.job.removeprefix("jobs/")
+        if self.records.epoch(unit, job, lock=True) != seen.epoch:
+            return None
+        taken = self.records.decided_steps(unit, job, seen.line.line)
+        branch = epochs.branch(
+            resume,
+            line=seen.line.line,
+            from_step=seen.line.from_step,
+            lines=len(seen.lines),
+            taken=taken,
+            rewind=request.rewind and bool(seen.lines),
+        )
+        self._write_lines(unit, request, shape, seen, branch)
+        answer = OpenEpochResponse(
+            checkpoint=resume.checkpoint,
+            manifest_key=checkpoint.manifest_key if checkpoint else "",
+            step=resume.step,
+            line=branch.line,
+            state_digest=checkpoint.state_digest if checkpoint else "",
+            shape=checkpoint.shape if checkpoint else None,
+        )
+        row = EpochRow(
+            job=job,
+            epoch=request.epoch,
+            line=branch.line,
+            nodes=request.nodes,
+            steps=training.steps,
+            base=resume.step,
+            parent=resume.checkpoint,
+            ranks=shape.ranks,
+            shape_digest=shape.shape_digest,
+            training=training.to_json(),
+            training_digest=training.digest(),
+            dataset_digest=request.dataset_digest,
+            request_digest=digest,
+            response=answer.SerializeToString(deterministic=True),
+        )
+        self.records.put_epoch(unit, row)
+        self.records.forget_sealed(unit, job, request.epoch)
+        return answer
+
+    def _write_lines(self, unit: Unit, request: OpenEpochRequest, shape: Shape, seen: _Seen, branch: Branch) -> None:
+        job = request.job.removeprefix("jobs/")
+        if seen.lines:
+            current = self.lines.lock(unit, seen.line.name)
+            if branch.is_new:
+                current.sealed = True
+            else:
+                current.epoch = request.epoch
+                current.shape.CopyFrom(to_wire(shape))
+            self.lines.put(unit, current)
+        if branch.is_new or not seen.lines:
+            damaged = f"what line {seen.line.line} held after step {branch.from_step} is damaged" if seen.lines else ""
+            self.lines.create(
+                unit,
+                Line(
+                    name=line_name(job, branch.line),
+                    job=f"jobs/{job}",
+                    line=branch.line,
+                    parent_line=branch.parent_line,
+                    from_step=branch.from_step,
+                    epoch=request.epoch,
+                    shape=to_wire(shape),
+                    head=branch.from_step,
+                    cause=request.cause or damaged,
+                ),
+            )
+
+
+def read_checkpoint(host: Host, checkpoint: Checkpoint) -> tuple[list[str], int]:
+    """Read a committed checkpoint back: what is wrong, in words, and how many bytes were read."""
+    key = checkpoint.manifest_key
+    try:
+        body = CheckpointBody.decode(host.blobs.get(key))
+    except BlobMissing:
+        return [f"{key}: no such blob, expected a manifest of {checkpoint.state_digest}"], 0
+    except CorpusError as error:
+        return [f"{key}: {error}"], 0
+    if (body.name, body.state_digest) != (checkpoint.name, checkpoint.state_digest):
+        return [f"{key}: seen {body.name} with {body.state_digest}, expected {checkpoint.state_digest}"], 0
+    found = verify_manifest(host.blobs, body)
+    return [str(problem) for problem in found.problems], found.nbytes
+
+
+def _read(request: OpenEpochRequest) -> tuple[Training, Shape]:
+    """The training and shape of a request whose parts agree. Raises InvalidField."""
+    if not request.epoch:
+        raise InvalidField("epoch", seen=0, expected="a positive number, above all that were opened")
+    try:
+        training = Training.from_json(request.training)
+    except SpecError as error:
+        raise InvalidField("training", seen=str(error), expected="a training as canonical JSON") from error
+    for field, seen, expected in (
+        ("training_digest", request.training_digest, training.digest()),
+        ("dataset_digest", request.dataset_digest, training.dataset),
+    ):
+        if seen != expected:
+            raise InvalidField(field, seen=seen or "nothing", expected=f"{expected}, as the training says")
+    shape = to_shape(request.shape)
+    try:
+        plan_of(training, shape)
+    except SpecError as error:
+        raise InvalidField("shape", seen=str(error), expected="a shape that this training can have") from error
+    if request.shape.digest and request.shape.digest != shape.shape_digest:
+        raise InvalidField("shape.digest", seen=request.shape.digest, expected=shape.shape_digest)
+    return training, shape

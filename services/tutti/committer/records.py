@@ -1,0 +1,248 @@
+"""Reading and writing the committer's rows: one dataclass a row, one function a question.
+
+Every function works inside a unit; a row that decides is checked against its digest as it is read.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import asdict, dataclass, replace
+from typing import Any
+
+from sqlalchemy import ColumnElement, and_, delete, insert, select, update
+
+from tutti.chassis.errors import NotFound
+from tutti.chassis.unit import Unit
+from tutti.checkpoints.keys import ShardName
+from tutti.committer.decision import Progress, ShardState
+from tutti.committer.epochs import OpenEpoch
+from tutti.committer.tables import Tables, checked, sealed
+
+
+@dataclass(frozen=True)
+class EpochRow:
+    """The open epoch of a job; `base` is the newest step that was decided on its line, or resumed from."""
+
+    job: str
+    epoch: int
+    line: int
+    nodes: int
+    steps: int
+    base: int
+    parent: str
+    ranks: int
+    shape_digest: str
+    training: str
+    training_digest: str
+    dataset_digest: str
+    request_digest: str
+    response: bytes
+
+    @property
+    def rules(self) -> OpenEpoch:
+        return OpenEpoch(self.epoch, self.line, self.training_digest, self.dataset_digest, self.request_digest)
+
+
+@dataclass(frozen=True)
+class ShardRow:
+    """A reported shard, and who reads it back. `name` is that of the verification too."""
+
+    name: str
+    job: str
+    line: int
+    step: int
+    epoch: int
+    rank: int
+    node: str
+    report_key: str
+    report_digest: str
+    state: ShardState
+    reported_at: int
+    claim: int = 0
+    claimed_until: int = 0
+    verifier: str = ""
+    process: str = ""
+    error: str = ""
+
+    @property
+    def progress(self) -> Progress:
+        return Progress(self.step, self.rank, self.state)
+
+    @property
+    def shard(self) -> ShardName:
+        return ShardName(self.job, self.line, self.step, self.epoch, self.rank)
+
+
+@dataclass(frozen=True)
+class DecisionRow:
+    """One decided checkpoint with the exact bytes of its manifest."""
+
+    name: str
+    job: str
+    line: int
+    step: int
+    epoch: int
+    state_digest: str
+    manifest_key: str
+    manifest: bytes
+    published: int = 0
+    pruned_at: int | None = None
+    swept: int = 0
+
+
+class Records:
+    def __init__(self, tables: Tables) -> None:
+        self.tables = tables
+
+    def epoch(self, unit: Unit, job: str, *, lock: bool = False) -> EpochRow | None:
+        table = self.tables.epochs
+        query = select(table).where(table.c.job == job)
+        row = unit.tx.execute(query.with_for_update() if lock else query).first()
+        return None if row is None else EpochRow(**_values(checked(table, row)))
+
+    def locked_epoch(self, unit: Unit, job: str) -> EpochRow:
+        """Raises NotFound when no epoch was ever opened for the job."""
+        found = self.epoch(unit, job, lock=True)
+        if found is None:
+            raise NotFound(f"an open epoch of jobs/{job}")
+        return found
+
+    def put_epoch(self, unit: Unit, row: EpochRow) -> None:
+        """Write the row that this unit locked, or the first one of its job."""
+        table, values = self.tables.epochs, sealed(self.tables.epochs, asdict(row))
+        if unit.tx.execute(update(table).where(table.c.job == row.job).values(values)).rowcount == 0:
+            unit.tx.execute(insert(table).values(values))
+
+    def jobs(self, unit: Unit) -> list[str]:
+        return list(unit.tx.execute(select(self.tables.epochs.c.job).order_by(self.tables.epochs.c.job)).scalars())
+
+    def unfinished_jobs(self, unit: Unit) -> list[str]:
+        """Jobs that have not decided their last step, or not published or swept all that was decided."""
+        epochs, decisions = self.tables.epochs, self.tables.decisions
+        behind = unit.tx.execute(select(epochs.c.job).where(epochs.c.base < epochs.c.steps)).scalars()
+        pending = and_(decisions.c.pruned_at.is_not(None), decisions.c.swept == 0)
+        open_ = unit.tx.execute(select(decisions.c.job).where((decisions.c.published == 0) | pending)).scalars()
+        return sorted({*behind, *open_})
+
+    def shard(self, unit: Unit, name: str, *, lock: bool = False) -> ShardRow | None:
+        table = self.tables.shards
+        query = select(table).where(table.c.name == name)
+        row = unit.tx.execute(query.with_for_update() if lock else query).first()
+        return None if row is None else _shard(row)
+
+    def shards(self, unit: Unit, job: str, epoch: int, line: int, *, step: int | None = None) -> list[ShardRow]:
+        table = self.tables.shards
+        wanted = [table.c.job == job, table.c.epoch == epoch, table.c.line == line]
+        if step is not None:
+            wanted.append(table.c.step == step)
+        return self._shards(unit, *wanted)
+
+    def shards_after(self, unit: Unit, row: EpochRow) -> list[ShardRow]:
+        """Shards of the open epoch that no decision covers yet."""
+        table = self.tables.shards
+        return self._shards(
+            unit,
+            table.c.job == row.job,
+            table.c.epoch == row.epoch,
+            table.c.line == row.line,
+            table.c.step > row.base,
+            table.c.state != ShardState.LATE.value,
+        )
+
+    def late_shards(self, unit: Unit, job: str) -> list[ShardRow]:
+        table = self.tables.shards
+        return self._shards(unit, table.c.job == job, table.c.state == ShardState.LATE.value)
+
+    def claimable(self, unit: Unit, reader: str, now: int) -> list[ShardRow]:
+        """Some shards that wait for a reader and were written elsewhere, the oldest steps first."""
+        table = self.tables.shards
+        lapsed = and_(table.c.state == ShardState.CLAIMED.value, table.c.claimed_until <= now)
+        query = (
+            select(table)
+            .where(table.c.node != reader, (table.c.state == ShardState.PENDING.value) | lapsed)
+            .order_by(table.c.step, table.c.name)
+            .limit(16)
+            .with_for_update(skip_locked=unit.tx.skip_locked)
+        )
+        return [_shard(row) for row in unit.tx.execute(query).all()]
+
+    def add_shard(self, unit: Unit, row: ShardRow) -> None:
+        unit.tx.execute(insert(self.tables.shards).values({**asdict(row), "state": row.state.value}))
+
+    def put_shard(self, unit: Unit, row: ShardRow, **changes: Any) -> ShardRow:
+        changed = replace(row, **changes)
+        table = self.tables.shards
+        unit.tx.execute(
+            update(table).where(table.c.name == row.name).values({**asdict(changed), "state": changed.state.value})
+        )
+        return changed
+
+    def forget_sealed(self, unit: Unit, job: str, epoch: int) -> None:
+        """Drop what earlier epochs reported and nobody needs: all but the evidence of late ones."""
+        table = self.tables.shards
+        unit.tx.execute(
+            delete(table).where(table.c.job == job, table.c.epoch < epoch, table.c.state != ShardState.LATE.value)
+        )
+
+    def forget_shards(self, unit: Unit, names: Iterable[str]) -> None:
+        table = self.tables.shards
+        unit.tx.execute(delete(table).where(table.c.name.in_(list(names))))
+
+    def decision(self, unit: Unit, name: str) -> DecisionRow | None:
+        table = self.tables.decisions
+        row = unit.tx.execute(select(table).where(table.c.name == name)).first()
+        return None if row is None else DecisionRow(**_values(checked(table, row)))
+
+    def decided_steps(self, unit: Unit, job: str, line: int) -> list[int]:
+        table = self.tables.decisions
+        query = select(table.c.step).where(table.c.job == job, table.c.line == line).order_by(table.c.step)
+        return list(unit.tx.execute(query).scalars())
+
+    def unpublished(self, unit: Unit, job: str) -> list[DecisionRow]:
+        table = self.tables.decisions
+        return self._decisions(unit, table.c.job == job, table.c.published == 0)
+
+    def unswept(self, unit: Unit, job: str, before: int) -> list[DecisionRow]:
+        """Pruned so long ago that their bytes may go."""
+        table = self.tables.decisions
+        return self._decisions(unit, table.c.job == job, table.c.pruned_at <= before, table.c.swept == 0)
+
+    def decisions(self, unit: Unit) -> list[DecisionRow]:
+        return self._decisions(unit)
+
+    def add_decision(self, unit: Unit, row: DecisionRow) -> None:
+        unit.tx.execute(insert(self.tables.decisions).values(sealed(self.tables.decisions, asdict(row))))
+
+    def mark_decision(self, unit: Unit, name: str, **marks: int) -> None:
+        """Set `published`, `pruned_at` or `swept`: what is not under the row's digest."""
+        table = self.tables.decisions
+        unit.tx.execute(update(table).where(table.c.name == name).values(**marks))
+
+    def add_divergence(self, unit: Unit, name: str, epoch: int, state_digest: str) -> bool:
+        """False when it was recorded before."""
+        table = self.tables.divergences
+        found = select(table.c.epoch).where(table.c.name == name, table.c.epoch == epoch)
+        if unit.tx.execute(found).first() is not None:
+            return False
+        unit.tx.execute(insert(table).values(name=name, epoch=epoch, state_digest=state_digest))
+        return True
+
+    def _shards(self, unit: Unit, *wanted: ColumnElement[bool]) -> list[ShardRow]:
+        table = self.tables.shards
+        query = select(table).where(*wanted).order_by(table.c.step, table.c.rank, table.c.name)
+        return [_shard(row) for row in unit.tx.execute(query).all()]
+
+    def _decisions(self, unit: Unit, *wanted: ColumnElement[bool]) -> list[DecisionRow]:
+        table = self.tables.decisions
+        query = select(table).where(*wanted).order_by(table.c.job, table.c.line, table.c.step)
+        return [DecisionRow(**_values(checked(table, row))) for row in unit.tx.execute(query).all()]
+
+
+def _values(row: Any) -> dict[str, Any]:
+    values = {key: bytes(value) if isinstance(value, memoryview) else value for key, value in row._mapping.items()}
+    values.pop("digest")
+    return values
+
+
+def _shard(row: Any) -> ShardRow:
+    return ShardRow(**{**row._mapping, "state": ShardState(row.state)})

@@ -1,0 +1,39 @@
+"""What retention may remove: committed checkpoints that nothing needs.
+
+The newest of every line, pinned ones, those that a line branches from and the open epoch's resume point always stay.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, order=True)
+class Kept:
+    """A committed checkpoint, as far as retention looks at it."""
+
+    line: int
+    step: int
+    name: str
+    nbytes: int
+    pinned: bool
+
+
+def prunable(
+    committed: Iterable[Kept], *, keep_last: int, branch_points: Collection[tuple[int, int]], in_use: Collection[str]
+) -> list[Kept]:
+    """In order of line and step. `branch_points` are (line, step); `in_use` are names. `keep_last` is at least 1."""
+    if keep_last < 1:
+        raise ValueError(f"keep_last is {keep_last}; expected at least 1: the last good one always stays")
+    by_line: dict[int, list[Kept]] = {}
+    for checkpoint in sorted(committed):
+        by_line.setdefault(checkpoint.line, []).append(checkpoint)
+    return [
+        checkpoint
+        for of_line in by_line.values()
+        for checkpoint in of_line[:-keep_last]
+        if not checkpoint.pinned
+        and (checkpoint.line, checkpoint.step) not in branch_points
+        and checkpoint.name not in in_use
+    ]

@@ -1,0 +1,151 @@
+"""The calls that the committer answers."""
+
+from __future__ import annotations
+
+from tutti.chassis import crud
+from tutti.chassis.call import Call
+from tutti.chassis.errors import InvalidField, Refused, declare
+from tutti.chassis.names import check_name
+from tutti.chassis.required import required
+from tutti.chassis.resources import Resource
+from tutti.chassis.service import Host
+from tutti.chassis.unit import Unit
+from tutti.checkpoints.errors import CheckpointError
+from tutti.checkpoints.keys import ShardName
+from tutti.committer.commits import Commits
+from tutti.committer.opening import Opening, read_checkpoint
+from tutti.committer.pruning import Pruning
+from tutti.committer.shards import Shards
+from tutti.contracts.committer.v1 import (
+    CHECKPOINT_STATE_COMMITTED,
+    CHECKPOINT_STATE_QUARANTINED,
+    Checkpoint,
+    ClaimVerificationRequest,
+    ClaimVerificationResponse,
+    Line,
+    ListCheckpointsResponse,
+    ListLinesResponse,
+    OpenEpochRequest,
+    OpenEpochResponse,
+    PinCheckpointRequest,
+    PruneCheckpointsRequest,
+    PruneCheckpointsResponse,
+    ReportShardRequest,
+    ReportShardResponse,
+    ReportVerificationRequest,
+    ReportVerificationResponse,
+    VerifyCheckpointRequest,
+    VerifyCheckpointResponse,
+)
+from tutti.contracts.common.v1 import GetRequest, ListRequest
+
+NOT_COMMITTED = "NOT_COMMITTED"
+declare({NOT_COMMITTED: "the checkpoint is not committed: its bytes are not promised"})
+
+
+class CommitterApi:
+    def __init__(
+        self,
+        host: Host,
+        checkpoints: Resource[Checkpoint],
+        lines: Resource[Line],
+        *,
+        opening: Opening,
+        shards: Shards,
+        commits: Commits,
+        pruning: Pruning,
+    ) -> None:
+        self._host, self._checkpoints, self._lines = host, checkpoints, lines
+        self._opening, self._shards, self._commits, self._pruning = opening, shards, commits, pruning
+
+    def GetCheckpoint(self, request: GetRequest, call: Call) -> Checkpoint:
+        return crud.get(self._host.units, self._checkpoints, request)
+
+    def ListCheckpoints(self, request: ListRequest, call: Call) -> ListCheckpointsResponse:
+        return crud.list_page(self._host.units, self._checkpoints, request, ListCheckpointsResponse, "checkpoints")
+
+    def GetLine(self, request: GetRequest, call: Call) -> Line:
+        return crud.get(self._host.units, self._lines, request)
+
+    def ListLines(self, request: ListRequest, call: Call) -> ListLinesResponse:
+        return crud.list_page(self._host.units, self._lines, request, ListLinesResponse, "lines")
+
+    def OpenEpoch(self, request: OpenEpochRequest, call: Call) -> OpenEpochResponse:
+        required(request, "job", "epoch", "training", "training_digest", "dataset_digest")
+        _check_job(request.job)
+        return self._opening.open(request)
+
+    def ReportShard(self, request: ReportShardRequest, call: Call) -> ReportShardResponse:
+        required(request, "job", "step", "epoch", "node", "report_key", "report_digest")
+        job = _check_job(request.job)
+        name = ShardName(job, request.line, request.step, request.epoch, request.rank)
+        if request.report_key != name.report_key:
+            raise InvalidField("report_key", seen=request.report_key, expected=name.report_key)
+        return ReportShardResponse(
+            decided=self._shards.report(name, node=request.node, report_digest=request.report_digest)
+        )
+
+    def ClaimVerification(self, request: ClaimVerificationRequest, call: Call) -> ClaimVerificationResponse:
+        required(request, "node", "process")
+        claim = self._shards.claim(request.node, request.process)
+        if claim is None:
+            return ClaimVerificationResponse()
+        return ClaimVerificationResponse(
+            verification=claim.verification,
+            claim=claim.epoch,
+            report_key=claim.report_key,
+            report_digest=claim.report_digest,
+        )
+
+    def ReportVerification(self, request: ReportVerificationRequest, call: Call) -> ReportVerificationResponse:
+        required(request, "verification", "claim", "node", "process")
+        self._shards.verified(
+            request.verification, request.claim, node=request.node, process=request.process, error=request.error
+        )
+        return ReportVerificationResponse()
+
+    def VerifyCheckpoint(self, request: VerifyCheckpointRequest, call: Call) -> VerifyCheckpointResponse:
+        name = check_name("checkpoints", request.name)
+        checkpoint = self._host.units.run(lambda unit: self._checkpoints.get(unit, name))
+        if checkpoint.state not in (CHECKPOINT_STATE_COMMITTED, CHECKPOINT_STATE_QUARANTINED):
+            raise Refused(NOT_COMMITTED, f"{name} is not committed, so there is nothing to verify; see its state")
+        problems, nbytes = read_checkpoint(self._host, checkpoint)
+        if problems:
+            checkpoint = self._commits.damaged(name, problems, found_by="verify")
+        ok = not problems and checkpoint.state == CHECKPOINT_STATE_COMMITTED
+        return VerifyCheckpointResponse(ok=ok, problems=problems, bytes=nbytes, checkpoint=checkpoint)
+
+    def PinCheckpoint(self, request: PinCheckpointRequest, call: Call) -> Checkpoint:
+        name = check_name("checkpoints", request.name)
+
+        def pin(unit: Unit) -> Checkpoint:
+            checkpoint = self._checkpoints.lock(unit, name)
+            if checkpoint.state != CHECKPOINT_STATE_COMMITTED:
+                raise Refused(NOT_COMMITTED, f"{name} is not committed, so it cannot be pinned; see its state")
+            checkpoint.pinned = request.pinned
+            return self._checkpoints.put(unit, checkpoint)
+
+        return self._host.units.run(pin)
+
+    def PruneCheckpoints(self, request: PruneCheckpointsRequest, call: Call) -> PruneCheckpointsResponse:
+        required(request, "job")
+        job = _check_job(request.job)
+        if request.keep_last < 1:
+            raise InvalidField("keep_last", seen=request.keep_last, expected="at least 1: the last good one stays")
+        chosen = self._pruning.prune(job, keep_last=request.keep_last, dry_run=request.validate_only)
+        if chosen and not request.validate_only:
+            self._shards.wake(job)
+        return PruneCheckpointsResponse(
+            checkpoints=[each.name for each in chosen], bytes=sum(each.nbytes for each in chosen)
+        )
+
+
+def _check_job(name: str) -> str:
+    """The id of `jobs/x`; the bare id is taken too. Raises InvalidField."""
+    full = name if name.startswith("jobs/") else f"jobs/{name}"
+    job = check_name("jobs", full, field="job").removeprefix("jobs/")
+    try:
+        ShardName.of_report(ShardName(job, 0, 0, 0, 0).report_key)
+    except CheckpointError as error:
+        raise InvalidField("job", seen=name, expected="jobs/ID") from error
+    return job

@@ -1,0 +1,63 @@
+"""The committer service: decides which snapshots are checkpoints, and makes them visible.
+
+Promises: a manifest is visible only after its decision, and every decision becomes visible; lower epochs are refused
+for ever; bytes are believed only when a process that did not write them has read them back.
+"""
+
+from __future__ import annotations
+
+from tutti.chassis.reconciler import Reconciler
+from tutti.chassis.resources import Resource
+from tutti.chassis.service import Host, Served, Service
+from tutti.committer.commits import Commits
+from tutti.committer.export import export
+from tutti.committer.opening import Opening
+from tutti.committer.pruning import Pruning
+from tutti.committer.records import Records
+from tutti.committer.rpc import CommitterApi
+from tutti.committer.settings import CommitterSettings
+from tutti.committer.shards import Shards
+from tutti.committer.tables import Tables
+from tutti.contracts.committer.v1 import Checkpoint, CheckpointCommitted, DivergenceDetected, Line
+from tutti.contracts.committer.v1.committer_pb2 import DESCRIPTOR
+
+
+def build(host: Host) -> Service:
+    settings = host.settings(CommitterSettings)
+    tables = Tables(host.metadata)
+    records = Records(tables)
+    checkpoints = Resource(
+        host.metadata,
+        "checkpoints",
+        Checkpoint,
+        {"job": lambda each: each.job, "line": lambda each: each.line, "state": lambda each: each.state},
+    )
+    lines = Resource(host.metadata, "lines", Line, {"job": lambda each: each.job})
+    commits = Commits(host, records, checkpoints, lines)
+
+    def advance(job: str) -> bool:
+        did = commits.finish(job)
+        commits.compare_late(job)
+        pruning.sweep(job)
+        return did
+
+    def look_around(job: str) -> None:
+        shards.adopt(job)
+        shards.impatient(job)
+
+    reconciler = Reconciler("commits", host, open=records.unfinished_jobs, advance=advance)
+    adopter = Reconciler("reports", host, open=records.unfinished_jobs, advance=look_around)
+    shards = Shards(host, records, settings, reconciler.wake)
+    pruning = Pruning(host, records, settings, checkpoints, lines)
+    opening = Opening(host, records, commits, checkpoints, lines, shards.adopt)
+    api = CommitterApi(host, checkpoints, lines, opening=opening, shards=shards, commits=commits, pruning=pruning)
+    return Service(
+        name="committer",
+        resources=[checkpoints, lines],
+        tables=[tables.epochs, tables.shards, tables.decisions, tables.divergences],
+        serves=[Served(DESCRIPTOR.services_by_name["CommitterService"], api)],
+        facts=[CheckpointCommitted, DivergenceDetected],
+        tasks=[shards.task()],
+        loops=[reconciler, adopter],
+        export=lambda unit: export(unit, records, checkpoints, lines),
+    )

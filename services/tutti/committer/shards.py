@@ -1,0 +1,290 @@
+"""Shards: reported under the fence of their epoch, then read back by a process that did not write them.
+
+A report is recorded once, whether it came by a call or was found in the store. When all ranks of a step have reported,
+its shards can be claimed; a claim that lapses goes to another reader, at last to the committer's own pool.
+"""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from tutti.backbone.blobs import BlobMissing
+from tutti.chassis.errors import AlreadyExists, FencedOff, InvalidField, NotFound, Refused, StaleEpoch, declare
+from tutti.chassis.service import Host, TaskKind
+from tutti.chassis.tables import micros
+from tutti.chassis.tasks import Finish, Task, TaskContext
+from tutti.chassis.unit import Unit
+from tutti.checkpoints.errors import CheckpointError
+from tutti.checkpoints.keys import REPORTS, ShardName, checkpoint_name
+from tutti.checkpoints.report import ShardReport
+from tutti.committer import quarantine
+from tutti.committer.decision import ShardState
+from tutti.committer.readback import Fetched, read_back, shard_keys
+from tutti.committer.records import EpochRow, Records, ShardRow
+from tutti.committer.settings import CommitterSettings
+from tutti.corpus.canonical import bytes_digest
+
+OWN_NODE, OWN_PROCESS = "committer", "pool"
+TASK = "verify"
+REPORT_REFUSED, WROTE_IT = "REPORT_REFUSED", "WROTE_IT"
+declare(
+    {
+        REPORT_REFUSED: "the report blob is missing, damaged or of another attempt; store it, then report again",
+        WROTE_IT: "a shard is verified by a process that did not write it",
+    }
+)
+Wake = Callable[[str], None]
+
+
+@dataclass(frozen=True)
+class Recorded:
+    """What became of a report: `decided` when its step needs nothing more, `stale` when its epoch was sealed."""
+
+    decided: bool
+    stale: str = ""
+
+
+@dataclass(frozen=True)
+class Claim:
+    """Work for a reader; `epoch` fences what it reports."""
+
+    verification: str
+    epoch: int
+    report_key: str
+    report_digest: str
+
+
+class Shards:
+    def __init__(self, host: Host, records: Records, settings: CommitterSettings, wake: Wake) -> None:
+        self.host, self.records, self.settings, self.wake = host, records, settings, wake
+
+    def report(self, name: ShardName, *, node: str, report_digest: str) -> bool:
+        """Record a stored shard; whether its step is decided. Raises StaleEpoch, Refused, AlreadyExists, NotFound."""
+        report = self._read(name, report_digest)
+        if report.node != node:
+            raise InvalidField("node", seen=node, expected=report.node)
+        recorded = self.host.units.run(lambda unit: self._record(unit, report, report_digest))
+        if recorded.stale and not recorded.decided:
+            raise StaleEpoch(recorded.stale)
+        return recorded.decided
+
+    def adopt(self, job: str) -> None:
+        """Record the reports in the store of which nobody told us: their agent died in between."""
+        epoch = self.host.units.run(lambda unit: self.records.epoch(unit, job))
+        if epoch is None:
+            return
+        known = self.host.units.run(
+            lambda unit: {row.name for row in self.records.shards(unit, job, epoch.epoch, epoch.line)}
+        )
+        for stat in self.host.blobs.list(f"{REPORTS}{job}.{epoch.line}."):
+            try:
+                name = ShardName.of_report(stat.key)
+            except CheckpointError:
+                continue
+            if (name.job, name.line, name.epoch) == (job, epoch.line, epoch.epoch) and str(name) not in known:
+                self._adopt_one(name)
+
+    def claim(self, node: str, process: str) -> Claim | None:
+        """The oldest shard that waits for a reader and was not written by this node."""
+
+        def take(unit: Unit) -> Claim | None:
+            for row in self.records.claimable(unit, node, micros(unit.now)):
+                if self._is_open(unit, row):
+                    return self._take(unit, row, node, process)
+            return None
+
+        return self.host.units.run(take)
+
+    def verified(self, verification: str, claim: int, *, node: str, process: str, error: str) -> None:
+        """Record what a reader found. Raises FencedOff for a claim that lapsed, Refused for the writer's own word."""
+        row = self.host.units.run(lambda unit: self.records.shard(unit, verification))
+        if row is None:
+            raise NotFound(f"verification {verification}")
+        if node == row.node:
+            raise Refused(WROTE_IT, f"{verification} was written by {node}; another node must read it back")
+        if error and row.state is ShardState.CLAIMED:
+            self._quarantine(row, node, process, error)
+        self.host.units.run(
+            lambda unit: self._settle(unit, verification, claim, node=node, process=process, error=error)
+        )
+
+    def impatient(self, job: str) -> None:
+        """Read ourselves what no agent has read in time."""
+
+        def take_over(unit: Unit) -> None:
+            epoch = self.records.epoch(unit, job)
+            late = micros(unit.now) - int(self.settings.patience_seconds * 1e6)
+            for row in self.records.shards_after(unit, epoch) if epoch else []:
+                if row.state is ShardState.PENDING and row.reported_at <= late:
+                    self._enqueue(unit, row)
+
+        self.host.units.run(take_over)
+
+    def task(self) -> TaskKind:
+        """Reading a shard back in the committer's own pool."""
+        return TaskKind(name=TASK, run=self._read_back, on_failed=self._unreadable)
+
+    def _read(self, name: ShardName, report_digest: str) -> ShardReport:
+        key = name.report_key
+        try:
+            report = ShardReport.decode(self.host.blobs.get(key), digest=report_digest)
+        except BlobMissing as error:
+            raise Refused(REPORT_REFUSED, f"{key} is not in the store; put the report before telling of it") from error
+        except CheckpointError as error:
+            raise Refused(REPORT_REFUSED, f"{key}: {error}") from error
+        if report.name != name:
+            raise Refused(REPORT_REFUSED, f"{key} is a report of {report.name}; expected {name}")
+        return report
+
+    def _adopt_one(self, name: ShardName) -> None:
+        data = self.host.blobs.get(name.report_key)
+        try:
+            report = ShardReport.decode(data)
+        except CheckpointError as error:
+            quarantine.record(
+                self.host.blobs, name.job, name.line, name.step, found_by="adoption", problems=[str(error)]
+            )
+            return
+        if report.name == name:
+            self.host.units.run(lambda unit: self._record(unit, report, bytes_digest(data)))
+
+    def _record(self, unit: Unit, report: ShardReport, report_digest: str) -> Recorded:
+        name = report.name
+        epoch = self.records.locked_epoch(unit, name.job)
+        decision = self.records.decision(unit, checkpoint_name(name.job, name.line, name.step))
+        decided = decision is not None and decision.epoch == name.epoch
+        known = self.records.shard(unit, str(name), lock=True)
+        if known is not None and known.report_digest != report_digest:
+            raise AlreadyExists(f"the report of {name}", ours=known.report_digest, theirs=report_digest)
+        if name.epoch > epoch.epoch:
+            raise Refused(REPORT_REFUSED, f"{name}: epoch {epoch.epoch} is open, {name.epoch} was never opened")
+        unit.on_commit(lambda: self.wake(name.job))
+        is_open = (name.epoch, name.line) == (epoch.epoch, epoch.line)
+        if is_open:
+            _require_epochs_own(report, epoch)
+        if known is None and decision is not None and not decided:
+            self._add(unit, report, report_digest, ShardState.LATE)
+        elif known is None and is_open and decision is None:
+            self._add(unit, report, report_digest, ShardState.REPORTED)
+            self._release(unit, epoch, name.step)
+        if is_open:
+            return Recorded(decision is not None)
+        return Recorded(decided, f"{name}: epoch {epoch.epoch} on line {epoch.line} is open; stop, this one is sealed")
+
+    def _add(self, unit: Unit, report: ShardReport, report_digest: str, state: ShardState) -> None:
+        name = report.name
+        self.records.add_shard(
+            unit,
+            ShardRow(
+                name=str(name),
+                job=name.job,
+                line=name.line,
+                step=name.step,
+                epoch=name.epoch,
+                rank=name.rank,
+                node=report.node,
+                report_key=report.report_key,
+                report_digest=report_digest,
+                state=state,
+                reported_at=micros(unit.now),
+            ),
+        )
+
+    def _release(self, unit: Unit, epoch: EpochRow, step: int) -> None:
+        """All ranks have reported: their shards can be claimed now."""
+        rows = self.records.shards(unit, epoch.job, epoch.epoch, epoch.line, step=step)
+        if len(rows) < epoch.ranks:
+            return
+        for row in rows:
+            if row.state is ShardState.REPORTED:
+                pending = self.records.put_shard(unit, row, state=ShardState.PENDING, reported_at=micros(unit.now))
+                if epoch.nodes <= 1:
+                    self._enqueue(unit, pending)
+
+    def _enqueue(self, unit: Unit, row: ShardRow) -> None:
+        unit.enqueue(TASK, checkpoint_name(row.job, row.line, row.step), row.name.encode(), id=f"{TASK}.{row.name}")
+
+    def _is_open(self, unit: Unit, row: ShardRow) -> bool:
+        epoch = self.records.epoch(unit, row.job)
+        return epoch is not None and (epoch.epoch, epoch.line) == (row.epoch, row.line)
+
+    def _take(self, unit: Unit, row: ShardRow, node: str, process: str) -> Claim:
+        taken = self.records.put_shard(
+            unit,
+            row,
+            state=ShardState.CLAIMED,
+            claim=row.claim + 1,
+            claimed_until=micros(unit.now) + int(self.settings.claim_seconds * 1e6),
+            verifier=node,
+            process=process,
+        )
+        return Claim(taken.name, taken.claim, taken.report_key, taken.report_digest)
+
+    def _settle(self, unit: Unit, verification: str, claim: int, *, node: str, process: str, error: str) -> None:
+        row = self.records.shard(unit, verification, lock=True)
+        if row is None:
+            raise NotFound(f"verification {verification}")
+        mine = (row.claim, row.verifier, row.process) == (claim, node, process)
+        state = ShardState.FAILED if error else ShardState.VERIFIED
+        if mine and row.state is state and row.error == error:
+            return
+        if not mine or row.state is not ShardState.CLAIMED:
+            raise FencedOff(f"{verification}: claim {claim} of {node} lapsed, claim {row.claim} stands; claim another")
+        self.records.put_shard(unit, row, state=state, error=error)
+        unit.on_commit(lambda: self.wake(row.job))
+
+    def _quarantine(self, row: ShardRow, node: str, process: str, error: str) -> None:
+        found_by = f"{node}/{process}, reading back what epoch {row.epoch} wrote"
+        quarantine.record(
+            self.host.blobs, row.job, row.line, row.step, found_by=found_by, problems=[f"{row.name}: {error}"]
+        )
+
+    def _read_back(self, context: TaskContext) -> Finish:
+        name = context.task.payload.decode()
+
+        def take(unit: Unit) -> tuple[Claim, str] | None:
+            row = self.records.shard(unit, name, lock=True)
+            epoch = None if row is None else self.records.epoch(unit, row.job)
+            if row is None or epoch is None or not self._is_open(unit, row):
+                return None
+            ours = row.state is ShardState.CLAIMED and row.verifier == OWN_NODE
+            if row.state is not ShardState.PENDING and not ours and row.claimed_until > micros(unit.now):
+                return None
+            if row.state in (ShardState.VERIFIED, ShardState.FAILED):
+                return None
+            return self._take(unit, row, OWN_NODE, OWN_PROCESS), epoch.training
+
+        taken = self.host.units.run(take)
+        if taken is None:
+            return lambda unit: None
+        claim, training = taken
+        problems = self._problems(context, claim, training)
+        row = self.host.units.run(lambda unit: self.records.shard(unit, name))
+        error = quarantine.reason(problems)
+        if error and row is not None:
+            self._quarantine(row, OWN_NODE, OWN_PROCESS, error)
+        return lambda unit: self._settle(unit, name, claim.epoch, node=OWN_NODE, process=OWN_PROCESS, error=error)
+
+    def _problems(self, context: TaskContext, claim: Claim, training: str) -> Sequence[str]:
+        with tempfile.TemporaryDirectory(prefix="tutti-verify-") as scratch:
+            Fetched(Path(scratch)).fetch(self.host.blobs, shard_keys(claim.report_key))
+            return context.pool(read_back, Path(scratch), claim.report_key, claim.report_digest, training)
+
+    def _unreadable(self, unit: Unit, task: Task, reason: str) -> None:
+        row = self.records.shard(unit, task.payload.decode(), lock=True)
+        if row is not None and row.state in (ShardState.PENDING, ShardState.CLAIMED):
+            self.records.put_shard(unit, row, state=ShardState.FAILED, error=f"could not be read back: {reason}")
+            unit.on_commit(lambda: self.wake(row.job))
+
+
+def _require_epochs_own(report: ShardReport, epoch: EpochRow) -> None:
+    """Raises Refused when the report is of another shape or training than the epoch's."""
+    for what, seen, expected in (
+        ("shape", report.shape.shape_digest, epoch.shape_digest),
+        ("training", report.training, epoch.training_digest),
+    ):
+        if seen != expected:
+            raise Refused(REPORT_REFUSED, f"{report.name} is of {what} {seen}; epoch {epoch.epoch} has {expected}")
