@@ -1,22 +1,16 @@
 """What every event log promises, with the same test ids on every adapter."""
 
-import signal
-import subprocess
-import sys
 import threading
 import time
 import uuid
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import closing
 from dataclasses import replace
-from pathlib import Path
-from typing import Any
+from typing import Protocol
 
 import pytest
 
-from tutti.backbone import Kind, ManualClock, NewRecord, Record, Topic, TopicPartition
-from tutti.backbone.connect import open_log
-from tutti.backbone.embedded.eventlog import EmbeddedEventLog
+from tutti.backbone import Kind, NewRecord, Record, Topic, TopicPartition
 from tutti.backbone.embedded.partitioner import partition_of
 from tutti.backbone.eventlog import (
     BadRecord,
@@ -32,120 +26,25 @@ from tutti.backbone.eventlog import (
 DEADLINE = 40.0
 
 
-class Embedded:
-    def __init__(self, folder: Path) -> None:
-        self._folder = folder
-        self._path = folder / "events.db"
-        self.log: EventLog = EmbeddedEventLog(self._path)
+class Place(Protocol):
+    """A log of one adapter, and what the suite may do to it (conftest.py)."""
 
-    def unreachable(self) -> EventLog:
-        return EmbeddedEventLog(self._path)  # the file is ours already
+    log: EventLog
 
-    def force_compaction(self, topic: str) -> None:
-        del topic
-        self.log.compact()
+    def unreachable(self) -> EventLog: ...
 
-    def expire(self, topic: Topic) -> None:
-        self.log.close()
-        clock = ManualClock()
-        clock.advance(400 * 24 * 3600)
-        self.log = EmbeddedEventLog(self._path, clock=clock)
-        self.log.compact()
+    def impatient(self) -> EventLog: ...
 
-    def impatient(self) -> EventLog:
-        return EmbeddedEventLog(self._folder / "impatient.db", max_poll_seconds=0.2)
+    def force_compaction(self, topic: str) -> None: ...
 
-    def crash(self) -> None:
-        """Append in another process that is killed, then open the file again."""
-        self.log.close()
-        program = (
-            "import os, signal, sys; from pathlib import Path; from tutti.backbone import NewRecord\n"
-            "from tutti.backbone.embedded.eventlog import EmbeddedEventLog\n"
-            "log = EmbeddedEventLog(Path(sys.argv[1]))\n"
-            "for line in sys.stdin: log.append([NewRecord(line.strip(), 'k', b'from the dead')])\n"
-            "os.kill(os.getpid(), signal.SIGKILL)"
-        )
-        done = subprocess.run(
-            [sys.executable, "-c", program, self._path], input=self.crash_topic, text=True, timeout=60, check=False
-        )
-        assert done.returncode == -signal.SIGKILL
-        self.log = EmbeddedEventLog(self._path)
+    def expire(self, topic: Topic) -> None: ...
 
-    crash_topic = ""
-
-    def close(self) -> None:
-        self.log.close()
+    def crash(self, topic: str) -> None: ...
 
 
-class Kafka:
-    def __init__(self, url: str, own_server: Callable[[str], Any]) -> None:
-        self._url, self._own_server = url, own_server
-        self.log: EventLog = open_log(url)
-
-    def unreachable(self) -> EventLog:
-        from tutti.backbone.kafka.eventlog import KafkaEventLog
-
-        return KafkaEventLog(["127.0.0.1:9"], deadline_seconds=1)
-
-    def force_compaction(self, topic: str) -> None:
-        """Close the active segments, which a broker never compacts, and make every byte worth cleaning."""
-        self._configure(topic, {"segment.ms": "50", "min.cleanable.dirty.ratio": "0.001"})
-        for _ in range(2):
-            time.sleep(0.06)  # the age of a segment is what is waited for
-            count = len(self.log.end_offsets(topic))
-            keys = {partition_of(f"filler{n}", count): f"filler{n}" for n in range(200)}
-            self.log.append([NewRecord(topic, key, b"") for key in keys.values()])
-
-    def expire(self, topic: Topic) -> None:
-        self._configure(topic.name, {"retention.ms": "1"})
-
-    def impatient(self) -> EventLog:
-        from tutti.backbone.kafka.eventlog import KafkaEventLog
-
-        return KafkaEventLog([self._url.removeprefix("kafka://")], session_seconds=1, max_poll_seconds=1)
-
-    def crash(self) -> None:
-        self.log.close()
-        server = self._own_server("kafka")
-        with closing(open_log(server.up())) as log:
-            log.ensure([Topic(self.crash_topic, Kind.FACT, 2)])
-            log.append([NewRecord(self.crash_topic, "k", b"before")])
-            log.append([NewRecord(self.crash_topic, "k", b"from the dead")])
-            with closing(log.subscribe("survivors", [self.crash_topic])) as member:
-                collect(member, 2)
-                server.kill()
-                thread = threading.Thread(target=server.up)
-                thread.start()
-                log.append([NewRecord(self.crash_topic, "k", b"waited for the broker")])
-                thread.join()
-                after = next(record for record in iter(lambda: collect(member, 1)[-1], None) if record.offset == 2)
-                member.commit(next_offsets([after]), member.generation)
-                assert log.committed("survivors", self.crash_topic) == next_offsets([after])
-        self.log = open_log(server.up())
-
-    crash_topic = ""
-
-    def close(self) -> None:
-        self.log.close()
-
-    def _configure(self, topic: str, configs: dict[str, str]) -> None:
-        import kafka
-        from kafka.admin import ConfigResource, ConfigResourceType
-
-        with closing(kafka.KafkaAdminClient(bootstrap_servers=self._url.removeprefix("kafka://"))) as admin:
-            admin.alter_configs([ConfigResource(ConfigResourceType.TOPIC, topic, configs)])
-
-
-Place = Embedded | Kafka
-
-
-@pytest.fixture(params=["embedded", "kafka"])
-def place(request: pytest.FixtureRequest, tmp_path: Path, own_server: Callable[[str], Any]) -> Iterator[Place]:
-    made: Place = (
-        Embedded(tmp_path) if request.param == "embedded" else Kafka(request.getfixturevalue("kafka_url"), own_server)
-    )
-    yield made
-    made.close()
+@pytest.fixture
+def place(log_place: Place) -> Place:
+    return log_place
 
 
 @pytest.fixture
@@ -505,8 +404,7 @@ def test_concurrent_appenders_lose_nothing_and_keep_their_order(log: EventLog, f
 def test_what_was_acknowledged_survives_kill_9(place: Place, unique: str) -> None:
     topic = Topic(f"{unique}.facts", Kind.FACT, 2)
     place.log.ensure([topic])
-    place.crash_topic = topic.name
-    place.crash()
+    place.crash(topic.name)
     assert b"from the dead" in [record.value for record in read_all(place.log, topic.name)]
 
 
