@@ -81,7 +81,7 @@ class EmbeddedBlobs:
             self._files.size(source)
             if not to.parent.is_dir():
                 make_folders(self._files, to.parent)
-            beside = to.with_name(f".{to.name}.{self._token}.{next(self._names)}")
+            beside = to.with_name(f".{to.name}.{self._unique()}")
             overwrite(self._files, beside, to, chunks(self._files, source))
 
     def stat(self, key: str) -> Stat:
@@ -112,7 +112,11 @@ class EmbeddedBlobs:
         return self._root / key
 
     def _temporary(self) -> Path:
-        return self._staging / f"{self._token}.{next(self._names)}"
+        return self._staging / self._unique()
+
+    def _unique(self) -> str:
+        """A name that no other writer uses, a forked child included; its lock is the parent's."""
+        return f"{self._token}.{os.getpid()}.{next(self._names)}"
 
     def _content(self, data: bytes | memoryview | Path) -> Iterator[Bytes]:
         if isinstance(data, Path):
