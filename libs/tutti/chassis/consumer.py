@@ -23,6 +23,8 @@ _log = logging.getLogger(__name__)
 class Consumer:
     """A Loop that waits in its own step. `group` is the service's name, with a suffix of its own for a rebuild."""
 
+    patient = True
+
     def __init__(
         self,
         units: Units,

@@ -24,7 +24,9 @@ class LoopThread:
     def __init__(self, loop: Loop, *, clock: Clock, watch: BlockedWatch | None) -> None:
         self.name = loop.name
         self.started = False
-        self._loop, self._clock, self._watch = loop, clock, watch
+        self._loop, self._clock = loop, clock
+        # One that waits or works in its own step says so; to stand still is its business.
+        self._watch = None if getattr(loop, "patient", False) else watch
         self._stop = threading.Event()
         self._woken = getattr(loop, "woken", None) or threading.Event()
         self._failures = 0

@@ -1,22 +1,18 @@
-"""What works for a service beside its own loops: relay, consumer, workers, hints for watches.
+"""What works for a service beside its own loops: its parts, and the hints that wake watches.
 
 Promises: built from the Service value alone; nothing runs before its threads are started.
 """
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 from tutti.backbone import EventLog, Isolation
-from tutti.chassis import taskrows
-from tutti.chassis.catalog import is_event, topics_of
 from tutti.chassis.consumer import Consumer
-from tutti.chassis.leases import Leases
+from tutti.chassis.parts import assemble as assemble_parts
+from tutti.chassis.parts import topics
 from tutti.chassis.relay import Relay
 from tutti.chassis.service import Host, Loop, Service
 from tutti.chassis.settings import Settings
-from tutti.chassis.unit import Unit
 from tutti.chassis.watch import Hints
-
-POLL_SECONDS = 0.2  # below what counts as blocked
 
 
 @dataclass(frozen=True)
@@ -25,7 +21,7 @@ class Machinery:
     consumer: Consumer | None
     hints: Hints
     loops: tuple[Loop, ...]
-    topics: tuple[str, ...] = field(default=())
+    topics: tuple[str, ...]
 
     def close(self) -> None:
         """Leave the group and give the lease up, so that others need not wait."""
@@ -36,27 +32,11 @@ class Machinery:
 
 def assemble(service: Service, host: Host, log: EventLog, settings: Settings, *, holder: str) -> Machinery:
     """Create the tables and topics of a service and what carries its events. `holder` names this process."""
-    emitted = [each.message for each in service.resources if is_event(each.message)]
-    topics = topics_of([*emitted, *service.facts, *(each.message for each in service.consumes)])
-    leases = Leases(host.metadata)
-    host.database.create(host.metadata)
-    log.ensure(topics)
-    host.units.facts = frozenset(service.facts)
-    host.units.run(lambda unit: _vacate(unit, leases), isolation=Isolation.READ_COMMITTED)
-    relay = Relay(host.units, log, leases, holder=holder, ttl=settings.lease.ttl_seconds)
-    host.units.on_emit.append(relay.woken.set)
-    consumer = None
-    if service.consumes:
-        consumer = Consumer(host.units, log, service.consumes, group=service.name, poll_seconds=POLL_SECONDS)
+    parts = assemble_parts(host, service, log, holder=holder, ttl=settings.lease.ttl_seconds)
+    shared = host.database.run(lambda tx: tx.skip_locked, isolation=Isolation.READ_COMMITTED)
+    parts.prepare(alone=not shared)
     hints = Hints()
     for resource in service.resources:
         resource.changed.append(hints.notify)
-    loops: list[Loop] = [relay, *([consumer] if consumer else []), *service.loops]
-    return Machinery(relay, consumer, hints, tuple(loops), tuple(topic.name for topic in topics))
-
-
-def _vacate(unit: Unit, leases: Leases) -> None:
-    """Where one process owns the database, whatever held a lease before is gone."""
-    if not unit.tx.skip_locked:
-        leases.vacate(unit)
-        taskrows.vacate(unit)
+    names = tuple(topic.name for topic in topics(service))
+    return Machinery(parts.relay, parts.consumer, hints, tuple(parts.loops), names)

@@ -56,7 +56,8 @@ class TaskKind:
 class Loop(Protocol):
     """Work that goes on; the chassis calls `step` again at once when it did something, else after `interval` seconds.
 
-    A loop that has an attribute `woken` (threading.Event) is called as soon as it is set.
+    A loop that has an attribute `woken` (threading.Event) is called as soon as it is set; one with a true attribute
+    `patient` waits or works long in its own step, and is not named for standing still.
     """
 
     name: str

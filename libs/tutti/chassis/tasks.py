@@ -103,6 +103,8 @@ class TaskContext:
 class TaskWorker:
     """A Loop that claims one task a step and works on it. `holder` is unique among the workers of the database."""
 
+    patient = True
+
     def __init__(
         self, host: "Host", kinds: Mapping[str, "TaskKind"], *, holder: str, ttl: float = 15.0, interval: float = 1.0
     ) -> None:
