@@ -1,0 +1,1 @@
+"""Recipes carried out as sagas of stages."""

@@ -1,0 +1,233 @@
+"""The recipe: everything that a run needs to know, with all defaults filled in.
+
+Promises: it is checked whole before anything starts; what is wrong is named by its key, with what was seen and what was
+expected; equal recipes have equal canonical JSON and so an equal digest.
+"""
+
+import difflib
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Annotated, Any, Literal
+
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
+
+from tutti.chassis.errors import InvalidField
+from tutti.corpus.canonical import canonical_json, content_digest
+from tutti.model.spec import ModelSpec, OptimizerSpec, SpecError, StepSpec
+from tutti.model.training import Training
+from tutti.pipeline import yamltext
+from tutti.pipeline.sizes import SIZES, Size
+
+Real = Annotated[float, BeforeValidator(yamltext.number), Field(allow_inf_nan=False)]
+Count = Annotated[int, Field(ge=0, lt=2**31)]
+Positive = Annotated[int, Field(ge=1, lt=2**31)]
+Seed = Annotated[int, Field(ge=0, lt=2**53)]
+
+
+class Part(BaseModel):
+    model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
+
+
+class InputPart(Part):
+    path: str = Field(min_length=1, max_length=4096, description="folder of pages; relative to the recipe's own folder")
+    limit: Count = Field(default=0, description="files in path order; 0: all")
+    max_file_bytes: int = Field(default=50 << 20, ge=1, lt=2**40, description="larger files are rejected")
+
+
+class TokenizerPart(Part):
+    vocabulary: Annotated[int, Field(ge=257, lt=2**20)] = 4096
+    pattern: str = Field(default="", max_length=2000, description="how text is split before merging; empty: Llama 3's")
+
+
+class DataPart(Part):
+    context: Annotated[int, Field(ge=2, lt=2**20)] = 256
+    validation_fraction: Real = Field(default=0.05, gt=0, lt=1, description="of documents")
+    seed: Seed = 0
+    shard_sequences: Positive = 65_536
+
+
+class TrainPart(Part):
+    steps: Positive
+    ranks: Positive = Field(default=1, description="at most one a microbatch; changes no bit of the result")
+    microbatches: Positive = Field(default=8, description="G: leaves of a step, the same on any number of ranks")
+    rows: Positive | None = Field(default=None, description="sequences of a microbatch; 2, or what batch makes of it")
+    batch: Positive | None = Field(default=None, description="sequences of a step: microbatches x rows")
+    checkpoint_every: Positive | None = Field(default=None, description="a tenth of the steps unless it is given")
+    validate_every: Count = 0
+    audit_every: Count = 10
+    tied_embeddings: bool = False
+    document_mask: bool = True
+    seed: Seed = 0
+    threads: Positive = 1
+    learning_rate: Real = Field(default=3e-3, gt=0)
+    min_learning_rate: Real = Field(default=0.0, ge=0)
+    warmup: Count | None = Field(default=None, description="steps; a twentieth unless it is given")
+    schedule: Literal["cosine", "wsd"] = "cosine"
+    decay_fraction: Real = Field(default=0.2, ge=0, le=1)
+    weight_decay: Real = Field(default=0.1, ge=0)
+    clip_norm: Real = Field(default=1.0, gt=0)
+    shrink: bool = Field(default=False, description="go on with fewer ranks when nodes are lost")
+    attempts: Positive = Field(default=5, description="without a new checkpoint, until the job fails")
+
+
+class Recipe(Part):
+    name: str = Field(default="run", min_length=1, max_length=100, pattern=r"^[^\x00-\x1f]+$")
+    size: Size = "small"
+    input: InputPart
+    tokenizer: TokenizerPart = TokenizerPart()
+    data: DataPart = DataPart()
+    train: TrainPart
+
+    def canonical(self) -> str:
+        """Canonical JSON (RFC 8785) with every default."""
+        return canonical_json(self.model_dump(exclude={"train": {"batch"}})).decode()
+
+    def digest(self) -> str:
+        return content_digest(self.model_dump(exclude={"train": {"batch"}}), kind="recipe")
+
+    def training(self, dataset: str) -> Training:
+        """What is trained on a dataset, apart from where. Raises SpecError."""
+        shape, train = SIZES[self.size], self.train
+        assert train.rows is not None
+        assert train.warmup is not None
+        assert train.checkpoint_every is not None
+        return Training(
+            model=ModelSpec(
+                vocabulary=self.tokenizer.vocabulary,
+                width=shape.width,
+                layers=shape.layers,
+                heads=shape.heads,
+                kv_heads=shape.kv_heads,
+                hidden=shape.hidden,
+                context=self.data.context,
+                tied=train.tied_embeddings,
+                document_mask=train.document_mask,
+            ),
+            optimizer=OptimizerSpec(
+                peak_rate=train.learning_rate,
+                steps=train.steps,
+                min_rate=train.min_learning_rate,
+                warmup_steps=train.warmup,
+                schedule=train.schedule,
+                decay_fraction=train.decay_fraction,
+                weight_decay=train.weight_decay,
+                clip_norm=train.clip_norm,
+            ),
+            step=StepSpec(leaves=train.microbatches, rows=train.rows, threads=train.threads, seed=train.seed),
+            dataset=dataset,
+            checkpoint_every=train.checkpoint_every,
+            validate_every=train.validate_every,
+            audit_every=train.audit_every,
+        )
+
+
+def read(text: str, overrides: Sequence[str] = ()) -> Recipe:
+    """The recipe in YAML or JSON text, with `key=value` overrides. Raises InvalidField."""
+    tree = _copied(yamltext.read(text))
+    for override in overrides:
+        _override(tree, override)
+    return parse(tree)
+
+
+def parse(tree: Mapping[str, Any]) -> Recipe:
+    """The recipe in a tree of plain values, every default filled in. Raises InvalidField."""
+    try:
+        recipe = _filled(Recipe.model_validate(tree))
+    except ValidationError as error:
+        raise _refusal(error) from None
+    train = recipe.train
+    if train.ranks > train.microbatches:
+        raise InvalidField(
+            "train.ranks",
+            seen=train.ranks,
+            expected=f"at most train.microbatches ({train.microbatches}): a rank computes at least one of them",
+        )
+    if train.warmup is not None and train.warmup > train.steps:
+        raise InvalidField("train.warmup", seen=train.warmup, expected=f"at most train.steps ({train.steps})")
+    if train.min_learning_rate > train.learning_rate:
+        raise InvalidField(
+            "train.min_learning_rate",
+            seen=train.min_learning_rate,
+            expected=f"at most train.learning_rate ({train.learning_rate:g})",
+        )
+    try:
+        recipe.training("blake3:" + "0" * 64)
+    except SpecError as error:
+        raise InvalidField("train", seen=str(error), expected="a training that can work") from error
+    return recipe
+
+
+def _filled(recipe: Recipe) -> Recipe:
+    train = recipe.train
+    rows = train.rows or 2
+    if train.batch is not None:
+        rows = train.rows or train.batch // train.microbatches
+        if train.batch % train.microbatches or train.batch != rows * train.microbatches:
+            named = f" x train.rows ({train.rows})" if train.rows else ""
+            least = train.microbatches * max(1, rows)
+            raise InvalidField(
+                "train.batch",
+                seen=train.batch,
+                expected=f"train.microbatches ({train.microbatches}){named} times a whole number, such as {least}; "
+                f"or leave it out and give train.rows",
+            )
+    values = {
+        "rows": rows,
+        "batch": None,
+        "warmup": train.steps // 20 if train.warmup is None else train.warmup,
+        "checkpoint_every": train.checkpoint_every or max(1, train.steps // 10),
+    }
+    return recipe.model_copy(update={"train": train.model_copy(update=values)})
+
+
+def _override(tree: dict[str, Any], text: str) -> None:
+    key, equals, value = text.partition("=")
+    if not equals or not key:
+        raise InvalidField("overrides", seen=text, expected="KEY=VALUE, such as train.steps=100")
+    known = keys()
+    if key not in known:
+        raise InvalidField(key, seen="an unknown key", expected=_nearest(key, known))
+    *parents, last = key.split(".")
+    for parent in parents:
+        inner = tree.setdefault(parent, {})
+        if not isinstance(inner, dict):
+            raise InvalidField(parent, seen=inner, expected="a mapping of keys")
+        tree = inner
+    tree[last] = value if known[key] is str else yamltext.scalar(value)
+
+
+def keys() -> dict[str, Any]:
+    """Every key of a recipe, dotted, with its type."""
+    found: dict[str, Any] = {}
+    for name, field in Recipe.model_fields.items():
+        if isinstance(field.annotation, type) and issubclass(field.annotation, Part):
+            found |= {f"{name}.{inner}": each.annotation for inner, each in field.annotation.model_fields.items()}
+        else:
+            found[name] = field.annotation
+    return found
+
+
+def _refusal(error: ValidationError) -> InvalidField:
+    """The problem of the first error; an unknown key comes first, because it explains a missing one."""
+    errors = sorted(error.errors(include_url=False), key=lambda each: each["type"] != "extra_forbidden")
+    first = errors[0]
+    key = ".".join(str(part) for part in first["loc"])
+    if first["type"] == "extra_forbidden":
+        return InvalidField(key, seen="an unknown key", expected=_nearest(key, keys()))
+    if first["type"] == "missing":
+        return InvalidField(key, seen="nothing", expected=f"a value; set {key} in the recipe, or give --set {key}=…")
+    message = first["msg"]
+    return InvalidField(key, seen=first["input"], expected=message[:1].lower() + message[1:])
+
+
+def _nearest(key: str, known: Iterable[str]) -> str:
+    every = list(known)
+    found = difflib.get_close_matches(key, every, n=1, cutoff=0.5)
+    if not found:
+        last = key.rpartition(".")[2]
+        found = difflib.get_close_matches(last, [each.rpartition(".")[2] for each in every], n=1, cutoff=0.6)
+        found = [each for each in every if found and each.rpartition(".")[2] == found[0]][:1]
+    return f"a key of recipes; the nearest is {found[0]}" if found else f"one of {', '.join(sorted(every))}"
+
+
+def _copied(tree: Mapping[str, Any]) -> dict[str, Any]:
+    return {key: dict(value) if isinstance(value, dict) else value for key, value in tree.items()}

@@ -1,0 +1,171 @@
+"""Recipes: what is wrong is named before anything starts."""
+
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tutti.chassis.errors import InvalidField
+from tutti.pipeline.recipe import keys, parse, read
+
+LEAST = "input: {path: pages}\ntrain: {steps: 20}\n"
+RECIPES = sorted((Path(__file__).parents[3] / "recipes").glob("*.yaml"))
+
+
+def test_every_default_is_filled_in() -> None:
+    recipe = read(LEAST)
+    assert (recipe.train.rows, recipe.train.checkpoint_every, recipe.train.warmup) == (2, 2, 1)
+    assert set(keys()) - {"train.batch"} == {
+        f"{part}.{key}" if isinstance(inner, dict) else part
+        for part, inner in recipe.model_dump(exclude={"train": {"batch"}}).items()
+        for key in (inner if isinstance(inner, dict) else ("",))
+    }
+
+
+def test_a_canonical_recipe_reads_as_itself() -> None:
+    recipe = read(LEAST, ["train.ranks=3", "size=tiny"])
+    again = read(recipe.canonical())
+    assert again == recipe
+    assert again.digest() == recipe.digest()
+
+
+def test_a_written_default_is_the_same_recipe() -> None:
+    assert read(LEAST + "size: small\ndata: {context: 256}\n").digest() == read(LEAST).digest()
+    assert read(LEAST, ["train.batch=16"]).digest() == read(LEAST).digest()
+    assert read(LEAST, ["train.seed=1"]).digest() != read(LEAST).digest()
+
+
+@pytest.mark.parametrize("path", RECIPES, ids=lambda path: path.name)
+def test_the_recipes_that_we_ship_can_be_read(path: Path) -> None:
+    recipe = read(path.read_text())
+    assert read(path.read_text(), ["size=tiny"]).size == "tiny"
+    assert recipe.name == path.stem
+
+
+@pytest.mark.parametrize(
+    ("text", "field", "words"),
+    [
+        ("train: {stepps: 3}", "train.stepps", "nearest is train.steps"),
+        ("inptu: {path: x}", "inptu", "nearest is input.path"),
+        ("zzz: 1", "zzz", "one of data.context"),
+        ("train: {steps: many}", "train.steps", "integer"),
+        ("train: {steps: 2.5}", "train.steps", "integer"),
+        ("train: {steps: true}", "train.steps", "integer"),
+        ("train: {steps: 0}", "train.steps", "greater than or equal to 1"),
+        ("train: {steps: 99999999999}", "train.steps", "less than"),
+        ("train: {ranks: 9}", "train.ranks", r"train.microbatches \(8\)"),
+        ("train: {batch: 15}", "train.batch", r"train.microbatches \(8\)"),
+        ("train: {batch: 4}", "train.batch", "such as 8"),
+        ("train: {batch: 16, rows: 3}", "train.batch", r"train.rows \(3\)"),
+        ("train: {warmup: 21}", "train.warmup", r"train.steps \(20\)"),
+        ("train: {learning_rate: .inf}", "train.learning_rate", "finite"),
+        ("train: {learning_rate: fast}", "train.learning_rate", "number"),
+        ("train: {min_learning_rate: 1.0}", "train.min_learning_rate", "at most train.learning_rate"),
+        ("train: {schedule: linear}", "train.schedule", "'cosine' or 'wsd'"),
+        ("tokenizer: {vocabulary: 256}", "tokenizer.vocabulary", "257"),
+        ("data: {validation_fraction: 1.0}", "data.validation_fraction", "less than 1"),
+        ("size: huge", "size", "'tiny', 'small'"),
+        ("train: 7", "train", "dictionary"),
+        ("name: [a]", "name", "string"),
+    ],
+)
+def test_what_is_wrong_is_named(text: str, field: str, words: str) -> None:
+    part, _, rest = text.partition(": ")
+    given = {"input": "{path: pages}", "train": "{steps: 20}"}
+    base = given.pop(part, "")
+    merged = rest if not (base.startswith("{") and rest.startswith("{")) else f"{{{base[1:-1]}, {rest[1:-1]}}}"
+    if "steps" in rest and part == "train":
+        merged = rest
+    lines = [f"{part}: {merged}", *(f"{key}: {value}" for key, value in given.items())]
+    with pytest.raises(InvalidField, match=words) as refused:
+        read("\n".join(lines))
+    assert refused.value.field == field
+
+
+@pytest.mark.parametrize("missing", ["input.path", "train.steps"])
+def test_what_is_missing_is_named_with_the_way_to_give_it(missing: str) -> None:
+    text = {"input.path": "input: {}\ntrain: {steps: 3}", "train.steps": "input: {path: x}\ntrain: {}"}[missing]
+    with pytest.raises(InvalidField, match=f"--set {missing}="):
+        read(text)
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("", "nothing"),
+        ("- a list", "mapping"),
+        ("just words", "mapping"),
+        ("a: [", "line 1"),
+        ("size: tiny\nsize: small", "line 2, column 1: the key 'size' is given twice"),
+        ("input: {path: a, path: b}", "given twice"),
+        ("1: x", "not a word"),
+        ("a: &x 1\nb: *x", "aliases"),
+        ("a: !!python/object/apply:os.system [id]", "could not determine a constructor"),
+        ("a: " + "[" * 5000, "mapping"),
+        ("a: '" + "x" * 70_000 + "'", "at most 65536"),
+        ("a: \x00", "mapping"),
+        ("when: 2026-13-45", "mapping"),
+    ],
+)
+def test_text_that_is_no_recipe_is_refused(text: str, words: str) -> None:
+    with pytest.raises(InvalidField, match=words) as refused:
+        read(text)
+    assert refused.value.field in ("recipe", "a", "when")
+
+
+@pytest.mark.parametrize(
+    ("override", "field", "words"),
+    [
+        ("nonsense", "overrides", "KEY=VALUE"),
+        ("=3", "overrides", "KEY=VALUE"),
+        ("train.stepps=3", "train.stepps", "nearest is train.steps"),
+        ("train.steps=many", "train.steps", "integer"),
+        ("train=3", "train", "nearest is train"),
+    ],
+)
+def test_an_override_that_is_wrong_is_named(override: str, field: str, words: str) -> None:
+    with pytest.raises(InvalidField, match=words) as refused:
+        read(LEAST, [override])
+    assert refused.value.field == field
+
+
+def test_overrides_are_typed() -> None:
+    recipe = read(
+        LEAST, ["train.learning_rate=1e-3", "train.shrink=true", "input.path=007", "name=1.5", "train.steps=7"]
+    )
+    assert (recipe.train.learning_rate, recipe.train.shrink, recipe.train.steps) == (0.001, True, 7)
+    assert (recipe.input.path, recipe.name) == ("007", "1.5")
+
+
+def test_where_it_runs_is_no_part_of_the_training() -> None:
+    dataset = "blake3:" + "d" * 64
+    one = read(LEAST).training(dataset)
+    assert read(LEAST, ["train.ranks=4", "train.shrink=true", "train.attempts=9"]).training(dataset) == one
+    assert read(LEAST, ["train.threads=2"]).training(dataset) != one
+
+
+@given(st.text(max_size=200))
+def test_any_text_is_a_recipe_or_refused(text: str) -> None:
+    try:
+        read(text)
+    except InvalidField:
+        return
+    raise AssertionError("no short text is a whole recipe")
+
+
+@given(
+    st.recursive(
+        st.none() | st.booleans() | st.integers() | st.floats() | st.text(),
+        lambda x: (
+            st.lists(x) | st.dictionaries(st.sampled_from(["input", "train", "steps", "path", "ranks", "batch"]), x)
+        ),
+        max_leaves=8,
+    )
+)
+def test_any_tree_is_a_recipe_or_refused(tree: object) -> None:
+    if isinstance(tree, dict):
+        try:
+            parse(tree)
+        except InvalidField as refused:
+            assert refused.field

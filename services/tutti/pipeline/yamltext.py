@@ -1,0 +1,75 @@
+"""YAML (or JSON) text of a recipe, read safely.
+
+Promises: nothing is constructed but plain values; a key that is given twice, too much text and what is no mapping are
+refused with the line.
+"""
+
+import re
+from collections.abc import Mapping
+from typing import Any
+
+import yaml
+
+from tutti.chassis.errors import InvalidField
+
+MAX_BYTES = 64 << 10
+_FLOAT = re.compile(r"[+-]?(\d+(\.\d*)?|\.\d+)([eE][+-]?\d+)?")
+
+
+class _Loader(yaml.SafeLoader):
+    """Refuses what YAML would take in silence: a second value for a key, and aliases."""
+
+    def compose_node(self, parent: Any, index: Any) -> Any:
+        if self.check_event(yaml.AliasEvent):
+            event = self.peek_event()
+            raise yaml.constructor.ConstructorError(
+                None, None, "aliases are not used in recipes; write the value out", event.start_mark
+            )
+        return super().compose_node(parent, index)
+
+    def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:
+        seen: set[object] = set()
+        for key_node, _ in node.value:
+            key = self.construct_object(key_node, deep=True)
+            if not isinstance(key, str):
+                raise yaml.constructor.ConstructorError(
+                    None, None, f"the key {key!r} is not a word", key_node.start_mark
+                )
+            if key in seen:
+                raise yaml.constructor.ConstructorError(
+                    None, None, f"the key {key!r} is given twice", key_node.start_mark
+                )
+            seen.add(key)
+        return super().construct_mapping(node, deep=deep)
+
+
+def read(text: str) -> Mapping[str, Any]:
+    """The mapping that a recipe's text holds. Raises InvalidField."""
+    size = len(text.encode(errors="surrogatepass"))
+    if size > MAX_BYTES:
+        raise InvalidField("recipe", seen=f"{size} bytes", expected=f"at most {MAX_BYTES}")
+    try:
+        value = yaml.load(text, Loader=_Loader)  # noqa: S506 - it is a SafeLoader
+    except yaml.MarkedYAMLError as error:
+        mark = error.problem_mark
+        where = f"line {mark.line + 1}, column {mark.column + 1}: " if mark else ""
+        raise InvalidField("recipe", seen=f"{where}{error.problem}", expected="a YAML mapping") from None
+    except (yaml.YAMLError, RecursionError, ValueError) as error:
+        raise InvalidField("recipe", seen=str(error) or "too deeply nested", expected="a YAML mapping") from None
+    if not isinstance(value, dict):
+        raise InvalidField("recipe", seen="nothing" if value is None else value, expected="a YAML mapping")
+    return value
+
+
+def scalar(text: str) -> Any:
+    """A value of the command line as YAML reads it; what is no single value stays text."""
+    try:
+        value = yaml.load(text, Loader=_Loader)  # noqa: S506 - it is a SafeLoader
+    except (yaml.YAMLError, RecursionError, ValueError):
+        return text
+    return text if isinstance(value, dict | list) or value is None else value
+
+
+def number(value: Any) -> Any:
+    """Text that anybody reads as a number (1e-3, which YAML 1.1 does not) as that number; all else as it is."""
+    return float(value) if isinstance(value, str) and _FLOAT.fullmatch(value) else value
