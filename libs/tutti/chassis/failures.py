@@ -4,7 +4,6 @@ Promises: 2 where a person has to change what was asked for (settings, arguments
 """
 
 import logging
-import sys
 from collections.abc import Callable
 
 from tutti.backbone.blobs import BlobError
@@ -12,9 +11,9 @@ from tutti.backbone.connect import BadUrl, MissingExtra
 from tutti.backbone.database import DatabaseError
 from tutti.backbone.eventlog import EventLogError
 from tutti.chassis.datadir import DataDirError, NewerVersion
+from tutti.chassis.exits import FAILED, MISUSE, say
 from tutti.chassis.settings import SettingsError
 
-FAILED, MISUSE = 1, 2
 MISTAKES: tuple[type[Exception], ...] = (SettingsError, NewerVersion, BadUrl, MissingExtra)
 TROUBLES: tuple[type[Exception], ...] = (DataDirError, DatabaseError, EventLogError, BlobError, OSError)
 log = logging.getLogger(__name__)
@@ -33,8 +32,3 @@ def guarded(
     except Exception as error:
         log.exception("a defect of ours")
         return say(f"{type(error).__name__}: {error}; this is a defect of ours, the log has more", FAILED)
-
-
-def say(message: str, code: int) -> int:
-    print(f"tutti: {' '.join(message.split())}", file=sys.stderr, flush=True)
-    return code

@@ -83,11 +83,13 @@ class Running(Administered):
 
 
 class HostProcess:
-    """`builds` by name of the service. One of them alone announces itself under its name, several as the platform."""
+    """`builds` by name of the service. `alone`: the one that announces itself under its name, not as the platform."""
 
-    def __init__(self, builds: Mapping[str, Build], data_dir: DataDir, loaded: Loaded) -> None:
+    def __init__(
+        self, builds: Mapping[str, Build], data_dir: DataDir, loaded: Loaded, *, alone: str | None = None
+    ) -> None:
         self._builds, self._data_dir, self._loaded = dict(builds), data_dir, loaded
-        self._alone = next(iter(builds)) if len(builds) == 1 else None
+        self._alone = alone
         self._clock, self._randomness = SystemClock(), SystemRandomness()
         self._open = ExitStack()
         self._channels: dict[str, RpcChannel] = {}

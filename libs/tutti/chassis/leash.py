@@ -26,3 +26,18 @@ def hold(gone: Callable[[], None]) -> bool:
 
     threading.Thread(target=follow, name="leash", daemon=True).start()
     return True
+
+
+class Leash:
+    """The supervisor's end: children that are started with `descriptor` and `environment` are on it."""
+
+    def __init__(self) -> None:
+        # The writing end is never inherited, so that it ends with this process and nothing else.
+        self.descriptor, self._mine = os.pipe()
+
+    def environment(self) -> dict[str, str]:
+        return {**os.environ, VARIABLE: str(self.descriptor)}
+
+    def close(self) -> None:
+        os.close(self.descriptor)
+        os.close(self._mine)

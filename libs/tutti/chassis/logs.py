@@ -7,6 +7,7 @@ import json
 import logging
 import sys
 from datetime import UTC, datetime
+from pathlib import Path
 
 
 class JsonLines(logging.Formatter):
@@ -29,9 +30,9 @@ class JsonLines(logging.Formatter):
         return json.dumps(line, ensure_ascii=False)
 
 
-def configure(service: str, level: str = "info") -> None:
-    """Send every log of this process to stderr as JSON lines; what was configured before is replaced."""
-    handler = logging.StreamHandler(sys.stderr)
+def configure(service: str, level: str = "info", *, file: Path | None = None) -> None:
+    """Send every log of this process to stderr (or a file) as JSON lines; what was configured before is replaced."""
+    handler = logging.StreamHandler(sys.stderr) if file is None else logging.FileHandler(file, encoding="utf-8")
     handler.setFormatter(JsonLines(service))
     logging.basicConfig(level=level.upper(), handlers=[handler], force=True)
 

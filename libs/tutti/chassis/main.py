@@ -34,7 +34,9 @@ def main(service: str | None = None) -> NoReturn:
     arguments = parser(service).parse_args()
     names = [service] if service else arguments.services or installed_services()
     code = guarded(
-        lambda: serve(names, arguments), mistakes=(BadService,), troubles=(CannotListen, NotReady, RuntimeError)
+        lambda: serve(names, arguments, alone=service),
+        mistakes=(BadService,),
+        troubles=(CannotListen, NotReady, RuntimeError),
     )
     logging.shutdown()
     sys.stdout.flush()
@@ -51,7 +53,7 @@ def parser(service: str | None) -> argparse.ArgumentParser:
     return made
 
 
-def serve(names: Sequence[str], arguments: argparse.Namespace) -> int:
+def serve(names: Sequence[str], arguments: argparse.Namespace, *, alone: str | None = None) -> int:
     builds = dict(find(name) for name in names)
     if not builds:
         raise SettingsError("no service is installed: install Tutti with its services, or name them as module:build")
@@ -61,11 +63,11 @@ def serve(names: Sequence[str], arguments: argparse.Namespace) -> int:
         overrides=arguments.set,
         services={*installed_services(), *builds},
     )
-    logs.configure(next(iter(builds)) if len(builds) == 1 else "host", loaded.values.telemetry.level)
+    logs.configure(alone or "host", loaded.values.telemetry.level)
     stop = threading.Event()
     leash.hold(stop.set)
     told = _signals(stop)
-    host = HostProcess(builds, data_dir, loaded)
+    host = HostProcess(builds, data_dir, loaded, alone=alone)
     log.info("ready at %s with %s", host.start(), ", ".join(builds))
     while not stop.wait(3600):
         pass

@@ -1,0 +1,293 @@
+"""The supervisor: keeps a host and its agents running, and leaves nothing behind.
+
+Promises: a child that ends is started again, later each time; SIGTERM drains agents first, then the host, and kills
+what is late; whoever was left over by a supervisor that was killed is ended before anything starts. Imports no gRPC.
+"""
+
+import argparse
+import json
+import logging
+import os
+import queue
+import random
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from datetime import UTC, datetime
+from enum import Enum
+from pathlib import Path
+from typing import BinaryIO
+
+from tutti.chassis import logs
+from tutti.chassis.datadir import DEFAULT, DataDir, DataDirError, NewerVersion
+from tutti.chassis.exits import FAILED, KILLED, MISUSE, PREFIX, say
+from tutti.chassis.leash import Leash
+from tutti.chassis.processes import ProcessId, end, process_id, signal_group
+from tutti.chassis.settings import SettingsError, SupervisorSettings, load
+
+log = logging.getLogger(__name__)
+HOST = "host"
+RECORD = "processes.json"
+LAST_BACKOFF_SECONDS = 30.0
+STEADY_SECONDS = 30.0  # a child that ran for so long starts over with the first backoff
+LOOK_SECONDS = 0.05  # between two looks at whether the host is ready
+LOG_BYTES = 16 << 20
+
+
+class State(Enum):
+    WAITING = "waiting"
+    RUNNING = "running"
+    STOPPED = "stopped"
+
+
+@dataclass(frozen=True)
+class ChildSpec:
+    """`after`: started once this file of the data directory exists."""
+
+    name: str
+    command: tuple[str, ...]
+    after: str | None = None
+
+
+@dataclass
+class Child:
+    spec: ChildSpec
+    state: State = State.WAITING
+    id: ProcessId | None = None
+    process: subprocess.Popen[bytes] | None = None
+    started_at: float = 0.0
+    since: str = ""
+    restarts: int = 0
+    failures: int = 0
+    due: float = 0.0
+    exit: str = ""
+
+
+@dataclass(frozen=True)
+class Recorded:
+    """One child in processes.json."""
+
+    name: str
+    state: str
+    pid: int
+    started: int
+    since: str
+    restarts: int
+    exit: str
+
+
+@dataclass(frozen=True)
+class _Ended:
+    child: Child
+    code: int
+
+
+class Supervisor:
+    """`specs` in the order of starting; they are stopped in the reverse order. Call `run` once."""
+
+    def __init__(self, data_dir: DataDir, specs: Sequence[ChildSpec], settings: SupervisorSettings) -> None:
+        self._data_dir, self._settings = data_dir, settings
+        self._children = [Child(spec) for spec in specs]
+        self._told: queue.SimpleQueue[_Ended | None] = queue.SimpleQueue()
+        self._leash = Leash()
+        self._been_ready = self._stopping = False
+
+    def stop(self) -> None:
+        """Let `run` return; for signal handlers and other threads."""
+        self._stopping = True
+        self._told.put(None)
+
+    def run(self) -> int:
+        """Until told to stop; the exit code."""
+        self._end_orphans()
+        self._data_dir.remove("endpoint")
+        try:
+            while not self._stopping:
+                self._start_due()
+                told = self._next()
+                if told is not None and (code := self._ended(told.child, told.code)):
+                    return code
+            return 0
+        finally:
+            self._stop_all()
+
+    def kill(self) -> None:
+        """SIGKILL to all, at once."""
+        for child in self._children:
+            if child.id is not None:
+                child.id.signal_group(signal.SIGKILL)
+
+    def _next(self) -> _Ended | None:
+        """Who ended; None when something may be due."""
+        self._been_ready = self._been_ready or (self._data_dir.path / "endpoint").exists()
+        waits = [child.due - time.monotonic() for child in self._children if child.state is State.WAITING]
+        waits += [] if self._been_ready else [LOOK_SECONDS]
+        try:
+            return self._told.get(timeout=max(min(waits), LOOK_SECONDS) if waits else None)
+        except queue.Empty:
+            return None
+
+    def _start_due(self) -> None:
+        for child in self._children:
+            after = child.spec.after
+            held = after is not None and not (self._data_dir.path / after).exists()
+            if child.state is State.WAITING and child.due <= time.monotonic() and not held:
+                self._start(child)
+
+    def _start(self, child: Child) -> None:
+        with _log_file(self._data_dir.path / "logs" / f"{child.spec.name}.log") as output:
+            process = subprocess.Popen(
+                child.spec.command,
+                stdin=subprocess.DEVNULL,
+                stdout=output,
+                stderr=output,
+                env=self._leash.environment(),
+                pass_fds=[self._leash.descriptor],
+                start_new_session=True,
+            )
+        child.process, child.id, child.state = process, process_id(process.pid), State.RUNNING
+        child.started_at, child.since = time.monotonic(), datetime.now(UTC).isoformat(timespec="seconds")
+        log.info("started %s as process %d", child.spec.name, process.pid)
+        self._record()
+        threading.Thread(
+            target=lambda: self._told.put(_Ended(child, process.wait())), name=f"wait {child.spec.name}", daemon=True
+        ).start()
+
+    def _ended(self, child: Child, code: int) -> int:
+        """Plan the next start; a code other than 0 when there is none to be hoped for."""
+        assert child.id is not None
+        signal_group(child.id.pid, signal.SIGKILL)  # what it left in its group
+        child.exit = signal.Signals(-code).name if code < 0 else f"exit code {code}"
+        child.state, child.process = State.WAITING, None
+        steady = time.monotonic() - child.started_at > STEADY_SECONDS
+        child.failures = 1 if steady else child.failures + 1
+        child.restarts += 1
+        limit = min(self._settings.backoff_seconds * 2 ** (child.failures - 1), LAST_BACKOFF_SECONDS)
+        child.due = time.monotonic() + random.uniform(limit / 2, limit)
+        if child.spec.name == HOST:
+            self._data_dir.remove("endpoint")
+        log.warning("%s ended (%s); next start in %.1f s", child.spec.name, child.exit, child.due - time.monotonic())
+        self._record()
+        if child.spec.name == HOST and code in (FAILED, MISUSE) and (code == MISUSE or not self._been_ready):
+            return say(self._last_words(child), code)
+        return 0
+
+    def _last_words(self, child: Child) -> str:
+        path = self._data_dir.path / "logs" / f"{child.spec.name}.log"
+        lines = path.read_text(errors="replace").splitlines()
+        words = next((line.removeprefix(PREFIX) for line in reversed(lines) if line.startswith(PREFIX)), "")
+        return words or f"{child.spec.name} ended with {child.exit}; look into {path}"
+
+    def _stop_all(self) -> None:
+        for child in reversed(self._children):
+            if child.id is not None and child.process is not None:
+                log.info("stops %s", child.spec.name)
+                if not end(child.id, self._settings.drain_seconds):
+                    log.warning("%s did not end within %.0f s: killed", child.spec.name, self._settings.drain_seconds)
+                child.process.wait()
+                signal_group(child.id.pid, signal.SIGKILL)
+                child.exit = child.exit or "stopped"
+            child.state, child.process = State.STOPPED, None
+        self._data_dir.remove("endpoint")
+        self._record()
+        self._leash.close()
+
+    def _end_orphans(self) -> None:
+        for name, orphan in _recorded(self._data_dir.path / RECORD):
+            if orphan.alive():
+                log.warning("ends process %d, the %s of a supervisor that was killed", orphan.pid, name)
+                end(orphan, self._settings.drain_seconds)
+
+    def _record(self) -> None:
+        children = [
+            Recorded(
+                child.spec.name,
+                child.state.value,
+                child.id.pid if child.id and child.process else 0,
+                child.id.started if child.id and child.process else 0,
+                child.since,
+                child.restarts,
+                child.exit,
+            )
+            for child in self._children
+        ]
+        mine = process_id(os.getpid())
+        content = {"supervisor": asdict(mine), "children": [asdict(each) for each in children]}
+        self._data_dir.write(RECORD, json.dumps(content, indent=1).encode())
+
+
+def platform(data_dir: DataDir, agents: int, command: Sequence[str], arguments: Sequence[str]) -> list[ChildSpec]:
+    """A host with all services, and agents `a`, `b`, … that start once it is ready."""
+    host = (sys.executable, "-m", "tutti.chassis.main", "--data-dir", str(data_dir.path), *arguments)
+    specs = [ChildSpec(HOST, host)]
+    for index in range(agents):
+        node = chr(ord("a") + index) if index < 26 else f"n{index}"
+        filled = [part.format(python=sys.executable, data_dir=data_dir.path, node=node) for part in command]
+        specs.append(ChildSpec(f"agent-{node}", tuple(filled), after="endpoint"))
+    return specs
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(prog="python -m tutti.chassis.supervisor", description=__doc__)
+    parser.add_argument("--data-dir", type=Path, default=Path(os.environ.get("TUTTI_DATA_DIR", DEFAULT)))
+    parser.add_argument("--config", type=Path, default=os.environ.get("TUTTI_CONFIG"))
+    parser.add_argument("--set", action="append", default=[], metavar="KEY=VALUE")
+    parser.add_argument("--agents", type=int, help="agents to run; the setting supervisor.agents")
+    parser.add_argument("--listen", help="address of the one port; the setting rpc.listen")
+    parser.add_argument("services", nargs="*", help="names, or name=package.module:build; all that are installed")
+    arguments = parser.parse_args()
+    overrides = [*arguments.set, *([f"rpc.listen={arguments.listen}"] if arguments.listen else [])]
+    try:
+        data_dir = DataDir(arguments.data_dir)
+        lock = data_dir.lock("tutti up")
+        logs.configure("supervisor", file=data_dir.path / "logs" / "supervisor.log")
+        services = {each.partition("=")[0] for each in arguments.services} or None
+        settings = load(arguments.config or data_dir.config, overrides=overrides, services=services).values.supervisor
+        agents = settings.agents if arguments.agents is None else arguments.agents
+        config = ["--config", str(arguments.config)] if arguments.config else []
+        given = [*config, *(part for text in overrides for part in ("--set", text)), *arguments.services]
+        supervisor = Supervisor(data_dir, platform(data_dir, agents, settings.agent_command, given), settings)
+        _handle_signals(supervisor)
+        code = supervisor.run()
+        lock.release()
+        return code
+    except (SettingsError, NewerVersion) as error:
+        return say(str(error), MISUSE)
+    except (DataDirError, OSError) as error:
+        return say(str(error), FAILED)
+
+
+def _handle_signals(supervisor: Supervisor) -> None:
+    told: list[int] = []
+
+    def handle(number: int, _frame: object) -> None:
+        if told:
+            supervisor.kill()
+            os._exit(KILLED)
+        told.append(number)
+        supervisor.stop()
+
+    for number in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(number, handle)
+
+
+def _recorded(path: Path) -> list[tuple[str, ProcessId]]:
+    try:
+        children = json.loads(path.read_text())["children"]
+        return [(each["name"], ProcessId(each["pid"], each["started"])) for each in children if each["pid"]]
+    except (OSError, ValueError, KeyError, TypeError):
+        return []
+
+
+def _log_file(path: Path) -> BinaryIO:
+    if path.exists() and path.stat().st_size > LOG_BYTES:
+        path.replace(path.with_suffix(".log.1"))
+    return open(path, "ab")
+
+
+if __name__ == "__main__":
+    sys.exit(main())
