@@ -4,17 +4,32 @@ from typing import Any
 
 import click
 
+from tutti.chassis.client import Client
 from tutti.cli.connection import connected, connection_options
 from tutti.cli.failures import Failure
 from tutti.cli.identity import fresh_id
 from tutti.cli.nouns import BY_PLURAL
 from tutti.cli.output import JSON, output_option, print_json, print_one, say
 from tutti.cli.plain import plain
-from tutti.contracts.committer.v1 import PinCheckpointRequest, PruneCheckpointsRequest, VerifyCheckpointRequest
+from tutti.contracts.committer.v1 import (
+    CHECKPOINT_STATE_COMMITTED,
+    CHECKPOINT_STATE_DECIDED,
+    PinCheckpointRequest,
+    PruneCheckpointsRequest,
+    VerifyCheckpointRequest,
+)
+
+LIVE = (CHECKPOINT_STATE_DECIDED, CHECKPOINT_STATE_COMMITTED)
 
 
 def full(name: str) -> str:
     return name if name.startswith("checkpoints/") else f"checkpoints/{name}"
+
+
+def every(client: Client) -> list[str]:
+    """The names of all checkpoints that are not quarantined or pruned, by job, line and step."""
+    known = [each for each in BY_PLURAL["checkpoints"].all(client) if each.state in LIVE]
+    return [each.name for each in sorted(known, key=lambda each: (each.job, each.line, each.step))]
 
 
 def extend(group: click.Group) -> None:
@@ -28,9 +43,7 @@ def extend(group: click.Group) -> None:
     @connection_options
     def verify(names: tuple[str, ...], output: str, **where: Any) -> None:
         with connected(**where) as client:
-            chosen = [full(name) for name in names] or [
-                each.name for each in BY_PLURAL["checkpoints"].all(client, "") if each.state in (1, 2)
-            ]
+            chosen = [full(name) for name in names] or every(client)
             results = []
             for name in chosen:
                 answer = client.committer.VerifyCheckpoint(VerifyCheckpointRequest(name=name), timeout=600.0)

@@ -5,8 +5,6 @@ from collections.abc import Sequence
 from typing import Any
 
 import click
-from rich.console import Console
-from rich.table import Table
 
 from tutti.cli.plain import Plain
 
@@ -14,10 +12,6 @@ JSON, TEXT = "json", "text"
 output_option = click.option(
     "-o", "--output", type=click.Choice([TEXT, JSON]), default=TEXT, help="How to print: for people, or for scripts."
 )
-
-
-def console(*, stderr: bool = False) -> Console:
-    return Console(stderr=stderr, highlight=False, soft_wrap=True)
 
 
 def say(text: str) -> None:
@@ -37,12 +31,16 @@ def print_list(rows: Sequence[Plain], columns: Sequence[str], output: str, *, no
     if not rows:
         say(nothing)
         return
-    table = Table(box=None, pad_edge=False)
-    for column in columns:
-        table.add_column(column.replace("_", " "), justify="right" if _numeric(rows, column) else "left")
-    for row in rows:
-        table.add_row(*(shown(row[column]) for column in columns))
-    console().print(table)
+    numeric = [_numeric(rows, column) for column in columns]
+    lines = [[column.replace("_", " ") for column in columns]]
+    lines += [[shown(row[column], short=True) for column in columns] for row in rows]
+    widths = [max(len(line[at]) for line in lines) for at in range(len(columns))]
+    for line in lines:
+        cells = (
+            cell.rjust(width) if right else cell.ljust(width)
+            for cell, width, right in zip(line, widths, numeric, strict=True)
+        )
+        click.echo("  ".join(cells).rstrip())
 
 
 def print_one(row: Plain, output: str) -> None:
@@ -64,8 +62,8 @@ def print_one(row: Plain, output: str) -> None:
             click.echo(f"{key:{width}}  {_inline(value) if isinstance(value, dict) else shown(value)}")
 
 
-def shown(value: Any) -> str:
-    """A value for a person: digests shortened, numbers grouped."""
+def shown(value: Any, *, short: bool = False) -> str:
+    """A value for a person: numbers grouped; `short` cuts digests."""
     if value is None:
         return "-"
     if isinstance(value, bool):
@@ -77,7 +75,7 @@ def shown(value: Any) -> str:
     if isinstance(value, dict):
         return _inline(value)
     text = str(value)
-    return text[:19] if text.startswith("blake3:") else text
+    return text[:19] if short and text.startswith("blake3:") else text
 
 
 def _inline(value: Plain) -> str:

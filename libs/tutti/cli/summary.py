@@ -59,8 +59,8 @@ def show_summary(found: Plain) -> None:
         show_quality(job["bits_per_byte"], dataset)
     for checkpoint in found["checkpoints"]:
         click.echo(
-            f"{'checkpoint':14}step {checkpoint['step']:>6}  model {shown(checkpoint['model_digest'])}"
-            f"  state {shown(checkpoint['state_digest'])}  {checkpoint['bytes']:,} bytes"
+            f"{'checkpoint':14}step {checkpoint['step']:>6}  model {shown(checkpoint['model_digest'], short=True)}"
+            f"  state {shown(checkpoint['state_digest'], short=True)}  {checkpoint['bytes']:,} bytes"
         )
     times = ", ".join(f"{name} {value:.1f} s" for name, value in found["seconds"].items())
     click.echo(f"{'took':14}{times}")
