@@ -382,3 +382,8 @@ def stage(tmp_path: Path) -> Iterator[Stage]:
 @pytest.fixture
 def wait() -> Callable[..., None]:
     return until
+
+
+@pytest.fixture
+def make_stage() -> Callable[[Path], Stage]:
+    return Stage

@@ -1,0 +1,333 @@
+"""Ranks and the I/O child for a simulation: no process, no thread, no float arithmetic.
+
+A simulated rank reads the real data and writes real snapshots of the real layout, but its step is integer arithmetic
+that does not know the topology. The agent and the work of the I/O child are the real code.
+"""
+
+from collections import deque
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import numpy as np
+
+from tutti.backbone import Blobs, Clock
+from tutti.backbone.files import Files
+from tutti.checkpoints.scalars import StateScalars
+from tutti.checkpoints.staged import open_staged
+from tutti.checkpoints.writer import plan_of
+from tutti.contracts.trainer.v1 import (
+    OUTCOME_COMMITTED,
+    Failed,
+    Finished,
+    FlightRecord,
+    Heartbeat,
+    IoMessage,
+    Listening,
+    Progress,
+    RankMessage,
+    Ready,
+    Snapshot,
+    Start,
+)
+from tutti.corpus.ledger import Ledger
+from tutti.model.chunks import Kind
+from tutti.model.results import Outcome, Scalars
+from tutti.model.training import Training
+from tutti.trainer.buffers import SharedBuffer
+from tutti.trainer.data import TrainingData
+from tutti.trainer.failures import Reason
+from tutti.trainer.iochild import IoChild
+from tutti.trainer.lifeline import Exit
+from tutti.trainer.processes import ProcessId
+from tutti.trainer.shapes import to_shape
+
+MODULUS = 8_388_593
+"""A prime below 2^23: every value of the state is an integer that float32 holds exactly."""
+KERNEL = '{"device":"simulated"}'
+
+State = dict[tuple[int, Kind], int]
+
+
+def initial_state(training: Training, chunks: int) -> State:
+    """Of every chunk and kind the one integer that fills it, at step 0."""
+    seed = training.step.seed
+    return {
+        (chunk, kind): (seed + 1 + chunk) if kind is Kind.PARAMETER else 0 for chunk in range(chunks) for kind in Kind
+    }
+
+
+def next_state(state: State, step: int, gradient: int) -> State:
+    """One step from the sum over all leaves; a sum of integers has no order."""
+    found = {}
+    for (chunk, kind), value in state.items():
+        factor = {Kind.PARAMETER: 31, Kind.FIRST_MOMENT: 37, Kind.SECOND_MOMENT: 41}[kind]
+        found[chunk, kind] = (value * factor + gradient * (chunk + 1) + step) % MODULUS
+    return found
+
+
+@dataclass
+class Gangs:
+    """Who runs in which attempt: what collectives are to real ranks. Shared by all launchers of a simulation."""
+
+    ranks: dict[tuple[str, int], dict[int, "SimulatedRank"]] = field(default_factory=dict)
+
+    def join(self, rank: "SimulatedRank", start: Start) -> None:
+        self.ranks.setdefault((start.job, start.epoch), {})[start.rank] = rank
+
+    def of(self, start: Start) -> dict[int, "SimulatedRank"]:
+        return self.ranks[start.job, start.epoch]
+
+
+class SimulatedRank:
+    """One rank; every `receive` of its agent lets it do one thing."""
+
+    def __init__(self, gangs: Gangs, clock: Clock) -> None:
+        self.process: ProcessId | None = None
+        self.exit_code: int | None = None
+        self.step = 0
+        self.frozen = False
+        """Set by a simulation: the process is stopped and neither answers nor ends."""
+        self.finished = False
+        self._gangs, self._clock = gangs, clock
+        self._heard = clock.monotonic()
+        self._inbox: deque[RankMessage] = deque()
+        self._out: list[RankMessage] = []
+        self._free: deque[int] = deque()
+        self._rendezvous = ""
+        self._life: Iterator[None] | None = None
+        self._silence = float("inf")
+        self._stop = False
+
+    @property
+    def ended(self) -> bool:
+        return self.exit_code is not None and not self._out
+
+    @property
+    def gone(self) -> bool:
+        return self.exit_code is not None
+
+    def send(self, message: RankMessage) -> None:
+        if not self.gone:
+            self._inbox.append(message)
+
+    def kill(self) -> None:
+        if not self.gone:
+            self.exit_code = -9
+            self._out.clear()
+
+    def receive(self) -> list[RankMessage]:
+        if not self.gone and not self.frozen:
+            self._act()
+        found, self._out = self._out, []
+        return found
+
+    def _act(self) -> None:
+        while self._inbox:
+            self._heard = self._clock.monotonic()
+            self._take(self._inbox.popleft())
+        if self._clock.monotonic() - self._heard > self._silence:
+            self.exit_code = Exit.ALONE
+        elif self._stop:
+            self.exit_code = Exit.STOPPED
+        elif self._life is not None:
+            self._out.append(RankMessage(heartbeat=Heartbeat()))
+            next(self._life, None)
+
+    def _take(self, message: RankMessage) -> None:
+        match message.WhichOneof("body"):
+            case "start":
+                self._silence = message.start.silence_seconds
+                self._rendezvous = message.start.rendezvous
+                self._gangs.join(self, message.start)
+                self._life = self._live(message.start)
+            case "rendezvous":
+                self._rendezvous = message.rendezvous.address
+            case "buffer_free":
+                self._free.append(message.buffer_free.buffer)
+            case "stop":
+                self._stop = True
+            case "dump":
+                self._out.append(RankMessage(flight_record=FlightRecord(step=self.step + 1, phase="simulated")))
+
+    def _live(self, start: Start) -> Iterator[None]:
+        training = Training.from_json(start.training)
+        plan = plan_of(training, to_shape(start.shape))
+        data = TrainingData(Path(start.dataset), training)
+        yield from self._meet(start, len(plan.ranks))
+        if self.gone:
+            return
+        state, scalars = initial_state(training, len(plan.layout.chunks)), Scalars()
+        ledger = data.first_ledger(start.line)
+        if start.resume:
+            staged = open_staged(Path(start.resume))
+            scalars, ledger = staged.body.scalars.model, staged.body.scalars.ledger
+            state = {(chunk, kind): int(staged.read(chunk, kind)[0]) for chunk, kind in state}
+        self.step = scalars.step
+        self._free.extend(range(len(start.buffers)))
+        self._out.append(
+            RankMessage(
+                ready=Ready(
+                    step=self.step,
+                    kernel=KERNEL,
+                    leaves=len(plan.leaves_of(start.rank)),
+                    chunks=len(plan.chunks_of(start.rank)),
+                )
+            )
+        )
+        yield
+        while self.step < training.steps:
+            while not self._peers_at(start, self.step):
+                if self.gone:
+                    return
+                yield
+            step = self.step + 1
+            gradient = sum(_leaf(data, ledger, step, leaf) for leaf in range(training.step.leaves)) % MODULUS
+            state, scalars = next_state(state, step, gradient), scalars.after(Outcome.COMMITTED)
+            self.step = step
+            self._out.append(RankMessage(progress=_progress(training, step, gradient)))
+            yield
+            if training.checkpoint_due(step):
+                while not self._free:
+                    yield
+                buffer = self._free.popleft()
+                with SharedBuffer(Path(start.buffers[buffer]), plan.snapshot_size(start.rank)) as shared:
+                    for entry in plan.snapshot_table(start.rank):
+                        filled = np.full(entry.nbytes // 4, state[entry.chunk, entry.kind], "<f4")
+                        shared.view[entry.offset : entry.offset + entry.nbytes] = filled.tobytes()
+                position = step * training.step.leaves * training.step.rows
+                self._out.append(
+                    RankMessage(
+                        snapshot=Snapshot(
+                            step=step,
+                            buffer=buffer,
+                            scalars=StateScalars(scalars, position, ledger).to_json(),
+                            loss=_loss(gradient),
+                        )
+                    )
+                )
+                yield
+        self.finished, self.exit_code = True, Exit.FINISHED
+        self._out.append(RankMessage(finished=Finished(step=training.steps)))
+
+    def _meet(self, start: Start, ranks: int) -> Iterator[None]:
+        deadline = self._clock.monotonic() + start.rendezvous_seconds
+        if start.rank == 0:
+            self._rendezvous = f"127.0.0.1:{1 + start.epoch % 65535}"
+            self._out.append(RankMessage(listening=Listening(address=self._rendezvous)))
+            yield
+        while not self._rendezvous or len(self._gangs.of(start)) < ranks:
+            if self._clock.monotonic() > deadline:
+                missing = [rank for rank in range(ranks) if rank not in self._gangs.of(start)]
+                self._fail(Reason.RENDEZVOUS_TIMEOUT, f"ranks {missing} did not come to the rendezvous", missing)
+                return
+            yield
+
+    def _peers_at(self, start: Start, step: int) -> bool:
+        """Whether all others have crossed `step` too; a dead one is lost contact."""
+        others = [other for rank, other in self._gangs.of(start).items() if rank != start.rank]
+        if any(other.gone and not other.finished for other in others):
+            self._fail(Reason.PEER_LOST, f"lost contact with the other ranks in step {step + 1}", ())
+            return False
+        return all(other.step >= step for other in others)
+
+    def _fail(self, reason: Reason, message: str, ranks: Sequence[int]) -> None:
+        self.exit_code = Exit.FAILED
+        self._out.append(RankMessage(failed=Failed(reason=reason, message=message, step=self.step, ranks=ranks)))
+
+
+def _leaf(data: TrainingData, ledger: Ledger, step: int, leaf: int) -> int:
+    return int(data.leaf(ledger, step, leaf).tokens.astype(np.int64).sum())
+
+
+def _loss(gradient: int) -> float:
+    return gradient / MODULUS
+
+
+def _progress(training: Training, step: int, gradient: int) -> Progress:
+    progress = Progress(
+        step=step,
+        outcome=OUTCOME_COMMITTED,
+        loss=_loss(gradient),
+        gradient_norm=1.0,
+        tokens=training.step.leaves * training.step.rows * training.model.context,
+        seconds=1.0,
+    )
+    if training.validation_due(step):
+        progress.bits_per_byte = 1.0 + _loss(gradient)
+    return progress
+
+
+class SimulatedLauncher:
+    """Launches simulated ranks. `close` is the end of their agent: they end with it."""
+
+    def __init__(self, gangs: Gangs, clock: Clock) -> None:
+        self.ranks: list[SimulatedRank] = []
+        self._gangs, self._clock = gangs, clock
+
+    def launch(self, device: str) -> SimulatedRank:
+        rank = SimulatedRank(self._gangs, self._clock)
+        self.ranks.append(rank)
+        return rank
+
+    def poll(self) -> None:
+        self.ranks = [rank for rank in self.ranks if not rank.gone]
+
+    def processes(self) -> Sequence[ProcessId]:
+        return []
+
+    def filenos(self) -> Sequence[int]:
+        return []
+
+    def close(self) -> None:
+        for rank in self.ranks:
+            rank.kill()
+
+
+class SimulatedIoLink:
+    """The real work of an I/O child, on the agent's own thread."""
+
+    def __init__(
+        self, make_blobs: Callable[[], Blobs], files: Files, clock: Clock, *, state: Path, buffers: Path, spool: int = 4
+    ) -> None:
+        self.restarts = 0
+        self._make_blobs, self._files, self._clock = make_blobs, files, clock
+        self._state, self._buffers, self._spool = state, buffers, spool
+        self._said: list[IoMessage] = []
+        self._child = self._start()
+
+    def _start(self) -> IoChild:
+        return IoChild(
+            self._make_blobs(),
+            self._files,
+            self._clock,
+            state=self._state,
+            buffers=self._buffers,
+            spool=self._spool,
+            say=self._said.append,
+        )
+
+    def crash(self) -> None:
+        """The child dies with what it had not said; another takes over."""
+        self._said.clear()
+        self._child = self._start()
+        self.restarts += 1
+
+    def send(self, message: IoMessage) -> None:
+        self._child.take(message)
+
+    def receive(self) -> list[IoMessage]:
+        for lane in self._child.lanes:
+            lane()
+        found = list(self._said)
+        self._said.clear()
+        return found
+
+    def processes(self) -> Sequence[ProcessId]:
+        return []
+
+    def filenos(self) -> Sequence[int]:
+        return []
+
+    def close(self) -> None:
+        self._said.clear()

@@ -1,0 +1,121 @@
+"""The real agent and I/O work with simulated ranks, on one thread, on a clock that the test owns."""
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from tutti.backbone import ManualClock
+from tutti.backbone.files import RealFiles
+from tutti.contracts.scheduler.v1 import RANK_EVENT_FINISHED
+from tutti.trainer.agent import Agent, AgentState
+from tutti.trainer.courier import InlineCourier
+from tutti.trainer.journal import Journal
+from tutti.trainer.ports import AgentSettings
+from tutti.trainer.simulated import Gangs, SimulatedIoLink, SimulatedLauncher
+
+
+class Node:
+    """A simulated node."""
+
+    def __init__(self, stage: Any, name: str, gangs: Gangs, clock: ManualClock, incarnation: str) -> None:
+        state = stage.folder / f"sim {name}"
+        state.mkdir(exist_ok=True)
+        self.launcher = SimulatedLauncher(gangs, clock)
+        self.io = SimulatedIoLink(lambda: stage.blobs, RealFiles(), clock, state=state, buffers=state / "buffers")
+        self.agent = Agent(
+            AgentSettings(node=name, slots=4, devices=("cpu",)),
+            incarnation=incarnation,
+            scheduler=stage.plane,
+            committer=stage.plane,
+            courier=InlineCourier(),
+            clock=clock,
+            launcher=self.launcher,
+            io=self.io,
+            journal=Journal(state / "journal.json", RealFiles()),
+        )
+
+
+def drive(clock: ManualClock, nodes: list[Node], done: Callable[[], object], steps: int = 5000) -> None:
+    for _ in range(steps):
+        for node in nodes:
+            node.agent.step()
+        clock.advance(0.1)
+        if done():
+            return
+    raise AssertionError("not done in time")
+
+
+def train(stage: Any, dp: int, epoch: int, *, crash_child_at: frozenset[int] = frozenset()) -> dict[int, Any]:
+    """The digests of an attempt over two nodes."""
+    clock, gangs = ManualClock(), Gangs()
+    nodes = [Node(stage, name, gangs, clock, f"{name}{epoch}") for name in "ab"]
+    drive(clock, nodes, lambda: all(node.agent.state is AgentState.SERVING for node in nodes))
+    training = stage.training()
+    split = (dp + 1) // 2
+    for node, ranks in (("a", range(split)), ("b", range(split, dp))):
+        given_ = [stage.assignment(training, epoch=epoch, ranks=tuple(ranks), dp=dp)] if ranks else []
+        stage.plane.assign(node, *given_)
+    before = len(stage.plane.events(RANK_EVENT_FINISHED))
+    turn = 0
+
+    def done() -> bool:
+        nonlocal turn
+        turn += 1
+        if turn in crash_child_at:
+            nodes[turn % 2].io.crash()
+        finished = len(stage.plane.events(RANK_EVENT_FINISHED)) - before == dp
+        stored = {(step, rank) for step, of, rank in stage.plane.reports() if of == epoch}
+        return finished and len(stored) == 3 * dp
+
+    drive(clock, nodes, done)
+    assert not stage.plane.losses
+    for node in "ab":
+        stage.plane.assign(node)
+    found: dict[int, Any] = stage.plane.digests(epoch)
+    return found
+
+
+def test_any_number_of_simulated_ranks_stores_the_same_states(stage: Any) -> None:
+    one, two, three = (train(stage, dp, epoch) for epoch, dp in enumerate((1, 2, 3), start=1))
+    assert sorted(one) == [2, 4, 6]
+    assert one == two == three
+
+
+def test_a_rank_that_freezes_is_named_and_the_attempt_ends(stage: Any) -> None:
+    clock = ManualClock()
+    node = Node(stage, "a", Gangs(), clock, "a1")
+    drive(clock, [node], lambda: node.agent.state is AgentState.SERVING)
+    training = stage.training(steps=100_000, checkpoint_every=100_000)
+    stage.plane.assign("a", stage.assignment(training, ranks=(0, 1), dp=2))
+    drive(clock, [node], lambda: stage.plane.last_step > 3)
+    node.launcher.ranks[1].frozen = True
+    drive(clock, [node], lambda: stage.plane.losses)
+    assert [loss.rank for loss in stage.plane.losses] == [1]
+    stage.plane.assign("a")
+    drive(clock, [node], lambda: stage.plane.released)
+
+
+def test_an_agent_that_another_one_replaced_ends_its_ranks_and_stops(stage: Any) -> None:
+    clock = ManualClock()
+    old = Node(stage, "a", Gangs(), clock, "first")
+    drive(clock, [old], lambda: old.agent.state is AgentState.SERVING)
+    stage.plane.assign("a", stage.assignment(stage.training(steps=100_000, checkpoint_every=100_000)))
+    drive(clock, [old], lambda: stage.plane.last_step > 3)
+    ranks = list(old.launcher.ranks)
+    stage.plane.nodes["nodes/a"].incarnation = "second"
+    stage.plane.nodes["nodes/a"].revision += 1
+    drive(clock, [old], lambda: old.agent.state is AgentState.DONE)
+    assert old.agent.superseded
+    assert all(rank.gone for rank in ranks)
+
+
+@settings(max_examples=12, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(crashes=st.frozensets(st.integers(1, 60), max_size=6))
+def test_io_children_that_crash_anywhere_lose_no_snapshot(
+    tmp_path_factory: Any, crashes: frozenset[int], make_stage: Callable[[Path], Any]
+) -> None:
+    stage = make_stage(tmp_path_factory.mktemp("stage"))
+    assert sorted(train(stage, 2, 1, crash_child_at=crashes)) == [2, 4, 6]
