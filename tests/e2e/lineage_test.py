@@ -1,0 +1,128 @@
+"""For every document and every checkpoint of a run, the trace equals a slow recomputation from manifests and ledgers."""
+
+import json
+from collections import defaultdict
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.e2e.command import start, tiny, tutti
+from tests.faults.processes import until
+from tutti.chassis.client import Client, connect
+from tutti.contracts.common.v1 import ListRequest
+from tutti.contracts.lineage.v1 import DIRECTION_DOWN, DIRECTION_UP, TraceDocumentRequest, TraceRequest
+from tutti.corpus.ledger import Ledger
+from tutti.corpus.tokenshard import TokenShard
+
+pytestmark = pytest.mark.xdist_group("e2e-lineage")
+
+
+@pytest.fixture(scope="module")
+def data_dir(tmp_path_factory: pytest.TempPathFactory, pages: Path) -> Path:
+    folder = tmp_path_factory.mktemp("lineage") / "data"
+    result = tutti(*tiny(folder, pages))
+    assert result.code == 0, result.err
+    return folder
+
+
+@pytest.fixture(scope="module")
+def client(data_dir: Path) -> Iterator[Client]:
+    process = start("up", "--data-dir", data_dir)
+    try:
+        until((data_dir / "endpoint").exists, seconds=60, what="the platform")
+        made = connect(data_dir=data_dir)
+        yield made
+        made.close()
+    finally:
+        process.terminate()
+        process.communicate(timeout=60)
+
+
+def manifests(data_dir: Path, owner: str) -> list[dict[str, Any]]:
+    return [json.loads(path.read_bytes()) for path in sorted((data_dir / "blobs" / owner / "manifests").glob("*.json"))]
+
+
+class Slow:
+    """Which steps read which documents, token by token."""
+
+    def __init__(self, data_dir: Path) -> None:
+        (dataset,) = manifests(data_dir, "tokenization")
+        self.context: int = dataset["body"]["context"]
+        self.spans: list[tuple[int, int, str]] = []  # first and last token of a document in the training split
+        for entry in dataset["body"]["train"]["shards"]:
+            shard = TokenShard(data_dir / "blobs" / entry["blob"])
+            base = entry["first_sample"] * self.context
+            starts = [base + int(start) for start in shard.starts]
+            ends = [*starts[1:], base + shard.header.tokens_used]
+            self.spans += [
+                (first, end - 1, shard.doc_id(index))
+                for index, (first, end) in enumerate(zip(starts, ends, strict=True))
+            ]
+        self.checkpoints = {
+            f"checkpoints/{each['body']['job']}/{each['body']['line']}/{each['body']['step']}": each["body"]
+            for each in manifests(data_dir, "committer")
+        }
+
+    def documents_of(self, sample: int) -> set[str]:
+        first, last = sample * self.context, (sample + 1) * self.context
+        return {document for begin, end, document in self.spans if begin <= last and end >= first}
+
+    def read(self, checkpoint: str) -> dict[str, set[tuple[int, int, int, int]]]:
+        """Document to (step, leaf, row, sample)."""
+        body = self.checkpoints[checkpoint]
+        ledger = Ledger.from_json(body["scalars"]["ledger"])
+        found: dict[str, set[tuple[int, int, int, int]]] = defaultdict(set)
+        for step in range(1, body["step"] + 1):
+            for leaf in range(body["training"]["step"]["leaves"]):
+                for row, sample in enumerate(ledger.samples(step - 1, leaf).samples):
+                    for document in self.documents_of(int(sample)):
+                        found[document].add((step, leaf, row, int(sample)))
+        return found
+
+
+@pytest.fixture(scope="module")
+def slow(data_dir: Path) -> Slow:
+    return Slow(data_dir)
+
+
+def caught_up(client: Client, slow: Slow) -> bool:
+    """Whether lineage has folded everything that the slow way knows."""
+    if len(client.committer.ListCheckpoints(ListRequest()).checkpoints) < len(slow.checkpoints):
+        return False
+    answers = (client.lineage.Trace(TraceRequest(name=name, direction=DIRECTION_UP)) for name in slow.checkpoints)
+    kinds = [{vertex.kind for vertex in answer.vertices} for answer in answers]
+    return all({"run", "ingest", "document-shard", "dataset", "tokenizer", "document"} <= each for each in kinds)
+
+
+def test_every_checkpoint_traces_up_to_the_documents_that_its_steps_read(client: Client, slow: Slow) -> None:
+    until(lambda: caught_up(client, slow), seconds=30, what="lineage")
+    for name in slow.checkpoints:
+        answer = client.lineage.Trace(TraceRequest(name=name, direction=DIRECTION_UP, limit=100_000))
+        documents = {each.name.removeprefix("documents/") for each in answer.vertices if each.kind == "document"}
+        assert documents == set(slow.read(name))
+        assert not answer.truncated
+
+
+def test_every_document_traces_down_to_the_checkpoints_and_steps_that_read_it(client: Client, slow: Slow) -> None:
+    read = {name: slow.read(name) for name in slow.checkpoints}
+    last = max(slow.checkpoints, key=lambda name: slow.checkpoints[name]["step"])
+    documents = {document for _, _, document in slow.spans}
+    print(f"count: {len(documents)} documents, {len(read)} checkpoints")
+    for document in documents:
+        down = client.lineage.Trace(TraceRequest(name=f"documents/{document}", direction=DIRECTION_DOWN))
+        reached = {each.name for each in down.vertices if each.kind == "checkpoint"}
+        assert reached == {name for name, seen in read.items() if document in seen}
+        told = client.lineage.TraceDocument(TraceDocumentRequest(document=document))
+        assert {(each.step, each.leaf, each.row, each.sample) for each in told.sightings} == read[last].get(
+            document, set()
+        )
+
+
+def test_a_page_is_found_by_its_path_and_a_stranger_is_not(client: Client, pages: Path) -> None:
+    page = sorted(path.name for path in pages.iterdir())[0]
+    up = client.lineage.Trace(TraceRequest(name=page, direction=DIRECTION_UP))
+    assert up.vertices[0].label == page
+    assert {each.kind for each in up.vertices} >= {"document", "document-shard", "ingest", "run"}
+    assert tutti("trace", "no-such-page.html", "--address", client.address("lineage")).code != 0
