@@ -5,6 +5,7 @@ cause finds the first one, not what followed from it.
 """
 
 import logging
+import math
 import signal
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
@@ -117,6 +118,7 @@ class Attempt:
         self._crossed_at = self._told_at = self._beat_at = clock.monotonic()
         self._begun_at = self._crossed_at
         self._bits_per_byte: float | None = None
+        self._loss = 0.0
         self._plan = None
         try:
             self._training = Training.from_json(assignment.training)
@@ -428,6 +430,8 @@ class Attempt:
         for each in crossed:
             if each.HasField("bits_per_byte"):
                 self._bits_per_byte = each.bits_per_byte
+            if math.isfinite(each.loss):
+                self._loss = each.loss
         newest, seconds = crossed[-1], sum(each.seconds for each in crossed)
         self._report(
             ReportProgressRequest(
@@ -435,7 +439,7 @@ class Attempt:
                 epoch=self.assignment.epoch,
                 node=self._settings.name,
                 step=newest.step,
-                loss=newest.loss,
+                loss=self._loss,
                 bits_per_byte=self._bits_per_byte,
                 step_seconds=newest.seconds,
                 tokens_per_second=sum(each.tokens for each in crossed) / seconds if seconds > 0 else 0.0,

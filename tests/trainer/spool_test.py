@@ -1,0 +1,80 @@
+"""The spool: whole entries or none, bounded, and never a lost receipt."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tutti.backbone.files import RealFiles
+from tutti.checkpoints.keys import ShardName
+from tutti.checkpoints.report import ShardReport
+from tutti.checkpoints.scalars import StateScalars
+from tutti.checkpoints.writer import Snapshot, describe, plan_of
+from tutti.corpus.ledger import Ledger
+from tutti.corpus.sampler import DatasetShare, Span
+from tutti.model.plan import Shape
+from tutti.model.results import Scalars
+from tutti.trainer.spool import Spool
+
+
+@pytest.fixture
+def report(stage: Any) -> Any:
+    """Makes (report, bytes) of a step, epoch and rank."""
+    training = stage.training()
+    span = Span("0", 0, (DatasetShare(training.dataset, 50, 1, 0),), seed=0, leaves=4, rows_per_leaf=2)
+
+    def make(step: int, epoch: int = 1, rank: int = 0) -> tuple[ShardReport, memoryview]:
+        shape = Shape(dp=2)
+        data = memoryview(bytes([step]) * plan_of(training, shape).snapshot_size(rank))
+        snapshot = Snapshot(
+            name=ShardName("x", 0, step, epoch, rank),
+            node="nodes/a",
+            shape=shape,
+            training=training,
+            kernel={},
+            scalars=StateScalars(Scalars(step), 8 * step, Ledger((span,))),
+        )
+        return describe(data, snapshot), data
+
+    return make
+
+
+def test_what_was_put_is_there_for_the_next_child_and_half_an_entry_is_not(report: Any, tmp_path: Path) -> None:
+    spool = Spool(tmp_path / "spool", RealFiles(), limit=4)
+    first, data = report(2)
+    spool.put(first, data)
+    (tmp_path / "spool" / "x.0.4.1.0.bin").write_bytes(b"half")
+    (tmp_path / "spool" / "x.0.4.1.0.tmp").write_bytes(b"half")
+
+    again = Spool(tmp_path / "spool", RealFiles(), limit=4)
+    assert [entry.report for entry in again.waiting()] == [first]
+    assert again.waiting()[0].data.read_bytes() == data
+    assert sorted(path.name for path in (tmp_path / "spool").iterdir()) == ["x.0.2.1.0.bin", "x.0.2.1.0.json"]
+
+
+def test_the_ranks_of_one_step_count_as_one_snapshot(report: Any, tmp_path: Path) -> None:
+    spool = Spool(tmp_path, RealFiles(), limit=2)
+    for step in (2, 4):
+        for rank in (0, 1):
+            made, data = report(step, rank=rank)
+            assert spool.has_room_for(made.name)
+            spool.put(made, data)
+    assert not spool.has_room_for(report(6)[0].name)
+    for rank in (0, 1):
+        spool.stored(report(2, rank=rank)[0].name)
+    assert spool.has_room_for(report(6)[0].name)
+
+
+def test_a_receipt_is_kept_until_its_attempt_is_given_up(report: Any, tmp_path: Path) -> None:
+    spool = Spool(tmp_path, RealFiles(), limit=4)
+    made, data = report(2)
+    spool.put(made, data)
+    spool.stored(made.name)
+    assert spool.holds(made.name)
+    assert not spool.waiting()
+    again = Spool(tmp_path, RealFiles(), limit=4)
+    assert again.receipts() == [made]
+    again.forget("x", 2)
+    assert again.receipts() == [made]
+    again.forget("x", 1)
+    assert not list(tmp_path.glob("x.*"))
