@@ -1,5 +1,6 @@
 """Recipes: what is wrong is named before anything starts."""
 
+import contextlib
 from pathlib import Path
 
 import pytest
@@ -154,18 +155,12 @@ def test_any_text_is_a_recipe_or_refused(text: str) -> None:
     raise AssertionError("no short text is a whole recipe")
 
 
-@given(
-    st.recursive(
-        st.none() | st.booleans() | st.integers() | st.floats() | st.text(),
-        lambda x: (
-            st.lists(x) | st.dictionaries(st.sampled_from(["input", "train", "steps", "path", "ranks", "batch"]), x)
-        ),
-        max_leaves=8,
-    )
-)
-def test_any_tree_is_a_recipe_or_refused(tree: object) -> None:
-    if isinstance(tree, dict):
-        try:
-            parse(tree)
-        except InvalidField as refused:
-            assert refused.field
+KEYS = st.sampled_from(["input", "train", "steps", "path", "ranks", "batch"])
+LEAVES = st.none() | st.booleans() | st.integers() | st.floats() | st.text()
+TREES = st.recursive(LEAVES, lambda inner: st.lists(inner) | st.dictionaries(KEYS, inner), max_leaves=8)
+
+
+@given(st.dictionaries(KEYS, TREES))
+def test_any_tree_is_a_recipe_or_refused(tree: dict[str, object]) -> None:
+    with contextlib.suppress(InvalidField):
+        assert parse(tree).train.ranks <= parse(tree).train.microbatches

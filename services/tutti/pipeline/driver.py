@@ -1,0 +1,139 @@
+"""The driver of runs: brings one run a step nearer to its end, whatever was missed.
+
+Promises: the name of a stage's resource is recorded before its owner is asked, so a run that is stopped anywhere asks
+for the same again; an answer is recorded only where the stage still waits for it.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from tutti.chassis.errors import AlreadyExists, InvalidField, Refused, TooLarge
+from tutti.chassis.service import Host
+from tutti.chassis.unit import Unit
+from tutti.contracts.common.v1 import STATE_CANCELLED, STATE_DONE, STATE_FAILED, STATE_PENDING, STATE_RUNNING
+from tutti.contracts.pipeline.v1 import Run, Stage
+from tutti.pipeline import evidence, recipe, saga
+from tutti.pipeline.owners import Owners, Seen
+from tutti.pipeline.recipe import Recipe
+from tutti.pipeline.stages import Result, Reuse, Source, StageName, resource_name, reuse_of, spec_of
+from tutti.pipeline.tables import Tables
+
+
+@dataclass(frozen=True)
+class Found:
+    """An earlier result of a stage, or why there is none that serves."""
+
+    reuse: Reuse
+    result: Result | None
+    why: str
+
+
+@dataclass(frozen=True)
+class _View:
+    run: Run
+    source: Source
+    cancel: bool
+
+    @property
+    def recipe(self) -> Recipe:
+        return recipe.read(self.run.spec.recipe)
+
+
+class Driver:
+    def __init__(self, host: Host, tables: Tables, owners: Owners) -> None:
+        self._host, self._tables, self._owners = host, tables, owners
+
+    def advance(self, name: str) -> bool | None:
+        """One step. Raises Problem when an owner cannot be reached."""
+        view = self._host.units.run(lambda unit: self._view(unit, name))
+        if view.cancel:
+            self._cancel(view.run)
+            return None
+        stage = saga.current(view.run)
+        if view.run.state in saga.ENDED or stage is None:
+            return None
+        try:
+            return self._begin(view, stage) if stage.state == STATE_PENDING else self._follow(view, stage)
+        except (InvalidField, Refused, AlreadyExists, TooLarge) as problem:
+            message = problem.message
+            self._change(name, stage, lambda unit, run: saga.ended(run, STATE_FAILED, message, unit.now))
+            return None
+
+    def find(self, stage: StageName, recipe: Recipe, source: Source, before: Result | None) -> Found:
+        """Whether an earlier result of the stage is still there."""
+        version = self._owners.logic_version(stage, recipe, source, before)
+        reuse = reuse_of(stage, recipe, source, before, version)
+        earlier = self._host.units.run(lambda unit: self._tables.result(unit, reuse.key))
+        if earlier is None:
+            return Found(reuse, None, "")
+        seen = self._owners.see(stage, earlier.resource)
+        if seen is None or seen.state != STATE_DONE:
+            return Found(reuse, None, f"runs again: {earlier.resource} is no longer there")
+        lacks = evidence.missing(self._host.blobs, stage, earlier)
+        return Found(reuse, None, f"runs again: {lacks}") if lacks else Found(reuse, earlier, "")
+
+    def _view(self, unit: Unit, name: str) -> _View:
+        run = self._tables.runs.get(unit, name)
+        return _View(run, self._tables.source(unit, name), self._tables.cancels_run(unit, name))
+
+    def _begin(self, view: _View, stage: Stage) -> bool:
+        name, run = StageName(stage.name), view.run
+        found = self.find(name, view.recipe, view.source, saga.before(run, stage))
+        if found.result is not None:
+            result = found.result
+            self._change(run.name, stage, lambda unit, at: saga.reused(at, name, result, found.reuse.key, unit.now))
+        else:
+            resource = resource_name(run.name, name)
+            self._change(
+                run.name,
+                stage,
+                lambda unit, at: saga.begun(at, name, resource, found.reuse.key, found.why, unit.now),
+            )
+        return True
+
+    def _follow(self, view: _View, stage: Stage) -> bool | None:
+        name, run = StageName(stage.name), view.run
+        seen = self._owners.see(name, stage.resource)
+        if seen is None:
+            return self._ask(view, stage)
+        self._change(run.name, stage, lambda unit, at: self._answered(unit, at, stage, seen))
+        return True if seen.state == STATE_DONE else None
+
+    def _ask(self, view: _View, stage: Stage) -> bool | None:
+        name, before = StageName(stage.name), saga.before(view.run, stage)
+        version = self._owners.logic_version(name, view.recipe, view.source, before)
+        key = reuse_of(name, view.recipe, view.source, before, version).key
+        if key != stage.reuse_key:
+            # The owner was upgraded since the stage began: what it makes now goes by another key.
+            self._change(view.run.name, stage, lambda unit, at: saga.begun(at, name, stage.resource, key, "", unit.now))
+            return True
+        self._owners.create(name, stage.resource, spec_of(name, view.recipe, view.source, before, version))
+        return None
+
+    def _answered(self, unit: Unit, run: Run, stage: Stage, seen: Seen) -> Run:
+        if seen.result is not None:
+            self._tables.keep_result(unit, stage.reuse_key, seen.result)
+            return saga.finished(run, stage.name, seen.result, unit.now)
+        if seen.state == STATE_FAILED:
+            return saga.ended(run, STATE_FAILED, seen.reason, unit.now)
+        if seen.state == STATE_CANCELLED:
+            return saga.ended(run, STATE_CANCELLED, f"{seen.resource} was cancelled", unit.now)
+        return saga.waits(run, stage.name, seen.reason)
+
+    def _change(self, name: str, stage: Stage, step: Callable[[Unit, Run], Run]) -> None:
+        """Record a step, if the run and this stage are still where they were."""
+
+        def change(unit: Unit) -> None:
+            run = self._tables.runs.lock(unit, name)
+            now = saga.current(run)
+            if run.state in saga.ENDED or now is None or (now.name, now.state) != (stage.name, stage.state):
+                return
+            self._tables.runs.put(unit, step(unit, run))
+
+        self._host.units.run(change)
+
+    def _cancel(self, run: Run) -> None:
+        for stage in run.stages:
+            if stage.state in (STATE_CANCELLED, STATE_RUNNING) and stage.resource:
+                self._owners.cancel(StageName(stage.name), stage.resource)
+        self._host.units.run(lambda unit: self._tables.cancelled(unit, run.name))

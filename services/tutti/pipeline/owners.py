@@ -1,0 +1,165 @@
+"""The owners of stages: the calls by which a run asks them.
+
+Promises: nothing is kept here; a call that may not have arrived can be sent again.
+"""
+
+from dataclasses import dataclass
+from typing import Any
+
+from tutti.chassis.errors import InvalidField, NotFound, Refused
+from tutti.chassis.service import Host
+from tutti.contracts.committer.v1 import (
+    CHECKPOINT_STATE_PRUNED,
+    CHECKPOINT_STATE_QUARANTINED,
+    CheckpointState,
+)
+from tutti.contracts.committer.v1.stubs import CommitterServiceStub
+from tutti.contracts.common.v1 import (
+    STATE_CANCELLED,
+    STATE_DONE,
+    STATE_FAILED,
+    STATE_PENDING,
+    STATE_RUNNING,
+    CancelRequest,
+    GetRequest,
+    State,
+)
+from tutti.contracts.dedup.v1 import CreateDedupRequest, Dedup
+from tutti.contracts.dedup.v1.stubs import DedupServiceStub
+from tutti.contracts.ingest.v1 import CreateIngestRequest, DigestInputRequest, Ingest, IngestSpec
+from tutti.contracts.ingest.v1.stubs import IngestServiceStub
+from tutti.contracts.scheduler.v1 import (
+    JOB_STATE_CANCELLED,
+    JOB_STATE_DONE,
+    JOB_STATE_FAILED,
+    JOB_STATE_QUEUED,
+    CreateJobRequest,
+    Job,
+)
+from tutti.contracts.scheduler.v1.stubs import SchedulerServiceStub
+from tutti.contracts.tokenization.v1 import CreateTokenizationRequest, Tokenization
+from tutti.contracts.tokenization.v1.stubs import TokenizationServiceStub
+from tutti.pipeline.recipe import Recipe
+from tutti.pipeline.stages import TRAINING_VERSION, Result, Source, Spec, StageName, spec_of
+
+DIGEST_SECONDS = 60.0  # a large folder is read whole
+_JOB_STATES = {
+    JOB_STATE_QUEUED: STATE_PENDING,
+    JOB_STATE_DONE: STATE_DONE,
+    JOB_STATE_FAILED: STATE_FAILED,
+    JOB_STATE_CANCELLED: STATE_CANCELLED,
+}
+
+
+@dataclass(frozen=True)
+class Seen:
+    """A stage's resource as its owner has it; `result` when it is done."""
+
+    resource: str
+    state: State.ValueType
+    reason: str
+    result: Result | None
+
+
+def seen_work(work: Ingest | Dedup | Tokenization) -> Seen:
+    result = Result(work.name, work.result.manifest_key, work.result.content_digest)
+    return Seen(work.name, work.state, work.reason, result if work.state == STATE_DONE else None)
+
+
+def seen_job(job: Job) -> Seen:
+    """Of a done job the result lacks its manifest, which the committer knows."""
+    result = Result(job.name, "", job.state_digest)
+    state = _JOB_STATES.get(job.state, STATE_RUNNING)
+    return Seen(job.name, state, job.reason, result if state == STATE_DONE else None)
+
+
+class Owners:
+    def __init__(self, host: Host) -> None:
+        self._ingest = IngestServiceStub(host.channel("ingest"))
+        self._dedup = DedupServiceStub(host.channel("dedup"))
+        self._tokenization = TokenizationServiceStub(host.channel("tokenization"))
+        self._scheduler = SchedulerServiceStub(host.channel("scheduler"))
+        self._committer = CommitterServiceStub(host.channel("committer"))
+
+    def source(self, recipe: Recipe, path: str) -> Source:
+        """The content of a folder now. Raises InvalidField naming input.path."""
+        spec = IngestSpec(input_path=path, max_file_bytes=recipe.input.max_file_bytes, limit=recipe.input.limit)
+        try:
+            found = self._ingest.DigestInput(DigestInputRequest(spec=spec), timeout=DIGEST_SECONDS)
+        except InvalidField as problem:
+            seen = problem.metadata.get("seen", recipe.input.path)
+            expected = problem.metadata.get("expected", problem.message)
+            raise InvalidField("input.path", seen=seen, expected=expected) from problem
+        if not found.files:
+            raise InvalidField(
+                "input.path",
+                seen=recipe.input.path,
+                expected="a folder that holds HTML, Markdown or plain text pages; this one is empty",
+            )
+        return Source(path, found.input_digest, found.logic_version)
+
+    def logic_version(self, stage: StageName, recipe: Recipe, source: Source, before: Result | None) -> str:
+        """The version of the stage's logic today, as its owner says."""
+        if stage is StageName.INGEST:
+            return source.logic_version
+        if stage is StageName.TRAIN:
+            return TRAINING_VERSION
+        return str(self._create(stage, "", spec_of(stage, recipe, source, before, ""), validate_only=True))
+
+    def create(self, stage: StageName, name: str, spec: Spec) -> None:
+        """Ask for the stage's work; the same again changes nothing."""
+        self._create(stage, name, spec, validate_only=False)
+
+    def _create(self, stage: StageName, name: str, spec: Any, *, validate_only: bool) -> str:
+        common: Any = {"request_id": name, "name": name, "spec": spec, "validate_only": validate_only}
+        if stage is StageName.INGEST:
+            return str(self._ingest.CreateIngest(CreateIngestRequest(**common)).ingest.spec.logic_version)
+        if stage is StageName.DEDUP:
+            return str(self._dedup.CreateDedup(CreateDedupRequest(**common)).dedup.spec.logic_version)
+        if stage is StageName.TOKENIZATION:
+            made = self._tokenization.CreateTokenization(CreateTokenizationRequest(**common)).tokenization
+            return str(made.spec.logic_version)
+        self._scheduler.CreateJob(CreateJobRequest(**common))
+        return TRAINING_VERSION
+
+    def see(self, stage: StageName, name: str) -> Seen | None:
+        """The stage's resource, None when its owner has not heard of it."""
+        request = GetRequest(name=name)
+        try:
+            if stage is StageName.INGEST:
+                return seen_work(self._ingest.GetIngest(request))
+            if stage is StageName.DEDUP:
+                return seen_work(self._dedup.GetDedup(request))
+            if stage is StageName.TOKENIZATION:
+                return seen_work(self._tokenization.GetTokenization(request))
+            job: Job = self._scheduler.GetJob(request)
+        except NotFound:
+            return None
+        seen = seen_job(job)
+        return self._trained(job, seen) if seen.result else seen
+
+    def _trained(self, job: Job, seen: Seen) -> Seen:
+        name = f"checkpoints/{job.name.removeprefix('jobs/')}/{job.line}/{job.decided_step}"
+        try:
+            checkpoint = self._committer.GetCheckpoint(GetRequest(name=name))
+        except NotFound:
+            return Seen(job.name, STATE_FAILED, f"its last checkpoint {name} is not known to the committer", None)
+        if checkpoint.state in (CHECKPOINT_STATE_QUARANTINED, CHECKPOINT_STATE_PRUNED):
+            what = f"its last checkpoint {name} is {CheckpointState.Name(checkpoint.state)}: {checkpoint.reason}"
+            return Seen(job.name, STATE_FAILED, what, None)
+        return Seen(job.name, seen.state, "", Result(job.name, checkpoint.manifest_key, checkpoint.state_digest))
+
+    def cancel(self, stage: StageName, name: str) -> None:
+        """End the stage's work; of ended or unknown work nothing changes."""
+        request = CancelRequest(name=name, request_id=f"{name}/cancel")
+        try:
+            if stage is StageName.INGEST:
+                self._ingest.CancelIngest(request)
+            elif stage is StageName.DEDUP:
+                self._dedup.CancelDedup(request)
+            elif stage is StageName.TOKENIZATION:
+                self._tokenization.CancelTokenization(request)
+            else:
+                self._scheduler.CancelJob(request)
+        except (NotFound, Refused):
+            return

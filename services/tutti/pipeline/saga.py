@@ -1,0 +1,108 @@
+"""The life of a run, as pure steps from one recorded value to the next.
+
+Promises: stages are done in order, one at a time; an ended run never changes again.
+"""
+
+from datetime import datetime
+
+from tutti.contracts.common.v1 import (
+    STATE_CANCELLED,
+    STATE_DONE,
+    STATE_FAILED,
+    STATE_PENDING,
+    STATE_RUNNING,
+    State,
+)
+from tutti.contracts.pipeline.v1 import Run, RunSpec, Stage
+from tutti.pipeline.recipe import Recipe
+from tutti.pipeline.stages import Result, StageName
+
+ENDED = (STATE_DONE, STATE_FAILED, STATE_CANCELLED)
+OPEN = (STATE_PENDING, STATE_RUNNING)
+
+
+def created(name: str, recipe: Recipe, now: datetime) -> Run:
+    spec = RunSpec(recipe=recipe.canonical(), recipe_digest=recipe.digest(), title=recipe.name)
+    run = Run(name=name, spec=spec, state=STATE_RUNNING)
+    run.stages.extend(Stage(name=stage.value, state=STATE_PENDING) for stage in StageName)
+    run.started_at.FromDatetime(now)
+    return run
+
+
+def current(run: Run) -> Stage | None:
+    """The first stage that is not done."""
+    return next((stage for stage in run.stages if stage.state != STATE_DONE), None)
+
+
+def before(run: Run, stage: Stage) -> Result | None:
+    """The result of the stage before this one."""
+    at = [each.name for each in run.stages].index(stage.name)
+    return result_of(run.stages[at - 1]) if at else None
+
+
+def result_of(stage: Stage) -> Result:
+    return Result(stage.resource, stage.manifest_key, stage.content_digest)
+
+
+def begun(run: Run, name: str, resource: str, reuse_key: str, reason: str, now: datetime) -> Run:
+    """The stage is about to be asked for under this name."""
+    after, stage = _at(run, name)
+    stage.state, stage.resource, stage.reuse_key, stage.reason = STATE_RUNNING, resource, reuse_key, reason
+    stage.started_at.FromDatetime(now)
+    return after
+
+
+def reused(run: Run, name: str, result: Result, reuse_key: str, now: datetime) -> Run:
+    """An earlier result serves."""
+    after = finished(begun(run, name, result.resource, reuse_key, "", now), name, result, now)
+    _stage(after, name).reused = True
+    return after
+
+
+def finished(run: Run, name: str, result: Result, now: datetime) -> Run:
+    """The stage has its result; with the last one the run is done."""
+    after, stage = _at(run, name)
+    stage.state, stage.reason = STATE_DONE, ""
+    stage.manifest_key, stage.content_digest = result.manifest_key, result.content_digest
+    stage.ended_at.FromDatetime(now)
+    if current(after) is None:
+        after.state = STATE_DONE
+        after.ended_at.FromDatetime(now)
+    return after
+
+
+def waits(run: Run, name: str, reason: str) -> Run:
+    """The stage goes on; its owner says what it waits for."""
+    after, stage = _at(run, name)
+    stage.reason = reason
+    return after
+
+
+def ended(run: Run, state: State.ValueType, reason: str, now: datetime) -> Run:
+    """Failed or cancelled, the stage that was under way too."""
+    after = _copy(run)
+    stage = current(after)
+    if stage is not None and stage.state == STATE_RUNNING:
+        stage.state, stage.reason = state, reason
+        stage.ended_at.FromDatetime(now)
+    where = f"{stage.name}: " if stage is not None and state == STATE_FAILED else ""
+    after.state, after.reason = state, f"{where}{reason}"
+    after.ended_at.FromDatetime(now)
+    return after
+
+
+def _at(run: Run, name: str) -> tuple[Run, Stage]:
+    after = _copy(run)
+    return after, _stage(after, name)
+
+
+def _stage(run: Run, name: str) -> Stage:
+    return next(stage for stage in run.stages if stage.name == name)
+
+
+def _copy(run: Run) -> Run:
+    if run.state in ENDED:
+        raise ValueError(f"{run.name} has ended; nothing changes it")
+    after = Run()
+    after.CopyFrom(run)
+    return after

@@ -1,0 +1,55 @@
+"""The pipeline: carries a recipe out, stage by stage.
+
+Promises: a run goes on without its client; whatever is stopped, it resumes without asking twice for anything; a stage
+whose inputs, parameters and logic did not change is not done again.
+"""
+
+from collections.abc import Iterator
+
+from tutti.chassis.canonical import CanonicalLine
+from tutti.chassis.reconciler import Reconciler
+from tutti.chassis.service import Host, Served, Service
+from tutti.chassis.unit import Unit
+from tutti.contracts.common.v1 import State
+from tutti.contracts.pipeline.v1.pipeline_pb2 import DESCRIPTOR
+from tutti.pipeline.driver import Driver
+from tutti.pipeline.handlers import consumed
+from tutti.pipeline.owners import Owners
+from tutti.pipeline.rpc import PipelineApi
+from tutti.pipeline.tables import Tables
+
+
+def build(host: Host) -> Service:
+    tables = Tables(host.metadata)
+    owners = Owners(host)
+    driver = Driver(host, tables, owners)
+    reconciler = Reconciler("runs", host, open=tables.open, advance=driver.advance)
+    api = PipelineApi(host, tables, owners, driver, reconciler.wake)
+    return Service(
+        name="pipeline",
+        resources=[tables.runs],
+        tables=tables.rows,
+        serves=[Served(DESCRIPTOR.services_by_name["PipelineService"], api)],
+        consumes=consumed(tables, reconciler.wake),
+        loops=[reconciler],
+        export=lambda unit: canonical(unit, tables),
+    )
+
+
+def canonical(unit: Unit, tables: Tables) -> Iterator[CanonicalLine]:
+    """Runs with what each stage made of what."""
+    for run in tables.runs.select(unit):
+        stages = [
+            {
+                "name": stage.name,
+                "state": State.Name(stage.state),
+                "content_digest": stage.content_digest,
+                "reuse_key": stage.reuse_key,
+                "resource": stage.resource,
+            }
+            for stage in run.stages
+        ]
+        yield CanonicalLine(
+            run.name,
+            {"recipe_digest": run.spec.recipe_digest, "state": State.Name(run.state), "stages": stages},
+        )
