@@ -1,4 +1,4 @@
-"""For every document and every checkpoint of a run, the trace equals a slow recomputation from manifests and ledgers."""
+"""For every document and checkpoint of a run, the trace equals a slow recomputation from manifests and ledgers."""
 
 import json
 from collections import defaultdict

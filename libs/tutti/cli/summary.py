@@ -71,7 +71,8 @@ def show_quality(model: float, dataset: Plain) -> None:
     click.echo(
         f"{'bits per byte':14}{model:.3f}  (unigram {unigram:.3f}, Kneser-Ney bigram {bigram:.3f}, xz primed {xz:.3f})"
     )
-    click.echo(f"{'':14}{100 * (1 - model / bigram):.1f} % below the bigram")
+    apart = 100 * abs(1 - model / bigram)
+    click.echo(f"{'':14}{apart:.1f} % {'below' if model < bigram else 'above'} the bigram")
     if xz < model:
         click.echo(
             f"{'':14}xz wins: it was primed with the training text, and pages share boilerplate and near-duplicates;"
