@@ -6,6 +6,7 @@ epoch, and the same snapshot stored twice is the same blob.
 
 from __future__ import annotations
 
+import functools
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -51,6 +52,7 @@ class StoredShard:
     nbytes: int
 
 
+@functools.lru_cache(maxsize=8)
 def plan_of(training: Training, shape: Shape) -> Plan:
     """The plan that a training has under a shape. Raises ShapeError."""
     return Plan(Layout(training.model), shape, training.step.leaves)

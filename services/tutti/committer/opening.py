@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 from tutti.backbone.blobs import BlobMissing
 from tutti.chassis.bodies import content_digest
-from tutti.chassis.errors import InvalidField, Refused
+from tutti.chassis.errors import InvalidField, Refused, Unavailable
 from tutti.chassis.resources import Resource
 from tutti.chassis.service import Host
 from tutti.chassis.unit import Unit
@@ -37,6 +37,7 @@ from tutti.model.spec import SpecError
 from tutti.model.training import Training
 
 Adopt = Callable[[str], None]
+LOOKS = 20
 
 
 @dataclass(frozen=True)
@@ -69,7 +70,7 @@ class Opening:
         """Raises StaleEpoch, AlreadyExists, Refused, InvalidField."""
         job, (training, shape) = request.job.removeprefix("jobs/"), _read(request)
         digest = content_digest(request)
-        while True:
+        for _ in range(LOOKS):
             found = self.host.units.run(lambda unit: self.records.epoch(unit, job))
             if epochs.is_repeated(job, request.epoch, digest, found.rules if found else None):
                 assert found is not None
@@ -91,6 +92,7 @@ class Opening:
             )
             if answer is not None:
                 return answer
+        raise Unavailable(f"{request.job}: something was decided each of {LOOKS} times that we looked; ask again")
 
     def _look(self, unit: Unit, job: str) -> _Seen:
         lines = sorted(self.lines.select(unit, job=f"jobs/{job}"), key=lambda line: line.line)
@@ -139,9 +141,11 @@ class Opening:
         resume: ResumePoint,
         checkpoint: Checkpoint | None,
     ) -> OpenEpochResponse | None:
-        """Open the epoch; None when something was decided or opened since we looked."""
+        """Open the epoch; None when something was decided, opened, pruned or quarantined since we looked."""
         job = request.job.removeprefix("jobs/")
         if self.records.epoch(unit, job, lock=True) != seen.epoch:
+            return None
+        if checkpoint and self.checkpoints.lock(unit, checkpoint.name).state != CHECKPOINT_STATE_COMMITTED:
             return None
         taken = self.records.decided_steps(unit, job, seen.line.line)
         branch = epochs.branch(

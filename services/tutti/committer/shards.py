@@ -11,6 +11,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from tutti.backbone import Isolation
 from tutti.backbone.blobs import BlobMissing
 from tutti.chassis.errors import AlreadyExists, FencedOff, InvalidField, NotFound, Refused, StaleEpoch, declare
 from tutti.chassis.service import Host, TaskKind
@@ -96,7 +97,7 @@ class Shards:
                     return self._take(unit, row, node, process)
             return None
 
-        return self.host.units.run(take)
+        return self.host.units.run(take, isolation=Isolation.READ_COMMITTED)  # the row's lock is the proof
 
     def verified(self, verification: str, claim: int, *, node: str, process: str, error: str) -> None:
         """Record what a reader found. Raises FencedOff for a claim that lapsed, Refused for the writer's own word."""

@@ -1,0 +1,108 @@
+"""The commit protocol, killed at every point: no wrong promotion, no decision lost, no manifest of damaged chunks."""
+
+from collections import Counter
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+import tutti.committer.service
+from tests.scale import scale
+from tutti.backbone.recording import Operation
+from tutti.chassis.unit import Unit
+from tutti.checkpoints import CheckpointBody
+from tutti.committer.commits import Commits
+from tutti.committer.records import DecisionRow, EpochRow
+
+from .story import Outcome, tell
+
+PARTS = 4
+SEEDS = scale(test=1, soak=60)
+BEYOND = 1 << 40
+
+
+class PublishesFirst(Commits):
+    """A committer that makes the manifest visible before its decision is a row."""
+
+    def _record(self, unit: Unit, seen: EpochRow, row: DecisionRow, body: CheckpointBody) -> bool:
+        self.host.blobs.put_if_absent(row.manifest_key, row.manifest)
+        return super()._record(unit, seen, row, body)
+
+
+class ForgetsAtRestart(Commits):
+    """A committer that publishes what it remembers, not what the decisions say."""
+
+    def _publish(self, job: str) -> bool:
+        rows = self.host.units.run(lambda unit: self.records.unpublished(unit, job))
+        mine = self.__dict__.setdefault("mine", set())
+        return super()._publish(job) if mine.issuperset(row.name for row in rows) else False
+
+    def _record(self, unit: Unit, seen: EpochRow, row: DecisionRow, body: CheckpointBody) -> bool:
+        self.__dict__.setdefault("mine", set()).add(row.name)
+        return super()._record(unit, seen, row, body)
+
+
+@pytest.mark.parametrize("part", range(PARTS))
+def test_killed_at_every_port_call_nothing_wrong_is_promoted_and_nothing_decided_is_lost(
+    tmp_path: Path, part: int
+) -> None:
+    whole = tell(tmp_path / "whole")
+    assert not whole.violations
+    points = [point for point in range(len(whole.points)) if point % PARTS == part]
+    outcomes = {point: tell(tmp_path / str(point), crash_at=point) for point in points}
+    killed = Counter(whole.points[point] for point in points)
+    print(f"count of port calls killed at: {len(points)} of {len(whole.points)}, wrong promotions: 0: {dict(killed)}")
+    assert all(outcome.crashed for outcome in outcomes.values())
+    assert not {point: outcome.violations for point, outcome in outcomes.items() if outcome.violations}
+    assert all(outcome.export == whole.export for outcome in outcomes.values())
+
+
+@pytest.mark.parametrize("part", range(PARTS))
+def test_killed_at_every_file_operation_with_what_was_not_synced_lost_nothing_wrong_is_promoted(
+    tmp_path: Path, part: int
+) -> None:
+    whole = tell(tmp_path / "whole", file_crash_at=BEYOND)
+    assert not whole.violations
+    operations = [each.number for each in whole.operations if each.number % PARTS == part]
+    for seed in range(SEEDS):
+        outcomes = {
+            number: tell(tmp_path / f"{seed}.{number}", file_crash_at=number, seed=seed) for number in operations
+        }
+        assert all(outcome.crashed for outcome in outcomes.values())
+        assert not {number: outcome.violations for number, outcome in outcomes.items() if outcome.violations}
+        assert all(outcome.export == whole.export for outcome in outcomes.values())
+    killed = Counter(whole.operations[number].kind for number in operations)
+    count = f"{len(operations)} of {len(whole.operations)}, seeds {SEEDS}"
+    print(f"count of file operations killed at: {count}, wrong promotions: 0: {dict(killed)}")
+
+
+def first_violation(run: Callable[[int], Outcome], numbers: range) -> str:
+    """The first thing that a campaign finds wrong; empty when it finds nothing."""
+    return next((found for number in numbers for found in run(number).violations), "")
+
+
+@pytest.mark.parametrize(
+    ("mutant", "named"), [(PublishesFirst, "visible without a decision"), (ForgetsAtRestart, "was never announced")]
+)
+def test_control_a_committer_that_publishes_wrongly_is_caught(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, mutant: type[Commits], named: str
+) -> None:
+    monkeypatch.setattr(tutti.committer.service, "Commits", mutant)
+    points = tell(tmp_path / "whole").points
+    put = points.index("before put committer/manifests")
+    found = first_violation(lambda point: tell(tmp_path / str(point), crash_at=point), range(put, put + 4))
+    assert named in found
+
+
+@pytest.mark.parametrize("kind", ["fsync", "fsync_folder"])
+def test_control_a_store_without_this_sync_is_caught(tmp_path: Path, kind: str) -> None:
+    def skipped(operation: Operation) -> bool:
+        return operation.kind == kind
+
+    operations = tell(tmp_path / "whole", file_crash_at=BEYOND, skipped=skipped).operations
+    published = next(each.number for each in operations if each.kind == "link" and "manifests" in each.path.parts)
+
+    def run(seed: int) -> Outcome:
+        return tell(tmp_path / str(seed), file_crash_at=published + 3, seed=seed, skipped=skipped)
+
+    assert first_violation(run, range(40))
