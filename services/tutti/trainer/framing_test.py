@@ -1,5 +1,6 @@
 """Framing: messages arrive whole, however the stream is cut; what is no message is refused."""
 
+import itertools
 import select
 import socket
 import struct
@@ -21,7 +22,7 @@ def test_messages_arrive_whole_however_the_stream_is_cut(texts: list[str], cuts:
     stream = b"".join(encode(message(text)) for text in texts)
     places = [0, *sorted(min(cut, len(stream)) for cut in cuts), len(stream)]
     unframer, found = Unframer(), []
-    for start, end in zip(places, places[1:], strict=False):
+    for start, end in itertools.pairwise(places):
         found += unframer.feed(stream[start:end])
     unframer.end()
     assert [RankMessage.FromString(body).failed.message for body in found] == texts
