@@ -8,7 +8,7 @@ UV := $(VENV)/uv/bin/uv
 SETUP := $(VENV)/.ready
 export PATH := $(CURDIR)/$(BIN):$(PATH)
 
-.PHONY: help setup lint test protos clean lock run bench soak stack-up stack-down run-stack new-service
+.PHONY: help setup lint test protos clean lock run bench soak stack-up stack-down run-stack new-service baseline
 
 help: ## show this help
 	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -47,6 +47,12 @@ run: setup ## real pages become a committed checkpoint, embedded
 
 soak: setup ## run one campaign at its full number and record it: make soak ROW=5
 	$(BIN)/python tools/soak.py $(ROW)
+
+new-service: setup ## scaffold a service: make new-service NAME=reward [RESOURCE=score]
+	@$(BIN)/python tools/new_service.py $(NAME) $(if $(RESOURCE),--resource $(RESOURCE))
+
+baseline: setup ## build protos/baseline.binpb, which `make lint` compares the protos with (at a release)
+	@$(BIN)/python tools/baseline.py
 
 protos: setup ## generate libs/tutti/contracts from protos/
 	$(BIN)/python tools/genprotos.py

@@ -110,7 +110,7 @@ def markdown(events: Sequence[EventType]) -> str:
     lines = [
         "# Events",
         "",
-        "Generated from the options of the protos by `tools/gencatalog.py`; do not edit.",
+        "Generated from the options of the protos by `tools/pages.py`; do not edit.",
         "",
         "STATE is a full snapshot: the newest revision wins, the topic is compacted. FACT is immutable, commutative:",
         "the topic expires. The key is the name of the resource; the number of partitions is part of the topic.",
