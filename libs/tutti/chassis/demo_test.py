@@ -6,15 +6,24 @@ Promises: nothing of its own; what it does beyond create, get and list is there 
 import os
 import threading
 import time
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, TypeVar
 
 from sqlalchemy import Column, String, Table, select
 
 from tutti.chassis import crud
+from tutti.chassis.auth import Role
 from tutti.chassis.call import Call
 from tutti.chassis.canonical import CanonicalLine
+from tutti.chassis.channel import RpcChannel
+from tutti.chassis.datadir import DataDir
+from tutti.chassis.host import HostProcess
 from tutti.chassis.resources import Resource
 from tutti.chassis.service import Finding, Host, Served, Service
+from tutti.chassis.settings import load
 from tutti.chassis.unit import Unit
 from tutti.contracts.common.v1 import STATE_PENDING, STATE_RUNNING, CancelRequest, GetRequest, ListRequest
 from tutti.contracts.ingest.v1 import (
@@ -23,9 +32,13 @@ from tutti.contracts.ingest.v1 import (
     DigestInputRequest,
     DigestInputResponse,
     Ingest,
+    IngestSpec,
     ListIngestsResponse,
 )
 from tutti.contracts.ingest.v1.ingest_pb2 import DESCRIPTOR
+from tutti.contracts.ingest.v1.stubs import IngestServiceStub
+
+T = TypeVar("T")
 
 
 def process_id() -> int:
@@ -108,3 +121,46 @@ def build(host: Host) -> Service:
         export=export,
         checks=[check],
     )
+
+
+@dataclass(frozen=True)
+class Demo:
+    """A running host with the demo service, and ways to call it."""
+
+    host: HostProcess
+    data_dir: DataDir
+
+    def channel(self, role: Role = Role.ENGINEER, **options: Any) -> RpcChannel:
+        return RpcChannel(lambda: self.host.address, token=self.data_dir.tokens().of(role), **options)
+
+    def ingest(self, role: Role = Role.ENGINEER) -> IngestServiceStub:
+        return IngestServiceStub(self.channel(role))
+
+    def create(self, name: str) -> Ingest:
+        request = CreateIngestRequest(name=name, request_id=f"make {name}", spec=IngestSpec(input_path="/pages"))
+        created: Ingest = self.ingest().CreateIngest(request).ingest
+        return created
+
+    def change(self, name: str, reason: str) -> Ingest:
+        changed: Ingest = self.ingest().CancelIngest(CancelRequest(name=name, request_id=reason))
+        return changed
+
+
+@contextmanager
+def running(path: Path, *overrides: str) -> Iterator[Demo]:
+    data_dir = DataDir(path)
+    host = HostProcess({"ingest": build}, data_dir, load(environment={}, overrides=overrides, services=["ingest"]))
+    host.start()
+    try:
+        yield Demo(host, data_dir)
+    finally:
+        host.stop()
+
+
+def eventually(condition: Callable[[], T | None], seconds: float = 15.0) -> T:
+    """What the condition returns once it is true."""
+    deadline = time.monotonic() + seconds
+    while not (found := condition()):
+        assert time.monotonic() < deadline, f"not true after {seconds} s"
+        time.sleep(0.01)
+    return found

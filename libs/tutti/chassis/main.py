@@ -84,7 +84,11 @@ def find(name: str) -> tuple[str, Build]:
         if not found:
             known = ", ".join(installed_services()) or "none"
             raise SettingsError(f"{service}: no such service is installed; installed: {known}")
-        build: Build = next(iter(found)).load()
+        try:
+            build: Build = next(iter(found)).load()
+        except ImportError as error:
+            hint = "install what it needs, such as pip install 'tutti[all]'"
+            raise SettingsError(f"the service {service} cannot be loaded: {error}; {hint}") from None
         return service, build
     module, _, attribute = path.partition(":")
     try:
