@@ -15,8 +15,8 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, field
 from datetime import UTC, datetime
 from enum import Enum
 from pathlib import Path
@@ -46,11 +46,12 @@ class State(Enum):
 
 @dataclass(frozen=True)
 class ChildSpec:
-    """`after`: started once this file of the data directory exists."""
+    """`after`: started once this file of the data directory exists. `environment`: beside ours, for secrets."""
 
     name: str
     command: tuple[str, ...]
     after: str | None = None
+    environment: Mapping[str, str] = field(default_factory=dict, repr=False)
 
 
 @dataclass
@@ -94,7 +95,8 @@ class Supervisor:
         self._children = [Child(spec) for spec in specs]
         self._told: queue.SimpleQueue[_Ended | None] = queue.SimpleQueue()
         self._leash = Leash()
-        self._been_ready = self._stopping = False
+        self._stopping = False
+        self._been_ready = all(spec.name != HOST for spec in specs)
 
     def stop(self) -> None:
         """Let `run` return; for signal handlers and other threads."""
@@ -104,7 +106,7 @@ class Supervisor:
     def run(self) -> int:
         """Until told to stop; the exit code."""
         self._end_orphans()
-        self._data_dir.remove("endpoint")
+        self._withdraw_all()
         try:
             while not self._stopping:
                 self._start_due()
@@ -145,7 +147,7 @@ class Supervisor:
                 stdin=subprocess.DEVNULL,
                 stdout=output,
                 stderr=output,
-                env=self._leash.environment(),
+                env={**self._leash.environment(), **child.spec.environment},
                 pass_fds=[self._leash.descriptor],
                 start_new_session=True,
             )
@@ -168,8 +170,7 @@ class Supervisor:
         child.restarts += 1
         limit = min(self._settings.backoff_seconds * 2 ** (child.failures - 1), LAST_BACKOFF_SECONDS)
         child.due = time.monotonic() + random.uniform(limit / 2, limit)
-        if child.spec.name == HOST:
-            self._data_dir.remove("endpoint")
+        self._data_dir.remove("endpoint" if child.spec.name == HOST else f"endpoints/{child.spec.name}")
         log.warning("%s ended (%s); next start in %.1f s", child.spec.name, child.exit, child.due - time.monotonic())
         self._record()
         if child.spec.name == HOST and code in (FAILED, MISUSE) and (code == MISUSE or not self._been_ready):
@@ -192,9 +193,14 @@ class Supervisor:
                 signal_group(child.id.pid, signal.SIGKILL)
                 child.exit = child.exit or "stopped"
             child.state, child.process = State.STOPPED, None
-        self._data_dir.remove("endpoint")
+        self._withdraw_all()
         self._record()
         self._leash.close()
+
+    def _withdraw_all(self) -> None:
+        """What was killed could not take its address back, and a service's own goes before the platform's."""
+        for path in [self._data_dir.path / "endpoint", *(self._data_dir.path / "endpoints").iterdir()]:
+            self._data_dir.remove(str(path.relative_to(self._data_dir.path)))
 
     def _end_orphans(self) -> None:
         for name, orphan in _recorded(self._data_dir.path / RECORD):
