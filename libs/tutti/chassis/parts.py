@@ -16,15 +16,12 @@ from tutti.chassis.catalog import event_type, is_event, topics_of
 from tutti.chassis.consumer import Consumer
 from tutti.chassis.inbox import Inbox
 from tutti.chassis.leases import Leases
+from tutti.chassis.methods import BadService
 from tutti.chassis.pruner import Pruner
 from tutti.chassis.relay import Relay
 from tutti.chassis.service import Host, Loop, Service
 from tutti.chassis.tasks import TaskRenewer, TaskSweeper, TaskWorker
 from tutti.chassis.unit import Unit
-
-
-class BadService(Exception):
-    """The declaration of a service contradicts itself or the catalogue."""
 
 
 @dataclass
@@ -70,6 +67,7 @@ def assemble(
     holder: str,
     ttl: float = 15.0,
     relay: Callable[..., Relay] = Relay,
+    worker: Callable[..., TaskWorker] = TaskWorker,
     inbox: Callable[[str], Inbox] = Inbox,
 ) -> Parts:
     """`holder` is unique to this run of this service. Raises BadService."""
@@ -77,7 +75,7 @@ def assemble(
     host.units.facts = frozenset(service.facts)
     leases = Leases(host.metadata)
     kinds = {kind.name: kind for kind in service.tasks}
-    workers = [TaskWorker(host, {name: kind}, holder=holder, ttl=ttl) for name, kind in sorted(kinds.items())]
+    workers = [worker(host, {name: kind}, holder=holder, ttl=ttl) for name, kind in sorted(kinds.items())]
     consumer = None
     if service.consumes:
         consumer = Consumer(host.units, log, service.consumes, group=service.name, inbox=inbox(service.name))

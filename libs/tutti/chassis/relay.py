@@ -39,14 +39,25 @@ class Relay:
         self._holder, self._ttl, self._batch = holder, ttl, batch
         self._lease: Lease | None = None
         self._renewed_at = 0.0
+        self._uncertain: tuple[int, list[Outgoing]] | None = None
 
     def step(self) -> bool:
-        lease, rows = self._units.run(self._take, isolation=Isolation.READ_COMMITTED)
+        lease, rows = self.take()
         if lease is None or not rows:
             return False
+        self._uncertain = (lease.epoch, rows)
         self.publish(rows)
         self.mark(rows, lease)
+        self._uncertain = None
         return True
+
+    def take(self) -> tuple[Lease | None, list[Outgoing]]:
+        """The lease, and what waits in the outbox; no lease: another relay works."""
+        lease, rows = self._units.run(self._take, isolation=Isolation.READ_COMMITTED)
+        if self._uncertain is not None and (lease is None or lease.epoch != self._uncertain[0]):
+            self._send_again(self._uncertain[1])
+            self._uncertain = None
+        return lease, rows
 
     def publish(self, rows: list[Outgoing]) -> None:
         self._log.append([row.record for row in rows])
@@ -57,13 +68,17 @@ class Relay:
         except FencedOff:
             _log.warning("%s: lost its lease while it published; another relay does it again", self.name)
             self._lease = None
-            self._units.run(lambda unit: outbox.send_newest_again(unit, rows), isolation=Isolation.READ_COMMITTED)
+            self._send_again(rows)
 
     def release(self) -> None:
         """Give the lease up, so that another need not wait for it to lapse."""
         lease, self._lease = self._lease, None
         if lease is not None:
             self._units.run(lambda unit: self._leases.release(unit, lease), isolation=Isolation.READ_COMMITTED)
+
+    def _send_again(self, rows: list[Outgoing]) -> None:
+        """Whoever has the lease now may have sent newer snapshots before ours arrived."""
+        self._units.run(lambda unit: outbox.send_newest_again(unit, rows), isolation=Isolation.READ_COMMITTED)
 
     def _take(self, unit: Unit) -> tuple[Lease | None, list[Outgoing]]:
         """The lease, renewed when a third of it has passed, and what waits."""

@@ -103,6 +103,8 @@ class TaskContext:
 class TaskWorker:
     """A Loop that claims one task a step and works on it. `holder` is unique among the workers of the database."""
 
+    context: type[TaskContext] = TaskContext
+
     patient = True
 
     def __init__(
@@ -120,7 +122,7 @@ class TaskWorker:
         )
         if task is None:
             return False
-        context = TaskContext(task, self._host, self)
+        context = self.context(task, self._host, self)
         self.running = context
         try:
             self._work(context, self._kinds[task.kind])

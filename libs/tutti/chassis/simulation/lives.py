@@ -1,0 +1,187 @@
+"""Lives: a service or an agent between its start and its crash.
+
+Promises: what a life was given leads to the world's ports with faults; nothing but the world outlives it.
+"""
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, TypeVar
+
+import grpc
+from pydantic import BaseModel
+from sqlalchemy import MetaData, Table
+
+from tutti.backbone import Blobs, Clock, Database, Randomness, SeededRandomness
+from tutti.chassis.auth import Role
+from tutti.chassis.errors import NotFound
+from tutti.chassis.inbox import Inbox
+from tutti.chassis.parts import Parts, assemble
+from tutti.chassis.relay import Relay
+from tutti.chassis.service import Build, Loop, Service
+from tutti.chassis.simulation import effects
+from tutti.chassis.simulation.controls import Control, EagerUnits, HastyRelay, NoInbox, UnfencedWorker
+from tutti.chassis.simulation.network import Network, SimulatedChannel
+from tutti.chassis.simulation.ports import InlinePool, SimulatedBlobs, SimulatedDatabase, SimulatedLog
+from tutti.chassis.simulation.world import Process, World
+from tutti.chassis.tasks import Pool, TaskWorker
+from tutti.chassis.unit import Units
+from tutti.contracts.admin.v1 import WatchResponse
+
+S = TypeVar("S", bound=BaseModel)
+Settings = Mapping[str, Mapping[str, Any]]
+
+
+@dataclass
+class SimulatedHost:
+    """Satisfies chassis.service.Host."""
+
+    service: str
+    database: Database
+    blobs: Blobs
+    clock: Clock
+    randomness: Randomness
+    units: Units
+    metadata: MetaData
+    pool: Pool
+    channels: Callable[[str], grpc.Channel]
+    values: Mapping[str, Any]
+
+    def channel(self, service: str) -> grpc.Channel:
+        return self.channels(service)
+
+    def settings(self, model: type[S]) -> S:
+        return model.model_validate(dict(self.values))
+
+
+@dataclass
+class AgentHost:
+    """What an agent is given: no database and no log; `folder` is its disk, which outlives it."""
+
+    name: str
+    blobs: Blobs
+    clock: Clock
+    randomness: Randomness
+    pool: Pool
+    folder: Path
+    channels: Callable[[str], grpc.Channel]
+
+    def channel(self, service: str) -> grpc.Channel:
+        return self.channels(service)
+
+
+BuildAgent = Callable[[AgentHost], Sequence[Loop]]
+
+
+@dataclass(eq=False)
+class Actor:
+    """A loop and when its next step is due."""
+
+    process: Process
+    loop: Loop
+    due: float = 0.0
+    busy: bool = False
+    failures: int = 0
+
+    def is_due(self, now: float) -> bool:
+        woken = getattr(self.loop, "woken", None)
+        return self.due <= now or (woken is not None and woken.is_set())
+
+
+@dataclass(eq=False)
+class Life:
+    """A running service; the network calls it."""
+
+    process: Process
+    service: Service
+    parts: Parts
+    effects: Table
+    actors: list[Actor] = field(default_factory=list)
+
+    def api(self, service: str) -> object | None:
+        found = (each.api for each in self.service.serves if each.descriptor.full_name == service)
+        return next(found, None)
+
+    def replace_relay(self, holder: str, ttl: float) -> Relay:
+        """Another relay of the same process takes over; the old one does not know."""
+        parts = self.parts
+        parts.relay = Relay(parts.host.units, parts.log, parts.leases, holder=holder, ttl=ttl)
+        parts.host.units.on_emit.append(parts.relay.woken.set)
+        return parts.relay
+
+    def watch(self, request: Any) -> Iterator[WatchResponse]:
+        kind = request.name.split("/")[0]
+        resource = next((each for each in self.service.resources if each.kind == kind), None)
+        if resource is None:
+            raise NotFound(request.name)
+        message = self.parts.host.units.run(lambda unit: resource.get(unit, request.name))
+        if message.revision <= request.since_revision:
+            return iter(())
+        response = WatchResponse(name=request.name, revision=message.revision)
+        response.resource.Pack(message)
+        return iter((response,))
+
+
+def start_service(
+    world: World,
+    network: Network,
+    name: str,
+    build: Build,
+    *,
+    process: Process,
+    seed: str,
+    settings: Settings,
+    alone: bool,
+    control: Control | None,
+    ttl: float,
+) -> Life:
+    metadata = MetaData()
+    randomness = SeededRandomness(seed)
+    database = SimulatedDatabase(world, process, name)
+    make = EagerUnits if control is Control.RELAY_BEFORE_COMMIT else Units
+    units = make(database, name, metadata, clock=world.clock, randomness=randomness)
+    if isinstance(units, EagerUnits):
+        units.log = world.log
+    host = SimulatedHost(
+        service=name,
+        database=database,
+        blobs=SimulatedBlobs(world, process),
+        clock=world.clock,
+        randomness=randomness,
+        units=units,
+        metadata=metadata,
+        pool=InlinePool(world, process),
+        channels=lambda other: SimulatedChannel(network, process, other, Role.SERVICE),
+        values=settings.get(name, {}),
+    )
+    written = effects.table(metadata)
+    service = effects.observed(build(host), written)
+    parts = assemble(
+        host,
+        service,
+        SimulatedLog(world, process),
+        holder=process.holder,
+        ttl=ttl,
+        relay=HastyRelay if control is Control.MARK_BEFORE_PUBLISH else Relay,
+        worker=UnfencedWorker if control is Control.FENCE_OFF else TaskWorker,
+        inbox=NoInbox if control is Control.INBOX_OFF else Inbox,
+    )
+    parts.prepare(alone=alone)
+    return Life(process, service, parts, written, [Actor(process, loop) for loop in parts.loops])
+
+
+def start_agent(
+    world: World, network: Network, name: str, build: BuildAgent, *, process: Process, seed: str
+) -> list[Actor]:
+    folder = Path(world.folder.name) / "agents" / name
+    folder.mkdir(parents=True, exist_ok=True)
+    host = AgentHost(
+        name=name,
+        blobs=SimulatedBlobs(world, process),
+        clock=world.clock,
+        randomness=SeededRandomness(seed),
+        pool=InlinePool(world, process),
+        folder=folder,
+        channels=lambda other: SimulatedChannel(network, process, other, Role.AGENT),
+    )
+    return [Actor(process, loop) for loop in build(host)]

@@ -1,0 +1,209 @@
+"""The network of a simulation: a channel for the generated stubs that ends in the service's own method.
+
+Promises: requests and answers cross as bytes; a method's error arrives as the Problem that a real client raises; calls
+are lost before or after their effect, and those that may be sent again arrive twice.
+"""
+
+from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING, Any, NoReturn, Protocol
+
+import grpc
+from google.protobuf.message import Message
+
+from tutti.chassis.auth import Role
+from tutti.chassis.call import Call
+from tutti.chassis.errors import (
+    DeadlineExceeded,
+    PermissionDenied,
+    Problem,
+    Unavailable,
+    Unimplemented,
+    from_status,
+    problem_of,
+    to_status,
+)
+from tutti.chassis.methods import Method, find_method
+from tutti.chassis.simulation.faults import Fault
+from tutti.chassis.simulation.world import Crashed, Process, World
+from tutti.chassis.unit import caused_by
+
+if TYPE_CHECKING:  # generic for the checker alone
+    _Unary = grpc.UnaryUnaryMultiCallable[Any, Any]
+    _Streaming = grpc.UnaryStreamMultiCallable[Any, Any]
+else:
+    _Unary = grpc.UnaryUnaryMultiCallable
+    _Streaming = grpc.UnaryStreamMultiCallable
+
+DEADLINE = 10.0
+
+
+class Callee(Protocol):
+    """A life of a service, as the network sees it."""
+
+    process: Process
+
+    def api(self, service: str) -> object | None:
+        """The API that serves this gRPC service."""
+        ...
+
+    def watch(self, request: Any) -> Iterator[Any]:
+        """What Admin.Watch answers now."""
+        ...
+
+
+class Network:
+    """`find(service)` is one of the lives of a service, or None while it is down."""
+
+    def __init__(self, world: World, find: Callable[[str], Callee | None]) -> None:
+        self.world, self._find = world, find
+        self.acknowledged: dict[str, int] = {}
+
+    def call(self, caller: Process, service: str, role: Role, path: str, data: bytes, seconds: float) -> Any:
+        method = _method(path, role)
+        fate = self.world.fate
+        self.world.enter(caller, path)
+        if fate.strikes(Fault.RPC_LOST_BEFORE):
+            raise Unavailable(f"injected: {path} never arrived")
+        if method.retry and fate.strikes(Fault.RPC_DUPLICATED):
+            try:
+                self._deliver(service, role, method, data, seconds)
+            except Problem as problem:
+                if not problem.transient:
+                    raise
+        answer = self._deliver(service, role, method, data, seconds)
+        if not caller.alive:
+            raise Crashed(caller.name)
+        if fate.strikes(Fault.RPC_LOST_AFTER):
+            raise DeadlineExceeded(f"injected: the answer of {path} was lost")
+        self._remember(answer)
+        return method.response.FromString(answer.SerializeToString())
+
+    def watch(self, caller: Process, service: str, role: Role, path: str, request: Any) -> Iterator[Any]:
+        """The one stream that a simulation has: it ends after what there is to say now."""
+        _method(path, role)
+        self.world.enter(caller, path)
+        if self.world.fate.strikes(Fault.RPC_LOST_BEFORE):
+            raise Unavailable(f"injected: {path} never arrived")
+        answer: Iterator[Any] = self._at(service, path, lambda callee: callee.watch(request))
+        return answer
+
+    def _deliver(self, service: str, role: Role, method: Method, data: bytes, seconds: float) -> Message:
+        request = method.request.FromString(data)
+        request_id = getattr(request, "request_id", "")
+
+        def answer(callee: Callee) -> Message:
+            api = callee.api(method.service)
+            if api is None:
+                raise Unimplemented(f"{service} does not serve {method.service}")
+            with caused_by(request_id):
+                found: Message = getattr(api, method.name)(request, Call(role, request_id, "simulation", seconds))
+            return found
+
+        response: Message = self._at(service, method.path, answer)
+        return response
+
+    def _at(self, service: str, path: str, work: Callable[[Callee], Any]) -> Any:
+        callee = self._find(service)
+        if callee is None:
+            raise Unavailable(f"{service} is down")
+        try:
+            return work(callee)
+        except Crashed:
+            raise DeadlineExceeded(f"{service} crashed while it answered {path}") from None
+        except AssertionError:
+            raise
+        except Exception as error:
+            problem = problem_of(error)
+            if not isinstance(error, Problem) and not problem.transient:
+                raise AssertionError(f"{path} raised {type(error).__name__}: {error}") from error
+            raise from_status(to_status(problem)) from error
+
+    def _remember(self, answer: Message) -> None:
+        """Resources in answers that reached their caller: from here on they must not be lost."""
+        inner = [value for field, value in answer.ListFields() if field.message_type and not field.is_repeated]
+        for message in (answer, *inner):
+            name, revision = getattr(message, "name", ""), getattr(message, "revision", 0)
+            if name and isinstance(revision, int) and revision:
+                self.acknowledged[name] = max(revision, self.acknowledged.get(name, 0))
+
+
+class SimulatedChannel(grpc.Channel):
+    def __init__(self, network: Network, caller: Process, service: str, role: Role) -> None:
+        self._network, self._caller, self._service, self._role = network, caller, service, role
+
+    def unary_unary(
+        self,
+        method: str,
+        request_serializer: Callable[[Any], bytes] | None = None,
+        response_deserializer: Callable[[bytes], Any] | None = None,
+        _registered_method: bool | None = False,
+    ) -> "SimulatedCall":
+        return SimulatedCall(
+            lambda request, seconds: self._network.call(
+                self._caller, self._service, self._role, method, request.SerializeToString(), seconds
+            )
+        )
+
+    def unary_stream(
+        self,
+        method: str,
+        request_serializer: Callable[[Any], bytes] | None = None,
+        response_deserializer: Callable[[bytes], Any] | None = None,
+        _registered_method: bool | None = False,
+    ) -> "SimulatedStream":
+        return SimulatedStream(
+            lambda request: self._network.watch(self._caller, self._service, self._role, method, request)
+        )
+
+    def stream_unary(self, method: str, *_: Any, **__: Any) -> NoReturn:
+        raise NotImplementedError(f"{method} streams its requests: no service of ours does")
+
+    def stream_stream(self, method: str, *_: Any, **__: Any) -> NoReturn:
+        raise NotImplementedError(f"{method} streams its requests: no service of ours does")
+
+    def subscribe(self, callback: Callable[..., Any], try_to_connect: bool | None = False) -> NoReturn:
+        raise NotImplementedError("a simulated connection has no state: a call that fails says so")
+
+    def unsubscribe(self, callback: Callable[..., Any]) -> NoReturn:
+        raise NotImplementedError("a simulated connection has no state: a call that fails says so")
+
+    def close(self) -> None:
+        return None
+
+    def __enter__(self) -> "SimulatedChannel":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+
+class SimulatedCall(_Unary):
+    def __init__(self, send: Callable[[Message, float], Any]) -> None:
+        self._send = send
+
+    def __call__(self, request: Message, timeout: float | None = None, *_: Any, **__: Any) -> Any:
+        return self._send(request, timeout or DEADLINE)
+
+    def with_call(self, *_: Any, **__: Any) -> NoReturn:
+        raise NotImplementedError("call the method itself")
+
+    def future(self, *_: Any, **__: Any) -> NoReturn:
+        raise NotImplementedError("call the method itself")
+
+
+class SimulatedStream(_Streaming):
+    def __init__(self, send: Callable[[Message], Iterator[Any]]) -> None:
+        self._send = send
+
+    def __call__(self, request: Message, timeout: float | None = None, *_: Any, **__: Any) -> Any:
+        return self._send(request)
+
+
+def _method(path: str, role: Role) -> Method:
+    """Raises Unimplemented, PermissionDenied."""
+    method = find_method(path)
+    if method is None:
+        raise Unimplemented(f"nobody serves {path}")
+    if role not in method.roles:
+        raise PermissionDenied(f"{path} is not for the role {role.value}")
+    return method
