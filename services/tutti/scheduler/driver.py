@@ -8,7 +8,7 @@ import logging
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from tutti.chassis.errors import InvalidField, NotFound, Problem, Refused, StaleEpoch
+from tutti.chassis.errors import AlreadyExists, InvalidField, NotFound, Problem, Refused, StaleEpoch
 from tutti.chassis.service import Host
 from tutti.chassis.tables import micros
 from tutti.chassis.unit import Unit
@@ -215,7 +215,7 @@ class Driver:
             response = self._committer.OpenEpoch(request)
             # A job that lost its ranks after its last checkpoint has nothing left to do but to learn of it.
             last = self._checkpoint(response.checkpoint) if response.step >= opening.steps else None
-        except (StaleEpoch, Refused, InvalidField, NotFound) as problem:
+        except (StaleEpoch, AlreadyExists, Refused, InvalidField, NotFound) as problem:
             refusal = problem
             self._host.units.run(lambda unit: self._refused(unit, request, refusal))
             return True
@@ -256,8 +256,9 @@ class Driver:
         job = self._still(unit, request)
         if job is None:
             return
-        if isinstance(problem, StaleEpoch):
-            # A higher epoch was opened: the committer knows more than a database that was restored.
+        if isinstance(problem, StaleEpoch | AlreadyExists):
+            # This epoch, or a higher one, was opened on other terms (nodes or transition changed since, or our database
+            # was restored): the next one is free.
             self._tables.jobs.put(unit, jobs.requeued(job, problem.message))
             return
         reason = f"the committer refused epoch {job.epoch}: {problem.message}"

@@ -237,7 +237,20 @@ def test_an_epoch_that_the_committer_calls_stale_is_followed_by_a_higher_one(wor
     world.committer.OpenEpoch(_epoch("jobs/a", 3), CALL)
     Agent(world)
     world.create()
-    assert (world.job().state, world.job().epoch) == (JOB_STATE_STARTING, 3)
+    assert (world.job().state, world.job().epoch) == (JOB_STATE_STARTING, 4)
+
+
+def test_an_answer_that_was_lost_while_the_nodes_changed_costs_an_epoch_number(world: World) -> None:
+    world.committer.forgets = Unavailable("the answer was lost")
+    first = Agent(world, "a", slots=1)
+    Agent(world, "b", slots=1)
+    world.create()
+    assert (world.job().state, world.job().epoch) == (JOB_STATE_OPENING, 1)
+    Agent(world, "c", slots=2)
+    world.committer.forgets = None
+    world.pass_time(40)
+    assert (world.job().state, world.job().epoch) == (JOB_STATE_STARTING, 2)
+    assert first.assignments == []
 
 
 @pytest.mark.parametrize("moment", ["queued", "starting", "running", "stopping", "finished"])

@@ -19,7 +19,7 @@ from tutti.backbone.embedded.blobs import EmbeddedBlobs
 from tutti.backbone.embedded.database import EmbeddedDatabase
 from tutti.chassis.auth import Role
 from tutti.chassis.call import Call
-from tutti.chassis.errors import NotFound, Problem, Refused, StaleEpoch
+from tutti.chassis.errors import AlreadyExists, NotFound, Problem, Refused, StaleEpoch
 from tutti.chassis.event import Event
 from tutti.chassis.service import Service
 from tutti.chassis.unit import Units
@@ -70,18 +70,25 @@ class Peer:
 
 @dataclass
 class Committer:
-    """Opens epochs and holds checkpoints; `down` makes every call fail."""
+    """Opens epochs and holds checkpoints; `down` makes every call fail,
+    `forgets` the answer of OpenEpoch alone."""
 
     opened: list[OpenEpochRequest] = field(default_factory=list)
     checkpoints: dict[str, Checkpoint] = field(default_factory=dict)
     down: Problem | None = None
+    forgets: Problem | None = None
 
     def OpenEpoch(self, request: OpenEpochRequest, call: Call) -> OpenEpochResponse:
         self._check()
         highest = max((each.epoch for each in self.opened if each.job == request.job), default=0)
         if request.epoch < highest:
             raise StaleEpoch(f"epoch {highest} was opened")
+        same = next((each for each in self.opened if (each.job, each.epoch) == (request.job, request.epoch)), None)
+        if same is not None and same != request:
+            raise AlreadyExists(request.job, ours="a", theirs="b")
         self.opened.append(request)
+        if self.forgets is not None:
+            raise self.forgets
         newest = self.newest(request.job)
         if newest is None:
             return OpenEpochResponse(line=0)

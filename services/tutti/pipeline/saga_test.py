@@ -1,0 +1,290 @@
+"""Runs: stage by stage, once each, whatever happens on the way."""
+
+from pathlib import Path
+
+import pytest
+
+from tutti.chassis.errors import AlreadyExists, InvalidField, Unavailable
+from tutti.contracts.common.v1 import (
+    STATE_CANCELLED,
+    STATE_DONE,
+    STATE_FAILED,
+    STATE_PENDING,
+    STATE_RUNNING,
+    CancelRequest,
+    ListRequest,
+)
+from tutti.contracts.pipeline.v1 import CheckRecipeRequest, CreateRunRequest
+from tutti.contracts.scheduler.v1 import JOB_STATE_CANCELLED, Job
+from tutti.pipeline.stages import StageName
+from tutti.pipeline.world_test import CALL, RECIPE, World
+
+STAGES = [stage.value for stage in StageName]
+
+
+@pytest.fixture
+def world(tmp_path: Path) -> World:
+    return World(tmp_path)
+
+
+def again(world: World, *overrides: str) -> list[str]:
+    """Run the recipe again; the stages that were not reused, and so were done."""
+    run = world.create(*overrides)
+    done: list[str] = []
+    while (now := world.run(run.name)).state == STATE_RUNNING:
+        stage = next(stage.name for stage in now.stages if stage.state == STATE_RUNNING)
+        done.append(stage)
+        world.finish(stage)
+    assert world.run(run.name).state == STATE_DONE
+    assert [stage.name for stage in world.run(run.name).stages if not stage.reused] == done
+    return done
+
+
+def test_stages_follow_each_other_and_each_gets_the_result_before(world: World) -> None:
+    name = world.create().name
+    for at, stage in enumerate(STAGES):
+        states = [each.state for each in world.run(name).stages]
+        assert states == [STATE_DONE] * at + [STATE_RUNNING] + [STATE_PENDING] * (3 - at)
+        world.finish(stage)
+    run = world.run(name)
+    assert run.state == STATE_DONE
+    dedup, job = next(iter(world.dedup.made.values())), next(iter(world.train.made.values()))
+    assert dedup.spec.manifest_key == run.stages[0].manifest_key
+    assert job.spec.dataset_digest == run.stages[2].content_digest
+    assert run.stages[3].content_digest == job.state_digest
+    assert run.stages[3].resource == job.name
+
+
+def test_what_an_owner_waits_for_is_shown(world: World) -> None:
+    name = world.create().name
+    world.pass_time(31)
+    assert world.run(name).stages[0].reason == "waits for a worker"
+
+
+def test_a_finished_recipe_runs_again_and_reuses_everything(world: World) -> None:
+    assert again(world) == STAGES
+    assert again(world) == []
+    names = [run.name for run in world.api.ListRuns(ListRequest(), CALL).runs]
+    assert [name.rpartition("-")[2] for name in names] == ["1", "2"]
+
+
+@pytest.mark.parametrize(
+    ("override", "done"),
+    [
+        ("train.steps=30", ["train"]),
+        ("train.seed=5", ["train"]),
+        ("train.ranks=3", []),
+        ("name=other", []),
+        ("tokenizer.vocabulary=300", ["tokenization", "train"]),
+        ("input.limit=7", ["ingest"]),
+    ],
+)
+def test_only_what_a_change_touches_is_done_again(world: World, override: str, done: list[str]) -> None:
+    again(world)
+    assert again(world, override) == done
+
+
+def test_changed_pages_are_read_again(world: World) -> None:
+    again(world)
+    world.page("b.html", "two")
+    assert again(world) == STAGES
+
+
+def test_a_new_logic_version_of_an_owner_runs_its_stage_again(world: World) -> None:
+    again(world)
+    world.dedup.version = "2"
+    assert again(world) == ["dedup"]
+
+
+@pytest.mark.parametrize(
+    ("prefix", "done"),
+    [
+        ("ingest/document-shards", ["ingest"]),
+        ("ingest/manifests", ["ingest"]),
+        ("ingest/rejections", ["ingest"]),
+        ("dedup/manifests", ["dedup"]),
+        ("dedup/clusters", ["dedup"]),
+        ("tokenization/token-shards", ["tokenization"]),
+        ("tokenization/tokenizers", ["tokenization"]),
+        ("tokenization/manifests", ["tokenization"]),
+        ("trainer/shards", ["train"]),
+        ("committer/manifests", ["train"]),
+    ],
+)
+def test_with_a_blob_deleted_its_stage_runs_again(world: World, prefix: str, done: list[str]) -> None:
+    again(world)
+    (found,) = list(world.blobs.list(prefix))
+    world.blobs.delete(found.key)
+    request = CheckRecipeRequest(recipe=RECIPE, directory=str(world.folder))
+    checked = world.api.CheckRecipe(request, CALL).stages
+    first = next(stage for stage in checked if not stage.reused)
+    assert (first.name, first.reason) == (done[0], f"runs again: {found.key} is gone")
+    assert again(world) == done
+    assert again(world) == []
+
+
+def test_a_result_that_its_owner_lost_is_made_again(world: World) -> None:
+    again(world)
+    world.tokenization.made.clear()
+    assert again(world) == ["tokenization"]
+
+
+def test_an_unfinished_run_of_the_same_recipe_is_resumed(world: World) -> None:
+    first = world.create()
+    world.finish("ingest")
+    assert world.create().name == first.name
+    assert world.create("train.steps=30").name != first.name
+
+
+def test_a_repeated_request_is_the_same_run_and_another_body_is_refused(world: World) -> None:
+    first = world.create(request_id="r1")
+    world.finish()
+    assert world.run(first.name).state == STATE_DONE
+    assert world.create(request_id="r1").name == first.name
+    with pytest.raises(AlreadyExists):
+        world.create("train.steps=30", request_id="r1")
+
+
+def test_a_run_can_be_named(world: World) -> None:
+    assert world.create(name="runs/mine").name == "runs/mine"
+    with pytest.raises(AlreadyExists):
+        world.create("train.steps=30", name="runs/mine")
+    with pytest.raises(InvalidField, match="runs/ID"):
+        world.create(name="jobs/mine")
+
+
+@pytest.mark.parametrize("stage", STAGES)
+def test_a_pipeline_that_restarts_anywhere_asks_for_nothing_twice(world: World, stage: str) -> None:
+    name = world.create().name
+    for each in STAGES:
+        if each == stage:
+            world.start()
+            world.settle()
+        world.finish(each)
+    assert world.run(name).state == STATE_DONE
+    owners = (world.ingest, world.dedup, world.tokenization)
+    assert [len(owner.made) for owner in owners] == [1, 1, 1]
+    assert len([job for job in world.train.made.values() if isinstance(job, Job)]) == 1
+
+
+def test_a_create_whose_answer_was_lost_has_its_effect_once(world: World) -> None:
+    world.dedup.forgets = True
+    name = world.create().name
+    world.finish("ingest")
+    world.pass_time(31)
+    assert len(world.dedup.made) == 1
+    world.finish("dedup", "tokenization", "train")
+    assert world.run(name).state == STATE_DONE
+
+
+def test_an_owner_that_is_away_is_waited_for(world: World) -> None:
+    world.dedup.down = Unavailable("away")
+    name = world.create().name
+    world.finish("ingest")
+    world.pass_time(31)
+    assert world.dedup.made == {}
+    assert world.run(name).state == STATE_RUNNING
+    world.dedup.down = None
+    world.pass_time(31)
+    assert len(world.dedup.made) == 1
+
+
+def test_missed_events_cost_latency_alone(world: World) -> None:
+    world.deaf = True
+    name = world.create().name
+    for stage in STAGES:
+        world.finish(stage)
+        world.pass_time(31)
+    assert world.run(name).state == STATE_DONE
+
+
+def test_a_failed_stage_fails_the_run_with_its_reason_and_the_next_run_tries_again(world: World) -> None:
+    name = world.create().name
+    world.fail_ingest("none of the 3 files could be read as text")
+    run = world.run(name)
+    assert run.state == STATE_FAILED
+    assert run.reason == "ingest: none of the 3 files could be read as text"
+    assert run.stages[0].state == STATE_FAILED
+    assert world.create().name != name
+
+
+def test_a_failed_job_fails_the_run(world: World) -> None:
+    name = world.create().name
+    world.finish("ingest", "dedup", "tokenization")
+    world.fail_train("5 attempts without a new checkpoint")
+    assert world.run(name).reason == "train: 5 attempts without a new checkpoint"
+
+
+def test_an_owner_that_refuses_fails_the_run(world: World) -> None:
+    world.dedup.down = InvalidField("spec.manifest_key", seen="x", expected="a manifest")
+    name = world.create().name
+    world.finish("ingest")
+    assert world.run(name).state == STATE_FAILED
+    assert world.run(name).reason.startswith("dedup: spec.manifest_key: expected a manifest")
+
+
+def test_a_cancelled_run_ends_its_stage_at_its_owner(world: World) -> None:
+    name = world.create().name
+    world.finish("ingest", "dedup", "tokenization")
+    world.train.down = Unavailable("away")
+    run = world.api.CancelRun(CancelRequest(name=name), CALL)
+    assert (run.state, run.stages[3].state) == (STATE_CANCELLED, STATE_CANCELLED)
+    world.settle()
+    world.train.down = None
+    world.start()
+    world.pass_time(31)
+    (job,) = [job for job in world.train.made.values() if isinstance(job, Job)]
+    assert job.state == JOB_STATE_CANCELLED
+    before = len(world.train.calls)
+    world.pass_time(31)
+    assert len(world.train.calls) == before
+    assert world.api.CancelRun(CancelRequest(name=name), CALL) == world.run(name)
+
+
+def test_a_stage_that_somebody_cancelled_cancels_the_run(world: World) -> None:
+    name = world.create().name
+    resource = world.run(name).stages[0].resource
+    world.ingest.cancel(CancelRequest(name=resource))
+    world.hear(world.ingest.made[resource])
+    assert world.run(name).state == STATE_CANCELLED
+    assert world.run(name).reason == f"{resource} was cancelled"
+
+
+@pytest.mark.parametrize(
+    ("overrides", "directory", "field", "words"),
+    [
+        (["input.path=nowhere"], None, "input.path", "is not there"),
+        (["input.path=empty"], None, "input.path", "this one is empty"),
+        ([], "relative", "directory", "absolute path"),
+        ([], "", "directory", "absolute path"),
+        (["train.ranks=9"], None, "train.ranks", "at most train.microbatches"),
+    ],
+)
+def test_bad_input_is_refused_and_nothing_is_recorded(
+    world: World, overrides: list[str], directory: str | None, field: str, words: str
+) -> None:
+    (world.folder / "empty").mkdir()
+    where = str(world.folder) if directory is None else directory
+    with pytest.raises(InvalidField, match=words) as refused:
+        world.api.CreateRun(CreateRunRequest(recipe=RECIPE, overrides=overrides, directory=where), CALL)
+    assert refused.value.field == field
+    assert list(world.api.ListRuns(ListRequest(), CALL).runs) == []
+
+
+def test_validate_only_records_nothing(world: World) -> None:
+    assert world.create(validate_only=True).spec.title == "test"
+    assert list(world.api.ListRuns(ListRequest(), CALL).runs) == []
+
+
+def test_a_recipe_can_be_checked_before_anything_ran(world: World) -> None:
+    request = CheckRecipeRequest(recipe=RECIPE, directory=str(world.folder))
+    checked = world.api.CheckRecipe(request, CALL)
+    assert [stage.reused for stage in checked.stages] == [False] * 4
+    again(world)
+    assert [stage.reused for stage in world.api.CheckRecipe(request, CALL).stages] == [True] * 4
+
+
+def test_no_path_of_this_machine_is_in_a_run(world: World) -> None:
+    name = world.create().name
+    world.finish()
+    assert str(world.folder).encode() not in world.run(name).SerializeToString()

@@ -1,0 +1,341 @@
+"""The pipeline alone in a world of its own, for its tests: an embedded database, a clock that is moved by hand, real
+blobs and manifests, owners of stages that finish when a test says so.
+
+Promises: nothing moves by itself; what an owner makes is a function of what it was asked for.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, cast
+
+import grpc
+from google.protobuf.message import Message
+from sqlalchemy import MetaData
+
+from tutti.backbone import Blobs, Clock, Database, ManualClock, Randomness, SeededRandomness
+from tutti.backbone.embedded.blobs import EmbeddedBlobs
+from tutti.backbone.embedded.database import EmbeddedDatabase
+from tutti.chassis.auth import Role
+from tutti.chassis.bodies import content_digest as body_digest
+from tutti.chassis.call import Call
+from tutti.chassis.errors import AlreadyExists, InvalidField, NotFound, Problem, Unavailable
+from tutti.chassis.event import Event
+from tutti.chassis.unit import Units
+from tutti.chassis.work import publish, put_named
+from tutti.checkpoints.example_test import buffer, snapshot, training
+from tutti.checkpoints.keys import ShardName, checkpoint_name
+from tutti.checkpoints.manifest import build_manifest
+from tutti.checkpoints.writer import describe, store
+from tutti.contracts.committer.v1 import CHECKPOINT_STATE_COMMITTED, Checkpoint
+from tutti.contracts.common.v1 import (
+    STATE_CANCELLED,
+    STATE_DONE,
+    STATE_FAILED,
+    STATE_PENDING,
+    STATE_RUNNING,
+    Artifact,
+    CancelRequest,
+    GetRequest,
+)
+from tutti.contracts.dedup.v1 import CreateDedupResponse, Dedup
+from tutti.contracts.ingest.v1 import CreateIngestResponse, DigestInputRequest, DigestInputResponse, Ingest
+from tutti.contracts.pipeline.v1 import CreateRunRequest, Run
+from tutti.contracts.scheduler.v1 import (
+    JOB_STATE_CANCELLED,
+    JOB_STATE_DONE,
+    JOB_STATE_FAILED,
+    JOB_STATE_QUEUED,
+    CreateJobResponse,
+    Job,
+)
+from tutti.contracts.tokenization.v1 import CreateTokenizationResponse, Tokenization
+from tutti.corpus.canonical import bytes_digest
+from tutti.corpus.dataset import DatasetBody, ShardEntry, Split
+from tutti.corpus.documentshard import DocumentShardInfo
+from tutti.corpus.manifest import Kind, Manifest
+from tutti.corpus.stages import DedupBody, DocumentShardEntry, IngestBody
+from tutti.model.plan import Shape
+from tutti.pipeline.rpc import PipelineApi
+from tutti.pipeline.service import build
+
+CALL = Call(role=Role.OPERATOR, request_id="", peer="test", deadline_seconds=10)
+RECIPE = "name: test\nsize: tiny\ninput: {path: pages}\ntrain: {steps: 20}\n"
+
+
+@dataclass
+class Owner:
+    """Keeps what it was asked for; `down` makes every call fail, `forgets` the answer of the next create."""
+
+    world: "World"
+    version: str = "1"
+    made: dict[str, Any] = field(default_factory=dict)
+    digests: dict[str, str] = field(default_factory=dict)
+    calls: list[str] = field(default_factory=list)
+    down: Problem | None = None
+    forgets: bool = False
+
+    def keep(self, request: Any, work: Any) -> Any:
+        self.check("create")
+        digest = body_digest(request)
+        if self.digests.setdefault(request.name, digest) != digest:
+            raise AlreadyExists(request.name, ours=self.digests[request.name], theirs=digest)
+        kept = self.made.setdefault(request.name, work)
+        if self.forgets:
+            self.forgets = False
+            raise Unavailable("the answer was lost")
+        return kept
+
+    def get(self, request: GetRequest) -> Any:
+        self.check("get")
+        if request.name not in self.made:
+            raise NotFound(request.name)
+        return self.made[request.name]
+
+    def check(self, call: str) -> None:
+        if self.down is not None:
+            raise self.down
+        self.calls.append(call)
+
+
+class DataOwner(Owner):
+    """Ingest, dedup or tokenization: work with a spec and an artifact."""
+
+    def create(self, request: Any, message: type[Any]) -> Any:
+        if request.spec.logic_version not in ("", self.version):
+            raise InvalidField("spec.logic_version", seen=request.spec.logic_version, expected=self.version)
+        work = message(name=request.name, spec=request.spec, state=STATE_PENDING, reason="waits for a worker")
+        work.spec.logic_version = self.version
+        return work if request.validate_only else self.keep(request, work)
+
+    def cancel(self, request: CancelRequest) -> Any:
+        self.check("cancel")
+        work = self.get(GetRequest(name=request.name))
+        if work.state in (STATE_PENDING, STATE_RUNNING):
+            work.state = STATE_CANCELLED
+        return work
+
+    def end(self, state: int, reason: str = "", result: Artifact | None = None) -> Any:
+        """The newest work ends."""
+        work = list(self.made.values())[-1]
+        work.state, work.reason = state, reason
+        if result is not None:
+            work.result.CopyFrom(result)
+        self.world.hear(work)
+        return work
+
+
+class IngestOwner(DataOwner):
+    def CreateIngest(self, request: Any, call: Call) -> CreateIngestResponse:
+        return CreateIngestResponse(ingest=self.create(request, Ingest))
+
+    def GetIngest(self, request: GetRequest, call: Call) -> Ingest:
+        return cast(Ingest, self.get(request))
+
+    def CancelIngest(self, request: CancelRequest, call: Call) -> Ingest:
+        return cast(Ingest, self.cancel(request))
+
+    def DigestInput(self, request: DigestInputRequest, call: Call) -> DigestInputResponse:
+        self.check("digest")
+        folder = Path(request.spec.input_path)
+        if not folder.is_dir():
+            raise InvalidField("input.path", seen=f"{folder} is not there", expected="a folder that this user may list")
+        pages = sorted(folder.iterdir())
+        digest = bytes_digest(b"".join(page.name.encode() + page.read_bytes() for page in pages))
+        return DigestInputResponse(input_digest=digest, files=len(pages), logic_version=self.version)
+
+
+class DedupOwner(DataOwner):
+    def CreateDedup(self, request: Any, call: Call) -> CreateDedupResponse:
+        return CreateDedupResponse(dedup=self.create(request, Dedup))
+
+    def GetDedup(self, request: GetRequest, call: Call) -> Dedup:
+        return cast(Dedup, self.get(request))
+
+    def CancelDedup(self, request: CancelRequest, call: Call) -> Dedup:
+        return cast(Dedup, self.cancel(request))
+
+
+class TokenizationOwner(DataOwner):
+    def CreateTokenization(self, request: Any, call: Call) -> CreateTokenizationResponse:
+        return CreateTokenizationResponse(tokenization=self.create(request, Tokenization))
+
+    def GetTokenization(self, request: GetRequest, call: Call) -> Tokenization:
+        return cast(Tokenization, self.get(request))
+
+    def CancelTokenization(self, request: CancelRequest, call: Call) -> Tokenization:
+        return cast(Tokenization, self.cancel(request))
+
+
+class TrainOwner(Owner):
+    """The scheduler and the committer in one."""
+
+    def CreateJob(self, request: Any, call: Call) -> CreateJobResponse:
+        job = Job(name=request.name, spec=request.spec, state=JOB_STATE_QUEUED, reason="pending because")
+        return CreateJobResponse(job=self.keep(request, job))
+
+    def GetJob(self, request: GetRequest, call: Call) -> Job:
+        return cast(Job, self.get(request))
+
+    def CancelJob(self, request: CancelRequest, call: Call) -> Job:
+        self.check("cancel")
+        job = self.get(GetRequest(name=request.name))
+        job.state = JOB_STATE_CANCELLED
+        return cast(Job, job)
+
+    def GetCheckpoint(self, request: GetRequest, call: Call) -> Checkpoint:
+        return cast(Checkpoint, self.get(request))
+
+
+@dataclass
+class WorldHost:
+    database: Database
+    blobs: Blobs
+    clock: Clock
+    randomness: Randomness
+    units: Units
+    metadata: MetaData
+    peers: dict[str, object]
+    service: str = "pipeline"
+    pool: Any = None
+
+    def channel(self, service: str) -> grpc.Channel:
+        return cast(grpc.Channel, Peer(self.peers[service]))
+
+    def settings(self, model: type[Any]) -> Any:
+        return model()
+
+
+class Peer:
+    """A channel to an API object in the same thread."""
+
+    def __init__(self, api: object) -> None:
+        self._api = api
+
+    def unary_unary(self, method: str, *_: Any, **__: Any) -> Callable[..., Message]:
+        answer = getattr(self._api, method.rpartition("/")[2], None)
+        return lambda request, **_: answer(request, CALL)  # type: ignore[misc]
+
+
+class World:
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        (folder / "pages").mkdir()
+        self.page("a.html", "one")
+        self.clock, self.randomness = ManualClock(), SeededRandomness(1)
+        self.database = EmbeddedDatabase(None, clock=self.clock, inline=True)
+        self.blobs = EmbeddedBlobs(folder / "blobs")
+        self.ingest, self.dedup = IngestOwner(self), DedupOwner(self)
+        self.tokenization, self.train = TokenizationOwner(self), TrainOwner(self)
+        self.deaf = False
+        self.start()
+
+    def start(self) -> None:
+        """The pipeline starts (anew) on what its database holds."""
+        metadata = MetaData()
+        units = Units(self.database, "pipeline", metadata, clock=self.clock, randomness=self.randomness)
+        peers: dict[str, object] = {
+            "ingest": self.ingest,
+            "dedup": self.dedup,
+            "tokenization": self.tokenization,
+            "scheduler": self.train,
+            "committer": self.train,
+        }
+        self.host = WorldHost(self.database, self.blobs, self.clock, self.randomness, units, metadata, peers)
+        self.service = build(self.host)
+        self.database.create(metadata)
+        api = self.service.serves[0].api
+        assert isinstance(api, PipelineApi)
+        self.api = api
+
+    def page(self, name: str, text: str) -> None:
+        (self.folder / "pages" / name).write_text(text)
+
+    def settle(self) -> None:
+        for _ in range(200):
+            if not any([loop.step() for loop in self.service.loops]):
+                return
+        raise AssertionError("the loops never rest")
+
+    def pass_time(self, seconds: float) -> None:
+        for _ in range(int(seconds)):
+            self.clock.advance(1)
+            self.settle()
+
+    def create(self, *overrides: str, **more: Any) -> Run:
+        request = CreateRunRequest(recipe=RECIPE, overrides=overrides, directory=str(self.folder), **more)
+        run = self.api.CreateRun(request, CALL).run
+        self.settle()
+        return run
+
+    def run(self, name: str) -> Run:
+        return self.api.GetRun(GetRequest(name=name), CALL)
+
+    def hear(self, message: Any) -> None:
+        """The event of a resource arrives, unless the world is deaf."""
+        if self.deaf:
+            return
+        handler = next(each.handler for each in self.service.consumes if each.message is type(message))
+        event = Event("1", "", message.name, 1, self.clock.now(), "", message)
+        self.host.units.run(lambda unit: handler(unit, [event]))
+        self.settle()
+
+    def finish_ingest(self) -> None:
+        spec = list(self.ingest.made.values())[-1].spec
+        data = f"documents of {spec.input_digest}".encode()
+        key = put_named(self.blobs, "ingest/document-shards", data, ".parquet")
+        digest = bytes_digest(data)
+        info = DocumentShardInfo(digest, digest, len(data), 1, 1, "a", "a")
+        rejections = put_named(self.blobs, "ingest/rejections", b"[]", ".json")
+        body = IngestBody((DocumentShardEntry(key, info),), spec.input_digest, 1, 1, (), rejections, 1, 1)
+        self.ingest.end(STATE_DONE, "", publish(self.blobs, "ingest", body.manifest(producer="test"), data_bytes=0))
+
+    def finish_dedup(self) -> None:
+        shards = self.shards(list(self.dedup.made.values())[-1].spec.manifest_key)
+        clusters = put_named(self.blobs, "dedup/clusters", b"[]", ".json")
+        body = DedupBody(shards, clusters, 1, 0, 0, (), "ingest/rejections/x.json")
+        self.dedup.end(STATE_DONE, "", publish(self.blobs, "dedup", body.manifest(producer="test"), data_bytes=0))
+
+    def shards(self, manifest_key: str) -> tuple[DocumentShardEntry, ...]:
+        return IngestBody.read(Manifest.decode(self.blobs.get(manifest_key), expected=Kind.INGEST)).shards
+
+    def finish_tokenization(self) -> None:
+        spec = list(self.tokenization.made.values())[-1].spec
+        data = f"tokens of {spec.content_digest} {spec.vocabulary}".encode()
+        digest = bytes_digest(data)
+        key = put_named(self.blobs, "tokenization/token-shards", data, ".bin")
+        entry = ShardEntry(digest, key, len(data), digest, 1, 1, 0, 1, "a", "a")
+        self.blobs.put_if_absent(f"tokenization/tokenizers/{digest.removeprefix('blake3:')}.json", b"{}")
+        split = Split((entry,), 1, 1, 1, 1)
+        body = DatasetBody(digest, spec.vocabulary, 1, spec.context, split, split, (), "ingest/x/y")
+        manifest = body.manifest(parents=(), producer="test")
+        self.tokenization.end(STATE_DONE, "", publish(self.blobs, "tokenization", manifest, data_bytes=0))
+
+    def finish_train(self) -> None:
+        jobs = [job for job in self.train.made.values() if isinstance(job, Job)]
+        job = jobs[-1]
+        name, shape = ShardName(job.name.removeprefix("jobs/"), 0, 5, 1, 0), Shape(1)
+        report = describe(buffer(training(), shape, 0, 5), snapshot(training(), shape, name))
+        store(self.blobs, report, buffer(training(), shape, 0, 5))
+        body = build_manifest([report], training=training(), parent="", verified_by=["test"])
+        self.blobs.put_if_absent(body.manifest_key, body.manifest(producer="test").encode())
+        self.train.made[body.name] = Checkpoint(
+            name=checkpoint_name(name.job, 0, 5),
+            manifest_key=body.manifest_key,
+            state_digest=body.state_digest,
+            state=CHECKPOINT_STATE_COMMITTED,
+        )
+        job.state, job.reason, job.decided_step, job.state_digest = JOB_STATE_DONE, "", 5, body.state_digest
+        self.hear(job)
+
+    def fail_train(self, reason: str) -> None:
+        job = next(job for job in self.train.made.values() if isinstance(job, Job))
+        job.state, job.reason = JOB_STATE_FAILED, reason
+        self.hear(job)
+
+    def fail_ingest(self, reason: str) -> None:
+        self.ingest.end(STATE_FAILED, reason)
+
+    def finish(self, *stages: str) -> None:
+        for stage in stages or ("ingest", "dedup", "tokenization", "train"):
+            getattr(self, f"finish_{stage}")()
