@@ -65,6 +65,8 @@ class Opening:
     ) -> None:
         self.host, self.records, self.commits = host, records, commits
         self.checkpoints, self.lines, self.adopt = checkpoints, lines, adopt
+        self._read_back: dict[tuple[str, int], str] = {}
+        """What was read back for an epoch that is not open yet: a caller whose deadline passed asks again."""
 
     def open(self, request: OpenEpochRequest) -> OpenEpochResponse:
         """Raises StaleEpoch, AlreadyExists, Refused, InvalidField."""
@@ -91,6 +93,7 @@ class Opening:
                 lambda unit: self._seal(unit, request, digest, training, shape, seen, resume, checkpoint)  # noqa: B023
             )
             if answer is not None:
+                self._read_back.pop((job, request.epoch), None)
                 return answer
         raise Unavailable(f"{request.job}: something was decided each of {LOOKS} times that we looked; ask again")
 
@@ -120,15 +123,15 @@ class Opening:
                     f"committed are {steps}",
                 )
         for checkpoint in candidates:
-            problems = self._problems(checkpoint)
+            asked = (request.job.removeprefix("jobs/"), request.epoch)
+            known = self._read_back.get(asked) == checkpoint.name
+            problems = [] if known else read_checkpoint(self.host, checkpoint)[0]
             if not problems:
+                self._read_back[asked] = checkpoint.name
                 shape = to_shape(checkpoint.shape).shape_digest
                 return ResumePoint(checkpoint.line, checkpoint.step, checkpoint.name, shape), checkpoint
             self.commits.damaged(checkpoint.name, problems, found_by=f"opening epoch {request.epoch}")
         return ResumePoint(), None
-
-    def _problems(self, checkpoint: Checkpoint) -> list[str]:
-        return read_checkpoint(self.host, checkpoint)[0]
 
     def _seal(
         self,

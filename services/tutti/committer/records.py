@@ -9,10 +9,11 @@ from collections.abc import Iterable
 from dataclasses import asdict, dataclass, replace
 from typing import Any
 
-from sqlalchemy import ColumnElement, and_, delete, insert, select, update
+from sqlalchemy import ColumnElement, Table, and_, delete, insert, select, update
 
+from tutti.backbone.database import Conflict
 from tutti.chassis.errors import NotFound
-from tutti.chassis.unit import Unit
+from tutti.chassis.unit import Raced, Unit
 from tutti.checkpoints.keys import ShardName
 from tutti.committer.decision import Progress, ShardState
 from tutti.committer.epochs import OpenEpoch
@@ -111,7 +112,7 @@ class Records:
         """Write the row that this unit locked, or the first one of its job."""
         table, values = self.tables.epochs, sealed(self.tables.epochs, asdict(row))
         if unit.tx.execute(update(table).where(table.c.job == row.job).values(values)).rowcount == 0:
-            unit.tx.execute(insert(table).values(values))
+            _insert(unit, table, values)
 
     def jobs(self, unit: Unit) -> list[str]:
         return list(unit.tx.execute(select(self.tables.epochs.c.job).order_by(self.tables.epochs.c.job)).scalars())
@@ -167,7 +168,7 @@ class Records:
         return [_shard(row) for row in unit.tx.execute(query).all()]
 
     def add_shard(self, unit: Unit, row: ShardRow) -> None:
-        unit.tx.execute(insert(self.tables.shards).values({**asdict(row), "state": row.state.value}))
+        _insert(unit, self.tables.shards, {**asdict(row), "state": row.state.value})
 
     def put_shard(self, unit: Unit, row: ShardRow, **changes: Any) -> ShardRow:
         changed = replace(row, **changes)
@@ -211,7 +212,7 @@ class Records:
         return self._decisions(unit)
 
     def add_decision(self, unit: Unit, row: DecisionRow) -> None:
-        unit.tx.execute(insert(self.tables.decisions).values(sealed(self.tables.decisions, asdict(row))))
+        _insert(unit, self.tables.decisions, sealed(self.tables.decisions, asdict(row)))
 
     def mark_decision(self, unit: Unit, name: str, **marks: int) -> None:
         """Set `published`, `pruned_at` or `swept`: what is not under the row's digest."""
@@ -224,7 +225,7 @@ class Records:
         found = select(table.c.epoch).where(table.c.name == name, table.c.epoch == epoch)
         if unit.tx.execute(found).first() is not None:
             return False
-        unit.tx.execute(insert(table).values(name=name, epoch=epoch, state_digest=state_digest))
+        _insert(unit, table, {"name": name, "epoch": epoch, "state_digest": state_digest})
         return True
 
     def _shards(self, unit: Unit, *wanted: ColumnElement[bool]) -> list[ShardRow]:
@@ -236,6 +237,14 @@ class Records:
         table = self.tables.decisions
         query = select(table).where(*wanted).order_by(table.c.job, table.c.line, table.c.step)
         return [DecisionRow(**_values(checked(table, row))) for row in unit.tx.execute(query).all()]
+
+
+def _insert(unit: Unit, table: Table, values: dict[str, Any]) -> None:
+    """A new row; when a replica wrote the same key since we looked, the unit is run again and finds it."""
+    try:
+        unit.savepoint(lambda: unit.tx.execute(insert(table).values(values)))
+    except Conflict as error:
+        raise Raced(f"a row of {table.name} was written by another at the same time") from error
 
 
 def _values(row: Any) -> dict[str, Any]:

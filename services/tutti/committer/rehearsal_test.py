@@ -82,7 +82,10 @@ class OneThreadHost:
 
 
 class Rehearsal:
-    """One life of a committer on `folder`; `wrap_*` put something between it and its ports."""
+    """One life of a committer on `folder`; `wrap_*` put something between it and its ports.
+
+    Replicas share a `database` and a `store`.
+    """
 
     def __init__(
         self,
@@ -92,30 +95,33 @@ class Rehearsal:
         training: Training | None = None,
         clock: ManualClock | None = None,
         life: int = 0,
+        database: Database | None = None,
+        store: Path | None = None,
         wrap_blobs: Callable[[Blobs], Blobs] = lambda port: port,
         wrap_database: Callable[[Database], Database] = lambda port: port,
         wrap_log: Callable[[EventLog], EventLog] = lambda port: port,
     ) -> None:
         self.training = training or example.training(steps=STEPS)
         self.clock = clock or ManualClock()
-        store_folder = folder / "blobs"
-        store_folder.mkdir(parents=True, exist_ok=True)
-        self._database = EmbeddedDatabase(folder / "committer.db", clock=self.clock, inline=True)
+        store_folder = store or folder / "blobs"
+        for each in (folder, store_folder):
+            each.mkdir(parents=True, exist_ok=True)
+        self._database = database or EmbeddedDatabase(folder / "committer.db", clock=self.clock, inline=True)
         self._log = EmbeddedEventLog(folder / "events.db", clock=self.clock, inline=True)
         self._blobs: EmbeddedBlobs | None = None
         try:
             self._blobs = EmbeddedBlobs(store_folder, files=files)
             self.blobs = wrap_blobs(self._blobs)
-            database = wrap_database(self._database)
+            wrapped = wrap_database(self._database)
             metadata, randomness = MetaData(), SeededRandomness(f"life {life}")
-            units = Units(database, "committer", metadata, clock=self.clock, randomness=randomness)
-            self.host = OneThreadHost(database, self.blobs, units, metadata, self.clock, randomness)
+            units = Units(wrapped, "committer", metadata, clock=self.clock, randomness=randomness)
+            self.host = OneThreadHost(wrapped, self.blobs, units, metadata, self.clock, randomness)
             self.service = build(self.host)
             self.parts = assemble(self.host, self.service, wrap_log(self._log), holder=f"life {life}")
             api = self.service.serves[0].api
             assert isinstance(api, CommitterApi)
             self.api = api
-            self.parts.prepare(alone=True)
+            self.parts.prepare(alone=database is None)
         except BaseException:
             self.close()
             raise
