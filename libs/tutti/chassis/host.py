@@ -24,6 +24,7 @@ from tutti.chassis.blocked import BlockedWatch
 from tutti.chassis.channel import RpcChannel
 from tutti.chassis.datadir import DataDir
 from tutti.chassis.eventloop import event_loop
+from tutti.chassis.gauges import Waiting
 from tutti.chassis.health import Health
 from tutti.chassis.locator import locate
 from tutti.chassis.loops import LoopThread, drain
@@ -34,7 +35,7 @@ from tutti.chassis.server import RpcServer
 from tutti.chassis.service import Build, Served
 from tutti.chassis.settings import Loaded
 from tutti.chassis.tasks import Pool
-from tutti.chassis.telemetry import MetricsServer, configure_tracing, flush_tracing
+from tutti.chassis.telemetry import MetricsServer, configure_tracing, flush_tracing, metrics
 from tutti.chassis.unit import Units
 
 log = logging.getLogger(__name__)
@@ -159,9 +160,12 @@ class HostProcess:
             _check(deadline, thread.name)
             thread.start()
         self._probe.start()
-        metrics = self._opened(MetricsServer(values.telemetry.metrics_listen))
+        waiting = Waiting({each.service.name: (each.host.units, each.machinery) for each in self._running}, self._log)
+        metrics.collect(waiting)
+        self._open.callback(metrics.forget, waiting)
+        scraped = self._opened(MetricsServer(values.telemetry.metrics_listen))
         data_dir.write(
-            "metrics" if self._alone is None else f"endpoints/{name}.metrics", f"{metrics.address}\n".encode()
+            "metrics" if self._alone is None else f"endpoints/{name}.metrics", f"{scraped.address}\n".encode()
         )
         for each in self._running:
             self._health.set(each.service.name)
@@ -187,7 +191,7 @@ class HostProcess:
         )
         service = build(host)
         machinery = assemble(service, host, self._log, values, holder=uuid7(self._clock, self._randomness))
-        self._open.callback(machinery.close)
+        self._opened(machinery)
         threads = tuple(LoopThread(loop, clock=self._clock, watch=self._watch) for loop in machinery.loops)
         return Running(service, host, machinery, threads)
 
@@ -229,7 +233,15 @@ class HostProcess:
         return self.address if service in self._builds else ""
 
     def _opened(self, thing: C) -> C:
-        self._open.callback(thing.close)
+        """Close it when the host stops; what fails to close is logged and the rest is closed all the same."""
+
+        def close() -> None:
+            try:
+                thing.close()
+            except Exception as error:
+                log.warning("%s did not close: %s", type(thing).__name__, error)
+
+        self._open.callback(close)
         return thing
 
 

@@ -11,10 +11,15 @@ import time
 from collections.abc import Iterable
 
 from tutti.backbone import Clock
+from tutti.backbone.blobs import BlobsUnavailable
+from tutti.backbone.database import Contention, DatabaseUnavailable
+from tutti.backbone.eventlog import LogUnavailable
 from tutti.chassis.blocked import BlockedWatch
+from tutti.chassis.errors import Unavailable
 from tutti.chassis.service import Loop
 from tutti.chassis.telemetry import metrics
 
+OUTAGES = (DatabaseUnavailable, Contention, LogUnavailable, BlobsUnavailable, Unavailable)
 log = logging.getLogger(__name__)
 FIRST_BACKOFF_SECONDS = 0.1
 LAST_BACKOFF_SECONDS = 15.0
@@ -67,6 +72,11 @@ class LoopThread:
             else:
                 with self._watch.step(self.name):
                     busy = self._loop.step()
+        except OUTAGES as error:
+            self._failures = min(self._failures + 1, 10)
+            self._failed.labels(self.name).inc()
+            log.warning("%s waits for what it stands on: %s", self.name, error)
+            return False
         except Exception:
             self._failures = min(self._failures + 1, 10)
             self._failed.labels(self.name).inc()

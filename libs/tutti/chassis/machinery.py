@@ -6,6 +6,7 @@ Promises: built from the Service value alone; nothing runs before its threads ar
 from dataclasses import dataclass
 
 from tutti.backbone import EventLog, Isolation
+from tutti.chassis.catalog import topics_of
 from tutti.chassis.consumer import Consumer
 from tutti.chassis.parts import assemble as assemble_parts
 from tutti.chassis.parts import topics
@@ -22,6 +23,7 @@ class Machinery:
     hints: Hints
     loops: tuple[Loop, ...]
     topics: tuple[str, ...]
+    consumed: tuple[str, ...]
 
     def close(self) -> None:
         """Leave the group and give the lease up, so that others need not wait."""
@@ -39,4 +41,5 @@ def assemble(service: Service, host: Host, log: EventLog, settings: Settings, *,
     for resource in service.resources:
         resource.changed.append(hints.notify)
     names = tuple(topic.name for topic in topics(service))
-    return Machinery(parts.relay, parts.consumer, hints, tuple(parts.loops), names)
+    consumed = tuple(topic.name for topic in topics_of(each.message for each in service.consumes))
+    return Machinery(parts.relay, parts.consumer, hints, tuple(parts.loops), names, consumed)

@@ -49,6 +49,7 @@ from tutti.chassis.telemetry import TRACEPARENT, current_traceparent, metrics, s
 T = TypeVar("T")
 log = logging.getLogger(__name__)
 Context = grpc.aio.ServicerContext[Any, Any]
+FLUSH_SECONDS = 0.3  # for answers that are on their way out
 _OUTAGES = (DatabaseUnavailable, LogUnavailable, BlobsUnavailable, Contention)
 
 
@@ -121,9 +122,13 @@ class RpcServer:
 
     async def _drain(self, seconds: float) -> list[str]:
         self._draining.set()
-        stopping = asyncio.ensure_future(self._server.stop(seconds))
-        done, _ = await asyncio.wait([stopping], timeout=max(seconds - 0.1, 0))
-        late = [] if done else sorted(set(self._inside.values()))
+        stopping = asyncio.ensure_future(self._server.stop(seconds + FLUSH_SECONDS))
+        deadline = time.monotonic() + seconds
+        while self._inside and time.monotonic() < deadline:
+            await asyncio.sleep(0.01)
+        late = sorted(set(self._inside.values()))
+        # Streams that are not ours (health) would take all the time there is.
+        await self._server.stop(FLUSH_SECONDS)
         await stopping
         return late
 

@@ -6,6 +6,7 @@ import secrets
 import threading
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import grpc
 import pytest
@@ -23,7 +24,7 @@ from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanE
 from tutti.chassis import telemetry
 from tutti.chassis.auth import Role, Tokens
 from tutti.chassis.channel import RpcChannel, Unreachable
-from tutti.chassis.demo_test import Demo, eventually, running
+from tutti.chassis.demo_test import Demo, DemoApi, eventually, running
 from tutti.chassis.errors import (
     AlreadyExists,
     DeadlineExceeded,
@@ -79,7 +80,9 @@ def test_any_grpc_client_finds_the_field_in_the_status(demo: Demo) -> None:
     token = demo.data_dir.tokens().of(Role.ENGINEER)
     with grpc.insecure_channel(demo.host.address) as plain, pytest.raises(grpc.RpcError) as caught:
         IngestServiceStub(plain).GetIngest(GetRequest(), metadata=(("authorization", f"Bearer {token}"),))
+    assert isinstance(caught.value, grpc.Call)
     status = rpc_status.from_call(caught.value)
+    assert status is not None
     info, bad = ErrorInfo(), BadRequest()
     status.details[0].Unpack(info)
     status.details[1].Unpack(bad)
@@ -114,7 +117,7 @@ def test_a_request_that_is_too_large_is_refused_by_either_side(demo: Demo, megab
 def test_bytes_that_are_no_message_are_refused(demo: Demo) -> None:
     token = demo.data_dir.tokens().of(Role.ENGINEER)
     with grpc.insecure_channel(demo.host.address) as plain:
-        call = plain.unary_unary("/tutti.ingest.v1.IngestService/GetIngest")
+        call: Any = plain.unary_unary("/tutti.ingest.v1.IngestService/GetIngest")
         with pytest.raises(grpc.RpcError) as caught:
             call(b"\xff\xff", metadata=(("authorization", f"Bearer {token}"),))
     assert caught.value.code() is grpc.StatusCode.INVALID_ARGUMENT
@@ -143,10 +146,11 @@ def test_reflection_lists_the_services_without_a_token(demo: Demo) -> None:
 
 def test_health_answers_for_all_for_a_service_and_for_its_contract(demo: Demo) -> None:
     with grpc.insecure_channel(demo.host.address) as plain:
+        health: Any = HealthStub(plain)
         for name in ("", "ingest", "tutti.ingest.v1.IngestService"):
-            assert HealthStub(plain).Check(HealthCheckRequest(service=name)).status == HealthCheckResponse.SERVING
+            assert health.Check(HealthCheckRequest(service=name)).status == HealthCheckResponse.SERVING
         with pytest.raises(grpc.RpcError) as caught:
-            HealthStub(plain).Check(HealthCheckRequest(service="other"))
+            health.Check(HealthCheckRequest(service="other"))
     assert caught.value.code() is grpc.StatusCode.NOT_FOUND
 
 
@@ -210,6 +214,7 @@ def test_calls_in_flight_end_before_the_server_does(tmp_path: Path) -> None:
     answers: list[object] = []
     with running(tmp_path) as demo:
         api = demo.host.services[0].service.serves[0].api
+        assert isinstance(api, DemoApi)
         caller = threading.Thread(target=lambda: answers.append(demo.ingest().ListIngests(ListRequest(filter="wait"))))
         caller.start()
         eventually(lambda: demo.host._server._inside)
@@ -222,6 +227,7 @@ def test_calls_in_flight_end_before_the_server_does(tmp_path: Path) -> None:
 def test_a_call_that_does_not_end_is_cut_off_and_named(tmp_path: Path) -> None:
     with running(tmp_path, "lifecycle.drain_seconds=0.5") as demo:
         api = demo.host.services[0].service.serves[0].api
+        assert isinstance(api, DemoApi)
 
         def call() -> None:
             with contextlib.suppress(Problem):

@@ -1,0 +1,185 @@
+"""The host: its life as others see it, in this process and as a process of its own."""
+
+import json
+import logging
+import os
+import signal
+import subprocess
+import sys
+import urllib.request
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import grpc
+import pytest
+from grpc_health.v1.health_pb2 import HealthCheckRequest, HealthCheckResponse
+from grpc_health.v1.health_pb2_grpc import HealthStub
+
+from tutti.chassis.auth import Role
+from tutti.chassis.client import connect
+from tutti.chassis.datadir import DataDir
+from tutti.chassis.demo_test import Beat, eventually, running
+from tutti.chassis.errors import InvalidField
+from tutti.contracts.admin.v1 import (
+    DescribeRequest,
+    DoctorRequest,
+    ExportRequest,
+    ListDeadLettersRequest,
+    RepublishEventsRequest,
+    TailEventsRequest,
+)
+from tutti.contracts.ingest.v1 import DigestInputRequest
+
+DEMO = "ingest=tutti.chassis.demo_test:build"
+
+
+def test_the_address_is_announced_while_it_serves_and_only_then(tmp_path: Path) -> None:
+    with running(tmp_path) as demo:
+        assert demo.data_dir.endpoint() == demo.host.address
+        demo.host.drain()
+        assert demo.data_dir.endpoint() is None
+    assert not (tmp_path / "endpoint").exists()
+
+
+def test_health_says_not_serving_once_it_drains(tmp_path: Path) -> None:
+    with running(tmp_path) as demo, grpc.insecure_channel(demo.host.address) as plain:
+        stub: Any = HealthStub(plain)
+        changes = stub.Watch(HealthCheckRequest(service="ingest"))
+        assert next(changes).status == HealthCheckResponse.SERVING
+        demo.host.drain()
+        assert next(changes).status == HealthCheckResponse.NOT_SERVING
+
+
+def test_health_says_not_serving_while_the_database_is_away(tmp_path: Path) -> None:
+    with running(tmp_path) as demo, grpc.insecure_channel(demo.host.address) as plain:
+        stub: Any = HealthStub(plain)
+        changes = stub.Watch(HealthCheckRequest())
+        assert next(changes).status == HealthCheckResponse.SERVING
+        demo.host.services[0].host.database.close()
+        assert next(changes).status == HealthCheckResponse.NOT_SERVING
+        finding = connect(tmp_path).admin.Doctor(DoctorRequest()).findings[0]
+    assert (finding.check, finding.ok) == ("health", False)
+    assert "closed" in finding.message
+
+
+def test_everything_that_was_written_is_there_after_a_restart(tmp_path: Path) -> None:
+    with running(tmp_path) as demo:
+        demo.create("ingests/a")
+    with running(tmp_path), connect(tmp_path) as client:
+        lines = [each.line for each in client.admin.Export(ExportRequest(service="ingest"))]
+        events = list(client.admin.TailEvents(TailEventsRequest(service="ingest")))
+    assert [json.loads(line)["name"] for line in lines] == ["ingests/a"]
+    assert [(event.subject, event.revision, json.loads(event.payload)["name"]) for event in events] == [
+        ("ingests/a", 1, "ingests/a")
+    ]
+
+
+def test_admin_describes_examines_and_tends_the_events(tmp_path: Path) -> None:
+    with running(tmp_path) as demo, connect(tmp_path) as client:
+        demo.create("ingests/a")
+        service = client.admin.Describe(DescribeRequest()).services[0]
+        assert (service.name, list(service.kinds), service.ready) == ("ingest", ["ingests"], True)
+        assert all(finding.ok for finding in client.admin.Doctor(DoctorRequest(service="ingest")).findings)
+        assert not client.admin.ListDeadLetters(ListDeadLettersRequest()).dead_letters
+        since = RepublishEventsRequest(service="ingest", validate_only=True)
+        since.since.FromSeconds(0)
+        assert client.admin.RepublishEvents(since).events == 1
+        with pytest.raises(InvalidField, match="expected one of ingest"):
+            client.admin.Doctor(DoctorRequest(service="kitchen"))
+
+
+def test_metrics_are_served_on_loopback(tmp_path: Path) -> None:
+    with running(tmp_path) as demo:
+        demo.create("ingests/a")
+        address = (tmp_path / "metrics").read_text().strip()
+        assert address.startswith("127.0.0.1:")
+        with urllib.request.urlopen(f"http://{address}/metrics", timeout=5) as answer:
+            text = answer.read().decode()
+    assert 'rpc_server_seconds_count{code="OK",method="/tutti.ingest.v1.IngestService/CreateIngest"}' in text
+    assert "event_loop_lag_seconds" in text
+    assert 'outbox_unsent_events{service="ingest"}' in text
+
+
+def test_heavy_work_runs_in_another_process(tmp_path: Path) -> None:
+    with running(tmp_path) as demo:
+        worker = demo.ingest().DigestInput(DigestInputRequest()).input_digest
+    assert int(worker) != os.getpid()
+
+
+def test_a_loop_that_stands_still_is_named_with_its_stack(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("DEMO_BLOCKS", "1")
+    with caplog.at_level(logging.WARNING), running(tmp_path) as demo:
+        beat = demo.host.services[0].service.loops[0]
+        assert isinstance(beat, Beat)
+        eventually(lambda: beat.steps > 3)
+    warnings = [record.getMessage() for record in caplog.records if "stood still" in record.getMessage()]
+    assert [warning for warning in warnings if warning.startswith("demo beat") and "in step" in warning]
+
+
+def test_a_process_serves_until_it_is_told_to_stop(tmp_path: Path) -> None:
+    with process(tmp_path) as child:
+        with connect(tmp_path, role=Role.ENGINEER) as client:
+            assert client.admin.Describe(DescribeRequest()).services[0].ready
+        child.send_signal(signal.SIGTERM)
+        assert child.wait(15) == 0
+    assert not (tmp_path / "endpoint").exists()
+
+
+def test_a_killed_process_can_be_started_again(tmp_path: Path) -> None:
+    with process(tmp_path) as child:
+        child.kill()
+        child.wait(15)
+    (tmp_path / "endpoint").unlink()
+    with process(tmp_path), connect(tmp_path) as client:
+        assert client.admin.Describe(DescribeRequest()).services[0].ready
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "words"),
+    [
+        (["--set", "rpc.thread=3"], 2, "did you mean threads"),
+        (["--set", "log.url=carrier-pigeon://x"], 2, "is not an event log"),
+        (["nobody"], 2, "no such service is installed"),
+        (["--config", "/nowhere/tutti.toml"], 2, "there is no such file"),
+        (["--set", "rpc.listen=127.0.0.1:{taken}"], 1, "cannot listen"),
+    ],
+)
+def test_what_keeps_a_process_from_starting_is_one_line_and_a_code(
+    tmp_path: Path, arguments: list[str], code: int, words: str
+) -> None:
+    with running(tmp_path / "other") as other:
+        taken = other.host.address.rpartition(":")[2]
+        filled = [each.format(taken=taken) for each in arguments]
+        ended = subprocess.run(command(tmp_path / "mine", *filled), capture_output=True, text=True, timeout=60)
+    assert ended.returncode == code
+    assert words in ended.stderr
+    assert ended.stderr.splitlines()[-1].startswith("tutti: ")
+    assert "Traceback" not in ended.stderr
+
+
+def test_a_data_directory_in_use_is_one_line_and_a_code(tmp_path: Path) -> None:
+    with running(tmp_path):
+        ended = subprocess.run(command(tmp_path), capture_output=True, text=True, timeout=60)
+    assert ended.returncode == 1
+    assert f"in use by process {os.getpid()}" in ended.stderr
+    assert "Traceback" not in ended.stderr
+
+
+def command(path: Path, *arguments: str) -> list[str]:
+    services = [] if arguments == ("nobody",) else [DEMO]
+    return [sys.executable, "-m", "tutti.chassis.main", "--data-dir", str(path), *arguments, *services]
+
+
+@contextmanager
+def process(path: Path) -> Iterator[subprocess.Popen[bytes]]:
+    child = subprocess.Popen(command(path), stderr=subprocess.DEVNULL)
+    try:
+        eventually(lambda: DataDir(path).endpoint() or child.poll() is not None, 30)
+        yield child
+    finally:
+        child.kill()
+        child.wait()

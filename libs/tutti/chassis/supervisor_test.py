@@ -1,0 +1,196 @@
+"""The supervisor, with real processes: it restarts, it drains, and leaves nothing behind."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from tutti.chassis.client import connect
+from tutti.chassis.datadir import endpoint_in
+from tutti.chassis.demo_test import eventually
+from tutti.chassis.processes import ProcessId, process_id
+from tutti.contracts.admin.v1 import DescribeRequest
+
+DEMO = "ingest=tutti.chassis.demo_test:build"
+# Waits for SIGTERM or the end of its leash; a child of its own in its group must not outlive it.
+AGENT = """
+import os, signal, subprocess, sys, time
+from tutti.chassis import leash
+signal.signal(signal.SIGTERM, lambda *_: os._exit(0))
+leash.hold(lambda: os._exit(0))
+subprocess.Popen([sys.executable, "-S", "-c", "import time; time.sleep(600)"])
+time.sleep(600)
+"""
+STUBBORN = "import signal, time; signal.signal(signal.SIGTERM, signal.SIG_IGN); time.sleep(600)"
+
+
+@dataclass(frozen=True)
+class Platform:
+    path: Path
+    process: subprocess.Popen[str]
+
+    def children(self) -> dict[str, ProcessId]:
+        """The running children, by name, as recorded."""
+        try:
+            record = json.loads((self.path / "processes.json").read_text())
+        except FileNotFoundError:
+            return {}
+        return {each["name"]: ProcessId(each["pid"], each["started"]) for each in record["children"] if each["pid"]}
+
+    def child(self, name: str) -> ProcessId:
+        return eventually(lambda: self.children().get(name))
+
+    def another(self, name: str, old: ProcessId) -> ProcessId:
+        """The child that was started after `old`."""
+        return eventually(lambda: found if (found := self.children().get(name)) not in (None, old) else None)
+
+    def group(self, name: str) -> list[ProcessId]:
+        """Everything in the process group of a child."""
+        leader = self.child(name).pid
+        pids = [int(each) for each in os.listdir("/proc") if each.isdigit()]
+        return [process_id(pid) for pid in pids if _group(pid) == leader]
+
+
+def _group(pid: int) -> int:
+    try:
+        return os.getpgid(pid)
+    except ProcessLookupError:
+        return 0
+
+
+@contextmanager
+def platform(path: Path, *overrides: str, agent: str = AGENT, agents: int = 1) -> Iterator[Platform]:
+    command = json.dumps(["{python}", "-c", agent.replace("{", "{{").replace("}", "}}")])
+    settings = [f"supervisor.agent_command={command}", "supervisor.backoff_seconds=0.05", *overrides]
+    process = subprocess.Popen(
+        [
+            *(sys.executable, "-m", "tutti.chassis.supervisor", "--data-dir", str(path), "--agents", str(agents)),
+            *(part for each in settings for part in ("--set", each)),
+            DEMO,
+        ],
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    made = Platform(path, process)
+    try:
+        eventually(lambda: endpoint_in(path) or process.poll() is not None, 60)
+        yield made
+    finally:
+        for child in made.children().values():
+            child.signal_group(signal.SIGKILL)
+        process.kill()
+        process.communicate()
+
+
+def test_told_to_stop_it_stops_everything(tmp_path: Path) -> None:
+    with platform(tmp_path / "with space", agents=2) as made:
+        groups = [*made.group("host"), *made.group("agent-a"), *made.group("agent-b")]
+        with connect(made.path) as client:
+            assert client.admin.Describe(DescribeRequest()).services[0].ready
+        made.process.send_signal(signal.SIGTERM)
+        assert made.process.wait(30) == 0
+        assert len(groups) >= 3
+        eventually(lambda: not any(each.alive() for each in groups))
+        assert not (made.path / "endpoint").exists()
+        assert made.children() == {}
+
+
+def test_a_killed_child_is_started_again_and_the_others_are_left_alone(tmp_path: Path) -> None:
+    with platform(tmp_path) as made:
+        host, agent = made.child("host"), made.child("agent-a")
+        os.kill(host.pid, signal.SIGKILL)
+        made.another("host", host)
+        eventually(lambda: endpoint_in(tmp_path), 30)
+        with connect(tmp_path) as client:
+            assert client.admin.Describe(DescribeRequest()).services[0].ready
+        assert made.child("agent-a") == agent
+        assert agent.alive()
+        left = made.group("agent-a")
+        os.kill(agent.pid, signal.SIGKILL)
+        made.another("agent-a", agent)
+        eventually(lambda: not any(each.alive() for each in left))
+        record = json.loads((tmp_path / "processes.json").read_text())
+        assert {each["name"]: (each["restarts"], each["exit"]) for each in record["children"]} == {
+            "host": (1, "SIGKILL"),
+            "agent-a": (1, "SIGKILL"),
+        }
+
+
+def test_children_of_a_killed_supervisor_stop(tmp_path: Path) -> None:
+    with platform(tmp_path) as made:
+        children = [made.child("host"), made.child("agent-a")]
+        made.process.kill()
+        made.process.wait()
+        eventually(lambda: not any(each.alive() for each in children), 30)
+
+
+def test_the_next_supervisor_ends_who_ignored_the_end_of_the_first(tmp_path: Path) -> None:
+    with platform(tmp_path, agent=STUBBORN) as first:
+        stubborn = first.child("agent-a")
+        first.process.kill()
+        first.process.wait()
+        eventually(lambda: not first.child("host").alive(), 30)
+        assert stubborn.alive()
+        with platform(tmp_path, "supervisor.drain_seconds=0.5") as second:
+            assert not stubborn.alive()
+            assert second.child("agent-a") != stubborn
+
+
+def test_who_ignores_the_request_to_stop_is_killed_at_the_deadline(tmp_path: Path) -> None:
+    with platform(tmp_path, "supervisor.drain_seconds=0.5", agent=STUBBORN) as made:
+        stubborn = made.child("agent-a")
+        made.process.send_signal(signal.SIGTERM)
+        assert made.process.wait(30) == 0
+        assert not stubborn.alive()
+
+
+def test_a_second_supervisor_is_refused(tmp_path: Path) -> None:
+    with platform(tmp_path) as first, platform(tmp_path) as second:
+        assert second.process.wait(30) == 1
+        assert second.process.stderr is not None
+        assert f"in use by process {first.process.pid} (tutti up)" in second.process.stderr.read()
+        assert first.child("host").alive()
+
+
+@pytest.mark.parametrize(
+    ("override", "code", "words"),
+    [
+        ("rpc.listen=203.0.113.1:1", 1, "tutti: cannot listen at 203.0.113.1:1"),
+        ("rpc.listenn=1", 2, "did you mean listen"),
+    ],
+)
+def test_a_host_that_cannot_start_ends_the_platform_with_its_words(
+    tmp_path: Path, override: str, code: int, words: str
+) -> None:
+    with platform(tmp_path, override) as made:
+        assert made.process.wait(30) == code
+        assert made.process.stderr is not None
+        said = made.process.stderr.read()
+    assert words in said
+    assert "Traceback" not in said
+
+
+def test_the_supervisor_imports_no_grpc() -> None:
+    program = (
+        "import sys, tutti.chassis.supervisor; sys.exit(sum(name in sys.modules for name in ('grpc', 'sqlalchemy')))"
+    )
+    assert subprocess.run([sys.executable, "-c", program], check=False).returncode == 0
+
+
+def test_a_log_is_json_lines_with_trace_ids(tmp_path: Path) -> None:
+    program = (
+        "import logging; from tutti.chassis import logs, telemetry; logs.configure('demo')\n"
+        "with telemetry.span('work') as span: logging.warning('hello')\n"
+        "print(format(span.get_span_context().trace_id, '032x'))"
+    )
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    line = json.loads(done.stderr)
+    assert (line["message"], line["level"], line["service"]) == ("hello", "warning", "demo")
+    assert line["trace_id"] == done.stdout.strip()
