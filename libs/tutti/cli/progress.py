@@ -44,7 +44,7 @@ class PlainView:
     """Lines: a stage began, a stage ended, training moved on (every tenth of it)."""
 
     def __init__(self, console: Console) -> None:
-        self._console, self._said, self._tenth = console, dict[str, int](), -1
+        self._console, self._said, self._tenth, self._reason = console, dict[str, int](), -1, ""
 
     def show(self, client: Client, run: Run) -> None:
         for stage in run.stages:
@@ -58,6 +58,9 @@ class PlainView:
         with contextlib.suppress(NotFound):
             job = client.scheduler.GetJob(GetRequest(name=stage.resource))
             tenth = 10 * job.step // max(job.spec.steps, 1)
+            if job.reason and job.reason != self._reason:
+                self._reason = job.reason
+                self._console.print(f"  {job.reason}")
             if tenth > self._tenth and job.step:
                 self._tenth = tenth
                 self._console.print(f"  step {job.step}/{job.spec.steps}  loss {job.loss:.4f}")

@@ -31,7 +31,7 @@ from tutti.contracts.committer.v1.stubs import CommitterServiceStub
 from tutti.contracts.scheduler.v1 import Node
 from tutti.contracts.scheduler.v1.stubs import SchedulerServiceStub
 from tutti.trainer.agent import Agent, AgentState
-from tutti.trainer.buffers import buffer_folder, clear
+from tutti.trainer.buffers import buffer_folder, clear, remove
 from tutti.trainer.courier import ThreadCourier
 from tutti.trainer.iolink import ProcessIoLink
 from tutti.trainer.iosettings import IoSettings
@@ -44,6 +44,7 @@ log = logging.getLogger(__name__)
 NODE = re.compile(r"[a-z0-9][a-z0-9._-]{0,62}")
 LOOP_SECONDS = 0.1
 NODES = "agents"
+SLOTS = 8  # as many as a step has leaves by default
 KILLED = 130
 
 
@@ -72,7 +73,7 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--config", type=Path, default=os.environ.get("TUTTI_CONFIG"), help="a TOML file of settings")
     parser.add_argument("--set", action="append", default=[], metavar="KEY=VALUE", help="a setting; may be repeated")
     parser.add_argument("--node", default="a", help="name of the node, one agent each")
-    parser.add_argument("--slots", type=int, help="ranks that may run here; one a core unless given")
+    parser.add_argument("--slots", type=int, help=f"ranks that may run here; {SLOTS} unless given: ranks on CPUs may share cores, which is slower, not wrong")
     parser.add_argument("--device", action="append", default=[], help="cpu or cuda:N, one a slot; cpu unless given")
     parser.add_argument("--address", help="address by which ranks of other nodes reach this one")
     return parser
@@ -92,7 +93,7 @@ def _serve(given: argparse.Namespace) -> int:
         journal.kill_orphans()
         buffers = buffer_folder(state)
         clear(buffers)
-        stack.callback(clear, buffers)
+        stack.callback(remove, buffers)
         stop = _Stop()
         channels = _Channels(data_dir, loaded)
         stack.callback(channels.close)
@@ -141,7 +142,7 @@ def _settings(given: argparse.Namespace, loaded: Loaded) -> AgentSettings:
     values, own = loaded.values, loaded.section("trainer", TrainerSettings)
     if not NODE.fullmatch(given.node):
         raise BadNode(f"--node {given.node!r}: expected lower-case letters, digits and ._- such as a or gpu-7")
-    slots = given.slots if given.slots is not None else max(len(given.device), os.cpu_count() or 1)
+    slots = given.slots if given.slots is not None else max(len(given.device), SLOTS)
     devices = tuple(given.device) or ("cpu",)
     if slots < 1:
         raise BadNode(f"--slots {slots}: expected at least 1")
