@@ -57,7 +57,7 @@ class Tree:
 
 @pytest.fixture
 def tree(tmp_path: Path) -> Tree:
-    """A copy with its own `.venv/bin`, which leads to the programs of this test."""
+    """A copy whose `.venv` leads to the environment of this test."""
     listed = subprocess.run(
         ["git", "ls-files", "--cached", "--others", "--exclude-standard"],
         cwd=ROOT,
@@ -70,8 +70,7 @@ def tree(tmp_path: Path) -> Tree:
         if (ROOT / name).is_file():
             (copy / name).parent.mkdir(parents=True, exist_ok=True)
             shutil.copyfile(ROOT / name, copy / name)
-    (copy / ".venv").mkdir()
-    (copy / ".venv" / "bin").symlink_to(PROGRAMS)
+    (copy / ".venv").symlink_to(sys.prefix)
     (copy / "build").mkdir()
     (copy / "build" / "ready").touch()
     os.utime(copy / "build" / "ready", (FAR_FUTURE, FAR_FUTURE))
