@@ -28,6 +28,7 @@ from tutti.contracts.scheduler.v1 import (
     JOB_STATE_STOPPING,
     NODE_STATE_DRAINING,
     NODE_STATE_LOST,
+    NODE_STATE_READY,
     TRANSITION_STATE_RECORDED,
     Job,
     Node,
@@ -72,7 +73,15 @@ class Look:
     last: int | None
 
 
-Next = Rest | Again | Open | Look
+@dataclass(frozen=True)
+class Finish:
+    """The last checkpoint is committed: ask for it, and end the job with it."""
+
+    job: str
+    checkpoint: str
+
+
+Next = Rest | Again | Open | Look | Finish
 
 
 class Driver:
@@ -95,6 +104,9 @@ class Driver:
                 return self._open(opening)
             case Look() as look:
                 return self._look(look)
+            case Finish() as finish:
+                self._finish(finish)
+                return None
 
     def _decide(self, unit: Unit, name: str) -> Next:
         try:
@@ -105,9 +117,7 @@ class Driver:
             return Rest()
         attempt = self._tables.attempt(unit, job)
         if job.decided_step >= job.spec.steps:
-            crossed = jobs.progressed(job, attempt.crossed) if attempt else job
-            self._epochs.end(unit, jobs.done(crossed, unit.now))
-            return Rest()
+            return Finish(job.name, f"checkpoints/{_id(job.name)}/{job.line}/{job.decided_step}")
         if job.state == JOB_STATE_QUEUED:
             return self._queued(unit, job)
         if job.state == JOB_STATE_OPENING:
@@ -146,6 +156,7 @@ class Driver:
             missing=found.missing,
             lost=[node.name for node in nodes if node.state == NODE_STATE_LOST],
             draining=[node.name for node in nodes if node.state == NODE_STATE_DRAINING],
+            kernels=len({node.kernel for node in nodes if node.state == NODE_STATE_READY}),
         )
         self._tables.jobs.put(unit, jobs.waiting(job, reason))
         return Rest()
@@ -233,6 +244,19 @@ class Driver:
     def _checkpoint(self, name: str) -> Checkpoint:
         found: Checkpoint = self._committer.GetCheckpoint(GetRequest(name=name))
         return found
+
+    def _finish(self, finish: Finish) -> None:
+        last = of_checkpoint(self._checkpoint(finish.checkpoint))
+
+        def end(unit: Unit) -> None:
+            job = self._tables.jobs.lock(unit, finish.job)
+            if job.state in jobs.ENDED:
+                return
+            attempt = self._tables.attempt(unit, job)
+            crossed = jobs.progressed(job, attempt.crossed) if attempt else job
+            self._epochs.end(unit, jobs.done(jobs.committed(crossed, last), unit.now))
+
+        self._host.units.run(end)
 
     def _opened(self, unit: Unit, request: OpenEpochRequest, response: OpenEpochResponse) -> None:
         job = self._still(unit, request)

@@ -1,10 +1,11 @@
 """Gangs: which rank of a job runs on which device of which node.
 
-Promises: all ranks or none; the same nodes give the same seats; as few nodes as the free slots allow.
+Promises: all ranks or none; the same nodes give the same seats; as few nodes as the free slots allow; the nodes of a
+gang have one kernel signature, because two would give two different sums.
 """
 
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Sequence, Set
 from dataclasses import dataclass
 
 from tutti.contracts.common.v1 import Placed
@@ -17,6 +18,7 @@ class Room:
 
     node: str
     free: tuple[str, ...]
+    kernel: str = ""
 
 
 @dataclass(frozen=True)
@@ -36,7 +38,7 @@ class Short:
 def room_of(node: Node) -> Room:
     """The free slots of a node: those that no assignment holds, until its agent says that the epoch is gone."""
     if node.state != NODE_STATE_READY:
-        return Room(node.name, ())
+        return Room(node.name, (), node.kernel)
     devices = list(node.devices) or ["cpu"]
     # Slots are spread over the devices in order, so that two devices with four slots take two ranks each.
     slots = [devices[slot * len(devices) // node.slots] for slot in range(node.slots)]
@@ -47,12 +49,24 @@ def room_of(node: Node) -> Room:
             used[device] -= 1
         else:
             free.append(device)
-    return Room(node.name, tuple(free))
+    return Room(node.name, tuple(free), node.kernel)
 
 
 def place(ranks: int, rooms: Sequence[Room], before: Iterable[Placed] = ()) -> tuple[Seat, ...] | Short:
     """Seats for all ranks, consecutive ranks together; between equals the nodes of `before` are kept."""
     familiar = {placed.node for placed in before}
+    known = {room.kernel for room in rooms if room.node in familiar}
+    found: tuple[Seat, ...] | Short = Short(ranks)
+    for kernel in sorted({room.kernel for room in rooms}, key=lambda kernel: (kernel not in known, kernel)):
+        tried = _place(ranks, [room for room in rooms if room.kernel == kernel], familiar)
+        if not isinstance(tried, Short):
+            return tried
+        if isinstance(found, Short) and tried.missing < found.missing:
+            found = tried
+    return found
+
+
+def _place(ranks: int, rooms: Sequence[Room], familiar: Set[str]) -> tuple[Seat, ...] | Short:
     left = sorted((room for room in rooms if room.free), key=lambda room: room.node)
     missing = ranks - sum(len(room.free) for room in left)
     if missing > 0:
@@ -73,5 +87,9 @@ def place(ranks: int, rooms: Sequence[Room], before: Iterable[Placed] = ()) -> t
 
 
 def capacity(nodes: Iterable[Node]) -> int:
-    """Slots of the nodes that take ranks, used ones included."""
-    return sum(node.slots for node in nodes if node.state == NODE_STATE_READY)
+    """Slots of the nodes that take ranks, used ones included; of the kernel signature that has the most."""
+    slots: Counter[str] = Counter()
+    for node in nodes:
+        if node.state == NODE_STATE_READY:
+            slots[node.kernel] += node.slots
+    return max(slots.values(), default=0)

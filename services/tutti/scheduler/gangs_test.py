@@ -59,6 +59,18 @@ def test_between_equal_nodes_the_familiar_one_is_kept() -> None:
     assert seat.node == "nodes/b"
 
 
+def test_a_gang_has_one_kernel_signature_and_keeps_it() -> None:
+    rooms = [
+        Room("nodes/a", ("cpu",), "avx2"),
+        Room("nodes/b", ("cpu",) * 2, "avx512"),
+        Room("nodes/c", ("cpu",), "avx2"),
+    ]
+    assert place(3, rooms) == Short(1)
+    assert {seat.node for seat in place(2, rooms)} == {"nodes/a", "nodes/c"}  # type: ignore[union-attr]
+    before = [Placed(rank=0, node="nodes/b", device="cpu")]
+    assert {seat.node for seat in place(2, rooms, before)} == {"nodes/b"}  # type: ignore[union-attr]
+
+
 def test_the_tightest_room_is_taken_so_that_large_ones_stay_whole() -> None:
     rooms = [Room("nodes/a", ("cpu",) * 8), Room("nodes/b", ("cpu",) * 2)]
     assert {seat.node for seat in place(2, rooms)} == {"nodes/b"}  # type: ignore[union-attr]

@@ -160,6 +160,16 @@ def test_a_job_is_done_when_its_last_checkpoint_is_committed(world: World) -> No
     assert agent.assignments == []
 
 
+def test_a_job_that_hears_of_its_last_checkpoint_first_ends_with_all_that_is_known_of_it(world: World) -> None:
+    agent = Agent(world)
+    world.create()
+    agent.run()
+    world.committer.commit(world.job(), 20)
+    world.hear_fact("jobs/a", 20)
+    job = world.job()
+    assert (job.state, job.step, job.loss, job.bits_per_byte) == (JOB_STATE_DONE, 20, 2.5, 1.5)
+
+
 def test_a_rank_that_dies_after_the_last_checkpoint_costs_no_epoch(world: World) -> None:
     agent = Agent(world)
     world.create()

@@ -22,13 +22,15 @@ def ahead_of(job: Waiting, queue: Iterable[Waiting], capacity: int) -> Waiting |
     return min(before, key=lambda each: (each.since, each.job), default=None)
 
 
-def pending_because(*, ranks: int, missing: int, lost: Sequence[str], draining: Sequence[str]) -> str:
+def pending_because(*, ranks: int, missing: int, lost: Sequence[str], draining: Sequence[str], kernels: int) -> str:
     """Why no gang can be placed, for people."""
     reason = f"pending because {_count(missing, 'slot')} of {_count(ranks, 'slot')} for ranks {_are(missing)} missing"
     if lost:
         reason += f"; lost: {', '.join(lost)}"
     if draining:
         reason += f"; draining: {', '.join(draining)}"
+    if kernels > 1:
+        reason += f"; the nodes have {kernels} kernel signatures, and a gang has one"
     return reason
 
 
