@@ -13,8 +13,9 @@ from typing import Any
 from sqlalchemy import delete, func, insert, select, update
 
 from tutti.backbone import Record
+from tutti.backbone.database import Conflict
 from tutti.chassis.tables import from_micros, micros
-from tutti.chassis.unit import Unit
+from tutti.chassis.unit import Raced, Unit
 
 MAX_ERROR = 2000
 
@@ -76,7 +77,10 @@ class DeadLetters:
             "error": None if error is None else error[:MAX_ERROR],
             "died_at": micros(unit.now),
         }
-        unit.tx.execute(insert(unit.tables.dead_letters).values(row))
+        try:
+            unit.savepoint(lambda: unit.tx.execute(insert(unit.tables.dead_letters).values(row)))
+        except Conflict as refused:
+            raise Raced(f"another member of {self._group} put {id} aside") from refused
 
     def find(self, unit: Unit, id: str) -> DeadLetter | None:
         """A dead one, by its event's id."""

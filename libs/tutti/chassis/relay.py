@@ -53,7 +53,16 @@ class Relay:
 
     def take(self) -> tuple[Lease | None, list[Outgoing]]:
         """The lease, and what waits in the outbox; no lease: another relay works."""
-        lease, rows = self._units.run(self._take, isolation=Isolation.READ_COMMITTED)
+        held, renewed_at = self._lease, self._renewed_at  # the unit may run again, so it changes nothing of ours
+
+        def work(unit: Unit) -> tuple[Lease | None, float, list[Outgoing]]:
+            if held is not None and unit.monotonic - renewed_at < self._ttl / 3:
+                return held, renewed_at, outbox.unsent(unit, self._batch)
+            lease = self._leases.acquire(unit, LEASE, self._holder, self._ttl)
+            return lease, unit.monotonic, outbox.unsent(unit, self._batch) if lease is not None else []
+
+        self._lease, self._renewed_at, rows = self._units.run(work, isolation=Isolation.READ_COMMITTED)
+        lease = self._lease
         if self._uncertain is not None and (lease is None or lease.epoch != self._uncertain[0]):
             self._send_again(self._uncertain[1])
             self._uncertain = None
@@ -79,11 +88,3 @@ class Relay:
     def _send_again(self, rows: list[Outgoing]) -> None:
         """Whoever has the lease now may have sent newer snapshots before ours arrived."""
         self._units.run(lambda unit: outbox.send_newest_again(unit, rows), isolation=Isolation.READ_COMMITTED)
-
-    def _take(self, unit: Unit) -> tuple[Lease | None, list[Outgoing]]:
-        """The lease, renewed when a third of it has passed, and what waits."""
-        lease, renewed_at = self._lease, self._renewed_at
-        if lease is None or unit.monotonic - renewed_at >= self._ttl / 3:
-            lease, renewed_at = self._leases.acquire(unit, LEASE, self._holder, self._ttl), unit.monotonic
-        self._lease, self._renewed_at = lease, renewed_at
-        return lease, outbox.unsent(unit, self._batch) if lease is not None else []
