@@ -106,6 +106,19 @@ class Stack:
                     self._stop(name)
                     self._servers[name].wipe(self._folder / name)
 
+    def is_alive(self, name: str) -> bool:
+        """Whether its process runs; whether it answers is for `status`."""
+        process = processes.load(self._folder / name / "pid.json")
+        return process is not None and process.is_alive()
+
+    def kill(self, name: str) -> int:
+        """SIGKILL, as a crash would; the pid, 0 when it was dead already."""
+        process = processes.load(self._folder / name / "pid.json")
+        if process is None or not process.is_alive():
+            return 0
+        os.kill(process.pid, Signals.SIGKILL)
+        return process.pid
+
     def status(self, names: Sequence[str]) -> list[Status]:
         return [self._status(name) for name in names]
 

@@ -1,0 +1,143 @@
+"""The keeper: one process whose children are the three servers, every service and the agents of a data directory.
+
+Promises: what dies is started again (a server within about a second, at its old address); SIGTERM stops agents, then
+services, then servers, each by its pid; no secret stands in a command line.
+"""
+
+import logging
+import os
+import signal
+import sys
+import threading
+import time
+from collections.abc import Callable, Mapping
+from datetime import UTC, datetime
+from pathlib import Path
+
+from databases import roles
+from processes import ServerError
+from roster import Kept, write_kept
+from servers import Stack
+
+from tutti.chassis import logs
+from tutti.chassis.datadir import DataDir, DataDirError
+from tutti.chassis.exits import FAILED, MISUSE, say
+from tutti.chassis.settings import SettingsError, installed_services, load
+from tutti.chassis.supervisor import ChildSpec, Supervisor
+
+LOOK_SECONDS = 0.2
+log = logging.getLogger(__name__)
+
+
+def keep(path: Path, *, agents: int) -> int:
+    """Run the stack of a data directory until SIGTERM or SIGINT; the exit code."""
+    try:
+        data_dir = DataDir(path)
+        lock = data_dir.lock("the keeper of a stack")
+        logs.configure("keeper", file=data_dir.path / "logs" / "keeper.log")
+        settings = load(data_dir.config).values.supervisor
+        servers = KeptServers(data_dir)
+        try:
+            servers.start()
+            supervisor = Supervisor(data_dir, children(data_dir, servers.urls, agents), settings)
+            for number in (signal.SIGTERM, signal.SIGINT):
+                signal.signal(number, lambda *_: supervisor.stop())
+            servers.watch(on_moved=supervisor.stop)
+            code = supervisor.run()
+        finally:
+            servers.stop()
+        lock.release()
+        return say(servers.moved, FAILED) if servers.moved else code
+    except SettingsError as error:
+        return say(str(error), MISUSE)
+    except (DataDirError, ServerError, OSError) as error:
+        return say(str(error), FAILED)
+
+
+def children(data_dir: DataDir, urls: Mapping[str, str], agents: int) -> list[ChildSpec]:
+    """A process a service with a database role of its own, then agents, which are given blobs alone."""
+    services = installed_services()
+    databases = roles(urls["postgres"], services, data_dir.path / "servers" / "roles.json")
+    blobs = {"TUTTI_BLOBS__URL": urls["s3"]}
+    specs = [
+        ChildSpec(
+            service,
+            (sys.executable, "-m", f"tutti.{service}", "--data-dir", str(data_dir.path)),
+            environment={**blobs, "TUTTI_LOG__URL": urls["kafka"], "TUTTI_DATABASE__URL": databases[service]},
+        )
+        for service in services
+    ]
+    for node in (chr(ord("a") + index) for index in range(agents)):
+        command = (sys.executable, "-m", "tutti.trainer", "--data-dir", str(data_dir.path), "--node", node)
+        specs.append(ChildSpec(f"agent-{node}", command, after="endpoints/scheduler", environment=blobs))
+    return specs
+
+
+class KeptServers:
+    """The servers of a data directory. `urls` by name; `moved` says why the stack cannot go on, if so."""
+
+    def __init__(self, data_dir: DataDir) -> None:
+        self._data_dir = data_dir
+        self._stack = Stack(data_dir.path / "servers")
+        self._stop = threading.Event()
+        self._thread: threading.Thread | None = None
+        self._restarts = dict.fromkeys(self._stack.names, 0)
+        self._since: dict[str, str] = {}
+        self.urls: dict[str, str] = {}
+        self.moved = ""
+
+    def start(self) -> None:
+        """Raises ServerError."""
+        self._stack.up(self._stack.names, install=bool(os.environ.get("CI")))
+        self.urls = self._found()
+        self._since = dict.fromkeys(self._stack.names, _now())
+        self._record()
+
+    def watch(self, on_moved: Callable[[], None]) -> None:
+        self._thread = threading.Thread(target=self._watch, args=(on_moved,), name="servers", daemon=True)
+        self._thread.start()
+
+    def stop(self) -> None:
+        self._stop.set()
+        if self._thread is not None:
+            self._thread.join()
+        self._stack.down(self._stack.names)
+        self._record()
+
+    def _watch(self, on_moved: Callable[[], None]) -> None:
+        while not self._stop.wait(LOOK_SECONDS):
+            for name in self._stack.names:
+                if not self._stack.is_alive(name):
+                    self._restart(name)
+            if self.moved:
+                on_moved()
+                return
+
+    def _restart(self, name: str) -> None:
+        began = time.monotonic()
+        log.warning("%s is dead: starts it again", name)
+        try:
+            self._stack.up([name], install=False)
+        except ServerError as error:
+            log.error("%s, to be tried again: %s", name, error)
+            return
+        self._restarts[name] += 1
+        self._since[name] = _now()
+        self._record()
+        log.info("%s answers again after %.1f s", name, time.monotonic() - began)
+        if self._found()[name] != self.urls[name]:
+            self.moved = f"{name} lost its port to another process: start the stack again, it goes on where it was"
+
+    def _found(self) -> dict[str, str]:
+        return {status.name: status.url or "" for status in self._stack.status(self._stack.names)}
+
+    def _record(self) -> None:
+        kept = [
+            Kept(status.name, status.pid or 0, self._since[status.name], self._restarts[status.name])
+            for status in self._stack.status(self._stack.names)
+        ]
+        write_kept(self._data_dir.path, kept)
+
+
+def _now() -> str:
+    return datetime.now(UTC).isoformat(timespec="seconds")

@@ -1,0 +1,220 @@
+"""The platform as on a cluster, on this machine: every service its own process, on Kafka, Postgres and an S3 server.
+
+Promises: servers, data and secrets of a stack lie in its data directory; what dies is started again; whatever was
+started is stopped by its pid.
+
+    python deploy/local/stack.py run RECIPE [--data-dir D] [--set KEY=VALUE] [--kill NAME@STEP]
+    python deploy/local/stack.py up|down|ps [--data-dir D]
+"""
+
+import argparse
+import contextlib
+import json
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict
+from pathlib import Path
+
+import psutil
+from keeper import keep
+from kills import Kill, Killer
+from processes import ServerError, wait_until
+from roster import Row, keeper_of, roster
+from servers import ROOT, Stack
+
+from tutti.chassis.client import Client, connect
+from tutti.chassis.datadir import DataDir, DataDirError
+from tutti.chassis.errors import Problem
+from tutti.chassis.exits import FAILED, KILLED, PREFIX, say
+from tutti.chassis.settings import installed_services
+from tutti.contracts.admin.v1 import DescribeRequest
+
+DEFAULT = ROOT / "build" / "stack"
+READY_SECONDS = 180.0
+STOP_SECONDS = 90.0
+MEBI = 1 << 20
+
+
+def run(given: argparse.Namespace) -> int:
+    """Carry a recipe out; the stack is started for the time being when nobody serves the data directory."""
+    started = time.monotonic()
+    with _serving(given.data_dir, given.agents):
+        _say(f"the stack is up after {time.monotonic() - started:.1f} s")
+        _show(roster(given.data_dir))
+        sets = [part for override in given.set for part in ("--set", override)]
+        command = [str(Path(sys.executable).parent / "tutti"), "run", str(given.recipe), "--data-dir",
+                   str(given.data_dir), *sets, "-o", given.output]  # fmt: skip
+        killer = Killer(given.data_dir, given.kill)
+        client = subprocess.Popen(command, start_new_session=True)
+        killer.start()
+        most = 0
+        try:
+            while client.poll() is None:
+                most = max(most, sum(row.memory for row in roster(given.data_dir)))
+                with contextlib.suppress(subprocess.TimeoutExpired):
+                    client.wait(1.0)
+        except KeyboardInterrupt:
+            client.send_signal(signal.SIGINT)
+            client.wait()
+        killer.stop()
+        for line in killer.done:
+            _say(line)
+        _show([row for row in roster(given.data_dir) if row.restarts is not None])
+        _say(f"{time.monotonic() - started:.1f} s in all; at most {most / MEBI:,.0f} MiB (sum of PSS)")
+        if killer.left and client.returncode == 0:
+            return say(f"the run ended before {', '.join(f'{k.name}@{k.step}' for k in killer.left)}", FAILED)
+        return client.returncode if client.returncode >= 0 else KILLED
+
+
+def up(given: argparse.Namespace) -> int:
+    """Start the stack and leave it running."""
+    if keeper_of(given.data_dir) is None:
+        keeper = _start(given.data_dir, given.agents)
+        _await_ready(given.data_dir, keeper)
+    return ps(given)
+
+
+def down(given: argparse.Namespace) -> int:
+    """Stop the stack: agents, services, servers; also what a killed keeper left."""
+    _stop(given.data_dir)
+    _say(f"the stack of {given.data_dir} is down; `up` or `run` goes on with its data")
+    return 0
+
+
+def ps(given: argparse.Namespace) -> int:
+    """Print every process."""
+    rows = roster(given.data_dir)
+    if given.output == "json":
+        print(json.dumps([asdict(row) for row in rows], indent=1))
+    else:
+        _show(rows)
+    return 0
+
+
+@contextlib.contextmanager
+def _serving(data_dir: Path, agents: int) -> Iterator[None]:
+    if keeper_of(data_dir) is not None:
+        yield
+        return
+    keeper = _start(data_dir, agents)
+    try:
+        _await_ready(data_dir, keeper)
+        yield
+    finally:
+        _stop(data_dir)
+        keeper.wait()
+
+
+def _start(data_dir: Path, agents: int) -> subprocess.Popen[bytes]:
+    """Raises DataDirError."""
+    DataDir(data_dir)
+    with open(data_dir / "logs" / "keeper.out", "wb") as output:
+        command = [sys.executable, str(Path(__file__).resolve()), "keep", "--data-dir", str(data_dir), "--agents",
+                   str(agents)]  # fmt: skip
+        return subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=output, stderr=output, start_new_session=True)
+
+
+def _await_ready(data_dir: Path, keeper: subprocess.Popen[bytes]) -> None:
+    """Every service answers. Raises ServerError."""
+    wait_until(lambda: keeper.poll() is not None or not _missing(data_dir), READY_SECONDS)
+    if keeper.poll() is not None:
+        words = (data_dir / "logs" / "keeper.out").read_text(errors="replace").strip().splitlines()
+        raise ServerError((words or [f"the keeper ended with {keeper.returncode}"])[-1].removeprefix(PREFIX))
+    if missing := _missing(data_dir):
+        _stop(data_dir)
+        raise ServerError(
+            f"{', '.join(missing)} did not answer within {READY_SECONDS:.0f} s; look into {data_dir / 'logs'}"
+        )
+
+
+def _missing(data_dir: Path) -> list[str]:
+    """Services that have not announced themselves, or do not answer."""
+    services = installed_services()
+    if missing := [each for each in services if not (data_dir / "endpoints" / each).exists()]:
+        return missing
+    with contextlib.suppress(Problem), connect(data_dir) as client:
+        return sorted(set(services) - _answering(client))
+    return services
+
+
+def _answering(client: Client) -> set[str]:
+    return {each.name for each in client.admin.Describe(DescribeRequest(), timeout=5.0).services}
+
+
+def _stop(data_dir: Path) -> None:
+    keeper = keeper_of(data_dir)
+    if keeper is not None:
+        keeper.terminate()
+        with contextlib.suppress(psutil.TimeoutExpired):
+            keeper.wait(STOP_SECONDS)
+        if keeper.is_running() and keeper.status() != psutil.STATUS_ZOMBIE:
+            keeper.kill()
+    servers = Stack(data_dir / "servers")
+    servers.down(servers.names)
+
+
+def _show(rows: Sequence[Row]) -> None:
+    """A table; Postgres's processes of its own are counted, not listed."""
+    backends = [row for row in rows if row.what == "postgres of postgres"]
+    _say(f"{'PID':>8} {'PARENT':>8}  {'WHAT':34} {'SINCE':25} {'RESTARTS':>8} {'MiB':>7}")
+    for row in rows:
+        if row not in backends:
+            restarts = "" if row.restarts is None else str(row.restarts)
+            what = f"{row.what} (and {len(backends)} of its own)" if row.what == "postgres" and backends else row.what
+            _say(f"{row.pid:>8} {row.parent:>8}  {what:34} {row.since:25} {restarts:>8} {row.memory / MEBI:>7.1f}")
+    _say(f"{len(rows)} processes, {sum(row.memory for row in rows) / MEBI:,.0f} MiB (sum of PSS)")
+
+
+def _say(line: str) -> None:
+    print(line, file=sys.stderr, flush=True)
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog="stack.py", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    commands = parser.add_subparsers(required=True, metavar="run|up|down|ps")
+    for command, name in ((run, "run"), (up, "up"), (down, "down"), (ps, "ps"), (_keep, "keep")):
+        made = commands.add_parser(name, description=command.__doc__)
+        made.set_defaults(command=command)
+        made.add_argument("--data-dir", type=Path, default=DEFAULT)
+        if command in (run, up, _keep):
+            made.add_argument("--agents", type=int, choices=range(1, 9), default=2)
+        if command is not _keep:
+            made.add_argument("-o", "--output", choices=["text", "json"], default="text")
+        if command is run:
+            made.add_argument("recipe", type=Path)
+            made.add_argument("--set", action="append", default=[], metavar="KEY=VALUE", help="a key of the recipe")
+            made.add_argument(
+                "--kill",
+                action="append",
+                default=[],
+                type=Kill.parse,
+                metavar="NAME@STEP",
+                help="kill -9 a server, a service or an agent after a step",
+            )
+    return parser
+
+
+def _keep(given: argparse.Namespace) -> int:
+    """Run the stack in the foreground; what `up` and `run` start."""
+    return keep(given.data_dir, agents=given.agents)
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    given = _parser().parse_args(arguments)
+    given.data_dir = given.data_dir.resolve()
+    try:
+        code: int = given.command(given)
+        return code
+    except (ServerError, DataDirError) as error:
+        return say(str(error), FAILED)
+    except KeyboardInterrupt:
+        return KILLED
+
+
+if __name__ == "__main__":
+    sys.exit(main())
