@@ -132,8 +132,11 @@ def test_a_defect_is_an_incident_in_the_log_and_no_traceback(demo: Demo, caplog:
 
 
 def test_a_call_that_takes_too_long_ends_at_its_deadline(demo: Demo) -> None:
+    api = demo.host.services[0].service.serves[0].api
+    assert isinstance(api, DemoApi)
     with pytest.raises(DeadlineExceeded, match="request_id"):
         demo.ingest().ListIngests(ListRequest(filter="wait"), timeout=0.2)
+    api.release.set()
 
 
 def test_reflection_lists_the_services_without_a_token(demo: Demo) -> None:
