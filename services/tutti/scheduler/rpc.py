@@ -32,16 +32,18 @@ from tutti.model.spec import SpecError
 from tutti.model.training import Training
 from tutti.scheduler import jobs, topology
 from tutti.scheduler.agentcalls import AgentCalls
-from tutti.scheduler.driver import Driver
+from tutti.scheduler.decisions import Decisions
 from tutti.scheduler.epochs import Epochs
 from tutti.scheduler.settings import SchedulerSettings
 from tutti.scheduler.tables import Tables
 
 
 class SchedulerApi(AgentCalls):
-    def __init__(self, host: Host, tables: Tables, epochs: Epochs, driver: Driver, settings: SchedulerSettings) -> None:
+    def __init__(
+        self, host: Host, tables: Tables, epochs: Epochs, decisions: Decisions, settings: SchedulerSettings
+    ) -> None:
         super().__init__(host, tables, epochs, settings)
-        self._driver = driver
+        self._decisions = decisions
 
     def CreateJob(self, request: CreateJobRequest, call: Call) -> CreateJobResponse:
         check_name("jobs", request.name)
@@ -94,7 +96,7 @@ class SchedulerApi(AgentCalls):
                 )
             if request.validate_only:
                 return Transition(job=job.name, from_shape=job.shape, to_shape=topology.shape_of(request.data_parallel))
-            made = self._driver.transition(
+            made = self._decisions.transition(
                 unit, job, request.data_parallel, actor=call.role.value, cause=request.cause or "on request"
             )
             return self._tables.transitions.create(unit, made, request)

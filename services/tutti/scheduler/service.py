@@ -13,7 +13,8 @@ from tutti.chassis.service import Host, Served, Service
 from tutti.chassis.unit import Unit
 from tutti.contracts.scheduler.v1 import EpochOpened, JobState, RankLost
 from tutti.contracts.scheduler.v1.scheduler_pb2 import DESCRIPTOR
-from tutti.scheduler.driver import POLICY, Driver
+from tutti.scheduler.decisions import POLICY, Decisions
+from tutti.scheduler.driver import Driver
 from tutti.scheduler.epochs import Epochs
 from tutti.scheduler.handlers import consumed
 from tutti.scheduler.nodewatch import NodeWatch
@@ -37,8 +38,9 @@ def build(host: Host) -> Service:
         "jobs", host, open=lambda unit: driver.open(unit), advance=lambda name: driver.advance(name)
     )
     epochs = Epochs(tables, reconciler.wake, settings.attempts)
-    driver = Driver(host, tables, epochs, settings)
-    api = SchedulerApi(host, tables, epochs, driver, settings)
+    decisions = Decisions(tables, epochs, settings)
+    driver = Driver(host, tables, epochs, decisions, settings)
+    api = SchedulerApi(host, tables, epochs, decisions, settings)
     return Service(
         name="scheduler",
         resources=[tables.jobs, tables.nodes, tables.transitions],

@@ -1,0 +1,247 @@
+"""What to do next with a job: the decision of one unit, from what is recorded.
+
+Promises: it writes what follows from the record alone; where an answer of the committer is needed it says which.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from tutti.chassis.errors import NotFound
+from tutti.chassis.tables import micros
+from tutti.chassis.unit import Unit
+from tutti.contracts.committer.v1 import OpenEpochRequest
+from tutti.contracts.scheduler.v1 import (
+    JOB_STATE_OPENING,
+    JOB_STATE_QUEUED,
+    JOB_STATE_RUNNING,
+    JOB_STATE_STARTING,
+    JOB_STATE_STOPPING,
+    NODE_STATE_DRAINING,
+    NODE_STATE_LOST,
+    NODE_STATE_READY,
+    TRANSITION_STATE_RECORDED,
+    Job,
+    Node,
+    Transition,
+)
+from tutti.scheduler import gangs, jobs, queue, topology
+from tutti.scheduler.epochs import Epochs
+from tutti.scheduler.settings import SchedulerSettings
+from tutti.scheduler.tables import Attempt, RankRow, Tables
+
+POLICY = "policy"
+
+
+@dataclass(frozen=True)
+class Rest:
+    """Nothing more to do until woken, or for so many seconds."""
+
+    seconds: float | None = None
+
+
+@dataclass(frozen=True)
+class Again:
+    """The state moved on: look again at once."""
+
+
+@dataclass(frozen=True)
+class Open:
+    """Ask the committer to open the epoch."""
+
+    request: OpenEpochRequest
+    steps: int
+
+
+@dataclass(frozen=True)
+class Look:
+    """Ask the committer what is committed: `last` is the final checkpoint when only that is missing."""
+
+    job: str
+    line: int
+    decided_step: int
+    last: int | None
+
+
+@dataclass(frozen=True)
+class Finish:
+    """The last checkpoint is committed: ask for it, and end the job with it."""
+
+    job: str
+    checkpoint: str
+
+
+Next = Rest | Again | Open | Look | Finish
+
+
+class Decisions:
+    def __init__(self, tables: Tables, epochs: Epochs, settings: SchedulerSettings) -> None:
+        self._tables, self._epochs, self._settings = tables, epochs, settings
+
+    def decide(self, unit: Unit, name: str) -> Next:
+        try:
+            job = self._tables.jobs.lock(unit, name)
+        except NotFound:
+            return Rest()
+        if job.state in jobs.ENDED:
+            return Rest()
+        attempt = self._tables.attempt(unit, job)
+        if job.decided_step >= job.spec.steps:
+            return Finish(job.name, f"checkpoints/{job.name.removeprefix('jobs/')}/{job.line}/{job.decided_step}")
+        if job.state == JOB_STATE_QUEUED:
+            return self._queued(unit, job)
+        if job.state == JOB_STATE_OPENING:
+            return self._opening(unit, job)
+        if attempt is None:
+            return Rest()
+        if job.state == JOB_STATE_STARTING:
+            return self._starting(unit, job, attempt)
+        if job.state == JOB_STATE_RUNNING:
+            return self._running(unit, job, attempt)
+        if job.state == JOB_STATE_STOPPING:
+            return self._stopping(unit, job, attempt)
+        return Rest()
+
+    def _queued(self, unit: Unit, job: Job) -> Next:
+        nodes = self._tables.nodes.select(unit)
+        ranks = topology.wanted(job)
+        waiting = [
+            queue.Waiting(each.name, each.started_at.ToMicroseconds(), topology.wanted(each))
+            for each in self._tables.jobs.select(unit, state=int(JOB_STATE_QUEUED))
+        ]
+        own = next(each for each in waiting if each.job == job.name)
+        first = queue.ahead_of(own, waiting, gangs.capacity(nodes))
+        if first is not None:
+            self._tables.jobs.put(unit, jobs.waiting(job, f"pending because {first.job} was there first"))
+            return Rest()
+        found = gangs.place(ranks, [gangs.room_of(node) for node in nodes], job.placement)
+        if not isinstance(found, gangs.Short):
+            self._tables.jobs.put(unit, jobs.opening(job, topology.shape_of(ranks)))
+            self._epochs.wake_queue(unit)
+            return Again()
+        if self._shrink(unit, job, nodes):
+            return Again()
+        reason = queue.pending_because(
+            ranks=ranks,
+            missing=found.missing,
+            lost=[node.name for node in nodes if node.state == NODE_STATE_LOST],
+            draining=[node.name for node in nodes if node.state == NODE_STATE_DRAINING],
+            kernels=len({node.kernel for node in nodes if node.state == NODE_STATE_READY}),
+        )
+        self._tables.jobs.put(unit, jobs.waiting(job, reason))
+        return Rest()
+
+    def _shrink(self, unit: Unit, job: Job, nodes: Sequence[Node]) -> bool:
+        """By the recipe's policy: fewer ranks when nodes are lost and what is left could never hold the gang."""
+        lost = [node.name for node in nodes if node.state == NODE_STATE_LOST]
+        slots, ranks = gangs.capacity(nodes), topology.wanted(job)
+        if not (job.spec.shrink and lost and 0 < slots < ranks):
+            return False
+        fewer = topology.fastest(job.spec.leaves, slots)
+        cause = f"{', '.join(lost)} lost, {slots} of {ranks} slots left"
+        self.record(unit, job, fewer, actor=POLICY, cause=cause)
+        return True
+
+    def record(self, unit: Unit, job: Job, ranks: int, *, actor: str, cause: str) -> Transition:
+        """Record a change of shape for the job's next epoch; one that still waited is withdrawn."""
+        return self._tables.transitions.create(unit, self.transition(unit, job, ranks, actor=actor, cause=cause))
+
+    def transition(self, unit: Unit, job: Job, ranks: int, *, actor: str, cause: str) -> Transition:
+        """The next transition of a job, and the job told of it; the caller creates it."""
+        known = self._tables.transitions.select(unit, job=job.name)
+        for each in known:
+            if each.state == TRANSITION_STATE_RECORDED:
+                self._epochs.withdraw(unit, each)
+        after = jobs.reshaped(job, ranks, f"{actor} asked for {ranks} data-parallel ranks ({cause})")
+        self._tables.jobs.put(unit, after)
+        self._epochs.wake(unit, job.name)
+        number = max((topology.number_of(each) for each in known), default=0) + 1
+        before = job.shape if job.shape.data_parallel else topology.shape_of(job.spec.data_parallel)
+        return Transition(
+            name=topology.transition_name(job.name, number),
+            job=job.name,
+            from_shape=before,
+            to_shape=topology.shape_of(ranks),
+            # Until it is applied: the newest checkpoint when it was recorded, so that the next one can be seen.
+            at_step=job.decided_step,
+            actor=actor,
+            cause=cause,
+            state=TRANSITION_STATE_RECORDED,
+        )
+
+    def _opening(self, unit: Unit, job: Job) -> Next:
+        seats = self.seats(unit, job)
+        if isinstance(seats, gangs.Short):
+            self._tables.jobs.put(unit, jobs.requeued(job, "slots were taken before the epoch was opened"))
+            return Again()
+        request = OpenEpochRequest(
+            job=job.name,
+            epoch=job.epoch,
+            shape=job.shape,
+            transition=topology.allows(self._tables.transitions.select(unit, job=job.name), job.shape),
+            training=job.spec.training,
+            training_digest=job.spec.training_digest,
+            dataset_digest=job.spec.dataset_digest,
+            nodes=len({seat.node for seat in seats}),
+        )
+        return Open(request, job.spec.steps)
+
+    def seats(self, unit: Unit, job: Job) -> tuple[gangs.Seat, ...] | gangs.Short:
+        rooms = [gangs.room_of(node) for node in self._tables.nodes.select(unit)]
+        return gangs.place(job.shape.data_parallel, rooms, job.placement)
+
+    def _starting(self, unit: Unit, job: Job, attempt: Attempt) -> Next:
+        pending = self._due(unit, job)
+        if pending is not None:
+            self._epochs.stop(unit, job, f"stopped for {pending.name}")
+            return Again()
+        left = self._left(unit, attempt.placed_at, self._settings.rendezvous_seconds)
+        if left > 0:
+            return Rest(left)
+        missing = [row for row in self._tables.gang(unit, job) if not row.ready]
+        self._epochs.fail(
+            unit, job, f"{_named(missing)} not ready {self._settings.rendezvous_seconds:g} s after placing"
+        )
+        return Again()
+
+    def _running(self, unit: Unit, job: Job, attempt: Attempt) -> Next:
+        finished = all(row.finished for row in self._tables.gang(unit, job))
+        if not finished:
+            pending = self._due(unit, job)
+            if pending is not None:
+                self._epochs.stop(unit, job, f"stopped after checkpoint {job.decided_step} for {pending.name}")
+                return Again()
+            return Look(job.name, job.line, job.decided_step, None)
+        if not attempt.finished_at:
+            self._tables.note(unit, job, {"finished_at": micros(unit.now)})
+            waits = f"waits for the checkpoint of step {job.spec.steps} to be committed"
+            self._tables.jobs.put(unit, jobs.waiting(jobs.progressed(job, attempt.crossed), waits))
+        elif self._left(unit, attempt.finished_at, self._settings.commit_seconds) <= 0:
+            what = f"the checkpoint of step {job.spec.steps} was not committed in {self._settings.commit_seconds:g} s"
+            self._epochs.fail(unit, job, what)
+            return Again()
+        return Look(job.name, job.line, job.decided_step, job.spec.steps)
+
+    def _due(self, unit: Unit, job: Job) -> Transition | None:
+        """The transition that this attempt should end for: nothing is lost, or a checkpoint was made since."""
+        found = topology.newest(self._tables.transitions.select(unit, job=job.name))
+        if found is None or found.to_shape.digest == job.shape.digest:
+            return None
+        return found if job.state == JOB_STATE_STARTING or job.decided_step > found.at_step else None
+
+    def _stopping(self, unit: Unit, job: Job, attempt: Attempt) -> Next:
+        holders = [node.name for node in self._epochs.holders(unit, job)]
+        left = self._left(unit, attempt.stopped_at, self._settings.release_seconds)
+        if holders and left > 0:
+            waits = f"{job.history[-1] if job.history else job.reason}; waits for {', '.join(holders)} to release it"
+            self._tables.jobs.put(unit, jobs.waiting(job, waits))
+            return Rest(left)
+        # Whoever has not released keeps its slots; the epoch is fenced at the committer, so the job goes on elsewhere.
+        self._tables.jobs.put(unit, jobs.requeued(job, "waits for its turn"))
+        return Again()
+
+    def _left(self, unit: Unit, since: int, seconds: float) -> float:
+        return seconds - (micros(unit.now) - since) / 1_000_000
+
+
+def _named(rows: Sequence[RankRow]) -> str:
+    return ", ".join(f"rank {row.rank} on {row.node}" for row in rows) or "the gang"
