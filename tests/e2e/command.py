@@ -1,10 +1,12 @@
 """The `tutti` command as a person runs it: a process, its output, its exit code."""
 
+import contextlib
 import json
 import os
 import subprocess
 import sys
-from collections.abc import Mapping, Sequence
+import time
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -50,6 +52,22 @@ def start(*arguments: str | Path) -> subprocess.Popen[str]:
         cwd=ROOT,
         start_new_session=True,
     )
+
+
+@contextlib.contextmanager
+def platform(data_dir: Path) -> Iterator[subprocess.Popen[str]]:
+    """A platform that is up and stopped at the end."""
+    process = start("up", "--data-dir", data_dir)
+    try:
+        deadline = time.monotonic() + 60
+        while not (data_dir / "endpoint").exists():
+            assert process.poll() is None, process.communicate()[1]
+            assert time.monotonic() < deadline, "the platform was not up within 60 s"
+            time.sleep(0.02)
+        yield process
+    finally:
+        process.terminate()
+        process.communicate(timeout=60)
 
 
 def tiny(data_dir: Path, pages: Path, *overrides: str, output: Sequence[str] = ("-o", "json")) -> list[str | Path]:

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from tests.e2e.command import start, tiny, tutti
+from tests.e2e.command import platform, tiny, tutti
 from tests.faults.processes import until
 from tutti.chassis.client import Client, connect
 from tutti.contracts.common.v1 import ListRequest
@@ -29,15 +29,10 @@ def data_dir(tmp_path_factory: pytest.TempPathFactory, pages: Path) -> Path:
 
 @pytest.fixture(scope="module")
 def client(data_dir: Path) -> Iterator[Client]:
-    process = start("up", "--data-dir", data_dir)
-    try:
-        until((data_dir / "endpoint").exists, seconds=60, what="the platform")
+    with platform(data_dir):
         made = connect(data_dir=data_dir)
         yield made
         made.close()
-    finally:
-        process.terminate()
-        process.communicate(timeout=60)
 
 
 def manifests(data_dir: Path, owner: str) -> list[dict[str, Any]]:

@@ -1,17 +1,21 @@
 """A user's mistake ends with one line that says what to do, exit code 2, and nothing half-done."""
 
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-from tests.e2e.command import TINY, tiny, tutti
+from tests.e2e.command import TINY, platform, tiny, tutti
 
 pytestmark = pytest.mark.xdist_group("e2e-mistakes")
 
 
 @pytest.fixture(scope="module")
-def data_dir(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return tmp_path_factory.mktemp("mistakes")
+def data_dir(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    """The directory of a platform that is up, so that no mistake has to wait for one."""
+    folder = tmp_path_factory.mktemp("mistakes")
+    with platform(folder):
+        yield folder
 
 
 @pytest.mark.parametrize(

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.e2e.command import checkpoints, start, tiny, tutti
+from tests.e2e.command import checkpoints, platform, start, tiny, tutti
 from tests.faults.processes import blobs, family, kill_all, until
 from tests.scale import scale
 
@@ -21,15 +21,10 @@ LAST_DELAY_SECONDS = 0.3
 
 def exported(data_dir: Path, pages: Path) -> str:
     """The canonical export; the platform is started for it by a run that reuses everything."""
-    up = start("up", "--data-dir", data_dir)
-    try:
-        until((data_dir / "endpoint").exists, seconds=60, what="the platform")
+    with platform(data_dir):
         result = tutti("export", "--canonical", "--data-dir", data_dir)
-        assert result.code == 0, result.err
-        return result.out
-    finally:
-        up.terminate()
-        up.communicate(timeout=60)
+    assert result.code == 0, result.err
+    return result.out
 
 
 @pytest.fixture(scope="module")

@@ -73,7 +73,11 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--config", type=Path, default=os.environ.get("TUTTI_CONFIG"), help="a TOML file of settings")
     parser.add_argument("--set", action="append", default=[], metavar="KEY=VALUE", help="a setting; may be repeated")
     parser.add_argument("--node", default="a", help="name of the node, one agent each")
-    parser.add_argument("--slots", type=int, help=f"ranks that may run here; {SLOTS} unless given: ranks on CPUs may share cores, which is slower, not wrong")
+    parser.add_argument(
+        "--slots",
+        type=int,
+        help=f"ranks that may run here ({SLOTS}); they may share cores",
+    )
     parser.add_argument("--device", action="append", default=[], help="cpu or cuda:N, one a slot; cpu unless given")
     parser.add_argument("--address", help="address by which ranks of other nodes reach this one")
     return parser
