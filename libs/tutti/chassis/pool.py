@@ -16,6 +16,8 @@ from collections.abc import Callable
 from multiprocessing.connection import Connection
 from typing import ParamSpec, TypeVar, cast
 
+from tutti.chassis.errors import Unavailable
+
 P = ParamSpec("P")
 T = TypeVar("T")
 LOOK_SECONDS = 0.1  # between two looks at whether the caller still wants the result
@@ -26,7 +28,11 @@ class PoolError(Exception):
 
 
 class PoolCancelled(PoolError):
-    """The caller gave up, or the pool closed; the worker was killed."""
+    """The caller gave up; the worker was killed."""
+
+
+class PoolClosed(PoolError, Unavailable):
+    """This process stops; the worker was killed. Transient: another process can do it."""
 
 
 class WorkerDied(PoolError):
@@ -104,7 +110,7 @@ class ProcessPool:
 
     def _check(self, cancelled: Callable[[], bool], name: str) -> None:
         if self._closed.is_set():
-            raise PoolCancelled(f"the pool closed while {name} ran: this process stops")
+            raise PoolClosed(f"the pool closed while {name} ran: this process stops")
         if cancelled():
             raise PoolCancelled(f"{name} was cancelled")
 

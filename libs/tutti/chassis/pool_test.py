@@ -12,7 +12,8 @@ from pathlib import Path
 import pytest
 
 from tutti.chassis.demo_test import eventually
-from tutti.chassis.pool import PoolCancelled, ProcessPool, WorkerDied
+from tutti.chassis.errors import is_transient
+from tutti.chassis.pool import PoolCancelled, PoolClosed, ProcessPool, WorkerDied
 from tutti.chassis.processes import process_id
 
 
@@ -87,7 +88,7 @@ def test_closing_ends_what_runs(pool: ProcessPool, tmp_path: Path) -> None:
     def run() -> None:
         try:
             pool.run(sleep_forever, str(mark))
-        except PoolCancelled as error:
+        except PoolClosed as error:
             raised.append(error)
 
     thread = threading.Thread(target=run)
@@ -95,4 +96,4 @@ def test_closing_ends_what_runs(pool: ProcessPool, tmp_path: Path) -> None:
     eventually(mark.exists)
     pool.close()
     thread.join(10)
-    assert raised
+    assert [is_transient(error) for error in raised] == [True]

@@ -8,7 +8,7 @@ import contextlib
 import logging
 import threading
 from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, ParamSpec, Protocol, TypeVar
+from typing import TYPE_CHECKING, ParamSpec, Protocol, TypeVar, runtime_checkable
 
 from tutti.backbone import Isolation
 from tutti.chassis import taskrows
@@ -52,6 +52,13 @@ class Retry(Exception):
         self.reason, self.after = reason, after
 
 
+@runtime_checkable
+class CancellablePool(Pool, Protocol):
+    """A pool that can end a function which nobody waits for any more."""
+
+    def run_until(self, cancelled: Callable[[], bool], fn: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T: ...
+
+
 class TaskContext:
     """What `run` is given. Long work calls `check()` now and then."""
 
@@ -62,8 +69,11 @@ class TaskContext:
         self._renewed_at = host.clock.monotonic()
 
     def pool(self, fn: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
-        """Run a top-level picklable function in the process pool."""
-        return self.host.pool.run(fn, *args, **kwargs)
+        """Run a top-level picklable function in the process pool; it is killed once the claim is lost."""
+        pool = self.host.pool
+        if isinstance(pool, CancellablePool):
+            return pool.run_until(lambda: self.over, fn, *args, **kwargs)
+        return pool.run(fn, *args, **kwargs)
 
     def cancelled(self) -> bool:
         """Whether nothing that is computed from here on can be recorded."""
