@@ -47,7 +47,7 @@ from tutti.model.plan import Shape
 from tutti.model.spec import ModelSpec, OptimizerSpec, StepSpec
 from tutti.model.training import Training
 from tutti.trainer.agent import Agent, AgentState
-from tutti.trainer.buffers import buffer_folder, clear
+from tutti.trainer.buffers import buffer_folder, clear, remove
 from tutti.trainer.courier import ThreadCourier
 from tutti.trainer.iolink import ProcessIoLink
 from tutti.trainer.iosettings import IoSettings
@@ -261,7 +261,7 @@ class RunningAgent:
         clear(self.buffers)
         self.launcher = ProcessLauncher()
         self.io = ProcessIoLink(
-            IoSettings(blobs=f"file://{blobs}", state=str(folder), buffers=str(self.buffers)), clock, silence=4.0
+            IoSettings(blobs=f"file://{blobs}", state=str(folder), buffers=str(self.buffers)), clock, silence=6.0
         )
         self.agent = Agent(
             settings,
@@ -296,8 +296,7 @@ class RunningAgent:
         self._halt.set()
         self.thread.join(20)
         self.agent.close()
-        clear(self.buffers)
-        self.buffers.rmdir()
+        remove(self.buffers)
 
 
 class Stage:
@@ -323,7 +322,7 @@ class Stage:
 
     def agent(self, node: str = "a", **changes: object) -> RunningAgent:
         settings = AgentSettings(
-            node=node, slots=2, devices=("cpu",), silence=3.0, rendezvous=15.0, poll=0.05, heartbeat=0.5, claim=0.1,
+            node=node, slots=2, devices=("cpu",), silence=10.0, rendezvous=30.0, poll=0.05, heartbeat=0.5, claim=0.1,
             progress=0.05, dump=1.0, settle=0.3, drain=5.0,
         )  # fmt: skip
         agent = RunningAgent(

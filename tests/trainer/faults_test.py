@@ -12,6 +12,7 @@ import psutil
 
 from tutti.chassis.processes import process_id
 from tutti.contracts.scheduler.v1 import RANK_EVENT_FINISHED
+from tutti.trainer.buffers import buffer_folder, remove
 
 Wait = Callable[..., None]
 LONG = 1_000_000
@@ -68,6 +69,7 @@ def test_a_rank_of_a_killed_agent_ends_by_itself_inside_a_collective(tmp_path: P
     wait(lambda: not ranks[0].alive())
     os.kill(ranks[1].pid, signal.SIGCONT)
     wait(lambda: not any(child.alive() for child in children))
+    remove(buffer_folder(tmp_path / "node a"))
 
 
 def test_a_starting_agent_kills_what_a_former_one_left(stage: Any, wait: Wait, tmp_path: Path) -> None:
@@ -153,3 +155,13 @@ def test_snapshots_wait_in_the_spool_while_the_blob_store_is_away(stage: Any, wa
     stage.show_shards()
     wait(lambda: {step for step, _, _ in stage.plane.reports()} == set(range(2, 41, 2)))
     assert not stage.plane.losses
+
+
+def test_a_device_that_is_not_there_is_named(stage: Any, wait: Wait) -> None:
+    """Ranks of GPUs are spawned, not forked."""
+    agent = stage.agent()
+    stage.plane.assign("a", stage.assignment(stage.training(), devices=["cuda:63"]))
+    wait(lambda: stage.plane.losses)
+    assert "cuda" in stage.plane.losses[0].cause.lower()
+    assert agent.launcher._server is None
+    wait(lambda: agent.agent.attempts[0].phase.name == "GONE")

@@ -310,7 +310,9 @@ class Agent:
         elif self.state is AgentState.DRAINING:
             late = self._clock.monotonic() > self._drain_until
             for attempt in self._attempts.values():
-                if attempt.phase in (Phase.STAGING, Phase.BUFFERS) or late or attempt.all_finished:
+                if attempt.all_finished:
+                    attempt.end()
+                elif late or attempt.phase in (Phase.STAGING, Phase.BUFFERS):
                     attempt.lose((), f"the agent of {self.settings.name} was asked to stop")
             told = not (self._to_scheduler or self._handing_over)
             if not self._attempts and (told or late):

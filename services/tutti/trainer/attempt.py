@@ -6,9 +6,7 @@ cause finds the first one, not what followed from it.
 
 import logging
 import math
-import signal
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
 from enum import Enum
 
 from tutti.backbone.clock import Clock
@@ -29,12 +27,9 @@ from tutti.contracts.trainer.v1 import (
     BuffersRequest,
     BuffersResponse,
     Dump,
-    Failed,
-    FlightRecord,
     Heartbeat,
     IoMessage,
     Listening,
-    Progress,
     RankMessage,
     Snapshot,
     StageRequest,
@@ -47,8 +42,8 @@ from tutti.model.spec import SpecError
 from tutti.model.training import Training
 from tutti.trainer import measures
 from tutti.trainer.autopsy import examine
-from tutti.trainer.failures import Reason
-from tutti.trainer.lifeline import Exit
+from tutti.trainer.lifeline import WAITING_FOR_BUFFER
+from tutti.trainer.places import Place, all_ended, first_loss
 from tutti.trainer.ports import AgentSettings, Launcher, LaunchError, RankProcess
 from tutti.trainer.shapes import to_shape
 
@@ -67,24 +62,6 @@ class Phase(Enum):
 
 
 Report = Callable[[ReportRankRequest | ReportProgressRequest], None]
-
-
-@dataclass
-class Place:
-    """One rank of the attempt, as its agent sees it."""
-
-    rank: int
-    process: RankProcess
-    heard: float
-    buffers: tuple[str, ...]
-    met: bool = False
-    step: int = 0
-    kernel: str = ""
-    finished: bool = False
-    failed: Failed | None = None
-    ended_at: float | None = None
-    record: FlightRecord | None = None
-    progress: dict[int, Progress] = field(default_factory=dict)
 
 
 class Attempt:
@@ -114,7 +91,6 @@ class Attempt:
         self._deadline = 0.0
         self._silent: tuple[int, ...] = ()
         self._stopping = False
-        self._secondary_since: float | None = None
         self._crossed_at = self._told_at = self._beat_at = clock.monotonic()
         self._begun_at = self._crossed_at
         self._bits_per_byte: float | None = None
@@ -358,9 +334,12 @@ class Attempt:
 
     def _watch(self, now: float) -> None:
         """Who ended, who is silent, who hangs."""
-        self._watch_ends(now)
-        if self.phase is not Phase.RUNNING:
-            return
+        places = list(self._places.values())
+        if self._stopping and places and all_ended(places):
+            # One rank leaves at its boundary, another loses contact in the step after: both were asked to.
+            return self.lose((min(self._places),), f"the agent of {self._settings.name} was asked to stop")
+        if (loss := first_loss(places, now=now, settle=self._settings.settle)) is not None:
+            return self.lose(loss.ranks, loss.cause)
         settings = self._settings
         silent = tuple(
             place.rank
@@ -374,30 +353,6 @@ class Attempt:
             for place in self._places.values():
                 place.record = None
                 place.process.send(RankMessage(dump=Dump()))
-
-    def _watch_ends(self, now: float) -> None:
-        ends = [place for place in self._places.values() if place.process.ended and not place.finished]
-        for place in ends:
-            place.ended_at = now if place.ended_at is None else place.ended_at
-        told = [place for place in self._places.values() if place.failed is not None]
-        first = next((place for place in told if place.failed and place.failed.reason != Reason.PEER_LOST), None)
-        if first is not None and first.failed is not None:
-            ranks = tuple(first.failed.ranks)
-            mine = tuple(rank for rank in ranks if rank in self._places) or (first.rank,)
-            return self.lose(mine, f"rank {first.rank}: {first.failed.message} ({first.failed.reason})")
-        for place in ends:
-            code = place.process.exit_code
-            if place.failed is None and code != Exit.STOPPED:
-                if code is not None or now - (place.ended_at or now) > self._settings.settle:
-                    return self.lose((place.rank,), f"rank {place.rank} {_ending(code)} after step {place.step}")
-                return None
-        if self._stopping and all(place.process.ended for place in self._places.values()):
-            # One rank leaves at its boundary, another loses contact in the step after: both were asked to.
-            return self.lose((min(self._places),), f"the agent of {self._settings.name} was asked to stop")
-        if told and told[0].failed is not None:
-            self._secondary_since = now if self._secondary_since is None else self._secondary_since
-            if now - self._secondary_since > self._settings.settle:
-                return self.lose((told[0].rank,), f"rank {told[0].rank}: {told[0].failed.message}")
         return None
 
     def _examine(self, now: float) -> None:
@@ -415,6 +370,8 @@ class Attempt:
             return
         silent = tuple(place.rank for place in missing)
         since = min((self._places[rank].heard for rank in silent), default=self._crossed_at)
+        for rank, record in records.items():
+            log.warning("flight record of rank %d:\n%s\n%s", rank, record.stacks, record.collectives)
         finding = examine(records, silent, steps=self.steps, seconds=now - since)
         self.lose(finding.guilty, finding.cause)
 
@@ -467,19 +424,3 @@ class Attempt:
         self._wanted.clear()
         for place in self._places.values():
             place.process.kill()
-
-
-WAITING_FOR_BUFFER = "waiting for a free snapshot buffer"
-
-
-def _ending(code: int | None) -> str:
-    if code is None:
-        return "ended without a word"
-    if code < 0:
-        try:
-            return f"was killed by {signal.Signals(-code).name}"
-        except ValueError:
-            return f"was killed by signal {-code}"
-    if code == Exit.ALONE:
-        return "gave up on its agent"
-    return f"ended without a word, exit code {code}"

@@ -5,12 +5,15 @@ collectives entered.
 """
 
 import json
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import PurePath
 
 from tutti.contracts.trainer.v1 import FlightRecord
 
 MAIN = "MainThread"
+_FRAME = re.compile(r'File "([^"]+)", line (\d+), in (\S+)')
 
 
 @dataclass(frozen=True)
@@ -81,11 +84,11 @@ def _told(rank: int, record: FlightRecord) -> str:
 
 
 def _stack(stacks: str) -> str:
-    """The innermost line of the main thread."""
+    """The innermost frame of the main thread that is ours, without the machine's folders."""
     for block in stacks.split("\n\n"):
-        if block.startswith(MAIN):
-            lines = [line.strip() for line in block.splitlines() if line.strip().startswith("File ")]
-            return f", at {lines[-1]}" if lines else ""
+        if block.startswith(MAIN) and (frames := _FRAME.findall(block)):
+            path, line, function = next((frame for frame in reversed(frames) if "tutti" in frame[0]), frames[-1])
+            return f", at {'/'.join(PurePath(path).parts[-2:])} line {line} in {function}"
     return ""
 
 

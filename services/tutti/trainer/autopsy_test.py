@@ -12,7 +12,9 @@ def record(step: int, phase: str, sequence: int = 0, *, retired: bool = False) -
         for number in range(1, sequence + 1)
     ]
     stacks = (
-        'lifeline:\n  File "lifeline.py", line 1\n\nMainThread:\n  File "a.py", line 1\n    x\n  File "step.py", line 9'
+        'lifeline:\n  File "/x/lifeline.py", line 1, in _record\n    y\n\n'
+        'MainThread:\n  File "/x/tutti/a.py", line 1, in f\n'
+        '    x\n  File "/x/tutti/model/step.py", line 9, in run\n    y\n  File "/x/torch/c10d.py", line 7, in wrapper\n'
     )
     return FlightRecord(step=step, phase=phase, stacks=stacks, collectives=json.dumps({"entries": entries}))
 
@@ -22,7 +24,7 @@ def test_the_silent_rank_is_guilty_and_the_others_say_what_they_wait_for() -> No
     assert finding.guilty == (1,)
     assert finding.cause.startswith("rank 1 has not answered for 10.0 s, after step 7")
     assert "rank 0 is in step 8, stepping, last collective gloo:all_to_all #12 (waiting)" in finding.cause
-    assert 'at File "step.py", line 9' in finding.cause
+    assert "at model/step.py line 9 in run" in finding.cause
 
 
 def test_where_all_answer_the_one_furthest_behind_is_guilty() -> None:

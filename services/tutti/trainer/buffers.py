@@ -69,9 +69,14 @@ def buffer_folder(state: Path) -> Path:
     return state / "buffers"
 
 
-def clear(folder: Path) -> None:
+def remove(folder: Path) -> None:
     """Remove all buffers, those of a dead incarnation too; a folder of somebody else is refused."""
     if folder.is_symlink() or (folder.exists() and folder.stat().st_uid != os.getuid()):
         raise PermissionError(f"{folder} belongs to somebody else; remove it, or set another data directory")
     shutil.rmtree(folder, ignore_errors=True)
+
+
+def clear(folder: Path) -> None:
+    """An empty folder that only its owner can enter."""
+    remove(folder)
     folder.mkdir(mode=0o700, parents=True)

@@ -25,7 +25,7 @@ class ProcessIoLink:
 
     def __init__(self, settings: IoSettings, clock: Clock, *, silence: float) -> None:
         self.restarts = 0
-        self._heard = self._asked = self._next_start = 0.0
+        self._heard = self._asked = self._next_start = self._looked = 0.0
         self._settings, self._clock, self._silence = settings, clock, silence
         self._start()
 
@@ -35,8 +35,10 @@ class ProcessIoLink:
     def receive(self) -> list[IoMessage]:
         found = self._channel.receive()
         now = self._clock.monotonic()
-        if found:
+        if found or now - self._looked > self._silence / 4:
+            # Where this process itself stood still, the child gets its whole time again.
             self._heard = now
+        self._looked = now
         if self._channel.ended or self._child.poll() is not None:
             if now >= self._next_start:
                 self._restart("ended")
@@ -74,6 +76,7 @@ class ProcessIoLink:
         self._channel: PolledChannel[IoMessage] = PolledChannel(own, IoMessage)
         self._heard = self._asked = self._clock.monotonic()
         self._next_start = self._heard + _BETWEEN_STARTS
+        self._looked = self._heard
 
     def _restart(self, why: str) -> None:
         log.warning("the I/O child (process %d) %s: another takes over", self._child.pid, why)

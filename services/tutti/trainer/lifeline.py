@@ -17,6 +17,9 @@ from enum import IntEnum
 from tutti.contracts.trainer.v1 import FlightRecord, Heartbeat, RankMessage, Start
 from tutti.trainer.framing import BlockingChannel, FramingError
 
+WAITING_FOR_BUFFER = "waiting for a free snapshot buffer"
+"""The one phase in which a rank may stand for long: the node stores slower than it trains, and says so."""
+
 
 class Exit(IntEnum):
     """Exit codes of a rank."""

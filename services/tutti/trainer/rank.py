@@ -76,6 +76,7 @@ def _run(start: Start, lifeline: Lifeline) -> None:
     data = TrainingData(Path(start.dataset), training)
     buffers = [SharedBuffer(Path(path), plan.snapshot_size(start.rank)) for path in start.buffers]
 
+    device = _device(start)
     group, store = _meet(start, shape.ranks, lifeline)
     lifeline.phase = "preparing the step"
     step = RankStep(
@@ -86,7 +87,7 @@ def _run(start: Start, lifeline: Lifeline) -> None:
         rank=start.rank,
         epoch=start.epoch,
         group=group,
-        device=start.device or "cpu",
+        device=device,
         audit_every=training.audit_every,
     )
     lifeline.phase = "loading the state"
@@ -109,6 +110,21 @@ def _run(start: Start, lifeline: Lifeline) -> None:
     )
     Pretraining(training, step, data, ledger, buffers, lifeline).run()
     del store
+
+
+def _device(start: Start) -> str:
+    """Raises RankFailure when this machine does not have it."""
+    device = start.device or "cpu"
+    if device.startswith("cuda"):
+        seen = torch.cuda.device_count()
+        if int(device.partition(":")[2] or 0) >= seen:
+            raise RankFailure(
+                Reason.DEVICE_MISSING,
+                f"there is no {device} here, torch sees {seen} CUDA devices; start the agent with the devices it has",
+                ranks=[start.rank],
+            )
+        torch.cuda.set_device(torch.device(device))
+    return device
 
 
 def _meet(start: Start, ranks: int, lifeline: Lifeline) -> tuple[dist.ProcessGroup | None, Store]:

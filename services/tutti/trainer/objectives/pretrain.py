@@ -22,7 +22,7 @@ from tutti.model.step import RankStep
 from tutti.model.training import Training
 from tutti.trainer.buffers import SharedBuffer
 from tutti.trainer.data import TrainingData
-from tutti.trainer.lifeline import Lifeline
+from tutti.trainer.lifeline import WAITING_FOR_BUFFER, Lifeline
 
 
 @dataclass(frozen=True)
@@ -81,7 +81,7 @@ class Pretraining:
         return Validation(nats, tokens, self._data.bits_per_byte(nats, tokens))
 
     def _snapshot(self, result: StepResult, validation: Validation | None) -> None:
-        self._lifeline.phase = "waiting for a free snapshot buffer"
+        self._lifeline.phase = WAITING_FOR_BUFFER
         buffer = self._free.pop(0) if self._free else self._lifeline.free_buffer()
         self._lifeline.phase = "copying a snapshot"
         started = time.monotonic()

@@ -1,0 +1,81 @@
+"""Places: the ranks of an attempt as their agent sees them, and which loss among them came first.
+
+When one rank dies, the others lose contact within milliseconds: what is reported is the cause, not what followed.
+"""
+
+import signal
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from tutti.contracts.trainer.v1 import Failed, FlightRecord, Progress
+from tutti.trainer.failures import Reason
+from tutti.trainer.lifeline import Exit
+from tutti.trainer.ports import RankProcess
+
+
+@dataclass
+class Place:
+    """One rank. Times are monotonic seconds; `heard` is when it last said anything, `met` whether it ever did."""
+
+    rank: int
+    process: RankProcess
+    heard: float
+    buffers: tuple[str, ...]
+    met: bool = False
+    step: int = 0
+    kernel: str = ""
+    finished: bool = False
+    failed: Failed | None = None
+    ended_at: float | None = None
+    record: FlightRecord | None = None
+    progress: dict[int, Progress] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Loss:
+    """Ranks that end the attempt, and why."""
+
+    ranks: tuple[int, ...]
+    cause: str
+
+
+def first_loss(places: Sequence[Place], *, now: float, settle: float) -> Loss | None:
+    """The loss to report now, if any; an exit code or a better cause is awaited for at most `settle` seconds."""
+    ends = [place for place in places if place.process.ended and not place.finished]
+    for place in ends:
+        place.ended_at = now if place.ended_at is None else place.ended_at
+    for place in places:
+        if place.failed is not None and place.failed.reason != Reason.PEER_LOST:
+            own = tuple(rank for rank in place.failed.ranks if any(rank == each.rank for each in places))
+            return Loss(own or (place.rank,), f"rank {place.rank}: {place.failed.message} ({place.failed.reason})")
+    for place in ends:
+        code = place.process.exit_code
+        if place.failed is None and code != Exit.STOPPED:
+            if code is None and not _settled(place, now, settle):
+                return None
+            return Loss((place.rank,), f"rank {place.rank} {_ending(code)} after step {place.step}")
+    for place in ends:
+        if place.failed is not None and _settled(place, now, settle):
+            return Loss((place.rank,), f"rank {place.rank}: {place.failed.message}")
+    return None
+
+
+def all_ended(places: Sequence[Place]) -> bool:
+    return all(place.process.ended for place in places)
+
+
+def _settled(place: Place, now: float, settle: float) -> bool:
+    return place.ended_at is not None and now - place.ended_at > settle
+
+
+def _ending(code: int | None) -> str:
+    if code is None:
+        return "ended without a word"
+    if code < 0:
+        try:
+            return f"was killed by {signal.Signals(-code).name}"
+        except ValueError:
+            return f"was killed by signal {-code}"
+    if code == Exit.ALONE:
+        return "gave up on its agent"
+    return f"ended without a word, exit code {code}"
