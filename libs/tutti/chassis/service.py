@@ -96,14 +96,29 @@ class Service:
 class Host(Protocol):
     """What a service may use of the world."""
 
-    service: str
-    database: Database
-    blobs: Blobs
-    clock: Clock
-    randomness: Randomness
-    units: Units
-    metadata: MetaData
-    pool: Pool
+    @property
+    def service(self) -> str: ...
+
+    @property
+    def database(self) -> Database: ...
+
+    @property
+    def blobs(self) -> Blobs: ...
+
+    @property
+    def clock(self) -> Clock: ...
+
+    @property
+    def randomness(self) -> Randomness: ...
+
+    @property
+    def units(self) -> Units: ...
+
+    @property
+    def metadata(self) -> MetaData: ...
+
+    @property
+    def pool(self) -> Pool: ...
 
     def channel(self, service: str) -> grpc.Channel:
         """To another service, by name; stubs on it raise subclasses of Problem, never grpc.RpcError."""

@@ -1,0 +1,220 @@
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import grpc
+import pytest
+from sqlalchemy import MetaData, select
+
+from tutti.backbone import Blobs, ManualClock, SeededRandomness
+from tutti.backbone.blobs import BlobsUnavailable
+from tutti.backbone.embedded.blobs import EmbeddedBlobs
+from tutti.backbone.embedded.database import EmbeddedDatabase
+from tutti.chassis.errors import Cancelled
+from tutti.chassis.reconciler import Reconciler
+from tutti.chassis.service import TaskKind
+from tutti.chassis.tasks import Finish, Retry, Task, TaskContext, TaskRenewer, TaskSweeper, TaskWorker, WorkFailed
+from tutti.chassis.unit import Unit, Units
+
+TTL = 15.0
+
+
+class Inline:
+    def run(self, fn: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
+        return fn(*args, **kwargs)
+
+
+@dataclass
+class Bench:
+    """A host with nothing but a database, and one kind of work."""
+
+    blobs: Blobs
+    service: str = "bench"
+    clock: ManualClock = field(default_factory=ManualClock)
+    randomness: SeededRandomness = field(default_factory=lambda: SeededRandomness(1))
+    pool: Inline = field(default_factory=Inline)
+    metadata: MetaData = field(default_factory=MetaData)
+    work: Callable[[TaskContext], None] = lambda context: None
+    failed: list[str] = field(default_factory=list)
+    finished: int = 0
+
+    def __post_init__(self) -> None:
+        self.database = EmbeddedDatabase(None, clock=self.clock, inline=True)
+        self.units = Units(self.database, "bench", self.metadata, clock=self.clock, randomness=self.randomness)
+        self.database.create(self.metadata)
+        self.kinds = {"work": TaskKind("work", self._run, self._failed, attempts=2)}
+
+    def channel(self, service: str) -> grpc.Channel:
+        raise NotImplementedError(service)
+
+    def settings(self, model: type[Any]) -> Any:
+        return model()
+
+    def worker(self, holder: str = "a") -> TaskWorker:
+        return TaskWorker(self, self.kinds, holder=holder, ttl=TTL)
+
+    def sweeper(self) -> TaskSweeper:
+        return TaskSweeper(self, self.kinds)
+
+    def enqueue(self) -> None:
+        self.units.run(lambda unit: unit.enqueue("work", "things/a", id="t"))
+
+    def state(self) -> str:
+        tasks = self.units.tables.tasks
+        return str(self.units.run(lambda unit: unit.tx.execute(select(tasks.c.state)).scalar_one()))
+
+    def _run(self, context: TaskContext) -> Finish:
+        self.work(context)
+
+        def finish(unit: Unit) -> None:
+            unit.on_commit(self._count)
+
+        return finish
+
+    def _count(self) -> None:
+        self.finished += 1
+
+    def _failed(self, unit: Unit, task: Task, reason: str) -> None:
+        unit.on_commit(lambda: self.failed.append(reason))
+
+
+@pytest.fixture
+def bench(tmp_path: Path) -> Iterator[Bench]:
+    made = Bench(EmbeddedBlobs(tmp_path))
+    yield made
+    made.database.close()
+
+
+def raising(error: Exception) -> Callable[[TaskContext], None]:
+    def work(context: TaskContext) -> None:
+        raise error
+
+    return work
+
+
+def test_a_task_that_raises_is_tried_again_until_its_attempts_are_spent(bench: Bench) -> None:
+    bench.work = raising(ValueError("odd"))
+    bench.enqueue()
+    worker = bench.worker()
+    assert worker.step()
+    assert not worker.step()
+    bench.clock.advance(60)
+    assert worker.step()
+    assert (bench.state(), bench.failed) == ("failed", ["ValueError: odd"])
+
+
+@pytest.mark.parametrize("error", [BlobsUnavailable("down"), Retry("not yet", after=2)])
+def test_an_outage_and_a_retry_spend_no_attempt(bench: Bench, error: Exception) -> None:
+    bench.work = raising(error)
+    bench.enqueue()
+    worker = bench.worker()
+    for _ in range(5):
+        assert worker.step()
+        bench.clock.advance(60)
+    bench.work = lambda context: None
+    assert worker.step()
+    assert (bench.state(), bench.finished, bench.failed) == ("done", 1, [])
+
+
+def test_work_that_cannot_succeed_fails_at_once(bench: Bench) -> None:
+    bench.work = raising(WorkFailed("the folder is empty"))
+    bench.enqueue()
+    bench.worker().step()
+    assert (bench.state(), bench.failed) == ("failed", ["the folder is empty"])
+
+
+def test_a_lost_worker_is_replaced_and_cannot_finish(bench: Bench) -> None:
+    sweeper, second = bench.sweeper(), bench.worker("b")
+
+    def stand_still(context: TaskContext) -> None:
+        bench.work = lambda context: None
+        sweeper.step()
+        bench.clock.advance(TTL + 1)
+        assert sweeper.step()
+        assert second.step()
+
+    bench.work = stand_still
+    bench.enqueue()
+    bench.worker().step()
+    assert (bench.state(), bench.finished) == ("done", 1)
+
+
+def test_a_renewed_task_is_not_swept(bench: Bench) -> None:
+    sweeper, worker = bench.sweeper(), bench.worker()
+    renewer = TaskRenewer("bench", lambda: [worker], ttl=TTL)
+
+    def work_long(context: TaskContext) -> None:
+        for _ in range(5):
+            bench.clock.advance(TTL / 2)
+            renewer.step()
+            assert not sweeper.step()
+
+    bench.work = work_long
+    bench.enqueue()
+    worker.step()
+    assert bench.finished == 1
+
+
+def test_a_cancelled_task_is_told_and_has_no_effect(bench: Bench) -> None:
+    told: list[str] = []
+
+    def work(context: TaskContext) -> None:
+        bench.units.run(lambda unit: unit.cancel_tasks("things/a"))
+        bench.clock.advance(TTL)
+        try:
+            context.check()
+        except Cancelled as error:
+            told.append(error.reason)
+            raise
+
+    bench.work = work
+    bench.enqueue()
+    bench.worker().step()
+    assert (told, bench.state(), bench.finished, bench.failed) == (["CANCELLED"], "cancelled", 0, [])
+
+
+def test_a_reconciler_looks_at_what_is_open_and_at_what_it_is_woken_for(bench: Bench) -> None:
+    calls: list[str] = []
+    answers: dict[str, list[bool | float | None]] = {"a": [True, 5.0, None]}
+
+    def advance(name: str) -> bool | float | None:
+        calls.append(name)
+        return answers.get(name, [None]).pop(0) if answers.get(name) else None
+
+    reconciler = Reconciler("things", bench, open=lambda unit: ["a"], advance=advance, interval=30)
+
+    def drain() -> list[str]:
+        calls.clear()
+        while reconciler.step():
+            pass
+        return list(calls)
+
+    assert drain() == ["a", "a"]
+    assert drain() == []
+    bench.clock.advance(5)
+    assert drain() == ["a"]
+    reconciler.wake("b")
+    assert reconciler.woken.is_set()
+    assert drain() == ["b"]
+    bench.clock.advance(30)
+    assert drain() == ["a"]
+
+
+def test_a_reconciler_backs_off_in_an_outage_and_leaves_a_defect_to_the_interval(bench: Bench) -> None:
+    errors: list[Exception] = [BlobsUnavailable("down"), ValueError("defect")]
+
+    def advance(name: str) -> None:
+        if errors:
+            raise errors.pop(0)
+
+    reconciler = Reconciler("things", bench, open=lambda unit: ["a"], advance=advance, interval=30)
+    assert reconciler.step()
+    assert not reconciler.step()
+    bench.clock.advance(1)
+    assert reconciler.step()
+    bench.clock.advance(10)
+    assert not reconciler.step()
+    bench.clock.advance(20)
+    assert reconciler.step()
+    assert not errors
