@@ -1,0 +1,31 @@
+"""List the committed checkpoints of a platform, with the two names of each state.
+
+python examples/list_checkpoints.py [DATA_DIR]
+"""
+
+import sys
+from pathlib import Path
+
+from tutti.chassis.client import Problem, connect
+from tutti.contracts.committer.v1 import CHECKPOINT_STATE_COMMITTED
+from tutti.contracts.common.v1 import ListRequest
+
+
+def main(data_dir: Path) -> None:
+    with connect(data_dir) as client:
+        token = ""
+        while True:
+            page = client.committer.ListCheckpoints(ListRequest(page_token=token))
+            for checkpoint in page.checkpoints:
+                if checkpoint.state == CHECKPOINT_STATE_COMMITTED:
+                    print(f"{checkpoint.name}  model {checkpoint.model_digest}  state {checkpoint.state_digest}")
+            token = page.next_page_token
+            if not token:
+                return
+
+
+if __name__ == "__main__":
+    try:
+        main(Path(sys.argv[1] if len(sys.argv) > 1 else ".tutti"))
+    except Problem as problem:
+        sys.exit(f"{problem.reason}: {problem.message}")

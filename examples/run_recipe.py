@@ -1,0 +1,42 @@
+"""Run a recipe on a platform that is up, and follow it to its end; killing this program changes nothing.
+
+python examples/run_recipe.py RECIPE [KEY=VALUE ...]
+"""
+
+import sys
+import uuid
+from pathlib import Path
+
+from tutti.chassis.client import Problem, connect
+from tutti.contracts.common.v1 import STATE_CANCELLED, STATE_DONE, STATE_FAILED, State
+from tutti.contracts.pipeline.v1 import CreateRunRequest, Run
+
+
+def main(recipe: Path, overrides: list[str]) -> int:
+    with connect(".tutti") as client:
+        request = CreateRunRequest(
+            request_id=uuid.uuid4().hex,
+            recipe=recipe.read_text(),
+            overrides=overrides,
+            directory=str(recipe.resolve().parent),
+        )
+        run = client.pipeline.CreateRun(request, timeout=60).run
+        told: dict[str, str] = {}
+        for snapshot in client.watch(run.name):
+            assert isinstance(snapshot, Run)
+            for stage in snapshot.stages:
+                state = "reused" if stage.reused else State.Name(stage.state).removeprefix("STATE_").lower()
+                if told.get(stage.name) != state:
+                    told[stage.name] = state
+                    print(f"{stage.name:14}{state:10}{stage.reason}")
+            if snapshot.state in (STATE_DONE, STATE_FAILED, STATE_CANCELLED):
+                print(f"{run.name} {State.Name(snapshot.state)} {snapshot.reason}")
+                return 0 if snapshot.state == STATE_DONE else 1
+    return 1
+
+
+if __name__ == "__main__":
+    try:
+        sys.exit(main(Path(sys.argv[1]), sys.argv[2:]))
+    except Problem as problem:
+        sys.exit(f"{problem.reason}: {problem.message}")

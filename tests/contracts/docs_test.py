@@ -1,0 +1,81 @@
+"""What the pages say of the tree is true of the tree."""
+
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from tests.contracts.conftest import ROOT
+
+PAGES = sorted(
+    [*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md"), *ROOT.glob("services/tutti/*/README.md")],
+    key=lambda path: path.as_posix(),
+)
+EXAMPLES = sorted(ROOT.glob("examples/*.py"))
+ARCHITECTURE = (ROOT / "docs/architecture.md").read_text()
+
+
+def name(path: Path) -> str:
+    return path.relative_to(ROOT).as_posix()
+
+
+def section(title: str) -> str:
+    return ARCHITECTURE.partition(f"\n## {title}\n")[2].partition("\n## ")[0]
+
+
+@pytest.mark.parametrize("page", PAGES, ids=name)
+def test_links_lead_somewhere(page: Path) -> None:
+    targets = re.findall(r"\]\(([^)#\s]+)[^)]*\)", page.read_text())
+    missing = [each for each in targets if "://" not in each and not (page.parent / each).exists()]
+    assert missing == []
+
+
+def test_an_event_is_followed_in_at_most_six_files_that_say_so() -> None:
+    steps = re.findall(r"^(\d)\. `([^`]+)`: (.+)$", section("Following one event"), flags=re.MULTILINE)
+    assert [int(number) for number, _, _ in steps] == list(range(1, len(steps) + 1))
+    assert 2 <= len(steps) <= 6
+    for _, path, words in steps:
+        text = (ROOT / path).read_text()
+        for symbol in re.findall(r"`(\w+)`", words):
+            assert re.search(rf"(def|message|class) {symbol}\b", text), f"{path} has no {symbol}"
+
+
+def test_the_rooms_exist() -> None:
+    rooms = re.findall(r"^\| (`.+?`) \|", section("Rooms"), flags=re.MULTILINE)
+    assert rooms
+    for room in re.findall(r"`([^`]+)`", " ".join(rooms)):
+        assert (ROOT / room.partition("<")[0]).is_dir(), room
+
+
+def test_the_readme_is_short() -> None:
+    assert len((ROOT / "README.md").read_text().splitlines()) <= 120
+
+
+def test_a_decision_is_numbered_once() -> None:
+    numbers = [path.name[:4] for path in sorted(ROOT.glob("docs/adr/*.md"))]
+    assert numbers == [f"{number:04}" for number in range(1, len(numbers) + 1)]
+    for path in ROOT.glob("docs/adr/*.md"):
+        assert re.findall(r"^## (.+)$", path.read_text(), flags=re.MULTILINE) == ["Context", "Decision", "Consequences"]
+
+
+def test_there_are_three_short_examples() -> None:
+    assert len(EXAMPLES) == 3
+    assert all(len(path.read_text().splitlines()) <= 50 for path in EXAMPLES)
+
+
+def test_examples_are_typed() -> None:
+    command = [sys.executable, "-m", "mypy", *map(str, EXAMPLES)]
+    result = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=250, check=False)
+    assert result.returncode == 0, result.stdout
+
+
+@pytest.mark.parametrize("example", EXAMPLES, ids=name)
+def test_an_example_without_a_platform_says_so(example: Path, tmp_path: Path) -> None:
+    (tmp_path / "recipe.yaml").write_text("name: x\n")
+    command = [sys.executable, str(example), "recipe.yaml" if example.stem != "list_checkpoints" else ".tutti"]
+    result = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=60, check=False)
+    assert result.returncode == 1
+    assert "Traceback" not in result.stderr
+    assert "tutti up" in result.stderr
+    assert not (tmp_path / ".tutti").exists()
