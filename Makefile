@@ -43,7 +43,7 @@ test: setup ## every test, real servers included
 	$(BIN)/pytest -n 2 --dist loadgroup
 
 run: setup ## real pages become a committed checkpoint, embedded
-	@pages=$$($(BIN)/python tools/exhibit.py) && $(BIN)/tutti run recipes/spine.yaml --set input.path=$$pages
+	@pages=$$($(BIN)/python tools/exhibit.py) && $(BIN)/tutti run recipes/spine.yaml --set "input.path=$$pages"
 
 soak: setup ## run one campaign at its full number and record it: make soak ROW=5
 	$(BIN)/python tools/soak.py $(ROW)

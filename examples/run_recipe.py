@@ -28,7 +28,7 @@ def main(recipe: Path, overrides: list[str]) -> int:
                 state = "reused" if stage.reused else State.Name(stage.state).removeprefix("STATE_").lower()
                 if told.get(stage.name) != state:
                     told[stage.name] = state
-                    print(f"{stage.name:14}{state:10}{stage.reason}")
+                    print(f"{stage.name:14}{state:10}{stage.reason}".rstrip())
             if snapshot.state in (STATE_DONE, STATE_FAILED, STATE_CANCELLED):
                 print(f"{run.name} {State.Name(snapshot.state)} {snapshot.reason}")
                 return 0 if snapshot.state == STATE_DONE else 1

@@ -160,7 +160,7 @@ def main() -> int:
         print(f"exhibit: {error}", file=sys.stderr)
         return 1
     print(f"{exhibit.pages} pages, {exhibit.digest}", file=sys.stderr)
-    print(exhibit.folder)
+    print(exhibit.folder.resolve())
     return 0
 
 
