@@ -29,6 +29,7 @@ from processes import Process, ServerError, wait_until, write_secret
 ROOT = Path(__file__).resolve().parents[2]
 CACHE = ROOT / "build" / "servers"
 READY_SECONDS = 60.0
+PORT_SECONDS = 10.0
 ATTEMPTS = 4
 
 
@@ -127,7 +128,10 @@ class Stack:
         folder = self._folder / name
         folder.mkdir(parents=True, exist_ok=True)
         server = self._servers[name]
-        settings = server.settings(self._settings(name))
+        old = self._settings(name)
+        if old:  # the ports of a killed process are given back a moment after its death
+            wait_until(lambda: server.settings(old) == old, PORT_SECONDS)
+        settings = server.settings(old)
         write_secret(folder / "server.json", json.dumps(settings))
         process = server.start(folder, settings)
         processes.save(folder / "pid.json", process)

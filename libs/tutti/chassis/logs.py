@@ -10,6 +10,10 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 
+# They log every attempt to reach a server that is away; their adapters raise what is worth telling.
+LOUD = ("kafka", "urllib3")
+
+
 class JsonLines(logging.Formatter):
     def __init__(self, service: str) -> None:
         super().__init__()
@@ -35,6 +39,8 @@ def configure(service: str, level: str = "info", *, file: Path | None = None) ->
     handler = logging.StreamHandler(sys.stderr) if file is None else logging.FileHandler(file, encoding="utf-8")
     handler.setFormatter(JsonLines(service))
     logging.basicConfig(level=level.upper(), handlers=[handler], force=True)
+    for name in LOUD:
+        logging.getLogger(name).setLevel(logging.CRITICAL)
 
 
 def _trace() -> dict[str, str]:

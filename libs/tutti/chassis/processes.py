@@ -41,10 +41,17 @@ def signal_group(group: int, number: signal.Signals) -> None:
 def end(process: ProcessId, seconds: float) -> bool:
     """SIGTERM, and SIGKILL after so many seconds; whether it ended by itself."""
     process.signal_group(signal.SIGTERM)
+    if gone(process, seconds):
+        return True
+    process.signal_group(signal.SIGKILL)
+    return False
+
+
+def gone(process: ProcessId, seconds: float) -> bool:
+    """Whether it has ended after at most so many seconds."""
     deadline = time.monotonic() + seconds
     while process.alive():
         if time.monotonic() > deadline:
-            process.signal_group(signal.SIGKILL)
             return False
         time.sleep(0.02)
     return True

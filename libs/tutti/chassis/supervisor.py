@@ -26,7 +26,7 @@ from tutti.chassis import logs
 from tutti.chassis.datadir import DEFAULT, DataDir, DataDirError, NewerVersion
 from tutti.chassis.exits import FAILED, KILLED, MISUSE, PREFIX, say
 from tutti.chassis.leash import Leash
-from tutti.chassis.processes import ProcessId, end, process_id, signal_group
+from tutti.chassis.processes import ProcessId, end, gone, process_id, signal_group
 from tutti.chassis.settings import SettingsError, SupervisorSettings, load
 
 log = logging.getLogger(__name__)
@@ -88,7 +88,7 @@ class _Ended:
 
 
 class Supervisor:
-    """`specs` in the order of starting; they are stopped in the reverse order. Call `run` once."""
+    """`specs` in the order of starting; those that start after others are stopped before them. Call `run` once."""
 
     def __init__(self, data_dir: DataDir, specs: Sequence[ChildSpec], settings: SupervisorSettings) -> None:
         self._data_dir, self._settings = data_dir, settings
@@ -184,18 +184,27 @@ class Supervisor:
         return words or f"{child.spec.name} ended with {child.exit}; look into {path}"
 
     def _stop_all(self) -> None:
-        for child in reversed(self._children):
-            if child.id is not None and child.process is not None:
-                log.info("stops %s", child.spec.name)
-                if not end(child.id, self._settings.drain_seconds):
-                    log.warning("%s did not end within %.0f s: killed", child.spec.name, self._settings.drain_seconds)
-                child.process.wait()
-                signal_group(child.id.pid, signal.SIGKILL)
-                child.exit = child.exit or "stopped"
-            child.state, child.process = State.STOPPED, None
+        self._stop_together([child for child in self._children if child.spec.after is not None])
+        self._stop_together([child for child in self._children if child.spec.after is None])
         self._withdraw_all()
         self._record()
         self._leash.close()
+
+    def _stop_together(self, children: Sequence[Child]) -> None:
+        running = [(child, child.id, child.process) for child in children if child.id and child.process]
+        for child, identity, _ in running:
+            log.info("stops %s", child.spec.name)
+            identity.signal_group(signal.SIGTERM)
+        deadline = time.monotonic() + self._settings.drain_seconds
+        for child, identity, process in running:
+            if not gone(identity, deadline - time.monotonic()):
+                log.warning("%s did not end within %.0f s: killed", child.spec.name, self._settings.drain_seconds)
+                identity.signal_group(signal.SIGKILL)
+            process.wait()
+            signal_group(identity.pid, signal.SIGKILL)
+            child.exit = child.exit or "stopped"
+        for child in children:
+            child.state, child.process = State.STOPPED, None
 
     def _withdraw_all(self) -> None:
         """What was killed could not take its address back, and a service's own goes before the platform's."""

@@ -31,6 +31,7 @@ from tutti.backbone.eventlog import (
 )
 from tutti.backbone.kafka.subscription import KafkaSubscription, as_record
 
+CLOSE_SECONDS = 1.0  # every append has been answered, so nothing is on its way
 _POLICY = {Kind.STATE: "compact", Kind.FACT: "delete"}
 
 
@@ -174,7 +175,7 @@ class KafkaEventLog:
             self._producer = self._admin = self._reader = None
         for client in clients:
             if isinstance(client, kafka.KafkaProducer):
-                client.close(timeout=self._deadline)
+                client.close(timeout=CLOSE_SECONDS)
             else:
                 client.close()
 

@@ -15,6 +15,7 @@ from kafka.structs import OffsetAndMetadata
 
 from tutti.backbone.eventlog import EventLogError, LogUnavailable, Partitions, Record, StaleGeneration, TopicPartition
 
+LEAVE_MILLISECONDS = 2000  # a group that cannot be left in this time finds out by the session's timeout
 _STALE = (
     errors.CommitFailedError,
     errors.IllegalGenerationError,
@@ -109,7 +110,7 @@ class KafkaSubscription:
     def close(self) -> None:
         if not self._closed:
             self._closed = True
-            self._consumer.close(autocommit=False)
+            self._consumer.close(autocommit=False, timeout_ms=LEAVE_MILLISECONDS)
 
 
 def as_record(record: Any) -> Record:
