@@ -169,6 +169,26 @@ def test_a_data_directory_in_use_is_one_line_and_a_code(tmp_path: Path) -> None:
     assert "Traceback" not in ended.stderr
 
 
+@pytest.mark.parametrize(
+    ("file", "content", "code", "words"),
+    [
+        ("mine/version", "99", 2, "install the newer Tutti"),
+        ("mine/version", "a diary", 1, "is this a data directory of Tutti"),
+        ("mine", "", 1, "give a folder that you may write"),
+        ("mine/tokens", "root x", 1, "chmod 600"),
+    ],
+)
+def test_a_data_directory_that_cannot_be_used_is_one_line_and_a_code(
+    tmp_path: Path, file: str, content: str, code: int, words: str
+) -> None:
+    (tmp_path / file).parent.mkdir(exist_ok=True)
+    (tmp_path / file).write_text(content)
+    ended = subprocess.run(command(tmp_path / "mine"), capture_output=True, text=True, timeout=60)
+    assert ended.returncode == code
+    assert words in ended.stderr
+    assert "Traceback" not in ended.stderr
+
+
 def command(path: Path, *arguments: str) -> list[str]:
     services = [] if arguments == ("nobody",) else [DEMO]
     return [sys.executable, "-m", "tutti.chassis.main", "--data-dir", str(path), *arguments, *services]

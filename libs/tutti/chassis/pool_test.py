@@ -77,8 +77,9 @@ def test_a_worker_inherits_no_socket_but_its_own(pool: ProcessPool) -> None:
 def test_what_is_cancelled_is_gone(pool: ProcessPool, tmp_path: Path) -> None:
     mark = tmp_path / "pid"
     with pytest.raises(PoolCancelled):
-        pool.run_until(mark.exists, sleep_forever, str(mark))
-    eventually(lambda: mark.read_text() and not process_id(int(mark.read_text())).alive())
+        pool.run_until(lambda: mark.exists() and mark.read_text() != "", sleep_forever, str(mark))
+    worker = int(mark.read_text())
+    eventually(lambda: not process_id(worker).alive())
 
 
 def test_closing_ends_what_runs(pool: ProcessPool, tmp_path: Path) -> None:

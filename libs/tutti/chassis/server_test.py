@@ -21,7 +21,7 @@ from opentelemetry.sdk.trace import TracerProvider
 from opentelemetry.sdk.trace.export import SimpleSpanProcessor
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 
-from tutti.chassis import telemetry
+from tutti.chassis import outbox, telemetry
 from tutti.chassis.auth import Role, Tokens
 from tutti.chassis.channel import RpcChannel, Unreachable
 from tutti.chassis.demo_test import Demo, DemoApi, eventually, running
@@ -188,6 +188,9 @@ def test_a_trace_goes_through_client_server_and_outbox(demo: Demo) -> None:
         span.kind.name for span in exporter.get_finished_spans() if span.context and span.context.trace_id == trace
     }
     assert {"CLIENT", "SERVER"} <= kinds
+    rows = demo.host.services[0].host.units.run(lambda unit: outbox.tail(unit, limit=1))
+    assert rows[0].record.key == "ingests/traced"
+    assert rows[0].record.headers["traceparent"].split("-")[1] == format(trace, "032x")
 
 
 def test_an_error_marks_the_span_of_the_server(demo: Demo) -> None:
