@@ -21,6 +21,7 @@ from tutti.chassis.auth import Role
 from tutti.chassis.call import Call
 from tutti.chassis.errors import AlreadyExists, NotFound, Problem, Refused, StaleEpoch
 from tutti.chassis.event import Event
+from tutti.chassis.reconciler import Reconciler
 from tutti.chassis.service import Service
 from tutti.chassis.unit import Units
 from tutti.contracts.committer.v1 import (
@@ -186,6 +187,9 @@ class World:
         api = self.service.serves[0].api
         assert isinstance(api, SchedulerApi)
         self.api = api
+
+    def wake(self, job: str) -> None:
+        next(loop for loop in self.service.loops if isinstance(loop, Reconciler)).wake(job)
 
     def settle(self) -> None:
         """Step the loops until they rest."""
