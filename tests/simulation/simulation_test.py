@@ -8,6 +8,7 @@ from dataclasses import dataclass
 import pytest
 
 from tests.simulation.toys import BUILDS, build_agent, paid
+from tutti.chassis.service import Host, Service
 from tutti.chassis.simulation import RATES, Control, Fault, Simulation, SimulationFailed
 from tutti.contracts.ingest.v1 import CreateIngestRequest, IngestSpec
 from tutti.contracts.ingest.v1.stubs import IngestServiceStub
@@ -58,6 +59,7 @@ def finished(simulation: Simulation) -> bool:
     return len(done) == len(STEPS)
 
 
+@pytest.mark.timeout(600)
 def test_nothing_is_lost_and_nothing_doubled_under_any_seed(capsys: pytest.CaptureFixture[str]) -> None:
     faults: Counter[Fault] = Counter()
     events: Counter[str] = Counter()
@@ -82,6 +84,30 @@ def test_a_safeguard_that_is_taken_out_is_missed(control: Control) -> None:
         except SimulationFailed:
             return
     pytest.fail(f"60 seeds did not notice that {control.value}")
+
+
+class Meddler:
+    """Puts a blob inside a transaction."""
+
+    name, interval = "meddler", 1.0
+
+    def __init__(self, host: Host) -> None:
+        self.host = host
+
+    def step(self) -> bool:
+        self.host.units.run(lambda unit: self.host.blobs.put_if_absent("a/b/c", b"") and None)
+        return True
+
+
+def test_a_port_that_is_called_inside_a_transaction_fails_the_run() -> None:
+    def build(host: Host) -> Service:
+        return Service(name="ingest", resources=[], loops=[Meddler(host)])
+
+    with (
+        Simulation(1, {"ingest": build}, rates={}) as simulation,
+        pytest.raises(SimulationFailed, match=r"seed 1.*blob"),
+    ):
+        simulation.run(max_turns=10)
 
 
 def test_a_seed_repeats_itself_whatever_the_hash_seed() -> None:
