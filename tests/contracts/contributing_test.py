@@ -34,8 +34,6 @@ def test_a_service_and_an_event_can_be_added_as_described(tree: Tree) -> None:
     for check in (
         ("ruff", "check", *made),
         ("ruff", "format", "--check", *made),
-        ("python", "tools/genprotos.py", "--check"),
-        ("python", "tools/pages.py", "--check"),
         ("pytest", "-q", "tests/house", "tests/contracts/events_test.py", "-k", "entry_point or rules or moved"),
     ):
         result = tree.run(*check)

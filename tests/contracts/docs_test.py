@@ -8,12 +8,24 @@ from pathlib import Path
 import pytest
 from tests.contracts.conftest import ROOT
 
+from tutti.chassis.service import Service
+
+sys.path.insert(0, str(ROOT / "tools"))
+
+import pages
+
+SERVICES = sorted(path.parent.name for path in ROOT.glob("services/tutti/*/service.py"))
 PAGES = sorted(
     [*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md"), *ROOT.glob("services/tutti/*/README.md")],
     key=lambda path: path.as_posix(),
 )
 EXAMPLES = sorted(ROOT.glob("examples/*.py"))
 ARCHITECTURE = (ROOT / "docs/architecture.md").read_text()
+
+
+@pytest.fixture(scope="module")
+def services() -> dict[str, Service]:
+    return {service.name: service for service in pages.services()}
 
 
 def name(path: Path) -> str:
@@ -57,6 +69,18 @@ def test_a_decision_is_numbered_once() -> None:
     assert numbers == [f"{number:04}" for number in range(1, len(numbers) + 1)]
     for path in ROOT.glob("docs/adr/*.md"):
         assert re.findall(r"^## (.+)$", path.read_text(), flags=re.MULTILINE) == ["Context", "Decision", "Consequences"]
+
+
+@pytest.mark.parametrize("service", SERVICES)
+def test_the_page_of_a_service_names_what_it_serves_keeps_emits_and_hears(
+    service: str, services: dict[str, Service]
+) -> None:
+    text, found = (ROOT / "services/tutti" / service / "README.md").read_text(), services[service]
+    wanted = [served.descriptor.name for served in found.serves] + [fact.DESCRIPTOR.name for fact in found.facts]
+    wanted += [resource.kind for resource in found.resources]
+    assert [word for word in wanted if word not in text] == []
+    heard = [consumed.message.DESCRIPTOR.name for consumed in found.consumes]
+    assert [word for word in heard if word.lower() not in text.lower()] == []
 
 
 def test_there_are_three_short_examples() -> None:
