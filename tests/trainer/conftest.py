@@ -2,7 +2,6 @@
 
 import dataclasses
 import itertools
-import os
 import select
 import threading
 import time
@@ -49,6 +48,7 @@ from tutti.model.training import Training
 from tutti.trainer.agent import Agent, AgentState
 from tutti.trainer.buffers import buffer_folder, clear, remove
 from tutti.trainer.courier import ThreadCourier
+from tutti.trainer.forkclient import ForkClient
 from tutti.trainer.iolink import ProcessIoLink
 from tutti.trainer.iosettings import IoSettings
 from tutti.trainer.journal import Journal
@@ -251,7 +251,9 @@ class RunningAgent:
 
     _numbers = itertools.count(1)
 
-    def __init__(self, plane: ControlPlane, folder: Path, blobs: Path, settings: AgentSettings) -> None:
+    def __init__(
+        self, plane: ControlPlane, folder: Path, blobs: Path, settings: AgentSettings, server: ForkClient | None
+    ) -> None:
         self.state = folder
         files, clock = RealFiles(), SystemClock()
         make_folders(files, folder)
@@ -259,7 +261,7 @@ class RunningAgent:
         self.journal = Journal(folder / "journal.json", files)
         self.journal.kill_orphans()
         clear(self.buffers)
-        self.launcher = ProcessLauncher()
+        self.launcher = ProcessLauncher(server)
         self.io = ProcessIoLink(
             IoSettings(blobs=f"file://{blobs}", state=str(folder), buffers=str(self.buffers)), clock, silence=6.0
         )
@@ -302,8 +304,8 @@ class RunningAgent:
 class Stage:
     """What a test plays on: a blob store, a dataset, a control plane, any number of agents."""
 
-    def __init__(self, folder: Path) -> None:
-        self.folder, self.blob_folder = folder, folder / "blobs"
+    def __init__(self, folder: Path, server: ForkClient | None = None) -> None:
+        self.folder, self.blob_folder, self.server = folder, folder / "blobs", server
         self.blobs = EmbeddedBlobs(self.blob_folder)
         self.plane = ControlPlane(self.blobs)
         self.manifest_key, self.digest = make_dataset(self.blobs)
@@ -320,7 +322,8 @@ class Stage:
             audit_every=2,
         )
 
-    def agent(self, node: str = "a", **changes: object) -> RunningAgent:
+    def agent(self, node: str = "a", *, own_server: bool = False, **changes: object) -> RunningAgent:
+        """Its ranks are forked from the server of all tests, unless the test is about the server."""
         settings = AgentSettings(
             node=node, slots=2, devices=("cpu",), silence=10.0, rendezvous=30.0, poll=0.05, heartbeat=0.5, claim=0.1,
             progress=0.05, dump=1.0, settle=0.3, drain=5.0,
@@ -330,6 +333,7 @@ class Stage:
             self.folder / f"node {node}",
             self.blob_folder,
             dataclasses.replace(settings, **changes),  # type: ignore[arg-type]
+            None if own_server else self.server,
         )
         self.agents.append(agent)
         until(lambda: agent.agent.state is AgentState.SERVING)
@@ -370,10 +374,17 @@ def until(condition: Callable[[], object], seconds: float = 60.0) -> None:
         time.sleep(0.01)
 
 
+@pytest.fixture(scope="session")
+def server() -> Iterator[ForkClient]:
+    """One import of torch for all tests."""
+    found = ForkClient()
+    yield found
+    found.close()
+
+
 @pytest.fixture
-def stage(tmp_path: Path) -> Iterator[Stage]:
-    os.environ.setdefault("OMP_NUM_THREADS", "1")
-    found = Stage(tmp_path)
+def stage(tmp_path: Path, server: ForkClient) -> Iterator[Stage]:
+    found = Stage(tmp_path, server)
     yield found
     found.close()
 

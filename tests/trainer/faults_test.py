@@ -73,14 +73,14 @@ def test_a_rank_of_a_killed_agent_ends_by_itself_inside_a_collective(tmp_path: P
 
 
 def test_a_starting_agent_kills_what_a_former_one_left(stage: Any, wait: Wait, tmp_path: Path) -> None:
-    agent = running_gang(stage, wait)
+    agent = running_gang(stage, wait, own_server=True)
     ranks = [process_id(pid) for pid in agent.pids().values()]
     for rank in ranks:
         os.kill(rank.pid, signal.SIGSTOP)
     agent._halt.set()
     agent.thread.join()
-    agent.launcher._server.kill()
-    agent.launcher._server.wait()
+    agent.launcher.server.server.kill()
+    agent.launcher.server.server.wait()
     agent.io._child.kill()
     assert all(rank.alive() for rank in ranks)
     stage.agents.clear()
@@ -113,8 +113,8 @@ def test_a_stopped_io_child_is_replaced(stage: Any, wait: Wait) -> None:
 
 
 def test_a_killed_fork_server_is_replaced_and_its_ranks_go_on(stage: Any, wait: Wait) -> None:
-    agent = running_gang(stage, wait)
-    agent.launcher._server.kill()
+    agent = running_gang(stage, wait, own_server=True)
+    agent.launcher.server.server.kill()
     seen = agent.agent.attempts[0].steps[0]
     wait(lambda: agent.agent.attempts[0].steps[0] > seen + 20)
     assert not stage.plane.losses
@@ -159,9 +159,9 @@ def test_snapshots_wait_in_the_spool_while_the_blob_store_is_away(stage: Any, wa
 
 def test_a_device_that_is_not_there_is_named(stage: Any, wait: Wait) -> None:
     """Ranks of GPUs are spawned, not forked."""
-    agent = stage.agent()
+    agent = stage.agent(own_server=True)
     stage.plane.assign("a", stage.assignment(stage.training(), devices=["cuda:63"]))
     wait(lambda: stage.plane.losses)
     assert "cuda" in stage.plane.losses[0].cause.lower()
-    assert agent.launcher._server is None
+    assert agent.launcher.server.server is None
     wait(lambda: agent.agent.attempts[0].phase.name == "GONE")

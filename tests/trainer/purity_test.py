@@ -34,11 +34,11 @@ def test_an_io_child_imports_neither_torch_nor_grpc_nor_sql() -> None:
 
 
 def test_the_fork_server_has_one_thread_and_stays_small(stage: Any, wait: Callable[..., None]) -> None:
-    agent = stage.agent()
+    agent = stage.agent(own_server=True)
     stage.plane.assign("a", stage.assignment(stage.training(steps=100_000, checkpoint_every=100_000)))
     wait(lambda: stage.plane.last_step > 3)
-    server = agent.launcher._server.pid
-    assert agent.launcher.threads_of_server == 1
+    server = agent.launcher.server.server.pid
+    assert agent.launcher.server.threads_of_server == 1
     assert len(os.listdir(f"/proc/{server}/task")) == 1
     assert psutil.Process(server).memory_full_info().pss < 700 << 20
     rank = psutil.Process(agent.pids()[0])

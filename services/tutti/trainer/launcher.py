@@ -1,19 +1,15 @@
-"""The launcher: starts rank processes, forked from one fork server on CPUs, spawned on GPUs.
+"""The launcher: starts rank processes, forked from a server on CPUs, spawned on GPUs.
 
-The fork server is started when the first rank needs it, and again when it died; ranks that it forked before go on.
+A rank is a socket first; its process is known as soon as the server told.
 """
 
-import os
-import select
-import signal
 import socket
 import subprocess
 import sys
-from collections import deque
 from collections.abc import Sequence
 
 from tutti.contracts.trainer.v1 import RankMessage
-from tutti.trainer.forkserver import FORK, NOTICE, PURE_THREADS, Notice
+from tutti.trainer.forkclient import ForkClient
 from tutti.trainer.framing import PolledChannel
 from tutti.trainer.ports import LaunchError
 from tutti.trainer.processes import ProcessId, kill, process_id, wait_until_gone
@@ -26,7 +22,7 @@ class StartedRank:
         self._channel: PolledChannel[RankMessage] = PolledChannel(sock, RankMessage)
         self.process: ProcessId | None = None
         self.exit_code: int | None = None
-        self.doomed = False
+        self._doomed = False
 
     def fileno(self) -> int:
         return self._channel.fileno()
@@ -48,24 +44,30 @@ class StartedRank:
         return self.process is not None and not self.process.alive()
 
     def kill(self) -> None:
-        self.doomed = True
+        self._doomed = True
         if self.process is not None:
             kill(self.process)
+
+    def started(self, process: ProcessId) -> None:
+        self.process = process
+        if self._doomed:
+            kill(process)
+
+    def exited(self, code: int) -> None:
+        self.exit_code = code
 
     def close(self) -> None:
         self._channel.close()
 
 
 class ProcessLauncher:
-    """Starts real processes."""
+    """Starts real processes. A `server` that is given is shared with others and outlives this launcher."""
 
-    def __init__(self) -> None:
-        self._server: subprocess.Popen[bytes] | None = None
-        self._control: socket.socket | None = None
-        self._expected: deque[StartedRank] = deque()
+    def __init__(self, server: ForkClient | None = None) -> None:
+        self.server = server or ForkClient()
+        self._owns_server = server is None
         self._ranks: list[StartedRank] = []
-        self._spawned: dict[int, subprocess.Popen[bytes]] = {}
-        self.threads_of_server = 0
+        self._spawned: list[tuple[subprocess.Popen[bytes], StartedRank]] = []
 
     def launch(self, device: str) -> StartedRank:
         """Raises LaunchError."""
@@ -79,12 +81,10 @@ class ProcessLauncher:
                     pass_fds=[theirs.fileno()],
                     stdin=subprocess.DEVNULL,
                 )
-                rank.process = process_id(child.pid)
-                self._spawned[child.pid] = child
+                rank.started(process_id(child.pid))
+                self._spawned.append((child, rank))
             else:
-                control = self._serving()
-                socket.send_fds(control, [FORK], [theirs.fileno()])
-                self._expected.append(rank)
+                self.server.fork(theirs, rank)
         except OSError as error:
             rank.close()
             raise LaunchError(f"no rank can be started: {error}") from error
@@ -95,86 +95,30 @@ class ProcessLauncher:
 
     def poll(self) -> None:
         """Take in what the fork server and spawned ranks have to tell."""
-        for pid, child in list(self._spawned.items()):
+        for child, rank in list(self._spawned):
             if (code := child.poll()) is not None:
-                del self._spawned[pid]
-                self._exited(pid, code)
-        while self._control is not None and select.select([self._control], [], [], 0)[0]:
-            try:
-                data = self._control.recv(NOTICE.size)
-            except ConnectionResetError:
-                data = b""
-            if len(data) != NOTICE.size:
-                self._server_died()
-                return
-            self._notice(*NOTICE.unpack(data))
+                self._spawned.remove((child, rank))
+                rank.exited(code)
+        self.server.poll()
 
     def processes(self) -> Sequence[ProcessId]:
-        return [process_id(self._server.pid)] if self._server is not None else []
+        return self.server.processes() if self._owns_server else []
 
     def filenos(self) -> Sequence[int]:
-        control = [self._control.fileno()] if self._control is not None else []
-        return control + [rank.fileno() for rank in self._ranks if not rank.ended]
+        return [*self.server.filenos(), *(rank.fileno() for rank in self._ranks if not rank.ended)]
 
     def close(self) -> None:
         for rank in self._ranks:
             rank.kill()
             rank.close()
-        if self._control is not None:
-            self._control.close()
-        if self._server is not None:
-            self._server.kill()
-            self._server.wait()
-        for child in self._spawned.values():
+        if self._owns_server:
+            self.server.close()
+        for child, _ in self._spawned:
             child.kill()
             child.wait()
         for rank in self._ranks:
             if rank.process is not None:
                 wait_until_gone(rank.process, 5.0)
-
-    def _serving(self) -> socket.socket:
-        self.poll()
-        if self._control is None:
-            own, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-            try:
-                self._server = subprocess.Popen(
-                    [sys.executable, "-m", "tutti.trainer.forkserver", str(theirs.fileno())],
-                    pass_fds=[theirs.fileno()],
-                    stdin=subprocess.DEVNULL,
-                    env={**os.environ, **PURE_THREADS},
-                )
-            finally:
-                theirs.close()
-            self._control = own
-        return self._control
-
-    def _notice(self, kind: int, first: int, second: int) -> None:
-        match Notice(kind):
-            case Notice.READY:
-                self.threads_of_server = first
-            case Notice.FORKED:
-                rank = self._expected.popleft()
-                rank.process = ProcessId(first, second)
-                if rank.doomed:
-                    rank.kill()
-            case Notice.EXITED:
-                self._exited(first, second)
-
-    def _exited(self, pid: int, code: int) -> None:
-        for rank in self._ranks:
-            if rank.process is not None and rank.process.pid == pid and rank.exit_code is None:
-                rank.exit_code = code
-
-    def _server_died(self) -> None:
-        """Ranks that were asked for will not come; those that run are told apart by their process."""
-        assert self._server is not None
-        assert self._control is not None
-        self._control.close()
-        self._server.kill()
-        self._server.wait()
-        self._control = self._server = None
-        while self._expected:
-            self._expected.popleft().exit_code = -signal.SIGKILL
 
     def _sweep(self) -> None:
         for rank in [rank for rank in self._ranks if rank.ended and rank.gone]:

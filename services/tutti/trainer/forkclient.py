@@ -1,0 +1,108 @@
+"""The agent's end of the fork server: starts it when the first rank needs it, and again when it died.
+
+Ranks that a dead server had forked go on; those that were asked of it will not come, and are told so.
+"""
+
+import os
+import select
+import signal
+import socket
+import subprocess
+import sys
+import threading
+from collections import deque
+from collections.abc import Sequence
+from typing import Protocol
+
+from tutti.trainer.forkserver import FORK, NOTICE, PURE_THREADS, Notice
+from tutti.trainer.processes import ProcessId, process_id
+
+
+class Forked(Protocol):
+    """Who wants to know of a process that was forked."""
+
+    def started(self, process: ProcessId) -> None: ...
+
+    def exited(self, code: int) -> None: ...
+
+
+class ForkClient:
+    """One server. Several launchers may share it, on any threads."""
+
+    def __init__(self) -> None:
+        self.threads_of_server = 0
+        self.server: subprocess.Popen[bytes] | None = None
+        self._control: socket.socket | None = None
+        self._expected: deque[Forked] = deque()
+        self._running: dict[int, Forked] = {}
+        self._lock = threading.Lock()
+
+    def fork(self, given: socket.socket, forked: Forked) -> None:
+        """Fork a process that owns `given`. Raises OSError."""
+        self.poll()
+        with self._lock:
+            if self._control is None:
+                self._start()
+            assert self._control is not None
+            socket.send_fds(self._control, [FORK], [given.fileno()])
+            self._expected.append(forked)
+
+    def poll(self) -> None:
+        """Take in what the server has to tell."""
+        with self._lock:
+            while self._control is not None and select.select([self._control], [], [], 0)[0]:
+                try:
+                    data = self._control.recv(NOTICE.size)
+                except ConnectionResetError:
+                    data = b""
+                if len(data) == NOTICE.size:
+                    self._notice(*NOTICE.unpack(data))
+                else:
+                    self._died()
+
+    def processes(self) -> Sequence[ProcessId]:
+        return [process_id(self.server.pid)] if self.server is not None else []
+
+    def filenos(self) -> Sequence[int]:
+        control = self._control
+        return [control.fileno()] if control is not None and control.fileno() >= 0 else []
+
+    def close(self) -> None:
+        with self._lock:
+            if self._control is not None:
+                self._died()
+
+    def _start(self) -> None:
+        own, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        try:
+            self.server = subprocess.Popen(
+                [sys.executable, "-m", "tutti.trainer.forkserver", str(theirs.fileno())],
+                pass_fds=[theirs.fileno()],
+                stdin=subprocess.DEVNULL,
+                env={**os.environ, **PURE_THREADS},
+            )
+        finally:
+            theirs.close()
+        self._control = own
+
+    def _notice(self, kind: int, first: int, second: int) -> None:
+        match Notice(kind):
+            case Notice.READY:
+                self.threads_of_server = first
+            case Notice.FORKED:
+                forked = self._running[first] = self._expected.popleft()
+                forked.started(ProcessId(first, second))
+            case Notice.EXITED:
+                if (gone := self._running.pop(first, None)) is not None:
+                    gone.exited(second)
+
+    def _died(self) -> None:
+        assert self.server is not None
+        assert self._control is not None
+        self._control.close()
+        self.server.kill()
+        self.server.wait()
+        self._control = self.server = None
+        while self._expected:
+            self._expected.popleft().exited(-signal.SIGKILL)
+        self._running.clear()
