@@ -1,7 +1,7 @@
-"""Ports that die at the n-th call, and the story that they die in.
+"""Ports that die right after the n-th change, and change nothing afterwards.
 
-A call that changes something is two points: before its effect and after it. One that only reads is none: dying in it is
-dying after the call before. After a crash every later change crashes too, as for a process that is gone.
+Between two changes nothing is durable but what the first one left, so dying before a change, or in a call that only
+reads, is dying after the change before it.
 """
 
 from __future__ import annotations
@@ -21,20 +21,24 @@ T = TypeVar("T")
 
 
 class Points:
-    """Numbers the points; raises Crashed at `crash_at` and for ever after."""
+    """Numbers the changes; raises Crashed right after number `crash_at`, and before every later one."""
 
     def __init__(self, crash_at: int | None = None) -> None:
         self.crash_at, self.labels = crash_at, list[str]()
 
-    def at(self, label: str) -> None:
-        if self.crash_at is not None and len(self.labels) >= self.crash_at:
-            raise Crashed(f"at point {self.crash_at}: {label}")
-        self.labels.append(label)
+    def before(self) -> None:
+        """About to change something: not when dead."""
+        if self.crash_at is not None and len(self.labels) > self.crash_at:
+            raise Crashed(f"after change {self.crash_at}, {self.labels[self.crash_at]}")
 
-    def around(self, label: str, call: Callable[[], T]) -> T:
-        self.at(f"before {label}")
+    def changed(self, label: str) -> None:
+        self.labels.append(label)
+        self.before()
+
+    def change(self, label: str, call: Callable[[], T]) -> T:
+        self.before()
         result = call()
-        self.at(f"after {label}")
+        self.changed(label)
         return result
 
 
@@ -45,7 +49,7 @@ class CrashingBlobs:
         self._inner, self._points = inner, points
 
     def put_if_absent(self, key: str, data: bytes | memoryview | Path) -> Put:
-        return self._points.around(f"put {_kind(key)}", lambda: self._inner.put_if_absent(key, data))
+        return self._points.change(f"put {_kind(key)}", lambda: self._inner.put_if_absent(key, data))
 
     def get(self, key: str) -> bytes:
         return self._inner.get(key)
@@ -63,14 +67,14 @@ class CrashingBlobs:
         return self._inner.list(prefix)
 
     def delete(self, key: str) -> None:
-        self._points.around(f"delete {_kind(key)}", lambda: self._inner.delete(key))
+        self._points.change(f"delete {_kind(key)}", lambda: self._inner.delete(key))
 
     def close(self) -> None:
         self._inner.close()
 
 
 class CrashingDatabase:
-    """A transaction that writes is two points: nothing of it happened, or all of it and nobody was told."""
+    """A transaction that writes is a change: it is committed, and nobody was told."""
 
     def __init__(self, inner: Database, points: Points) -> None:
         self._inner, self._points = inner, points
@@ -87,12 +91,12 @@ class CrashingDatabase:
             result = fn(cast(Transaction, noting))
             wrote = noting.wrote
             if wrote:
-                self._points.at("before commit")
+                self._points.before()
             return result
 
         result = self._inner.run(watched, isolation=isolation)
         if wrote:
-            self._points.at("after commit")
+            self._points.changed("commit")
         return result
 
     def close(self) -> None:
@@ -119,7 +123,7 @@ class CrashingLog:
         self._inner, self._points = inner, points
 
     def append(self, records: Sequence[NewRecord]) -> None:
-        self._points.around("append", lambda: self._inner.append(records))
+        self._points.change("append", lambda: self._inner.append(records))
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._inner, name)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import shutil
 import sqlite3
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import closing
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -46,11 +46,15 @@ def tell(
     folder: Path,
     *,
     crash_at: int | None = None,
+    later: Sequence[int] = (),
     file_crash_at: int | None = None,
     seed: int = 0,
     skipped: Callable[[Operation], bool] = lambda operation: False,
 ) -> Outcome:
-    """Live, die at a point (of the ports, or of the file operations), look, live on, look again."""
+    """Live, die at a point (of the ports, or of the file operations), look, live on, look again.
+
+    `later` are points at which the lives that follow die, before the last one that does not.
+    """
     outcome, points, clock = Outcome(), Points(crash_at), ManualClock()
     (folder / "blobs").mkdir(parents=True)
     losing = LosingFiles(seed, folder / "blobs") if file_crash_at is not None else None
@@ -64,16 +68,20 @@ def tell(
     if losing is not None:
         losing.crash()
     decided = _look(folder, outcome)
-    clock.advance(1)
-    try:
-        _live(folder, clock, 1, _next_life, Points(), None, outcome=outcome)
-    except Exception as error:
-        outcome.violations.append(f"the next life failed: {type(error).__name__}: {error}")
-        return outcome
-    after = _look(folder, outcome)
-    for name, manifest in decided.items():
-        if after.get(name) != manifest:
-            outcome.violations.append(f"the decision {name} was lost or changed")
+    for life, point in enumerate([*later, None], start=1):
+        clock.advance(1)
+        try:
+            _live(folder, clock, life, _next_life, Points(point), None, outcome=outcome)
+        except Crashed:
+            pass
+        except Exception as error:
+            outcome.violations.append(f"life {life} failed: {type(error).__name__}: {error}")
+            return outcome
+        after = _look(folder, outcome)
+        for name, manifest in decided.items():
+            if after.get(name) != manifest:
+                outcome.violations.append(f"the decision {name} was lost or changed in life {life}")
+        decided = after
     shutil.rmtree(folder)
     return outcome
 
@@ -82,7 +90,7 @@ def _live(
     folder: Path,
     clock: ManualClock,
     life: int,
-    story: Callable[[Rehearsal, Outcome], None],
+    story: Callable[[Rehearsal, int, Outcome], None],
     points: Points,
     files: Files | None,
     *,
@@ -100,13 +108,13 @@ def _live(
             wrap_database=lambda port: CrashingDatabase(port, points),
             wrap_log=lambda port: CrashingLog(port, points),
         )
-        story(world, outcome or Outcome())
+        story(world, life, outcome or Outcome())
     finally:
         if world is not None:
             world.close()
 
 
-def _first_life(world: Rehearsal, outcome: Outcome) -> None:
+def _first_life(world: Rehearsal, life: int, outcome: Outcome) -> None:
     world.open_epoch(1, 2)
     world.tell(*world.store(5, dp=2, epoch=1, rank=0))
     world.store(5, dp=2, epoch=1, rank=1)
@@ -117,8 +125,8 @@ def _first_life(world: Rehearsal, outcome: Outcome) -> None:
     _go_on(world, 2, 1)
 
 
-def _next_life(world: Rehearsal, outcome: Outcome) -> None:
-    _go_on(world, 10, 2)
+def _next_life(world: Rehearsal, life: int, outcome: Outcome) -> None:
+    _go_on(world, 10 * life, 1 + life % 3)
     committed = {each.checkpoint: each for each in world.events(CheckpointCommitted)}
     for step in range(EVERY, STEPS + 1, EVERY):
         name = f"checkpoints/j/0/{step}"
