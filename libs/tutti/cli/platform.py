@@ -60,7 +60,11 @@ def running(data_dir: Path) -> Iterator[Client]:
 
 @contextlib.contextmanager
 def started(command: list[str], data_dir: Path) -> Iterator[tuple[subprocess.Popen[bytes], Client]]:
-    """Start a supervisor, wait until it is ready, and stop it at the end: drained and resumable."""
+    """Start a supervisor, wait until it is ready, and stop it at the end: drained and resumable.
+
+    SIGTERM ends the wait as Ctrl-C does: who started the platform stops it.
+    """
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
     process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stderr=subprocess.PIPE, start_new_session=True)
     try:
         client = await_ready(process, data_dir)
