@@ -5,10 +5,12 @@ import subprocess
 import sys
 from pathlib import Path
 
+import click
 import pytest
 from tests.contracts.conftest import ROOT
 
 from tutti.chassis.service import Service
+from tutti.cli.app import build
 
 sys.path.insert(0, str(ROOT / "tools"))
 
@@ -62,6 +64,18 @@ def test_the_rooms_exist() -> None:
 
 def test_the_readme_is_short() -> None:
     assert len((ROOT / "README.md").read_text().splitlines()) <= 120
+
+
+def test_the_commands_of_the_readme_exist() -> None:
+    text = (ROOT / "README.md").read_text()
+    lines = re.findall(r"^    tutti ([a-z ]+?)(?= [A-Z#]|  | recipes| checkpoints/|$)", text, flags=re.MULTILINE)
+    assert len(lines) >= 5
+    for words in lines:
+        command: click.Command = build()
+        for word in words.split():
+            assert isinstance(command, click.Group), words
+            command = command.commands[word]
+        assert not isinstance(command, click.Group), words
 
 
 def test_a_decision_is_numbered_once() -> None:

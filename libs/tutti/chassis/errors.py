@@ -169,6 +169,7 @@ CATALOGUE: dict[str, str] = {
     "CORRUPT_ROW": "a stored row was damaged; restore it from a backup",
     "EMIT_REFUSED": "a service emitted an event that it may not emit (a defect)",
     "STALE_WRITE": "a service wrote a resource that it had not locked (a defect)",
+    "STILL_POISON": "the handler could not take the event again; its dead letter says why",
 }
 
 

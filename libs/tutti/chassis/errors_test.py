@@ -82,4 +82,4 @@ def test_every_reason_has_a_meaning() -> None:
     reasons = {
         kind.default_reason for kind in vars(errors).values() if isinstance(kind, type) and issubclass(kind, Problem)
     }
-    assert reasons == set(CATALOGUE)
+    assert reasons <= set(CATALOGUE)

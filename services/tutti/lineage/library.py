@@ -15,7 +15,7 @@ import pyarrow.parquet as pq
 
 from tutti.backbone import Blobs
 from tutti.backbone.blobs import BlobMissing
-from tutti.chassis.errors import Refused
+from tutti.chassis.errors import Refused, declare
 from tutti.checkpoints.manifest import CheckpointBody
 from tutti.corpus.canonical import file_digest, parse_json
 from tutti.corpus.dataset import DatasetBody, Split
@@ -27,6 +27,14 @@ from tutti.lineage.sightings import Shelf
 
 T = TypeVar("T")
 KEPT = 64
+
+declare(
+    {
+        "BLOB_DAMAGED": "a blob is not what its manifest says; run its stage again",
+        "BLOB_MISSING": "a blob is gone; run its stage again to trace through it",
+        "MANIFEST_DAMAGED": "a manifest does not hold; run its stage again",
+    }
+)
 
 
 @dataclass(frozen=True)
