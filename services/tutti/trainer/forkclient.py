@@ -35,6 +35,7 @@ class ForkClient:
         self._control: socket.socket | None = None
         self._expected: deque[Forked] = deque()
         self._running: dict[int, Forked] = {}
+        self._ids: tuple[ProcessId, ...] = ()
         self._lock = threading.Lock()
 
     def fork(self, given: socket.socket, forked: Forked) -> None:
@@ -61,7 +62,7 @@ class ForkClient:
                     self._died()
 
     def processes(self) -> Sequence[ProcessId]:
-        return [process_id(self.server.pid)] if self.server is not None else []
+        return list(self._ids)
 
     def filenos(self) -> Sequence[int]:
         control = self._control
@@ -83,7 +84,7 @@ class ForkClient:
             )
         finally:
             theirs.close()
-        self._control = own
+        self._control, self._ids = own, (process_id(self.server.pid),)
 
     def _notice(self, kind: int, first: int, second: int) -> None:
         match Notice(kind):
@@ -103,6 +104,7 @@ class ForkClient:
         self.server.kill()
         self.server.wait()
         self._control = self.server = None
+        self._ids = ()
         while self._expected:
             self._expected.popleft().exited(-signal.SIGKILL)
         self._running.clear()

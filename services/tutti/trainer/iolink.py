@@ -50,7 +50,7 @@ class ProcessIoLink:
         return [message for message in found if not _is_pulse(message)]
 
     def processes(self) -> Sequence[ProcessId]:
-        return [process_id(self._child.pid)]
+        return [self._id]
 
     def filenos(self) -> Sequence[int]:
         return [] if self._channel.ended else [self._channel.fileno()]
@@ -70,6 +70,7 @@ class ProcessIoLink:
             )
         finally:
             theirs.close()
+        self._id = process_id(self._child.pid)
         assert self._child.stdin is not None
         self._child.stdin.write(self._settings.to_json().encode())
         self._child.stdin.close()
