@@ -1,0 +1,77 @@
+"""All benchmarks, each in a process of its own, and one table: `make bench`.
+
+Quick ones take about three minutes on two idle cores, full ones fifteen. A goal that was missed reads NO; only a
+benchmark that breaks makes the exit code 1. Everything goes to build/bench.json too.
+"""
+
+import json
+import subprocess
+import sys
+import time
+from collections.abc import Sequence
+from dataclasses import asdict
+
+from benchmarks.program import BUILD, ROOT, machine, parser
+from benchmarks.table import Row, render
+
+NAMES = ("eventlog", "hop", "startup", "rank", "checkpoint", "recovery", "loader")
+LIMIT_SECONDS = 1200
+RESULT = BUILD.with_suffix(".json")
+
+
+class Broken(Exception):
+    """A benchmark did not end well."""
+
+
+def run(name: str, *, quick: bool) -> list[Row]:
+    """Raises Broken with its last words."""
+    command = [sys.executable, "-m", f"benchmarks.{name}", "-o", "json", *(["--quick"] if quick else [])]
+    try:
+        done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=LIMIT_SECONDS, check=False)
+    except subprocess.TimeoutExpired:
+        raise Broken(f"did not end within {LIMIT_SECONDS} s") from None
+    if done.returncode != 0:
+        words = done.stderr.strip().splitlines()
+        raise Broken(words[-1] if words else f"exit code {done.returncode}")
+    return [Row.from_json(row) for row in json.loads(done.stdout)["rows"]]
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    made = parser("benchmarks", __doc__)
+    made.add_argument("names", nargs="*", metavar="NAME", help=f"some of {', '.join(NAMES)}; all unless given")
+    given = made.parse_args(arguments)
+    if unknown := set(given.names) - set(NAMES):
+        made.error(f"unknown benchmark {sorted(unknown)[0]!r}: expected {', '.join(NAMES)}")
+    on, begun, rows, broken = machine(), time.monotonic(), [], []
+    for name in given.names or NAMES:
+        print(f"{time.monotonic() - begun:6.0f} s  {name}", file=sys.stderr, flush=True)
+        try:
+            rows += run(name, quick=given.quick)
+        except Broken as error:
+            broken.append(name)
+            rows.append(Row(name, note=f"broken: {error}"))
+    seconds = time.monotonic() - begun
+    result = {
+        "machine": asdict(on),
+        "quick": given.quick,
+        "seconds": seconds,
+        "rows": [row.to_json() for row in rows],
+        "broken": broken,
+    }
+    RESULT.parent.mkdir(parents=True, exist_ok=True)
+    RESULT.write_text(json.dumps(result, indent=1, ensure_ascii=False) + "\n")
+    if given.output == "json":
+        print(json.dumps(result, indent=1))
+    else:
+        print(f"{on}\n\n{render(rows)}\n\n{_verdict(rows)}; {seconds:.0f} s; in {RESULT.relative_to(ROOT)}")
+    return 1 if broken else 0
+
+
+def _verdict(rows: Sequence[Row]) -> str:
+    goals = [row for row in rows if row.goal is not None]
+    met, unmeasured = (sum(row.met is wanted for row in goals) for wanted in (True, None))
+    return f"{met} of {len(goals)} goals met, {unmeasured} not measured"
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,116 @@
+"""Rows: what was measured, beside what, against which goal; and the table of them.
+
+Promises: a goal that was missed reads "no"; what could not be measured says why and counts as neither.
+"""
+
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass, fields
+from enum import Enum
+from typing import Any, Self
+
+from benchmarks.pairs import Estimate
+
+
+class Sense(Enum):
+    AT_LEAST = "≥"
+    AT_MOST = "≤"
+
+
+class Of(Enum):
+    """What a goal bounds."""
+
+    OURS = "ours"
+    RATIO = "ratio"
+
+
+@dataclass(frozen=True)
+class Goal:
+    of: Of
+    sense: Sense
+    bound: float
+
+    def met(self, value: float) -> bool:
+        return value >= self.bound if self.sense is Sense.AT_LEAST else value <= self.bound
+
+
+def ratio_at_least(bound: float) -> Goal:
+    return Goal(Of.RATIO, Sense.AT_LEAST, bound)
+
+
+def ratio_at_most(bound: float) -> Goal:
+    return Goal(Of.RATIO, Sense.AT_MOST, bound)
+
+
+def at_most(bound: float) -> Goal:
+    return Goal(Of.OURS, Sense.AT_MOST, bound)
+
+
+@dataclass(frozen=True)
+class Row:
+    """`ours` and `peer` in `unit`, medians unless `what` says otherwise; `note`: who the peer is, and how it was."""
+
+    what: str
+    unit: str = ""
+    ours: float | None = None
+    peer: float | None = None
+    ratio: Estimate | None = None
+    goal: Goal | None = None
+    note: str = ""
+
+    @property
+    def met(self) -> bool | None:
+        """None: there is no goal, or nothing was measured."""
+        if self.goal is None:
+            return None
+        value = self.ours if self.goal.of is Of.OURS else self.ratio.median if self.ratio else None
+        return None if value is None else self.goal.met(value)
+
+    def to_json(self) -> dict[str, Any]:
+        found = asdict(self)
+        if self.goal is not None:
+            found["goal"] = {"of": self.goal.of.value, "sense": self.goal.sense.value, "bound": self.goal.bound}
+        return {**found, "met": self.met}
+
+    @classmethod
+    def from_json(cls, value: dict[str, Any]) -> Self:
+        given = {field.name: value[field.name] for field in fields(cls)}
+        if given["ratio"] is not None:
+            given["ratio"] = Estimate(**given["ratio"])
+        if (goal := given["goal"]) is not None:
+            given["goal"] = Goal(Of(goal["of"]), Sense(goal["sense"]), goal["bound"])
+        return cls(**given)
+
+
+HEADER = ("what", "ours", "peer", "ratio [95 %]", "goal", "met?")
+
+
+def cells(row: Row) -> tuple[str, ...]:
+    ratio = f"{_number(row.ratio.median)} [{_number(row.ratio.low)}, {_number(row.ratio.high)}]" if row.ratio else ""
+    goal = ""
+    if row.goal is not None:
+        unit = f" {row.unit}" if row.goal.of is Of.OURS and row.unit else ""
+        goal = f"{row.goal.of.value} {row.goal.sense.value} {_number(row.goal.bound)}{unit}"
+    met = {True: "yes", False: "NO", None: "-" if row.goal is None else "not measured"}[row.met]
+    return (row.what, _with_unit(row.ours, row.unit), _with_unit(row.peer, row.unit), ratio, goal, met)
+
+
+def render(rows: Sequence[Row]) -> str:
+    """The table, and below it what is to be said of each row."""
+    lines = [HEADER, *(cells(row) for row in rows)]
+    widths = [max(len(line[column]) for line in lines) for column in range(len(HEADER))]
+    text = ["  ".join(cell.ljust(width) for cell, width in zip(line, widths, strict=True)).rstrip() for line in lines]
+    text.insert(1, "  ".join("-" * width for width in widths))
+    notes = [f"  {row.what}: {row.note}" for row in rows if row.note]
+    return "\n".join([*text, *(["", "How:", *notes] if notes else [])])
+
+
+def _with_unit(value: float | None, unit: str) -> str:
+    return "" if value is None else f"{_number(value)} {unit}".rstrip()
+
+
+def _number(value: float) -> str:
+    if value == 0:
+        return "0"
+    if abs(value) >= 1000:
+        return f"{value:,.0f}"
+    return f"{value:.3g}"
