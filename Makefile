@@ -45,6 +45,12 @@ test: setup ## every test, real servers included
 run: setup ## real pages become a committed checkpoint, embedded
 	@pages=$$($(BIN)/python tools/exhibit.py) && $(BIN)/tutti run recipes/spine.yaml --set "input.path=$$pages"
 
+run-stack: setup ## the same on Kafka, Postgres and S3, every service a process of its own, two agents
+	@pages=$$($(BIN)/python tools/exhibit.py) && $(BIN)/python deploy/local/stack.py run recipes/spine.yaml --set "input.path=$$pages"
+
+bench: setup ## measure beside our peers: make bench, or make bench QUICK=1
+	$(BIN)/python -m benchmarks $(if $(QUICK),--quick)
+
 soak: setup ## run one campaign at its full number and record it: make soak ROW=5
 	$(BIN)/python tools/soak.py $(ROW)
 

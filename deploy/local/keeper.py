@@ -80,7 +80,8 @@ class KeptServers:
         self._data_dir = data_dir
         self._stack = Stack(data_dir.path / "servers")
         self._stop = threading.Event()
-        self._thread: threading.Thread | None = None
+        self._threads: list[threading.Thread] = []
+        self._recording = threading.Lock()
         self._restarts = dict.fromkeys(self._stack.names, 0)
         self._since: dict[str, str] = {}
         self.urls: dict[str, str] = {}
@@ -94,24 +95,25 @@ class KeptServers:
         self._record()
 
     def watch(self, on_moved: Callable[[], None]) -> None:
-        self._thread = threading.Thread(target=self._watch, args=(on_moved,), name="servers", daemon=True)
-        self._thread.start()
+        """A thread a server, so that one that is slow to start keeps no other waiting."""
+        for name in self._stack.names:
+            thread = threading.Thread(target=self._watch, args=(name, on_moved), name=f"watch {name}", daemon=True)
+            self._threads.append(thread)
+            thread.start()
 
     def stop(self) -> None:
         self._stop.set()
-        if self._thread is not None:
-            self._thread.join()
+        for thread in self._threads:
+            thread.join()
         self._stack.down(self._stack.names)
         self._record()
 
-    def _watch(self, on_moved: Callable[[], None]) -> None:
-        while not self._stop.wait(LOOK_SECONDS):
-            for name in self._stack.names:
-                if not self._stack.is_alive(name):
-                    self._restart(name)
-            if self.moved:
-                on_moved()
-                return
+    def _watch(self, name: str, on_moved: Callable[[], None]) -> None:
+        while not self._stop.wait(LOOK_SECONDS) and not self.moved:
+            if not self._stack.is_alive(name):
+                self._restart(name)
+                if self.moved:
+                    on_moved()
 
     def _restart(self, name: str) -> None:
         began = time.monotonic()
@@ -132,11 +134,13 @@ class KeptServers:
         return {status.name: status.url or "" for status in self._stack.status(self._stack.names)}
 
     def _record(self) -> None:
-        kept = [
-            Kept(status.name, status.pid or 0, self._since[status.name], self._restarts[status.name])
-            for status in self._stack.status(self._stack.names)
-        ]
-        write_kept(self._data_dir.path, kept)
+        with self._recording:
+            kept = [
+                Kept(status.name, status.pid or 0, self._since[status.name], self._restarts[status.name])
+                for status in self._stack.status(self._stack.names)
+                if status.name in self._since
+            ]
+            write_kept(self._data_dir.path, kept)
 
 
 def _now() -> str:

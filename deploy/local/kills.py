@@ -1,12 +1,13 @@
-"""Kills on a schedule: SIGKILL of a server, a service or an agent once training has crossed a step.
+"""Kills on a schedule: SIGKILL of a server, a service or an agent once a stage has begun or a step was crossed.
 
-Promises: each happens once, in the order of the steps; a platform that does not answer just then is asked again.
+Promises: each happens once, without waiting for another to heal; a platform that does not answer just then is asked
+again.
 """
 
+import contextlib
 import os
 import signal
 import threading
-import time
 from argparse import ArgumentTypeError
 from dataclasses import dataclass
 from pathlib import Path
@@ -15,68 +16,86 @@ from roster import kept
 
 from tutti.chassis.client import Client, connect
 from tutti.chassis.errors import Problem
-from tutti.contracts.common.v1 import ListRequest
+from tutti.contracts.common.v1 import STATE_RUNNING, GetRequest, ListRequest
+from tutti.contracts.pipeline.v1 import Run
 
 LOOK_SECONDS = 0.05
+STAGES = ("ingest", "dedup", "tokenization", "train")
 
 
-@dataclass(frozen=True, order=True)
+@dataclass(frozen=True)
 class Kill:
-    step: int
+    """`moment`: a step that any job has crossed, or a stage that has begun."""
+
     name: str
+    moment: str
 
     @classmethod
     def parse(cls, text: str) -> "Kill":
-        """`kafka@10`. Raises ArgumentTypeError."""
-        name, at, step = text.partition("@")
-        if not (name and at and step.isdigit()):
-            raise ArgumentTypeError(f"{text!r}: expected NAME@STEP, such as kafka@10")
-        return cls(int(step), name)
+        """`kafka@10` or `postgres@dedup`. Raises ArgumentTypeError."""
+        name, at, moment = text.partition("@")
+        if not (name and at and (moment.isdigit() or moment in STAGES)):
+            raise ArgumentTypeError(
+                f"{text!r}: expected NAME@STEP or NAME@STAGE, such as kafka@10 or postgres@dedup; "
+                f"stages: {', '.join(STAGES)}"
+            )
+        return cls(name, moment)
+
+    def __str__(self) -> str:
+        return f"{self.name}@{self.moment}"
 
 
 class Killer:
-    """Carries kills out while a run goes on, in a thread of its own; `done` is what it did."""
+    """Carries kills out while a run goes on, in a thread of its own; `done` is what it did, `left` what it has not."""
 
     def __init__(self, data_dir: Path, kills: list[Kill]) -> None:
-        self._data_dir, self._due = data_dir, sorted(kills)
+        self._data_dir = data_dir
         self._stop = threading.Event()
         self._thread = threading.Thread(target=self._run, name="kills", daemon=True)
         self.done: list[str] = []
-        self.left = list(self._due)
+        self.left = list(kills)
 
     def start(self) -> None:
-        if self._due:
-            self._thread.start()
+        self._thread.start()
 
     def stop(self) -> None:
         self._stop.set()
-        if self._due:
-            self._thread.join()
+        self._thread.join()
 
     def _run(self) -> None:
         with connect(self._data_dir, deadline_seconds=2.0) as client:
+            before = {run.name for run in _runs(client) if run.state > STATE_RUNNING}
             while self.left and not self._stop.wait(LOOK_SECONDS):
-                if _step(client) >= self.left[0].step:
-                    self._carry_out(self.left.pop(0))
+                reached = _reached(client, before)
+                for kill in [each for each in self.left if each.moment in reached]:
+                    self.left.remove(kill)
+                    self._carry_out(kill)
 
     def _carry_out(self, kill: Kill) -> None:
         found = next((each for each in kept(self._data_dir) if each.name == kill.name), None)
         if found is None or not found.pid:
-            self.done.append(f"{kill.name} was not running at step {kill.step}")
+            self.done.append(f"{kill} had nothing to kill: it was not running")
             return
-        os.kill(found.pid, signal.SIGKILL)
-        self.done.append(f"killed {kill.name} (pid {found.pid}) after step {kill.step}")
-        began = time.monotonic()
-        while not self._stop.wait(LOOK_SECONDS):
-            now = next((each for each in kept(self._data_dir) if each.name == kill.name), None)
-            if now is not None and now.pid and now.pid != found.pid:
-                self.done.append(f"{kill.name} is back as pid {now.pid} after {time.monotonic() - began:.1f} s")
-                return
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(found.pid, signal.SIGKILL)
+        self.done.append(f"killed {kill.name} (pid {found.pid}) after {kill.moment}")
 
 
-def _step(client: Client) -> int:
-    """The last step that any job has crossed; -1 when nobody can say."""
+def _runs(client: Client) -> list[Run]:
+    """None of them when nobody can say."""
     try:
-        return max((job.step for job in client.scheduler.ListJobs(ListRequest()).jobs), default=-1)
+        return list(client.pipeline.ListRuns(ListRequest()).runs)
     except Problem:
-        return -1
+        return []
+
+
+def _reached(client: Client, before: set[str]) -> set[str]:
+    """The moments of runs that had not ended before: stages that began, steps that were crossed."""
+    stages = [stage for run in _runs(client) if run.name not in before for stage in run.stages]
+    found = {stage.name for stage in stages if stage.state >= STATE_RUNNING and not stage.reused}
+    for stage in stages:
+        if stage.name == "train" and stage.resource:
+            with contextlib.suppress(Problem):
+                job = client.scheduler.GetJob(GetRequest(name=stage.resource))
+                found |= {str(step) for step in range(job.step + 1)} if job.step else set()
+    return found

@@ -3,7 +3,7 @@
 Promises: `up` is idempotent and returns when every server answers; data and secrets live below `--dir` and survive
 `down`, `restart` and kill -9; `down` signals only processes that it started.
 
-    python deploy/local/servers.py up|down|status|wipe [NAME ...] [--dir DIR] [-o json]
+    python deploy/local/servers.py obtain|up|down|status|wipe [NAME ...] [--dir DIR] [-o json]
     python deploy/local/servers.py restart NAME ... [--dir DIR]
 """
 
@@ -13,7 +13,7 @@ import json
 import os
 import sys
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import asdict, dataclass
 from functools import partial
 from pathlib import Path
@@ -82,17 +82,21 @@ class Stack:
     def names(self) -> list[str]:
         return list(self._servers)
 
-    def up(self, names: Sequence[str], *, install: bool) -> None:
+    def obtain(self, names: Sequence[str], *, install: bool) -> None:
+        """Make the programs available; start nothing. Raises ServerError with the way to get them."""
         with _locked(self._cache / "lock"):
             for name in names:
                 self._servers[name].obtain(install=install)
-        with self._mine():
+
+    def up(self, names: Sequence[str], *, install: bool) -> None:
+        self.obtain(names, install=install)
+        with self._mine(names):
             starting = {name: self._begin(name) for name in names if not self._is_up(name)}
             for name, process in starting.items():
                 self._settle(name, process)
 
     def down(self, names: Sequence[str]) -> None:
-        with self._mine():
+        with self._mine(names):
             for name in names:
                 self._stop(name)
 
@@ -101,7 +105,7 @@ class Stack:
         self.up(names, install=False)
 
     def wipe(self, names: Sequence[str]) -> None:
-        with self._mine():
+        with self._mine(names):
             for name in names:
                 if (self._folder / name).exists():
                     self._stop(name)
@@ -183,9 +187,11 @@ class Stack:
             return {}
 
     @contextmanager
-    def _mine(self) -> Iterator[None]:
+    def _mine(self, names: Sequence[str]) -> Iterator[None]:
         self._folder.mkdir(parents=True, exist_ok=True)
-        with _locked(self._folder / "lock"):
+        with ExitStack() as locks:
+            for name in sorted(names):
+                locks.enter_context(_locked(self._folder / f"{name}.lock"))
             yield
 
 
@@ -203,7 +209,7 @@ def _locked(path: Path) -> Iterator[None]:
 
 def main(arguments: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="servers.py", description="Kafka, Postgres and S3 servers without Docker.")
-    parser.add_argument("command", choices=["up", "down", "status", "restart", "wipe"])
+    parser.add_argument("command", choices=["obtain", "up", "down", "status", "restart", "wipe"])
     parser.add_argument("names", nargs="*", metavar="NAME", help="kafka, postgres, s3 (default: all)")
     parser.add_argument("--dir", type=Path, default=CACHE / "stack", help="where data and secrets live")
     parser.add_argument("--install", action="store_true", help="as root, install system packages that are missing")
@@ -214,8 +220,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
     if unknown := set(names) - set(stack.names):
         parser.error(f"unknown server {sorted(unknown)[0]!r}: expected {', '.join(stack.names)}")
     try:
-        if given.command == "up":
-            stack.up(names, install=given.install or bool(os.environ.get("CI")))
+        install = given.install or bool(os.environ.get("CI"))
+        if given.command == "obtain":
+            stack.obtain(names, install=install)
+        elif given.command == "up":
+            stack.up(names, install=install)
         elif given.command == "down":
             stack.down(names)
         elif given.command == "restart":

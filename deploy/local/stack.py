@@ -3,7 +3,7 @@
 Promises: servers, data and secrets of a stack lie in its data directory; what dies is started again; whatever was
 started is stopped by its pid.
 
-    python deploy/local/stack.py run RECIPE [--data-dir D] [--set KEY=VALUE] [--kill NAME@STEP]
+    python deploy/local/stack.py run RECIPE [--data-dir D] [--set KEY=VALUE] [--kill NAME@MOMENT]
     python deploy/local/stack.py up|down|ps [--data-dir D]
 """
 
@@ -22,7 +22,7 @@ import psutil
 from keeper import keep
 from kills import Kill, Killer
 from processes import ServerError, wait_until
-from roster import Row, keeper_of, roster
+from roster import Row, keeper_of, kept, roster
 from servers import ROOT, Stack
 
 from tutti.chassis.client import Client, connect
@@ -35,6 +35,7 @@ from tutti.contracts.admin.v1 import DescribeRequest
 DEFAULT = ROOT / "build" / "stack"
 READY_SECONDS = 180.0
 STOP_SECONDS = 90.0
+HEAL_SECONDS = 60.0
 MEBI = 1 << 20
 
 
@@ -49,7 +50,8 @@ def run(given: argparse.Namespace) -> int:
                    str(given.data_dir), *sets, "-o", given.output]  # fmt: skip
         killer = Killer(given.data_dir, given.kill)
         client = subprocess.Popen(command, start_new_session=True)
-        killer.start()
+        if given.kill:
+            killer.start()
         most = 0
         try:
             while client.poll() is None:
@@ -59,13 +61,15 @@ def run(given: argparse.Namespace) -> int:
         except KeyboardInterrupt:
             client.send_signal(signal.SIGINT)
             client.wait()
-        killer.stop()
+        if given.kill:
+            killer.stop()
         for line in killer.done:
             _say(line)
+        wait_until(lambda: all(each.pid and psutil.pid_exists(each.pid) for each in kept(given.data_dir)), HEAL_SECONDS)
         _show([row for row in roster(given.data_dir) if row.restarts is not None])
         _say(f"{time.monotonic() - started:.1f} s in all; at most {most / MEBI:,.0f} MiB (sum of PSS)")
         if killer.left and client.returncode == 0:
-            return say(f"the run ended before {', '.join(f'{k.name}@{k.step}' for k in killer.left)}", FAILED)
+            return say(f"the run ended before {', '.join(map(str, killer.left))}", FAILED)
         return client.returncode if client.returncode >= 0 else KILLED
 
 
@@ -193,8 +197,8 @@ def _parser() -> argparse.ArgumentParser:
                 action="append",
                 default=[],
                 type=Kill.parse,
-                metavar="NAME@STEP",
-                help="kill -9 a server, a service or an agent after a step",
+                metavar="NAME@MOMENT",
+                help="kill -9 a server, a service or an agent after a step (kafka@10) or as a stage begins (s3@dedup)",
             )
     return parser
 

@@ -1,0 +1,77 @@
+"""A stack (every service a process, on real servers) beside an embedded platform that carries out the same recipes."""
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.e2e.command import ROOT, Result, environment, start, tiny, tutti
+from tests.e2e.conftest import pages
+from tests.faults.processes import until
+
+__all__ = ["pages"]
+LOCAL = ROOT / "deploy" / "local"
+# A killed holder is waited for so long; what the platform does is the same with any number.
+LEASES = {"TUTTI_LEASE__TTL_SECONDS": "3", "TUTTI_LEASE__RENEW_SECONDS": "1"}
+
+
+def local(script: str, *arguments: str | Path, seconds: float = 240.0) -> Result:
+    """Run a script of deploy/local to its end."""
+    done = subprocess.run(
+        [sys.executable, str(LOCAL / script), *map(str, arguments)],
+        capture_output=True,
+        text=True,
+        timeout=seconds,
+        check=False,
+        env=environment(LEASES),
+        cwd=ROOT,
+    )
+    return Result(done.returncode, done.stdout, done.stderr)
+
+
+def processes(data_dir: Path) -> list[dict[str, Any]]:
+    return list(json.loads(local("stack.py", "ps", "--data-dir", data_dir, "-o", "json").out))
+
+
+@pytest.fixture(scope="session")
+def programs() -> None:
+    """The servers' programs are on this machine, or the test is skipped with the way to get them."""
+    found = local("servers.py", "obtain", seconds=900)
+    if found.code:
+        if os.environ.get("CI"):
+            pytest.fail(found.err.strip())
+        pytest.skip(found.err.strip())
+
+
+@pytest.fixture(scope="module")
+def stack(programs: None, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    """The data directory of a stack that is up."""
+    data_dir = tmp_path_factory.mktemp("stack") / "data"
+    result = local("stack.py", "up", "--data-dir", data_dir)
+    assert result.code == 0, result.err
+    yield data_dir
+    local("stack.py", "down", "--data-dir", data_dir)
+    local("servers.py", "wipe", "--dir", data_dir / "servers")
+
+
+@pytest.fixture(scope="module")
+def embedded(pages: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Callable[..., Any]]:
+    """Carries a recipe out on an embedded platform: overrides to summary."""
+    data_dir = tmp_path_factory.mktemp("embedded") / "data"
+    platform = start("up", "--data-dir", data_dir)
+    until((data_dir / "endpoint").exists, seconds=60, what="the embedded platform")
+
+    def carry_out(*overrides: str) -> Any:
+        result = tutti(*tiny(data_dir, pages, *overrides))
+        assert result.code == 0, result.err
+        return result.json()
+
+    carry_out.data_dir = data_dir  # type: ignore[attr-defined]
+    yield carry_out
+    platform.terminate()
+    platform.communicate(timeout=60)

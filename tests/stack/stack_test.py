@@ -1,0 +1,105 @@
+"""Every service a process of its own, on Kafka, Postgres and S3: the same states and the same canonical export as
+embedded, also when servers or everything is killed on the way.
+"""
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import psutil
+import pytest
+
+from tests.e2e.command import checkpoints, start, tiny, tutti
+from tests.faults.processes import kill_all, until
+from tests.stack.conftest import local, processes
+from tutti.chassis.settings import installed_services
+
+pytestmark = [pytest.mark.xdist_group("stack"), pytest.mark.timeout(600)]
+SERVERS = ("kafka", "postgres", "s3")
+PLAIN = ("input.limit=19", "train.steps=10")
+SERVERS_KILLED = ("input.limit=19", "train.steps=20")  # shares all but training with the plain one
+ALL_KILLED = ("input.limit=20", "train.steps=10")
+Embedded = Callable[..., Any]
+
+
+@pytest.fixture(scope="module")
+def undisturbed(stack: Path, pages: Path) -> Any:
+    result = tutti(*tiny(stack, pages, *PLAIN))
+    assert result.code == 0, result.err
+    return result.json()
+
+
+@pytest.fixture(scope="module")
+def with_servers_killed(stack: Path, pages: Path) -> Any:
+    kills = [part for kill in ("s3@2", "kafka@5", "postgres@9") for part in ("--kill", kill)]
+    command, *arguments = tiny(stack, pages, *SERVERS_KILLED)
+    result = local("stack.py", command, *arguments, *kills)
+    print(result.err)
+    assert result.code == 0, result.err
+    return result.json()
+
+
+@pytest.fixture(scope="module")
+def with_all_killed(stack: Path, pages: Path) -> Any:
+    process = start(*tiny(stack, pages, *ALL_KILLED))
+    until(lambda: running_job_step(stack) >= 3 or process.poll() is not None, seconds=120, what="step 3")
+    assert kill_all(stack, process.pid) >= len(installed_services())
+    process.communicate(timeout=30)
+    again = local("stack.py", "up", "--data-dir", stack)
+    assert again.code == 0, again.err
+    result = tutti(*tiny(stack, pages, *ALL_KILLED))
+    assert result.code == 0, result.err
+    return result.json()
+
+
+def running_job_step(data_dir: Path) -> int:
+    found = tutti("jobs", "ls", "--data-dir", data_dir, "-o", "json")
+    jobs = found.json() if found.code == 0 else []
+    return max((job["step"] for job in jobs if job["state"] == "running"), default=0)
+
+
+def test_services_apart_give_the_states_of_the_embedded_platform(undisturbed: Any, embedded: Embedded) -> None:
+    assert checkpoints(undisturbed) == checkpoints(embedded(*PLAIN))
+    assert sorted(checkpoints(undisturbed)) == [5, 10]
+
+
+def test_every_process_is_listed_with_its_parent(undisturbed: Any, stack: Path) -> None:
+    found = processes(stack)
+    keeper = next(each["pid"] for each in found if each["what"] == "keeper")
+    kept = {each["what"]: each for each in found if each["restarts"] is not None}
+    assert set(kept) == {*SERVERS, *installed_services(), "agent-a", "agent-b"}
+    assert all(each["parent"] == keeper for each in kept.values())
+    assert len({each["pid"] for each in found}) == len(found)
+
+
+def test_no_secret_stands_in_a_command_line(undisturbed: Any, stack: Path) -> None:
+    kept = [*(stack / "servers").rglob("server.json"), stack / "servers" / "roles.json"]
+    assert all(path.stat().st_mode & 0o077 == 0 for path in kept)
+    words = " ".join(path.read_text() for path in kept).replace('"', " ").split()
+    secrets = {word.strip(",:") for word in words if len(word) > 24}
+    assert len(secrets) >= len(installed_services())
+    lines = [" ".join(psutil.Process(each["pid"]).cmdline()) for each in processes(stack)]
+    assert len(lines) > len(installed_services())
+    assert [secret for secret in secrets if any(secret in line for line in lines)] == []
+
+
+def test_a_run_survives_the_death_of_broker_database_and_blob_store(
+    with_servers_killed: Any, embedded: Embedded, stack: Path
+) -> None:
+    assert checkpoints(with_servers_killed) == checkpoints(embedded(*SERVERS_KILLED))
+    restarts = {each["what"]: each["restarts"] for each in processes(stack)}
+    assert {name: restarts[name] for name in SERVERS} == dict.fromkeys(SERVERS, 1)
+
+
+def test_everything_killed_goes_on_where_it_was(with_all_killed: Any, embedded: Embedded) -> None:
+    assert checkpoints(with_all_killed) == checkpoints(embedded(*ALL_KILLED))
+
+
+def test_the_canonical_export_is_that_of_the_embedded_platform(
+    undisturbed: Any, with_servers_killed: Any, with_all_killed: Any, embedded: Embedded, stack: Path
+) -> None:
+    theirs = tutti("export", "--canonical", "--data-dir", embedded.data_dir)  # type: ignore[attr-defined]
+    ours = tutti("export", "--canonical", "--data-dir", stack)
+    assert (theirs.code, ours.code) == (0, 0), theirs.err + ours.err
+    assert len(theirs.out.splitlines()) > 20
+    assert ours.out == theirs.out
