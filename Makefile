@@ -43,7 +43,8 @@ test: setup ## every test, real servers included
 	$(BIN)/pytest -n 2 --dist loadgroup
 
 run: setup ## real pages become a committed checkpoint, embedded
-	@pages=$$($(BIN)/python tools/exhibit.py) && $(BIN)/tutti run recipes/spine.yaml --set "input.path=$$pages"
+	@$(BIN)/python tools/exhibit.py > /dev/null
+	@$(BIN)/tutti run recipes/spine.yaml
 
 run-stack: setup ## the same on Kafka, Postgres and S3, every service a process of its own, two agents
 	@pages=$$($(BIN)/python tools/exhibit.py) && $(BIN)/python deploy/local/stack.py run recipes/spine.yaml --set "input.path=$$pages"

@@ -10,6 +10,7 @@ from __future__ import annotations
 import argparse
 import contextlib
 import json
+import os
 import platform
 import shutil
 import subprocess
@@ -72,6 +73,13 @@ def build(folder: Path, *, pages: int | None = None) -> Exhibit:
     if found is None:
         raise ExhibitError(f"{home}: the pages do not have the digest that was written beside them; remove the folder")
     return found
+
+
+def point(folder: Path, exhibit: Exhibit) -> None:
+    """Let `folder/pages` lead to the pages of this Python, for recipes that name no version."""
+    fresh = folder / f".pages-{os.getpid()}"
+    fresh.symlink_to(exhibit.folder.relative_to(folder))
+    fresh.replace(folder / "pages")
 
 
 def _start(target: Path, limit: int) -> subprocess.Popen[bytes]:
@@ -156,6 +164,8 @@ def main() -> int:
     arguments = parser.parse_args()
     try:
         exhibit = build(arguments.folder, pages=arguments.pages)
+        if arguments.pages is None:
+            point(arguments.folder, exhibit)
     except (ExhibitError, OSError) as error:
         print(f"exhibit: {error}", file=sys.stderr)
         return 1
