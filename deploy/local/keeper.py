@@ -21,7 +21,7 @@ from servers import Stack
 
 from tutti.chassis import logs
 from tutti.chassis.datadir import DataDir, DataDirError
-from tutti.chassis.exits import FAILED, MISUSE, say
+from tutti.chassis.exits import FAILED, KILLED, MISUSE, say
 from tutti.chassis.settings import SettingsError, installed_services, load
 from tutti.chassis.supervisor import ChildSpec, Supervisor
 
@@ -36,6 +36,7 @@ def keep(path: Path, *, agents: int) -> int:
         lock = data_dir.lock("the keeper of a stack")
         logs.configure("keeper", file=data_dir.path / "logs" / "keeper.log")
         settings = load(data_dir.config).values.supervisor
+        signal.signal(signal.SIGTERM, lambda *_: sys.exit(KILLED))  # until there is a supervisor to be told
         servers = KeptServers(data_dir)
         try:
             servers.start()

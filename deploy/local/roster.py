@@ -79,6 +79,8 @@ def roster(data_dir: Path) -> list[Row]:
 
 def _row(process: psutil.Process, what: str, kept: Kept | None) -> Iterator[Row]:
     with contextlib.suppress(psutil.NoSuchProcess, psutil.AccessDenied):
+        if process.status() == psutil.STATUS_ZOMBIE:
+            return
         started = datetime.fromtimestamp(process.create_time(), UTC).isoformat(timespec="seconds")
         memory = process.memory_full_info().pss
         yield Row(process.pid, process.ppid(), what, started, kept.restarts if kept else None, memory)

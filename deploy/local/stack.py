@@ -211,6 +211,8 @@ def _keep(given: argparse.Namespace) -> int:
 def main(arguments: Sequence[str] | None = None) -> int:
     given = _parser().parse_args(arguments)
     given.data_dir = given.data_dir.resolve()
+    if given.command is not _keep:
+        signal.signal(signal.SIGTERM, signal.default_int_handler)
     try:
         code: int = given.command(given)
         return code

@@ -63,7 +63,7 @@ def stack(programs: None, tmp_path_factory: pytest.TempPathFactory) -> Iterator[
 def embedded(pages: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Callable[..., Any]]:
     """Carries a recipe out on an embedded platform: overrides to summary."""
     data_dir = tmp_path_factory.mktemp("embedded") / "data"
-    platform = start("up", "--data-dir", data_dir)
+    platform = start("up", "--agents", "2", "--data-dir", data_dir)
     until((data_dir / "endpoint").exists, seconds=60, what="the embedded platform")
 
     def carry_out(*overrides: str) -> Any:

@@ -17,7 +17,8 @@ from tutti.chassis.settings import installed_services
 pytestmark = [pytest.mark.xdist_group("stack"), pytest.mark.timeout(600)]
 SERVERS = ("kafka", "postgres", "s3")
 PLAIN = ("input.limit=19", "train.steps=10")
-SERVERS_KILLED = ("input.limit=19", "train.steps=20")  # shares all but training with the plain one
+# Shares all but training with the plain one; three ranks need both agents where there are two cores.
+SERVERS_KILLED = ("input.limit=19", "train.steps=20", "train.ranks=3")
 ALL_KILLED = ("input.limit=20", "train.steps=10")
 Embedded = Callable[..., Any]
 
