@@ -16,6 +16,7 @@ from benchmarks.table import Row, render
 
 NAMES = ("eventlog", "hop", "startup", "rank", "checkpoint", "recovery", "loader")
 LIMIT_SECONDS = 1200
+STOP_SECONDS = 120
 RESULT = BUILD.with_suffix(".json")
 
 
@@ -26,14 +27,19 @@ class Broken(Exception):
 def run(name: str, *, quick: bool) -> list[Row]:
     """Raises Broken with its last words."""
     command = [sys.executable, "-m", f"benchmarks.{name}", "-o", "json", *(["--quick"] if quick else [])]
+    process = subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
     try:
-        done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=LIMIT_SECONDS, check=False)
+        out, err = process.communicate(timeout=LIMIT_SECONDS)
     except subprocess.TimeoutExpired:
         raise Broken(f"did not end within {LIMIT_SECONDS} s") from None
-    if done.returncode != 0:
-        words = done.stderr.strip().splitlines()
-        raise Broken(words[-1] if words else f"exit code {done.returncode}")
-    return [Row.from_json(row) for row in json.loads(done.stdout)["rows"]]
+    finally:
+        if process.poll() is None:  # interrupted, it stops the servers that it started
+            process.terminate()
+            process.communicate(timeout=STOP_SECONDS)
+    if process.returncode != 0:
+        words = err.strip().splitlines()
+        raise Broken(words[-1] if words else f"exit code {process.returncode}")
+    return [Row.from_json(row) for row in json.loads(out)["rows"]]
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

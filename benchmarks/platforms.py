@@ -42,8 +42,7 @@ class Platform:
     """What its processes had used by then."""
 
     def processes(self) -> list[psutil.Process]:
-        root = psutil.Process(self.process.pid)
-        return [root, *root.children(recursive=True)]
+        return _family(self.process.pid)
 
     def counter(self, name: str) -> float:
         """The sum of a metric of the agent over its labels; 0 before it was first counted."""
@@ -76,8 +75,12 @@ def up(data_dir: Path) -> Iterator[Platform]:
         finally:
             client.close()
     finally:
+        family = _family(process.pid)
         process.terminate()
         process.communicate(timeout=UP_SECONDS)
+        _, left = psutil.wait_procs(family, timeout=UP_SECONDS)
+        if left:
+            raise RuntimeError(f"tutti up has ended, processes that it started have not: {left}")
 
 
 def pss(process: psutil.Process | int) -> float:
@@ -99,9 +102,17 @@ def await_found(look: Callable[[], T | None], *, what: str, seconds: float = UP_
     return found
 
 
+def _family(pid: int) -> list[psutil.Process]:
+    """The process and all that it started; none when it has ended."""
+    try:
+        root = psutil.Process(pid)
+        return [root, *root.children(recursive=True)]
+    except psutil.NoSuchProcess:
+        return []
+
+
 def _core_seconds(pid: int) -> float:
-    root = psutil.Process(pid)
-    return sum(sum(each.cpu_times()[:2]) for each in (root, *root.children(recursive=True)))
+    return sum(sum(each.cpu_times()[:2]) for each in _family(pid))
 
 
 def _reached(process: subprocess.Popen[bytes], data_dir: Path) -> Client | None:

@@ -4,6 +4,7 @@ import argparse
 import json
 import os
 import platform
+import signal
 import sys
 import tempfile
 from collections.abc import Callable, Sequence
@@ -62,6 +63,7 @@ def parser(prog: str, description: str | None) -> argparse.ArgumentParser:
 def main(name: str, description: str | None, measure: Callable[[bool], Sequence[Row]]) -> None:
     """The program of one benchmark; `measure(quick)` gives its rows. Exits."""
     given = parser(f"benchmarks.{name}", description).parse_args()
+    signal.signal(signal.SIGTERM, signal.default_int_handler)  # what it started is stopped then, too
     try:
         rows = list(measure(given.quick))
     except NotHere as error:

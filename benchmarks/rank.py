@@ -216,7 +216,9 @@ def _rows(told: list[Told], steps: int) -> list[Row]:
             ours=max(each.sent_bytes for each in told) / mib,
             peer=ring / mib,
             ratio=bootstrap([max(each.sent_bytes for each in told) / ring]),
-            note=f"exact; peer: what a ring reduce-scatter of the same {vector / mib:.1f} MiB sends",
+            note=f"exact, the rank that sends more; both {sum(each.sent_bytes for each in told) / mib:.2f} MiB; "
+            f"peer: what a ring reduce-scatter of the same {vector / mib:.1f} MiB sends "
+            "(tied embeddings are two streams of it)",
         ),
         Row(
             what="reduce: peak of gradient memory",

@@ -59,7 +59,7 @@ def measure(quick: bool) -> list[Row]:
             f"answered after {median(serving):.1f} s; peer: python -c 'import {LIBRARIES}'",
         ),
         Row(
-            what="the same, time on cores",
+            what="  the same, time on cores",
             unit="s",
             ours=median(cores),
             peer=median(bare_cores),
