@@ -1,0 +1,181 @@
+"""The platform on one thread: every real service, and real agents whose ranks alone are simulated.
+
+Promises: a node's agent, its journal, its spool and its I/O work are the real code; a rank is killed, a rank freezes
+and an I/O child dies by seed, each counted.
+"""
+
+from collections import Counter
+from collections.abc import Callable, Mapping
+from enum import Enum
+from pathlib import Path
+from typing import Any, TypeVar
+
+from tutti.backbone import uuid7
+from tutti.chassis.canonical import CanonicalLine, render
+from tutti.chassis.service import Build, Loop
+from tutti.chassis.simulation import RATES as USUAL_RATES
+from tutti.chassis.simulation import AgentHost, Control, Fault, Simulation
+from tutti.committer.service import build as build_committer
+from tutti.contracts.committer.v1.stubs import CommitterServiceStub
+from tutti.contracts.scheduler.v1.stubs import SchedulerServiceStub
+from tutti.dedup.service import build as build_dedup
+from tutti.ingest.service import build as build_ingest
+from tutti.lineage.service import build as build_lineage
+from tutti.pipeline.service import build as build_pipeline
+from tutti.scheduler.service import build as build_scheduler
+from tutti.tokenization.service import build as build_tokenization
+from tutti.trainer.agent import Agent, AgentState
+from tutti.trainer.buffers import clear
+from tutti.trainer.courier import InlineCourier
+from tutti.trainer.journal import Journal
+from tutti.trainer.ports import AgentSettings
+from tutti.trainer.simulated import Gangs, SimulatedIoLink, SimulatedLauncher, SimulatedRank
+
+T = TypeVar("T")
+
+BUILDS: Mapping[str, Build] = {
+    "ingest": build_ingest,
+    "dedup": build_dedup,
+    "tokenization": build_tokenization,
+    "pipeline": build_pipeline,
+    "scheduler": build_scheduler,
+    "committer": build_committer,
+    "lineage": build_lineage,
+}
+# A pause longer than the watchdog ends all ranks; at the usual rate the steps of a job would be one long restart.
+RATES: Mapping[Fault, float] = {**USUAL_RATES, Fault.CLOCK_PAUSED: 0.0012}
+SLOTS = 2
+
+
+class NodeFault(Enum):
+    """What befalls a node beside what befalls every process."""
+
+    RANK_KILLED = "a rank was killed"
+    RANK_FROZEN = "a rank stood still and did not end"
+    IO_CHILD_DIED = "an I/O child died with what it had not said"
+
+
+NODE_RATES: Mapping[NodeFault, float] = {
+    NodeFault.RANK_KILLED: 0.01,
+    NodeFault.RANK_FROZEN: 0.002,
+    NodeFault.IO_CHILD_DIED: 0.02,
+}
+
+
+class Defect(BaseException):
+    """A rule was broken inside a call of an agent; no Exception, so that no agent takes it for an outage."""
+
+
+class StrictCourier(InlineCourier):
+    """Calls at once; what breaks a rule of the simulation is no answer."""
+
+    def send(self, lane: str, call: Callable[[], T], then: Callable[[T | Exception], None]) -> None:
+        def checked() -> T:
+            try:
+                return call()
+            except AssertionError as error:
+                raise Defect(str(error)) from error
+
+        super().send(lane, checked, then)
+
+
+class SimulatedAgent:
+    """A Loop: an agent and its node."""
+
+    name, interval = "agent", 0.3
+
+    def __init__(self, platform: "Platform", host: AgentHost) -> None:
+        self.platform, self.host = platform, host
+        files, clock = platform.simulation.world.files, host.clock
+        buffers = host.folder / "buffers"
+        buffers.mkdir(exist_ok=True)
+        clear(buffers)
+        self.launcher = SimulatedLauncher(platform.gangs, clock)
+        self.io = SimulatedIoLink(lambda: host.blobs, files, clock, state=host.folder, buffers=buffers)
+        self.agent = Agent(
+            AgentSettings(node=host.name, slots=SLOTS, devices=("cpu",)),
+            incarnation=uuid7(clock, host.randomness),
+            scheduler=SchedulerServiceStub(host.channel("scheduler")),
+            committer=CommitterServiceStub(host.channel("committer")),
+            courier=StrictCourier(),
+            clock=clock,
+            launcher=self.launcher,
+            io=self.io,
+            journal=Journal(host.folder / "journal.json", files),
+        )
+
+    def step(self) -> bool:
+        self._suffer()
+        try:
+            self.agent.step()
+        except Defect as defect:
+            raise AssertionError(str(defect)) from defect
+        if self.agent.state is AgentState.DONE:
+            raise AssertionError(f"the agent of {self.host.name} ended; nobody replaced it")
+        return False
+
+    def _suffer(self) -> None:
+        platform, ranks = self.platform, [rank for rank in self.launcher.ranks if not rank.gone]
+        if ranks and platform.strikes(self.host, NodeFault.RANK_KILLED):
+            platform.choose(self.host, ranks).kill()
+        if ranks and platform.strikes(self.host, NodeFault.RANK_FROZEN):
+            platform.choose(self.host, ranks).frozen = True
+        if platform.strikes(self.host, NodeFault.IO_CHILD_DIED):
+            self.io.crash()
+
+
+class Platform:
+    """All services and some nodes in a simulation."""
+
+    def __init__(
+        self,
+        seed: int | str,
+        *,
+        rates: Mapping[Fault, float] = RATES,
+        node_rates: Mapping[NodeFault, float] = NODE_RATES,
+        control: Control | None = None,
+        replicas: int = 1,
+        settings: Mapping[str, Mapping[str, Any]] | None = None,
+    ) -> None:
+        self.gangs = Gangs()
+        self.node_faults: Counter[NodeFault] = Counter()
+        self._rates = node_rates
+        self._agents: dict[str, SimulatedAgent] = {}
+        self.simulation = Simulation(seed, BUILDS, replicas=replicas, settings=settings, rates=rates, control=control)
+
+    def add_node(self, name: str) -> None:
+        self.simulation.add(name, self._build_agent)
+
+    def _build_agent(self, host: AgentHost) -> list[Loop]:
+        if (former := self._agents.get(host.name)) is not None:
+            former.launcher.close()
+        agent = self._agents[host.name] = SimulatedAgent(self, host)
+        return [agent]
+
+    @property
+    def running(self) -> list[SimulatedRank]:
+        return [rank for agent in self._agents.values() for rank in agent.launcher.ranks if not rank.gone]
+
+    def strikes(self, host: AgentHost, fault: NodeFault) -> bool:
+        calm = self.simulation.fate.calm
+        struck = not calm and host.randomness.uniform(0, 1) < self._rates.get(fault, 0.0)
+        self.node_faults[fault] += struck
+        return struck
+
+    def choose(self, host: AgentHost, ranks: list[SimulatedRank]) -> SimulatedRank:
+        return ranks[int(host.randomness.uniform(0, len(ranks)))]
+
+    def export(self) -> list[str]:
+        """The canonical state of all services, as `tutti export --canonical` has it."""
+        lines: list[CanonicalLine] = []
+        for name, lives in self.simulation.lives.items():
+            service = lives[0].service
+            lines += self.simulation.peek(name, lambda unit, service=service: list(service.export(unit)))  # type: ignore[misc]
+        return list(render(lines))
+
+    def blob(self, key: str) -> Path:
+        """The file of a blob, to be damaged."""
+        return Path(self.simulation.world.folder.name) / "blobs" / key
+
+    def close(self) -> None:
+        self.simulation.close()

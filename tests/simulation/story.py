@@ -1,0 +1,279 @@
+"""The story that each seed of the campaign tells: runs over a folder of pages, with everything that may befall them.
+
+Promises: whatever was injected, what the story leaves is the same but for the cancelled run, which may have come any
+distance; so the canonical state of any seed can be compared with that of a calm one.
+"""
+
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TypeVar
+
+from google.protobuf.message import Message
+
+from tests.simulation.platform import NODE_RATES, RATES, NodeFault, Platform
+from tutti.backbone import Kind
+from tutti.chassis.auth import Role
+from tutti.chassis.catalog import every_event
+from tutti.chassis.errors import NotFound, Refused, StaleEpoch
+from tutti.chassis.simulation import Control, Fault, SimulationFailed
+from tutti.chassis.simulation.oracle import records
+from tutti.checkpoints.keys import ShardName
+from tutti.checkpoints.manifest import CheckpointBody
+from tutti.checkpoints.writer import Snapshot, describe, plan_of, store
+from tutti.contracts.committer.v1 import (
+    CHECKPOINT_STATE_QUARANTINED,
+    Checkpoint,
+    CheckpointCommitted,
+    DivergenceDetected,
+    ReportShardRequest,
+    VerifyCheckpointRequest,
+)
+from tutti.contracts.committer.v1.stubs import CommitterServiceStub
+from tutti.contracts.common.v1 import (
+    STATE_CANCELLED,
+    STATE_DONE,
+    STATE_FAILED,
+    CancelRequest,
+    GetRequest,
+    ListRequest,
+)
+from tutti.contracts.pipeline.v1 import CreateRunRequest, Run
+from tutti.contracts.pipeline.v1.stubs import PipelineServiceStub
+from tutti.contracts.scheduler.v1 import EpochOpened, RankLost, ReshapeJobRequest
+from tutti.contracts.scheduler.v1.stubs import SchedulerServiceStub
+from tutti.model.plan import Shape
+from tutti.pipeline.stages import StageName, resource_name
+
+T = TypeVar("T")
+
+MAIN, AGAIN, CANCELLED = "runs/main", "runs/again", "runs/cancelled"
+STEPS, EVERY = 8, 2
+DAMAGED_STEP = 2
+SETTLE_TURNS = 20_000
+CALM: Mapping[Fault, float] = {}
+CALM_NODES: Mapping[NodeFault, float] = {}
+
+
+def write_pages(folder: Path) -> None:
+    """Six pages: two of them equal, one that no reader can read."""
+    for number in range(5):
+        words = f"Page {number % 4} is about parts of a whole. " + "A longer story follows, word by word. " * 3
+        (folder / f"{number}.html").write_text(
+            f"<html><body><p>{words}</p><p>{'tutti ' * (number % 4)}</p></body></html>"
+        )
+    (folder / "5.html").write_bytes(bytes(range(256)))
+
+
+def recipe(pages: Path, *, steps: int = STEPS, ranks: int = 2, limit: int = 0) -> str:
+    return f"""
+name: simulated
+size: tiny
+input: {{path: {pages}, limit: {limit}}}
+tokenizer: {{vocabulary: 258}}
+data: {{context: 8, validation_fraction: 0.3}}
+train: {{steps: {steps}, ranks: {ranks}, microbatches: 4, rows: 1, checkpoint_every: {EVERY}, attempts: 100000}}
+"""
+
+
+@dataclass(frozen=True)
+class Played:
+    """What a seed did, and what it left."""
+
+    turns: int
+    trace: str
+    faults: Counter[Fault]
+    node_faults: Counter[NodeFault]
+    events: Counter[str]
+    export: tuple[str, ...]
+    reshaped: bool
+    diverged: bool
+
+
+class Story:
+    """One seed over all services."""
+
+    def __init__(
+        self,
+        seed: int | str,
+        pages: Path,
+        *,
+        rates: Mapping[Fault, float] = RATES,
+        node_rates: Mapping[NodeFault, float] = NODE_RATES,
+        control: Control | None = None,
+        replicas: int = 1,
+    ) -> None:
+        self.seed, self.pages = seed, pages
+        self.platform = Platform(seed, rates=rates, node_rates=node_rates, control=control, replicas=replicas)
+        self.simulation = self.platform.simulation
+        self.pipeline = PipelineServiceStub(self.simulation.channel("pipeline"))
+        self.scheduler = SchedulerServiceStub(self.simulation.channel("scheduler"))
+        self.committer = CommitterServiceStub(self.simulation.channel("committer"))
+        self.as_agent = CommitterServiceStub(self.simulation.channel("committer", Role.AGENT))
+        self.job = resource_name(MAIN, StageName.TRAIN)
+        self.reshaped = self.diverged = False
+
+    def tell(self, *, cancels: bool = True, others: bool = True) -> None:
+        """Everything up to the last call; `others`: whether there is a run beside the main ones, `cancels`: whether it
+        is cancelled."""
+        for node in ("a", "b"):
+            self.platform.add_node(node)
+        if others:
+            self.create(CANCELLED, recipe(self.pages, steps=EVERY, ranks=1, limit=2))
+        self.create(MAIN, recipe(self.pages))
+        if others and cancels:
+            self.simulation.run(max_turns=self.simulation.fate.count(0, 400))
+            self.call(lambda: self.pipeline.CancelRun(CancelRequest(name=CANCELLED, request_id="cancel")))
+        self.reshape_and_lose_a_rank()
+        self.until_ended(MAIN)
+        self.diverge()
+        self.damage()
+        self.create(AGAIN, recipe(self.pages, steps=EVERY, ranks=1))
+        self.until_ended(AGAIN)
+        if others and not cancels:
+            self.until_ended(CANCELLED)
+
+    def call(self, call: Callable[[], T]) -> T:
+        return self.simulation.insist(call)
+
+    def create(self, name: str, text: str) -> None:
+        self.call(lambda: self.pipeline.CreateRun(CreateRunRequest(request_id=name, name=name, recipe=text)))
+
+    def until_ended(self, name: str) -> None:
+        def ended() -> bool:
+            run: Run = self.call(lambda: self.pipeline.GetRun(GetRequest(name=name)))
+            if run.state == STATE_FAILED:
+                raise SimulationFailed(f"seed {self.seed}: {name} failed: {run.reason}")
+            return run.state in (STATE_DONE, STATE_CANCELLED)
+
+        self.simulation.run(until=ended, max_turns=100_000, every=50)
+
+    def reshape_and_lose_a_rank(self) -> None:
+        """When the job has a checkpoint: three ranks instead of two, and one of those that run is killed."""
+
+        def decided() -> bool:
+            try:
+                return bool(self.call(lambda: self.scheduler.GetJob(GetRequest(name=self.job))).decided_step)
+            except NotFound:
+                return False
+
+        self.simulation.run(until=decided, max_turns=100_000, every=10)
+        request = ReshapeJobRequest(request_id="reshape", job=self.job, data_parallel=3, cause="to see it")
+        try:
+            self.call(lambda: self.scheduler.ReshapeJob(request))
+        except Refused:  # the job was faster
+            return
+        self.reshaped = True
+        ranks = [rank for rank in self.platform.running if rank.step and not rank.finished]
+        if ranks:
+            self.simulation.fate.choose(ranks).kill()
+
+    def checkpoints(self) -> list[Checkpoint]:
+        found = self.call(lambda: self.committer.ListCheckpoints(ListRequest(page_size=100))).checkpoints
+        return [each for each in found if each.job == self.job]
+
+    def diverge(self) -> None:
+        """A rank of a sealed epoch, which nobody waits for any more, reports another state of a decided step."""
+        blobs = self.simulation.world.blobs
+        for checkpoint in sorted(self.checkpoints(), key=lambda each: each.step, reverse=True):
+            body = CheckpointBody.decode(blobs.get(checkpoint.manifest_key))
+            for epoch in range(checkpoint.epoch - 1, 0, -1):
+                name = ShardName(body.job, body.line, body.step, epoch, 0)
+                if any(True for _ in blobs.list(f"trainer/reports/{body.job}.{body.line}.{body.step}.{epoch}.")):
+                    continue
+                self._report_other(name, body)
+                self.diverged = True
+                return
+
+    def _report_other(self, name: ShardName, body: CheckpointBody) -> None:
+        shape = Shape(dp=1)
+        data = bytearray(plan_of(body.training, shape).snapshot_size(0))
+        snapshot = Snapshot(name, "a", shape, body.training, body.kernel, body.scalars, body.loss)
+        report = describe(memoryview(data), snapshot)
+        stored = store(self.simulation.world.blobs, report, memoryview(data))
+        request = ReportShardRequest(
+            job=self.job,
+            line=name.line,
+            step=name.step,
+            epoch=name.epoch,
+            rank=name.rank,
+            node="a",
+            report_key=stored.report_key,
+            report_digest=stored.report_digest,
+        )
+        try:
+            self.call(lambda: self.as_agent.ReportShard(request))
+        except StaleEpoch:
+            return
+        raise SimulationFailed(f"seed {self.seed}: a report of sealed epoch {name.epoch} was taken")
+
+    def damage(self) -> None:
+        """A bit of an old checkpoint flips; whoever verifies it sees that, and it is quarantined."""
+        name = next(each.name for each in self.checkpoints() if each.step == DAMAGED_STEP)
+        checkpoint = self.call(lambda: self.committer.GetCheckpoint(GetRequest(name=name)))
+        body = CheckpointBody.decode(self.simulation.world.blobs.get(checkpoint.manifest_key))
+        path = self.platform.blob(body.blobs[0].key)
+        data = bytearray(path.read_bytes())
+        data[len(data) // 2] ^= 1
+        path.chmod(0o600)
+        path.write_bytes(data)
+        verified = self.call(lambda: self.committer.VerifyCheckpoint(VerifyCheckpointRequest(name=name)))
+        if verified.ok or verified.checkpoint.state != CHECKPOINT_STATE_QUARANTINED:
+            raise SimulationFailed(f"seed {self.seed}: a flipped bit of {name} was not seen")
+
+    def settle(self, done: Callable[[tuple[str, ...]], bool]) -> None:
+        """Without faults until nothing waits and `done(canonical lines)`; examined. What is not done by then is found
+        by whoever compares."""
+        try:
+            self.simulation.settle(until=lambda: done(tuple(self.platform.export())), max_turns=SETTLE_TURNS)
+        except SimulationFailed:
+            self.simulation.settle(max_turns=SETTLE_TURNS)
+        self.simulation.examine()
+        self.require_single_facts()
+
+    def require_single_facts(self) -> None:
+        """An epoch was opened once, a rank lost once an epoch, a checkpoint committed once; none of them twice."""
+        seen: Counter[str] = Counter()
+        for event in self.decoded():
+            match event:
+                case EpochOpened():
+                    seen[f"epoch {event.epoch} of {event.job}"] += 1
+                case RankLost():
+                    seen[f"loss of rank {event.rank} in epoch {event.epoch} of {event.job}"] += 1
+                case CheckpointCommitted():
+                    seen[f"commit of {event.checkpoint}"] += 1
+                case DivergenceDetected():
+                    seen[f"divergence of epoch {event.epoch} at {event.checkpoint}"] += 1
+        if twice := [what for what, count in seen.items() if count > 1]:
+            raise SimulationFailed(f"seed {self.seed}: two facts say the {twice[0]}")
+        divergences = sum(what.startswith("divergence") for what in seen)
+        if divergences != self.diverged:
+            raise SimulationFailed(f"seed {self.seed}: {divergences} divergences were named, {self.diverged} happened")
+
+    def decoded(self) -> Iterator[Message]:
+        """Every distinct FACT in the log."""
+        known: set[str] = set()
+        for kind in every_event():
+            if kind.kind is not Kind.FACT:
+                continue
+            for record in records(self.simulation.world.log, kind.topic):
+                if record.headers["ce_type"] == kind.type and record.headers["ce_id"] not in known:
+                    known.add(record.headers["ce_id"])
+                    yield kind.message.FromString(record.value)
+
+    def played(self) -> Played:
+        simulation = self.simulation
+        return Played(
+            turns=simulation.turns,
+            trace=simulation.trace,
+            faults=Counter(simulation.faults),
+            node_faults=Counter(self.platform.node_faults),
+            events=simulation.events,
+            export=tuple(self.platform.export()),
+            reshaped=self.reshaped,
+            diverged=self.diverged,
+        )
+
+    def close(self) -> None:
+        self.platform.close()
