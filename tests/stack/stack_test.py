@@ -9,17 +9,21 @@ from typing import Any
 import psutil
 import pytest
 
-from tests.e2e.command import checkpoints, start, tiny, tutti
+from tests.e2e.command import checkpoints, tiny, tutti
 from tests.faults.processes import kill_all, until
 from tests.stack.conftest import local, processes
+from tutti.chassis.client import Client, connect
+from tutti.chassis.errors import NotFound
 from tutti.chassis.settings import installed_services
+from tutti.contracts.common.v1 import GetRequest
 
 pytestmark = [pytest.mark.xdist_group("stack"), pytest.mark.timeout(600)]
 SERVERS = ("kafka", "postgres", "s3")
 PLAIN = ("input.limit=19", "train.steps=10")
 # Shares all but training with the plain one; three ranks need both agents where there are two cores.
 SERVERS_KILLED = ("input.limit=19", "train.steps=20", "train.ranks=3")
-ALL_KILLED = ("input.limit=20", "train.steps=10")
+STEPS = 20
+ALL_KILLED = ("input.limit=20", f"train.steps={STEPS}")
 Embedded = Callable[..., Any]
 
 
@@ -42,21 +46,27 @@ def with_servers_killed(stack: Path, pages: Path) -> Any:
 
 @pytest.fixture(scope="module")
 def with_all_killed(stack: Path, pages: Path) -> Any:
-    process = start(*tiny(stack, pages, *ALL_KILLED))
-    until(lambda: running_job_step(stack) >= 3 or process.poll() is not None, seconds=120, what="step 3")
-    assert kill_all(stack, process.pid) >= len(installed_services())
-    process.communicate(timeout=30)
+    detached = tutti(*tiny(stack, pages, *ALL_KILLED, output=("--detach",)))
+    assert detached.code == 0, detached.err
+    run = detached.out.strip()
+    with connect(stack) as client:
+        until(lambda: 3 <= step_of(client, run) < STEPS, seconds=120, what=f"step 3 of {run}")
+    assert kill_all(stack) >= len(installed_services())
     again = local("stack.py", "up", "--data-dir", stack)
     assert again.code == 0, again.err
-    result = tutti(*tiny(stack, pages, *ALL_KILLED))
+    result = tutti("runs", "follow", run, "--data-dir", stack, "-o", "json")
     assert result.code == 0, result.err
     return result.json()
 
 
-def running_job_step(data_dir: Path) -> int:
-    found = tutti("jobs", "ls", "--data-dir", data_dir, "-o", "json")
-    jobs = found.json() if found.code == 0 else []
-    return max((job["step"] for job in jobs if job["state"] == "running"), default=0)
+def step_of(client: Client, run: str) -> int:
+    """The last step that the job of a run has crossed."""
+    stages = {stage.name: stage for stage in client.pipeline.GetRun(GetRequest(name=run)).stages}
+    job = stages["train"].resource if "train" in stages else ""
+    try:
+        return client.scheduler.GetJob(GetRequest(name=job)).step if job else 0
+    except NotFound:
+        return 0
 
 
 def test_services_apart_give_the_states_of_the_embedded_platform(undisturbed: Any, embedded: Embedded) -> None:
