@@ -1,17 +1,18 @@
 """All benchmarks, each in a process of its own, and one table: `make bench`.
 
-Quick ones take about three minutes on two idle cores, full ones fifteen. A goal that was missed reads NO; only a
+Quick ones take two to three minutes on two cores, full ones about twelve. A goal that was missed reads NO; only a
 benchmark that breaks makes the exit code 1. Everything goes to build/bench.json too.
 """
 
 import json
+import signal
 import subprocess
 import sys
 import time
 from collections.abc import Sequence
 from dataclasses import asdict
 
-from benchmarks.program import BUILD, ROOT, machine, parser
+from benchmarks.program import BUILD, INTERRUPTED, ROOT, machine, parser
 from benchmarks.table import Row, render
 
 NAMES = ("eventlog", "hop", "startup", "rank", "checkpoint", "recovery", "loader")
@@ -46,6 +47,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     made = parser("benchmarks", __doc__)
     made.add_argument("names", nargs="*", metavar="NAME", help=f"some of {', '.join(NAMES)}; all unless given")
     given = made.parse_args(arguments)
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
     if unknown := set(given.names) - set(NAMES):
         made.error(f"unknown benchmark {sorted(unknown)[0]!r}: expected {', '.join(NAMES)}")
     on, begun, rows, broken = machine(), time.monotonic(), [], []
@@ -53,6 +55,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         print(f"{time.monotonic() - begun:6.0f} s  {name}", file=sys.stderr, flush=True)
         try:
             rows += run(name, quick=given.quick)
+        except KeyboardInterrupt:
+            return INTERRUPTED
         except Broken as error:
             broken.append(name)
             rows.append(Row(name, note=f"broken: {error}"))

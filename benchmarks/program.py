@@ -17,6 +17,7 @@ from benchmarks.table import Row, render
 
 ROOT = Path(__file__).resolve().parents[1]
 BUILD = ROOT / "build" / "bench"
+INTERRUPTED = 130
 
 
 class NotHere(Exception):
@@ -68,6 +69,8 @@ def main(name: str, description: str | None, measure: Callable[[bool], Sequence[
         rows = list(measure(given.quick))
     except NotHere as error:
         rows = [Row(name, note=f"skipped: {error}")]
+    except KeyboardInterrupt:
+        sys.exit(INTERRUPTED)
     if given.output == "json":
         print(json.dumps({"machine": asdict(machine()), "rows": [row.to_json() for row in rows]}, indent=1))
     else:

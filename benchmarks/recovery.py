@@ -61,7 +61,7 @@ class Split:
     seal: float
     """until the old ranks are gone, the old epoch refused and the next one open"""
     spawn: float
-    """until the new ranks are processes"""
+    """until the checkpoint is staged, buffers are made and the new ranks are processes"""
     load: float
     """until a new rank has met the others and holds the state of the checkpoint"""
     replay: float
