@@ -150,10 +150,13 @@ class Plan:
         return tuple(spans)
 
     def snapshot_table(self, rank: int) -> tuple[SnapshotEntry, ...]:
-        """A rank's chunks in order, of each the three tensors one after the other."""
+        """The parameters of a rank's chunks in order, then their first and their second moments.
+
+        So they lie in the state too: a snapshot is one copy.
+        """
         entries, end = [], 0
-        for chunk in self.chunks_of(rank):
-            for kind in Kind:
+        for kind in Kind:
+            for chunk in self.chunks_of(rank):
                 entries.append(SnapshotEntry(chunk.index, kind, end, BYTES * chunk.length))
                 end += BYTES * chunk.length
         return tuple(entries)

@@ -69,7 +69,7 @@ def test_a_snapshot_holds_each_chunk_whole_and_nothing_else(plan: Plan) -> None:
     for rank in plan.ranks:
         table = plan.snapshot_table(rank)
         assert [(entry.chunk, entry.kind) for entry in table] == [
-            (chunk.index, kind) for chunk in plan.chunks_of(rank) for kind in Kind
+            (chunk.index, kind) for kind in Kind for chunk in plan.chunks_of(rank)
         ]
         end = 0
         for entry in table:

@@ -239,10 +239,8 @@ class RankStep:
         """Copy this rank's chunks into a writable buffer of exactly snapshot_size() bytes."""
         if buffer.nbytes != self.snapshot_size():
             raise ValueError(f"the snapshot buffer has {buffer.nbytes} bytes; expected {self.snapshot_size()}")
-        target = torch.frombuffer(buffer, dtype=torch.float32) if buffer.nbytes else torch.empty(0)
-        for chunk, at in zip(self._chunks, self._starts(), strict=True):
-            place = target[len(Kind) * at :][: len(Kind) * chunk.length].view(len(Kind), chunk.length)
-            place.copy_(self._state[:, at : at + chunk.length])
+        state = self._state.cpu().numpy()
+        np.copyto(np.frombuffer(buffer, np.float32).reshape(state.shape), state)
 
     def peak_gradient_bytes(self) -> int:
         """Bytes of gradient sums that were ever alive at once on this rank (without the exchange)."""
