@@ -112,7 +112,7 @@ class Story:
         self.committer = CommitterServiceStub(self.simulation.channel("committer"))
         self.as_agent = CommitterServiceStub(self.simulation.channel("committer", Role.AGENT))
         self.job = resource_name(MAIN, StageName.TRAIN)
-        self.reshaped = self.diverged = False
+        self.reshaped, self.diverged = False, 0
 
     def tell(self, *, cancels: bool = True, others: bool = True) -> None:
         """Everything up to the last call; `others`: whether there is a run beside the main ones, `cancels`: whether it
@@ -183,7 +183,7 @@ class Story:
                 if any(True for _ in blobs.list(f"trainer/reports/{body.job}.{body.line}.{body.step}.{epoch}.")):
                     continue
                 self._report_other(name, body)
-                self.diverged = True
+                self.diverged = 1
                 return
 
     def _report_other(self, name: ShardName, body: CheckpointBody) -> None:
@@ -205,6 +205,9 @@ class Story:
         try:
             self.call(lambda: self.as_agent.ReportShard(request))
         except StaleEpoch:
+            # The answer has arrived; what the committer still had in its memory is gone.
+            if self.simulation.fate.choose([True, False]):
+                self.simulation.crash("committer")
             return
         raise SimulationFailed(f"seed {self.seed}: a report of sealed epoch {name.epoch} was taken")
 
@@ -226,7 +229,10 @@ class Story:
         """Without faults until nothing waits and `done(canonical lines)`; examined. What is not done by then is found
         by whoever compares."""
         try:
-            self.simulation.settle(until=lambda: done(tuple(self.platform.export())), max_turns=SETTLE_TURNS)
+            self.simulation.settle(
+                until=lambda: self.divergences() == self.diverged and done(tuple(self.platform.export())),
+                max_turns=SETTLE_TURNS,
+            )
         except SimulationFailed:
             self.simulation.settle(max_turns=SETTLE_TURNS)
         self.simulation.examine()
@@ -247,9 +253,11 @@ class Story:
                     seen[f"divergence of epoch {event.epoch} at {event.checkpoint}"] += 1
         if twice := [what for what, count in seen.items() if count > 1]:
             raise SimulationFailed(f"seed {self.seed}: two facts say the {twice[0]}")
-        divergences = sum(what.startswith("divergence") for what in seen)
-        if divergences != self.diverged:
+        if (divergences := self.divergences()) != self.diverged:
             raise SimulationFailed(f"seed {self.seed}: {divergences} divergences were named, {self.diverged} happened")
+
+    def divergences(self) -> int:
+        return sum(isinstance(event, DivergenceDetected) for event in self.decoded())
 
     def decoded(self) -> Iterator[Message]:
         """Every distinct FACT in the log."""
@@ -272,7 +280,7 @@ class Story:
             events=simulation.events,
             export=tuple(self.platform.export()),
             reshaped=self.reshaped,
-            diverged=self.diverged,
+            diverged=bool(self.diverged),
         )
 
     def close(self) -> None:

@@ -125,6 +125,12 @@ class Records:
         open_ = unit.tx.execute(select(decisions.c.job).where((decisions.c.published == 0) | pending)).scalars()
         return sorted({*behind, *open_})
 
+    def open_jobs(self, unit: Unit) -> list[str]:
+        """Unfinished jobs, and those whose late shards are still to be compared with what was decided."""
+        shards = self.tables.shards
+        late = unit.tx.execute(select(shards.c.job).where(shards.c.state == ShardState.LATE.value)).scalars()
+        return sorted({*self.unfinished_jobs(unit), *late})
+
     def shard(self, unit: Unit, name: str, *, lock: bool = False) -> ShardRow | None:
         table = self.tables.shards
         query = select(table).where(table.c.name == name)

@@ -45,7 +45,7 @@ def build(host: Host) -> Service:
         shards.adopt(job)
         shards.impatient(job)
 
-    reconciler = Reconciler("commits", host, open=records.unfinished_jobs, advance=advance)
+    reconciler = Reconciler("commits", host, open=records.open_jobs, advance=advance)
     adopter = Reconciler("reports", host, open=records.unfinished_jobs, advance=look_around)
     shards = Shards(host, records, settings, reconciler.wake)
     pruning = Pruning(host, records, settings, checkpoints, lines)

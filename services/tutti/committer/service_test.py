@@ -351,6 +351,22 @@ def test_two_epochs_with_different_states_diverge_loudly(world: Rehearsal) -> No
     assert len(world.events(DivergenceDetected)) == 1
 
 
+def test_late_shards_of_a_finished_job_are_compared_by_the_next_committer(tmp_path: Path) -> None:
+    training = example.training(steps=5)
+    world = Rehearsal(tmp_path, training=training)
+    world.open_epoch(1, 2)
+    zombies = [world.store(5, dp=2, epoch=1, rank=rank, seed=7) for rank in range(2)]
+    world.open_epoch(2, 2)
+    committed(world, 5, epoch=2)
+    for zombie in zombies:
+        with pytest.raises(StaleEpoch):
+            world.tell(*zombie)
+    world.close()
+    again = Rehearsal(tmp_path, training=training, life=1)
+    assert len(again.events(DivergenceDetected)) == 1
+    again.close()
+
+
 def test_an_equal_state_of_another_epoch_is_no_divergence(world: Rehearsal) -> None:
     world.open_epoch(1, 2)
     zombies = [world.store(5, dp=2, epoch=1, rank=rank) for rank in range(2)]
