@@ -36,6 +36,7 @@ DEFAULT = ROOT / "build" / "stack"
 READY_SECONDS = 180.0
 STOP_SECONDS = 90.0
 HEAL_SECONDS = 60.0
+INTERRUPT_SECONDS = 5.0
 MEBI = 1 << 20
 
 
@@ -60,7 +61,11 @@ def run(given: argparse.Namespace) -> int:
                     client.wait(1.0)
         except KeyboardInterrupt:
             client.send_signal(signal.SIGINT)
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                client.wait(INTERRUPT_SECONDS)
+            client.terminate()
             client.wait()
+            return KILLED
         if given.kill:
             killer.stop()
         for line in killer.done:
