@@ -5,15 +5,19 @@ from typing import Any
 
 import pytest
 
+from tutti.backbone import ManualClock
+from tutti.backbone.embedded.blobs import EmbeddedBlobs
 from tutti.backbone.files import RealFiles
 from tutti.checkpoints.keys import ShardName
 from tutti.checkpoints.report import ShardReport
 from tutti.checkpoints.scalars import StateScalars
 from tutti.checkpoints.writer import Snapshot, describe, plan_of
+from tutti.contracts.trainer.v1 import IoMessage
 from tutti.corpus.ledger import Ledger
 from tutti.corpus.sampler import DatasetShare, Span
 from tutti.model.plan import Shape
 from tutti.model.results import Scalars
+from tutti.trainer.iochild import IoChild
 from tutti.trainer.spool import Spool
 
 
@@ -78,3 +82,62 @@ def test_a_receipt_is_kept_until_its_attempt_is_given_up(report: Any, tmp_path: 
     assert again.receipts() == [made]
     again.forget("x", 1)
     assert not list(tmp_path.glob("x.*"))
+
+
+@pytest.mark.parametrize("damaged", ["report", "receipt", "name", "bytes"])
+def test_a_damaged_entry_is_set_aside_with_words_and_the_others_go_on(
+    report: Any, tmp_path: Path, damaged: str
+) -> None:
+    spool = Spool(tmp_path / "spool", RealFiles(), limit=4)
+    for step in (2, 4):
+        spool.put(*report(step))
+    if damaged == "receipt":
+        spool.stored(report(2)[0].name)
+    broken = tmp_path / "spool" / ("x.0.2.1.0.stored" if damaged == "receipt" else "x.0.2.1.0.json")
+    if damaged == "bytes":
+        (tmp_path / "spool" / "x.0.2.1.0.bin").write_bytes(b"short")
+    else:
+        broken.write_bytes(report(6)[0].encode() if damaged == "name" else b"\xff\x00 not a report")
+
+    child, said = _child(tmp_path)
+    while child.upload():
+        pass
+    assert [each.stored.step for each in said if each.HasField("stored")] == [4]
+    [trouble] = [each.trouble.message for each in said if each.HasField("trouble")]
+    assert f"{broken.name} was set aside as {broken.name}.damaged" in trouble
+    assert broken.with_name(broken.name + ".damaged").exists()
+    again, said = _child(tmp_path)
+    assert not again.upload()
+    assert [each.WhichOneof("body") for each in said] == ["stored"]
+
+
+def test_a_snapshot_whose_name_was_stored_with_other_bytes_holds_up_no_other(report: Any, tmp_path: Path) -> None:
+    child, said = _child(tmp_path)
+    spool = Spool(tmp_path / "spool", RealFiles(), limit=4)
+    for step in (2, 4):
+        spool.put(*report(step))
+    EmbeddedBlobs(tmp_path / "blobs").put_if_absent(report(2)[0].shard_key, b"other bytes")
+    while child.upload():
+        pass
+    assert [each.stored.step for each in said if each.HasField("stored")] == [4]
+    [trouble] = [each.trouble.message for each in said if each.HasField("trouble")]
+    assert "x.0.2.1.0 was stored before with other bytes" in trouble
+    assert sorted(path.name for path in (tmp_path / "spool").iterdir()) == [
+        "x.0.2.1.0.json.damaged",
+        "x.0.4.1.0.stored",
+    ]
+
+
+def _child(folder: Path) -> tuple[IoChild, list[IoMessage]]:
+    """An I/O child on this folder, and what it says."""
+    said: list[IoMessage] = []
+    child = IoChild(
+        EmbeddedBlobs(folder / "blobs"),
+        RealFiles(),
+        ManualClock(),
+        state=folder,
+        buffers=folder / "buffers",
+        spool=4,
+        say=said.append,
+    )
+    return child, said

@@ -83,7 +83,7 @@ class IoChild:
         self._blobs, self._clock, self._say = blobs, clock, say
         self._pool = BufferPool(buffers)
         self._cache = Cache(state / "cache", blobs, files)
-        self._spool = Spool(state / "spool", files, limit=spool)
+        self._spool = Spool(state / "spool", files, limit=spool, trouble=self._tell)
         self._fetches: deque[StageRequest | VerifyRequest] = deque()
         self._snapshots: deque[tuple[StoreRequest | Release, float]] = deque()
         self._since: dict[ShardName, float] = {}
@@ -157,19 +157,31 @@ class IoChild:
         """Store one spooled snapshot."""
         if not self._retries["upload"].due:
             return False
-        waiting = self._spool.waiting()
-        if not waiting:
-            return False
-        entry = waiting[0]
+        entry, waiting = None, 0
         try:
+            entries = self._spool.waiting()
+            if not entries:
+                return False
+            entry, waiting = entries[0], len(entries)
             self._store(entry)
         except BlobExists as error:
-            self._wait("upload", f"{entry.name} was stored before with other bytes: {error}")
-            return False
+            # Written once is written for ever: no later try could store it.
+            assert entry is not None
+            return self._give_up(entry, f"{entry.name} was stored before with other bytes: {error}")
         except (BlobError, OSError) as error:
-            self._wait("upload", f"{len(waiting)} snapshots wait for the blob store, first {entry.name}: {error}")
+            first = f", first {entry.name}" if entry else ""
+            self._wait("upload", f"{waiting} snapshots wait for the blob store{first}: {error}")
             return False
         self._worked("upload")
+        return True
+
+    def _give_up(self, entry: Entry, why: str) -> bool:
+        try:
+            self._spool.set_aside(entry.name, why)
+        except OSError as error:
+            self._wait("upload", f"{why}; it cannot be set aside: {error}")
+            return False
+        self._since.pop(entry.name, None)
         return True
 
     def _store(self, entry: Entry) -> None:
@@ -263,7 +275,10 @@ class IoChild:
     def _trouble(self, lane: str, words: str) -> None:
         if self._troubles.get(lane) != words:
             self._troubles[lane] = words
-            self._say(IoMessage(trouble=Trouble(message=words)))
+            self._tell(words)
+
+    def _tell(self, words: str) -> None:
+        self._say(IoMessage(trouble=Trouble(message=words)))
 
     def _worked(self, lane: str) -> None:
         self._retries[lane].worked()

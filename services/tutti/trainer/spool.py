@@ -1,11 +1,13 @@
 """The spool: snapshots on the local disk that are not in the blob store yet.
 
 An entry is whole and durable or not there: its report is published last. A stored one leaves a receipt, so that the
-news of it can be told again by the next I/O child; receipts go when their attempt is given up.
+news of it can be told again by the next I/O child; receipts go when their attempt is given up. What cannot be used is
+set aside as `.damaged`, in words, and holds up nothing.
 """
 
 import contextlib
-from collections.abc import Iterator
+import logging
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -14,7 +16,9 @@ from tutti.checkpoints.errors import CheckpointError
 from tutti.checkpoints.keys import REPORTS, ShardName
 from tutti.checkpoints.report import ShardReport
 
-_DATA, _REPORT, _RECEIPT = ".bin", ".json", ".stored"
+log = logging.getLogger(__name__)
+
+_DATA, _REPORT, _RECEIPT, _DAMAGED = ".bin", ".json", ".stored", ".damaged"
 _WRITE = 8 << 20
 RECEIPTS = 256
 
@@ -34,9 +38,9 @@ class Entry:
 class Spool:
     """At most `limit` snapshots; those of all ranks of a node in one step and epoch count as one."""
 
-    def __init__(self, folder: Path, files: Files, *, limit: int) -> None:
-        """Removes what a dead process left half-written."""
-        self._folder, self._files, self._limit = folder, files, limit
+    def __init__(self, folder: Path, files: Files, *, limit: int, trouble: Callable[[str], None] = log.warning) -> None:
+        """Removes what a dead process left half-written. `trouble` is told of all that is set aside."""
+        self._folder, self._files, self._limit, self._trouble = folder, files, limit, trouble
         make_folders(files, folder)
         names = {name for name, _ in files.list(folder)}
         for name in sorted(names):
@@ -71,13 +75,21 @@ class Spool:
 
     def waiting(self) -> list[Entry]:
         """What is to be stored, the oldest step first."""
-        names = sorted(self._names(_REPORT), key=lambda name: (name.step, name))
-        return [Entry(self._report(name, _REPORT), self._path(name, _DATA)) for name in names]
+        found = []
+        for name in sorted(self._names(_REPORT), key=lambda name: (name.step, name)):
+            report = self._report(name, _REPORT)
+            if report is not None:
+                found.append(Entry(report, self._path(name, _DATA)))
+        return found
 
     def receipts(self) -> list[ShardReport]:
         """What was stored, in the order of steps."""
         names = sorted(self._names(_RECEIPT), key=lambda name: (name.step, name))
-        return [self._report(name, _RECEIPT) for name in names]
+        return [report for name in names if (report := self._report(name, _RECEIPT)) is not None]
+
+    def set_aside(self, name: ShardName, why: str) -> None:
+        """Give up a waiting entry: its report stays as evidence, its bytes go, so that the disk does not fill up."""
+        self._set_aside(name, _REPORT, why)
 
     def stored(self, name: ShardName) -> None:
         """Keep the receipt, drop the bytes."""
@@ -100,8 +112,37 @@ class Spool:
                 with contextlib.suppress(CheckpointError):
                     yield ShardName.of_report(f"{REPORTS}{name.removesuffix(suffix)}.json")
 
-    def _report(self, name: ShardName, suffix: str) -> ShardReport:
-        return ShardReport.decode(self._files.read(self._path(name, suffix)))
+    def _report(self, name: ShardName, suffix: str) -> ShardReport | None:
+        """The report under this name; None when it was damaged, which sets it aside."""
+        try:
+            report = ShardReport.decode(self._files.read(self._path(name, suffix)))
+            if report.name != name:
+                raise CheckpointError(f"a report of {report.name}, expected {name}")
+            if suffix == _REPORT:
+                self._require_data(report)
+        except CheckpointError as error:
+            self._set_aside(name, suffix, str(error))
+            return None
+        return report
+
+    def _require_data(self, report: ShardReport) -> None:
+        path = self._path(report.name, _DATA)
+        try:
+            size = self._files.size(path)
+        except FileNotFoundError as error:
+            raise CheckpointError(f"{path.name} is gone, expected {report.nbytes} bytes") from error
+        if size != report.nbytes:
+            raise CheckpointError(f"{path.name} has {size} bytes, expected {report.nbytes}")
+
+    def _set_aside(self, name: ShardName, suffix: str, why: str) -> None:
+        path = self._path(name, suffix)
+        aside = path.with_name(path.name + _DAMAGED)
+        self._files.replace(path, aside)
+        self._files.fsync_folder(self._folder)
+        if suffix == _REPORT:
+            with contextlib.suppress(FileNotFoundError):
+                self._files.unlink(self._path(name, _DATA))
+        self._trouble(f"{path} was set aside as {aside.name}, the others go on: {why}")
 
     def _path(self, name: ShardName, suffix: str) -> Path:
         return self._folder / f"{name}{suffix}"
