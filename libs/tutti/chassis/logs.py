@@ -9,7 +9,6 @@ import sys
 from datetime import UTC, datetime
 from pathlib import Path
 
-
 # They log every attempt to reach a server that is away; their adapters raise what is worth telling.
 LOUD = ("kafka", "urllib3")
 
