@@ -7,7 +7,14 @@ where the state is still the one that it asked for; so it may be stopped and sta
 from tutti.chassis.errors import AlreadyExists, InvalidField, NotFound, Problem, Refused, StaleEpoch
 from tutti.chassis.service import Host
 from tutti.chassis.unit import Unit
-from tutti.contracts.committer.v1 import CHECKPOINT_STATE_COMMITTED, Checkpoint, OpenEpochRequest, OpenEpochResponse
+from tutti.contracts.committer.v1 import (
+    CHECKPOINT_STATE_COMMITTED,
+    CHECKPOINT_STATE_DECIDED,
+    Checkpoint,
+    CheckpointState,
+    OpenEpochRequest,
+    OpenEpochResponse,
+)
 from tutti.contracts.committer.v1.stubs import CommitterServiceStub
 from tutti.contracts.common.v1 import GetRequest
 from tutti.contracts.scheduler.v1 import JOB_STATE_OPENING, Job
@@ -42,8 +49,7 @@ class Driver:
             case Look() as look:
                 return self._look(look)
             case Finish() as finish:
-                self._finish(finish)
-                return None
+                return self._finish(finish)
 
     def _open(self, opening: Open) -> bool | float | None:
         request = opening.request
@@ -70,18 +76,35 @@ class Driver:
         found: Checkpoint = self._committer.GetCheckpoint(GetRequest(name=name))
         return found
 
-    def _finish(self, finish: Finish) -> None:
-        last = of_checkpoint(self._checkpoint(finish.checkpoint))
+    def _finish(self, finish: Finish) -> bool | float | None:
+        last = self._checkpoint(finish.checkpoint)
+        if last.state == CHECKPOINT_STATE_DECIDED:
+            return self._settings.commit_look_seconds
+        whole = last.state == CHECKPOINT_STATE_COMMITTED
+        self._host.units.run(lambda unit: self._end(unit, finish, last) if whole else self._reopen(unit, finish, last))
+        return None if whole else True
 
-        def end(unit: Unit) -> None:
-            job = self._tables.jobs.lock(unit, finish.job)
-            if job.state in jobs.ENDED:
-                return
-            attempt = self._tables.attempt(unit, job)
-            crossed = jobs.progressed(job, attempt.crossed) if attempt else job
-            self._epochs.end(unit, jobs.done(jobs.committed(crossed, last), unit.now))
+    def _end(self, unit: Unit, finish: Finish, last: Checkpoint) -> None:
+        job = self._tables.jobs.lock(unit, finish.job)
+        if job.state in jobs.ENDED:
+            return
+        attempt = self._tables.attempt(unit, job)
+        crossed = jobs.progressed(job, attempt.crossed) if attempt else job
+        self._epochs.end(unit, jobs.done(jobs.committed(crossed, of_checkpoint(last)), unit.now))
 
-        self._host.units.run(end)
+    def _reopen(self, unit: Unit, finish: Finish, last: Checkpoint) -> None:
+        """The last checkpoint is no good: the next epoch makes it again from the one before."""
+        job = self._tables.jobs.lock(unit, finish.job)
+        if job.state in jobs.ENDED or (job.line, job.decided_step) != (last.line, last.step):
+            return
+        attempt = self._tables.attempt(unit, job)
+        before = jobs.uncommitted(job, attempt.resume_step if attempt and attempt.resume_step < last.step else 0)
+        reason = f": {last.reason}" if last.reason else ""
+        what = f"the last checkpoint, {last.name}, is {_word(last)}{reason}"
+        if job.state in jobs.PLACED:
+            self._epochs.fail(unit, before, what)
+        else:
+            self._tables.jobs.put(unit, jobs.also(before, what))
 
     def _opened(self, unit: Unit, request: OpenEpochRequest, response: OpenEpochResponse) -> None:
         job = self._still(unit, request)
@@ -158,6 +181,10 @@ def of_checkpoint(checkpoint: Checkpoint) -> jobs.Committed:
         bits_per_byte=checkpoint.bits_per_byte if checkpoint.HasField("bits_per_byte") else None,
         loss=checkpoint.loss,
     )
+
+
+def _word(checkpoint: Checkpoint) -> str:
+    return CheckpointState.Name(checkpoint.state).removeprefix("CHECKPOINT_STATE_").lower()
 
 
 def _id(job: str) -> str:

@@ -142,7 +142,8 @@ def committed(job: Job, checkpoint: Committed) -> Job:
     after = _copy(job)
     if (checkpoint.line, checkpoint.step) < (job.line, job.decided_step):
         return after
-    if checkpoint.step > job.decided_step:
+    # The last one gives nothing back: it ends the job, or it is found damaged, and that must not go on for ever.
+    if job.decided_step < checkpoint.step < job.spec.steps:
         after.fruitless = 0
     after.line, after.decided_step = checkpoint.line, checkpoint.step
     after.model_digest, after.state_digest = checkpoint.model_digest, checkpoint.state_digest
@@ -150,6 +151,14 @@ def committed(job: Job, checkpoint: Committed) -> Job:
         after.bits_per_byte = checkpoint.bits_per_byte
     if checkpoint.step >= job.step and checkpoint.loss is not None:
         after.step, after.loss = checkpoint.step, checkpoint.loss
+    return after
+
+
+def uncommitted(job: Job, step: int) -> Job:
+    """What was decided last is damaged: the job is decided up to `step` at most, where this attempt began."""
+    after = _copy(job)
+    after.decided_step = step
+    after.model_digest, after.state_digest = "", job.resume_digest if step else ""
     return after
 
 

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from tutti.chassis.errors import AlreadyExists, InvalidField, Refused, StaleEpoch, Unavailable
-from tutti.contracts.committer.v1 import OpenEpochRequest
+from tutti.contracts.committer.v1 import CHECKPOINT_STATE_QUARANTINED, OpenEpochRequest
 from tutti.contracts.common.v1 import CancelRequest
 from tutti.contracts.scheduler.v1 import (
     JOB_STATE_CANCELLED,
@@ -168,6 +168,40 @@ def test_a_job_that_hears_of_its_last_checkpoint_first_ends_with_all_that_is_kno
     world.hear_fact("jobs/a", 20)
     job = world.job()
     assert (job.state, job.step, job.loss, job.bits_per_byte) == (JOB_STATE_DONE, 20, 2.5, 1.5)
+
+
+@pytest.mark.parametrize("placed", [True, False])
+def test_a_job_whose_last_checkpoint_is_quarantined_makes_it_again_from_the_one_before(
+    world: World, *, placed: bool
+) -> None:
+    agent = Agent(world)
+    world.create()
+    agent.run()
+    job = world.job()
+    world.hear(world.committer.commit(job, 15))
+    if not placed:
+        agent.lose(1)
+    last = world.committer.commit(job, 20)
+    last.state, last.reason = CHECKPOINT_STATE_QUARANTINED, "a flipped bit"
+    world.hear_fact("jobs/a", 20)
+    assert any("checkpoints/a/0/20, is quarantined: a flipped bit" in line for line in world.job().history)
+    agent.release()
+    job = world.job()
+    assert (job.state, job.epoch, job.resume_checkpoint) == (JOB_STATE_STARTING, 2, "checkpoints/a/0/15")
+    assert job.decided_step == 15
+
+
+def test_a_last_checkpoint_that_is_always_damaged_fails_the_job(world: World) -> None:
+    agent = Agent(world)
+    world.create()
+    for attempt in range(5):
+        assert world.job().state == JOB_STATE_STARTING, attempt
+        agent.run()
+        world.committer.commit(world.job(), 20).state = CHECKPOINT_STATE_QUARANTINED
+        world.hear_fact("jobs/a", 20)
+        agent.release()
+    assert world.job().state == JOB_STATE_FAILED
+    assert "5 attempts without a new checkpoint" in world.job().reason
 
 
 def test_a_rank_that_dies_after_the_last_checkpoint_costs_no_epoch(world: World) -> None:

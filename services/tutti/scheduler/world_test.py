@@ -136,7 +136,8 @@ class Committer:
         return self.checkpoints[name]
 
     def newest(self, job: str) -> Checkpoint | None:
-        own = [each for each in self.checkpoints.values() if each.job == job]
+        whole = [each for each in self.checkpoints.values() if each.state == CHECKPOINT_STATE_COMMITTED]
+        own = [each for each in whole if each.job == job]
         return max(own, key=lambda each: each.step, default=None)
 
     def _check(self) -> None:
