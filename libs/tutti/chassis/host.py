@@ -22,6 +22,7 @@ from tutti.chassis.admin import AdminApi, Administered, admin_descriptor
 from tutti.chassis.auth import Role
 from tutti.chassis.blocked import BlockedWatch
 from tutti.chassis.channel import RpcChannel
+from tutti.chassis.compactor import Compactor
 from tutti.chassis.datadir import DataDir
 from tutti.chassis.eventloop import event_loop
 from tutti.chassis.gauges import Waiting
@@ -124,7 +125,7 @@ class HostProcess:
         for each in self._running:
             self._health.set(each.service.name, "drains")
         threads = [thread for each in self._running for thread in each.threads if thread.started]
-        threads += [self._probe] if self._probe.started else []
+        threads += [thread for thread in (self._probe, self._compactor) if thread.started]
         for thread in threads:
             thread.tell_to_stop()
         late = [f"call {name}" for name in self._server.drain(seconds)]
@@ -160,6 +161,7 @@ class HostProcess:
             _check(deadline, thread.name)
             thread.start()
         self._probe.start()
+        self._compactor.start()
         waiting = Waiting({each.service.name: (each.host.units, each.machinery) for each in self._running}, self._log)
         metrics.collect(waiting)
         self._open.callback(metrics.forget, waiting)
@@ -211,6 +213,7 @@ class HostProcess:
         databases = {each.service.name: (each.host.database, each.threads) for each in self._running}
         topic = next((topic for each in self._running for topic in each.machinery.topics), None)
         self._probe = LoopThread(Probe(databases, self._log, topic, self._health), clock=self._clock, watch=None)
+        self._compactor = LoopThread(Compactor(self._log), clock=self._clock, watch=None)
         self._serving = True
 
     def channel(self, service: str) -> RpcChannel:

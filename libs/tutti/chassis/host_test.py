@@ -4,11 +4,12 @@ import json
 import logging
 import os
 import signal
+import sqlite3
 import subprocess
 import sys
 import urllib.request
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -16,12 +17,18 @@ import grpc
 import pytest
 from grpc_health.v1.health_pb2 import HealthCheckRequest, HealthCheckResponse
 from grpc_health.v1.health_pb2_grpc import HealthStub
+from sqlalchemy import insert, select, update
 
+from tutti.backbone import SystemClock
 from tutti.chassis.auth import Role
 from tutti.chassis.client import connect
 from tutti.chassis.datadir import DataDir
-from tutti.chassis.demo_test import Beat, eventually, running
+from tutti.chassis.demo_test import Beat, Demo, eventually, running
 from tutti.chassis.errors import InvalidField
+from tutti.chassis.pruner import Pruner
+from tutti.chassis.tables import micros
+from tutti.chassis.taskrows import TaskState
+from tutti.chassis.unit import Unit
 from tutti.contracts.admin.v1 import (
     DescribeRequest,
     DoctorRequest,
@@ -74,6 +81,42 @@ def test_everything_that_was_written_is_there_after_a_restart(tmp_path: Path) ->
     assert [(event.subject, event.revision, json.loads(event.payload)["name"]) for event in events] == [
         ("ingests/a", 1, "ingests/a")
     ]
+
+
+def test_the_event_log_is_compacted_while_it_is_served(tmp_path: Path) -> None:
+    with running(tmp_path) as demo:
+        demo.create("ingests/a")
+        for reason in ("one", "two", "three"):
+            demo.change("ingests/a", reason)
+        eventually(lambda: records(demo) == 4)
+    with running(tmp_path) as demo:
+        eventually(lambda: records(demo) == 1)
+
+
+def test_the_settings_say_how_long_facts_inbox_and_ended_tasks_are_kept(tmp_path: Path) -> None:
+    with running(tmp_path, "log.fact_retention_days=0.5", "log.inbox_retention_days=2") as demo:
+        units = demo.host.services[0].host.units
+        pruner = next(each for each in demo.host.services[0].machinery.loops if isinstance(each, Pruner))
+        now = micros(SystemClock().now())
+        days = {"day": now - 24 * 3600 * 10**6, "week": now - 7 * 24 * 3600 * 10**6}
+
+        def fill(unit: Unit) -> None:
+            for age, at in days.items():
+                for state in TaskState:
+                    id = unit.enqueue("work", "things/a", id=f"{state.value} {age}")
+                    change = update(unit.tables.tasks).where(unit.tables.tasks.c.id == id)
+                    unit.tx.execute(change.values(state=state.value, made_at=at))
+                row = {"group_name": "ingest", "id": age, "seen_at": at}
+                unit.tx.execute(insert(unit.tables.inbox).values(row))
+
+        units.run(fill)
+        pruner.step()
+        left = units.run(lambda unit: set(unit.tx.execute(select(unit.tables.tasks.c.id)).scalars()))
+        seen = units.run(lambda unit: set(unit.tx.execute(select(unit.tables.inbox.c.id)).scalars()))
+    assert left == {f"{state.value} day" for state in TaskState} | {"waiting week", "running week"}
+    assert seen == {"day"}
+    with closing(sqlite3.connect(tmp_path / "log" / "events.db")) as connection:
+        assert set(connection.execute("SELECT retention_seconds FROM topics")) == {(12 * 3600,)}
 
 
 def test_admin_describes_examines_and_tends_the_events(tmp_path: Path) -> None:
@@ -187,6 +230,13 @@ def test_a_data_directory_that_cannot_be_used_is_one_line_and_a_code(
     assert ended.returncode == code
     assert words in ended.stderr
     assert "Traceback" not in ended.stderr
+
+
+def records(demo: Demo) -> int:
+    """How many the event log holds of the topics of the service."""
+    log = demo.host._log
+    places = [at for topic in demo.host.services[0].machinery.topics for at in log.end_offsets(topic)]
+    return sum(len(log.read(at, 0)) for at in places)
 
 
 def command(path: Path, *arguments: str) -> list[str]:

@@ -4,12 +4,14 @@ Promises: built from the Service value alone; nothing runs before its threads ar
 """
 
 from dataclasses import dataclass
+from datetime import timedelta
 
 from tutti.backbone import EventLog, Isolation
 from tutti.chassis.catalog import topics_of
 from tutti.chassis.consumer import Consumer
 from tutti.chassis.parts import assemble as assemble_parts
 from tutti.chassis.parts import topics
+from tutti.chassis.pruner import Retention
 from tutti.chassis.relay import Relay
 from tutti.chassis.service import Host, Loop, Service
 from tutti.chassis.settings import Settings
@@ -34,7 +36,10 @@ class Machinery:
 
 def assemble(service: Service, host: Host, log: EventLog, settings: Settings, *, holder: str) -> Machinery:
     """Create the tables and topics of a service and what carries its events. `holder` names this process."""
-    parts = assemble_parts(host, service, log, holder=holder, ttl=settings.lease.ttl_seconds)
+    retention = Retention(
+        facts=timedelta(days=settings.log.fact_retention_days), inbox=timedelta(days=settings.log.inbox_retention_days)
+    )
+    parts = assemble_parts(host, service, log, holder=holder, ttl=settings.lease.ttl_seconds, retention=retention)
     shared = host.database.run(lambda tx: tx.skip_locked, isolation=Isolation.READ_COMMITTED)
     parts.prepare(alone=not shared)
     hints = Hints()

@@ -5,7 +5,7 @@ that contradicts the catalogue is refused before anything runs.
 """
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from google.protobuf.message import Message
@@ -17,7 +17,7 @@ from tutti.chassis.consumer import Consumer
 from tutti.chassis.inbox import Inbox
 from tutti.chassis.leases import Leases
 from tutti.chassis.methods import BadService
-from tutti.chassis.pruner import Pruner
+from tutti.chassis.pruner import Pruner, Retention
 from tutti.chassis.relay import Relay
 from tutti.chassis.service import Host, Loop, Service
 from tutti.chassis.tasks import TaskRenewer, TaskSweeper, TaskWorker
@@ -38,13 +38,15 @@ class Parts:
     renewer: TaskRenewer
     sweeper: TaskSweeper
     pruner: Pruner
+    retention: Retention
     loops: list[Loop] = field(default_factory=list)
 
     def prepare(self, *, alone: bool) -> None:
         """Create tables and topics. `alone`: no other process can have this database, so whoever held a lease or a
         task of it is gone and need not be waited for."""
         self.host.database.create(self.host.metadata)
-        self.log.ensure(topics(self.service))
+        seconds = max(1, round(self.retention.facts.total_seconds()))
+        self.log.ensure([replace(topic, retention_seconds=seconds) for topic in topics(self.service)])
         if alone:
             self.host.units.run(self._vacate, isolation=Isolation.READ_COMMITTED)
 
@@ -66,12 +68,14 @@ def assemble(
     *,
     holder: str,
     ttl: float = 15.0,
+    retention: Retention | None = None,
     relay: Callable[..., Relay] = Relay,
     worker: Callable[..., TaskWorker] = TaskWorker,
     inbox: Callable[[str], Inbox] = Inbox,
 ) -> Parts:
     """`holder` is unique to this run of this service. Raises BadService."""
     check(service)
+    retention = retention or Retention()
     host.units.facts = frozenset(service.facts)
     leases = Leases(host.metadata)
     kinds = {kind.name: kind for kind in service.tasks}
@@ -89,7 +93,8 @@ def assemble(
         workers=workers,
         renewer=TaskRenewer(service.name, lambda: workers, ttl=ttl),
         sweeper=TaskSweeper(host, kinds),
-        pruner=Pruner(host.units, [service.name]),
+        pruner=Pruner(host.units, [service.name], retention=retention),
+        retention=retention,
     )
     chassis: Sequence[Loop | None] = (
         parts.relay,

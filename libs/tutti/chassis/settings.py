@@ -12,17 +12,17 @@ from dataclasses import dataclass, field
 from importlib.metadata import entry_points
 from pathlib import Path
 from types import UnionType
-from typing import Any, Literal, TypeVar, Union, get_args, get_origin
+from typing import Any, Literal, Self, TypeVar, Union, get_args, get_origin
 from urllib.parse import urlsplit
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
 M = TypeVar("M", bound=BaseModel)
 Tree = dict[str, Any]
 ENVIRONMENT_PREFIX = "TUTTI_"
 # Read elsewhere, before there are settings: where the data directory is, which file to read, who the caller is.
 RESERVED_VARIABLES = frozenset(
-    {"TUTTI_DATA_DIR", "TUTTI_CONFIG", "TUTTI_TOKEN", "TUTTI_ADDRESS", "TUTTI_SUPERVISOR_FD"}
+    {"TUTTI_DATA_DIR", "TUTTI_CONFIG", "TUTTI_TOKEN", "TUTTI_ADDRESS", "TUTTI_SUPERVISOR_FD", "TUTTI_DEBUG"}
 )
 _SECRET_WORDS = ("secret", "password", "token")
 
@@ -57,8 +57,19 @@ class LeaseSettings(Section):
 class LogSettings(Section):
     url: str = Field(default="", description="sqlite:///file or kafka://host:port; empty: log/ of the data directory")
     partitions: int = Field(default=12, gt=0, description="of topics whose events do not say")
-    fact_retention_days: float = Field(default=14.0, gt=0)
-    inbox_retention_days: float = Field(default=30.0, gt=0)
+    fact_retention_days: float = Field(default=14.0, gt=0, le=36500, description="of facts and of events sent")
+    inbox_retention_days: float = Field(
+        default=30.0, gt=0, le=36500, description="of what was handled, and of tasks that ended; longer than facts"
+    )
+
+    @model_validator(mode="after")
+    def _inbox_outlives_facts(self) -> Self:
+        if self.inbox_retention_days <= self.fact_retention_days:
+            raise ValueError(
+                f"inbox_retention_days ({self.inbox_retention_days:g}) must be more than fact_retention_days "
+                f"({self.fact_retention_days:g}), or an event that is sent again would take effect twice"
+            )
+        return self
 
 
 class DatabaseSettings(Section):

@@ -55,6 +55,7 @@ def test_the_command_line_wins_over_the_environment_over_the_file(tmp_path: Path
         ("rpc.threads=0", "seen 0"),
         ("rpc=3", "rpc (--set)"),
         ("rpc.threads", "expected key=value"),
+        ("log.fact_retention_days=30", "inbox_retention_days (30) must be more than fact_retention_days (30)"),
     ],
 )
 def test_a_setting_that_cannot_be_used_is_named(override: str, words: str) -> None:
@@ -66,6 +67,10 @@ def test_a_setting_that_cannot_be_used_is_named(override: str, words: str) -> No
 def test_an_unknown_variable_is_refused() -> None:
     with pytest.raises(SettingsError, match="did you mean ttl_seconds"):
         load(environment={"TUTTI_LEASE__TTL_SECOND": "3"}, services=[])
+
+
+def test_a_variable_that_is_read_elsewhere_is_no_setting() -> None:
+    assert load(environment={"TUTTI_DEBUG": "1"}, services=[]).effective() == load(environment={}).effective()
 
 
 def test_a_file_that_is_missing_or_no_toml_is_named(tmp_path: Path) -> None:

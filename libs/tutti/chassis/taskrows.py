@@ -5,10 +5,11 @@ Promises: a task is held by one claim at a time; a transition of a lost claim ra
 
 from collections.abc import Iterable
 from dataclasses import dataclass
+from datetime import datetime
 from enum import Enum
 from typing import TYPE_CHECKING, Any
 
-from sqlalchemy import insert, select, update
+from sqlalchemy import delete, insert, select, update
 
 from tutti.backbone.database import Conflict
 from tutti.chassis.errors import FencedOff
@@ -25,6 +26,9 @@ class TaskState(Enum):
     DONE = "done"
     FAILED = "failed"
     CANCELLED = "cancelled"
+
+
+_ENDED = tuple(state.value for state in (TaskState.DONE, TaskState.FAILED, TaskState.CANCELLED))
 
 
 @dataclass(frozen=True)
@@ -157,6 +161,14 @@ def vacate(unit: "Unit") -> None:
             state=TaskState.WAITING.value, epoch=tasks.c.epoch + 1, due_at=micros(unit.now), lapses=tasks.c.lapses + 1
         )
     )
+
+
+def prune(unit: "Unit", before: datetime) -> int:
+    """Delete tasks that ended and that were made, and last held, before then."""
+    tasks, old = unit.tables.tasks, micros(before)
+    return unit.tx.execute(
+        delete(tasks).where(tasks.c.state.in_(_ENDED), tasks.c.made_at < old, tasks.c.expires_at < old)
+    ).rowcount
 
 
 def _move(unit: "Unit", task: Task, **values: Any) -> None:

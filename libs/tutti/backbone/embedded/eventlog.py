@@ -11,6 +11,7 @@ import sqlite3
 import threading
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import TypeVar
 
@@ -148,7 +149,8 @@ class EmbeddedEventLog:
 
     def compact(self) -> None:
         now = self._now_ms()
-        self._call(lambda: self._store.compact(now))
+        for at in self._call(lambda: sorted(self._store.ends)):  # one at a time, so that appends and polls come between
+            self._call(partial(self._store.compact, at, now))
 
     def rebalance(self, group: str) -> None:
         """Deal the partitions of a group anew, as a broker may at any time."""

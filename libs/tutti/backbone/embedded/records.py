@@ -111,18 +111,17 @@ class Store:
         with self._transaction():
             self._connection.execute("INSERT OR REPLACE INTO generations VALUES (?, ?)", (group, generation))
 
-    def compact(self, now_ms: int) -> None:
-        for at, end in self.ends.items():
-            topic, first, past = self.topics[at.topic], self._base(at), self._base(at) + end
-            with self._transaction():
-                if topic.kind is Kind.STATE:
-                    self._connection.execute(
-                        "DELETE FROM records WHERE id >= ? AND id < ? AND id NOT IN "
-                        "(SELECT max(id) FROM records WHERE id >= ? AND id < ? GROUP BY key)",
-                        (first, past, first, past),
-                    )
-                else:
-                    self._expire(at, first, past, now_ms - topic.retention_seconds * 1000)
+    def compact(self, at: TopicPartition, now_ms: int) -> None:
+        topic, first, past = self.topics[at.topic], self._base(at), self._base(at) + self.ends[at]
+        with self._transaction():
+            if topic.kind is Kind.STATE:
+                self._connection.execute(
+                    "DELETE FROM records WHERE id >= ? AND id < ? AND id NOT IN "
+                    "(SELECT max(id) FROM records WHERE id >= ? AND id < ? GROUP BY key)",
+                    (first, past, first, past),
+                )
+            else:
+                self._expire(at, first, past, now_ms - topic.retention_seconds * 1000)
 
     def close(self) -> None:
         self._connection.close()
