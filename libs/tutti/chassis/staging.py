@@ -18,7 +18,9 @@ def manifest(blobs: Blobs, key: str, digest: str, kind: Kind) -> Manifest:
     except BlobMissing as error:
         raise WorkFailed(f"the manifest {key} is gone; run the recipe again, its stage will be made anew") from error
     except CorpusError as error:
-        raise WorkFailed(f"the manifest {key} does not hold: {error}") from error
+        raise WorkFailed(
+            f"the manifest {key} does not hold: {error}; run the recipe again, its stage will be made anew"
+        ) from error
     if digest and found.content_digest != digest:
         raise WorkFailed(f"the manifest {key} has digest {found.content_digest}, expected {digest}")
     return found
@@ -32,7 +34,10 @@ def blob(blobs: Blobs, key: str, digest: str, to: Path) -> Path:
         raise WorkFailed(f"the blob {key} is gone; run the recipe again, its stage will be made anew") from error
     seen = file_digest(to)
     if seen != digest:
-        raise WorkFailed(f"the blob {key} is damaged: its bytes have digest {seen}, expected {digest}")
+        raise WorkFailed(
+            f"the blob {key} is damaged: its bytes have digest {seen}, expected {digest}; run the recipe again, its "
+            f"stage will be made anew"
+        )
     return to
 
 
@@ -43,7 +48,10 @@ def small(blobs: Blobs, key: str) -> bytes:
     except BlobMissing as error:
         raise WorkFailed(f"the blob {key} is gone; run the recipe again, its stage will be made anew") from error
     if bytes_digest(data).removeprefix("blake3:") not in key:
-        raise WorkFailed(f"the blob {key} is damaged: its bytes have digest {bytes_digest(data)}")
+        raise WorkFailed(
+            f"the blob {key} is damaged: its bytes have digest {bytes_digest(data)}; run the recipe again, its stage "
+            f"will be made anew"
+        )
     return data
 
 

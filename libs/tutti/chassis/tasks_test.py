@@ -41,7 +41,7 @@ class Bench:
 
     def __post_init__(self) -> None:
         self.database = EmbeddedDatabase(None, clock=self.clock, inline=True)
-        self.units = Units(self.database, "bench", self.metadata, clock=self.clock, randomness=self.randomness)
+        self.units = Units(self.database, self.service, self.metadata, clock=self.clock, randomness=self.randomness)
         self.database.create(self.metadata)
         self.kinds = {"work": TaskKind("work", self._run, self._failed, attempts=2)}
 

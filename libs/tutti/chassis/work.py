@@ -1,15 +1,19 @@
 """Long work as a resource: created by a call, done by one task, ended once.
 
 Promises: a resource whose message has `spec state reason started_at ended_at` goes PENDING, RUNNING and then to exactly
-one of DONE, FAILED, CANCELLED; what `run` computed is recorded in the transaction that ends it.
+one of DONE, FAILED, CANCELLED; what `run` computed is recorded in the transaction that ends it. What it stores under a
+key that names its content holds that content afterwards, whatever damage was there before.
 """
 
+import logging
 from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import Any, Generic, TypeVar
 
 from google.protobuf.message import Message
 
 from tutti.backbone import Blobs
+from tutti.backbone.blobs import BlobExists, BlobMissing
 from tutti.chassis import crud
 from tutti.chassis.canonical import CanonicalLine
 from tutti.chassis.errors import InvalidField
@@ -29,14 +33,16 @@ from tutti.contracts.common.v1 import (
     ListRequest,
 )
 from tutti.corpus.canonical import bytes_digest
+from tutti.corpus.errors import CorpusError
 from tutti.corpus.manifest import Manifest
 
 ENDED = (STATE_DONE, STATE_FAILED, STATE_CANCELLED)
-
+_log = logging.getLogger(__name__)
 
 M = TypeVar("M", bound=Message)
 R = TypeVar("R", bound=Message)
 Outcome = Callable[[Unit, Any], None]
+Keep = Callable[[Unit], None]
 
 
 class Work(Generic[M]):
@@ -49,19 +55,24 @@ class Work(Generic[M]):
         self.resource: Resource[M] = Resource(host.metadata, kind, message, {"state": lambda work: _state(work)})
         self.kind = kind
 
-    def create(self, request: Any) -> M:
-        """Record the work of a create request (`request_id name spec validate_only`) and enqueue its task."""
+    def create(self, request: Any, *, shown: Message | None = None, keep: Keep = lambda unit: None) -> M:
+        """Record the work of a create request (`request_id name spec validate_only`) and enqueue its task.
+
+        `shown` is the spec as the resource and its events have it, where parts of the request's are private; `keep`
+        records those in the same transaction, again when the request is repeated.
+        """
         if request.spec.logic_version not in ("", self.logic_version):
             raise InvalidField(
                 "spec.logic_version", seen=request.spec.logic_version, expected=f"{self.logic_version} or empty"
             )
         made: Any = self.message()
         made.name, made.state, made.reason = request.name, STATE_PENDING, "waits for a worker"
-        made.spec.CopyFrom(request.spec)
+        made.spec.CopyFrom(request.spec if shown is None else shown)
         made.spec.logic_version = self.logic_version
 
         def record(unit: Unit) -> M:
             created = self.resource.create(unit, made, request)
+            keep(unit)
             unit.enqueue(self.kind, request.name, id=request.name)
             return created
 
@@ -74,12 +85,13 @@ class Work(Generic[M]):
         return crud.list_page(self.host.units, self.resource, request, response, self.kind)
 
     def cancel(self, request: CancelRequest) -> M:
-        """End work that has not ended; of ended work nothing changes."""
+        """End work that has not ended, and its task; of ended work nothing changes."""
 
         def end(unit: Unit) -> M:
             found = self.resource.lock(unit, request.name)
             if request.validate_only or _state(found) in ENDED:
                 return found
+            unit.cancel_tasks(request.name)
             return self._end(unit, found, STATE_CANCELLED, "cancelled on request")
 
         return self.host.units.run(end)
@@ -134,12 +146,45 @@ def _state(work: Any) -> int:
 def publish(blobs: Blobs, owner: str, manifest: Manifest, *, data_bytes: int) -> Artifact:
     """Put a manifest under `{owner}/manifests/{digest}.json` and describe it."""
     key = f"{owner}/manifests/{manifest.content_digest.removeprefix('blake3:')}.json"
-    blobs.put_if_absent(key, manifest.encode())
+    try:
+        blobs.put_if_absent(key, manifest.encode())
+    except BlobExists as error:
+        # The producer is no part of the digest: another version of it may have written the same manifest.
+        if not _holds(blobs, key, manifest):
+            _replace(blobs, key, manifest.encode(), error)
     return Artifact(manifest_key=key, content_digest=manifest.content_digest, bytes=data_bytes)
 
 
 def put_named(blobs: Blobs, folder: str, data: bytes, suffix: str) -> str:
     """Put bytes under `{folder}/{digest}{suffix}`; the key."""
-    key = f"{folder}/{bytes_digest(data).removeprefix('blake3:')}{suffix}"
-    blobs.put_if_absent(key, data)
+    digest = bytes_digest(data)
+    key = f"{folder}/{digest.removeprefix('blake3:')}{suffix}"
+    put_content(blobs, key, data, digest)
     return key
+
+
+def put_content(blobs: Blobs, key: str, data: bytes | Path, digest: str) -> None:
+    """Put what `digest` names under a key of the caller's own that holds this digest.
+
+    One content has one sequence of bytes, so other bytes there are damaged: they are replaced, and it is logged. Raises
+    BlobExists when the key does not name `digest`, since then the other bytes may be what somebody wanted there.
+    """
+    try:
+        blobs.put_if_absent(key, data)
+    except BlobExists as error:
+        if digest.removeprefix("blake3:") not in key:
+            raise
+        _replace(blobs, key, data, error)
+
+
+def _holds(blobs: Blobs, key: str, manifest: Manifest) -> bool:
+    try:
+        return Manifest.decode(blobs.get(key), expected=manifest.kind).content_digest == manifest.content_digest
+    except (CorpusError, BlobMissing):
+        return False
+
+
+def _replace(blobs: Blobs, key: str, data: bytes | Path, found: BlobExists) -> None:
+    _log.error("the blob %s is damaged, and is replaced by what its name says: %s", key, found)
+    blobs.delete(key)
+    blobs.put_if_absent(key, data)

@@ -11,7 +11,7 @@ from tutti.chassis.errors import InvalidField
 from tutti.chassis.service import Host, Served, Service
 from tutti.chassis.tasks import TaskContext, WorkFailed
 from tutti.chassis.unit import Unit
-from tutti.chassis.work import Outcome, Work, publish, put_named
+from tutti.chassis.work import Outcome, Work, publish, put_content, put_named
 from tutti.contracts.ingest.v1 import Ingest, IngestSpec
 from tutti.contracts.ingest.v1.ingest_pb2 import DESCRIPTOR
 from tutti.corpus.dataset import Rejected
@@ -51,7 +51,7 @@ def build(host: Host) -> Service:
             for path, info in written.shards:
                 context.check()
                 key = f"ingest/document-shards/{info.bytes_digest.removeprefix('blake3:')}.parquet"
-                host.blobs.put_if_absent(key, path)
+                put_content(host.blobs, key, path, info.bytes_digest)
                 entries.append(DocumentShardEntry(key, info))
         body = IngestBody(
             shards=tuple(entries),

@@ -1,28 +1,70 @@
 """Evidence that a stage's result is still there: its manifest and every blob that it names.
 
-Promises: what is missing, shorter or another content is named; a result is reused only without such a finding.
+Promises: what is missing, damaged or another content is named; a result is reused only without such a finding. Bytes
+are read a piece at a time. Of checkpoint blobs and of the document shards that dedup refers to the sizes are compared:
+the former are verified when a state is loaded, the latter were read for the stage before.
 """
 
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+from blake3 import blake3
+
 from tutti.backbone import Blobs
 from tutti.backbone.blobs import BlobMissing
 from tutti.checkpoints.errors import CheckpointError
 from tutti.checkpoints.manifest import CheckpointBody
+from tutti.corpus.canonical import content_digest, named, parse_json
 from tutti.corpus.dataset import DatasetBody
 from tutti.corpus.errors import CorpusError
 from tutti.corpus.manifest import Kind, Manifest
 from tutti.corpus.stages import DedupBody, IngestBody
 from tutti.pipeline.stages import Result, StageName
 
+_PIECE = 8 << 20
+MAX_TOKENIZER_BYTES = 256 << 20
+
 
 @dataclass(frozen=True)
 class Expected:
-    """A blob that a manifest names; `size` in bytes where the manifest says so."""
+    """A blob that a manifest names: its size in bytes and the digest of its bytes, where they are to be compared."""
 
     key: str
     size: int | None = None
+    digest: str = ""
+
+    def lacks(self, blobs: Blobs) -> str:
+        """What is wrong with it; "" when nothing is."""
+        try:
+            size = blobs.stat(self.key).size
+            if self.size is not None and size != self.size:
+                return f"{self.key} has {size} bytes, expected {self.size}"
+            seen = _bytes_digest(blobs, self.key, size) if self.digest else ""
+        except BlobMissing:
+            return f"{self.key} is gone"
+        return f"{self.key} is damaged: its bytes are {seen}, expected {self.digest}" if seen != self.digest else ""
+
+
+@dataclass(frozen=True)
+class ExpectedTokenizer:
+    """The tokenizer of a dataset, which is named by the content of its JSON."""
+
+    version: str
+
+    def lacks(self, blobs: Blobs) -> str:
+        key = f"tokenization/tokenizers/{self.version.removeprefix('blake3:')}.json"
+        try:
+            if (size := blobs.stat(key).size) > MAX_TOKENIZER_BYTES:
+                return f"{key} has {size} bytes, expected at most {MAX_TOKENIZER_BYTES}"
+            seen = content_digest(parse_json(blobs.get(key)), kind="tokenizer")
+        except BlobMissing:
+            return f"{key} is gone"
+        except CorpusError as error:
+            return f"{key} is damaged: {error}"
+        return f"{key} is damaged: its content is {seen}, expected {self.version}" if seen != self.version else ""
+
+
+Checked = Expected | ExpectedTokenizer
 
 
 def missing(blobs: Blobs, stage: StageName, result: Result) -> str:
@@ -32,22 +74,22 @@ def missing(blobs: Blobs, stage: StageName, result: Result) -> str:
     except BlobMissing:
         return f"{result.manifest_key} is gone"
     try:
-        digest, named = _named(stage, data)
+        digest, listed = _listed(stage, data)
     except (CorpusError, CheckpointError) as error:
         return f"{result.manifest_key} cannot be read: {error}"
     if digest != result.content_digest:
         return f"{result.manifest_key} is {digest}, expected {result.content_digest}"
-    for expected in named:
-        try:
-            found = blobs.stat(expected.key)
-        except BlobMissing:
-            return f"{expected.key} is gone"
-        if expected.size is not None and found.size != expected.size:
-            return f"{expected.key} has {found.size} bytes, expected {expected.size}"
-    return ""
+    return next((lacks for expected in listed if (lacks := expected.lacks(blobs))), "")
 
 
-def _named(stage: StageName, data: bytes) -> tuple[str, list[Expected]]:
+def _bytes_digest(blobs: Blobs, key: str, size: int) -> str:
+    state = blake3()
+    for start in range(0, size, _PIECE):
+        state.update(blobs.get_range(key, start, min(_PIECE, size - start)))
+    return named(state)
+
+
+def _listed(stage: StageName, data: bytes) -> tuple[str, list[Checked]]:
     if stage is StageName.TRAIN:
         checkpoint = CheckpointBody.decode(data)
         return checkpoint.state_digest, [Expected(blob.key, blob.nbytes) for blob in checkpoint.blobs]
@@ -60,13 +102,22 @@ def _named(stage: StageName, data: bytes) -> tuple[str, list[Expected]]:
     return manifest.content_digest, list(_blobs(stage, manifest))
 
 
-def _blobs(stage: StageName, manifest: Manifest) -> Iterator[Expected]:
+def _blobs(stage: StageName, manifest: Manifest) -> Iterator[Checked]:
     if stage is StageName.TOKENIZATION:
         dataset = DatasetBody.read(manifest)
         for split in (dataset.train, dataset.validation):
-            yield from (Expected(shard.blob, shard.bytes) for shard in split.shards)
-        yield Expected(f"tokenization/tokenizers/{dataset.tokenizer_version.removeprefix('blake3:')}.json")
-        return
-    body = IngestBody.read(manifest) if stage is StageName.INGEST else DedupBody.read(manifest)
-    yield from (Expected(shard.blob, shard.info.bytes) for shard in body.shards)
-    yield Expected(body.rejections if isinstance(body, IngestBody) else body.clusters)
+            yield from (Expected(shard.blob, shard.bytes, shard.bytes_digest) for shard in split.shards)
+        yield ExpectedTokenizer(dataset.tokenizer_version)
+    elif stage is StageName.INGEST:
+        ingest = IngestBody.read(manifest)
+        yield from (Expected(shard.blob, shard.info.bytes, shard.info.bytes_digest) for shard in ingest.shards)
+        yield _content_named(ingest.rejections)
+    else:
+        dedup = DedupBody.read(manifest)
+        yield from (Expected(shard.blob, shard.info.bytes) for shard in dedup.shards)
+        yield _content_named(dedup.clusters)
+
+
+def _content_named(key: str) -> Expected:
+    """A blob whose key ends in the digest of its bytes."""
+    return Expected(key, digest=f"blake3:{key.rpartition('/')[2].partition('.')[0]}")

@@ -123,6 +123,36 @@ def test_with_a_blob_deleted_its_stage_runs_again(world: World, prefix: str, don
     assert again(world) == []
 
 
+@pytest.mark.parametrize(
+    ("prefix", "done"),
+    [
+        ("ingest/document-shards", ["ingest"]),
+        ("ingest/manifests", ["ingest"]),
+        ("ingest/rejections", ["ingest"]),
+        ("dedup/manifests", ["dedup"]),
+        ("dedup/clusters", ["dedup"]),
+        ("tokenization/token-shards", ["tokenization"]),
+        ("tokenization/tokenizers", ["tokenization"]),
+        ("tokenization/manifests", ["tokenization"]),
+        ("committer/manifests", ["train"]),
+    ],
+)
+def test_with_a_byte_flipped_its_stage_runs_again_and_mends_it(world: World, prefix: str, done: list[str]) -> None:
+    again(world)
+    (found,) = list(world.blobs.list(prefix))
+    whole = world.blobs.get(found.key)
+    damaged = bytes([whole[0] ^ 1]) + whole[1:]
+    world.blobs.delete(found.key)
+    world.blobs.put_if_absent(found.key, damaged)
+    request = CheckRecipeRequest(recipe=RECIPE, directory=str(world.folder))
+    first = next(stage for stage in world.api.CheckRecipe(request, CALL).stages if not stage.reused)
+    assert first.name == done[0]
+    assert first.reason.startswith(f"runs again: {found.key} ")
+    assert again(world) == done
+    assert done == ["train"] or world.blobs.get(found.key) == whole
+    assert again(world) == []
+
+
 def test_a_result_that_its_owner_lost_is_made_again(world: World) -> None:
     again(world)
     world.tokenization.made.clear()

@@ -22,7 +22,7 @@ from tutti.chassis.call import Call
 from tutti.chassis.errors import AlreadyExists, InvalidField, NotFound, Problem, Unavailable
 from tutti.chassis.event import Event
 from tutti.chassis.unit import Units
-from tutti.chassis.work import publish, put_named
+from tutti.chassis.work import publish, put_content, put_named
 from tutti.checkpoints.example_test import buffer, snapshot, training
 from tutti.checkpoints.keys import ShardName, checkpoint_name
 from tutti.checkpoints.manifest import build_manifest
@@ -50,7 +50,7 @@ from tutti.contracts.scheduler.v1 import (
     Job,
 )
 from tutti.contracts.tokenization.v1 import CreateTokenizationResponse, Tokenization
-from tutti.corpus.canonical import bytes_digest
+from tutti.corpus.canonical import bytes_digest, content_digest
 from tutti.corpus.dataset import DatasetBody, ShardEntry, Split
 from tutti.corpus.documentshard import DocumentShardInfo
 from tutti.corpus.manifest import Kind, Manifest
@@ -305,9 +305,10 @@ class World:
         digest = bytes_digest(data)
         key = put_named(self.blobs, "tokenization/token-shards", data, ".bin")
         entry = ShardEntry(digest, key, len(data), digest, 1, 1, 0, 1, "a", "a")
-        self.blobs.put_if_absent(f"tokenization/tokenizers/{digest.removeprefix('blake3:')}.json", b"{}")
+        tokenizer = content_digest({}, kind="tokenizer")
+        put_content(self.blobs, f"tokenization/tokenizers/{tokenizer.removeprefix('blake3:')}.json", b"{}", tokenizer)
         split = Split((entry,), 1, 1, 1, 1)
-        body = DatasetBody(digest, spec.vocabulary, 1, spec.context, split, split, (), "ingest/x/y")
+        body = DatasetBody(tokenizer, spec.vocabulary, 1, spec.context, split, split, (), "ingest/x/y")
         manifest = body.manifest(parents=(), producer="test")
         self.tokenization.end(STATE_DONE, "", publish(self.blobs, "tokenization", manifest, data_bytes=0))
 

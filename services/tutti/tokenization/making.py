@@ -44,6 +44,15 @@ class Making:
 
 
 @dataclass(frozen=True, slots=True)
+class ShardFile:
+    """A token shard in the scratch folder, and where it is to lie."""
+
+    key: str
+    path: Path
+    bytes_digest: str
+
+
+@dataclass(frozen=True, slots=True)
 class Made:
     """Token shards lie in the scratch folder under the digest of their bytes; `split.shards[k].blob` is their key."""
 
@@ -54,7 +63,7 @@ class Made:
     train: Split
     validation: Split
     baselines: baselines.Baselines
-    files: tuple[tuple[str, Path], ...]
+    files: tuple[ShardFile, ...]
 
 
 class MakingError(Exception):
@@ -77,7 +86,7 @@ def make(making: Making) -> Made:
     try:
         tokenizer = train_bpe(texts.values(), vocabulary=making.vocabulary, pattern=making.pattern or LLAMA3_PATTERN)
         split = split_documents(texts, validation_fraction=making.validation_fraction, key=f"seed {making.seed}")
-        files = list[tuple[str, Path]]()
+        files = list[ShardFile]()
         train, train_stream = _write(making, tokenizer, texts, split.train, "train", files)
         validation, validation_stream = _write(making, tokenizer, texts, split.validation, "validation", files)
     except (TokenizerError, PackingError) as error:
@@ -119,7 +128,7 @@ def _write(
     texts: dict[str, str],
     order: Sequence[str],
     name: str,
-    files: list[tuple[str, Path]],
+    files: list[ShardFile],
 ) -> tuple[Split, TokenStream]:
     stream = pack(_encoded(tokenizer, texts, order), context=making.context, eos=tokenizer.eos)
     entries = []
@@ -134,7 +143,7 @@ def _write(
         path = making.scratch / f"{name}-{number}.bin"
         path.write_bytes(data)
         key = f"tokenization/token-shards/{info.bytes_digest.removeprefix('blake3:')}.bin"
-        files.append((key, path))
+        files.append(ShardFile(key, path, info.bytes_digest))
         entries.append(ShardEntry.of(info, blob=key))
     split = Split(
         shards=tuple(entries),

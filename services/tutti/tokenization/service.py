@@ -13,7 +13,7 @@ from tutti.chassis.resources import Resource
 from tutti.chassis.service import Host, Served, Service
 from tutti.chassis.tasks import TaskContext, WorkFailed
 from tutti.chassis.unit import Unit
-from tutti.chassis.work import Outcome, Work, publish
+from tutti.chassis.work import Outcome, Work, publish, put_content
 from tutti.contracts.tokenization.v1 import Dataset, Tokenization, Tokenizer
 from tutti.contracts.tokenization.v1.tokenization_pb2 import DESCRIPTOR
 from tutti.corpus.canonical import parse_json
@@ -57,9 +57,9 @@ def build(host: Host) -> Service:
                 made = context.pool(making.make, wanted)
             except making.MakingError as error:
                 raise WorkFailed(str(error)) from error
-            for key, path in made.files:
+            for shard in made.files:
                 context.check()
-                host.blobs.put_if_absent(key, path)
+                put_content(host.blobs, shard.key, shard.path, shard.bytes_digest)
         hexadecimal = made.tokenizer_version.removeprefix("blake3:")
         tokenizer = Tokenizer(
             name=f"tokenizers/{hexadecimal}",
@@ -68,7 +68,7 @@ def build(host: Host) -> Service:
             vocabulary=made.vocabulary,
             pattern=spec.pattern or LLAMA3_PATTERN,
         )
-        host.blobs.put_if_absent(tokenizer.key, made.artefact)
+        put_content(host.blobs, tokenizer.key, made.artefact, made.tokenizer_version)
         body = DatasetBody(
             tokenizer_version=made.tokenizer_version,
             vocabulary=made.vocabulary,
