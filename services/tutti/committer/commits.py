@@ -49,6 +49,7 @@ class Commits:
         did = False
         while self._decide(job):
             did = True
+        self._tell_given_up(job)
         return self._publish(job) or did
 
     def compare_late(self, job: str) -> None:
@@ -152,6 +153,22 @@ class Commits:
         self.checkpoints.create(unit, checkpoint)
         self.records.put_epoch(unit, replace(epoch, base=row.step, parent=row.name))
         return True
+
+    def _tell_given_up(self, job: str) -> None:
+        """Say on the line which step of the open epoch will not be decided: nobody need wait for it."""
+
+        def tell(unit: Unit) -> None:
+            epoch = self.records.epoch(unit, job)
+            shards = self.records.shards_after(unit, epoch) if epoch else []
+            failed = max((shard.step for shard in shards if shard.state is ShardState.FAILED), default=0)
+            if epoch is None or not failed:
+                return
+            line = self.lines.lock(unit, line_name(job, epoch.line))
+            if line.epoch == epoch.epoch and line.given_up < failed:
+                line.given_up = failed
+                self.lines.put(unit, line)
+
+        self.host.units.run(tell)
 
     def _publish(self, job: str) -> bool:
         rows = self.host.units.run(lambda unit: self.records.unpublished(unit, job))

@@ -27,6 +27,7 @@ from tutti.contracts.committer.v1 import (
     CHECKPOINT_STATE_QUARANTINED,
     CheckpointCommitted,
     DivergenceDetected,
+    Line,
     OpenEpochRequest,
     PinCheckpointRequest,
     PruneCheckpointsRequest,
@@ -108,6 +109,24 @@ def test_a_report_of_which_nobody_told_is_found_in_the_store(world: Rehearsal) -
     world.clock.advance(31)
     world.settle()
     assert world.checkpoint(5).state == CHECKPOINT_STATE_COMMITTED
+
+
+def test_a_step_whose_shard_is_damaged_is_named_on_its_line_until_the_next_epoch(world: Rehearsal) -> None:
+    def line() -> Line:
+        return world.api.GetLine(GetRequest(name="lines/j/0"), CALL)
+
+    world.open_epoch(1, 2)
+    committed(world, 5)
+    assert line().given_up == 0
+    parts = [world.store(10, dp=2, epoch=1, rank=rank) for rank in range(2)]
+    flip(world, parts[0][0].shard_key)
+    for part in parts:
+        world.tell(*part)
+    world.settle()
+    assert (line().given_up, line().head) == (10, 5)
+    world.open_epoch(2, 2)
+    assert line().given_up == 0
+    committed(world, 10, epoch=2)
 
 
 def test_opening_an_epoch_finishes_what_the_last_one_left(world: Rehearsal) -> None:

@@ -10,14 +10,16 @@ from tutti.chassis.unit import Unit
 from tutti.contracts.committer.v1 import (
     CHECKPOINT_STATE_COMMITTED,
     CHECKPOINT_STATE_DECIDED,
+    CHECKPOINT_STATE_QUARANTINED,
     Checkpoint,
     CheckpointState,
+    Line,
     OpenEpochRequest,
     OpenEpochResponse,
 )
 from tutti.contracts.committer.v1.stubs import CommitterServiceStub
 from tutti.contracts.common.v1 import GetRequest
-from tutti.contracts.scheduler.v1 import JOB_STATE_OPENING, Job
+from tutti.contracts.scheduler.v1 import JOB_STATE_OPENING, JOB_STATE_RUNNING, Job
 from tutti.scheduler import gangs, jobs
 from tutti.scheduler.decisions import Again, Decisions, Finish, Look, Open, Rest
 from tutti.scheduler.epochs import Epochs
@@ -155,9 +157,29 @@ class Driver:
                 if found.state == CHECKPOINT_STATE_COMMITTED:
                     self._host.units.run(lambda unit: self.observe(unit, look.job, of_checkpoint(found)))
                     return True
+            hopeless = self._hopeless(look, line)
         except NotFound:
-            pass
+            hopeless = ""
+        if hopeless:
+            self._host.units.run(lambda unit: self._fail(unit, look, hopeless))
+            return True
         return self._settings.commit_look_seconds if look.last is not None else None
+
+    def _hopeless(self, look: Look, line: Line) -> str:
+        """Why the last checkpoint will not come in this epoch, or "". Raises NotFound when it was not decided yet."""
+        if look.last is None:
+            return ""
+        if line.epoch == look.epoch and line.given_up >= look.last:
+            return f"a shard of the last step, {look.last}, was found damaged when it was read back"
+        last = self._checkpoint(f"checkpoints/{_id(look.job)}/{look.line}/{look.last}")
+        if last.state == CHECKPOINT_STATE_QUARANTINED:
+            return f"the last checkpoint, {last.name}, is quarantined: {last.reason}"
+        return ""
+
+    def _fail(self, unit: Unit, look: Look, what: str) -> None:
+        job = self._tables.jobs.lock(unit, look.job)
+        if job.state == JOB_STATE_RUNNING and job.epoch == look.epoch:
+            self._epochs.fail(unit, job, what)
 
     def observe(self, unit: Unit, name: str, checkpoint: jobs.Committed) -> None:
         """A checkpoint of a job became visible; of ended or unknown jobs nothing changes."""

@@ -204,6 +204,25 @@ def test_a_last_checkpoint_that_is_always_damaged_fails_the_job(world: World) ->
     assert "5 attempts without a new checkpoint" in world.job().reason
 
 
+@pytest.mark.parametrize("found", ["before it was decided", "as it was published"])
+def test_a_last_step_that_cannot_be_committed_opens_the_next_epoch_at_once(world: World, found: str) -> None:
+    agent = Agent(world)
+    world.create()
+    agent.run()
+    world.hear(world.committer.commit(world.job(), 15))
+    agent.finish()
+    if found == "before it was decided":
+        world.committer.given_up = 20
+    else:
+        world.committer.commit(world.job(), 20).state = CHECKPOINT_STATE_QUARANTINED
+    world.pass_time(3)
+    job = world.job()
+    assert job.state == JOB_STATE_STOPPING
+    assert "damaged" in job.history[-1] or "quarantined" in job.history[-1]
+    agent.release()
+    assert (world.job().epoch, world.job().resume_checkpoint) == (2, "checkpoints/a/0/15")
+
+
 def test_a_rank_that_dies_after_the_last_checkpoint_costs_no_epoch(world: World) -> None:
     agent = Agent(world)
     world.create()

@@ -77,6 +77,7 @@ class Committer:
 
     opened: list[OpenEpochRequest] = field(default_factory=list)
     checkpoints: dict[str, Checkpoint] = field(default_factory=dict)
+    given_up: int = 0
     down: Problem | None = None
     forgets: Problem | None = None
 
@@ -107,10 +108,12 @@ class Committer:
 
     def GetLine(self, request: GetRequest, call: Call) -> Line:
         self._check()
-        newest = self.newest("jobs/" + request.name.split("/")[1])
-        if newest is None:
+        job = "jobs/" + request.name.split("/")[1]
+        opened = [each.epoch for each in self.opened if each.job == job]
+        if not opened:
             raise NotFound(request.name)
-        return Line(name=request.name, head=newest.step)
+        newest = self.newest(job)
+        return Line(name=request.name, head=newest.step if newest else 0, epoch=max(opened), given_up=self.given_up)
 
     def GetCheckpoint(self, request: GetRequest, call: Call) -> Checkpoint:
         self._check()
