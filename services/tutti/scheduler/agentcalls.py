@@ -115,6 +115,8 @@ class AgentCalls:
         if job.state == JOB_STATE_STOPPING or request.event <= row.event:
             return
         self._tables.report(unit, job, request.rank, request.event)
+        if not row.spawned and all(each.spawned for each in gang if each.rank != row.rank):
+            self._epochs.wake(unit, job.name)
         if request.event == RANK_EVENT_LISTENING:
             self._epochs.meet(unit, job, request.address)
         elif request.event >= RANK_EVENT_READY:

@@ -195,13 +195,19 @@ class Decisions:
         if pending is not None:
             self._epochs.stop(unit, job, f"stopped for {pending.name}")
             return Again()
-        left = self._left(unit, attempt.placed_at, self._settings.rendezvous_seconds)
+        gang, settings = self._tables.gang(unit, job), self._settings
+        if not attempt.spawned_at and all(row.spawned for row in gang):
+            self._tables.note(unit, job, {"spawned_at": micros(unit.now)})
+            return Rest(settings.rendezvous_seconds)
+        if attempt.spawned_at:
+            late, seconds, since = [row for row in gang if not row.ready], settings.rendezvous_seconds, "spawning"
+        else:
+            late, seconds, since = [row for row in gang if not row.spawned], settings.staging_seconds, "placing"
+        left = self._left(unit, attempt.spawned_at or attempt.placed_at, seconds)
         if left > 0:
             return Rest(left)
-        missing = [row for row in self._tables.gang(unit, job) if not row.ready]
-        self._epochs.fail(
-            unit, job, f"{_named(missing)} not ready {self._settings.rendezvous_seconds:g} s after placing"
-        )
+        lacks = "ready" if attempt.spawned_at else "spawned, their data staged,"
+        self._epochs.fail(unit, job, f"{_named(late)} not {lacks} {seconds:g} s after {since}")
         return Again()
 
     def _running(self, unit: Unit, job: Job, attempt: Attempt) -> Next:

@@ -16,6 +16,7 @@ from tutti.contracts.scheduler.v1 import (
     JOB_STATE_RUNNING,
     JOB_STATE_STARTING,
     JOB_STATE_STOPPING,
+    RANK_EVENT_SPAWNED,
     EpochOpened,
     RankLost,
 )
@@ -61,10 +62,32 @@ def test_a_job_runs_when_all_ranks_have_met(world: World) -> None:
 def test_ranks_that_do_not_meet_in_time_are_named(world: World) -> None:
     agent = Agent(world)
     world.create()
+    agent.spawn()
     agent.ready(0)
     world.pass_time(61)
     assert world.job().state == JOB_STATE_STOPPING
-    assert "rank 1 on nodes/a not ready 60 s after placing" in world.job().history[-1]
+    assert "rank 1 on nodes/a not ready 60 s after spawning" in world.job().history[-1]
+
+
+def test_the_time_that_staging_takes_is_not_that_of_the_rendezvous(world: World) -> None:
+    agent = Agent(world)
+    world.create()
+    agent.report(RANK_EVENT_SPAWNED, 0)
+    world.pass_time(300)
+    assert world.job().state == JOB_STATE_STARTING
+    agent.report(RANK_EVENT_SPAWNED, 1)
+    world.pass_time(55)
+    agent.run()
+    assert world.job().state == JOB_STATE_RUNNING
+
+
+def test_staging_has_a_deadline_of_its_own_that_names_who_is_late(world: World) -> None:
+    agent = Agent(world)
+    world.create()
+    agent.report(RANK_EVENT_SPAWNED, 0)
+    world.pass_time(601)
+    assert world.job().state == JOB_STATE_STOPPING
+    assert "rank 1 on nodes/a not spawned, their data staged, 600 s after placing" in world.job().history[-1]
 
 
 def test_a_lost_rank_ends_the_epoch_and_the_next_resumes_from_the_last_decision(world: World) -> None:

@@ -57,6 +57,7 @@ class Attempt:
     epoch: int
     resume_step: int
     placed_at: int
+    spawned_at: int
     stopped_at: int
     finished_at: int
     persisted_at: int
@@ -74,6 +75,10 @@ class RankRow:
     rank: int
     node: str
     event: RankEvent.ValueType
+
+    @property
+    def spawned(self) -> bool:
+        return self.event != RANK_EVENT_UNSPECIFIED
 
     @property
     def ready(self) -> bool:
@@ -112,6 +117,7 @@ class Tables:
             Column("epoch", BigInteger, nullable=False),
             Column("resume_step", BigInteger, nullable=False),
             Column("placed_at", BigInteger, nullable=False),
+            Column("spawned_at", BigInteger, nullable=False, default=0),
             Column("stopped_at", BigInteger, nullable=False, default=0),
             Column("finished_at", BigInteger, nullable=False, default=0),
             Column("persisted_at", BigInteger, nullable=False, default=0),
