@@ -23,7 +23,7 @@ from tutti.chassis.channel import RpcChannel, Unreachable
 from tutti.chassis.datadir import DEFAULT, DataDirError, endpoint_in, tokens_in
 from tutti.chassis.errors import InvalidField, Problem, Unauthenticated, Unavailable
 from tutti.chassis.fan import AdminFan
-from tutti.chassis.locator import locate
+from tutti.chassis.locator import nobody
 from tutti.contracts.admin.v1 import WatchRequest
 from tutti.contracts.committer.v1.stubs import CommitterServiceStub
 from tutti.contracts.dedup.v1.stubs import DedupServiceStub
@@ -72,12 +72,17 @@ def connect(
     if address is None and not addresses:
         where = where or DEFAULT
         if not any(endpoint_in(where, service) for service in sorted(set(OWNERS.values()))):
-            locate("the platform", {}, where)
+            raise Unreachable(nobody(where))
     if not token and where is not None:
         try:
             token = tokens_in(where).of(role)
         except DataDirError as error:
             raise Unauthenticated(str(error)) from None
+    if not all("!" <= character <= "~" for character in token):
+        raise Unauthenticated(
+            f"the token has a line end, a blank or another character that no token has: give it (or set "
+            f"{TOKEN_VARIABLE}) exactly as it stands in `tokens` of the data directory, one word"
+        )
     if not token:
         raise Unauthenticated(f"no token: give one, or set {TOKEN_VARIABLE}; it is in `tokens` of the data directory")
     return Client(where, address, addresses or {}, token, deadline_seconds)
@@ -98,8 +103,10 @@ class Client:
         if (given := self._addresses.get(service) or self._address) is not None:
             return given
         if self._data_dir is None:
-            raise Unreachable(f"no address of {service} was given")
-        return locate(service, {}, self._data_dir)
+            raise Unreachable(f"no address of {service} was given: give one for it, or one for all services")
+        if not (found := endpoint_in(self._data_dir, service)):
+            raise Unreachable(nobody(self._data_dir))
+        return found
 
     def channel(self, service: str) -> RpcChannel:
         if service not in self._channels:

@@ -21,8 +21,10 @@ def locate(service: str, addresses: Mapping[str, str], data_dir: Path, own: Call
     """
     address = addresses.get(service) or own(service) or endpoint_in(data_dir, service)
     if not address:
-        raise Unreachable(
-            f"{service}: nobody serves {data_dir}; start it with `tutti up --data-dir {data_dir}`, "
-            f"or say where it is with services.{service}"
-        )
+        raise Unreachable(f"{nobody(data_dir)}, or say where {service} is with the setting services.{service}")
     return address
+
+
+def nobody(data_dir: Path) -> str:
+    """That no platform of this directory runs, and what to do."""
+    return f"nobody serves {data_dir}: start the platform with `tutti up --data-dir {data_dir}`"

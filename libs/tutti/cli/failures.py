@@ -1,14 +1,23 @@
-"""How the command ends: one line of words and an exit code, whatever went wrong."""
+"""How the command ends: one line of words and an exit code, whatever went wrong.
 
+Promises: a traceback is printed only when TUTTI_DEBUG asks for it; else it is in a file that the line names.
+"""
+
+import os
 import sys
+import tempfile
+import traceback
 from collections.abc import Callable
 from typing import NoReturn
 
 import click
 
+from tutti.chassis.channel import Unreachable
+from tutti.chassis.datadir import DataDirError
 from tutti.chassis.errors import InvalidField, Problem, Unavailable
 
 DONE, FAILED, MISUSE, UNREACHABLE, INTERRUPTED = 0, 1, 2, 3, 130
+DEBUG_VARIABLE = "TUTTI_DEBUG"
 
 
 class Failure(Exception):
@@ -34,16 +43,41 @@ def guarded(main: Callable[[], object]) -> NoReturn:
         end(str(error), error.code)
     except InvalidField as error:
         end(error.message, MISUSE)
+    except Unreachable as error:
+        advice = "" if "tutti up" in error.message else "; is the platform running? start it with `tutti up`"
+        end(f"{error.message}{advice}", UNREACHABLE)
     except Unavailable as error:
-        end(f"{error.message}; is the platform running? start it with `tutti up`", UNREACHABLE)
+        end(f"{error.message} [{error.reason}]; try again", UNREACHABLE)
     except Problem as error:
         end(f"{error.message} [{error.reason}]", FAILED)
     except BrokenPipeError:
         sys.stderr.close()
         sys.exit(FAILED)
+    except (DataDirError, OSError) as error:
+        end(f"{_one_line(error)}{kept(error)}", FAILED)
+    except Exception as error:
+        end(f"{type(error).__name__}: {_one_line(error)}; this is a defect of ours{kept(error)}", FAILED)
     sys.exit(DONE)
+
+
+def kept(error: Exception) -> str:
+    """Print the traceback, or keep it in a file; the words that say where it is."""
+    text = "".join(traceback.format_exception(error))
+    if os.environ.get(DEBUG_VARIABLE):
+        click.echo(text, err=True, nl=False)
+        return ""
+    try:
+        with tempfile.NamedTemporaryFile("w", prefix="tutti-", suffix=".traceback", delete=False) as file:
+            file.write(text)
+    except OSError:
+        return f"; set {DEBUG_VARIABLE}=1 to see the traceback"
+    return f"; the traceback is in {file.name}"
 
 
 def end(message: str, code: int) -> NoReturn:
     click.echo(f"tutti: {message}", err=True)
     sys.exit(code)
+
+
+def _one_line(error: Exception) -> str:
+    return " ".join(str(error).split())

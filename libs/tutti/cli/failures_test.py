@@ -1,0 +1,99 @@
+"""How the command ends: words, codes, and where the traceback is."""
+
+import os
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from tutti.chassis.channel import Unreachable
+from tutti.chassis.client import connect
+from tutti.chassis.errors import Unauthenticated, Unavailable
+from tutti.chassis.locator import locate
+from tutti.cli.failures import DEBUG_VARIABLE, Failure, guarded
+
+
+def tutti(*arguments: str, **environment: str) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-c", "from tutti.cli import main; main()", *arguments]
+    return subprocess.run(command, capture_output=True, text=True, timeout=60, env={**os.environ, **environment})
+
+
+def raising(error: BaseException) -> Callable[[], object]:
+    def work() -> object:
+        raise error
+
+    return work
+
+
+def ended(error: BaseException, capsys: pytest.CaptureFixture[str]) -> tuple[int, str]:
+    with pytest.raises(SystemExit) as caught:
+        guarded(raising(error))
+    assert isinstance(caught.value.code, int)
+    return caught.value.code, capsys.readouterr().err
+
+
+def test_a_platform_that_does_not_run_is_one_sentence(tmp_path: Path) -> None:
+    done = tutti("runs", "ls", "--data-dir", str(tmp_path))
+    assert done.returncode == 3
+    assert done.stderr == (
+        f"tutti: nobody serves {tmp_path}: start the platform with `tutti up --data-dir {tmp_path}`\n"
+    )
+
+
+def test_a_service_that_is_nowhere_is_told_with_its_setting(tmp_path: Path) -> None:
+    with pytest.raises(Unreachable, match=r", or say where ingest is with the setting services\.ingest$"):
+        locate("ingest", {}, tmp_path)
+
+
+def test_advice_is_given_once_and_only_for_an_address_where_nobody_answers(capsys: pytest.CaptureFixture[str]) -> None:
+    code, words = ended(Unreachable("nobody there"), capsys)
+    assert (code, words.count("tutti up")) == (3, 1)
+    code, words = ended(Unreachable("nobody there: start it with `tutti up`"), capsys)
+    assert (code, words.count("tutti up")) == (3, 1)
+    code, words = ended(Unavailable("the database is away"), capsys)
+    assert (code, words) == (3, "tutti: the database is away [UNAVAILABLE]; try again\n")
+
+
+@pytest.mark.parametrize(
+    ("error", "words"),
+    [
+        (OSError(28, "No space left on device"), "tutti: [Errno 28] No space left on device; the traceback is in "),
+        (ValueError("odd\nthing"), "tutti: ValueError: odd thing; this is a defect of ours; the traceback is in "),
+    ],
+)
+def test_what_nobody_foresaw_is_one_line_and_its_traceback_is_in_a_file(
+    error: Exception, words: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    monkeypatch.delenv(DEBUG_VARIABLE, raising=False)
+    code, said = ended(error, capsys)
+    assert code == 1
+    assert said.startswith(words)
+    assert said.count("\n") == 1
+    assert "Traceback" in Path(said.rpartition(" in ")[2].strip()).read_text()
+
+
+def test_the_traceback_is_printed_when_it_is_asked_for(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv(DEBUG_VARIABLE, "1")
+    code, said = ended(ValueError("odd"), capsys)
+    assert code == 1
+    assert said.startswith("Traceback")
+    assert said.endswith("tutti: ValueError: odd; this is a defect of ours\n")
+
+
+def test_a_failure_keeps_its_code(capsys: pytest.CaptureFixture[str]) -> None:
+    assert ended(Failure("no", 130), capsys) == (130, "tutti: no\n")
+
+
+def test_a_token_of_two_lines_is_refused_without_showing_it() -> None:
+    with pytest.raises(Unauthenticated, match="exactly as it stands") as caught:
+        connect(address="127.0.0.1:1", token="secret\n")  # noqa: S106 - not one
+    assert "secret" not in str(caught.value)
+    done = tutti("runs", "ls", "--address", "127.0.0.1:1", TUTTI_TOKEN="one\ntwo")  # noqa: S106
+    assert done.returncode == 1
+    assert done.stderr.count("\n") == 1
+    assert "TUTTI_TOKEN" in done.stderr
