@@ -108,7 +108,7 @@ def test_the_reason_never_names_the_machine(tmp_path: Path) -> None:
 
 
 def test_a_root_that_is_no_folder_is_an_error(tmp_path: Path) -> None:
-    with pytest.raises(InputRootError, match=r"missing.*No such file.*expected a folder"):
+    with pytest.raises(InputRootError, match=r"input.path: No such file.*expected a folder"):
         list(read_folder(tmp_path / "missing"))
     (tmp_path / "file").write_text("x")
     with pytest.raises(InputRootError, match="Not a directory"):

@@ -17,7 +17,17 @@ from tutti.ingest.rejections import Reason, Rejection
 
 
 class InputRootError(Exception):
-    """The input root is not a folder that can be listed."""
+    """The input root is not a folder that can be listed; `reason` says why.
+
+    Its path is not in it: this becomes the reason of a resource, and so an event.
+    """
+
+    @property
+    def reason(self) -> str:
+        return str(self.args[0])
+
+    def __str__(self) -> str:
+        return f"input.path: {self.reason}; expected a folder that this user may list"
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,9 +58,7 @@ def read_folder(root: Path, limits: Limits | None = None) -> Iterator[SourceFile
         real_root = os.path.realpath(root, strict=True)
         found = list(_walk(real_root, "", (_identity(real_root),)))
     except OSError as error:
-        raise InputRootError(
-            f"input.path {str(root)!r}: {error.strerror}; expected a folder that this user may list"
-        ) from error
+        raise InputRootError(error.strerror or type(error).__name__) from error
     found.sort(key=lambda item: (_name(item).encode("utf-8", "surrogateescape"), _spelling(item)))
     before = ""
     for item in found:

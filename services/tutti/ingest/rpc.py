@@ -17,16 +17,27 @@ from tutti.contracts.ingest.v1 import (
     ListIngestsResponse,
 )
 from tutti.ingest import shards
+from tutti.ingest.paths import Paths
 from tutti.ingest.readers import InputRootError
 
 
 class IngestApi:
-    def __init__(self, host: Host, work: Work[Ingest], reading: Callable[[IngestSpec], shards.Reading]) -> None:
-        self._host, self._work, self._reading = host, work, reading
+    def __init__(
+        self, host: Host, work: Work[Ingest], paths: Paths, reading: Callable[[IngestSpec], shards.Reading]
+    ) -> None:
+        self._host, self._work, self._paths, self._reading = host, work, paths, reading
 
     def CreateIngest(self, request: CreateIngestRequest, call: Call) -> CreateIngestResponse:
         self._reading(request.spec)
-        return CreateIngestResponse(ingest=self._work.create(request))
+        shown = IngestSpec()
+        shown.CopyFrom(request.spec)
+        shown.ClearField("input_path")
+        made = self._work.create(
+            request,
+            shown=shown,
+            keep=lambda unit: self._paths.keep(unit, request.name, request.spec.input_path),
+        )
+        return CreateIngestResponse(ingest=made)
 
     def GetIngest(self, request: GetRequest, call: Call) -> Ingest:
         return self._work.get(request)
@@ -41,7 +52,7 @@ class IngestApi:
         try:
             seen = self._host.pool.run(shards.survey, self._reading(request.spec))
         except InputRootError as error:
-            raise InvalidField("input.path", seen=str(error), expected="a folder that this user may list") from error
+            raise InvalidField("input.path", seen=error.reason, expected="a folder that this user may list") from error
         return DigestInputResponse(
             input_digest=seen.input_digest, files=seen.files, bytes=seen.bytes, logic_version=shards.LOGIC_VERSION
         )

@@ -1,6 +1,7 @@
 """The ingest service: reads a folder of pages and writes document shards.
 
-Promises: every file becomes a document or a rejection with a reason; the same folder gives the same digest.
+Promises: every file becomes a document or a rejection with a reason; the same folder gives the same digest; where the
+folder lies is told to nobody.
 """
 
 import tempfile
@@ -19,6 +20,7 @@ from tutti.corpus.stages import DocumentShardEntry, IngestBody
 from tutti.ingest import shards
 from tutti.ingest.extraction import EXTRACTION_VERSION
 from tutti.ingest.normalisation import NORMALISATION_VERSION
+from tutti.ingest.paths import Paths
 from tutti.ingest.readers import InputRootError
 from tutti.ingest.rpc import IngestApi
 
@@ -30,20 +32,29 @@ def reading(spec: IngestSpec) -> shards.Reading:
         raise InvalidField(
             "spec.input_path", seen=spec.input_path or "nothing", expected="an absolute path of a folder"
         )
+    if "\0" in spec.input_path:
+        raise InvalidField("spec.input_path", seen="a NUL character", expected="a path without one")
     return shards.Reading(path, spec.max_file_bytes or shards.MAX_FILE_BYTES, spec.limit)
 
 
 def build(host: Host) -> Service:
+    paths = Paths(host.metadata)
+
     def run(context: TaskContext, ingest: Ingest) -> Outcome:
+        spec = IngestSpec()
+        spec.CopyFrom(ingest.spec)
+        spec.input_path = host.units.run(lambda unit: paths.find(unit, ingest.name))
+        if not spec.input_path:
+            raise WorkFailed("where its pages lie is not recorded; run the recipe again")
         with tempfile.TemporaryDirectory(prefix="tutti-ingest-") as scratch:
             try:
-                written = context.pool(shards.write_shards, reading(ingest.spec), Path(scratch))
+                written = context.pool(shards.write_shards, reading(spec), Path(scratch))
             except InputRootError as error:
                 raise WorkFailed(str(error)) from error
             if ingest.spec.input_digest not in ("", written.survey.input_digest):
                 raise WorkFailed(
-                    f"input.path {ingest.spec.input_path!r} changed while the run was under way: it was "
-                    f"{ingest.spec.input_digest}, it is {written.survey.input_digest}; run the recipe again"
+                    f"the pages of input.path changed while the run was under way: they were "
+                    f"{ingest.spec.input_digest}, they are {written.survey.input_digest}; run the recipe again"
                 )
             if not written.shards:
                 raise WorkFailed(nothing_readable(written))
@@ -74,10 +85,11 @@ def build(host: Host) -> Service:
         return fill
 
     work = Work(host, "ingests", Ingest, run, shards.LOGIC_VERSION)
-    api = IngestApi(host, work, reading)
+    api = IngestApi(host, work, paths, reading)
     return Service(
         name="ingest",
         resources=[work.resource],
+        tables=[paths.table],
         serves=[Served(DESCRIPTOR.services_by_name["IngestService"], api)],
         tasks=[work.task()],
         export=work.export,

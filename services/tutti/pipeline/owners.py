@@ -87,7 +87,7 @@ class Owners:
         try:
             found = self._ingest.DigestInput(DigestInputRequest(spec=spec), timeout=DIGEST_SECONDS)
         except InvalidField as problem:
-            seen = problem.metadata.get("seen", recipe.input.path)
+            seen = f"{recipe.input.path}: {problem.metadata.get('seen', 'refused')}"
             expected = problem.metadata.get("expected", problem.message)
             raise InvalidField("input.path", seen=seen, expected=expected) from problem
         if not found.files:
@@ -97,6 +97,23 @@ class Owners:
                 expected="a folder that holds HTML, Markdown or plain text pages; this one is empty",
             )
         return Source(path, found.input_digest, found.logic_version)
+
+    def check(self, recipe: Recipe) -> None:
+        """What only its owner can judge of a recipe: the tokenizer's pattern. Raises InvalidField."""
+        if not recipe.tokenizer.pattern:
+            return
+        source, before = Source("", "", ""), Result("", "dedup/manifests/to-be-made.json", "to be made")
+        try:
+            self._create(
+                StageName.TOKENIZATION,
+                "",
+                spec_of(StageName.TOKENIZATION, recipe, source, before, ""),
+                validate_only=True,
+            )
+        except InvalidField as problem:
+            field = "tokenizer.pattern" if problem.field == "spec.pattern" else problem.field
+            seen, expected = problem.metadata.get("seen", ""), problem.metadata.get("expected", problem.message)
+            raise InvalidField(field, seen=seen, expected=expected) from problem
 
     def logic_version(self, stage: StageName, recipe: Recipe, source: Source, before: Result | None) -> str:
         """The version of the stage's logic today, as its owner says."""

@@ -20,6 +20,7 @@ from tutti.pipeline.sizes import SIZES, Size
 Real = Annotated[float, BeforeValidator(yamltext.number), Field(allow_inf_nan=False)]
 Count = Annotated[int, Field(ge=0, lt=2**31)]
 Positive = Annotated[int, Field(ge=1, lt=2**31)]
+MAX_MICROBATCHES = 4096  # every one is a leaf of every step's plan
 Seed = Annotated[int, Field(ge=0, lt=2**53)]
 
 
@@ -48,7 +49,9 @@ class DataPart(Part):
 class TrainPart(Part):
     steps: Positive
     ranks: Positive = Field(default=1, description="at most one a microbatch; changes no bit of the result")
-    microbatches: Positive = Field(default=8, description="G: leaves of a step, the same on any number of ranks")
+    microbatches: int = Field(
+        default=8, ge=1, le=MAX_MICROBATCHES, description="G: leaves of a step, the same on any number of ranks"
+    )
     rows: Positive | None = Field(default=None, description="sequences of a microbatch; 2, or what batch makes of it")
     batch: Positive | None = Field(default=None, description="sequences of a step: microbatches x rows")
     checkpoint_every: Positive | None = Field(default=None, description="a tenth of the steps unless it is given")
@@ -134,6 +137,8 @@ def parse(tree: Mapping[str, Any]) -> Recipe:
         recipe = _filled(Recipe.model_validate(tree))
     except ValidationError as error:
         raise _refusal(error) from None
+    if "\0" in recipe.input.path:
+        raise InvalidField("input.path", seen=recipe.input.path, expected="a path without a NUL character")
     train = recipe.train
     if train.ranks > train.microbatches:
         raise InvalidField(

@@ -56,6 +56,7 @@ def test_the_recipes_that_we_ship_can_be_read(path: Path) -> None:
         ("train: {steps: 0}", "train.steps", "greater than or equal to 1"),
         ("train: {steps: 99999999999}", "train.steps", "less than"),
         ("train: {ranks: 9}", "train.ranks", r"train.microbatches \(8\)"),
+        ("train: {microbatches: 4097}", "train.microbatches", "less than or equal to 4096"),
         ("train: {batch: 15}", "train.batch", r"train.microbatches \(8\)"),
         ("train: {batch: 4}", "train.batch", "such as 8"),
         ("train: {batch: 16, rows: 3}", "train.batch", r"train.rows \(3\)"),
@@ -123,6 +124,7 @@ def test_text_that_is_no_recipe_is_refused(text: str, words: str) -> None:
         ("train.stepps=3", "train.stepps", "nearest is train.steps"),
         ("train.steps=many", "train.steps", "integer"),
         ("train=3", "train", "nearest is train"),
+        ("input.path=a\0b", "input.path", "without a NUL"),
     ],
 )
 def test_an_override_that_is_wrong_is_named(override: str, field: str, words: str) -> None:

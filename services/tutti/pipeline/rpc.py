@@ -127,4 +127,6 @@ class PipelineApi:
                     expected=f"an absolute path that input.path ({path!r}) starts from",
                 )
             path = os.path.normpath(os.path.join(request.directory, path))
-        return recipe, self._owners.source(recipe, path)
+        source = self._owners.source(recipe, path)
+        self._owners.check(recipe)
+        return recipe, source

@@ -288,6 +288,7 @@ def test_a_stage_that_somebody_cancelled_cancels_the_run(world: World) -> None:
         ([], "relative", "directory", "absolute path"),
         ([], "", "directory", "absolute path"),
         (["train.ranks=9"], None, "train.ranks", "at most train.microbatches"),
+        (["tokenizer.pattern=("], None, "tokenizer.pattern", "regular expression that compiles"),
     ],
 )
 def test_bad_input_is_refused_and_nothing_is_recorded(

@@ -158,6 +158,8 @@ class DedupOwner(DataOwner):
 
 class TokenizationOwner(DataOwner):
     def CreateTokenization(self, request: Any, call: Call) -> CreateTokenizationResponse:
+        if request.spec.pattern == "(":
+            raise InvalidField("spec.pattern", seen="(", expected="a regular expression that compiles")
         return CreateTokenizationResponse(tokenization=self.create(request, Tokenization))
 
     def GetTokenization(self, request: GetRequest, call: Call) -> Tokenization:

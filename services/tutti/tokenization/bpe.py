@@ -98,14 +98,27 @@ class BytePairTokenizer:
         return encoder
 
 
+class PatternError(TokenizerError):
+    """A split pattern is not a regular expression of Oniguruma's."""
+
+
+def compiled(pattern: str) -> Regex:
+    """A split pattern, ready to be used. Raises PatternError."""
+    try:
+        return Regex(pattern)
+    except Exception as error:  # the library raises bare Exception
+        raise PatternError(f"the pattern {pattern!r} does not compile: {error}; see Oniguruma's syntax") from error
+
+
 def train_bpe(texts: Iterable[str], *, vocabulary: int, pattern: str = LLAMA3_PATTERN) -> BytePairTokenizer:
     """Train on `texts` (in doc_id order); less text than merges gives fewer merges, so look at `.vocabulary`."""
     if vocabulary <= BYTES:
         raise TokenizerError(f"a vocabulary of {vocabulary}: expected at least {BYTES + 1} (every byte, and {EOS})")
+    split = compiled(pattern)
     tokenizer = Tokenizer(models.BPE())
     tokenizer.pre_tokenizer = pre_tokenizers.Sequence(
         [
-            pre_tokenizers.Split(Regex(pattern), behavior="isolated"),
+            pre_tokenizers.Split(split, behavior="isolated"),
             pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=False),
         ]
     )

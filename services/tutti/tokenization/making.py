@@ -1,9 +1,10 @@
 """Kept documents become a tokenizer and token shards.
 
-Promises: a function of the set of documents and the parameters; the same on any number of threads.
+Promises: a function of the set of documents and the parameters; the same on any number of threads. Memory holds all
+texts at once, so what is too large for that is refused before it is read.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -12,6 +13,7 @@ import numpy.typing as npt
 
 from tutti.corpus.dataset import ShardEntry, Split
 from tutti.corpus.documentshard import read_document_shard
+from tutti.corpus.stages import DocumentShardEntry
 from tutti.corpus.tokenshard import encode_token_shard
 from tutti.tokenization import baselines
 from tutti.tokenization.bpe import BPE_VERSION, LLAMA3_PATTERN, BytePairTokenizer, TokenizerError, train_bpe
@@ -26,6 +28,7 @@ from tutti.tokenization.packing import (
 
 LOGIC_VERSION = f"tokenization-1.{BPE_VERSION}.{PACKING_VERSION}"
 SHARD_SEQUENCES = 65_536
+MAX_TEXT_BYTES = 8 << 30
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,6 +71,20 @@ class Made:
 
 class MakingError(Exception):
     """The documents cannot be tokenized as asked; the message says what to do."""
+
+
+class CorpusTooLarge(MakingError):
+    """More text than is held in memory."""
+
+
+def check_size(shards: Iterable[DocumentShardEntry]) -> None:
+    """Raises CorpusTooLarge when the texts of document shards, duplicates included, are not to be held in memory."""
+    size = sum(shard.info.text_bytes for shard in shards)
+    if size > MAX_TEXT_BYTES:
+        raise CorpusTooLarge(
+            f"the documents hold {size} bytes of text, at most {MAX_TEXT_BYTES} are tokenized at once; read fewer "
+            f"files (input.limit)"
+        )
 
 
 def _texts(making: Making) -> dict[str, str]:

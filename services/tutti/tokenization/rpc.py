@@ -19,7 +19,7 @@ from tutti.contracts.tokenization.v1 import (
     TokenizationSpec,
     Tokenizer,
 )
-from tutti.tokenization.bpe import BYTES
+from tutti.tokenization.bpe import BYTES, PatternError, compiled
 
 
 def check(spec: TokenizationSpec) -> None:
@@ -34,6 +34,10 @@ def check(spec: TokenizationSpec) -> None:
         raise InvalidField(
             "spec.validation_fraction", seen=spec.validation_fraction, expected="a number between 0 and 1"
         )
+    try:
+        compiled(spec.pattern)
+    except PatternError as error:
+        raise InvalidField("spec.pattern", seen=str(error), expected="a regular expression that compiles") from error
 
 
 class TokenizationApi:

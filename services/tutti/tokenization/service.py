@@ -41,6 +41,10 @@ def build(host: Host) -> Service:
     def run(context: TaskContext, tokenization: Tokenization) -> Outcome:
         spec = tokenization.spec
         kept = DedupBody.read(staging.manifest(host.blobs, spec.manifest_key, spec.content_digest, Kind.DEDUP))
+        try:
+            making.check_size(kept.shards)
+        except making.CorpusTooLarge as error:
+            raise WorkFailed(str(error)) from error
         with tempfile.TemporaryDirectory(prefix="tutti-tokenization-") as scratch:
             wanted = making.Making(
                 shards=tuple(staging.shards(host.blobs, kept.shards, Path(scratch))),

@@ -7,6 +7,7 @@ import os
 import subprocess
 import sys
 from collections import Counter
+from dataclasses import replace
 from itertools import pairwise
 
 import numpy as np
@@ -14,11 +15,17 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tutti.chassis.errors import InvalidField
+from tutti.contracts.tokenization.v1 import TokenizationSpec
 from tutti.corpus.canonical import keyed_bytes
+from tutti.corpus.documentshard import DocumentShardInfo
+from tutti.corpus.stages import DocumentShardEntry
 from tutti.corpus.tokenshard import encode_token_shard
 from tutti.tokenization.baselines import Streams, kneser_ney_bits_per_byte, unigram_bits_per_byte, xz_bits_per_byte
-from tutti.tokenization.bpe import EOS, BytePairTokenizer, TokenizerError, train_bpe
+from tutti.tokenization.bpe import EOS, BytePairTokenizer, PatternError, TokenizerError, train_bpe
+from tutti.tokenization.making import MAX_TEXT_BYTES, CorpusTooLarge, check_size
 from tutti.tokenization.packing import PackingError, TokenStream, cut, pack, split_documents
+from tutti.tokenization.rpc import check
 
 TEXTS = [f"def function_{k}(value): return value + {k}  # caf\u00e9 \u4e2d\u6587\n" * 3 for k in range(40)]
 TOKENIZER = train_bpe(TEXTS, vocabulary=300)
@@ -167,3 +174,23 @@ def test_xz_is_primed_by_the_training_text() -> None:
     text = [keyed_bytes("noise", bytes([k])).hex() for k in range(200)]
     alone = 8 * len(lzma.compress("\n".join(text).encode())) / sum(map(len, text))
     assert xz_bits_per_byte(text, text) < 0.1 < 3 < xz_bits_per_byte(["other"], text) < alone * 1.1
+
+
+def test_a_pattern_that_does_not_compile_is_refused_before_anything_is_trained() -> None:
+    with pytest.raises(PatternError, match="does not compile: Oniguruma"):
+        train_bpe(TEXTS, vocabulary=300, pattern="(")
+    spec = TokenizationSpec(vocabulary=300, context=8, validation_fraction=0.5)
+    check(spec)
+    spec.pattern = "("
+    with pytest.raises(InvalidField, match="compiles") as refused:
+        check(spec)
+    assert refused.value.field == "spec.pattern"
+
+
+def test_more_text_than_memory_is_to_hold_is_refused() -> None:
+    digest = "blake3:" + "0" * 64
+    info = DocumentShardInfo(digest, digest, 1, 1, MAX_TEXT_BYTES, "a", "a")
+    check_size([DocumentShardEntry("ingest/document-shards/x", info)])
+    one_more = DocumentShardEntry("ingest/document-shards/y", replace(info, text_bytes=1))
+    with pytest.raises(CorpusTooLarge, match=r"input\.limit"):
+        check_size([DocumentShardEntry("ingest/document-shards/x", info), one_more])

@@ -1,0 +1,28 @@
+"""Where the pages of each ingest lie: a table of its own.
+
+Promises: an absolute path of this machine stays here; no resource, event or reason holds it.
+"""
+
+from sqlalchemy import Column, MetaData, String, Table, Text, insert, select
+
+from tutti.chassis.unit import Unit
+
+
+class Paths:
+    def __init__(self, metadata: MetaData) -> None:
+        self.table = Table(
+            "paths",
+            metadata,
+            Column("ingest", String(400), primary_key=True),
+            Column("path", Text, nullable=False),
+        )
+
+    def keep(self, unit: Unit, ingest: str, path: str) -> None:
+        """Record the path of an ingest; the first one stays."""
+        if not self.find(unit, ingest):
+            unit.tx.execute(insert(self.table).values(ingest=ingest, path=path))
+
+    def find(self, unit: Unit, ingest: str) -> str:
+        """The path, or "" for an ingest that is not known."""
+        row = unit.tx.execute(select(self.table.c.path).where(self.table.c.ingest == ingest)).first()
+        return str(row.path) if row else ""

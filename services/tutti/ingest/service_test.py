@@ -1,0 +1,93 @@
+"""The ingest service: pages become a result, and where they lie is told to nobody."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from sqlalchemy import select
+
+from tutti.backbone.embedded.blobs import EmbeddedBlobs
+from tutti.chassis.auth import Role
+from tutti.chassis.call import Call
+from tutti.chassis.errors import AlreadyExists, InvalidField
+from tutti.chassis.service import Service
+from tutti.chassis.tasks import TaskWorker
+from tutti.chassis.tasks_test import Bench
+from tutti.contracts.common.v1 import STATE_DONE, STATE_FAILED, GetRequest
+from tutti.contracts.ingest.v1 import CreateIngestRequest, DigestInputRequest, Ingest, IngestSpec
+from tutti.ingest.rpc import IngestApi
+from tutti.ingest.service import build
+
+CALL = Call(role=Role.OPERATOR, request_id="", peer="test", deadline_seconds=10)
+
+
+class World:
+    def __init__(self, folder: Path) -> None:
+        self.pages = folder / "a-secret-place"
+        self.pages.mkdir()
+        (self.pages / "a.txt").write_text("one page")
+        self.bench = Bench(EmbeddedBlobs(folder / "blobs"), service="ingest")
+        self.service: Service = build(self.bench)
+        self.bench.database.create(self.bench.metadata)
+        api = self.service.serves[0].api
+        assert isinstance(api, IngestApi)
+        self.api = api
+
+    def create(self, path: Path | str) -> Ingest:
+        request = CreateIngestRequest(name="ingests/a", request_id="a", spec=IngestSpec(input_path=str(path)))
+        return self.api.CreateIngest(request, CALL).ingest
+
+    def work(self) -> Ingest:
+        TaskWorker(self.bench, {kind.name: kind for kind in self.service.tasks}, holder="a").step()
+        return self.api.GetIngest(GetRequest(name="ingests/a"), CALL)
+
+    def told(self) -> bytes:
+        """Every value in every row but those of the private table."""
+        tables = [table for table in self.bench.metadata.sorted_tables if table.name != "paths"]
+        rows = self.bench.units.run(
+            lambda unit: [row for table in tables for row in unit.tx.execute(select(table)).all()]
+        )
+        values = [value for row in rows for value in row]
+        return b"\n".join(value if isinstance(value, bytes) else str(value).encode() for value in values)
+
+
+@pytest.fixture
+def world(tmp_path: Path) -> Iterator[World]:
+    made = World(tmp_path)
+    yield made
+    made.bench.database.close()
+
+
+def test_where_the_pages_lie_is_in_no_resource_and_no_event(world: World) -> None:
+    assert world.create(world.pages).spec.input_path == ""
+    done = world.work()
+    assert (done.state, done.documents) == (STATE_DONE, 1)
+    told = world.told()
+    assert b"ingests/a" in told
+    assert b"a-secret-place" not in told
+
+
+def test_the_same_request_is_the_same_ingest_and_another_path_is_refused(world: World) -> None:
+    first = world.create(world.pages)
+    assert world.create(world.pages) == first
+    with pytest.raises(AlreadyExists):
+        world.create(world.pages / "elsewhere")
+    assert world.work().state == STATE_DONE
+
+
+def test_a_folder_that_is_gone_fails_the_work_without_its_path(world: World) -> None:
+    world.create(world.pages / "gone")
+    failed = world.work()
+    assert (failed.state, failed.reason) == (
+        STATE_FAILED,
+        "input.path: No such file or directory; expected a folder that this user may list",
+    )
+    assert b"a-secret-place" not in world.told()
+
+
+@pytest.mark.parametrize("path", ["relative", "", "/with\0nul"])
+def test_a_path_that_is_none_is_refused(world: World, path: str) -> None:
+    with pytest.raises(InvalidField, match=r"spec\.input_path"):
+        world.create(path)
+    with pytest.raises(InvalidField, match=r"spec\.input_path"):
+        world.api.DigestInput(DigestInputRequest(spec=IngestSpec(input_path=path)), CALL)
