@@ -36,6 +36,7 @@ LAST_BACKOFF_SECONDS = 30.0
 STEADY_SECONDS = 30.0  # a child that ran for so long starts over with the first backoff
 LOOK_SECONDS = 0.05  # between two looks at whether the host is ready
 LOG_BYTES = 16 << 20
+LAST_WORDS_BYTES = 64 << 10
 
 
 class State(Enum):
@@ -61,6 +62,7 @@ class Child:
     id: ProcessId | None = None
     process: subprocess.Popen[bytes] | None = None
     started_at: float = 0.0
+    log_start: int = 0
     since: str = ""
     restarts: int = 0
     failures: int = 0
@@ -142,6 +144,7 @@ class Supervisor:
 
     def _start(self, child: Child) -> None:
         with _log_file(self._data_dir.path / "logs" / f"{child.spec.name}.log") as output:
+            child.log_start = output.seek(0, os.SEEK_END)
             process = subprocess.Popen(
                 child.spec.command,
                 stdin=subprocess.DEVNULL,
@@ -178,8 +181,12 @@ class Supervisor:
         return 0
 
     def _last_words(self, child: Child) -> str:
+        """What it said since it was started."""
         path = self._data_dir.path / "logs" / f"{child.spec.name}.log"
-        lines = path.read_text(errors="replace").splitlines()
+        with open(path, "rb") as file:
+            size = file.seek(0, os.SEEK_END)
+            file.seek(max(child.log_start, size - LAST_WORDS_BYTES))
+            lines = file.read(LAST_WORDS_BYTES).decode(errors="replace").splitlines()
         words = next((line.removeprefix(PREFIX) for line in reversed(lines) if line.startswith(PREFIX)), "")
         return words or f"{child.spec.name} ended with {child.exit}; look into {path}"
 

@@ -13,9 +13,11 @@ from pathlib import Path
 import pytest
 
 from tutti.chassis.client import connect
-from tutti.chassis.datadir import endpoint_in
+from tutti.chassis.datadir import DataDir, endpoint_in
 from tutti.chassis.demo_test import eventually
 from tutti.chassis.processes import ProcessId, process_id
+from tutti.chassis.settings import SupervisorSettings
+from tutti.chassis.supervisor import LAST_WORDS_BYTES, ChildSpec, Supervisor
 from tutti.contracts.admin.v1 import DescribeRequest
 
 DEMO = "ingest=tutti.chassis.demo_test:build"
@@ -175,6 +177,24 @@ def test_a_host_that_cannot_start_ends_the_platform_with_its_words(
         said = made.process.stderr.read()
     assert words in said
     assert "Traceback" not in said
+
+
+@pytest.mark.parametrize(
+    ("said", "words"),
+    [
+        ("", "tutti: host ended with exit code 1; look into "),
+        ("tutti: the new story", "tutti: the new story"),
+        ("tutti: early\n" + "x" * LAST_WORDS_BYTES, "tutti: host ended with exit code 1; look into "),
+    ],
+)
+def test_the_last_words_are_those_since_the_last_start_and_near_its_end(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], said: str, words: str
+) -> None:
+    data_dir = DataDir(tmp_path)
+    (tmp_path / "logs" / "host.log").write_text("tutti: an old story\n")
+    program = (sys.executable, "-S", "-c", f"import sys; sys.stderr.write({said!r}); sys.exit(1)")
+    assert Supervisor(data_dir, [ChildSpec("host", program)], SupervisorSettings()).run() == 1
+    assert capsys.readouterr().err.startswith(words)
 
 
 def test_the_supervisor_imports_no_grpc() -> None:
