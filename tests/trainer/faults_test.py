@@ -11,7 +11,7 @@ from typing import Any
 import psutil
 
 from tutti.chassis.processes import process_id
-from tutti.contracts.scheduler.v1 import RANK_EVENT_FINISHED
+from tutti.contracts.scheduler.v1 import RANK_EVENT_FINISHED, RANK_EVENT_LISTENING
 from tutti.trainer.buffers import buffer_folder, remove
 
 Wait = Callable[..., None]
@@ -123,10 +123,21 @@ def test_a_killed_fork_server_is_replaced_and_its_ranks_go_on(stage: Any, wait: 
 
 
 def test_a_missing_rank_is_named_at_the_rendezvous_deadline(stage: Any, wait: Wait) -> None:
-    stage.agent(rendezvous=1.0)
+    stage.agent(rendezvous=1.0, staging=0.0)
     stage.plane.assign("a", stage.assignment(stage.training(), ranks=(0,), dp=3))
     wait(lambda: stage.plane.losses)
     assert "ranks 1, 2 of 3 did not come to the rendezvous of epoch 1" in stage.plane.losses[0].cause
+
+
+def test_a_rank_waits_beyond_the_rendezvous_deadline_for_a_node_that_still_stages(stage: Any, wait: Wait) -> None:
+    stage.agent("a", rendezvous=0.2, staging=60.0)
+    stage.plane.assign("a", stage.assignment(stage.training(), ranks=(0,), dp=2))
+    wait(lambda: stage.plane.events(RANK_EVENT_LISTENING))
+    listening = stage.plane.events(RANK_EVENT_LISTENING)[0].address
+    stage.agent("b", rendezvous=0.2, staging=60.0)  # starting it takes longer than the rendezvous may
+    stage.plane.assign("b", stage.assignment(stage.training(), ranks=(1,), dp=2, rendezvous=listening))
+    wait(lambda: len(stage.plane.events(RANK_EVENT_FINISHED)) == 2)
+    assert not stage.plane.losses
 
 
 def test_a_draining_agent_ends_its_ranks_and_says_so(stage: Any, wait: Wait) -> None:

@@ -269,7 +269,7 @@ class Attempt:
                         rendezvous="" if rank == 0 else self._rendezvous,
                         listen=settings.address,
                         device=device,
-                        rendezvous_seconds=settings.rendezvous,
+                        rendezvous_seconds=settings.meeting,
                         silence_seconds=settings.silence,
                     )
                 )
@@ -347,7 +347,9 @@ class Attempt:
             if not place.process.ended and now - place.heard > (settings.silence / 2 if place.met else settings.start)
         )
         ready = [place for place in self._places.values() if place.met and not place.finished]
-        stalled = bool(ready) and now - self._crossed_at > max(settings.stall, settings.rendezvous + settings.start)
+        loaded = any(place.kernel for place in self._places.values())
+        patience = settings.stall if loaded else max(settings.stall, settings.meeting + settings.start)
+        stalled = bool(ready) and now - self._crossed_at > patience
         if silent or stalled:
             self.phase, self._silent, self._deadline = Phase.AUTOPSY, silent, now + settings.dump
             for place in self._places.values():

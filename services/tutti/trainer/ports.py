@@ -158,6 +158,7 @@ class AgentSettings:
     kernel: str = ""
     silence: float = 20.0
     rendezvous: float = 60.0
+    staging: float = 600.0
     start: float = 60.0
     dump: float = 3.0
     settle: float = 0.5
@@ -173,3 +174,8 @@ class AgentSettings:
     @property
     def name(self) -> str:
         return f"nodes/{self.node}"
+
+    @property
+    def meeting(self) -> float:
+        """How long a rank waits for the others: they may be on nodes that still stage."""
+        return self.staging + self.rendezvous

@@ -53,6 +53,7 @@ class TrainerSettings(Section):
 
     address: str = Field(default="127.0.0.1", description="address by which ranks of other nodes reach this node")
     drain_seconds: float = Field(default=8.0, gt=0, description="for ranks to end at a step boundary")
+    staging_seconds: float = Field(default=600.0, gt=0, description="that ranks wait for nodes that still stage")
     stall_seconds: float = Field(default=300.0, gt=0, description="without a step, until flight records are collected")
     poll_seconds: float = Field(default=10.0, gt=0, description="between two looks at the node beside its watch")
 
@@ -167,6 +168,7 @@ def _settings(given: argparse.Namespace, loaded: Loaded) -> AgentSettings:
         address=address,
         silence=values.rank.watchdog_seconds,
         rendezvous=values.rank.rendezvous_seconds,
+        staging=own.staging_seconds,
         heartbeat=values.lease.renew_seconds,
         buffers=values.rank.snapshot_buffers,
         stall=own.stall_seconds,
