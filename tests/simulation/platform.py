@@ -57,7 +57,7 @@ class NodeFault(Enum):
 
 NODE_RATES: Mapping[NodeFault, float] = {
     NodeFault.RANK_KILLED: 0.01,
-    NodeFault.RANK_FROZEN: 0.002,
+    NodeFault.RANK_FROZEN: 0.01,
     NodeFault.IO_CHILD_DIED: 0.02,
 }
 
@@ -86,7 +86,7 @@ class SimulatedAgent:
 
     def __init__(self, platform: "Platform", host: AgentHost) -> None:
         self.platform, self.host = platform, host
-        files, clock = platform.simulation.world.files, host.clock
+        files, clock = host.files, host.clock
         buffers = host.folder / "buffers"
         buffers.mkdir(exist_ok=True)
         clear(buffers)

@@ -13,6 +13,7 @@ from pydantic import BaseModel
 from sqlalchemy import MetaData, Table
 
 from tutti.backbone import Blobs, Clock, Database, Randomness, SeededRandomness
+from tutti.backbone.files import Files
 from tutti.chassis.auth import Role
 from tutti.chassis.errors import NotFound
 from tutti.chassis.inbox import Inbox
@@ -23,7 +24,7 @@ from tutti.chassis.simulation import effects
 from tutti.chassis.simulation.controls import Control, EagerUnits, HastyRelay, NoInbox, UnfencedWorker
 from tutti.chassis.simulation.network import Network, SimulatedChannel
 from tutti.chassis.simulation.ports import InlinePool, SimulatedBlobs, SimulatedDatabase, SimulatedLog
-from tutti.chassis.simulation.world import Process, World
+from tutti.chassis.simulation.world import Process, SimulatedFiles, World
 from tutti.chassis.tasks import Pool, TaskWorker
 from tutti.chassis.unit import Units
 from tutti.contracts.admin.v1 import WatchResponse
@@ -56,10 +57,11 @@ class SimulatedHost:
 
 @dataclass
 class AgentHost:
-    """What an agent is given: no database and no log; `folder` is its disk, which outlives it."""
+    """What an agent is given: no database and no log; `folder` is its disk, which outlives it, `files` writes there."""
 
     name: str
     blobs: Blobs
+    files: Files
     clock: Clock
     randomness: Randomness
     pool: Pool
@@ -178,6 +180,7 @@ def start_agent(
     host = AgentHost(
         name=name,
         blobs=SimulatedBlobs(world, process),
+        files=SimulatedFiles(world, process),
         clock=world.clock,
         randomness=SeededRandomness(seed),
         pool=InlinePool(world, process),

@@ -15,7 +15,7 @@ from tutti.backbone import ManualClock
 from tutti.backbone.embedded.blobs import EmbeddedBlobs
 from tutti.backbone.embedded.database import EmbeddedDatabase
 from tutti.backbone.embedded.eventlog import EmbeddedEventLog
-from tutti.backbone.files import Files, RealFiles, RealHandle
+from tutti.backbone.files import Files, Handle, RealFiles, RealHandle
 from tutti.chassis.simulation.faults import Aborts, Fate, Fault
 
 MAX_POLL_SECONDS = 10.0
@@ -70,7 +70,7 @@ class World:
 
     def __post_init__(self) -> None:
         self.log = EmbeddedEventLog(None, clock=self.clock, inline=True, max_poll_seconds=MAX_POLL_SECONDS)
-        self.files: Files = _UnsyncedFiles()
+        self.files: Files = UnsyncedFiles()
         self.blobs = EmbeddedBlobs(Path(self.folder.name) / "blobs", files=self.files)
 
     def database(self, service: str) -> EmbeddedDatabase:
@@ -132,7 +132,7 @@ class _UnsyncedHandle(RealHandle):
         return None
 
 
-class _UnsyncedFiles(RealFiles):
+class UnsyncedFiles(RealFiles):
     """Real files that are not synced: no machine loses power in a simulation (LosingFiles does that elsewhere)."""
 
     def create(self, path: Path) -> RealHandle:
@@ -140,3 +140,30 @@ class _UnsyncedFiles(RealFiles):
 
     def fsync_folder(self, path: Path) -> None:
         return None
+
+
+class SimulatedFiles(UnsyncedFiles):
+    """The disk of one process, which may crash before each change that it makes."""
+
+    def __init__(self, world: World, process: Process) -> None:
+        self._world, self._process = world, process
+
+    def create(self, path: Path) -> RealHandle:
+        self._world.perhaps_crash(self._process)
+        return super().create(path)
+
+    def append(self, path: Path) -> Handle:
+        self._world.perhaps_crash(self._process)
+        return super().append(path)
+
+    def link(self, source: Path, target: Path) -> None:
+        self._world.perhaps_crash(self._process)
+        super().link(source, target)
+
+    def replace(self, source: Path, target: Path) -> None:
+        self._world.perhaps_crash(self._process)
+        super().replace(source, target)
+
+    def unlink(self, path: Path) -> None:
+        self._world.perhaps_crash(self._process)
+        super().unlink(path)
