@@ -14,6 +14,7 @@ from tutti.chassis.bodies import content_digest
 from tutti.chassis.errors import InvalidField, Refused, Unavailable
 from tutti.chassis.resources import Resource
 from tutti.chassis.service import Host
+from tutti.chassis.tables import micros
 from tutti.chassis.unit import Unit
 from tutti.checkpoints.keys import line_name
 from tutti.checkpoints.manifest import CheckpointBody
@@ -182,6 +183,7 @@ class Opening:
             training_digest=training.digest(),
             dataset_digest=request.dataset_digest,
             request_digest=digest,
+            opened_at=micros(unit.now),
             response=answer.SerializeToString(deterministic=True),
         )
         self.records.put_epoch(unit, row)

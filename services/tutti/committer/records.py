@@ -37,6 +37,7 @@ class EpochRow:
     training_digest: str
     dataset_digest: str
     request_digest: str
+    opened_at: int
     response: bytes
 
     @property
@@ -124,6 +125,16 @@ class Records:
         pending = and_(decisions.c.pruned_at.is_not(None), decisions.c.swept == 0)
         open_ = unit.tx.execute(select(decisions.c.job).where((decisions.c.published == 0) | pending)).scalars()
         return sorted({*behind, *open_})
+
+    def is_heard_of(self, unit: Unit, job: str, since: int) -> bool:
+        """Whether the job's epoch was opened, or anything of it reported, after `since`."""
+        epoch, shards = self.epoch(unit, job), self.tables.shards
+        if epoch is None or epoch.opened_at > since:
+            return epoch is not None
+        found = select(shards.c.name).where(
+            shards.c.job == job, shards.c.epoch == epoch.epoch, shards.c.reported_at > since
+        )
+        return unit.tx.execute(found.limit(1)).first() is not None
 
     def open_jobs(self, unit: Unit) -> list[str]:
         """Unfinished jobs, and those whose late shards are still to be compared with what was decided."""

@@ -9,6 +9,7 @@ from __future__ import annotations
 from tutti.chassis.reconciler import Reconciler
 from tutti.chassis.resources import Resource
 from tutti.chassis.service import Host, Served, Service
+from tutti.chassis.tables import micros
 from tutti.committer.commits import Commits
 from tutti.committer.export import export
 from tutti.committer.opening import Opening
@@ -24,6 +25,7 @@ from tutti.contracts.committer.v1.committer_pb2 import DESCRIPTOR
 
 def build(host: Host) -> Service:
     settings = host.settings(CommitterSettings)
+    adopt_micros = int(settings.adopt_seconds * 1e6)
     tables = Tables(host.metadata)
     records = Records(tables)
     checkpoints = Resource(
@@ -42,7 +44,9 @@ def build(host: Host) -> Service:
         return did
 
     def look_around(job: str) -> None:
-        shards.adopt(job)
+        # A job that failed or was cancelled stays unfinished for ever; its store is searched again when it is opened.
+        if host.units.run(lambda unit: records.is_heard_of(unit, job, micros(unit.now) - adopt_micros)):
+            shards.adopt(job)
         shards.impatient(job)
 
     reconciler = Reconciler("commits", host, open=records.open_jobs, advance=advance)

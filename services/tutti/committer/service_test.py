@@ -111,6 +111,21 @@ def test_a_report_of_which_nobody_told_is_found_in_the_store(world: Rehearsal) -
     assert world.checkpoint(5).state == CHECKPOINT_STATE_COMMITTED
 
 
+def test_the_store_is_not_searched_for_a_job_of_which_nothing_was_heard_for_an_hour(world: Rehearsal) -> None:
+    world.open_epoch(1, 2)
+    world.clock.advance(3601)
+    told, _ = (world.store(5, dp=2, epoch=1, rank=rank) for rank in range(2))
+    world.settle()
+    world.clock.advance(31)
+    world.settle()
+    with pytest.raises(NotFound):
+        world.checkpoint(5)
+    world.tell(*told)
+    world.clock.advance(31)
+    world.settle()
+    assert world.checkpoint(5).state == CHECKPOINT_STATE_COMMITTED
+
+
 def test_a_step_whose_shard_is_damaged_is_named_on_its_line_until_the_next_epoch(world: Rehearsal) -> None:
     def line() -> Line:
         return world.api.GetLine(GetRequest(name="lines/j/0"), CALL)

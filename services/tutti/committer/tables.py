@@ -35,6 +35,7 @@ class Tables:
             Column("training_digest", NAME, nullable=False),
             Column("dataset_digest", NAME, nullable=False),
             Column("request_digest", NAME, nullable=False),
+            Column("opened_at", BigInteger, nullable=False),
             Column("response", LargeBinary, nullable=False),
             Column("digest", String, nullable=False),
         )
