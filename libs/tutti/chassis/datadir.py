@@ -8,6 +8,7 @@ import contextlib
 import errno
 import json
 import os
+import shutil
 import stat
 import uuid
 from collections.abc import Iterator
@@ -129,6 +130,15 @@ class DataDir:
         """A file that others read: `processes.json`, `metrics`."""
         with self._named("write to"):
             overwrite(self._files, self._temporary(), self.path / name, [content])
+
+    def scratch(self, part: str) -> Path:
+        """An empty folder for what is worth nothing after a restart; for who holds the lock of that part."""
+        path = self.path / "scratch" / part
+        with self._named("clear the scratch folder of"):
+            if path.exists():
+                shutil.rmtree(path)
+            path.mkdir(parents=True)
+        return path
 
     def remove(self, name: str) -> None:
         with contextlib.suppress(FileNotFoundError):

@@ -4,6 +4,7 @@ Promises: nothing of its own; what it does beyond create, get and list is there 
 """
 
 import os
+import tempfile
 import threading
 import time
 from collections.abc import Callable, Iterable, Iterator
@@ -43,6 +44,10 @@ T = TypeVar("T")
 
 def process_id() -> int:
     return os.getpid()
+
+
+def temporary_folder() -> str:
+    return tempfile.gettempdir()
 
 
 class DemoApi:

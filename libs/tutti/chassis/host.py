@@ -5,6 +5,7 @@ everything is ready and withdrawn before anything stops; health tells which of t
 """
 
 import logging
+import tempfile
 import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -150,7 +151,10 @@ class HostProcess:
         self._watch = self._opened(BlockedWatch(values.lifecycle.blocked_seconds))
         self._open.callback(self._watch.watch("event loop", event_loop()))
         self._tokens = data_dir.tokens()
-        self._pool = self._opened(ProcessPool(values.lifecycle.workers))
+        scratch = data_dir.scratch(name)
+        self._open.callback(setattr, tempfile, "tempdir", tempfile.tempdir)
+        tempfile.tempdir = str(scratch)
+        self._pool = self._opened(ProcessPool(values.lifecycle.workers, scratch=scratch))
         self._log = self._opened(open_log(values.log.url or data_dir.log_url, clock=self._clock))
         self._blobs = self._opened(open_blobs(values.blobs.url or data_dir.blobs_url))
         for service, build in self._builds.items():

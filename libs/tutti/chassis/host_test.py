@@ -7,6 +7,7 @@ import signal
 import sqlite3
 import subprocess
 import sys
+import tempfile
 import urllib.request
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
@@ -23,7 +24,7 @@ from tutti.backbone import SystemClock
 from tutti.chassis.auth import Role
 from tutti.chassis.client import connect
 from tutti.chassis.datadir import DataDir
-from tutti.chassis.demo_test import Beat, Demo, eventually, running
+from tutti.chassis.demo_test import Beat, Demo, eventually, running, temporary_folder
 from tutti.chassis.errors import InvalidField
 from tutti.chassis.pruner import Pruner
 from tutti.chassis.tables import micros
@@ -149,6 +150,25 @@ def test_heavy_work_runs_in_another_process(tmp_path: Path) -> None:
     with running(tmp_path) as demo:
         worker = demo.ingest().DigestInput(DigestInputRequest()).input_digest
     assert int(worker) != os.getpid()
+
+
+def test_temporary_files_lie_in_the_data_directory_and_are_gone_after_a_restart(tmp_path: Path) -> None:
+    scratch, before = tmp_path / "scratch" / "host", tempfile.gettempdir()
+    with running(tmp_path) as demo:
+        assert Path(tempfile.mkdtemp()).parent == scratch
+        assert demo.host.services[0].host.pool.run(temporary_folder) == str(scratch)
+        assert list(scratch.iterdir())
+    assert tempfile.gettempdir() == before
+    with running(tmp_path):
+        assert not list(scratch.iterdir())
+
+
+def test_a_host_that_may_not_have_the_directory_leaves_its_scratch_alone(tmp_path: Path) -> None:
+    with running(tmp_path):
+        kept = Path(tempfile.mkdtemp())
+        ended = subprocess.run(command(tmp_path), capture_output=True, text=True, timeout=60)
+        assert ended.returncode == 1
+        assert kept.exists()
 
 
 def test_a_loop_that_stands_still_is_named_with_its_stack(

@@ -14,6 +14,7 @@ import threading
 import time
 from collections.abc import Callable
 from multiprocessing.connection import Connection
+from pathlib import Path
 from typing import ParamSpec, TypeVar, cast
 
 from tutti.chassis.errors import Unavailable
@@ -40,9 +41,13 @@ class WorkerDied(PoolError):
 
 
 class ProcessPool:
-    """At most `size` functions at a time; further callers wait. A worker idle for `idle_seconds` ends by itself."""
+    """At most `size` functions at a time; further callers wait. A worker idle for `idle_seconds` ends by itself.
 
-    def __init__(self, size: int = 0, *, idle_seconds: float = 60.0) -> None:
+    `scratch`: where workers make temporary files; None: where the system does.
+    """
+
+    def __init__(self, size: int = 0, *, idle_seconds: float = 60.0, scratch: Path | None = None) -> None:
+        self._scratch = scratch
         self._slots = threading.Semaphore(size or min(os.cpu_count() or 1, 4))
         self._idle_seconds = idle_seconds
         self._idle: list[_Worker] = []
@@ -100,7 +105,7 @@ class ProcessPool:
         while True:
             with self._lock:
                 kept = self._idle.pop() if self._idle else None
-            worker = kept or _Worker(self._idle_seconds)
+            worker = kept or _Worker(self._idle_seconds, self._scratch)
             if worker.accept(request):
                 return worker
             how = worker.how_it_ended()
@@ -116,7 +121,7 @@ class ProcessPool:
 
 
 class _Worker:
-    def __init__(self, idle_seconds: float) -> None:
+    def __init__(self, idle_seconds: float, scratch: Path | None) -> None:
         ours, theirs = socket.socketpair()
         with theirs:
             # close_fds leaves the worker nothing but its end of the pair; its own session keeps signals of a terminal
@@ -126,6 +131,7 @@ class _Worker:
                 stdin=subprocess.DEVNULL,
                 pass_fds=[theirs.fileno()],
                 start_new_session=True,
+                env={**os.environ, **({"TMPDIR": str(scratch)} if scratch else {})},
             )
         self.connection: Connection = Connection(ours.detach())
 
