@@ -11,8 +11,10 @@ from pathlib import Path
 import click
 
 from tutti.chassis.client import Client, Unreachable, connect
+from tutti.chassis.errors import Problem, Unavailable
 from tutti.cli.connection import data_dir_option
-from tutti.cli.failures import FAILED, Failure
+from tutti.cli.failures import FAILED, INTERRUPTED, Failure
+from tutti.cli.handover import await_others, unfinished
 from tutti.cli.output import say
 from tutti.contracts.admin.v1 import DescribeRequest
 
@@ -47,12 +49,22 @@ def up(port: int, agents: int, data_dir: Path) -> None:
 
 @contextlib.contextmanager
 def running(data_dir: Path) -> Iterator[Client]:
-    """A client of the platform of a data directory, which is started for the time being when nobody serves it."""
+    """A client of the platform of a data directory, which is started for the time being when nobody serves it.
+
+    What was started is stopped once no run of another command needs it, or at once after Ctrl-C.
+    """
     try:
         client = ready(data_dir)
     except Unreachable:
         with started(supervise(data_dir), data_dir) as (_, client):
-            yield client
+            left_over = unfinished(client)
+            try:
+                yield client
+            except (Failure, Problem) as error:
+                if not (isinstance(error, Unavailable) or getattr(error, "code", FAILED) == INTERRUPTED):
+                    await_others(lambda: unfinished(client), left_over)
+                raise
+            await_others(lambda: unfinished(client), left_over)
     else:
         yield client
         client.close()

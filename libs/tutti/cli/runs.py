@@ -45,8 +45,8 @@ def read_recipe(path: Path) -> str:
 def run(recipe: Path, overrides: Sequence[str], dry_run: bool, detach: bool, output: str, data_dir: Path) -> None:
     """Carry RECIPE out; an unfinished run of the same recipe is resumed, finished stages are reused.
 
-    Where nobody serves the data directory the platform is started, and stopped at the end. Ctrl-C stops it so that the
-    same command goes on where it was.
+    Where nobody serves the data directory the platform is started, and stopped once no other command's run needs it.
+    Ctrl-C stops it so that the same command goes on where it was.
     """
     text, directory = read_recipe(recipe), str(recipe.resolve().parent)
     with running(data_dir) as client:
