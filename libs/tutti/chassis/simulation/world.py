@@ -115,6 +115,8 @@ class World:
             raise Crashed(process.name)
 
     def perhaps_crash(self, process: Process) -> None:
+        if not process.alive:  # nobody dies twice: two would come back
+            raise Crashed(process.name)
         if process.mortal and self.fate.strikes(Fault.CRASHED):
             self.kill(process)
             raise Crashed(process.name)
