@@ -1,13 +1,15 @@
 """Opening an epoch: finish what the last one left, read the resume point back, seal, answer.
 
-The answer is stored with the epoch, so a repeated call gets the same one. Between looking and sealing nothing may have
-been decided; if it was, we look again.
+The answer is stored with the epoch, so a repeated call gets the same one; one that comes while a resume point is read
+back joins. Between looking and sealing nothing may have been decided; if it was, we look again.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
+from threading import Lock
 
 from tutti.backbone.blobs import BlobMissing
 from tutti.chassis.bodies import content_digest
@@ -39,6 +41,8 @@ from tutti.model.training import Training
 
 Adopt = Callable[[str], None]
 LOOKS = 20
+JOIN_SECONDS = 5.0
+"""For a caller to join the read-back of another: less than its deadline, so that it is told to ask again."""
 
 
 @dataclass(frozen=True)
@@ -68,6 +72,8 @@ class Opening:
         self.checkpoints, self.lines, self.adopt = checkpoints, lines, adopt
         self._read_back: dict[tuple[str, int], str] = {}
         """What was read back for an epoch that is not open yet: a caller whose deadline passed asks again."""
+        self._turns: dict[tuple[str, int], Lock] = {}
+        """Who reads a checkpoint back for an epoch; whoever asks for the same one joins."""
 
     def open(self, request: OpenEpochRequest) -> OpenEpochResponse:
         """Raises StaleEpoch, AlreadyExists, Refused, InvalidField."""
@@ -87,16 +93,31 @@ class Opening:
             if found is not None:
                 self.adopt(job)
                 self.commits.finish(job)
-            seen = self.host.units.run(lambda unit: self._look(unit, job))
-            resume, checkpoint = self._resume(seen, request)
+            with self._turn(request):
+                seen = self.host.units.run(lambda unit: self._look(unit, job))
+                if seen.epoch != found:
+                    continue
+                resume, checkpoint = self._resume(seen, request)
             epochs.require_shape(resume, shape_digest=shape.shape_digest, transition=request.transition)
             answer = self.host.units.run(
                 lambda unit: self._seal(unit, request, digest, training, shape, seen, resume, checkpoint)  # noqa: B023
             )
             if answer is not None:
                 self._read_back.pop((job, request.epoch), None)
+                self._turns.pop((job, request.epoch), None)
                 return answer
         raise Unavailable(f"{request.job}: something was decided each of {LOOKS} times that we looked; ask again")
+
+    @contextmanager
+    def _turn(self, request: OpenEpochRequest) -> Iterator[None]:
+        """One read-back at a time for an epoch. Raises Unavailable rather than hold the caller's thread all along."""
+        turn = self._turns.setdefault((request.job.removeprefix("jobs/"), request.epoch), Lock())
+        if not turn.acquire(timeout=JOIN_SECONDS):
+            raise Unavailable(f"{request.job}: the resume point of epoch {request.epoch} is being read back; ask again")
+        try:
+            yield
+        finally:
+            turn.release()
 
     def _look(self, unit: Unit, job: str) -> _Seen:
         lines = sorted(self.lines.select(unit, job=f"jobs/{job}"), key=lambda line: line.line)
