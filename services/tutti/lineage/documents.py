@@ -1,9 +1,11 @@
 """Documents: found by id or source path in the manifests, followed to the datasets and checkpoints that read them.
 
-Promises: below a shard nothing is stored; every answer is looked up in manifests, shards and ledgers.
+Promises: below a shard nothing is stored. An id is looked for only in shards whose range of ids holds it; a source
+path in all of them.
 """
 
-from collections.abc import Iterator
+from bisect import bisect_left
+from collections.abc import Collection
 from dataclasses import dataclass
 
 from tutti.chassis.errors import NotFound
@@ -34,29 +36,39 @@ class Documents:
     def find(self, wanted: str) -> DocumentRow:
         """By `documents/{doc_id}`, doc_id or source path; the smallest id where a path was read with several texts."""
         doc_id = wanted.removeprefix(PREFIX)
-        found = [row for row in self.every() if doc_id == row.doc_id or wanted == row.source]
+        if row := self.rows({doc_id}).get(doc_id):
+            return row
+        found = [row for entry in self._shards() for row in self._library.documents(entry) if row.source == wanted]
         if not found:
             raise NotFound(wanted)
         return min(found, key=lambda row: row.doc_id)
 
-    def every(self) -> Iterator[DocumentRow]:
+    def rows(self, ids: Collection[str]) -> dict[str, DocumentRow]:
+        """The rows of these documents, of those that an ingest tells of."""
+        wanted, ordered, found = set(ids), sorted(ids), dict[str, DocumentRow]()
         for entry in self._shards():
-            yield from self._library.documents(entry)
-
-    def labels(self) -> dict[str, DocumentRow]:
-        return {row.doc_id: row for row in self.every()}
+            at = bisect_left(ordered, entry.info.first_doc_id)
+            if at < len(ordered) and ordered[at] <= entry.info.last_doc_id:
+                for row in self._library.documents(entry):
+                    if row.doc_id in wanted:
+                        found.setdefault(row.doc_id, row)
+        return found
 
     def _keys(self, kind: Kind) -> list[tuple[str, str]]:
         return self._host.units.run(lambda unit: self._tables.keys(unit, kind.value))
 
+    def _manifests(self, kind: Kind) -> list[str]:
+        """The keys, each once however many resources name it."""
+        return list(dict.fromkeys(key for key, _ in self._keys(kind)))
+
     def _shards(self) -> list[DocumentShardEntry]:
         found: dict[str, DocumentShardEntry] = {}
-        for key, _ in self._keys(Kind.INGEST):
+        for key in self._manifests(Kind.INGEST):
             found |= {entry.blob: entry for entry in self._library.ingest(key).shards}
         return [found[blob] for blob in sorted(found)]
 
     def datasets(self) -> list[OpenDataset]:
-        return [self._library.dataset(key) for key, _ in self._keys(Kind.DATASET)]
+        return [self._library.dataset(key) for key in self._manifests(Kind.DATASET)]
 
     def heads(self, job: str = "") -> list[Head]:
         """All checkpoints (of a job), by name."""
@@ -114,12 +126,12 @@ class Documents:
 
     def fate(self, wanted: str) -> str:
         """Why no step saw a page: left out, a duplicate, held out; empty when nothing is known."""
-        for key, _ in self._keys(Kind.INGEST):
+        for key in self._manifests(Kind.INGEST):
             for rejection in self._library.json(self._library.ingest(key).rejections):
                 if rejection["path"] == wanted:
                     return f"rejected: {rejection['reason']}, {rejection['detail']}"
         doc_id = wanted.removeprefix(PREFIX)
-        for key, _ in self._keys(Kind.DEDUP):
+        for key in self._manifests(Kind.DEDUP):
             for cluster in self._library.json(self._library.dedup(key).clusters):
                 if doc_id in cluster["dropped"]:
                     return f"dropped as a duplicate of {PREFIX}{cluster['kept']}"

@@ -12,9 +12,14 @@ from google.protobuf.message import Message
 from tutti.backbone.blobs import BlobMissing
 from tutti.chassis.event import Event
 from tutti.chassis.reconciler import Reconciler
-from tutti.chassis.service import Host
+from tutti.chassis.service import Finding, Host
 from tutti.chassis.unit import Unit
-from tutti.contracts.committer.v1 import Checkpoint
+from tutti.contracts.committer.v1 import (
+    CHECKPOINT_STATE_COMMITTED,
+    CHECKPOINT_STATE_PRUNED,
+    CHECKPOINT_STATE_QUARANTINED,
+    Checkpoint,
+)
 from tutti.contracts.committer.v1.stubs import CommitterServiceStub
 from tutti.contracts.common.v1 import ListRequest
 from tutti.contracts.dedup.v1 import Dedup
@@ -29,21 +34,23 @@ from tutti.corpus.errors import CorpusError
 from tutti.corpus.manifest import Kind, Manifest
 from tutti.corpus.stages import IngestBody
 from tutti.lineage.graph import Testimony, Vertex, of_parents, of_shards, testimony
-from tutti.lineage.tables import Tables
+from tutti.lineage.tables import Noted, Reading, Tables
 
 OWNERS, MANIFESTS = "owners", "manifests"
 PAGE = 500
+BATCH, SHOWN = 50, 5
+GONE = (CHECKPOINT_STATE_PRUNED, CHECKPOINT_STATE_QUARANTINED)
 
 
 def manifest_of(resource: Message) -> tuple[str, Kind] | None:
-    """The manifest that a resource names, and its kind."""
+    """The manifest that a resource names and that should be there, and its kind."""
     if isinstance(resource, Ingest):
         return resource.result.manifest_key, Kind.INGEST
     if isinstance(resource, Dedup):
         return resource.result.manifest_key, Kind.DEDUP
     if isinstance(resource, Dataset):
         return resource.manifest_key, Kind.DATASET
-    if isinstance(resource, Checkpoint):
+    if isinstance(resource, Checkpoint) and resource.state == CHECKPOINT_STATE_COMMITTED:
         return resource.manifest_key, Kind.CHECKPOINT
     return None
 
@@ -75,14 +82,26 @@ class Folding:
         self._tables.admit(unit, testimony(resource))
         named = manifest_of(resource)
         name: str = resource.name  # type: ignore[attr-defined]
+        if isinstance(resource, Checkpoint) and resource.state in GONE:
+            self._tables.drop_manifests(unit, name)
         if named and named[0] and self._tables.note_manifest(unit, key=named[0], resource=name, kind=named[1].value):
             unit.on_commit(lambda: self.reconciler.wake(MANIFESTS))
 
     def _advance(self, what: str) -> bool | None:
         if what == OWNERS:
             self._fold_owners()
+            self._read_again()
             return None
         return self._read_manifests()
+
+    def manifests(self) -> Finding:
+        """For the doctor: which manifests could not be read."""
+        found = self._noted(Reading.MISSING, Reading.DAMAGED)
+        if not found:
+            return Finding("manifests", True, "all could be read")
+        shown = ", ".join(f"{each.key} of {each.resource} is {each.state}" for each in found[:SHOWN])
+        more = f" and {len(found) - SHOWN} more" if len(found) > SHOWN else ""
+        return Finding("manifests", False, f"{shown}{more}; run the stage again")
 
     def _fold_owners(self) -> None:
         for call, field in self._lists():
@@ -103,30 +122,43 @@ class Folding:
             (CommitterServiceStub(channel("committer")).ListCheckpoints, "checkpoints"),
         ]
 
-    def _read_manifests(self) -> bool:
-        waiting = self._host.units.run(lambda unit: self._tables.unread(unit, 50))
-        for key, resource, kind in waiting:
-            said, state = self._read(key, resource, Kind(kind))
-            self._host.units.run(partial(self._settle, said, key, state))
-        return len(waiting) == 50
+    def _noted(self, *states: Reading, limit: int | None = None) -> list[Noted]:
+        return self._host.units.run(lambda unit: self._tables.noted(unit, *states, limit=limit))
 
-    def _read(self, key: str, resource: str, kind: Kind) -> tuple[Testimony, str]:
+    def _read_manifests(self) -> bool:
+        waiting = self._noted(Reading.UNREAD, limit=BATCH)
+        self._read_all(waiting)
+        return len(waiting) == BATCH
+
+    def _read_again(self) -> None:
+        """What was missing or damaged may have been made again; until it is read its state stays for the doctor."""
+        self._read_all(self._noted(Reading.MISSING, Reading.DAMAGED))
+
+    def _read_all(self, waiting: Sequence[Noted]) -> None:
+        for noted in waiting:
+            said, state = self._read(noted)
+            if state is not noted.state:
+                self._host.units.run(partial(self._settle, said, noted, state))
+
+    def _read(self, noted: Noted) -> tuple[Testimony, Reading]:
+        kind = Kind(noted.kind)
         if kind is Kind.CHECKPOINT:
-            return Testimony(), "read"  # its ledger is read when somebody asks
+            return Testimony(), Reading.READ  # its ledger is read when somebody asks
         try:
-            return testimony_of(Manifest.decode(self._host.blobs.get(key), expected=kind), resource), "read"
+            manifest = Manifest.decode(self._host.blobs.get(noted.key), expected=kind)
+            return testimony_of(manifest, noted.resource), Reading.READ
         except BlobMissing:
-            return Testimony(), "missing"
+            return Testimony(), Reading.MISSING
         except CorpusError:
-            return Testimony(), "damaged"
+            return Testimony(), Reading.DAMAGED
 
     def _admit_all(self, page: Sequence[Message], unit: Unit) -> None:
         for each in page:
             self.admit(unit, each)
 
-    def _settle(self, said: Testimony, key: str, state: str, unit: Unit) -> None:
+    def _settle(self, said: Testimony, noted: Noted, state: Reading, unit: Unit) -> None:
         self._tables.admit(unit, said)
-        self._tables.settle(unit, key, state)
+        self._tables.settle(unit, noted, state)
 
 
 def _pages(call: Callable[..., Any], field: str) -> Iterator[Sequence[Message]]:

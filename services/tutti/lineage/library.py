@@ -1,11 +1,13 @@
 """The library: manifests and shards of datasets and checkpoints, fetched once, verified, kept open.
 
-Promises: what it hands out was checked against its digest; local copies lie in a folder that ends with the process.
+Promises: what it hands out was checked against its digest; a local copy has no name any more once it is open; whoever
+reads one thing waits for nobody who reads another.
 """
 
 import tempfile
 from collections import OrderedDict
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from threading import Lock
@@ -17,7 +19,7 @@ from tutti.backbone import Blobs
 from tutti.backbone.blobs import BlobMissing
 from tutti.chassis.errors import Refused, declare
 from tutti.checkpoints.manifest import CheckpointBody
-from tutti.corpus.canonical import file_digest, parse_json
+from tutti.corpus.canonical import bytes_digest, file_digest, parse_json
 from tutti.corpus.dataset import DatasetBody, Split
 from tutti.corpus.errors import CorpusError
 from tutti.corpus.manifest import Kind, Manifest
@@ -59,11 +61,7 @@ class Library:
     def __init__(self, blobs: Blobs) -> None:
         self._blobs, self._lock = blobs, Lock()
         self._kept: OrderedDict[str, Any] = OrderedDict()
-        self._folder: tempfile.TemporaryDirectory[str] | None = None
-
-    def close(self) -> None:
-        if self._folder is not None:
-            self._folder.cleanup()
+        self._turns: dict[str, Lock] = {}
 
     def checkpoint(self, key: str) -> CheckpointBody:
         return self._once(key, lambda: CheckpointBody.decode(self._bytes(key)))
@@ -78,17 +76,21 @@ class Library:
         return self._once(key, lambda: self._open(key))
 
     def json(self, key: str) -> Any:
-        return self._once(key, lambda: parse_json(self._bytes(key)))
+        """A list beside a manifest, whose key is named by the digest of its bytes."""
+
+        def read() -> Any:
+            data = self._bytes(key)
+            _require_digest(key, bytes_digest(data), f"blake3:{Path(key).stem}")
+            return parse_json(data)
+
+        return self._once(key, read)
 
     def documents(self, entry: DocumentShardEntry) -> list[DocumentRow]:
         """The documents of a shard, without texts."""
 
         def read() -> list[DocumentRow]:
-            path = self._fetch(entry.blob, entry.info.bytes_digest)
-            try:
+            with self._fetched(entry.blob, entry.info.bytes_digest) as path:
                 table = pq.read_table(path, columns=["doc_id", "source", "title"])  # type: ignore[no-untyped-call]
-            finally:
-                path.unlink()
             ids, sources, titles = (table[name].to_pylist() for name in ("doc_id", "source", "title"))
             return [
                 DocumentRow(doc_id, source, title, entry.resource)
@@ -105,21 +107,17 @@ class Library:
     def _shelf(self, version: str, split: Split) -> Shelf:
         shards = []
         for entry in split.shards:
-            path = self._fetch(entry.blob, entry.bytes_digest)
-            shards.append(TokenShard(path))
-            path.unlink()  # the map keeps the bytes until the shard is closed
+            with self._fetched(entry.blob, entry.bytes_digest) as path:
+                shards.append(TokenShard(path))  # the map keeps the bytes until the shard is closed
         return Shelf(version, tuple(shards))
 
-    def _fetch(self, key: str, digest: str) -> Path:
-        if self._folder is None:
-            self._folder = tempfile.TemporaryDirectory(prefix="tutti-lineage-")
-        path = Path(self._folder.name) / key.replace("/", "-")
-        self._settled(key, lambda: self._blobs.fetch(key, path))
-        seen = file_digest(path)
-        if seen != digest:
-            path.unlink()
-            raise Refused("BLOB_DAMAGED", f"the blob {key} has digest {seen}, expected {digest}; run its stage again")
-        return path
+    @contextmanager
+    def _fetched(self, key: str, digest: str) -> Iterator[Path]:
+        with tempfile.TemporaryDirectory(prefix="tutti-lineage-") as folder:
+            path = Path(folder) / key.rpartition("/")[2]
+            self._settled(key, lambda: self._blobs.fetch(key, path))
+            _require_digest(key, file_digest(path), digest)
+            yield path
 
     def _bytes(self, key: str) -> bytes:
         return self._settled(key, lambda: self._blobs.get(key))
@@ -132,13 +130,38 @@ class Library:
 
     def _once(self, key: str, make: Callable[[], T]) -> T:
         with self._lock:
-            if key not in self._kept:
-                try:
-                    self._kept[key] = make()
-                except CorpusError as error:
-                    raise Refused("MANIFEST_DAMAGED", f"{key} does not hold: {error}; run its stage again") from error
-                while len(self._kept) > KEPT:
-                    self._kept.popitem(last=False)
-            self._kept.move_to_end(key)
-            found: T = self._kept[key]
-            return found
+            if key in self._kept:
+                found: T = self._known(key)
+                return found
+            turn = self._turns.setdefault(key, Lock())
+        with turn:
+            try:
+                made = self._made(key, make)
+            except CorpusError as error:
+                raise Refused("MANIFEST_DAMAGED", f"{key} does not hold: {error}; run its stage again") from error
+            finally:
+                with self._lock:
+                    self._turns.pop(key, None)
+            return made
+
+    def _made(self, key: str, make: Callable[[], T]) -> T:
+        """Whoever waited for its turn finds what the one before it made."""
+        with self._lock:
+            if key in self._kept:
+                found: T = self._known(key)
+                return found
+        made = make()
+        with self._lock:
+            self._kept[key] = made
+            while len(self._kept) > KEPT:
+                self._kept.popitem(last=False)
+        return made
+
+    def _known(self, key: str) -> Any:
+        self._kept.move_to_end(key)
+        return self._kept[key]
+
+
+def _require_digest(key: str, seen: str, expected: str) -> None:
+    if seen != expected:
+        raise Refused("BLOB_DAMAGED", f"the blob {key} has digest {seen}, expected {expected}; run its stage again")

@@ -1,5 +1,7 @@
 """The calls that lineage answers."""
 
+from collections.abc import Collection, Mapping
+
 from tutti.chassis.call import Call
 from tutti.chassis.errors import InvalidField, NotFound
 from tutti.chassis.required import required
@@ -113,17 +115,7 @@ class LineageApi:
                 if dataset_name(each.version) == known.name
                 for doc_id in each.train.documents()
             }
-        rows, extra = self._documents.labels(), dict[str, Vertex]()
-        for doc_id in sorted(ids):
-            if len(found.names) >= limit:
-                found.truncated = True
-                break
-            name = f"{PREFIX}{doc_id}"
-            extra[name] = Vertex(name, "document", f"blake3:{doc_id}", rows[doc_id].source)
-            found.names.append(name)
-            found.edges += [Edge(name, known.name, "trained" if known.kind == "checkpoint" else "packed")]
-            found.edges += [Edge(rows[doc_id].shard, name, "holds")]
-        return extra
+        return show(known, ids, self._documents.rows(ids), found, limit)
 
     def _answer(self, found: Walk, extra: dict[str, Vertex]) -> TraceResponse:
         vertices = self._host.units.run(lambda unit: self._tables.vertices_of(unit, found.names)) | extra
@@ -133,6 +125,23 @@ class LineageApi:
             edges=[EdgeMessage(parent=e.parent, child=e.child, relation=e.relation) for e in found.edges],
             truncated=found.truncated,
         )
+
+
+def show(
+    known: Vertex, ids: Collection[str], rows: Mapping[str, DocumentRow], found: Walk, limit: int
+) -> dict[str, Vertex]:
+    """Add documents to a walk up; one without a row, since its ingest is not folded yet, has no label and no shard."""
+    extra: dict[str, Vertex] = {}
+    for doc_id in sorted(ids):
+        if len(found.names) >= limit:
+            found.truncated = True
+            break
+        name, row = f"{PREFIX}{doc_id}", rows.get(doc_id)
+        extra[name] = Vertex(name, "document", f"blake3:{doc_id}", row.source if row else "")
+        found.names.append(name)
+        found.edges.append(Edge(name, known.name, "trained" if known.kind == "checkpoint" else "packed"))
+        found.edges += [Edge(row.shard, name, "holds")] if row else []
+    return extra
 
 
 def _message(sighting: Sighting, head: Head) -> SightingMessage:

@@ -1,6 +1,6 @@
 """The lineage service: a fold of immutable manifests and owners' lists.
 
-Promises: events only wake it; below a shard every answer is a lookup; the tables can be dropped and made anew.
+Promises: events only wake it; below a shard nothing is stored; the tables can be dropped and made anew.
 """
 
 from collections.abc import Iterator
@@ -34,4 +34,5 @@ def build(host: Host) -> Service:
         consumes=[Consumed(kind, folding.on_resources) for kind in KINDS],
         loops=[folding.reconciler],
         export=export,
+        checks=[folding.manifests],
     )

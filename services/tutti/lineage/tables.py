@@ -1,13 +1,34 @@
 """The tables of lineage: a read model that can be made anew from the owners at any time."""
 
 from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from enum import StrEnum
 
-from sqlalchemy import Column, MetaData, String, Table, Text, insert, select, update
+from sqlalchemy import Column, ColumnElement, MetaData, String, Table, Text, and_, delete, insert, select, update
 
 from tutti.chassis.unit import Unit
 from tutti.lineage.graph import Edge, Testimony, Vertex
 
 CHUNK = 200
+
+
+class Reading(StrEnum):
+    """How far the reading of a manifest came."""
+
+    UNREAD = "unread"
+    READ = "read"
+    MISSING = "missing"
+    DAMAGED = "damaged"
+
+
+@dataclass(frozen=True)
+class Noted:
+    """A manifest that a resource names; one manifest may be named by several."""
+
+    key: str
+    resource: str
+    kind: str
+    state: Reading
 
 
 class Tables:
@@ -31,7 +52,7 @@ class Tables:
             "lineage_manifests",
             metadata,
             Column("key", String(400), primary_key=True),
-            Column("resource", String(400), nullable=False),
+            Column("resource", String(400), primary_key=True),
             Column("kind", String(40), nullable=False),
             Column("state", String(10), nullable=False, index=True),
         )
@@ -81,21 +102,33 @@ class Tables:
             yield Edge(row.parent, row.child, row.relation)
 
     def note_manifest(self, unit: Unit, *, key: str, resource: str, kind: str) -> bool:
-        """Remember a manifest that must be read; whether it is new."""
-        if not key or unit.tx.execute(select(self.manifests.c.key).where(self.manifests.c.key == key)).first():
+        """Remember a manifest that must be read; whether it is new for this resource."""
+        if not key or unit.tx.execute(select(self.manifests.c.key).where(self._of(key, resource))).first():
             return False
-        unit.tx.execute(insert(self.manifests).values(key=key, resource=resource, kind=kind, state="unread"))
+        values = {"key": key, "resource": resource, "kind": kind, "state": Reading.UNREAD.value}
+        unit.tx.execute(insert(self.manifests).values(**values))
         return True
 
-    def unread(self, unit: Unit, limit: int) -> list[tuple[str, str, str]]:
-        """(key, resource, kind) of manifests that were not read yet."""
-        query = select(self.manifests).where(self.manifests.c.state == "unread").order_by(self.manifests.c.key)
-        return [(row.key, row.resource, row.kind) for row in unit.tx.execute(query.limit(limit))]
+    def drop_manifests(self, unit: Unit, resource: str) -> None:
+        """Forget the manifests of a resource that may no longer be read."""
+        unit.tx.execute(delete(self.manifests).where(self.manifests.c.resource == resource))
 
-    def settle(self, unit: Unit, key: str, state: str) -> None:
-        unit.tx.execute(update(self.manifests).where(self.manifests.c.key == key).values(state=state))
+    def noted(self, unit: Unit, *states: Reading, limit: int | None = None) -> list[Noted]:
+        """The manifests in one of these states, by key and resource."""
+        among = self.manifests.c.state.in_([state.value for state in states])
+        query = select(self.manifests).where(among).order_by(self.manifests.c.key, self.manifests.c.resource)
+        rows = unit.tx.execute(query.limit(limit)).all()
+        return [Noted(row.key, row.resource, row.kind, Reading(row.state)) for row in rows]
+
+    def settle(self, unit: Unit, noted: Noted, state: Reading) -> None:
+        where = self._of(noted.key, noted.resource)
+        unit.tx.execute(update(self.manifests).where(where).values(state=state.value))
 
     def keys(self, unit: Unit, kind: str) -> list[tuple[str, str]]:
         """(key, resource) of all manifests of a kind."""
-        query = select(self.manifests).where(self.manifests.c.kind == kind).order_by(self.manifests.c.key)
+        query = select(self.manifests).where(self.manifests.c.kind == kind)
+        query = query.order_by(self.manifests.c.key, self.manifests.c.resource)
         return [(row.key, row.resource) for row in unit.tx.execute(query)]
+
+    def _of(self, key: str, resource: str) -> ColumnElement[bool]:
+        return and_(self.manifests.c.key == key, self.manifests.c.resource == resource)

@@ -1,0 +1,313 @@
+"""What lineage promises when manifests are shared, missing, damaged or gone."""
+
+import tempfile
+import threading
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, ParamSpec, TypeVar
+
+import grpc
+import pytest
+from google.protobuf.message import Message
+from pydantic import BaseModel
+from sqlalchemy import MetaData
+
+from tutti.backbone import Blobs, Clock, Database, ManualClock, Randomness, SeededRandomness
+from tutti.backbone.embedded.blobs import EmbeddedBlobs
+from tutti.backbone.embedded.database import EmbeddedDatabase
+from tutti.backbone.embedded.eventlog import EmbeddedEventLog
+from tutti.chassis.errors import Refused
+from tutti.chassis.parts import assemble
+from tutti.chassis.service import Finding
+from tutti.chassis.tasks import Pool
+from tutti.chassis.unit import Units
+from tutti.chassis.work import put_named
+from tutti.contracts.committer.v1 import (
+    CHECKPOINT_STATE_COMMITTED,
+    CHECKPOINT_STATE_DECIDED,
+    CHECKPOINT_STATE_PRUNED,
+    CHECKPOINT_STATE_QUARANTINED,
+    Checkpoint,
+)
+from tutti.contracts.ingest.v1 import Ingest
+from tutti.corpus.documents import Document, Extraction, MediaType
+from tutti.corpus.documentshard import encode_document_shard
+from tutti.corpus.manifest import Kind
+from tutti.corpus.stages import DocumentShardEntry, IngestBody
+from tutti.lineage.folding import Folding
+from tutti.lineage.graph import Edge, Vertex, Walk
+from tutti.lineage.library import Library
+from tutti.lineage.rpc import LineageApi, show
+from tutti.lineage.service import build
+
+P = ParamSpec("P")
+T = TypeVar("T")
+S = TypeVar("S", bound=BaseModel)
+DIGEST = "blake3:" + "0" * 64
+
+
+class Silent(grpc.Channel):
+    """To owners that own nothing: every answer is empty."""
+
+    def unary_unary(
+        self, method: str, request_serializer: Any = None, response_deserializer: Any = None, **_: Any
+    ) -> Any:
+        return lambda request, **_: response_deserializer(b"")
+
+    def unary_stream(self, *_: Any, **__: Any) -> Any:
+        return None
+
+    def stream_unary(self, *_: Any, **__: Any) -> Any:
+        return None
+
+    def stream_stream(self, *_: Any, **__: Any) -> Any:
+        return None
+
+    def subscribe(self, *_: Any, **__: Any) -> None: ...
+
+    def unsubscribe(self, *_: Any, **__: Any) -> None: ...
+
+    def close(self) -> None: ...
+
+    def __enter__(self) -> "Silent":
+        return self
+
+    def __exit__(self, *_: object) -> None: ...
+
+
+class InlinePool:
+    def run(self, fn: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
+        return fn(*args, **kwargs)
+
+
+@dataclass
+class OneThreadHost:
+    """Satisfies chassis.service.Host."""
+
+    database: Database
+    blobs: Blobs
+    units: Units
+    metadata: MetaData
+    clock: Clock
+    randomness: Randomness
+    service: str = "lineage"
+    pool: Pool = field(default_factory=InlinePool)
+
+    def channel(self, service: str) -> grpc.Channel:
+        return Silent()
+
+    def settings(self, model: type[S]) -> S:
+        return model()
+
+
+class World:
+    def __init__(self, folder: Path) -> None:
+        self.clock, metadata, randomness = ManualClock(), MetaData(), SeededRandomness("lineage")
+        self._database = EmbeddedDatabase(folder / "lineage.db", clock=self.clock, inline=True)
+        self._log = EmbeddedEventLog(folder / "events.db", clock=self.clock, inline=True)
+        (folder / "blobs").mkdir()
+        self.blobs = EmbeddedBlobs(folder / "blobs")
+        units = Units(self._database, "lineage", metadata, clock=self.clock, randomness=randomness)
+        self.host = OneThreadHost(self._database, self.blobs, units, metadata, self.clock, randomness)
+        self.service = build(self.host)
+        assemble(self.host, self.service, self._log, holder="test").prepare(alone=True)
+        api = self.service.serves[0].api
+        assert isinstance(api, LineageApi)
+        self.api, self.documents, self.tables = api, api._documents, api._tables
+        self.folding = Folding(self.host, self.tables)
+
+    def close(self) -> None:
+        self._database.close()
+        self._log.close()
+        self.blobs.close()
+
+    def admit(self, resource: Message) -> None:
+        self.host.units.run(lambda unit: self.folding.admit(unit, resource))
+
+    def settle(self) -> None:
+        """Fold all that there is, as the loop does at an interval."""
+        self.clock.advance(31)
+        while self.folding.reconciler.step():
+            pass
+
+    def doctor(self) -> Finding:
+        (check,) = self.service.checks
+        return check()
+
+    def edges(self) -> set[tuple[str, str]]:
+        return self.host.units.run(lambda unit: {(e.parent, e.child) for e in self.tables.every_edge(unit)})
+
+    def heads(self) -> list[str]:
+        self.settle()
+        return [head.name for head in self.documents.heads()]
+
+    def ingested(self, *sources: tuple[str, ...]) -> tuple[bytes, Ingest, list[DocumentShardEntry]]:
+        """The bytes of a manifest of shards with pages of these sources, its ingest, its shards."""
+        entries = []
+        for each in sources:
+            data, info = encode_document_shard(page(source) for source in each)
+            key = f"ingest/document-shards/{info.bytes_digest.removeprefix('blake3:')}.parquet"
+            self.blobs.put_if_absent(key, data)
+            entries.append(DocumentShardEntry(key, info))
+        body = IngestBody(
+            shards=tuple(entries),
+            input_digest=DIGEST,
+            files=len(sources),
+            documents=sum(map(len, sources)),
+            rejected=(),
+            rejections=put_named(self.blobs, "ingest/rejections", b"[]", ".json"),
+            extraction_version=1,
+            normalisation_version=1,
+        )
+        manifest = body.manifest(producer="test")
+        made = Ingest(name="ingests/a")
+        made.result.manifest_key = f"ingest/manifests/{manifest.content_digest.removeprefix('blake3:')}.json"
+        return manifest.encode(), made, entries
+
+
+def page(source: str) -> Document:
+    return Document.make(
+        source=source,
+        text=f"text of {source}",
+        title="",
+        media_type=MediaType.PLAIN,
+        charset="utf-8",
+        replaced_characters=0,
+        extraction=Extraction.VERBATIM,
+        normalisation_version=1,
+    )
+
+
+@pytest.fixture
+def world(tmp_path: Path) -> Iterator[World]:
+    found = World(tmp_path)
+    yield found
+    found.close()
+
+
+def test_two_resources_with_the_same_manifest_have_the_same_edges(world: World) -> None:
+    data, first, (shard,) = world.ingested(("a", "b"))
+    world.blobs.put_if_absent(first.result.manifest_key, data)
+    second = Ingest(name="ingests/b", result=first.result)
+    world.admit(first)
+    world.admit(second)
+    world.settle()
+    assert world.edges() == {("ingests/a", shard.resource), ("ingests/b", shard.resource)}
+
+
+@pytest.mark.parametrize("state", [CHECKPOINT_STATE_PRUNED, CHECKPOINT_STATE_QUARANTINED])
+def test_only_a_committed_checkpoint_is_read(world: World, state: Any) -> None:
+    made = Checkpoint(name="checkpoints/j/0/5", job="jobs/j", manifest_key="committer/manifests/j.0.5.json")
+    for now, heads in ((CHECKPOINT_STATE_DECIDED, []), (CHECKPOINT_STATE_COMMITTED, [made.name]), (state, [])):
+        made.state = now
+        world.admit(made)
+        assert world.heads() == heads
+    assert ("jobs/j", made.name) in world.edges()
+
+
+def test_a_missing_manifest_is_read_once_it_is_there(world: World) -> None:
+    data, made, (shard,) = world.ingested(("a",))
+    world.admit(made)
+    world.settle()
+    assert not world.doctor().ok
+    assert made.result.manifest_key in world.doctor().message
+    world.blobs.put_if_absent(made.result.manifest_key, data)
+    world.settle()
+    assert world.edges() == {("ingests/a", shard.resource)}
+    assert world.doctor().ok
+
+
+def test_the_doctor_names_a_damaged_manifest_until_it_is_made_again(world: World) -> None:
+    data, made, _ = world.ingested(("a",))
+    world.blobs.put_if_absent(made.result.manifest_key, data[:-9])
+    world.admit(made)
+    world.settle()
+    assert f"{made.result.manifest_key} of ingests/a is damaged" in world.doctor().message
+    world.blobs.delete(made.result.manifest_key)
+    world.blobs.put_if_absent(made.result.manifest_key, data)
+    world.settle()
+    assert world.doctor().ok
+
+
+def test_a_document_is_looked_for_only_in_shards_whose_range_holds_its_id(world: World) -> None:
+    one, other = sorted(("a", "b"), key=lambda source: page(source).doc_id)
+    data, made, (_, second) = world.ingested((one,), (other,))
+    world.blobs.put_if_absent(made.result.manifest_key, data)
+    world.admit(made)
+    world.blobs.delete(second.blob)
+    wanted = page(one).doc_id
+    assert world.documents.find(wanted).source == one
+    assert world.documents.find(f"documents/{wanted}").source == one
+    with pytest.raises(Refused):
+        world.documents.find(other)
+
+
+def test_a_source_path_is_found_in_any_shard(world: World) -> None:
+    data, made, _ = world.ingested(("a", "c"), ("b",))
+    world.blobs.put_if_absent(made.result.manifest_key, data)
+    world.admit(made)
+    assert [world.documents.find(source).doc_id for source in "abc"] == [page(source).doc_id for source in "abc"]
+
+
+def test_a_document_whose_ingest_is_not_known_yet_has_no_label(world: World) -> None:
+    found, checkpoint = Walk(["checkpoints/j/0/5"]), Vertex("checkpoints/j/0/5", "checkpoint")
+    ids = {"a" * 64}
+    extra = show(checkpoint, ids, world.documents.rows(ids), found, 10)
+    assert [(each.name, each.label) for each in extra.values()] == [(f"documents/{'a' * 64}", "")]
+    assert found.edges == [Edge(f"documents/{'a' * 64}", checkpoint.name, "trained")]
+
+
+def test_a_list_that_is_not_what_its_key_says_is_refused(world: World) -> None:
+    key = put_named(world.blobs, "dedup/clusters", b"[]", ".json")
+    assert Library(world.blobs).json(key) == []
+    world.blobs.delete(key)
+    world.blobs.put_if_absent(key, b"[1]")
+    with pytest.raises(Refused, match="digest"):
+        Library(world.blobs).json(key)
+
+
+def test_no_scratch_stays_whether_a_shard_was_read_or_refused(
+    world: World, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    scratch = tmp_path / "scratch"
+    scratch.mkdir()
+    monkeypatch.setattr(tempfile, "tempdir", str(scratch))
+    _, _, (shard,) = world.ingested(("a",))
+    library = Library(world.blobs)
+    assert [row.source for row in library.documents(shard)] == ["a"]
+    world.blobs.delete(shard.blob)
+    with pytest.raises(Refused):
+        Library(world.blobs).documents(shard)
+    assert not list(scratch.iterdir())
+
+
+def test_a_slow_read_holds_up_no_other(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    slow, quick = (put_named(world.blobs, "dedup/clusters", data, ".json") for data in (b"[1]", b"[2]"))
+    begun, go_on, get = threading.Event(), threading.Event(), world.blobs.get
+
+    def waiting(key: str) -> bytes:
+        if key == slow:
+            begun.set()
+            assert go_on.wait(20)
+        return get(key)
+
+    monkeypatch.setattr(world.blobs, "get", waiting)
+    library = Library(world.blobs)
+    with ThreadPoolExecutor(2) as pool:
+        first = pool.submit(library.json, slow)
+        assert begun.wait(20)
+        try:
+            assert pool.submit(library.json, quick).result(5) == [2]
+        finally:
+            go_on.set()
+        assert first.result(20) == [1]
+
+
+def test_a_manifest_that_two_resources_name_is_opened_once(world: World) -> None:
+    data, made, _ = world.ingested(("a",))
+    world.blobs.put_if_absent(made.result.manifest_key, data)
+    world.admit(made)
+    world.admit(Ingest(name="ingests/b", result=made.result))
+    assert world.documents._manifests(Kind.INGEST) == [made.result.manifest_key]
