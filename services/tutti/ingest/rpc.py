@@ -52,7 +52,11 @@ class IngestApi:
         try:
             seen = self._host.pool.run(shards.survey, self._reading(request.spec))
         except InputRootError as error:
-            raise InvalidField("input.path", seen=error.reason, expected="a folder that this user may list") from error
+            raise InvalidField(
+                "input.path",
+                seen=request.spec.input_path,
+                expected=f"a folder that this user may list ({error.reason})",
+            ) from error
         return DigestInputResponse(
             input_digest=seen.input_digest, files=seen.files, bytes=seen.bytes, logic_version=shards.LOGIC_VERSION
         )

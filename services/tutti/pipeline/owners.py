@@ -87,9 +87,8 @@ class Owners:
         try:
             found = self._ingest.DigestInput(DigestInputRequest(spec=spec), timeout=DIGEST_SECONDS)
         except InvalidField as problem:
-            seen = f"{recipe.input.path}: {problem.metadata.get('seen', 'refused')}"
             expected = problem.metadata.get("expected", problem.message)
-            raise InvalidField("input.path", seen=seen, expected=expected) from problem
+            raise InvalidField("input.path", seen=recipe.input.path, expected=expected) from problem
         if not found.files:
             raise InvalidField(
                 "input.path",
@@ -111,9 +110,8 @@ class Owners:
                 validate_only=True,
             )
         except InvalidField as problem:
-            field = "tokenizer.pattern" if problem.field == "spec.pattern" else problem.field
-            seen, expected = problem.metadata.get("seen", ""), problem.metadata.get("expected", problem.message)
-            raise InvalidField(field, seen=seen, expected=expected) from problem
+            expected = problem.metadata.get("expected", problem.message)
+            raise InvalidField("tokenizer.pattern", seen=recipe.tokenizer.pattern, expected=expected) from problem
 
     def logic_version(self, stage: StageName, recipe: Recipe, source: Source, before: Result | None) -> str:
         """The version of the stage's logic today, as its owner says."""

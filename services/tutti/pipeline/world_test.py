@@ -139,7 +139,7 @@ class IngestOwner(DataOwner):
         self.check("digest")
         folder = Path(request.spec.input_path)
         if not folder.is_dir():
-            raise InvalidField("input.path", seen=f"{folder} is not there", expected="a folder that this user may list")
+            raise InvalidField("input.path", seen=folder, expected="a folder; it is not there")
         pages = sorted(folder.iterdir())
         digest = bytes_digest(b"".join(page.name.encode() + page.read_bytes() for page in pages))
         return DigestInputResponse(input_digest=digest, files=len(pages), logic_version=self.version)

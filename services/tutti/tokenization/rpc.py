@@ -37,7 +37,9 @@ def check(spec: TokenizationSpec) -> None:
     try:
         compiled(spec.pattern)
     except PatternError as error:
-        raise InvalidField("spec.pattern", seen=str(error), expected="a regular expression that compiles") from error
+        raise InvalidField(
+            "spec.pattern", seen=spec.pattern, expected=f"a regular expression that compiles ({error.__cause__})"
+        ) from error
 
 
 class TokenizationApi:
