@@ -51,6 +51,7 @@ class PlainView:
             if stage.state != self._said.get(stage.name, 1) and stage.state:
                 self._said[stage.name] = stage.state
                 self._console.print(line(stage))
+                self._reason = stage.reason
             if stage.name == "train" and stage.state == STATE_RUNNING and stage.resource:
                 self._training(client, stage)
 
