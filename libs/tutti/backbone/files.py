@@ -218,9 +218,16 @@ def publish(files: Files, temporary: Path, target: Path, content: Iterable[Bytes
 
 
 def overwrite(files: Files, temporary: Path, target: Path, content: Iterable[Bytes]) -> None:
-    """Make `target` have this content, whole and durable, whatever it had before."""
+    """Make `target` have this content, whole and durable, whatever it had before.
+
+    `temporary` belongs to the one writer of `target`: what a crash left there is written anew.
+    """
     try:
-        _write_synced(files, temporary, content)
+        try:
+            _write_synced(files, temporary, content)
+        except FileExistsError:
+            files.unlink(temporary)
+            _write_synced(files, temporary, content)
         files.replace(temporary, target)
     except BaseException:
         with contextlib.suppress(FileNotFoundError):
