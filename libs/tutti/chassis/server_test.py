@@ -158,12 +158,13 @@ def test_health_answers_for_all_for_a_service_and_for_its_contract(demo: Demo) -
 
 
 def test_a_port_in_use_is_named(demo: Demo, tmp_path: Path) -> None:
+    demo.create("ingests/still-served")
     with (
         pytest.raises(CannotListen, match=rf"{demo.host.address}.*rpc.listen"),
         running(tmp_path, f"rpc.listen={demo.host.address}"),
     ):
         pass
-    demo.ingest().GetIngest(GetRequest(name="ingests/a"))
+    demo.ingest().GetIngest(GetRequest(name="ingests/still-served"))
 
 
 def test_nobody_at_the_address_is_unreachable() -> None:
