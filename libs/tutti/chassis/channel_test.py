@@ -17,6 +17,9 @@ from tutti.contracts.lineage.v1 import TraceRequest
 from tutti.contracts.lineage.v1.stubs import LineageServiceStub
 
 
+pytestmark = pytest.mark.xdist_group("chassis-channel")
+
+
 @pytest.fixture(scope="module")
 def demo(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Demo]:
     with running(tmp_path_factory.mktemp("channel")) as made:

@@ -51,6 +51,9 @@ from tutti.contracts.ingest.v1.stubs import IngestServiceStub
 INGEST = DESCRIPTOR.services_by_name["IngestService"]
 
 
+pytestmark = pytest.mark.xdist_group("chassis-server")
+
+
 @pytest.fixture(scope="module")
 def demo(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Demo]:
     with running(tmp_path_factory.mktemp("server")) as made:
