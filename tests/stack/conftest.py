@@ -1,5 +1,6 @@
 """A stack (every service a process, on real servers) beside an embedded platform that carries out the same recipes."""
 
+import functools
 import json
 import os
 import subprocess
@@ -66,6 +67,7 @@ def embedded(pages: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[
     platform = start("up", "--agents", "2", "--data-dir", data_dir)
     until((data_dir / "endpoint").exists, seconds=60, what="the embedded platform")
 
+    @functools.cache
     def carry_out(*overrides: str) -> Any:
         result = tutti(*tiny(data_dir, pages, *overrides))
         assert result.code == 0, result.err

@@ -109,6 +109,8 @@ def test_everything_killed_goes_on_where_it_was(with_all_killed: Any, embedded: 
 def test_the_canonical_export_is_that_of_the_embedded_platform(
     undisturbed: Any, with_servers_killed: Any, with_all_killed: Any, embedded: Embedded, stack: Path
 ) -> None:
+    for overrides in (PLAIN, SERVERS_KILLED, ALL_KILLED):
+        embedded(*overrides)
     theirs = tutti("export", "--canonical", "--data-dir", embedded.data_dir)  # type: ignore[attr-defined]
     ours = tutti("export", "--canonical", "--data-dir", stack)
     assert (theirs.code, ours.code) == (0, 0), theirs.err + ours.err
