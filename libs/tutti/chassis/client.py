@@ -105,7 +105,7 @@ class Client:
         if self._data_dir is None:
             raise Unreachable(f"no address of {service} was given: give one for it, or one for all services")
         if not (found := endpoint_in(self._data_dir, service)):
-            raise Unreachable(nobody(self._data_dir))
+            raise Unreachable(nobody(self._data_dir, service))
         return found
 
     def channel(self, service: str) -> RpcChannel:

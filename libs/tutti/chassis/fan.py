@@ -1,9 +1,12 @@
 """Admin of a whole platform: each question goes to the service that can answer, or to all.
 
-Promises: the answers of services behind one address are asked for once; one that is not reachable raises Unreachable.
+Promises: the answers of services behind one address are asked for once; no service is left out in silence: one that is
+not reachable raises Unreachable, is described as not ready, or is a finding of the doctor.
 """
 
 from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import TypeVar
 
 from tutti.chassis.channel import RpcChannel, Unreachable
 from tutti.chassis.errors import InvalidField
@@ -27,6 +30,16 @@ from tutti.contracts.admin.v1 import (
 )
 from tutti.contracts.admin.v1.stubs import AdminStub
 
+T = TypeVar("T")
+
+
+@dataclass
+class _Doors:
+    """The services of a platform, by the address where they answer; of those without one, what was said of it."""
+
+    open: dict[str, list[str]] = field(default_factory=dict)
+    shut: dict[str, Unreachable] = field(default_factory=dict)
+
 
 class AdminFan:
     """The methods of the Admin stub; `owners` maps the first segment of a name to its service."""
@@ -37,19 +50,41 @@ class AdminFan:
         self._channel, self._address, self._owners = channel, address, owners
 
     def Describe(self, request: DescribeRequest, timeout: float | None = None) -> DescribeResponse:
-        answers = [stub.Describe(request, timeout=timeout) for stub in self._all()]
-        services = sorted((each for answer in answers for each in answer.services), key=lambda each: each.name)
-        return DescribeResponse(version=answers[0].version, services=services)
+        """Every service; one without an address is not ready. Raises Unreachable where one has an address in vain."""
+        doors = self._doors()
+        answers = list(self._asked(doors, lambda stub: stub.Describe(request, timeout=timeout)))
+        services = [each for answer in answers for each in answer.services]
+        services += [DescribeResponse.ServiceInfo(name=name) for name in doors.shut]
+        return DescribeResponse(version=answers[0].version, services=sorted(services, key=lambda each: each.name))
 
     def Doctor(self, request: DoctorRequest, timeout: float | None = None) -> DoctorResponse:
-        stubs = self._chosen(request.service)
-        return DoctorResponse(
-            findings=[each for stub in stubs for each in stub.Doctor(request, timeout=timeout).findings]
-        )
+        """Findings of every service; that one cannot be asked is a finding. Raises Unreachable when none can."""
+        if request.service:
+            return self._of(request.service).Doctor(request, timeout=timeout)
+        doors = self._doors()
+        findings: list[DoctorResponse.Finding] = []
+        for services in doors.open.values():
+            try:
+                findings += self._of(services[0]).Doctor(request, timeout=timeout).findings
+            except Unreachable as error:
+                doors.shut.update(dict.fromkeys(services, error))
+        if not findings:
+            raise next(iter(doors.shut.values()))
+        findings += [
+            DoctorResponse.Finding(service=name, check="address", message=error.message)
+            for name, error in sorted(doors.shut.items())
+        ]
+        return DoctorResponse(findings=findings)
 
     def ListDeadLetters(self, request: ListDeadLettersRequest, timeout: float | None = None) -> ListDeadLettersResponse:
-        stubs = self._chosen(request.service)
-        found = [each for stub in stubs for each in stub.ListDeadLetters(request, timeout=timeout).dead_letters]
+        """Of all services, oldest first. Raises Unreachable, which names the service, when one cannot be asked."""
+        if request.service:
+            return self._of(request.service).ListDeadLetters(request, timeout=timeout)
+        doors = self._doors()
+        if doors.shut:
+            raise next(iter(doors.shut.values()))
+        answers = self._asked(doors, lambda stub: stub.ListDeadLetters(request, timeout=timeout))
+        found = [each for answer in answers for each in answer.dead_letters]
         return ListDeadLettersResponse(dead_letters=sorted(found, key=lambda each: each.died_at.ToNanoseconds()))
 
     def SettleDeadLetter(
@@ -76,18 +111,24 @@ class AdminFan:
     def _of(self, service: str) -> AdminStub:
         return AdminStub(self._channel(service))
 
-    def _chosen(self, service: str) -> list[AdminStub]:
-        return [self._of(service)] if service else self._all()
-
-    def _all(self) -> list[AdminStub]:
-        """One an address. Raises Unreachable when no service has one."""
-        found: dict[str, str] = {}
-        missing: list[Unreachable] = []
+    def _doors(self) -> _Doors:
+        """Raises Unreachable when no service has an address."""
+        doors = _Doors()
         for service in sorted(set(self._owners.values()) | {"lineage"}):
             try:
-                found.setdefault(self._address(service), service)
+                doors.open.setdefault(self._address(service), []).append(service)
             except Unreachable as error:
-                missing.append(error)
-        if not found:
-            raise missing[0]
-        return [self._of(service) for service in found.values()]
+                doors.shut[service] = error
+        if not doors.open:
+            raise next(iter(doors.shut.values()))
+        return doors
+
+    def _asked(self, doors: _Doors, ask: Callable[[AdminStub], T]) -> Iterator[T]:
+        """One answer an address. Raises Unreachable, which names the services of an address where nobody answers."""
+        for services in doors.open.values():
+            try:
+                yield ask(self._of(services[0]))
+            except Unreachable as error:
+                if len(doors.open) == 1:
+                    raise
+                raise Unreachable(f"{', '.join(services)}: {error.message}") from None

@@ -25,6 +25,6 @@ def locate(service: str, addresses: Mapping[str, str], data_dir: Path, own: Call
     return address
 
 
-def nobody(data_dir: Path) -> str:
-    """That no platform of this directory runs, and what to do."""
-    return f"nobody serves {data_dir}: start the platform with `tutti up --data-dir {data_dir}`"
+def nobody(data_dir: Path, service: str = "") -> str:
+    """That no platform of this directory runs, or not this service of it, and what to do."""
+    return f"nobody serves {f'{service} of ' if service else ''}{data_dir}: start the platform with `tutti up --data-dir {data_dir}`"

@@ -1,0 +1,80 @@
+"""What is asked of every service when one of them is away: named, never left out."""
+
+import json
+from collections.abc import Iterator
+
+import pytest
+
+from tutti.chassis.client import OWNERS
+from tutti.chassis.datadir import DataDir
+from tutti.chassis.demo_test import running
+from tutti.cli.app import build
+from tutti.cli.failures import guarded
+
+pytestmark = pytest.mark.xdist_group("cli-administration")
+NOBODY = "127.0.0.1:1"
+
+
+@pytest.fixture(scope="module")
+def stack(tmp_path_factory: pytest.TempPathFactory) -> Iterator[DataDir]:
+    """A platform each of whose services has an address of its own; one host answers at all of them but lineage's."""
+    with running(tmp_path_factory.mktemp("host")) as demo:
+        demo.create("ingests/a")
+        data_dir = DataDir(tmp_path_factory.mktemp("stack"))
+        data_dir.write("tokens", (demo.data_dir.path / "tokens").read_bytes())
+        (data_dir.path / "tokens").chmod(0o600)
+        for service in set(OWNERS.values()):
+            data_dir.announce(demo.host.address, service)
+        yield data_dir
+
+
+def tutti(data_dir: DataDir, capsys: pytest.CaptureFixture[str], *arguments: str) -> tuple[object, str, str]:
+    """Exit code, output, errors."""
+    command = [*arguments, "--data-dir", str(data_dir.path)]
+    with pytest.raises(SystemExit) as ended:
+        guarded(lambda: build()(command, standalone_mode=False))
+    said = capsys.readouterr()
+    return ended.value.code, said.out, said.err
+
+
+@pytest.mark.parametrize("question", [("export", "--canonical"), ("events", "dead", "ls")])
+def test_without_the_address_of_one_service_nothing_is_printed_and_it_is_named(
+    question: tuple[str, ...], stack: DataDir, capsys: pytest.CaptureFixture[str]
+) -> None:
+    words = f"tutti: nobody serves lineage of {stack.path}: start the platform with `tutti up"
+    code, out, err = tutti(stack, capsys, *question)
+    assert (code, out) == (3, "")
+    assert err.startswith(words)
+
+
+def test_the_doctor_finds_a_service_without_an_address(stack: DataDir, capsys: pytest.CaptureFixture[str]) -> None:
+    code, out, _ = tutti(stack, capsys, "doctor", "-o", "json")
+    bad = [(each["service"], each["check"]) for each in json.loads(out) if not each["ok"]]
+    assert (code, bad) == (1, [("lineage", "address")])
+
+
+def test_a_service_that_does_not_answer_at_its_address_is_named(
+    stack: DataDir, capsys: pytest.CaptureFixture[str]
+) -> None:
+    stack.announce(NOBODY, "lineage")
+    try:
+        code, out, err = tutti(stack, capsys, "export", "--canonical")
+        assert (code, out) == (3, "")
+        assert err.startswith(f"tutti: lineage: nobody answers at {NOBODY}")
+        code, out, _ = tutti(stack, capsys, "doctor")
+        assert code == 1
+        assert f"BAD  lineage        address: nobody answers at {NOBODY}" in out
+    finally:
+        stack.withdraw(NOBODY, "lineage")
+
+
+def test_with_all_addresses_the_export_is_whole(stack: DataDir, capsys: pytest.CaptureFixture[str]) -> None:
+    (address,) = {stack.endpoint(service) for service in OWNERS.values()}
+    assert address
+    stack.announce(address, "lineage")
+    try:
+        code, out, _ = tutti(stack, capsys, "export", "--canonical")
+        assert (code, [json.loads(line)["name"] for line in out.splitlines()]) == (0, ["ingests/a"])
+        assert tutti(stack, capsys, "doctor")[0] == 0
+    finally:
+        stack.withdraw(address, "lineage")
