@@ -1,43 +1,88 @@
-"""The leash between a supervisor and its children: a pipe that ends when the supervisor does.
+"""The leash between a supervisor and a child: it ends when the supervisor does, and carries the child's pulse.
 
-Promises: a child that holds its leash learns of its supervisor's death at once, even of a SIGKILL; imports nothing
-heavy, so that any child can.
+Promises: a child that holds its leash learns of its supervisor's death at once, even of a SIGKILL; a supervisor hears
+whether the child's loop still turns; neither ever waits for the other; imports nothing heavy, so that any child can.
 """
 
+import contextlib
+import faulthandler
 import os
+import signal
+import socket
 import threading
+import time
 from collections.abc import Callable
 
 VARIABLE = "TUTTI_SUPERVISOR_FD"
+BEAT_SECONDS = 1.0
+EXAMINE = signal.SIGUSR1
+"""Makes a child that holds its leash write the stacks of its threads to stderr, even while it hangs."""
 
 
-def hold(gone: Callable[[], None]) -> bool:
-    """Call `gone` in a thread once the supervisor is gone; False when nobody supervises this process."""
+class Pulse:
+    """A child's word that it is well, given by the loop that does its work."""
+
+    def __init__(self, leash: socket.socket | None) -> None:
+        self._leash, self._next = leash, 0.0
+
+    def beat(self) -> None:
+        """Call it as often as the loop turns; at most once a second it is heard."""
+        now = time.monotonic()
+        if self._leash is not None and now >= self._next:
+            self._next = now + BEAT_SECONDS
+            with contextlib.suppress(OSError):  # gone, or so busy that it has not heard the ones before
+                self._leash.send(b".", socket.MSG_DONTWAIT)
+
+
+def hold(gone: Callable[[], None]) -> Pulse:
+    """Call `gone` in a thread once the supervisor is gone. Who holds must beat, or it is killed and started again.
+
+    Where nobody supervises this process, nothing happens and the pulse is not heard.
+    """
     text = os.environ.pop(VARIABLE, "")
     if not text.isdigit():
-        return False
-    descriptor = int(text)
-    os.set_inheritable(descriptor, False)
+        return Pulse(None)
+    leash = socket.socket(fileno=int(text))
+    leash.set_inheritable(False)
+    faulthandler.register(EXAMINE, all_threads=True)
 
     def follow() -> None:
-        while os.read(descriptor, 1):
-            pass
+        with contextlib.suppress(OSError):
+            while leash.recv(1):
+                pass
         gone()
 
     threading.Thread(target=follow, name="leash", daemon=True).start()
-    return True
+    return Pulse(leash)
 
 
 class Leash:
-    """The supervisor's end: children that are started with `descriptor` and `environment` are on it."""
+    """The supervisor's end, one a child: start it with `descriptor` and `environment`, then call `given`."""
 
     def __init__(self) -> None:
-        # The writing end is never inherited, so that it ends with this process and nothing else.
-        self.descriptor, self._mine = os.pipe()
+        # This end is never inherited, so that it ends with this process and nothing else.
+        self._mine, self._theirs = socket.socketpair()
+        self._mine.setblocking(False)
+
+    @property
+    def descriptor(self) -> int:
+        return self._theirs.fileno()
 
     def environment(self) -> dict[str, str]:
         return {**os.environ, VARIABLE: str(self.descriptor)}
 
+    def given(self) -> None:
+        """The child has its end."""
+        self._theirs.close()
+
+    def heard(self) -> bool:
+        """Whether there was a beat since the last call."""
+        heard = False
+        with contextlib.suppress(OSError):
+            while self._mine.recv(4096):
+                heard = True
+        return heard
+
     def close(self) -> None:
-        os.close(self.descriptor)
-        os.close(self._mine)
+        self._mine.close()
+        self._theirs.close()

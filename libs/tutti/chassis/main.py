@@ -18,6 +18,7 @@ from typing import NoReturn
 
 from tutti.chassis import leash, logs
 from tutti.chassis.datadir import DEFAULT, DataDir
+from tutti.chassis.eventloop import event_loop
 from tutti.chassis.failures import guarded
 from tutti.chassis.host import HostProcess, NotReady
 from tutti.chassis.methods import BadService
@@ -65,7 +66,7 @@ def serve(names: Sequence[str], arguments: argparse.Namespace, *, alone: str | N
     )
     logs.configure(alone or "host", loaded.values.telemetry.level)
     stop = threading.Event()
-    leash.hold(stop.set)
+    _beat(leash.hold(stop.set))
     told = _signals(stop)
     host = HostProcess(builds, data_dir, loaded, alone=alone)
     log.info("ready at %s with %s", host.start(), ", ".join(builds))
@@ -74,6 +75,17 @@ def serve(names: Sequence[str], arguments: argparse.Namespace, *, alone: str | N
     log.info("stops: %s", told() or "its supervisor is gone")
     host.stop()
     return 0
+
+
+def _beat(pulse: leash.Pulse) -> None:
+    """Give the supervisor a word for as long as the event loop turns."""
+    loop = event_loop()
+
+    def again() -> None:
+        pulse.beat()
+        loop.call_later(leash.BEAT_SECONDS, again)
+
+    loop.call_soon_threadsafe(again)
 
 
 def find(name: str) -> tuple[str, Build]:

@@ -11,6 +11,8 @@ from dataclasses import dataclass
 
 import psutil
 
+_ENDED = ("Z", "X")
+
 
 @dataclass(frozen=True)
 class ProcessId:
@@ -21,7 +23,18 @@ class ProcessId:
 
     def alive(self) -> bool:
         """A zombie is not."""
-        return _look(self.pid) == (self.started, True)
+        started, state = _look(self.pid)
+        return started == self.started and state not in _ENDED
+
+    def stopped(self) -> bool:
+        """Whether a signal holds it: it will not react to anything but SIGCONT and SIGKILL."""
+        return _look(self.pid) == (self.started, "T")
+
+    def send(self, number: signal.Signals) -> None:
+        """To it alone; nothing when it is gone, or another one has its pid by now."""
+        if self.alive():
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(self.pid, number)
 
     def signal_group(self, number: signal.Signals) -> None:
         """To its process group; nothing when it is gone."""
@@ -53,21 +66,22 @@ def gone(process: ProcessId, seconds: float) -> bool:
     while process.alive():
         if time.monotonic() > deadline:
             return False
-        time.sleep(0.02)
+        time.sleep(0.01)
     return True
 
 
-def _look(pid: int) -> tuple[int, bool]:
-    """(start time, whether it runs); (0, False) when there is none. See proc(5)."""
+def _look(pid: int) -> tuple[int, str]:
+    """(start time, state as in proc(5): T stopped, Z zombie, …); (0, X) when there is none."""
     try:
         with open(f"/proc/{pid}/stat", encoding="ascii", errors="replace") as file:
             fields = file.read().rpartition(")")[2].split()
-        return int(fields[19]), fields[0] not in ("Z", "X")
+        return int(fields[19]), fields[0]
     except (FileNotFoundError, ProcessLookupError):
         if os.path.exists("/proc/self/stat"):
-            return 0, False
+            return 0, "X"
     try:
         process = psutil.Process(pid)
-        return int(process.create_time() * 100), process.status() != psutil.STATUS_ZOMBIE
+        states = {psutil.STATUS_ZOMBIE: "Z", psutil.STATUS_STOPPED: "T"}
+        return int(process.create_time() * 100), states.get(process.status(), "S")
     except psutil.NoSuchProcess:
-        return 0, False
+        return 0, "X"

@@ -113,8 +113,10 @@ class SupervisorSettings(Section):
     agents: int = Field(default=1, ge=0, description="agents to run beside the host")
     agent_command: list[str] = Field(
         default=["{python}", "-m", "tutti.trainer", "--data-dir", "{data_dir}", "--node", "{node}"],
-        description="how an agent is started; {python}, {data_dir} and {node} are filled in",
+        description="how an agent is started; {python}, {data_dir} and {node} are filled in; it must hold its leash",
     )
+    first_word_seconds: float = Field(default=60.0, gt=0, description="until a child that starts gives its first word")
+    silence_seconds: float = Field(default=30.0, gt=0, description="without a word of a child, until it is replaced")
     drain_seconds: float = Field(default=20.0, gt=0, description="between SIGTERM and SIGKILL of a child")
     backoff_seconds: float = Field(default=0.5, gt=0, description="first wait before a restart; doubled up to 30 s")
 

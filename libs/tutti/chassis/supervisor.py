@@ -1,7 +1,8 @@
 """The supervisor: keeps a host and its agents running, and leaves nothing behind.
 
-Promises: a child that ends is started again, later each time; SIGTERM drains agents first, then the host, and kills
-what is late; whoever was left over by a supervisor that was killed is ended before anything starts. Imports no gRPC.
+Promises: a child that ends, or gives no word for too long, is started again, later each time; a pause of the supervisor
+itself is no child's silence; SIGTERM drains agents first, then the host, and kills what is late; whoever was left over
+by a supervisor that was killed is ended before anything starts. Imports no gRPC.
 """
 
 import argparse
@@ -25,7 +26,8 @@ from typing import BinaryIO
 from tutti.chassis import logs
 from tutti.chassis.datadir import DEFAULT, DataDir, DataDirError, NewerVersion
 from tutti.chassis.exits import FAILED, KILLED, MISUSE, PREFIX, say
-from tutti.chassis.leash import Leash
+from tutti.chassis.leash import EXAMINE, Leash
+from tutti.chassis.patience import Patience
 from tutti.chassis.processes import ProcessId, end, gone, process_id, signal_group
 from tutti.chassis.settings import SettingsError, SupervisorSettings, load
 
@@ -35,6 +37,8 @@ RECORD = "processes.json"
 LAST_BACKOFF_SECONDS = 30.0
 STEADY_SECONDS = 30.0  # a child that ran for so long starts over with the first backoff
 LOOK_SECONDS = 0.05  # between two looks at whether the host is ready
+LISTEN_SECONDS = 1.0  # between two looks at who gave a word, at most
+EXAMINE_SECONDS = 0.5  # for a child that hangs to write down where
 LOG_BYTES = 16 << 20
 LAST_WORDS_BYTES = 64 << 10
 
@@ -61,6 +65,9 @@ class Child:
     state: State = State.WAITING
     id: ProcessId | None = None
     process: subprocess.Popen[bytes] | None = None
+    leash: Leash | None = None
+    patience: Patience | None = None  # none with a child that is being killed
+    spoken: bool = False
     started_at: float = 0.0
     log_start: int = 0
     since: str = ""
@@ -96,7 +103,7 @@ class Supervisor:
         self._data_dir, self._settings = data_dir, settings
         self._children = [Child(spec) for spec in specs]
         self._told: queue.SimpleQueue[_Ended | None] = queue.SimpleQueue()
-        self._leash = Leash()
+        self._listen_seconds = min(LISTEN_SECONDS, min(settings.silence_seconds, settings.first_word_seconds) / 8)
         self._stopping = False
         self._been_ready = all(spec.name != HOST for spec in specs)
 
@@ -112,6 +119,7 @@ class Supervisor:
         try:
             while not self._stopping:
                 self._start_due()
+                self._listen()
                 told = self._next()
                 if told is not None and (code := self._ended(told.child, told.code)):
                     return code
@@ -130,6 +138,7 @@ class Supervisor:
         self._been_ready = self._been_ready or (self._data_dir.path / "endpoint").exists()
         waits = [child.due - time.monotonic() for child in self._children if child.state is State.WAITING]
         waits += [] if self._been_ready else [LOOK_SECONDS]
+        waits += [self._listen_seconds] if any(child.patience for child in self._children) else []
         try:
             return self._told.get(timeout=max(min(waits), LOOK_SECONDS) if waits else None)
         except queue.Empty:
@@ -142,7 +151,31 @@ class Supervisor:
             if child.state is State.WAITING and child.due <= time.monotonic() and not held:
                 self._start(child)
 
+    def _listen(self) -> None:
+        """Kill who was silent for too long; its end is told as any other."""
+        for child in self._children:
+            if child.patience is None or child.leash is None:
+                continue
+            now, heard = time.monotonic(), child.leash.heard()
+            if heard and not child.spoken:
+                child.spoken, child.patience = True, Patience(self._settings.silence_seconds, now)
+            if child.patience.over(now, heard=heard):
+                self._give_up(child)
+
+    def _give_up(self, child: Child) -> None:
+        assert child.id is not None
+        settings = self._settings
+        seconds = settings.silence_seconds if child.spoken else settings.first_word_seconds
+        child.patience = None
+        child.exit = f"no word for {seconds:g} s" + (", stopped by a signal" if child.id.stopped() else "")
+        log.warning("%s (process %d): %s; killed, and started again", child.spec.name, child.id.pid, child.exit)
+        child.id.send(EXAMINE)
+        if not child.id.stopped():
+            gone(child.id, EXAMINE_SECONDS)
+        child.id.signal_group(signal.SIGKILL)
+
     def _start(self, child: Child) -> None:
+        child.leash = leash = Leash()
         with _log_file(self._data_dir.path / "logs" / f"{child.spec.name}.log") as output:
             child.log_start = output.seek(0, os.SEEK_END)
             process = subprocess.Popen(
@@ -150,12 +183,14 @@ class Supervisor:
                 stdin=subprocess.DEVNULL,
                 stdout=output,
                 stderr=output,
-                env={**self._leash.environment(), **child.spec.environment},
-                pass_fds=[self._leash.descriptor],
+                env={**leash.environment(), **child.spec.environment},
+                pass_fds=[leash.descriptor],
                 start_new_session=True,
             )
+        leash.given()
         child.process, child.id, child.state = process, process_id(process.pid), State.RUNNING
         child.started_at, child.since = time.monotonic(), datetime.now(UTC).isoformat(timespec="seconds")
+        child.patience, child.spoken = Patience(self._settings.first_word_seconds, child.started_at), False
         log.info("started %s as process %d", child.spec.name, process.pid)
         self._record()
         threading.Thread(
@@ -166,8 +201,10 @@ class Supervisor:
         """Plan the next start; a code other than 0 when there is none to be hoped for."""
         assert child.id is not None
         signal_group(child.id.pid, signal.SIGKILL)  # what it left in its group
-        child.exit = signal.Signals(-code).name if code < 0 else f"exit code {code}"
+        if child.patience is not None:  # otherwise it was killed, and why is known
+            child.exit = signal.Signals(-code).name if code < 0 else f"exit code {code}"
         child.state, child.process = State.WAITING, None
+        _let_go(child)
         steady = time.monotonic() - child.started_at > STEADY_SECONDS
         child.failures = 1 if steady else child.failures + 1
         child.restarts += 1
@@ -195,7 +232,6 @@ class Supervisor:
         self._stop_together([child for child in self._children if child.spec.after is None])
         self._withdraw_all()
         self._record()
-        self._leash.close()
 
     def _stop_together(self, children: Sequence[Child]) -> None:
         running = [(child, child.id, child.process) for child in children if child.id and child.process]
@@ -212,6 +248,7 @@ class Supervisor:
             child.exit = child.exit or "stopped"
         for child in children:
             child.state, child.process = State.STOPPED, None
+            _let_go(child)
 
     def _withdraw_all(self) -> None:
         """What was killed could not take its address back, and a service's own goes before the platform's."""
@@ -303,6 +340,12 @@ def _recorded(path: Path) -> list[tuple[str, ProcessId]]:
         return [(each["name"], ProcessId(each["pid"], each["started"])) for each in children if each["pid"]]
     except (OSError, ValueError, KeyError, TypeError):
         return []
+
+
+def _let_go(child: Child) -> None:
+    if child.leash is not None:
+        child.leash.close()
+    child.leash = child.patience = None
 
 
 def _log_file(path: Path) -> BinaryIO:

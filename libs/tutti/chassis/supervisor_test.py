@@ -5,6 +5,7 @@ import os
 import signal
 import subprocess
 import sys
+import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -26,17 +27,28 @@ AGENT = """
 import os, signal, subprocess, sys, time
 from tutti.chassis import leash
 signal.signal(signal.SIGTERM, lambda *_: os._exit(0))
-leash.hold(lambda: os._exit(0))
+pulse = leash.hold(lambda: os._exit(0))
+pulse.beat()
 subprocess.Popen([sys.executable, "-S", "-c", "import time; time.sleep(600)"])
-time.sleep(600)
+while True:
+    pulse.beat()
+    time.sleep(0.05)
 """
+HANGS = """
+import os, time
+from tutti.chassis import leash
+leash.hold(lambda: os._exit(0)).beat()
+def waits_for_nobody():
+    time.sleep(600)
+waits_for_nobody()
+"""
+MUTE = "import time; time.sleep(600)"
 STUBBORN = "import signal, time; signal.signal(signal.SIGTERM, signal.SIG_IGN); time.sleep(600)"
 
 
 @dataclass(frozen=True)
 class Platform:
     path: Path
-    process: subprocess.Popen[str]
 
     def children(self) -> dict[str, ProcessId]:
         """The running children, by name, as recorded."""
@@ -67,8 +79,13 @@ def _group(pid: int) -> int:
         return 0
 
 
+@dataclass(frozen=True)
+class Process(Platform):
+    process: subprocess.Popen[str]
+
+
 @contextmanager
-def platform(path: Path, *overrides: str, agent: str = AGENT, agents: int = 1) -> Iterator[Platform]:
+def platform(path: Path, *overrides: str, agent: str = AGENT, agents: int = 1) -> Iterator[Process]:
     command = json.dumps(["{python}", "-c", agent.replace("{", "{{").replace("}", "}}")])
     settings = [f"supervisor.agent_command={command}", "supervisor.backoff_seconds=0.05", *overrides]
     process = subprocess.Popen(
@@ -80,7 +97,7 @@ def platform(path: Path, *overrides: str, agent: str = AGENT, agents: int = 1) -
         stderr=subprocess.PIPE,
         text=True,
     )
-    made = Platform(path, process)
+    made = Process(path, process)
     try:
         eventually(lambda: endpoint_in(path) or process.poll() is not None, 60)
         yield made
@@ -123,6 +140,39 @@ def test_a_killed_child_is_started_again_and_the_others_are_left_alone(tmp_path:
             "host": (1, "SIGKILL"),
             "agent-a": (1, "SIGKILL"),
         }
+
+
+def test_a_child_that_gives_no_word_is_killed_and_started_again(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Stopped by a signal, hung in its loop, or silent from the start; who is well is left alone."""
+    programs = {"well": AGENT, "stopped": AGENT, "hung": HANGS, "mute": MUTE}
+    specs = [ChildSpec(name, (sys.executable, "-c", program)) for name, program in programs.items()]
+    settings = SupervisorSettings(silence_seconds=2.0, first_word_seconds=5.0, backoff_seconds=0.05, drain_seconds=1.0)
+    supervisor = Supervisor(DataDir(tmp_path), specs, settings)
+    thread = threading.Thread(target=supervisor.run)
+    thread.start()
+    made = Platform(tmp_path)
+    try:
+        first = {name: made.child(name) for name in programs}
+        left = eventually(lambda: group if len(group := made.group("stopped")) == 2 else None)
+        first["stopped"].send(signal.SIGSTOP)
+        for name in ("stopped", "hung", "mute"):
+            made.another(name, first[name])
+        eventually(lambda: not any(each.alive() for each in left))
+        assert made.child("well") == first["well"]
+        record = json.loads((tmp_path / "processes.json").read_text())
+    finally:
+        supervisor.stop()
+        thread.join()
+    assert {each["name"]: each["exit"] for each in record["children"]} == {
+        "well": "",
+        "stopped": "no word for 2 s, stopped by a signal",
+        "hung": "no word for 2 s",
+        "mute": "no word for 5 s",
+    }
+    assert f"hung (process {first['hung'].pid}): no word for 2 s; killed, and started again" in caplog.text
+    assert "in waits_for_nobody" in (tmp_path / "logs" / "hung.log").read_text()
 
 
 def test_children_of_a_killed_supervisor_stop(tmp_path: Path) -> None:

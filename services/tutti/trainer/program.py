@@ -132,6 +132,7 @@ def _serve(given: argparse.Namespace) -> int:
         data_dir.write(f"endpoints/agent-{settings.node}.metrics", f"{metrics.address}\n".encode())
         log.info("the agent of %s has %d slots", settings.name, settings.slots)
         while agent.state is not AgentState.DONE:
+            stop.beat()
             if stop.asked and agent.state in (AgentState.REGISTERING, AgentState.SERVING):
                 log.info("the agent stops: %s", stop.asked)
                 agent.drain()
@@ -212,7 +213,11 @@ class _Stop:
         os.set_blocking(self._waker, False)
         for number in (signal.SIGTERM, signal.SIGINT):
             signal.signal(number, self._signalled)
-        leash.hold(lambda: self._ask("its supervisor is gone"))
+        self._pulse = leash.hold(lambda: self._ask("its supervisor is gone"))
+
+    def beat(self) -> None:
+        """The loop of the agent turns."""
+        self._pulse.beat()
 
     def fileno(self) -> int:
         return self._wake
