@@ -37,6 +37,7 @@ LEAST_BYTES = 256 << 20
 
 
 def measure(quick: bool) -> list[Row]:
+    """The stall of a snapshot beside a copy of its bytes."""
     steps = BUFFERS + 1 + (10 if quick else 40)
     torch.set_num_threads(1)
     with scratch("checkpoint") as name:

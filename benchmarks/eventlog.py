@@ -32,6 +32,7 @@ SERVERS_SECONDS = 300
 
 
 def measure(quick: bool) -> list[Row]:
+    """Both adapters; where there is no Java, a row says so."""
     rows = embedded(pairs=60 if quick else 300)
     try:
         rows += kafka(pairs=25 if quick else 120)

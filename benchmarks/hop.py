@@ -38,6 +38,7 @@ class Owner:
         self._number = 0
 
     def build(self, host: Host) -> Service:
+        """As the host asks for it."""
         self._host = host
         self._resource = Resource(host.metadata, "ingests", Ingest)
         return Service(name="ingest", resources=[self._resource])
@@ -67,6 +68,7 @@ class Listener:
         self.woken = threading.Condition()
 
     def build(self, host: Host) -> Service:
+        """As the host asks for it."""
         self._effects = Table(
             "effects",
             host.metadata,
@@ -87,6 +89,7 @@ class Listener:
             self.woken.notify_all()
 
     def when(self, name: str) -> float:
+        """Waits for the effect of this change; when it was committed. Raises TimeoutError."""
         with self.woken:
             if not self.woken.wait_for(lambda: name in self.seen, LATEST_SECONDS):
                 raise TimeoutError(f"{name} had no effect within {LATEST_SECONDS:.0f} s")
@@ -94,6 +97,7 @@ class Listener:
 
 
 def measure(quick: bool) -> list[Row]:
+    """A hop beside the log alone."""
     owner, listener = Owner(), Listener()
     with scratch("hop") as folder:
         floor = Floor(Path(folder))
@@ -143,6 +147,7 @@ class Floor:
             connection.execute("CREATE TABLE rows (id INTEGER PRIMARY KEY, body BLOB)")
 
     def hop(self) -> float:
+        """The seconds of two commits."""
         time.sleep(REST_SECONDS)
         started = time.perf_counter()
         for connection in self._files:
@@ -152,6 +157,7 @@ class Floor:
         return time.perf_counter() - started
 
     def close(self) -> None:
+        """Close both files."""
         for connection in self._files:
             connection.close()
 

@@ -92,6 +92,7 @@ class Companion:
         self._thread.start()
 
     def join(self) -> None:
+        """Wait until the other end was closed."""
         self._thread.join()
 
     def _run(self) -> None:

@@ -89,8 +89,10 @@ def bootstrap(values: Sequence[float], *, seed: int = 0) -> Estimate:
 
 
 def median(values: Sequence[float]) -> float:
+    """Of at least one value."""
     return float(np.median(np.asarray(values, np.float64)))
 
 
 def percentile(values: Sequence[float], percent: float) -> float:
+    """Of at least one value; `percent` from 0 to 100."""
     return float(np.percentile(np.asarray(values, np.float64), percent))

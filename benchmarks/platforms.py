@@ -42,6 +42,7 @@ class Platform:
     """What its processes had used by then."""
 
     def processes(self) -> list[psutil.Process]:
+        """The supervisor and all below it."""
         return _family(self.process.pid)
 
     def counter(self, name: str) -> float:

@@ -24,8 +24,14 @@ class NotHere(Exception):
     """This machine lacks what the benchmark needs; the message says how to get it."""
 
 
+class WentWrong(Exception):
+    """What was measured did something else than it promises."""
+
+
 @dataclass(frozen=True)
 class Machine:
+    """Where the figures come from."""
+
     cores: int
     cpu: str
     memory_gib: float
@@ -42,6 +48,7 @@ class Machine:
 
 
 def machine() -> Machine:
+    """This one, now."""
     names = [line for line in Path("/proc/cpuinfo").read_text().splitlines() if line.startswith("model name")]
     return Machine(
         cores=len(os.sched_getaffinity(0)),
@@ -55,8 +62,10 @@ def machine() -> Machine:
 
 
 def parser(prog: str, description: str | None) -> argparse.ArgumentParser:
+    """The arguments that all benchmarks take."""
     made = argparse.ArgumentParser(prog=f"python -m {prog}", description=description)
     made.add_argument("--quick", action="store_true", help="few repetitions: a first look, wide intervals")
+    made.add_argument("--strict", action="store_true", help="end with 1 when a goal was missed or not measured")
     made.add_argument("-o", "--output", choices=["text", "json"], default="text")
     return made
 
@@ -69,13 +78,20 @@ def main(name: str, description: str | None, measure: Callable[[bool], Sequence[
         rows = list(measure(given.quick))
     except NotHere as error:
         rows = [Row(name, note=f"skipped: {error}")]
+    except WentWrong as error:
+        sys.exit(f"{name}: {error}")
     except KeyboardInterrupt:
         sys.exit(INTERRUPTED)
     if given.output == "json":
         print(json.dumps({"machine": asdict(machine()), "rows": [row.to_json() for row in rows]}, indent=1))
     else:
         print(f"{machine()}\n\n{render(rows)}")
-    sys.exit(0)
+    sys.exit(1 if given.strict and missed(rows) else 0)
+
+
+def missed(rows: Sequence[Row]) -> list[Row]:
+    """Those whose goal was not met, or could not be measured."""
+    return [row for row in rows if row.goal is not None and not row.met]
 
 
 def scratch(name: str) -> AbstractContextManager[str]:

@@ -69,6 +69,7 @@ class Told:
 
 
 def measure(quick: bool) -> list[Row]:
+    """What a rank spends beside its step, and its reduction beside reduce-scatter."""
     steps = WARMUPS + (25 if quick else 120)
     model = ModelSpec(vocabulary=4096, width=128, layers=4, heads=4, kv_heads=4, hidden=320, context=256, tied=True)
     with scratch("rank") as name:
@@ -173,6 +174,7 @@ class _Scatter:
         self.seconds: list[float] = []
 
     def measure(self) -> None:
+        """One reduce-scatter, timed."""
         dist.barrier(self._group)
         started = time.perf_counter()
         dist.reduce_scatter_tensor(self._part, self._whole, group=self._group)

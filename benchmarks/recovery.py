@@ -69,11 +69,14 @@ class Split:
 
     @property
     def total(self) -> float:
+        """From the kill to the first step beyond."""
         return self.detect + self.seal + self.spawn + self.load + self.replay
 
 
 @dataclass(frozen=True)
 class Recovery:
+    """One kill and what came of it."""
+
     split: Split
     lost_steps: int
     step_seconds: float
@@ -88,6 +91,7 @@ class Seen:
         self._lock = threading.Lock()
 
     def note(self, revision: int, job: Job) -> None:
+        """Take a snapshot of the job from its watch."""
         del revision
         with self._lock:
             self._moments.setdefault((job.epoch, job.state), time.perf_counter())
@@ -105,6 +109,7 @@ class Seen:
 
 
 def measure(quick: bool) -> list[Row]:
+    """The worst of all kills, and its parts."""
     kills = 3 if quick else 20
     with scratch("recovery") as folder, up(Path(folder) / "data") as platform:
         blobs = EmbeddedBlobs(platform.data_dir / "blobs")

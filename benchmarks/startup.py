@@ -28,6 +28,7 @@ START_SECONDS = 120
 
 
 def measure(quick: bool) -> list[Row]:
+    """Starts on fresh data directories, one after the other."""
     starts: list[float] = []
     bare: list[float] = []
     cores: list[float] = []

@@ -12,6 +12,8 @@ from benchmarks.pairs import Estimate
 
 
 class Sense(Enum):
+    """Which side of its bound a goal wants."""
+
     AT_LEAST = "≥"
     AT_MOST = "≤"
 
@@ -25,23 +27,34 @@ class Of(Enum):
 
 @dataclass(frozen=True)
 class Goal:
+    """A bound that was set before anything was measured."""
+
     of: Of
     sense: Sense
     bound: float
 
     def met(self, value: float) -> bool:
+        """Whether a value lies on the right side of the bound, which belongs to it."""
         return value >= self.bound if self.sense is Sense.AT_LEAST else value <= self.bound
 
 
 def ratio_at_least(bound: float) -> Goal:
+    """The ratio's median must not lie below."""
     return Goal(Of.RATIO, Sense.AT_LEAST, bound)
 
 
 def ratio_at_most(bound: float) -> Goal:
+    """The ratio's median must not lie above."""
     return Goal(Of.RATIO, Sense.AT_MOST, bound)
 
 
+def at_least(bound: float) -> Goal:
+    """Ours must not lie below."""
+    return Goal(Of.OURS, Sense.AT_LEAST, bound)
+
+
 def at_most(bound: float) -> Goal:
+    """Ours must not lie above."""
     return Goal(Of.OURS, Sense.AT_MOST, bound)
 
 
@@ -66,6 +79,7 @@ class Row:
         return None if value is None else self.goal.met(value)
 
     def to_json(self) -> dict[str, Any]:
+        """As plain values, and whether its goal is met."""
         found = asdict(self)
         if self.goal is not None:
             found["goal"] = {"of": self.goal.of.value, "sense": self.goal.sense.value, "bound": self.goal.bound}
@@ -73,6 +87,7 @@ class Row:
 
     @classmethod
     def from_json(cls, value: dict[str, Any]) -> Self:
+        """The row of `to_json`."""
         given = {field.name: value[field.name] for field in fields(cls)}
         if given["ratio"] is not None:
             given["ratio"] = Estimate(**given["ratio"])
@@ -85,6 +100,7 @@ HEADER = ("what", "ours", "peer", "ratio [95 %]", "goal", "met?")
 
 
 def cells(row: Row) -> tuple[str, ...]:
+    """One line of the table, a text a column."""
     ratio = f"{_number(row.ratio.median)} [{_number(row.ratio.low)}, {_number(row.ratio.high)}]" if row.ratio else ""
     goal = ""
     if row.goal is not None:

@@ -12,6 +12,7 @@ import tomllib
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
+MEDIAN_LINES, P95_LINES = 250, 450
 LAYERS = ["cli", "chassis", "corpus : model : checkpoints : inference", "backbone", "contracts"]
 
 
@@ -71,10 +72,17 @@ def sources() -> list[Path]:
 
 
 def lengths() -> list[int]:
+    """Of the sources, in lines, ascending."""
     return sorted(len(path.read_text().splitlines()) for path in sources())
 
 
+def percentile_95(ascending: list[int]) -> int:
+    """The length that 95 % of the files do not exceed."""
+    return ascending[int(len(ascending) * 0.95)]
+
+
 def check_imports() -> int:
+    """The exit code of import-linter."""
     target = ROOT / "build" / "importlinter.ini"
     target.parent.mkdir(exist_ok=True)
     target.write_text(contracts())
@@ -85,13 +93,15 @@ def check_imports() -> int:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
     parser.add_argument(
-        "what", choices=["imports", "sizes"], help="imports: check who imports whom; sizes: print file lengths"
+        "what", choices=["imports", "sizes"], help="imports: check who imports whom; sizes: check the lengths of files"
     )
     if parser.parse_args().what == "imports":
         sys.exit(check_imports())
     found = lengths()
-    print(f"{len(found)} files, {sum(found)} lines; median {statistics.median(found):.0f}", end=", ")
-    print(f"p95 {found[int(len(found) * 0.95)]}, longest {found[-1]}")
+    median, p95 = statistics.median(found), percentile_95(found)
+    print(f"{len(found)} files, {sum(found)} lines; median {median:.0f} (at most {MEDIAN_LINES})", end=", ")
+    print(f"p95 {p95} (at most {P95_LINES}), longest {found[-1]}")
+    sys.exit(median > MEDIAN_LINES or p95 > P95_LINES)
 
 
 if __name__ == "__main__":

@@ -1,7 +1,7 @@
 """Run a row of the campaigns at its full number, and record what came of it in soak/.
 
-Promises: the record names the row, the command, the digest of the source, seeds and counts as they were printed, and
-the outcome; a row that fails is recorded too.
+Promises: the record names the row, the commands, the digest of the source, seeds and counts as they were printed, and
+the outcome; a row that fails is recorded too. A row stops at its first command that fails.
 """
 
 import argparse
@@ -9,6 +9,7 @@ import hashlib
 import json
 import os
 import platform
+import shlex
 import subprocess
 import sys
 import time
@@ -17,22 +18,56 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
 LIMIT_SECONDS = 2 * 3600
+MARKS = ("scale:", "seed", "count", "moment", "faults", "events", "passed", "failed")
+"""What the lines of a campaign contain that are kept."""
+KEPT_LINES = 200
+
+
+@dataclass(frozen=True)
+class Command:
+    """Arguments of this interpreter; `marks`: which of the lines that it prints are kept (all, when there are none)."""
+
+    arguments: tuple[str, ...]
+    marks: tuple[str, ...] = ()
+
+    def kept(self, output: str) -> list[str]:
+        """The lines for the record."""
+        lines = [line for line in output.splitlines() if not self.marks or any(mark in line for mark in self.marks)]
+        return lines[-KEPT_LINES:]
 
 
 @dataclass(frozen=True)
 class Row:
+    """A claim, and the commands that show it."""
+
     what: str
-    tests: tuple[str, ...]
+    commands: tuple[Command, ...]
+
+
+def campaign(*chosen: str, workers: int = 0) -> Command:
+    """Tests at their full number; `workers`: processes that share them (0: this one alone)."""
+    shared = ("-n", str(workers), "--dist", "loadgroup") if workers else ()
+    options = ("-q", "-rP", "-p", "no:cacheprovider", f"--timeout={LIMIT_SECONDS}")
+    return Command(("-m", "pytest", *options, *shared, *chosen), MARKS)
+
+
+def benchmark(module: str) -> Command:
+    """A benchmark whose goals must be met."""
+    return Command(("-m", module, "--strict"))
 
 
 ROWS = {
-    3: Row("every number of data-parallel ranks gives the same states", ("tests/numerics",)),
-    4: Row("transitions keep the states", ("tests/e2e/reshape_test.py",)),
-    5: Row("the simulation of all services over seeds", ("tests/simulation",)),
-    6: Row("the commit protocol at every crash point", ("tests/commit",)),
-    7: Row("real processes killed at named moments", ("tests/faults",)),
-    8: Row("contract suites on every adapter", ("tests/contract",)),
-    9: Row("lineage equals a slow recomputation", ("tests/e2e/lineage_test.py",)),
+    1: Row("a fresh clone: make run", (benchmark("benchmarks.first_run"),)),
+    2: Row("a fresh clone: make run-stack, servers killed", (benchmark("benchmarks.stack_run"),)),
+    3: Row("every number of data-parallel ranks gives the same states", (campaign("tests/numerics"),)),
+    4: Row("transitions keep the states", (campaign("tests/e2e/reshape_test.py"),)),
+    5: Row("the simulation of all services over seeds", (campaign("tests/simulation", workers=2),)),
+    6: Row("the commit protocol at every crash point", (campaign("tests/commit"),)),
+    7: Row("real processes killed at named moments", (campaign("tests/faults", workers=2),)),
+    8: Row("contract suites on every adapter", (campaign("tests/contract"),)),
+    9: Row("lineage equals a slow recomputation", (campaign("tests/e2e/lineage_test.py"),)),
+    10: Row("figures beside their peers", (benchmark("benchmarks"),)),
+    11: Row("sizes", (Command(("tools/house.py", "sizes")), campaign("tests/house", "tests/contracts"))),
 }
 
 
@@ -53,47 +88,53 @@ def source_digest() -> str:
     return state.hexdigest()
 
 
-def printed(output: str) -> list[str]:
-    """The lines that a campaign prints for the record."""
-    marks = ("scale:", "seed", "count", "moment", "faults", "events", "passed", "failed")
-    return [line for line in output.splitlines() if any(mark in line for mark in marks)][-200:]
+def carry_out(command: Command, *, seconds: float) -> tuple[int, str]:
+    """Its exit code (124 when it took longer than it may) and what it printed."""
+    try:
+        done = subprocess.run(
+            [sys.executable, *command.arguments],
+            cwd=ROOT,
+            env={**os.environ, "TUTTI_SCALE": "soak"},
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            timeout=seconds,
+            check=False,
+        )
+    except subprocess.TimeoutExpired as error:
+        return 124, error.stdout.decode() if isinstance(error.stdout, bytes) else error.stdout or ""
+    return done.returncode, done.stdout
 
 
 def run(number: int, row: Row) -> int:
-    command = [sys.executable, "-m", "pytest", "-q", "-rP", "-p", "no:cacheprovider", "--timeout=7200", *row.tests]
-    began = time.time()
-    try:
-        done = subprocess.run(
-            command,
-            cwd=ROOT,
-            env={**os.environ, "TUTTI_SCALE": "soak"},
-            capture_output=True,
-            text=True,
-            timeout=LIMIT_SECONDS,
-            check=False,
-        )
-        code, output = done.returncode, done.stdout
-    except subprocess.TimeoutExpired as error:
-        code, output = 124, error.stdout.decode() if isinstance(error.stdout, bytes) else error.stdout or ""
+    """Carry a row out and record it; the exit code of the command that failed, else 0."""
+    began, code, printed = time.monotonic(), 0, list[str]()
+    source = source_digest()
+    for command in row.commands:
+        code, output = carry_out(command, seconds=LIMIT_SECONDS - (time.monotonic() - began))
+        printed += command.kept(output)
+        print(output[-4000:])
+        if code:
+            break
     record = {
         "row": number,
         "what": row.what,
-        "command": " ".join(["pytest", *row.tests]),
-        "source": source_digest(),
+        "commands": [shlex.join(["python", *command.arguments]) for command in row.commands],
+        "source": source,
         "machine": f"{platform.machine()}, {os.cpu_count()} cores, Python {platform.python_version()}",
-        "seconds": round(time.time() - began, 1),
+        "seconds": round(time.monotonic() - began, 1),
         "exit_code": code,
-        "printed": printed(output),
+        "printed": printed,
     }
     target = ROOT / "soak" / f"row-{number}.json"
     target.parent.mkdir(exist_ok=True)
-    target.write_text(json.dumps(record, indent=2) + "\n")
-    print(output[-4000:])
+    target.write_text(json.dumps(record, indent=2, ensure_ascii=False) + "\n")
     print(f"recorded in {target.relative_to(ROOT)}")
     return code
 
 
 def main() -> None:
+    """Exits with the row's code."""
     parser = argparse.ArgumentParser(description="Run a campaign at its full number and record it.")
     parser.add_argument(
         "row", type=int, choices=sorted(ROWS), help="; ".join(f"{n}: {r.what}" for n, r in ROWS.items())

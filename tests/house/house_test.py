@@ -33,8 +33,8 @@ def test_the_import_rules_cover_every_package() -> None:
 
 def test_files_are_short() -> None:
     found = house.lengths()
-    assert statistics.median(found) <= 250
-    assert found[int(len(found) * 0.95)] <= 450
+    assert statistics.median(found) <= house.MEDIAN_LINES
+    assert house.percentile_95(found) <= house.P95_LINES
 
 
 def test_every_service_has_a_page_about_itself() -> None:

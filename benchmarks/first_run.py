@@ -1,0 +1,132 @@
+"""`make run` in a fresh clone, as somebody new to Tutti meets it: time, memory, quality, and what is reused after.
+
+Once in a new tree, once more, in a second data directory, with other steps, and with blobs deleted. The packages come
+from a cache that is warm (`make setup` is told apart). With --quick the tiny recipe instead, which shows that this
+works; its quality is none.
+"""
+
+from dataclasses import dataclass
+from typing import Any
+
+from benchmarks.clone import Clone, Done, checkpoints, clone, stages_run
+from benchmarks.pairs import bootstrap
+from benchmarks.program import WentWrong, main
+from benchmarks.table import Row, at_least, at_most, ratio_at_most
+
+GOAL_SECONDS = 300.0
+GOAL_AGAIN_SECONDS = 15.0
+GOAL_MIB = 2.5 * 1024
+GOAL_OF_BIGRAM = 0.9
+DATA_DIR, ELSEWHERE = ".tutti", ".tutti-elsewhere"
+OTHER_STEPS = 10
+BLOBS = {"ingest": "*.parquet", "tokenization": "tokenization/token-shards/*.bin"}
+"""For a stage the blobs that it makes."""
+TINY = "set -e; .venv/bin/python tools/exhibit.py >/dev/null; .venv/bin/tutti run recipes/tiny.yaml"
+
+
+@dataclass(frozen=True)
+class Program:
+    """What is carried out in the clone: `make run`, or the tiny recipe."""
+
+    here: Clone
+    quick: bool
+
+    def first(self) -> Done:
+        """The command of the README."""
+        return self.here.run("make", "run") if not self.quick else self.here.run("bash", "-c", TINY)
+
+    def run(self, data_dir: str, *more: str) -> Any:
+        """The summary of a run of the same recipe in this data directory, with more arguments."""
+        recipe = "recipes/tiny.yaml" if self.quick else "recipes/spine.yaml"
+        return self.here.tutti("run", recipe, "--data-dir", data_dir, "-o", "json", *more).json()
+
+    def without(self, pattern: str) -> Any:
+        """The summary of the run after the blobs that match were deleted."""
+        found = list((self.here.folder / DATA_DIR / "blobs").rglob(pattern))
+        if not found:
+            raise WentWrong(f"no blob matches {pattern}")
+        for blob in found:
+            blob.unlink()
+        return self.run(DATA_DIR)
+
+
+def measure(quick: bool) -> list[Row]:
+    """Raises WentWrong where other stages run than must."""
+    with clone() as here:
+        program = Program(here, quick)
+        setup = here.run("make", "setup")
+        first, again = program.first(), program.first()
+        shown = program.run(DATA_DIR)
+        _expect([], shown, "the third time")
+        elsewhere = program.run(ELSEWHERE)
+        _expect(["train"], program.run(DATA_DIR, "--set", f"train.steps={OTHER_STEPS}"), "with other train.steps")
+        states = checkpoints(shown)
+        for stage, pattern in BLOBS.items():
+            found = program.without(pattern)
+            _expect([stage], found, f"without {pattern}")
+            if checkpoints(found) != states:
+                raise WentWrong(f"without {pattern} the states are others: {checkpoints(found)}")
+    return [*_measured(setup, first, again), *_found(shown, checkpoints(elsewhere))]
+
+
+def _expect(stages: list[str], summary: Any, when: str) -> None:
+    if (seen := stages_run(summary)) != stages:
+        raise WentWrong(f"{when} these stages ran: {seen}; expected {stages}")
+
+
+def _measured(setup: Done, first: Done, again: Done) -> list[Row]:
+    return [
+        Row(
+            what="make run in a fresh clone",
+            unit="s",
+            ours=first.seconds,
+            goal=at_most(GOAL_SECONDS),
+            note=f"make setup before it took {setup.seconds:.0f} s from the package cache",
+        ),
+        Row(
+            what="make run again",
+            unit="s",
+            ours=again.seconds,
+            goal=at_most(GOAL_AGAIN_SECONDS),
+            note="every stage is reused",
+        ),
+        Row(
+            what="memory of make run, the most",
+            unit="MiB",
+            ours=max(first.peak_mib, again.peak_mib),
+            goal=at_most(GOAL_MIB),
+            note="sum of PSS over all its processes, in samples a second apart",
+        ),
+    ]
+
+
+def _found(shown: Any, elsewhere: dict[int, str]) -> list[Row]:
+    model, bigram = shown["train"]["bits_per_byte"], shown["dataset"]["bigram_bits_per_byte"]
+    states = checkpoints(shown)
+    last = max(states)
+    causes = {f"train.steps={OTHER_STEPS}": "train", **{f"without {glob}": name for name, glob in BLOBS.items()}}
+    return [
+        Row(
+            what="validation bits per byte",
+            ours=model,
+            peer=bigram,
+            ratio=bootstrap([model / bigram]),
+            goal=ratio_at_most(GOAL_OF_BIGRAM),
+            note="peer: interpolated Kneser-Ney bigram, D = .75, of the same tokens",
+        ),
+        Row(
+            what="the same states in a second data directory",
+            unit="checkpoints",
+            ours=sum(elsewhere.get(step) == digest for step, digest in states.items()),
+            goal=at_least(len(states)),
+            note=f"step {last}: {states[last]}",
+        ),
+        Row(
+            what="stages that run again",
+            note="; ".join(f"{cause}: {name}" for cause, name in causes.items()),
+        ),
+    ]
+
+
+if __name__ == "__main__":
+    main("first_run", __doc__, measure)
