@@ -1,5 +1,6 @@
 """Twenty pages become committed checkpoints: once, again, elsewhere, changed, damaged."""
 
+import json
 from pathlib import Path
 
 import pytest
@@ -39,6 +40,13 @@ def test_nothing_of_the_environment_reaches_the_data_directory(first: dict, data
     looked = [path for path in data_dir.rglob("*") if path.is_file()]
     assert len(looked) > 20
     assert [path for path in looked if SECRET.encode() in path.read_bytes()] == []
+
+
+def test_where_the_pages_lie_reaches_no_event_no_blob_and_no_answer(first: dict, data_dir: Path, pages: Path) -> None:  # type: ignore[type-arg]
+    looked = [path for folder in ("blobs", "log") for path in (data_dir / folder).rglob("*") if path.is_file()]
+    assert len(looked) > 20
+    assert [path for path in looked if str(pages).encode() in path.read_bytes()] == []
+    assert str(pages) not in json.dumps(first)
 
 
 def test_a_second_run_reuses_every_stage(first: dict, data_dir: Path, pages: Path) -> None:  # type: ignore[type-arg]

@@ -7,7 +7,7 @@ for the same again; an answer is recorded only where the stage still waits for i
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from tutti.chassis.errors import AlreadyExists, InvalidField, Refused, TooLarge
+from tutti.chassis.errors import AlreadyExists, CorruptRow, InvalidField, Refused, TooLarge
 from tutti.chassis.service import Host
 from tutti.chassis.unit import Unit
 from tutti.contracts.common.v1 import STATE_CANCELLED, STATE_DONE, STATE_FAILED, STATE_PENDING, STATE_RUNNING
@@ -54,7 +54,7 @@ class Driver:
             return None
         try:
             return self._begin(view, stage) if stage.state == STATE_PENDING else self._follow(view, stage)
-        except (InvalidField, Refused, AlreadyExists, TooLarge) as problem:
+        except (InvalidField, Refused, AlreadyExists, TooLarge, CorruptRow) as problem:
             message = problem.message
             self._change(name, stage, lambda unit, run: saga.ended(run, STATE_FAILED, message, unit.now))
             return None
@@ -66,7 +66,10 @@ class Driver:
         earlier = self._host.units.run(lambda unit: self._tables.result(unit, reuse.key))
         if earlier is None:
             return Found(reuse, None, "")
-        seen = self._owners.see(stage, earlier.resource)
+        try:
+            seen = self._owners.see(stage, earlier.resource)
+        except CorruptRow as problem:
+            return Found(reuse, None, f"runs again: {problem.message}")
         if seen is None or seen.state != STATE_DONE:
             return Found(reuse, None, f"runs again: {earlier.resource} is no longer there")
         lacks = evidence.missing(self._host.blobs, stage, earlier)

@@ -5,7 +5,7 @@ expected; equal recipes have equal canonical JSON and so an equal digest.
 """
 
 import difflib
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
@@ -86,6 +86,10 @@ class Recipe(Part):
 
     def digest(self) -> str:
         return content_digest(self.model_dump(exclude={"train": {"batch"}}), kind="recipe")
+
+    def over(self, input_digest: str) -> "Recipe":
+        """This recipe as it is recorded: its folder named by what was in it, because a path is of one machine alone."""
+        return self.model_copy(update={"input": self.input.model_copy(update={"path": input_digest})})
 
     def training(self, dataset: str) -> Training:
         """What is trained on a dataset, apart from where. Raises SpecError."""
@@ -190,7 +194,7 @@ def _override(tree: dict[str, Any], text: str) -> None:
         raise InvalidField("overrides", seen=text, expected="KEY=VALUE, such as train.steps=100")
     known = keys()
     if key not in known:
-        raise InvalidField(key, seen="an unknown key", expected=_nearest(key, known))
+        raise _unknown(key)
     *parents, last = key.split(".")
     for parent in parents:
         inner = tree.setdefault(parent, {})
@@ -217,21 +221,32 @@ def _refusal(error: ValidationError) -> InvalidField:
     first = errors[0]
     key = ".".join(str(part) for part in first["loc"])
     if first["type"] == "extra_forbidden":
-        return InvalidField(key, seen="an unknown key", expected=_nearest(key, keys()))
+        return _unknown(key)
     if first["type"] == "missing":
         return InvalidField(key, seen="nothing", expected=f"a value; set {key} in the recipe, or give --set {key}=…")
-    message = first["msg"]
-    return InvalidField(key, seen=first["input"], expected=message[:1].lower() + message[1:])
+    return InvalidField(key, seen=first["input"], expected=_expected(first["msg"]))
 
 
-def _nearest(key: str, known: Iterable[str]) -> str:
-    every = list(known)
+def _expected(message: str) -> str:
+    """What a validator says, so that it reads on after "expected"."""
+    rest = message.removeprefix("Input should be ").replace("String should have", "text with")
+    if rest.startswith(("greater", "less")):
+        return f"a number {rest}"
+    return rest[:1].lower() + rest[1:]
+
+
+def _unknown(key: str) -> InvalidField:
+    return InvalidField(key, seen=key, expected=_nearest(key))
+
+
+def _nearest(key: str) -> str:
+    every = list(keys())
     found = difflib.get_close_matches(key, every, n=1, cutoff=0.5)
     if not found:
         last = key.rpartition(".")[2]
         found = difflib.get_close_matches(last, [each.rpartition(".")[2] for each in every], n=1, cutoff=0.6)
         found = [each for each in every if found and each.rpartition(".")[2] == found[0]][:1]
-    return f"a key of recipes; the nearest is {found[0]}" if found else f"one of {', '.join(sorted(every))}"
+    return f"a key of recipes (the nearest is {found[0]})" if found else f"one of {', '.join(sorted(every))}"
 
 
 def _copied(tree: Mapping[str, Any]) -> dict[str, Any]:

@@ -117,6 +117,7 @@ class PipelineApi:
         return response
 
     def _read(self, request: CreateRunRequest | CheckRecipeRequest) -> tuple[Recipe, Source]:
+        """The recipe over the content of its folder, and where that lies. Raises InvalidField."""
         recipe = recipes.read(request.recipe, request.overrides)
         path = recipe.input.path
         if not os.path.isabs(path):
@@ -129,4 +130,4 @@ class PipelineApi:
             path = os.path.normpath(os.path.join(request.directory, path))
         source = self._owners.source(recipe, path)
         self._owners.check(recipe)
-        return recipe, source
+        return recipe.over(source.input_digest), source

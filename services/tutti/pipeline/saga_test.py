@@ -1,5 +1,7 @@
 """Runs: stage by stage, once each, whatever happens on the way."""
 
+import json
+import shutil
 from pathlib import Path
 
 import pytest
@@ -315,7 +317,25 @@ def test_a_recipe_can_be_checked_before_anything_ran(world: World) -> None:
     assert [stage.reused for stage in world.api.CheckRecipe(request, CALL).stages] == [True] * 4
 
 
-def test_no_path_of_this_machine_is_in_a_run(world: World) -> None:
-    name = world.create().name
+def test_where_the_pages_lie_is_in_no_run_no_event_and_no_export(world: World) -> None:
+    home = "home-of-somebody"
+    pages = world.folder / home / "pages"
+    shutil.copytree(world.folder / "pages", pages)
+    name = world.create(f"input.path={pages}").name
+    world.start()
     world.finish()
-    assert str(world.folder).encode() not in world.run(name).SerializeToString()
+    run = world.run(name)
+    assert run.state == STATE_DONE
+    assert json.loads(run.spec.recipe)["input"]["path"] == world.ingest.made[run.stages[0].resource].spec.input_digest
+    told = world.told()
+    assert name.encode() in told
+    assert home.encode() not in told
+
+
+def test_the_same_pages_elsewhere_make_the_same_recipe(world: World) -> None:
+    shutil.copytree(world.folder / "pages", world.folder / "elsewhere")
+    first, second = world.create(), world.create("input.path=elsewhere")
+    assert first.name != second.name
+    assert first.spec == second.spec
+    world.page("b.html", "two")
+    assert world.create().spec.recipe_digest != first.spec.recipe_digest

@@ -11,7 +11,7 @@ from typing import Any, cast
 
 import grpc
 from google.protobuf.message import Message
-from sqlalchemy import MetaData
+from sqlalchemy import MetaData, select
 
 from tutti.backbone import Blobs, Clock, Database, ManualClock, Randomness, SeededRandomness
 from tutti.backbone.embedded.blobs import EmbeddedBlobs
@@ -19,9 +19,10 @@ from tutti.backbone.embedded.database import EmbeddedDatabase
 from tutti.chassis.auth import Role
 from tutti.chassis.bodies import content_digest as body_digest
 from tutti.chassis.call import Call
+from tutti.chassis.canonical import render
 from tutti.chassis.errors import AlreadyExists, InvalidField, NotFound, Problem, Unavailable
 from tutti.chassis.event import Event
-from tutti.chassis.unit import Units
+from tutti.chassis.unit import Unit, Units
 from tutti.chassis.work import publish, put_content, put_named
 from tutti.checkpoints.example_test import buffer, snapshot, training
 from tutti.checkpoints.keys import ShardName, checkpoint_name
@@ -272,6 +273,17 @@ class World:
 
     def run(self, name: str) -> Run:
         return self.api.GetRun(GetRequest(name=name), CALL)
+
+    def told(self) -> bytes:
+        """Every value in every row but those of the private table, and the canonical export."""
+        tables = [table for table in self.host.metadata.sorted_tables if table.name != "sources"]
+
+        def read(unit: Unit) -> list[object]:
+            rows = [row for table in tables for row in unit.tx.execute(select(table)).all()]
+            return [value for row in rows for value in row] + list(render(self.service.export(unit)))
+
+        values = self.host.units.run(read)
+        return b"\n".join(value if isinstance(value, bytes) else str(value).encode() for value in values)
 
     def hear(self, message: Any) -> None:
         """The event of a resource arrives, unless the world is deaf."""

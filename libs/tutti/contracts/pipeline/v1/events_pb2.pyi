@@ -30,7 +30,7 @@ class RunSpec(_message.Message):
     RECIPE_DIGEST_FIELD_NUMBER: _builtins.int
     TITLE_FIELD_NUMBER: _builtins.int
     recipe: _builtins.str
-    """recipe as canonical JSON, checked whole."""
+    """recipe as canonical JSON, checked whole; its input.path is the digest of the folder's content."""
     recipe_digest: _builtins.str
     """recipe_digest names it."""
     title: _builtins.str
