@@ -19,7 +19,7 @@ def test_without_anything_the_numbers_are_those_of_the_contracts() -> None:
     values = load(environment={}, services=[]).values
     assert (values.lease.ttl_seconds, values.lease.renew_seconds) == (15, 5)
     assert (values.rank.watchdog_seconds, values.rpc.deadline_seconds) == (20, 10)
-    assert (values.log.partitions, values.log.fact_retention_days, values.log.inbox_retention_days) == (12, 14, 30)
+    assert (values.log.fact_retention_days, values.log.inbox_retention_days) == (14, 30)
     assert (values.step.microbatches, values.step.threads, values.step.piece_elements) == (8, 1, 16384)
     assert (values.rank.snapshot_buffers, values.rank.spool_snapshots) == (2, 4)
     assert (values.rank.attempts, values.rank.rendezvous_seconds) == (5, 60)
