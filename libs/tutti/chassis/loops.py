@@ -11,15 +11,11 @@ import time
 from collections.abc import Iterable
 
 from tutti.backbone import Clock
-from tutti.backbone.blobs import BlobsUnavailable
-from tutti.backbone.database import Contention, DatabaseUnavailable
-from tutti.backbone.eventlog import LogUnavailable
 from tutti.chassis.blocked import BlockedWatch
-from tutti.chassis.errors import Unavailable
+from tutti.chassis.errors import is_transient
 from tutti.chassis.service import Loop
 from tutti.chassis.telemetry import metrics
 
-OUTAGES = (DatabaseUnavailable, Contention, LogUnavailable, BlobsUnavailable, Unavailable)
 log = logging.getLogger(__name__)
 FIRST_BACKOFF_SECONDS = 0.1
 LAST_BACKOFF_SECONDS = 15.0
@@ -72,15 +68,13 @@ class LoopThread:
             else:
                 with self._watch.step(self.name):
                     busy = self._loop.step()
-        except OUTAGES as error:
+        except Exception as error:
             self._failures = min(self._failures + 1, 10)
             self._failed.labels(self.name).inc()
-            log.warning("%s waits for what it stands on: %s", self.name, error)
-            return False
-        except Exception:
-            self._failures = min(self._failures + 1, 10)
-            self._failed.labels(self.name).inc()
-            log.exception("%s failed, %d times in a row; it goes on", self.name, self._failures)
+            if is_transient(error):
+                log.warning("%s waits for what it stands on: %s", self.name, error)
+            else:
+                log.exception("%s failed, %d times in a row; it goes on", self.name, self._failures)
             return False
         self._failures = 0
         return busy

@@ -23,9 +23,6 @@ from grpc_reflection.v1alpha import reflection
 from grpc_status import rpc_status
 from opentelemetry.trace import SpanKind
 
-from tutti.backbone.blobs import BlobsUnavailable
-from tutti.backbone.database import Contention, DatabaseUnavailable
-from tutti.backbone.eventlog import LogUnavailable
 from tutti.chassis import eventloop
 from tutti.chassis.auth import AUTHORIZATION, SCHEME, Role, Tokens
 from tutti.chassis.call import Call
@@ -38,6 +35,7 @@ from tutti.chassis.errors import (
     TooLarge,
     Unauthenticated,
     Unavailable,
+    is_transient,
     to_status,
 )
 from tutti.chassis.health import Health
@@ -50,7 +48,6 @@ T = TypeVar("T")
 log = logging.getLogger(__name__)
 Context = grpc.aio.ServicerContext[Any, Any]
 FLUSH_SECONDS = 0.3  # for answers that are on their way out
-_OUTAGES = (DatabaseUnavailable, LogUnavailable, BlobsUnavailable, Contention)
 
 
 class CannotListen(Exception):
@@ -270,7 +267,7 @@ def _problem(error: Exception, method: Method) -> Problem:
     """What the caller is told; a defect gets an id that is in the log beside the traceback."""
     if isinstance(error, Problem) and not isinstance(error, Internal):
         return error
-    if isinstance(error, _OUTAGES):
+    if is_transient(error):
         return Unavailable(str(error))
     incident = uuid.uuid4().hex[:12]
     log.error("%s failed, incident %s", method.path, incident, exc_info=error)

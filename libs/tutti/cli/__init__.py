@@ -3,9 +3,17 @@
 Promises: exit codes 0 done, 1 failed, 2 misuse, 3 not reachable, 130 interrupted; never a traceback for a mistake.
 """
 
+import sys
+
+INTERRUPTED = 130
+
 
 def main() -> None:
     """Run the command line."""
-    from tutti.cli.app import run  # so that importing the package costs nothing
+    try:
+        from tutti.cli.app import run  # so that importing the package costs nothing
 
-    run()
+        run()
+    except KeyboardInterrupt:  # while modules are loaded: nobody else looks after it yet
+        print("tutti: interrupted", file=sys.stderr)
+        sys.exit(INTERRUPTED)

@@ -14,7 +14,8 @@ import click
 
 from tutti.chassis.channel import Unreachable
 from tutti.chassis.datadir import DataDirError
-from tutti.chassis.errors import InvalidField, Problem, Unavailable
+from tutti.chassis.errors import InvalidField, NotFound, Problem, Unavailable
+from tutti.cli.nouns import BY_PLURAL
 
 DONE, FAILED, MISUSE, UNREACHABLE, INTERRUPTED = 0, 1, 2, 3, 130
 DEBUG_VARIABLE = "TUTTI_DEBUG"
@@ -48,12 +49,16 @@ def guarded(main: Callable[[], object]) -> NoReturn:
         end(f"{error.message}{advice}", UNREACHABLE)
     except Unavailable as error:
         end(f"{error.message} [{error.reason}]; try again", UNREACHABLE)
+    except NotFound as error:
+        end(f"{error.message} [{error.reason}]{_others(error.name)}", FAILED)
     except Problem as error:
         end(f"{error.message} [{error.reason}]", FAILED)
     except BrokenPipeError:
         sys.stderr.close()
         sys.exit(FAILED)
-    except (DataDirError, OSError) as error:
+    except DataDirError as error:
+        end(_one_line(error), FAILED)
+    except OSError as error:
         end(f"{_one_line(error)}{kept(error)}", FAILED)
     except Exception as error:
         end(f"{type(error).__name__}: {_one_line(error)}; this is a defect of ours{kept(error)}", FAILED)
@@ -77,6 +82,12 @@ def kept(error: Exception) -> str:
 def end(message: str, code: int) -> NoReturn:
     click.echo(f"tutti: {message}", err=True)
     sys.exit(code)
+
+
+def _others(name: str) -> str:
+    """How to see which there are, for a kind of resource that can be listed."""
+    kind = name.partition("/")[0]
+    return f"; `tutti {kind} ls` lists those that do" if kind in BY_PLURAL else ""
 
 
 def _one_line(error: Exception) -> str:

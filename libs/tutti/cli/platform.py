@@ -1,12 +1,15 @@
 """Starting and stopping the platform of a data directory."""
 
 import contextlib
+import json
 import signal
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from pathlib import Path
+from types import FrameType
 
 import click
 
@@ -20,6 +23,18 @@ from tutti.contracts.admin.v1 import DescribeRequest
 
 READY_SECONDS = 60.0
 STOP_SECONDS = 45.0
+
+
+@dataclass(frozen=True)
+class Platform:
+    """A platform that answers; `supervisor` is that of one which this command started."""
+
+    client: Client
+    supervisor: subprocess.Popen[bytes] | None = None
+
+    def ended(self) -> bool:
+        """Whether the supervisor that this command started is gone, so that nothing is left to wait for."""
+        return self.supervisor is not None and self.supervisor.poll() is not None
 
 
 def supervise(data_dir: Path, *arguments: str) -> list[str]:
@@ -43,30 +58,30 @@ def up(port: int, agents: int, data_dir: Path) -> None:
         client.close()
         say(f"the platform of {data_dir} is up at {(data_dir / 'endpoint').read_text().strip()}; Ctrl-C stops it")
         with contextlib.suppress(KeyboardInterrupt):
-            code = process.wait()
-            raise Failure(f"the supervisor ended with exit code {code}; look into {data_dir / 'logs'}")
+            process.wait()
+            raise last_words(process)
 
 
 @contextlib.contextmanager
-def running(data_dir: Path) -> Iterator[Client]:
-    """A client of the platform of a data directory, which is started for the time being when nobody serves it.
+def running(data_dir: Path) -> Iterator[Platform]:
+    """The platform of a data directory, which is started for the time being when nobody serves it.
 
     What was started is stopped once no run of another command needs it, or at once after Ctrl-C.
     """
     try:
         client = ready(data_dir)
     except Unreachable:
-        with started(supervise(data_dir), data_dir) as (_, client):
+        with started(supervise(data_dir), data_dir) as (process, client):
             left_over = unfinished(client)
             try:
-                yield client
+                yield Platform(client, process)
             except (Failure, Problem) as error:
                 if not (isinstance(error, Unavailable) or getattr(error, "code", FAILED) == INTERRUPTED):
                     await_others(lambda: unfinished(client), left_over)
                 raise
             await_others(lambda: unfinished(client), left_over)
     else:
-        yield client
+        yield Platform(client)
         client.close()
 
 
@@ -76,12 +91,20 @@ def started(command: list[str], data_dir: Path) -> Iterator[tuple[subprocess.Pop
 
     SIGTERM ends the wait as Ctrl-C does: who started the platform stops it.
     """
-    signal.signal(signal.SIGTERM, signal.default_int_handler)
+    early: list[int] = []
+    _on_interrupt(lambda number, _frame: early.append(number))  # until there is something that can be stopped
     process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stderr=subprocess.PIPE, start_new_session=True)
     try:
+        _on_interrupt(signal.default_int_handler)
+        if early:
+            raise KeyboardInterrupt
         client = await_ready(process, data_dir)
         try:
             yield process, client
+        except Unreachable:
+            if process.poll() is None:
+                raise
+            raise last_words(process) from None  # they say why nobody answers
         finally:
             client.close()
     finally:
@@ -103,25 +126,44 @@ def await_ready(process: subprocess.Popen[bytes], data_dir: Path) -> Client:
     deadline = time.monotonic() + READY_SECONDS
     while True:
         if process.poll() is not None:
-            assert process.stderr is not None
-            words = process.stderr.read().decode(errors="replace").strip()
-            last = words.splitlines()[-1] if words else f"exit code {process.returncode}"
-            raise Failure(last.removeprefix("tutti: "), process.returncode if process.returncode in (1, 2) else FAILED)
-        with contextlib.suppress(Unreachable):
-            return ready(data_dir)
+            raise last_words(process)
+        if _owner(data_dir) == process.pid:
+            with contextlib.suppress(Unreachable):
+                return ready(data_dir)
         if time.monotonic() > deadline:
             raise Failure(f"the platform was not ready after {READY_SECONDS:.0f} s; look into {data_dir / 'logs'}")
         time.sleep(0.05)
 
 
+def last_words(process: subprocess.Popen[bytes]) -> Failure:
+    """What a supervisor that ended said last."""
+    assert process.stderr is not None
+    words = process.stderr.read().decode(errors="replace").strip()
+    last = words.splitlines()[-1] if words else f"the supervisor of the platform ended with {process.returncode}"
+    return Failure(last.removeprefix("tutti: "), process.returncode if process.returncode in (1, 2) else FAILED)
+
+
 def stop(process: subprocess.Popen[bytes]) -> None:
     """SIGTERM, then wait; a second Ctrl-C does not cut the drain short."""
-    if process.poll() is None:
-        process.send_signal(signal.SIGTERM)
-        deadline = time.monotonic() + STOP_SECONDS
-        while process.poll() is None and time.monotonic() < deadline:
-            with contextlib.suppress(KeyboardInterrupt, subprocess.TimeoutExpired):
-                process.wait(timeout=1.0)
-    if process.poll() is None:
+    _on_interrupt(signal.SIG_IGN)
+    process.terminate()
+    try:
+        process.wait(timeout=STOP_SECONDS)
+    except subprocess.TimeoutExpired:
         process.kill()
         process.wait()
+
+
+def _on_interrupt(handler: Callable[[int, FrameType | None], object] | signal.Handlers) -> None:
+    for number in (signal.SIGINT, signal.SIGTERM):
+        if signal.getsignal(number) is not signal.SIG_IGN:  # who starts a command in the background may want that
+            signal.signal(number, handler)
+
+
+def _owner(data_dir: Path) -> int | None:
+    """The process id of the supervisor that keeps the record of the directory: another's platform is not ours."""
+    try:
+        owner: int = json.loads((data_dir / "processes.json").read_text())["supervisor"]["pid"]
+        return owner
+    except (OSError, ValueError, KeyError, TypeError):
+        return None

@@ -5,7 +5,7 @@ Promises: on a terminal a live bar for training; elsewhere a line when a stage b
 
 import contextlib
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TaskID, TextColumn, TimeElapsedColumn
@@ -21,8 +21,8 @@ PATIENCE_SECONDS = 60.0
 ENDED = (3, 4, 5)
 
 
-def follow(client: Client, name: str, *, quiet: bool) -> Run:
-    """Print progress until the run ended; the run as it ended."""
+def follow(client: Client, name: str, *, quiet: bool, ended: Callable[[], bool]) -> Run:
+    """Print progress until the run ended; the run as it ended. `ended` says that nobody will answer any more."""
     console = Console(stderr=True, highlight=False, quiet=quiet)
     with _view(console) as view:
         last_word = time.monotonic()
@@ -32,7 +32,7 @@ def follow(client: Client, name: str, *, quiet: bool) -> Run:
                 view.show(client, run)
                 last_word = time.monotonic()
             except Problem as problem:
-                if not problem.transient or time.monotonic() - last_word > PATIENCE_SECONDS:
+                if not problem.transient or ended() or time.monotonic() - last_word > PATIENCE_SECONDS:
                     raise
             else:
                 if run.state in ENDED:

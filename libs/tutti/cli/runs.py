@@ -6,13 +6,12 @@ from typing import Any
 
 import click
 
-from tutti.chassis.client import Client
 from tutti.cli.connection import connected, connection_options, data_dir_option
 from tutti.cli.failures import INTERRUPTED, Failure
 from tutti.cli.identity import fresh_id
 from tutti.cli.output import JSON, output_option, print_json, print_list, print_one, say
 from tutti.cli.plain import plain
-from tutti.cli.platform import running
+from tutti.cli.platform import Platform, running
 from tutti.cli.progress import follow
 from tutti.cli.summary import show_summary, summary
 from tutti.contracts.common.v1 import STATE_DONE, CancelRequest
@@ -30,6 +29,8 @@ def read_recipe(path: Path) -> str:
         raise click.UsageError(f"recipe {str(path)!r}: {error.strerror}; expected a YAML file") from error
     except UnicodeDecodeError as error:
         raise click.UsageError(f"recipe {str(path)!r} is not UTF-8 text (byte {error.start}); expected YAML") from error
+    if not text.strip():
+        raise click.UsageError(f"recipe {str(path)!r} is empty; expected YAML, such as recipes/tiny.yaml")
     if len(data) > MAX_RECIPE_BYTES:
         raise click.UsageError(f"recipe {str(path)!r} has {len(data)} bytes; a recipe has at most {MAX_RECIPE_BYTES}")
     return text
@@ -49,7 +50,8 @@ def run(recipe: Path, overrides: Sequence[str], dry_run: bool, detach: bool, out
     Ctrl-C stops it so that the same command goes on where it was.
     """
     text, directory = read_recipe(recipe), str(recipe.resolve().parent)
-    with running(data_dir) as client:
+    with running(data_dir) as platform:
+        client = platform.client
         if dry_run:
             request = CheckRecipeRequest(recipe=text, overrides=overrides, directory=directory)
             checked = client.pipeline.CheckRecipe(request, timeout=60.0)
@@ -63,13 +65,14 @@ def run(recipe: Path, overrides: Sequence[str], dry_run: bool, detach: bool, out
         if detach:
             click.echo(name)
             return
-        finish(client, name, output)
+        finish(platform, name, output)
 
 
-def finish(client: Client, name: str, output: str) -> None:
+def finish(platform: Platform, name: str, output: str) -> None:
     """Look on until the run ended, then print what came of it."""
+    client = platform.client
     try:
-        done = follow(client, name, quiet=output == JSON)
+        done = follow(client, name, quiet=output == JSON, ended=platform.ended)
     except KeyboardInterrupt as error:
         raise Failure(f"interrupted; the same command resumes {name}", INTERRUPTED) from error
     found = summary(client, done)
@@ -101,4 +104,4 @@ def extend(group: click.Group) -> None:
         full = name if name.startswith("runs/") else f"runs/{name}"
         with connected(**where) as client:
             say(f"looking on at {full}")
-            finish(client, full, output)
+            finish(Platform(client), full, output)
