@@ -11,7 +11,7 @@ from typing import Any
 import psutil
 
 from tutti.chassis.processes import process_id
-from tutti.contracts.scheduler.v1 import RANK_EVENT_FINISHED, RANK_EVENT_LISTENING
+from tutti.contracts.scheduler.v1 import RANK_EVENT_DISTURBED, RANK_EVENT_FINISHED, RANK_EVENT_LISTENING
 from tutti.trainer.buffers import buffer_folder, remove
 
 Wait = Callable[..., None]
@@ -102,6 +102,9 @@ def test_a_killed_io_child_loses_neither_the_attempt_nor_a_snapshot(stage: Any, 
     assert not stage.plane.losses
     wait(lambda: {step for step, _, _ in stage.plane.reports()} == set(range(2, 61, 2)))
     assert agent.io.restarts == 3
+    told = [each.cause for each in stage.plane.events(RANK_EVENT_DISTURBED)]
+    assert len(told) == 3
+    assert all(each.endswith("ended (SIGKILL): another took over") for each in told)
 
 
 def test_a_stopped_io_child_is_replaced(stage: Any, wait: Wait) -> None:

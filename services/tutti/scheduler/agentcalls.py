@@ -16,6 +16,7 @@ from tutti.contracts.scheduler.v1 import (
     NODE_STATE_DRAINING,
     NODE_STATE_LOST,
     NODE_STATE_READY,
+    RANK_EVENT_DISTURBED,
     RANK_EVENT_LISTENING,
     RANK_EVENT_LOST,
     RANK_EVENT_READY,
@@ -111,6 +112,9 @@ class AgentCalls:
         if request.event == RANK_EVENT_LOST:
             cause = request.cause or "its agent gave no cause"
             self._epochs.lose_rank(unit, job, LostRank(request.rank, request.node, request.step, cause))
+            return
+        if request.event == RANK_EVENT_DISTURBED:
+            self._epochs.note(unit, job, f"{request.node}: {request.cause}")
             return
         if job.state == JOB_STATE_STOPPING or request.event <= row.event:
             return

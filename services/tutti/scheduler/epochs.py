@@ -108,6 +108,12 @@ class Epochs:
             RankLost(job=job.name, epoch=after.epoch, rank=lost.rank, node=lost.node, step=lost.step, cause=lost.cause),
         )
 
+    def note(self, unit: Unit, job: Job, what: str) -> None:
+        """The ranks go on; the history says through what. Told twice, it is there once."""
+        after = jobs.also(job, what)
+        if after.history[-1] not in job.history:
+            self._tables.jobs.put(unit, after)
+
     def fail(self, unit: Unit, job: Job, what: str) -> Job:
         """The attempt failed: stop its ranks; the next one follows, or the job gives up."""
         attempt = self._tables.attempt(unit, job)

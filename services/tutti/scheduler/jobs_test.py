@@ -16,6 +16,7 @@ from tutti.contracts.scheduler.v1 import (
     JOB_STATE_RUNNING,
     JOB_STATE_STARTING,
     JOB_STATE_STOPPING,
+    RANK_EVENT_DISTURBED,
     RANK_EVENT_SPAWNED,
     EpochOpened,
     RankLost,
@@ -362,6 +363,36 @@ def test_a_scheduler_that_restarts_at_any_moment_goes_on(world: World, moment: s
     restart("finished")
     world.pass_time(3)
     assert (world.job().state, world.job().epoch, world.job().state_digest) == (JOB_STATE_DONE, 2, "state-20")
+
+
+def test_a_scheduler_that_comes_back_says_so_in_the_history_of_what_runs(world: World) -> None:
+    agent = Agent(world)
+    world.create()
+    agent.run()
+    for _ in range(2):
+        world.start()
+        world.settle()
+    world.clock.advance(40)
+    world.settle()
+    assert (world.job().state, world.job().epoch) == (JOB_STATE_RUNNING, 1)
+    assert world.job().history[1:] == [
+        "epoch 1: the scheduler was started again; its ranks went on",
+        "epoch 1: the scheduler was away for 40 s; its ranks went on",
+    ]
+
+
+def test_what_disturbed_a_rank_is_history_and_changes_nothing_else(world: World) -> None:
+    agent = Agent(world)
+    world.create()
+    agent.run()
+    before = world.job()
+    for _ in range(2):
+        agent.report(RANK_EVENT_DISTURBED, 1, cause="the I/O child (process 7) ended (SIGKILL): another took over")
+    after = world.job()
+    assert after.history[-1] == "epoch 1: nodes/a: the I/O child (process 7) ended (SIGKILL): another took over"
+    assert (after.state, after.epoch, after.revision) == (JOB_STATE_RUNNING, 1, before.revision + 1)
+    agent.lose(1)
+    assert world.job().state == JOB_STATE_STOPPING
 
 
 def test_missed_events_cost_latency_alone(world: World) -> None:

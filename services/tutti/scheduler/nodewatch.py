@@ -1,7 +1,7 @@
 """The watch over nodes: declares those lost that gave no word for a TTL.
 
 Promises: only time counts during which the scheduler itself was up and had its database; after any gap everybody has a
-whole TTL again.
+whole TTL again, and the history of jobs whose ranks went on meanwhile says so.
 """
 
 from datetime import datetime
@@ -10,6 +10,7 @@ from tutti.chassis.service import Host
 from tutti.chassis.tables import micros
 from tutti.chassis.unit import Unit
 from tutti.contracts.scheduler.v1 import NODE_STATE_DRAINING, NODE_STATE_LOST, NODE_STATE_READY
+from tutti.scheduler import jobs
 from tutti.scheduler.epochs import Epochs
 from tutti.scheduler.tables import Tables
 
@@ -31,11 +32,21 @@ class NodeWatch:
 
     def step(self) -> bool:
         now = self._host.units.run(lambda unit: unit.now)
-        if self._looked is None or not 0 <= (now - self._looked).total_seconds() <= self._gap:
-            self._up_since = now
+        if self._looked is None:
+            self._returned(now, "the scheduler was started again")
+        elif not 0 <= (away := (now - self._looked).total_seconds()) <= self._gap:
+            self._returned(now, f"the scheduler was away for {away:.0f} s")
         self._looked = now
         since = micros(self._up_since) if self._up_since else 0
         return self._host.units.run(lambda unit: self._look(unit, since))
+
+    def _returned(self, now: datetime, words: str) -> None:
+        def note(unit: Unit) -> None:
+            for job in self._tables.jobs.select(unit, state=[int(state) for state in jobs.PLACED]):
+                self._epochs.note(unit, self._tables.jobs.lock(unit, job.name), f"{words}; its ranks went on")
+
+        self._host.units.run(note)
+        self._up_since = now
 
     def _look(self, unit: Unit, up_since: int) -> bool:
         """Whether a node was declared lost."""

@@ -333,6 +333,7 @@ class Agent:
             self._restarts_seen = self._io.restarts
             for attempt in (*self._attempts.values(), *self._handing_over):
                 attempt.ask_again()
+                attempt.disturbed(f"{self._io.fate}: another took over")
         return bool(messages)
 
     def _heard(self, message: IoMessage) -> None:

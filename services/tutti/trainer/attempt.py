@@ -12,6 +12,7 @@ from enum import Enum
 from tutti.backbone.clock import Clock
 from tutti.checkpoints.writer import plan_of
 from tutti.contracts.scheduler.v1 import (
+    RANK_EVENT_DISTURBED,
     RANK_EVENT_FINISHED,
     RANK_EVENT_LISTENING,
     RANK_EVENT_LOST,
@@ -148,6 +149,11 @@ class Attempt:
         """Another I/O child took over: repeat what the last one left unanswered."""
         for message in [*self._wanted.values(), *(IoMessage(store=store) for store in self._stores.values())]:
             self._ask(message)
+
+    def disturbed(self, cause: str) -> None:
+        """Something beside the ranks had to be replaced; they go on."""
+        if self.phase not in (Phase.ENDING, Phase.GONE):
+            self._tell(min(self.assignment.ranks), RANK_EVENT_DISTURBED, cause=cause)
 
     def staged(self, answer: StageResponse) -> bool:
         """Whether the answer was for this attempt."""

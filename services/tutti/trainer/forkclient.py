@@ -14,8 +14,8 @@ from collections import deque
 from collections.abc import Sequence
 from typing import Protocol
 
+from tutti.chassis.processes import ProcessId, process_id
 from tutti.trainer.forkserver import FORK, NOTICE, PURE_THREADS, Notice
-from tutti.trainer.processes import ProcessId, process_id
 
 
 class Forked(Protocol):

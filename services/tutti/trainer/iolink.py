@@ -4,16 +4,18 @@ A child that does not answer a question that costs nothing is killed; the next o
 """
 
 import logging
+import signal
 import socket
 import subprocess
 import sys
 from collections.abc import Sequence
 
 from tutti.backbone.clock import Clock
+from tutti.chassis.patience import Patience
+from tutti.chassis.processes import ProcessId, process_id
 from tutti.contracts.trainer.v1 import IoMessage, StageRequest
 from tutti.trainer.framing import PolledChannel
 from tutti.trainer.iosettings import IoSettings
-from tutti.trainer.processes import ProcessId, process_id
 
 _BETWEEN_STARTS = 1.0
 
@@ -24,8 +26,8 @@ class ProcessIoLink:
     """A real child. `restarts` counts its successors."""
 
     def __init__(self, settings: IoSettings, clock: Clock, *, silence: float) -> None:
-        self.restarts = 0
-        self._heard = self._asked = self._next_start = self._looked = 0.0
+        self.restarts, self.fate = 0, ""
+        self._asked = self._next_start = 0.0
         self._settings, self._clock, self._silence = settings, clock, silence
         self._start()
 
@@ -35,14 +37,11 @@ class ProcessIoLink:
     def receive(self) -> list[IoMessage]:
         found = self._channel.receive()
         now = self._clock.monotonic()
-        if found or now - self._looked > self._silence / 4:
-            # Where this process itself stood still, the child gets its whole time again.
-            self._heard = now
-        self._looked = now
+        silent = self._patience.over(now, heard=bool(found))
         if self._channel.ended or self._child.poll() is not None:
             if now >= self._next_start:
-                self._restart("ended")
-        elif now - self._heard > self._silence:
+                self._restart(f"ended ({_code(self._child)})")
+        elif silent:
             self._restart(f"has not answered for {self._silence:g} s")
         elif now - self._asked > self._silence / 4:
             self._asked = now
@@ -75,15 +74,22 @@ class ProcessIoLink:
         self._child.stdin.write(self._settings.to_json().encode())
         self._child.stdin.close()
         self._channel: PolledChannel[IoMessage] = PolledChannel(own, IoMessage)
-        self._heard = self._asked = self._clock.monotonic()
-        self._next_start = self._heard + _BETWEEN_STARTS
-        self._looked = self._heard
+        self._asked = self._clock.monotonic()
+        self._next_start = self._asked + _BETWEEN_STARTS
+        self._patience = Patience(self._silence, self._asked)
 
     def _restart(self, why: str) -> None:
-        log.warning("the I/O child (process %d) %s: another takes over", self._child.pid, why)
+        self.fate = f"the I/O child (process {self._child.pid}) {why}"
+        log.warning("%s: another takes over", self.fate)
         self.close()
         self._start()
         self.restarts += 1
+
+
+def _code(child: subprocess.Popen[bytes]) -> str:
+    """The exit code, or the signal that ended it."""
+    code = child.wait()
+    return signal.Signals(-code).name if code < 0 else f"exit code {code}"
 
 
 def _is_pulse(message: IoMessage) -> bool:

@@ -5,12 +5,13 @@ The next incarnation reads it first: it ends what is left of the processes, and 
 
 import json
 import logging
+import signal
 from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
 from tutti.backbone.files import Files, overwrite
-from tutti.trainer.processes import ProcessId, kill, wait_until_gone
+from tutti.chassis.processes import ProcessId, gone
 
 log = logging.getLogger(__name__)
 
@@ -50,9 +51,9 @@ class Journal:
         orphans = [process for process in self.record.processes if process.alive()]
         for process in orphans:
             log.warning("process %d is left of a former agent of this node: it is killed", process.pid)
-            kill(process)
+            process.send(signal.SIGKILL)
         for process in orphans:
-            if not wait_until_gone(process, seconds):
+            if not gone(process, seconds):
                 raise RuntimeError(
                     f"process {process.pid} of a former agent does not end within {seconds:g} s of SIGKILL; "
                     "its devices cannot be used: end it, or restart the machine"

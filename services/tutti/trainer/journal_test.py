@@ -5,8 +5,8 @@ import sys
 from pathlib import Path
 
 from tutti.backbone.files import RealFiles
+from tutti.chassis.processes import ProcessId, process_id
 from tutti.trainer.journal import Journal
-from tutti.trainer.processes import ProcessId, process_id
 
 
 def test_recorded_processes_are_killed_and_others_are_left_alone(tmp_path: Path) -> None:

@@ -3,16 +3,17 @@
 A rank is a socket first; its process is known as soon as the server told.
 """
 
+import signal
 import socket
 import subprocess
 import sys
 from collections.abc import Sequence
 
+from tutti.chassis.processes import ProcessId, gone, process_id
 from tutti.contracts.trainer.v1 import RankMessage
 from tutti.trainer.forkclient import ForkClient
 from tutti.trainer.framing import PolledChannel
 from tutti.trainer.ports import LaunchError
-from tutti.trainer.processes import ProcessId, kill, process_id, wait_until_gone
 
 
 class StartedRank:
@@ -46,12 +47,12 @@ class StartedRank:
     def kill(self) -> None:
         self._doomed = True
         if self.process is not None:
-            kill(self.process)
+            self.process.send(signal.SIGKILL)
 
     def started(self, process: ProcessId) -> None:
         self.process = process
         if self._doomed:
-            kill(process)
+            process.send(signal.SIGKILL)
 
     def exited(self, code: int) -> None:
         self.exit_code = code
@@ -118,7 +119,7 @@ class ProcessLauncher:
             child.wait()
         for rank in self._ranks:
             if rank.process is not None:
-                wait_until_gone(rank.process, 5.0)
+                gone(rank.process, 5.0)
 
     def _sweep(self) -> None:
         for rank in [rank for rank in self._ranks if rank.ended and rank.gone]:

@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Protocol, TypeVar
 
+from tutti.chassis.processes import ProcessId
 from tutti.contracts.committer.v1 import (
     ClaimVerificationRequest,
     ClaimVerificationResponse,
@@ -29,7 +30,6 @@ from tutti.contracts.scheduler.v1 import (
     ReportReleasedResponse,
 )
 from tutti.contracts.trainer.v1 import IoMessage, RankMessage
-from tutti.trainer.processes import ProcessId
 
 T = TypeVar("T")
 
@@ -88,9 +88,10 @@ class Launcher(Protocol):
 
 class IoLink(Protocol):
     """The conversation with the I/O child. `restarts` grows when another child took over; what was asked is to be
-    asked again then."""
+    asked again then. `fate` says what became of the last one that was replaced."""
 
     restarts: int
+    fate: str
 
     def send(self, message: IoMessage) -> None: ...
 

@@ -13,6 +13,7 @@ import numpy as np
 
 from tutti.backbone import Blobs, Clock
 from tutti.backbone.files import Files
+from tutti.chassis.processes import ProcessId
 from tutti.checkpoints.scalars import StateScalars
 from tutti.checkpoints.staged import open_staged
 from tutti.checkpoints.writer import plan_of
@@ -39,7 +40,6 @@ from tutti.trainer.data import TrainingData
 from tutti.trainer.failures import Reason
 from tutti.trainer.iochild import IoChild
 from tutti.trainer.lifeline import Exit
-from tutti.trainer.processes import ProcessId
 from tutti.trainer.shapes import to_shape
 
 MODULUS = 8_388_593
@@ -290,7 +290,7 @@ class SimulatedIoLink:
     def __init__(
         self, make_blobs: Callable[[], Blobs], files: Files, clock: Clock, *, state: Path, buffers: Path, spool: int = 4
     ) -> None:
-        self.restarts = 0
+        self.restarts, self.fate = 0, ""
         self._make_blobs, self._files, self._clock = make_blobs, files, clock
         self._state, self._buffers, self._spool = state, buffers, spool
         self._said: list[IoMessage] = []
@@ -312,6 +312,7 @@ class SimulatedIoLink:
         self._said.clear()
         self._child = self._start()
         self.restarts += 1
+        self.fate = f"I/O child {self.restarts} crashed"
 
     def send(self, message: IoMessage) -> None:
         self._child.take(message)

@@ -38,6 +38,8 @@ class _RankEventEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_RankEvent.V
     """RANK_EVENT_FINISHED crossed the last step and gave its last snapshot."""
     RANK_EVENT_LOST: _RankEvent.ValueType  # 5
     """RANK_EVENT_LOST ended before its time."""
+    RANK_EVENT_DISTURBED: _RankEvent.ValueType  # 6
+    """RANK_EVENT_DISTURBED goes on, although something beside it had to be replaced; the cause says what."""
 
 class RankEvent(_RankEvent, metaclass=_RankEventEnumTypeWrapper):
     """RankEvent is what a rank did."""
@@ -54,6 +56,8 @@ RANK_EVENT_FINISHED: RankEvent.ValueType  # 4
 """RANK_EVENT_FINISHED crossed the last step and gave its last snapshot."""
 RANK_EVENT_LOST: RankEvent.ValueType  # 5
 """RANK_EVENT_LOST ended before its time."""
+RANK_EVENT_DISTURBED: RankEvent.ValueType  # 6
+"""RANK_EVENT_DISTURBED goes on, although something beside it had to be replaced; the cause says what."""
 Global___RankEvent: _TypeAlias = RankEvent  # noqa: Y015
 
 @_typing.final
@@ -387,7 +391,7 @@ class ReportRankRequest(_message.Message):
     address: _builtins.str
     """address of the rendezvous, with LISTENING."""
     cause: _builtins.str
-    """cause, with LOST."""
+    """cause, with LOST and DISTURBED."""
     step: _builtins.int
     """step that the rank had crossed."""
     def __init__(
