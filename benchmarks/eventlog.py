@@ -1,23 +1,20 @@
-"""The event log through its port beside the bare library: embedded beside SQLite, Kafka beside kafka-python.
+"""The embedded event log through its port beside bare SQLite.
 
-Both get the same keys, values and headers in the same batches, and both are as durable: SQLite with synchronous=FULL,
-Kafka with acks=all and the idempotent producer on a broker that syncs every record.
+Both get the same records in the same batches and are as durable (synchronous=FULL). What a caller hands over are
+records with headers: a peer that does the same work makes the same columns of them (key, value, headers as JSON, time)
+while it is timed, and the goal is beside that one. Beside rows made beforehand the same is shown without a goal.
 """
 
 import json
-import shutil
 import sqlite3
-import subprocess
-import sys
 import time
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
 from urllib.parse import quote
 
 from benchmarks.pairs import alternate, median, timed
-from benchmarks.program import ROOT, NotHere, main, scratch
+from benchmarks.program import main, scratch
 from benchmarks.table import Row, ratio_at_least
 from tutti.backbone import Kind, NewRecord, SystemClock, SystemRandomness, Topic, uuid7
 from tutti.backbone.connect import open_log
@@ -25,20 +22,7 @@ from tutti.backbone.connect import open_log
 TOPIC = Topic("scheduler.jobs", Kind.STATE)
 BATCHES = (50, 200)
 VALUE_BYTES = 600
-POLL = 500
-TURN = 500
-"""Records of one turn of reading, at least."""
-SERVERS_SECONDS = 300
-
-
-def measure(quick: bool) -> list[Row]:
-    """Both adapters; where there is no Java, a row says so."""
-    rows = embedded(pairs=60 if quick else 300)
-    try:
-        rows += kafka(pairs=25 if quick else 120)
-    except NotHere as error:
-        rows.append(Row("Kafka through the port", note=f"skipped: {error}", goal=ratio_at_least(0.8)))
-    return rows
+GOAL = ratio_at_least(0.5)
 
 
 def batch(size: int) -> list[NewRecord]:
@@ -65,21 +49,25 @@ def batch(size: int) -> list[NewRecord]:
     ]
 
 
-def embedded(*, pairs: int) -> list[Row]:
-    """Beside rows that were encoded beforehand, and beside rows whose headers the peer encodes in its turn."""
-    rows = []
+def measure(quick: bool) -> list[Row]:
+    """Beside a peer that encodes the records in its turn, and beside one whose rows were encoded beforehand."""
+    rows, pairs = [], 60 if quick else 300
     for size in BATCHES:
         with scratch("eventlog") as folder:
             log = open_log(f"sqlite://{quote(folder)}/events.db")
             log.ensure([TOPIC])
             bare, records = Bare(Path(folder) / "bare.db"), batch(size)
-            prepared = [as_row(each) for each in records]
+            prepared = as_rows(records)
             ours = partial(log.append, records)
             peers = {
-                "": (partial(bare.append, prepared), "encoded beforehand"),
-                ", headers encoded": (partial(bare.append_encoding, records), "whose headers json.dumps encodes"),
+                "": (
+                    partial(bare.append_records, records),
+                    "made of the records, headers by json.dumps",
+                    GOAL,
+                ),
+                ", peer's rows made beforehand": (partial(bare.append, prepared), "that were made beforehand", None),
             }
-            for which, (peer, how) in peers.items():
+            for which, (peer, how, goal) in peers.items():
                 found = alternate(timed(ours), timed(peer), pairs=pairs, warmups=5)
                 rows.append(
                     Row(
@@ -88,7 +76,7 @@ def embedded(*, pairs: int) -> list[Row]:
                         ours=size / median(found.ours),
                         peer=size / median(found.peer),
                         ratio=found.speed(),
-                        goal=ratio_at_least(0.5),
+                        goal=goal,
                         note=f"peer: sqlite3, WAL, FULL, one table, executemany of rows {how}",
                     )
                 )
@@ -107,11 +95,13 @@ def embedded(*, pairs: int) -> list[Row]:
     return rows
 
 
-Prepared = tuple[str, bytes, str]
+Prepared = tuple[str, bytes, str, int]
 
 
-def as_row(record: NewRecord) -> Prepared:
-    return record.key, record.value, json.dumps(dict(record.headers))
+def as_rows(records: Sequence[NewRecord]) -> list[Prepared]:
+    """The columns of records."""
+    now = int(time.time() * 1000)
+    return [(record.key, record.value, json.dumps(dict(record.headers)), now) for record in records]
 
 
 class Bare:
@@ -123,110 +113,25 @@ class Bare:
             self._connection.execute(f"PRAGMA {pragma}")
         self._connection.execute("PRAGMA wal_autocheckpoint = 4000")
         self._connection.execute(
-            "CREATE TABLE records (id INTEGER PRIMARY KEY, key TEXT NOT NULL, value BLOB NOT NULL, headers TEXT)"
+            "CREATE TABLE records (id INTEGER PRIMARY KEY, key TEXT NOT NULL, value BLOB NOT NULL, "
+            "headers TEXT NOT NULL, timestamp_ms INTEGER NOT NULL)"
         )
 
     def append(self, rows: Sequence[Prepared]) -> None:
+        """One transaction, durable on return."""
         self._connection.execute("BEGIN IMMEDIATE")
-        self._connection.executemany("INSERT INTO records (key, value, headers) VALUES (?, ?, ?)", rows)
+        self._connection.executemany(
+            "INSERT INTO records (key, value, headers, timestamp_ms) VALUES (?, ?, ?, ?)", rows
+        )
         self._connection.execute("COMMIT")
 
-    def append_encoding(self, records: Sequence[NewRecord]) -> None:
-        self.append([as_row(record) for record in records])
+    def append_records(self, records: Sequence[NewRecord]) -> None:
+        """The same from what a caller has."""
+        self.append(as_rows(records))
 
     def close(self) -> None:
+        """Close the file."""
         self._connection.close()
-
-
-@contextmanager
-def broker(folder: Path) -> Iterator[str]:
-    """The address of a Kafka broker that lives as long as the block. Raises NotHere."""
-    if shutil.which("java") is None:
-        raise NotHere("Kafka needs Java 17 or newer: apt-get install openjdk-17-jre-headless maven")
-    command = [sys.executable, str(ROOT / "deploy" / "local" / "servers.py")]
-    where = ["kafka", "--dir", str(folder), "-o", "json"]
-    up = subprocess.run([*command, "up", *where], capture_output=True, text=True, timeout=SERVERS_SECONDS, check=False)
-    if up.returncode != 0:
-        raise NotHere(up.stderr.strip())
-    try:
-        yield json.loads(up.stdout)[0]["url"].removeprefix("kafka://")
-    finally:
-        subprocess.run([*command, "wipe", *where], capture_output=True, timeout=SERVERS_SECONDS, check=False)
-
-
-def cost_of_reading(poll: Callable[[], int]) -> float:
-    """Seconds a record, over one turn."""
-    started, count = time.perf_counter(), 0
-    while count < TURN:
-        found = poll()
-        if not found:
-            raise NotHere("the broker had no more records to read; look at its log")
-        count += found
-    return (time.perf_counter() - started) / count
-
-
-def kafka(*, pairs: int) -> list[Row]:
-    size = BATCHES[-1]
-    with scratch("kafka") as folder, broker(Path(folder)) as address:
-        import kafka as library
-
-        log = open_log(f"kafka://{address}")
-        log.ensure([TOPIC])
-        producer = library.KafkaProducer(
-            bootstrap_servers=[address], acks="all", enable_idempotence=True, metrics_enabled=False
-        )
-        records = batch(size)
-        prepared = [
-            (each.key.encode(), each.value, [(name, value.encode()) for name, value in each.headers.items()])
-            for each in records
-        ]
-
-        def bare() -> None:
-            sent = [producer.send(TOPIC.name, value, key, headers) for key, value, headers in prepared]
-            for future in sent:
-                future.get(timeout=30)
-
-        appended = alternate(timed(lambda: log.append(records)), timed(bare), pairs=pairs, warmups=5)
-        subscription = log.subscribe("ours", [TOPIC.name])
-        consumer = library.KafkaConsumer(
-            TOPIC.name,
-            bootstrap_servers=[address],
-            group_id="bare",
-            enable_auto_commit=False,
-            auto_offset_reset="earliest",
-            metrics_enabled=False,
-        )
-        polled = alternate(
-            lambda: cost_of_reading(lambda: len(subscription.poll(10.0, POLL))),
-            lambda: cost_of_reading(lambda: sum(map(len, consumer.poll(timeout_ms=10_000, max_records=POLL).values()))),
-            pairs=2 * size * pairs // TURN - 2,
-            warmups=1,
-        )
-        subscription.close()
-        consumer.close()
-        producer.close()
-        log.close()
-    how = "peer: kafka-python with the same headers, keys, acks and idempotence"
-    return [
-        Row(
-            what=f"Kafka append, batches of {size}",
-            unit="records/s",
-            ours=size / median(appended.ours),
-            peer=size / median(appended.peer),
-            ratio=appended.speed(),
-            goal=ratio_at_least(0.8),
-            note=how,
-        ),
-        Row(
-            what="Kafka poll, 500 at once",
-            unit="records/s",
-            ours=1 / median(polled.ours),
-            peer=1 / median(polled.peer),
-            ratio=polled.speed(),
-            goal=ratio_at_least(0.8),
-            note="from a group of its own each; the peer takes ConsumerRecords as they come",
-        ),
-    ]
 
 
 if __name__ == "__main__":

@@ -7,6 +7,8 @@ import json
 import sqlite3
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from functools import lru_cache
+from json.encoder import encode_basestring as quoted
 
 from tutti.backbone.eventlog import EventLogError, Kind, NewRecord, Record, Topic, TopicPartition
 
@@ -31,13 +33,18 @@ CREATE TABLE generations (consumers TEXT PRIMARY KEY, generation INTEGER NOT NUL
 PRAGMA user_version = {VERSION};
 """
 
-# json.dumps with options would build an encoder for every record.
-_HEADERS = json.JSONEncoder(ensure_ascii=False, separators=(",", ":")).encode
 Row = tuple[str, bytes, str, int]
 
 
 def encode(record: NewRecord, timestamp_ms: int) -> Row:
-    return record.key, record.value, _HEADERS(dict(record.headers)), timestamp_ms
+    """The columns of a record; headers as json.dumps writes them, which would build an encoder for each."""
+    headers = ",".join([_named(name) + quoted(value) for name, value in record.headers.items()])
+    return record.key, record.value, "{" + headers + "}", timestamp_ms
+
+
+@lru_cache(maxsize=1 << 12)
+def _named(name: str) -> str:
+    return quoted(name) + ":"
 
 
 class Store:
@@ -82,10 +89,11 @@ class Store:
         rows = self._connection.execute(
             "SELECT id, key, value, headers, timestamp_ms FROM records WHERE id >= ? AND id < ? ORDER BY id LIMIT ?",
             (base + max(offset, 0), base + self.ends[at], limit),
-        )
+        ).fetchall()
+        headers = json.loads(f"[{','.join([row[3] for row in rows])}]")  # at once: half the time of one by one
         return [
-            Record(at.topic, at.partition, number - base, key, value, json.loads(headers), timestamp_ms)
-            for number, key, value, headers, timestamp_ms in rows
+            Record(at.topic, at.partition, number - base, key, value, parsed, timestamp_ms)
+            for (number, key, value, _, timestamp_ms), parsed in zip(rows, headers, strict=True)
         ]
 
     def commit(self, group: str, positions: Mapping[TopicPartition, int]) -> None:
