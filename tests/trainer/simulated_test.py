@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 
 from tutti.backbone import ManualClock
 from tutti.backbone.files import RealFiles
+from tutti.checkpoints.keys import ShardName
 from tutti.contracts.scheduler.v1 import RANK_EVENT_FINISHED
 from tutti.trainer.agent import Agent, AgentState
 from tutti.trainer.courier import InlineCourier
@@ -82,6 +83,21 @@ def test_any_number_of_simulated_ranks_stores_the_same_states(stage: Any) -> Non
     one, two, three = (train(stage, dp, epoch) for epoch, dp in enumerate((1, 2, 3), start=1))
     assert sorted(one) == [2, 4, 6]
     assert one == two == three
+
+
+def test_a_snapshot_that_can_never_be_stored_is_told_with_its_reason(stage: Any) -> None:
+    name = ShardName("tiny", 0, 4, 1, 0)
+    stage.blobs.put_if_absent(name.shard_key, b"bytes of somebody else")
+    clock = ManualClock()
+    node = Node(stage, "a", Gangs(), clock, "a1")
+    drive(clock, [node], lambda: node.agent.state is AgentState.SERVING)
+    stage.plane.assign("a", stage.assignment(stage.training()))
+    drive(clock, [node], lambda: len(stage.plane.shards) == 3)
+    told = sorted((each.step, bool(each.report_key), bool(each.error)) for each in stage.plane.shards)
+    assert told == [(2, True, False), (4, False, True), (6, True, False)]
+    lost = next(each for each in stage.plane.shards if each.error)
+    assert (lost.job, lost.epoch, lost.rank, lost.node) == ("jobs/tiny", 1, 0, "nodes/a")
+    assert "was stored before with other bytes" in lost.error
 
 
 def test_a_rank_that_freezes_is_named_and_the_attempt_ends(stage: Any) -> None:

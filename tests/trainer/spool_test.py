@@ -103,12 +103,14 @@ def test_a_damaged_entry_is_set_aside_with_words_and_the_others_go_on(
     while child.upload():
         pass
     assert [each.stored.step for each in said if each.HasField("stored")] == [4]
+    lost = [(each.lost.job, each.lost.step, each.lost.epoch) for each in said if each.HasField("lost")]
+    assert lost == ([] if damaged == "receipt" else [("jobs/x", 2, 1)])
     [trouble] = [each.trouble.message for each in said if each.HasField("trouble")]
     assert f"{broken.name} was set aside as {broken.name}.damaged" in trouble
     assert broken.with_name(broken.name + ".damaged").exists()
     again, said = _child(tmp_path)
     assert not again.upload()
-    assert [each.WhichOneof("body") for each in said] == ["stored"]
+    assert [each.WhichOneof("body") for each in said] == ["stored"] + ["lost"] * len(lost)
 
 
 def test_a_snapshot_whose_name_was_stored_with_other_bytes_holds_up_no_other(report: Any, tmp_path: Path) -> None:
@@ -122,6 +124,9 @@ def test_a_snapshot_whose_name_was_stored_with_other_bytes_holds_up_no_other(rep
     assert [each.stored.step for each in said if each.HasField("stored")] == [4]
     [trouble] = [each.trouble.message for each in said if each.HasField("trouble")]
     assert "x.0.2.1.0 was stored before with other bytes" in trouble
+    [lost] = [each.lost for each in said if each.HasField("lost")]
+    assert (lost.step, lost.rank) == (2, 0)
+    assert "x.0.2.1.0 was stored before with other bytes" in lost.error
     assert sorted(path.name for path in (tmp_path / "spool").iterdir()) == [
         "x.0.2.1.0.json.damaged",
         "x.0.4.1.0.stored",

@@ -160,12 +160,14 @@ class Commits:
         def tell(unit: Unit) -> None:
             epoch = self.records.epoch(unit, job)
             shards = self.records.shards_after(unit, epoch) if epoch else []
-            failed = max((shard.step for shard in shards if shard.state is ShardState.FAILED), default=0)
+            failed = [shard for shard in shards if shard.state is ShardState.FAILED]
             if epoch is None or not failed:
                 return
+            last = max(failed, key=lambda shard: shard.step)
             line = self.lines.lock(unit, line_name(job, epoch.line))
-            if line.epoch == epoch.epoch and line.given_up < failed:
-                line.given_up = failed
+            if line.epoch == epoch.epoch and line.given_up < last.step:
+                line.given_up = last.step
+                line.given_up_because = quarantine.reason([f"rank {last.rank} on {last.node}: {last.error}"])
                 self.lines.put(unit, line)
 
         self.host.units.run(tell)

@@ -218,7 +218,7 @@ class Opening:
             if branch.is_new:
                 current.sealed = True
             else:
-                current.epoch, current.given_up = request.epoch, 0
+                current.epoch, current.given_up, current.given_up_because = request.epoch, 0, ""
                 current.shape.CopyFrom(to_wire(shape))
             self.lines.put(unit, current)
         if branch.is_new or not seen.lines:

@@ -76,9 +76,11 @@ class CommitterApi:
         return self._opening.open(request)
 
     def ReportShard(self, request: ReportShardRequest, call: Call) -> ReportShardResponse:
-        required(request, "job", "step", "epoch", "node", "report_key", "report_digest")
+        required(request, "job", "step", "epoch", "node", *([] if request.error else ["report_key", "report_digest"]))
         job = _check_job(request.job)
         name = ShardName(job, request.line, request.step, request.epoch, request.rank)
+        if request.error:
+            return ReportShardResponse(decided=self._shards.lost(name, node=request.node, error=request.error))
         if request.report_key != name.report_key:
             raise InvalidField("report_key", seen=request.report_key, expected=name.report_key)
         return ReportShardResponse(

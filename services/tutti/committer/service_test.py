@@ -144,6 +144,40 @@ def test_a_step_whose_shard_is_damaged_is_named_on_its_line_until_the_next_epoch
     committed(world, 10, epoch=2)
 
 
+def test_a_snapshot_that_will_never_be_stored_gives_its_step_up_with_the_reason(world: Rehearsal) -> None:
+    def lose(rank: int, *, epoch: int = 1) -> bool:
+        return world.api.ReportShard(
+            ReportShardRequest(job="jobs/j", step=10, epoch=epoch, rank=rank, node="nodes/a", error="the disk tore it"),
+            CALL,
+        ).decided
+
+    world.open_epoch(1, 2)
+    committed(world, 5)
+    stored = world.store(10, dp=2, epoch=1, rank=1)
+    world.tell(*stored)
+    assert lose(1) is False  # it was reported before: this is no news
+    with pytest.raises(InvalidField, match="rank"):
+        lose(2)
+    world.settle()
+    assert world.api.GetLine(GetRequest(name="lines/j/0"), CALL).given_up == 0
+    assert lose(0) is lose(0) is False
+    world.settle()
+    line = world.api.GetLine(GetRequest(name="lines/j/0"), CALL)
+    assert (line.given_up, line.head) == (10, 5)
+    assert line.given_up_because == "rank 0 on nodes/a: never stored: the disk tore it"
+    with pytest.raises(AlreadyExists):
+        world.tell(*world.store(10, dp=2, epoch=1, rank=0))
+    committed(world, 15)
+    assert world.checkpoint(15).parent == "checkpoints/j/0/5"
+    world.open_epoch(2, 2)
+    line = world.api.GetLine(GetRequest(name="lines/j/0"), CALL)
+    assert (line.given_up, line.given_up_because) == (0, "")
+    with pytest.raises(StaleEpoch):
+        lose(0)
+    with pytest.raises(Refused, match="never opened"):
+        lose(0, epoch=3)
+
+
 def test_opening_an_epoch_finishes_what_the_last_one_left(world: Rehearsal) -> None:
     world.open_epoch(1, 2, nodes=2)
     world.snapshot(5, dp=2, epoch=1)

@@ -24,7 +24,7 @@ from tutti.checkpoints.report import ShardReport
 from tutti.committer import quarantine
 from tutti.committer.decision import ShardState
 from tutti.committer.readback import Fetched, read_back, shard_keys
-from tutti.committer.records import EpochRow, Records, ShardRow
+from tutti.committer.records import DecisionRow, EpochRow, Records, ShardRow
 from tutti.committer.settings import CommitterSettings
 from tutti.corpus.canonical import bytes_digest
 
@@ -58,6 +58,31 @@ class Claim:
     report_digest: str
 
 
+@dataclass(frozen=True)
+class _Place:
+    """Where a report of `name` belongs: the open epoch, the decision of its step, what was reported before."""
+
+    name: ShardName
+    epoch: EpochRow
+    decision: DecisionRow | None
+    known: ShardRow | None
+
+    @property
+    def is_open(self) -> bool:
+        return (self.name.epoch, self.name.line) == (self.epoch.epoch, self.epoch.line)
+
+    @property
+    def decided(self) -> bool:
+        return self.decision is not None and self.decision.epoch == self.name.epoch
+
+    @property
+    def recorded(self) -> Recorded:
+        if self.is_open:
+            return Recorded(self.decision is not None)
+        open_ = f"epoch {self.epoch.epoch} on line {self.epoch.line} is open"
+        return Recorded(self.decided, f"{self.name}: {open_}; stop, this one is sealed")
+
+
 class Shards:
     def __init__(self, host: Host, records: Records, settings: CommitterSettings, wake: Wake) -> None:
         self.host, self.records, self.settings, self.wake = host, records, settings, wake
@@ -68,6 +93,13 @@ class Shards:
         if report.node != node:
             raise InvalidField("node", seen=node, expected=report.node)
         recorded = self.host.units.run(lambda unit: self._record(unit, report, report_digest))
+        if recorded.stale and not recorded.decided:
+            raise StaleEpoch(recorded.stale)
+        return recorded.decided
+
+    def lost(self, name: ShardName, *, node: str, error: str) -> bool:
+        """Record that a shard will never be stored; whether its step is decided. Raises as `report` does."""
+        recorded = self.host.units.run(lambda unit: self._record_lost(unit, name, node, error))
         if recorded.stale and not recorded.decided:
             raise StaleEpoch(recorded.stale)
         return recorded.decided
@@ -153,30 +185,40 @@ class Shards:
             self.host.units.run(lambda unit: self._record(unit, report, bytes_digest(data)))
 
     def _record(self, unit: Unit, report: ShardReport, report_digest: str) -> Recorded:
-        name = report.name
-        epoch = self.records.locked_epoch(unit, name.job)
-        decision = self.records.decision(unit, checkpoint_name(name.job, name.line, name.step))
-        decided = decision is not None and decision.epoch == name.epoch
-        known = self.records.shard(unit, str(name), lock=True)
+        name, node = report.name, report.node
+        place = self._place(unit, name)
+        known = place.known
         if known is not None and known.report_digest != report_digest:
             raise AlreadyExists(f"the report of {name}", ours=known.report_digest, theirs=report_digest)
+        if place.is_open:
+            _require_epochs_own(report, place.epoch)
+        if known is None and place.decision is not None and not place.decided:
+            self._add(unit, name, node, report_digest, ShardState.LATE)
+        elif known is None and place.is_open and place.decision is None:
+            self._add(unit, name, node, report_digest, ShardState.REPORTED)
+            self._release(unit, place.epoch, name.step)
+        return place.recorded
+
+    def _record_lost(self, unit: Unit, name: ShardName, node: str, error: str) -> Recorded:
+        place = self._place(unit, name)
+        if place.is_open and name.rank >= place.epoch.ranks:
+            raise InvalidField("rank", seen=name.rank, expected=f"one of the {place.epoch.ranks} of the open epoch")
+        if place.is_open and place.known is None and place.decision is None:
+            self._add(unit, name, node, "", ShardState.FAILED, error=f"never stored: {error}"[: quarantine.MAX_REASON])
+        return place.recorded
+
+    def _place(self, unit: Unit, name: ShardName) -> _Place:
+        """Where a report belongs, under the lock of its epoch. Raises NotFound, Refused."""
+        epoch = self.records.locked_epoch(unit, name.job)
         if name.epoch > epoch.epoch:
             raise Refused(REPORT_REFUSED, f"{name}: epoch {epoch.epoch} is open, {name.epoch} was never opened")
         unit.on_commit(lambda: self.wake(name.job))
-        is_open = (name.epoch, name.line) == (epoch.epoch, epoch.line)
-        if is_open:
-            _require_epochs_own(report, epoch)
-        if known is None and decision is not None and not decided:
-            self._add(unit, report, report_digest, ShardState.LATE)
-        elif known is None and is_open and decision is None:
-            self._add(unit, report, report_digest, ShardState.REPORTED)
-            self._release(unit, epoch, name.step)
-        if is_open:
-            return Recorded(decision is not None)
-        return Recorded(decided, f"{name}: epoch {epoch.epoch} on line {epoch.line} is open; stop, this one is sealed")
+        decision = self.records.decision(unit, checkpoint_name(name.job, name.line, name.step))
+        return _Place(name, epoch, decision, self.records.shard(unit, str(name), lock=True))
 
-    def _add(self, unit: Unit, report: ShardReport, report_digest: str, state: ShardState) -> None:
-        name = report.name
+    def _add(
+        self, unit: Unit, name: ShardName, node: str, report_digest: str, state: ShardState, error: str = ""
+    ) -> None:
         self.records.add_shard(
             unit,
             ShardRow(
@@ -186,11 +228,12 @@ class Shards:
                 step=name.step,
                 epoch=name.epoch,
                 rank=name.rank,
-                node=report.node,
-                report_key=report.report_key,
+                node=node,
+                report_key=name.report_key,
                 report_digest=report_digest,
                 state=state,
                 reported_at=micros(unit.now),
+                error=error,
             ),
         )
 

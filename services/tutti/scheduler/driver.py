@@ -170,7 +170,7 @@ class Driver:
         if look.last is None:
             return ""
         if line.epoch == look.epoch and line.given_up >= look.last:
-            return f"a shard of the last step, {look.last}, was found damaged when it was read back"
+            return f"the checkpoint of the last step, {look.last}, was given up: {line.given_up_because}"
         last = self._checkpoint(f"checkpoints/{_id(look.job)}/{look.line}/{look.last}")
         if last.state == CHECKPOINT_STATE_QUARANTINED:
             return f"the last checkpoint, {last.name}, is quarantined: {last.reason}"

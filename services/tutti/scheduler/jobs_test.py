@@ -236,7 +236,7 @@ def test_a_last_step_that_cannot_be_committed_opens_the_next_epoch_at_once(world
     world.hear(world.committer.commit(world.job(), 15))
     agent.finish()
     if found == "before it was decided":
-        world.committer.given_up = 20
+        world.committer.given_up, world.committer.given_up_because = 20, "rank 0 on nodes/a: damaged"
     else:
         world.committer.commit(world.job(), 20).state = CHECKPOINT_STATE_QUARANTINED
     world.pass_time(3)

@@ -78,6 +78,7 @@ class Committer:
     opened: list[OpenEpochRequest] = field(default_factory=list)
     checkpoints: dict[str, Checkpoint] = field(default_factory=dict)
     given_up: int = 0
+    given_up_because: str = ""
     down: Problem | None = None
     forgets: Problem | None = None
 
@@ -113,7 +114,13 @@ class Committer:
         if not opened:
             raise NotFound(request.name)
         newest = self.newest(job)
-        return Line(name=request.name, head=newest.step if newest else 0, epoch=max(opened), given_up=self.given_up)
+        return Line(
+            name=request.name,
+            head=newest.step if newest else 0,
+            epoch=max(opened),
+            given_up=self.given_up,
+            given_up_because=self.given_up_because,
+        )
 
     def GetCheckpoint(self, request: GetRequest, call: Call) -> Checkpoint:
         self._check()

@@ -32,7 +32,7 @@ from tutti.contracts.scheduler.v1 import (
     ReportRankRequest,
     ReportReleasedRequest,
 )
-from tutti.contracts.trainer.v1 import IoMessage, Release, Stored, VerifyRequest
+from tutti.contracts.trainer.v1 import IoMessage, Lost, Release, Stored, VerifyRequest
 from tutti.trainer import measures
 from tutti.trainer.attempt import Attempt, Phase
 from tutti.trainer.journal import Journal
@@ -348,6 +348,8 @@ class Agent:
             case "stored":
                 measures.duration.labels(message.stored.job).observe(message.stored.seconds)
                 self._to_committer.add(self._shard(message.stored))
+            case "lost":
+                self._to_committer.add(self._lost_shard(message.lost))
             case "verified":
                 self._to_committer.add(
                     ReportVerificationRequest(
@@ -371,6 +373,17 @@ class Agent:
             node=self.settings.name,
             report_key=stored.report_key,
             report_digest=stored.report_digest,
+        )
+
+    def _lost_shard(self, lost: Lost) -> ReportShardRequest:
+        return ReportShardRequest(
+            job=lost.job,
+            line=lost.line,
+            step=lost.step,
+            epoch=lost.epoch,
+            rank=lost.rank,
+            node=self.settings.name,
+            error=lost.error,
         )
 
     def _call_scheduler(self, request: Message) -> object:

@@ -30,6 +30,7 @@ from tutti.contracts.trainer.v1 import (
     BuffersRequest,
     BuffersResponse,
     IoMessage,
+    Lost,
     Release,
     Spooled,
     StageRequest,
@@ -83,7 +84,7 @@ class IoChild:
         self._blobs, self._clock, self._say = blobs, clock, say
         self._pool = BufferPool(buffers)
         self._cache = Cache(state / "cache", blobs, files)
-        self._spool = Spool(state / "spool", files, limit=spool, trouble=self._tell)
+        self._spool = Spool(state / "spool", files, limit=spool, trouble=self._tell, lost=self._tell_lost)
         self._fetches: deque[StageRequest | VerifyRequest] = deque()
         self._snapshots: deque[tuple[StoreRequest | Release, float]] = deque()
         self._since: dict[ShardName, float] = {}
@@ -91,6 +92,8 @@ class IoChild:
         self._troubles: dict[str, str] = {}
         for report in self._spool.receipts():
             self._tell_stored(report, seconds=0.0)
+        for name in self._spool.lost():
+            self._tell_lost(name, "it was set aside before this I/O child started; the spool holds what is left of it")
 
     @property
     def lanes(self) -> tuple[Callable[[], bool], ...]:
@@ -207,6 +210,11 @@ class IoChild:
                 )
             )
         )
+
+    def _tell_lost(self, name: ShardName, why: str) -> None:
+        job = f"jobs/{name.job}"
+        lost = Lost(job=job, line=name.line, step=name.step, epoch=name.epoch, rank=name.rank, error=why)
+        self._say(IoMessage(lost=lost))
 
     def _digest(self, name: ShardName, request: StoreRequest) -> None:
         training, shape = Training.from_json(request.training), to_shape(request.shape)

@@ -38,9 +38,20 @@ class Entry:
 class Spool:
     """At most `limit` snapshots; those of all ranks of a node in one step and epoch count as one."""
 
-    def __init__(self, folder: Path, files: Files, *, limit: int, trouble: Callable[[str], None] = log.warning) -> None:
-        """Removes what a dead process left half-written. `trouble` is told of all that is set aside."""
-        self._folder, self._files, self._limit, self._trouble = folder, files, limit, trouble
+    def __init__(
+        self,
+        folder: Path,
+        files: Files,
+        *,
+        limit: int,
+        trouble: Callable[[str], None] = log.warning,
+        lost: Callable[[ShardName, str], None] = lambda name, why: None,
+    ) -> None:
+        """Removes what a dead process left half-written.
+
+        `trouble` is told of all that is set aside, `lost` of the snapshots whose bytes went with it.
+        """
+        self._folder, self._files, self._limit, self._trouble, self._lost = folder, files, limit, trouble, lost
         make_folders(files, folder)
         names = {name for name, _ in files.list(folder)}
         for name in sorted(names):
@@ -86,6 +97,11 @@ class Spool:
         """What was stored, in the order of steps."""
         names = sorted(self._names(_RECEIPT), key=lambda name: (name.step, name))
         return [report for name in names if (report := self._report(name, _RECEIPT)) is not None]
+
+    def lost(self) -> list[ShardName]:
+        """What was set aside before it was stored, and not put again, in the order of steps."""
+        aside = {name for name in self._names(_REPORT + _DAMAGED) if not self.holds(name)}
+        return sorted(aside, key=lambda name: (name.step, name))
 
     def set_aside(self, name: ShardName, why: str) -> None:
         """Give up a waiting entry: its report stays as evidence, its bytes go, so that the disk does not fill up."""
@@ -143,6 +159,8 @@ class Spool:
             with contextlib.suppress(FileNotFoundError):
                 self._files.unlink(self._path(name, _DATA))
         self._trouble(f"{path} was set aside as {aside.name}, the others go on: {why}")
+        if suffix == _REPORT:
+            self._lost(name, why)
 
     def _path(self, name: ShardName, suffix: str) -> Path:
         return self._folder / f"{name}{suffix}"

@@ -186,7 +186,7 @@ Global___OpenEpochResponse: _TypeAlias = OpenEpochResponse  # noqa: Y015
 
 @_typing.final
 class ReportShardRequest(_message.Message):
-    """ReportShardRequest tells of a stored shard."""
+    """ReportShardRequest tells of a stored shard, or of one that will never be."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -198,6 +198,7 @@ class ReportShardRequest(_message.Message):
     NODE_FIELD_NUMBER: _builtins.int
     REPORT_KEY_FIELD_NUMBER: _builtins.int
     REPORT_DIGEST_FIELD_NUMBER: _builtins.int
+    ERROR_FIELD_NUMBER: _builtins.int
     job: _builtins.str
     """job of the rank."""
     line: _builtins.int
@@ -214,6 +215,8 @@ class ReportShardRequest(_message.Message):
     """report_key of the report blob beside the shard."""
     report_digest: _builtins.str
     """report_digest of its bytes."""
+    error: _builtins.str
+    """error says why the shard will never be stored, so that its step is given up; empty when it is stored."""
     def __init__(
         self,
         *,
@@ -225,10 +228,11 @@ class ReportShardRequest(_message.Message):
         node: _builtins.str = ...,
         report_key: _builtins.str = ...,
         report_digest: _builtins.str = ...,
+        error: _builtins.str = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["epoch", b"epoch", "job", b"job", "line", b"line", "node", b"node", "rank", b"rank", "report_digest", b"report_digest", "report_key", b"report_key", "step", b"step"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["epoch", b"epoch", "error", b"error", "job", b"job", "line", b"line", "node", b"node", "rank", b"rank", "report_digest", b"report_digest", "report_key", b"report_key", "step", b"step"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

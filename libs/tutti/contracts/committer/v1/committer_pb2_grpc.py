@@ -134,7 +134,7 @@ class CommitterServiceServicer:
         raise NotImplementedError('Method not implemented!')
 
     def ReportShard(self, request, context):
-        """ReportShard tells that a rank's snapshot is stored.
+        """ReportShard tells that a rank's snapshot is stored, or why it never will be.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')

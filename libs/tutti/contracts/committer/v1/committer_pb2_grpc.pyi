@@ -46,7 +46,7 @@ class CommitterServiceStub:
     OpenEpoch: _grpc.UnaryUnaryMultiCallable[_committer_pb2.OpenEpochRequest, _committer_pb2.OpenEpochResponse]
     """OpenEpoch finishes pending decisions, refuses lower epochs for ever and returns the resume point."""
     ReportShard: _grpc.UnaryUnaryMultiCallable[_committer_pb2.ReportShardRequest, _committer_pb2.ReportShardResponse]
-    """ReportShard tells that a rank's snapshot is stored."""
+    """ReportShard tells that a rank's snapshot is stored, or why it never will be."""
     ClaimVerification: _grpc.UnaryUnaryMultiCallable[_committer_pb2.ClaimVerificationRequest, _committer_pb2.ClaimVerificationResponse]
     """ClaimVerification hands a stored shard to a process that did not write it."""
     ReportVerification: _grpc.UnaryUnaryMultiCallable[_committer_pb2.ReportVerificationRequest, _committer_pb2.ReportVerificationResponse]
@@ -74,7 +74,7 @@ class CommitterServiceAsyncStub(CommitterServiceStub):
     OpenEpoch: _aio.UnaryUnaryMultiCallable[_committer_pb2.OpenEpochRequest, _committer_pb2.OpenEpochResponse]  # type: ignore[assignment]
     """OpenEpoch finishes pending decisions, refuses lower epochs for ever and returns the resume point."""
     ReportShard: _aio.UnaryUnaryMultiCallable[_committer_pb2.ReportShardRequest, _committer_pb2.ReportShardResponse]  # type: ignore[assignment]
-    """ReportShard tells that a rank's snapshot is stored."""
+    """ReportShard tells that a rank's snapshot is stored, or why it never will be."""
     ClaimVerification: _aio.UnaryUnaryMultiCallable[_committer_pb2.ClaimVerificationRequest, _committer_pb2.ClaimVerificationResponse]  # type: ignore[assignment]
     """ClaimVerification hands a stored shard to a process that did not write it."""
     ReportVerification: _aio.UnaryUnaryMultiCallable[_committer_pb2.ReportVerificationRequest, _committer_pb2.ReportVerificationResponse]  # type: ignore[assignment]
@@ -135,7 +135,7 @@ class CommitterServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _committer_pb2.ReportShardRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_committer_pb2.ReportShardResponse, _abc.Awaitable[_committer_pb2.ReportShardResponse]]:
-        """ReportShard tells that a rank's snapshot is stored."""
+        """ReportShard tells that a rank's snapshot is stored, or why it never will be."""
 
     @_abc_1.abstractmethod
     def ClaimVerification(

@@ -177,6 +177,7 @@ class Line(_message.Message):
     SEALED_FIELD_NUMBER: _builtins.int
     CAUSE_FIELD_NUMBER: _builtins.int
     GIVEN_UP_FIELD_NUMBER: _builtins.int
+    GIVEN_UP_BECAUSE_FIELD_NUMBER: _builtins.int
     name: _builtins.str
     """name of the resource."""
     revision: _builtins.int
@@ -198,7 +199,9 @@ class Line(_message.Message):
     cause: _builtins.str
     """cause of the branch."""
     given_up: _builtins.int
-    """given_up: the newest step of the open epoch whose shards were found damaged, so that it will not be decided; 0: none."""
+    """given_up: the newest step of the open epoch that will not be decided, because a shard is damaged or lost; 0: none."""
+    given_up_because: _builtins.str
+    """given_up_because: which shard, and what is wrong with it."""
     @_builtins.property
     def shape(self) -> _common_pb2.Shape:
         """shape of the open epoch."""
@@ -218,10 +221,11 @@ class Line(_message.Message):
         sealed: _builtins.bool = ...,
         cause: _builtins.str = ...,
         given_up: _builtins.int = ...,
+        given_up_because: _builtins.str = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["shape", b"shape"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["cause", b"cause", "epoch", b"epoch", "from_step", b"from_step", "given_up", b"given_up", "head", b"head", "job", b"job", "line", b"line", "name", b"name", "parent_line", b"parent_line", "revision", b"revision", "sealed", b"sealed", "shape", b"shape"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["cause", b"cause", "epoch", b"epoch", "from_step", b"from_step", "given_up", b"given_up", "given_up_because", b"given_up_because", "head", b"head", "job", b"job", "line", b"line", "name", b"name", "parent_line", b"parent_line", "revision", b"revision", "sealed", b"sealed", "shape", b"shape"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

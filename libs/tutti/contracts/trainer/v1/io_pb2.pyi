@@ -320,6 +320,48 @@ class Stored(_message.Message):
 Global___Stored: _TypeAlias = Stored  # noqa: Y015
 
 @_typing.final
+class Lost(_message.Message):
+    """Lost says that a snapshot will never be in the blob store: it was set aside, and its bytes are gone."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    JOB_FIELD_NUMBER: _builtins.int
+    LINE_FIELD_NUMBER: _builtins.int
+    STEP_FIELD_NUMBER: _builtins.int
+    EPOCH_FIELD_NUMBER: _builtins.int
+    RANK_FIELD_NUMBER: _builtins.int
+    ERROR_FIELD_NUMBER: _builtins.int
+    job: _builtins.str
+    """job of the rank."""
+    line: _builtins.int
+    """line that was written."""
+    step: _builtins.int
+    """step of the snapshot."""
+    epoch: _builtins.int
+    """epoch of it."""
+    rank: _builtins.int
+    """rank that wrote it."""
+    error: _builtins.str
+    """error in words: what was wrong with it."""
+    def __init__(
+        self,
+        *,
+        job: _builtins.str = ...,
+        line: _builtins.int = ...,
+        step: _builtins.int = ...,
+        epoch: _builtins.int = ...,
+        rank: _builtins.int = ...,
+        error: _builtins.str = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["epoch", b"epoch", "error", b"error", "job", b"job", "line", b"line", "rank", b"rank", "step", b"step"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___Lost: _TypeAlias = Lost  # noqa: Y015
+
+@_typing.final
 class VerifyRequest(_message.Message):
     """VerifyRequest asks to read a shard back."""
 
@@ -448,6 +490,7 @@ class IoMessage(_message.Message):
     VERIFIED_FIELD_NUMBER: _builtins.int
     RELEASE_FIELD_NUMBER: _builtins.int
     TROUBLE_FIELD_NUMBER: _builtins.int
+    LOST_FIELD_NUMBER: _builtins.int
     @_builtins.property
     def stage(self) -> Global___StageRequest:
         """stage, agent to child."""
@@ -492,6 +535,10 @@ class IoMessage(_message.Message):
     def trouble(self) -> Global___Trouble:
         """trouble, child to agent."""
 
+    @_builtins.property
+    def lost(self) -> Global___Lost:
+        """lost, child to agent."""
+
     def __init__(
         self,
         *,
@@ -506,12 +553,13 @@ class IoMessage(_message.Message):
         verified: Global___Verified | None = ...,
         release: Global___Release | None = ...,
         trouble: Global___Trouble | None = ...,
+        lost: Global___Lost | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["body", b"body", "buffers", b"buffers", "buffers_made", b"buffers_made", "release", b"release", "spooled", b"spooled", "stage", b"stage", "staged", b"staged", "store", b"store", "stored", b"stored", "trouble", b"trouble", "verified", b"verified", "verify", b"verify"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["body", b"body", "buffers", b"buffers", "buffers_made", b"buffers_made", "lost", b"lost", "release", b"release", "spooled", b"spooled", "stage", b"stage", "staged", b"staged", "store", b"store", "stored", b"stored", "trouble", b"trouble", "verified", b"verified", "verify", b"verify"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["body", b"body", "buffers", b"buffers", "buffers_made", b"buffers_made", "release", b"release", "spooled", b"spooled", "stage", b"stage", "staged", b"staged", "store", b"store", "stored", b"stored", "trouble", b"trouble", "verified", b"verified", "verify", b"verify"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["body", b"body", "buffers", b"buffers", "buffers_made", b"buffers_made", "lost", b"lost", "release", b"release", "spooled", b"spooled", "stage", b"stage", "staged", b"staged", "store", b"store", "stored", b"stored", "trouble", b"trouble", "verified", b"verified", "verify", b"verify"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
-    _WhichOneofReturnType_body: _TypeAlias = _typing.Literal["stage", "staged", "buffers", "buffers_made", "store", "spooled", "stored", "verify", "verified", "release", "trouble"]  # noqa: Y015
+    _WhichOneofReturnType_body: _TypeAlias = _typing.Literal["stage", "staged", "buffers", "buffers_made", "store", "spooled", "stored", "verify", "verified", "release", "trouble", "lost"]  # noqa: Y015
     _WhichOneofArgType_body: _TypeAlias = _typing.Literal["body", b"body"]  # noqa: Y015
     def WhichOneof(self, oneof_group: _WhichOneofArgType_body) -> _WhichOneofReturnType_body | None: ...
 
