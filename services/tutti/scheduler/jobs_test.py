@@ -36,6 +36,20 @@ def test_a_job_waits_for_slots_and_says_how_many(world: World) -> None:
     assert world.job().reason == "pending because 2 slots of 3 slots for ranks are missing"
 
 
+def test_a_gang_is_not_spread_over_two_kernel_signatures(world: World) -> None:
+    first = Agent(world, "a", slots=2, kernel="old")
+    Agent(world, "b", slots=2, kernel="new")
+    assert first.node.kernel == "old"
+    world.create(ranks=3)
+    assert world.job().state == JOB_STATE_QUEUED
+    assert world.job().reason == (
+        "pending because 1 slot of 3 slots for ranks is missing; "
+        "kernel signatures differ: 2 among the nodes, and a gang has one"
+    )
+    Agent(world, "c", slots=1, kernel="old")
+    assert {placed.node for placed in world.job().placement} == {"nodes/a", "nodes/c"}
+
+
 def test_a_gang_is_placed_whole_and_its_epoch_opened_first(world: World) -> None:
     world.create(ranks=3)
     first = Agent(world, "a", slots=2)

@@ -30,7 +30,7 @@ def pending_because(*, ranks: int, missing: int, lost: Sequence[str], draining: 
     if draining:
         reason += f"; draining: {', '.join(draining)}"
     if kernels > 1:
-        reason += f"; the nodes have {kernels} kernel signatures, and a gang has one"
+        reason += f"; kernel signatures differ: {kernels} among the nodes, and a gang has one"
     return reason
 
 

@@ -259,12 +259,15 @@ class World:
 class Agent:
     """A node's agent: registers at once, and does what it is told to."""
 
-    def __init__(self, world: World, name: str = "a", *, slots: int = 2, incarnation: str = "1") -> None:
+    def __init__(
+        self, world: World, name: str = "a", *, slots: int = 2, incarnation: str = "1", kernel: str = ""
+    ) -> None:
         self._world, self.name, self.incarnation = world, f"nodes/{name}", incarnation
         self.silent = False
         world.agents = [*(each for each in world.agents if each.name != self.name), self]
         world.api.RegisterNode(
-            RegisterNodeRequest(name=self.name, incarnation=incarnation, slots=slots, devices=["cpu"]), CALL
+            RegisterNodeRequest(name=self.name, incarnation=incarnation, slots=slots, devices=["cpu"], kernel=kernel),
+            CALL,
         )
         world.settle()
 

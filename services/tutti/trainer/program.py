@@ -30,6 +30,7 @@ from tutti.chassis.watch import Watch
 from tutti.contracts.committer.v1.stubs import CommitterServiceStub
 from tutti.contracts.scheduler.v1 import Node
 from tutti.contracts.scheduler.v1.stubs import SchedulerServiceStub
+from tutti.model.machine import machine_signature
 from tutti.trainer.agent import Agent, AgentState
 from tutti.trainer.buffers import buffer_folder, clear, remove
 from tutti.trainer.courier import ThreadCourier
@@ -167,6 +168,7 @@ def _settings(given: argparse.Namespace, loaded: Loaded) -> AgentSettings:
         slots=slots,
         devices=devices,
         address=address,
+        kernel=machine_signature(devices).digest(),
         silence=values.rank.watchdog_seconds,
         rendezvous=values.rank.rendezvous_seconds,
         staging=own.staging_seconds,
