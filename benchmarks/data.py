@@ -1,6 +1,7 @@
 """A dataset of random tokens, for benchmarks that need data and not language.
 
-Promises: it is stored and staged by the product's own code; the same arguments give the same bytes.
+Promises: it is stored and staged by the product's own code; the same arguments give the same bytes; a document ends
+with a token that is nowhere else.
 """
 
 from dataclasses import dataclass
@@ -16,6 +17,7 @@ from tutti.corpus.tokenshard import TokenRun, encode_token_shard
 from tutti.trainer.staging import Cache
 
 DOCUMENT_TOKENS = 500
+END = 0
 NOTHING = Split((), 0, 0, 0, 0)
 
 
@@ -42,6 +44,7 @@ def make(blobs: Blobs, *, vocabulary: int, context: int, sequences: int, shards:
     for number in range(shards):
         begin = number * sequences * context
         starts = np.arange(0, sequences * context, DOCUMENT_TOKENS)
+        tokens[begin + starts[1:] - 1] = END
         data, info = encode_token_shard(
             TokenRun(
                 tokens=tokens[begin : begin + sequences * context + 1],
@@ -50,7 +53,7 @@ def make(blobs: Blobs, *, vocabulary: int, context: int, sequences: int, shards:
                 doc_ids=[f"{number:032x}{document:032x}" for document in range(len(starts))],
                 context=context,
                 vocabulary=vocabulary,
-                eos=0,
+                eos=END,
                 first_sample=number * sequences,
             )
         )
@@ -64,7 +67,7 @@ def make(blobs: Blobs, *, vocabulary: int, context: int, sequences: int, shards:
     body = DatasetBody(
         tokenizer_version="blake3:" + "1" * 64,
         vocabulary=vocabulary,
-        eos=0,
+        eos=END,
         context=context,
         train=train,
         validation=NOTHING,

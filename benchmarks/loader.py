@@ -1,14 +1,19 @@
-"""The loader beside a raw memory map: the same shuffled rows of the same tokens, as int32.
+"""The loader beside a raw memory map: the same shuffled rows of the same tokens, as the arrays that a step needs.
 
-Two peers read one flat file, with no document boundaries, no lengths and no checks: slices of a np.memmap, a row each,
-as training scripts do; and one fancy index for a whole batch, the fastest that numpy can. All only copy from the page
-cache, so the time on a core is measured: the wait for one says nothing about either.
+A step needs of each leaf its tokens as int32, which document each token belongs to, and which targets count. The peers
+make the same arrays of one flat file of tokens, a leaf at a time: they find the documents by their last token. One
+takes slices of a np.memmap, a row each, as training scripts do; the other one fancy index a leaf, the fastest that
+numpy has. They have no padding, no shards and no checks. Tokens alone, as one array, are shown beside without a goal.
+
+All only copy from the page cache, so the time on a core is measured: the wait for one says nothing about either.
 """
 
 import itertools
 import time
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -16,86 +21,136 @@ import numpy.typing as npt
 from benchmarks import data
 from benchmarks.pairs import alternate, median, timed
 from benchmarks.program import main, scratch
-from benchmarks.table import Row, ratio_at_least
+from benchmarks.table import Goal, Row, ratio_at_least
 from tutti.backbone.embedded.blobs import EmbeddedBlobs
+from tutti.corpus.batch import Leaf
 from tutti.corpus.loader import Loader
 from tutti.trainer.staging import shard_file
 
-CONTEXT = 1024
-SHARDS = 2
-GOAL = 0.6
+Samples = npt.NDArray[np.int64]
+Tokens = npt.NDArray[np.int32]
+GOAL = ratio_at_least(0.6)
+TURN_ROWS = 1024
+
+
+@dataclass(frozen=True)
+class Case:
+    """What one rank reads for a step."""
+
+    name: str
+    context: int
+    shards: int
+    leaves: int
+    rows: int
+
+
+CASES = (
+    Case("a step of recipes/spine.yaml", context=256, shards=1, leaves=4, rows=2),
+    Case("a larger step", context=1024, shards=2, leaves=8, rows=8),
+)
 
 
 def measure(quick: bool) -> list[Row]:
-    sequences = 4096 if quick else 16384
-    rows = []
-    with scratch("loader") as folder:
-        blobs = EmbeddedBlobs(Path(folder) / "blobs")
-        made = data.make(blobs, vocabulary=50_000, context=CONTEXT, sequences=sequences, shards=SHARDS)
-        staged = made.stage(Path(folder) / "cache", blobs)
-        flat = Path(folder) / "tokens.bin"
-        made.tokens.tofile(flat)
-        loader = Loader([staged / shard_file(entry.bytes_digest) for entry in made.body.train.shards])
-        raw = Raw(flat, SHARDS * sequences)
-        for size, name in ((64, "batches of 64 rows"), (2, "leaves of 2 rows")):
-            for gather, how in ((raw.sliced, "slices of a np.memmap"), (raw.indexed, "one fancy index")):
-                what = f"loader, {name}, beside {how}"
-                rows.append(_row(what, loader, gather, size=size, pairs=15 if quick else 60))
-    return rows
+    """Each case beside each peer."""
+    return [row for case in CASES for row in _rows(case, quick=quick)]
 
 
 class Raw:
     """One flat file of uint16, mapped."""
 
-    def __init__(self, path: Path, sequences: int) -> None:
+    def __init__(self, path: Path, case: Case) -> None:
         self._flat = np.memmap(path, np.uint16, mode="r")
+        self._context = context = case.context
         width = self._flat.itemsize
+        rows = (len(self._flat) - 1) // context
         self._rows = np.lib.stride_tricks.as_strided(
-            self._flat, (sequences, CONTEXT + 1), (CONTEXT * width, width), writeable=False
+            self._flat, (rows, context + 1), (context * width, width), writeable=False
         )
 
-    def sliced(self, samples: npt.NDArray[np.int64]) -> npt.NDArray[np.int32]:
-        return np.stack(
-            [self._flat[sample * CONTEXT : sample * CONTEXT + CONTEXT + 1].astype(np.int32) for sample in samples]
-        )
+    def sliced(self, samples: Samples) -> Tokens:
+        """Rows of tokens, one slice each."""
+        begins = [int(sample) * self._context for sample in samples]
+        return np.stack([self._flat[begin : begin + self._context + 1].astype(np.int32) for begin in begins])
 
-    def indexed(self, samples: npt.NDArray[np.int64]) -> npt.NDArray[np.int32]:
+    def indexed(self, samples: Samples) -> Tokens:
+        """Rows of tokens, all at once."""
         return self._rows[samples].astype(np.int32)
 
 
-Gather = Callable[[npt.NDArray[np.int64]], npt.NDArray[np.int32]]
+def leaf_of(tokens: Tokens) -> Leaf:
+    """With the ordinals of documents, as their last tokens tell them, and every target valid."""
+    documents = np.zeros(tokens.shape, np.int32)
+    np.cumsum(tokens[:, :-1] == data.END, axis=1, dtype=np.int32, out=documents[:, 1:])
+    return Leaf(tokens, documents, np.ones((tokens.shape[0], tokens.shape[1] - 1), np.bool_))
 
 
-def _row(what: str, loader: Loader, raw: Gather, *, size: int, pairs: int) -> Row:
-    samples = np.random.default_rng(3).permutation(loader.sequences)
-    batches = samples[: len(samples) // size * size].reshape(-1, size)[:2048]
-    for batch in batches[:8]:
-        assert np.array_equal(loader.batch(batch).tokens, raw(batch))
-    per_turn = max(1, 1024 // size)
-    turns = itertools.cycle([batches[start : start + per_turn] for start in range(0, len(batches), per_turn)])
-    current: list[npt.NDArray[np.int64]] = []
+def _rows(case: Case, *, quick: bool) -> list[Row]:
+    with scratch("loader") as folder:
+        blobs = EmbeddedBlobs(Path(folder) / "blobs")
+        sequences = 4096 if quick else 16384
+        made = data.make(blobs, vocabulary=50_000, context=case.context, sequences=sequences, shards=case.shards)
+        staged = made.stage(Path(folder) / "cache", blobs)
+        flat = Path(folder) / "tokens.bin"
+        made.tokens.tofile(flat)
+        loader = Loader([staged / shard_file(entry.bytes_digest) for entry in made.body.train.shards])
+        raw = Raw(flat, case)
+        pairs = 15 if quick else 60
 
-    def over(gather: Callable[[npt.NDArray[np.int64]], object], chosen: Sequence[npt.NDArray[np.int64]]) -> None:
-        for batch in chosen:
-            gather(batch)
+        def ours(samples: Samples) -> list[Leaf]:
+            return loader.batch(samples).leaves(case.rows)
 
-    def ours() -> float:
-        current[:] = next(turns)
-        return timed(lambda: over(loader.batch, current), time.process_time)()
+        def beside(gather: Callable[[Samples], Tokens], how: str) -> Row:
+            def peer(samples: Samples) -> list[Leaf]:
+                return [leaf_of(gather(leaf)) for leaf in samples.reshape(case.leaves, case.rows)]
 
-    def peer() -> float:
-        return timed(lambda: over(raw, current), time.process_time)()
+            return _row(case, loader.sequences, ours, peer, f", {how}", GOAL, pairs)
 
-    found = alternate(ours, peer, pairs=pairs, warmups=len(batches) // per_turn)
-    tokens = per_turn * size * CONTEXT / 1e6
+        def tokens(samples: Samples) -> list[list[Tokens]]:
+            return [[loader.batch(samples).tokens]]
+
+        def peer_tokens(samples: Samples) -> list[list[Tokens]]:
+            return [[raw.indexed(samples)]]
+
+        return [
+            beside(raw.sliced, "peer: slices of a np.memmap"),
+            beside(raw.indexed, "peer: a fancy index a leaf"),
+            _row(case, loader.sequences, tokens, peer_tokens, ", tokens alone, peer: one fancy index", None, pairs),
+        ]
+
+
+Read = Callable[[Samples], Sequence[Sequence[npt.NDArray[Any]]]]
+"""From the samples of a step to arrays, a few a leaf."""
+
+
+def _row(case: Case, sequences: int, ours: Read, peer: Read, which: str, goal: Goal | None, pairs: int) -> Row:
+    size = case.leaves * case.rows
+    order = np.random.default_rng(3).permutation(sequences)
+    steps = order[: len(order) // size * size].reshape(-1, size)
+    for step in steps[:8]:
+        for one, other in zip(ours(step), peer(step), strict=True):
+            assert all(np.array_equal(*both) for both in zip(one, other, strict=True))
+    per_turn = TURN_ROWS // size
+    turns = itertools.cycle([steps[at : at + per_turn] for at in range(0, len(steps) - per_turn + 1, per_turn)])
+    current = next(turns)
+
+    def of_ours() -> float:
+        nonlocal current
+        current = next(turns)
+        return timed(lambda: [ours(step) for step in current], time.process_time)()
+
+    def of_peer() -> float:
+        return timed(lambda: [peer(step) for step in current], time.process_time)()
+
+    found = alternate(of_ours, of_peer, pairs=pairs, warmups=len(steps) // per_turn)
+    tokens = per_turn * size * case.context / 1e6
     return Row(
-        what=what,
+        what=f"loader, {case.name}{which}",
         unit="M tokens/s",
         ours=tokens / median(found.ours),
         peer=tokens / median(found.peer),
         ratio=found.speed(),
-        goal=ratio_at_least(GOAL),
-        note=f"rows of {CONTEXT + 1} tokens, {SHARDS} shards; as int32",
+        goal=goal,
+        note=f"{case.leaves} leaves of {case.rows} rows of {case.context + 1} tokens; shards: {case.shards}",
     )
 
 

@@ -37,7 +37,7 @@ def in_process(stage: Any, training: Training, folder: Path) -> dict[int, dict[t
     data = TrainingData(Cache(folder, stage.blobs, RealFiles()).dataset(stage.manifest_key, stage.digest), training)
     ledger, found = data.first_ledger(0), {}
     for number in range(1, training.steps + 1):
-        step.run(number, {leaf: data.leaf(ledger, number, leaf) for leaf in step.leaves_needed(number)})
+        step.run(number, data.leaves(ledger, number, step.leaves_needed(number)))
         if training.checkpoint_due(number):
             buffer = bytearray(step.snapshot_size())
             step.snapshot_into(memoryview(buffer))

@@ -1,18 +1,27 @@
 """A batch of packed sequences, as numpy arrays.
 
-Tokens are gathered at once; the dense views of the documents (which most recipes need once a leaf, some never) are
-computed when they are first asked for, from boundaries alone.
+Tokens are gathered at once; the dense arrays of the documents are computed from boundaries alone, when they are first
+asked for, and once for all leaves of a step.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
+from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
 PADDING = -1
+
+
+class Leaf(NamedTuple):
+    """Some rows of a batch as a model takes them; views of its arrays."""
+
+    tokens: npt.NDArray[np.int32]
+    documents: npt.NDArray[np.int32]
+    valid: npt.NDArray[np.bool_]
 
 
 @dataclass(frozen=True, eq=False)
@@ -38,15 +47,18 @@ class PackedSequenceBatch:
     @cached_property
     def documents(self) -> npt.NDArray[np.int32]:
         """int32 [rows, context + 1]: the ordinal of each token's document within its row, -1 for padding."""
-        marks = np.zeros(self.tokens.shape, np.int32)
-        marks.reshape(-1)[self.boundaries] = 1
-        ordinals = np.cumsum(marks, axis=1, dtype=np.int32)
-        ordinals[self._columns >= self.lengths[:, None]] = PADDING
+        edges = np.concatenate(([0], self.boundaries, [self.tokens.size]))
+        runs = np.arange(len(edges) - 1, dtype=np.int32).repeat(edges[1:] - edges[:-1]).reshape(self.tokens.shape)
+        ordinals: npt.NDArray[np.int32] = runs - runs[:, :1]  # no boundary is a row's first token
+        if self._padded:
+            ordinals[self._columns >= self.lengths[:, None]] = PADDING
         return ordinals
 
     @cached_property
     def valid(self) -> npt.NDArray[np.bool_]:
         """bool [rows, context]: whether the target tokens[:, 1:] is a token of the corpus; only padding is not."""
+        if not self._padded:
+            return np.ones((self.rows, self.context), np.bool_)
         valid: npt.NDArray[np.bool_] = self._columns[1:] < self.lengths[:, None]
         return valid
 
@@ -59,6 +71,16 @@ class PackedSequenceBatch:
         begins = np.zeros(self.tokens.shape, np.int32)
         begins.reshape(-1)[self.boundaries] = self.boundaries % self.tokens.shape[1]
         return self._columns - np.maximum.accumulate(begins, axis=1)
+
+    def leaves(self, rows: int) -> list[Leaf]:
+        """Its rows in order, `rows` of them a leaf; the last leaf has what is left."""
+        tokens, documents, valid = self.tokens, self.documents, self.valid
+        cuts = [slice(first, first + rows) for first in range(0, self.rows, rows)]
+        return [Leaf(tokens[cut], documents[cut], valid[cut]) for cut in cuts]
+
+    @cached_property
+    def _padded(self) -> bool:
+        return int(self.lengths.min()) <= self.context
 
     @property
     def _columns(self) -> npt.NDArray[np.int32]:

@@ -54,8 +54,9 @@ class Ledger:
             raise InvalidSpan(f"step {step}: steps are counted from 0")
         return next(span for span in reversed(self.spans) if span.from_step <= step)
 
-    def samples(self, step: int, leaf: int) -> SampleIds:
-        return self.span_at(step).samples(step, leaf)
+    def samples(self, step: int, *leaves: int) -> SampleIds:
+        """The rows of some leaves of a step, leaf after leaf."""
+        return self.span_at(step).samples(step, *leaves)
 
     def skip(self, step: int, *, cause: str) -> Ledger:
         """With one more skipped step, later than those before it."""

@@ -15,8 +15,6 @@ from tutti.corpus.batch import PackedSequenceBatch
 from tutti.corpus.errors import CorpusError, UnknownSample
 from tutti.corpus.tokenshard import TokenShard
 
-_NONE = np.zeros(0, np.int64)
-
 
 class Loader:
     """Reads one split of one dataset; shards may be given in any order and must be whole."""
@@ -50,30 +48,43 @@ class Loader:
             raise CorpusError(f"expected a list of at least one sample, seen shape {wanted.shape}")
         if wanted.view(np.uint64).max() >= self.sequences:  # as unsigned, what is negative is vast
             raise UnknownSample(f"samples {wanted.min()} to {wanted.max()}: this split has 0 to {self.sequences - 1}")
-        if len(self.shards) == 1:
-            return self._gather(self.shards[0], wanted)
-        owner = np.searchsorted(self._firsts, wanted, side="right") - 1
-        width = self.context + 1
-        tokens = np.empty((len(wanted), width), np.int32)
+        tokens = np.empty((len(wanted), self.context + 1), np.int32)
         lengths = np.empty(len(wanted), np.int64)
+        places = np.arange(len(wanted))
+        if len(self.shards) == 1:
+            return PackedSequenceBatch(tokens, lengths, _fill(self.shards[0], wanted, places, tokens, lengths))
+        owner = self._firsts.searchsorted(wanted, side="right") - 1
         boundaries = []
-        for index in np.unique(owner):
-            rows = np.flatnonzero(owner == index)
-            part = self._gather(self.shards[index], wanted[rows])
-            tokens[rows], lengths[rows] = part.tokens, part.lengths
-            boundaries.append(rows[part.boundaries // width] * width + part.boundaries % width)
-        return PackedSequenceBatch(tokens, lengths, np.sort(np.concatenate(boundaries)))
+        for index in set(owner.tolist()):
+            mine = owner == index
+            boundaries.append(_fill(self.shards[index], wanted[mine], places[mine], tokens, lengths))
+        merged = np.concatenate(boundaries)
+        merged.sort()
+        return PackedSequenceBatch(tokens, lengths, merged)
 
-    def _gather(self, shard: TokenShard, wanted: npt.NDArray[np.int64]) -> PackedSequenceBatch:
-        local = wanted - shard.first_sample
-        tokens = shard.rows[local].astype(np.int32)
-        begins = local * self.context
-        lengths = np.minimum(shard.header.tokens_used - begins, self.context + 1)
-        first = shard.starts.searchsorted(begins, side="right")
-        count = shard.starts.searchsorted(begins + lengths) - first
-        if not count.any():
-            return PackedSequenceBatch(tokens, lengths, _NONE)
-        row = np.repeat(np.arange(len(local)), count)
-        within = np.arange(len(row)) - np.repeat(np.cumsum(count) - count, count)
-        boundaries = row * (self.context + 1) + shard.starts[first[row] + within] - begins[row]
-        return PackedSequenceBatch(tokens, lengths, boundaries)
+
+def _fill(
+    shard: TokenShard,
+    wanted: npt.NDArray[np.int64],
+    places: npt.NDArray[np.int64],
+    tokens: npt.NDArray[np.int32],
+    lengths: npt.NDArray[np.int64],
+) -> npt.NDArray[np.int64]:
+    """Write the rows of one shard into their places of `tokens` and `lengths`; the boundaries in them.
+
+    A document that begins on a row's first token is no boundary.
+    """
+    context, rows = shard.header.context, len(wanted)
+    local = wanted - shard.first_sample
+    tokens[places] = shard.rows[local]
+    begins = local * context
+    lengths[places] = present = np.minimum(shard.header.tokens_used - begins, context + 1)
+    found = shard.starts.searchsorted(np.concatenate((begins + 1, begins + present)))
+    first = found[:rows]
+    count = found[rows:] - first
+    before = count.cumsum()
+    total = int(before[-1])
+    before -= count
+    document = np.arange(total) + (first - before).repeat(count)
+    boundaries: npt.NDArray[np.int64] = shard.starts[document] + (places * (context + 1) - begins).repeat(count)
+    return boundaries

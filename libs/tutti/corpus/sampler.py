@@ -38,7 +38,7 @@ class DatasetShare:
 
 @dataclass(frozen=True, slots=True)
 class SampleIds:
-    """For each row of a leaf: which dataset of the span (int64 [rows]) and which sample of it (int64 [rows])."""
+    """For each row: which dataset of the span (int64 [rows]) and which sample of it (int64 [rows])."""
 
     datasets: Integers
     samples: Integers
@@ -91,14 +91,15 @@ class Span:
     def samples_per_step(self) -> int:
         return self.leaves * self.rows_per_leaf
 
-    def samples(self, step: int, leaf: int) -> SampleIds:
-        """The rows of one leaf of one step, in order."""
-        if step < self.from_step or not 0 <= leaf < self.leaves:
+    def samples(self, step: int, *leaves: int) -> SampleIds:
+        """The rows of some leaves of one step, leaf after leaf, each in order."""
+        if step < self.from_step or not all(0 <= leaf < self.leaves for leaf in leaves):
             raise InvalidSpan(
-                f"step {step}, leaf {leaf}: this span begins at step {self.from_step} and has {self.leaves} leaves"
+                f"step {step}, leaves {leaves}: this span begins at step {self.from_step} and has {self.leaves} leaves"
             )
-        first = (step - self.from_step) * self.samples_per_step + leaf * self.rows_per_leaf
-        positions = first + np.arange(self.rows_per_leaf, dtype=np.int64)
+        first = (step - self.from_step) * self.samples_per_step
+        begins = first + np.array(leaves, np.int64)[:, None] * self.rows_per_leaf
+        positions = (begins + np.arange(self.rows_per_leaf, dtype=np.int64)).reshape(-1)
         block, slot = np.divmod(positions, len(self._pattern))
         datasets = self._pattern[slot]
         samples = np.empty_like(positions)

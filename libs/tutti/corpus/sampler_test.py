@@ -74,6 +74,15 @@ def test_the_inverse_names_exactly_the_places_that_read_a_sample(span: Span, ste
             assert list(span.inverse(index, sample, before_step=span.from_step + steps)) == expected
 
 
+@given(span=spans(), data=st.data())
+@settings(max_examples=60, deadline=None)
+def test_leaves_asked_for_together_are_those_asked_for_alone(span: Span, data: st.DataObject) -> None:
+    wanted = data.draw(st.permutations(range(span.leaves)))
+    together, alone = span.samples(span.from_step, *wanted), [span.samples(span.from_step, leaf) for leaf in wanted]
+    assert together.samples.tolist() == [sample for ids in alone for sample in ids.samples]
+    assert together.datasets.tolist() == [index for ids in alone for index in ids.datasets]
+
+
 @given(span=spans(), steps=st.integers(0, 5))
 @settings(max_examples=60, deadline=None)
 def test_a_span_that_goes_on_reads_what_its_predecessor_had_not(span: Span, steps: int) -> None:

@@ -195,6 +195,18 @@ def test_a_batch_across_shards_equals_its_rows_one_by_one(
         assert np.array_equal(getattr(batch, field), np.concatenate([getattr(one, field) for one in singles]))
 
 
+@pytest.mark.parametrize("rows", [1, 2, 3, 5])
+def test_the_leaves_of_a_batch_are_its_rows_in_order(tmp_path: Path, rows: int) -> None:
+    opened(tmp_path, run_of(sequences=5, context=6, lengths=[4, 5, 1, 7, 8], padding=2))
+    batch = Loader([tmp_path / "a.tokens"]).batch([4, 0, 3, 1, 2])
+    leaves = batch.leaves(rows)
+    assert [len(leaf.tokens) for leaf in leaves] == [min(rows, 5 - first) for first in range(0, 5, rows)]
+    for field in ("tokens", "documents", "valid"):
+        parts = [getattr(leaf, field) for leaf in leaves]
+        assert np.array_equal(np.concatenate(parts), getattr(batch, field))
+        assert all(np.shares_memory(part, getattr(batch, field)) for part in parts)
+
+
 def test_the_loader_refuses_missing_shards_and_unknown_samples(tmp_path: Path) -> None:
     opened(tmp_path, run_of(sequences=2, context=4, lengths=[5], first=3))
     with pytest.raises(CorpusError, match="begins with sample 3, expected 0"):

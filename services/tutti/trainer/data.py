@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 
-from tutti.corpus.batch import PackedSequenceBatch
+from tutti.corpus.batch import Leaf, PackedSequenceBatch
 from tutti.corpus.dataset import DatasetBody, Split
 from tutti.corpus.ledger import Ledger
 from tutti.corpus.loader import Loader
@@ -55,9 +55,10 @@ class TrainingData:
         )
         return Ledger((span,))
 
-    def leaf(self, ledger: Ledger, step: int, leaf: int) -> PackedSequenceBatch:
-        """The rows of one leaf of a step that is counted from 1."""
-        return self._train.batch(ledger.samples(step - 1, leaf).samples)
+    def leaves(self, ledger: Ledger, step: int, wanted: Sequence[int]) -> dict[int, Leaf]:
+        """Some leaves of a step that is counted from 1, read at once."""
+        batch = self._train.batch(ledger.samples(step - 1, *wanted).samples)
+        return dict(zip(wanted, batch.leaves(self._rows), strict=True))
 
     @property
     def validation_leaves(self) -> int:

@@ -182,7 +182,7 @@ class SimulatedRank:
                     return
                 yield
             step = self.step + 1
-            gradient = sum(_leaf(data, ledger, step, leaf) for leaf in range(training.step.leaves)) % MODULUS
+            gradient = _gradient(data, ledger, step, training.step.leaves) % MODULUS
             state, scalars = next_state(state, step, gradient), scalars.after(Outcome.COMMITTED)
             self.step = step
             self._out.append(RankMessage(progress=_progress(training, step, gradient)))
@@ -236,8 +236,8 @@ class SimulatedRank:
         self._out.append(RankMessage(failed=Failed(reason=reason, message=message, step=self.step, ranks=ranks)))
 
 
-def _leaf(data: TrainingData, ledger: Ledger, step: int, leaf: int) -> int:
-    return int(data.leaf(ledger, step, leaf).tokens.astype(np.int64).sum())
+def _gradient(data: TrainingData, ledger: Ledger, step: int, leaves: int) -> int:
+    return sum(int(leaf.tokens.sum(dtype=np.int64)) for leaf in data.leaves(ledger, step, range(leaves)).values())
 
 
 def _loss(gradient: int) -> float:

@@ -58,7 +58,7 @@ class Pretraining:
             lifeline.step = step
             started = time.monotonic()
             lifeline.phase = "reading"
-            leaves = {leaf: self._data.leaf(self._ledger, step, leaf) for leaf in self._step.leaves_needed(step)}
+            leaves = self._data.leaves(self._ledger, step, self._step.leaves_needed(step))
             read = time.monotonic() - started
             lifeline.phase = "stepping"
             result = self._step.run(step, leaves)
