@@ -1,26 +1,42 @@
 """SIGKILL of every process at a named moment, then the same command again: nothing was lost, nothing doubled.
 
-A moment is "the n-th blob is visible", and a delay from a seed after it. The oracle is the canonical export, compared
-byte for byte with that of a run that nobody killed.
+A moment is (stage, n-th event, seed): the address of the platform or the n-th blob of a stage becomes visible, and a
+delay follows from the seed. The oracle is the canonical export, compared byte for byte with that of a run that nobody
+killed. One moment is repeated by its name: `pytest tests/faults/kill_test.py -k trainer-6-1`.
 """
 
-import random
-import threading
+from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
 
 from tests.e2e.command import checkpoints, platform, start, tiny, tutti
+from tests.faults.moments import Moment
 from tests.faults.processes import blobs, family, kill_all, until
-from tests.scale import scale
+from tests.scale import SOAK, scale
 
-pytestmark = [pytest.mark.xdist_group("faults"), pytest.mark.timeout(7000)]
-SEED = 20261121
-LAST_DELAY_SECONDS = 0.3
+pytestmark = [pytest.mark.xdist_group("faults"), pytest.mark.timeout(600)]
+START = "platform"
+EVENTS = {START: 1, "ingest": 3, "dedup": 2, "tokenization": 4, "trainer": 16, "committer": 4}
+"""Of every stage how many events an undisturbed run has."""
 
 
-def exported(data_dir: Path, pages: Path) -> str:
-    """The canonical export; the platform is started for it by a run that reuses everything."""
+SOME = [Moment("ingest", 2, 1), Moment("tokenization", 4, 1), Moment("trainer", 6, 1), Moment("committer", 4, 1)]
+ALL = [Moment(stage, nth, seed) for seed in (1, 2) for stage, count in EVENTS.items() for nth in range(1, count + 1)]
+
+
+@dataclass(frozen=True)
+class Undisturbed:
+    states: dict[int, str]
+    canonical: str
+
+
+def events(data_dir: Path, stage: str) -> int:
+    """How many there have been."""
+    return int((data_dir / "endpoint").exists()) if stage == START else blobs(data_dir, stage)
+
+
+def exported(data_dir: Path) -> str:
     with platform(data_dir):
         result = tutti("export", "--canonical", "--data-dir", data_dir)
     assert result.code == 0, result.err
@@ -28,36 +44,35 @@ def exported(data_dir: Path, pages: Path) -> str:
 
 
 @pytest.fixture(scope="module")
-def undisturbed(tmp_path_factory: pytest.TempPathFactory, pages: Path) -> tuple[dict[int, str], str, int]:
-    """States, export and number of blobs of a run that nobody killed."""
+def undisturbed(tmp_path_factory: pytest.TempPathFactory, pages: Path) -> Undisturbed:
+    scale(test=len(SOME), soak=len(ALL))
     data_dir = tmp_path_factory.mktemp("undisturbed") / "data"
     result = tutti(*tiny(data_dir, pages))
     assert result.code == 0, result.err
-    return checkpoints(result.json()), exported(data_dir, pages), blobs(data_dir)
+    assert {START: 1, **{stage: blobs(data_dir, stage) for stage in EVENTS if stage != START}} == EVENTS
+    return Undisturbed(checkpoints(result.json()), exported(data_dir))
 
 
+@pytest.mark.parametrize("moment", ALL if SOAK else SOME, ids=str)
 def test_a_killed_platform_goes_on_where_it_was(
-    undisturbed: tuple[dict[int, str], str, int], pages: Path, tmp_path: Path
+    moment: Moment, undisturbed: Undisturbed, pages: Path, tmp_path: Path
 ) -> None:
-    states, canonical, count = undisturbed
-    moments = scale(test=4, soak=50)
-    source = random.Random(SEED)
-    for number in range(moments):
-        nth = 1 + number * count // moments
-        delay = source.uniform(0, LAST_DELAY_SECONDS)
-        print(f"moment {number}: blob {nth} of {count}, then {delay * 1000:.0f} ms; seed {SEED}")
-        data_dir = tmp_path / f"killed-{number}"
-        process = start(*tiny(data_dir, pages))
-        until(
-            lambda nth=nth, data_dir=data_dir, process=process: blobs(data_dir) >= nth or process.poll() is not None,  # type: ignore[misc]
-            seconds=120,
-            what=f"blob {nth}",
-        )
-        threading.Event().wait(delay)
-        assert kill_all(data_dir, process.pid) >= 2
-        process.communicate(timeout=30)
-        again = tutti(*tiny(data_dir, pages))
-        assert again.code == 0, again.err
-        assert checkpoints(again.json()) == states
-        assert exported(data_dir, pages) == canonical
-        assert family(data_dir) == []
+    print(
+        f"moment {moment}: event {moment.nth} of {EVENTS[moment.stage]} of {moment.stage}, {moment.delay:.3f} s later"
+    )
+    data_dir = tmp_path / "data"
+    process = start(*tiny(data_dir, pages))
+    until(
+        lambda: events(data_dir, moment.stage) >= moment.nth or process.poll() is not None,
+        seconds=180,
+        what=str(moment),
+    )
+    assert process.poll() is None, process.communicate()[1]
+    moment.linger()
+    assert kill_all(data_dir, process.pid) >= 2
+    process.communicate(timeout=30)
+    again = tutti(*tiny(data_dir, pages))
+    assert again.code == 0, again.err
+    assert checkpoints(again.json()) == undisturbed.states
+    assert exported(data_dir) == undisturbed.canonical
+    assert family(data_dir) == []

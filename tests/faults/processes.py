@@ -51,8 +51,10 @@ def until(condition: Callable[[], bool], *, seconds: float, what: str) -> None:
         time.sleep(0.002)
 
 
-def blobs(data_dir: Path) -> int:
-    """How many blobs are visible: the moments of a run."""
+def blobs(data_dir: Path, stage: str = "") -> int:
+    """How many blobs are visible, of all or of the stage that owns them: the moments of a run."""
     return sum(
-        1 for path in (data_dir / "blobs").rglob("*") if path.is_file() and path.suffix in (".bin", ".json", ".parquet")
+        1
+        for path in (data_dir / "blobs" / stage).rglob("*")
+        if path.is_file() and path.suffix in (".bin", ".json", ".parquet")
     )

@@ -10,12 +10,13 @@ import psutil
 import pytest
 
 from tests.e2e.command import checkpoints, tiny, tutti
+from tests.faults.moments import Moment
 from tests.faults.processes import kill_all, until
 from tests.stack.conftest import local, processes
 from tutti.chassis.client import Client, connect
 from tutti.chassis.errors import NotFound
 from tutti.chassis.settings import installed_services
-from tutti.contracts.common.v1 import GetRequest
+from tutti.contracts.common.v1 import STATE_DONE, STATE_RUNNING, GetRequest
 
 pytestmark = [pytest.mark.xdist_group("stack"), pytest.mark.timeout(600)]
 SERVERS = ("kafka", "postgres", "s3")
@@ -24,6 +25,8 @@ PLAIN = ("input.limit=19", "train.steps=10")
 SERVERS_KILLED = ("input.limit=19", "train.steps=20", "train.ranks=3")
 STEPS = 20
 ALL_KILLED = ("input.limit=20", f"train.steps={STEPS}")
+# All is killed twice on the way of one run: when a stage has begun, and between two checkpoints.
+MOMENTS = (Moment("tokenization", 1, 1), Moment("train", 3, 1))
 Embedded = Callable[..., Any]
 
 
@@ -49,22 +52,32 @@ def with_all_killed(stack: Path, pages: Path) -> Any:
     detached = tutti(*tiny(stack, pages, *ALL_KILLED, output=("--detach",)))
     assert detached.code == 0, detached.err
     run = detached.out.strip()
-    with connect(stack) as client:
-        until(lambda: 3 <= step_of(client, run) < STEPS, seconds=120, what=f"step 3 of {run}")
-    assert kill_all(stack) >= len(installed_services())
-    again = local("stack.py", "up", "--data-dir", stack)
-    assert again.code == 0, again.err
+    for moment in MOMENTS:
+        kill_all_at(moment, stack, run)
+        again = local("stack.py", "up", "--data-dir", stack)
+        assert again.code == 0, again.err
     result = tutti("runs", "follow", run, "--data-dir", stack, "-o", "json")
     assert result.code == 0, result.err
     return result.json()
 
 
-def step_of(client: Client, run: str) -> int:
-    """The last step that the job of a run has crossed."""
-    stages = {stage.name: stage for stage in client.pipeline.GetRun(GetRequest(name=run)).stages}
-    job = stages["train"].resource if "train" in stages else ""
+def kill_all_at(moment: Moment, stack: Path, run: str) -> None:
+    print(f"moment {moment}: event {moment.nth} of {moment.stage}, then {moment.delay:.3f} s")
+    with connect(stack) as client:
+        until(lambda: events(client, run, moment.stage) >= moment.nth, seconds=120, what=f"{moment} of {run}")
+    moment.linger()
+    assert kill_all(stack) >= len(installed_services())
+
+
+def events(client: Client, run: str, stage: str) -> int:
+    """Of training the steps that were crossed and told; of another stage 1 once it has begun."""
+    stages = {each.name: each for each in client.pipeline.GetRun(GetRequest(name=run)).stages}
+    if stage not in stages:
+        return 0
+    if stage != "train":
+        return int(stages[stage].state in (STATE_RUNNING, STATE_DONE))
     try:
-        return client.scheduler.GetJob(GetRequest(name=job)).step if job else 0
+        return client.scheduler.GetJob(GetRequest(name=stages[stage].resource)).step if stages[stage].resource else 0
     except NotFound:
         return 0
 
