@@ -11,7 +11,12 @@ from tutti.backbone.connect import open_database
 from tutti.chassis.errors import Problem, StaleEpoch
 from tutti.chassis.unit import Unit
 from tutti.committer.rehearsal_test import STEPS, Rehearsal
-from tutti.contracts.committer.v1 import CHECKPOINT_STATE_COMMITTED, CheckpointCommitted
+from tutti.contracts.committer.v1 import (
+    CHECKPOINT_STATE_COMMITTED,
+    CHECKPOINT_STATE_QUARANTINED,
+    CheckpointCommitted,
+    OpenEpochResponse,
+)
 
 UNTIL = 20
 
@@ -64,6 +69,13 @@ def test_two_replicas_decide_every_step_once(tmp_path: Path, postgres_url: str, 
         failures = together(lambda: one.open_epoch(2, 2), lambda: other.open_epoch(3, 2), lambda: other.tell(*late))
         assert all(isinstance(failure, Problem) for failure in failures)
         assert other.open_epoch(3, 2).step == UNTIL
+        one.flip(one.manifest(UNTIL).blobs[0].key)
+        answers: list[OpenEpochResponse] = []
+        assert not together(*(lambda each=each: answers.append(each.open_epoch(4, 2)) for each in worlds))
+        assert answers[0] == answers[1]
+        assert (answers[0].step, answers[0].line) == (UNTIL - 5, 1)
+        assert other.checkpoint(UNTIL).state == CHECKPOINT_STATE_QUARANTINED
+        assert len(list(one.blobs.list("committer/quarantine/"))) == 1
         for stale in (lambda: one.open_epoch(2, 2), lambda: one.tell(*late)):
             (failure,) = together(stale)
             assert isinstance(failure, StaleEpoch)

@@ -1,7 +1,9 @@
 """Opening an epoch: finish what the last one left, read the resume point back, seal, answer.
 
 The answer is stored with the epoch, so a repeated call gets the same one; one that comes while a resume point is read
-back joins. Between looking and sealing nothing may have been decided; if it was, we look again.
+back joins. Another replica reads for itself, which costs reading and nothing else: damage is recorded once, the epoch
+is written once, and who comes second gets the answer of the first. Between looking and sealing nothing may have been
+decided; if it was, we look again.
 """
 
 from __future__ import annotations
@@ -10,6 +12,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from threading import Lock
+from typing import Any
 
 from tutti.backbone.blobs import BlobMissing
 from tutti.chassis.bodies import content_digest
@@ -83,6 +86,7 @@ class Opening:
             found = self.host.units.run(lambda unit: self.records.epoch(unit, job))
             if epochs.is_repeated(job, request.epoch, digest, found.rules if found else None):
                 assert found is not None
+                self._forget(job, request.epoch)
                 return OpenEpochResponse.FromString(found.response)
             epochs.require_same_job(
                 job,
@@ -103,10 +107,16 @@ class Opening:
                 lambda unit: self._seal(unit, request, digest, training, shape, seen, resume, checkpoint)  # noqa: B023
             )
             if answer is not None:
-                self._read_back.pop((job, request.epoch), None)
-                self._turns.pop((job, request.epoch), None)
+                self._forget(job, request.epoch)
                 return answer
         raise Unavailable(f"{request.job}: something was decided each of {LOOKS} times that we looked; ask again")
+
+    def _forget(self, job: str, epoch: int) -> None:
+        """The epoch is open, whoever opened it."""
+        memories: tuple[dict[tuple[str, int], Any], ...] = (self._read_back, self._turns)
+        for memory in memories:
+            for key in [key for key in list(memory) if key[0] == job and key[1] <= epoch]:
+                memory.pop(key, None)
 
     @contextmanager
     def _turn(self, request: OpenEpochRequest) -> Iterator[None]:

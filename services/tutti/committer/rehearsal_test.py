@@ -30,12 +30,14 @@ from tutti.chassis.tasks import Pool
 from tutti.chassis.unit import Units
 from tutti.checkpoints import example_test as example
 from tutti.checkpoints.keys import ShardName
+from tutti.checkpoints.manifest import CheckpointBody
 from tutti.checkpoints.verification import verify_report
 from tutti.checkpoints.writer import StoredShard, describe, store
 from tutti.committer.rpc import CommitterApi
 from tutti.committer.service import build
 from tutti.committer.shapes import to_wire
 from tutti.contracts.committer.v1 import (
+    CHECKPOINT_STATE_COMMITTED,
     Checkpoint,
     ClaimVerificationRequest,
     ClaimVerificationResponse,
@@ -198,6 +200,23 @@ class Rehearsal:
         for rank in range(dp):
             node = f"nodes/{'abcdefgh'[rank]}"
             self.tell(*self.store(step, dp=dp, epoch=epoch, rank=rank, line=line, node=node, seed=seed), node=node)
+
+    def commit(self, *steps: int, dp: int = 2, epoch: int = 1, line: int = 0) -> None:
+        """These steps become committed checkpoints, one after the other."""
+        for step in steps:
+            self.snapshot(step, dp=dp, epoch=epoch, line=line)
+            self.settle()
+            assert self.checkpoint(step, line=line).state == CHECKPOINT_STATE_COMMITTED
+
+    def flip(self, key: str, at: int = 100) -> None:
+        """One bit of a blob turns over."""
+        data = bytearray(self.blobs.get(key))
+        data[at] ^= 1
+        self.blobs.delete(key)
+        self.blobs.put_if_absent(key, bytes(data))
+
+    def manifest(self, step: int, *, line: int = 0) -> CheckpointBody:
+        return CheckpointBody.decode(self.blobs.get(self.checkpoint(step, line=line).manifest_key))
 
     def claim(self, node: str) -> ClaimVerificationResponse:
         return self.api.ClaimVerification(ClaimVerificationRequest(node=node, process="io"), CALL)
