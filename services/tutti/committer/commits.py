@@ -13,6 +13,7 @@ from tutti.backbone.blobs import BlobExists, BlobMissing
 from tutti.chassis import version
 from tutti.chassis.resources import Resource
 from tutti.chassis.service import Host
+from tutti.chassis.tables import micros
 from tutti.chassis.unit import Unit
 from tutti.checkpoints.errors import CheckpointError
 from tutti.checkpoints.keys import checkpoint_name, line_name
@@ -21,6 +22,7 @@ from tutti.checkpoints.report import ShardReport
 from tutti.committer import quarantine
 from tutti.committer.decision import ShardState, next_step
 from tutti.committer.records import DecisionRow, EpochRow, Records, ShardRow
+from tutti.committer.settings import CommitterSettings
 from tutti.committer.shapes import to_wire
 from tutti.contracts.committer.v1 import (
     CHECKPOINT_STATE_COMMITTED,
@@ -41,8 +43,16 @@ class _Ready:
 
 
 class Commits:
-    def __init__(self, host: Host, records: Records, checkpoints: Resource[Checkpoint], lines: Resource[Line]) -> None:
-        self.host, self.records, self.checkpoints, self.lines = host, records, checkpoints, lines
+    def __init__(
+        self,
+        host: Host,
+        records: Records,
+        settings: CommitterSettings,
+        checkpoints: Resource[Checkpoint],
+        lines: Resource[Line],
+    ) -> None:
+        self.host, self.records, self.settings = host, records, settings
+        self.checkpoints, self.lines = checkpoints, lines
 
     def finish(self, job: str) -> bool:
         """Decide and publish all that is ready; whether anything was."""
@@ -53,7 +63,10 @@ class Commits:
         return self._publish(job) or did
 
     def compare_late(self, job: str) -> None:
-        """Hold complete sets of late shards against what was decided, then forget them."""
+        """Hold complete sets of late shards against what was decided, then forget them.
+
+        A set that lacks some, or is damaged, is forgotten when none came for the grace: nobody waits for it.
+        """
         late = self.host.units.run(lambda unit: self.records.late_shards(unit, job))
         by_step: dict[tuple[int, int, int], list[ShardRow]] = {}
         for shard in late:
@@ -224,6 +237,8 @@ class Commits:
     def _compare(self, job: str, shards: Sequence[ShardRow]) -> None:
         first = shards[0]
         name = checkpoint_name(job, first.line, first.step)
+        grace = int(self.settings.grace_seconds * 1e6)
+        over = max(shard.reported_at for shard in shards) <= micros(self.host.clock.now()) - grace
         epoch, decided = self.host.units.run(
             lambda unit: (self.records.epoch(unit, job), self.records.decision(unit, name))
         )
@@ -232,12 +247,13 @@ class Commits:
             try:
                 other = self._body(shards, epoch)
             except CheckpointError:
-                return  # not complete, or damaged: no witness of anything
+                if not over:
+                    return  # not complete, or damaged: no witness of anything
 
         def settle(unit: Unit) -> None:
             if other is not None and decided is not None and other.state_digest != decided.state_digest:
                 self._diverge(unit, decided, other)
-            if other is not None or decided is None:
+            if other is not None or decided is None or over:
                 self.records.forget_shards(unit, [shard.name for shard in shards])
 
         self.host.units.run(settle)

@@ -35,7 +35,7 @@ def build(host: Host) -> Service:
         {"job": lambda each: each.job, "line": lambda each: each.line, "state": lambda each: each.state},
     )
     lines = Resource(host.metadata, "lines", Line, {"job": lambda each: each.job})
-    commits = Commits(host, records, checkpoints, lines)
+    commits = Commits(host, records, settings, checkpoints, lines)
 
     def advance(job: str) -> bool:
         did = commits.finish(job)

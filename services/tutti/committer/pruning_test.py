@@ -1,0 +1,51 @@
+"""Retention: what goes, what stays, and in which order."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tutti.chassis.errors import InvalidField, Refused
+from tutti.committer.rehearsal_test import CALL, Rehearsal
+from tutti.contracts.committer.v1 import (
+    CHECKPOINT_STATE_COMMITTED,
+    CHECKPOINT_STATE_PRUNED,
+    PinCheckpointRequest,
+    PruneCheckpointsRequest,
+)
+
+
+@pytest.fixture
+def world(tmp_path: Path) -> Iterator[Rehearsal]:
+    found = Rehearsal(tmp_path)
+    yield found
+    found.close()
+
+
+def test_retention_keeps_what_is_needed_and_removes_the_rest(world: Rehearsal) -> None:
+    world.open_epoch(1, 2)
+    world.commit(5, 10, 15, 20)
+    world.api.PinCheckpoint(PinCheckpointRequest(name="checkpoints/j/0/5", pinned=True), CALL)
+    shards = {step: [blob.key for blob in world.manifest(step).blobs] for step in (5, 10, 15, 20)}
+    request = PruneCheckpointsRequest(job="jobs/j", keep_last=1, validate_only=True)
+    dry = world.api.PruneCheckpoints(request, CALL)
+    assert list(dry.checkpoints) == ["checkpoints/j/0/10", "checkpoints/j/0/15"]
+    assert world.checkpoint(10).state == CHECKPOINT_STATE_COMMITTED
+    request.validate_only = False
+    assert world.api.PruneCheckpoints(request, CALL) == dry
+    world.settle()
+    assert world.checkpoint(10).state == CHECKPOINT_STATE_PRUNED
+    keys = {each.key for each in world.blobs.list("committer/manifests/")}
+    assert keys == {world.checkpoint(step).manifest_key for step in (5, 20)}
+    assert set(shards[10]) <= {each.key for each in world.blobs.list("trainer/shards/")}
+    world.clock.advance(700)
+    world.settle()
+    left = {each.key for each in world.blobs.list("trainer/shards/")}
+    assert left == {*shards[5], *shards[20]}
+    assert not list(world.api.PruneCheckpoints(request, CALL).checkpoints)
+    with pytest.raises(InvalidField, match="keep_last"):
+        world.api.PruneCheckpoints(PruneCheckpointsRequest(job="jobs/j"), CALL)
+    with pytest.raises(Refused, match="not committed"):
+        world.api.PinCheckpoint(PinCheckpointRequest(name="checkpoints/j/0/10", pinned=True), CALL)
+    world.api.PinCheckpoint(PinCheckpointRequest(name="checkpoints/j/0/5", pinned=False), CALL)
+    assert list(world.api.PruneCheckpoints(request, CALL).checkpoints) == ["checkpoints/j/0/5"]

@@ -1,0 +1,150 @@
+"""Shards: what is taken from agents, found in the store, and read back by others."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tutti.chassis.errors import AlreadyExists, FencedOff, InvalidField, NotFound, Refused, StaleEpoch
+from tutti.checkpoints import ShardName
+from tutti.committer.rehearsal_test import CALL, Rehearsal
+from tutti.contracts.committer.v1 import CHECKPOINT_STATE_COMMITTED, ReportShardRequest
+from tutti.contracts.common.v1 import GetRequest
+
+
+@pytest.fixture
+def world(tmp_path: Path) -> Iterator[Rehearsal]:
+    found = Rehearsal(tmp_path)
+    yield found
+    found.close()
+
+
+def test_a_report_of_which_nobody_told_is_found_in_the_store(world: Rehearsal) -> None:
+    world.open_epoch(1, 2)
+    world.tell(*world.store(5, dp=2, epoch=1, rank=0))
+    world.store(5, dp=2, epoch=1, rank=1)
+    world.settle()
+    world.clock.advance(31)
+    world.settle()
+    assert world.checkpoint(5).state == CHECKPOINT_STATE_COMMITTED
+
+
+def test_the_store_is_not_searched_for_a_job_of_which_nothing_was_heard_for_an_hour(world: Rehearsal) -> None:
+    world.open_epoch(1, 2)
+    world.clock.advance(3601)
+    told, _ = (world.store(5, dp=2, epoch=1, rank=rank) for rank in range(2))
+    world.settle()
+    world.clock.advance(31)
+    world.settle()
+    with pytest.raises(NotFound):
+        world.checkpoint(5)
+    world.tell(*told)
+    world.clock.advance(31)
+    world.settle()
+    assert world.checkpoint(5).state == CHECKPOINT_STATE_COMMITTED
+
+
+def test_a_stale_epoch_is_refused(world: Rehearsal) -> None:
+    world.open_epoch(1, 2)
+    late = world.store(5, dp=2, epoch=1, rank=0)
+    world.open_epoch(2, 2)
+    with pytest.raises(StaleEpoch):
+        world.tell(*late)
+    with pytest.raises(Refused, match="never opened"):
+        world.tell(*world.store(5, dp=2, epoch=9, rank=0))
+
+
+def test_a_report_is_recorded_once_and_another_under_its_name_is_refused(world: Rehearsal) -> None:
+    world.open_epoch(1, 2)
+    name, stored = world.store(5, dp=2, epoch=1, rank=0)
+    assert world.tell(name, stored) is False
+    assert world.tell(name, stored) is False
+    world.commit(5)
+    assert world.tell(name, stored) is True
+    world.open_epoch(2, 2)
+    assert world.tell(name, stored) is True
+
+
+def test_a_report_of_another_attempt_is_refused(world: Rehearsal) -> None:
+    world.open_epoch(1, 2)
+    with pytest.raises(Refused, match="shape"):
+        world.tell(*world.store(10, dp=3, epoch=1, rank=0))
+    name, stored = world.store(5, dp=2, epoch=1, rank=0)
+    with pytest.raises(InvalidField, match="node"):
+        world.tell(name, stored, node="nodes/b")
+    world.blobs.delete(stored.report_key)
+    with pytest.raises(Refused, match="not in the store"):
+        world.tell(name, stored)
+
+
+def test_agents_read_back_what_others_wrote(world: Rehearsal) -> None:
+    world.open_epoch(1, 2, nodes=2)
+    world.snapshot(5, dp=2, epoch=1)
+    world.settle()
+    claim = world.claim("nodes/a")
+    assert ShardName.of_report(claim.report_key).rank == 1
+    assert not world.claim("nodes/a").verification
+    with pytest.raises(Refused, match="another node"):
+        world.answer(claim, "nodes/b")
+    world.answer(claim, "nodes/a")
+    world.answer(claim, "nodes/a")
+    with pytest.raises(NotFound):
+        world.checkpoint(5)
+    assert world.read_back("nodes/b")
+    world.settle()
+    assert list(world.checkpoint(5).verified_by) == ["nodes/a/io", "nodes/b/io"]
+
+
+def test_a_claim_that_lapsed_is_fenced_off(world: Rehearsal) -> None:
+    world.open_epoch(1, 2, nodes=3)
+    world.snapshot(5, dp=2, epoch=1)
+    old = world.claim("nodes/c")
+    world.clock.advance(61)
+    again = world.claim("nodes/c")
+    assert (again.verification, again.claim) == (old.verification, old.claim + 1)
+    with pytest.raises(FencedOff, match="lapsed"):
+        world.answer(old, "nodes/c")
+    world.answer(again, "nodes/c")
+
+
+def test_what_no_agent_reads_in_time_the_committer_reads(world: Rehearsal) -> None:
+    world.open_epoch(1, 2, nodes=2)
+    world.snapshot(5, dp=2, epoch=1)
+    world.settle()
+    world.clock.advance(61)
+    world.settle()
+    assert list(world.checkpoint(5).verified_by) == ["committer/pool"]
+
+
+def test_a_snapshot_that_will_never_be_stored_gives_its_step_up_with_the_reason(world: Rehearsal) -> None:
+    def lose(rank: int, *, epoch: int = 1) -> bool:
+        return world.api.ReportShard(
+            ReportShardRequest(job="jobs/j", step=10, epoch=epoch, rank=rank, node="nodes/a", error="the disk tore it"),
+            CALL,
+        ).decided
+
+    world.open_epoch(1, 2)
+    world.commit(5)
+    stored = world.store(10, dp=2, epoch=1, rank=1)
+    world.tell(*stored)
+    assert lose(1) is False  # it was reported before: this is no news
+    with pytest.raises(InvalidField, match="rank"):
+        lose(2)
+    world.settle()
+    assert world.api.GetLine(GetRequest(name="lines/j/0"), CALL).given_up == 0
+    assert lose(0) is lose(0) is False
+    world.settle()
+    line = world.api.GetLine(GetRequest(name="lines/j/0"), CALL)
+    assert (line.given_up, line.head) == (10, 5)
+    assert line.given_up_because == "rank 0 on nodes/a: never stored: the disk tore it"
+    with pytest.raises(AlreadyExists):
+        world.tell(*world.store(10, dp=2, epoch=1, rank=0))
+    world.commit(15)
+    assert world.checkpoint(15).parent == "checkpoints/j/0/5"
+    world.open_epoch(2, 2)
+    line = world.api.GetLine(GetRequest(name="lines/j/0"), CALL)
+    assert (line.given_up, line.given_up_because) == (0, "")
+    with pytest.raises(StaleEpoch):
+        lose(0)
+    with pytest.raises(Refused, match="never opened"):
+        lose(0, epoch=3)
