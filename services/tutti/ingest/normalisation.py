@@ -16,7 +16,7 @@ _SURROGATES = re.compile(r"[\ud800-\udfff]")
 _LINE_ENDS = re.compile(r"\r\n?")
 _GONE = {code: None for code in (*range(0, 9), 11, 12, *range(14, 32), *range(127, 160), 0xFEFF, 0xAD)}
 _MAPPED: dict[int, int | None] = {**_GONE, 0xA0: 0x20, 0x202F: 0x20}
-_TRAILING = re.compile(r"[ \t]+(?=\n|\Z)")
+_TRAILING = re.compile(r"(?<![ \t])[ \t]++(?=\n|\Z)")  # begins at a run's begin alone: linear in hostile text
 _BLANK = re.compile(r"\n{3,}")
 
 

@@ -201,3 +201,8 @@ def test_normalising_twice_changes_nothing(text: str) -> None:
 def test_normalisation_does_what_it_states() -> None:
     assert normalise("\ufeff\n a\u00a0b \t\r\nc\r\r\r\r\rd\x00e\u0301\u00ad \ud800\n\n") == " a b\nc\n\nd\u00e9 \ufffd"
     assert normalise(" \n\t ") == ""
+
+
+def test_a_megabyte_of_spaces_inside_a_line_is_read_once() -> None:
+    text = "a" + " \t" * 500_000 + "b"
+    assert normalise(text + " " * 1_000_000) == text
