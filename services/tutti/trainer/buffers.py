@@ -1,17 +1,24 @@
 """Snapshot buffers: files in shared memory that a rank writes and the I/O child reads.
 
-They outlive both processes, so a snapshot that was handed over is not lost with either; the agent's next incarnation
-removes what is left of the one before.
+They outlive both processes, so a snapshot that was handed over is not lost with either. The agent's next incarnation
+removes what is left of the one before; where none can come because the state folder is gone, any agent does.
 """
 
+import contextlib
 import hashlib
+import logging
 import mmap
 import os
 import shutil
 from pathlib import Path
 from typing import Self
 
+from tutti.backbone.files import Files, Lock
+
+log = logging.getLogger(__name__)
+
 _SHARED = Path("/dev/shm")  # noqa: S108
+_OWNER = "owner"  # locked while its agent lives; holds the state folder's path
 
 
 class SharedBuffer:
@@ -61,12 +68,45 @@ class BufferPool:
         return self._folder / f"{job.removeprefix('jobs/')}.{epoch}"
 
 
-def buffer_folder(state: Path) -> Path:
+def buffer_folder(state: Path, shared: Path = _SHARED) -> Path:
     """Where a node's buffers lie: in shared memory, named by the state folder; inside it where there is none."""
     name = hashlib.blake2s(str(state.resolve()).encode(), digest_size=8).hexdigest()
-    if os.access(_SHARED, os.W_OK):
-        return _SHARED / f"tutti-{os.getuid()}-{name}"
+    if os.access(shared, os.W_OK):
+        return shared / f"{_prefix()}{name}"
     return state / "buffers"
+
+
+def own(folder: Path, state: Path, files: Files) -> Lock:
+    """Clear a node's folder and mark it as that of the agent of `state`, until the lock is released or we die."""
+    clear(folder)
+    lock = files.try_lock(folder / _OWNER)
+    assert lock is not None, "the state folder is locked, so its buffers are nobody else's"
+    (folder / _OWNER).write_text(str(state.resolve()))
+    return lock
+
+
+def sweep(files: Files, shared: Path = _SHARED) -> list[Path]:
+    """Remove the folders of agents that are dead and whose state folder is gone; those that were removed.
+
+    A lock says who is dead, because agents of other containers share this memory but neither our pids nor our paths.
+    """
+    swept = []
+    for folder in sorted(shared.glob(f"{_prefix()}*")):
+        with contextlib.suppress(OSError):
+            state = (folder / _OWNER).read_text()
+            if not state or os.path.exists(state) or (lock := files.try_lock(folder / _OWNER)) is None:
+                continue
+            try:
+                remove(folder)
+            finally:
+                lock.release()
+            log.warning("%s was removed: its agent is dead, and %s is gone", folder, state)
+            swept.append(folder)
+    return swept
+
+
+def _prefix() -> str:
+    return f"tutti-{os.getuid()}-"
 
 
 def remove(folder: Path) -> None:

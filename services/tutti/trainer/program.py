@@ -32,7 +32,7 @@ from tutti.contracts.scheduler.v1 import Node
 from tutti.contracts.scheduler.v1.stubs import SchedulerServiceStub
 from tutti.model.machine import machine_signature
 from tutti.trainer.agent import Agent, AgentState
-from tutti.trainer.buffers import buffer_folder, clear, remove
+from tutti.trainer.buffers import buffer_folder, own, remove, sweep
 from tutti.trainer.courier import ThreadCourier
 from tutti.trainer.iolink import ProcessIoLink
 from tutti.trainer.iosettings import IoSettings
@@ -98,7 +98,8 @@ def _serve(given: argparse.Namespace) -> int:
         journal = Journal(state / "journal.json", files)
         journal.kill_orphans()
         buffers = buffer_folder(state)
-        clear(buffers)
+        sweep(files)
+        stack.callback(own(buffers, state, files).release)
         stack.callback(remove, buffers)
         stop = _Stop()
         channels = _Channels(data_dir, loaded)

@@ -1,0 +1,57 @@
+"""Folders of snapshot buffers: whose they are, and when anybody may remove them."""
+
+import shutil
+from pathlib import Path
+
+import pytest
+
+from tutti.backbone.files import RealFiles
+from tutti.trainer.buffers import BufferPool, buffer_folder, own, sweep
+
+FILES = RealFiles()
+
+
+@pytest.fixture
+def shared(tmp_path: Path) -> Path:
+    """Stands for the machine's shared memory."""
+    folder = tmp_path / "shm"
+    folder.mkdir()
+    return folder
+
+
+def agent(tmp_path: Path, shared: Path, name: str, *, alive: bool, state_is_there: bool) -> Path:
+    """The folder of an agent that has made buffers."""
+    state = tmp_path / "agents" / name
+    state.mkdir(parents=True)
+    folder = buffer_folder(state, shared)
+    lock = own(folder, state, FILES)
+    BufferPool(folder).make("jobs/x", 1, 0, size=64, count=2)
+    if not alive:
+        lock.release()
+    if not state_is_there:
+        shutil.rmtree(state)
+    return folder
+
+
+def test_what_a_dead_agent_left_is_removed_once_its_state_folder_is_gone(tmp_path: Path, shared: Path) -> None:
+    left = agent(tmp_path, shared, "dead and deleted", alive=False, state_is_there=False)
+    kept = {
+        agent(tmp_path, shared, "dead", alive=False, state_is_there=True),
+        agent(tmp_path, shared, "alive", alive=True, state_is_there=True),
+        agent(tmp_path, shared, "alive elsewhere", alive=True, state_is_there=False),
+    }
+    (shared / f"{left.name[:-4]}none").mkdir()  # nobody says whose it is
+    before = set(shared.iterdir())
+    assert sweep(FILES, shared) == [left]
+    assert set(shared.iterdir()) == before - {left}
+    assert kept < before
+    assert sweep(FILES, shared) == []
+
+
+def test_an_agent_starts_with_an_empty_folder_of_its_own(tmp_path: Path, shared: Path) -> None:
+    folder = agent(tmp_path, shared, "a", alive=False, state_is_there=True)
+    assert (folder / "x.1").exists()
+    lock = own(folder, tmp_path / "agents" / "a", FILES)
+    assert not (folder / "x.1").exists()
+    assert folder.stat().st_mode & 0o777 == 0o700
+    lock.release()
