@@ -1,12 +1,17 @@
-"""A byte that flipped on the disk costs the stage that made it, never the recipe."""
+"""A byte that flipped on the disk costs the stage that made it, never the recipe; and it is named, not believed."""
 
+import shutil
+from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from tests.e2e.command import checkpoints, tiny, tutti
+from tests.e2e.command import checkpoints, platform, tiny, tutti
+from tests.e2e.flips import flip_file, flip_row
 
 pytestmark = pytest.mark.xdist_group("e2e-damage")
+STAGES = ("ingest", "dedup", "tokenization", "train")
 
 
 @pytest.fixture(scope="module")
@@ -15,10 +20,27 @@ def data_dir(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="module")
-def first(data_dir: Path, pages: Path) -> dict:  # type: ignore[type-arg]
+def first(data_dir: Path, pages: Path) -> dict[str, Any]:
     result = tutti(*tiny(data_dir, pages))
     assert result.code == 0, result.err
     return result.json()  # type: ignore[no-any-return]
+
+
+@pytest.fixture(scope="module")
+def damaged(first: dict[str, Any], data_dir: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    """A copy with damage at three of its four checkpoints, whose platform is up.
+
+    Of step 5 a shard, of step 10 the row of its decision, of step 20 the manifest.
+    """
+    names = {each["step"]: each["name"] for each in first["checkpoints"]}
+    copy = tmp_path_factory.mktemp("damaged") / "copy"
+    shutil.copytree(data_dir, copy)
+    job = names[20].split("/")[1]
+    flip_file(copy / "blobs" / "trainer" / "shards" / f"{job}.0.5.1.0.bin")
+    flip_file(copy / "blobs" / "committer" / "manifests" / f"{job}.0.20.json")
+    flip_row(copy / "db" / "committer.db", "decisions", "manifest", names[10])
+    with platform(copy):
+        yield copy
 
 
 @pytest.mark.parametrize(
@@ -30,22 +52,51 @@ def first(data_dir: Path, pages: Path) -> dict:  # type: ignore[type-arg]
     ],
 )
 def test_a_flipped_byte_is_found_and_mended_by_the_next_run(
-    first: dict,  # type: ignore[type-arg]
-    kind: str,
-    stage: str,
-    data_dir: Path,
-    pages: Path,
+    first: dict[str, Any], kind: str, stage: str, data_dir: Path, pages: Path
 ) -> None:
     damaged = min((data_dir / "blobs" / kind).iterdir())
-    whole = damaged.read_bytes()
-    middle = len(whole) // 2
-    damaged.write_bytes(whole[:middle] + bytes([whole[middle] ^ 1]) + whole[middle + 1 :])
+    whole = flip_file(damaged)
     again = tutti(*tiny(data_dir, pages))
     assert again.code == 0, again.err
     summary = again.json()
     assert summary["run"]["state"] == "done"
     assert {each["name"]: each["reused"] for each in summary["run"]["stages"]} == {
-        name: name != stage for name in ("ingest", "dedup", "tokenization", "train")
+        name: name != stage for name in STAGES
     }
     assert checkpoints(summary) == checkpoints(first)
     assert damaged.read_bytes() == whole
+
+
+def test_the_doctor_names_a_row_that_decides_and_no_longer_has_its_digest(damaged: Path) -> None:
+    result = tutti("doctor", "--data-dir", damaged, "-o", "json")
+    assert result.code == 1
+    (finding,) = [each for each in result.json() if not each["ok"]]
+    assert (finding["service"], finding["check"]) == ("committer", "decisions")
+    assert "/0/10' of the table decisions" in finding["message"]
+    assert "from a backup" in finding["message"]
+
+
+def test_a_damaged_last_checkpoint_is_trained_again_and_no_other_stage(
+    first: dict[str, Any], damaged: Path, pages: Path
+) -> None:
+    again = tutti(*tiny(damaged, pages))
+    assert again.code == 0, again.err
+    summary = again.json()
+    assert {each["name"]: each["reused"] for each in summary["run"]["stages"]} == {
+        name: name != "train" for name in STAGES
+    }
+    assert checkpoints(summary) == checkpoints(first)
+
+
+def test_verify_names_what_is_damaged_and_what_holds(first: dict[str, Any], damaged: Path) -> None:
+    names = {each["step"]: each["name"] for each in first["checkpoints"]}
+    result = tutti("checkpoints", "verify", names[5], names[15], names[20], "--data-dir", damaged, "-o", "json")
+    assert result.code == 1
+    assert "2 of 3 checkpoints are damaged" in result.err
+    assert [each["ok"] for each in result.json()] == [False, True, False]
+    assert "shard" in result.json()[0]["problems"][0]
+    assert "manifest" in result.json()[2]["problems"][0]
+    refused = tutti("checkpoints", "verify", names[10], "--data-dir", damaged)
+    assert refused.code == 1
+    assert "[CORRUPT_ROW]" in refused.err
+    assert "Traceback" not in result.err + refused.err

@@ -156,6 +156,7 @@ class AdminApi:
         yield Finding("health", not reason, reason or "serving")
         try:
             unsent, letters = each.host.units.run(outbox.count_unsent), _letters(each)
+            damaged = [what for kind in each.service.resources for what in each.host.units.run(kind.damaged)]
         except Exception as error:
             yield Finding("database", False, f"{type(error).__name__}: {error}")
             return
@@ -166,6 +167,9 @@ class AdminApi:
         )
         settle = f"; look with `tutti events dead ls`, settle with `tutti events dead settle {each.service.name} ID`"
         yield Finding("dead letters", not letters, f"{len(letters)} dead letters" + (settle if letters else ""))
+        yield Finding(
+            "rows", not damaged, "; ".join(damaged) or "every resource has the digest that it was written with"
+        )
         for check in each.service.checks:
             try:
                 yield check()

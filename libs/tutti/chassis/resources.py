@@ -134,6 +134,16 @@ class Resource(Generic[M]):
             query = query.where(column.in_(list(value)) if many else column == value)
         return self._all(unit, query.order_by(self.table.c.name))
 
+    def damaged(self, unit: Unit) -> list[str]:
+        """What is wrong with rows of this kind, in words; reads every one."""
+        found = []
+        for row in unit.tx.execute(select(self.table).order_by(self.table.c.name)).all():
+            try:
+                self._read(row)
+            except CorruptRow as problem:
+                found.append(problem.message)
+        return found
+
     def page(self, unit: Unit, request: ListRequest) -> tuple[list[M], str]:
         """A page in name order and the token of the next, empty after the last. Raises InvalidField."""
         page = listing.parse(request, self.kind, self._types, self.message.DESCRIPTOR.fields_by_name)

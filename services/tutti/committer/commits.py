@@ -74,6 +74,15 @@ class Commits:
         for shards in by_step.values():
             self._compare(job, shards)
 
+    def decided(self, name: str) -> Checkpoint:
+        """A checkpoint whose decision stands as it was written. Raises NotFound, CorruptRow."""
+
+        def read(unit: Unit) -> Checkpoint:
+            self.records.decision(unit, name)
+            return self.checkpoints.get(unit, name)
+
+        return self.host.units.run(read)
+
     def damaged(self, name: str, problems: Sequence[str], *, found_by: str) -> Checkpoint:
         """Quarantine a decided checkpoint: record first, then state. Nothing is overwritten."""
         found = self.host.units.run(lambda unit: self.checkpoints.get(unit, name))

@@ -12,7 +12,7 @@ from typing import Any
 from sqlalchemy import ColumnElement, Table, and_, delete, insert, select, update
 
 from tutti.backbone.database import Conflict
-from tutti.chassis.errors import NotFound
+from tutti.chassis.errors import CorruptRow, NotFound
 from tutti.chassis.unit import Raced, Unit
 from tutti.checkpoints.keys import ShardName
 from tutti.committer.decision import Progress, ShardState
@@ -244,6 +244,17 @@ class Records:
             return False
         _insert(unit, table, {"name": name, "epoch": epoch, "state_digest": state_digest})
         return True
+
+    def damaged(self, unit: Unit) -> list[str]:
+        """What is wrong with rows that decide, in words; reads every one."""
+        found = []
+        for table in (self.tables.epochs, self.tables.decisions):
+            for row in unit.tx.execute(select(table)).all():
+                try:
+                    checked(table, row)
+                except CorruptRow as problem:
+                    found.append(problem.message)
+        return found
 
     def _shards(self, unit: Unit, *wanted: ColumnElement[bool]) -> list[ShardRow]:
         table = self.tables.shards

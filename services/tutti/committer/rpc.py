@@ -108,7 +108,7 @@ class CommitterApi:
 
     def VerifyCheckpoint(self, request: VerifyCheckpointRequest, call: Call) -> VerifyCheckpointResponse:
         name = check_name("checkpoints", request.name)
-        checkpoint = self._host.units.run(lambda unit: self._checkpoints.get(unit, name))
+        checkpoint = self._commits.decided(name)
         if checkpoint.state not in (CHECKPOINT_STATE_COMMITTED, CHECKPOINT_STATE_QUARANTINED):
             raise Refused(NOT_COMMITTED, f"{name} is not committed, so there is nothing to verify; see its state")
         problems, nbytes = read_checkpoint(self._host, checkpoint)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from tutti.chassis.reconciler import Reconciler
 from tutti.chassis.resources import Resource
-from tutti.chassis.service import Host, Served, Service
+from tutti.chassis.service import Finding, Host, Served, Service
 from tutti.chassis.tables import micros
 from tutti.committer.commits import Commits
 from tutti.committer.export import export
@@ -49,6 +49,11 @@ def build(host: Host) -> Service:
             shards.adopt(job)
         shards.impatient(job)
 
+    def decisions() -> Finding:
+        """For the doctor: whether the rows that decide stand as they were written."""
+        found = host.units.run(records.damaged)
+        return Finding("decisions", not found, "; ".join(found) or "every row has the digest that it was written with")
+
     reconciler = Reconciler("commits", host, open=records.open_jobs, advance=advance)
     adopter = Reconciler("reports", host, open=records.unfinished_jobs, advance=look_around)
     shards = Shards(host, records, settings, reconciler.wake)
@@ -64,4 +69,5 @@ def build(host: Host) -> Service:
         tasks=[shards.task()],
         loops=[reconciler, adopter],
         export=lambda unit: export(unit, records, checkpoints, lines),
+        checks=[decisions],
     )

@@ -161,6 +161,24 @@ def test_a_result_that_its_owner_lost_is_made_again(world: World) -> None:
     assert again(world) == ["tokenization"]
 
 
+def test_a_result_whose_row_is_damaged_at_its_owner_is_made_again(world: World) -> None:
+    again(world)
+    (name,) = world.tokenization.made
+    world.tokenization.damaged.add(name)
+    checked = world.api.CheckRecipe(CheckRecipeRequest(recipe=RECIPE, directory=str(world.folder)), CALL).stages
+    assert checked[2].reason == f"runs again: the row '{name}' is damaged"
+    assert again(world) == ["tokenization"]
+
+
+def test_a_damaged_row_of_work_that_is_waited_for_fails_the_run(world: World) -> None:
+    name = world.create().name
+    (ingest,) = world.ingest.made
+    world.ingest.damaged.add(ingest)
+    world.pass_time(60)
+    assert world.run(name).state == STATE_FAILED
+    assert world.run(name).reason == f"ingest: the row '{ingest}' is damaged"
+
+
 def test_an_unfinished_run_of_the_same_recipe_is_resumed(world: World) -> None:
     first = world.create()
     world.finish("ingest")

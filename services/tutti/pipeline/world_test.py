@@ -20,7 +20,7 @@ from tutti.chassis.auth import Role
 from tutti.chassis.bodies import content_digest as body_digest
 from tutti.chassis.call import Call
 from tutti.chassis.canonical import render
-from tutti.chassis.errors import AlreadyExists, InvalidField, NotFound, Problem, Unavailable
+from tutti.chassis.errors import AlreadyExists, CorruptRow, InvalidField, NotFound, Problem, Unavailable
 from tutti.chassis.event import Event
 from tutti.chassis.unit import Unit, Units
 from tutti.chassis.work import publish, put_content, put_named
@@ -66,7 +66,10 @@ RECIPE = "name: test\nsize: tiny\ninput: {path: pages}\ntrain: {steps: 20}\n"
 
 @dataclass
 class Owner:
-    """Keeps what it was asked for; `down` makes every call fail, `forgets` the answer of the next create."""
+    """Keeps what it was asked for; `down` makes every call fail, `forgets` the answer of the next create.
+
+    The rows of what is in `damaged` cannot be read.
+    """
 
     world: "World"
     version: str = "1"
@@ -75,6 +78,7 @@ class Owner:
     calls: list[str] = field(default_factory=list)
     down: Problem | None = None
     forgets: bool = False
+    damaged: set[str] = field(default_factory=set)
 
     def keep(self, request: Any, work: Any) -> Any:
         self.check("create")
@@ -89,6 +93,8 @@ class Owner:
 
     def get(self, request: GetRequest) -> Any:
         self.check("get")
+        if request.name in self.damaged:
+            raise CorruptRow(f"the row {request.name!r} is damaged")
         if request.name not in self.made:
             raise NotFound(request.name)
         return self.made[request.name]

@@ -1,0 +1,26 @@
+"""One flipped bit: in a file, in a row."""
+
+import sqlite3
+from contextlib import closing
+from pathlib import Path
+
+
+def flipped(content: bytes) -> bytes:
+    """The lowest bit of the middle byte is another."""
+    middle = len(content) // 2
+    return content[:middle] + bytes([content[middle] ^ 1]) + content[middle + 1 :]
+
+
+def flip_file(path: Path) -> bytes:
+    """Damage a file; what it held before."""
+    whole = path.read_bytes()
+    path.write_bytes(flipped(whole))
+    return whole
+
+
+def flip_row(database: Path, table: str, column: str, name: str) -> None:
+    """Damage the column of one row of a database that nobody has open."""
+    with closing(sqlite3.connect(database, isolation_level=None)) as connection:
+        (content,) = connection.execute(f"SELECT {column} FROM {table} WHERE name = ?", (name,)).fetchone()  # noqa: S608
+        done = connection.execute(f"UPDATE {table} SET {column} = ? WHERE name = ?", (flipped(content), name))  # noqa: S608
+        assert done.rowcount == 1
