@@ -24,7 +24,7 @@ from pathlib import Path
 from typing import BinaryIO
 
 from tutti.chassis import logs
-from tutti.chassis.datadir import DEFAULT, DataDir, DataDirError, NewerVersion
+from tutti.chassis.datadir import DEFAULT, DataDir, DataDirError, DiskFull, NewerVersion
 from tutti.chassis.exits import FAILED, KILLED, MISUSE, PREFIX, say
 from tutti.chassis.leash import EXAMINE, Leash
 from tutti.chassis.patience import Patience
@@ -276,7 +276,12 @@ class Supervisor:
         ]
         mine = process_id(os.getpid())
         content = {"supervisor": asdict(mine), "children": [asdict(each) for each in children]}
-        self._data_dir.write(RECORD, json.dumps(content, indent=1).encode())
+        try:
+            self._data_dir.write(RECORD, json.dumps(content, indent=1).encode())
+        except DiskFull as error:
+            if not self._been_ready:
+                raise
+            log.warning("%s; what runs goes on, and waits where it has to write", error)
 
 
 def platform(data_dir: DataDir, agents: int, command: Sequence[str], arguments: Sequence[str]) -> list[ChildSpec]:

@@ -1,12 +1,14 @@
 """Events, canonical export and the doctor: asked of every service, shown as one."""
 
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import click
 
 from tutti.chassis import catalog
 from tutti.chassis.client import Client
+from tutti.chassis.room import little_left
 from tutti.cli.connection import connected, connection_options
 from tutti.cli.failures import Failure
 from tutti.cli.output import JSON, output_option, print_json, print_list
@@ -116,6 +118,12 @@ def exported(client: Client, service: str) -> Iterator[str]:
         yield response.line
 
 
+def disk(data_dir: Path) -> Plain:
+    """The doctor's finding about the disk that a platform of this machine writes to."""
+    words = little_left(data_dir)
+    return {"service": "platform", "check": "disk", "ok": not words, "message": words or "there is room"}
+
+
 @click.command()
 @output_option
 @connection_options
@@ -123,6 +131,7 @@ def doctor(output: str, **where: Any) -> None:
     """Examine the platform; say what is wrong and what to do."""
     with connected(**where) as client:
         findings = [plain(each) for each in client.admin.Doctor(DoctorRequest()).findings]
+    findings += [] if where["address"] else [disk(where["data_dir"])]
     if output == JSON:
         print_json(findings)
     else:

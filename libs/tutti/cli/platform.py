@@ -15,6 +15,7 @@ import click
 
 from tutti.chassis.client import Client, Unreachable, connect
 from tutti.chassis.errors import Problem, Unavailable
+from tutti.chassis.room import little_left
 from tutti.cli.connection import data_dir_option
 from tutti.cli.failures import FAILED, INTERRUPTED, Failure
 from tutti.cli.handover import await_others, unfinished
@@ -27,14 +28,19 @@ STOP_SECONDS = 45.0
 
 @dataclass(frozen=True)
 class Platform:
-    """A platform that answers; `supervisor` is that of one which this command started."""
+    """A platform that answers; `supervisor` is that of one which this command started, `data_dir` lies here."""
 
     client: Client
     supervisor: subprocess.Popen[bytes] | None = None
+    data_dir: Path | None = None
 
     def ended(self) -> bool:
         """Whether the supervisor that this command started is gone, so that nothing is left to wait for."""
         return self.supervisor is not None and self.supervisor.poll() is not None
+
+    def trouble(self) -> str:
+        """What a run may be waiting for, seen from here; empty when there is nothing."""
+        return "" if self.data_dir is None else little_left(self.data_dir)
 
 
 def supervise(data_dir: Path, *arguments: str) -> list[str]:
@@ -74,14 +80,14 @@ def running(data_dir: Path) -> Iterator[Platform]:
         with started(supervise(data_dir), data_dir) as (process, client):
             left_over = unfinished(client)
             try:
-                yield Platform(client, process)
+                yield Platform(client, process, data_dir)
             except (Failure, Problem) as error:
                 if not (isinstance(error, Unavailable) or getattr(error, "code", FAILED) == INTERRUPTED):
                     await_others(lambda: unfinished(client), left_over)
                 raise
             await_others(lambda: unfinished(client), left_over)
     else:
-        yield Platform(client)
+        yield Platform(client, data_dir=data_dir)
         client.close()
 
 

@@ -12,6 +12,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TaskID, TextC
 
 from tutti.chassis.client import Client
 from tutti.chassis.errors import NotFound, Problem
+from tutti.cli.output import say
 from tutti.contracts.common.v1 import STATE_DONE, STATE_FAILED, STATE_RUNNING, GetRequest
 from tutti.contracts.pipeline.v1 import Run, Stage
 
@@ -21,12 +22,18 @@ PATIENCE_SECONDS = 60.0
 ENDED = (3, 4, 5)
 
 
-def follow(client: Client, name: str, *, quiet: bool, ended: Callable[[], bool]) -> Run:
-    """Print progress until the run ended; the run as it ended. `ended` says that nobody will answer any more."""
+def follow(client: Client, name: str, *, quiet: bool, ended: Callable[[], bool], trouble: Callable[[], str]) -> Run:
+    """Print progress until the run ended; the run as it ended.
+
+    `ended` says that nobody will answer any more; `trouble` says in words what the run may wait for, or nothing.
+    """
     console = Console(stderr=True, highlight=False, quiet=quiet)
     with _view(console) as view:
-        last_word = time.monotonic()
+        last_word, troubled = time.monotonic(), False
         while True:
+            if (words := trouble()) and not troubled:
+                say(words)
+            troubled = bool(words)
             try:
                 run = client.pipeline.GetRun(GetRequest(name=name))
                 view.show(client, run)

@@ -72,7 +72,7 @@ def finish(platform: Platform, name: str, output: str) -> None:
     """Look on until the run ended, then print what came of it."""
     client = platform.client
     try:
-        done = follow(client, name, quiet=output == JSON, ended=platform.ended)
+        done = follow(client, name, quiet=output == JSON, ended=platform.ended, trouble=platform.trouble)
     except KeyboardInterrupt as error:
         raise Failure(f"interrupted; the same command resumes {name}", INTERRUPTED) from error
     found = summary(client, done)

@@ -1,0 +1,17 @@
+"""Room on the disk of a folder: what cannot be written waits, and whoever waits is told why."""
+
+import shutil
+from pathlib import Path
+
+LEAST_BYTES = 32 << 20
+
+
+def little_left(path: Path) -> str:
+    """In words, that the disk of a folder is full or nearly so, and what to do; empty when there is room."""
+    try:
+        free = shutil.disk_usage(path).free
+    except OSError:
+        return ""
+    if free >= LEAST_BYTES:
+        return ""
+    return f"the disk of {path} has {free / 2**20:.1f} MiB left: what cannot be written waits; free some space"
