@@ -5,6 +5,7 @@ import signal
 import subprocess
 import sys
 from collections.abc import Callable
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +14,7 @@ import psutil
 from tutti.chassis.processes import process_id
 from tutti.contracts.scheduler.v1 import RANK_EVENT_DISTURBED, RANK_EVENT_FINISHED, RANK_EVENT_LISTENING
 from tutti.trainer.buffers import buffer_folder, remove
+from tutti.trainer.forkclient import ForkClient
 
 Wait = Callable[..., None]
 LONG = 1_000_000
@@ -123,6 +125,20 @@ def test_a_killed_fork_server_is_replaced_and_its_ranks_go_on(stage: Any, wait: 
     assert not stage.plane.losses
     stage.plane.assign("a", stage.assignment(stage.training(), epoch=2))
     wait(lambda: stage.plane.events(RANK_EVENT_FINISHED))
+
+
+def test_a_stopped_fork_server_is_replaced_when_it_does_not_answer(stage: Any, wait: Wait) -> None:
+    with closing(ForkClient(silence=2.0)) as stage.server:
+        stage.agent()
+        stage.plane.assign("a", stage.assignment(stage.training()))
+        wait(lambda: stage.plane.events(RANK_EVENT_FINISHED))
+        stopped = process_id(stage.server.server.pid)
+        stopped.send(signal.SIGSTOP)
+        stage.plane.assign("a", stage.assignment(stage.training(), epoch=2))
+        wait(lambda: stage.plane.losses)
+        assert not stopped.alive()
+        stage.plane.assign("a", stage.assignment(stage.training(), epoch=3))
+        wait(lambda: len(stage.plane.events(RANK_EVENT_FINISHED)) == 2)
 
 
 def test_a_missing_rank_is_named_at_the_rendezvous_deadline(stage: Any, wait: Wait) -> None:

@@ -1,8 +1,9 @@
-"""The agent's end of the fork server: starts it when the first rank needs it, and again when it died.
+"""The agent's end of the fork server: starts it when the first rank needs it, and again when it died or hangs.
 
 Ranks that a dead server had forked go on; those that were asked of it will not come, and are told so.
 """
 
+import logging
 import os
 import select
 import signal
@@ -10,12 +11,18 @@ import socket
 import subprocess
 import sys
 import threading
+import time
 from collections import deque
 from collections.abc import Sequence
 from typing import Protocol
 
+from tutti.chassis.patience import Patience
 from tutti.chassis.processes import ProcessId, process_id
 from tutti.trainer.forkserver import FORK, NOTICE, PURE_THREADS, Notice
+
+START_SECONDS = 120.0  # for a server to import what its ranks need
+SILENCE_SECONDS = 20.0
+log = logging.getLogger(__name__)
 
 
 class Forked(Protocol):
@@ -29,13 +36,15 @@ class Forked(Protocol):
 class ForkClient:
     """One server. Several launchers may share it, on any threads."""
 
-    def __init__(self) -> None:
+    def __init__(self, silence: float = SILENCE_SECONDS) -> None:
+        """`silence`: seconds in which a server that has started must answer."""
         self.threads_of_server = 0
         self.server: subprocess.Popen[bytes] | None = None
         self._control: socket.socket | None = None
         self._expected: deque[Forked] = deque()
         self._running: dict[int, Forked] = {}
         self._ids: tuple[ProcessId, ...] = ()
+        self._silence = silence
         self._lock = threading.Lock()
 
     def fork(self, given: socket.socket, forked: Forked) -> None:
@@ -49,17 +58,22 @@ class ForkClient:
             self._expected.append(forked)
 
     def poll(self) -> None:
-        """Take in what the server has to tell."""
+        """Take in what the server has to tell; one that does not answer is as good as dead."""
         with self._lock:
+            heard = not self._expected
             while self._control is not None and select.select([self._control], [], [], 0)[0]:
                 try:
                     data = self._control.recv(NOTICE.size)
                 except ConnectionResetError:
                     data = b""
                 if len(data) == NOTICE.size:
+                    heard = True
                     self._notice(*NOTICE.unpack(data))
                 else:
                     self._died()
+            if self._control is not None and self._patience.over(time.monotonic(), heard=heard):
+                log.warning("the fork server (process %d) does not answer: it is killed", self._ids[0].pid)
+                self._died()
 
     def processes(self) -> Sequence[ProcessId]:
         return list(self._ids)
@@ -85,11 +99,13 @@ class ForkClient:
         finally:
             theirs.close()
         self._control, self._ids = own, (process_id(self.server.pid),)
+        self._patience = Patience(START_SECONDS, time.monotonic())
 
     def _notice(self, kind: int, first: int, second: int) -> None:
         match Notice(kind):
             case Notice.READY:
                 self.threads_of_server = first
+                self._patience = Patience(self._silence, time.monotonic())
             case Notice.FORKED:
                 forked = self._running[first] = self._expected.popleft()
                 forked.started(ProcessId(first, second))

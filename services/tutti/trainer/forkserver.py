@@ -4,6 +4,7 @@ It has one thread, no CUDA context and no grpc, so a fork is safe and takes mill
 import. It ends when its agent does; its ranks notice that by themselves.
 """
 
+import contextlib
 import gc
 import os
 import select
@@ -105,7 +106,8 @@ def main() -> None:
     from tutti.trainer import rank
 
     rank.preload()
-    serve(control, rank.main)
+    with contextlib.suppress(ConnectionError):  # the agent is gone in the middle of a word
+        serve(control, rank.main)
 
 
 if __name__ == "__main__":
