@@ -1,5 +1,6 @@
 """The house: who may import whom is derived from what exists, and files stay small."""
 
+import importlib.util
 import statistics
 import subprocess
 import sys
@@ -11,6 +12,7 @@ ROOT = Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT / "tools"))
 
 import house  # noqa: E402  (tools are scripts, not a package)
+import soak  # noqa: E402
 
 
 def test_every_service_with_a_build_has_an_entry_point_and_every_entry_point_a_service() -> None:
@@ -35,6 +37,14 @@ def test_files_are_short() -> None:
     found = house.lengths()
     assert statistics.median(found) <= house.MEDIAN_LINES
     assert house.percentile_95(found) <= house.P95_LINES
+
+
+def test_every_row_of_the_campaigns_names_what_is_there() -> None:
+    assert sorted(soak.ROWS) == list(range(1, 12))
+    for command in (command.arguments for row in soak.ROWS.values() for command in row.commands):
+        assert command[0] != "-m" or importlib.util.find_spec(command[1]), command
+        paths = [part for part in command if "/" in part]
+        assert [path for path in paths if not (ROOT / path).exists()] == []
 
 
 def test_every_service_has_a_page_about_itself() -> None:
