@@ -18,7 +18,7 @@ import pytest
 from tests.e2e.command import checkpoints, platform, start, tiny, tutti
 from tests.faults.processes import blobs, family, until
 from tests.scale import SOAK, scale
-from tutti.chassis.processes import ProcessId, process_id
+from tutti.chassis.processes import process_id
 
 pytestmark = [pytest.mark.xdist_group("faults-parts"), pytest.mark.timeout(900)]
 STEPS = ("train.steps=120", "train.checkpoint_every=10")
@@ -100,6 +100,11 @@ def record(data_dir: Path) -> dict[str, dict[str, Any]]:
     return {each["name"]: each for each in json.loads((data_dir / "processes.json").read_text())["children"]}
 
 
+def await_the_next_agent(data_dir: Path) -> None:
+    until(lambda: record(data_dir)["agent-a"]["restarts"] > 0, seconds=120, what="the death of the agent")
+    until(lambda: record(data_dir)["agent-a"]["pid"] > 0, seconds=60, what="the next agent")
+
+
 @pytest.mark.parametrize("fault", SOME + REST if SOAK else SOME, ids=str)
 def test_the_job_ends_by_itself_with_the_same_states(
     fault: Fault, states: dict[int, str], pages: Path, tmp_path: Path
@@ -115,7 +120,8 @@ def test_the_job_ends_by_itself_with_the_same_states(
         assert len(attempt) == 2
         fault.part(data_dir).send_signal(fault.signal)
         if fault.part is agent:
-            _assert_no_orphan_meets_the_next_agent(data_dir, attempt)
+            await_the_next_agent(data_dir)
+            assert not any(each.alive() for each in attempt)
         out, err = process.communicate(timeout=400)
         assert process.returncode == 0, err
         assert checkpoints(json.loads(out)) == states
@@ -125,15 +131,9 @@ def test_the_job_ends_by_itself_with_the_same_states(
     print(f"fault {fault}:", *history, sep="\n  ")
     assert any(re.search(fault.told, line) for line in history), fault.told
     assert (shown["epoch"] > 1) == fault.void
+    if (fault.part, fault.signal) == (agent, STOP):
+        said = (data_dir / "logs" / "agent-a.log").read_text()
+        assert re.search(r"rank exits in step \d+, .*: no word from the agent", said), said
     assert tuple(sorted(name for name, each in children.items() if each["restarts"])) == fault.children
     assert not any(each.alive() for each in attempt)
     assert family(data_dir) == []
-
-
-def _assert_no_orphan_meets_the_next_agent(data_dir: Path, attempt: list[ProcessId]) -> None:
-    """The ranks end by the end or the silence of their agent; the next agent finds none of them."""
-    until(lambda: record(data_dir)["agent-a"]["restarts"] > 0, seconds=120, what="the death of the agent")
-    said = (data_dir / "logs" / "agent-a.log").read_text()
-    assert len(re.findall(r"rank exits in step \d+, .*: ", said)) == len(attempt), said
-    until(lambda: record(data_dir)["agent-a"]["pid"] > 0, seconds=60, what="the next agent")
-    assert not any(each.alive() for each in attempt)
