@@ -417,6 +417,31 @@ def test_a_stale_claim_is_refused_and_a_cancelled_task_cannot_finish(bench: Benc
         fresh()
 
 
+def test_the_tasks_of_a_dead_predecessor_are_free_at_once_and_no_others(bench: Bench) -> None:
+    def claim(holder: str) -> taskrows.Task:
+        task = bench.units.run(lambda unit: taskrows.claim(unit, ["work"], holder, 15), isolation=READ)
+        assert task is not None
+        return task
+
+    def lapse(task: taskrows.Task, times: int) -> None:
+        tasks = bench.units.tables.tasks
+        change = update(tasks).where(tasks.c.id == task.id).values(lapses=times)
+        bench.units.run(lambda unit: unit.tx.execute(change))
+
+    for number in range(5):
+        bench.units.run(lambda unit, number=number: unit.enqueue("work", "jobs/a", id=f"t{number}"))  # type: ignore[misc]
+    old, other, longer, deadly = (claim(f"{instance}/1") for instance in ("a_b", "axb", "a_b_c", "a_b"))
+    lapse(deadly, taskrows.MAX_LAPSES - 1)
+    bench.units.run(lambda unit: taskrows.vacate(unit, of="a_b"), isolation=READ)
+    again = {(task.id, task.epoch, task.lapses) for task in (claim("a_b/2"), claim("a_b/2"))}
+    assert again == {("t4", 1, 0), (old.id, old.epoch + 2, 1)}
+    assert bench.units.run(lambda unit: taskrows.claim(unit, ["work"], "a_b/2", 15), isolation=READ) is None
+    with pytest.raises(FencedOff):
+        bench.units.run(lambda unit: taskrows.finish(unit, old))
+    for task in (other, longer, deadly):
+        bench.units.run(lambda unit, task=task: taskrows.finish(unit, task))  # type: ignore[misc]
+
+
 def test_a_lease_has_one_holder_and_its_epoch_fences(bench: Bench) -> None:
     lease = bench.units.run(lambda unit: bench.leases.acquire(unit, "l", "a", 15))
     assert lease is not None

@@ -100,6 +100,14 @@ class DataDir:
             path.write_text(json.dumps(asdict(holder)))  # a hint for the message above, not a promise
             return lock
 
+    def instance(self, part: str) -> str:
+        """A name that this part of no other directory has, made at the first call: for who holds the part's lock."""
+        path = self.path / f"{part}.instance"
+        with self._named("name a part of"):
+            if not path.exists():
+                self._publish(path.name, f"{uuid.uuid4().hex}\n".encode())
+            return path.read_text().strip()
+
     def tokens(self) -> Tokens:
         """The tokens of this directory, made at the first call. Raises NotUsable."""
         path = self.path / "tokens"

@@ -67,6 +67,13 @@ def test_the_lock_of_a_killed_owner_is_free(tmp_path: Path) -> None:
         DataDir(tmp_path).lock("another").release()
 
 
+def test_a_part_of_a_directory_keeps_a_name_that_no_other_has(tmp_path: Path) -> None:
+    first, again = DataDir(tmp_path / "a"), DataDir(tmp_path / "a")
+    assert first.instance("scheduler") == again.instance("scheduler")
+    others = (first.instance("committer"), DataDir(tmp_path / "b").instance("scheduler"))
+    assert len({first.instance("scheduler"), *others}) == 3
+
+
 def test_a_newer_version_is_refused_and_left_as_it_is(tmp_path: Path) -> None:
     (tmp_path / "version").write_text("99\n")
     with pytest.raises(NewerVersion, match="version 99"):

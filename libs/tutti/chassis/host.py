@@ -147,6 +147,7 @@ class HostProcess:
         values, data_dir = self._loaded.values, self._data_dir
         name = self._alone or "host"
         self._open.callback(data_dir.lock(name, f"{name}.lock").release)
+        self._instance = data_dir.instance(name)
         configure_tracing(name, sample_ratio=values.telemetry.sample_ratio)
         self._watch = self._opened(BlockedWatch(values.lifecycle.blocked_seconds))
         self._open.callback(self._watch.watch("event loop", event_loop()))
@@ -196,7 +197,8 @@ class HostProcess:
             self._loaded,
         )
         service = build(host)
-        machinery = assemble(service, host, self._log, values, holder=uuid7(self._clock, self._randomness))
+        incarnation = uuid7(self._clock, self._randomness)
+        machinery = assemble(service, host, self._log, values, instance=self._instance, incarnation=incarnation)
         self._opened(machinery)
         threads = tuple(LoopThread(loop, clock=self._clock, watch=self._watch) for loop in machinery.loops)
         return Running(service, host, machinery, threads)

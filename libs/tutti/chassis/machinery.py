@@ -34,14 +34,20 @@ class Machinery:
         self.relay.release()
 
 
-def assemble(service: Service, host: Host, log: EventLog, settings: Settings, *, holder: str) -> Machinery:
-    """Create the tables and topics of a service and what carries its events. `holder` names this process."""
+def assemble(
+    service: Service, host: Host, log: EventLog, settings: Settings, *, instance: str, incarnation: str
+) -> Machinery:
+    """Create the tables and topics of a service and what carries its events.
+
+    `instance` names the place where the service runs, one process at a time, and `incarnation` this process.
+    """
+    holder = f"{instance}/{incarnation}"
     retention = Retention(
         facts=timedelta(days=settings.log.fact_retention_days), inbox=timedelta(days=settings.log.inbox_retention_days)
     )
     parts = assemble_parts(host, service, log, holder=holder, ttl=settings.lease.ttl_seconds, retention=retention)
     shared = host.database.run(lambda tx: tx.skip_locked, isolation=Isolation.READ_COMMITTED)
-    parts.prepare(alone=not shared)
+    parts.prepare(alone=not shared, instance=instance)
     hints = Hints()
     for resource in service.resources:
         resource.changed.append(hints.notify)

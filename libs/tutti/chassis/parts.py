@@ -41,14 +41,17 @@ class Parts:
     retention: Retention
     loops: list[Loop] = field(default_factory=list)
 
-    def prepare(self, *, alone: bool) -> None:
+    def prepare(self, *, alone: bool, instance: str = "") -> None:
         """Create tables and topics. `alone`: no other process can have this database, so whoever held a lease or a
-        task of it is gone and need not be waited for."""
+        task of it is gone and need not be waited for. Else that is known of holders of this `instance` alone, and their
+        tasks are free again; not their leases, since what a relay sent last may still arrive."""
         self.host.database.create(self.host.metadata)
         seconds = max(1, round(self.retention.facts.total_seconds()))
         self.log.ensure([replace(topic, retention_seconds=seconds) for topic in topics(self.service)])
         if alone:
             self.host.units.run(self._vacate, isolation=Isolation.READ_COMMITTED)
+        elif instance:
+            self.host.units.run(lambda unit: taskrows.vacate(unit, of=instance), isolation=Isolation.READ_COMMITTED)
 
     def close(self) -> None:
         """Leave the group and give up the relay's lease; the loops have been stopped before."""

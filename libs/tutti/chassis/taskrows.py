@@ -20,6 +20,9 @@ if TYPE_CHECKING:
     from tutti.chassis.unit import Unit
 
 
+MAX_LAPSES = 20
+
+
 class TaskState(Enum):
     WAITING = "waiting"
     RUNNING = "running"
@@ -151,12 +154,18 @@ def release(unit: "Unit", task: Task) -> None:
     _move(unit, task, state=TaskState.WAITING.value, due_at=micros(unit.now), lapses=task.lapses + 1)
 
 
-def vacate(unit: "Unit") -> None:
-    """Release every running task: for who knows that all holders are gone, since the database is theirs alone."""
+def vacate(unit: "Unit", *, of: str = "") -> None:
+    """Release running tasks: for who knows that their holders are gone.
+
+    All of them, since the database is the caller's alone, or those of holders of the instance `of`, since the caller is
+    that instance now. Should one of these live all the same, it is fenced off as by any other claim. A task that took
+    so many workers with it is left to the sweeper, which gives it up.
+    """
     tasks = unit.tables.tasks
+    theirs = (tasks.c.holder.startswith(f"{of}/", autoescape=True), tasks.c.lapses + 1 < MAX_LAPSES) if of else ()
     unit.tx.execute(
         update(tasks)
-        .where(tasks.c.state == TaskState.RUNNING.value)
+        .where(tasks.c.state == TaskState.RUNNING.value, *theirs)
         .values(
             state=TaskState.WAITING.value, epoch=tasks.c.epoch + 1, due_at=micros(unit.now), lapses=tasks.c.lapses + 1
         )

@@ -25,7 +25,6 @@ __all__ = ["Finish", "Pool", "Retry", "Task", "TaskContext", "TaskRenewer", "Tas
 T = TypeVar("T")
 P = ParamSpec("P")
 Finish = Callable[["Unit"], None]
-MAX_LAPSES = 20
 MAX_BACKOFF = 60.0
 _log = logging.getLogger(__name__)
 
@@ -224,10 +223,10 @@ class TaskSweeper:
 
     def _take_back(self, task: Task) -> None:
         kind = self._kinds.get(task.kind)
-        if kind is None or task.lapses + 1 < MAX_LAPSES:
+        if kind is None or task.lapses + 1 < taskrows.MAX_LAPSES:
             self._host.units.run(lambda unit: taskrows.release(unit, task))
             return
-        reason = f"its worker was lost {MAX_LAPSES} times while it worked on it"
+        reason = f"its worker was lost {taskrows.MAX_LAPSES} times while it worked on it"
         self._host.units.run(lambda unit: give_up(unit, task, kind, reason))
 
 
