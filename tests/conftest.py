@@ -78,6 +78,15 @@ def pytest_sessionfinish(session: pytest.Session) -> None:
         _servers("wipe", folder=folder)
 
 
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    """What tests recorded as `said` is shown at the end, whichever worker said it."""
+    for report in (*terminalreporter.getreports("passed"), *terminalreporter.getreports("failed")):
+        for name, text in report.user_properties:
+            if name == "said" and report.when == "call":
+                terminalreporter.section(report.nodeid)
+                terminalreporter.write_line(str(text))
+
+
 def _up(server: LocalServer) -> str:
     try:
         return server.up()

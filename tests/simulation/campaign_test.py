@@ -1,82 +1,46 @@
-"""Many seeds of the real platform: every service, real agents, simulated ranks, every fault; one story.
+"""Many seeds of the real platform: every service, real agents, simulated ranks, every fault; a story each.
 
 What each seed leaves is compared with a calm one; and each safeguard is missed when it is taken out.
 """
 
-import json
 import logging
+import os
 import re
-from collections import Counter
-from collections.abc import Iterator
+import time
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
 
 from tests.scale import SOAK, scale
-from tests.simulation.platform import RATES, NodeFault
-from tests.simulation.story import CALM, CALM_NODES, Played, Story, write_pages
+from tests.simulation.stage import Stage
+from tests.simulation.story import Script, write_pages
+from tests.simulation.tally import FAULTS, Tally
 from tutti.chassis.catalog import every_event
 from tutti.chassis.simulation import Control, Fault, SimulationFailed
 
-SEEDS = 16
-SOAK_SEEDS = 3000
-TRIES = 12
+PARTS = 24 if SOAK else 6
+EVENTS_OF_SOAK, STRIKES_OF_SOAK, SEEDS_OF_SOAK = 20_000, 1_000, 3_000
+TRIES = 5
 
 
 @dataclass(frozen=True)
-class Stage:
-    """The pages, and by name the canonical lines of a calm seed: without the cancelled run, and those that only it
-    can add."""
+class Without:
+    """A safeguard that is taken out, in a weather in which it is needed, and what is then found."""
 
-    pages: Path
-    expected: dict[str, str]
-    optional: frozenset[str]
-
-    def play(self, seed: int, *, control: Control | None = None) -> Played:
-        """One seed to its end, examined and compared. Raises SimulationFailed."""
-        story = Story(seed, self.pages, control=control, replicas=1 + (seed % 5 == 0))
-        try:
-            story.tell()
-            story.settle(lambda lines: self.differences(lines, story) == [])
-            played = story.played()
-            differ = self.differences(played.export, story)
-        finally:
-            story.close()
-        if differ:
-            raise SimulationFailed(f"seed {seed}: the canonical state differs from a calm seed's: {differ[0]}")
-        return played
-
-    def complaint(self, seed: int, control: Control) -> str:
-        """What is wrong with a seed that lacks a safeguard; empty when it was not missed."""
-        try:
-            self.play(seed, control=control)
-        except SimulationFailed as failed:
-            return str(failed)
-        return ""
-
-    def differences(self, lines: tuple[str, ...], story: Story) -> list[str]:
-        """What differs from a calm seed, in words."""
-        seen = {name: line for name, line in by_name(lines).items() if name not in self.optional}
-        expected = {
-            name: line for name, line in self.expected.items() if story.reshaped or not name.startswith("transitions/")
-        }
-        names = sorted(name for name in seen.keys() | expected.keys() if seen.get(name) != expected.get(name))
-        return [f"seen {seen.get(name, 'nothing')}, expected {expected.get(name, 'nothing')}" for name in names]
+    control: Control
+    rates: Mapping[Fault, float]
+    finding: str
+    replicas: int = 1
 
 
-def by_name(lines: tuple[str, ...]) -> dict[str, str]:
-    return {json.loads(line)["name"]: line for line in lines}
-
-
-def play_calmly(pages: Path, *, others: bool) -> dict[str, str]:
-    story = Story("calm", pages, rates=CALM, node_rates=CALM_NODES)
-    try:
-        story.tell(others=others, cancels=False)
-        story.settle(lambda lines: True)
-        return by_name(story.played().export)
-    finally:
-        story.close()
+CONTROLS = (
+    Without(Control.INBOX_OFF, {Fault.DUPLICATED: 0.3}, r"took \S+ \d times"),
+    Without(Control.RELAY_BEFORE_COMMIT, {Fault.TRANSACTION_ABORTED: 0.05}, "was published and never committed"),
+    Without(Control.MARK_BEFORE_PUBLISH, {Fault.LOG_UNAVAILABLE: 0.1}, "was committed and never published"),
+    Without(Control.FENCE_OFF, {Fault.WORKER_STALLED: 0.5}, r"tasks took \S+ \d times", replicas=2),
+)
 
 
 @pytest.fixture(scope="module")
@@ -85,48 +49,63 @@ def stage(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stage]:
     logging.disable(logging.ERROR)
     pages = tmp_path_factory.mktemp("pages")
     write_pages(pages)
-    main = play_calmly(pages, others=False)
-    whole = play_calmly(pages, others=True)
-    yield Stage(pages, main, frozenset(whole.keys() - main.keys()))
+    yield Stage(pages)
     logging.disable(logging.NOTSET)
 
 
+@pytest.fixture(scope="module")
+def tallies(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder of the whole session, whichever of its processes plays a part."""
+    base = tmp_path_factory.getbasetemp()
+    folder = (base.parent if "PYTEST_XDIST_WORKER" in os.environ else base) / "tallies"
+    folder.mkdir(exist_ok=True)
+    return folder
+
+
 @pytest.mark.timeout(7200 if SOAK else 600)
-def test_the_platform_comes_to_the_same_end_under_any_seed(stage: Stage, capsys: pytest.CaptureFixture[str]) -> None:
-    faults: Counter[Fault | NodeFault] = Counter()
-    events: Counter[str] = Counter()
-    turns, seeds = 0, scale(test=SEEDS, soak=SOAK_SEEDS)
-    for seed in range(seeds):
-        played = stage.play(seed)
-        faults += played.faults
-        faults += played.node_faults
-        events += played.events
-        turns += played.turns
-    with capsys.disabled():
-        print(f"\n{seeds} seeds of the real platform, {turns} turns, {events.total()} distinct events:")
-        for event in every_event():
-            print(f"  {events[event.type]:6} {event.type}")
-        print(f"{faults.total()} faults:")
-        for fault in (*Fault, *NodeFault):
-            print(f"  {faults[fault]:6} {fault.name.lower()}: {fault.value}")
-    assert not [event.type for event in every_event() if not events[event.type]]
-    assert not [fault.name for fault in (*RATES, *NodeFault) if faults[fault] < seeds / 3]
+@pytest.mark.parametrize("part", range(PARTS))
+def test_the_platform_comes_to_the_same_end_under_any_seed(
+    part: int, stage: Stage, tallies: Path, record_property: Callable[[str, object], None]
+) -> None:
+    seeds, tally, wrong, began = scale(test=150, soak=SEEDS_OF_SOAK), Tally(), [], time.process_time()
+    for seed in range(part, seeds, PARTS):
+        try:
+            tally.add(stage.play_seed(seed))
+        except SimulationFailed as failed:
+            wrong.append(str(failed))
+    assert wrong == []
+    tally.seconds = time.process_time() - began
+    tally.write(tallies / f"{part}.json")
+    parts = [Tally.read(path) for path in tallies.glob("*.json")]
+    if len(parts) == PARTS:  # this one came last
+        whole = sum(parts, Tally())
+        record_property("said", str(whole))
+        assert whole.seeds == seeds
+        require_enough(whole)
 
 
-@pytest.mark.parametrize(
-    ("control", "finding"),
-    [
-        (Control.INBOX_OFF, r"took \S+ \d times"),
-        (Control.RELAY_BEFORE_COMMIT, "was published and never committed"),
-        (Control.MARK_BEFORE_PUBLISH, "was committed and never published"),
-    ],
-    ids=["inbox_off", "relay_before_commit", "mark_before_publish"],
-)
-@pytest.mark.timeout(600)
-def test_a_safeguard_of_the_platform_that_is_taken_out_is_missed(stage: Stage, control: Control, finding: str) -> None:
-    found = next((words for seed in range(TRIES) if (words := stage.complaint(seed, control))), "nothing")
-    assert re.search(finding, found), f"{TRIES} seeds, in which {control.value}: {found}"
+def require_enough(tally: Tally) -> None:
+    """What the campaign owes at its full number, in proportion; and every type of event."""
+    share = tally.seeds / SEEDS_OF_SOAK
+    assert tally.events.total() >= EVENTS_OF_SOAK * share
+    assert not [event.type for event in every_event() if not tally.events[event.type]]
+    assert not [fault.name for fault in FAULTS if tally.faults[fault.name] < STRIKES_OF_SOAK * share]
+
+
+@pytest.mark.parametrize("without", CONTROLS, ids=lambda without: without.control.name.lower())
+def test_a_safeguard_of_the_platform_that_is_taken_out_is_missed(without: Without, stage: Stage) -> None:
+    found = []
+    for seed in range(TRIES):
+        script = Script(replicas=without.replicas)
+        try:
+            stage.play(seed, script, rates=without.rates, node_rates={}, control=without.control)
+        except SimulationFailed as failed:
+            stage.play(seed, script, rates=without.rates, node_rates={})  # with it nothing is wrong
+            found.append(str(failed))
+            break
+    assert found, f"{TRIES} seeds did not notice that {without.control.value}"
+    assert re.search(without.finding, found[0])
 
 
 def test_a_seed_of_the_platform_repeats_itself(stage: Stage) -> None:
-    assert stage.play(2).trace == stage.play(2).trace
+    assert stage.play_seed(17).trace == stage.play_seed(17).trace

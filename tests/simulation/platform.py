@@ -43,8 +43,23 @@ BUILDS: Mapping[str, Build] = {
     "lineage": build_lineage,
 }
 # A pause longer than the watchdog ends all ranks; at the usual rate the steps of a job would be one long restart.
-RATES: Mapping[Fault, float] = {**USUAL_RATES, Fault.CLOCK_PAUSED: 0.0012}
+RATES: Mapping[Fault, float] = {
+    **USUAL_RATES,
+    Fault.CLOCK_PAUSED: 0.0006,
+    Fault.CLOCK_JUMPED: 0.002,
+    Fault.CRASHED: 0.0012,
+    Fault.STALLED: 0.0005,
+    Fault.WORKER_STALLED: 0.15,
+    Fault.RPC_LOST_BEFORE: 0.03,
+    Fault.RPC_LOST_AFTER: 0.03,
+    Fault.RPC_DUPLICATED: 0.03,
+    Fault.BLOBS_UNAVAILABLE: 0.05,
+    Fault.PUT_UNANSWERED: 0.06,
+    Fault.INTERLEAVED: 0.03,
+}
 SLOTS = 2
+MOST = 5
+"""How often a node fault strikes a seed at most: a gang of many ranks would hardly ever reach a checkpoint."""
 
 
 class NodeFault(Enum):
@@ -56,8 +71,8 @@ class NodeFault(Enum):
 
 
 NODE_RATES: Mapping[NodeFault, float] = {
-    NodeFault.RANK_KILLED: 0.01,
-    NodeFault.RANK_FROZEN: 0.01,
+    NodeFault.RANK_KILLED: 0.05,
+    NodeFault.RANK_FROZEN: 0.04,
     NodeFault.IO_CHILD_DIED: 0.02,
 }
 
@@ -82,7 +97,7 @@ class StrictCourier(InlineCourier):
 class SimulatedAgent:
     """A Loop: an agent and its node."""
 
-    name, interval = "agent", 0.3
+    name, interval = "agent", 0.1
 
     def __init__(self, platform: "Platform", host: AgentHost) -> None:
         self.platform, self.host = platform, host
@@ -93,7 +108,7 @@ class SimulatedAgent:
         self.launcher = SimulatedLauncher(platform.gangs, clock)
         self.io = SimulatedIoLink(lambda: host.blobs, files, clock, state=host.folder, buffers=buffers)
         self.agent = Agent(
-            AgentSettings(node=host.name, slots=SLOTS, devices=("cpu",)),
+            AgentSettings(node=host.name, slots=SLOTS, devices=("cpu",), poll=0.5),
             incarnation=uuid7(clock, host.randomness),
             scheduler=SchedulerServiceStub(host.channel("scheduler")),
             committer=CommitterServiceStub(host.channel("committer")),
@@ -110,6 +125,7 @@ class SimulatedAgent:
             self.agent.step()
         except Defect as defect:
             raise AssertionError(str(defect)) from defect
+        self.interval = 0.1 if self.launcher.ranks else 0.5
         if self.agent.state is AgentState.DONE:
             raise AssertionError(f"the agent of {self.host.name} ended; nobody replaced it")
         return False
@@ -157,8 +173,8 @@ class Platform:
         return [rank for agent in self._agents.values() for rank in agent.launcher.ranks if not rank.gone]
 
     def strikes(self, host: AgentHost, fault: NodeFault) -> bool:
-        calm = self.simulation.fate.calm
-        struck = not calm and host.randomness.uniform(0, 1) < self._rates.get(fault, 0.0)
+        spared = self.simulation.fate.calm or self.node_faults[fault] == MOST
+        struck = not spared and host.randomness.uniform(0, 1) < self._rates.get(fault, 0.0)
         self.node_faults[fault] += struck
         return struck
 

@@ -1,12 +1,13 @@
-"""The story that each seed of the campaign tells: runs over a folder of pages, with everything that may befall them.
+"""The story that a seed of the campaign tells: runs over a folder of pages, with everything that may befall them.
 
-Promises: whatever was injected, what the story leaves is the same but for the cancelled run, which may have come any
-distance; so the canonical state of any seed can be compared with that of a calm one.
+Promises: whatever was injected, what a script leaves is the same but for the cancelled run, which may have come any
+distance; so the canonical state of any seed can be compared with that of a calm one of the same script.
 """
 
+import random
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TypeVar
 
@@ -15,7 +16,7 @@ from google.protobuf.message import Message
 from tests.simulation.platform import NODE_RATES, RATES, NodeFault, Platform
 from tutti.backbone import Kind
 from tutti.chassis.auth import Role
-from tutti.chassis.catalog import every_event
+from tutti.chassis.catalog import event_type, every_event
 from tutti.chassis.errors import NotFound, Refused, StaleEpoch
 from tutti.chassis.simulation import Control, Fault, SimulationFailed
 from tutti.chassis.simulation.oracle import records
@@ -47,13 +48,71 @@ from tutti.model.plan import Shape
 from tutti.pipeline.stages import StageName, resource_name
 
 T = TypeVar("T")
+F = TypeVar("F", Fault, NodeFault)
 
 MAIN, AGAIN, CANCELLED = "runs/main", "runs/again", "runs/cancelled"
-STEPS, EVERY = 8, 2
-DAMAGED_STEP = 2
 SETTLE_TURNS = 20_000
 CALM: Mapping[Fault, float] = {}
 CALM_NODES: Mapping[NodeFault, float] = {}
+
+
+@dataclass(frozen=True)
+class Script:
+    """What a seed plays. `pages` of the folder are read (0: all); training takes `steps` on `ranks`, with a checkpoint
+    after `every` so many; `reshape` (0: not) is the number of ranks it is asked to go on with once it has one."""
+
+    pages: int = 0
+    steps: int = 2
+    every: int = 1
+    ranks: int = 1
+    reshape: int = 0
+    diverges: bool = False
+    """a rank of a sealed epoch reports another state of a decided step"""
+    damages: bool = False
+    """a bit of the first checkpoint flips before it is verified again"""
+    again: bool = False
+    """another run of the same pages follows"""
+    cancels: bool = False
+    """a run beside the main one is cancelled at some time"""
+    replicas: int = 1
+
+    @property
+    def calm(self) -> "Script":
+        """The script that leaves the same."""
+        return replace(self, diverges=False, cancels=False, replicas=1)
+
+
+SCRIPTS = (
+    Script(),
+    Script(steps=2, ranks=2, damages=True),
+    Script(steps=3, ranks=1, reshape=2),
+    Script(pages=3, steps=4, every=2, ranks=2, reshape=3, damages=True),
+    Script(pages=3, steps=3, ranks=2, reshape=1),
+    Script(pages=4, steps=4, every=2, ranks=3, again=True),
+    Script(pages=4, steps=2, every=2, ranks=4, reshape=2, again=True),
+)
+
+
+BESIDE = Script(pages=2)
+"""The script of the run that is cancelled."""
+FORCES = (0.0, 0.3, 1.0, 2.0)
+
+
+def weather(seed: int, rates: Mapping[F, float]) -> dict[F, float]:
+    """Which faults strike a seed, and how often: what never meets while everything strikes meets when some are away."""
+    chance = random.Random(f"weather {seed}")
+    return {fault: rate * chance.choice(FORCES) for fault, rate in rates.items()}
+
+
+def script_of(seed: int) -> Script:
+    """One of the scripts, with or without what leaves nothing; on one replica of each service, or sometimes two."""
+    chance = random.Random(f"script {seed}")
+    return replace(
+        chance.choice(SCRIPTS),
+        diverges=chance.random() < 0.6,
+        cancels=chance.random() < 0.4,
+        replicas=1 + (chance.random() < 0.2),
+    )
 
 
 def write_pages(folder: Path) -> None:
@@ -66,14 +125,20 @@ def write_pages(folder: Path) -> None:
     (folder / "5.html").write_bytes(bytes(range(256)))
 
 
-def recipe(pages: Path, *, steps: int = STEPS, ranks: int = 2, limit: int = 0) -> str:
+def recipe(pages: Path, script: Script) -> str:
     return f"""
 name: simulated
 size: tiny
-input: {{path: {pages}, limit: {limit}}}
+input: {{path: {pages}, limit: {script.pages}}}
 tokenizer: {{vocabulary: 258}}
 data: {{context: 8, validation_fraction: 0.3}}
-train: {{steps: {steps}, ranks: {ranks}, microbatches: 4, rows: 1, checkpoint_every: {EVERY}, attempts: 100000}}
+train:
+  steps: {script.steps}
+  ranks: {script.ranks}
+  microbatches: 4
+  rows: 1
+  checkpoint_every: {script.every}
+  attempts: 100000
 """
 
 
@@ -97,15 +162,15 @@ class Story:
     def __init__(
         self,
         seed: int | str,
+        script: Script,
         pages: Path,
         *,
         rates: Mapping[Fault, float] = RATES,
         node_rates: Mapping[NodeFault, float] = NODE_RATES,
         control: Control | None = None,
-        replicas: int = 1,
     ) -> None:
-        self.seed, self.pages = seed, pages
-        self.platform = Platform(seed, rates=rates, node_rates=node_rates, control=control, replicas=replicas)
+        self.seed, self.script, self.pages = seed, script, pages
+        self.platform = Platform(seed, rates=rates, node_rates=node_rates, control=control, replicas=script.replicas)
         self.simulation = self.platform.simulation
         self.pipeline = PipelineServiceStub(self.simulation.channel("pipeline"))
         self.scheduler = SchedulerServiceStub(self.simulation.channel("scheduler"))
@@ -114,30 +179,39 @@ class Story:
         self.job = resource_name(MAIN, StageName.TRAIN)
         self.reshaped, self.diverged = False, 0
 
-    def tell(self, *, cancels: bool = True, others: bool = True) -> None:
-        """Everything up to the last call; `others`: whether there is a run beside the main ones, `cancels`: whether it
-        is cancelled."""
+    def tell(self) -> None:
+        """Everything up to the last call."""
+        script = self.script
         for node in ("a", "b"):
             self.platform.add_node(node)
-        if others:
-            self.create(CANCELLED, recipe(self.pages, steps=EVERY, ranks=1, limit=2))
-        self.create(MAIN, recipe(self.pages))
-        if others and cancels:
+        if script.cancels:
+            self.create(CANCELLED, BESIDE)
+        self.create(MAIN, script)
+        if script.cancels:
             self.simulation.run(max_turns=self.simulation.fate.count(0, 400))
             self.call(lambda: self.pipeline.CancelRun(CancelRequest(name=CANCELLED, request_id="cancel")))
-        self.reshape_and_lose_a_rank()
+        if script.reshape:
+            self.reshape_and_lose_a_rank()
         self.until_ended(MAIN)
-        self.diverge()
-        self.damage()
-        self.create(AGAIN, recipe(self.pages, steps=EVERY, ranks=1))
-        self.until_ended(AGAIN)
-        if others and not cancels:
-            self.until_ended(CANCELLED)
+        if script.diverges:
+            self.diverge()
+        if script.damages:
+            self.damage()
+        if script.again:
+            self.create(AGAIN, replace(script, steps=1, every=1, ranks=1))
+            self.until_ended(AGAIN)
+
+    def tell_alone(self, name: str) -> None:
+        """This run and no other."""
+        self.platform.add_node("a")
+        self.create(name, self.script)
+        self.until_ended(name)
 
     def call(self, call: Callable[[], T]) -> T:
         return self.simulation.insist(call)
 
-    def create(self, name: str, text: str) -> None:
+    def create(self, name: str, script: Script) -> None:
+        text = recipe(self.pages, script)
         self.call(lambda: self.pipeline.CreateRun(CreateRunRequest(request_id=name, name=name, recipe=text)))
 
     def until_ended(self, name: str) -> None:
@@ -150,16 +224,20 @@ class Story:
         self.simulation.run(until=ended, max_turns=100_000, every=50)
 
     def reshape_and_lose_a_rank(self) -> None:
-        """When the job has a checkpoint: three ranks instead of two, and one of those that run is killed."""
+        """When the job has a checkpoint: another number of ranks, and one of those that run is killed."""
 
         def decided() -> bool:
+            if not self.published(CheckpointCommitted):
+                return False
             try:
                 return bool(self.call(lambda: self.scheduler.GetJob(GetRequest(name=self.job))).decided_step)
             except NotFound:
                 return False
 
         self.simulation.run(until=decided, max_turns=100_000, every=10)
-        request = ReshapeJobRequest(request_id="reshape", job=self.job, data_parallel=3, cause="to see it")
+        request = ReshapeJobRequest(
+            request_id="reshape", job=self.job, data_parallel=self.script.reshape, cause="to see it"
+        )
         try:
             self.call(lambda: self.scheduler.ReshapeJob(request))
         except Refused:  # the job was faster
@@ -168,6 +246,10 @@ class Story:
         ranks = [rank for rank in self.platform.running if rank.step and not rank.finished]
         if ranks:
             self.simulation.fate.choose(ranks).kill()
+
+    def published(self, event: type[Message]) -> bool:
+        """Whether there is anything in the topic of this event."""
+        return any(self.simulation.world.log.end_offsets(event_type(event).topic).values())
 
     def checkpoints(self) -> list[Checkpoint]:
         found = self.call(lambda: self.committer.ListCheckpoints(ListRequest(page_size=100))).checkpoints
@@ -213,7 +295,7 @@ class Story:
 
     def damage(self) -> None:
         """A bit of an old checkpoint flips; whoever verifies it sees that, and it is quarantined."""
-        name = next(each.name for each in self.checkpoints() if each.step == DAMAGED_STEP)
+        name = next(each.name for each in self.checkpoints() if each.step == self.script.every)
         checkpoint = self.call(lambda: self.committer.GetCheckpoint(GetRequest(name=name)))
         body = CheckpointBody.decode(self.simulation.world.blobs.get(checkpoint.manifest_key))
         path = self.platform.blob(body.blobs[0].key)

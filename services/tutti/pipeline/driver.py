@@ -6,6 +6,7 @@ for the same again; an answer is recorded only where the stage still waits for i
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import lru_cache
 
 from tutti.chassis.errors import AlreadyExists, CorruptRow, InvalidField, Refused, TooLarge
 from tutti.chassis.service import Host
@@ -28,6 +29,9 @@ class Found:
     why: str
 
 
+_read = lru_cache(maxsize=64)(recipe.read)
+
+
 @dataclass(frozen=True)
 class _View:
     run: Run
@@ -36,7 +40,7 @@ class _View:
 
     @property
     def recipe(self) -> Recipe:
-        return recipe.read(self.run.spec.recipe)
+        return _read(self.run.spec.recipe)
 
 
 class Driver:

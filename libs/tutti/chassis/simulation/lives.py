@@ -3,6 +3,7 @@
 Promises: what a life was given leads to the world's ports with faults; nothing but the world outlives it.
 """
 
+import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -15,6 +16,7 @@ from sqlalchemy import MetaData, Table
 from tutti.backbone import Blobs, Clock, Database, Randomness, SeededRandomness
 from tutti.backbone.files import Files
 from tutti.chassis.auth import Role
+from tutti.chassis.consumer import Consumer
 from tutti.chassis.errors import NotFound
 from tutti.chassis.inbox import Inbox
 from tutti.chassis.parts import Parts, assemble
@@ -29,6 +31,7 @@ from tutti.chassis.tasks import Pool, TaskWorker
 from tutti.chassis.unit import Units
 from tutti.contracts.admin.v1 import WatchResponse
 
+SHORTEST_WAIT, LONGEST_WAIT = 0.3, 3.0
 S = TypeVar("S", bound=BaseModel)
 Settings = Mapping[str, Mapping[str, Any]]
 
@@ -84,10 +87,24 @@ class Actor:
     due: float = 0.0
     busy: bool = False
     failures: int = 0
+    in_vain: int = 0
 
-    def is_due(self, now: float) -> bool:
-        woken = getattr(self.loop, "woken", None)
-        return self.due <= now or (woken is not None and woken.is_set())
+    @property
+    def interval(self) -> float:
+        """Until it looks again by itself; who will be woken looks ever more seldom."""
+        interval = self.loop.interval or SHORTEST_WAIT
+        if isinstance(self.loop, Consumer) or hasattr(self.loop, "woken"):
+            return max(interval, min(LONGEST_WAIT, interval * 2.0**self.in_vain))
+        return interval
+
+    @property
+    def idle(self) -> bool:
+        return not self.busy and not self.process.stalled
+
+    @property
+    def woken(self) -> bool:
+        event: threading.Event | None = getattr(self.loop, "woken", None)
+        return event is not None and event.is_set()
 
 
 @dataclass(eq=False)

@@ -52,11 +52,13 @@ class _Answerless:
 
 class SimulatedDatabase:
     def __init__(self, world: World, process: Process, service: str) -> None:
-        self._world, self._process = world, process
+        self._world, self._process, self._service = world, process, service
         self._inner = world.database(service)
 
     def create(self, metadata: MetaData) -> None:
-        self._inner.create(metadata)
+        if self._service not in self._world.created:  # the next life has the same tables
+            self._inner.create(metadata)
+            self._world.created.add(self._service)
 
     def run(self, fn: Callable[[Transaction], T], *, isolation: Isolation = Isolation.SERIALIZABLE) -> T:
         world, fate = self._world, self._world.fate
@@ -88,6 +90,7 @@ class SimulatedLog:
     def append(self, records: Sequence[NewRecord]) -> None:
         self._reach()
         self._inner.append(records)
+        self._world.appended({record.topic for record in records})
         if self._world.fate.strikes(Fault.APPEND_UNANSWERED):
             raise LogUnavailable("injected: appended, the answer was lost")
         self._world.perhaps_crash(self._process)

@@ -4,7 +4,7 @@ Promises: the same seed does the same; what fails names the seed that repeats it
 """
 
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Set
 from datetime import timedelta
 from typing import TypeVar
 
@@ -12,6 +12,7 @@ import grpc
 from blake3 import blake3
 
 from tutti.chassis.auth import Role
+from tutti.chassis.consumer import Consumer
 from tutti.chassis.errors import Problem, is_transient
 from tutti.chassis.relay import Relay
 from tutti.chassis.service import Build
@@ -26,7 +27,6 @@ from tutti.chassis.unit import Unit
 
 T = TypeVar("T")
 TTL = 15.0
-SHORTEST_WAIT = 0.3
 CLIENT = Process("client", 0, mortal=False)
 
 
@@ -67,7 +67,7 @@ class Simulation:
     ) -> None:
         self.seed, self.turns, self.control = seed, 0, control
         self.fate = Fate(seed, rates)
-        self.world = World(self.fate, others_run=self._turn, kill=self._kill)
+        self.world = World(self.fate, others_run=self._turn, kill=self._kill, appended=self._wake_consumers)
         self.network = Network(self.world, self._find)
         self.clock = self.world.clock
         self._builds, self._settings, self._ttl, self._replicas = dict(builds), settings or {}, ttl, replicas
@@ -177,14 +177,26 @@ class Simulation:
         self._weather()
         self._raise_dead()
         now = self.clock.monotonic()
-        idle = [actor for actor in self._actors if not actor.busy and not actor.process.stalled]
-        if among is not None:
-            idle = [actor for actor in idle if actor.process.name == among]
-        due = [actor for actor in idle if actor.is_due(now)]
-        if due:
+        if due := self._due(now, among):
             self._step(self.fate.choose(due))
-        elif self.world.depth == 0 and (waits := [actor.due for actor in idle] + [at for at, _ in self._down]):
-            self.clock.advance(max(0.0, min(waits) - now))
+        elif self.world.depth == 0:
+            waits = [actor.due for actor in self._actors if actor.idle] + [at for at, _ in self._down]
+            self.clock.advance(max(0.0, min(waits, default=now) - now))
+            if due := self._due(self.clock.monotonic(), among):
+                self._step(self.fate.choose(due))
+
+    def _due(self, now: float, among: str | None) -> list[Actor]:
+        return [
+            actor
+            for actor in self._actors
+            if (actor.due <= now or actor.woken) and actor.idle and among in (None, actor.process.name)
+        ]
+
+    def _wake_consumers(self, topics: Set[str]) -> None:
+        """A consumer that waits for events hears of them soon, as it would inside its poll."""
+        for actor in self._actors:
+            if isinstance(actor.loop, Consumer) and not topics.isdisjoint(actor.loop.handling.topics):
+                actor.due = min(actor.due, self.clock.monotonic() + self.fate.between(0, 0.5))
 
     def _weather(self) -> None:
         self.clock.advance(self.fate.between(0, 0.01))
@@ -198,10 +210,12 @@ class Simulation:
         if woken is not None:
             woken.clear()
         actor.busy, outcome = True, "nothing"
-        wait = max(SHORTEST_WAIT, actor.loop.interval)
+        wait = actor.interval
         try:
             if self._work(actor):
-                wait, outcome = 0.0, "something"
+                wait, outcome, actor.in_vain = 0.0, "something", 0
+            else:
+                actor.in_vain += 1
             actor.failures = 0
         except Crashed:
             outcome = "crash"

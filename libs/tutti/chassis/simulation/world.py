@@ -6,7 +6,7 @@ of a port; a call, a blob or a publish inside a transaction is an error.
 
 import os
 import tempfile
-from collections.abc import Callable
+from collections.abc import Callable, Set
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from pathlib import Path
@@ -63,10 +63,12 @@ class World:
     folder: tempfile.TemporaryDirectory[str] = field(default_factory=tempfile.TemporaryDirectory)
     clock: SimulatedClock = field(default_factory=SimulatedClock)
     databases: dict[str, EmbeddedDatabase] = field(default_factory=dict)
+    created: set[str] = field(default_factory=set)
     transactions: int = 0
     depth: int = 0
     others_run: Callable[[str | None], None] = lambda service: None
     kill: Callable[[Process], None] = lambda process: None
+    appended: Callable[[Set[str]], None] = lambda topics: None
 
     def __post_init__(self) -> None:
         self.log = EmbeddedEventLog(None, clock=self.clock, inline=True, max_poll_seconds=MAX_POLL_SECONDS)

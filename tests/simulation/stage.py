@@ -1,0 +1,76 @@
+"""The stage: where seeds are played, and what a calm seed of the same script has left.
+
+Promises: a script is played calmly once; every other seed of it is examined and compared with that, line by line.
+"""
+
+import json
+from collections.abc import Mapping
+from functools import cache
+from pathlib import Path
+
+from tests.simulation.platform import NODE_RATES, RATES, NodeFault
+from tests.simulation.story import BESIDE, CALM, CALM_NODES, CANCELLED, MAIN, Played, Script, Story, script_of, weather
+from tutti.chassis.simulation import Control, Fault, SimulationFailed
+
+
+class Stage:
+    """Over a folder of pages."""
+
+    def __init__(self, pages: Path) -> None:
+        self.pages = pages
+        self.left_calmly = cache(self._left_calmly)
+
+    def play_seed(self, seed: int) -> Played:
+        """A seed with the script and the weather that it draws. Raises SimulationFailed."""
+        return self.play(seed, script_of(seed), rates=weather(seed, RATES), node_rates=weather(seed, NODE_RATES))
+
+    def play(
+        self,
+        seed: int,
+        script: Script,
+        *,
+        rates: Mapping[Fault, float] = RATES,
+        node_rates: Mapping[NodeFault, float] = NODE_RATES,
+        control: Control | None = None,
+    ) -> Played:
+        """One seed to its end, examined and compared. Raises SimulationFailed."""
+        self.left_calmly(MAIN, script.calm)
+        story = Story(seed, script, self.pages, rates=rates, node_rates=node_rates, control=control)
+        try:
+            story.tell()
+            story.settle(lambda lines: not self.differences(lines, story))
+            played = story.played()
+            differ = self.differences(played.export, story)
+        finally:
+            story.close()
+        if differ:
+            raise SimulationFailed(f"seed {seed}: the canonical state differs from a calm seed's: {differ[0]}")
+        return played
+
+    def differences(self, lines: tuple[str, ...], story: Story) -> list[str]:
+        """What differs from a calm seed, in words."""
+        expected = dict(self.left_calmly(MAIN, story.script.calm))
+        if not story.reshaped:  # the job was done before it could be
+            expected = {name: line for name, line in expected.items() if not name.startswith("transitions/")}
+        seen = by_name(lines)
+        if story.script.cancels:
+            others = self.left_calmly(CANCELLED, BESIDE).keys() - expected.keys()
+            seen = {name: line for name, line in seen.items() if name not in others}
+        names = sorted(name for name in seen.keys() | expected.keys() if seen.get(name) != expected.get(name))
+        return [f"seen {seen.get(name, 'nothing')}, expected {expected.get(name, 'nothing')}" for name in names]
+
+    def _left_calmly(self, run: str, script: Script) -> dict[str, str]:
+        story = Story("calm", script, self.pages, rates=CALM, node_rates=CALM_NODES)
+        try:
+            if run == MAIN:
+                story.tell()
+            else:
+                story.tell_alone(run)
+            story.settle(lambda lines: True)
+            return by_name(story.played().export)
+        finally:
+            story.close()
+
+
+def by_name(lines: tuple[str, ...]) -> dict[str, str]:
+    return {json.loads(line)["name"]: line for line in lines}
