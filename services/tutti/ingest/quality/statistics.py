@@ -20,6 +20,7 @@ import pyarrow as pa
 from tutti.corpus.native import Kernel, kernel
 from tutti.ingest.quality.characters import Flag, characters, has
 from tutti.ingest.quality.lines import ELLIPSIS, SHORT_LINE, Verdict, ends_well, lower, stripped, verdict
+from tutti.ingest.quality.texts import buffers
 from tutti.ingest.quality.words import tokens
 
 STATISTICS_VERSION = 1
@@ -73,10 +74,6 @@ COLUMNS = {
 SCHEMA = pa.schema([pa.field(name, pa.int64(), nullable=False) for name in COLUMNS])
 
 
-class UnreadableTexts(Exception):
-    """The column of texts is missing, of another type, or holds a null or bytes that are not UTF-8."""
-
-
 def native() -> Kernel:
     """The kernel, or why there is none; it costs time alone."""
     return kernel(Path(__file__).with_suffix(".c"))
@@ -84,7 +81,7 @@ def native() -> Kernel:
 
 def statistics(texts: pa.Array) -> pa.RecordBatch:
     """One row of SCHEMA for each text of a string array, in its order. Raises UnreadableTexts."""
-    data, offsets = _buffers(texts)
+    data, offsets = buffers(texts)
     library = native().library
     counts = _by_python(texts) if library is None else _by_kernel(library, data, offsets)
     return pa.record_batch([np.ascontiguousarray(column) for column in counts.T], schema=SCHEMA)
@@ -202,20 +199,3 @@ def _by_kernel(
     if failed:
         raise MemoryError(f"{len(data)} bytes of text in {len(counts)} documents; give smaller batches")
     return counts
-
-
-def _buffers(texts: pa.Array) -> tuple[npt.NDArray[np.uint8], npt.NDArray[np.int64]]:
-    """The bytes of an array and where each text begins, checked; neither is copied but offsets of 32 bits."""
-    if not (pa.types.is_string(texts.type) or pa.types.is_large_string(texts.type)):
-        raise UnreadableTexts(f"texts of type {texts.type}; expected string or large_string")
-    if texts.null_count:
-        raise UnreadableTexts(f"{texts.null_count} of {len(texts)} texts are null; expected none")
-    try:
-        texts.validate(full=True)
-    except pa.ArrowInvalid as error:
-        raise UnreadableTexts(f"{error}; decode them before they are measured") from error
-    _, offsets, data = texts.buffers()
-    width = np.int64 if pa.types.is_large_string(texts.type) else np.int32
-    bounds = np.frombuffer(offsets, width)[texts.offset : texts.offset + len(texts) + 1] if len(texts) else np.zeros(1)
-    held = np.frombuffer(data, np.uint8) if data is not None and data.size else np.zeros(0, np.uint8)
-    return held, np.ascontiguousarray(bounds, np.int64)

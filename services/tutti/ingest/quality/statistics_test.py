@@ -6,7 +6,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tutti.ingest.quality.lines import Verdict, retained, verdict
-from tutti.ingest.quality.statistics import COLUMNS, UnreadableTexts, count, native, statistics
+from tutti.ingest.quality.statistics import COLUMNS, count, native, statistics
+from tutti.ingest.quality.texts import UnreadableTexts
 
 KERNEL = pytest.mark.skipif(native().library is None, reason=native().why_not)
 

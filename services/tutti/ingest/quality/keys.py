@@ -1,0 +1,83 @@
+"""Keys: credentials that say by their form what they are.
+
+Known beginnings with a tail of the length that their issuer gives, JSON web tokens (RFC 7519), private keys in PEM
+(RFC 7468). A password without a form is no finding.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+from tutti.ingest.quality.findings import Finding, Kind, Window
+
+LONGEST = 4096
+LONGEST_PEM = 1 << 14
+
+# beginning: the fewest and most characters behind it
+FORMS: dict[str, tuple[int, int]] = {
+    **dict.fromkeys(("AKIA", "ASIA"), (16, 16)),
+    **dict.fromkeys(("ghp_", "gho_", "ghu_", "ghs_", "ghr_"), (36, 255)),
+    "github_pat_": (40, 255),
+    "glpat-": (20, 255),
+    **dict.fromkeys(("xoxa-", "xoxb-", "xoxp-", "xoxr-", "xoxs-"), (20, 255)),
+    **dict.fromkeys(("sk_live_", "rk_live_"), (20, 255)),
+    "sk-": (20, 255),
+    "AIza": (35, 35),
+    "hf_": (30, 64),
+    "npm_": (36, 36),
+    "pypi-": (50, 512),
+    "SG.": (40, 255),
+    "eyJ": (40, LONGEST - 3),
+}
+
+_TAIL = re.compile(rf"[A-Za-z0-9_.\-]{{0,{LONGEST}}}+")
+_IN_KEY = frozenset("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_.-")
+_PEM_HEAD = re.compile(r"-----BEGIN (?:[A-Z]{1,16}+ ){0,2}?PRIVATE KEY-----")
+PATTERNS = (_TAIL, _PEM_HEAD)
+_PEM_BEGIN, _PEM_END = "-----BEGIN ", "-----END "
+
+
+def windows(text: str) -> Iterator[Window]:
+    """Runs that begin with a known beginning: a run begins once, so that few of them overlap."""
+    for beginning in FORMS:
+        at = text.find(beginning)
+        while at >= 0:
+            if not at or text[at - 1] not in _IN_KEY:
+                tail = _TAIL.match(text, at)
+                yield Window(at, tail.end() if tail else at, at + len(beginning))
+            at = text.find(beginning, at + 1)
+
+
+def find(text: str) -> Iterator[Finding]:
+    """The keys of a text, those of one form in its order."""
+    for window in windows(text):
+        written = text[window.begin : window.end].rstrip(".-")
+        begins, tail = text[window.begin : window.at], written[window.at - window.begin :]
+        least, most = FORMS[begins]
+        if least <= len(tail) <= most and _is_random(tail) and (begins != "eyJ" or _is_token(written)):
+            yield Finding(window.begin, window.begin + len(written), Kind.KEY)
+    yield from _private_keys(text)
+
+
+def _private_keys(text: str) -> Iterator[Finding]:
+    begin, end = text.find(_PEM_BEGIN), -1
+    while begin >= 0:
+        end = text.find(_PEM_END, begin) if end < begin else end
+        if end < 0:
+            return
+        stop = begin + 1
+        if end - begin <= LONGEST_PEM and _PEM_HEAD.match(text, begin):
+            closing = text.find("-----", end + len(_PEM_END), end + 64)
+            stop = closing + 5 if closing >= 0 else end
+            yield Finding(begin, stop, Kind.KEY)
+        begin = text.find(_PEM_BEGIN, stop)
+
+
+def _is_random(tail: str) -> bool:
+    return any(each.isdigit() for each in tail) and any(each.isalpha() for each in tail)
+
+
+def _is_token(written: str) -> bool:
+    parts = written.split(".")
+    return len(parts) == 3 and min(map(len, parts)) >= 10

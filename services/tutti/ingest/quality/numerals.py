@@ -1,0 +1,102 @@
+"""Telephone numbers, payment cards and addresses of hosts: what is written in digits.
+
+*Cards*: 13 to 19 digits, together or in the groups that are printed on them, of an issuer's range and length (ISO/IEC
+7812) and with Luhn's check digit. *Telephones*: `+` and 7 to 15 digits (ITU E.164), or the North American form with its
+area code; a national form without either is no finding, nor are the numbers kept for fiction (555-0100 to 0199).
+*Addresses*: IPv4 in four decimal parts and IPv6 of the range 2000::/3, unless they are not routed publicly.
+"""
+
+from __future__ import annotations
+
+import ipaddress
+import re
+from collections.abc import Iterator
+
+from tutti.ingest.quality.findings import Finding, Kind, Window
+
+_RUN = re.compile(r"[0-9+(][0-9 ().+\-]{6,}+")
+_IPV6 = re.compile(r"[23][0-9A-Fa-f]{3}+:[0-9A-Fa-f:.]{2,40}+")
+
+_CARD = re.compile(
+    r"(?<![0-9A-Za-z])(?:[0-9]{13,19}+|[0-9]{4}([ \-])[0-9]{4}\1[0-9]{4}\1[0-9]{4}(?:\1[0-9]{3})?+"
+    r"|[0-9]{4}([ \-])[0-9]{6}\2[0-9]{4,5}+)(?![0-9A-Za-z])"
+)
+_OCTET = r"(?>25[0-5]|2[0-4][0-9]|1[0-9][0-9]|[1-9]?[0-9])"
+_IPV4 = re.compile(rf"(?<![0-9A-Za-z.]){_OCTET}\.{_OCTET}\.{_OCTET}\.{_OCTET}(?![0-9A-Za-z]|\.[0-9])")
+_INTERNATIONAL = re.compile(r"(?<![0-9A-Za-z+])\+[1-9](?:[ .()\-]{0,2}+[0-9]){6,14}+(?![0-9A-Za-z])")
+_NORTH_AMERICAN = re.compile(
+    r"(?<![0-9A-Za-z.+\-])(?:1[ .\-])?+(?:\([2-9][0-9]{2}\)[ ]?+|[2-9][0-9]{2}[ .\-])[2-9][0-9]{2}[.\-][0-9]{4}"
+    r"(?![0-9A-Za-z])"
+)
+_FICTION = re.compile(r"5550?1[0-9][0-9]\Z")
+PATTERNS = (_IPV6, _CARD, _IPV4, _INTERNATIONAL, _NORTH_AMERICAN)
+"""Each looks at a bounded number of characters from where it begins."""
+
+
+def windows(text: str) -> Iterator[Window]:
+    """Runs of digits and what stands between them in numbers; no two overlap."""
+    for run in _RUN.finditer(text):
+        yield Window(run.start(), run.end(), run.start())
+
+
+def find(text: str) -> Iterator[Finding]:
+    """The numbers of a text; those of one kind in its order, none of one kind overlapping another."""
+    for window in windows(text):
+        end = min(window.end + 2, len(text))  # what stands behind decides, too
+        for card in _CARD.finditer(text, window.begin, end):
+            if is_card(re.sub(r"[ \-]", "", card[0])):
+                yield Finding(card.start(), card.end(), Kind.CARD)
+        for address in _IPV4.finditer(text, window.begin, end):
+            if ipaddress.ip_address(address[0]).is_global:
+                yield Finding(address.start(), address.end(), Kind.ADDRESS)
+        for pattern in (_INTERNATIONAL, _NORTH_AMERICAN):
+            for phone in pattern.finditer(text, window.begin, end):
+                if not _is_fiction(phone[0]):
+                    yield Finding(phone.start(), phone.end(), Kind.PHONE)
+    for address in _IPV6.finditer(text):
+        written = address[0].rstrip(".:") if not address[0].endswith("::") else address[0]
+        if (address.start() == 0 or not _in_word(text[address.start() - 1])) and _is_public(written):
+            yield Finding(address.start(), address.start() + len(written), Kind.ADDRESS)
+
+
+def is_card(digits: str) -> bool:
+    """Whether an issuer gives numbers of this beginning and length, and the check digit is right."""
+    return len(digits) in _lengths(digits) and luhn(digits)
+
+
+def luhn(digits: str) -> bool:
+    """Whether the last digit is Luhn's check digit of the others (ISO/IEC 7812-1, annex B)."""
+    doubled = [int(digit) * 2 for digit in digits[-2::-2]]
+    total = sum(map(int, digits[-1::-2])) + sum(each - 9 if each > 9 else each for each in doubled)
+    return total % 10 == 0
+
+
+def _lengths(digits: str) -> tuple[int, ...]:
+    two, four = int(digits[:2]), int(digits[:4])
+    if digits[0] == "4":
+        return (13, 16, 19)
+    if 51 <= two <= 55 or 2221 <= four <= 2720:
+        return (16,)
+    if two in (34, 37):
+        return (15,)
+    if two in (30, 36, 38, 39):
+        return (14, 16, 19)
+    if 3528 <= four <= 3589 or two in (62, 64, 65) or four == 6011:
+        return (16, 17, 18, 19)
+    return (13, 14, 15, 16, 17, 18, 19) if two in (50, *range(56, 60), 63, 67) else ()
+
+
+def _is_fiction(written: str) -> bool:
+    digits = re.sub(r"[^0-9]", "", written)
+    return _FICTION.search(digits) is not None and len(digits) in (10, 11)
+
+
+def _in_word(character: str) -> bool:
+    return character.isalnum() or character in ":."
+
+
+def _is_public(written: str) -> bool:
+    try:
+        return ipaddress.ip_address(written).is_global
+    except ValueError:
+        return False

@@ -1,0 +1,65 @@
+"""Personal data: found, counted, and masked by a word that says what stood there.
+
+Promises: one pass over a text and bounded work at each place, whatever the text; what is found does not overlap (a key
+wins over an email, that over the address of a host, a card, a telephone). It finds forms, not meaning: names of people
+and places are no part of it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+
+import pyarrow as pa
+
+from tutti.ingest.quality import emails, keys, numerals
+from tutti.ingest.quality.findings import Finding, Kind
+from tutti.ingest.quality.rules import Keep, Rule
+from tutti.ingest.quality.texts import require_texts
+
+PII_VERSION = 1
+MASKS = {kind: f"[{kind.value}]" for kind in Kind}
+COLUMNS = {kind: f"pii_{kind.value}s" if kind is not Kind.ADDRESS else "pii_addresses" for kind in Kind}
+SCHEMA = pa.schema([pa.field(name, pa.int64(), nullable=False) for name in COLUMNS.values()])
+
+NO_PII = tuple(Rule(f"no_{column}", column, None, Keep.AT_MOST, 0) for column in COLUMNS.values())
+"""Rules that reject what holds any; a recipe names those that it wants."""
+
+_PRECEDENCE = (Kind.KEY, Kind.EMAIL, Kind.ADDRESS, Kind.CARD, Kind.PHONE)
+
+
+def find(text: str) -> list[Finding]:
+    """What a text holds, in its order, none overlapping another."""
+    found = [*emails.find(text), *numerals.find(text), *keys.find(text)]
+    found.sort(key=lambda each: (each.begin, _PRECEDENCE.index(each.kind)))
+    kept: list[Finding] = []
+    for each in found:
+        if not kept or each.begin >= kept[-1].end:
+            kept.append(each)
+        elif _PRECEDENCE.index(each.kind) < _PRECEDENCE.index(kept[-1].kind):
+            kept[-1] = each
+    return kept
+
+
+def masked(text: str, findings: Sequence[Finding], kinds: Collection[Kind] = tuple(Kind)) -> str:
+    """The text with the findings of these kinds replaced by MASKS."""
+    parts, at = [], 0
+    for each in findings:
+        if each.kind in kinds:
+            parts += [text[at : each.begin], MASKS[each.kind]]
+            at = each.end
+    return "".join([*parts, text[at:]])
+
+
+def inspect(texts: pa.Array, kinds: Collection[Kind] = tuple(Kind)) -> tuple[pa.Array, pa.RecordBatch]:
+    """The texts with these kinds masked, of the type of `texts`, and one row of SCHEMA each: how many of every kind.
+
+    Raises UnreadableTexts.
+    """
+    require_texts(texts)
+    written, counts = [], {kind: [0] * len(texts) for kind in Kind}
+    for row, text in enumerate(texts.to_pylist()):
+        findings = find(text)
+        for each in findings:
+            counts[each.kind][row] += 1
+        written.append(masked(text, findings, kinds))
+    return pa.array(written, texts.type), pa.record_batch([counts[kind] for kind in COLUMNS], schema=SCHEMA)
