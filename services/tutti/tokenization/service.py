@@ -5,6 +5,7 @@ Promises: tokenizer and dataset are named by their content; the same documents a
 
 import tempfile
 from collections.abc import Iterator
+from dataclasses import dataclass
 from pathlib import Path
 
 from tutti.chassis import staging, version
@@ -14,7 +15,8 @@ from tutti.chassis.service import Host, Served, Service
 from tutti.chassis.tasks import TaskContext, WorkFailed
 from tutti.chassis.unit import Unit
 from tutti.chassis.work import Outcome, Work, publish, put_content
-from tutti.contracts.tokenization.v1 import Dataset, Tokenization, Tokenizer
+from tutti.contracts.common.v1 import Artifact
+from tutti.contracts.tokenization.v1 import Dataset, Tokenization, TokenizationSpec, Tokenizer
 from tutti.contracts.tokenization.v1.tokenization_pb2 import DESCRIPTOR
 from tutti.corpus.canonical import parse_json
 from tutti.corpus.dataset import DatasetBody
@@ -34,21 +36,49 @@ def dropped_by(clusters: bytes) -> frozenset[str]:
     return frozenset(str(doc_id) for cluster in found for doc_id in cluster["dropped"])
 
 
-def build(host: Host) -> Service:
-    datasets: Resource[Dataset] = Resource(host.metadata, "datasets", Dataset)
-    tokenizers: Resource[Tokenizer] = Resource(host.metadata, "tokenizers", Tokenizer)
+@dataclass(frozen=True)
+class Tokenized:
+    """What a tokenization made: all of it is in the store."""
 
-    def run(context: TaskContext, tokenization: Tokenization) -> Outcome:
-        spec = tokenization.spec
-        kept = DedupBody.read(staging.manifest(host.blobs, spec.manifest_key, spec.content_digest, Kind.DEDUP))
-        try:
-            making.check_size(kept.shards)
-        except making.CorpusTooLarge as error:
-            raise WorkFailed(str(error)) from error
+    tokenizer: Tokenizer
+    dataset: Dataset
+    result: Artifact
+
+
+def tokenize(context: TaskContext, spec: TokenizationSpec) -> Tokenized:
+    """Read the kept documents, make tokenizer and token shards, store them. Raises WorkFailed."""
+    blobs = context.host.blobs
+    kept = DedupBody.read(staging.manifest(blobs, spec.manifest_key, spec.content_digest, Kind.DEDUP))
+    made = stored_shards(context, spec, kept)
+    tokenizer = named_tokenizer(made, spec.pattern or LLAMA3_PATTERN)
+    put_content(blobs, tokenizer.key, made.artefact, made.tokenizer_version)
+    body = DatasetBody(
+        tokenizer_version=made.tokenizer_version,
+        vocabulary=made.vocabulary,
+        eos=made.eos,
+        context=spec.context,
+        train=made.train,
+        validation=made.validation,
+        rejected=kept.rejected,
+        rejections=kept.rejections,
+    )
+    parents = tuple(sorted({tokenizer.name, *(shard.resource for shard in kept.shards)}))
+    manifest = body.manifest(parents=parents, producer=version.producer("tokenization"))
+    size = sum(shard.bytes for split in (made.train, made.validation) for shard in split.shards)
+    result = publish(blobs, "tokenization", manifest, data_bytes=size)
+    dataset = described(body, made.baselines, result.manifest_key, manifest.content_digest, tokenizer.name, size)
+    return Tokenized(tokenizer, dataset, result)
+
+
+def stored_shards(context: TaskContext, spec: TokenizationSpec, kept: DedupBody) -> making.Made:
+    """Make token shards of kept documents in the pool, and store them. Raises WorkFailed."""
+    blobs = context.host.blobs
+    try:
+        making.check_size(kept.shards)
         with tempfile.TemporaryDirectory(prefix="tutti-tokenization-") as scratch:
             wanted = making.Making(
-                shards=tuple(staging.shards(host.blobs, kept.shards, Path(scratch))),
-                dropped=dropped_by(staging.small(host.blobs, kept.clusters)),
+                shards=tuple(staging.shards(blobs, kept.shards, Path(scratch))),
+                dropped=dropped_by(staging.small(blobs, kept.clusters)),
                 vocabulary=spec.vocabulary,
                 pattern=spec.pattern,
                 context=spec.context,
@@ -57,44 +87,41 @@ def build(host: Host) -> Service:
                 shard_sequences=spec.shard_sequences,
                 scratch=Path(scratch),
             )
-            try:
-                made = context.pool(making.make, wanted)
-            except making.MakingError as error:
-                raise WorkFailed(str(error)) from error
+            made = context.pool(making.make, wanted)
             for shard in made.files:
                 context.check()
-                put_content(host.blobs, shard.key, shard.path, shard.bytes_digest)
-        hexadecimal = made.tokenizer_version.removeprefix("blake3:")
-        tokenizer = Tokenizer(
-            name=f"tokenizers/{hexadecimal}",
-            key=f"tokenization/tokenizers/{hexadecimal}.json",
-            content_digest=made.tokenizer_version,
-            vocabulary=made.vocabulary,
-            pattern=spec.pattern or LLAMA3_PATTERN,
-        )
-        put_content(host.blobs, tokenizer.key, made.artefact, made.tokenizer_version)
-        body = DatasetBody(
-            tokenizer_version=made.tokenizer_version,
-            vocabulary=made.vocabulary,
-            eos=made.eos,
-            context=spec.context,
-            train=made.train,
-            validation=made.validation,
-            rejected=kept.rejected,
-            rejections=kept.rejections,
-        )
-        parents = tuple(sorted({tokenizer.name, *(shard.resource for shard in kept.shards)}))
-        manifest = body.manifest(parents=parents, producer=version.producer("tokenization"))
-        size = sum(shard.bytes for split in (made.train, made.validation) for shard in split.shards)
-        result = publish(host.blobs, "tokenization", manifest, data_bytes=size)
-        dataset = described(body, made.baselines, result.manifest_key, manifest.content_digest, tokenizer.name, size)
+                put_content(blobs, shard.key, shard.path, shard.bytes_digest)
+    except making.MakingError as error:
+        raise WorkFailed(str(error)) from error
+    return made
+
+
+def named_tokenizer(made: making.Made, pattern: str) -> Tokenizer:
+    """The resource of a tokenizer."""
+    hexadecimal = made.tokenizer_version.removeprefix("blake3:")
+    return Tokenizer(
+        name=f"tokenizers/{hexadecimal}",
+        key=f"tokenization/tokenizers/{hexadecimal}.json",
+        content_digest=made.tokenizer_version,
+        vocabulary=made.vocabulary,
+        pattern=pattern,
+    )
+
+
+def build(host: Host) -> Service:
+    datasets: Resource[Dataset] = Resource(host.metadata, "datasets", Dataset)
+    tokenizers: Resource[Tokenizer] = Resource(host.metadata, "tokenizers", Tokenizer)
+
+    def run(context: TaskContext, tokenization: Tokenization) -> Outcome:
+        made = tokenize(context, tokenization.spec)
+        tokenizer, dataset = made.tokenizer, made.dataset
 
         def fill(unit: Unit, tokenization: Tokenization) -> None:
             if tokenizers.find(unit, tokenizer.name) is None:
                 tokenizers.create(unit, tokenizer)
             if datasets.find(unit, dataset.name) is None:
                 datasets.create(unit, dataset)
-            tokenization.result.CopyFrom(result)
+            tokenization.result.CopyFrom(made.result)
             tokenization.dataset, tokenization.tokenizer = dataset.name, tokenizer.name
             tokenization.tokens, tokenization.sequences = dataset.tokens, dataset.sequences
             tokenization.validation_tokens = dataset.validation_tokens
