@@ -12,7 +12,7 @@ import grpc
 import pytest
 from google.protobuf.message import Message
 from pydantic import BaseModel
-from sqlalchemy import MetaData
+from sqlalchemy import MetaData, select
 
 from tutti.backbone import Blobs, Clock, Database, ManualClock, Randomness, SeededRandomness
 from tutti.backbone.embedded.blobs import EmbeddedBlobs
@@ -137,7 +137,8 @@ class World:
         return check()
 
     def edges(self) -> set[tuple[str, str]]:
-        return self.host.units.run(lambda unit: {(e.parent, e.child) for e in self.tables.every_edge(unit)})
+        query = select(self.tables.edges)
+        return self.host.units.run(lambda unit: {(row.parent, row.child) for row in unit.tx.execute(query)})
 
     def heads(self) -> list[str]:
         self.settle()

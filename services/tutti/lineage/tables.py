@@ -97,10 +97,6 @@ class Tables:
             for row in unit.tx.execute(select(self.edges).where(column.in_(names[at : at + CHUNK]))).all():
                 yield Edge(row.parent, row.child, row.relation)
 
-    def every_edge(self, unit: Unit) -> Iterator[Edge]:
-        for row in unit.tx.execute(select(self.edges).order_by(self.edges.c.parent, self.edges.c.child)).all():
-            yield Edge(row.parent, row.child, row.relation)
-
     def note_manifest(self, unit: Unit, *, key: str, resource: str, kind: str) -> bool:
         """Remember a manifest that must be read; whether it is new for this resource."""
         if not key or unit.tx.execute(select(self.manifests.c.key).where(self._of(key, resource))).first():
