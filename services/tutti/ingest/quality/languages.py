@@ -1,0 +1,98 @@
+"""Languages: in which language a text is written, and which macro-language that belongs to.
+
+Told by py3langid's model (naive Bayes over byte n-grams, Lui and Baldwin 2011) from at most SAMPLE characters spread
+over the text. Neighbours are easily mistaken for each other, Croatian for Bosnian, and a corpus rarely wants them
+apart: a recipe can ask for the macro-language (ISO 639-3) instead. What is too short or not language is `und`.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Collection
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+from py3langid.langid import MODEL_FILE, LanguageIdentifier
+
+from tutti.ingest.quality.characters import Class, class_of
+from tutti.ingest.quality.texts import require_texts
+
+SAMPLE = 2048
+PIECES = 4
+UNDETERMINED = "und"
+LEAST_PER_MILLE = 200
+
+_MEMBERS = {
+    "ar": ("ary", "arz"),
+    "ff": ("fuv",),
+    "gn": ("gug",),
+    "ku": ("sdh",),
+    "lv": ("ltg",),
+    "ms": ("id",),
+    "no": ("nb", "nn"),
+    "sh": ("bs", "hr", "sr"),
+    "uz": ("uzs",),
+    "zh": ("wuu", "yue"),
+}
+MACRO_LANGUAGES = {member: macro for macro, members in _MEMBERS.items() for member in members}
+"""ISO 639-3 macro-languages by the members that the model tells apart; a language that is not here is its own."""
+
+SCHEMA = pa.schema(
+    [
+        pa.field("language", pa.string(), nullable=False),
+        pa.field("macro_language", pa.string(), nullable=False),
+        pa.field("language_per_mille", pa.int64(), nullable=False),
+    ]
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Language:
+    """`code`: ISO 639-1 where there is one, else 639-3; `per_mille`: how sure the model is, of 1000."""
+
+    code: str
+    per_mille: int
+
+    @property
+    def macro(self) -> str:
+        return MACRO_LANGUAGES.get(self.code, self.code)
+
+
+def identify(text: str) -> Language:
+    """The language of a text; `und` where it has no letter, or the model is less sure than LEAST_PER_MILLE."""
+    read = sample(text)
+    if not any(class_of(each) in (Class.LETTER, Class.IDEOGRAPH) for each in read):
+        return Language(UNDETERMINED, 0)
+    code, confidence = _identifier().classify(read)
+    per_mille = round(1000 * confidence)
+    return Language(code if per_mille >= LEAST_PER_MILLE else UNDETERMINED, per_mille)
+
+
+def sample(text: str) -> str:
+    """The text, or PIECES of it at equal distances, SAMPLE characters in all."""
+    if len(text) <= SAMPLE:
+        return text
+    size = SAMPLE // PIECES
+    begins = [(len(text) - size) * piece // (PIECES - 1) for piece in range(PIECES)]
+    return "\n".join(text[begin : begin + size] for begin in begins)
+
+
+def languages(texts: pa.Array) -> pa.RecordBatch:
+    """One row of SCHEMA for each text of a string array, in its order. Raises UnreadableTexts."""
+    require_texts(texts)
+    found = [identify(text) for text in texts.to_pylist()]
+    columns = [[each.code for each in found], [each.macro for each in found], [each.per_mille for each in found]]
+    return pa.record_batch(columns, schema=SCHEMA)
+
+
+def among(found: pa.RecordBatch, wanted: Collection[str]) -> npt.NDArray[np.bool_]:
+    """bool [documents]: which are in one of the languages, or macro-languages, that are wanted."""
+    codes, macros = (found.column(name).to_pylist() for name in ("language", "macro_language"))
+    return np.array([code in wanted or macro in wanted for code, macro in zip(codes, macros, strict=True)], np.bool_)
+
+
+@functools.cache
+def _identifier() -> LanguageIdentifier:
+    return LanguageIdentifier.from_model_file(MODEL_FILE, norm_probs=True)
