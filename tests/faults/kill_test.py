@@ -5,7 +5,6 @@ delay follows from the seed. The oracle is the canonical export, compared byte f
 killed. One moment is repeated by its name: `pytest tests/faults/kill_test.py -k trainer-6-1`.
 """
 
-from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
@@ -25,12 +24,6 @@ SOME = [Moment("ingest", 2, 1), Moment("tokenization", 4, 1), Moment("trainer", 
 ALL = [Moment(stage, nth, seed) for seed in (1, 2) for stage, count in EVENTS.items() for nth in range(1, count + 1)]
 
 
-@dataclass(frozen=True)
-class Undisturbed:
-    states: dict[int, str]
-    canonical: str
-
-
 def events(data_dir: Path, stage: str) -> int:
     """How many there have been."""
     return int((data_dir / "endpoint").exists()) if stage == START else blobs(data_dir, stage)
@@ -43,14 +36,34 @@ def exported(data_dir: Path) -> str:
     return result.out
 
 
+class Undisturbed:
+    """A platform that nobody kills. Whoever is killed in his last moment has a finished run, and starts another."""
+
+    def __init__(self, data_dir: Path, pages: Path) -> None:
+        self._data_dir, self._pages = data_dir, pages
+        self._canonical: dict[str, str] = {}
+        self.states = self._run()
+
+    def canonical(self, run: str) -> str:
+        """The export once this run is the newest one."""
+        if run not in self._canonical:
+            self._run()
+        return self._canonical[run]
+
+    def _run(self) -> dict[int, str]:
+        result = tutti(*tiny(self._data_dir, self._pages))
+        assert result.code == 0, result.err
+        self._canonical[result.json()["run"]["name"]] = exported(self._data_dir)
+        return checkpoints(result.json())
+
+
 @pytest.fixture(scope="module")
 def undisturbed(tmp_path_factory: pytest.TempPathFactory, pages: Path) -> Undisturbed:
     scale(test=len(SOME), soak=len(ALL))
     data_dir = tmp_path_factory.mktemp("undisturbed") / "data"
-    result = tutti(*tiny(data_dir, pages))
-    assert result.code == 0, result.err
+    found = Undisturbed(data_dir, pages)
     assert {START: 1, **{stage: blobs(data_dir, stage) for stage in EVENTS if stage != START}} == EVENTS
-    return Undisturbed(checkpoints(result.json()), exported(data_dir))
+    return found
 
 
 @pytest.mark.parametrize("moment", ALL if SOAK else SOME, ids=str)
@@ -74,5 +87,5 @@ def test_a_killed_platform_goes_on_where_it_was(
     again = tutti(*tiny(data_dir, pages))
     assert again.code == 0, again.err
     assert checkpoints(again.json()) == undisturbed.states
-    assert exported(data_dir) == undisturbed.canonical
+    assert exported(data_dir) == undisturbed.canonical(again.json()["run"]["name"])
     assert family(data_dir) == []
