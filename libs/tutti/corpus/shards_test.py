@@ -114,7 +114,8 @@ def test_the_index_of_documents_and_samples_equals_a_slow_scan(
             holders[doc_id].append(first + row)
     for doc_id, samples in holders.items():
         assert list(shard.samples_of(doc_id)) == samples
-    assert list(shard.samples_of(document_id(source="absent", text=""))) == []
+    for nobody in (document_id(source="absent", text=""), "no id at all", ""):
+        assert list(shard.samples_of(nobody)) == []
 
 
 def test_every_flipped_byte_of_a_token_shard_is_found_and_its_section_named(tmp_path: Path) -> None:

@@ -274,7 +274,10 @@ class TokenShard:
 
     def samples_of(self, doc_id: str) -> range:
         """Samples (numbered in the split) that hold a token of the document; empty when it is not in this shard."""
-        wanted = bytes.fromhex(doc_id)
+        try:
+            wanted = bytes.fromhex(doc_id)
+        except ValueError:
+            return range(0)  # not the id of any document
         low, high = 0, self.header.documents
         while low < high:
             middle = (low + high) // 2
