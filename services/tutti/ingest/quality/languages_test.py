@@ -8,7 +8,7 @@ from tutti.ingest.quality.languages import SAMPLE, SCHEMA, among, identify, lang
 SENTENCES = {
     "en": "The library is open every day, and its books can be read by everybody who lives in the town.",
     "de": "Die Bibliothek ist jeden Tag geöffnet, und ihre Bücher dürfen alle lesen, die in der Stadt wohnen.",
-    "fr": "La bibliothèque est ouverte tous les jours et ses livres peuvent être lus par tous les habitants de la ville.",
+    "fr": "La bibliothèque est ouverte tous les jours, ses livres peuvent être lus par tous les habitants de la ville.",
     "es": "La biblioteca está abierta todos los días y cualquiera que viva en la ciudad puede leer sus libros.",
     "ru": "Библиотека открыта каждый день, и её книги может читать каждый житель города.",
     "ja": "図書館は毎日開いていて、町に住む人は誰でも本を読むことができます。",

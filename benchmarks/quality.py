@@ -1,0 +1,135 @@
+"""Quality statistics beside datatrove's filters, in megabytes of UTF-8 a second of one core.
+
+The text is the documentation of the standard library (tools/exhibit.py) as ingest extracts it; beside datatrove, which
+is slow, it is the chapters of the language reference that Python carries (pydoc_data), mostly prose. Ours counts all
+that the rules of Gopher, C4 and FineWeb need; datatrove's two Gopher filters are given thresholds that reject nothing,
+so that they count all that is theirs. They run in a Python of their own (build/peers), from the dependency group
+`peers`, so that the product's environment stays free of them. All is time on the core, not on the wall.
+"""
+
+import json
+import subprocess
+import time
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from pydoc_data.topics import topics
+from types import TracebackType
+from typing import Any, Self
+
+import pyarrow as pa
+from tools import exhibit
+
+from benchmarks.pairs import alternate, median, timed
+from benchmarks.program import ROOT, main, scratch
+from benchmarks.table import Goal, Row, at_least, ratio_at_least
+from tutti.ingest.extraction import extract
+from tutti.ingest.quality import pii
+from tutti.ingest.quality.languages import languages
+from tutti.ingest.quality.rules import GOPHER_QUALITY, GOPHER_REPETITION, RULES, decide
+from tutti.ingest.quality.statistics import count, native, statistics
+from tutti.ingest.readers import read_folder
+from tutti.ingest.rejections import Rejection
+
+PYTHON = ROOT / "build" / "peers" / "bin" / "python"
+HOW = (
+    "there is no build/peers; make it: .venv/uv/bin/uv venv build/peers && "
+    ".venv/uv/bin/uv pip install --python build/peers/bin/python --group peers"
+)
+SPEED, TIMES = at_least(30), ratio_at_least(100)
+REPEATS = 20  # of ours in a turn, which is short
+GOPHER = (*GOPHER_QUALITY, *GOPHER_REPETITION)
+
+
+class Peer:
+    """datatrove in a process of its own: the same texts, a turn a line."""
+
+    def __init__(self, texts: Path) -> None:
+        command = [str(PYTHON), str(Path(__file__).with_name("quality_peer.py")), str(texts)]
+        self._process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+        self.kept: list[bool] = self._answer()
+
+    def turn(self) -> float:
+        """Seconds on the core to filter all texts."""
+        assert self._process.stdin is not None
+        self._process.stdin.write("\n")
+        self._process.stdin.flush()
+        return float(self._answer())
+
+    def _answer(self) -> Any:
+        assert self._process.stdout is not None
+        return json.loads(self._process.stdout.readline())
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._process.kill()
+        self._process.communicate()
+
+
+def texts() -> list[str]:
+    """The exhibit as documents."""
+    made = exhibit.build(ROOT / "build" / "exhibit")
+    found = [extract(page) for page in read_folder(made.folder) if not isinstance(page, Rejection)]
+    return [document.text for document in found if not isinstance(document, Rejection)]
+
+
+def measure(quick: bool) -> list[Row]:
+    """Ours beside the peer, then the other measures of the package."""
+    every, chapters = texts(), [text for _, text in sorted(topics.items())]
+    turns = 3 if quick else 7
+    rows = [_beside_datatrove(chapters[:: 4 if quick else 1], turns)]
+    arrays = pa.array(every)
+    if native().library is not None:
+        rows.append(_speed("all statistics", every, lambda: statistics(arrays), turns, goal=SPEED))
+    counts = statistics(arrays)
+    rows += [
+        _speed("the same in Python", chapters[:5], lambda: [count(text) for text in chapters[:5]], 3),
+        _speed("every rule, from the counts alone", every, lambda: decide(counts, RULES), turns),
+        _speed("personal data found and masked", every, lambda: pii.inspect(arrays), turns),
+        _speed("language", every, lambda: languages(arrays), turns),
+    ]
+    return rows
+
+
+def _beside_datatrove(texts: Sequence[str], turns: int) -> Row:
+    what = "statistics beside datatrove's Gopher filters"
+    if not PYTHON.exists():
+        return Row(what, goal=TIMES, note=HOW)
+    arrays, size = pa.array(texts), _megabytes(texts)
+    with scratch("quality") as folder:
+        path = Path(folder) / "texts.json"
+        path.write_text(json.dumps(list(texts)))
+        with Peer(path) as peer:
+            cost = timed(lambda: [statistics(arrays) for _ in range(REPEATS)], time.process_time)
+            pairs = alternate(lambda: cost() / REPEATS, peer.turn, pairs=turns)
+            kept = decide(statistics(arrays), GOPHER).column("rule").is_null().to_pylist()
+            alike = sum(ours == theirs for ours, theirs in zip(kept, peer.kept, strict=True)) / len(texts)
+    return Row(
+        what,
+        unit="MB/s",
+        ours=size / median(pairs.ours),
+        peer=size / median(pairs.peer),
+        ratio=pairs.speed(),
+        goal=TIMES,
+        note=f"{size:.2f} MB in {len(texts)} chapters; with the published thresholds of Gopher ours keeps {sum(kept)} "
+        f"of them and theirs {sum(peer.kept)}, alike in {alike:.1%}",
+    )
+
+
+def _speed(what: str, texts: Sequence[str], work: Callable[[], object], turns: int, *, goal: Goal | None = None) -> Row:
+    cost = timed(work, time.process_time)
+    seconds = [cost() for _ in range(turns + 1)][1:]
+    return Row(
+        what, unit="MB/s", ours=_megabytes(texts) / median(seconds), goal=goal, note=f"{_megabytes(texts):.2f} MB"
+    )
+
+
+def _megabytes(texts: Sequence[str]) -> float:
+    return sum(len(text.encode()) for text in texts) / 1e6
+
+
+if __name__ == "__main__":
+    main("quality", __doc__, measure)
