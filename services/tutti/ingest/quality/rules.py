@@ -2,7 +2,7 @@
 
 A rule compares one count, or its share of another, with a threshold; 0 of 0 is 0. The defaults are those published,
 where the sources disagree docs/quality.md says which is taken: Gopher (Rae et al. 2021, section A1.1 and table A1),
-C4 (Raffel et al. 2020, section 2.2), FineWeb (Penedo et al. 2024, section 3.5).
+C4 (Raffel et al. 2020, section 2.2), FineWeb (Penedo et al. 2024, section 3.6).
 """
 
 from __future__ import annotations

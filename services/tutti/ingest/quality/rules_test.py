@@ -1,6 +1,8 @@
 """Rules: a document at each threshold, just below it and just above it."""
 
+import re
 from itertools import count as numbers
+from pathlib import Path
 
 import pyarrow as pa
 import pytest
@@ -119,3 +121,11 @@ def test_another_threshold_needs_the_counts_alone() -> None:
 def test_a_threshold_for_no_rule_is_refused() -> None:
     with pytest.raises(UnknownRule, match="gopher_words"):
         with_thresholds(RULES, {"gopher_words": 4})
+
+
+def test_the_documentation_lists_every_rule_with_its_threshold() -> None:
+    page = (Path(__file__).resolve().parents[4] / "docs" / "quality.md").read_text()
+    listed = re.findall(r"^\| `(\w+)` \| `(\w+)`(?: / `(\w+)`)? \| (\S+) (\S+) \|$", page, re.MULTILINE)
+    assert [
+        (name, column, per or None, Keep(keep), float(threshold)) for name, column, per, keep, threshold in listed
+    ] == [(rule.name, rule.column, rule.per, rule.keep, rule.threshold) for rule in RULES]
