@@ -47,7 +47,7 @@ RATES: Mapping[Fault, float] = {
     **USUAL_RATES,
     Fault.CLOCK_PAUSED: 0.0006,
     Fault.CLOCK_JUMPED: 0.002,
-    Fault.CRASHED: 0.0012,
+    Fault.CRASHED: 0.0007,
     Fault.STALLED: 0.0005,
     Fault.WORKER_STALLED: 0.15,
     Fault.RPC_LOST_BEFORE: 0.03,

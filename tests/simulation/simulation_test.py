@@ -1,4 +1,4 @@
-"""Many seeds of the toy services; and that each safeguard is missed when it is taken out."""
+"""Seeds of the toy services: the rules of the simulation itself, and that a seed repeats itself."""
 
 import subprocess
 import sys
@@ -9,13 +9,13 @@ import pytest
 
 from tests.simulation.toys import BUILDS, build_agent, paid
 from tutti.chassis.service import Host, Service
-from tutti.chassis.simulation import RATES, Control, Fault, Simulation, SimulationFailed
+from tutti.chassis.simulation import RATES, Fault, Simulation, SimulationFailed
 from tutti.contracts.ingest.v1 import CreateIngestRequest, IngestSpec
 from tutti.contracts.ingest.v1.stubs import IngestServiceStub
 from tutti.contracts.scheduler.v1 import JOB_STATE_DONE, CreateJobRequest, JobSpec
 from tutti.contracts.scheduler.v1.stubs import SchedulerServiceStub
 
-SEEDS = 40
+SEEDS = 30
 STEPS = {"jobs/a": 4, "jobs/b": 7}
 
 
@@ -27,9 +27,9 @@ class Played:
     events: Counter[str]
 
 
-def play(seed: int, *, control: Control | None = None, replicas: int = 2) -> Played:
+def play(seed: int, *, replicas: int = 2) -> Played:
     """Two ingests, two jobs and an agent, under faults to the end; examined."""
-    simulation = Simulation(seed, BUILDS, replicas=replicas, control=control)
+    simulation = Simulation(seed, BUILDS, replicas=replicas)
     try:
         simulation.add("node-a", build_agent)
         ingest = IngestServiceStub(simulation.channel("ingest"))
@@ -74,16 +74,6 @@ def test_nothing_is_lost_and_nothing_doubled_under_any_seed(capsys: pytest.Captu
         for fault in Fault:
             print(f"  {faults[fault]:6} {fault.name.lower()}: {fault.value}")
     assert not [fault.name for fault in RATES if not faults[fault]]
-
-
-@pytest.mark.parametrize("control", list(Control), ids=lambda control: control.name.lower())
-def test_a_safeguard_that_is_taken_out_is_missed(control: Control) -> None:
-    for seed in range(60):
-        try:
-            play(seed, control=control)
-        except SimulationFailed:
-            return
-    pytest.fail(f"60 seeds did not notice that {control.value}")
 
 
 class Meddler:

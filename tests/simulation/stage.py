@@ -67,6 +67,7 @@ class Stage:
             else:
                 story.tell_alone(run)
             story.settle(lambda lines: True)
+            assert story.reshaped == bool(script.reshape), f"calmly, the job was done before {script} could reshape it"
             return by_name(story.played().export)
         finally:
             story.close()

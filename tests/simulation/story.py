@@ -51,7 +51,7 @@ T = TypeVar("T")
 F = TypeVar("F", Fault, NodeFault)
 
 MAIN, AGAIN, CANCELLED = "runs/main", "runs/again", "runs/cancelled"
-SETTLE_TURNS = 20_000
+SETTLE_TURNS = 3_000
 CALM: Mapping[Fault, float] = {}
 CALM_NODES: Mapping[NodeFault, float] = {}
 
@@ -89,7 +89,7 @@ SCRIPTS = (
     Script(pages=3, steps=4, every=2, ranks=2, reshape=3, damages=True),
     Script(pages=3, steps=3, ranks=2, reshape=1),
     Script(pages=4, steps=4, every=2, ranks=3, again=True),
-    Script(pages=4, steps=2, every=2, ranks=4, reshape=2, again=True),
+    Script(pages=4, steps=3, ranks=4, reshape=2),
 )
 
 
@@ -111,7 +111,7 @@ def script_of(seed: int) -> Script:
         chance.choice(SCRIPTS),
         diverges=chance.random() < 0.6,
         cancels=chance.random() < 0.4,
-        replicas=1 + (chance.random() < 0.2),
+        replicas=1 + (chance.random() < 0.15),
     )
 
 
