@@ -7,6 +7,7 @@ from typing import Any
 
 import torch
 
+from tutti.backbone import SystemClock
 from tutti.checkpoints.keys import ShardName
 from tutti.checkpoints.manifest import CheckpointBody, build_manifest
 from tutti.checkpoints.report import ShardReport
@@ -14,11 +15,13 @@ from tutti.checkpoints.scalars import StateScalars
 from tutti.checkpoints.verification import verify_report
 from tutti.checkpoints.writer import Snapshot, describe, plan_of
 from tutti.contracts.scheduler.v1 import RANK_EVENT_FINISHED, RANK_EVENT_READY, RANK_EVENT_SPAWNED
-from tutti.contracts.trainer.v1 import IoMessage
+from tutti.contracts.trainer.v1 import IoMessage, StageRequest
 from tutti.model.plan import Shape
 from tutti.model.step import RankStep
 from tutti.model.training import Training
 from tutti.trainer.data import TrainingData
+from tutti.trainer.iolink import ProcessIoLink
+from tutti.trainer.iosettings import IoSettings
 from tutti.trainer.staging import Cache
 
 Wait = Callable[..., None]
@@ -168,8 +171,13 @@ def test_an_unreachable_control_plane_does_not_stop_the_ranks(stage: Any, wait: 
     assert not stage.plane.losses
 
 
-def test_an_io_message_of_nothing_is_answered_at_once(stage: Any, wait: Wait) -> None:
-    agent = stage.agent()
-    wait(lambda: agent.io._heard > agent.io._next_start - 1)
-    assert agent.io.restarts == 0
-    assert IoMessage().WhichOneof("body") is None
+def test_an_io_child_answers_at_once_where_nothing_is_to_be_staged(tmp_path: Path, wait: Wait) -> None:
+    settings = IoSettings(f"file://{tmp_path}/blobs", state=str(tmp_path), buffers=str(tmp_path / "buffers"))
+    link, heard = ProcessIoLink(settings, SystemClock(), silence=20.0), list[IoMessage]()
+    try:
+        link.send(IoMessage(stage=StageRequest(id=7)))
+        wait(lambda: heard.extend(link.receive()) or heard)
+    finally:
+        link.close()
+    assert [each.staged.id for each in heard] == [7]
+    assert link.restarts == 0
