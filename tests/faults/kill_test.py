@@ -14,7 +14,7 @@ from tests.faults.moments import Moment
 from tests.faults.processes import blobs, family, kill_all, until
 from tests.scale import SOAK, scale
 
-pytestmark = [pytest.mark.xdist_group("faults"), pytest.mark.timeout(600)]
+pytestmark = [pytest.mark.xdist_group("faults"), pytest.mark.timeout(900)]
 START = "platform"
 EVENTS = {START: 1, "ingest": 3, "dedup": 2, "tokenization": 4, "trainer": 16, "committer": 4}
 """Of every stage how many events an undisturbed run has."""
@@ -51,7 +51,7 @@ class Undisturbed:
         return self._canonical[run]
 
     def _run(self) -> dict[int, str]:
-        result = tutti(*tiny(self._data_dir, self._pages))
+        result = tutti(*tiny(self._data_dir, self._pages), seconds=400)
         assert result.code == 0, result.err
         self._canonical[result.json()["run"]["name"]] = exported(self._data_dir)
         return checkpoints(result.json())
@@ -84,7 +84,7 @@ def test_a_killed_platform_goes_on_where_it_was(
     moment.linger()
     assert kill_all(data_dir, process.pid) >= 2
     process.communicate(timeout=30)
-    again = tutti(*tiny(data_dir, pages))
+    again = tutti(*tiny(data_dir, pages), seconds=400)
     assert again.code == 0, again.err
     assert checkpoints(again.json()) == undisturbed.states
     assert exported(data_dir) == undisturbed.canonical(again.json()["run"]["name"])

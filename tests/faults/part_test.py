@@ -90,7 +90,7 @@ REST = [
 @pytest.fixture(scope="module")
 def states(tmp_path_factory: pytest.TempPathFactory, pages: Path) -> dict[int, str]:
     scale(test=len(SOME), soak=len(SOME + REST))
-    result = tutti(*tiny(tmp_path_factory.mktemp("whole") / "data", pages, *STEPS))
+    result = tutti(*tiny(tmp_path_factory.mktemp("whole") / "data", pages, *STEPS), seconds=400)
     assert result.code == 0, result.err
     return checkpoints(result.json())
 
