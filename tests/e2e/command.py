@@ -32,23 +32,25 @@ def environment(extra: Mapping[str, str] | None = None) -> dict[str, str]:
     return {**kept, **(extra or {})}
 
 
-def tutti(*arguments: str | Path, seconds: float = 240.0, extra: Mapping[str, str] | None = None) -> Result:
-    """Run to the end."""
-    command = [TUTTI, *map(str, arguments)]
+def tutti(
+    *arguments: str | Path, seconds: float = 240.0, extra: Mapping[str, str] | None = None, before: Sequence[str] = ()
+) -> Result:
+    """Run to the end; `before` is a command that runs it."""
+    command = [*before, TUTTI, *map(str, arguments)]
     done = subprocess.run(
         command, capture_output=True, text=True, timeout=seconds, check=False, env=environment(extra), cwd=ROOT
     )
     return Result(done.returncode, done.stdout, done.stderr)
 
 
-def start(*arguments: str | Path) -> subprocess.Popen[str]:
+def start(*arguments: str | Path, extra: Mapping[str, str] | None = None) -> subprocess.Popen[str]:
     """Start and return at once; in a process group of its own."""
     return subprocess.Popen(
         [TUTTI, *map(str, arguments)],
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
-        env=environment(),
+        env=environment(extra),
         cwd=ROOT,
         start_new_session=True,
     )

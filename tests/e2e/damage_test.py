@@ -28,9 +28,9 @@ def first(data_dir: Path, pages: Path) -> dict[str, Any]:
 
 @pytest.fixture(scope="module")
 def damaged(first: dict[str, Any], data_dir: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
-    """A copy with damage at three of its four checkpoints, whose platform is up.
+    """A copy with damage at three of its four checkpoints and at the row of a stage, whose platform is up.
 
-    Of step 5 a shard, of step 10 the row of its decision, of step 20 the manifest.
+    Of step 5 a shard, of step 10 the row of its decision, of step 20 the manifest; the row is that of dedup.
     """
     names = {each["step"]: each["name"] for each in first["checkpoints"]}
     copy = tmp_path_factory.mktemp("damaged") / "copy"
@@ -39,6 +39,7 @@ def damaged(first: dict[str, Any], data_dir: Path, tmp_path_factory: pytest.Temp
     flip_file(copy / "blobs" / "trainer" / "shards" / f"{job}.0.5.1.0.bin")
     flip_file(copy / "blobs" / "committer" / "manifests" / f"{job}.0.20.json")
     flip_row(copy / "db" / "committer.db", "decisions", "manifest", names[10])
+    flip_row(copy / "db" / "dedup.db", "dedups", "body", first["dedup"]["name"])
     with platform(copy):
         yield copy
 
@@ -67,23 +68,24 @@ def test_a_flipped_byte_is_found_and_mended_by_the_next_run(
     assert damaged.read_bytes() == whole
 
 
-def test_the_doctor_names_a_row_that_decides_and_no_longer_has_its_digest(damaged: Path) -> None:
+def test_the_doctor_names_every_row_that_no_longer_has_its_digest(first: dict[str, Any], damaged: Path) -> None:
     result = tutti("doctor", "--data-dir", damaged, "-o", "json")
     assert result.code == 1
-    (finding,) = [each for each in result.json() if not each["ok"]]
-    assert (finding["service"], finding["check"]) == ("committer", "decisions")
-    assert "/0/10' of the table decisions" in finding["message"]
-    assert "from a backup" in finding["message"]
+    found = {(each["service"], each["check"]): each["message"] for each in result.json() if not each["ok"]}
+    assert sorted(found) == [("committer", "decisions"), ("dedup", "rows")]
+    assert "/0/10' of the table decisions" in found["committer", "decisions"]
+    assert f"{first['dedup']['name']!r} of the table dedups" in found["dedup", "rows"]
+    assert all("from a backup" in message for message in found.values())
 
 
-def test_a_damaged_last_checkpoint_is_trained_again_and_no_other_stage(
+def test_a_damaged_row_and_a_damaged_last_checkpoint_cost_their_stages_and_no_other(
     first: dict[str, Any], damaged: Path, pages: Path
 ) -> None:
     again = tutti(*tiny(damaged, pages))
     assert again.code == 0, again.err
     summary = again.json()
     assert {each["name"]: each["reused"] for each in summary["run"]["stages"]} == {
-        name: name != "train" for name in STAGES
+        name: name not in ("dedup", "train") for name in STAGES
     }
     assert checkpoints(summary) == checkpoints(first)
 

@@ -1,56 +1,82 @@
 """A user's mistake ends with one line that says what to do, exit code 2, and nothing half-done."""
 
-from collections.abc import Iterator
+import json
+import os
+import shutil
 from pathlib import Path
 
 import pytest
 
-from tests.e2e.command import TINY, platform, tiny, tutti
+from tests.e2e.command import TINY, Result, tiny, tutti
+from tests.faults.processes import family
 
+# Root obeys the modes of files too, once it may not override them.
+BOUND_BY_MODES = ["setpriv", "--bounding-set", "-dac_override,-dac_read_search"] if os.geteuid() == 0 else []
 pytestmark = pytest.mark.xdist_group("e2e-mistakes")
 
 
-@pytest.fixture(scope="module")
-def data_dir(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
-    """The directory of a platform that is up, so that no mistake has to wait for one."""
-    folder = tmp_path_factory.mktemp("mistakes")
-    with platform(folder):
-        yield folder
+def assert_one_line(result: Result, code: int, *words: str) -> None:
+    """It ended with this code and one line that holds the words."""
+    assert result.code == code, result.err
+    assert result.out == ""
+    assert result.err.startswith("tutti: ")
+    assert result.err.count("\n") == 1, result.err
+    for each in words:
+        assert each in result.err
 
 
 @pytest.mark.parametrize(
     ("override", "words"),
     [
-        ("train.stepps=3", "train.steps"),
-        ("train.steps=many", "train.steps"),
-        ("train.ranks=9", "train.microbatches"),
+        ("train.stepps=3", "train.stepps: expected a key of recipes (the nearest is train.steps)"),
+        ("train.steps=many", "train.steps: expected a valid integer, got 'many'"),
+        ("train.ranks=9", "train.ranks: expected at most train.microbatches (8)"),
+        ("train.batch=15", "such as 16; or leave it out"),
         ("input.path=/nowhere/at/all", "input.path"),
         ("nonsense", "KEY=VALUE"),
     ],
 )
-def test_a_wrong_recipe_is_refused_by_field(override: str, words: str, data_dir: Path, pages: Path) -> None:
-    result = tutti(*tiny(data_dir, pages, override))
-    assert result.code == 2
-    assert words in result.err
-    assert "Traceback" not in result.err + result.out
+def test_a_wrong_recipe_is_refused_by_field(override: str, words: str, served: Path, pages: Path) -> None:
+    assert_one_line(tutti(*tiny(served, pages, override)), 2, words)
 
 
-def test_an_empty_folder_is_refused(data_dir: Path, tmp_path: Path) -> None:
-    result = tutti(*tiny(data_dir, tmp_path))
-    assert result.code == 2
-    assert "input.path" in result.err
+def test_an_empty_folder_is_refused(served: Path, tmp_path: Path) -> None:
+    assert_one_line(tutti(*tiny(served, tmp_path)), 2, "input.path", "this one is empty")
 
 
-def test_only_unreadable_pages_fail_the_run_with_the_reasons(data_dir: Path, tmp_path: Path) -> None:
+def test_only_unreadable_pages_fail_the_run_with_the_reasons(served: Path, tmp_path: Path) -> None:
     (tmp_path / "picture.html").write_bytes(b"\x89PNG\r\n\x1a\n" + bytes(range(256)) * 8)
-    result = tutti(*tiny(data_dir, tmp_path))
+    result = tutti(*tiny(served, tmp_path))
     assert result.code == 1
     assert "binary" in result.err
     assert "Traceback" not in result.err
 
 
-def test_a_missing_recipe_is_misuse(data_dir: Path) -> None:
-    result = tutti("run", "no-such-recipe.yaml", "--data-dir", data_dir)
+def test_a_refused_recipe_leaves_no_run_behind(served: Path) -> None:
+    assert [
+        run for run in tutti("runs", "ls", "-o", "json", "--data-dir", served).json() if run["state"] != "failed"
+    ] == []
+
+
+def test_pages_that_cannot_be_read_are_left_out_with_their_reasons(served: Path, pages: Path, tmp_path: Path) -> None:
+    for page in pages.iterdir():
+        shutil.copy(page, tmp_path / page.name)
+    (tmp_path / "latin.html").write_bytes("<p>Gr\xfc\xdfe aus M\xfcnchen, ".encode("latin-1") * 40)
+    (tmp_path / "picture.html").write_bytes(b"\x89PNG\r\n\x1a\n" + bytes(range(256)) * 8)
+    with (tmp_path / "huge.html").open("wb") as huge:
+        huge.truncate(100 << 20)
+    result = tutti(*tiny(served, tmp_path, "input.limit=0", "train.steps=1", "train.warmup=0"))
+    assert result.code == 0, result.err
+    ingest = result.json()["ingest"]
+    assert (ingest["files"], ingest["rejected"]) == (23, 2)
+    lists = "".join(path.read_text() for path in (served / "blobs" / "ingest" / "rejections").iterdir())
+    assert "huge.html" in lists
+    assert "picture.html" in lists
+    assert "latin.html" not in lists
+
+
+def test_a_missing_recipe_is_misuse(served: Path) -> None:
+    result = tutti("run", "no-such-recipe.yaml", "--data-dir", served)
     assert result.code == 2
     assert "no-such-recipe.yaml" in result.err
 
@@ -67,6 +93,40 @@ def test_a_data_directory_that_is_a_file(tmp_path: Path) -> None:
     result = tutti("run", TINY, "--data-dir", taken)
     assert result.code == 2
     assert "taken" in result.err
+
+
+def test_a_data_directory_of_a_newer_version_is_left_as_it_is(tmp_path: Path) -> None:
+    (tmp_path / "version").write_text("99\n")
+    assert_one_line(tutti("up", "--data-dir", tmp_path), 2, "version 99", "install the newer Tutti")
+    assert os.listdir(tmp_path) == ["version"]
+
+
+def test_a_data_directory_that_may_not_be_written(tmp_path: Path) -> None:
+    locked = tmp_path / "locked"
+    locked.mkdir(mode=0o500)
+    result = tutti("up", "--data-dir", locked / "data", before=BOUND_BY_MODES)
+    assert_one_line(result, 1, str(locked), "Permission denied", "give a folder that you may write with --data-dir")
+    assert list(locked.iterdir()) == []
+
+
+def test_a_data_directory_that_another_process_serves(served: Path) -> None:
+    holder = json.loads((served / "processes.json").read_text())["supervisor"]["pid"]
+    assert_one_line(tutti("up", "--data-dir", served), 1, f"in use by process {holder} (tutti up)", "--data-dir")
+    assert tutti("runs", "ls", "--data-dir", served).code == 0
+
+
+def test_a_port_that_is_in_use(served: Path, tmp_path: Path) -> None:
+    address = (served / "endpoint").read_text().strip()
+    other = tmp_path / "other"
+    result = tutti("up", "--data-dir", other, "--port", address.rpartition(":")[2])
+    assert_one_line(result, 1, f"cannot listen at {address}", "--port")
+    assert family(other) == []
+    assert not (other / "endpoint").exists()
+
+
+def test_what_does_not_exist_is_named_with_the_way_to_see_what_does(served: Path) -> None:
+    result = tutti("checkpoints", "show", "none", "--data-dir", served)
+    assert_one_line(result, 1, "checkpoints/none does not exist", "`tutti checkpoints ls`")
 
 
 def test_help_teaches_and_version_is_one_line() -> None:

@@ -111,7 +111,7 @@ class RpcServer:
         except RuntimeError:
             raise CannotListen(
                 f"cannot listen at {listen}: the port is in use, or the address is not this machine's; "
-                f"choose another with rpc.listen, port 0 takes any free one"
+                f"choose another with --port (the setting rpc.listen), port 0 takes any free one"
             ) from None
         await server.start()
         self._server = server

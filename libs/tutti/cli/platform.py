@@ -24,6 +24,7 @@ from tutti.contracts.admin.v1 import DescribeRequest
 
 READY_SECONDS = 60.0
 STOP_SECONDS = 45.0
+LOOK_SECONDS = 0.2
 
 
 @dataclass(frozen=True)
@@ -61,10 +62,14 @@ def up(port: int, agents: int, data_dir: Path) -> None:
     """
     command = supervise(data_dir, "--agents", str(agents), *(("--listen", f"127.0.0.1:{port}") if port else ()))
     with started(command, data_dir) as (process, client):
+        told: list[int] = []
+        # Noted, not raised: an exception that comes while a finalizer runs is dropped, and with it the Ctrl-C.
+        _on_interrupt(lambda number, _frame: told.append(number))
         client.close()
         say(f"the platform of {data_dir} is up at {(data_dir / 'endpoint').read_text().strip()}; Ctrl-C stops it")
-        with contextlib.suppress(KeyboardInterrupt):
-            process.wait()
+        while not told and process.poll() is None:
+            time.sleep(LOOK_SECONDS)
+        if not told:
             raise last_words(process)
 
 
