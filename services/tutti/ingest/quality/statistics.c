@@ -2,7 +2,8 @@
 //
 // Every result is a count.  Identity is exact: a hash only finds candidates, bytes or names are compared, so that the
 // seed (which keeps hostile text from choosing its collisions) has no part in the result.  Text is valid UTF-8.
-// statistics.py says what each column means, and computes the same in Python.
+// statistics.py says what each column means, and computes the same in Python.  A text has fewer bytes than 2^32;
+// memory and time are in proportion to the longest, whatever it says.
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
@@ -33,11 +34,11 @@ typedef struct {
     uint64_t seed;
     Table tokens, lines, paragraphs, grams;
     Spans token_spans, line_spans, paragraph_spans;  // what the ids of each table stand for
-    int64_t *ends;       // ends[i + 1]: characters of the first i + 1 tokens, spaces left out
+    uint32_t *ends;      // ends[i + 1]: characters of the first i + 1 tokens, spaces left out
     uint32_t *names;     // of each token, later of the n-gram that begins at each of places
-    int64_t *places;     // tokens where the n-grams begin that may occur again
+    uint32_t *places;    // tokens where the n-grams begin that may occur again
     uint32_t *counts;    // by name
-    int64_t *firsts;     // by name: the token where it first begins
+    uint32_t *firsts;    // by name: the token where it first begins
     int64_t tokens_count, tokens_room, names_room;
     int failed;
 } Work;
@@ -207,7 +208,7 @@ static unsigned stop_word(const uint8_t *s, int64_t n) {
 static void token(Work *w, const uint8_t *s, const uint8_t *end, int64_t characters) {
     if (w->tokens_count + 2 >= w->tokens_room) {
         int64_t room = w->tokens_room ? 2 * w->tokens_room : 4096;
-        int64_t *ends = realloc(w->ends, (size_t)room * sizeof *ends);
+        uint32_t *ends = realloc(w->ends, (size_t)room * sizeof *ends);
         if (ends) w->ends = ends;
         uint32_t *names = realloc(w->names, (size_t)room * sizeof *names);
         if (names) w->names = names;
@@ -217,7 +218,7 @@ static void token(Work *w, const uint8_t *s, const uint8_t *end, int64_t charact
     uint32_t id = name_bytes(&w->tokens, &w->token_spans, s, end - s, w->seed);
     if (!id) { w->failed = 1; return; }
     w->names[w->tokens_count] = id;
-    w->ends[w->tokens_count + 1] = w->ends[w->tokens_count] + characters;
+    w->ends[w->tokens_count + 1] = w->ends[w->tokens_count] + (uint32_t)characters;
     w->tokens_count++;
 }
 
@@ -356,20 +357,20 @@ static void repetition(Work *w, int64_t *out) {
     int64_t tokens = w->tokens_count;
     if (w->names_room < tokens + 2) {
         free(w->counts); free(w->firsts); free(w->places);
-        w->names_room = 2 * tokens + 2;
+        w->names_room = tokens + 2;
         w->counts = malloc((size_t)w->names_room * sizeof *w->counts);
         w->firsts = malloc((size_t)w->names_room * sizeof *w->firsts);
         w->places = malloc((size_t)w->names_room * sizeof *w->places);
         if (!w->counts || !w->firsts || !w->places) { w->names_room = 0; w->failed = 1; return; }
     }
     memset(w->counts, 0, (size_t)(w->tokens.used + 1) * sizeof *w->counts);
-    for (int64_t i = 0; i < tokens; i++) { w->places[i] = i; w->counts[w->names[i]]++; }
+    for (int64_t i = 0; i < tokens; i++) { w->places[i] = (uint32_t)i; w->counts[w->names[i]]++; }
     int64_t held = keep_repeated(w, tokens);
     for (int n = 2; n <= LARGEST_GRAM && n <= tokens; n++) {
         if (!empty_table(&w->grams)) { w->failed = 1; return; }
         int64_t found = 0;
         for (int64_t k = 0; k + 1 < held; k++) {
-            int64_t place = w->places[k];
+            uint32_t place = w->places[k];
             if (w->places[k + 1] != place + 1) continue;
             uint64_t known = w->grams.used;
             uint32_t id = name(&w->grams, (uint64_t)w->names[k] << 32 | w->names[k + 1], w->seed);
@@ -380,22 +381,21 @@ static void repetition(Work *w, int64_t *out) {
             w->names[found++] = id;
         }
         if (n <= LARGEST_TOP) {
-            int64_t first = 0;
-            uint32_t most = 1;
+            uint32_t first = 0, most = 1;
             for (uint64_t id = 1; id <= w->grams.used; id++)
                 if (w->counts[id] > most) { most = w->counts[id]; first = w->firsts[id]; }
-            out[TOP_2 + n - 2] = (w->ends[first + n] - w->ends[first] + n - 1) * most;
+            out[TOP_2 + n - 2] = (int64_t)(w->ends[first + n] - w->ends[first] + (uint32_t)n - 1) * most;
         }
         held = keep_repeated(w, found);
         if (n > LARGEST_TOP) {
-            int64_t next = 0;
+            uint32_t next = 0;
             for (int64_t k = 0; k < held; k++) {
-                int64_t place = w->places[k];
+                uint32_t place = w->places[k];
                 if (place < next) continue;
                 uint32_t id = w->names[k];
                 if (w->counts[id]) { w->counts[id] = 0; continue; }  // the first that is met stays
                 out[DUPLICATE_5 + n - 5] += w->ends[place + n] - w->ends[place];
-                next = place + n;
+                next = place + (uint32_t)n;
             }
         }
     }

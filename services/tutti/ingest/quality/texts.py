@@ -7,8 +7,11 @@ import numpy.typing as npt
 import pyarrow as pa
 
 
+LARGEST = 2**32 - 1  # bytes of one text
+
+
 class UnreadableTexts(Exception):
-    """The texts are of another type, or hold a null or bytes that are not UTF-8."""
+    """The texts are of another type, or hold a null, bytes that are not UTF-8, or a text of over LARGEST bytes."""
 
 
 def require_texts(texts: pa.Array) -> None:
@@ -34,5 +37,9 @@ def buffers(texts: pa.Array) -> tuple[npt.NDArray[np.uint8], npt.NDArray[np.int6
     _, offsets, data = texts.buffers()
     width = np.int64 if pa.types.is_large_string(texts.type) else np.int32
     bounds = np.frombuffer(offsets, width)[texts.offset : texts.offset + len(texts) + 1]
+    if (size := int(np.diff(bounds).max())) > LARGEST:
+        raise UnreadableTexts(
+            f"a text of {size} bytes; expected at most {LARGEST}: split it, or reject it when it is read"
+        )
     held = np.frombuffer(data, np.uint8) if data is not None and data.size else np.zeros(0, np.uint8)
     return held, np.ascontiguousarray(bounds, np.int64)
