@@ -146,7 +146,7 @@ def _rank(task: Task, sock: socket.socket, answer: Connection) -> None:
     paths = BufferPool(task.buffers).make("jobs/bench", 1, task.rank, size=plan.snapshot_size(task.rank), count=1)
     with SharedBuffer(paths[0], plan.snapshot_size(task.rank)) as buffer:
         before = seconds_on_a_core("lifeline")
-        Pretraining(training, step, read, read.first_ledger(0), [buffer], lifeline).run()
+        Pretraining(training, step, read, read.first_ledger(), [buffer], lifeline).run()
         spent = seconds_on_a_core("lifeline") - before
     answer.send(
         Told(

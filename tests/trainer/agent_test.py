@@ -38,7 +38,7 @@ def in_process(stage: Any, training: Training, folder: Path) -> dict[int, dict[t
     )
     step.initialize()
     data = TrainingData(Cache(folder, stage.blobs, RealFiles()).dataset(stage.manifest_key, stage.digest), training)
-    ledger, found = data.first_ledger(0), {}
+    ledger, found = data.first_ledger(), {}
     for number in range(1, training.steps + 1):
         step.run(number, data.leaves(ledger, number, step.leaves_needed(number)))
         if training.checkpoint_due(number):

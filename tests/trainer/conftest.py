@@ -340,14 +340,21 @@ class Stage:
         return agent
 
     def assignment(
-        self, training: Training, *, epoch: int = 1, ranks: tuple[int, ...] = (0,), dp: int = 1, **more: object
+        self,
+        training: Training,
+        *,
+        epoch: int = 1,
+        line: int = 0,
+        ranks: tuple[int, ...] = (0,),
+        dp: int = 1,
+        **more: object,
     ) -> Assignment:
         return Assignment(
             job=JOB,
             epoch=epoch,
             ranks=ranks,
             shape=to_wire(Shape(dp=dp)),
-            line=0,
+            line=line,
             training=training.to_json(),
             dataset_manifest_key=self.manifest_key,
             dataset_digest=self.digest,

@@ -25,7 +25,7 @@ from tutti.trainer.spool import Spool
 def report(stage: Any) -> Any:
     """Makes (report, bytes) of a step, epoch and rank."""
     training = stage.training()
-    span = Span("0", 0, (DatasetShare(training.dataset, 50, 1, 0),), seed=0, leaves=4, rows_per_leaf=2)
+    span = Span(0, (DatasetShare(training.dataset, 50, 1, 0),), seed=0, leaves=4, rows_per_leaf=2)
 
     def make(step: int, epoch: int = 1, rank: int = 0) -> tuple[ShardReport, memoryview]:
         shape = Shape(dp=2)

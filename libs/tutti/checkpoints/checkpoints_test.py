@@ -49,12 +49,12 @@ def blobs(tmp_path: Path) -> Iterator[EmbeddedBlobs]:
     store.close()
 
 
-def reports(dp: int, *, step: int = 5, epoch: int = 1) -> list[ShardReport]:
+def reports(dp: int, *, line: int = 0, step: int = 5, epoch: int = 1) -> list[ShardReport]:
     shape = Shape(dp)
     return [
         describe(
             example.buffer(TRAINING, shape, rank, step),
-            example.snapshot(TRAINING, shape, ShardName("j", 0, step, epoch, rank)),
+            example.snapshot(TRAINING, shape, ShardName("j", line, step, epoch, rank)),
         )
         for rank in range(dp)
     ]
@@ -78,8 +78,8 @@ def damage(blobs: EmbeddedBlobs, key: str, change: "bytes") -> None:
 
 
 @pytest.mark.parametrize("dp", [1, 2, 3, 4])
-def test_every_shape_gives_a_state_the_same_two_names(dp: int) -> None:
-    one, other = build(reports(1)), build(reports(dp, epoch=9))
+def test_every_shape_epoch_and_line_gives_a_state_the_same_two_names(dp: int) -> None:
+    one, other = build(reports(1)), build(reports(dp, line=3, epoch=9))
     assert (other.model_digest, other.state_digest) == (one.model_digest, one.state_digest)
 
 
@@ -354,4 +354,4 @@ def test_what_ranks_use_imports_no_torch_grpc_or_sql() -> None:
 
 
 GOLDEN_MODEL = "blake3:1990df56d654f6b70415a41eca23f0fca66b4359e937f8e00cd7a5d7a869c126"
-GOLDEN_STATE = "blake3:c9135dd978bc59b63777a153ad308403838533bde59e99aec16fcbad6029ff70"
+GOLDEN_STATE = "blake3:542eac7b63965b5d470668bab0cce417cab108c19017e6bb89eae3263fe3cc4f"

@@ -33,8 +33,8 @@ def training(*, steps: int = 100, seed: int = 0) -> Training:
     )
 
 
-def scalars(step: int, *, line: int = 0, skipped: tuple[int, ...] = ()) -> StateScalars:
-    span = Span(f"lines/j/{line}", 0, (DatasetShare(DATASET, 1000, 1, 0),), seed=1, leaves=4, rows_per_leaf=1)
+def scalars(step: int, *, skipped: tuple[int, ...] = ()) -> StateScalars:
+    span = Span(0, (DatasetShare(DATASET, 1000, 1, 0),), seed=1, leaves=4, rows_per_leaf=1)
     ledger = Ledger((span,), tuple(SkippedStep(at - 1, "not finite") for at in skipped))
     return StateScalars(Scalars(step, skipped, 1.0), position=4 * step, ledger=ledger)
 
@@ -60,4 +60,4 @@ def buffer(of: Training, shape: Shape, rank: int, step: int) -> memoryview:
 
 
 def snapshot(of: Training, shape: Shape, name: ShardName, *, node: str = "nodes/a") -> Snapshot:
-    return Snapshot(name, node, shape, of, KERNEL, scalars(name.step, line=name.line), 2.5, 1.5)
+    return Snapshot(name, node, shape, of, KERNEL, scalars(name.step), 2.5, 1.5)

@@ -1,6 +1,7 @@
-"""The ledger of a job: the spans that its current line went through, and the steps that were skipped.
+"""The ledger of a state: the spans that its steps went through, and the steps that were skipped.
 
-It is in every checkpoint; with the datasets' manifests it answers which steps read a sample, and where to go on.
+It is in every checkpoint and under its state digest; with the datasets' manifests it answers which steps read a sample,
+and where to go on. On which line a step was made is no part of it: the same steps on another line make the same state.
 """
 
 from __future__ import annotations
@@ -26,7 +27,6 @@ class SkippedStep:
 class LedgerReading:
     """One place where a sample was read; `skipped` where the step changed nothing."""
 
-    line: str
     step: int
     leaf: int
     row: int
@@ -62,11 +62,6 @@ class Ledger:
         """With one more skipped step, later than those before it."""
         return Ledger(self.spans, (*self.skipped, SkippedStep(step, cause)))
 
-    def go_on(self, span: Span) -> Ledger:
-        """With `span` from its `from_step` on; what was recorded at or after that step belongs to the line left."""
-        kept = tuple(old for old in self.spans if old.from_step < span.from_step)
-        return Ledger((*kept, span), tuple(skip for skip in self.skipped if skip.step < span.from_step))
-
     def readings(self, dataset_version: str, sample: int, *, before_step: int) -> Iterator[LedgerReading]:
         """Every place before `before_step` where `sample` of the dataset was read, in order of steps."""
         skipped = {skip.step for skip in self.skipped}
@@ -76,7 +71,7 @@ class Ledger:
             if dataset_version not in names:
                 continue
             for at in span.inverse(names.index(dataset_version), sample, before_step=min(end, before_step)):
-                yield LedgerReading(span.line, at.step, at.leaf, at.row, at.step in skipped)
+                yield LedgerReading(at.step, at.leaf, at.row, at.step in skipped)
 
     def to_json(self) -> dict[str, JsonValue]:
         """The canonical form: what a checkpoint's manifest holds and its state digest covers."""

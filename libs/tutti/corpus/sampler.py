@@ -57,7 +57,6 @@ class Reading:
 class Span:
     """The order of samples from `from_step` on: `leaves` logical microbatches (G) of `rows_per_leaf` samples a step."""
 
-    line: str
     from_step: int
     datasets: tuple[DatasetShare, ...]
     seed: int
@@ -65,8 +64,6 @@ class Span:
     rows_per_leaf: int
 
     def __post_init__(self) -> None:
-        if not self.line:
-            raise InvalidSpan("a span needs the name of its line")
         for name, value, least in (
             ("from_step", self.from_step, 0),
             ("seed", self.seed, 0),
@@ -193,7 +190,6 @@ class Span:
             ],
             "from_step": self.from_step,
             "leaves": self.leaves,
-            "line": self.line,
             "rows_per_leaf": self.rows_per_leaf,
             "seed": self.seed,
         }
@@ -203,7 +199,6 @@ class Span:
         """Raises InvalidSpan naming the field that is missing or wrong."""
         fields = value if isinstance(value, Fields) else Fields(value, path="span", error=InvalidSpan)
         return cls(
-            line=fields.text("line"),
             from_step=fields.count("from_step"),
             datasets=tuple(
                 DatasetShare(

@@ -44,7 +44,6 @@ def spans(draw: st.DrawFn) -> Span:
         for index in range(draw(st.integers(1, 3)))
     )
     return Span(
-        line="main",
         from_step=draw(st.integers(0, 5)),
         datasets=shares,
         seed=draw(st.integers(0, 2**53 - 1)),
@@ -94,7 +93,7 @@ def test_a_span_that_goes_on_reads_what_its_predecessor_had_not(span: Span, step
 
 
 def test_every_epoch_reads_every_sample_once_in_another_order() -> None:
-    span = Span(line="m", from_step=0, datasets=(DatasetShare("d", 12, 1, 0),), seed=1, leaves=3, rows_per_leaf=2)
+    span = Span(from_step=0, datasets=(DatasetShare("d", 12, 1, 0),), seed=1, leaves=3, rows_per_leaf=2)
     read = [sample for _, sample in table(span, steps=6).values()]
     epochs = [read[0:12], read[12:24], read[24:36]]
     assert all(sorted(epoch) == list(range(12)) for epoch in epochs)
@@ -103,7 +102,7 @@ def test_every_epoch_reads_every_sample_once_in_another_order() -> None:
 
 def test_a_mixture_keeps_its_weights_in_every_block() -> None:
     shares = (DatasetShare("a", 50, 3, 0), DatasetShare("b", 50, 1, 0))
-    span = Span(line="m", from_step=0, datasets=shares, seed=1, leaves=2, rows_per_leaf=2)
+    span = Span(from_step=0, datasets=shares, seed=1, leaves=2, rows_per_leaf=2)
     for step in range(5):
         read = [int(index) for leaf in range(2) for index in span.samples(step, leaf).datasets]
         assert sorted(read) == [0, 0, 0, 1]
@@ -118,21 +117,20 @@ def test_ranks_share_the_leaves_whole_and_evenly(leaves: int, data: st.DataObjec
 
 
 def test_seed_and_dataset_change_the_order() -> None:
-    span = Span(line="m", from_step=0, datasets=(DatasetShare("d", 99, 1, 0),), seed=1, leaves=1, rows_per_leaf=99)
+    span = Span(from_step=0, datasets=(DatasetShare("d", 99, 1, 0),), seed=1, leaves=1, rows_per_leaf=99)
     other = replace(span, datasets=(DatasetShare("e", 99, 1, 0),))
     orders = {tuple(each.samples(0, 0).samples.tolist()) for each in (span, replace(span, seed=2), other)}
     assert len(orders) == 3
 
 
-def span_of(line: str, from_step: int, start: int = 0) -> Span:
-    return Span(line=line, from_step=from_step, datasets=(DatasetShare("d", 7, 1, start),), seed=3, leaves=2,
-                rows_per_leaf=2)  # fmt: skip
+def span_of(from_step: int, start: int = 0) -> Span:
+    return Span(from_step=from_step, datasets=(DatasetShare("d", 7, 1, start),), seed=3, leaves=2, rows_per_leaf=2)
 
 
 def test_a_ledger_finds_the_readings_of_every_span_and_marks_skipped_steps() -> None:
-    ledger = Ledger((span_of("main", 0),)).go_on(span_of("retry", 4, start=30)).skip(5, cause="not finite")
+    ledger = Ledger((span_of(0), span_of(4, start=30))).skip(5, cause="not finite")
     expected = [
-        LedgerReading("main" if step < 4 else "retry", step, leaf, row, step == 5)
+        LedgerReading(step, leaf, row, step == 5)
         for step in range(9)
         for leaf in range(2)
         for row, sample in enumerate(ledger.samples(step, leaf).samples.tolist())
@@ -140,12 +138,6 @@ def test_a_ledger_finds_the_readings_of_every_span_and_marks_skipped_steps() -> 
     ]
     assert list(ledger.readings("d", 4, before_step=9)) == expected
     assert list(ledger.readings("another", 4, before_step=9)) == []
-
-
-def test_going_on_before_a_span_forgets_the_branch_that_was_left() -> None:
-    ledger = Ledger((span_of("main", 0),)).go_on(span_of("b", 4)).skip(6, cause="spike").go_on(span_of("c", 3))
-    assert [span.line for span in ledger.spans] == ["main", "c"]
-    assert ledger.skipped == ()
 
 
 @given(span=spans())
@@ -157,10 +149,10 @@ def test_a_ledger_comes_back_from_its_canonical_form(span: Span) -> None:
 
 def test_impossible_spans_and_ledgers_are_refused() -> None:
     with pytest.raises(InvalidSpan, match="expected the first at 0"):
-        Ledger((span_of("main", 1),))
+        Ledger((span_of(1),))
     with pytest.raises(InvalidSpan, match="leaves is 0"):
-        replace(span_of("main", 0), leaves=0)
+        replace(span_of(0), leaves=0)
     with pytest.raises(InvalidSpan, match="begins at step 3"):
-        span_of("main", 3).samples(2, 0)
+        span_of(3).samples(2, 0)
     with pytest.raises(InvalidSpan, match=r"ledger\.spans: missing"):
         Ledger.from_json({"skipped": []})

@@ -100,6 +100,7 @@ def test_a_damaged_head_falls_back_on_a_new_line(world: Rehearsal) -> None:
     assert len(list(world.blobs.list("committer/quarantine/"))) == 2
     world.commit(10, epoch=2, line=1)
     assert world.checkpoint(10, line=1).parent == "checkpoints/j/0/5"
+    assert world.checkpoint(10, line=1).state_digest == world.checkpoint(10).state_digest
     line = world.api.GetLine(GetRequest(name="lines/j/1"), CALL)
     assert (line.parent_line, line.from_step, line.head) == (0, 5, 10)
     assert world.api.GetLine(GetRequest(name="lines/j/0"), CALL).sealed

@@ -8,11 +8,13 @@ from bisect import bisect_left
 from collections.abc import Collection
 from dataclasses import dataclass
 
-from tutti.chassis.errors import NotFound
+from tutti.chassis.errors import NotFound, Unavailable
 from tutti.chassis.service import Host
+from tutti.chassis.unit import Unit
 from tutti.corpus.manifest import Kind
 from tutti.corpus.stages import DocumentShardEntry
 from tutti.lineage import sightings
+from tutti.lineage.ancestry import Ancestry, ancestry, place_of
 from tutti.lineage.graph import dataset_name
 from tutti.lineage.library import DocumentRow, Library, OpenDataset
 from tutti.lineage.sightings import Sighting
@@ -27,6 +29,10 @@ class Head:
 
     name: str
     key: str
+
+    @property
+    def job(self) -> str:
+        return f"jobs/{self.name.split('/')[1]}"
 
 
 class Documents:
@@ -77,14 +83,25 @@ class Documents:
 
     def newest(self, job: str, until_step: int) -> list[Head]:
         """Of each line of each job the checkpoint with the most steps, at most `until_step` (0: any)."""
-        best: dict[tuple[str, str], tuple[int, Head]] = {}
+        best: dict[tuple[str, int], tuple[int, Head]] = {}
         for head in self.heads(job):
-            _, of, line, step = head.name.split("/")
-            if until_step and int(step) > until_step:
+            line, step = place_of(head.name)
+            if until_step and step > until_step:
                 continue
-            if (of, line) not in best or best[of, line][0] < int(step):
-                best[of, line] = (int(step), head)
+            if (head.job, line) not in best or best[head.job, line][0] < step:
+                best[head.job, line] = (step, head)
         return [head for _, head in sorted(best.values(), key=lambda each: each[1].name)]
+
+    def ancestry(self, head: Head) -> Ancestry:
+        """The checkpoints that one descends from. Raises Unavailable while not all of them are folded."""
+
+        def read(unit: Unit) -> Ancestry:
+            found = ancestry(head.name, self._tables.parents(unit, f"checkpoints/{head.job.removeprefix('jobs/')}/"))
+            if self._tables.vertex(unit, found.oldest) is None:
+                raise Unavailable(f"{found.oldest}, which {head.name} descends from, is not folded yet; ask again")
+            return found
+
+        return self._host.units.run(read)
 
     def packed_in(self, document: str) -> list[OpenDataset]:
         """The datasets whose training split holds the document."""

@@ -18,7 +18,8 @@ from tutti.contracts.lineage.v1 import (
 from tutti.contracts.lineage.v1 import Edge as EdgeMessage
 from tutti.contracts.lineage.v1 import Sighting as SightingMessage
 from tutti.contracts.lineage.v1 import Vertex as VertexMessage
-from tutti.lineage.documents import PREFIX, Documents, Head
+from tutti.lineage.ancestry import place_of
+from tutti.lineage.documents import PREFIX, Documents
 from tutti.lineage.graph import Edge, Vertex, Walk, dataset_name, walk
 from tutti.lineage.library import DocumentRow
 from tutti.lineage.sightings import Sighting
@@ -53,12 +54,13 @@ class LineageApi:
                 raise
             return TraceDocumentResponse(fate=fate)
         limit, answer = request.limit or SIGHTINGS, TraceDocumentResponse()
+        found: set[tuple[str, int, Sighting]] = set()
         for head in self._documents.newest(request.job, request.until_step):
+            ancestry = self._documents.ancestry(head)
             for sighting in self._documents.sightings(row.doc_id, head, until_step=request.until_step):
-                if len(answer.sightings) == limit:
-                    answer.truncated = True
-                    break
-                answer.sightings.append(_message(sighting, head))
+                found.add((head.job, ancestry.line_of(sighting.step), sighting))  # lines share what is before a branch
+        answer.sightings.extend(_message(*each) for each in sorted(found)[:limit])
+        answer.truncated = len(found) > limit
         answer.checkpoints.extend(self._documents.seen_by(row.doc_id))
         if not answer.sightings:
             answer.fate = self._documents.fate(row.doc_id)
@@ -66,15 +68,15 @@ class LineageApi:
 
     def TraceStep(self, request: TraceStepRequest, call: Call) -> TraceStepResponse:
         required(request, "job", "step")
-        prefix = f"checkpoints/{request.job.removeprefix('jobs/')}/{request.line}/"
-        heads = [head for head in self._documents.newest(request.job, 0) if head.name.startswith(prefix)]
-        if not heads:
+        places = {place_of(head.name): head for head in self._documents.newest(request.job, 0)}
+        last, head = next(((step, head) for (line, step), head in places.items() if line == request.line), (0, None))
+        if head is None:
             raise NotFound(f"a checkpoint of line {request.line} of {request.job}")
-        last = int(heads[0].name.rsplit("/", 1)[1])
         if not 1 <= request.step <= last:
             raise InvalidField("step", seen=request.step, expected=f"1 to {last}, the newest committed step")
-        found = self._documents.step(heads[0], request.step)
-        return TraceStepResponse(sightings=[_message(sighting, heads[0]) for sighting in found])
+        line = self._documents.ancestry(head).line_of(request.step)
+        found = self._documents.step(head, request.step)
+        return TraceStepResponse(sightings=[_message(head.job, line, sighting) for sighting in found])
 
     def _walk(self, name: str, *, up: bool, limit: int) -> Walk:
         return self._host.units.run(
@@ -144,10 +146,10 @@ def show(
     return extra
 
 
-def _message(sighting: Sighting, head: Head) -> SightingMessage:
+def _message(job: str, line: int, sighting: Sighting) -> SightingMessage:
     return SightingMessage(
-        job=f"jobs/{head.name.split('/')[1]}",
-        line=sighting.line,
+        job=job,
+        line=line,
         step=sighting.step,
         leaf=sighting.leaf,
         row=sighting.row,

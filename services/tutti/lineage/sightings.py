@@ -17,7 +17,6 @@ from tutti.corpus.tokenshard import TokenShard
 class Sighting:
     """A place where a document was read."""
 
-    line: int
     step: int
     leaf: int
     row: int
@@ -52,7 +51,7 @@ def of_document(shelf: Shelf, ledger: Ledger, document: str, *, until_step: int)
     """Every place up to and with `until_step` where a token of the document was read, by sample and step."""
     for sample in shelf.samples_of(document):
         for at in ledger.readings(shelf.dataset, sample, before_step=until_step):
-            yield Sighting(int(at.line), at.step + 1, at.leaf, at.row, sample, document, at.skipped)
+            yield Sighting(at.step + 1, at.leaf, at.row, sample, document, at.skipped)
 
 
 def of_step(shelf: Shelf, ledger: Ledger, step: int) -> Iterator[Sighting]:
@@ -65,7 +64,7 @@ def of_step(shelf: Shelf, ledger: Ledger, step: int) -> Iterator[Sighting]:
         for row, (dataset, sample) in enumerate(zip(ids.datasets, ids.samples, strict=True)):
             if dataset == own:
                 for document in shelf.documents_of(int(sample)):
-                    yield Sighting(int(span.line), step, leaf, row, int(sample), document, skipped)
+                    yield Sighting(step, leaf, row, int(sample), document, skipped)
 
 
 def read_by(shelf: Shelf, ledger: Ledger, *, until_step: int) -> set[str]:

@@ -1,5 +1,6 @@
 """Sightings in both directions equal a count by hand."""
 
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import numpy as np
@@ -7,22 +8,20 @@ import pytest
 
 from tutti.corpus.ledger import Ledger
 from tutti.corpus.sampler import DatasetShare, Span
-from tutti.corpus.tokenshard import TokenRun, TokenShard, encode_token_shard
+from tutti.corpus.tokenshard import TokenRun, TokenShard, TokenShardInfo, encode_token_shard
 from tutti.lineage.sightings import Shelf, Sighting, of_document, of_step, read_by
 
 VERSION = "blake3:" + "0" * 64
 CONTEXT, STEPS = 8, 9
 
 
-def shelf(folder: Path, lengths: list[int]) -> Shelf:
-    """Two shards of documents with these many tokens."""
+def shards(names: Sequence[str], lengths: Sequence[int]) -> Iterator[tuple[bytes, TokenShardInfo]]:
+    """Two shards of documents with these ids and so many tokens each."""
     total = sum(lengths)
     sequences = -(-(total - 1) // CONTEXT)
     half = sequences // 2
     starts = np.concatenate([[0], np.cumsum(lengths)[:-1]])
-    names = [f"{index:02x}" * 32 for index in range(len(lengths))]
-    shards = []
-    for number, (first, last) in enumerate(((0, half), (half, sequences))):
+    for first, last in ((0, half), (half, sequences)):
         begin, end = first * CONTEXT, last * CONTEXT + 1
         used = min(end, total) - begin
         inside = [k for k in range(len(lengths)) if starts[k] < begin + used and starts[k] + lengths[k] > begin]
@@ -36,11 +35,16 @@ def shelf(folder: Path, lengths: list[int]) -> Shelf:
             eos=299,
             first_sample=first,
         )
-        data, _ = encode_token_shard(run)
+        yield encode_token_shard(run)
+
+
+def shelf(folder: Path, lengths: list[int]) -> Shelf:
+    opened, names = [], [f"{index:02x}" * 32 for index in range(len(lengths))]
+    for number, (data, _) in enumerate(shards(names, lengths)):
         path = folder / f"{number}.bin"
         path.write_bytes(data)
-        shards.append(TokenShard(path))
-    return Shelf(VERSION, tuple(shards))
+        opened.append(TokenShard(path))
+    return Shelf(VERSION, tuple(opened))
 
 
 @pytest.fixture
@@ -51,10 +55,10 @@ def opened(tmp_path: Path) -> Shelf:
 @pytest.fixture
 def ledger(opened: Shelf) -> Ledger:
     share = DatasetShare(VERSION, sequences=opened.sequences, weight=1, start=0)
-    first = Span(line="0", from_step=0, datasets=(share,), seed=3, leaves=2, rows_per_leaf=2)
+    first = Span(from_step=0, datasets=(share,), seed=3, leaves=2, rows_per_leaf=2)
     then = DatasetShare(VERSION, sequences=opened.sequences, weight=1, start=first.starts_at(5)[0])
-    second = Span(line="1", from_step=5, datasets=(then,), seed=4, leaves=2, rows_per_leaf=2)
-    return Ledger((first,)).skip(2, cause="not finite").go_on(second)
+    second = Span(from_step=5, datasets=(then,), seed=4, leaves=2, rows_per_leaf=2)
+    return Ledger((first, second)).skip(2, cause="not finite")
 
 
 def by_hand(opened: Shelf, ledger: Ledger, until: int) -> set[Sighting]:
@@ -65,7 +69,7 @@ def by_hand(opened: Shelf, ledger: Ledger, until: int) -> set[Sighting]:
             for row, sample in enumerate(span.samples(step, leaf).samples):
                 for document in opened.documents_of(int(sample)):
                     skipped = step == 2
-                    found.add(Sighting(int(span.line), step + 1, leaf, row, int(sample), document, skipped))
+                    found.add(Sighting(step + 1, leaf, row, int(sample), document, skipped))
     return found
 
 

@@ -97,6 +97,11 @@ class Tables:
             for row in unit.tx.execute(select(self.edges).where(column.in_(names[at : at + CHUNK]))).all():
                 yield Edge(row.parent, row.child, row.relation)
 
+    def parents(self, unit: Unit, prefix: str) -> dict[str, str]:
+        """Of the checkpoints whose names begin so, the one that each was resumed from."""
+        wanted = and_(self.edges.c.relation == "resumed", self.edges.c.child.startswith(prefix, autoescape=True))
+        return {row.child: row.parent for row in unit.tx.execute(select(self.edges).where(wanted))}
+
     def note_manifest(self, unit: Unit, *, key: str, resource: str, kind: str) -> bool:
         """Remember a manifest that must be read; whether it is new for this resource."""
         if not key or unit.tx.execute(select(self.manifests.c.key).where(self._of(key, resource))).first():

@@ -267,7 +267,6 @@ class Attempt:
                         epoch=given.epoch,
                         rank=rank,
                         shape=given.shape,
-                        line=given.line,
                         training=given.training,
                         dataset=self._staged.dataset,
                         resume=self._staged.resume,

@@ -46,14 +46,13 @@ class TrainingData:
         self._validation = _loader(folder, self.body.validation) if self.body.validation.shards else None
         self._training = training
 
-    def first_ledger(self, line: int) -> Ledger:
+    def first_ledger(self) -> Ledger:
         """What a job that starts from nothing reads."""
         step = self._training.step
         share = DatasetShare(self._training.dataset, sequences=self._train.sequences, weight=1, start=0)
-        span = Span(
-            line=str(line), from_step=0, datasets=(share,), seed=step.seed, leaves=step.leaves, rows_per_leaf=step.rows
+        return Ledger(
+            (Span(from_step=0, datasets=(share,), seed=step.seed, leaves=step.leaves, rows_per_leaf=step.rows),)
         )
-        return Ledger((span,))
 
     def leaves(self, ledger: Ledger, step: int, wanted: Sequence[int]) -> dict[int, Leaf]:
         """Some leaves of a step that is counted from 1, read at once."""

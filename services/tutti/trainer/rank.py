@@ -97,7 +97,7 @@ def _run(start: Start, lifeline: Lifeline) -> None:
         ledger = staged.body.scalars.ledger
     else:
         step.initialize()
-        ledger = data.first_ledger(start.line)
+        ledger = data.first_ledger()
     lifeline.send(
         RankMessage(
             ready=Ready(

@@ -158,7 +158,7 @@ class SimulatedRank:
         if self.gone:
             return
         state, scalars = initial_state(training, len(plan.layout.chunks)), Scalars()
-        ledger = data.first_ledger(start.line)
+        ledger = data.first_ledger()
         if start.resume:
             staged = open_staged(Path(start.resume))
             scalars, ledger = staged.body.scalars.model, staged.body.scalars.ledger

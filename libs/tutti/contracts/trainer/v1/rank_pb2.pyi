@@ -54,7 +54,6 @@ class Start(_message.Message):
     EPOCH_FIELD_NUMBER: _builtins.int
     RANK_FIELD_NUMBER: _builtins.int
     SHAPE_FIELD_NUMBER: _builtins.int
-    LINE_FIELD_NUMBER: _builtins.int
     TRAINING_FIELD_NUMBER: _builtins.int
     DATASET_FIELD_NUMBER: _builtins.int
     RESUME_FIELD_NUMBER: _builtins.int
@@ -70,8 +69,6 @@ class Start(_message.Message):
     """epoch of the attempt."""
     rank: _builtins.int
     """rank in the shape."""
-    line: _builtins.int
-    """line that is being written."""
     training: _builtins.str
     """training as canonical JSON."""
     dataset: _builtins.str
@@ -103,7 +100,6 @@ class Start(_message.Message):
         epoch: _builtins.int = ...,
         rank: _builtins.int = ...,
         shape: _common_pb2.Shape | None = ...,
-        line: _builtins.int = ...,
         training: _builtins.str = ...,
         dataset: _builtins.str = ...,
         resume: _builtins.str = ...,
@@ -116,7 +112,7 @@ class Start(_message.Message):
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["shape", b"shape"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["buffers", b"buffers", "dataset", b"dataset", "device", b"device", "epoch", b"epoch", "job", b"job", "line", b"line", "listen", b"listen", "rank", b"rank", "rendezvous", b"rendezvous", "rendezvous_seconds", b"rendezvous_seconds", "resume", b"resume", "shape", b"shape", "silence_seconds", b"silence_seconds", "training", b"training"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["buffers", b"buffers", "dataset", b"dataset", "device", b"device", "epoch", b"epoch", "job", b"job", "listen", b"listen", "rank", b"rank", "rendezvous", b"rendezvous", "rendezvous_seconds", b"rendezvous_seconds", "resume", b"resume", "shape", b"shape", "silence_seconds", b"silence_seconds", "training", b"training"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

@@ -1,0 +1,142 @@
+"""Over a branch every step is told under the line that made it, once, as a slow replay of the job's history has it."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from tutti.chassis.auth import Role
+from tutti.chassis.call import Call
+from tutti.chassis.errors import Unavailable
+from tutti.checkpoints import example_test as example
+from tutti.checkpoints.keys import ShardName
+from tutti.checkpoints.manifest import CheckpointBody, build_manifest
+from tutti.checkpoints.scalars import StateScalars
+from tutti.checkpoints.writer import Snapshot, describe
+from tutti.contracts.committer.v1 import CHECKPOINT_STATE_COMMITTED, Checkpoint
+from tutti.contracts.lineage.v1 import Sighting as Told
+from tutti.contracts.lineage.v1 import TraceDocumentRequest, TraceStepRequest
+from tutti.contracts.tokenization.v1 import Dataset
+from tutti.corpus.dataset import DatasetBody, ShardEntry, Split
+from tutti.corpus.ledger import Ledger
+from tutti.corpus.sampler import DatasetShare, Span
+from tutti.lineage.service_test import World, page
+from tutti.lineage.sightings_test import CONTEXT, shards
+from tutti.model.plan import Shape
+from tutti.model.results import Scalars
+
+CALL = Call(role=Role.OPERATOR, request_id="", peer="test", deadline_seconds=10)
+SOURCES, LENGTHS = ("a", "b", "c", "d", "e"), (3, 20, 1, 30, 12)
+# Each line after the parent line and the step that it branches after, with the steps of its checkpoints.
+LINES = {0: (0, 0, (5, 10)), 1: (0, 5, (10, 15)), 2: (1, 10, (15,)), 3: (0, 0, (5,))}
+Place = tuple[int, int, int, int, int]
+
+
+@dataclass
+class Job:
+    """A job over a small dataset whose lines are those above."""
+
+    world: World
+    ledger: Ledger
+    names: list[str]
+
+    @classmethod
+    def make(cls, world: World) -> "Job":
+        names = [page(source).doc_id for source in SOURCES]
+        data, ingest, _ = world.ingested(SOURCES)
+        world.blobs.put_if_absent(ingest.result.manifest_key, data)
+        world.admit(ingest)
+        entries = []
+        for content, info in shards(names, LENGTHS):
+            entries.append(ShardEntry.of(info, blob=f"tokenization/token-shards/{info.bytes_digest[7:]}.bin"))
+            world.blobs.put_if_absent(entries[-1].blob, content)
+        sequences = sum(entry.sequences for entry in entries)
+        train = Split(tuple(entries), len(names), sequences, sequences * CONTEXT, sum(LENGTHS))
+        body = DatasetBody("blake3:" + "1" * 64, 300, 299, CONTEXT, train, Split((), 0, 0, 0, 0), (), "")
+        manifest = body.manifest(parents=(), producer="test")
+        world.blobs.put_if_absent("tokenization/manifests/d.json", manifest.encode())
+        version = manifest.content_digest
+        dataset = Dataset(name=f"datasets/{version[7:]}", manifest_key="tokenization/manifests/d.json")
+        dataset.content_digest = version
+        world.admit(dataset)
+        span = Span(0, (DatasetShare(version, sequences, 1, 0),), seed=1, leaves=2, rows_per_leaf=1)
+        return cls(world, Ledger((span,)), names)
+
+    def checkpoints(self) -> Iterator[Checkpoint]:
+        for line, (parent_line, from_step, steps) in LINES.items():
+            parent = f"checkpoints/j/{parent_line}/{from_step}" if from_step else ""
+            for step in steps:
+                body = self.body(line, step, parent)
+                self.world.blobs.put_if_absent(body.manifest_key, body.manifest(producer="test").encode())
+                yield Checkpoint(
+                    name=body.name,
+                    job="jobs/j",
+                    parent=parent,
+                    state=CHECKPOINT_STATE_COMMITTED,
+                    manifest_key=body.manifest_key,
+                    state_digest=body.state_digest,
+                )
+                parent = body.name
+
+    def body(self, line: int, step: int, parent: str) -> CheckpointBody:
+        (share,) = self.ledger.spans[0].datasets
+        training, shape = replace(example.training(), dataset=share.dataset_version), Shape(1)
+        scalars = StateScalars(Scalars(step), 2 * step, self.ledger)
+        snapshot = Snapshot(ShardName("j", line, step, 1, 0), "nodes/a", shape, training, example.KERNEL, scalars)
+        report = describe(example.buffer(training, shape, 0, step), snapshot)
+        return build_manifest([report], training=training, parent=parent, verified_by=["nodes/b"])
+
+    def replay(self) -> dict[str, set[Place]]:
+        """Of every document (line, step, leaf, row, sample), token by token, step by step of every line."""
+        owner = np.repeat(self.names, LENGTHS)
+        found: dict[str, set[Place]] = {name: set() for name in self.names}
+        for line, (_, from_step, steps) in LINES.items():
+            for step in range(from_step + 1, max(steps) + 1):
+                for leaf in range(2):
+                    (sample,) = self.ledger.samples(step - 1, leaf).samples.tolist()
+                    for document in set(owner[sample * CONTEXT : (sample + 1) * CONTEXT + 1].tolist()):
+                        found[document].add((line, step, leaf, 0, sample))
+        return found
+
+
+def place(told: Told) -> Place:
+    return told.line, told.step, told.leaf, told.row, told.sample
+
+
+@pytest.fixture
+def job(tmp_path: Path) -> Iterator[Job]:
+    world = World(tmp_path)
+    yield Job.make(world)
+    world.close()
+
+
+def test_every_step_is_told_once_under_the_line_that_made_it(job: Job) -> None:
+    for checkpoint in job.checkpoints():
+        job.world.admit(checkpoint)
+    expected = job.replay()
+    for document in job.names:
+        answer = job.world.api.TraceDocument(TraceDocumentRequest(document=document), CALL)
+        assert [place(told) for told in answer.sightings] == sorted(expected[document])
+        limit = len(expected[document]) - 1
+        cut = job.world.api.TraceDocument(TraceDocumentRequest(document=document, limit=limit), CALL)
+        assert cut.truncated
+        assert list(cut.sightings) == list(answer.sightings)[:limit]
+    # On line 2 as it reads back: its own steps, those of line 1 before them, those of line 0 before these.
+    for step, line in ((3, 0), (5, 0), (6, 1), (10, 1), (11, 2), (15, 2)):
+        read = job.world.api.TraceStep(TraceStepRequest(job="jobs/j", line=2, step=step), CALL)
+        seen = {(told.document.removeprefix("documents/"), place(told)) for told in read.sightings}
+        assert seen == {(name, at) for name, places in expected.items() for at in places if at[:2] == (line, step)}
+
+
+def test_a_branch_whose_root_is_not_folded_yet_is_waited_for(job: Job) -> None:
+    found = {checkpoint.name: checkpoint for checkpoint in job.checkpoints()}
+    job.world.admit(found["checkpoints/j/1/10"])
+    with pytest.raises(Unavailable, match="checkpoints/j/0/5, which checkpoints/j/1/10 descends from"):
+        job.world.api.TraceDocument(TraceDocumentRequest(document=job.names[1]), CALL)
+    job.world.admit(found["checkpoints/j/0/5"])
+    lines = {
+        told.line for told in job.world.api.TraceDocument(TraceDocumentRequest(document=job.names[1]), CALL).sightings
+    }
+    assert lines == {0, 1}
