@@ -52,13 +52,9 @@ static uint64_t mix(uint64_t x) {
 static uint64_t digest(const uint8_t *s, int64_t n, uint64_t seed) {
     uint64_t h = seed ^ ((uint64_t)n * 0x9e3779b97f4a7c15ULL), w;
     for (; n > 8; s += 8, n -= 8) { memcpy(&w, s, 8); h = (h ^ w) * 0xff51afd7ed558ccdULL; h ^= h >> 32; }
-    if (n >= 4) {
-        uint32_t a, b;
-        memcpy(&a, s, 4); memcpy(&b, s + n - 4, 4);
-        w = (uint64_t)a << 32 | b;
-    } else {
-        w = n ? (uint64_t)s[0] << 16 | (uint64_t)s[n >> 1] << 8 | s[n - 1] : 0;
-    }
+    uint32_t a, b;
+    if (n >= 4) { memcpy(&a, s, 4); memcpy(&b, s + n - 4, 4); w = (uint64_t)a << 32 | b; }
+    else w = n ? (uint64_t)s[0] << 16 | (uint64_t)s[n >> 1] << 8 | s[n - 1] : 0;
     return mix((h ^ w) * 0xff51afd7ed558ccdULL);
 }
 
@@ -121,10 +117,8 @@ static uint32_t name_bytes(Table *t, Spans *known, const uint8_t *s, int64_t n, 
             known->count = slot->id;
             return slot->id;
         }
-        if (slot->key == key) {
-            Span *seen = known->items + slot->id;
-            if (seen->length == n && !memcmp(seen->bytes, s, (size_t)n)) return slot->id;
-        }
+        Span *seen = known->items + slot->id;
+        if (slot->key == key && seen->length == n && !memcmp(seen->bytes, s, (size_t)n)) return slot->id;
     }
 }
 
@@ -252,12 +246,8 @@ static int64_t line(Work *w, const uint8_t *begin, const uint8_t *end, int64_t *
             if (joins) flags = EXTEND;
         }
         switch (class) {
-        case SPACE:
-            CLOSE();
-            piece = 0;
-            break;
-        case LETTER:
-        case NUMBER:
+        case SPACE: CLOSE(); piece = 0; break;
+        case LETTER: case NUMBER:
             if (open != WORD) { CLOSE(); open = WORD; start = s; started = characters; alphabetic = 0; }
             alphabetic |= class == LETTER;
             break;
@@ -265,9 +255,7 @@ static int64_t line(Work *w, const uint8_t *begin, const uint8_t *end, int64_t *
             CLOSE();
             open = IDEOGRAPHIC; start = s; started = characters; alphabetic = 1;
             break;
-        case EXTEND:
-            if (open == MARKS) CLOSE();
-            break;
+        case EXTEND: if (open == MARKS) CLOSE(); break;
         default:
             if (open != MARKS || mark != code) {
                 CLOSE();
@@ -314,11 +302,8 @@ static int64_t line(Work *w, const uint8_t *begin, const uint8_t *end, int64_t *
     out[LOREM_IPSUM_LINES] += (found & HAS_LOREM) != 0;
     out[CURLY_BRACKET_LINES] += (found & HAS_CURLY) != 0;
     const uint8_t *ended = without_citations(classes, begin, last);
-    int good = 0;
-    if (ended > begin) {
-        before(begin, ended, &code);
-        good = (classes[code] & LINE_END) && !(ended - begin >= 3 && !memcmp(ended - 3, "...", 3));
-    }
+    int good = ended > begin && !(ended - begin >= 3 && !memcmp(ended - 3, "...", 3));
+    if (good) { before(begin, ended, &code); good = (classes[code] & LINE_END) != 0; }
     if (longest > LONG_PIECE) out[C4_LONG_PIECE]++;
     else if (!good) out[C4_UNENDED]++;
     else if (pieces < LEAST_PIECES) out[C4_FEW_PIECES]++;
@@ -459,5 +444,3 @@ int statistics(const uint8_t *data, const int64_t *offsets, int64_t documents, c
     free(w.ends); free(w.names); free(w.counts); free(w.firsts); free(w.places);
     return w.failed ? -1 : 0;
 }
-
-int columns(void) { return COLUMNS; }

@@ -6,7 +6,6 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-
 LARGEST = 2**32 - 1  # bytes of one text
 
 
