@@ -5,12 +5,31 @@ Promises: an immutable value; the role has been checked against the method's acc
 
 from dataclasses import dataclass
 
+from google.protobuf.message import Message
+
 from tutti.chassis.auth import Role
+from tutti.chassis.errors import InvalidField
+
+MAX_REQUEST_ID = 512  # longer than a name, since ids are made of names
 
 
 @dataclass(frozen=True)
 class Call:
+    """`request_id` is empty when the request brought none."""
+
     role: Role
     request_id: str
     peer: str
     deadline_seconds: float
+
+
+def request_id_of(request: Message) -> str:
+    """The caller's id for what it asks; it is in the header of every event that comes of it. Raises InvalidField."""
+    found = str(getattr(request, "request_id", ""))
+    if len(found) > MAX_REQUEST_ID or not found.isprintable():
+        raise InvalidField(
+            "request_id",
+            seen=f"{len(found)} characters, {found[:20]!r} first",
+            expected=f"at most {MAX_REQUEST_ID} printable characters",
+        )
+    return found

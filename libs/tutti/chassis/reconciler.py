@@ -1,7 +1,8 @@
 """Reconciler: brings what is open nearer to its end, whatever events were missed.
 
 Promises: `advance` is called for every open name at the start, then every `interval` seconds, and soon after `wake`;
-one name at a time; an outage is tried again with backoff, any other error at the next interval.
+one name at a time; an outage is tried again with backoff, any other error at the next interval. What is done for a
+name, as long as it is open, is an effect of what woke it first.
 """
 
 import logging
@@ -10,7 +11,8 @@ from collections.abc import Callable, Iterable
 
 from tutti.chassis.errors import is_transient
 from tutti.chassis.service import Host
-from tutti.chassis.unit import Unit
+from tutti.chassis.telemetry import span_from
+from tutti.chassis.unit import Cause, Unit, caused_by, current_cause
 
 MAX_BACKOFF = 30.0
 _log = logging.getLogger(__name__)
@@ -38,13 +40,16 @@ class Reconciler:
         self._host, self._open, self._advance, self._every = host, open, advance, interval
         self._due: dict[str, float] = {}
         self._failures: dict[str, int] = {}
+        self._causes: dict[str, Cause] = {}
         self._lock = threading.Lock()
         self._look_at: float | None = None
 
     def wake(self, name: str) -> None:
         """Advance this name soon; safe from any thread, meant for on_commit hooks."""
+        cause = current_cause()
         with self._lock:
             self._due[name] = float("-inf")
+            self._causes.setdefault(name, cause)
         self.woken.set()
 
     def step(self) -> bool:
@@ -53,6 +58,8 @@ class Reconciler:
             names = list(self._host.units.run(lambda unit: list(self._open(unit))))
             self._look_at = now + self._every
             with self._lock:
+                kept = {*names, *self._due}
+                self._causes = {found: cause for found, cause in self._causes.items() if found in kept}
                 for found in names:
                     self._due[found] = min(now, self._due.get(found, now))
         name = self._next(now)
@@ -71,8 +78,13 @@ class Reconciler:
             return due[0]
 
     def _once(self, name: str) -> None:
+        with self._lock:
+            cause = self._causes.get(name, Cause())
         try:
-            again = self._advance(name)
+            with caused_by(cause.request_id), span_from(cause.traceparent, f"{self.name} advances {name}"):
+                with self._lock:
+                    self._causes.setdefault(name, current_cause())
+                again = self._advance(name)
         except Exception as error:
             self._failed(name, error)
             return

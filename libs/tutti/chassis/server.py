@@ -25,7 +25,7 @@ from opentelemetry.trace import SpanKind
 
 from tutti.chassis import eventloop
 from tutti.chassis.auth import AUTHORIZATION, SCHEME, Role, Tokens
-from tutti.chassis.call import Call
+from tutti.chassis.call import Call, request_id_of
 from tutti.chassis.errors import (
     DeadlineExceeded,
     Internal,
@@ -42,7 +42,8 @@ from tutti.chassis.health import Health
 from tutti.chassis.methods import Method, check_api, methods_of
 from tutti.chassis.service import Served
 from tutti.chassis.settings import RpcSettings
-from tutti.chassis.telemetry import TRACEPARENT, current_traceparent, metrics, span_from
+from tutti.chassis.telemetry import TRACEPARENT, metrics, span_from
+from tutti.chassis.unit import caused_by
 
 T = TypeVar("T")
 log = logging.getLogger(__name__)
@@ -170,7 +171,7 @@ class RpcServer:
     async def _unary(self, method: Method, answer: Source, data: bytes, context: Context) -> bytes:
         call, request = self._admit(method, data, context)
         try:
-            response = await asyncio.wait_for(self._in_thread(answer, request, call), call.deadline_seconds)
+            response = await asyncio.wait_for(self._in_thread(call, answer, request, call), call.deadline_seconds)
         except TimeoutError:
             raise DeadlineExceeded(
                 f"{method.name} had no answer within {call.deadline_seconds:.1f} s; its effect is unknown: "
@@ -211,8 +212,8 @@ class RpcServer:
             finally:
                 await found.aclose()
             return
-        iterator: Iterator[Message] = iter(await self._in_thread(answer, request, call))
-        while (item := await self._in_thread(next, iterator, None)) is not None:
+        iterator: Iterator[Message] = iter(await self._in_thread(call, answer, request, call))
+        while (item := await self._in_thread(call, next, iterator, None)) is not None:
             yield item
 
     def _admit(self, method: Method, data: bytes, context: Context) -> tuple[Call, Message]:
@@ -231,8 +232,7 @@ class RpcServer:
             raise InvalidField("request", seen=seen, expected=f"a {method.request.DESCRIPTOR.full_name}") from None
         remaining = context.time_remaining()
         deadline = self._settings.deadline_seconds if remaining is None else remaining
-        request_id = str(getattr(request, "request_id", "")) or current_traceparent()
-        return Call(role, request_id, context.peer(), deadline), request
+        return Call(role, request_id_of(request), context.peer(), deadline), request
 
     def _role(self, method: Method, header: str) -> Role:
         if not header.startswith(SCHEME):
@@ -248,9 +248,15 @@ class RpcServer:
             raise PermissionDenied(f"{method.name} may be called by {may}, not by {role.value}")
         return role
 
-    def _in_thread(self, fn: Callable[..., T], *args: Any) -> Awaitable[T]:
+    def _in_thread(self, call: Call, fn: Callable[..., T], *args: Any) -> Awaitable[T]:
+        """Inside the call's span; what it records is an effect of the call's request."""
         run = contextvars.copy_context().run
-        return eventloop.event_loop().run_in_executor(self._threads, lambda: run(fn, *args))
+
+        def work() -> T:
+            with caused_by(call.request_id):
+                return fn(*args)
+
+        return eventloop.event_loop().run_in_executor(self._threads, lambda: run(work))
 
 
 def _metadata(context: Context) -> dict[str, str]:

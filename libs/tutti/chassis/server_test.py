@@ -197,6 +197,21 @@ def test_a_trace_goes_through_client_server_and_outbox(demo: Demo) -> None:
     assert rows[0].record.headers["traceparent"].split("-")[1] == format(trace, "032x")
 
 
+def test_the_id_of_a_request_travels_in_the_header_of_its_events(demo: Demo) -> None:
+    demo.create("ingests/asked")
+    demo.change("ingests/asked", "asked again")
+    rows = demo.host.services[0].host.units.run(lambda unit: outbox.tail(unit, limit=2))
+    assert {row.record.headers["request_id"] for row in rows} == {"make ingests/asked", "asked again"}
+
+
+@pytest.mark.parametrize("request_id", ["x" * 1_500_000, "two\nlines", "\0"])
+def test_an_id_of_a_request_that_no_header_should_hold_is_refused(demo: Demo, request_id: str) -> None:
+    with pytest.raises(InvalidField) as caught:
+        demo.ingest().CreateIngest(CreateIngestRequest(name="ingests/long", request_id=request_id))
+    assert caught.value.field == "request_id"
+    assert len(str(caught.value)) < 200
+
+
 def test_an_error_marks_the_span_of_the_server(demo: Demo) -> None:
     exporter, provider, before = InMemorySpanExporter(), TracerProvider(), telemetry._provider
     provider.add_span_processor(SimpleSpanProcessor(exporter))

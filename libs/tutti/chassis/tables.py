@@ -126,7 +126,8 @@ def _leases(metadata: MetaData) -> Table:
 
 
 def _tasks(metadata: MetaData) -> Table:
-    """`attempt` counts claims, `failures` those that count against the kind's attempts, `lapses` lost holders."""
+    """`attempt` counts claims, `failures` those that count against the kind's attempts, `lapses` lost holders;
+    `request_id` and `traceparent` are what the task is an effect of."""
     return Table(
         "tasks",
         metadata,
@@ -134,6 +135,8 @@ def _tasks(metadata: MetaData) -> Table:
         Column("kind", NAME, nullable=False),
         Column("resource", NAME, nullable=False, index=True),
         Column("payload", LargeBinary, nullable=False),
+        Column("request_id", NAME, nullable=False),
+        Column("traceparent", NAME, nullable=False),
         Column("state", NAME, nullable=False),
         Column("attempt", BigInteger, nullable=False),
         Column("failures", BigInteger, nullable=False),

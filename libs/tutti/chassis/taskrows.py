@@ -46,6 +46,8 @@ class Task:
     epoch: int
     failures: int = 0
     lapses: int = 0
+    request_id: str = ""
+    traceparent: str = ""
 
 
 def enqueue(unit: "Unit", id: str, kind: str, resource: str, payload: bytes) -> str:
@@ -58,6 +60,8 @@ def enqueue(unit: "Unit", id: str, kind: str, resource: str, payload: bytes) -> 
         "kind": kind,
         "resource": resource,
         "payload": payload,
+        "request_id": unit.cause.request_id,
+        "traceparent": unit.cause.traceparent,
         "state": TaskState.WAITING.value,
         "holder": "",
         "due_at": now,
@@ -192,7 +196,10 @@ def _move(unit: "Unit", task: Task, **values: Any) -> None:
 
 
 def _task(row: Any, *, epoch: int, attempt: int) -> Task:
-    return Task(row.id, row.kind, row.resource, bytes(row.payload), attempt, epoch, int(row.failures), int(row.lapses))
+    counts = int(row.failures), int(row.lapses)
+    return Task(
+        row.id, row.kind, row.resource, bytes(row.payload), attempt, epoch, *counts, row.request_id, row.traceparent
+    )
 
 
 def _until(unit: "Unit", ttl: float) -> dict[str, int]:

@@ -15,6 +15,8 @@ from tutti.chassis import taskrows
 from tutti.chassis.errors import Cancelled, FencedOff, is_transient
 from tutti.chassis.leases import Observer
 from tutti.chassis.taskrows import Task
+from tutti.chassis.telemetry import span_from
+from tutti.chassis.unit import caused_by
 
 if TYPE_CHECKING:
     from tutti.chassis.service import Host, TaskKind
@@ -134,7 +136,8 @@ class TaskWorker:
         context = self.context(task, self._host, self)
         self.running = context
         try:
-            self._work(context, self._kinds[task.kind])
+            with caused_by(task.request_id), span_from(task.traceparent, f"{self.name} on {task.resource}"):
+                self._work(context, self._kinds[task.kind])
         finally:
             self.running = None
         return True
@@ -217,7 +220,7 @@ class TaskSweeper:
             lambda unit: taskrows.lapsed(unit, self._observer), isolation=Isolation.READ_COMMITTED
         )
         for task in lapsed:
-            with contextlib.suppress(FencedOff):
+            with contextlib.suppress(FencedOff), caused_by(task.request_id, task.traceparent):
                 self._take_back(task)
         return bool(lapsed)
 

@@ -15,7 +15,8 @@ from tutti.chassis.errors import Cancelled
 from tutti.chassis.reconciler import Reconciler
 from tutti.chassis.service import TaskKind
 from tutti.chassis.tasks import Finish, Retry, Task, TaskContext, TaskRenewer, TaskSweeper, TaskWorker, WorkFailed
-from tutti.chassis.unit import Unit, Units
+from tutti.chassis.telemetry import span
+from tutti.chassis.unit import Cause, Unit, Units, caused_by, current_cause
 
 TTL = 15.0
 
@@ -156,6 +157,16 @@ def test_a_renewed_task_is_not_swept(bench: Bench) -> None:
     assert bench.finished == 1
 
 
+def test_work_is_an_effect_of_what_its_task_was_enqueued_for(bench: Bench) -> None:
+    causes: list[Cause] = []
+    bench.work = lambda context: causes.append(current_cause())
+    with span("a call") as call, caused_by("mine"):
+        bench.enqueue()
+    bench.worker().step()
+    assert causes[0].request_id == "mine"
+    assert causes[0].traceparent.split("-")[1] == format(call.get_span_context().trace_id, "032x")
+
+
 def test_a_cancelled_task_is_told_and_has_no_effect(bench: Bench) -> None:
     told: list[str] = []
 
@@ -199,6 +210,28 @@ def test_a_reconciler_looks_at_what_is_open_and_at_what_it_is_woken_for(bench: B
     assert drain() == ["b"]
     bench.clock.advance(30)
     assert drain() == ["a"]
+
+
+def test_what_a_reconciler_does_is_an_effect_of_what_woke_it_first(bench: Bench) -> None:
+    causes: list[Cause] = []
+    reconciler = Reconciler(
+        "things", bench, open=lambda unit: ["a"], advance=lambda name: causes.append(current_cause())
+    )
+
+    def woken() -> str:
+        with span("a call") as call:
+            bench.units.run(lambda unit: unit.on_commit(lambda: reconciler.wake("a")))
+        while reconciler.step():
+            pass
+        return format(call.get_span_context().trace_id, "032x")
+
+    with caused_by("mine"):
+        first = woken()
+    woken()
+    bench.clock.advance(30)
+    reconciler.step()
+    assert len(causes) == 3
+    assert {(cause.request_id, cause.traceparent.split("-")[1]) for cause in causes} == {("mine", first)}
 
 
 def test_a_reconciler_backs_off_in_an_outage_and_leaves_a_defect_to_the_interval(bench: Bench) -> None:

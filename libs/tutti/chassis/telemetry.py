@@ -1,6 +1,7 @@
 """Traces and metrics, the same for every service.
 
-Promises: every call and every event has a trace id even when nothing is exported; spans leave the process only when
+Promises: every call and every event has a trace id even when nothing is exported, and the events of one cause have the
+same one, through calls, handlers, tasks and reconcilers; spans leave the process only when
 OTEL_EXPORTER_OTLP_ENDPOINT is set; metrics are made once a name, with help and unit, and read at `/metrics`.
 """
 
@@ -62,6 +63,12 @@ def current_traceparent() -> str:
     carrier: dict[str, str] = {}
     _propagator.inject(carrier)
     return carrier.get(TRACEPARENT, "")
+
+
+def new_traceparent(name: str) -> str:
+    """The traceparent of a trace that begins here: for an event that nothing caused but time."""
+    with span_from("", name, kind=SpanKind.INTERNAL):
+        return current_traceparent()
 
 
 @contextlib.contextmanager

@@ -8,7 +8,7 @@ import contextlib
 import json
 from collections.abc import Callable, Iterator
 from contextvars import ContextVar
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Protocol, TypeVar
 
@@ -22,7 +22,7 @@ from tutti.chassis.errors import EmitRefused, FencedOff, TooLarge
 from tutti.chassis.event import MAX_PAYLOAD_BYTES, Event, headers
 from tutti.chassis.leases import Lease
 from tutti.chassis.tables import Tables, micros, tables_of
-from tutti.chassis.telemetry import current_traceparent
+from tutti.chassis.telemetry import current_traceparent, new_traceparent
 
 T = TypeVar("T")
 Hook = Callable[[], None]
@@ -64,13 +64,19 @@ _cause: ContextVar[Cause | None] = ContextVar("tutti_cause", default=None)
 
 
 @contextlib.contextmanager
-def caused_by(request_id: str) -> Iterator[None]:
-    """Events of the units that are run inside carry this request id."""
-    token = _cause.set(Cause(request_id))
+def caused_by(request_id: str, traceparent: str = "") -> Iterator[None]:
+    """Events of the units that are run inside carry this request id, and this trace (else that of the open span)."""
+    token = _cause.set(Cause(request_id, traceparent))
     try:
         yield
     finally:
         _cause.reset(token)
+
+
+def current_cause() -> Cause:
+    """What a unit that is run here is an effect of."""
+    given = _cause.get() or Cause()
+    return Cause(given.request_id, given.traceparent or current_traceparent())
 
 
 class Unit:
@@ -120,7 +126,15 @@ class Unit:
         return held is not None and held.written
 
     def on_commit(self, hook: Hook) -> None:
-        self.tx.on_commit(hook)
+        """Call it once after the commit, as an effect of what this unit is an effect of now."""
+        now = self.cause
+
+        def run() -> None:
+            cause = now if now.traceparent else self.cause
+            with caused_by(cause.request_id, cause.traceparent):
+                hook()
+
+        self.tx.on_commit(run)
 
     def savepoint(self, fn: Callable[[], T]) -> T:
         """Run `fn`; if it raises, what it wrote and emitted is undone and the error goes on."""
@@ -180,6 +194,8 @@ class Unit:
                 f"{kind.type} of {subject} has {len(payload)} bytes, an event has at most {MAX_PAYLOAD_BYTES}: "
                 f"put the data into a blob and send its key"
             )
+        if not self.cause.traceparent:
+            self.cause = replace(self.cause, traceparent=new_traceparent(f"{self._units.service} changes {subject}"))
         event = Event(
             self.new_id(),
             kind.type,
@@ -221,8 +237,7 @@ class Units:
 
     def run(self, fn: Callable[[Unit], T], *, isolation: Isolation = Isolation.SERIALIZABLE) -> T:
         """One transaction; `fn` may be run again, so it touches nothing but its unit."""
-        given = _cause.get() or Cause()
-        cause = Cause(given.request_id, given.traceparent or current_traceparent())
+        cause = current_cause()
 
         def work(tx: Transaction) -> T:
             unit = Unit(tx, self, cause)

@@ -69,6 +69,7 @@ class Epochs:
                     resume_manifest_key=started.resume_manifest_key,
                     resume_digest=started.resume_digest,
                     topology_version=started.topology_version,
+                    traceparent=unit.cause.traceparent,
                 )
             )
             self._tables.nodes.put(unit, node)

@@ -14,6 +14,7 @@ from google.protobuf.message import Message
 
 from tutti.backbone.clock import Clock
 from tutti.chassis.errors import NotFound, Problem, StaleEpoch, is_transient
+from tutti.chassis.telemetry import span_from
 from tutti.contracts.committer.v1 import (
     ClaimVerificationRequest,
     ClaimVerificationResponse,
@@ -80,6 +81,7 @@ class Agent:
         self._node = Node()
         self._attempts: dict[tuple[str, int], Attempt] = {}
         self._handing_over: list[Attempt] = []
+        self._traces: dict[tuple[str, int], str] = {}
         self._told_lost: set[tuple[str, int]] = set()
         self._released: set[tuple[str, int]] = set()
         self._fresh = False
@@ -234,6 +236,8 @@ class Agent:
             return False
         self._fresh = False
         wanted = {(each.job, each.epoch): each for each in self._node.assignments}
+        told = {key: self._traces[key] for key in self._attempts if key in self._traces}
+        self._traces = told | {key: each.traceparent for key, each in wanted.items()}
         newest: dict[str, int] = {}
         for job, epoch in wanted:
             newest[job] = max(epoch, newest.get(job, 0))
@@ -386,7 +390,11 @@ class Agent:
             error=lost.error,
         )
 
-    def _call_scheduler(self, request: Message) -> object:
+    def _call_scheduler(self, request: Any) -> object:
+        with span_from(self._traces.get((request.job, request.epoch), ""), f"{self.settings.name} reports"):
+            return self._tell_scheduler(request)
+
+    def _tell_scheduler(self, request: Message) -> object:
         match request:
             case ReportRankRequest():
                 return self._scheduler.ReportRank(request)
@@ -398,7 +406,8 @@ class Agent:
 
     def _call_committer(self, request: Message) -> object:
         if isinstance(request, ReportShardRequest):
-            return self._committer.ReportShard(request)
+            with span_from(self._traces.get((request.job, request.epoch), ""), f"{self.settings.name} reports"):
+                return self._committer.ReportShard(request)
         assert isinstance(request, ReportVerificationRequest)
         return self._committer.ReportVerification(request)
 

@@ -11,7 +11,7 @@ import grpc
 from google.protobuf.message import Message
 
 from tutti.chassis.auth import Role
-from tutti.chassis.call import Call
+from tutti.chassis.call import Call, request_id_of
 from tutti.chassis.errors import (
     DeadlineExceeded,
     PermissionDenied,
@@ -89,9 +89,9 @@ class Network:
 
     def _deliver(self, service: str, role: Role, method: Method, data: bytes, seconds: float) -> Message:
         request = method.request.FromString(data)
-        request_id = getattr(request, "request_id", "")
 
         def answer(callee: Callee) -> Message:
+            request_id = request_id_of(request)
             api = callee.api(method.service)
             if api is None:
                 raise Unimplemented(f"{service} does not serve {method.service}")

@@ -336,6 +336,7 @@ class Assignment(_message.Message):
     STOP_FIELD_NUMBER: _builtins.int
     TOPOLOGY_VERSION_FIELD_NUMBER: _builtins.int
     DEVICES_FIELD_NUMBER: _builtins.int
+    TRACEPARENT_FIELD_NUMBER: _builtins.int
     job: _builtins.str
     """job, such as "jobs/x"."""
     epoch: _builtins.int
@@ -360,6 +361,8 @@ class Assignment(_message.Message):
     """stop asks to end the ranks and report them released."""
     topology_version: _builtins.int
     """topology_version of the shape."""
+    traceparent: _builtins.str
+    """traceparent of what the epoch was opened for, so that what the agent reports is seen in the same trace."""
     @_builtins.property
     def ranks(self) -> _containers.RepeatedScalarFieldContainer[_builtins.int]:
         """ranks to run here."""
@@ -390,10 +393,11 @@ class Assignment(_message.Message):
         stop: _builtins.bool = ...,
         topology_version: _builtins.int = ...,
         devices: _abc.Iterable[_builtins.str] | None = ...,
+        traceparent: _builtins.str = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["shape", b"shape"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["dataset_digest", b"dataset_digest", "dataset_manifest_key", b"dataset_manifest_key", "devices", b"devices", "epoch", b"epoch", "job", b"job", "line", b"line", "ranks", b"ranks", "rendezvous", b"rendezvous", "resume_checkpoint", b"resume_checkpoint", "resume_digest", b"resume_digest", "resume_manifest_key", b"resume_manifest_key", "shape", b"shape", "stop", b"stop", "topology_version", b"topology_version", "training", b"training"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["dataset_digest", b"dataset_digest", "dataset_manifest_key", b"dataset_manifest_key", "devices", b"devices", "epoch", b"epoch", "job", b"job", "line", b"line", "ranks", b"ranks", "rendezvous", b"rendezvous", "resume_checkpoint", b"resume_checkpoint", "resume_digest", b"resume_digest", "resume_manifest_key", b"resume_manifest_key", "shape", b"shape", "stop", b"stop", "topology_version", b"topology_version", "traceparent", b"traceparent", "training", b"training"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
