@@ -84,7 +84,10 @@ TEXTS = st.one_of(st.lists(PIECES, max_size=40).map("".join), st.text(max_size=4
 
 
 def counts(text: str) -> dict[str, int]:
-    return dict(zip(COLUMNS, count(text), strict=True))
+    """What Python counts, and the kernel as well."""
+    counted = dict(zip(COLUMNS, count(text), strict=True))
+    assert statistics(pa.array([text])).to_pylist() == [counted]
+    return counted
 
 
 @KERNEL
@@ -124,6 +127,11 @@ def test_words_are_counted_with_their_characters() -> None:
     found = counts("The cat, of 42: #no... \u2026")
     assert (found["tokens"], found["words"], found["word_characters"]) == (10, 5, 3 + 3 + 2 + 2 + 2)
     assert (found["alphabetic_words"], found["stop_words"], found["hashes"], found["ellipses"]) == (4, 2, 1, 2)
+
+
+def test_a_comma_joins_numbers_and_six_stops_are_two_ellipses() -> None:
+    found = counts("1,000 a,1 1,a ...... ....")
+    assert (found["tokens"], found["words"], found["ellipses"]) == (9, 5, 3)
 
 
 def test_a_blank_line_is_no_line() -> None:
@@ -167,7 +175,13 @@ LINES = {
     "Four pieces are few.": Verdict.FEW_PIECES,
     "Five pieces are just enough.": Verdict.KEPT,
     "Please enable JavaScript to read this.": Verdict.JAVASCRIPT,
-    "Read about our use of Cookies here.": Verdict.POLICY,
+    **{
+        f"Read here all about our {phrase} now.": Verdict.POLICY
+        for phrase in ("use of Cookies", "Privacy Policy", "TERMS OF USE", "cookie policy")
+    },
+    "This site uses cookies, you know.": Verdict.POLICY,
+    "We all use cookies, you know.": Verdict.POLICY,
+    "We may reuse of a cookie terms.": Verdict.KEPT,
     "One two three four " + "x" * 1001 + ".": Verdict.LONG_PIECE,
     "One two three four " + "x" * 999 + ".": Verdict.KEPT,
 }
