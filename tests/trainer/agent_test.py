@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +14,8 @@ from tutti.checkpoints.manifest import CheckpointBody, build_manifest
 from tutti.checkpoints.report import ShardReport
 from tutti.checkpoints.scalars import StateScalars
 from tutti.checkpoints.verification import verify_report
-from tutti.checkpoints.writer import Snapshot, describe, plan_of
+from tutti.checkpoints.writer import Snapshot, describe, plan_of, store
+from tutti.contracts.committer.v1 import ClaimVerificationResponse
 from tutti.contracts.scheduler.v1 import RANK_EVENT_FINISHED, RANK_EVENT_READY, RANK_EVENT_SPAWNED
 from tutti.contracts.trainer.v1 import IoMessage, StageRequest
 from tutti.model.plan import Shape
@@ -135,28 +137,46 @@ def test_a_dataset_with_a_flipped_byte_is_refused_and_named(stage: Any, wait: Wa
 
 def test_a_shard_of_another_node_is_read_back_on_request(stage: Any, wait: Wait) -> None:
     stage.agent()
-    stage.plane.assign("a", stage.assignment(stage.training(steps=2)))
+    training = stage.training(steps=2)
+    stage.plane.assign("a", stage.assignment(training))
     wait(lambda: stage.plane.shards)
     shard = stage.plane.shards[0]
-    stage.plane.claims += [claim("good", shard.report_key, shard.report_digest)]
-    wait(lambda: stage.plane.verifications)
-    assert (stage.plane.verifications[0].verification, stage.plane.verifications[0].error) == ("good", "")
 
+    def read_back(key: str, digest: str) -> str:
+        """What the agent says of a shard."""
+        known = len(stage.plane.verifications)
+        stage.plane.claims.append(
+            ClaimVerificationResponse(
+                verification=f"v{known}", claim=1, report_key=key, report_digest=digest, training=training.to_json()
+            )
+        )
+        wait(lambda: len(stage.plane.verifications) > known)
+        assert stage.plane.verifications[-1].verification == f"v{known}"
+        return str(stage.plane.verifications[-1].error)
+
+    assert read_back(shard.report_key, shard.report_digest) == ""
+
+    # Its bytes are as the report says of the whole: what it says of one tensor, or which tensors lie there, is not.
     report = next(iter(stage.plane.reports().values()))
+    data = stage.blobs.get(report.shard_key)
+    first, second, *rest = report.chunks
+    wrong = {
+        "chunk 0 (": (replace(first, digest=bytes(32)), second, *rest),
+        "another table of chunks": (
+            replace(first, nbytes=first.nbytes - 4),
+            replace(second, offset=second.offset - 4, nbytes=second.nbytes + 4),
+            *rest,
+        ),
+    }
+    for epoch, (words, chunks) in enumerate(wrong.items(), start=2):
+        lying = replace(report, name=replace(report.name, epoch=epoch), chunks=chunks)
+        store(stage.blobs, lying, memoryview(data))
+        assert words in read_back(lying.report_key, lying.digest)
+
     path = next(path for path in stage.blob_folder.rglob("*") if path.name == Path(report.shard_key).name)
-    data = bytearray(path.read_bytes())
-    data[5] ^= 1
     path.chmod(0o644)
-    path.write_bytes(data)
-    stage.plane.claims += [claim("bad", shard.report_key, shard.report_digest)]
-    wait(lambda: len(stage.plane.verifications) == 2)
-    assert report.shard_key in stage.plane.verifications[1].error
-
-
-def claim(name: str, key: str, digest: str) -> Any:
-    from tutti.contracts.committer.v1 import ClaimVerificationResponse
-
-    return ClaimVerificationResponse(verification=name, claim=1, report_key=key, report_digest=digest)
+    path.write_bytes(data[:5] + bytes([data[5] ^ 1]) + data[6:])
+    assert report.shard_key in read_back(shard.report_key, shard.report_digest)
 
 
 def test_an_unreachable_control_plane_does_not_stop_the_ranks(stage: Any, wait: Wait) -> None:

@@ -41,11 +41,15 @@ class Problem:
         return f"{place}: seen {self.seen}, expected {self.expected}"
 
 
+def in_words(problems: Sequence[Problem]) -> str:
+    """The first of them, and how many more there are."""
+    shown = "; ".join(str(problem) for problem in problems[:3])
+    return f"{shown}; and {len(problems) - 3} more" if len(problems) > 3 else shown
+
+
 class Damaged(CheckpointError):
     """Stored bytes are not the bytes that were digested."""
 
     def __init__(self, what: str, problems: Sequence[Problem]) -> None:
-        shown = "; ".join(str(problem) for problem in problems[:3])
-        more = f"; and {len(problems) - 3} more" if len(problems) > 3 else ""
-        super().__init__(f"{what} is damaged: {shown}{more}; resume from the checkpoint before it")
+        super().__init__(f"{what} is damaged: {in_words(problems)}; resume from the checkpoint before it")
         self.problems = tuple(problems)

@@ -20,6 +20,7 @@ from tutti.checkpoints.report import ChunkEntry, ShardReport
 from tutti.checkpoints.writer import plan_of
 from tutti.corpus.canonical import named
 from tutti.model.chunks import Layout
+from tutti.model.spec import SpecError
 from tutti.model.training import Training
 
 WINDOW = 16 << 20
@@ -60,7 +61,10 @@ def verify_report(blobs: Readable, report_key: str, report_digest: str, training
     if report.report_key != report_key or report.training != training.digest():
         seen = f"a report of {report.name}, training {report.training}"
         return Verification(len(data), (Problem(report_key, "", seen, f"training {training.digest()}"),))
-    plan = plan_of(training, report.shape)
+    try:
+        plan = plan_of(training, report.shape)
+    except SpecError as error:
+        return Verification(len(data), (Problem(report_key, "", str(error), "a shape that the training can have"),))
     expected = [(entry.chunk, entry.kind, entry.nbytes) for entry in plan.snapshot_table(report.name.rank)]
     if [(entry.chunk, entry.kind, entry.nbytes) for entry in report.chunks] != expected:
         return Verification(len(data), (Problem(report_key, "", "another table of chunks", "that of the shape"),))

@@ -226,7 +226,7 @@ class Rehearsal:
         claim = self.claim(node)
         if not claim.verification:
             return False
-        found = verify_report(self.blobs, claim.report_key, claim.report_digest, self.training)
+        found = verify_report(self.blobs, claim.report_key, claim.report_digest, Training.from_json(claim.training))
         self.answer(claim, node, "; ".join(map(str, found.problems)))
         return True
 

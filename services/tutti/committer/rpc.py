@@ -97,6 +97,7 @@ class CommitterApi:
             claim=claim.epoch,
             report_key=claim.report_key,
             report_digest=claim.report_digest,
+            training=claim.training,
         )
 
     def ReportVerification(self, request: ReportVerificationRequest, call: Call) -> ReportVerificationResponse:

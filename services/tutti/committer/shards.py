@@ -50,12 +50,13 @@ class Recorded:
 
 @dataclass(frozen=True)
 class Claim:
-    """Work for a reader; `epoch` fences what it reports."""
+    """Work for a reader; `epoch` fences what it reports, `training` says what a shard of it holds."""
 
     verification: str
     epoch: int
     report_key: str
     report_digest: str
+    training: str
 
 
 @dataclass(frozen=True)
@@ -125,8 +126,8 @@ class Shards:
 
         def take(unit: Unit) -> Claim | None:
             for row in self.records.claimable(unit, node, micros(unit.now)):
-                if self._is_open(unit, row):
-                    return self._take(unit, row, node, process)
+                if epoch := self._open_epoch(unit, row):
+                    return self._take(unit, row, epoch, node, process)
             return None
 
         return self.host.units.run(take, isolation=Isolation.READ_COMMITTED)  # the row's lock is the proof
@@ -251,11 +252,12 @@ class Shards:
     def _enqueue(self, unit: Unit, row: ShardRow) -> None:
         unit.enqueue(TASK, checkpoint_name(row.job, row.line, row.step), row.name.encode(), id=f"{TASK}.{row.name}")
 
-    def _is_open(self, unit: Unit, row: ShardRow) -> bool:
+    def _open_epoch(self, unit: Unit, row: ShardRow) -> EpochRow | None:
+        """The epoch of a shard, unless it was sealed."""
         epoch = self.records.epoch(unit, row.job)
-        return epoch is not None and (epoch.epoch, epoch.line) == (row.epoch, row.line)
+        return epoch if epoch is not None and (epoch.epoch, epoch.line) == (row.epoch, row.line) else None
 
-    def _take(self, unit: Unit, row: ShardRow, node: str, process: str) -> Claim:
+    def _take(self, unit: Unit, row: ShardRow, epoch: EpochRow, node: str, process: str) -> Claim:
         taken = self.records.put_shard(
             unit,
             row,
@@ -265,7 +267,7 @@ class Shards:
             verifier=node,
             process=process,
         )
-        return Claim(taken.name, taken.claim, taken.report_key, taken.report_digest)
+        return Claim(taken.name, taken.claim, taken.report_key, taken.report_digest, epoch.training)
 
     def _settle(self, unit: Unit, verification: str, claim: int, *, node: str, process: str, error: str) -> None:
         row = self.records.shard(unit, verification, lock=True)
@@ -289,33 +291,32 @@ class Shards:
     def _read_back(self, context: TaskContext) -> Finish:
         name = context.task.payload.decode()
 
-        def take(unit: Unit) -> tuple[Claim, str] | None:
+        def take(unit: Unit) -> Claim | None:
             row = self.records.shard(unit, name, lock=True)
-            epoch = None if row is None else self.records.epoch(unit, row.job)
-            if row is None or epoch is None or not self._is_open(unit, row):
+            epoch = None if row is None else self._open_epoch(unit, row)
+            if row is None or epoch is None:
                 return None
             ours = row.state is ShardState.CLAIMED and row.verifier == OWN_NODE
             if row.state is not ShardState.PENDING and not ours and row.claimed_until > micros(unit.now):
                 return None
             if row.state in (ShardState.VERIFIED, ShardState.FAILED):
                 return None
-            return self._take(unit, row, OWN_NODE, OWN_PROCESS), epoch.training
+            return self._take(unit, row, epoch, OWN_NODE, OWN_PROCESS)
 
-        taken = self.host.units.run(take)
-        if taken is None:
+        claim = self.host.units.run(take)
+        if claim is None:
             return lambda unit: None
-        claim, training = taken
-        problems = self._problems(context, claim, training)
+        problems = self._problems(context, claim)
         row = self.host.units.run(lambda unit: self.records.shard(unit, name))
         error = quarantine.reason(problems)
         if error and row is not None:
             self._quarantine(row, OWN_NODE, OWN_PROCESS, error)
         return lambda unit: self._settle(unit, name, claim.epoch, node=OWN_NODE, process=OWN_PROCESS, error=error)
 
-    def _problems(self, context: TaskContext, claim: Claim, training: str) -> Sequence[str]:
+    def _problems(self, context: TaskContext, claim: Claim) -> Sequence[str]:
         with tempfile.TemporaryDirectory(prefix="tutti-verify-") as scratch:
             Fetched(Path(scratch)).fetch(self.host.blobs, shard_keys(claim.report_key))
-            return context.pool(read_back, Path(scratch), claim.report_key, claim.report_digest, training)
+            return context.pool(read_back, Path(scratch), claim.report_key, claim.report_digest, claim.training)
 
     def _unreadable(self, unit: Unit, task: Task, reason: str) -> None:
         row = self.records.shard(unit, task.payload.decode(), lock=True)

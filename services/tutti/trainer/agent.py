@@ -226,6 +226,7 @@ class Agent:
                         claim=answer.claim,
                         report_key=answer.report_key,
                         report_digest=answer.report_digest,
+                        training=answer.training,
                     )
                 )
             )

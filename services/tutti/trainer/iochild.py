@@ -15,16 +15,15 @@ from collections import deque
 from collections.abc import Callable
 from pathlib import Path
 
-from blake3 import blake3
-
-from tutti.backbone.blobs import BlobError, BlobExists, BlobMissing, Blobs
+from tutti.backbone.blobs import BlobError, BlobExists, Blobs
 from tutti.backbone.clock import Clock, SystemClock
 from tutti.backbone.connect import open_blobs
 from tutti.backbone.files import Files, RealFiles
-from tutti.checkpoints.errors import CheckpointError
+from tutti.checkpoints.errors import CheckpointError, in_words
 from tutti.checkpoints.keys import ShardName
 from tutti.checkpoints.report import ShardReport
 from tutti.checkpoints.scalars import StateScalars
+from tutti.checkpoints.verification import verify_report
 from tutti.checkpoints.writer import Snapshot, describe, plan_of, store
 from tutti.contracts.trainer.v1 import (
     BuffersRequest,
@@ -41,7 +40,7 @@ from tutti.contracts.trainer.v1 import (
     Verified,
     VerifyRequest,
 )
-from tutti.corpus.canonical import named
+from tutti.model.spec import SpecError
 from tutti.model.training import Training
 from tutti.trainer.buffers import BufferPool, SharedBuffer
 from tutti.trainer.framing import BlockingChannel
@@ -50,7 +49,6 @@ from tutti.trainer.shapes import to_shape
 from tutti.trainer.spool import Entry, Spool
 from tutti.trainer.staging import Cache, StagingError
 
-_READ = 16 << 20
 _BACKOFF = (0.2, 5.0)
 _IDLE = 0.2
 
@@ -258,23 +256,14 @@ class IoChild:
         return IoMessage(staged=answer)
 
     def _verify(self, request: VerifyRequest) -> IoMessage:
+        """Every byte of a shard against what its report says of the whole and of each tensor, as the committer does."""
         try:
-            report = ShardReport.decode(self._blobs.get(request.report_key), digest=request.report_digest)
-            error = self._read_back(report)
-        except (BlobMissing, CheckpointError) as problem:
-            error = str(problem)
+            training = Training.from_json(request.training)
+            found = verify_report(self._blobs, request.report_key, request.report_digest, training)
+            error = in_words(found.problems)
+        except SpecError as problem:
+            error = f"{request.report_key}: the claim names no training that this agent knows: {problem}"
         return IoMessage(verified=Verified(verification=request.verification, claim=request.claim, error=error))
-
-    def _read_back(self, report: ShardReport) -> str:
-        """What is wrong with a shard's bytes; empty when they are those that were digested."""
-        size = self._blobs.stat(report.shard_key).size
-        if size != report.nbytes:
-            return f"{report.shard_key}: seen {size} bytes, expected {report.nbytes}"
-        state = blake3()
-        for start in range(0, size, _READ):
-            state.update(self._blobs.get_range(report.shard_key, start, min(_READ, size - start)))
-        seen = named(state)
-        return "" if seen == report.bytes_digest else f"{report.shard_key}: seen {seen}, expected {report.bytes_digest}"
 
     def _wait(self, lane: str, words: str) -> None:
         self._retries[lane].failed()

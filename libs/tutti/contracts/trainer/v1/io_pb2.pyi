@@ -371,6 +371,7 @@ class VerifyRequest(_message.Message):
     CLAIM_FIELD_NUMBER: _builtins.int
     REPORT_KEY_FIELD_NUMBER: _builtins.int
     REPORT_DIGEST_FIELD_NUMBER: _builtins.int
+    TRAINING_FIELD_NUMBER: _builtins.int
     verification: _builtins.str
     """verification that was claimed."""
     claim: _builtins.int
@@ -379,6 +380,8 @@ class VerifyRequest(_message.Message):
     """report_key of the shard."""
     report_digest: _builtins.str
     """report_digest of it."""
+    training: _builtins.str
+    """training as canonical JSON: it says which tensors lie where in the shard."""
     def __init__(
         self,
         *,
@@ -386,10 +389,11 @@ class VerifyRequest(_message.Message):
         claim: _builtins.int = ...,
         report_key: _builtins.str = ...,
         report_digest: _builtins.str = ...,
+        training: _builtins.str = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["claim", b"claim", "report_digest", b"report_digest", "report_key", b"report_key", "verification", b"verification"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["claim", b"claim", "report_digest", b"report_digest", "report_key", b"report_key", "training", b"training", "verification", b"verification"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
