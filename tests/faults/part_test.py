@@ -1,7 +1,8 @@
 """One process of a platform dies or stands still while it trains: the job ends by itself, with the same states.
 
 A rank, the I/O child, an agent, the host: each is killed and each is stopped (in `make test` one half of these). The
-job's history says what happened, no rank outlives its attempt, and who was not hit was left alone.
+job's history says what happened, no rank outlives its attempt, and who was not hit was left alone. Where the only
+checkpoint is damaged too, the job begins a new line from nothing, and makes the same states there.
 """
 
 import json
@@ -16,12 +17,13 @@ import psutil
 import pytest
 
 from tests.e2e.command import checkpoints, platform, start, tiny, tutti
+from tests.e2e.flips import flip_file
 from tests.faults.processes import blobs, family, until
 from tests.scale import SOAK, scale
 from tutti.chassis.processes import process_id
 
 pytestmark = [pytest.mark.xdist_group("faults-parts"), pytest.mark.timeout(900)]
-STEPS = ("train.steps=120", "train.checkpoint_every=10")
+LAST, EVERY, SELDOM = 120, 10, 60
 # With shorter deadlines than a platform has by default; what it does is the same with any.
 HASTE = """
 [rank]
@@ -58,28 +60,45 @@ def host(data_dir: Path) -> psutil.Process:
 
 @dataclass(frozen=True)
 class Fault:
-    """`told` is what the history says, `children` what the supervisor started again, `void`: the attempt ends."""
+    """`told` is what the history says, `children` what the supervisor started again, `void`: the attempt ends.
+
+    `damaged`: the first checkpoint too, while there is no other.
+    """
 
     part: Callable[[Path], psutil.Process]
     signal: signal.Signals
     told: str
     children: tuple[str, ...] = ()
     void: bool = False
+    damaged: bool = False
 
     def __str__(self) -> str:
-        return f"{self.part.__name__}-{self.signal.name}"
+        return f"{self.part.__name__}-{self.signal.name}{'-damaged' if self.damaged else ''}"
+
+    @property
+    def every(self) -> int:
+        """Steps between checkpoints: enough for the second to come after the damage to the first."""
+        return SELDOM if self.damaged else EVERY
+
+    @property
+    def checkpoints(self) -> list[tuple[int, int]]:
+        """Line and step of each that is made."""
+        steps = range(self.every, LAST + 1, self.every)
+        return [(0, self.every), *((1, step) for step in steps)] if self.damaged else [(0, step) for step in steps]
 
 
 KILL, STOP = signal.SIGKILL, signal.SIGSTOP
 AGENT = r"nodes/a (has a new agent|lost \(not heard of)"
 HOST = r"the scheduler was started again; its ranks went on"
+KILLED = r"rank (\d) on nodes/a lost \(.*rank \1 was killed by SIGKILL"
 SOME = [
-    Fault(rank, KILL, r"rank (\d) on nodes/a lost \(.*rank \1 was killed by SIGKILL", void=True),
+    Fault(rank, KILL, KILLED, void=True, damaged=True),
     Fault(io_child, STOP, r"nodes/a: the I/O child \(process \d+\) has not answered for .* s: another took over"),
     Fault(agent, STOP, AGENT, ("agent-a",), void=True),
     Fault(host, STOP, HOST, ("host",)),
 ]
 REST = [
+    Fault(rank, KILL, KILLED, void=True),
     Fault(rank, STOP, r"rank (\d) on nodes/a lost \(.*rank \1 has not answered for", void=True),
     Fault(io_child, KILL, r"nodes/a: the I/O child \(process \d+\) ended \(SIGKILL\): another took over"),
     Fault(agent, KILL, AGENT, ("agent-a",), void=True),
@@ -87,10 +106,14 @@ REST = [
 ]
 
 
+def steps(every: int) -> tuple[str, str]:
+    return f"train.steps={LAST}", f"train.checkpoint_every={every}"
+
+
 @pytest.fixture(scope="module")
 def states(tmp_path_factory: pytest.TempPathFactory, pages: Path) -> dict[int, str]:
     scale(test=len(SOME), soak=len(SOME + REST))
-    result = tutti(*tiny(tmp_path_factory.mktemp("whole") / "data", pages, *STEPS), seconds=400)
+    result = tutti(*tiny(tmp_path_factory.mktemp("whole") / "data", pages, *steps(EVERY)), seconds=400)
     assert result.code == 0, result.err
     return checkpoints(result.json())
 
@@ -114,17 +137,20 @@ def test_the_job_ends_by_itself_with_the_same_states(
         data_dir.mkdir()
         (data_dir / "tutti.toml").write_text(HASTE)
     with platform(data_dir):
-        process = start(*tiny(data_dir, pages, *STEPS))
-        until(lambda: blobs(data_dir, "committer") >= 1 or process.poll() is not None, seconds=180, what="step 10")
+        process = start(*tiny(data_dir, pages, *steps(fault.every)))
+        until(lambda: blobs(data_dir, "committer") >= 1 or process.poll() is not None, seconds=180, what="a checkpoint")
         attempt = [process_id(each.pid) for each in ranks(data_dir)]
         assert len(attempt) == 2
         fault.part(data_dir).send_signal(fault.signal)
+        if fault.damaged:
+            flip_file(next((data_dir / "blobs" / "trainer" / "shards").glob(f"*.{fault.every}.1.0.bin")))
         if fault.part is agent:
             await_the_next_agent(data_dir)
             assert not any(each.alive() for each in attempt)
         out, err = process.communicate(timeout=400)
         assert process.returncode == 0, err
-        assert checkpoints(json.loads(out)) == states
+        made = {(each["line"], each["step"]): each["state_digest"] for each in json.loads(out)["checkpoints"]}
+        assert made == {(line, step): states[step] for line, step in fault.checkpoints}
         shown = tutti("jobs", "show", json.loads(out)["train"]["name"], "--data-dir", data_dir, "-o", "json").json()
         children = record(data_dir)
     history = shown["history"]
