@@ -47,6 +47,7 @@ OWNERS = {
     "runs": "pipeline",
     "jobs": "scheduler",
     "nodes": "scheduler",
+    "topologies": "scheduler",
     "transitions": "scheduler",
     "checkpoints": "committer",
     "lines": "committer",

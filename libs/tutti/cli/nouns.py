@@ -31,7 +31,7 @@ class Noun:
     def all(self, client: Client, filter_text: str = "") -> Iterator[Any]:
         """Every resource of the kind, page by page."""
         token = ""
-        call: Callable[..., Any] = getattr(getattr(client, self.service), f"List{self.message}s")
+        call: Callable[..., Any] = getattr(getattr(client, self.service), f"List{self.plural.capitalize()}")
         while True:
             page = call(ListRequest(page_size=500, page_token=token, filter=filter_text))
             yield from getattr(page, self.plural)
@@ -54,6 +54,10 @@ NOUNS = (
         "no node has registered; `tutti up` starts one agent",
     ),
     Noun(
+        "topologies", "topologies", "scheduler", "Topology", ("name", "ranks", "nodes", "epoch", "cause"),
+        "no topologies yet; a job has one from its first epoch on",
+    ),
+    Noun(
         "datasets", "datasets", "tokenization", "Dataset",
         ("name", "tokens", "sequences", "validation_tokens", "context", "bytes"),
         "no datasets yet; `tutti run RECIPE` makes one",
@@ -68,6 +72,7 @@ NOUNS = (
         "no checkpoints yet; training writes one every `train.checkpoint_every` steps",
     ),
 )  # fmt: skip
+NUMBERED = {"checkpoints": ("job", "line", "step"), "topologies": ("job", "version")}
 BY_PLURAL = {noun.plural: noun for noun in NOUNS}
 
 
@@ -79,15 +84,16 @@ def row(noun: Noun, message: Any) -> Plain:
         value["steps"] = message.spec.steps
     if noun.kind == "runs":
         value["title"] = message.spec.title
+    if noun.kind == "topologies":
+        value["ranks"] = message.shape.data_parallel
+        value["nodes"] = ", ".join(sorted({placed.node for placed in message.placement}))
     return value
 
 
 def in_order(noun: Noun, rows: list[Plain]) -> list[Plain]:
-    """Checkpoints by job, line and step; the rest by name."""
-    return sorted(
-        rows,
-        key=lambda each: (each["job"], each["line"], each["step"]) if noun.kind == "checkpoints" else (each["name"],),
-    )
+    """By name; what has numbers in its name by these."""
+    numbers = NUMBERED.get(noun.kind, ())
+    return sorted(rows, key=lambda each: (*(each[field] for field in numbers), each["name"]))
 
 
 def group(noun: Noun) -> click.Group:

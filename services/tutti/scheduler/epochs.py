@@ -22,7 +22,7 @@ from tutti.contracts.scheduler.v1 import (
     RankLost,
     Transition,
 )
-from tutti.scheduler import gangs, jobs
+from tutti.scheduler import gangs, jobs, topology
 from tutti.scheduler.tables import Tables
 
 
@@ -75,6 +75,7 @@ class Epochs:
             self._tables.nodes.put(unit, node)
         if transition:
             self._apply(unit, started, transition)
+        self._arrange(unit, started, transition)
         cause = job.history[-1] if job.history else "first"
         unit.fact(
             started.name,
@@ -195,6 +196,16 @@ class Epochs:
             transition.state, transition.epoch = TRANSITION_STATE_APPLIED, job.epoch
             transition.at_step = job.decided_step
             self._tables.transitions.put(unit, transition)
+
+    def _arrange(self, unit: Unit, job: Job, transition: str) -> None:
+        """Record the topology that the epoch begins under, and where its ranks are."""
+        name = topology.topology_name(job)
+        if self._tables.topologies.find(unit, name) is None:
+            led = self._tables.transitions.get(unit, transition) if transition else None
+            self._tables.topologies.create(unit, topology.first_placed(job, led))
+        else:
+            known = self._tables.topologies.lock(unit, name)
+            self._tables.topologies.put(unit, topology.placed_again(known, job))
 
     def _all_holders(self, unit: Unit, job: Job) -> list[Node]:
         held = [node.name for node in self._tables.nodes.select(unit) if _of(node, job)]

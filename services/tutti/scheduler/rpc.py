@@ -1,4 +1,4 @@
-"""The calls that the scheduler answers: jobs, nodes and transitions; those of agents are beside it.
+"""The calls that the scheduler answers: jobs, nodes, topologies and transitions; those of agents are beside it.
 
 Promises: what cannot work is refused by field before anything is recorded; a repeated call has its effect once.
 """
@@ -23,9 +23,11 @@ from tutti.contracts.scheduler.v1 import (
     JobState,
     ListJobsResponse,
     ListNodesResponse,
+    ListTopologiesResponse,
     ListTransitionsResponse,
     Node,
     ReshapeJobRequest,
+    Topology,
     Transition,
 )
 from tutti.model.spec import SpecError
@@ -120,6 +122,12 @@ class SchedulerApi(AgentCalls):
 
     def ListNodes(self, request: ListRequest, call: Call) -> ListNodesResponse:
         return crud.list_page(self._host.units, self._tables.nodes, request, ListNodesResponse, "nodes")
+
+    def GetTopology(self, request: GetRequest, call: Call) -> Topology:
+        return crud.get(self._host.units, self._tables.topologies, request)
+
+    def ListTopologies(self, request: ListRequest, call: Call) -> ListTopologiesResponse:
+        return crud.list_page(self._host.units, self._tables.topologies, request, ListTopologiesResponse, "topologies")
 
     def DrainNode(self, request: DrainNodeRequest, call: Call) -> Node:
         check_name("nodes", request.name)

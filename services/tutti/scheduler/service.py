@@ -43,7 +43,7 @@ def build(host: Host) -> Service:
     api = SchedulerApi(host, tables, epochs, decisions, settings)
     return Service(
         name="scheduler",
-        resources=[tables.jobs, tables.nodes, tables.transitions],
+        resources=[tables.jobs, tables.nodes, tables.topologies, tables.transitions],
         tables=tables.rows,
         serves=[Served(DESCRIPTOR.services_by_name["SchedulerService"], api)],
         consumes=consumed(driver.observe),

@@ -34,6 +34,7 @@ from tutti.contracts.scheduler.v1 import (
     Job,
     Node,
     RankEvent,
+    Topology,
     Transition,
 )
 from tutti.scheduler.gangs import Seat
@@ -102,6 +103,9 @@ class Tables:
             "transitions",
             Transition,
             {"job": lambda transition: transition.job, "state": lambda transition: int(transition.state)},
+        )
+        self.topologies: Resource[Topology] = Resource(
+            metadata, "topologies", Topology, {"job": lambda topology: topology.job}
         )
         self.agents = Table(
             "agents",

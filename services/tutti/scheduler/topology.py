@@ -1,4 +1,4 @@
-"""Shapes of a job and the changes between them.
+"""Shapes of a job, their versions and the changes between them.
 
 Promises: a shape is hashed as every checkpoint hashes it; a change that no job can make is refused by field.
 """
@@ -11,6 +11,7 @@ from tutti.contracts.scheduler.v1 import (
     TRANSITION_STATE_APPLIED,
     TRANSITION_STATE_RECORDED,
     Job,
+    Topology,
     Transition,
 )
 from tutti.model import plan
@@ -52,6 +53,36 @@ def fastest(leaves: int, slots: int) -> int:
 def moved(before: Iterable[Placed], after: Iterable[Placed]) -> bool:
     """Whether any rank has another node or device."""
     return [(p.rank, p.node, p.device) for p in before] != [(p.rank, p.node, p.device) for p in after]
+
+
+def topology_name(job: Job) -> str:
+    """Of the version that the job has."""
+    return f"topologies/{job.name.removeprefix('jobs/')}/{job.topology_version}"
+
+
+def first_placed(job: Job, transition: Transition | None) -> Topology:
+    """The topology of a placed job that no epoch ran under before; `transition` is the one into its shape."""
+    return Topology(
+        name=topology_name(job),
+        job=job.name,
+        version=job.topology_version,
+        shape=job.shape,
+        placement=job.placement,
+        placement_version=job.placement_version,
+        epoch=job.epoch,
+        transition=transition.name if transition else "",
+        cause=f"{transition.actor}: {transition.cause}" if transition else "the shape that the job was created with",
+    )
+
+
+def placed_again(topology: Topology, job: Job) -> Topology:
+    """The same topology with its ranks where the job has them now."""
+    after = Topology()
+    after.CopyFrom(topology)
+    del after.placement[:]
+    after.placement.extend(job.placement)
+    after.placement_version = job.placement_version
+    return after
 
 
 def transition_name(job: str, number: int) -> str:

@@ -1,11 +1,11 @@
-"""Changes of shape: recorded by people and by policy, applied at an epoch."""
+"""Versions of shape, and the changes between them: recorded by people and by policy, applied at an epoch."""
 
 from pathlib import Path
 
 import pytest
 
 from tutti.chassis.errors import AlreadyExists, InvalidField, Refused
-from tutti.contracts.common.v1 import CancelRequest, ListRequest
+from tutti.contracts.common.v1 import CancelRequest, GetRequest, ListRequest
 from tutti.contracts.scheduler.v1 import (
     JOB_STATE_QUEUED,
     JOB_STATE_RUNNING,
@@ -19,6 +19,7 @@ from tutti.contracts.scheduler.v1 import (
     TRANSITION_STATE_WITHDRAWN,
     DrainNodeRequest,
     ReshapeJobRequest,
+    Topology,
     Transition,
 )
 from tutti.scheduler.topology import shape_of
@@ -41,6 +42,10 @@ def transitions(world: World) -> list[Transition]:
 
 
 def test_a_running_job_is_reshaped_after_its_next_checkpoint(world: World) -> None:
+def topologies(world: World) -> list[Topology]:
+    return list(world.api.ListTopologies(ListRequest(filter="job=jobs/a"), CALL).topologies)
+
+
     agent = Agent(world, slots=4)
     world.create(ranks=4)
     agent.run()
@@ -208,3 +213,35 @@ def test_a_node_that_never_releases_is_left_behind_with_its_slots(world: World) 
     assert {placed.node for placed in world.job().placement} == {"nodes/b"}
     assert [each.stop for each in stuck.assignments] == [True]
     assert len(spare.assignments) == 1
+
+
+def test_every_version_of_a_shape_and_what_led_to_it_can_be_read_afterwards(world: World) -> None:
+    agent = Agent(world, slots=4)
+    world.create(ranks=4)
+    agent.run()
+    world.hear(world.committer.commit(world.job(), 5))
+    reshape(world, 2, cause="make room")
+    world.hear(world.committer.commit(world.job(), 10))
+    agent.release()
+    first, second = topologies(world)
+    assert (first.name, first.version, first.shape, first.epoch) == ("topologies/a/1", 1, shape_of(4), 1)
+    assert (first.transition, first.cause) == ("", "the shape that the job was created with")
+    assert [(placed.rank, placed.node) for placed in first.placement] == [(rank, "nodes/a") for rank in range(4)]
+    assert (second.name, second.version, second.shape, second.epoch) == ("topologies/a/2", 2, shape_of(2), 2)
+    assert (second.transition, second.cause) == ("transitions/a/1", "service: make room")
+    assert world.api.GetTopology(GetRequest(name=second.name), CALL) == second
+
+
+def test_a_topology_that_is_placed_anew_keeps_its_version(world: World) -> None:
+    stuck = Agent(world, "a")
+    world.create()
+    stuck.run()
+    Agent(world, "b")
+    stuck.lose(0)
+    (before,) = topologies(world)
+    world.pass_time(61)
+    (after,) = topologies(world)
+    assert world.job().epoch == 2
+    assert (after.version, after.epoch, after.placement_version) == (1, 1, before.placement_version + 1)
+    assert {placed.node for placed in before.placement} == {"nodes/a"}
+    assert {placed.node for placed in after.placement} == {"nodes/b"}

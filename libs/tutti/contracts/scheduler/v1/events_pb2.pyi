@@ -528,6 +528,68 @@ class Transition(_message.Message):
 Global___Transition: _TypeAlias = Transition  # noqa: Y015
 
 @_typing.final
+class Topology(_message.Message):
+    """Topology is a version of a job's shape, and where its ranks were placed last."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    NAME_FIELD_NUMBER: _builtins.int
+    REVISION_FIELD_NUMBER: _builtins.int
+    JOB_FIELD_NUMBER: _builtins.int
+    VERSION_FIELD_NUMBER: _builtins.int
+    SHAPE_FIELD_NUMBER: _builtins.int
+    PLACEMENT_FIELD_NUMBER: _builtins.int
+    PLACEMENT_VERSION_FIELD_NUMBER: _builtins.int
+    EPOCH_FIELD_NUMBER: _builtins.int
+    TRANSITION_FIELD_NUMBER: _builtins.int
+    CAUSE_FIELD_NUMBER: _builtins.int
+    name: _builtins.str
+    """name of the resource."""
+    revision: _builtins.int
+    """revision grows by one with every change."""
+    job: _builtins.str
+    """job whose ranks it arranges."""
+    version: _builtins.int
+    """version of the job's shape; those that no epoch began under are missing."""
+    placement_version: _builtins.int
+    """placement_version grows when a rank moves."""
+    epoch: _builtins.int
+    """epoch that began under it first."""
+    transition: _builtins.str
+    """transition that led to it; empty for the shape that the job was created with."""
+    cause: _builtins.str
+    """cause in words."""
+    @_builtins.property
+    def shape(self) -> _common_pb2.Shape:
+        """shape of it."""
+
+    @_builtins.property
+    def placement(self) -> _containers.RepeatedCompositeFieldContainer[_common_pb2.Placed]:
+        """placement of its ranks in the newest epoch under it."""
+
+    def __init__(
+        self,
+        *,
+        name: _builtins.str = ...,
+        revision: _builtins.int = ...,
+        job: _builtins.str = ...,
+        version: _builtins.int = ...,
+        shape: _common_pb2.Shape | None = ...,
+        placement: _abc.Iterable[_common_pb2.Placed] | None = ...,
+        placement_version: _builtins.int = ...,
+        epoch: _builtins.int = ...,
+        transition: _builtins.str = ...,
+        cause: _builtins.str = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["shape", b"shape"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["cause", b"cause", "epoch", b"epoch", "job", b"job", "name", b"name", "placement", b"placement", "placement_version", b"placement_version", "revision", b"revision", "shape", b"shape", "transition", b"transition", "version", b"version"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___Topology: _TypeAlias = Topology  # noqa: Y015
+
+@_typing.final
 class EpochOpened(_message.Message):
     """EpochOpened says that an attempt began."""
 

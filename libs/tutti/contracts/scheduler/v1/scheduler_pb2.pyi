@@ -205,6 +205,34 @@ class ListTransitionsResponse(_message.Message):
 Global___ListTransitionsResponse: _TypeAlias = ListTransitionsResponse  # noqa: Y015
 
 @_typing.final
+class ListTopologiesResponse(_message.Message):
+    """ListTopologiesResponse is one page."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    TOPOLOGIES_FIELD_NUMBER: _builtins.int
+    NEXT_PAGE_TOKEN_FIELD_NUMBER: _builtins.int
+    next_page_token: _builtins.str
+    """next_page_token is empty on the last page."""
+    @_builtins.property
+    def topologies(self) -> _containers.RepeatedCompositeFieldContainer[_events_pb2.Topology]:
+        """topologies in name order."""
+
+    def __init__(
+        self,
+        *,
+        topologies: _abc.Iterable[_events_pb2.Topology] | None = ...,
+        next_page_token: _builtins.str = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["next_page_token", b"next_page_token", "topologies", b"topologies"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___ListTopologiesResponse: _TypeAlias = ListTopologiesResponse  # noqa: Y015
+
+@_typing.final
 class ReshapeJobRequest(_message.Message):
     """ReshapeJobRequest says how many ranks."""
 

@@ -77,6 +77,16 @@ class SchedulerServiceStub:
                 request_serializer=tutti_dot_contracts_dot_common_dot_v1_dot_common__pb2.ListRequest.SerializeToString,
                 response_deserializer=tutti_dot_contracts_dot_scheduler_dot_v1_dot_scheduler__pb2.ListTransitionsResponse.FromString,
                 _registered_method=True)
+        self.GetTopology = channel.unary_unary(
+                '/tutti.scheduler.v1.SchedulerService/GetTopology',
+                request_serializer=tutti_dot_contracts_dot_common_dot_v1_dot_common__pb2.GetRequest.SerializeToString,
+                response_deserializer=tutti_dot_contracts_dot_scheduler_dot_v1_dot_events__pb2.Topology.FromString,
+                _registered_method=True)
+        self.ListTopologies = channel.unary_unary(
+                '/tutti.scheduler.v1.SchedulerService/ListTopologies',
+                request_serializer=tutti_dot_contracts_dot_common_dot_v1_dot_common__pb2.ListRequest.SerializeToString,
+                response_deserializer=tutti_dot_contracts_dot_scheduler_dot_v1_dot_scheduler__pb2.ListTopologiesResponse.FromString,
+                _registered_method=True)
         self.ReshapeJob = channel.unary_unary(
                 '/tutti.scheduler.v1.SchedulerService/ReshapeJob',
                 request_serializer=tutti_dot_contracts_dot_scheduler_dot_v1_dot_scheduler__pb2.ReshapeJobRequest.SerializeToString,
@@ -174,6 +184,20 @@ class SchedulerServiceServicer:
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
+    def GetTopology(self, request, context):
+        """GetTopology returns one.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def ListTopologies(self, request, context):
+        """ListTopologies returns a page in name order.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
     def ReshapeJob(self, request, context):
         """ReshapeJob records a transition to another number of ranks.
         """
@@ -265,6 +289,16 @@ def add_SchedulerServiceServicer_to_server(servicer, server):
                     servicer.ListTransitions,
                     request_deserializer=tutti_dot_contracts_dot_common_dot_v1_dot_common__pb2.ListRequest.FromString,
                     response_serializer=tutti_dot_contracts_dot_scheduler_dot_v1_dot_scheduler__pb2.ListTransitionsResponse.SerializeToString,
+            ),
+            'GetTopology': grpc.unary_unary_rpc_method_handler(
+                    servicer.GetTopology,
+                    request_deserializer=tutti_dot_contracts_dot_common_dot_v1_dot_common__pb2.GetRequest.FromString,
+                    response_serializer=tutti_dot_contracts_dot_scheduler_dot_v1_dot_events__pb2.Topology.SerializeToString,
+            ),
+            'ListTopologies': grpc.unary_unary_rpc_method_handler(
+                    servicer.ListTopologies,
+                    request_deserializer=tutti_dot_contracts_dot_common_dot_v1_dot_common__pb2.ListRequest.FromString,
+                    response_serializer=tutti_dot_contracts_dot_scheduler_dot_v1_dot_scheduler__pb2.ListTopologiesResponse.SerializeToString,
             ),
             'ReshapeJob': grpc.unary_unary_rpc_method_handler(
                     servicer.ReshapeJob,
@@ -519,6 +553,60 @@ class SchedulerService:
             '/tutti.scheduler.v1.SchedulerService/ListTransitions',
             tutti_dot_contracts_dot_common_dot_v1_dot_common__pb2.ListRequest.SerializeToString,
             tutti_dot_contracts_dot_scheduler_dot_v1_dot_scheduler__pb2.ListTransitionsResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def GetTopology(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/tutti.scheduler.v1.SchedulerService/GetTopology',
+            tutti_dot_contracts_dot_common_dot_v1_dot_common__pb2.GetRequest.SerializeToString,
+            tutti_dot_contracts_dot_scheduler_dot_v1_dot_events__pb2.Topology.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def ListTopologies(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/tutti.scheduler.v1.SchedulerService/ListTopologies',
+            tutti_dot_contracts_dot_common_dot_v1_dot_common__pb2.ListRequest.SerializeToString,
+            tutti_dot_contracts_dot_scheduler_dot_v1_dot_scheduler__pb2.ListTopologiesResponse.FromString,
             options,
             channel_credentials,
             insecure,

@@ -51,6 +51,10 @@ class SchedulerServiceStub:
     """GetTransition returns one."""
     ListTransitions: _grpc.UnaryUnaryMultiCallable[_common_pb2.ListRequest, _scheduler_pb2.ListTransitionsResponse]
     """ListTransitions returns a page in name order."""
+    GetTopology: _grpc.UnaryUnaryMultiCallable[_common_pb2.GetRequest, _events_pb2.Topology]
+    """GetTopology returns one."""
+    ListTopologies: _grpc.UnaryUnaryMultiCallable[_common_pb2.ListRequest, _scheduler_pb2.ListTopologiesResponse]
+    """ListTopologies returns a page in name order."""
     ReshapeJob: _grpc.UnaryUnaryMultiCallable[_scheduler_pb2.ReshapeJobRequest, _events_pb2.Transition]
     """ReshapeJob records a transition to another number of ranks."""
     DrainNode: _grpc.UnaryUnaryMultiCallable[_scheduler_pb2.DrainNodeRequest, _events_pb2.Node]
@@ -87,6 +91,10 @@ class SchedulerServiceAsyncStub(SchedulerServiceStub):
     """GetTransition returns one."""
     ListTransitions: _aio.UnaryUnaryMultiCallable[_common_pb2.ListRequest, _scheduler_pb2.ListTransitionsResponse]  # type: ignore[assignment]
     """ListTransitions returns a page in name order."""
+    GetTopology: _aio.UnaryUnaryMultiCallable[_common_pb2.GetRequest, _events_pb2.Topology]  # type: ignore[assignment]
+    """GetTopology returns one."""
+    ListTopologies: _aio.UnaryUnaryMultiCallable[_common_pb2.ListRequest, _scheduler_pb2.ListTopologiesResponse]  # type: ignore[assignment]
+    """ListTopologies returns a page in name order."""
     ReshapeJob: _aio.UnaryUnaryMultiCallable[_scheduler_pb2.ReshapeJobRequest, _events_pb2.Transition]  # type: ignore[assignment]
     """ReshapeJob records a transition to another number of ranks."""
     DrainNode: _aio.UnaryUnaryMultiCallable[_scheduler_pb2.DrainNodeRequest, _events_pb2.Node]  # type: ignore[assignment]
@@ -168,6 +176,22 @@ class SchedulerServiceServicer(metaclass=_abc_1.ABCMeta):
         context: _ServicerContext,
     ) -> _typing.Union[_scheduler_pb2.ListTransitionsResponse, _abc.Awaitable[_scheduler_pb2.ListTransitionsResponse]]:
         """ListTransitions returns a page in name order."""
+
+    @_abc_1.abstractmethod
+    def GetTopology(
+        self,
+        request: _common_pb2.GetRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_events_pb2.Topology, _abc.Awaitable[_events_pb2.Topology]]:
+        """GetTopology returns one."""
+
+    @_abc_1.abstractmethod
+    def ListTopologies(
+        self,
+        request: _common_pb2.ListRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_scheduler_pb2.ListTopologiesResponse, _abc.Awaitable[_scheduler_pb2.ListTopologiesResponse]]:
+        """ListTopologies returns a page in name order."""
 
     @_abc_1.abstractmethod
     def ReshapeJob(
