@@ -21,6 +21,7 @@ from tutti.chassis.resources import Resource
 from tutti.chassis.service import Host, TaskKind
 from tutti.chassis.tasks import Finish, Task, TaskContext
 from tutti.chassis.unit import Unit
+from tutti.chassis.words import clipped
 from tutti.contracts.common.v1 import (
     STATE_CANCELLED,
     STATE_DONE,
@@ -134,7 +135,7 @@ class Work(Generic[M]):
             self._end(unit, found, STATE_FAILED, reason)
 
     def _end(self, unit: Unit, work: Any, state: int, reason: str) -> M:
-        work.state, work.reason = state, reason
+        work.state, work.reason = state, clipped(reason)
         work.ended_at.FromDatetime(unit.now)
         return self.resource.put(unit, work)
 

@@ -5,6 +5,7 @@ Promises: stages are done in order, one at a time; an ended run never changes ag
 
 from datetime import datetime
 
+from tutti.chassis.words import clipped
 from tutti.contracts.common.v1 import (
     STATE_CANCELLED,
     STATE_DONE,
@@ -74,7 +75,7 @@ def finished(run: Run, name: str, result: Result, now: datetime) -> Run:
 def waits(run: Run, name: str, reason: str) -> Run:
     """The stage goes on; its owner says what it waits for."""
     after, stage = _at(run, name)
-    stage.reason = reason
+    stage.reason = clipped(reason)
     return after
 
 
@@ -83,10 +84,10 @@ def ended(run: Run, state: State.ValueType, reason: str, now: datetime) -> Run:
     after = _copy(run)
     stage = current(after)
     if stage is not None and stage.state == STATE_RUNNING:
-        stage.state, stage.reason = state, reason
+        stage.state, stage.reason = state, clipped(reason)
         stage.ended_at.FromDatetime(now)
     where = f"{stage.name}: " if stage is not None and state == STATE_FAILED else ""
-    after.state, after.reason = state, f"{where}{reason}"
+    after.state, after.reason = state, clipped(f"{where}{reason}")
     after.ended_at.FromDatetime(now)
     return after
 

@@ -10,6 +10,7 @@ from tutti.chassis.resources import check_name
 from tutti.chassis.service import Host
 from tutti.chassis.tables import micros
 from tutti.chassis.unit import Unit
+from tutti.chassis.words import clipped
 from tutti.contracts.scheduler.v1 import (
     JOB_STATE_STARTING,
     JOB_STATE_STOPPING,
@@ -34,10 +35,11 @@ from tutti.contracts.scheduler.v1 import (
 )
 from tutti.scheduler import jobs
 from tutti.scheduler.epochs import Epochs, LostRank
+from tutti.scheduler.gangs import MAX_ADDRESS_BYTES, MAX_DEVICE_BYTES, MAX_SLOTS
 from tutti.scheduler.settings import SchedulerSettings
 from tutti.scheduler.tables import RankRow, Tables
 
-MAX_SLOTS = 1024
+MAX_WORD_BYTES = 128
 
 
 class AgentCalls:
@@ -51,6 +53,11 @@ class AgentCalls:
             raise InvalidField("slots", seen=request.slots, expected=f"1 … {MAX_SLOTS} ranks that may run here")
         if len(request.devices) > request.slots:
             raise InvalidField("devices", seen=len(request.devices), expected=f"at most one a slot ({request.slots})")
+        _check_length("address", request.address, MAX_ADDRESS_BYTES)
+        for field, text in (("incarnation", request.incarnation), ("kernel", request.kernel)):
+            _check_length(field, text, MAX_WORD_BYTES)
+        for device in request.devices:
+            _check_length("devices", device, MAX_DEVICE_BYTES)
         return self._host.units.run(lambda unit: self._register(unit, request))
 
     def _register(self, unit: Unit, request: RegisterNodeRequest) -> Node:
@@ -94,6 +101,7 @@ class AgentCalls:
         required(request, "job", "epoch", "node", "event")
         if request.event == RANK_EVENT_LISTENING:
             required(request, "address")
+            _check_length("address", request.address, MAX_ADDRESS_BYTES)
         self._host.units.run(lambda unit: self._report(unit, request))
         return ReportRankResponse()
 
@@ -110,11 +118,11 @@ class AgentCalls:
         if row.lost or job.state not in (*jobs.PLACED, JOB_STATE_STOPPING):
             return
         if request.event == RANK_EVENT_LOST:
-            cause = request.cause or "its agent gave no cause"
+            cause = clipped(request.cause or "its agent gave no cause")
             self._epochs.lose_rank(unit, job, LostRank(request.rank, request.node, request.step, cause))
             return
         if request.event == RANK_EVENT_DISTURBED:
-            self._epochs.note(unit, job, f"{request.node}: {request.cause}")
+            self._epochs.note(unit, job, f"{request.node}: {clipped(request.cause)}")
             return
         if job.state == JOB_STATE_STOPPING or request.event <= row.event:
             return
@@ -178,6 +186,12 @@ class AgentCalls:
         if epoch > job.epoch:
             raise Refused("UNKNOWN_EPOCH", f"{name} is in epoch {job.epoch}; epoch {epoch} was never given out")
         return job
+
+
+def _check_length(field: str, text: str, most: int) -> None:
+    """Raise InvalidField for a word that no event about its resource should have to carry."""
+    if len(text.encode()) > most:
+        raise InvalidField(field, seen=f"{len(text.encode())} bytes", expected=f"at most {most}")
 
 
 def _described(node: Node, request: RegisterNodeRequest) -> Node:

@@ -126,6 +126,7 @@ class Decisions:
             missing=found.missing,
             lost=[node.name for node in nodes if node.state == NODE_STATE_LOST],
             draining=[node.name for node in nodes if node.state == NODE_STATE_DRAINING],
+            full=[node.name for node in nodes if node.state == NODE_STATE_READY and gangs.is_full(node)],
             kernels=len({node.kernel for node in nodes if node.state == NODE_STATE_READY}),
         )
         self._tables.jobs.put(unit, jobs.waiting(job, reason))

@@ -1,15 +1,24 @@
 """Gangs: which rank of a job runs on which device of which node.
 
 Promises: all ranks or none; the same nodes give the same seats; as few nodes as the free slots allow; the nodes of a
-gang have one kernel signature, because two would give two different sums.
+gang have one kernel signature, because two would give two different sums; a node is given no more to do than the event
+that tells it of can hold.
 """
 
 from collections import Counter
 from collections.abc import Iterable, Sequence, Set
 from dataclasses import dataclass
 
+from tutti.chassis.errors import InvalidField
+from tutti.chassis.event import MAX_PAYLOAD_BYTES
 from tutti.contracts.common.v1 import Placed
-from tutti.contracts.scheduler.v1 import NODE_STATE_READY, Node
+from tutti.contracts.scheduler.v1 import NODE_STATE_READY, JobSpec, Node
+
+MAX_SLOTS, MAX_DEVICE_BYTES, MAX_ADDRESS_BYTES = 256, 16, 300
+MAX_SPEC_BYTES = 4000  # what an assignment repeats of a job: its name, training and dataset
+GROWTH_BYTES = MAX_ADDRESS_BYTES + 10  # of an assignment that is told later where to meet, and to stop
+# A seat is a rank and a device; of checkpoint, keys, digests and shape there is less than the rest.
+ASSIGNMENT_BYTES = MAX_SPEC_BYTES + MAX_SLOTS * (MAX_DEVICE_BYTES + 4) + 2000 + GROWTH_BYTES
 
 
 @dataclass(frozen=True)
@@ -37,7 +46,7 @@ class Short:
 
 def room_of(node: Node) -> Room:
     """The free slots of a node: those that no assignment holds, until its agent says that the epoch is gone."""
-    if node.state != NODE_STATE_READY:
+    if node.state != NODE_STATE_READY or is_full(node):
         return Room(node.name, (), node.kernel)
     devices = list(node.devices) or ["cpu"]
     # Slots are spread over the devices in order, so that two devices with four slots take two ranks each.
@@ -50,6 +59,19 @@ def room_of(node: Node) -> Room:
         else:
             free.append(device)
     return Room(node.name, tuple(free), node.kernel)
+
+
+def check_size(name: str, spec: JobSpec) -> None:
+    """Raise InvalidField for a job that no node could be told of."""
+    size = len(f"{name}{spec.training}{spec.dataset_manifest_key}{spec.dataset_digest}".encode())
+    if size > MAX_SPEC_BYTES:
+        expected = f"at most {MAX_SPEC_BYTES} bytes of name, training and dataset: they are part of events"
+        raise InvalidField("spec", seen=f"{size} bytes", expected=expected)
+
+
+def is_full(node: Node) -> bool:
+    """Whether another assignment might not fit into the node's event, however many slots are free."""
+    return node.ByteSize() + len(node.assignments) * GROWTH_BYTES + ASSIGNMENT_BYTES > MAX_PAYLOAD_BYTES
 
 
 def place(ranks: int, rooms: Sequence[Room], before: Iterable[Placed] = ()) -> tuple[Seat, ...] | Short:

@@ -6,10 +6,20 @@ from collections import Counter
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tutti.contracts.common.v1 import Placed
+from tutti.chassis.event import MAX_PAYLOAD_BYTES
+from tutti.contracts.common.v1 import Placed, Shape
 from tutti.contracts.scheduler.v1 import NODE_STATE_DRAINING, NODE_STATE_LOST, NODE_STATE_READY, Assignment, Node
-from tutti.scheduler.gangs import Room, Short, place, room_of
-from tutti.scheduler.queue import Waiting, ahead_of
+from tutti.scheduler.gangs import (
+    ASSIGNMENT_BYTES,
+    MAX_ADDRESS_BYTES,
+    MAX_SLOTS,
+    MAX_SPEC_BYTES,
+    Room,
+    Short,
+    place,
+    room_of,
+)
+from tutti.scheduler.queue import Waiting, ahead_of, pending_because
 from tutti.scheduler.topology import fastest
 
 ROOMS = st.lists(st.integers(0, 8), max_size=8).map(
@@ -80,6 +90,34 @@ def test_devices_are_shared_out_evenly_and_used_ones_left_alone() -> None:
     node = Node(name="nodes/a", state=NODE_STATE_READY, slots=4, devices=["cuda:0", "cuda:1"])
     node.assignments.append(Assignment(job="jobs/a", epoch=1, ranks=[0], devices=["cuda:0"]))
     assert room_of(node).free == ("cuda:0", "cuda:1", "cuda:1")
+
+
+def test_a_node_takes_no_more_jobs_than_its_event_can_hold() -> None:
+    node = Node(name=f"nodes/{'n' * 128}", state=NODE_STATE_READY, slots=MAX_SLOTS, devices=["d" * 16] * MAX_SLOTS)
+    while room_of(node).free:
+        key = f"committer/manifests/{'j' * 128}/{2**64}/{2**64}.json"
+        one = Assignment(
+            job=f"jobs/{'j' * 128}",
+            epoch=2**64 - 1,
+            ranks=[2**32 - 1],
+            devices=["d" * 16],
+            shape=Shape(digest="s" * 71, rule="r" * 71, data_parallel=2**32 - 1),
+            resume_checkpoint=f"checkpoints/{'j' * 128}/{2**64}/{2**64}",
+            resume_manifest_key=key,
+            resume_digest="d" * 71,
+            traceparent="t" * 55,
+            line=2**64 - 1,
+            topology_version=2**64 - 1,
+            training="t" * (MAX_SPEC_BYTES - 133 - 129 - 71),
+            dataset_manifest_key="k" * 129,
+            dataset_digest="d" * 71,
+        )
+        node.assignments.append(one)
+    for each in node.assignments:
+        each.rendezvous, each.stop = "r" * MAX_ADDRESS_BYTES, True
+    assert MAX_PAYLOAD_BYTES - ASSIGNMENT_BYTES < node.ByteSize() <= MAX_PAYLOAD_BYTES
+    because = pending_because(ranks=1, missing=1, lost=[], draining=[], full=[node.name], kernels=1)
+    assert because.endswith(f"with as many jobs as a node can be told of: {node.name}")
 
 
 def test_nodes_that_drain_or_are_lost_have_no_room() -> None:

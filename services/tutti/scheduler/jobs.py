@@ -1,13 +1,15 @@
 """The life of a job, as pure steps from one recorded value to the next.
 
 Promises: a step changes only what it names; an ended job never changes again; an attempt is fruitless when it fails
-without a checkpoint of its own; the history says what happened, newest last.
+without a checkpoint of its own; the history says what happened, newest last; no words, however many, keep a job from
+being recorded.
 """
 
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
+from tutti.chassis.words import clipped
 from tutti.contracts.common.v1 import Placed, Shape
 from tutti.contracts.scheduler.v1 import (
     JOB_STATE_CANCELLED,
@@ -25,7 +27,7 @@ from tutti.contracts.scheduler.v1 import (
 from tutti.scheduler.gangs import Seat
 from tutti.scheduler.topology import moved
 
-HISTORY_LINES = 32
+HISTORY_LINES, HISTORY_LINE_BYTES = 32, 500
 ENDED = (JOB_STATE_DONE, JOB_STATE_FAILED, JOB_STATE_CANCELLED)
 OPEN = (JOB_STATE_QUEUED, JOB_STATE_OPENING, JOB_STATE_STARTING, JOB_STATE_RUNNING, JOB_STATE_STOPPING)
 PLACED = (JOB_STATE_STARTING, JOB_STATE_RUNNING)
@@ -72,7 +74,7 @@ def created(name: str, spec: JobSpec, now: datetime) -> Job:
 def waiting(job: Job, reason: str) -> Job:
     """The same, with another reason."""
     after = _copy(job)
-    after.reason = reason
+    after.reason = clipped(reason)
     return after
 
 
@@ -91,7 +93,7 @@ def opening(job: Job, shape: Shape) -> Job:
 def requeued(job: Job, reason: str) -> Job:
     """Back to the queue, keeping its place there."""
     after = _copy(job)
-    after.state, after.reason = JOB_STATE_QUEUED, reason
+    after.state, after.reason = JOB_STATE_QUEUED, clipped(reason)
     return after
 
 
@@ -165,7 +167,7 @@ def uncommitted(job: Job, step: int) -> Job:
 def lost(job: Job, what: str, *, resume_step: int, attempts: int, now: datetime) -> Job:
     """The attempt failed: stop it, and go on or give up. `resume_step` is where this attempt began."""
     after = _copy(job)
-    after.state, after.reason = JOB_STATE_STOPPING, what
+    after.state, after.reason = JOB_STATE_STOPPING, clipped(what)
     after.fruitless = 0 if job.decided_step > resume_step else job.fruitless + 1
     _remember(after, f"epoch {job.epoch}: {what}")
     if after.fruitless >= attempts:
@@ -189,7 +191,7 @@ def reshaped(job: Job, ranks: int, line: str) -> Job:
 def stopping(job: Job, why: str) -> Job:
     """The attempt is ended on purpose; that counts as no failure."""
     after = _copy(job)
-    after.state, after.reason = JOB_STATE_STOPPING, why
+    after.state, after.reason = JOB_STATE_STOPPING, clipped(why)
     _remember(after, f"epoch {job.epoch}: {why}")
     return after
 
@@ -222,7 +224,7 @@ def cancelled(job: Job, now: datetime) -> Job:
 
 def _end(job: Job, state: JobState.ValueType, reason: str, now: datetime) -> Job:
     after = _copy(job)
-    after.state, after.reason = state, reason
+    after.state, after.reason = state, clipped(reason)
     after.ended_at.FromDatetime(now)
     return after
 
@@ -236,7 +238,7 @@ def _copy(job: Job) -> Job:
 
 
 def _remember(job: Job, line: str) -> None:
-    job.history.append(line)
+    job.history.append(clipped(line, HISTORY_LINE_BYTES))
     del job.history[:-HISTORY_LINES]
 
 

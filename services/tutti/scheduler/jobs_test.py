@@ -5,6 +5,7 @@ from pathlib import Path
 import pytest
 
 from tutti.chassis.errors import AlreadyExists, InvalidField, Refused, StaleEpoch, Unavailable
+from tutti.chassis.event import MAX_PAYLOAD_BYTES
 from tutti.contracts.committer.v1 import CHECKPOINT_STATE_QUARANTINED, OpenEpochRequest
 from tutti.contracts.common.v1 import CancelRequest
 from tutti.contracts.scheduler.v1 import (
@@ -21,6 +22,7 @@ from tutti.contracts.scheduler.v1 import (
     EpochOpened,
     RankLost,
 )
+from tutti.scheduler.jobs import HISTORY_LINES
 from tutti.scheduler.world_test import CALL, Agent, World, request
 
 
@@ -34,6 +36,19 @@ def test_a_job_waits_for_slots_and_says_how_many(world: World) -> None:
     world.create(ranks=3)
     assert world.job().state == JOB_STATE_QUEUED
     assert world.job().reason == "pending because 2 slots of 3 slots for ranks are missing"
+
+
+def test_no_words_keep_a_job_from_going_on(world: World) -> None:
+    agent = Agent(world, slots=2)
+    world.create(ranks=2)
+    words = "\N{MUSICAL SYMBOL G CLEF}" * 4000  # as much as an agent sends
+    for turn in range(HISTORY_LINES):
+        agent.report(RANK_EVENT_DISTURBED, 0, cause=f"{turn} {words}")
+    agent.lose(1, cause=words)
+    agent.release()
+    job = world.job()
+    assert (job.state, job.epoch, len(job.history)) == (JOB_STATE_STARTING, 2, HISTORY_LINES)
+    assert job.ByteSize() < MAX_PAYLOAD_BYTES / 2
 
 
 def test_a_gang_is_not_spread_over_two_kernel_signatures(world: World) -> None:

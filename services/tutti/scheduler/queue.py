@@ -22,13 +22,17 @@ def ahead_of(job: Waiting, queue: Iterable[Waiting], capacity: int) -> Waiting |
     return min(before, key=lambda each: (each.since, each.job), default=None)
 
 
-def pending_because(*, ranks: int, missing: int, lost: Sequence[str], draining: Sequence[str], kernels: int) -> str:
+def pending_because(
+    *, ranks: int, missing: int, lost: Sequence[str], draining: Sequence[str], full: Sequence[str], kernels: int
+) -> str:
     """Why no gang can be placed, for people."""
     reason = f"pending because {_count(missing, 'slot')} of {_count(ranks, 'slot')} for ranks {_are(missing)} missing"
     if lost:
         reason += f"; lost: {', '.join(lost)}"
     if draining:
         reason += f"; draining: {', '.join(draining)}"
+    if full:
+        reason += f"; with as many jobs as a node can be told of: {', '.join(full)}"
     if kernels > 1:
         reason += f"; kernel signatures differ: {kernels} among the nodes, and a gang has one"
     return reason

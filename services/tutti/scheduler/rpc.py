@@ -32,12 +32,14 @@ from tutti.contracts.scheduler.v1 import (
 )
 from tutti.model.spec import SpecError
 from tutti.model.training import Training
-from tutti.scheduler import jobs, topology
+from tutti.scheduler import gangs, jobs, topology
 from tutti.scheduler.agentcalls import AgentCalls
 from tutti.scheduler.decisions import Decisions
 from tutti.scheduler.epochs import Epochs
 from tutti.scheduler.settings import SchedulerSettings
 from tutti.scheduler.tables import Tables
+
+MAX_CAUSE = 300
 
 
 class SchedulerApi(AgentCalls):
@@ -50,6 +52,7 @@ class SchedulerApi(AgentCalls):
     def CreateJob(self, request: CreateJobRequest, call: Call) -> CreateJobResponse:
         check_name("jobs", request.name)
         check_spec(request.spec)
+        gangs.check_size(request.name, request.spec)
 
         def create(unit: Unit) -> Job:
             job = self._tables.jobs.create(unit, jobs.created(request.name, request.spec, unit.now), request)
@@ -80,6 +83,9 @@ class SchedulerApi(AgentCalls):
 
     def ReshapeJob(self, request: ReshapeJobRequest, call: Call) -> Transition:
         check_name("jobs", request.job, field="job")
+        if len(request.cause) > MAX_CAUSE:
+            expected = f"at most {MAX_CAUSE}: say in short why, the job's history keeps it"
+            raise InvalidField("cause", seen=f"{len(request.cause)} characters", expected=expected)
 
         def reshape(unit: Unit) -> Transition:
             again = self._asked_before(unit, request)

@@ -22,6 +22,7 @@ from tutti.contracts.scheduler.v1 import (
     Topology,
     Transition,
 )
+from tutti.scheduler.rpc import MAX_CAUSE
 from tutti.scheduler.topology import shape_of
 from tutti.scheduler.world_test import CALL, Agent, World
 
@@ -63,6 +64,15 @@ def topologies(world: World) -> list[Topology]:
     assert (applied.state, applied.epoch, applied.at_step) == (TRANSITION_STATE_APPLIED, 2, 10)
     assert (applied.from_shape, applied.to_shape) == (shape_of(4), shape_of(2))
     assert job.fruitless == 0
+
+
+def test_a_cause_that_a_person_gives_is_short(world: World) -> None:
+    Agent(world, slots=2)
+    world.create(ranks=1)
+    reshape(world, 2, cause="x" * MAX_CAUSE)
+    with pytest.raises(InvalidField) as caught:
+        reshape(world, 3, cause="x" * (MAX_CAUSE + 1))
+    assert caught.value.field == "cause"
 
 
 def test_a_chain_of_shapes_names_its_transition_every_time(world: World) -> None:
