@@ -8,6 +8,7 @@ import json
 import os
 import subprocess
 import sys
+import tempfile
 import uuid
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -78,15 +79,6 @@ def pytest_sessionfinish(session: pytest.Session) -> None:
         _servers("wipe", folder=folder)
 
 
-def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
-    """What tests recorded as `said` is shown at the end, whichever worker said it."""
-    for report in (*terminalreporter.getreports("passed"), *terminalreporter.getreports("failed")):
-        for name, text in report.user_properties:
-            if name == "said" and report.when == "call":
-                terminalreporter.section(report.nodeid)
-                terminalreporter.write_line(str(text))
-
-
 def _up(server: LocalServer) -> str:
     try:
         return server.up()
@@ -109,6 +101,17 @@ def postgres_url(pytestconfig: pytest.Config) -> str:
 @pytest.fixture(scope="session")
 def _s3_server_url(pytestconfig: pytest.Config) -> str:
     return _up(LocalServer("s3", _shared_folder(pytestconfig)))
+
+
+@pytest.fixture
+def memory(tmp_path: Path) -> Iterator[Path]:
+    """A folder in memory, where there is such a disk: what a real one loses is simulated, its syncs only cost time."""
+    disk = Path("/dev/shm")  # noqa: S108
+    if not os.access(disk, os.W_OK):
+        yield tmp_path
+        return
+    with tempfile.TemporaryDirectory(dir=disk, prefix="tutti-test-") as made:
+        yield Path(made)
 
 
 @pytest.fixture

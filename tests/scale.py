@@ -2,11 +2,20 @@
 
 import os
 
+import pytest
+
 SOAK = os.environ.get("TUTTI_SCALE", "test") == "soak"
 
 
 def scale(*, test: int, soak: int) -> int:
-    """The number of this run; both are printed with it, so that a reader sees which it was."""
+    """The number of this run, for use inside a test or fixture: the summary of the suite shows it with both."""
     chosen = soak if SOAK else test
     print(f"scale: {chosen} (make test {test}, make soak {soak})")
     return chosen
+
+
+def parts(campaign: str, count: int) -> pytest.MarkDecorator:
+    """Parametrizes a test by `part`, the numbers below `count`, which several workers may take."""
+    group = pytest.mark.xdist_group
+    marked = [pytest.param(part, marks=group(f"{campaign}-{part}")) for part in range(count)]
+    return pytest.mark.parametrize("part", marked)

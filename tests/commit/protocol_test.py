@@ -1,16 +1,14 @@
 """The commit protocol, killed at every point: no wrong promotion, no decision lost, no manifest of damaged chunks."""
 
-import os
 import random
-import tempfile
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 import tutti.committer.service
-from tests.scale import scale
+from tests.scale import parts, scale
 from tutti.backbone.recording import Operation
 from tutti.chassis.unit import Unit
 from tutti.checkpoints import CheckpointBody
@@ -20,20 +18,7 @@ from tutti.committer.records import DecisionRow, EpochRow
 from .story import Outcome, tell
 
 PARTS = 2
-SEEDS = scale(test=1, soak=60)
-STORIES = scale(test=10, soak=5_000)
 BEYOND = 1 << 40
-
-
-@pytest.fixture
-def folder(tmp_path: Path) -> Iterator[Path]:
-    """In memory where there is such a disk: what a real one loses is simulated, and its syncs would only cost time."""
-    memory = Path("/dev/shm")  # noqa: S108
-    if not os.access(memory, os.W_OK):
-        yield tmp_path
-        return
-    with tempfile.TemporaryDirectory(dir=memory, prefix="tutti-commit-") as made:
-        yield Path(made)
 
 
 class PublishesFirst(Commits):
@@ -57,14 +42,14 @@ class ForgetsAtRestart(Commits):
         return super()._record(unit, seen, row, body)
 
 
-@pytest.mark.parametrize("part", range(PARTS))
+@parts("commit", PARTS)
 def test_killed_after_every_change_of_a_port_nothing_wrong_is_promoted_and_nothing_decided_is_lost(
-    folder: Path, part: int
+    memory: Path, part: int
 ) -> None:
-    whole = tell(folder / "whole")
+    whole = tell(memory / "whole")
     assert not whole.violations
     points = [point for point in range(len(whole.points)) if point % PARTS == part]
-    outcomes = {point: tell(folder / str(point), crash_at=point) for point in points}
+    outcomes = {point: tell(memory / str(point), crash_at=point) for point in points}
     killed = Counter(whole.points[point] for point in points)
     print(
         f"count of port changes killed after: {len(points)} of {len(whole.points)}, wrong promotions: 0: {dict(killed)}"
@@ -74,32 +59,34 @@ def test_killed_after_every_change_of_a_port_nothing_wrong_is_promoted_and_nothi
     assert all(outcome.export == whole.export for outcome in outcomes.values())
 
 
-@pytest.mark.parametrize("part", range(PARTS))
+@parts("commit", PARTS)
 def test_killed_at_every_file_operation_with_what_was_not_synced_lost_nothing_wrong_is_promoted(
-    folder: Path, part: int
+    memory: Path, part: int
 ) -> None:
-    whole = tell(folder / "whole", file_crash_at=BEYOND)
+    whole = tell(memory / "whole", file_crash_at=BEYOND)
     assert not whole.violations
     operations = [each.number for each in whole.operations if each.number % PARTS == part]
-    for seed in range(SEEDS):
-        outcomes = {number: tell(folder / f"{seed}.{number}", file_crash_at=number, seed=seed) for number in operations}
+    seeds = scale(test=1, soak=60)
+    for seed in range(seeds):
+        outcomes = {number: tell(memory / f"{seed}.{number}", file_crash_at=number, seed=seed) for number in operations}
         assert all(outcome.crashed for outcome in outcomes.values())
         assert not {number: outcome.violations for number, outcome in outcomes.items() if outcome.violations}
         assert all(outcome.export == whole.export for outcome in outcomes.values())
     killed = Counter(whole.operations[number].kind for number in operations)
-    count = f"{len(operations)} of {len(whole.operations)}, seeds {SEEDS}"
+    count = f"{len(operations)} of {len(whole.operations)}, seeds {seeds}"
     print(f"count of file operations killed at: {count}, wrong promotions: 0: {dict(killed)}")
 
 
-def test_killed_again_and_again_the_state_is_that_of_an_undisturbed_life(folder: Path) -> None:
-    whole = tell(folder / "whole")
-    for seed in range(STORIES):
+def test_killed_again_and_again_the_state_is_that_of_an_undisturbed_life(memory: Path) -> None:
+    whole = tell(memory / "whole")
+    stories = scale(test=10, soak=5_000)
+    for seed in range(stories):
         chance = random.Random(seed)
         first, *later = (chance.randrange(len(whole.points)) for _ in range(chance.randint(2, 5)))
-        outcome = tell(folder / str(seed), crash_at=first, later=later)
+        outcome = tell(memory / str(seed), crash_at=first, later=later)
         assert not outcome.violations, f"seed {seed}: killed at {first}, then {later}"
         assert outcome.export == whole.export, f"seed {seed}: killed at {first}, then {later}"
-    print(f"count of stories killed up to five times: seeds 0 to {STORIES - 1}, wrong promotions: 0")
+    print(f"count of stories killed up to five times: seeds 0 to {stories - 1}, wrong promotions: 0")
 
 
 def first_violation(run: Callable[[int], Outcome], numbers: range) -> str:
@@ -111,24 +98,24 @@ def first_violation(run: Callable[[int], Outcome], numbers: range) -> str:
     ("mutant", "named"), [(PublishesFirst, "visible without a decision"), (ForgetsAtRestart, "was never announced")]
 )
 def test_control_a_committer_that_publishes_wrongly_is_caught(
-    folder: Path, monkeypatch: pytest.MonkeyPatch, mutant: type[Commits], named: str
+    memory: Path, monkeypatch: pytest.MonkeyPatch, mutant: type[Commits], named: str
 ) -> None:
     monkeypatch.setattr(tutti.committer.service, "Commits", mutant)
-    points = tell(folder / "whole").points
+    points = tell(memory / "whole").points
     put = points.index("put committer/manifests")
-    found = first_violation(lambda point: tell(folder / str(point), crash_at=point), range(put - 1, put + 3))
+    found = first_violation(lambda point: tell(memory / str(point), crash_at=point), range(put - 1, put + 3))
     assert named in found
 
 
 @pytest.mark.parametrize("kind", ["fsync", "fsync_folder"])
-def test_control_a_store_without_this_sync_is_caught(folder: Path, kind: str) -> None:
+def test_control_a_store_without_this_sync_is_caught(memory: Path, kind: str) -> None:
     def skipped(operation: Operation) -> bool:
         return operation.kind == kind
 
-    operations = tell(folder / "whole", file_crash_at=BEYOND, skipped=skipped).operations
+    operations = tell(memory / "whole", file_crash_at=BEYOND, skipped=skipped).operations
     published = next(each.number for each in operations if each.kind == "link" and "manifests" in each.path.parts)
 
     def run(seed: int) -> Outcome:
-        return tell(folder / str(seed), file_crash_at=published + 3, seed=seed, skipped=skipped)
+        return tell(memory / str(seed), file_crash_at=published + 3, seed=seed, skipped=skipped)
 
     assert first_violation(run, range(40))

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.scale import SOAK, scale
+from tests.scale import SOAK, parts, scale
 from tests.simulation.stage import Stage
 from tests.simulation.story import Script, write_pages
 from tests.simulation.tally import FAULTS, Tally
@@ -63,7 +63,7 @@ def tallies(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.mark.timeout(7200 if SOAK else 600)
-@pytest.mark.parametrize("part", range(PARTS))
+@parts("campaign", PARTS)
 def test_the_platform_comes_to_the_same_end_under_any_seed(
     part: int, stage: Stage, tallies: Path, record_property: Callable[[str, object], None]
 ) -> None:

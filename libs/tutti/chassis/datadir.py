@@ -65,8 +65,9 @@ class DataDir:
             make_folders(self._files, self.path)
             for name in FOLDERS:
                 self._files.make_folder(self.path / name)
-            self._files.fsync_folder(self.path)
-            if not (self.path / "version").exists():
+            if (self.path / "version").exists():
+                self._files.fsync_folder(self.path)  # who made it may have died before
+            else:
                 self._publish("version", f"{VERSION}\n".encode())
 
     @property

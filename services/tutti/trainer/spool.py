@@ -77,6 +77,7 @@ class Spool:
             for start in range(0, data.nbytes, _WRITE):
                 handle.write(data[start : start + _WRITE])
             handle.fsync()
+        self._files.fsync_folder(self._folder)  # the name of the bytes before that of their report
         temporary = self._path(report.name, ".tmp")
         with contextlib.suppress(FileNotFoundError):
             self._files.unlink(temporary)

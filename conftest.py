@@ -1,0 +1,47 @@
+"""How the suite is spread over workers, and what it says at its end.
+
+Promises: the tests of a module run on one worker in their order, unless they name a group of their own; the summary
+shows the scale of every campaign, what tests recorded as `said`, and the outcome of the contract suites on every
+adapter, whichever worker ran them.
+"""
+
+from typing import Any
+
+import pytest
+from tests.summary import adapters, adapters_table, scales, scales_table
+from xdist.scheduler import LoadGroupScheduling
+
+
+class ByModule(LoadGroupScheduling):  # type: ignore[misc]  # it has no types
+    """A module, or a group that tests name, is the unit that a worker takes."""
+
+    def _split_scope(self, nodeid: str) -> str:
+        scope: str = super()._split_scope(nodeid)
+        return scope.split("::")[0]
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> ByModule | None:
+    return ByModule(config, log) if config.getvalue("dist") == "loadgroup" else None
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    reports = [
+        each for outcome in ("passed", "failed", "error", "skipped") for each in _reports(terminalreporter, outcome)
+    ]
+    for title, lines in (
+        ("scales", scales_table(scales(reports))),
+        ("contract suites", adapters_table(adapters(reports))),
+    ):
+        if lines:
+            terminalreporter.section(title)
+            terminalreporter.write_line("\n".join(lines))
+    for report in reports:
+        for name, text in report.user_properties:
+            if name == "said" and report.when == "call":
+                terminalreporter.section(report.nodeid)
+                terminalreporter.write_line(str(text))
+
+
+def _reports(terminalreporter: pytest.TerminalReporter, outcome: str) -> list[pytest.TestReport]:
+    return [each for each in terminalreporter.getreports(outcome) if isinstance(each, pytest.TestReport)]
