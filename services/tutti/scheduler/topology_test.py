@@ -42,11 +42,11 @@ def transitions(world: World) -> list[Transition]:
     return list(world.api.ListTransitions(ListRequest(), CALL).transitions)
 
 
-def test_a_running_job_is_reshaped_after_its_next_checkpoint(world: World) -> None:
 def topologies(world: World) -> list[Topology]:
     return list(world.api.ListTopologies(ListRequest(filter="job=jobs/a"), CALL).topologies)
 
 
+def test_a_running_job_is_reshaped_after_its_next_checkpoint(world: World) -> None:
     agent = Agent(world, slots=4)
     world.create(ranks=4)
     agent.run()
