@@ -42,7 +42,6 @@ from tutti.chassis.unit import Units
 
 log = logging.getLogger(__name__)
 S = TypeVar("S", bound=BaseModel)
-STOP_SECONDS = 1.0  # for loops, even when calls took all the time
 
 
 class Closes(Protocol):
@@ -120,7 +119,8 @@ class HostProcess:
         if not self._serving:
             return []
         self._serving = False
-        seconds = self._loaded.values.lifecycle.drain_seconds
+        lifecycle = self._loaded.values.lifecycle
+        seconds = lifecycle.drain_seconds
         deadline = time.monotonic() + seconds
         self._data_dir.withdraw(self.address, self._alone)
         for each in self._running:
@@ -131,7 +131,7 @@ class HostProcess:
             thread.tell_to_stop()
         late = [f"call {name}" for name in self._server.drain(seconds)]
         self._pool.close()
-        late += [f"loop {name}" for name in drain(threads, max(deadline - time.monotonic(), STOP_SECONDS))]
+        late += [f"loop {name}" for name in drain(threads, max(deadline - time.monotonic(), lifecycle.stop_seconds))]
         if late:
             log.warning("not ended within %.1f s and cut off: %s", seconds, ", ".join(late))
         return late

@@ -12,6 +12,7 @@ from tutti.chassis.consumer import Consumer
 from tutti.chassis.parts import assemble as assemble_parts
 from tutti.chassis.parts import topics
 from tutti.chassis.pruner import Retention
+from tutti.chassis.reconciler import Reconciler
 from tutti.chassis.relay import Relay
 from tutti.chassis.service import Host, Loop, Service
 from tutti.chassis.settings import Settings
@@ -47,6 +48,9 @@ def assemble(
     )
     parts = assemble_parts(host, service, log, holder=holder, ttl=settings.lease.ttl_seconds, retention=retention)
     shared = host.database.run(lambda tx: tx.skip_locked, isolation=Isolation.READ_COMMITTED)
+    for loop in service.loops:
+        if isinstance(loop, Reconciler):
+            loop.look_every(settings.lifecycle.reconcile_seconds)
     parts.prepare(alone=not shared, instance=instance)
     hints = Hints()
     for resource in service.resources:

@@ -44,6 +44,10 @@ class Reconciler:
         self._lock = threading.Lock()
         self._look_at: float | None = None
 
+    def look_every(self, seconds: float) -> None:
+        """How long between two looks at all that is open; before the first step."""
+        self.interval, self._every = min(seconds, self.interval), seconds
+
     def wake(self, name: str) -> None:
         """Advance this name soon; safe from any thread, meant for on_commit hooks."""
         cause = current_cause()

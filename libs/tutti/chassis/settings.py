@@ -82,21 +82,14 @@ class BlobSettings(Section):
 class RankSettings(Section):
     watchdog_seconds: float = Field(default=20.0, gt=0, description="silence after which a rank ends itself")
     rendezvous_seconds: float = Field(default=60.0, gt=0)
-    attempts: int = Field(default=5, gt=0, description="attempts of a job without progress")
     snapshot_buffers: int = Field(default=2, gt=0)
     spool_snapshots: int = Field(default=4, gt=0)
-
-
-class StepSettings(Section):
-    microbatches: int = Field(default=8, gt=0, description="G where a recipe does not say")
-    threads: int = Field(default=1, gt=0, description="threads a rank where a recipe does not say")
-    piece_elements: int = Field(default=16384, gt=0)
 
 
 class LifecycleSettings(Section):
     start_seconds: float = Field(default=30.0, gt=0, description="until everything is ready")
     drain_seconds: float = Field(default=10.0, gt=0, description="for calls and loops to end by themselves")
-    stop_seconds: float = Field(default=5.0, gt=0, description="for threads and processes to end when told to")
+    stop_seconds: float = Field(default=5.0, gt=0, description="for loops to end, even when calls took all that time")
     blocked_seconds: float = Field(default=0.25, gt=0, description="a loop that stands still for longer is named")
     reconcile_seconds: float = Field(default=30.0, gt=0, description="between two looks at all that is open")
     workers: int = Field(default=0, ge=0, description="processes for heavy work; 0: one a core, at most 4")
@@ -129,7 +122,6 @@ class Settings(Section):
     database: DatabaseSettings = DatabaseSettings()
     blobs: BlobSettings = BlobSettings()
     rank: RankSettings = RankSettings()
-    step: StepSettings = StepSettings()
     lifecycle: LifecycleSettings = LifecycleSettings()
     telemetry: TelemetrySettings = TelemetrySettings()
     supervisor: SupervisorSettings = SupervisorSettings()

@@ -20,9 +20,8 @@ def test_without_anything_the_numbers_are_those_of_the_contracts() -> None:
     assert (values.lease.ttl_seconds, values.lease.renew_seconds) == (15, 5)
     assert (values.rank.watchdog_seconds, values.rpc.deadline_seconds) == (20, 10)
     assert (values.log.fact_retention_days, values.log.inbox_retention_days) == (14, 30)
-    assert (values.step.microbatches, values.step.threads, values.step.piece_elements) == (8, 1, 16384)
     assert (values.rank.snapshot_buffers, values.rank.spool_snapshots) == (2, 4)
-    assert (values.rank.attempts, values.rank.rendezvous_seconds) == (5, 60)
+    assert (values.rank.rendezvous_seconds, values.lifecycle.reconcile_seconds) == (60, 30)
     assert values.rpc.listen == "127.0.0.1:0"
 
 

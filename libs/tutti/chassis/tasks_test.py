@@ -1,4 +1,5 @@
 from collections.abc import Callable, Iterator
+from contextlib import closing
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -11,9 +12,12 @@ from tutti.backbone import Blobs, ManualClock, SeededRandomness
 from tutti.backbone.blobs import BlobsUnavailable
 from tutti.backbone.embedded.blobs import EmbeddedBlobs
 from tutti.backbone.embedded.database import EmbeddedDatabase
+from tutti.backbone.embedded.eventlog import EmbeddedEventLog
 from tutti.chassis.errors import Cancelled
+from tutti.chassis.machinery import assemble
 from tutti.chassis.reconciler import Reconciler
-from tutti.chassis.service import TaskKind
+from tutti.chassis.service import Service, TaskKind
+from tutti.chassis.settings import LifecycleSettings, Settings
 from tutti.chassis.tasks import Finish, Retry, Task, TaskContext, TaskRenewer, TaskSweeper, TaskWorker, WorkFailed
 from tutti.chassis.telemetry import span
 from tutti.chassis.unit import Cause, Unit, Units, caused_by, current_cause
@@ -210,6 +214,20 @@ def test_a_reconciler_looks_at_what_is_open_and_at_what_it_is_woken_for(bench: B
     assert drain() == ["b"]
     bench.clock.advance(30)
     assert drain() == ["a"]
+
+
+def test_how_often_a_reconciler_looks_is_a_setting(bench: Bench) -> None:
+    calls: list[str] = []
+    reconciler = Reconciler("things", bench, open=lambda unit: ["a"], advance=calls.append)
+    settings = Settings(lifecycle=LifecycleSettings(reconcile_seconds=7))
+    service = Service(name="bench", resources=[], loops=[reconciler])
+    with closing(EmbeddedEventLog(None, clock=bench.clock)) as log:
+        assemble(service, bench, log, settings, instance="a", incarnation="1")
+    reconciler.step()
+    bench.clock.advance(6)
+    assert not reconciler.step()
+    bench.clock.advance(1)
+    assert reconciler.step()
 
 
 def test_what_a_reconciler_does_is_an_effect_of_what_woke_it_first(bench: Bench) -> None:
