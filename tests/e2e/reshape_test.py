@@ -10,9 +10,14 @@ import pytest
 
 from tests.e2e.command import checkpoints, start, tiny, tutti
 from tests.faults.processes import until
+from tutti.chassis.auth import Role
 from tutti.chassis.client import Client, Problem, connect
-from tutti.contracts.common.v1 import ListRequest
+from tutti.chassis.errors import InvalidField, Refused
+from tutti.committer.shapes import to_wire
+from tutti.contracts.committer.v1 import OpenEpochRequest
+from tutti.contracts.common.v1 import GetRequest, ListRequest
 from tutti.contracts.scheduler.v1 import JOB_STATE_RUNNING, Job, ReshapeJobRequest
+from tutti.model.plan import Shape
 
 pytestmark = [pytest.mark.xdist_group("e2e-reshape"), pytest.mark.timeout(600)]
 WAY = (2, 3, 1, 4)
@@ -56,9 +61,28 @@ def test_the_way_4_2_3_1_4_gives_the_states_of_an_undisturbed_run(pages: Path, t
     print("\n".join(bent["train"]["history"]))
 
 
-def test_more_ranks_than_leaves_are_refused(pages: Path, tmp_path: Path) -> None:
+def test_without_a_transition_and_beyond_the_leaves_it_is_refused(pages: Path, tmp_path: Path) -> None:
     with training(tmp_path / "data", pages, 1) as (_, client):
-        name = job(client).name
-        refused = tutti("jobs", "reshape", name, "--dp", 9, "--data-dir", tmp_path / "data")
+        found = job(client)
+        refused = tutti("jobs", "reshape", found.name, "--dp", "9", "--data-dir", tmp_path / "data")
+        until(lambda: job(client).decided_step > 0, seconds=60, what="a checkpoint of one rank")
+        request = OpenEpochRequest(
+            job=found.name,
+            epoch=found.epoch + 1,
+            shape=to_wire(Shape(dp=3)),
+            training=found.spec.training,
+            training_digest=found.spec.training_digest,
+            dataset_digest=found.spec.dataset_digest,
+            nodes=1,
+        )
+        with connect(data_dir=tmp_path / "data", role=Role.SERVICE) as scheduler:
+            with pytest.raises(Refused) as none:
+                scheduler.committer.OpenEpoch(request)
+            request.transition = "transitions/of-another-job/1"
+            with pytest.raises(InvalidField) as strange:
+                scheduler.committer.OpenEpoch(request)
+        line = client.committer.GetLine(GetRequest(name=f"lines/{found.name.removeprefix('jobs/')}/0"))
     assert refused.code == 2
     assert "8" in refused.err
+    assert (none.value.reason, strange.value.field) == ("TRANSITION_REQUIRED", "transition")
+    assert (line.epoch, line.shape.data_parallel) == (found.epoch, 1)

@@ -75,14 +75,17 @@ def require_same_job(job: str, found: OpenEpoch | None, *, training_digest: str,
             raise Refused(reason, f"{job} has {name} {expected}, the new epoch {seen}; start another job for it")
 
 
-def require_shape(resume: ResumePoint, *, shape_digest: str, transition: str) -> None:
-    """Restoring under another shape needs a recorded transition. Raises Refused."""
-    if resume.checkpoint and resume.shape_digest != shape_digest and not transition:
+def transition_used(resume: ResumePoint, *, shape_digest: str, transition: str) -> str:
+    """The transition that an epoch is opened by; "" when it needs none. Raises Refused when the one it needs lacks."""
+    if not resume.checkpoint or resume.shape_digest == shape_digest:
+        return ""
+    if not transition:
         raise Refused(
             TRANSITION_REQUIRED,
             f"{resume.checkpoint} was written under shape {resume.shape_digest}, the epoch has {shape_digest}; "
             "record a transition (tutti jobs reshape) and open the epoch with its name",
         )
+    return transition
 
 
 def branch(resume: ResumePoint, *, line: int, from_step: int, lines: int, taken: Sequence[int], rewind: bool) -> Branch:

@@ -9,7 +9,6 @@ from tutti.chassis.errors import AlreadyExists, InvalidField, Refused, StaleEpoc
 from tutti.checkpoints import example_test as example
 from tutti.committer.rehearsal_test import CALL, Rehearsal
 from tutti.contracts.committer.v1 import CHECKPOINT_STATE_COMMITTED, CHECKPOINT_STATE_QUARANTINED, ReportShardRequest
-from tutti.contracts.common.v1 import GetRequest
 
 
 @pytest.fixture
@@ -51,6 +50,9 @@ def test_the_same_epoch_is_answered_alike_and_a_lower_one_never(world: Rehearsal
         ({"training": "{}"}, "training"),
         ({"training_digest": "x"}, "training_digest"),
         ({"dataset_digest": "blake3:" + "0" * 64}, "dataset_digest"),
+        ({"transition": "x"}, "transition"),
+        ({"transition": "transitions/another/1"}, "transition"),
+        ({"rewind": True}, "cause"),
     ],
 )
 def test_a_bad_request_names_its_field(world: Rehearsal, change: dict[str, object], field: str) -> None:
@@ -73,9 +75,16 @@ def test_another_shape_needs_a_transition(world: Rehearsal) -> None:
     with pytest.raises(Refused, match="transition") as refused:
         world.open_epoch(2, 3)
     assert refused.value.reason == "TRANSITION_REQUIRED"
+    for elsewhere in ("x", "jobs/j/1", "transitions/another/1"):
+        with pytest.raises(InvalidField, match="transition"):
+            world.open_epoch(2, 3, transition=elsewhere)
+    assert world.line(0).epoch == 1
     assert world.open_epoch(2, 3, transition="transitions/j/1").step == 5
+    assert (world.line(0).transition, world.line(0).shape.data_parallel) == ("transitions/j/1", 3)
     world.commit(10, dp=3, epoch=2)
     assert world.manifest(10).shape.dp == 3
+    world.open_epoch(3, 3, transition="transitions/j/1")
+    assert world.line(0).transition == ""  # its resume point has this shape
 
 
 def test_another_training_is_refused(world: Rehearsal) -> None:
@@ -101,9 +110,9 @@ def test_a_damaged_head_falls_back_on_a_new_line(world: Rehearsal) -> None:
     world.commit(10, epoch=2, line=1)
     assert world.checkpoint(10, line=1).parent == "checkpoints/j/0/5"
     assert world.checkpoint(10, line=1).state_digest == world.checkpoint(10).state_digest
-    line = world.api.GetLine(GetRequest(name="lines/j/1"), CALL)
+    line = world.line(1)
     assert (line.parent_line, line.from_step, line.head) == (0, 5, 10)
-    assert world.api.GetLine(GetRequest(name="lines/j/0"), CALL).sealed
+    assert world.line(0).sealed
     assert world.open_epoch(3, 2).checkpoint == "checkpoints/j/1/10"
 
 
@@ -114,6 +123,7 @@ def test_a_rewind_starts_a_new_line(world: Rehearsal) -> None:
         world.open_epoch(2, 2, rewind_to=7)
     start = world.open_epoch(2, 2, rewind_to=5)
     assert (start.checkpoint, start.line) == ("checkpoints/j/0/5", 1)
+    assert (world.line(1).from_step, world.line(1).cause) == (5, "back to 5")
     assert world.open_epoch(2, 2, rewind_to=5) == start
     world.commit(10, epoch=2, line=1)
     assert world.checkpoint(10).state == world.checkpoint(10, line=1).state == CHECKPOINT_STATE_COMMITTED

@@ -17,6 +17,7 @@ from typing import Any
 from tutti.backbone.blobs import BlobMissing
 from tutti.chassis.bodies import content_digest
 from tutti.chassis.errors import InvalidField, Refused, Unavailable
+from tutti.chassis.names import check_name
 from tutti.chassis.resources import Resource
 from tutti.chassis.service import Host
 from tutti.chassis.tables import micros
@@ -102,7 +103,6 @@ class Opening:
                 if seen.epoch != found:
                     continue
                 resume, checkpoint = self._resume(seen, request)
-            epochs.require_shape(resume, shape_digest=shape.shape_digest, transition=request.transition)
             answer = self.host.units.run(
                 lambda unit: self._seal(unit, request, digest, training, shape, seen, resume, checkpoint)  # noqa: B023
             )
@@ -191,7 +191,8 @@ class Opening:
             taken=taken,
             rewind=request.rewind and bool(seen.lines),
         )
-        self._write_lines(unit, request, shape, seen, branch)
+        transition = epochs.transition_used(resume, shape_digest=shape.shape_digest, transition=request.transition)
+        self._write_lines(unit, request, shape, seen, branch, transition)
         answer = OpenEpochResponse(
             checkpoint=resume.checkpoint,
             manifest_key=checkpoint.manifest_key if checkpoint else "",
@@ -221,7 +222,9 @@ class Opening:
         self.records.forget_sealed(unit, job, request.epoch)
         return answer
 
-    def _write_lines(self, unit: Unit, request: OpenEpochRequest, shape: Shape, seen: _Seen, branch: Branch) -> None:
+    def _write_lines(
+        self, unit: Unit, request: OpenEpochRequest, shape: Shape, seen: _Seen, branch: Branch, transition: str
+    ) -> None:
         job = request.job.removeprefix("jobs/")
         if seen.lines:
             current = self.lines.lock(unit, seen.line.name)
@@ -230,6 +233,7 @@ class Opening:
             else:
                 current.epoch, current.given_up, current.given_up_because = request.epoch, 0, ""
                 current.shape.CopyFrom(to_wire(shape))
+                current.transition = transition
             self.lines.put(unit, current)
         if branch.is_new or not seen.lines:
             damaged = f"what line {seen.line.line} held after step {branch.from_step} is damaged" if seen.lines else ""
@@ -243,6 +247,7 @@ class Opening:
                     from_step=branch.from_step,
                     epoch=request.epoch,
                     shape=to_wire(shape),
+                    transition=transition,
                     head=branch.from_step,
                     cause=request.cause or damaged,
                 ),
@@ -268,6 +273,15 @@ def _read(request: OpenEpochRequest) -> tuple[Training, Shape]:
     """The training and shape of a request whose parts agree. Raises InvalidField."""
     if not request.epoch:
         raise InvalidField("epoch", seen=0, expected="a positive number, above all that were opened")
+    job = request.job.removeprefix("jobs/")
+    if request.transition and not check_name("transitions", request.transition, field="transition").startswith(
+        f"transitions/{job}/"
+    ):
+        raise InvalidField(
+            "transition", seen=request.transition, expected=f"a transition of this job, transitions/{job}/N"
+        )
+    if request.rewind and not request.cause:
+        raise InvalidField("cause", seen="nothing", expected="why the job is rewound, in words")
     try:
         training = Training.from_json(request.training)
     except SpecError as error:

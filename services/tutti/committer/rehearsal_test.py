@@ -41,6 +41,7 @@ from tutti.contracts.committer.v1 import (
     Checkpoint,
     ClaimVerificationRequest,
     ClaimVerificationResponse,
+    Line,
     OpenEpochRequest,
     OpenEpochResponse,
     ReportShardRequest,
@@ -159,6 +160,7 @@ class Rehearsal:
             dataset_digest=self.training.dataset,
             rewind=rewind_to is not None,
             rewind_to_step=rewind_to or 0,
+            cause="" if rewind_to is None else f"back to {rewind_to}",
             nodes=nodes,
         )
 
@@ -240,6 +242,9 @@ class Rehearsal:
 
     def checkpoint(self, step: int, *, line: int = 0) -> Checkpoint:
         return self.api.GetCheckpoint(GetRequest(name=f"checkpoints/j/{line}/{step}"), CALL)
+
+    def line(self, number: int) -> Line:
+        return self.api.GetLine(GetRequest(name=f"lines/j/{number}"), CALL)
 
     def events(self, message: type[M]) -> list[M]:
         """What the log holds of one type, decoded."""

@@ -6,7 +6,15 @@ from hypothesis import strategies as st
 
 from tutti.chassis.errors import AlreadyExists, Refused, StaleEpoch
 from tutti.committer.decision import Progress, ShardState, next_step
-from tutti.committer.epochs import OpenEpoch, ResumePoint, branch, history, is_repeated, require_same_job, require_shape
+from tutti.committer.epochs import (
+    OpenEpoch,
+    ResumePoint,
+    branch,
+    history,
+    is_repeated,
+    require_same_job,
+    transition_used,
+)
 from tutti.committer.retention import Kept, prunable
 
 DONE = ShardState.VERIFIED
@@ -75,11 +83,13 @@ def test_another_training_or_dataset_is_refused() -> None:
 
 def test_another_shape_needs_a_transition_by_name() -> None:
     resume = ResumePoint(0, 5, "checkpoints/j/0/5", "shape-a")
-    require_shape(resume, shape_digest="shape-a", transition="")
-    require_shape(resume, shape_digest="shape-b", transition="transitions/j/1")
-    require_shape(ResumePoint(), shape_digest="shape-b", transition="")
+    name = "transitions/j/1"
+    assert transition_used(resume, shape_digest="shape-a", transition="") == ""
+    assert transition_used(resume, shape_digest="shape-a", transition=name) == ""
+    assert transition_used(resume, shape_digest="shape-b", transition=name) == name
+    assert transition_used(ResumePoint(), shape_digest="shape-b", transition="") == ""
     with pytest.raises(Refused, match="record a transition"):
-        require_shape(resume, shape_digest="shape-b", transition="")
+        transition_used(resume, shape_digest="shape-b", transition="")
 
 
 def test_a_line_is_left_when_its_names_are_taken_or_its_past_is_gone() -> None:

@@ -22,12 +22,13 @@ _runtime_version.ValidateProtobufRuntimeVersion(
 _sym_db = _symbol_database.Default()
 
 
+from google.protobuf import timestamp_pb2 as google_dot_protobuf_dot_timestamp__pb2
 from tutti.contracts.committer.v1 import events_pb2 as tutti_dot_contracts_dot_committer_dot_v1_dot_events__pb2
 from tutti.contracts.common.v1 import common_pb2 as tutti_dot_contracts_dot_common_dot_v1_dot_common__pb2
 from tutti.contracts.options.v1 import options_pb2 as tutti_dot_contracts_dot_options_dot_v1_dot_options__pb2
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n,tutti/contracts/committer/v1/committer.proto\x12\x12tutti.committer.v1\x1a)tutti/contracts/committer/v1/events.proto\x1a&tutti/contracts/common/v1/common.proto\x1a(tutti/contracts/options/v1/options.proto\"\x83\x01\n\x17ListCheckpointsResponse\x12@\n\x0b\x63heckpoints\x18\x01 \x03(\x0b\x32\x1e.tutti.committer.v1.CheckpointR\x0b\x63heckpoints\x12&\n\x0fnext_page_token\x18\x02 \x01(\tR\rnextPageToken\"k\n\x11ListLinesResponse\x12.\n\x05lines\x18\x01 \x03(\x0b\x32\x18.tutti.committer.v1.LineR\x05lines\x12&\n\x0fnext_page_token\x18\x02 \x01(\tR\rnextPageToken\"\xde\x02\n\x10OpenEpochRequest\x12\x10\n\x03job\x18\x01 \x01(\tR\x03job\x12\x14\n\x05\x65poch\x18\x02 \x01(\x04R\x05\x65poch\x12,\n\x05shape\x18\x03 \x01(\x0b\x32\x16.tutti.common.v1.ShapeR\x05shape\x12\x1e\n\ntransition\x18\x04 \x01(\tR\ntransition\x12\x1a\n\x08training\x18\x05 \x01(\tR\x08training\x12\'\n\x0ftraining_digest\x18\x06 \x01(\tR\x0etrainingDigest\x12%\n\x0e\x64\x61taset_digest\x18\x07 \x01(\tR\rdatasetDigest\x12\x16\n\x06rewind\x18\x08 \x01(\x08R\x06rewind\x12$\n\x0erewind_to_step\x18\t \x01(\x04R\x0crewindToStep\x12\x14\n\x05\x63\x61use\x18\n \x01(\tR\x05\x63\x61use\x12\x14\n\x05nodes\x18\x0b \x01(\rR\x05nodes\"\xcf\x01\n\x11OpenEpochResponse\x12\x1e\n\ncheckpoint\x18\x01 \x01(\tR\ncheckpoint\x12!\n\x0cmanifest_key\x18\x02 \x01(\tR\x0bmanifestKey\x12\x12\n\x04step\x18\x03 \x01(\x04R\x04step\x12\x12\n\x04line\x18\x04 \x01(\x04R\x04line\x12!\n\x0cstate_digest\x18\x05 \x01(\tR\x0bstateDigest\x12,\n\x05shape\x18\x06 \x01(\x0b\x32\x16.tutti.common.v1.ShapeR\x05shape\"\xe6\x01\n\x12ReportShardRequest\x12\x10\n\x03job\x18\x01 \x01(\tR\x03job\x12\x12\n\x04line\x18\x02 \x01(\x04R\x04line\x12\x12\n\x04step\x18\x03 \x01(\x04R\x04step\x12\x14\n\x05\x65poch\x18\x04 \x01(\x04R\x05\x65poch\x12\x12\n\x04rank\x18\x05 \x01(\rR\x04rank\x12\x12\n\x04node\x18\x06 \x01(\tR\x04node\x12\x1d\n\nreport_key\x18\x07 \x01(\tR\treportKey\x12#\n\rreport_digest\x18\x08 \x01(\tR\x0creportDigest\x12\x14\n\x05\x65rror\x18\t \x01(\tR\x05\x65rror\"/\n\x13ReportShardResponse\x12\x18\n\x07\x64\x65\x63ided\x18\x01 \x01(\x08R\x07\x64\x65\x63ided\"H\n\x18\x43laimVerificationRequest\x12\x12\n\x04node\x18\x01 \x01(\tR\x04node\x12\x18\n\x07process\x18\x02 \x01(\tR\x07process\"\xb5\x01\n\x19\x43laimVerificationResponse\x12\"\n\x0cverification\x18\x01 \x01(\tR\x0cverification\x12\x14\n\x05\x63laim\x18\x02 \x01(\x04R\x05\x63laim\x12\x1d\n\nreport_key\x18\x03 \x01(\tR\treportKey\x12#\n\rreport_digest\x18\x04 \x01(\tR\x0creportDigest\x12\x1a\n\x08training\x18\x05 \x01(\tR\x08training\"\x99\x01\n\x19ReportVerificationRequest\x12\"\n\x0cverification\x18\x01 \x01(\tR\x0cverification\x12\x14\n\x05\x63laim\x18\x02 \x01(\x04R\x05\x63laim\x12\x12\n\x04node\x18\x03 \x01(\tR\x04node\x12\x18\n\x07process\x18\x04 \x01(\tR\x07process\x12\x14\n\x05\x65rror\x18\x05 \x01(\tR\x05\x65rror\"\x1c\n\x1aReportVerificationResponse\"-\n\x17VerifyCheckpointRequest\x12\x12\n\x04name\x18\x01 \x01(\tR\x04name\"\x9c\x01\n\x18VerifyCheckpointResponse\x12\x0e\n\x02ok\x18\x01 \x01(\x08R\x02ok\x12\x1a\n\x08problems\x18\x02 \x03(\tR\x08problems\x12\x14\n\x05\x62ytes\x18\x03 \x01(\x04R\x05\x62ytes\x12>\n\ncheckpoint\x18\x04 \x01(\x0b\x32\x1e.tutti.committer.v1.CheckpointR\ncheckpoint\"a\n\x14PinCheckpointRequest\x12\x1d\n\nrequest_id\x18\x01 \x01(\tR\trequestId\x12\x12\n\x04name\x18\x02 \x01(\tR\x04name\x12\x16\n\x06pinned\x18\x03 \x01(\x08R\x06pinned\"\x8c\x01\n\x17PruneCheckpointsRequest\x12\x1d\n\nrequest_id\x18\x01 \x01(\tR\trequestId\x12\x10\n\x03job\x18\x02 \x01(\tR\x03job\x12\x1b\n\tkeep_last\x18\x03 \x01(\rR\x08keepLast\x12#\n\rvalidate_only\x18\x04 \x01(\x08R\x0cvalidateOnly\"R\n\x18PruneCheckpointsResponse\x12 \n\x0b\x63heckpoints\x18\x01 \x03(\tR\x0b\x63heckpoints\x12\x14\n\x05\x62ytes\x18\x02 \x01(\x04R\x05\x62ytes2\xb7\t\n\x10\x43ommitterService\x12Z\n\rGetCheckpoint\x12\x1b.tutti.common.v1.GetRequest\x1a\x1e.tutti.committer.v1.Checkpoint\"\x0c\x92\xb5\x18\x08\n\x04\x01\x02\x05\x04\x10\x01\x12j\n\x0fListCheckpoints\x12\x1c.tutti.common.v1.ListRequest\x1a+.tutti.committer.v1.ListCheckpointsResponse\"\x0c\x92\xb5\x18\x08\n\x04\x01\x02\x05\x04\x10\x01\x12N\n\x07GetLine\x12\x1b.tutti.common.v1.GetRequest\x1a\x18.tutti.committer.v1.Line\"\x0c\x92\xb5\x18\x08\n\x04\x01\x02\x05\x04\x10\x01\x12^\n\tListLines\x12\x1c.tutti.common.v1.ListRequest\x1a%.tutti.committer.v1.ListLinesResponse\"\x0c\x92\xb5\x18\x08\n\x04\x01\x02\x05\x04\x10\x01\x12\x63\n\tOpenEpoch\x12$.tutti.committer.v1.OpenEpochRequest\x1a%.tutti.committer.v1.OpenEpochResponse\"\t\x92\xb5\x18\x05\n\x01\x05\x10\x01\x12j\n\x0bReportShard\x12&.tutti.committer.v1.ReportShardRequest\x1a\'.tutti.committer.v1.ReportShardResponse\"\n\x92\xb5\x18\x06\n\x02\x04\x05\x10\x01\x12|\n\x11\x43laimVerification\x12,.tutti.committer.v1.ClaimVerificationRequest\x1a-.tutti.committer.v1.ClaimVerificationResponse\"\n\x92\xb5\x18\x06\n\x02\x04\x05\x10\x01\x12\x7f\n\x12ReportVerification\x12-.tutti.committer.v1.ReportVerificationRequest\x1a..tutti.committer.v1.ReportVerificationResponse\"\n\x92\xb5\x18\x06\n\x02\x04\x05\x10\x01\x12z\n\x10VerifyCheckpoint\x12+.tutti.committer.v1.VerifyCheckpointRequest\x1a,.tutti.committer.v1.VerifyCheckpointResponse\"\x0b\x92\xb5\x18\x07\n\x03\x01\x02\x05\x10\x01\x12\x65\n\rPinCheckpoint\x12(.tutti.committer.v1.PinCheckpointRequest\x1a\x1e.tutti.committer.v1.Checkpoint\"\n\x92\xb5\x18\x06\n\x02\x01\x02\x10\x01\x12x\n\x10PruneCheckpoints\x12+.tutti.committer.v1.PruneCheckpointsRequest\x1a,.tutti.committer.v1.PruneCheckpointsResponse\"\t\x92\xb5\x18\x05\n\x01\x01\x10\x01\x62\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n,tutti/contracts/committer/v1/committer.proto\x12\x12tutti.committer.v1\x1a\x1fgoogle/protobuf/timestamp.proto\x1a)tutti/contracts/committer/v1/events.proto\x1a&tutti/contracts/common/v1/common.proto\x1a(tutti/contracts/options/v1/options.proto\"\x83\x01\n\x17ListCheckpointsResponse\x12@\n\x0b\x63heckpoints\x18\x01 \x03(\x0b\x32\x1e.tutti.committer.v1.CheckpointR\x0b\x63heckpoints\x12&\n\x0fnext_page_token\x18\x02 \x01(\tR\rnextPageToken\"k\n\x11ListLinesResponse\x12.\n\x05lines\x18\x01 \x03(\x0b\x32\x18.tutti.committer.v1.LineR\x05lines\x12&\n\x0fnext_page_token\x18\x02 \x01(\tR\rnextPageToken\"\xde\x02\n\x10OpenEpochRequest\x12\x10\n\x03job\x18\x01 \x01(\tR\x03job\x12\x14\n\x05\x65poch\x18\x02 \x01(\x04R\x05\x65poch\x12,\n\x05shape\x18\x03 \x01(\x0b\x32\x16.tutti.common.v1.ShapeR\x05shape\x12\x1e\n\ntransition\x18\x04 \x01(\tR\ntransition\x12\x1a\n\x08training\x18\x05 \x01(\tR\x08training\x12\'\n\x0ftraining_digest\x18\x06 \x01(\tR\x0etrainingDigest\x12%\n\x0e\x64\x61taset_digest\x18\x07 \x01(\tR\rdatasetDigest\x12\x16\n\x06rewind\x18\x08 \x01(\x08R\x06rewind\x12$\n\x0erewind_to_step\x18\t \x01(\x04R\x0crewindToStep\x12\x14\n\x05\x63\x61use\x18\n \x01(\tR\x05\x63\x61use\x12\x14\n\x05nodes\x18\x0b \x01(\rR\x05nodes\"\xcf\x01\n\x11OpenEpochResponse\x12\x1e\n\ncheckpoint\x18\x01 \x01(\tR\ncheckpoint\x12!\n\x0cmanifest_key\x18\x02 \x01(\tR\x0bmanifestKey\x12\x12\n\x04step\x18\x03 \x01(\x04R\x04step\x12\x12\n\x04line\x18\x04 \x01(\x04R\x04line\x12!\n\x0cstate_digest\x18\x05 \x01(\tR\x0bstateDigest\x12,\n\x05shape\x18\x06 \x01(\x0b\x32\x16.tutti.common.v1.ShapeR\x05shape\"\xe6\x01\n\x12ReportShardRequest\x12\x10\n\x03job\x18\x01 \x01(\tR\x03job\x12\x12\n\x04line\x18\x02 \x01(\x04R\x04line\x12\x12\n\x04step\x18\x03 \x01(\x04R\x04step\x12\x14\n\x05\x65poch\x18\x04 \x01(\x04R\x05\x65poch\x12\x12\n\x04rank\x18\x05 \x01(\rR\x04rank\x12\x12\n\x04node\x18\x06 \x01(\tR\x04node\x12\x1d\n\nreport_key\x18\x07 \x01(\tR\treportKey\x12#\n\rreport_digest\x18\x08 \x01(\tR\x0creportDigest\x12\x14\n\x05\x65rror\x18\t \x01(\tR\x05\x65rror\"/\n\x13ReportShardResponse\x12\x18\n\x07\x64\x65\x63ided\x18\x01 \x01(\x08R\x07\x64\x65\x63ided\"H\n\x18\x43laimVerificationRequest\x12\x12\n\x04node\x18\x01 \x01(\tR\x04node\x12\x18\n\x07process\x18\x02 \x01(\tR\x07process\"\xb5\x01\n\x19\x43laimVerificationResponse\x12\"\n\x0cverification\x18\x01 \x01(\tR\x0cverification\x12\x14\n\x05\x63laim\x18\x02 \x01(\x04R\x05\x63laim\x12\x1d\n\nreport_key\x18\x03 \x01(\tR\treportKey\x12#\n\rreport_digest\x18\x04 \x01(\tR\x0creportDigest\x12\x1a\n\x08training\x18\x05 \x01(\tR\x08training\"\x99\x01\n\x19ReportVerificationRequest\x12\"\n\x0cverification\x18\x01 \x01(\tR\x0cverification\x12\x14\n\x05\x63laim\x18\x02 \x01(\x04R\x05\x63laim\x12\x12\n\x04node\x18\x03 \x01(\tR\x04node\x12\x18\n\x07process\x18\x04 \x01(\tR\x07process\x12\x14\n\x05\x65rror\x18\x05 \x01(\tR\x05\x65rror\"\x1c\n\x1aReportVerificationResponse\"-\n\x17VerifyCheckpointRequest\x12\x12\n\x04name\x18\x01 \x01(\tR\x04name\"\x9c\x01\n\x18VerifyCheckpointResponse\x12\x0e\n\x02ok\x18\x01 \x01(\x08R\x02ok\x12\x1a\n\x08problems\x18\x02 \x03(\tR\x08problems\x12\x14\n\x05\x62ytes\x18\x03 \x01(\x04R\x05\x62ytes\x12>\n\ncheckpoint\x18\x04 \x01(\x0b\x32\x1e.tutti.committer.v1.CheckpointR\ncheckpoint\"a\n\x14PinCheckpointRequest\x12\x1d\n\nrequest_id\x18\x01 \x01(\tR\trequestId\x12\x12\n\x04name\x18\x02 \x01(\tR\x04name\x12\x16\n\x06pinned\x18\x03 \x01(\x08R\x06pinned\"\x8c\x01\n\x17PruneCheckpointsRequest\x12\x1d\n\nrequest_id\x18\x01 \x01(\tR\trequestId\x12\x10\n\x03job\x18\x02 \x01(\tR\x03job\x12\x1b\n\tkeep_last\x18\x03 \x01(\rR\x08keepLast\x12#\n\rvalidate_only\x18\x04 \x01(\x08R\x0cvalidateOnly\"R\n\x18PruneCheckpointsResponse\x12 \n\x0b\x63heckpoints\x18\x01 \x03(\tR\x0b\x63heckpoints\x12\x14\n\x05\x62ytes\x18\x02 \x01(\x04R\x05\x62ytes\"m\n\x15\x43ollectGarbageRequest\x12\x1d\n\nrequest_id\x18\x01 \x01(\tR\trequestId\x12\x10\n\x03job\x18\x02 \x01(\tR\x03job\x12#\n\rvalidate_only\x18\x03 \x01(\x08R\x0cvalidateOnly\"\x8e\x01\n\x07Garbage\x12\x10\n\x03job\x18\x01 \x01(\tR\x03job\x12\x14\n\x05\x62lobs\x18\x02 \x01(\x04R\x05\x62lobs\x12\x14\n\x05\x62ytes\x18\x03 \x01(\x04R\x05\x62ytes\x12\x12\n\x04keys\x18\x04 \x03(\tR\x04keys\x12\x31\n\x06\x64ue_at\x18\x05 \x01(\x0b\x32\x1a.google.protobuf.TimestampR\x05\x64ueAt\"O\n\x16\x43ollectGarbageResponse\x12\x35\n\x07garbage\x18\x01 \x03(\x0b\x32\x1b.tutti.committer.v1.GarbageR\x07garbage2\xab\n\n\x10\x43ommitterService\x12Z\n\rGetCheckpoint\x12\x1b.tutti.common.v1.GetRequest\x1a\x1e.tutti.committer.v1.Checkpoint\"\x0c\x92\xb5\x18\x08\n\x04\x01\x02\x05\x04\x10\x01\x12j\n\x0fListCheckpoints\x12\x1c.tutti.common.v1.ListRequest\x1a+.tutti.committer.v1.ListCheckpointsResponse\"\x0c\x92\xb5\x18\x08\n\x04\x01\x02\x05\x04\x10\x01\x12N\n\x07GetLine\x12\x1b.tutti.common.v1.GetRequest\x1a\x18.tutti.committer.v1.Line\"\x0c\x92\xb5\x18\x08\n\x04\x01\x02\x05\x04\x10\x01\x12^\n\tListLines\x12\x1c.tutti.common.v1.ListRequest\x1a%.tutti.committer.v1.ListLinesResponse\"\x0c\x92\xb5\x18\x08\n\x04\x01\x02\x05\x04\x10\x01\x12\x63\n\tOpenEpoch\x12$.tutti.committer.v1.OpenEpochRequest\x1a%.tutti.committer.v1.OpenEpochResponse\"\t\x92\xb5\x18\x05\n\x01\x05\x10\x01\x12j\n\x0bReportShard\x12&.tutti.committer.v1.ReportShardRequest\x1a\'.tutti.committer.v1.ReportShardResponse\"\n\x92\xb5\x18\x06\n\x02\x04\x05\x10\x01\x12|\n\x11\x43laimVerification\x12,.tutti.committer.v1.ClaimVerificationRequest\x1a-.tutti.committer.v1.ClaimVerificationResponse\"\n\x92\xb5\x18\x06\n\x02\x04\x05\x10\x01\x12\x7f\n\x12ReportVerification\x12-.tutti.committer.v1.ReportVerificationRequest\x1a..tutti.committer.v1.ReportVerificationResponse\"\n\x92\xb5\x18\x06\n\x02\x04\x05\x10\x01\x12z\n\x10VerifyCheckpoint\x12+.tutti.committer.v1.VerifyCheckpointRequest\x1a,.tutti.committer.v1.VerifyCheckpointResponse\"\x0b\x92\xb5\x18\x07\n\x03\x01\x02\x05\x10\x01\x12\x65\n\rPinCheckpoint\x12(.tutti.committer.v1.PinCheckpointRequest\x1a\x1e.tutti.committer.v1.Checkpoint\"\n\x92\xb5\x18\x06\n\x02\x01\x02\x10\x01\x12r\n\x0e\x43ollectGarbage\x12).tutti.committer.v1.CollectGarbageRequest\x1a*.tutti.committer.v1.CollectGarbageResponse\"\t\x92\xb5\x18\x05\n\x01\x01\x10\x01\x12x\n\x10PruneCheckpoints\x12+.tutti.committer.v1.PruneCheckpointsRequest\x1a,.tutti.committer.v1.PruneCheckpointsResponse\"\t\x92\xb5\x18\x05\n\x01\x01\x10\x01\x62\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
@@ -54,38 +55,46 @@ if not _descriptor._USE_C_DESCRIPTORS:
   _globals['_COMMITTERSERVICE'].methods_by_name['VerifyCheckpoint']._serialized_options = b'\222\265\030\007\n\003\001\002\005\020\001'
   _globals['_COMMITTERSERVICE'].methods_by_name['PinCheckpoint']._loaded_options = None
   _globals['_COMMITTERSERVICE'].methods_by_name['PinCheckpoint']._serialized_options = b'\222\265\030\006\n\002\001\002\020\001'
+  _globals['_COMMITTERSERVICE'].methods_by_name['CollectGarbage']._loaded_options = None
+  _globals['_COMMITTERSERVICE'].methods_by_name['CollectGarbage']._serialized_options = b'\222\265\030\005\n\001\001\020\001'
   _globals['_COMMITTERSERVICE'].methods_by_name['PruneCheckpoints']._loaded_options = None
   _globals['_COMMITTERSERVICE'].methods_by_name['PruneCheckpoints']._serialized_options = b'\222\265\030\005\n\001\001\020\001'
-  _globals['_LISTCHECKPOINTSRESPONSE']._serialized_start=194
-  _globals['_LISTCHECKPOINTSRESPONSE']._serialized_end=325
-  _globals['_LISTLINESRESPONSE']._serialized_start=327
-  _globals['_LISTLINESRESPONSE']._serialized_end=434
-  _globals['_OPENEPOCHREQUEST']._serialized_start=437
-  _globals['_OPENEPOCHREQUEST']._serialized_end=787
-  _globals['_OPENEPOCHRESPONSE']._serialized_start=790
-  _globals['_OPENEPOCHRESPONSE']._serialized_end=997
-  _globals['_REPORTSHARDREQUEST']._serialized_start=1000
-  _globals['_REPORTSHARDREQUEST']._serialized_end=1230
-  _globals['_REPORTSHARDRESPONSE']._serialized_start=1232
-  _globals['_REPORTSHARDRESPONSE']._serialized_end=1279
-  _globals['_CLAIMVERIFICATIONREQUEST']._serialized_start=1281
-  _globals['_CLAIMVERIFICATIONREQUEST']._serialized_end=1353
-  _globals['_CLAIMVERIFICATIONRESPONSE']._serialized_start=1356
-  _globals['_CLAIMVERIFICATIONRESPONSE']._serialized_end=1537
-  _globals['_REPORTVERIFICATIONREQUEST']._serialized_start=1540
-  _globals['_REPORTVERIFICATIONREQUEST']._serialized_end=1693
-  _globals['_REPORTVERIFICATIONRESPONSE']._serialized_start=1695
-  _globals['_REPORTVERIFICATIONRESPONSE']._serialized_end=1723
-  _globals['_VERIFYCHECKPOINTREQUEST']._serialized_start=1725
-  _globals['_VERIFYCHECKPOINTREQUEST']._serialized_end=1770
-  _globals['_VERIFYCHECKPOINTRESPONSE']._serialized_start=1773
-  _globals['_VERIFYCHECKPOINTRESPONSE']._serialized_end=1929
-  _globals['_PINCHECKPOINTREQUEST']._serialized_start=1931
-  _globals['_PINCHECKPOINTREQUEST']._serialized_end=2028
-  _globals['_PRUNECHECKPOINTSREQUEST']._serialized_start=2031
-  _globals['_PRUNECHECKPOINTSREQUEST']._serialized_end=2171
-  _globals['_PRUNECHECKPOINTSRESPONSE']._serialized_start=2173
-  _globals['_PRUNECHECKPOINTSRESPONSE']._serialized_end=2255
-  _globals['_COMMITTERSERVICE']._serialized_start=2258
-  _globals['_COMMITTERSERVICE']._serialized_end=3465
+  _globals['_LISTCHECKPOINTSRESPONSE']._serialized_start=227
+  _globals['_LISTCHECKPOINTSRESPONSE']._serialized_end=358
+  _globals['_LISTLINESRESPONSE']._serialized_start=360
+  _globals['_LISTLINESRESPONSE']._serialized_end=467
+  _globals['_OPENEPOCHREQUEST']._serialized_start=470
+  _globals['_OPENEPOCHREQUEST']._serialized_end=820
+  _globals['_OPENEPOCHRESPONSE']._serialized_start=823
+  _globals['_OPENEPOCHRESPONSE']._serialized_end=1030
+  _globals['_REPORTSHARDREQUEST']._serialized_start=1033
+  _globals['_REPORTSHARDREQUEST']._serialized_end=1263
+  _globals['_REPORTSHARDRESPONSE']._serialized_start=1265
+  _globals['_REPORTSHARDRESPONSE']._serialized_end=1312
+  _globals['_CLAIMVERIFICATIONREQUEST']._serialized_start=1314
+  _globals['_CLAIMVERIFICATIONREQUEST']._serialized_end=1386
+  _globals['_CLAIMVERIFICATIONRESPONSE']._serialized_start=1389
+  _globals['_CLAIMVERIFICATIONRESPONSE']._serialized_end=1570
+  _globals['_REPORTVERIFICATIONREQUEST']._serialized_start=1573
+  _globals['_REPORTVERIFICATIONREQUEST']._serialized_end=1726
+  _globals['_REPORTVERIFICATIONRESPONSE']._serialized_start=1728
+  _globals['_REPORTVERIFICATIONRESPONSE']._serialized_end=1756
+  _globals['_VERIFYCHECKPOINTREQUEST']._serialized_start=1758
+  _globals['_VERIFYCHECKPOINTREQUEST']._serialized_end=1803
+  _globals['_VERIFYCHECKPOINTRESPONSE']._serialized_start=1806
+  _globals['_VERIFYCHECKPOINTRESPONSE']._serialized_end=1962
+  _globals['_PINCHECKPOINTREQUEST']._serialized_start=1964
+  _globals['_PINCHECKPOINTREQUEST']._serialized_end=2061
+  _globals['_PRUNECHECKPOINTSREQUEST']._serialized_start=2064
+  _globals['_PRUNECHECKPOINTSREQUEST']._serialized_end=2204
+  _globals['_PRUNECHECKPOINTSRESPONSE']._serialized_start=2206
+  _globals['_PRUNECHECKPOINTSRESPONSE']._serialized_end=2288
+  _globals['_COLLECTGARBAGEREQUEST']._serialized_start=2290
+  _globals['_COLLECTGARBAGEREQUEST']._serialized_end=2399
+  _globals['_GARBAGE']._serialized_start=2402
+  _globals['_GARBAGE']._serialized_end=2544
+  _globals['_COLLECTGARBAGERESPONSE']._serialized_start=2546
+  _globals['_COLLECTGARBAGERESPONSE']._serialized_end=2625
+  _globals['_COMMITTERSERVICE']._serialized_start=2628
+  _globals['_COMMITTERSERVICE']._serialized_end=3951
 # @@protoc_insertion_point(module_scope)

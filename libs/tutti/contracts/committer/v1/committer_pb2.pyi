@@ -6,6 +6,7 @@ API of the committer."""
 from collections import abc as _abc
 from google.protobuf import descriptor as _descriptor
 from google.protobuf import message as _message
+from google.protobuf import timestamp_pb2 as _timestamp_pb2
 from google.protobuf.internal import containers as _containers
 from tutti.contracts.committer.v1 import events_pb2 as _events_pb2
 from tutti.contracts.common.v1 import common_pb2 as _common_pb2
@@ -98,7 +99,7 @@ class OpenEpochRequest(_message.Message):
     epoch: _builtins.int
     """epoch of it, above all that were opened."""
     transition: _builtins.str
-    """transition that allows another shape than the resume point's; empty when equal."""
+    """transition of this job that allows another shape than the resume point's; not looked at when equal."""
     training: _builtins.str
     """training as canonical JSON."""
     training_digest: _builtins.str
@@ -110,7 +111,7 @@ class OpenEpochRequest(_message.Message):
     rewind_to_step: _builtins.int
     """rewind_to_step of the new line."""
     cause: _builtins.str
-    """cause of the rewind."""
+    """cause of the rewind; the new line keeps it."""
     nodes: _builtins.int
     """nodes that hold ranks; with one, the committer verifies itself."""
     @_builtins.property
@@ -530,3 +531,99 @@ class PruneCheckpointsResponse(_message.Message):
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
 Global___PruneCheckpointsResponse: _TypeAlias = PruneCheckpointsResponse  # noqa: Y015
+
+@_typing.final
+class CollectGarbageRequest(_message.Message):
+    """CollectGarbageRequest says of what."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    REQUEST_ID_FIELD_NUMBER: _builtins.int
+    JOB_FIELD_NUMBER: _builtins.int
+    VALIDATE_ONLY_FIELD_NUMBER: _builtins.int
+    request_id: _builtins.str
+    """request_id makes the call idempotent."""
+    job: _builtins.str
+    """job to look at; empty for all."""
+    validate_only: _builtins.bool
+    """validate_only lists and removes nothing."""
+    def __init__(
+        self,
+        *,
+        request_id: _builtins.str = ...,
+        job: _builtins.str = ...,
+        validate_only: _builtins.bool = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["job", b"job", "request_id", b"request_id", "validate_only", b"validate_only"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___CollectGarbageRequest: _TypeAlias = CollectGarbageRequest  # noqa: Y015
+
+@_typing.final
+class Garbage(_message.Message):
+    """Garbage is what nothing names of a job."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    JOB_FIELD_NUMBER: _builtins.int
+    BLOBS_FIELD_NUMBER: _builtins.int
+    BYTES_FIELD_NUMBER: _builtins.int
+    KEYS_FIELD_NUMBER: _builtins.int
+    DUE_AT_FIELD_NUMBER: _builtins.int
+    job: _builtins.str
+    """job whose sealed epochs left it."""
+    blobs: _builtins.int
+    """blobs of it."""
+    bytes: _builtins.int
+    """bytes of them."""
+    @_builtins.property
+    def keys(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
+        """keys of the first of them."""
+
+    @_builtins.property
+    def due_at(self) -> _timestamp_pb2.Timestamp:
+        """due_at is when it may go, if that is still to come: it was not removed."""
+
+    def __init__(
+        self,
+        *,
+        job: _builtins.str = ...,
+        blobs: _builtins.int = ...,
+        bytes: _builtins.int = ...,
+        keys: _abc.Iterable[_builtins.str] | None = ...,
+        due_at: _timestamp_pb2.Timestamp | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["due_at", b"due_at"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["blobs", b"blobs", "bytes", b"bytes", "due_at", b"due_at", "job", b"job", "keys", b"keys"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___Garbage: _TypeAlias = Garbage  # noqa: Y015
+
+@_typing.final
+class CollectGarbageResponse(_message.Message):
+    """CollectGarbageResponse lists what goes."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    GARBAGE_FIELD_NUMBER: _builtins.int
+    @_builtins.property
+    def garbage(self) -> _containers.RepeatedCompositeFieldContainer[Global___Garbage]:
+        """garbage by job; of jobs without any nothing is said."""
+
+    def __init__(
+        self,
+        *,
+        garbage: _abc.Iterable[Global___Garbage] | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["garbage", b"garbage"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___CollectGarbageResponse: _TypeAlias = CollectGarbageResponse  # noqa: Y015

@@ -87,6 +87,11 @@ class CommitterServiceStub:
                 request_serializer=tutti_dot_contracts_dot_committer_dot_v1_dot_committer__pb2.PinCheckpointRequest.SerializeToString,
                 response_deserializer=tutti_dot_contracts_dot_committer_dot_v1_dot_events__pb2.Checkpoint.FromString,
                 _registered_method=True)
+        self.CollectGarbage = channel.unary_unary(
+                '/tutti.committer.v1.CommitterService/CollectGarbage',
+                request_serializer=tutti_dot_contracts_dot_committer_dot_v1_dot_committer__pb2.CollectGarbageRequest.SerializeToString,
+                response_deserializer=tutti_dot_contracts_dot_committer_dot_v1_dot_committer__pb2.CollectGarbageResponse.FromString,
+                _registered_method=True)
         self.PruneCheckpoints = channel.unary_unary(
                 '/tutti.committer.v1.CommitterService/PruneCheckpoints',
                 request_serializer=tutti_dot_contracts_dot_committer_dot_v1_dot_committer__pb2.PruneCheckpointsRequest.SerializeToString,
@@ -168,6 +173,13 @@ class CommitterServiceServicer:
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
+    def CollectGarbage(self, request, context):
+        """CollectGarbage removes what sealed epochs left in the store that no decision names; a dry run lists it.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
     def PruneCheckpoints(self, request, context):
         """PruneCheckpoints removes what a policy does not keep; a dry run lists it.
         """
@@ -227,6 +239,11 @@ def add_CommitterServiceServicer_to_server(servicer, server):
                     servicer.PinCheckpoint,
                     request_deserializer=tutti_dot_contracts_dot_committer_dot_v1_dot_committer__pb2.PinCheckpointRequest.FromString,
                     response_serializer=tutti_dot_contracts_dot_committer_dot_v1_dot_events__pb2.Checkpoint.SerializeToString,
+            ),
+            'CollectGarbage': grpc.unary_unary_rpc_method_handler(
+                    servicer.CollectGarbage,
+                    request_deserializer=tutti_dot_contracts_dot_committer_dot_v1_dot_committer__pb2.CollectGarbageRequest.FromString,
+                    response_serializer=tutti_dot_contracts_dot_committer_dot_v1_dot_committer__pb2.CollectGarbageResponse.SerializeToString,
             ),
             'PruneCheckpoints': grpc.unary_unary_rpc_method_handler(
                     servicer.PruneCheckpoints,
@@ -505,6 +522,33 @@ class CommitterService:
             '/tutti.committer.v1.CommitterService/PinCheckpoint',
             tutti_dot_contracts_dot_committer_dot_v1_dot_committer__pb2.PinCheckpointRequest.SerializeToString,
             tutti_dot_contracts_dot_committer_dot_v1_dot_events__pb2.Checkpoint.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def CollectGarbage(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/tutti.committer.v1.CommitterService/CollectGarbage',
+            tutti_dot_contracts_dot_committer_dot_v1_dot_committer__pb2.CollectGarbageRequest.SerializeToString,
+            tutti_dot_contracts_dot_committer_dot_v1_dot_committer__pb2.CollectGarbageResponse.FromString,
             options,
             channel_credentials,
             insecure,

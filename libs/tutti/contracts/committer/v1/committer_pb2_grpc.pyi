@@ -55,6 +55,8 @@ class CommitterServiceStub:
     """VerifyCheckpoint reads every byte of a checkpoint back; a damaged one is quarantined."""
     PinCheckpoint: _grpc.UnaryUnaryMultiCallable[_committer_pb2.PinCheckpointRequest, _events_pb2.Checkpoint]
     """PinCheckpoint protects a checkpoint from retention, or gives it free."""
+    CollectGarbage: _grpc.UnaryUnaryMultiCallable[_committer_pb2.CollectGarbageRequest, _committer_pb2.CollectGarbageResponse]
+    """CollectGarbage removes what sealed epochs left in the store that no decision names; a dry run lists it."""
     PruneCheckpoints: _grpc.UnaryUnaryMultiCallable[_committer_pb2.PruneCheckpointsRequest, _committer_pb2.PruneCheckpointsResponse]
     """PruneCheckpoints removes what a policy does not keep; a dry run lists it."""
 
@@ -83,6 +85,8 @@ class CommitterServiceAsyncStub(CommitterServiceStub):
     """VerifyCheckpoint reads every byte of a checkpoint back; a damaged one is quarantined."""
     PinCheckpoint: _aio.UnaryUnaryMultiCallable[_committer_pb2.PinCheckpointRequest, _events_pb2.Checkpoint]  # type: ignore[assignment]
     """PinCheckpoint protects a checkpoint from retention, or gives it free."""
+    CollectGarbage: _aio.UnaryUnaryMultiCallable[_committer_pb2.CollectGarbageRequest, _committer_pb2.CollectGarbageResponse]  # type: ignore[assignment]
+    """CollectGarbage removes what sealed epochs left in the store that no decision names; a dry run lists it."""
     PruneCheckpoints: _aio.UnaryUnaryMultiCallable[_committer_pb2.PruneCheckpointsRequest, _committer_pb2.PruneCheckpointsResponse]  # type: ignore[assignment]
     """PruneCheckpoints removes what a policy does not keep; a dry run lists it."""
 
@@ -168,6 +172,14 @@ class CommitterServiceServicer(metaclass=_abc_1.ABCMeta):
         context: _ServicerContext,
     ) -> _typing.Union[_events_pb2.Checkpoint, _abc.Awaitable[_events_pb2.Checkpoint]]:
         """PinCheckpoint protects a checkpoint from retention, or gives it free."""
+
+    @_abc_1.abstractmethod
+    def CollectGarbage(
+        self,
+        request: _committer_pb2.CollectGarbageRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_committer_pb2.CollectGarbageResponse, _abc.Awaitable[_committer_pb2.CollectGarbageResponse]]:
+        """CollectGarbage removes what sealed epochs left in the store that no decision names; a dry run lists it."""
 
     @_abc_1.abstractmethod
     def PruneCheckpoints(
