@@ -76,7 +76,7 @@ class Driver:
             return Found(reuse, None, f"runs again: {problem.message}")
         if seen is None or seen.state != STATE_DONE:
             return Found(reuse, None, f"runs again: {earlier.resource} is no longer there")
-        lacks = evidence.missing(self._host.blobs, stage, earlier)
+        lacks = evidence.missing(self._host.blobs, stage, earlier, self._owners.before(stage, earlier))
         return Found(reuse, None, f"runs again: {lacks}") if lacks else Found(reuse, earlier, "")
 
     def _view(self, unit: Unit, name: str) -> _View:

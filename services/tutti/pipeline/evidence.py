@@ -1,11 +1,11 @@
 """Evidence that a stage's result is still there: its manifest and every blob that it names.
 
 Promises: what is missing, damaged or another content is named; a result is reused only without such a finding. Bytes
-are read a piece at a time. Of checkpoint blobs and of the document shards that dedup refers to the sizes are compared:
-the former are verified when a state is loaded, the latter were read for the stage before.
+are read a piece at a time. Of the document shards that dedup refers to the sizes are compared, since they were read for
+the stage before; of the checkpoints before the last too, since no state but the last is the result of a training.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 from blake3 import blake3
@@ -67,14 +67,23 @@ class ExpectedTokenizer:
 Checked = Expected | ExpectedTokenizer
 
 
-def missing(blobs: Blobs, stage: StageName, result: Result) -> str:
-    """What is wrong with a result, in words; "" when everything is there. Raises BlobsUnavailable."""
+def missing(blobs: Blobs, stage: StageName, result: Result, before: Iterable[Result] = ()) -> str:
+    """What is wrong with a result, in words; "" when everything is there. Raises BlobsUnavailable.
+
+    `before` are the checkpoints that a training made on the way.
+    """
+    return _lacks(blobs, stage, result, thorough=True) or next(
+        (lacks for each in before if (lacks := _lacks(blobs, stage, each, thorough=False))), ""
+    )
+
+
+def _lacks(blobs: Blobs, stage: StageName, result: Result, *, thorough: bool) -> str:
     try:
         data = blobs.get(result.manifest_key)
     except BlobMissing:
         return f"{result.manifest_key} is gone"
     try:
-        digest, listed = _listed(stage, data)
+        digest, listed = _listed(stage, data, thorough=thorough)
     except (CorpusError, CheckpointError) as error:
         return f"{result.manifest_key} cannot be read: {error}"
     if digest != result.content_digest:
@@ -89,10 +98,13 @@ def _bytes_digest(blobs: Blobs, key: str, size: int) -> str:
     return named(state)
 
 
-def _listed(stage: StageName, data: bytes) -> tuple[str, list[Checked]]:
+def _listed(stage: StageName, data: bytes, *, thorough: bool) -> tuple[str, list[Checked]]:
+    """The content of a manifest, and what it names; of a checkpoint's blobs with their digests if `thorough`."""
     if stage is StageName.TRAIN:
         checkpoint = CheckpointBody.decode(data)
-        return checkpoint.state_digest, [Expected(blob.key, blob.nbytes) for blob in checkpoint.blobs]
+        return checkpoint.state_digest, [
+            Expected(blob.key, blob.nbytes, blob.bytes_digest if thorough else "") for blob in checkpoint.blobs
+        ]
     kinds = {
         StageName.INGEST: Kind.INGEST,
         StageName.DEDUP: Kind.DEDUP,

@@ -3,12 +3,14 @@
 Promises: nothing is kept here; a call that may not have arrived can be sent again.
 """
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
 from tutti.chassis.errors import InvalidField, NotFound, Refused
 from tutti.chassis.service import Host
 from tutti.contracts.committer.v1 import (
+    CHECKPOINT_STATE_COMMITTED,
     CHECKPOINT_STATE_PRUNED,
     CHECKPOINT_STATE_QUARANTINED,
     CheckpointState,
@@ -22,6 +24,7 @@ from tutti.contracts.common.v1 import (
     STATE_RUNNING,
     CancelRequest,
     GetRequest,
+    ListRequest,
     State,
 )
 from tutti.contracts.dedup.v1 import CreateDedupRequest, Dedup
@@ -42,6 +45,7 @@ from tutti.contracts.tokenization.v1.stubs import TokenizationServiceStub
 from tutti.pipeline.recipe import Recipe
 from tutti.pipeline.stages import TRAINING_VERSION, Result, Source, Spec, StageName, spec_of
 
+PAGE = 500
 DIGEST_SECONDS = 60.0  # a large folder is read whole
 _JOB_STATES = {
     JOB_STATE_QUEUED: STATE_PENDING,
@@ -163,6 +167,20 @@ class Owners:
             what = f"its last checkpoint {name} is {CheckpointState.Name(checkpoint.state)}: {checkpoint.reason}"
             return Seen(job.name, STATE_FAILED, what, None)
         return Seen(job.name, seen.state, "", Result(job.name, checkpoint.manifest_key, checkpoint.state_digest))
+
+    def before(self, stage: StageName, result: Result) -> Iterator[Result]:
+        """What a stage made on the way to its result and its owner still promises: the checkpoints of a training."""
+        token = ""
+        while stage is StageName.TRAIN:
+            page = self._committer.ListCheckpoints(
+                ListRequest(filter=f"job={result.resource}", page_size=PAGE, page_token=token)
+            )
+            for each in page.checkpoints:
+                if each.state == CHECKPOINT_STATE_COMMITTED and each.manifest_key != result.manifest_key:
+                    yield Result(result.resource, each.manifest_key, each.state_digest)
+            token = page.next_page_token
+            if not token:
+                return
 
     def cancel(self, stage: StageName, name: str) -> None:
         """End the stage's work; of ended or unknown work nothing changes."""

@@ -2,11 +2,14 @@
 
 import json
 import shutil
+from fnmatch import fnmatch
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from tutti.chassis.errors import AlreadyExists, InvalidField, Unavailable
+from tutti.contracts.committer.v1 import CHECKPOINT_STATE_PRUNED, CHECKPOINT_STATE_QUARANTINED, Checkpoint
 from tutti.contracts.common.v1 import (
     STATE_CANCELLED,
     STATE_DONE,
@@ -98,60 +101,80 @@ def test_a_new_logic_version_of_an_owner_runs_its_stage_again(world: World) -> N
     assert again(world) == ["dedup"]
 
 
-@pytest.mark.parametrize(
-    ("prefix", "done"),
-    [
-        ("ingest/document-shards", ["ingest"]),
-        ("ingest/manifests", ["ingest"]),
-        ("ingest/rejections", ["ingest"]),
-        ("dedup/manifests", ["dedup"]),
-        ("dedup/clusters", ["dedup"]),
-        ("tokenization/token-shards", ["tokenization"]),
-        ("tokenization/tokenizers", ["tokenization"]),
-        ("tokenization/manifests", ["tokenization"]),
-        ("trainer/shards", ["train"]),
-        ("committer/manifests", ["train"]),
-    ],
-)
-def test_with_a_blob_deleted_its_stage_runs_again(world: World, prefix: str, done: list[str]) -> None:
-    again(world)
-    (found,) = list(world.blobs.list(prefix))
-    world.blobs.delete(found.key)
+BLOBS = {
+    "ingest/document-shards/*": "ingest",
+    "ingest/manifests/*": "ingest",
+    "ingest/rejections/*": "ingest",
+    "dedup/manifests/*": "dedup",
+    "dedup/clusters/*": "dedup",
+    "tokenization/token-shards/*": "tokenization",
+    "tokenization/tokenizers/*": "tokenization",
+    "tokenization/manifests/*": "tokenization",
+    "committer/manifests/*.0.5.json": "train",
+    "committer/manifests/*.0.10.json": "train",
+    "trainer/shards/*.0.10.1.0.bin": "train",
+}
+# Of a checkpoint before the last, whose bytes are no result, the size.
+SIZED = {"trainer/shards/*.0.5.1.0.bin": "train"}
+
+
+def blob(world: World, pattern: str) -> str:
+    """The one key like this."""
+    prefix = pattern.partition("*")[0]
+    (found,) = [each.key for each in world.blobs.list(prefix) if fnmatch(each.key, pattern)]
+    return found
+
+
+def first_again(world: World) -> tuple[str, str]:
+    """The first stage that would not be reused, and why."""
     request = CheckRecipeRequest(recipe=RECIPE, directory=str(world.folder))
-    checked = world.api.CheckRecipe(request, CALL).stages
-    first = next(stage for stage in checked if not stage.reused)
-    assert (first.name, first.reason) == (done[0], f"runs again: {found.key} is gone")
-    assert again(world) == done
+    stage = next(stage for stage in world.api.CheckRecipe(request, CALL).stages if not stage.reused)
+    return stage.name, stage.reason
+
+
+@pytest.mark.parametrize(("pattern", "stage"), (BLOBS | SIZED).items())
+def test_with_a_blob_deleted_its_stage_runs_again(world: World, pattern: str, stage: str) -> None:
+    again(world)
+    key = blob(world, pattern)
+    world.blobs.delete(key)
+    assert first_again(world) == (stage, f"runs again: {key} is gone")
+    assert again(world) == [stage]
     assert again(world) == []
 
 
-@pytest.mark.parametrize(
-    ("prefix", "done"),
-    [
-        ("ingest/document-shards", ["ingest"]),
-        ("ingest/manifests", ["ingest"]),
-        ("ingest/rejections", ["ingest"]),
-        ("dedup/manifests", ["dedup"]),
-        ("dedup/clusters", ["dedup"]),
-        ("tokenization/token-shards", ["tokenization"]),
-        ("tokenization/tokenizers", ["tokenization"]),
-        ("tokenization/manifests", ["tokenization"]),
-        ("committer/manifests", ["train"]),
-    ],
-)
-def test_with_a_byte_flipped_its_stage_runs_again_and_mends_it(world: World, prefix: str, done: list[str]) -> None:
+@pytest.mark.parametrize(("pattern", "stage"), BLOBS.items())
+def test_with_a_byte_flipped_its_stage_runs_again_and_mends_it(world: World, pattern: str, stage: str) -> None:
     again(world)
-    (found,) = list(world.blobs.list(prefix))
-    whole = world.blobs.get(found.key)
-    damaged = bytes([whole[0] ^ 1]) + whole[1:]
-    world.blobs.delete(found.key)
-    world.blobs.put_if_absent(found.key, damaged)
-    request = CheckRecipeRequest(recipe=RECIPE, directory=str(world.folder))
-    first = next(stage for stage in world.api.CheckRecipe(request, CALL).stages if not stage.reused)
-    assert first.name == done[0]
-    assert first.reason.startswith(f"runs again: {found.key} ")
-    assert again(world) == done
-    assert done == ["train"] or world.blobs.get(found.key) == whole
+    key = blob(world, pattern)
+    whole = world.blobs.get(key)
+    world.blobs.delete(key)
+    world.blobs.put_if_absent(key, bytes([whole[0] ^ 1]) + whole[1:])
+    name, reason = first_again(world)
+    assert name == stage
+    assert reason.startswith(f"runs again: {key} ")
+    assert again(world) == [stage]
+    assert stage == "train" or world.blobs.get(key) == whole
+    assert again(world) == []
+
+
+@pytest.mark.parametrize(("pattern", "stage"), SIZED.items())
+def test_with_a_byte_too_few_its_stage_runs_again(world: World, pattern: str, stage: str) -> None:
+    again(world)
+    key = blob(world, pattern)
+    whole = world.blobs.get(key)
+    world.blobs.delete(key)
+    world.blobs.put_if_absent(key, whole[:-1])
+    assert first_again(world) == (stage, f"runs again: {key} has {len(whole) - 1} bytes, expected {len(whole)}")
+    assert again(world) == [stage]
+
+
+@pytest.mark.parametrize("state", [CHECKPOINT_STATE_PRUNED, CHECKPOINT_STATE_QUARANTINED])
+def test_a_checkpoint_on_the_way_that_is_promised_no_more_is_not_missed(world: World, state: Any) -> None:
+    again(world)
+    (first,) = [each for each in world.train.made.values() if isinstance(each, Checkpoint) and each.step == 5]
+    first.state = state
+    world.blobs.delete(blob(world, "trainer/shards/*.0.5.1.0.bin"))
+    world.blobs.delete(first.manifest_key)
     assert again(world) == []
 
 

@@ -25,10 +25,10 @@ from tutti.chassis.event import Event
 from tutti.chassis.unit import Unit, Units
 from tutti.chassis.work import publish, put_content, put_named
 from tutti.checkpoints.example_test import buffer, snapshot, training
-from tutti.checkpoints.keys import ShardName, checkpoint_name
+from tutti.checkpoints.keys import ShardName
 from tutti.checkpoints.manifest import build_manifest
 from tutti.checkpoints.writer import describe, store
-from tutti.contracts.committer.v1 import CHECKPOINT_STATE_COMMITTED, Checkpoint
+from tutti.contracts.committer.v1 import CHECKPOINT_STATE_COMMITTED, Checkpoint, ListCheckpointsResponse
 from tutti.contracts.common.v1 import (
     STATE_CANCELLED,
     STATE_DONE,
@@ -38,6 +38,7 @@ from tutti.contracts.common.v1 import (
     Artifact,
     CancelRequest,
     GetRequest,
+    ListRequest,
 )
 from tutti.contracts.dedup.v1 import CreateDedupResponse, Dedup
 from tutti.contracts.ingest.v1 import CreateIngestResponse, DigestInputRequest, DigestInputResponse, Ingest
@@ -195,6 +196,16 @@ class TrainOwner(Owner):
     def GetCheckpoint(self, request: GetRequest, call: Call) -> Checkpoint:
         return cast(Checkpoint, self.get(request))
 
+    def ListCheckpoints(self, request: ListRequest, call: Call) -> ListCheckpointsResponse:
+        """A page of one, so that there is a next one."""
+        self.check("list")
+        found = sorted(
+            (each for each in self.made.values() if isinstance(each, Checkpoint)), key=lambda each: each.name
+        )
+        rest = [each for each in found if f"job={each.job}" == request.filter and each.name > request.page_token]
+        token = rest[0].name if len(rest) > 1 else ""
+        return ListCheckpointsResponse(checkpoints=rest[:1], next_page_token=token)
+
 
 @dataclass
 class WorldHost:
@@ -334,20 +345,30 @@ class World:
 
     def finish_train(self) -> None:
         jobs = [job for job in self.train.made.values() if isinstance(job, Job)]
-        job = jobs[-1]
-        name, shape = ShardName(job.name.removeprefix("jobs/"), 0, 5, 1, 0), Shape(1)
-        report = describe(buffer(training(), shape, 0, 5), snapshot(training(), shape, name))
-        store(self.blobs, report, buffer(training(), shape, 0, 5))
-        body = build_manifest([report], training=training(), parent="", verified_by=["test"])
+        job, parent = jobs[-1], ""
+        for step in (5, 10):
+            last = self.checkpoint(job, step, parent)
+            parent = last.name
+        job.state, job.reason, job.decided_step, job.state_digest = JOB_STATE_DONE, "", last.step, last.state_digest
+        self.hear(job)
+
+    def checkpoint(self, job: Job, step: int, parent: str) -> Checkpoint:
+        """What the trainer stores and the committer publishes."""
+        name, shape = ShardName(job.name.removeprefix("jobs/"), 0, step, 1, 0), Shape(1)
+        report = describe(buffer(training(), shape, 0, step), snapshot(training(), shape, name))
+        store(self.blobs, report, buffer(training(), shape, 0, step))
+        body = build_manifest([report], training=training(), parent=parent, verified_by=["test"])
         self.blobs.put_if_absent(body.manifest_key, body.manifest(producer="test").encode())
-        self.train.made[body.name] = Checkpoint(
-            name=checkpoint_name(name.job, 0, 5),
+        made = Checkpoint(
+            name=body.name,
+            job=job.name,
+            step=step,
             manifest_key=body.manifest_key,
             state_digest=body.state_digest,
             state=CHECKPOINT_STATE_COMMITTED,
         )
-        job.state, job.reason, job.decided_step, job.state_digest = JOB_STATE_DONE, "", 5, body.state_digest
-        self.hear(job)
+        self.train.made[made.name] = made
+        return made
 
     def fail_train(self, reason: str) -> None:
         job = next(job for job in self.train.made.values() if isinstance(job, Job))
