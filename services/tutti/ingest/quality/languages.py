@@ -16,8 +16,8 @@ import numpy.typing as npt
 import pyarrow as pa
 from py3langid.langid import MODEL_FILE, LanguageIdentifier
 
+from tutti.corpus.texts import require_texts
 from tutti.ingest.quality.characters import Class, class_of
-from tutti.ingest.quality.texts import require_texts
 
 SAMPLE = 2048
 PIECES = 4

@@ -11,10 +11,10 @@ from collections.abc import Collection, Sequence
 
 import pyarrow as pa
 
+from tutti.corpus.texts import require_texts
 from tutti.ingest.quality import emails, keys, numerals
 from tutti.ingest.quality.findings import Finding, Kind
 from tutti.ingest.quality.rules import Keep, Rule
-from tutti.ingest.quality.texts import require_texts
 
 PII_VERSION = 1
 MASKS = {kind: f"[{kind.value}]" for kind in Kind}

@@ -18,9 +18,9 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from tutti.corpus.native import Kernel, kernel
+from tutti.corpus.texts import buffers
 from tutti.ingest.quality.characters import Flag, characters, has
 from tutti.ingest.quality.lines import ELLIPSIS, SHORT_LINE, Verdict, ends_well, lower, stripped, verdict
-from tutti.ingest.quality.texts import buffers
 from tutti.ingest.quality.words import tokens
 
 STATISTICS_VERSION = 1

@@ -5,9 +5,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tutti.corpus.texts import UnreadableTexts
 from tutti.ingest.quality.lines import Verdict, retained, verdict
 from tutti.ingest.quality.statistics import COLUMNS, count, native, statistics
-from tutti.ingest.quality.texts import UnreadableTexts
 
 KERNEL = pytest.mark.skipif(native().library is None, reason=native().why_not)
 

@@ -1,4 +1,4 @@
-"""Texts: an Arrow array of strings, as the measures of this package take it."""
+"""Texts: an Arrow array of strings, as measures and kernels take it."""
 
 from __future__ import annotations
 
