@@ -72,11 +72,11 @@ class Driver:
             return Found(reuse, None, "")
         try:
             seen = self._owners.see(stage, earlier.resource)
+            if seen is None or seen.state != STATE_DONE:
+                return Found(reuse, None, f"runs again: {earlier.resource} is no longer there")
+            lacks = evidence.missing(self._host.blobs, stage, earlier, self._owners.before(stage, earlier))
         except CorruptRow as problem:
-            return Found(reuse, None, f"runs again: {problem.message}")
-        if seen is None or seen.state != STATE_DONE:
-            return Found(reuse, None, f"runs again: {earlier.resource} is no longer there")
-        lacks = evidence.missing(self._host.blobs, stage, earlier, self._owners.before(stage, earlier))
+            lacks = problem.message
         return Found(reuse, None, f"runs again: {lacks}") if lacks else Found(reuse, earlier, "")
 
     def _view(self, unit: Unit, name: str) -> _View:

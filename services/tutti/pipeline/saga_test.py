@@ -193,6 +193,13 @@ def test_a_result_whose_row_is_damaged_at_its_owner_is_made_again(world: World) 
     assert again(world) == ["tokenization"]
 
 
+def test_a_training_of_whose_checkpoints_a_row_is_damaged_is_made_again(world: World) -> None:
+    again(world)
+    (first,) = [each.name for each in world.train.made.values() if isinstance(each, Checkpoint) and each.step == 5]
+    world.train.damaged.add(first)
+    assert first_again(world) == ("train", f"runs again: the row '{first}' is damaged")
+
+
 def test_a_damaged_row_of_work_that_is_waited_for_fails_the_run(world: World) -> None:
     name = world.create().name
     (ingest,) = world.ingest.made

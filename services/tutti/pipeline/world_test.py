@@ -202,6 +202,8 @@ class TrainOwner(Owner):
         found = sorted(
             (each for each in self.made.values() if isinstance(each, Checkpoint)), key=lambda each: each.name
         )
+        if damaged := self.damaged & {each.name for each in found}:
+            raise CorruptRow(f"the row {min(damaged)!r} is damaged")
         rest = [each for each in found if f"job={each.job}" == request.filter and each.name > request.page_token]
         token = rest[0].name if len(rest) > 1 else ""
         return ListCheckpointsResponse(checkpoints=rest[:1], next_page_token=token)
