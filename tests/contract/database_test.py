@@ -170,10 +170,14 @@ def test_savepoints_nest(db: Database) -> None:
         tx.execute(insert(accounts), {"name": name, "balance": 1})
 
     def work(tx: Transaction) -> None:
+        def inner() -> None:
+            add(tx, "inner")
+            add(tx, "inner")
+
         def outer() -> None:
             add(tx, "outer")
             with pytest.raises(Conflict):
-                tx.savepoint(lambda: (add(tx, "inner"), add(tx, "inner")))
+                tx.savepoint(inner)
             add(tx, "outer2")
 
         tx.savepoint(outer)

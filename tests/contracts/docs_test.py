@@ -8,13 +8,10 @@ from pathlib import Path
 import click
 import pytest
 from tests.contracts.conftest import ROOT
+from tools import pages
 
 from tutti.chassis.service import Service
 from tutti.cli.app import build
-
-sys.path.insert(0, str(ROOT / "tools"))
-
-import pages
 
 SERVICES = sorted(path.parent.name for path in ROOT.glob("services/tutti/*/service.py"))
 PAGES = sorted(

@@ -2,17 +2,13 @@
 
 import ast
 import importlib
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 
 from tests.contracts.conftest import ROOT
+from tools import pages
 
 from tutti.chassis.errors import CATALOGUE
-
-sys.path.insert(0, str(ROOT / "tools"))
-
-import pages
 
 
 def refusals() -> Iterator[tuple[Path, ast.expr]]:

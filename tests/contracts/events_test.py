@@ -1,10 +1,10 @@
 """Events as consumers depend on them: where they travel, and that what was published once can be read for ever."""
 
-import sys
 from pathlib import Path
 
 import pytest
 from google.protobuf.message import Message
+from tools import golden, house
 
 from tutti.backbone import Kind
 from tutti.chassis.catalog import EventType, every_event
@@ -12,10 +12,6 @@ from tutti.chassis.client import OWNERS
 from tutti.contracts.scheduler.v1 import Job, RankLost
 
 ROOT = Path(__file__).resolve().parents[2]
-sys.path.insert(0, str(ROOT / "tools"))
-
-import golden  # noqa: E402  (tools are scripts, not a package)
-import house  # noqa: E402
 
 EVENTS = {event.type: event for event in every_event()}
 GOLDEN = sorted(golden.FOLDER.glob("*/*.binpb"))

@@ -7,12 +7,9 @@ import sys
 from pathlib import Path
 
 import pytest
+from tools import house, soak
 
 ROOT = Path(__file__).resolve().parents[2]
-sys.path.insert(0, str(ROOT / "tools"))
-
-import house  # noqa: E402  (tools are scripts, not a package)
-import soak  # noqa: E402
 
 
 def test_every_service_with_a_build_has_an_entry_point_and_every_entry_point_a_service() -> None:

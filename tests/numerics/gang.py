@@ -3,11 +3,10 @@
 A crew runs one function on every rank and returns what each returned, or raises what any of them raised.
 """
 
-import hashlib
 import multiprocessing
 import tempfile
 import traceback
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from datetime import timedelta
 from pathlib import Path
@@ -18,7 +17,12 @@ import numpy.typing as npt
 import torch
 import torch.distributed as dist
 
-from tutti.model.chunks import KINDS, Layout
+from tutti.checkpoints.digests import leaf_digest, state_digest
+from tutti.checkpoints.example_test import DATASET
+from tutti.checkpoints.scalars import StateScalars
+from tutti.corpus.ledger import Ledger, SkippedStep
+from tutti.corpus.sampler import DatasetShare, Span
+from tutti.model.chunks import Kind, Layout
 from tutti.model.plan import Plan, Shape
 from tutti.model.results import Scalars, StepResult
 from tutti.model.spec import ModelSpec, OptimizerSpec, StepSpec
@@ -26,6 +30,8 @@ from tutti.model.step import RankStep
 
 Result = TypeVar("Result")
 Group = dist.ProcessGroup | None
+Tensors = dict[tuple[int, str], bytes]
+"""Bytes of every (chunk, kind)."""
 
 
 @dataclass(frozen=True)
@@ -60,7 +66,7 @@ class Recipe:
         """A pure function of (step, leaf): random documents of random lengths, the end of each row padded."""
         source = np.random.Generator(np.random.Philox(key=np.array([step + self.batch_shift, leaf], dtype=np.uint64)))
         shape = (self.step.rows, self.model.context + 1)
-        documents = np.cumsum(source.random(shape) < 0.1, axis=1)
+        documents = np.cumsum(source.random(shape) < 0.1, axis=1, dtype=np.int64)
         valid = np.arange(shape[1] - 1) < source.integers(shape[1] // 2, shape[1], size=(shape[0], 1))
         return RowBatch(source.integers(0, self.model.vocabulary, shape), documents, valid)
 
@@ -69,23 +75,29 @@ class Recipe:
 class Checkpoint:
     """A whole state: snapshots of all ranks, put together by the plan's tables."""
 
-    tensors: dict[tuple[int, str], bytes]
+    recipe: Recipe
+    tensors: Mapping[tuple[int, str], bytes]
     scalars: Scalars
 
     @property
-    def root(self) -> str:
-        """One hash over all chunks and kinds and the scalars."""
-        digest = hashlib.sha256(repr(self.scalars).encode())
-        for chunk in range(len(self.tensors) // len(KINDS)):
-            for kind in KINDS:
-                digest.update(self.tensors[chunk, kind])
-        return digest.hexdigest()
+    def state_digest(self) -> str:
+        """What a manifest of this state would say."""
+        layout, step = Layout(self.recipe.model), self.recipe.step
+        span = Span(0, (DatasetShare(DATASET, 1000, 1, 0),), step.seed, step.leaves, step.rows)
+        skipped = tuple(SkippedStep(each - 1, "not finite") for each in self.scalars.skipped)
+        position = self.scalars.step * step.leaves * step.rows
+        leaves = [
+            leaf_digest(layout, chunk, kind, self.tensors[chunk.index, kind.value])
+            for chunk in layout.chunks
+            for kind in Kind
+        ]
+        return state_digest(layout, leaves, StateScalars(self.scalars, position, Ledger((span,), skipped)).to_dict())
 
     def read(self, chunk: int, kind: str) -> memoryview:
         return memoryview(self.tensors[chunk, kind])
 
 
-def snapshot(me: RankStep) -> dict[tuple[int, str], bytes]:
+def snapshot(me: RankStep) -> Tensors:
     """What this rank would store, cut as its plan says."""
     data = bytearray(me.snapshot_size())
     me.snapshot_into(memoryview(data))
@@ -95,11 +107,22 @@ def snapshot(me: RankStep) -> dict[tuple[int, str], bytes]:
 
 @dataclass(frozen=True)
 class Trained:
-    """What a run left."""
+    """What a run left: a checkpoint a step, and of each rank how many leaves it computed and chunks it kept."""
 
-    checkpoint: Checkpoint
+    checkpoints: Mapping[int, Checkpoint]
     results: list[StepResult]
     evaluation: tuple[float, int]
+    leaves: list[int]
+    chunks: list[int]
+
+    @property
+    def last(self) -> Checkpoint:
+        return self.checkpoints[max(self.checkpoints)]
+
+    @property
+    def digests(self) -> dict[int, str]:
+        """Step to state digest."""
+        return {step: checkpoint.state_digest for step, checkpoint in self.checkpoints.items()}
 
     @property
     def losses(self) -> list[str]:
@@ -134,13 +157,22 @@ def train(recipe: Recipe, dp: int, *, until: int, since: Checkpoint | None = Non
             me.initialize()
         else:
             me.load(since.read, since.scalars)
-        results = [step_once(me, recipe, step) for step in range(me.scalars().step + 1, until + 1)]
-        return snapshot(me), me.scalars(), results, me.evaluate(5, lambda leaf: recipe.batch(10**6, leaf))
+        results, states = list[StepResult](), dict[int, tuple[Tensors, Scalars]]()
+        for step in range(me.scalars().step + 1, until + 1):
+            results.append(step_once(me, recipe, step))
+            states[step] = snapshot(me), me.scalars()
+        counts = len(me.plan.leaves_of(rank)), len(me.plan.chunks_of(rank))
+        return states, results, me.evaluate(5, lambda leaf: recipe.batch(10**6, leaf)), counts
 
     found = on_ranks(dp, work)
-    tensors = {key: data for part, *_ in found for key, data in part.items()}
-    assert len({(str(scalars), evaluation) for _, scalars, _, evaluation in found}) == 1
-    return Trained(Checkpoint(tensors, found[0][1]), found[0][2], found[0][3])
+    checkpoints = {}
+    for step in found[0][0]:
+        parts = [states[step] for states, *_ in found]
+        (scalars,) = {scalars for _, scalars in parts}
+        checkpoints[step] = Checkpoint(recipe, {key: data for part, _ in parts for key, data in part.items()}, scalars)
+    (evaluation,) = {evaluation for _, _, evaluation, _ in found}
+    leaves, chunks = ([counts[which] for *_, counts in found] for which in (0, 1))
+    return Trained(checkpoints, found[0][1], evaluation, leaves, chunks)
 
 
 def on_ranks(dp: int, work: Callable[[int, Group], Result]) -> list[Result]:
@@ -155,7 +187,9 @@ def on_ranks(dp: int, work: Callable[[int, Group], Result]) -> list[Result]:
         for process in processes:
             process.start()
         try:
-            answers = [receive.recv() if receive.poll(120) else "no answer within 120 s" for receive, _ in pipes]
+            answers: list[tuple[Result] | str] = [
+                receive.recv() if receive.poll(120) else "no answer within 120 s" for receive, _ in pipes
+            ]
         finally:
             for process in processes:
                 process.join(10)
@@ -163,7 +197,7 @@ def on_ranks(dp: int, work: Callable[[int, Group], Result]) -> list[Result]:
     failures = [f"rank {rank}: {answer}" for rank, answer in enumerate(answers) if isinstance(answer, str)]
     if failures:
         raise AssertionError("\n".join(failures))
-    return [answer[0] for answer in answers]
+    return [answer[0] for answer in answers if not isinstance(answer, str)]
 
 
 def _rank(rank: int, dp: int, meeting: Path, work: Callable[..., Any], answer: Any) -> None:

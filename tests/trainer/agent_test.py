@@ -194,9 +194,14 @@ def test_an_unreachable_control_plane_does_not_stop_the_ranks(stage: Any, wait: 
 def test_an_io_child_answers_at_once_where_nothing_is_to_be_staged(tmp_path: Path, wait: Wait) -> None:
     settings = IoSettings(f"file://{tmp_path}/blobs", state=str(tmp_path), buffers=str(tmp_path / "buffers"))
     link, heard = ProcessIoLink(settings, SystemClock(), silence=20.0), list[IoMessage]()
+
+    def answered() -> bool:
+        heard.extend(link.receive())
+        return bool(heard)
+
     try:
         link.send(IoMessage(stage=StageRequest(id=7)))
-        wait(lambda: heard.extend(link.receive()) or heard)
+        wait(answered)
     finally:
         link.close()
     assert [each.staged.id for each in heard] == [7]

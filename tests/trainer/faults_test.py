@@ -58,8 +58,8 @@ def test_a_stopped_rank_is_named_with_what_the_others_were_doing(stage: Any, wai
 
 def test_a_rank_of_a_killed_agent_ends_by_itself_inside_a_collective(tmp_path: Path, wait: Wait) -> None:
     """The agent is a process of its own here; one rank waits for a peer that never steps."""
-    script = Path(__file__).with_name("lonely_agent.py")
-    agent = subprocess.Popen([sys.executable, str(script), str(tmp_path)], stdout=subprocess.PIPE, text=True)
+    command = [sys.executable, "-m", "tests.trainer.lonely_agent", str(tmp_path)]
+    agent = subprocess.Popen(command, stdout=subprocess.PIPE, text=True, cwd=Path(__file__).parents[2])
     assert agent.stdout is not None
     ranks = [process_id(int(pid)) for pid in agent.stdout.readline().split()]
     assert len(ranks) == 2

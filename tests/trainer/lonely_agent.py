@@ -4,8 +4,7 @@ import sys
 import time
 from pathlib import Path
 
-sys.path.insert(0, str(Path(__file__).parent))
-import conftest
+from tests.trainer import conftest
 
 stage = conftest.Stage(Path(sys.argv[1]))
 agent = stage.agent()
