@@ -7,12 +7,14 @@ from pathlib import Path
 
 import pytest
 
+import tutti.committer.garbage
 import tutti.committer.service
 from tests.scale import parts, scale
 from tutti.backbone.recording import Operation
 from tutti.chassis.unit import Unit
 from tutti.checkpoints import CheckpointBody
 from tutti.committer.commits import Commits
+from tutti.committer.garbage import Stored
 from tutti.committer.records import DecisionRow, EpochRow
 
 from .story import Outcome, tell
@@ -105,6 +107,21 @@ def test_control_a_committer_that_publishes_wrongly_is_caught(
     put = points.index("put committer/manifests")
     found = first_violation(lambda point: tell(memory / str(point), crash_at=point), range(put - 1, put + 3))
     assert named in found
+
+
+@pytest.mark.parametrize(
+    ("mutant", "named"),
+    [
+        (lambda stored, *, below, kept: [each for each in stored if each.name.epoch < below], "visible, but damaged"),
+        (lambda stored, *, below, kept: [], "was left behind"),
+    ],
+    ids=["too much", "nothing"],
+)
+def test_control_a_committer_that_collects_the_wrong_garbage_is_caught(
+    memory: Path, monkeypatch: pytest.MonkeyPatch, mutant: Callable[..., list[Stored]], named: str
+) -> None:
+    monkeypatch.setattr(tutti.committer.garbage, "undecided", mutant)
+    assert named in first_violation(lambda _: tell(memory / "whole"), range(1))
 
 
 @pytest.mark.parametrize("kind", ["fsync", "fsync_folder"])

@@ -134,6 +134,11 @@ def _next_life(world: Rehearsal, life: int, outcome: Outcome) -> None:
             outcome.violations.append(f"{name} was never announced")
         elif committed[name].state_digest != world.checkpoint(step).state_digest:
             outcome.violations.append(f"{name} was announced with another state")
+    manifests = [CheckpointBody.decode(world.blobs.get(stat.key)) for stat in world.blobs.list("committer/manifests/")]
+    named = {blob.key for body in manifests for blob in body.blobs}
+    outcome.violations += [
+        f"{stat.key} was left behind" for stat in world.blobs.list("trainer/shards/") if stat.key not in named
+    ]
     outcome.export = world.export()
 
 

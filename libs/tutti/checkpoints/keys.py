@@ -39,13 +39,25 @@ class ShardName:
     @classmethod
     def of_report(cls, key: str) -> ShardName:
         """Raises CheckpointError when `key` names no report."""
-        text = key.removeprefix(REPORTS).removesuffix(".json")
+        name = cls._read(key.removeprefix(REPORTS).removesuffix(".json"))
+        if name is None or name.report_key != key:
+            raise CheckpointError(f"{key!r} names no report; expected {REPORTS}<job>.<line>.<step>.<epoch>.<rank>.json")
+        return name
+
+    @classmethod
+    def of_shard(cls, key: str) -> ShardName:
+        """Raises CheckpointError when `key` names no shard."""
+        name = cls._read(key.removeprefix(SHARDS).removesuffix(".bin"))
+        if name is None or name.shard_key != key:
+            raise CheckpointError(f"{key!r} names no shard; expected {SHARDS}<job>.<line>.<step>.<epoch>.<rank>.bin")
+        return name
+
+    @classmethod
+    def _read(cls, text: str) -> ShardName | None:
         job, *numbers = text.rsplit(".", 4)
-        if job and len(numbers) == 4 and all(part.isascii() and part.isdigit() for part in numbers):
-            name = cls(job, *(int(part) for part in numbers))
-            if name.report_key == key:
-                return name
-        raise CheckpointError(f"{key!r} names no report; expected {REPORTS}<job>.<line>.<step>.<epoch>.<rank>.json")
+        if not job or len(numbers) != 4 or not all(part.isascii() and part.isdigit() for part in numbers):
+            return None
+        return cls(job, *(int(part) for part in numbers))
 
 
 def manifest_key(job: str, line: int, step: int) -> str:

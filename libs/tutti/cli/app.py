@@ -3,7 +3,7 @@
 import click
 
 from tutti.chassis.version import VERSION
-from tutti.cli import administration, checkpoints, jobs, platform, runs, tracing
+from tutti.cli import administration, checkpoints, garbage, jobs, platform, runs, tracing
 from tutti.cli.failures import guarded
 from tutti.cli.nouns import BY_PLURAL, group
 
@@ -39,6 +39,7 @@ def build() -> click.Group:
     for command in (runs.run, platform.up, tracing.trace, administration.events, administration.export):
         tutti.add_command(command)
     tutti.add_command(administration.doctor)
+    tutti.add_command(garbage.collect)
     return tutti
 
 

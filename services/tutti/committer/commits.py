@@ -264,6 +264,7 @@ class Commits:
                 self._diverge(unit, decided, other)
             if other is not None or decided is None or over:
                 self.records.forget_shards(unit, [shard.name for shard in shards])
+                self.records.note_remains(unit, job)
 
         self.host.units.run(settle)
 

@@ -1,6 +1,7 @@
 """Quarantine records: what was found damaged, as blobs that are never overwritten.
 
-The damaged bytes stay where they are, as evidence; the record says what was seen and what was expected.
+The record says what was seen and what was expected. Damaged bytes of a decided checkpoint stay where they are, as
+evidence; those of a step that was never decided go with the garbage of its epoch.
 """
 
 from __future__ import annotations

@@ -13,6 +13,7 @@ from sqlalchemy import ColumnElement, Table, and_, delete, insert, select, updat
 
 from tutti.backbone.database import Conflict
 from tutti.chassis.errors import CorruptRow, NotFound
+from tutti.chassis.tables import micros
 from tutti.chassis.unit import Raced, Unit
 from tutti.checkpoints.keys import ShardName
 from tutti.committer.decision import Progress, ShardState
@@ -201,6 +202,27 @@ class Records:
         unit.tx.execute(
             delete(table).where(table.c.job == job, table.c.epoch < epoch, table.c.state != ShardState.LATE.value)
         )
+        self.note_remains(unit, job)
+
+    def note_remains(self, unit: Unit, job: str) -> None:
+        """Sealed epochs of the job may have blobs in the store that nothing names; the last word of them is now."""
+        table, values = self.tables.remains, {"since": micros(unit.now)}
+        if unit.tx.execute(update(table).where(table.c.job == job).values(values)).rowcount == 0:
+            _insert(unit, table, {"job": job, **values})
+
+    def remains_since(self, unit: Unit, job: str) -> int:
+        """0 when none are known of."""
+        table = self.tables.remains
+        return unit.tx.execute(select(table.c.since).where(table.c.job == job)).scalar() or 0
+
+    def jobs_with_remains(self, unit: Unit, before: int) -> list[str]:
+        table = self.tables.remains
+        return list(unit.tx.execute(select(table.c.job).where(table.c.since <= before).order_by(table.c.job)).scalars())
+
+    def no_remains(self, unit: Unit, job: str, since: int) -> None:
+        """All were removed that were known of at `since`; later ones stay noted."""
+        table = self.tables.remains
+        unit.tx.execute(delete(table).where(table.c.job == job, table.c.since == since))
 
     def forget_shards(self, unit: Unit, names: Iterable[str]) -> None:
         table = self.tables.shards

@@ -13,8 +13,10 @@ from tutti.chassis.unit import Unit
 from tutti.checkpoints.errors import CheckpointError
 from tutti.checkpoints.keys import ShardName
 from tutti.committer.commits import Commits
+from tutti.committer.garbage import Collector, Found
 from tutti.committer.opening import Opening, read_checkpoint
 from tutti.committer.pruning import Pruning
+from tutti.committer.records import Records
 from tutti.committer.shards import Shards
 from tutti.contracts.committer.v1 import (
     CHECKPOINT_STATE_COMMITTED,
@@ -22,6 +24,9 @@ from tutti.contracts.committer.v1 import (
     Checkpoint,
     ClaimVerificationRequest,
     ClaimVerificationResponse,
+    CollectGarbageRequest,
+    CollectGarbageResponse,
+    Garbage,
     Line,
     ListCheckpointsResponse,
     ListLinesResponse,
@@ -39,6 +44,7 @@ from tutti.contracts.committer.v1 import (
 )
 from tutti.contracts.common.v1 import GetRequest, ListRequest
 
+KEYS_TOLD = 20
 NOT_COMMITTED = "NOT_COMMITTED"
 declare({NOT_COMMITTED: "the checkpoint is not committed: its bytes are not promised"})
 
@@ -54,9 +60,12 @@ class CommitterApi:
         shards: Shards,
         commits: Commits,
         pruning: Pruning,
+        records: Records,
+        collector: Collector,
     ) -> None:
         self._host, self._checkpoints, self._lines = host, checkpoints, lines
         self._opening, self._shards, self._commits, self._pruning = opening, shards, commits, pruning
+        self._records, self._collector = records, collector
 
     def GetCheckpoint(self, request: GetRequest, call: Call) -> Checkpoint:
         return crud.get(self._host.units, self._checkpoints, request)
@@ -141,6 +150,23 @@ class CommitterApi:
         return PruneCheckpointsResponse(
             checkpoints=[each.name for each in chosen], bytes=sum(each.nbytes for each in chosen)
         )
+
+    def CollectGarbage(self, request: CollectGarbageRequest, call: Call) -> CollectGarbageResponse:
+        chosen = [_check_job(request.job)] if request.job else self._host.units.run(self._records.jobs)
+        look = self._collector.find if request.validate_only else self._collector.collect
+        return CollectGarbageResponse(garbage=[_garbage(each) for job in chosen if (each := look(job)).blobs])
+
+
+def _garbage(found: Found) -> Garbage:
+    told = Garbage(
+        job=f"jobs/{found.job}",
+        blobs=len(found.blobs),
+        bytes=found.nbytes,
+        keys=[each.key for each in found.blobs[:KEYS_TOLD]],
+    )
+    if not found.due:
+        told.due_at.FromMicroseconds(found.due_at)
+    return told
 
 
 def _check_job(name: str) -> str:

@@ -12,6 +12,7 @@ from tutti.chassis.service import Finding, Host, Served, Service
 from tutti.chassis.tables import micros
 from tutti.committer.commits import Commits
 from tutti.committer.export import export
+from tutti.committer.garbage import Collector
 from tutti.committer.opening import Opening
 from tutti.committer.pruning import Pruning
 from tutti.committer.records import Records
@@ -49,6 +50,9 @@ def build(host: Host) -> Service:
             shards.adopt(job)
         shards.impatient(job)
 
+    def sweep(job: str) -> None:
+        collector.collect(job)
+
     def decisions() -> Finding:
         """For the doctor: whether the rows that decide stand as they were written."""
         found = host.units.run(records.damaged)
@@ -57,17 +61,29 @@ def build(host: Host) -> Service:
     reconciler = Reconciler("commits", host, open=records.open_jobs, advance=advance)
     adopter = Reconciler("reports", host, open=records.unfinished_jobs, advance=look_around)
     shards = Shards(host, records, settings, reconciler.wake)
+    collector = Collector(host, records, settings)
+    sweeper = Reconciler("garbage", host, open=collector.due, advance=sweep)
     pruning = Pruning(host, records, settings, checkpoints, lines)
     opening = Opening(host, records, commits, checkpoints, lines, shards.adopt)
-    api = CommitterApi(host, checkpoints, lines, opening=opening, shards=shards, commits=commits, pruning=pruning)
+    api = CommitterApi(
+        host,
+        checkpoints,
+        lines,
+        opening=opening,
+        shards=shards,
+        commits=commits,
+        pruning=pruning,
+        records=records,
+        collector=collector,
+    )
     return Service(
         name="committer",
         resources=[checkpoints, lines],
-        tables=[tables.epochs, tables.shards, tables.decisions, tables.divergences],
+        tables=[tables.epochs, tables.shards, tables.decisions, tables.divergences, tables.remains],
         serves=[Served(DESCRIPTOR.services_by_name["CommitterService"], api)],
         facts=[CheckpointCommitted, DivergenceDetected],
         tasks=[shards.task()],
-        loops=[reconciler, adopter],
+        loops=[reconciler, adopter, sweeper],
         export=lambda unit: export(unit, records, checkpoints, lines),
         checks=[decisions],
     )

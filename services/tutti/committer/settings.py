@@ -4,9 +4,9 @@ from pydantic import BaseModel, ConfigDict, Field
 
 
 class CommitterSettings(BaseModel):
-    """Seconds: of a claim on a verification; until the committer reads a shard itself; until pruned bytes, and late
-    shards that make no whole state, go; after the last report or opening, until the store is no longer searched for a
-    job's untold reports.
+    """Seconds: of a claim on a verification; until the committer reads a shard itself; until pruned bytes, late shards
+    that make no whole state, and what sealed epochs left undecided, go; after the last report or opening, until the
+    store is no longer searched for a job's untold reports.
     """
 
     model_config = ConfigDict(extra="forbid", frozen=True)

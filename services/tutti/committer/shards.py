@@ -193,6 +193,8 @@ class Shards:
             raise AlreadyExists(f"the report of {name}", ours=known.report_digest, theirs=report_digest)
         if place.is_open:
             _require_epochs_own(report, place.epoch)
+        elif not place.decided:
+            self.records.note_remains(unit, name.job)
         if known is None and place.decision is not None and not place.decided:
             self._add(unit, name, node, report_digest, ShardState.LATE)
         elif known is None and place.is_open and place.decision is None:

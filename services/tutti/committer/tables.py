@@ -85,6 +85,12 @@ class Tables:
             Column("epoch", BigInteger, primary_key=True),
             Column("state_digest", NAME, nullable=False),
         )
+        self.remains = Table(
+            "remains",
+            metadata,
+            Column("job", NAME, primary_key=True),
+            Column("since", BigInteger, nullable=False),
+        )
 
 
 _MUTABLE = frozenset({"digest", "published", "pruned_at", "swept"})

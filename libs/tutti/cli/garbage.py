@@ -1,0 +1,36 @@
+"""What nothing names any more: told, or removed at once instead of when the committer comes to it."""
+
+from typing import Any
+
+import click
+
+from tutti.cli.connection import connected, connection_options
+from tutti.cli.identity import fresh_id
+from tutti.cli.output import JSON, output_option, print_json, print_list, say
+from tutti.cli.plain import plain
+from tutti.contracts.committer.v1 import CollectGarbageRequest
+
+SECONDS = 600.0
+"""The whole store is listed."""
+
+
+@click.command("gc")
+@click.option("--job", default="", help="Of this job alone.")
+@click.option("--dry-run", is_flag=True, help="Say what there is and remove nothing.")
+@output_option
+@connection_options
+def collect(job: str, dry_run: bool, output: str, **where: Any) -> None:
+    """Remove the shards and reports of attempts that became part of no checkpoint.
+
+    The committer does so by itself when an attempt has been over for 10 minutes; this finds also what was stored after
+    it looked. Nothing of a running attempt, of a checkpoint, or younger than that is touched.
+    """
+    request = CollectGarbageRequest(request_id=fresh_id(), job=job, validate_only=dry_run)
+    with connected(**where) as client:
+        found = [plain(each) for each in client.committer.CollectGarbage(request, timeout=SECONDS).garbage]
+    if output == JSON:
+        print_json(found)
+        return
+    print_list(found, ("job", "blobs", "bytes", "due_at"), output, nothing="no garbage")
+    if dry_run and found:
+        say("nothing was removed; without --dry-run goes what is not still to come due")
