@@ -23,6 +23,7 @@ from tutti.chassis.canonical import render
 from tutti.chassis.errors import InvalidField, NotFound
 from tutti.chassis.machinery import Machinery
 from tutti.chassis.outbox import Outgoing
+from tutti.chassis.required import limit_of
 from tutti.chassis.resources import Resource
 from tutti.chassis.service import Finding, Host, Service
 from tutti.chassis.unit import Units
@@ -50,7 +51,7 @@ from tutti.contracts.admin.v1 import (
 from tutti.contracts.admin.v1.admin_pb2 import DESCRIPTOR
 
 admin_descriptor = DESCRIPTOR.services_by_name["Admin"]
-TAIL_LIMIT = 100
+TAIL_LIMIT, TAIL_MOST = 100, 10_000
 TAIL_SECONDS = 0.25
 BACKLOG = 1000  # unsent events that the doctor finds too many
 
@@ -78,7 +79,6 @@ class AdminApi:
         infos = [
             DescribeResponse.ServiceInfo(
                 name=name,
-                kinds=sorted(resource.kind for resource in each.service.resources),
                 ready=not self._why_not(name),
             )
             for name, each in sorted(self._services.items())
@@ -132,7 +132,7 @@ class AdminApi:
 
     async def TailEvents(self, request: TailEventsRequest, call: Call) -> AsyncIterator[TailEventsResponse]:
         units = self._find(request.service).host.units
-        after, limit = 0, request.limit or TAIL_LIMIT
+        after, limit = 0, limit_of(request, default=TAIL_LIMIT, most=TAIL_MOST)
         while True:
             rows = await asyncio.to_thread(_tail, units, after, limit)
             for row in rows:

@@ -1,4 +1,4 @@
-"""Required fields of a request: refused at the edge by name."""
+"""Required fields of a request, and limits on how much it asks for: refused at the edge by name."""
 
 from google.protobuf.message import Message
 
@@ -13,3 +13,11 @@ def required(request: Message, *paths: str) -> None:
             value = getattr(value, part)
         if not value:
             raise InvalidField(path, seen="nothing", expected=f"a value; set {path} in {type(request).__name__}")
+
+
+def limit_of(request: Message, *, default: int, most: int) -> int:
+    """How many the request asks for, `default` when it does not say. Raises InvalidField above `most`."""
+    limit: int = getattr(request, "limit")  # noqa: B009
+    if limit > most:
+        raise InvalidField("limit", seen=limit, expected=f"at most {most}")
+    return limit or default

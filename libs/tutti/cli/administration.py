@@ -1,6 +1,7 @@
 """Events, canonical export and the doctor: asked of every service, shown as one."""
 
 from collections.abc import Iterator
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +19,7 @@ from tutti.contracts.admin.v1 import (
     DoctorRequest,
     ExportRequest,
     ListDeadLettersRequest,
+    RepublishEventsRequest,
     SettleDeadLetterRequest,
     TailEventsRequest,
 )
@@ -72,6 +74,25 @@ def _line(value: Plain) -> str:
     import json
 
     return json.dumps(value, ensure_ascii=False)
+
+
+@events.command("republish")
+@click.argument("service")
+@click.option(
+    "--since",
+    type=click.DateTime(["%Y-%m-%d", "%Y-%m-%dT%H:%M:%S", "%Y-%m-%dT%H:%M:%S%z"]),
+    required=True,
+    help="Events made since then; UTC unless it names another zone, such as 2026-01-31T12:00:00+0100.",
+)
+@click.option("--dry-run", is_flag=True, help="Count them and send nothing.")
+@connection_options
+def republish(service: str, since: datetime, dry_run: bool, **where: Any) -> None:
+    """Send what SERVICE published again, under the same ids: who handled an event skips it, who lost it has it."""
+    request = RepublishEventsRequest(service=service, validate_only=dry_run)
+    request.since.FromDatetime(since if since.tzinfo else since.replace(tzinfo=UTC))
+    with connected(**where) as client:
+        count = client.admin.RepublishEvents(request).events
+    click.echo(f"{count} events {'would be' if dry_run else 'are'} sent again")
 
 
 @events.group("dead")

@@ -7,7 +7,7 @@ import pytest
 
 from tutti.chassis.client import OWNERS
 from tutti.chassis.datadir import DataDir
-from tutti.chassis.demo_test import running
+from tutti.chassis.demo_test import eventually, running
 from tutti.cli.app import build
 from tutti.cli.failures import guarded
 
@@ -51,6 +51,22 @@ def test_the_doctor_finds_a_service_without_an_address(stack: DataDir, capsys: p
     code, out, _ = tutti(stack, capsys, "doctor", "-o", "json")
     bad = [(each["service"], each["check"]) for each in json.loads(out) if not each["ok"]]
     assert (code, bad) == (1, [("lineage", "address")])
+
+
+def test_events_are_sent_again_since_a_time_or_only_counted(stack: DataDir, capsys: pytest.CaptureFixture[str]) -> None:
+    def republish(*arguments: str) -> tuple[object, str]:
+        return tutti(stack, capsys, "events", "republish", "ingest", *arguments)[:2]
+
+    def published() -> list[bool]:
+        _, out, _ = tutti(stack, capsys, "events", "tail", "ingest", "-o", "json")
+        return [json.loads(line)["published"] for line in out.splitlines()]
+
+    eventually(lambda: published() == [True])
+    assert republish("--since", "2020-01-01", "--dry-run") == (0, "1 events would be sent again\n")
+    assert published() == [True]
+    assert republish("--since", "2020-01-01T00:00:00+0100") == (0, "1 events are sent again\n")
+    assert republish("--since", "2999-01-01") == (0, "0 events are sent again\n")
+    eventually(lambda: published() == [True])
 
 
 def test_a_service_that_does_not_answer_at_its_address_is_named(

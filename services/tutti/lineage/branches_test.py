@@ -9,7 +9,7 @@ import pytest
 
 from tutti.chassis.auth import Role
 from tutti.chassis.call import Call
-from tutti.chassis.errors import Unavailable
+from tutti.chassis.errors import InvalidField, Unavailable
 from tutti.checkpoints import example_test as example
 from tutti.checkpoints.keys import ShardName
 from tutti.checkpoints.manifest import CheckpointBody, build_manifest
@@ -17,7 +17,7 @@ from tutti.checkpoints.scalars import StateScalars
 from tutti.checkpoints.writer import Snapshot, describe
 from tutti.contracts.committer.v1 import CHECKPOINT_STATE_COMMITTED, Checkpoint
 from tutti.contracts.lineage.v1 import Sighting as Told
-from tutti.contracts.lineage.v1 import TraceDocumentRequest, TraceStepRequest
+from tutti.contracts.lineage.v1 import TraceDocumentRequest, TraceRequest, TraceStepRequest
 from tutti.contracts.tokenization.v1 import Dataset
 from tutti.corpus.dataset import DatasetBody, ShardEntry, Split
 from tutti.corpus.ledger import Ledger
@@ -140,3 +140,10 @@ def test_a_branch_whose_root_is_not_folded_yet_is_waited_for(job: Job) -> None:
         told.line for told in job.world.api.TraceDocument(TraceDocumentRequest(document=job.names[1]), CALL).sightings
     }
     assert lines == {0, 1}
+
+
+def test_more_than_an_answer_should_hold_is_refused(job: Job) -> None:
+    with pytest.raises(InvalidField, match="at most 10000"):
+        job.world.api.Trace(TraceRequest(name="jobs/x", limit=10_001), CALL)
+    with pytest.raises(InvalidField, match="at most 100000"):
+        job.world.api.TraceDocument(TraceDocumentRequest(document="x", limit=100_001), CALL)

@@ -4,7 +4,7 @@ from collections.abc import Collection, Mapping
 
 from tutti.chassis.call import Call
 from tutti.chassis.errors import InvalidField, NotFound
-from tutti.chassis.required import required
+from tutti.chassis.required import limit_of, required
 from tutti.chassis.service import Host
 from tutti.contracts.lineage.v1 import (
     DIRECTION_DOWN,
@@ -26,6 +26,7 @@ from tutti.lineage.sightings import Sighting
 from tutti.lineage.tables import Tables
 
 LIMIT, SIGHTINGS = 1000, 10_000
+MOST, MOST_SIGHTINGS = 10_000, 100_000
 
 
 class LineageApi:
@@ -34,7 +35,7 @@ class LineageApi:
 
     def Trace(self, request: TraceRequest, call: Call) -> TraceResponse:
         required(request, "name")
-        up, limit = request.direction != DIRECTION_DOWN, request.limit or LIMIT
+        up, limit = request.direction != DIRECTION_DOWN, limit_of(request, default=LIMIT, most=MOST)
         known = self._host.units.run(lambda unit: self._tables.vertex(unit, request.name))
         if known is None:
             return self._trace_document(self._documents.find(request.name), up=up, limit=limit)
@@ -46,6 +47,7 @@ class LineageApi:
 
     def TraceDocument(self, request: TraceDocumentRequest, call: Call) -> TraceDocumentResponse:
         required(request, "document")
+        limit = limit_of(request, default=SIGHTINGS, most=MOST_SIGHTINGS)
         try:
             row = self._documents.find(request.document)
         except NotFound:
@@ -53,7 +55,7 @@ class LineageApi:
             if not fate:
                 raise
             return TraceDocumentResponse(fate=fate)
-        limit, answer = request.limit or SIGHTINGS, TraceDocumentResponse()
+        answer = TraceDocumentResponse()
         found: set[tuple[str, int, Sighting]] = set()
         for head in self._documents.newest(request.job, request.until_step):
             ancestry = self._documents.ancestry(head)

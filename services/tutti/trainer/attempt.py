@@ -396,17 +396,14 @@ class Attempt:
                 self._bits_per_byte = each.bits_per_byte
             if math.isfinite(each.loss):
                 self._loss = each.loss
-        newest, seconds = crossed[-1], sum(each.seconds for each in crossed)
         self._report(
             ReportProgressRequest(
                 job=self.assignment.job,
                 epoch=self.assignment.epoch,
                 node=self._settings.name,
-                step=newest.step,
+                step=crossed[-1].step,
                 loss=self._loss,
                 bits_per_byte=self._bits_per_byte,
-                step_seconds=newest.seconds,
-                tokens_per_second=sum(each.tokens for each in crossed) / seconds if seconds > 0 else 0.0,
             )
         )
         self._told_at = now

@@ -20,6 +20,8 @@ rate = metrics.gauge("tokens_per_second", "Tokens of the newest step divided by 
 loss = metrics.gauge("loss", "Mean loss of the newest step, nats a token", "", _LABELS)
 norm = metrics.gauge("gradient_norm", "Norm of the newest mean gradient, before clipping", "", _LABELS)
 bits = metrics.gauge("bits_per_byte", "Bits per byte of the newest validation", "", _LABELS)
+validation_loss = metrics.gauge("validation_loss", "Mean loss of the newest validation, nats a token", "", _LABELS)
+learning_rate = metrics.gauge("learning_rate", "Learning rate of the newest step", "", _LABELS)
 overflows = metrics.counter("overflow_count", "Steps that were skipped because a number was not finite", "", _LABELS)
 latency = metrics.histogram("collective_latency", "Time in collectives a step, without waiting", "seconds", _LABELS)
 share = metrics.gauge("communication_time_ratio", "Share of the newest step spent in collectives", "", _LABELS)
@@ -45,6 +47,9 @@ def progress(job: str, told: Progress) -> None:
     if told.seconds > 0:
         _show(share, job, spent / told.seconds)
         _show(rate, job, told.tokens / told.seconds)
+    _show(learning_rate, job, told.rate)
+    if told.HasField("validation_nats") and told.validation_tokens:
+        _show(validation_loss, job, told.validation_nats / told.validation_tokens)
     if told.HasField("bits_per_byte"):
         _show(bits, job, told.bits_per_byte)
 

@@ -50,26 +50,20 @@ class DescribeResponse(_message.Message):
         DESCRIPTOR: _descriptor.Descriptor
 
         NAME_FIELD_NUMBER: _builtins.int
-        KINDS_FIELD_NUMBER: _builtins.int
         READY_FIELD_NUMBER: _builtins.int
         name: _builtins.str
         """name of the service."""
         ready: _builtins.bool
         """ready is false while it starts or drains."""
-        @_builtins.property
-        def kinds(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
-            """kinds of resources that it owns: first segments of names."""
-
         def __init__(
             self,
             *,
             name: _builtins.str = ...,
-            kinds: _abc.Iterable[_builtins.str] | None = ...,
             ready: _builtins.bool = ...,
         ) -> None: ...
         _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
         def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-        _ClearFieldArgType: _TypeAlias = _typing.Literal["kinds", b"kinds", "name", b"name", "ready", b"ready"]  # noqa: Y015
+        _ClearFieldArgType: _TypeAlias = _typing.Literal["name", b"name", "ready", b"ready"]  # noqa: Y015
         def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
         def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -493,7 +487,7 @@ class TailEventsRequest(_message.Message):
     follow: _builtins.bool
     """follow is true to go on with those that come."""
     limit: _builtins.int
-    """limit of past events; 0 means 100."""
+    """limit of past events, at most 10,000; 0 means 100."""
     def __init__(
         self,
         *,

@@ -450,7 +450,7 @@ class PinCheckpointRequest(_message.Message):
     NAME_FIELD_NUMBER: _builtins.int
     PINNED_FIELD_NUMBER: _builtins.int
     request_id: _builtins.str
-    """request_id makes the call idempotent."""
+    """request_id is in the headers of the events that come of it; the call is idempotent by what it says."""
     name: _builtins.str
     """name of the checkpoint."""
     pinned: _builtins.bool
@@ -481,7 +481,7 @@ class PruneCheckpointsRequest(_message.Message):
     KEEP_LAST_FIELD_NUMBER: _builtins.int
     VALIDATE_ONLY_FIELD_NUMBER: _builtins.int
     request_id: _builtins.str
-    """request_id makes the call idempotent."""
+    """request_id is in the headers of the events that come of it; the call is idempotent by what it says."""
     job: _builtins.str
     """job to prune."""
     keep_last: _builtins.int
@@ -542,7 +542,7 @@ class CollectGarbageRequest(_message.Message):
     JOB_FIELD_NUMBER: _builtins.int
     VALIDATE_ONLY_FIELD_NUMBER: _builtins.int
     request_id: _builtins.str
-    """request_id makes the call idempotent."""
+    """request_id is in the headers of the events that come of it; the call is idempotent by what it says."""
     job: _builtins.str
     """job to look at; empty for all."""
     validate_only: _builtins.bool

@@ -147,7 +147,7 @@ class CancelRequest(_message.Message):
     name: _builtins.str
     """name of the resource."""
     request_id: _builtins.str
-    """request_id makes the call idempotent."""
+    """request_id is in the headers of the events that come of it; the call is idempotent by what it says."""
     validate_only: _builtins.bool
     """validate_only checks and changes nothing."""
     def __init__(

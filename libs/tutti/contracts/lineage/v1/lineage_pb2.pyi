@@ -121,7 +121,7 @@ class TraceRequest(_message.Message):
     direction: Global___Direction.ValueType
     """direction of the walk."""
     limit: _builtins.int
-    """limit of vertices; 0 means 1000."""
+    """limit of vertices, at most 10,000; 0 means 1000."""
     def __init__(
         self,
         *,
@@ -234,7 +234,7 @@ class TraceDocumentRequest(_message.Message):
     until_step: _builtins.int
     """until_step; 0 means the newest committed."""
     limit: _builtins.int
-    """limit of sightings; 0 means 10,000."""
+    """limit of sightings, at most 100,000; 0 means 10,000."""
     def __init__(
         self,
         *,

@@ -280,7 +280,7 @@ class DrainNodeRequest(_message.Message):
     NAME_FIELD_NUMBER: _builtins.int
     DRAIN_FIELD_NUMBER: _builtins.int
     request_id: _builtins.str
-    """request_id makes the call idempotent."""
+    """request_id is in the headers of the events that come of it; the call is idempotent by what it says."""
     name: _builtins.str
     """name of the node."""
     drain: _builtins.bool
@@ -471,8 +471,6 @@ class ReportProgressRequest(_message.Message):
     STEP_FIELD_NUMBER: _builtins.int
     LOSS_FIELD_NUMBER: _builtins.int
     BITS_PER_BYTE_FIELD_NUMBER: _builtins.int
-    STEP_SECONDS_FIELD_NUMBER: _builtins.int
-    TOKENS_PER_SECOND_FIELD_NUMBER: _builtins.int
     job: _builtins.str
     """job that steps."""
     epoch: _builtins.int
@@ -485,10 +483,6 @@ class ReportProgressRequest(_message.Message):
     """loss of that step, nats a token."""
     bits_per_byte: _builtins.float
     """bits_per_byte of the newest validation."""
-    step_seconds: _builtins.float
-    """step_seconds of that step."""
-    tokens_per_second: _builtins.float
-    """tokens_per_second over the last reports."""
     def __init__(
         self,
         *,
@@ -498,12 +492,10 @@ class ReportProgressRequest(_message.Message):
         step: _builtins.int = ...,
         loss: _builtins.float = ...,
         bits_per_byte: _builtins.float | None = ...,
-        step_seconds: _builtins.float = ...,
-        tokens_per_second: _builtins.float = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["_bits_per_byte", b"_bits_per_byte", "bits_per_byte", b"bits_per_byte"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["_bits_per_byte", b"_bits_per_byte", "bits_per_byte", b"bits_per_byte", "epoch", b"epoch", "job", b"job", "loss", b"loss", "node", b"node", "step", b"step", "step_seconds", b"step_seconds", "tokens_per_second", b"tokens_per_second"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_bits_per_byte", b"_bits_per_byte", "bits_per_byte", b"bits_per_byte", "epoch", b"epoch", "job", b"job", "loss", b"loss", "node", b"node", "step", b"step"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     _WhichOneofReturnType__bits_per_byte: _TypeAlias = _typing.Literal["bits_per_byte"]  # noqa: Y015
     _WhichOneofArgType__bits_per_byte: _TypeAlias = _typing.Literal["_bits_per_byte", b"_bits_per_byte"]  # noqa: Y015

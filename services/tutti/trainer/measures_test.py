@@ -1,0 +1,24 @@
+"""What a node measures is found under the names that are documented."""
+
+import pytest
+
+from tutti.chassis.telemetry import metrics
+from tutti.contracts.trainer.v1 import OUTCOME_COMMITTED, Progress
+from tutti.trainer import measures
+
+
+def shown(name: str) -> float | None:
+    return metrics.registry.get_sample_value(name, {"job": "jobs/measured"})
+
+
+def test_every_number_of_a_step_is_shown() -> None:
+    told = Progress(
+        step=7, outcome=OUTCOME_COMMITTED, loss=3.0, gradient_norm=0.5, rate=0.001, tokens=4096, seconds=2.0
+    )
+    told.timings.update({"read": 0.1, "reduce": 0.25, "vote": 0.25, "gather": 0.5})
+    told.validation_nats, told.validation_tokens, told.bits_per_byte = 300.0, 100, 1.5
+    measures.progress("jobs/measured", told)
+    assert (shown("loss"), shown("gradient_norm"), shown("learning_rate")) == (3.0, 0.5, 0.001)
+    assert (shown("tokens_per_second"), shown("step_time_seconds_sum")) == (2048.0, 2.0)
+    assert (shown("validation_loss"), shown("bits_per_byte")) == (3.0, 1.5)
+    assert shown("communication_time_ratio") == pytest.approx(0.5)
