@@ -1,4 +1,4 @@
-"""Ctrl-C at any time: exit code 130, nothing left running, and the same command goes on where it was."""
+"""Ctrl-C and SIGTERM at any time: exit code 130, nothing left running, and the same command goes on where it was."""
 
 import signal
 import subprocess
@@ -38,14 +38,16 @@ def interrupted(process: subprocess.Popen[str], data_dir: Path, code: int = 130)
     return err
 
 
-@pytest.mark.parametrize("nth", [2, 14])
-def test_an_interrupted_run_is_resumed_by_the_same_command(nth: int, pages: Path, tmp_path: Path, begin: Begin) -> None:
+@pytest.mark.parametrize(("nth", "number"), [(2, signal.SIGINT), (14, signal.SIGTERM)])
+def test_an_interrupted_run_is_resumed_by_the_same_command(
+    nth: int, number: signal.Signals, pages: Path, tmp_path: Path, begin: Begin
+) -> None:
     data_dir = tmp_path / "data"
     process = begin(*tiny(data_dir, pages))
     until((data_dir / "lock").exists, seconds=60, what="the data directory")
     until(lambda: blobs(data_dir) >= nth, seconds=60, what=f"blob {nth}")
-    process.send_signal(signal.SIGINT)
-    interrupted(process, data_dir)
+    process.send_signal(number)
+    assert "tutti: interrupted" in interrupted(process, data_dir)
     again = tutti(*tiny(data_dir, pages))
     assert again.code == 0, again.err
     assert sorted(checkpoints(again.json())) == [5, 10, 15, 20]
@@ -76,3 +78,34 @@ def test_a_second_interrupt_does_not_cut_the_end_of_a_platform_short(tmp_path: P
     process.send_signal(signal.SIGINT)
     interrupted(process, tmp_path, code=0)
     assert "stops: SIGTERM" in (tmp_path / "logs" / "host.log").read_text()
+
+
+def test_a_platform_ends_with_the_command_that_started_it_even_when_that_is_killed(
+    tmp_path: Path, begin: Begin
+) -> None:
+    process = begin("up", "--data-dir", tmp_path)
+    until((tmp_path / "endpoint").exists, seconds=60, what="the platform")
+    process.kill()
+    until(lambda: family(tmp_path) == [], seconds=60, what="the end of the platform")
+    assert "stops: SIGTERM" in (tmp_path / "logs" / "host.log").read_text()
+
+
+def test_an_interrupt_leaves_a_run_of_a_platform_that_is_up_alone(pages: Path, tmp_path: Path, begin: Begin) -> None:
+    up = tutti("up", "--detach", "--data-dir", tmp_path)
+    assert up.code == 0, up.err
+    assert "`tutti down` stops it" in up.err
+    try:
+        process = begin(*tiny(tmp_path, pages, "train.steps=100000", output=()))
+        assert process.stderr is not None
+        assert any("step " in line for line in iter(process.stderr.readline, ""))
+        process.send_signal(signal.SIGINT)
+        _, err = process.communicate(timeout=60)
+        (run,) = tutti("runs", "ls", "-o", "json", "--data-dir", tmp_path).json()
+        assert process.returncode == 130
+        assert err.splitlines()[-1].startswith(f"tutti: stopped watching; {run['name']} goes on: `tutti runs show ")
+        assert run["state"] == "running"
+    finally:
+        down = tutti("down", "--data-dir", tmp_path)
+    assert down.code == 0, down.err
+    until(lambda: family(tmp_path) == [], seconds=60, what="the end of the platform")
+    assert "nothing to stop" in tutti("down", "--data-dir", tmp_path).err

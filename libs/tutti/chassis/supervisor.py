@@ -26,7 +26,7 @@ from typing import BinaryIO
 from tutti.chassis import logs
 from tutti.chassis.datadir import DEFAULT, DataDir, DataDirError, DiskFull, NewerVersion
 from tutti.chassis.exits import FAILED, KILLED, MISUSE, PREFIX, say
-from tutti.chassis.leash import EXAMINE, Leash
+from tutti.chassis.leash import EXAMINE, Leash, hold
 from tutti.chassis.patience import Patience
 from tutti.chassis.processes import ProcessId, end, gone, process_id, signal_group
 from tutti.chassis.settings import SettingsError, SupervisorSettings, load
@@ -316,6 +316,7 @@ def main() -> int:
         given = [*config, *(part for text in overrides for part in ("--set", text)), *arguments.services]
         supervisor = Supervisor(data_dir, platform(data_dir, agents, settings.agent_command, given), settings)
         _handle_signals(supervisor)
+        hold(supervisor.stop)  # whoever started it for the time being may be killed; then it ends too
         code = supervisor.run()
         lock.release()
         return code

@@ -36,7 +36,7 @@ def build() -> click.Group:
     runs.extend(groups["runs"])
     for made in groups.values():
         tutti.add_command(made)
-    for command in (runs.run, platform.up, tracing.trace, administration.events, administration.export):
+    for command in (runs.run, platform.up, platform.down, tracing.trace, administration.events, administration.export):
         tutti.add_command(command)
     tutti.add_command(administration.doctor)
     tutti.add_command(garbage.collect)

@@ -9,6 +9,7 @@ from collections.abc import Callable, Collection
 
 from tutti.chassis.client import Client
 from tutti.chassis.errors import Problem
+from tutti.cli import interrupt
 from tutti.cli.failures import INTERRUPTED, Failure
 from tutti.cli.nouns import BY_PLURAL
 from tutti.cli.output import say
@@ -26,6 +27,7 @@ def await_others(look: Callable[[], Collection[str]], left_over: Collection[str]
     try:
         answered = time.monotonic()
         while True:
+            interrupt.check()
             try:
                 found = sorted(set(look()) - set(left_over))
                 answered = time.monotonic()

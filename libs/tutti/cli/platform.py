@@ -6,16 +6,18 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from types import FrameType
 
 import click
 
 from tutti.chassis.client import Client, Unreachable, connect
 from tutti.chassis.errors import Problem, Unavailable
+from tutti.chassis.leash import Leash
+from tutti.chassis.processes import ProcessId, gone
 from tutti.chassis.room import little_left
+from tutti.cli import interrupt
 from tutti.cli.connection import data_dir_option
 from tutti.cli.failures import FAILED, INTERRUPTED, Failure
 from tutti.cli.handover import await_others, unfinished
@@ -39,6 +41,11 @@ class Platform:
         """Whether the supervisor that this command started is gone, so that nothing is left to wait for."""
         return self.supervisor is not None and self.supervisor.poll() is not None
 
+    @property
+    def own(self) -> bool:
+        """Whether this command started it, and so stops it."""
+        return self.supervisor is not None
+
     def trouble(self) -> str:
         """What a run may be waiting for, seen from here; empty when there is nothing."""
         return "" if self.data_dir is None else little_left(self.data_dir)
@@ -54,23 +61,42 @@ def supervise(data_dir: Path, *arguments: str) -> list[str]:
     "--port", type=click.IntRange(0, 65535), default=0, help="Port of the one gRPC address; 0 picks a free one."
 )
 @click.option("--agents", type=click.IntRange(0, 64), default=1, show_default=True, help="Agents to start.")
+@click.option("--detach", is_flag=True, help="Return once it is up; `tutti down` stops it.")
 @data_dir_option
-def up(port: int, agents: int, data_dir: Path) -> None:
+def up(port: int, agents: int, detach: bool, data_dir: Path) -> None:
     """Start the platform and keep it running until Ctrl-C.
 
     Everything it needs lies in the data directory: databases, event log, blobs, tokens. It listens on loopback only.
     """
     command = supervise(data_dir, "--agents", str(agents), *(("--listen", f"127.0.0.1:{port}") if port else ()))
-    with started(command, data_dir) as (process, client):
+    with started(command, data_dir, detach=detach) as (process, client):
         told: list[int] = []
         # Noted, not raised: an exception that comes while a finalizer runs is dropped, and with it the Ctrl-C.
-        _on_interrupt(lambda number, _frame: told.append(number))
+        interrupt.handle(lambda number, _frame: told.append(number))
         client.close()
-        say(f"the platform of {data_dir} is up at {(data_dir / 'endpoint').read_text().strip()}; Ctrl-C stops it")
-        while not told and process.poll() is None:
+        way = "`tutti down`" if detach else "Ctrl-C"
+        say(f"the platform of {data_dir} is up at {(data_dir / 'endpoint').read_text().strip()}; {way} stops it")
+        while not (told or detach) and process.poll() is None:
             time.sleep(LOOK_SECONDS)
-        if not told:
+        if not (told or detach):
             raise last_words(process)
+
+
+@click.command()
+@data_dir_option
+def down(data_dir: Path) -> None:
+    """Stop the platform of a data directory: what it works on is drained, and resumed by the next one."""
+    supervisor = _owner(data_dir)
+    if supervisor is None or not supervisor.alive():
+        say(f"nobody serves {data_dir}; there is nothing to stop")
+        return
+    supervisor.send(signal.SIGTERM)
+    if not gone(supervisor, STOP_SECONDS):
+        raise Failure(
+            f"the platform of {data_dir} (process {supervisor.pid}) did not end within {STOP_SECONDS:.0f} s; "
+            f"look into {data_dir / 'logs'}"
+        )
+    say(f"the platform of {data_dir} is down")
 
 
 @contextlib.contextmanager
@@ -92,34 +118,61 @@ def running(data_dir: Path) -> Iterator[Platform]:
                 raise
             await_others(lambda: unfinished(client), left_over)
     else:
+        interrupt.raised()
         yield Platform(client, data_dir=data_dir)
         client.close()
 
 
 @contextlib.contextmanager
-def started(command: list[str], data_dir: Path) -> Iterator[tuple[subprocess.Popen[bytes], Client]]:
+def started(
+    command: list[str], data_dir: Path, *, detach: bool = False
+) -> Iterator[tuple[subprocess.Popen[bytes], Client]]:
     """Start a supervisor, wait until it is ready, and stop it at the end: drained and resumable.
 
-    SIGTERM ends the wait as Ctrl-C does: who started the platform stops it.
+    SIGTERM ends the wait as Ctrl-C does: who started the platform stops it. It ends by itself, drained too, when this
+    process is killed. `detach` leaves it alone once the body has ended well.
     """
     early: list[int] = []
-    _on_interrupt(lambda number, _frame: early.append(number))  # until there is something that can be stopped
-    process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stderr=subprocess.PIPE, start_new_session=True)
-    try:
-        _on_interrupt(signal.default_int_handler)
-        if early:
-            raise KeyboardInterrupt
-        client = await_ready(process, data_dir)
+    interrupt.handle(lambda number, _frame: early.append(number))  # until there is something that can be stopped
+    with _launched(command, leashed=not detach) as process:
         try:
-            yield process, client
-        except Unreachable:
-            if process.poll() is None:
-                raise
-            raise last_words(process) from None  # they say why nobody answers
-        finally:
-            client.close()
+            interrupt.raised()
+            if early:
+                raise KeyboardInterrupt
+            client = await_ready(process, data_dir)
+            try:
+                yield process, client
+            except Unreachable:
+                if process.poll() is None:
+                    raise
+                raise last_words(process) from None  # they say why nobody answers
+            finally:
+                client.close()
+        except BaseException:
+            stop(process)
+            raise
+        if not detach:
+            stop(process)
+
+
+@contextlib.contextmanager
+def _launched(command: list[str], *, leashed: bool) -> Iterator[subprocess.Popen[bytes]]:
+    """A supervisor, as a session of its own; `leashed` to this process, it ends with it."""
+    leash = Leash()
+    process = subprocess.Popen(
+        command,
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.DEVNULL,  # whoever reads what this command prints would wait for the platform too
+        stderr=subprocess.PIPE,
+        start_new_session=True,
+        env=leash.environment() if leashed else None,
+        pass_fds=[leash.descriptor] if leashed else [],
+    )
+    leash.given()
+    try:
+        yield process
     finally:
-        stop(process)
+        leash.close()
 
 
 def ready(data_dir: Path) -> Client:
@@ -138,7 +191,8 @@ def await_ready(process: subprocess.Popen[bytes], data_dir: Path) -> Client:
     while True:
         if process.poll() is not None:
             raise last_words(process)
-        if _owner(data_dir) == process.pid:
+        owner = _owner(data_dir)
+        if owner is not None and owner.pid == process.pid:
             with contextlib.suppress(Unreachable):
                 return ready(data_dir)
         if time.monotonic() > deadline:
@@ -156,7 +210,7 @@ def last_words(process: subprocess.Popen[bytes]) -> Failure:
 
 def stop(process: subprocess.Popen[bytes]) -> None:
     """SIGTERM, then wait; a second Ctrl-C does not cut the drain short."""
-    _on_interrupt(signal.SIG_IGN)
+    interrupt.handle(signal.SIG_IGN)
     process.terminate()
     try:
         process.wait(timeout=STOP_SECONDS)
@@ -165,16 +219,9 @@ def stop(process: subprocess.Popen[bytes]) -> None:
         process.wait()
 
 
-def _on_interrupt(handler: Callable[[int, FrameType | None], object] | signal.Handlers) -> None:
-    for number in (signal.SIGINT, signal.SIGTERM):
-        if signal.getsignal(number) is not signal.SIG_IGN:  # who starts a command in the background may want that
-            signal.signal(number, handler)
-
-
-def _owner(data_dir: Path) -> int | None:
-    """The process id of the supervisor that keeps the record of the directory: another's platform is not ours."""
+def _owner(data_dir: Path) -> ProcessId | None:
+    """The supervisor that keeps the record of the directory: another's platform is not ours."""
     try:
-        owner: int = json.loads((data_dir / "processes.json").read_text())["supervisor"]["pid"]
-        return owner
+        return ProcessId(**json.loads((data_dir / "processes.json").read_text())["supervisor"])
     except (OSError, ValueError, KeyError, TypeError):
         return None

@@ -12,6 +12,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TaskID, TextC
 
 from tutti.chassis.client import Client
 from tutti.chassis.errors import NotFound, Problem
+from tutti.cli import interrupt
 from tutti.cli.output import say
 from tutti.contracts.common.v1 import STATE_DONE, STATE_FAILED, STATE_RUNNING, GetRequest
 from tutti.contracts.pipeline.v1 import Run, Stage
@@ -31,6 +32,7 @@ def follow(client: Client, name: str, *, quiet: bool, ended: Callable[[], bool],
     with _view(console) as view:
         last_word, troubled = time.monotonic(), False
         while True:
+            interrupt.check()
             if (words := trouble()) and not troubled:
                 say(words)
             troubled = bool(words)

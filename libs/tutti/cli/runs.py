@@ -47,7 +47,8 @@ def run(recipe: Path, overrides: Sequence[str], dry_run: bool, detach: bool, out
     """Carry RECIPE out; an unfinished run of the same recipe is resumed, finished stages are reused.
 
     Where nobody serves the data directory the platform is started, and stopped once no other command's run needs it.
-    Ctrl-C stops it so that the same command goes on where it was.
+    Ctrl-C, or SIGTERM, then stops it so that the same command goes on where it was. Where a platform is up already the
+    run goes on without this command: Ctrl-C stops watching alone.
     """
     text, directory = read_recipe(recipe), str(recipe.resolve().parent)
     with running(data_dir) as platform:
@@ -68,13 +69,23 @@ def run(recipe: Path, overrides: Sequence[str], dry_run: bool, detach: bool, out
         finish(platform, name, output)
 
 
+def left(platform: Platform, name: str) -> str:
+    """What becomes of a run that nobody looks on at any more."""
+    if platform.own:
+        return f"interrupted; the same command resumes {name}"
+    return (
+        f"stopped watching; {name} goes on: `tutti runs show {name}`, `tutti runs follow {name}`, "
+        f"`tutti runs cancel {name}`"
+    )
+
+
 def finish(platform: Platform, name: str, output: str) -> None:
     """Look on until the run ended, then print what came of it."""
     client = platform.client
     try:
         done = follow(client, name, quiet=output == JSON, ended=platform.ended, trouble=platform.trouble)
     except KeyboardInterrupt as error:
-        raise Failure(f"interrupted; the same command resumes {name}", INTERRUPTED) from error
+        raise Failure(left(platform, name), INTERRUPTED) from error
     found = summary(client, done)
     if output == JSON:
         print_json(found)
