@@ -1,14 +1,18 @@
 """Twenty pages become committed checkpoints: once, again, elsewhere, changed, damaged."""
 
 import json
+import subprocess
+import sys
 from pathlib import Path
 
+import pyarrow.parquet
 import pytest
 
-from tests.e2e.command import checkpoints, tiny, tutti
+from tests.e2e.command import ROOT, checkpoints, environment, tiny, tutti
 
 pytestmark = pytest.mark.xdist_group("e2e-tiny")
-SECRET = "correct-horse-battery-staple-7719"  # noqa: S105  (planted to be looked for)
+SECRET = {"PLANTED_SECRET": "correct-horse-battery-staple-7719"}  # planted in the environment, to be looked for
+WORD = "quagga-wardrobe-meridian-4821"  # planted in a page, to be found
 
 
 @pytest.fixture(scope="module")
@@ -17,8 +21,18 @@ def data_dir(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="module")
+def pages(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Twenty pages: one with a word of ours, the others rendered in the environment with the secret."""
+    command = [sys.executable, "tools/exhibit.py", "--pages", "19", "--folder", str(tmp_path_factory.mktemp("exhibit"))]
+    done = subprocess.run(command, capture_output=True, text=True, check=True, cwd=ROOT, env=environment(SECRET))
+    folder = Path(done.stdout.strip())
+    (folder / "planted.html").write_text(f"<h1>A page</h1><p>{'It says ' + WORD + ' to whoever reads it. '}</p>" * 9)
+    return folder
+
+
+@pytest.fixture(scope="module")
 def first(data_dir: Path, pages: Path) -> dict:  # type: ignore[type-arg]
-    result = tutti(*tiny(data_dir, pages), extra={"PLANTED_SECRET": SECRET})
+    result = tutti(*tiny(data_dir, pages), extra=SECRET)
     assert result.code == 0, result.err
     return result.json()  # type: ignore[no-any-return]
 
@@ -36,10 +50,20 @@ def test_pages_become_committed_checkpoints(first: dict) -> None:  # type: ignor
     assert first["train"]["bits_per_byte"] > 0
 
 
+def holds(path: Path, text: str) -> bool:
+    """Whether a file has the text among its bytes, or in a column where those are compressed."""
+    if text.encode() in path.read_bytes():
+        return True
+    return path.suffix == ".parquet" and text in str(pyarrow.parquet.read_table(path).to_pydict())
+
+
 def test_nothing_of_the_environment_reaches_the_data_directory(first: dict, data_dir: Path) -> None:  # type: ignore[type-arg]
+    (secret,) = SECRET.values()
     looked = [path for path in data_dir.rglob("*") if path.is_file()]
     assert len(looked) > 20
-    assert [path for path in looked if SECRET.encode() in path.read_bytes()] == []
+    assert [path for path in looked if holds(path, secret)] == []
+    # A control: a word of a page is found, in the documents too.
+    assert ".parquet" in {path.suffix for path in looked if holds(path, WORD)}
 
 
 def test_where_the_pages_lie_reaches_no_event_no_blob_and_no_answer(first: dict, data_dir: Path, pages: Path) -> None:  # type: ignore[type-arg]
