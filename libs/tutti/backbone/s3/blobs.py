@@ -1,10 +1,11 @@
 """Blobs in an S3 bucket, with any server that honours `If-None-Match: *` on PUT and on CompleteMultipartUpload.
 
 Promises: as the port; exclusivity is the server's (the final step of a multipart upload is conditional too); an answer
-that was lost is settled by reading the blob back.
+that was lost is settled by reading the blob back; parts of uploads that nobody ended are removed at a later opening.
 """
 
 from collections.abc import Callable, Iterator
+from datetime import UTC, datetime, timedelta
 from io import BytesIO
 from pathlib import Path
 from typing import BinaryIO, TypeVar
@@ -31,6 +32,7 @@ from tutti.backbone.files import READ_SIZE, Files, RealFiles, make_folders, over
 
 T = TypeVar("T")
 PART_SIZE = 32 << 20
+ABANDONED_SECONDS = 24 * 3600.0  # no upload lasts so long
 _MISSING = ("NoSuchKey", "NoSuchObject", "NotFound", "ResourceNotFound")
 _TAKEN = ("PreconditionFailed", "ConditionalRequestConflict")
 _FULL = ("XMinioStorageFull", "InsufficientStorage", "QuotaExceeded", "XMinioAdminBucketQuotaExceeded")
@@ -53,6 +55,7 @@ class S3Blobs:
         region: str = "us-east-1",
         deadline_seconds: float = 30,
         part_size: int = PART_SIZE,
+        abandoned_seconds: float = ABANDONED_SECONDS,
         files: Files | None = None,
     ) -> None:
         self._where = f"s3://{endpoint}/{bucket}"
@@ -68,6 +71,7 @@ class S3Blobs:
             endpoint, access_key=access_key, secret_key=secret_key, secure=secure, region=region, http_client=self._http
         )
         self._asked("open", bucket, self._make_bucket)
+        self._sweep(timedelta(seconds=abandoned_seconds))
 
     def put_if_absent(self, key: str, data: bytes | memoryview | Path) -> Put:
         name = self._name(key)
@@ -177,7 +181,18 @@ class S3Blobs:
         try:
             self._client._abort_multipart_upload(self._bucket, name, upload)
         except (MinioException, urllib3.exceptions.HTTPError):
-            return  # the bucket's lifecycle rule removes what is left
+            return  # a later opening removes what is left
+
+    def _sweep(self, age: timedelta) -> None:
+        """Remove the parts of uploads that began so long ago: whoever began them is gone."""
+        try:
+            found = self._client._list_multipart_uploads(self._bucket, prefix=self._prefix)
+        except (MinioException, urllib3.exceptions.HTTPError):
+            return  # some stores do not list them; they cost room and nothing else
+        for upload in found.uploads:
+            began = upload.initiated_time
+            if began is not None and upload.upload_id and began < datetime.now(UTC) - age:
+                self._abort(upload.object_name, upload.upload_id)
 
     def _stream(self, key: str, start: int = 0, length: int = 0) -> Iterator[bytes]:
         """The blob in pieces; a connection that breaks on the way is an error, never a short blob."""
