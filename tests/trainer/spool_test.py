@@ -12,7 +12,7 @@ from tutti.checkpoints.keys import ShardName
 from tutti.checkpoints.report import ShardReport
 from tutti.checkpoints.scalars import StateScalars
 from tutti.checkpoints.writer import Snapshot, describe, plan_of
-from tutti.contracts.trainer.v1 import IoMessage
+from tutti.contracts.trainer.v1 import IoMessage, Release
 from tutti.corpus.ledger import Ledger
 from tutti.corpus.sampler import DatasetShare, Span
 from tutti.model.plan import Shape
@@ -111,6 +111,32 @@ def test_a_damaged_entry_is_set_aside_with_words_and_the_others_go_on(
     again, said = _child(tmp_path)
     assert not again.upload()
     assert [each.WhichOneof("body") for each in said] == ["stored"] + ["lost"] * len(lost)
+    for job, epoch in (("another", 1), ("x", 0)):
+        Spool(tmp_path / "spool", RealFiles(), limit=4).forget(job, epoch)
+    assert broken.with_name(broken.name + ".damaged").exists()
+
+
+@pytest.mark.parametrize("epoch", [1, 2])
+def test_what_was_set_aside_goes_when_its_attempt_or_a_later_one_is_given_up(
+    report: Any, tmp_path: Path, epoch: int
+) -> None:
+    spool = Spool(tmp_path / "spool", RealFiles(), limit=4)
+    for step in (2, 4, 6):
+        spool.put(*report(step))
+    spool.stored(report(4)[0].name)
+    spool.stored(report(6)[0].name)
+    spool.set_aside(report(2)[0].name, "unwanted")
+    for step in (4, 6):
+        (tmp_path / "spool" / f"x.0.{step}.1.0.stored").write_bytes(b"not a report")
+    child, said = _child(tmp_path)
+    assert [each.lost.step for each in said if each.HasField("lost")] == [2]
+    assert len(list((tmp_path / "spool").glob("*.damaged"))) == 3
+    child.take(IoMessage(release=Release(job="jobs/x", epoch=epoch)))
+    while child.spool():
+        pass
+    assert not list((tmp_path / "spool").iterdir())
+    _, said = _child(tmp_path)
+    assert said == []
 
 
 def test_a_snapshot_whose_name_was_stored_with_other_bytes_holds_up_no_other(report: Any, tmp_path: Path) -> None:

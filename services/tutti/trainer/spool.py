@@ -1,8 +1,8 @@
 """The spool: snapshots on the local disk that are not in the blob store yet.
 
 An entry is whole and durable or not there: its report is published last. A stored one leaves a receipt, so that the
-news of it can be told again by the next I/O child; receipts go when their attempt is given up. What cannot be used is
-set aside as `.damaged`, in words, and holds up nothing.
+news of it can be told again by the next I/O child. What cannot be used is set aside as `.damaged`, in words, and holds
+up nothing. Receipts go when their attempt is given up; what was set aside then too, or when a later one of the job is.
 """
 
 import contextlib
@@ -20,7 +20,9 @@ log = logging.getLogger(__name__)
 
 _DATA, _REPORT, _RECEIPT, _DAMAGED = ".bin", ".json", ".stored", ".damaged"
 _WRITE = 8 << 20
-RECEIPTS = 256
+_ASIDE = (_REPORT + _DAMAGED, _RECEIPT + _DAMAGED)
+KEPT = 256
+"""Receipts, and what was set aside of each kind, when nobody gives their attempts up."""
 
 
 @dataclass(frozen=True)
@@ -71,16 +73,14 @@ class Spool:
     def put(self, report: ShardReport, data: memoryview) -> Entry:
         """Durable on return. Raises OSError; what was written by then is removed by the next try."""
         target = self._path(report.name, _DATA)
-        with contextlib.suppress(FileNotFoundError):
-            self._files.unlink(target)
+        self._remove(target)
         with self._files.create(target) as handle:
             for start in range(0, data.nbytes, _WRITE):
                 handle.write(data[start : start + _WRITE])
             handle.fsync()
         self._files.fsync_folder(self._folder)  # the name of the bytes before that of their report
         temporary = self._path(report.name, ".tmp")
-        with contextlib.suppress(FileNotFoundError):
-            self._files.unlink(temporary)
+        self._remove(temporary)
         with contextlib.suppress(FileExistsError):
             publish(self._files, temporary, self._path(report.name, _REPORT), [report.encode()])
         return Entry(report, target)
@@ -112,22 +112,33 @@ class Spool:
         """Keep the receipt, drop the bytes."""
         self._files.replace(self._path(name, _REPORT), self._path(name, _RECEIPT))
         self._files.fsync_folder(self._folder)
-        with contextlib.suppress(FileNotFoundError):
-            self._files.unlink(self._path(name, _DATA))
-        for old in sorted(self._names(_RECEIPT), key=lambda each: (each.step, each))[:-RECEIPTS]:
-            self._files.unlink(self._path(old, _RECEIPT))
+        self._remove(self._path(name, _DATA))
+        self._keep_newest(_RECEIPT)
 
     def forget(self, job: str, epoch: int) -> None:
-        """Drop the receipts of an attempt."""
+        """Drop the receipts of an attempt, and what was set aside of it and of those before it."""
         for name in list(self._names(_RECEIPT)):
             if (name.job, name.epoch) == (job, epoch):
-                self._files.unlink(self._path(name, _RECEIPT))
+                self._remove(self._path(name, _RECEIPT))
+        for suffix in _ASIDE:
+            for name in list(self._names(suffix)):
+                if name.job == job and name.epoch <= epoch:
+                    self._remove(self._path(name, suffix))
 
     def _names(self, suffix: str) -> Iterator[ShardName]:
         for name, _ in self._files.list(self._folder):
             if name.endswith(suffix):
                 with contextlib.suppress(CheckpointError):
                     yield ShardName.of_report(f"{REPORTS}{name.removesuffix(suffix)}.json")
+
+    def _keep_newest(self, suffix: str) -> None:
+        for old in sorted(self._names(suffix), key=lambda each: (each.step, each))[:-KEPT]:
+            self._remove(self._path(old, suffix))
+
+    def _remove(self, path: Path) -> None:
+        """If it is there: a dead process, or another lane, may have come before."""
+        with contextlib.suppress(FileNotFoundError):
+            self._files.unlink(path)
 
     def _report(self, name: ShardName, suffix: str) -> ShardReport | None:
         """The report under this name; None when it was damaged, which sets it aside."""
@@ -157,8 +168,8 @@ class Spool:
         self._files.replace(path, aside)
         self._files.fsync_folder(self._folder)
         if suffix == _REPORT:
-            with contextlib.suppress(FileNotFoundError):
-                self._files.unlink(self._path(name, _DATA))
+            self._remove(self._path(name, _DATA))
+        self._keep_newest(suffix + _DAMAGED)
         self._trouble(f"{path} was set aside as {aside.name}, the others go on: {why}")
         if suffix == _REPORT:
             self._lost(name, why)
