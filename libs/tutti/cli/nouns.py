@@ -1,10 +1,11 @@
 """The nouns that can be listed and shown, as data: which call, which columns."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import click
+from google.protobuf.field_mask_pb2 import FieldMask
 
 from tutti.chassis.client import Client
 from tutti.cli.connection import connected, connection_options
@@ -28,12 +29,12 @@ class Noun:
         full = name if name.startswith(f"{self.kind}/") else f"{self.kind}/{name}"
         return getattr(getattr(client, self.service), f"Get{self.message}")(GetRequest(name=full))
 
-    def all(self, client: Client, filter_text: str = "") -> Iterator[Any]:
-        """Every resource of the kind, page by page."""
-        token = ""
+    def all(self, client: Client, filter_text: str = "", *, fields: Sequence[str] = ()) -> Iterator[Any]:
+        """Every resource of the kind, page by page; of each these fields, or all."""
+        token, mask = "", FieldMask(paths=fields)
         call: Callable[..., Any] = getattr(getattr(client, self.service), f"List{self.plural.capitalize()}")
         while True:
-            page = call(ListRequest(page_size=500, page_token=token, filter=filter_text))
+            page = call(ListRequest(page_size=500, page_token=token, filter=filter_text, read_mask=mask))
             yield from getattr(page, self.plural)
             token = page.next_page_token
             if not token:
