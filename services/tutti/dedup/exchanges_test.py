@@ -1,0 +1,57 @@
+"""What brings rows together: the external sort, the candidates of bands, components; each against the plain way."""
+
+from itertools import combinations
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from tutti.dedup.candidates import WINDOW, pairs
+from tutti.dedup.components import Components
+from tutti.dedup.externalsort import ExternalSort
+
+
+@pytest.mark.parametrize("run_rows", [50, 333, 5000])
+def test_rows_come_out_in_order_and_once(tmp_path: Path, run_rows: int) -> None:
+    source = np.random.default_rng(run_rows)
+    rows = source.integers(0, 40, (3000, 2), np.uint64)
+    rows[::7, 0] = 2**64 - 1
+    rows[::5] = 3  # one row many times, over many runs
+    sort = ExternalSort(tmp_path, "rows", run_rows=run_rows)
+    for part in np.array_split(rows, 13):
+        sort.add(*part.T)
+    for _ in range(2):
+        assert [tuple(row) for block in sort.blocks() for row in block.tolist()] == sorted(
+            set(map(tuple, rows.tolist()))
+        )
+    assert bool(list(tmp_path.iterdir())) == (run_rows < 3000)
+    sort.remove()
+    assert not list(tmp_path.iterdir())
+    assert list(sort.blocks()) == []
+
+
+@pytest.mark.parametrize("cut", [1, 3, 20, 1000])
+def test_bands_make_pairs_whatever_the_cut(cut: int) -> None:
+    small = {band: sorted({band, 5 * band + 1, 90 + band}) for band in range(30)} | {40: list(range(WINDOW + 1))}
+    large = {41: list(range(100, 400, 3))}
+    rows = np.array([(band, each) for band, held in sorted((small | large).items()) for each in held], np.uint64)
+    blocks = np.array_split(rows, range(cut, len(rows), cut))
+    found = {pair for left, right in pairs(blocks) for pair in zip(left.tolist(), right.tolist(), strict=True)}
+    expected = {pair for held in small.values() for pair in combinations(held, 2)}
+    near = {(a, b) for a, b in combinations(large[41], 2) if a == 100 or b - a <= 3 * WINDOW}
+    assert found == expected | near
+
+
+def test_components_are_named_by_their_smallest() -> None:
+    source = np.random.default_rng(3)
+    links = source.integers(0, 1000, (600, 2))
+    chain = np.stack([np.arange(1000, 1999), np.arange(1001, 2000)], axis=1)
+    least = list(range(2000))
+    for a, b in links.tolist():
+        low, high = sorted((least[a], least[b]))
+        least = [low if each == high else each for each in least]
+    for order in (np.concatenate([links, chain]), np.concatenate([links, chain])[::-1]):
+        components = Components(2000)
+        for part in np.array_split(order, 9):
+            components.join(*part.T)
+        assert components.roots(np.arange(2000)).tolist() == least[:1000] + [1000] * 1000

@@ -1,0 +1,52 @@
+"""Folding: what near-duplicates take for the same character, as frozen in folding.txt.
+
+Capitals, widths, compatibility forms and accents are folded away; each character becomes one character, is left out, or
+separates words. The table does not follow the Unicode version of the Python at hand: another table, another version.
+"""
+
+from __future__ import annotations
+
+import functools
+from pathlib import Path
+
+import numpy as np
+import numpy.typing as npt
+
+from tutti.corpus.canonical import bytes_digest
+from tutti.corpus.errors import CorruptShard
+
+FOLDING_VERSION = 1
+SOURCE = Path(__file__).with_name("folding.txt")
+CODES = 0x110000
+
+SEPARATOR = np.uint32(0)
+LEFT_OUT = np.uint32(1 << 30)
+ALONE = np.uint32(1 << 31)
+"""Flag beside the folded code: a word by itself."""
+
+
+@functools.cache
+def folding() -> npt.NDArray[np.uint32]:
+    """For every code point its folded code (with ALONE), SEPARATOR or LEFT_OUT. Raises CorruptShard when damaged."""
+    head, body = _read()
+    if (seen := bytes_digest(body.encode())) != head:
+        raise CorruptShard(shard=SOURCE.name, section="table", seen=seen, expected=head)
+    table = np.full(CODES, SEPARATOR, np.uint32)
+    for line in body.splitlines():
+        span, base, how = line.split(" ")
+        first, last = (int(code, 16) for code in span.split(".."))
+        codes = np.arange(int(base, 16), int(base, 16) + last + 1 - first, dtype=np.uint32)
+        table[first : last + 1] = LEFT_OUT if how == "x" else codes | (ALONE if how == "s" else SEPARATOR)
+    table.flags.writeable = False
+    return table
+
+
+def folding_digest() -> str:
+    """`blake3:<hex>` of the table: part of what near-duplicates depend on."""
+    return _read()[0]
+
+
+def _read() -> tuple[str, str]:
+    """The digest in the file's head, and the lines below the head."""
+    lines = SOURCE.read_text(encoding="ascii").splitlines(keepends=True)
+    return lines[2].removeprefix("# ").strip(), "".join(lines[3:])

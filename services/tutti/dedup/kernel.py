@@ -1,0 +1,18 @@
+"""The kernel of near-duplicates: minhash.c, or why there is none here; it costs time alone."""
+
+import ctypes
+from pathlib import Path
+
+import numpy as np
+import numpy.typing as npt
+
+from tutti.corpus.native import Kernel, kernel
+
+
+def native() -> Kernel:
+    return kernel(Path(__file__).with_name("minhash.c"))
+
+
+def address(values: npt.NDArray[np.generic]) -> ctypes.c_void_p:
+    """Where a contiguous array begins; keep the array while this is used."""
+    return values.ctypes.data_as(ctypes.c_void_p)

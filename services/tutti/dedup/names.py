@@ -1,0 +1,48 @@
+"""Names: the ids of documents in their order; a document's number is its place among them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from tutti.dedup.components import Documents
+
+LARGEST = 2**32
+_TOGETHER = 1 << 16
+
+
+class Names:
+    """All ids, sorted, each once; the memory is the longest id's length for each."""
+
+    def __init__(self, ids: Iterable[pa.Array]) -> None:
+        """Raises ValueError for an id with a NUL character, or more than LARGEST documents."""
+        known, new, waiting = np.zeros(0, "S1"), [], 0
+        for part in ids:
+            new.append(_bytes(part))
+            waiting += len(part)
+            if waiting >= max(_TOGETHER, len(known) // 4):
+                known, new, waiting = np.unique(np.concatenate([known, *new])), [], 0
+        self._ids = np.unique(np.concatenate([known, *new]))
+        if len(self) > LARGEST:
+            raise ValueError(f"{len(self)} documents; expected at most {LARGEST}: cut the corpus")
+
+    def __len__(self) -> int:
+        return len(self._ids)
+
+    def documents(self, ids: pa.Array) -> Documents:
+        """The numbers of ids that are all here."""
+        return np.searchsorted(self._ids, _bytes(ids)).astype(np.int64)
+
+    def ids(self, documents: Documents) -> pa.Array:
+        """The ids of numbers, a string array."""
+        return pa.array(self._ids[documents].tolist(), pa.binary()).cast(pa.string())
+
+
+def _bytes(ids: pa.Array) -> npt.NDArray[np.bytes_]:
+    values = ids.cast(pa.large_binary()).to_pylist()
+    if any(b"\0" in value for value in values):
+        raise ValueError("a doc_id with a NUL character; expected none: name the document anew")
+    return np.array(values, np.bytes_) if values else np.zeros(0, "S1")

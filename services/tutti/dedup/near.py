@@ -1,0 +1,138 @@
+"""Near-duplicates: of documents that say nearly the same, the one with the smallest id stays.
+
+Shared bands make candidates, candidates make components, the pairs of a component are verified exactly, and what is
+similar enough is one cluster, directly or through others. Promises: the answer is a function of the set of documents,
+whatever their files, order and workers. Memory does not grow with the texts; it is about 120 bytes a document, and the
+longest text. Documents are read three times: their ids, all texts, the texts of candidates.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import closing
+from pathlib import Path
+from typing import TypeVar
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from tutti.dedup.candidates import pairs
+from tutti.dedup.components import Components, Documents
+from tutti.dedup.externalsort import RUN_ROWS, ExternalSort
+from tutti.dedup.minhash import BANDS, bands
+from tutti.dedup.names import Names
+from tutti.dedup.shards import Reader
+from tutti.dedup.verification import SetFile, sets, verified
+
+NEAR_VERSION = 1
+THRESHOLD = 0.8
+SCHEMA = pa.schema(
+    [
+        pa.field("doc_id", pa.string(), nullable=False),
+        pa.field("cluster", pa.string(), nullable=False),
+        pa.field("jaccard", pa.float64()),
+    ]
+)
+_OUTPUT_ROWS = 1 << 15
+_LOWER = np.uint64((1 << 32) - 1)
+
+T = TypeVar("T")
+R = TypeVar("R")
+
+
+def near_duplicates(
+    read: Reader, folder: Path, *, threshold: float = THRESHOLD, workers: int = 1, run_rows: int = RUN_ROWS
+) -> Iterator[pa.RecordBatch]:
+    """One row of SCHEMA for each document, by doc_id; those with doc_id = cluster stay.
+
+    `cluster` is the smallest doc_id of its cluster; `jaccard`, the similarity of its closest link, is null for a
+    document alone. `folder` is an empty one for what does not fit in memory: up to 1 KB a document and what the texts
+    of candidates take. Raises UnreadableTexts, and ValueError for a threshold not above 0 and at most 1.
+    """
+    if not 0 < threshold <= 1:
+        raise ValueError(f"a threshold of {threshold}; expected above 0 and at most 1")
+    names = Names(batch["doc_id"] for batch in read(["doc_id"]))
+    candidates = _by_component(_candidates(read, names, folder, workers, run_rows), len(names), folder, run_rows)
+    links, closest = Components(len(names)), np.zeros(len(names))
+    with closing(SetFile(folder / "sets", len(names))) as store:
+        _store(read, names, candidates, store, workers)
+        for left, right in _pairs(candidates):
+            for a, b, similarity in verified(store, left, right, threshold=threshold):
+                links.join(a, b)
+                np.maximum.at(closest, a, similarity)
+                np.maximum.at(closest, b, similarity)
+    for begin in range(0, len(names), _OUTPUT_ROWS):
+        documents = np.arange(begin, min(begin + _OUTPUT_ROWS, len(names)))
+        found = closest[documents]
+        columns = [names.ids(documents), names.ids(links.roots(documents)), pa.array(found, mask=found == 0)]
+        yield pa.record_batch(columns, schema=SCHEMA)
+
+
+def _candidates(read: Reader, names: Names, folder: Path, workers: int, run_rows: int) -> ExternalSort:
+    """Rows (smaller document, larger document) that share a band."""
+
+    def keys(batch: pa.RecordBatch) -> tuple[npt.NDArray[np.uint64], npt.NDArray[np.uint64]]:
+        found = bands(batch["text"])
+        some = found["shingles"].to_numpy() > 0
+        documents = names.documents(batch["doc_id"])[some].astype(np.uint64)
+        return found["bands"].flatten().to_numpy().reshape(-1, BANDS)[some].ravel(), np.repeat(documents, BANDS)
+
+    held = ExternalSort(folder, "bands", run_rows=run_rows)
+    for first, second in _in_threads(keys, read(["doc_id", "text"]), workers):
+        held.add(first, second)
+    found = ExternalSort(folder, "pairs", run_rows=run_rows)
+    for left, right in pairs(held.blocks()):
+        found.add(left, right)
+    held.remove()
+    return found
+
+
+def _by_component(candidates: ExternalSort, count: int, folder: Path, run_rows: int) -> ExternalSort:
+    """Rows (component, smaller document · 2^32 + larger document)."""
+    components = Components(count)
+    for block in candidates.blocks():
+        components.join(*block.astype(np.int64).T)
+    ordered = ExternalSort(folder, "components", run_rows=run_rows)
+    for block in candidates.blocks():
+        left, right = block.T
+        ordered.add(components.roots(left.astype(np.int64)).astype(np.uint64), left << np.uint64(32) | right)
+    candidates.remove()
+    return ordered
+
+
+def _pairs(ordered: ExternalSort) -> Iterator[tuple[Documents, Documents]]:
+    for block in ordered.blocks():
+        yield (block[:, 1] >> np.uint64(32)).astype(np.int64), (block[:, 1] & _LOWER).astype(np.int64)
+
+
+def _store(read: Reader, names: Names, candidates: ExternalSort, store: SetFile, workers: int) -> None:
+    """Keep the sets of all documents that are in a pair."""
+    wanted = np.zeros(len(names), np.bool_)
+    for side in (side for both in _pairs(candidates) for side in both):
+        wanted[side] = True
+
+    def made(batch: pa.RecordBatch) -> tuple[Documents, npt.NDArray[np.uint64], npt.NDArray[np.int64]]:
+        documents = names.documents(batch["doc_id"])
+        here = np.flatnonzero(wanted[documents])
+        return documents[here], *sets(batch["text"].take(pa.array(here)))
+
+    if wanted.any():
+        for documents, members, offsets in _in_threads(made, read(["doc_id", "text"]), workers):
+            store.add(documents, members, offsets)
+
+
+def _in_threads(work: Callable[[T], R], items: Iterable[T], workers: int) -> Iterator[R]:
+    """`work` of each item in their order, at most two items a worker at once."""
+    if workers == 1:
+        yield from map(work, items)
+        return
+    with ThreadPoolExecutor(workers) as pool:
+        running: deque[Future[R]] = deque()
+        for item in items:
+            running.append(pool.submit(work, item))
+            if len(running) == 2 * workers:
+                yield running.popleft().result()
+        yield from (each.result() for each in running)

@@ -1,0 +1,130 @@
+"""Verification: the exact Jaccard similarity of pairs of documents, from their sets of shingles.
+
+Promises: a similarity is a quotient of two counts, correctly rounded, so that .8 is 4 of 5. Memory is that of the sets
+of one group of pairs: `GROUP` members, or two documents.
+"""
+
+from __future__ import annotations
+
+import ctypes
+from collections.abc import Iterator
+from itertools import pairwise
+from pathlib import Path
+from typing import BinaryIO
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from tutti.dedup.components import Documents
+from tutti.dedup.kernel import address, native
+from tutti.dedup.shingles import Counts, Names, shingles
+
+GROUP = 1 << 21
+
+Similarities = npt.NDArray[np.float64]
+
+
+def sets(texts: pa.Array) -> tuple[Names, Counts]:
+    """The shingles of each text, ascending and each once, uint64; and where each set begins, int64 [texts + 1]."""
+    found, bounds = shingles(texts)
+    parts = [_distinct(found[begin:end]) for begin, end in pairwise(bounds.tolist())]
+    offsets = np.zeros(len(bounds), np.int64)
+    np.cumsum([len(part) for part in parts], out=offsets[1:])
+    return np.concatenate([found[:0], *parts]), offsets
+
+
+def _distinct(values: Names) -> Names:
+    values.sort()
+    new = np.ones(len(values), np.bool_)
+    np.not_equal(values[1:], values[:-1], out=new[1:])
+    return values[new]
+
+
+def overlaps(members: Names, offsets: Counts, left: Documents, right: Documents) -> Counts:
+    """How many members the sets left[i] and right[i] share; set k is members[offsets[k] : offsets[k + 1]]."""
+    library = native().library
+    if library is None:
+        return overlaps_by_numpy(members, offsets, left, right)
+    common = np.empty(len(left), np.int64)
+    given = [np.ascontiguousarray(each) for each in (members, offsets, left, right)]
+    library.overlaps(*map(address, given), ctypes.c_int64(len(left)), address(common))
+    return common
+
+
+def overlaps_by_numpy(members: Names, offsets: Counts, left: Documents, right: Documents) -> Counts:
+    def of(document: int) -> Names:
+        return members[offsets[document] : offsets[document + 1]]
+
+    found = [len(np.intersect1d(of(a), of(b), assume_unique=True)) for a, b in zip(left, right, strict=True)]
+    return np.array(found, np.int64)
+
+
+class SetFile:
+    """Sets of shingles in a file, by document; what is held in memory is twelve bytes a set."""
+
+    def __init__(self, path: Path, documents: int) -> None:
+        """`documents`: one more than the largest."""
+        self._path = path
+        self._begins = np.zeros(documents, np.int64)
+        self.sizes = np.zeros(documents, np.int32)
+        self._file: BinaryIO = path.open("w+b", buffering=0)
+        self._end = 0
+
+    def add(self, documents: Documents, members: Names, offsets: Counts) -> None:
+        """Add one set for each document."""
+        self._begins[documents] = self._end + offsets[:-1]
+        self.sizes[documents] = np.diff(offsets)
+        self._file.seek(8 * self._end)
+        view = members.view(np.uint8).data
+        while view:
+            view = view[self._file.write(view) :]
+        self._end += len(members)
+
+    def read(self, documents: Documents) -> tuple[Names, Counts]:
+        """The sets of documents in the given order, and where each begins."""
+        offsets = np.zeros(len(documents) + 1, np.int64)
+        np.cumsum(self.sizes[documents], out=offsets[1:])
+        members = np.empty(offsets[-1], np.uint64)
+        view = members.view(np.uint8).data
+        for place, begin in enumerate(self._begins[documents].tolist()):
+            self._file.seek(8 * begin)
+            self._file.readinto(view[8 * offsets[place] : 8 * offsets[place + 1]])  # type: ignore[attr-defined]
+        return members, offsets
+
+    def close(self) -> None:
+        self._file.close()
+
+
+def verified(
+    store: SetFile, left: Documents, right: Documents, *, threshold: float
+) -> Iterator[tuple[Documents, Documents, Similarities]]:
+    """Of pairs in an order that keeps near what shares documents, those at least as similar as `threshold`."""
+    small, large = (side(store.sizes[left], store.sizes[right]) for side in (np.minimum, np.maximum))
+    possible = small >= threshold * large  # of sets of 1 and 2 members no more than 1 of 2 is common
+    left, right = left[possible], right[possible]
+    for begin, end in _groups(store.sizes, left, right):
+        documents = np.unique(np.concatenate([left[begin:end], right[begin:end]]))
+        members, offsets = store.read(documents)
+        a, b = (np.searchsorted(documents, side[begin:end]) for side in (left, right))
+        common = overlaps(members, offsets, a, b)
+        sizes = np.diff(offsets)
+        similarity = common / np.maximum(sizes[a] + sizes[b] - common, 1)
+        found = similarity >= threshold
+        yield left[begin:end][found], right[begin:end][found], similarity[found]
+
+
+def _groups(sizes: npt.NDArray[np.int32], left: Documents, right: Documents) -> Iterator[tuple[int, int]]:
+    """Cut pairs where their sets, each counted when it is new in the group, come to GROUP members."""
+    held: set[int] = set()
+    begin = members = 0
+    for place, pair in enumerate(zip(left.tolist(), right.tolist(), strict=True)):
+        more = sum(int(sizes[document]) for document in pair if document not in held)
+        if members + more > GROUP and place > begin:
+            yield begin, place
+            held, begin, members = set(), place, 0
+            more = sum(int(sizes[document]) for document in pair)
+        held.update(pair)
+        members += more
+    if begin < len(left):
+        yield begin, len(left)
