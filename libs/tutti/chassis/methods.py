@@ -30,6 +30,7 @@ class Method:
     streams: bool
     roles: frozenset[Role]
     retry: bool
+    long: bool = False
 
 
 def methods_of(descriptor: ServiceDescriptor) -> list[Method]:
@@ -71,4 +72,5 @@ def _method(descriptor: ServiceDescriptor, method: MethodDescriptor) -> Method:
         streams=method.server_streaming,
         roles=frozenset(Role(WireRole.Name(role).removeprefix("ROLE_").lower()) for role in declared.roles),
         retry=declared.retry,
+        long=declared.long,
     )

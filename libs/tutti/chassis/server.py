@@ -1,7 +1,8 @@
 """The gRPC server: sync domain methods behind an asynchronous front.
 
 Promises: nobody gets in without a token of a role that the method declares; every answer is a message or a typed
-status, never a traceback; a method that is not done by its deadline is answered for; drained means that nothing new
+status, never a traceback; a method that is not done by its deadline is answered for; one that reads data whole keeps no
+other from its thread; drained means that nothing new
 is let in and what is inside ends by itself, or is named.
 """
 
@@ -67,6 +68,7 @@ class RpcServer:
     def __init__(self, served: Sequence[Served], *, settings: RpcSettings, tokens: Tokens, health: Health) -> None:
         self._settings, self._tokens, self._health = settings, tokens, health
         self._threads = ThreadPoolExecutor(settings.threads, thread_name_prefix="rpc")
+        self._readers = ThreadPoolExecutor(settings.readers, thread_name_prefix="rpc reader")
         self._inside: dict[asyncio.Task[Any], str] = {}
         self._seconds = metrics.histogram("rpc_server_seconds", "Time to answer a call", "seconds", ["method", "code"])
         self._handlers: dict[str, dict[str, grpc.RpcMethodHandler[Any, Any]]] = {}
@@ -86,7 +88,8 @@ class RpcServer:
     def drain(self, seconds: float) -> list[str]:
         """Let nothing new in and wait for what is inside; the methods that had not ended by then and were cut off."""
         late: list[str] = eventloop.run(self._drain(seconds), seconds + 10)
-        self._threads.shutdown(wait=False, cancel_futures=True)
+        for threads in (self._threads, self._readers):
+            threads.shutdown(wait=False, cancel_futures=True)
         return late
 
     async def _start(self) -> str:
@@ -171,7 +174,8 @@ class RpcServer:
     async def _unary(self, method: Method, answer: Source, data: bytes, context: Context) -> bytes:
         call, request = self._admit(method, data, context)
         try:
-            response = await asyncio.wait_for(self._in_thread(call, answer, request, call), call.deadline_seconds)
+            work = self._in_thread(call, answer, request, call, long=method.long)
+            response = await asyncio.wait_for(work, call.deadline_seconds)
         except TimeoutError:
             raise DeadlineExceeded(
                 f"{method.name} had no answer within {call.deadline_seconds:.1f} s; its effect is unknown: "
@@ -248,7 +252,7 @@ class RpcServer:
             raise PermissionDenied(f"{method.name} may be called by {may}, not by {role.value}")
         return role
 
-    def _in_thread(self, call: Call, fn: Callable[..., T], *args: Any) -> Awaitable[T]:
+    def _in_thread(self, call: Call, fn: Callable[..., T], *args: Any, long: bool = False) -> Awaitable[T]:
         """Inside the call's span; what it records is an effect of the call's request."""
         run = contextvars.copy_context().run
 
@@ -256,7 +260,8 @@ class RpcServer:
             with caused_by(call.request_id):
                 return fn(*args)
 
-        return eventloop.event_loop().run_in_executor(self._threads, lambda: run(work))
+        threads = self._readers if long else self._threads
+        return eventloop.event_loop().run_in_executor(threads, lambda: run(work))
 
 
 def _metadata(context: Context) -> dict[str, str]:

@@ -23,6 +23,7 @@ from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanE
 
 from tutti.chassis import outbox, telemetry
 from tutti.chassis.auth import Role, Tokens
+from tutti.chassis.call import Call
 from tutti.chassis.channel import RpcChannel, Unreachable
 from tutti.chassis.demo_test import Demo, DemoApi, eventually, running
 from tutti.chassis.errors import (
@@ -47,8 +48,18 @@ from tutti.contracts.common.v1 import GetRequest, ListRequest
 from tutti.contracts.ingest.v1 import CreateIngestRequest, IngestSpec
 from tutti.contracts.ingest.v1.ingest_pb2 import DESCRIPTOR
 from tutti.contracts.ingest.v1.stubs import IngestServiceStub
+from tutti.contracts.pipeline.v1 import (
+    CheckRecipeRequest,
+    CheckRecipeResponse,
+    CreateRunRequest,
+    CreateRunResponse,
+    Run,
+)
+from tutti.contracts.pipeline.v1.pipeline_pb2 import DESCRIPTOR as PIPELINE_DESCRIPTOR
+from tutti.contracts.pipeline.v1.stubs import PipelineServiceStub
 
 INGEST = DESCRIPTOR.services_by_name["IngestService"]
+PIPELINE = PIPELINE_DESCRIPTOR.services_by_name["PipelineService"]
 
 
 pytestmark = pytest.mark.xdist_group("chassis-server")
@@ -223,6 +234,48 @@ def test_an_error_marks_the_span_of_the_server(demo: Demo) -> None:
         telemetry.use_provider(before)
     servers = [span for span in exporter.get_finished_spans() if span.kind.name == "SERVER"]
     assert [span.status.status_code.name for span in servers] == ["ERROR"]
+
+
+class SlowReader:
+    """A pipeline whose recipes take long to check."""
+
+    def __init__(self) -> None:
+        self.inside, self.release = threading.Semaphore(0), threading.Event()
+
+    def CheckRecipe(self, request: CheckRecipeRequest, call: Call) -> CheckRecipeResponse:
+        self.inside.release()
+        self.release.wait(30)
+        return CheckRecipeResponse()
+
+    def GetRun(self, request: GetRequest, call: Call) -> Run:
+        return Run(name=request.name)
+
+    def CreateRun(self, request: CreateRunRequest, call: Call) -> CreateRunResponse:
+        return CreateRunResponse()
+
+    ListRuns = CancelRun = CreateRun
+
+
+def test_calls_that_read_data_whole_take_no_thread_from_others() -> None:
+    api, tokens = SlowReader(), Tokens.random()
+    server = RpcServer(
+        [Served(PIPELINE, api)],
+        settings=RpcSettings(threads=1, readers=1),
+        tokens=tokens,
+        health=Health({"pipeline": []}),
+    )
+    address = server.start()
+    with RpcChannel(lambda: address, token=tokens.of(Role.ENGINEER), deadline_seconds=30) as channel:
+        stub = PipelineServiceStub(channel)
+        callers = [threading.Thread(target=lambda: stub.CheckRecipe(CheckRecipeRequest())) for _ in range(2)]
+        for caller in callers:
+            caller.start()
+        assert api.inside.acquire(timeout=15)
+        assert stub.GetRun(GetRequest(name="runs/a")).name == "runs/a"
+        api.release.set()
+        for caller in callers:
+            caller.join(15)
+    assert server.drain(5) == []
 
 
 def test_a_method_without_a_role_is_refused_before_anything_is_served() -> None:

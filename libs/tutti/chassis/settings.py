@@ -46,6 +46,7 @@ class RpcSettings(Section):
     )
     max_message_bytes: int = Field(default=4 << 20, gt=0, description="largest request that is accepted")
     threads: int = Field(default=16, gt=0, description="threads that run domain methods")
+    readers: int = Field(default=4, gt=0, description="threads beside them for methods that read data whole")
     attempts: int = Field(default=5, gt=0, description="how often a call that may be sent again is sent")
 
 

@@ -9,7 +9,7 @@ from tutti.cli.connection import connected, connection_options
 from tutti.cli.failures import Failure
 from tutti.cli.identity import fresh_id
 from tutti.cli.nouns import BY_PLURAL
-from tutti.cli.output import JSON, output_option, print_json, print_one, say
+from tutti.cli.output import JSON, READING_SECONDS, output_option, patiently, print_json, print_one, say
 from tutti.cli.plain import plain
 from tutti.contracts.committer.v1 import (
     CHECKPOINT_STATE_COMMITTED,
@@ -47,7 +47,9 @@ def extend(group: click.Group) -> None:
             chosen = [full(name) for name in names] or every(client)
             results = []
             for name in chosen:
-                answer = client.committer.VerifyCheckpoint(VerifyCheckpointRequest(name=name), timeout=600.0)
+                request = VerifyCheckpointRequest(name=name)
+                with patiently(f"reads every byte of {name}"):
+                    answer = client.committer.VerifyCheckpoint(request, timeout=READING_SECONDS)
                 results.append(
                     {"name": name, "ok": answer.ok, "bytes": answer.bytes, "problems": list(answer.problems)}
                 )

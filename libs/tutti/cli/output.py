@@ -1,7 +1,9 @@
 """What is printed: tables for people, JSON for scripts, on standard output; everything else goes to standard error."""
 
+import contextlib
 import json
-from collections.abc import Sequence
+import threading
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import click
@@ -9,6 +11,8 @@ import click
 from tutti.cli.plain import Plain
 
 JSON, TEXT = "json", "text"
+SOON_SECONDS = 3.0  # after which a person wonders
+READING_SECONDS = 3600.0  # for what is read whole before there is an answer
 output_option = click.option(
     "-o", "--output", type=click.Choice([TEXT, JSON]), default=TEXT, help="How to print: for people, or for scripts."
 )
@@ -17,6 +21,18 @@ output_option = click.option(
 def say(text: str) -> None:
     """A line for the person, beside the data."""
     click.echo(text, err=True)
+
+
+@contextlib.contextmanager
+def patiently(text: str) -> Iterator[None]:
+    """Say what is waited for, when it is not there soon."""
+    timer = threading.Timer(SOON_SECONDS, say, [text])
+    timer.daemon = True
+    timer.start()
+    try:
+        yield
+    finally:
+        timer.cancel()
 
 
 def print_json(value: Any) -> None:

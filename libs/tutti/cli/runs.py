@@ -9,7 +9,7 @@ import click
 from tutti.cli.connection import connected, connection_options, data_dir_option
 from tutti.cli.failures import INTERRUPTED, Failure
 from tutti.cli.identity import fresh_id
-from tutti.cli.output import JSON, output_option, print_json, print_list, print_one, say
+from tutti.cli.output import JSON, READING_SECONDS, output_option, patiently, print_json, print_list, print_one, say
 from tutti.cli.plain import plain
 from tutti.cli.platform import Platform, running
 from tutti.cli.progress import follow
@@ -18,6 +18,7 @@ from tutti.contracts.common.v1 import STATE_DONE, CancelRequest
 from tutti.contracts.pipeline.v1 import CheckRecipeRequest, CreateRunRequest
 
 MAX_RECIPE_BYTES = 1 << 20
+READS = "reads the pages whole, to name what is in them; Ctrl-C gives up and nothing is recorded"
 
 
 def read_recipe(path: Path) -> str:
@@ -55,14 +56,14 @@ def run(recipe: Path, overrides: Sequence[str], dry_run: bool, detach: bool, out
         client = platform.client
         if dry_run:
             request = CheckRecipeRequest(recipe=text, overrides=overrides, directory=directory)
-            checked = client.pipeline.CheckRecipe(request, timeout=60.0)
+            with patiently(READS):
+                checked = client.pipeline.CheckRecipe(request, timeout=READING_SECONDS)
             rows = [plain(stage) for stage in checked.stages]
             print_list(rows, ("name", "reused", "reason"), output, nothing="a recipe without stages")
             return
-        created = client.pipeline.CreateRun(
-            CreateRunRequest(request_id=fresh_id(), recipe=text, overrides=overrides, directory=directory), timeout=60.0
-        )
-        name = created.run.name
+        wanted = CreateRunRequest(request_id=fresh_id(), recipe=text, overrides=overrides, directory=directory)
+        with patiently(READS):
+            name = client.pipeline.CreateRun(wanted, timeout=READING_SECONDS).run.name
         if detach:
             click.echo(name)
             return

@@ -3,8 +3,10 @@
 from collections.abc import Callable
 
 from tutti.chassis.call import Call
-from tutti.chassis.errors import InvalidField
+from tutti.chassis.errors import DeadlineExceeded, InvalidField
+from tutti.chassis.pool import PoolCancelled
 from tutti.chassis.service import Host
+from tutti.chassis.tasks import CancellablePool
 from tutti.chassis.work import Work
 from tutti.contracts.common.v1 import CancelRequest, GetRequest, ListRequest
 from tutti.contracts.ingest.v1 import (
@@ -50,7 +52,7 @@ class IngestApi:
 
     def DigestInput(self, request: DigestInputRequest, call: Call) -> DigestInputResponse:
         try:
-            seen = self._host.pool.run(shards.survey, self._reading(request.spec))
+            seen = self._survey(self._reading(request.spec), call.deadline_seconds)
         except InputRootError as error:
             raise InvalidField(
                 "input.path",
@@ -60,3 +62,14 @@ class IngestApi:
         return DigestInputResponse(
             input_digest=seen.input_digest, files=seen.files, bytes=seen.bytes, logic_version=shards.LOGIC_VERSION
         )
+
+    def _survey(self, reading: shards.Reading, seconds: float) -> shards.Survey:
+        """Read the folder in another process, for as long as the caller waits. Raises DeadlineExceeded."""
+        pool, clock = self._host.pool, self._host.clock
+        if not isinstance(pool, CancellablePool):
+            return pool.run(shards.survey, reading)
+        until = clock.monotonic() + seconds
+        try:
+            return pool.run_until(lambda: clock.monotonic() >= until, shards.survey, reading)
+        except PoolCancelled as late:
+            raise DeadlineExceeded(f"the pages were not read within {seconds:.0f} s; wait longer") from late

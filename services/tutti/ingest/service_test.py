@@ -1,6 +1,8 @@
 """The ingest service: pages become a result, and where they lie is told to nobody."""
 
 from collections.abc import Iterator
+from contextlib import closing
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -9,7 +11,8 @@ from sqlalchemy import select
 from tutti.backbone.embedded.blobs import EmbeddedBlobs
 from tutti.chassis.auth import Role
 from tutti.chassis.call import Call
-from tutti.chassis.errors import AlreadyExists, InvalidField
+from tutti.chassis.errors import AlreadyExists, DeadlineExceeded, InvalidField
+from tutti.chassis.pool import ProcessPool
 from tutti.chassis.service import Service
 from tutti.chassis.tasks import TaskWorker
 from tutti.chassis.tasks_test import Bench
@@ -91,3 +94,12 @@ def test_a_path_that_is_none_is_refused(world: World, path: str) -> None:
         world.create(path)
     with pytest.raises(InvalidField, match=r"spec\.input_path"):
         world.api.DigestInput(DigestInputRequest(spec=IngestSpec(input_path=path)), CALL)
+
+
+def test_a_folder_is_read_for_as_long_as_the_caller_waits(world: World) -> None:
+    request = DigestInputRequest(spec=IngestSpec(input_path=str(world.pages)))
+    with closing(ProcessPool(1)) as pool:
+        world.bench.pool = pool  # type: ignore[assignment]
+        assert world.api.DigestInput(request, CALL).files == 1
+        with pytest.raises(DeadlineExceeded, match="not read within 0 s"):
+            world.api.DigestInput(request, replace(CALL, deadline_seconds=0.0))

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from tutti.chassis.errors import InvalidField, NotFound, Refused
+from tutti.chassis.errors import DeadlineExceeded, InvalidField, NotFound, Refused
 from tutti.chassis.service import Host
 from tutti.contracts.committer.v1 import (
     CHECKPOINT_STATE_COMMITTED,
@@ -46,7 +46,6 @@ from tutti.pipeline.recipe import Recipe
 from tutti.pipeline.stages import TRAINING_VERSION, Result, Source, Spec, StageName, spec_of
 
 PAGE = 500
-DIGEST_SECONDS = 60.0  # a large folder is read whole
 _JOB_STATES = {
     JOB_STATE_QUEUED: STATE_PENDING,
     JOB_STATE_DONE: STATE_DONE,
@@ -85,11 +84,15 @@ class Owners:
         self._scheduler = SchedulerServiceStub(host.channel("scheduler"))
         self._committer = CommitterServiceStub(host.channel("committer"))
 
-    def source(self, recipe: Recipe, path: str) -> Source:
-        """The content of a folder now. Raises InvalidField naming input.path."""
+    def source(self, recipe: Recipe, path: str, *, seconds: float) -> Source:
+        """The content of a folder now, read whole. Raises InvalidField naming input.path, DeadlineExceeded."""
         spec = IngestSpec(input_path=path, max_file_bytes=recipe.input.max_file_bytes, limit=recipe.input.limit)
         try:
-            found = self._ingest.DigestInput(DigestInputRequest(spec=spec), timeout=DIGEST_SECONDS)
+            found = self._ingest.DigestInput(DigestInputRequest(spec=spec), timeout=seconds)
+        except DeadlineExceeded as problem:
+            raise DeadlineExceeded(
+                f"the pages in {recipe.input.path} were not read within {seconds:.0f} s; nothing was recorded"
+            ) from problem
         except InvalidField as problem:
             expected = problem.metadata.get("expected", problem.message)
             raise InvalidField("input.path", seen=recipe.input.path, expected=expected) from problem

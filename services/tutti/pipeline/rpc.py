@@ -32,6 +32,8 @@ from tutti.pipeline.recipe import Recipe
 from tutti.pipeline.stages import Result, Source, StageName
 from tutti.pipeline.tables import Tables
 
+ANSWER_SECONDS = 1.0  # of a caller's time, for what follows the reading
+
 
 class PipelineApi:
     def __init__(self, host: Host, tables: Tables, owners: Owners, driver: Driver, wake: Callable[[str], None]) -> None:
@@ -42,7 +44,7 @@ class PipelineApi:
         required(request, "recipe")
         if request.name:
             check_name("runs", request.name)
-        recipe, source = self._read(request)
+        recipe, source = self._read(request, call)
 
         def create(unit: Unit) -> Run:
             name = request.name or self._tables.run_of_request(unit, request.request_id)
@@ -98,7 +100,7 @@ class PipelineApi:
 
     def CheckRecipe(self, request: CheckRecipeRequest, call: Call) -> CheckRecipeResponse:
         required(request, "recipe")
-        recipe, source = self._read(request)
+        recipe, source = self._read(request, call)
         response = CheckRecipeResponse(recipe=recipe.canonical(), recipe_digest=recipe.digest())
         before: Result | None = None
         for at, name in enumerate(StageName):
@@ -116,7 +118,7 @@ class PipelineApi:
             response.stages.append(stage)
         return response
 
-    def _read(self, request: CreateRunRequest | CheckRecipeRequest) -> tuple[Recipe, Source]:
+    def _read(self, request: CreateRunRequest | CheckRecipeRequest, call: Call) -> tuple[Recipe, Source]:
         """The recipe over the content of its folder, and where that lies. Raises InvalidField."""
         recipe = recipes.read(request.recipe, request.overrides)
         path = recipe.input.path
@@ -128,6 +130,6 @@ class PipelineApi:
                     expected=f"an absolute path that input.path ({path!r}) starts from",
                 )
             path = os.path.normpath(os.path.join(request.directory, path))
-        source = self._owners.source(recipe, path)
+        source = self._owners.source(recipe, path, seconds=max(call.deadline_seconds - ANSWER_SECONDS, ANSWER_SECONDS))
         self._owners.check(recipe)
         return recipe.over(source.input_digest), source

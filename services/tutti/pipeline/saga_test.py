@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from tutti.chassis.errors import AlreadyExists, InvalidField, Unavailable
+from tutti.chassis.errors import AlreadyExists, DeadlineExceeded, InvalidField, Unavailable
 from tutti.contracts.committer.v1 import CHECKPOINT_STATE_PRUNED, CHECKPOINT_STATE_QUARANTINED, Checkpoint
 from tutti.contracts.common.v1 import (
     STATE_CANCELLED,
@@ -350,6 +350,12 @@ def test_bad_input_is_refused_and_nothing_is_recorded(
         world.api.CreateRun(CreateRunRequest(recipe=RECIPE, overrides=overrides, directory=where), CALL)
     assert refused.value.field == field
     assert list(world.api.ListRuns(ListRequest(), CALL).runs) == []
+
+
+def test_pages_that_take_longer_to_read_than_the_caller_waits_are_named(world: World) -> None:
+    world.ingest.down = DeadlineExceeded("DigestInput had no answer")
+    with pytest.raises(DeadlineExceeded, match="pages in pages were not read within 9 s; nothing was recorded"):
+        world.create()
 
 
 def test_validate_only_records_nothing(world: World) -> None:

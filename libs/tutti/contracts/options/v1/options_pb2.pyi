@@ -123,8 +123,11 @@ class Access(_message.Message):
 
     ROLES_FIELD_NUMBER: _builtins.int
     RETRY_FIELD_NUMBER: _builtins.int
+    LONG_FIELD_NUMBER: _builtins.int
     retry: _builtins.bool
     """retry is true where the same request has the same effect however often it arrives."""
+    long: _builtins.bool
+    """long is true where data is read whole before there is an answer; such calls wait for each other and for nobody else."""
     @_builtins.property
     def roles(self) -> _containers.RepeatedScalarFieldContainer[Global___Role.ValueType]:
         """roles that may call."""
@@ -134,10 +137,11 @@ class Access(_message.Message):
         *,
         roles: _abc.Iterable[Global___Role.ValueType] | None = ...,
         retry: _builtins.bool = ...,
+        long: _builtins.bool = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["retry", b"retry", "roles", b"roles"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["long", b"long", "retry", b"retry", "roles", b"roles"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
