@@ -7,7 +7,10 @@ import json
 import logging
 import sys
 from datetime import UTC, datetime
+from logging.handlers import RotatingFileHandler
 from pathlib import Path
+
+from tutti.chassis.logfiles import LOG_BYTES
 
 # They log every attempt to reach a server that is away; their adapters raise what is worth telling.
 LOUD = ("kafka", "urllib3")
@@ -34,12 +37,16 @@ class JsonLines(logging.Formatter):
 
 
 def configure(service: str, level: str = "info", *, file: Path | None = None) -> None:
-    """Send every log of this process to stderr (or a file) as JSON lines; what was configured before is replaced."""
-    handler = logging.StreamHandler(sys.stderr) if file is None else logging.FileHandler(file, encoding="utf-8")
+    """Send every log of this process to stderr (or a file, rotated) as JSON lines; replaces what was configured."""
+    handler = logging.StreamHandler(sys.stderr) if file is None else _rotating(file)
     handler.setFormatter(JsonLines(service))
     logging.basicConfig(level=level.upper(), handlers=[handler], force=True)
     for name in LOUD:
         logging.getLogger(name).setLevel(logging.CRITICAL)
+
+
+def _rotating(file: Path) -> logging.Handler:
+    return RotatingFileHandler(file, maxBytes=LOG_BYTES, backupCount=1, encoding="utf-8")
 
 
 def _trace() -> dict[str, str]:

@@ -21,12 +21,12 @@ from dataclasses import asdict, dataclass, field
 from datetime import UTC, datetime
 from enum import Enum
 from pathlib import Path
-from typing import BinaryIO
 
 from tutti.chassis import logs
 from tutti.chassis.datadir import DEFAULT, DataDir, DataDirError, DiskFull, NewerVersion
 from tutti.chassis.exits import FAILED, KILLED, MISUSE, PREFIX, say
 from tutti.chassis.leash import EXAMINE, Leash, hold
+from tutti.chassis.logfiles import LOG_BYTES, rotate
 from tutti.chassis.patience import Patience
 from tutti.chassis.processes import ProcessId, end, gone, process_id, signal_group
 from tutti.chassis.settings import SettingsError, SupervisorSettings, load
@@ -39,7 +39,6 @@ STEADY_SECONDS = 30.0  # a child that ran for so long starts over with the first
 LOOK_SECONDS = 0.05  # between two looks at whether the host is ready
 LISTEN_SECONDS = 1.0  # between two looks at who gave a word, at most
 EXAMINE_SECONDS = 0.5  # for a child that hangs to write down where
-LOG_BYTES = 16 << 20
 LAST_WORDS_BYTES = 64 << 10
 
 
@@ -99,8 +98,10 @@ class _Ended:
 class Supervisor:
     """`specs` in the order of starting; those that start after others are stopped before them. Call `run` once."""
 
-    def __init__(self, data_dir: DataDir, specs: Sequence[ChildSpec], settings: SupervisorSettings) -> None:
-        self._data_dir, self._settings = data_dir, settings
+    def __init__(
+        self, data_dir: DataDir, specs: Sequence[ChildSpec], settings: SupervisorSettings, *, log_bytes: int = LOG_BYTES
+    ) -> None:
+        self._data_dir, self._settings, self._log_bytes = data_dir, settings, log_bytes
         self._children = [Child(spec) for spec in specs]
         self._told: queue.SimpleQueue[_Ended | None] = queue.SimpleQueue()
         self._listen_seconds = min(LISTEN_SECONDS, min(settings.silence_seconds, settings.first_word_seconds) / 8)
@@ -120,6 +121,7 @@ class Supervisor:
             while not self._stopping:
                 self._start_due()
                 self._listen()
+                self._rotate()
                 told = self._next()
                 if told is not None and (code := self._ended(told.child, told.code)):
                     return code
@@ -174,9 +176,20 @@ class Supervisor:
             gone(child.id, EXAMINE_SECONDS)
         child.id.signal_group(signal.SIGKILL)
 
+    def _rotate(self) -> None:
+        for child in self._children:
+            try:
+                if rotate(self._log_of(child), self._log_bytes):
+                    child.log_start = 0
+            except OSError as error:
+                log.warning("the log of %s cannot be rotated: %s", child.spec.name, error)
+
+    def _log_of(self, child: Child) -> Path:
+        return self._data_dir.path / "logs" / f"{child.spec.name}.log"
+
     def _start(self, child: Child) -> None:
         child.leash = leash = Leash()
-        with _log_file(self._data_dir.path / "logs" / f"{child.spec.name}.log") as output:
+        with open(self._log_of(child), "ab") as output:
             child.log_start = output.seek(0, os.SEEK_END)
             process = subprocess.Popen(
                 child.spec.command,
@@ -219,7 +232,7 @@ class Supervisor:
 
     def _last_words(self, child: Child) -> str:
         """What it said since it was started."""
-        path = self._data_dir.path / "logs" / f"{child.spec.name}.log"
+        path = self._log_of(child)
         with open(path, "rb") as file:
             size = file.seek(0, os.SEEK_END)
             file.seek(max(child.log_start, size - LAST_WORDS_BYTES))
@@ -352,12 +365,6 @@ def _let_go(child: Child) -> None:
     if child.leash is not None:
         child.leash.close()
     child.leash = child.patience = None
-
-
-def _log_file(path: Path) -> BinaryIO:
-    if path.exists() and path.stat().st_size > LOG_BYTES:
-        path.replace(path.with_suffix(".log.1"))
-    return open(path, "ab")
 
 
 if __name__ == "__main__":

@@ -42,6 +42,16 @@ def waits_for_nobody():
     time.sleep(600)
 waits_for_nobody()
 """
+TALKS = r"""
+import os, signal, time
+from tutti.chassis import leash
+signal.signal(signal.SIGTERM, lambda *_: os._exit(0))
+pulse = leash.hold(lambda: os._exit(0))
+for number in range(10**9):
+    pulse.beat()
+    print(f"word {number}\n" * 1000, flush=True)
+    time.sleep(0.01)
+"""
 MUTE = "import time; time.sleep(600)"
 STUBBORN = "import signal, time; signal.signal(signal.SIGTERM, signal.SIG_IGN); time.sleep(600)"
 
@@ -245,6 +255,24 @@ def test_the_last_words_are_those_since_the_last_start_and_near_its_end(
     program = (sys.executable, "-S", "-c", f"import sys; sys.stderr.write({said!r}); sys.exit(1)")
     assert Supervisor(data_dir, [ChildSpec("host", program)], SupervisorSettings()).run() == 1
     assert capsys.readouterr().err.startswith(words)
+
+
+def test_the_log_of_a_child_that_goes_on_is_rotated(tmp_path: Path) -> None:
+    data_dir = DataDir(tmp_path)
+    writes, put_aside = (sys.executable, "-c", TALKS), tmp_path / "logs" / "talks.log.1"
+    supervisor = Supervisor(data_dir, [ChildSpec("talks", writes)], SupervisorSettings(), log_bytes=50_000)
+    thread = threading.Thread(target=supervisor.run)
+    thread.start()
+    try:
+        eventually(put_aside.exists)
+        first = put_aside.read_text()
+        eventually(lambda: put_aside.read_text() not in ("", first))
+        record = json.loads((tmp_path / "processes.json").read_text())
+        assert [child["restarts"] for child in record["children"]] == [0]
+    finally:
+        supervisor.stop()
+        thread.join(30)
+    assert first.startswith("word 0\n")
 
 
 def test_the_supervisor_imports_no_grpc() -> None:
