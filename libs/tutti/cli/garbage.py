@@ -6,12 +6,9 @@ import click
 
 from tutti.cli.connection import connected, connection_options
 from tutti.cli.identity import fresh_id
-from tutti.cli.output import JSON, output_option, print_json, print_list, say
+from tutti.cli.output import JSON, READING_SECONDS, output_option, patiently, print_json, print_list, say
 from tutti.cli.plain import plain
 from tutti.contracts.committer.v1 import CollectGarbageRequest
-
-SECONDS = 600.0
-"""The whole store is listed."""
 
 
 @click.command("gc")
@@ -26,11 +23,11 @@ def collect(job: str, dry_run: bool, output: str, **where: Any) -> None:
     it looked. Nothing of a running attempt, of a checkpoint, or younger than that is touched.
     """
     request = CollectGarbageRequest(request_id=fresh_id(), job=job, validate_only=dry_run)
-    with connected(**where) as client:
-        found = [plain(each) for each in client.committer.CollectGarbage(request, timeout=SECONDS).garbage]
+    with connected(**where) as client, patiently("lists what the store holds of every job"):
+        found = [plain(each) for each in client.committer.CollectGarbage(request, timeout=READING_SECONDS).garbage]
     if output == JSON:
         print_json(found)
         return
     print_list(found, ("job", "blobs", "bytes", "due_at"), output, nothing="no garbage")
     if dry_run and found:
-        say("nothing was removed; without --dry-run goes what is not still to come due")
+        say("nothing was removed; without --dry-run all that is due goes")

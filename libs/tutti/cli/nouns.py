@@ -83,6 +83,8 @@ def row(noun: Noun, message: Any) -> Plain:
     if noun.kind == "jobs":
         value["ranks"] = message.shape.data_parallel or message.spec.data_parallel
         value["steps"] = message.spec.steps
+        version = message.topology_version
+        value["topology"] = f"topologies/{message.name.removeprefix('jobs/')}/{version}" if version else ""
     if noun.kind == "runs":
         value["title"] = message.spec.title
     if noun.kind == "topologies":
