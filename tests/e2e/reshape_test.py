@@ -82,7 +82,13 @@ def test_without_a_transition_and_beyond_the_leaves_it_is_refused(pages: Path, t
             with pytest.raises(InvalidField) as strange:
                 scheduler.committer.OpenEpoch(request)
         line = client.committer.GetLine(GetRequest(name=f"lines/{found.name.removeprefix('jobs/')}/0"))
+        versions, garbage = (
+            tutti(*command, "-o", "json", "--data-dir", tmp_path / "data")
+            for command in (("topologies", "ls"), ("gc", "--dry-run"))
+        )
     assert refused.code == 2
     assert "8" in refused.err
     assert (none.value.reason, strange.value.field) == ("TRANSITION_REQUIRED", "transition")
     assert (line.epoch, line.shape.data_parallel) == (found.epoch, 1)
+    assert [(each["job"], each["version"], each["ranks"]) for each in versions.json()] == [(found.name, 1, 1)]
+    assert garbage.json() == []
