@@ -18,9 +18,9 @@ Outcomes = Mapping[str, Mapping[str, str]]
 def scales(reports: Iterable[pytest.TestReport]) -> Scales:
     """What tests printed by `scale`, whichever of their parameters did."""
     return {
-        report.nodeid.split("[")[0].split("@")[0]: found
+        report.nodeid.split("[")[0].split("@")[0] + (f" ({number + 1})" if number else ""): found
         for report in reports
-        for found in SCALE.findall(report.capstdout)
+        for number, found in enumerate(SCALE.findall(report.capstdout))
     }
 
 

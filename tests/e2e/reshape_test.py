@@ -2,14 +2,16 @@
 
 import contextlib
 import json
+import random
 import subprocess
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 
 from tests.e2e.command import checkpoints, start, tiny, tutti
 from tests.faults.processes import until
+from tests.scale import SOAK, scale
 from tutti.chassis.auth import Role
 from tutti.chassis.client import Client, Problem, connect
 from tutti.chassis.errors import InvalidField, Refused
@@ -20,8 +22,26 @@ from tutti.contracts.scheduler.v1 import JOB_STATE_RUNNING, Job, ReshapeJobReque
 from tutti.model.plan import Shape
 
 pytestmark = [pytest.mark.xdist_group("e2e-reshape"), pytest.mark.timeout(600)]
-WAY = (2, 3, 1, 4)
+WAYS = 12 if SOAK else 1
 STEPS = ("train.steps=120", "train.checkpoint_every=10")
+
+
+def way(number: int) -> list[int]:
+    """Numbers of ranks, each another than the one before; the first way is the same everywhere."""
+    if number == 0:
+        return [4, 2, 3, 1, 4]
+    chance, ranks = random.Random(number), [number % 8 + 1]
+    while len(ranks) < 5:
+        ranks.append(chance.choice([each for each in range(1, 9) if each != ranks[-1]]))
+    return ranks
+
+
+@pytest.fixture(scope="module")
+def straight(pages: Path, tmp_path_factory: pytest.TempPathFactory) -> dict[int, str]:
+    """Step to state digest of an undisturbed run."""
+    result = tutti(*tiny(tmp_path_factory.mktemp("straight") / "data", pages, "train.ranks=2", *STEPS))
+    assert result.code == 0, result.err
+    return checkpoints(result.json())
 
 
 @contextlib.contextmanager
@@ -45,20 +65,31 @@ def job(client: Client) -> Job:
     return Job()
 
 
-def test_the_way_4_2_3_1_4_gives_the_states_of_an_undisturbed_run(pages: Path, tmp_path: Path) -> None:
-    straight = tutti(*tiny(tmp_path / "straight", pages, "train.ranks=2", *STEPS))
-    assert straight.code == 0, straight.err
-    with training(tmp_path / "bent", pages, 4) as (process, client):
-        for number, ranks in enumerate(WAY, start=1):
-            request = ReshapeJobRequest(request_id=f"way-{number}", job=job(client).name, data_parallel=ranks)
+@pytest.mark.parametrize("number", range(WAYS), ids=lambda number: "-".join(map(str, way(number))))
+def test_a_way_of_transitions_gives_the_states_of_an_undisturbed_run(
+    number: int,
+    straight: dict[int, str],
+    pages: Path,
+    tmp_path: Path,
+    record_property: Callable[[str, object], None],
+) -> None:
+    assert number < scale(test=1, soak=12)
+    first, *later = way(number)
+    with training(tmp_path / "bent", pages, first) as (process, client):
+        decided = 0
+        for epoch, ranks in enumerate(later, start=2):
+            until(lambda: job(client).decided_step > decided, seconds=90, what=f"a checkpoint of epoch {epoch - 1}")  # noqa: B023
+            request = ReshapeJobRequest(request_id=f"way-{epoch}", job=job(client).name, data_parallel=ranks)
             client.scheduler.ReshapeJob(request)
-            until(lambda: job(client).epoch > number, seconds=60, what=f"epoch {number + 1}")  # noqa: B023
-        out, err = process.communicate(timeout=120)
+            until(lambda: job(client).epoch >= epoch, seconds=90, what=f"epoch {epoch}")  # noqa: B023
+            decided = job(client).decided_step
+        out, err = process.communicate(timeout=180)
         assert process.returncode == 0, err
     bent = json.loads(out)
-    assert checkpoints(bent) == checkpoints(straight.json())
-    assert bent["train"]["shape"]["data_parallel"] == WAY[-1]
-    print("\n".join(bent["train"]["history"]))
+    assert checkpoints(bent) == straight
+    assert bent["train"]["shape"]["data_parallel"] == later[-1]
+    history = "\n".join(bent["train"]["history"])
+    record_property("said", f"seed {number}, count of equal checkpoints {len(straight)}\n{history}")
 
 
 def test_without_a_transition_and_beyond_the_leaves_it_is_refused(pages: Path, tmp_path: Path) -> None:
