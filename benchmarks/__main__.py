@@ -15,7 +15,18 @@ from dataclasses import asdict
 from benchmarks.program import BUILD, INTERRUPTED, ROOT, machine, missed, parser
 from benchmarks.table import Row, render
 
-NAMES = ("eventlog", "kafkalog", "hop", "startup", "rank", "checkpoint", "recovery", "loader", "quality")
+NAMES = (
+    "eventlog",
+    "kafkalog",
+    "hop",
+    "startup",
+    "rank",
+    "checkpoint",
+    "recovery",
+    "loader",
+    "quality",
+    "near_duplicates",
+)
 LIMIT_SECONDS = 1200
 STOP_SECONDS = 120
 RESULT = BUILD.with_suffix(".json")

@@ -22,6 +22,8 @@ class Names:
         known, new, waiting = np.zeros(0, "S1"), [], 0
         for part in ids:
             new.append(_bytes(part))
+            if any("\0" in each for each in part.to_pylist()):
+                raise ValueError("a doc_id with a NUL character; expected none: name the document anew")
             waiting += len(part)
             if waiting >= max(_TOGETHER, len(known) // 4):
                 known, new, waiting = np.unique(np.concatenate([known, *new])), [], 0
@@ -42,7 +44,5 @@ class Names:
 
 
 def _bytes(ids: pa.Array) -> npt.NDArray[np.bytes_]:
-    values = ids.cast(pa.large_binary()).to_pylist()
-    if any(b"\0" in value for value in values):
-        raise ValueError("a doc_id with a NUL character; expected none: name the document anew")
+    values = ids.cast(pa.binary()).to_pylist()
     return np.array(values, np.bytes_) if values else np.zeros(0, "S1")

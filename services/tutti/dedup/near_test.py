@@ -170,3 +170,8 @@ def test_a_document_that_comes_twice_is_one(tmp_path: Path) -> None:
 def test_a_threshold_outside_its_range_is_refused(tmp_path: Path, threshold: float) -> None:
     with pytest.raises(ValueError, match="expected above 0 and at most 1"):
         next(near_duplicates(of({}), tmp_path, threshold=threshold))
+
+
+def test_an_id_that_cannot_be_kept_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(ValueError, match="NUL character"):
+        found(of({"a\0": "one"}), tmp_path / "f")

@@ -46,7 +46,7 @@ def by_kernel(library: ctypes.CDLL, data: Bytes, offsets: Counts) -> tuple[Names
     found = np.empty(int(offsets[-1] - offsets[0]) // 2 + len(offsets), np.uint64)
     texts = ctypes.c_int64(len(offsets) - 1)
     library.shingles(address(data), address(offsets), texts, address(folding()), address(found), address(bounds[1:]))
-    return found[: bounds[-1]].copy(), bounds
+    return found[: bounds[-1]], bounds
 
 
 def by_numpy(data: Bytes, offsets: Counts) -> tuple[Names, Counts]:

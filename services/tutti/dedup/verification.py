@@ -28,17 +28,14 @@ Similarities = npt.NDArray[np.float64]
 def sets(texts: pa.Array) -> tuple[Names, Counts]:
     """The shingles of each text, ascending and each once, uint64; and where each set begins, int64 [texts + 1]."""
     found, bounds = shingles(texts)
-    parts = [_distinct(found[begin:end]) for begin, end in pairwise(bounds.tolist())]
-    offsets = np.zeros(len(bounds), np.int64)
-    np.cumsum([len(part) for part in parts], out=offsets[1:])
-    return np.concatenate([found[:0], *parts]), offsets
-
-
-def _distinct(values: Names) -> Names:
-    values.sort()
-    new = np.ones(len(values), np.bool_)
-    np.not_equal(values[1:], values[:-1], out=new[1:])
-    return values[new]
+    for begin, end in pairwise(bounds.tolist()):
+        found[begin:end].sort()
+    new = np.ones(len(found), np.bool_)
+    np.not_equal(found[1:], found[:-1], out=new[1:])
+    new[bounds[:-1][bounds[:-1] < len(found)]] = True
+    offsets = np.zeros(len(found) + 1, np.int64)
+    np.cumsum(new, out=offsets[1:])
+    return found[new], offsets[bounds]
 
 
 def overlaps(members: Names, offsets: Counts, left: Documents, right: Documents) -> Counts:

@@ -1,0 +1,73 @@
+"""A corpus with planted near-duplicates, for near_duplicates.py.
+
+Promises: documents are lines of the standard library's documentation pages drawn at random, with a seeded share of
+words replaced by noise; half of all documents are copies of another with some more words replaced, so that similarities
+lie on both sides of the threshold. The same pages, size and seed give the same documents.
+"""
+
+import random
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from tutti.corpus.canonical import keyed_bytes
+from tutti.corpus.documentshard import SCHEMA
+
+LINES, NOISE = 110, 0.1
+COPIES = (0, 0, 0, 1, 1, 1, 2, 3)  # of a document: as many copies as originals in all
+CHANGED = 0.025  # the largest share of words that a copy has replaced
+ROW_GROUP, SHARD_DOCUMENTS = 4096, 16384
+COLUMNS = pa.schema([SCHEMA.field("doc_id"), SCHEMA.field("text")])
+
+
+@dataclass(frozen=True)
+class Family:
+    """An original and its copies: (doc_id, text) each."""
+
+    members: tuple[tuple[str, str], ...]
+
+
+def families(pages: Sequence[str], size: int, seed: int = 1) -> Iterator[Family]:
+    """Families until their texts have `size` bytes."""
+    source = random.Random(seed)
+    lines = [line for page in pages for line in page.split("\n") if line.strip()]
+    made = 0
+    while made < size:
+        words = _changed(" ".join(source.choices(lines, k=LINES)).split(" "), NOISE, source)
+        members: list[tuple[str, str]] = []
+        for copy in range(1 + source.choice(COPIES)):
+            text = " ".join(_changed(words, CHANGED * source.random(), source) if copy else words)
+            members.append((keyed_bytes("near", text.encode(), len(members).to_bytes(8)).hex(), text))
+            made += len(text.encode())
+        yield Family(tuple(members))
+
+
+def _changed(words: Sequence[str], share: float, source: random.Random) -> list[str]:
+    changed = list(words)
+    for _ in range(int(share * len(words))):
+        changed[source.randrange(len(words))] = f"{source.getrandbits(40):x}"
+    return changed
+
+
+def write(found: Iterator[Family], folder: Path) -> list[Path]:
+    """Document shards of the families' members, without the columns that nobody reads, in an order that parts them."""
+    paths: list[Path] = []
+    held: list[tuple[str, str]] = []
+    for family in found:
+        held += family.members
+        if len(held) >= SHARD_DOCUMENTS:
+            paths.append(_shard(held, folder / f"{len(paths):04}.parquet"))
+            held = []
+    if held:
+        paths.append(_shard(held, folder / f"{len(paths):04}.parquet"))
+    return paths
+
+
+def _shard(rows: list[tuple[str, str]], path: Path) -> Path:
+    ids, texts = zip(*sorted(rows), strict=True)
+    table = pa.table([pa.array(ids, pa.string()), pa.array(texts, pa.large_string())], schema=COLUMNS)
+    pq.write_table(table, path, compression="zstd", row_group_size=ROW_GROUP)  # type: ignore[no-untyped-call]
+    return path
