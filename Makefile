@@ -17,6 +17,7 @@ setup: $(SETUP) ## create .venv from the lock
 
 $(SETUP): requirements.lock pyproject.toml
 	@$(PYTHON) -c 'import sys; v = sys.version.split()[0]; sys.exit(0 if sys.version_info >= (3, 11) else f"Tutti needs Python 3.11 or newer; {sys.executable} is {v}. Set PYTHON=/path/to/python3.11")'
+	@echo 'installing into $(VENV); the first time gigabytes are downloaded' >&2
 	@test -x $(UV) || { $(PYTHON) -m venv $(VENV)/uv && $(VENV)/uv/bin/pip install --quiet 'uv>=0.9,<1'; }
 	@test -x $(BIN)/python || $(UV) venv --quiet --allow-existing --python $(PYTHON) $(VENV)
 	@$(UV) pip sync --quiet --python $(BIN)/python --require-hashes requirements.lock

@@ -7,21 +7,21 @@ import sys
 from pathlib import Path
 
 from tutti.chassis.client import Problem, connect
-from tutti.contracts.committer.v1 import CHECKPOINT_STATE_COMMITTED
+from tutti.contracts.committer.v1 import CHECKPOINT_STATE_COMMITTED, Checkpoint
 from tutti.contracts.common.v1 import ListRequest
 
 
 def main(data_dir: Path) -> None:
     with connect(data_dir) as client:
-        token = ""
+        found, token = list[Checkpoint](), ""
         while True:
             page = client.committer.ListCheckpoints(ListRequest(page_token=token))
-            for checkpoint in page.checkpoints:
-                if checkpoint.state == CHECKPOINT_STATE_COMMITTED:
-                    print(f"{checkpoint.name}  model {checkpoint.model_digest}  state {checkpoint.state_digest}")
+            found += [each for each in page.checkpoints if each.state == CHECKPOINT_STATE_COMMITTED]
             token = page.next_page_token
             if not token:
-                return
+                break
+    for each in sorted(found, key=lambda each: (each.job, each.line, each.step)):
+        print(f"{each.name}  model {each.model_digest}  state {each.state_digest}")
 
 
 if __name__ == "__main__":

@@ -1,8 +1,9 @@
 """Run a recipe on a platform that is up, and follow it to its end; killing this program changes nothing.
 
-python examples/run_recipe.py RECIPE [KEY=VALUE ...]
+python examples/run_recipe.py RECIPE [KEY=VALUE ...] [--data-dir DATA_DIR]
 """
 
+import argparse
 import sys
 import uuid
 from pathlib import Path
@@ -12,11 +13,12 @@ from tutti.contracts.common.v1 import STATE_CANCELLED, STATE_DONE, STATE_FAILED,
 from tutti.contracts.pipeline.v1 import CreateRunRequest, Run
 
 
-def main(recipe: Path, overrides: list[str]) -> int:
-    with connect(".tutti") as client:
+def main(recipe: Path, overrides: list[str], data_dir: Path) -> int:
+    text = recipe.read_text()
+    with connect(data_dir) as client:
         request = CreateRunRequest(
             request_id=uuid.uuid4().hex,
-            recipe=recipe.read_text(),
+            recipe=text,
             overrides=overrides,
             directory=str(recipe.resolve().parent),
         )
@@ -36,7 +38,12 @@ def main(recipe: Path, overrides: list[str]) -> int:
 
 
 if __name__ == "__main__":
+    parser = argparse.ArgumentParser(description="Run a recipe on a platform that is up, and follow it to its end.")
+    parser.add_argument("recipe", type=Path)
+    parser.add_argument("overrides", nargs="*", metavar="KEY=VALUE")
+    parser.add_argument("--data-dir", type=Path, default=Path(".tutti"))
+    given = parser.parse_args()
     try:
-        sys.exit(main(Path(sys.argv[1]), sys.argv[2:]))
-    except Problem as problem:
-        sys.exit(f"{problem.reason}: {problem.message}")
+        sys.exit(main(given.recipe, given.overrides, given.data_dir))
+    except (OSError, Problem) as error:
+        sys.exit(str(error))

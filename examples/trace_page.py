@@ -25,6 +25,8 @@ def main(page: str, data_dir: Path) -> None:
 
 
 if __name__ == "__main__":
+    if len(sys.argv) < 2:
+        sys.exit(f"{sys.argv[0]}: expected the path of a page in its folder, such as array.html")
     try:
         main(sys.argv[1], Path(sys.argv[2] if len(sys.argv) > 2 else ".tutti"))
     except Problem as problem:

@@ -16,6 +16,7 @@ import shutil
 import subprocess
 import sys
 import tempfile
+import time
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -24,6 +25,7 @@ from tutti.corpus.canonical import bytes_digest, canonical_json, content_digest
 LEAST = 300
 _SPARE = 12  # pages rendered beyond a limit, because some will differ
 _TIMEOUT_S = 180
+_LOOK_S = 0.5  # between two words about how far it is
 _RENDER = Path(__file__).with_name("exhibit_render.py")
 
 
@@ -55,6 +57,7 @@ def build(folder: Path, *, pages: int | None = None) -> Exhibit:
     with tempfile.TemporaryDirectory(dir=folder, prefix=".making-") as scratch:
         once, again = (Path(scratch) / name for name in ("once", "again"))
         limit = sys.maxsize if pages is None else pages + _SPARE
+        print(f"renders the documentation of Python {platform.python_version()}, twice", file=sys.stderr)
         running = [_start(target, limit) for target in (once, again)]
         for child, target in zip(running, (once, again), strict=True):
             _finish(child, target)
@@ -114,14 +117,24 @@ def _start(target: Path, limit: int) -> subprocess.Popen[bytes]:
 
 
 def _finish(child: subprocess.Popen[bytes], target: Path) -> None:
-    try:
-        _, errors = child.communicate(timeout=_TIMEOUT_S)
-    except subprocess.TimeoutExpired as error:
-        child.kill()
-        child.communicate()
-        raise ExhibitError(f"pydoc did not end within {_TIMEOUT_S} s") from error
+    deadline, errors = time.monotonic() + _TIMEOUT_S, None
+    while errors is None:
+        try:
+            _, errors = child.communicate(timeout=_LOOK_S)
+        except subprocess.TimeoutExpired as error:
+            if time.monotonic() > deadline:
+                child.kill()
+                child.communicate()
+                raise ExhibitError(f"pydoc did not end within {_TIMEOUT_S} s") from error
+            _progress(target)
     if child.returncode or not (target / "order.json").exists():
         raise ExhibitError(f"pydoc ended with {child.returncode}: {errors.decode(errors='replace')[-2000:]}")
+
+
+def _progress(target: Path) -> None:
+    """On a terminal, how many pages there are so far."""
+    if sys.stderr.isatty():
+        print(f"\r  {sum(1 for _ in target.glob('*.html'))} pages", end="\r", file=sys.stderr, flush=True)
 
 
 def _equal(once: Path, again: Path) -> list[str]:

@@ -114,3 +114,12 @@ def test_an_example_without_a_platform_says_so(example: Path, tmp_path: Path) ->
     assert "Traceback" not in result.stderr
     assert "tutti up" in result.stderr
     assert not (tmp_path / ".tutti").exists()
+
+
+@pytest.mark.parametrize("arguments", [(), ("missing.yaml",)], ids=["nothing", "a missing file"])
+def test_an_example_says_what_it_was_not_given(arguments: tuple[str, ...], tmp_path: Path) -> None:
+    command = [sys.executable, str(ROOT / "examples" / "run_recipe.py"), *arguments]
+    result = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=60, check=False)
+    assert result.returncode in (1, 2)
+    assert "Traceback" not in result.stderr
+    assert (arguments[0] if arguments else "recipe") in result.stderr

@@ -1,6 +1,9 @@
 """For every document and checkpoint of a run, the trace equals a slow recomputation from manifests and ledgers."""
 
 import json
+import re
+import subprocess
+import sys
 from collections import defaultdict
 from collections.abc import Iterator
 from pathlib import Path
@@ -8,9 +11,10 @@ from typing import Any
 
 import pytest
 
-from tests.e2e.command import platform, tiny, tutti
+from tests.e2e.command import ROOT, platform, tiny, tutti
 from tests.faults.processes import until
 from tutti.chassis.client import Client, connect
+from tutti.chassis.errors import NotFound
 from tutti.contracts.common.v1 import ListRequest
 from tutti.contracts.lineage.v1 import DIRECTION_DOWN, DIRECTION_UP, TraceDocumentRequest, TraceRequest
 from tutti.corpus.ledger import Ledger
@@ -115,9 +119,30 @@ def test_every_document_traces_down_to_the_checkpoints_and_steps_that_read_it(cl
         )
 
 
-def test_a_page_is_found_by_its_path_and_a_stranger_is_not(client: Client, pages: Path) -> None:
+def test_a_page_is_found_by_its_path(client: Client, pages: Path) -> None:
     page = sorted(path.name for path in pages.iterdir())[0]
     up = client.lineage.Trace(TraceRequest(name=page, direction=DIRECTION_UP))
     assert up.vertices[0].label == page
     assert {each.kind for each in up.vertices} >= {"document", "document-shard", "ingest", "run"}
-    assert tutti("trace", "no-such-page.html", "--address", client.address("lineage")).code != 0
+
+
+def test_a_stranger_is_told_what_a_name_looks_like(client: Client, data_dir: Path) -> None:
+    with pytest.raises(NotFound, match=r"no-such-page\.html does not exist"):
+        client.lineage.TraceDocument(TraceDocumentRequest(document="no-such-page.html"))
+    command = [sys.executable, str(ROOT / "examples" / "trace_page.py"), "no-such-page.html", str(data_dir)]
+    example = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+    assert (example.returncode, example.stderr) == (1, "NOT_FOUND: no-such-page.html does not exist\n")
+    asked = tutti("trace", "no-such-page.html", "--data-dir", data_dir)
+    assert asked.code == 1
+    assert "checkpoints/JOB/LINE/STEP" in asked.err
+
+
+def test_checkpoints_are_shown_by_step_and_not_by_name(client: Client, data_dir: Path, pages: Path) -> None:
+    page = sorted(path.name for path in pages.iterdir())[0]
+    seen = client.lineage.TraceDocument(TraceDocumentRequest(document=page))
+    steps = [int(name.rpartition("/")[2]) for name in seen.checkpoints]
+    assert steps == sorted(steps)
+    shown = tutti("trace", page, "--down", "--data-dir", data_dir).out
+    steps = [int(step) for step in re.findall(r"^checkpoint +checkpoints/\S+/(\d+)", shown, flags=re.MULTILINE)]
+    assert steps == sorted(steps)
+    assert len(steps) > 1

@@ -1,4 +1,4 @@
-"""A witness of loops: names the one that stands still, with its stack.
+"""A witness of loops: names the one that stands still, and the line where it does.
 
 Promises: a step or an event loop that holds its thread for longer than allowed is named once while it does, not only
 after; looking costs nothing to those who are looked at.
@@ -10,8 +10,9 @@ import sys
 import threading
 import time
 import traceback
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from pathlib import Path
 
 from tutti.chassis.telemetry import metrics
 
@@ -106,5 +107,12 @@ class BlockedWatch:
             return
         self._named_at[beat.name] = now
         frame = sys._current_frames().get(beat.thread)
-        stack = "".join(traceback.format_stack(frame, limit=12)) if frame else "its thread is gone"
-        log.warning("%s has stood still for %.0f ms, in:\n%s", beat.name, 1000 * (now - beat.since), stack)
+        where = guilty(traceback.extract_stack(frame)) if frame else "nowhere: its thread is gone"
+        log.warning("%s has stood still for %.0f ms, in %s", beat.name, 1000 * (now - beat.since), where)
+
+
+def guilty(stack: Sequence[traceback.FrameSummary]) -> str:
+    """Where a thread stands, in one line, and which line of ours led there. `stack` has the newest frame last."""
+    ours = next((each for each in reversed(stack) if "tutti" in Path(each.filename).parts), stack[-1])
+    frames = [stack[-1]] if ours is stack[-1] else [stack[-1], ours]
+    return ", called by ".join(f"{each.name} ({each.filename}:{each.lineno})" for each in frames)

@@ -14,6 +14,7 @@ from tutti.cli.connection import connected, connection_options
 from tutti.cli.failures import Failure
 from tutti.cli.output import JSON, output_option, print_json, print_list
 from tutti.cli.plain import Plain, plain
+from tutti.cli.words import Words
 from tutti.contracts.admin.v1 import (
     DescribeRequest,
     DoctorRequest,
@@ -29,7 +30,7 @@ def services(client: Client) -> list[str]:
     return sorted(service.name for service in client.admin.Describe(DescribeRequest()).services)
 
 
-@click.group()
+@click.group(cls=Words)
 def events() -> None:
     """The events that services publish, and those that could not be handled."""
 
@@ -95,7 +96,7 @@ def republish(service: str, since: datetime, dry_run: bool, **where: Any) -> Non
     click.echo(f"{count} events {'would be' if dry_run else 'are'} sent again")
 
 
-@events.group("dead")
+@events.group("dead", cls=Words)
 def dead() -> None:
     """Dead letters: events that a handler refused; their keys are parked until they are settled."""
 

@@ -6,15 +6,17 @@ from tutti.chassis.version import VERSION
 from tutti.cli import administration, checkpoints, garbage, jobs, platform, runs, tracing
 from tutti.cli.failures import guarded
 from tutti.cli.nouns import BY_PLURAL, group
+from tutti.cli.output import JSON, output_option, print_json
+from tutti.cli.words import Words
 
 
-@click.group(context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
+@click.group(cls=Words, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
 def tutti() -> None:
-    """Pages become a model: crawl, filter, dedup, tokenize, train, checkpoint, trace.
+    """Pages become a model: ingest, dedup, tokenize, train, checkpoint, trace.
 
     \b
     tutti run recipes/tiny.yaml      carry a recipe out; starts and stops the platform by itself
-    tutti up                         start the platform and leave it running
+    tutti up                         start the platform, until Ctrl-C; --detach leaves it running
     tutti checkpoints ls             what was committed
     tutti trace checkpoints/x/0/20   where it came from
 
@@ -23,9 +25,13 @@ def tutti() -> None:
 
 
 @tutti.command()
-def version() -> None:
+@output_option
+def version(output: str) -> None:
     """Print the version."""
-    click.echo(VERSION)
+    if output == JSON:
+        print_json({"version": VERSION})
+    else:
+        click.echo(VERSION)
 
 
 def build() -> click.Group:

@@ -16,6 +16,7 @@ from tutti.chassis.channel import Unreachable
 from tutti.chassis.datadir import DataDirError
 from tutti.chassis.errors import InvalidField, NotFound, Problem, Unavailable
 from tutti.cli.nouns import BY_PLURAL
+from tutti.cli.words import misuse
 
 DONE, FAILED, MISUSE, UNREACHABLE, INTERRUPTED = 0, 1, 2, 3, 130
 DEBUG_VARIABLE = "TUTTI_DEBUG"
@@ -37,9 +38,11 @@ def guarded(main: Callable[[], object]) -> NoReturn:
         end("interrupted", INTERRUPTED)
     except KeyboardInterrupt:
         end("interrupted", INTERRUPTED)
-    except click.ClickException as error:
+    except click.exceptions.NoArgsIsHelpError as error:
         error.show()
         sys.exit(MISUSE)
+    except click.ClickException as error:
+        end(misuse(error), MISUSE)
     except Failure as error:
         end(str(error), error.code)
     except InvalidField as error:

@@ -12,6 +12,7 @@ from tutti.chassis.channel import Unreachable
 from tutti.chassis.client import connect
 from tutti.chassis.errors import Unauthenticated, Unavailable
 from tutti.chassis.locator import locate
+from tutti.cli.app import build
 from tutti.cli.failures import DEBUG_VARIABLE, Failure, guarded
 
 
@@ -97,3 +98,23 @@ def test_a_token_of_two_lines_is_refused_without_showing_it() -> None:
     assert done.returncode == 1
     assert done.stderr.count("\n") == 1
     assert "TUTTI_TOKEN" in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (["jobs", "shw"], "no command 'shw'; the nearest is show; see `tutti jobs --help`"),
+        (["status"], "no command 'status'; there are checkpoints, "),
+        (["run"], "missing argument 'RECIPE'; see `tutti run --help`"),
+        (["version", "--loud"], "no such option '--loud'; see `tutti version --help`"),
+    ],
+)
+def test_a_slip_on_the_command_line_is_one_line_as_any_failure_is(
+    arguments: list[str], words: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with pytest.raises(SystemExit) as caught:
+        guarded(lambda: build()(arguments, prog_name="tutti", standalone_mode=False))
+    said = capsys.readouterr().err
+    assert caught.value.code == 2
+    assert said.startswith(f"tutti: {words}")
+    assert said.count("\n") == 1

@@ -1,6 +1,7 @@
 """The nouns that can be listed and shown, as data: which call, which columns."""
 
-from collections.abc import Callable, Iterator, Sequence
+import json
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -11,6 +12,7 @@ from tutti.chassis.client import Client
 from tutti.cli.connection import connected, connection_options
 from tutti.cli.output import output_option, print_list, print_one
 from tutti.cli.plain import Plain, plain
+from tutti.cli.words import Words
 from tutti.contracts.common.v1 import GetRequest, ListRequest
 
 
@@ -47,7 +49,8 @@ NOUNS = (
         "no runs yet; start one with `tutti run RECIPE`",
     ),
     Noun(
-        "jobs", "jobs", "scheduler", "Job", ("name", "state", "step", "steps", "loss", "epoch", "ranks", "reason"),
+        "jobs", "jobs", "scheduler", "Job",
+        ("name", "title", "state", "step", "steps", "loss", "epoch", "ranks", "reason"),
         "no training jobs yet; `tutti run RECIPE` creates one",
     ),
     Noun(
@@ -77,7 +80,15 @@ NUMBERED = {"checkpoints": ("job", "line", "step"), "topologies": ("job", "versi
 BY_PLURAL = {noun.plural: noun for noun in NOUNS}
 
 
-def row(noun: Noun, message: Any) -> Plain:
+def titles(noun: Noun, client: Client) -> dict[str, str]:
+    """Of a job the title of the newest run that made or reused it; other nouns need none."""
+    if noun.kind != "jobs":
+        return {}
+    runs = sorted(BY_PLURAL["runs"].all(client), key=lambda run: run.started_at.ToNanoseconds())
+    return {stage.resource: run.spec.title for run in runs for stage in run.stages}
+
+
+def row(noun: Noun, message: Any, titled: Mapping[str, str]) -> Plain:
     """A resource as plain values, with what scripts rely on at the top."""
     value = plain(message)
     if noun.kind == "jobs":
@@ -85,6 +96,8 @@ def row(noun: Noun, message: Any) -> Plain:
         value["steps"] = message.spec.steps
         version = message.topology_version
         value["topology"] = f"topologies/{message.name.removeprefix('jobs/')}/{version}" if version else ""
+        value["title"] = titled.get(message.name, "")
+        value["spec"]["training"] = json.loads(message.spec.training)
     if noun.kind == "runs":
         value["title"] = message.spec.title
     if noun.kind == "topologies":
@@ -102,7 +115,7 @@ def in_order(noun: Noun, rows: list[Plain]) -> list[Plain]:
 def group(noun: Noun) -> click.Group:
     """The command group of a noun with `ls` and `show`."""
 
-    @click.group(noun.plural, help=f"List and show {noun.plural}.")
+    @click.group(noun.plural, cls=Words, help=f"List and show {noun.plural}.")
     def made() -> None: ...
 
     @made.command("ls", help=f"List {noun.plural}.")
@@ -111,7 +124,8 @@ def group(noun: Noun) -> click.Group:
     @connection_options
     def ls(filter_text: str, output: str, **where: Any) -> None:
         with connected(**where) as client:
-            rows = [row(noun, message) for message in noun.all(client, filter_text)]
+            titled = titles(noun, client)
+            rows = [row(noun, message, titled) for message in noun.all(client, filter_text)]
         print_list(in_order(noun, rows), noun.columns, output, nothing=noun.empty)
 
     @made.command("show", help=f"Show one of the {noun.plural} whole.")
@@ -120,6 +134,6 @@ def group(noun: Noun) -> click.Group:
     @connection_options
     def show(name: str, output: str, **where: Any) -> None:
         with connected(**where) as client:
-            print_one(row(noun, noun.get(client, name)), output)
+            print_one(row(noun, noun.get(client, name), titles(noun, client)), output)
 
     return made

@@ -2,6 +2,7 @@
 
 import contextlib
 import json
+import re
 import threading
 from collections.abc import Iterator, Sequence
 from typing import Any
@@ -10,6 +11,7 @@ import click
 
 from tutti.cli.plain import Plain
 
+_MOMENT = re.compile(r"^(\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d)\.\d+Z$")
 JSON, TEXT = "json", "text"
 SOON_SECONDS = 3.0  # after which a person wonders
 READING_SECONDS = 3600.0  # for what is read whole before there is an answer
@@ -63,6 +65,7 @@ def print_one(row: Plain, output: str) -> None:
     if output == JSON:
         print_json(row)
         return
+    row = flat(row)
     width = max(len(key) for key in row)
     for key, value in row.items():
         if value in ("", None, [], 0, False):
@@ -78,8 +81,19 @@ def print_one(row: Plain, output: str) -> None:
             click.echo(f"{key:{width}}  {_inline(value) if isinstance(value, dict) else shown(value)}")
 
 
+def flat(row: Plain) -> Plain:
+    """The same with dotted keys, where a value is a mapping that holds mappings itself."""
+    found: Plain = {}
+    for key, value in row.items():
+        if isinstance(value, dict) and any(isinstance(inner, dict) for inner in value.values()):
+            found |= {f"{key}.{inner}": each for inner, each in flat(value).items()}
+        else:
+            found[key] = value
+    return found
+
+
 def shown(value: Any, *, short: bool = False) -> str:
-    """A value for a person: numbers grouped; `short` cuts digests."""
+    """A value for a person: numbers grouped, times to the second; `short` cuts digests."""
     if value is None:
         return "-"
     if isinstance(value, bool):
@@ -90,7 +104,7 @@ def shown(value: Any, *, short: bool = False) -> str:
         return f"{value:.4g}"
     if isinstance(value, dict):
         return _inline(value)
-    text = str(value)
+    text = _MOMENT.sub(r"\1Z", str(value))
     return text[:19] if short and text.startswith("blake3:") else text
 
 

@@ -16,6 +16,7 @@ from tutti.cli import interrupt
 from tutti.cli.output import say
 from tutti.contracts.common.v1 import STATE_DONE, STATE_FAILED, STATE_RUNNING, GetRequest
 from tutti.contracts.pipeline.v1 import Run, Stage
+from tutti.contracts.scheduler.v1 import Job
 
 POLL_SECONDS = 0.25
 # The platform may be restarting a service; longer than this is not a hiccup.
@@ -49,17 +50,32 @@ def follow(client: Client, name: str, *, quiet: bool, ended: Callable[[], bool],
             time.sleep(POLL_SECONDS)
 
 
+class Past:
+    """What happened to a job, told once: why an epoch ended, where the next one began."""
+
+    def __init__(self) -> None:
+        self.newest = ""
+
+    def news(self, job: Job) -> list[str]:
+        """The lines of its history that are new since the last call; only its newest lines are kept by its owner."""
+        lines = list(job.history)
+        seen = len(lines) - lines[::-1].index(self.newest) if self.newest in lines else 0
+        self.newest = lines[-1] if lines else self.newest
+        return lines[seen:]
+
+
 class PlainView:
     """Lines: a stage began, a stage ended, training moved on (every tenth of it)."""
 
     def __init__(self, console: Console) -> None:
         self._console, self._said, self._tenth, self._reason = console, dict[str, int](), -1, ""
+        self._past = Past()
 
     def show(self, client: Client, run: Run) -> None:
         for stage in run.stages:
             if stage.state != self._said.get(stage.name, 1) and stage.state:
                 self._said[stage.name] = stage.state
-                self._console.print(line(stage))
+                self._console.print(line(stage), soft_wrap=True)
                 self._reason = stage.reason
             if stage.name == "train" and stage.state == STATE_RUNNING and stage.resource:
                 self._training(client, stage)
@@ -68,19 +84,21 @@ class PlainView:
         with contextlib.suppress(NotFound):
             job = client.scheduler.GetJob(GetRequest(name=stage.resource))
             tenth = 10 * job.step // max(job.spec.steps, 1)
-            if job.reason and job.reason != self._reason:
+            for event in self._past.news(job):
+                self._console.print(f"  {event}", soft_wrap=True)
+            if job.reason and job.reason != self._reason and job.reason not in self._past.newest:
                 self._reason = job.reason
-                self._console.print(f"  {job.reason}")
+                self._console.print(f"  {job.reason}", soft_wrap=True)
             if tenth > self._tenth and job.step:
                 self._tenth = tenth
-                self._console.print(f"  step {job.step}/{job.spec.steps}  loss {job.loss:.4f}")
+                self._console.print(f"  step {job.step}/{job.spec.steps}  loss {job.loss:.4f}", soft_wrap=True)
 
 
 class LiveView:
     """A bar for each stage that runs."""
 
     def __init__(self, progress: Progress) -> None:
-        self._progress, self._tasks = progress, dict[str, TaskID]()
+        self._progress, self._tasks, self._past = progress, dict[str, TaskID](), Past()
 
     def show(self, client: Client, run: Run) -> None:
         for stage in run.stages:
@@ -94,6 +112,8 @@ class LiveView:
             elif stage.name == "train" and stage.resource:
                 with contextlib.suppress(NotFound):
                     job = client.scheduler.GetJob(GetRequest(name=stage.resource))
+                    for event in self._past.news(job):
+                        self._progress.console.print(f"  {event}", soft_wrap=True)
                     words = f"train  loss {job.loss:.4f}" if job.step else f"train  {job.reason}"
                     self._progress.update(task, total=job.spec.steps, completed=job.step, description=words)
 

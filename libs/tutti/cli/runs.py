@@ -1,13 +1,15 @@
 """Carrying a recipe out, and looking on."""
 
-from collections.abc import Sequence
+import contextlib
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
 import click
 
+from tutti.chassis.errors import InvalidField
 from tutti.cli.connection import connected, connection_options, data_dir_option
-from tutti.cli.failures import INTERRUPTED, Failure
+from tutti.cli.failures import INTERRUPTED, MISUSE, Failure
 from tutti.cli.identity import fresh_id
 from tutti.cli.output import JSON, READING_SECONDS, output_option, patiently, print_json, print_list, print_one, say
 from tutti.cli.plain import plain
@@ -37,6 +39,17 @@ def read_recipe(path: Path) -> str:
     return text
 
 
+@contextlib.contextmanager
+def naming(recipe: Path) -> Iterator[None]:
+    """What is wrong with the text as a whole is told with the name of its file."""
+    try:
+        yield
+    except InvalidField as error:
+        if error.field != "recipe":
+            raise
+        raise Failure(f"{recipe}: {error.message.removeprefix('recipe: ')}", MISUSE) from error
+
+
 @click.command("run")
 @click.argument("recipe", type=click.Path(path_type=Path))
 @click.option("--set", "overrides", multiple=True, metavar="KEY=VALUE", help="Override a key, such as train.ranks=4.")
@@ -52,13 +65,15 @@ def run(recipe: Path, overrides: Sequence[str], dry_run: bool, detach: bool, out
     run goes on without this command: Ctrl-C stops watching alone.
     """
     text, directory = read_recipe(recipe), str(recipe.resolve().parent)
-    with running(data_dir) as platform:
+    with running(data_dir) as platform, naming(recipe):
         client = platform.client
         if dry_run:
             request = CheckRecipeRequest(recipe=text, overrides=overrides, directory=directory)
             with patiently(READS):
                 checked = client.pipeline.CheckRecipe(request, timeout=READING_SECONDS)
             rows = [plain(stage) for stage in checked.stages]
+            if output != JSON:
+                rows = [each | {"reason": "" if each["reused"] else each["reason"]} for each in rows]
             print_list(rows, ("name", "reused", "reason"), output, nothing="a recipe without stages")
             return
         wanted = CreateRunRequest(request_id=fresh_id(), recipe=text, overrides=overrides, directory=directory)

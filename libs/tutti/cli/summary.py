@@ -41,10 +41,13 @@ def summary(client: Client, run: Run) -> Plain:
     return found
 
 
+SHOWN_CHECKPOINTS = 3
+
+
 def show_summary(found: Plain) -> None:
     """Print a summary for people."""
     ingest, dedup, dataset, job = (found[key] for key in ("ingest", "dedup", "dataset", "train"))
-    lines: list[tuple[str, str]] = []
+    lines: list[tuple[str, str]] = [("run", f"{found['run']['name']}  {found['run']['spec']['title']}")]
     if ingest:
         lines.append(("pages", f"{ingest['files']:,} ({ingest['rejected']:,} rejected)"))
     if dedup:
@@ -52,17 +55,24 @@ def show_summary(found: Plain) -> None:
     if dataset:
         lines.append(("tokens", f"{dataset['tokens']:,} to train on, {dataset['validation_tokens']:,} held out"))
     if job:
+        lines.append(("job", job["name"]))
         lines.append(("steps", f"{job['step']:,} on {job['shape']['data_parallel']} ranks, loss {job['loss']:.4f}"))
     for name, value in lines:
         click.echo(f"{name:14}{value}")
     if dataset and job and job["bits_per_byte"] is not None:
         show_quality(job["bits_per_byte"], dataset)
-    for checkpoint in found["checkpoints"]:
+    checkpoints = found["checkpoints"]
+    if len(checkpoints) > SHOWN_CHECKPOINTS:
+        click.echo(f"{'checkpoints':14}{len(checkpoints)}, the last {SHOWN_CHECKPOINTS}; all: `tutti checkpoints ls`")
+    for checkpoint in checkpoints[-SHOWN_CHECKPOINTS:]:
         click.echo(
             f"{'checkpoint':14}step {checkpoint['step']:>6}  model {shown(checkpoint['model_digest'], short=True)}"
             f"  state {shown(checkpoint['state_digest'], short=True)}  {checkpoint['bytes']:,} bytes"
         )
-    times = ", ".join(f"{name} {value:.1f} s" for name, value in found["seconds"].items())
+    reused = {stage["name"] for stage in found["run"]["stages"] if stage["reused"]}
+    times = ", ".join(
+        f"{name} {'reused' if name in reused else f'{value:.1f} s'}" for name, value in found["seconds"].items()
+    )
     click.echo(f"{'took':14}{times}")
 
 
@@ -72,7 +82,10 @@ def show_quality(model: float, dataset: Plain) -> None:
         f"{'bits per byte':14}{model:.3f}  (unigram {unigram:.3f}, Kneser-Ney bigram {bigram:.3f}, xz primed {xz:.3f})"
     )
     apart = 100 * abs(1 - model / bigram)
-    click.echo(f"{'':14}{apart:.1f} % {'below' if model < bigram else 'above'} the bigram")
+    if model >= bigram:
+        click.echo(f"{'':14}{apart:.1f} % above the bigram: it knows less yet than pairs of tokens tell; train longer")
+        return
+    click.echo(f"{'':14}{apart:.1f} % below the bigram")
     if xz < model:
         click.echo(
             f"{'':14}xz wins: it was primed with the training text, and pages share boilerplate and near-duplicates;"

@@ -1,11 +1,15 @@
 """Where a thing came from, and what came of it."""
 
+import contextlib
+from collections.abc import Iterator
 from typing import Any
 
 import click
 
 from tutti.chassis.client import Client
+from tutti.chassis.errors import NotFound
 from tutti.cli.connection import connected, connection_options
+from tutti.cli.failures import Failure
 from tutti.cli.output import JSON, output_option, print_json, say
 from tutti.cli.plain import Plain, plain
 from tutti.contracts.lineage.v1 import (
@@ -15,6 +19,21 @@ from tutti.contracts.lineage.v1 import (
     TraceRequest,
     TraceStepRequest,
 )
+
+
+@contextlib.contextmanager
+def hinted(resource: str) -> Iterator[None]:
+    """What is not found is told with what could be."""
+    try:
+        yield
+    except NotFound as error:
+        if error.name != resource:
+            raise
+        raise Failure(
+            f"{resource} does not exist [{error.reason}]; expected checkpoints/JOB/LINE/STEP or datasets/NAME "
+            f"(`tutti checkpoints ls`, `tutti datasets ls`), documents/ID, or the path of a page inside its folder, "
+            f"such as array.html"
+        ) from error
 
 
 @click.command("trace")
@@ -30,7 +49,7 @@ from tutti.contracts.lineage.v1 import (
 @connection_options
 def trace(resource: str, direction: str, step: int | None, line: int, limit: int, output: str, **where: Any) -> None:
     """Walk from RESOURCE (a checkpoint, dataset, document, source path) to where it came from, or what came of it."""
-    with connected(**where) as client:
+    with connected(**where) as client, hinted(resource):
         if step is not None:
             answer = plain(client.lineage.TraceStep(TraceStepRequest(job=resource, line=line, step=step)))
         else:
@@ -49,11 +68,21 @@ def sightings(client: Client, document: str, limit: int) -> Plain:
     return plain(client.lineage.TraceDocument(TraceDocumentRequest(document=document, limit=limit)))
 
 
+def in_order(vertices: list[Plain]) -> list[Plain]:
+    """Checkpoints by job, line and step, where the first of them stands; the rest as it was."""
+    at = next((at for at, each in enumerate(vertices) if each["kind"] == "checkpoint"), len(vertices))
+    found = [each for each in vertices if each["kind"] == "checkpoint"]
+    rest = [each for each in vertices[at:] if each["kind"] != "checkpoint"]
+    return [*vertices[:at], *sorted(found, key=lambda each: _place(each["name"])), *rest]
+
+
+def _place(checkpoint: str) -> tuple[str, int, int]:
+    _, job, line, step = checkpoint.split("/")
+    return job, int(line), int(step)
+
+
 def show(answer: Plain) -> None:
-    parents: dict[str, list[Plain]] = {}
-    for edge in answer.get("edges", []):
-        parents.setdefault(edge["child"], []).append(edge)
-    for vertex in answer.get("vertices", []):
+    for vertex in in_order(answer.get("vertices", [])):
         label = f"  {vertex['label']}" if vertex["label"] else ""
         click.echo(f"{vertex['kind']:16} {vertex['name']}{label}")
     for seen in answer.get("sightings", []):

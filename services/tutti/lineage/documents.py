@@ -119,8 +119,9 @@ class Documents:
         )
 
     def seen_by(self, document: str) -> list[str]:
-        """The checkpoints that descend from a document: those whose steps read a token of it."""
-        return [head.name for head in self.heads() if self.sightings(document, head)]
+        """The checkpoints that descend from a document, by job, line and step: those that read a token of it."""
+        heads = sorted(self.heads(), key=lambda head: (head.job, place_of(head.name)))
+        return [head.name for head in heads if self.sightings(document, head)]
 
     def read_by(self, head: Head) -> set[str]:
         """The documents that the steps up to a checkpoint read."""

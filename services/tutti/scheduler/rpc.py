@@ -94,7 +94,12 @@ class SchedulerApi(AgentCalls):
             job = self._tables.jobs.lock(unit, request.job)
             topology.check_ranks("data_parallel", request.data_parallel, job.spec.leaves)
             if job.state in jobs.ENDED:
-                raise Refused("JOB_ENDED", f"{job.name} has ended ({JobState.Name(job.state)}); nothing can reshape it")
+                state = JobState.Name(job.state).removeprefix("JOB_STATE_").lower()
+                raise Refused(
+                    "JOB_ENDED",
+                    f"{job.name} has ended ({state}), and an ended job has no ranks; "
+                    f"reshape one that trains, or run the recipe with another train.ranks",
+                )
             if request.data_parallel == topology.wanted(job):
                 waits = topology.newest(self._tables.transitions.select(unit, job=job.name))
                 if waits is not None and not request.request_id:
