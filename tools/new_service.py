@@ -130,6 +130,7 @@ def scaffold(of: Names) -> list[Path]:
         (ROOT / path).parent.mkdir(parents=True, exist_ok=True)
         (ROOT / path).write_text(text)
     tidy([*made, CLIENT])
+    subprocess.run([sys.executable, "tools/genprotos.py"], cwd=ROOT, check=True)  # what was written imports them
     return [*made, *changed]
 
 
@@ -145,7 +146,6 @@ def main() -> None:
         parser.error(str(error))
     print("\n".join(f"wrote {path}" for path in written))
     print("\nnext:")
-    print("  make protos                        # generate its messages and stubs")
     print("  .venv/bin/python tools/golden.py   # record its event")
     print("  .venv/bin/python tools/pages.py    # show it in docs/")
     print(f"  .venv/bin/pytest services/tutti/{of.name}")
