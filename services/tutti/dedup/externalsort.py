@@ -15,7 +15,7 @@ import numpy.typing as npt
 Rows = npt.NDArray[np.uint64]
 """uint64 [rows, 2]: ordered by the first column, then by the second."""
 
-RUN_ROWS = 1 << 20
+RUN_ROWS = 1 << 18
 _LEAST_BLOCK = 64
 
 
