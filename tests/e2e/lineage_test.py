@@ -5,7 +5,7 @@ import re
 import subprocess
 import sys
 from collections import defaultdict
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +13,7 @@ import pytest
 
 from tests.e2e.command import ROOT, platform, tiny, tutti
 from tests.faults.processes import until
+from tests.scale import scale
 from tutti.chassis.client import Client, connect
 from tutti.chassis.errors import NotFound
 from tutti.contracts.common.v1 import ListRequest
@@ -25,8 +26,13 @@ pytestmark = pytest.mark.xdist_group("e2e-lineage")
 
 @pytest.fixture(scope="module")
 def data_dir(tmp_path_factory: pytest.TempPathFactory, pages: Path) -> Path:
+    """What a run leaves: of a few pages, or of all that there are."""
     folder = tmp_path_factory.mktemp("lineage") / "data"
-    result = tutti(*tiny(folder, pages))
+    limit, steps = scale(test=20, soak=300), scale(test=20, soak=400)
+    if limit > 20:
+        pages = Path(subprocess.check_output([sys.executable, "tools/exhibit.py"], cwd=ROOT, text=True).strip())
+    more = (f"input.limit={limit}", f"train.steps={steps}", f"train.checkpoint_every={steps // 4}")
+    result = tutti(*tiny(folder, pages, *more), seconds=1800)
     assert result.code == 0, result.err
     return folder
 
@@ -98,17 +104,21 @@ def caught_up(client: Client, slow: Slow) -> bool:
 def test_every_checkpoint_traces_up_to_the_documents_that_its_steps_read(client: Client, slow: Slow) -> None:
     until(lambda: caught_up(client, slow), seconds=30, what="lineage")
     for name in slow.checkpoints:
-        answer = client.lineage.Trace(TraceRequest(name=name, direction=DIRECTION_UP, limit=100_000))
+        answer = client.lineage.Trace(TraceRequest(name=name, direction=DIRECTION_UP, limit=10_000))
         documents = {each.name.removeprefix("documents/") for each in answer.vertices if each.kind == "document"}
         assert documents == set(slow.read(name))
         assert not answer.truncated
 
 
-def test_every_document_traces_down_to_the_checkpoints_and_steps_that_read_it(client: Client, slow: Slow) -> None:
+def test_every_document_traces_down_to_the_checkpoints_and_steps_that_read_it(
+    client: Client, slow: Slow, record_property: Callable[[str, object], None]
+) -> None:
     read = {name: slow.read(name) for name in slow.checkpoints}
     last = max(slow.checkpoints, key=lambda name: slow.checkpoints[name]["step"])
     documents = {document for _, _, document in slow.spans}
-    print(f"count: {len(documents)} documents, {len(read)} checkpoints")
+    sightings = sum(map(len, read[last].values()))
+    counts = f"{len(documents)} documents, {len(read)} checkpoints, {sightings} sightings"
+    record_property("said", f"count of what was traced and computed equal: {counts}")
     for document in documents:
         down = client.lineage.Trace(TraceRequest(name=f"documents/{document}", direction=DIRECTION_DOWN))
         reached = {each.name for each in down.vertices if each.kind == "checkpoint"}

@@ -54,7 +54,9 @@ def holds(path: Path, text: str) -> bool:
     """Whether a file has the text among its bytes, or in a column where those are compressed."""
     if text.encode() in path.read_bytes():
         return True
-    return path.suffix == ".parquet" and text in str(pyarrow.parquet.read_table(path).to_pydict())
+    if path.suffix != ".parquet":
+        return False
+    return text in str(pyarrow.parquet.read_table(path).to_pydict())  # type: ignore[no-untyped-call]
 
 
 def test_nothing_of_the_environment_reaches_the_data_directory(first: dict, data_dir: Path) -> None:  # type: ignore[type-arg]
@@ -101,13 +103,11 @@ def test_a_stage_whose_blob_is_gone_runs_again(first: dict, data_dir: Path, page
     assert checkpoints(again) == checkpoints(first)
 
 
-@pytest.mark.parametrize("ranks", [1, 3])
 def test_another_data_directory_and_another_number_of_ranks_give_the_same_states(
     first: dict,  # type: ignore[type-arg]
-    ranks: int,
     pages: Path,
     tmp_path: Path,
 ) -> None:
-    other = tutti(*tiny(tmp_path / "other", pages, f"train.ranks={ranks}"))
+    other = tutti(*tiny(tmp_path / "other", pages, "train.ranks=3"))
     assert other.code == 0, other.err
     assert checkpoints(other.json()) == checkpoints(first)
