@@ -293,6 +293,10 @@ class Attempt:
                 self._crossed_at = place.heard
                 measures.restore.labels(self.assignment.job).observe(place.heard - self._begun_at)
                 self._tell(place.rank, RANK_EVENT_READY)
+                counts = message.ready.leaves, message.ready.chunks
+                log.info(
+                    "rank %d of %s computes %d leaves and keeps %d chunks", place.rank, self.assignment.job, *counts
+                )
             case "progress":
                 place.step, self._crossed_at = message.progress.step, place.heard
                 if place.rank == min(self._places):
