@@ -63,7 +63,10 @@ ROWS = {
     4: Row("transitions keep the states", (campaign("tests/e2e/reshape_test.py"),)),
     5: Row("the simulation of all services over seeds", (campaign("tests/simulation", workers=2),)),
     6: Row("the commit protocol at every crash point", (campaign("tests/commit"),)),
-    7: Row("real processes killed at named moments", (campaign("tests/faults", "tests/numerics/barrier_test.py", workers=2),)),
+    7: Row(
+        "real processes killed at named moments",
+        (campaign("tests/faults", "tests/numerics/barrier_test.py", workers=2),),
+    ),
     8: Row("contract suites on every adapter", (campaign("tests/contract"),)),
     9: Row("lineage equals a slow recomputation", (campaign("tests/e2e/lineage_test.py"),)),
     10: Row("figures beside their peers", (benchmark("benchmarks"),)),

@@ -27,4 +27,5 @@ def locate(service: str, addresses: Mapping[str, str], data_dir: Path, own: Call
 
 def nobody(data_dir: Path, service: str = "") -> str:
     """That no platform of this directory runs, or not this service of it, and what to do."""
-    return f"nobody serves {f'{service} of ' if service else ''}{data_dir}: start the platform with `tutti up --data-dir {data_dir}`"
+    whose = f"{service} of " if service else ""
+    return f"nobody serves {whose}{data_dir}: start the platform with `tutti up --data-dir {data_dir}`"
