@@ -5,11 +5,18 @@ shows the scale of every campaign, what tests recorded as `said`, and the outcom
 adapter, whichever worker ran them.
 """
 
+import signal
 from typing import Any
 
 import pytest
 from tests.summary import adapters, adapters_table, scales, scales_table
 from xdist.scheduler import LoadGroupScheduling
+
+
+def pytest_configure() -> None:
+    """Who runs the suite in the background makes it ignore Ctrl-C, and so every command that it starts."""
+    if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 class ByModule(LoadGroupScheduling):  # type: ignore[misc]  # it has no types

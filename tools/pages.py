@@ -1,22 +1,40 @@
-"""The generated pages: docs/events.md and docs/errors.md.
+"""The generated pages of docs/: events, errors, api, recipes.
 
-Promises: what they say is read from the code of every service of this tree; `--check` fails when a page says otherwise.
+Promises: what they say is read from the code of every service of this tree and from its protos; `--check` fails when a
+page says otherwise.
 """
 
 import argparse
 import importlib
 import sys
-from collections.abc import Mapping, Sequence
+import tempfile
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
+from typing import Any
+
+from google.protobuf.descriptor_pb2 import (
+    DescriptorProto,
+    EnumDescriptorProto,
+    FieldDescriptorProto,
+    FileDescriptorProto,
+    FileDescriptorSet,
+    MethodDescriptorProto,
+)
+from grpc_tools import protoc
 
 from tutti.chassis.catalog import EventType, event_type, every_event, markdown
 from tutti.chassis.errors import CATALOGUE, Problem
 from tutti.chassis.parts import emitted
 from tutti.chassis.service import Build, Service
 from tutti.chassis.simulation import Simulation
+from tutti.contracts.options.v1 import Role, access
+from tutti.model.chunks import Layout
+from tutti.pipeline.recipe import Recipe, parse
+from tutti.pipeline.sizes import SIZES
 
 ROOT = Path(__file__).resolve().parents[1]
 DOCS = ROOT / "docs"
+PROTOS = ROOT / "protos"
 
 
 def builds() -> dict[str, Build]:
@@ -82,10 +100,257 @@ def _problems(of: type[Problem]) -> list[type[Problem]]:
     return [of, *(each for child in of.__subclasses__() for each in _problems(child))]
 
 
+CALLING = """\
+# Calls
+
+Generated from `protos/` by `tools/pages.py`; do not edit.
+
+## From outside
+
+- **Address.** A platform writes `host:port` of its one gRPC port into the file `endpoint` of its data directory
+  (`.tutti` unless told otherwise); after a kill it may be stale. `tutti up --port 7000` chooses the port. A service
+  that runs alone has its own file, `endpoints/SERVICE`. The port is plaintext, on loopback.
+- **Token.** The file `tokens` of the data directory has a line `role token` for each role. It is sent as the header
+  `authorization: Bearer TOKEN`. Health and reflection need none.
+- **Without code.** Reflection is on, so [grpcurl](https://github.com/fullstorydev/grpcurl) needs no protos:
+
+      grpcurl -plaintext -H "authorization: Bearer $(sed -n 's/^engineer //p' .tutti/tokens)" \\
+          -d '{"page_size": 5}' "$(cat .tutti/endpoint)" tutti.scheduler.v1.SchedulerService/ListJobs
+
+- **From Python.** The client finds address and token by itself, and raises the classes of `tutti.chassis.errors`:
+
+      from tutti.chassis.client import connect
+      from tutti.contracts.common.v1 import ListRequest
+      with connect(".tutti") as client:
+          print(client.scheduler.ListJobs(ListRequest(page_size=5)))
+
+- **Without the data directory** give `connect(address="host:port", token="...")`, or set `TUTTI_TOKEN`; the commands
+  take `--address` (or `TUTTI_ADDRESS`). There is no TLS yet, so from another machine go through a tunnel.
+- A call that fails says why by a [reason](errors.md). A resource is followed with `Watch` of the Admin service
+  (`client.watch("runs/x")`), which every service answers for its own resources.
+
+In the tables: **again** may be sent again, because the same request has the same effect however often it arrives;
+**long** reads data whole before it answers, so give it a deadline of more than the usual 10 s; **stream** answers more
+than once.
+"""
+WORDS = {
+    number: name.removeprefix("TYPE_").lower()
+    for name, number in FieldDescriptorProto.Type.items()
+    if name not in ("TYPE_MESSAGE", "TYPE_ENUM")
+}
+
+
+def parsed() -> list[FileDescriptorProto]:
+    """The protos of this tree in order of their paths, with their comments."""
+    sources = sorted(path.relative_to(PROTOS).as_posix() for path in PROTOS.rglob("*.proto"))
+    known = Path(protoc.__file__).parent / "_proto"
+    with tempfile.TemporaryDirectory() as folder:
+        out = Path(folder) / "set.binpb"
+        if protoc.main(["protoc", f"-I{PROTOS}", f"-I{known}", "--include_source_info", f"-o{out}", *sources]):
+            sys.exit("protoc refused the protos; its words are above")
+        return list(FileDescriptorSet.FromString(out.read_bytes()).file)
+
+
+class Types:
+    """Messages and enums of the protos by full name (`.tutti.jobs.v1.Job`), and the comment of each thing."""
+
+    def __init__(self, files: Sequence[FileDescriptorProto]) -> None:
+        self.messages: dict[str, DescriptorProto] = {}
+        self.enums: dict[str, EnumDescriptorProto] = {}
+        self.comments: dict[str, str] = {}
+        for file in files:
+            found = {tuple(at.path): " ".join(at.leading_comments.split()) for at in file.source_code_info.location}
+            for index, message in enumerate(file.message_type):
+                self._add(message, f".{file.package}.{message.name}", (4, index), found)
+            for index, enum in enumerate(file.enum_type):
+                self._add_enum(enum, f".{file.package}.{enum.name}", (5, index), found)
+            for index, service in enumerate(file.service):
+                name = f".{file.package}.{service.name}"
+                self.comments[name] = found.get((6, index), "")
+                for at, method in enumerate(service.method):
+                    self.comments[f"{name}.{method.name}"] = found.get((6, index, 2, at), "")
+
+    def reached(self, roots: Sequence[str]) -> list[str]:
+        """Full names of our types that these messages lead to, themselves included, in alphabetical order."""
+        seen, todo = set[str](), list(roots)
+        while todo:
+            name = todo.pop()
+            if name in seen or not (name in self.messages or name in self.enums):
+                continue
+            seen.add(name)
+            todo += [field.type_name for field in self.messages[name].field] if name in self.messages else []
+        return sorted(seen)
+
+    def _add(self, message: DescriptorProto, name: str, path: tuple[int, ...], found: Mapping[Any, str]) -> None:
+        self.messages[name], self.comments[name] = message, found.get(path, "")
+        for index, field in enumerate(message.field):
+            self.comments[f"{name}.{field.name}"] = found.get((*path, 2, index), "")
+        for index, inner in enumerate(message.nested_type):
+            self._add(inner, f"{name}.{inner.name}", (*path, 3, index), found)
+        for index, enum in enumerate(message.enum_type):
+            self._add_enum(enum, f"{name}.{enum.name}", (*path, 4, index), found)
+
+    def _add_enum(self, enum: EnumDescriptorProto, name: str, path: tuple[int, ...], found: Mapping[Any, str]) -> None:
+        self.enums[name], self.comments[name] = enum, found.get(path, "")
+        for index, value in enumerate(enum.value):
+            self.comments[f"{name}.{value.name}"] = found.get((*path, 2, index), "")
+
+
+def api_page(files: Sequence[FileDescriptorProto]) -> str:
+    """Every method with its roles, then the fields of what is sent and answered, a table a package."""
+    types, lines, roots = Types(files), [CALLING], list[str]()
+    for file in files:
+        for service in file.service:
+            name = f"{file.package}.{service.name}"
+            lines += [f"## {name}", "", types.comments[f".{name}"], ""]
+            lines += ["| method | request | answer | | roles | what it does |", "|---|---|---|---|---|---|"]
+            for method in service.method:
+                roots += [method.input_type, method.output_type]
+                lines.append(_method_row(method, _cell(types.comments[f".{name}.{method.name}"])))
+            lines.append("")
+    packages: dict[str, list[str]] = {}
+    for name in types.reached(roots):
+        packages.setdefault(name.partition(".v1.")[0], []).append(name)
+    for package, names in packages.items():
+        lines += [f"## Fields of {package.removeprefix('.')}.v1", ""]
+        lines += ["| message | field | type | meaning |", "|---|---|---|---|"]
+        lines += [row for name in names if name in types.messages for row in _field_rows(types, name)]
+        lines.append("")
+        for name in names:
+            if name in types.enums:
+                values = (types.comments[f"{name}.{value.name}"] for value in types.enums[name].value)
+                lines += [f"`{_short(name)}`: {types.comments[name]}", "", *(f"- {_cell(each)}" for each in values), ""]
+    return "\n".join(lines)
+
+
+def _method_row(method: MethodDescriptorProto, words: str) -> str:
+    declared = method.options.Extensions[access]
+    how = {"again": declared.retry, "long": declared.long, "stream": method.server_streaming}
+    roles = ", ".join(Role.Name(role).removeprefix("ROLE_").lower() for role in declared.roles)
+    sent, answer = (f"`{_short(each)}`" for each in (method.input_type, method.output_type))
+    return (
+        f"| `{method.name}` | {sent} | {answer} | {', '.join(word for word in how if how[word])} | {roles} | {words} |"
+    )
+
+
+def _field_rows(types: Types, name: str) -> Iterator[str]:
+    fields = types.messages[name].field
+    for field in fields:
+        words = _cell(types.comments[f"{name}.{field.name}"])
+        yield f"| `{_short(name)}` | `{field.name}` | {_field_type(types, field)} | {words} |"
+    if not fields:
+        yield f"| `{_short(name)}` | | | {_cell(types.comments[name])} |"
+
+
+def _field_type(types: Types, field: FieldDescriptorProto) -> str:
+    inner = types.messages.get(field.type_name)
+    if inner is not None and inner.options.map_entry:
+        return f"map of {' to '.join(_field_type(types, part) for part in inner.field)}"
+    word = WORDS.get(field.type) or f"`{_short(field.type_name)}`"
+    if field.label == FieldDescriptorProto.LABEL_REPEATED:
+        return f"list of {word}"
+    return f"{word}, may be unset" if field.proto3_optional else word
+
+
+def _short(name: str) -> str:
+    """`.tutti.admin.v1.DoctorResponse.Finding` -> `DoctorResponse.Finding`; `.google.protobuf.Any` -> `Any`."""
+    return name.partition(".v1.")[2] or name.rpartition(".")[2]
+
+
+def _cell(text: str) -> str:
+    return text.replace("|", "\\|")
+
+
+RECIPES = """\
+# Recipes
+
+Generated from `services/tutti/pipeline/recipe.py` and `sizes.py` by `tools/pages.py`; do not edit.
+
+A recipe says what to make: YAML or JSON, at most 64 KiB. `tutti run RECIPE --set KEY=VALUE` changes a key for one run.
+It is checked whole before anything starts; a wrong key or value is named, with what was expected. `recipes/` has some
+that run.
+"""
+
+
+def recipes_page() -> str:
+    """Every key with type, default, limits and meaning, and what each size of a model is."""
+    schema = Recipe.model_json_schema()
+    lines = [RECIPES, "## Keys", "", "| key | type | default | limits | meaning |", "|---|---|---|---|---|"]
+    for key, each in _keys(schema, schema, ""):
+        value = next((one for one in each.get("anyOf", []) if one["type"] != "null"), each)
+        words = " or ".join(f"`{one}`" for one in value["enum"]) if "enum" in value else value["type"]
+        lines.append(f"| `{key}` | {words} | {_default(each)} | {_limits(value)} | {_cell(each['description'])} |")
+    lines += [
+        "",
+        "`name`, `train.ranks`, `train.shrink` and `train.attempts` decide no content. Every other key enters the",
+        "reuse key of a stage: with another value that stage runs again.",
+        "",
+        "## Sizes",
+        "",
+        "A size never changes its numbers. Parameters are counted with the default vocabulary of "
+        f"{parse(_least()).tokenizer.vocabulary:,} and embeddings",
+        "that are not tied.",
+        "",
+        "| size | width | layers | heads | key and value heads | hidden | parameters |",
+        "|---|---|---|---|---|---|---|",
+    ]
+    for size, of in SIZES.items():
+        model = parse({**_least(), "size": size}).training("blake3:" + "0" * 64).model
+        row = (size, of.width, of.layers, of.heads, of.kv_heads, of.hidden, f"{Layout(model).elements:,}")
+        lines.append(f"| {' | '.join(map(str, row))} |")
+    return "\n".join([*lines, ""])
+
+
+def _least() -> dict[str, Any]:
+    """A recipe with nothing but what has no default."""
+    return {"input": {"path": "pages"}, "train": {"steps": 1}}
+
+
+def _keys(schema: Mapping[str, Any], part: Mapping[str, Any], prefix: str) -> Iterator[tuple[str, dict[str, Any]]]:
+    for name, each in part["properties"].items():
+        inner = schema["$defs"].get(each.get("$ref", "").rpartition("/")[2])
+        if inner is None:
+            yield f"{prefix}{name}", {**each, "required": name in part.get("required", [])}
+        else:
+            yield from _keys(schema, inner, f"{prefix}{name}.")
+
+
+def _default(each: Mapping[str, Any]) -> str:
+    value = each.get("default")
+    if each["required"]:
+        return "none: give it"
+    if value is None:
+        return "see meaning"
+    return f"`{value}`" if isinstance(value, str) and value else str(value).lower() or "empty"
+
+
+def _limits(value: Mapping[str, Any]) -> str:
+    words = {
+        "minimum": "at least {}",
+        "exclusiveMinimum": "more than {}",
+        "maximum": "at most {}",
+        "exclusiveMaximum": "less than {}",
+        "minLength": "not empty",
+        "maxLength": "at most {} characters",
+    }
+    return ", ".join(text.format(_number(value[key])) for key, text in words.items() if key in value)
+
+
+def _number(value: float) -> str:
+    """With commas; large powers of two as such."""
+    power = int(value).bit_length() - 1
+    return f"2^{power}" if power >= 20 and value == 2**power else f"{value:,}"
+
+
 def pages() -> dict[Path, str]:
     """Every generated page, by its path."""
     every = services()
-    return {DOCS / "events.md": events_page(every_event(), every), DOCS / "errors.md": errors_page(CATALOGUE)}
+    return {
+        DOCS / "events.md": events_page(every_event(), every),
+        DOCS / "errors.md": errors_page(CATALOGUE),
+        DOCS / "api.md": api_page(parsed()),
+        DOCS / "recipes.md": recipes_page(),
+    }
 
 
 def stale(made: Mapping[Path, str]) -> list[str]:

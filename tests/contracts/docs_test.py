@@ -3,15 +3,21 @@
 import re
 import subprocess
 import sys
+import tomllib
 from pathlib import Path
 
 import click
 import pytest
 from tests.contracts.conftest import ROOT
+from tests.contracts.methods_test import METHODS
 from tools import pages
 
+from tutti.chassis.client import Unreachable
+from tutti.chassis.methods import find_method
 from tutti.chassis.service import Service
 from tutti.cli.app import build
+from tutti.pipeline import recipe
+from tutti.pipeline.sizes import SIZES
 
 SERVICES = sorted(path.parent.name for path in ROOT.glob("services/tutti/*/service.py"))
 PAGES = sorted(
@@ -19,7 +25,7 @@ PAGES = sorted(
     key=lambda path: path.as_posix(),
 )
 EXAMPLES = sorted(ROOT.glob("examples/*.py"))
-ARCHITECTURE = (ROOT / "docs/architecture.md").read_text()
+ARCHITECTURE, API, RECIPES = ((ROOT / f"docs/{page}.md").read_text() for page in ("architecture", "api", "recipes"))
 
 
 @pytest.fixture(scope="module")
@@ -31,8 +37,8 @@ def name(path: Path) -> str:
     return path.relative_to(ROOT).as_posix()
 
 
-def section(title: str) -> str:
-    return ARCHITECTURE.partition(f"\n## {title}\n")[2].partition("\n## ")[0]
+def section(title: str, page: str = ARCHITECTURE) -> str:
+    return page.partition(f"\n## {title}\n")[2].partition("\n## ")[0]
 
 
 @pytest.mark.parametrize("page", PAGES, ids=name)
@@ -63,9 +69,10 @@ def test_the_readme_is_short() -> None:
     assert len((ROOT / "README.md").read_text().splitlines()) <= 120
 
 
-def test_the_commands_of_the_readme_exist() -> None:
-    text = (ROOT / "README.md").read_text()
-    lines = re.findall(r"^    tutti ([a-z ]+?)(?= [A-Z#]|  | recipes| checkpoints/|$)", text, flags=re.MULTILINE)
+@pytest.mark.parametrize("page", ["README.md", "docs/operations.md"])
+def test_the_commands_of_a_page_exist(page: str) -> None:
+    text = (ROOT / page).read_text()
+    lines = re.findall(r"^    tutti ([a-z ]+?)(?= [A-Z#-]|  | recipes| checkpoints/|$)", text, flags=re.MULTILINE)
     assert len(lines) >= 5
     for words in lines:
         command: click.Command = build()
@@ -73,6 +80,65 @@ def test_the_commands_of_the_readme_exist() -> None:
             assert isinstance(command, click.Group), words
             command = command.commands[word]
         assert not isinstance(command, click.Group), words
+
+
+@pytest.mark.parametrize("name", METHODS)
+def test_a_call_is_on_the_page_with_roles_options_and_fields(name: str) -> None:
+    service, _, short = name.rpartition(".")
+    rows = re.findall(rf"^\| `{short}` \| .+ \| .+ \| (.*) \| (.+) \| (.+) \|$", section(service, API), re.MULTILINE)
+    assert len(rows) == 1
+    options, roles, words = rows[0]
+    method = find_method(f"/{service}/{short}")
+    assert method is not None
+    assert set(roles.split(", ")) == {role.value for role in method.roles}
+    declared = {"again": method.retry, "long": method.long, "stream": method.streams}
+    assert options == ", ".join(word for word, holds in declared.items() if holds)
+    assert words.strip()
+    for message in (METHODS[name].input_type, METHODS[name].output_type):
+        listed = re.findall(
+            rf"^\| `{message.name}` \| `(\w+)` \|", section(f"Fields of {message.file.package}", API), re.M
+        )
+        assert listed == [field.name for field in message.fields]
+
+
+def test_the_lines_of_python_that_call_a_platform_are_right(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    lines = re.findall(r"^      (from .+|with .+|    print.+)$", API, flags=re.MULTILINE)
+    assert len(lines) == 4
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(Unreachable, match="tutti up"):
+        exec("\n".join(lines), {})  # noqa: S102 - lines of our own page
+
+
+def test_the_call_of_grpcurl_exists() -> None:
+    found = re.findall(r" (tutti[.\w]+)/(\w+)$", API, flags=re.MULTILINE)
+    assert [find_method(f"/{service}/{name}") is not None for service, name in found] == [True]
+
+
+def test_every_key_of_a_recipe_is_on_its_page_with_its_meaning() -> None:
+    rows = re.findall(r"^\| `([\w.]+)` \| .+ \| .+ \| .* \| (.+) \|$", RECIPES, flags=re.MULTILINE)
+    assert [key for key, _ in rows] == list(recipe.keys())
+    assert all(meaning.strip() for _, meaning in rows)
+    assert re.findall(r"^\| (\w+) \| \d", RECIPES, flags=re.MULTILINE) == list(SIZES)
+
+
+def test_every_dependency_has_its_line() -> None:
+    """A page names `grpcio, -status` for grpcio-status; types of others are named together."""
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())
+    extras = project["project"]["optional-dependencies"].values()
+    groups = project["dependency-groups"].values()
+    wanted = [
+        *project["build-system"]["requires"],
+        *project["project"]["dependencies"],
+        *(each for some in (*extras, *groups) for each in some),
+    ]
+    names = {re.split(r"[<>=\[]", each)[0] for each in wanted} - {project["project"]["name"]}
+    table = re.findall(r"^\| ([^|]+) \|", (ROOT / "docs/dependencies.md").read_text(), flags=re.MULTILINE)
+    known = set[str]()
+    for cell in table:
+        words = [word for word in re.split(r"[,\s]+", re.sub(r"\(.*?\)", "", cell)) if word]
+        known |= {words[0] + word if word.startswith("-") else word for word in words}
+    assert sorted(name for name in names - known if not name.startswith("types-")) == []
+    assert "types-*" in known
 
 
 def test_a_decision_is_numbered_once() -> None:

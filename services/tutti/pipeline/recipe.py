@@ -35,19 +35,19 @@ class InputPart(Part):
 
 
 class TokenizerPart(Part):
-    vocabulary: Annotated[int, Field(ge=257, lt=2**20)] = 4096
+    vocabulary: int = Field(default=4096, ge=257, lt=2**20, description="tokens: 256 bytes, merges, end of text")
     pattern: str = Field(default="", max_length=2000, description="how text is split before merging; empty: Llama 3's")
 
 
 class DataPart(Part):
-    context: Annotated[int, Field(ge=2, lt=2**20)] = 256
+    context: int = Field(default=256, ge=2, lt=2**20, description="tokens of a sequence")
     validation_fraction: Real = Field(default=0.05, gt=0, lt=1, description="of documents")
-    seed: Seed = 0
-    shard_sequences: Positive = 65_536
+    seed: Seed = Field(default=0, description="which documents are held out, and in which order all are packed")
+    shard_sequences: Positive = Field(default=65_536, description="sequences of a token shard, at most")
 
 
 class TrainPart(Part):
-    steps: Positive
+    steps: Positive = Field(description="optimizer steps")
     ranks: Positive = Field(default=1, description="at most one a microbatch; changes no bit of the result")
     microbatches: int = Field(
         default=8, ge=1, le=MAX_MICROBATCHES, description="G: leaves of a step, the same on any number of ranks"
@@ -55,26 +55,28 @@ class TrainPart(Part):
     rows: Positive | None = Field(default=None, description="sequences of a microbatch; 2, or what batch makes of it")
     batch: Positive | None = Field(default=None, description="sequences of a step: microbatches x rows")
     checkpoint_every: Positive | None = Field(default=None, description="a tenth of the steps unless it is given")
-    validate_every: Count = 0
-    audit_every: Count = 10
-    tied_embeddings: bool = False
-    document_mask: bool = True
-    seed: Seed = 0
-    threads: Positive = 1
-    learning_rate: Real = Field(default=3e-3, gt=0)
-    min_learning_rate: Real = Field(default=0.0, ge=0)
+    validate_every: Count = Field(default=0, description="steps; 0: after the last step alone")
+    audit_every: Count = Field(default=10, description="steps between two audits of parameters and a leaf; 0: none")
+    tied_embeddings: bool = Field(default=False, description="one matrix for tokens in and out")
+    document_mask: bool = Field(default=True, description="no token attends to another document")
+    seed: Seed = Field(default=0, description="first parameters, and the order of sequences")
+    threads: Positive = Field(default=1, description="of a rank; another number may give other bits")
+    learning_rate: Real = Field(default=3e-3, gt=0, description="at its peak")
+    min_learning_rate: Real = Field(default=0.0, ge=0, description="at the last step")
     warmup: Count | None = Field(default=None, description="steps; a twentieth unless it is given")
-    schedule: Literal["cosine", "wsd"] = "cosine"
-    decay_fraction: Real = Field(default=0.2, ge=0, le=1)
-    weight_decay: Real = Field(default=0.1, ge=0)
-    clip_norm: Real = Field(default=1.0, gt=0)
+    schedule: Literal["cosine", "wsd"] = Field(default="cosine", description="the way from the peak to the last step")
+    decay_fraction: Real = Field(default=0.2, ge=0, le=1, description="wsd: share of the steps in which the rate falls")
+    weight_decay: Real = Field(default=0.1, ge=0, description="of matrices; gains of norms do not decay")
+    clip_norm: Real = Field(default=1.0, gt=0, description="a longer mean gradient is scaled down to this norm")
     shrink: bool = Field(default=False, description="go on with fewer ranks when nodes are lost")
     attempts: Positive = Field(default=5, description="without a new checkpoint, until the job fails")
 
 
 class Recipe(Part):
-    name: str = Field(default="run", min_length=1, max_length=100, pattern=r"^[^\x00-\x1f]+$")
-    size: Size = "small"
+    name: str = Field(
+        default="run", min_length=1, max_length=100, pattern=r"^[^\x00-\x1f]+$", description="for people, in lists"
+    )
+    size: Size = Field(default="small", description="of the model")
     input: InputPart
     tokenizer: TokenizerPart = TokenizerPart()
     data: DataPart = DataPart()
