@@ -15,6 +15,7 @@ from tools import pages
 from tutti.chassis.client import Unreachable
 from tutti.chassis.methods import find_method
 from tutti.chassis.service import Service
+from tutti.chassis.settings import load
 from tutti.cli.app import build
 from tutti.pipeline import recipe
 from tutti.pipeline.sizes import SIZES
@@ -119,6 +120,16 @@ def test_every_key_of_a_recipe_is_on_its_page_with_its_meaning() -> None:
     assert [key for key, _ in rows] == list(recipe.keys())
     assert all(meaning.strip() for _, meaning in rows)
     assert re.findall(r"^\| (\w+) \| \d", RECIPES, flags=re.MULTILINE) == list(SIZES)
+
+
+def test_the_settings_of_a_page_are_settings_in_a_file_and_in_the_environment(tmp_path: Path) -> None:
+    text = (ROOT / "docs/operations.md").read_text()
+    block = re.findall(r"^    (\[.+\]|\w+ = .+)$", text, flags=re.MULTILINE)
+    (tmp_path / "tutti.toml").write_text("\n".join(block))
+    spoken = dict(re.findall(r"# (TUTTI_\w+)=([\w.:]+)", "\n".join(block)))
+    assert len(spoken) == 3
+    from_file = load(tmp_path / "tutti.toml", environment={}).values
+    assert from_file == load(environment=spoken).values != load(environment={}).values
 
 
 def test_every_dependency_has_its_line() -> None:
