@@ -1,6 +1,7 @@
 """The script that runs real servers without Docker."""
 
 import json
+import shutil
 import subprocess
 import sys
 from collections.abc import Callable
@@ -8,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import psutil
+import psycopg
 import pytest
 
 SCRIPT = Path(__file__).parents[1] / "deploy" / "local" / "servers.py"
@@ -38,6 +40,14 @@ def test_a_killed_server_is_seen_and_started_again(own_server: Callable[[str], A
     server.kill()
     assert server.up() == url
     assert status(server.folder, "postgres")["state"] == "up"
+
+
+def test_a_folder_that_was_removed_by_hand_is_made_anew(own_server: Callable[[str], Any]) -> None:
+    server = own_server("postgres")
+    server.kill()
+    shutil.rmtree(server.folder)
+    with psycopg.connect(server.up()) as connection:
+        assert connection.execute("select 1").fetchone() == (1,)
 
 
 def test_down_stops_by_pid_and_start_time(own_server: Callable[[str], Any]) -> None:

@@ -1,6 +1,7 @@
 """A Postgres server from the system's packages, with data checksums, for password clients on loopback.
 
-Promises: never runs as root; its data lies where its account can reach it.
+Promises: never runs as root; its data lies where its account can reach it; data that another password was made for
+belonged to a folder that is gone, and is made anew.
 """
 
 import hashlib
@@ -62,13 +63,15 @@ class Postgres:
         account = Account.unprivileged("postgres", "nobody")
         home = _home(folder, account)
         data = home / "data"
-        if not (data / "PG_VERSION").exists() or (home / "half").exists():
+        key = hashlib.sha256(settings["password"].encode()).hexdigest()
+        if not (data / "PG_VERSION").exists() or (home / "half").exists() or _text(home / "key") != key:
             shutil.rmtree(home, ignore_errors=True)
             home.mkdir(mode=0o700, parents=True)
             (home / "half").touch()
+            (home / "key").write_text(key)
             write_secret(home / "password", settings["password"])
             if account is not None:
-                for path in (home, home / "half", home / "password"):
+                for path in (home, home / "half", home / "key", home / "password"):
                     os.chown(path, account.uid, account.gid)
             run([binaries / "initdb", "-D", data, "-U", "tutti", "-A", "scram-sha-256", f"--pwfile={home}/password",
                  "-E", "UTF8", "--locale=C", "--data-checksums", "--no-instructions"], account=account)  # fmt: skip
@@ -108,6 +111,11 @@ def _binaries() -> Path | None:
         return max(found, key=lambda path: float(path.parent.name))
     initdb = shutil.which("initdb")
     return Path(initdb).resolve().parent if initdb and shutil.which("postgres") else None
+
+
+def _text(path: Path) -> str:
+    """What a file holds; nothing when there is none."""
+    return path.read_text() if path.exists() else ""
 
 
 def _home(folder: Path, account: Account | None) -> Path:
