@@ -18,6 +18,8 @@ def rotate(path: Path, most: int = LOG_BYTES) -> bool:
             return False
     except FileNotFoundError:
         return False
-    shutil.copyfile(path, path.with_name(f"{path.name}.1"))
+    copy = path.with_name(f".{path.name}.copy")
+    shutil.copyfile(path, copy)
+    copy.replace(path.with_name(f"{path.name}.1"))  # who reads it sees the old one or the new one, never a part
     os.truncate(path, 0)  # not renamed: its writer has it open, and appends to this very file
     return True
