@@ -64,19 +64,17 @@ class Postgres:
         home = _home(folder, account)
         data = home / "data"
         key = hashlib.sha256(settings["password"].encode()).hexdigest()
-        if not (data / "PG_VERSION").exists() or (home / "half").exists() or _text(home / "key") != key:
+        if not (data / "PG_VERSION").exists() or _text(home / "key") != key:
             shutil.rmtree(home, ignore_errors=True)
             home.mkdir(mode=0o700, parents=True)
-            (home / "half").touch()
-            (home / "key").write_text(key)
             write_secret(home / "password", settings["password"])
             if account is not None:
-                for path in (home, home / "half", home / "key", home / "password"):
+                for path in (home, home / "password"):
                     os.chown(path, account.uid, account.gid)
             run([binaries / "initdb", "-D", data, "-U", "tutti", "-A", "scram-sha-256", f"--pwfile={home}/password",
                  "-E", "UTF8", "--locale=C", "--data-checksums", "--no-instructions"], account=account)  # fmt: skip
             (home / "password").unlink()
-            (home / "half").unlink()
+            (home / "key").write_text(key)  # last: without it, or with another, the data are not whole or not ours
         # Backends outlive a killed postmaster for a moment; a killed one that nobody reaps still has its pid.
         if wait_until(lambda: not lives_in(data), STOP_SECONDS):
             (data / "postmaster.pid").unlink(missing_ok=True)

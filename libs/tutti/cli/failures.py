@@ -15,10 +15,11 @@ import click
 from tutti.chassis.channel import Unreachable
 from tutti.chassis.datadir import DataDirError
 from tutti.chassis.errors import InvalidField, NotFound, Problem, Unavailable
+from tutti.cli import INTERRUPTED
 from tutti.cli.nouns import BY_PLURAL
 from tutti.cli.words import misuse
 
-DONE, FAILED, MISUSE, UNREACHABLE, INTERRUPTED = 0, 1, 2, 3, 130
+DONE, FAILED, MISUSE, UNREACHABLE = 0, 1, 2, 3
 DEBUG_VARIABLE = "TUTTI_DEBUG"
 
 

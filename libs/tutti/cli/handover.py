@@ -9,8 +9,8 @@ from collections.abc import Callable, Collection
 
 from tutti.chassis.client import Client
 from tutti.chassis.errors import Problem
-from tutti.cli import interrupt
-from tutti.cli.failures import INTERRUPTED, Failure
+from tutti.cli import INTERRUPTED, interrupt
+from tutti.cli.failures import Failure
 from tutti.cli.nouns import BY_PLURAL
 from tutti.cli.output import say
 from tutti.cli.progress import ENDED, PATIENCE_SECONDS, POLL_SECONDS

@@ -4,7 +4,8 @@ import pytest
 
 from tutti.chassis.channel import Unreachable
 from tutti.chassis.errors import PermissionDenied
-from tutti.cli.failures import INTERRUPTED, Failure
+from tutti.cli import INTERRUPTED
+from tutti.cli.failures import Failure
 from tutti.cli.handover import await_others
 
 

@@ -17,9 +17,10 @@ from tutti.chassis.errors import Problem, Unavailable
 from tutti.chassis.leash import Leash
 from tutti.chassis.processes import ProcessId, gone
 from tutti.chassis.room import little_left
-from tutti.cli import interrupt
+from tutti.chassis.supervisor import RECORD
+from tutti.cli import INTERRUPTED, interrupt
 from tutti.cli.connection import data_dir_option
-from tutti.cli.failures import FAILED, INTERRUPTED, Failure
+from tutti.cli.failures import FAILED, Failure
 from tutti.cli.handover import await_others, unfinished
 from tutti.cli.output import say
 from tutti.contracts.admin.v1 import DescribeRequest
@@ -222,6 +223,6 @@ def stop(process: subprocess.Popen[bytes]) -> None:
 def _owner(data_dir: Path) -> ProcessId | None:
     """The supervisor that keeps the record of the directory: another's platform is not ours."""
     try:
-        return ProcessId(**json.loads((data_dir / "processes.json").read_text())["supervisor"])
+        return ProcessId(**json.loads((data_dir / RECORD).read_text())["supervisor"])
     except (OSError, ValueError, KeyError, TypeError):
         return None

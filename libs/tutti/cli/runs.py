@@ -8,8 +8,9 @@ from typing import Any
 import click
 
 from tutti.chassis.errors import InvalidField
+from tutti.cli import INTERRUPTED
 from tutti.cli.connection import connected, connection_options, data_dir_option
-from tutti.cli.failures import INTERRUPTED, MISUSE, Failure
+from tutti.cli.failures import MISUSE, Failure
 from tutti.cli.identity import fresh_id
 from tutti.cli.output import JSON, READING_SECONDS, output_option, patiently, print_json, print_list, print_one, say
 from tutti.cli.plain import plain

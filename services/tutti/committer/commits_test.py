@@ -1,6 +1,5 @@
 """Commits: what is decided, in which order, what never is, and what sealed epochs still tell."""
 
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -13,13 +12,6 @@ from tutti.committer.decision import ShardState
 from tutti.committer.rehearsal_test import CALL, Rehearsal
 from tutti.contracts.committer.v1 import CHECKPOINT_STATE_COMMITTED, CheckpointCommitted, DivergenceDetected, Line
 from tutti.contracts.common.v1 import GetRequest, ListRequest
-
-
-@pytest.fixture
-def world(tmp_path: Path) -> Iterator[Rehearsal]:
-    found = Rehearsal(tmp_path)
-    yield found
-    found.close()
 
 
 def test_a_snapshot_becomes_a_committed_checkpoint(world: Rehearsal, tmp_path: Path) -> None:

@@ -1,21 +1,11 @@
 """Opening epochs: who may, from where, under which shape, on which line."""
 
-from collections.abc import Iterator
-from pathlib import Path
-
 import pytest
 
 from tutti.chassis.errors import AlreadyExists, InvalidField, Refused, StaleEpoch
 from tutti.checkpoints import example_test as example
 from tutti.committer.rehearsal_test import CALL, Rehearsal
 from tutti.contracts.committer.v1 import CHECKPOINT_STATE_COMMITTED, CHECKPOINT_STATE_QUARANTINED, ReportShardRequest
-
-
-@pytest.fixture
-def world(tmp_path: Path) -> Iterator[Rehearsal]:
-    found = Rehearsal(tmp_path)
-    yield found
-    found.close()
 
 
 def test_opening_an_epoch_finishes_what_the_last_one_left(world: Rehearsal) -> None:

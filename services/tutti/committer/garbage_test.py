@@ -1,6 +1,5 @@
 """Garbage: what goes with a sealed epoch, what stays, and when."""
 
-from collections.abc import Iterator
 from datetime import UTC, timedelta
 from pathlib import Path
 
@@ -12,13 +11,6 @@ from tutti.committer.rehearsal_test import CALL, Rehearsal
 from tutti.contracts.committer.v1 import CHECKPOINT_STATE_COMMITTED, CollectGarbageRequest, Garbage
 
 GRACE = 600
-
-
-@pytest.fixture
-def world(tmp_path: Path) -> Iterator[Rehearsal]:
-    found = Rehearsal(tmp_path)
-    yield found
-    found.close()
 
 
 def attempts(world: Rehearsal, *, kind: str = "shards") -> set[tuple[int, int, int]]:

@@ -1,8 +1,5 @@
 """Retention: what goes, what stays, and in which order."""
 
-from collections.abc import Iterator
-from pathlib import Path
-
 import pytest
 
 from tutti.chassis.errors import InvalidField, Refused
@@ -13,13 +10,6 @@ from tutti.contracts.committer.v1 import (
     PinCheckpointRequest,
     PruneCheckpointsRequest,
 )
-
-
-@pytest.fixture
-def world(tmp_path: Path) -> Iterator[Rehearsal]:
-    found = Rehearsal(tmp_path)
-    yield found
-    found.close()
 
 
 def test_retention_keeps_what_is_needed_and_removes_the_rest(world: Rehearsal) -> None:

@@ -1,7 +1,6 @@
 """The committer's word over its own rows and bytes: verified, or refused with a reason."""
 
 import sqlite3
-from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
 
@@ -10,13 +9,6 @@ import pytest
 from tutti.chassis.errors import CorruptRow, InvalidField, NotFound, Problem
 from tutti.committer.rehearsal_test import CALL, Rehearsal
 from tutti.contracts.committer.v1 import CHECKPOINT_STATE_QUARANTINED, OpenEpochRequest, VerifyCheckpointRequest
-
-
-@pytest.fixture
-def world(tmp_path: Path) -> Iterator[Rehearsal]:
-    found = Rehearsal(tmp_path)
-    yield found
-    found.close()
 
 
 def test_verify_reads_every_byte_and_quarantines_what_is_damaged(world: Rehearsal) -> None:

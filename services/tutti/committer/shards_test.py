@@ -1,8 +1,5 @@
 """Shards: what is taken from agents, found in the store, and read back by others."""
 
-from collections.abc import Iterator
-from pathlib import Path
-
 import pytest
 
 from tutti.chassis.errors import AlreadyExists, FencedOff, InvalidField, NotFound, Refused, StaleEpoch
@@ -10,13 +7,6 @@ from tutti.checkpoints import ShardName
 from tutti.committer.rehearsal_test import CALL, Rehearsal
 from tutti.contracts.committer.v1 import CHECKPOINT_STATE_COMMITTED, ReportShardRequest
 from tutti.contracts.common.v1 import GetRequest
-
-
-@pytest.fixture
-def world(tmp_path: Path) -> Iterator[Rehearsal]:
-    found = Rehearsal(tmp_path)
-    yield found
-    found.close()
 
 
 def test_a_report_of_which_nobody_told_is_found_in_the_store(world: Rehearsal) -> None:

@@ -354,7 +354,7 @@ class Agent:
                 measures.duration.labels(message.stored.job).observe(message.stored.seconds)
                 self._to_committer.add(self._shard(message.stored))
             case "lost":
-                self._to_committer.add(self._lost_shard(message.lost))
+                self._to_committer.add(self._shard(message.lost))
             case "verified":
                 self._to_committer.add(
                     ReportVerificationRequest(
@@ -368,28 +368,16 @@ class Agent:
             case "trouble":
                 log.warning("I/O child: %s", message.trouble.message)
 
-    def _shard(self, stored: Stored) -> ReportShardRequest:
-        return ReportShardRequest(
-            job=stored.job,
-            line=stored.line,
-            step=stored.step,
-            epoch=stored.epoch,
-            rank=stored.rank,
-            node=self.settings.name,
-            report_key=stored.report_key,
-            report_digest=stored.report_digest,
+    def _shard(self, told: Stored | Lost) -> ReportShardRequest:
+        """What the committer is told of a shard: where its report lies, or why there will be none."""
+        request = ReportShardRequest(
+            job=told.job, line=told.line, step=told.step, epoch=told.epoch, rank=told.rank, node=self.settings.name
         )
-
-    def _lost_shard(self, lost: Lost) -> ReportShardRequest:
-        return ReportShardRequest(
-            job=lost.job,
-            line=lost.line,
-            step=lost.step,
-            epoch=lost.epoch,
-            rank=lost.rank,
-            node=self.settings.name,
-            error=lost.error,
-        )
+        if isinstance(told, Lost):
+            request.error = told.error
+        else:
+            request.report_key, request.report_digest = told.report_key, told.report_digest
+        return request
 
     def _call_scheduler(self, request: Any) -> object:
         with span_from(self._traces.get((request.job, request.epoch), ""), f"{self.settings.name} reports"):
