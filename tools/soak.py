@@ -1,7 +1,7 @@
 """Run a row of the campaigns at its full number, and record what came of it in soak/.
 
-Promises: the record names the row, the commands, the digest of the source, seeds and counts as they were printed, and
-the outcome; a row that fails is recorded too. A row stops at its first command that fails.
+Promises: the record names the row, the commands, the commit and the digest of the source, seeds and counts as they were
+printed, and the outcome; a row that fails is recorded too. A row stops at its first command that fails.
 """
 
 import argparse
@@ -77,19 +77,18 @@ ROWS = {
 }
 
 
+def git(*arguments: str) -> str:
+    """What a git command that must succeed prints."""
+    done = subprocess.run(["git", *arguments], cwd=ROOT, capture_output=True, text=True, check=True)
+    return done.stdout.strip()
+
+
 def source_digest() -> str:
-    """Over the names and bytes of all files that git knows or would add."""
-    listed = subprocess.run(
-        ["git", "ls-files", "--cached", "--others", "--exclude-standard"],
-        cwd=ROOT,
-        capture_output=True,
-        text=True,
-        check=True,
-    )
+    """Over the names and bytes of all files that git knows or would add, without records and prose (`soak/`, *.md)."""
     state = hashlib.sha256()
-    for name in sorted(listed.stdout.splitlines()):
+    for name in sorted(git("ls-files", "--cached", "--others", "--exclude-standard").splitlines()):
         path = ROOT / name
-        if path.is_file() and not name.startswith("soak/"):
+        if path.is_file() and not name.startswith("soak/") and path.suffix != ".md":
             state.update(name.encode() + b"\0" + hashlib.sha256(path.read_bytes()).digest())
     return state.hexdigest()
 
@@ -115,7 +114,7 @@ def carry_out(command: Command, *, seconds: float) -> tuple[int, str]:
 def run(number: int, row: Row) -> int:
     """Carry a row out and record it; the exit code of the command that failed, else 0."""
     began, code, printed = time.monotonic(), 0, list[str]()
-    source = source_digest()
+    commit, source = git("describe", "--always", "--dirty", "--abbrev=12", "--match="), source_digest()
     for command in row.commands:
         code, output = carry_out(command, seconds=LIMIT_SECONDS - (time.monotonic() - began))
         printed += command.kept(output)
@@ -126,6 +125,7 @@ def run(number: int, row: Row) -> int:
         "row": number,
         "what": row.what,
         "commands": [shlex.join(["python", *command.arguments]) for command in row.commands],
+        "commit": commit,
         "source": source,
         "machine": f"{platform.machine()}, {os.cpu_count()} cores, Python {platform.python_version()}",
         "seconds": round(time.monotonic() - began, 1),
