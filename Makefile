@@ -8,7 +8,7 @@ UV := $(VENV)/uv/bin/uv
 SETUP := $(VENV)/.ready
 export PATH := $(CURDIR)/$(BIN):$(PATH)
 
-.PHONY: help setup lint test protos clean lock run bench soak stack-up stack-down run-stack new-service baseline
+.PHONY: help setup lint test protos clean lock run bench bench-data soak stack-up stack-down run-stack new-service baseline
 
 help: ## show this help
 	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -52,6 +52,9 @@ run-stack: setup ## the same on Kafka, Postgres and S3, every service a process 
 
 bench: setup ## measure beside our peers: make bench, or make bench QUICK=1
 	$(BIN)/python -m benchmarks $(if $(QUICK),--quick)
+
+bench-data: setup ## the same for what works on texts: make bench-data, or make bench-data QUICK=1
+	$(BIN)/python -m benchmarks quality near_duplicates $(if $(QUICK),--quick)
 
 soak: setup ## run one campaign at its full number and record it: make soak ROW=5
 	$(BIN)/python tools/soak.py $(ROW)

@@ -1,10 +1,13 @@
-"""How much a campaign does: the small number in `make test`, the full one in `make soak`."""
+"""How much a campaign does: the small number in `make test`, the full one in `make soak`.
+
+The variable has no name that begins with TUTTI_: those are settings, and Tutti refuses one that it does not know.
+"""
 
 import os
 
 import pytest
 
-SOAK = os.environ.get("TUTTI_SCALE", "test") == "soak"
+SOAK = os.environ.get("CAMPAIGN_SCALE", "test") == "soak"
 
 
 def scale(*, test: int, soak: int) -> int:

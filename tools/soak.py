@@ -99,7 +99,7 @@ def carry_out(command: Command, *, seconds: float) -> tuple[int, str]:
         done = subprocess.run(
             [sys.executable, *command.arguments],
             cwd=ROOT,
-            env={**os.environ, "TUTTI_SCALE": "soak"},
+            env={**os.environ, "CAMPAIGN_SCALE": "soak"},
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
             text=True,
