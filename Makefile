@@ -41,7 +41,7 @@ lint: setup ## style, types, imports, protos, generated code
 	$(BIN)/python tools/genprotos.py --check
 
 test: setup ## every test, real servers included
-	$(BIN)/pytest -n 2 --dist loadgroup --no-loadscope-reorder --durations=10
+	$(BIN)/pytest -n 2 --dist loadscope --no-loadscope-reorder --durations=10
 
 run: setup ## real pages become a committed checkpoint, embedded
 	@$(BIN)/python tools/exhibit.py > /dev/null

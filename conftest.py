@@ -1,6 +1,6 @@
 """How the suite is spread over workers, and what it says at its end.
 
-Promises: the tests of a module run on one worker in their order, unless they name a group of their own; the summary
+Promises: the tests of a module run on one worker in their order, but for campaigns that are cut in parts; the summary
 shows the scale of every campaign, what tests recorded as `said`, and the outcome of the contract suites on every
 adapter, whichever worker ran them.
 """
@@ -9,8 +9,9 @@ import signal
 from typing import Any
 
 import pytest
+from tests.spreading import unit
 from tests.summary import adapters, adapters_table, scales, scales_table
-from xdist.scheduler import LoadGroupScheduling
+from xdist.scheduler import LoadScopeScheduling
 
 
 def pytest_configure() -> None:
@@ -19,17 +20,14 @@ def pytest_configure() -> None:
         signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
-class ByModule(LoadGroupScheduling):  # type: ignore[misc]  # it has no types
-    """A module, or a group that tests name, is the unit that a worker takes."""
-
+class ByModule(LoadScopeScheduling):  # type: ignore[misc]  # it has no types
     def _split_scope(self, nodeid: str) -> str:
-        scope: str = super()._split_scope(nodeid)
-        return scope.split("::")[0]
+        return unit(nodeid)
 
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> ByModule | None:
-    return ByModule(config, log) if config.getvalue("dist") == "loadgroup" else None
+    return ByModule(config, log) if config.getvalue("dist") == "loadscope" else None
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:

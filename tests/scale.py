@@ -17,8 +17,6 @@ def scale(*, test: int, soak: int) -> int:
     return chosen
 
 
-def parts(campaign: str, count: int) -> pytest.MarkDecorator:
-    """Parametrizes a test by `part`, the numbers below `count`, which several workers may take."""
-    group = pytest.mark.xdist_group
-    marked = [pytest.param(part, marks=group(f"{campaign}-{part}")) for part in range(count)]
-    return pytest.mark.parametrize("part", marked)
+def parts(count: int) -> pytest.MarkDecorator:
+    """Parametrizes a test by `part`, the numbers below `count`, which several workers may take (`tests.spreading`)."""
+    return pytest.mark.parametrize("part", [pytest.param(part, id=f"part{part}") for part in range(count)])

@@ -46,7 +46,7 @@ class Row:
 
 def campaign(*chosen: str, workers: int = 0) -> Command:
     """Tests at their full number; `workers`: processes that share them (0: this one alone)."""
-    shared = ("-n", str(workers), "--dist", "loadgroup") if workers else ()
+    shared = ("-n", str(workers), "--dist", "loadscope") if workers else ()
     options = ("-q", "-rP", "-p", "no:cacheprovider", f"--timeout={LIMIT_SECONDS}")
     return Command(("-m", "pytest", *options, *shared, *chosen), MARKS)
 

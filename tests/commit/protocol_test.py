@@ -44,7 +44,7 @@ class ForgetsAtRestart(Commits):
         return super()._record(unit, seen, row, body)
 
 
-@parts("commit", PARTS)
+@parts(PARTS)
 def test_killed_after_every_change_of_a_port_nothing_wrong_is_promoted_and_nothing_decided_is_lost(
     memory: Path, part: int
 ) -> None:
@@ -61,7 +61,7 @@ def test_killed_after_every_change_of_a_port_nothing_wrong_is_promoted_and_nothi
     assert all(outcome.export == whole.export for outcome in outcomes.values())
 
 
-@parts("commit", PARTS)
+@parts(PARTS)
 def test_killed_at_every_file_operation_with_what_was_not_synced_lost_nothing_wrong_is_promoted(
     memory: Path, part: int
 ) -> None:

@@ -19,7 +19,6 @@ from tutti.chassis.methods import Method, methods_of
 from tutti.contracts.common.v1 import GetRequest
 from tutti.contracts.pipeline.v1 import CreateRunRequest
 
-pytestmark = pytest.mark.xdist_group("e2e-mistakes")
 RUBBISH: dict[int, Any] = {
     FieldDescriptor.CPPTYPE_STRING: "../no such\nthing\0",
     FieldDescriptor.CPPTYPE_BOOL: True,

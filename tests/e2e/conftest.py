@@ -22,7 +22,7 @@ def pages() -> Path:
 
 @pytest.fixture(scope="session")
 def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
-    """The data directory of a platform that is up; its path has spaces. For tests of the group e2e-mistakes."""
+    """The data directory of a platform that is up; its path has spaces."""
     folder = tmp_path_factory.mktemp("served") / "my first däta dir #1"
     with platform(folder):
         yield folder

@@ -10,7 +10,6 @@ import pytest
 from tests.e2e.command import checkpoints, platform, tiny, tutti
 from tests.e2e.flips import flip_file, flip_row
 
-pytestmark = pytest.mark.xdist_group("e2e-damage")
 STAGES = ("ingest", "dedup", "tokenization", "train")
 
 

@@ -14,7 +14,7 @@ import pytest
 from tests.e2e.command import ROOT, TINY, TUTTI, environment
 from tests.faults.processes import family, until
 
-pytestmark = [pytest.mark.xdist_group("e2e-full-disk"), pytest.mark.timeout(300)]
+pytestmark = pytest.mark.timeout(300)
 OWN_MOUNTS = ["unshare", "--mount", *([] if os.geteuid() == 0 else ["--map-root-user"])]
 
 

@@ -11,7 +11,7 @@ from tests.e2e.command import checkpoints, start, tiny, tutti
 from tests.faults.processes import blobs, family, until
 
 Begin = Callable[..., subprocess.Popen[str]]
-pytestmark = [pytest.mark.xdist_group("e2e-interrupt"), pytest.mark.timeout(600)]
+pytestmark = pytest.mark.timeout(600)
 
 
 @pytest.fixture

@@ -21,8 +21,6 @@ from tutti.contracts.lineage.v1 import DIRECTION_DOWN, DIRECTION_UP, TraceDocume
 from tutti.corpus.ledger import Ledger
 from tutti.corpus.tokenshard import TokenShard
 
-pytestmark = pytest.mark.xdist_group("e2e-lineage")
-
 
 @pytest.fixture(scope="module")
 def data_dir(tmp_path_factory: pytest.TempPathFactory, pages: Path) -> Path:

@@ -12,7 +12,6 @@ from tests.faults.processes import family
 
 # Root obeys the modes of files too, once it may not override them.
 BOUND_BY_MODES = ["setpriv", "--bounding-set", "-dac_override,-dac_read_search"] if os.geteuid() == 0 else []
-pytestmark = pytest.mark.xdist_group("e2e-mistakes")
 
 
 def assert_one_line(result: Result, code: int, *words: str) -> None:

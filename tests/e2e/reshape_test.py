@@ -21,7 +21,7 @@ from tutti.contracts.common.v1 import GetRequest, ListRequest
 from tutti.contracts.scheduler.v1 import JOB_STATE_RUNNING, Job, ReshapeJobRequest
 from tutti.model.plan import Shape
 
-pytestmark = [pytest.mark.xdist_group("e2e-reshape"), pytest.mark.timeout(600)]
+pytestmark = pytest.mark.timeout(600)
 WAYS = 12 if SOAK else 1
 STEPS = ("train.steps=120", "train.checkpoint_every=10")
 

@@ -10,7 +10,6 @@ import pytest
 
 from tests.e2e.command import ROOT, checkpoints, environment, tiny, tutti
 
-pytestmark = pytest.mark.xdist_group("e2e-tiny")
 SECRET = {"PLANTED_SECRET": "correct-horse-battery-staple-7719"}  # planted in the environment, to be looked for
 WORD = "quagga-wardrobe-meridian-4821"  # planted in a page, to be found
 

@@ -14,7 +14,7 @@ from tests.faults.moments import Moment
 from tests.faults.processes import blobs, family, kill_all, until
 from tests.scale import SOAK, scale
 
-pytestmark = [pytest.mark.xdist_group("faults"), pytest.mark.timeout(900)]
+pytestmark = pytest.mark.timeout(900)
 START = "platform"
 EVENTS = {START: 1, "ingest": 3, "dedup": 2, "tokenization": 4, "trainer": 16, "committer": 4}
 """Of every stage how many events an undisturbed run has."""

@@ -22,7 +22,7 @@ from tests.faults.processes import blobs, family, until
 from tests.scale import SOAK, scale
 from tutti.chassis.processes import process_id
 
-pytestmark = [pytest.mark.xdist_group("faults-parts"), pytest.mark.timeout(900)]
+pytestmark = pytest.mark.timeout(900)
 LAST, EVERY, SELDOM = 120, 10, 60
 # With shorter deadlines than a platform has by default; what it does is the same with any.
 HASTE = """

@@ -18,7 +18,7 @@ from tutti.chassis.errors import NotFound
 from tutti.chassis.settings import installed_services
 from tutti.contracts.common.v1 import STATE_DONE, STATE_RUNNING, GetRequest
 
-pytestmark = [pytest.mark.xdist_group("stack"), pytest.mark.timeout(600)]
+pytestmark = pytest.mark.timeout(600)
 SERVERS = ("kafka", "postgres", "s3")
 PLAIN = ("input.limit=19", "train.steps=10")
 # Shares all but training with the plain one; three ranks need both agents where there are two cores.

@@ -16,8 +16,6 @@ from tutti.contracts.ingest.v1.stubs import IngestServiceStub
 from tutti.contracts.lineage.v1 import TraceRequest
 from tutti.contracts.lineage.v1.stubs import LineageServiceStub
 
-pytestmark = pytest.mark.xdist_group("chassis-channel")
-
 
 @pytest.fixture(scope="module")
 def demo(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Demo]:

@@ -62,9 +62,6 @@ INGEST = DESCRIPTOR.services_by_name["IngestService"]
 PIPELINE = PIPELINE_DESCRIPTOR.services_by_name["PipelineService"]
 
 
-pytestmark = pytest.mark.xdist_group("chassis-server")
-
-
 @pytest.fixture(scope="module")
 def demo(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Demo]:
     with running(tmp_path_factory.mktemp("server")) as made:

@@ -11,7 +11,6 @@ from tutti.chassis.demo_test import eventually, running
 from tutti.cli.app import build
 from tutti.cli.failures import guarded
 
-pytestmark = pytest.mark.xdist_group("cli-administration")
 NOBODY = "127.0.0.1:1"
 
 
