@@ -21,7 +21,6 @@ from tests.simulation.tally import FAULTS, Tally
 from tutti.chassis.catalog import every_event
 from tutti.chassis.simulation import Control, Fault, SimulationFailed
 
-ROOT = Path(__file__).resolve().parents[2]
 PARTS = 48 if SOAK else 6
 EVENTS_OF_SOAK, STRIKES_OF_SOAK, SEEDS_OF_SOAK = 20_000, 1_000, 3_000
 TRIES = 5
@@ -59,7 +58,7 @@ def stage(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stage]:
 def tallies(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A folder for all processes that play a part; of a soak one that outlives it, so that it can be gone on with."""
     if SOAK:
-        kept = ROOT / "build" / "soak" / soak.source_digest()[:16]
+        kept = soak.ROOT / "build" / "soak" / soak.source_digest()[:16]
         kept.mkdir(parents=True, exist_ok=True)
         return kept
     base = tmp_path_factory.getbasetemp()
