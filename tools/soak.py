@@ -62,7 +62,7 @@ ROWS = {
     3: Row("every number of data-parallel ranks gives the same states", (campaign("tests/numerics"),)),
     4: Row("transitions keep the states", (campaign("tests/e2e/reshape_test.py"),)),
     5: Row("the simulation of all services over seeds", (campaign("tests/simulation", workers=2),)),
-    6: Row("the commit protocol at every crash point", (campaign("tests/commit"),)),
+    6: Row("the commit protocol at every crash point", (campaign("tests/commit", workers=2),)),
     7: Row(
         "real processes killed at named moments",
         (campaign("tests/faults", "tests/numerics/barrier_test.py", workers=2),),
