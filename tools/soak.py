@@ -17,6 +17,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
+WRONG_LINES = 200
 LIMIT_SECONDS = 2 * 3600
 MARKS = ("scale:", "seed", "count", "moment", "faults", "events", "passed", "failed")
 """What the lines of a campaign contain that are kept."""
@@ -111,6 +112,11 @@ def carry_out(command: Command, *, seconds: float) -> tuple[int, str]:
     return done.returncode, done.stdout
 
 
+def wrong(output: str) -> list[str]:
+    """What pytest says of assertions that failed, in its own lines."""
+    return [line for line in output.splitlines() if line.startswith(("E ", "FAILED ", "ERROR "))][:WRONG_LINES]
+
+
 def run(number: int, row: Row) -> int:
     """Carry a row out and record it; the exit code of the command that failed, else 0."""
     began, code, printed = time.monotonic(), 0, list[str]()
@@ -120,6 +126,8 @@ def run(number: int, row: Row) -> int:
         printed += command.kept(output)
         print(output[-4000:])
         if code:
+            printed += wrong(output)
+            print("\n".join(wrong(output)))
             break
     record = {
         "row": number,

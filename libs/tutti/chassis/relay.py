@@ -41,6 +41,11 @@ class Relay:
         self._renewed_at = 0.0
         self._uncertain: tuple[int, list[Outgoing]] | None = None
 
+    @property
+    def uncertain(self) -> bool:
+        """Whether rows were sent of which it is not known yet whether the lease still held."""
+        return self._uncertain is not None
+
     def step(self) -> bool:
         lease, rows = self.take()
         if lease is None or not rows:

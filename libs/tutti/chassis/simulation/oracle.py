@@ -47,7 +47,9 @@ def fold(log: EventLog, topics: Iterable[str]) -> dict[str, Snapshot]:
 
 
 def is_settled(simulation: "Simulation") -> bool:
-    """Whether no event waits for a relay or a consumer, and no task for a worker."""
+    """Whether no event waits for a relay or a consumer, no task for a worker, and no relay has to look again."""
+    if simulation.relay_uncertain:
+        return False
     return all(_waits(simulation, lives[0]) == 0 for lives in simulation.lives.values())
 
 

@@ -94,6 +94,12 @@ class Simulation:
         """A digest of all turns: equal for equal seeds."""
         return self._trace.hexdigest()
 
+    @property
+    def relay_uncertain(self) -> bool:
+        """Whether a relay, or one that slept, has still to find out that others sent newer snapshots before it."""
+        loops = [actor.loop for actor in self._actors]
+        return any(isinstance(loop, Zombie) or (isinstance(loop, Relay) and loop.uncertain) for loop in loops)
+
     def add(self, name: str, build: BuildAgent) -> None:
         """Add an agent: `build(AgentHost)` returns its loops; called again after each of its crashes."""
         self._agents[name] = build
