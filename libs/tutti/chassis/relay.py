@@ -71,6 +71,8 @@ class Relay:
         if self._uncertain is not None and (lease is None or lease.epoch != self._uncertain[0]):
             self._send_again(self._uncertain[1])
             self._uncertain = None
+        elif not rows:
+            self._uncertain = None  # they were marked after all, under the lease that still holds
         return lease, rows
 
     def publish(self, rows: list[Outgoing]) -> None:
