@@ -19,7 +19,7 @@ GOAL_MIB = 2.5 * 1024
 GOAL_OF_BIGRAM = 0.9
 DATA_DIR, ELSEWHERE = ".tutti", ".tutti-elsewhere"
 OTHER_STEPS = 50
-BLOBS = {"ingest": "*.parquet", "tokenization": "tokenization/token-shards/*.bin"}
+BLOBS = {"ingest": "ingest/document-shards/*.parquet", "tokenization": "tokenization/token-shards/*.bin"}
 """For a stage the blobs that it makes."""
 TINY = "set -e; .venv/bin/python tools/exhibit.py >/dev/null; .venv/bin/tutti run recipes/tiny.yaml"
 

@@ -22,6 +22,7 @@ from tools import exhibit
 from benchmarks.pairs import alternate, median, timed
 from benchmarks.program import ROOT, main, scratch
 from benchmarks.table import Goal, Row, at_least, ratio_at_least
+from tutti.ingest.containers import Page
 from tutti.ingest.extraction import extract
 from tutti.ingest.quality import pii
 from tutti.ingest.quality.languages import languages
@@ -72,7 +73,7 @@ class Peer:
 def texts() -> list[str]:
     """The exhibit as documents."""
     made = exhibit.build(ROOT / "build" / "exhibit")
-    found = [extract(page) for page in read_folder(made.folder) if not isinstance(page, Rejection)]
+    found = [extract(page) for page in read_folder(made.folder) if isinstance(page, Page)]
     return [document.text for document in found if not isinstance(document, Rejection)]
 
 

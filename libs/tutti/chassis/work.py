@@ -33,7 +33,7 @@ from tutti.contracts.common.v1 import (
     GetRequest,
     ListRequest,
 )
-from tutti.corpus.canonical import bytes_digest
+from tutti.corpus.canonical import bytes_digest, file_digest
 from tutti.corpus.errors import CorpusError
 from tutti.corpus.manifest import Manifest
 
@@ -161,6 +161,14 @@ def put_named(blobs: Blobs, folder: str, data: bytes, suffix: str) -> str:
     digest = bytes_digest(data)
     key = f"{folder}/{digest.removeprefix('blake3:')}{suffix}"
     put_content(blobs, key, data, digest)
+    return key
+
+
+def put_file(blobs: Blobs, folder: str, path: Path) -> str:
+    """Put a local file under `{folder}/{digest}` with the suffix of its name; the key."""
+    digest = file_digest(path)
+    key = f"{folder}/{digest.removeprefix('blake3:')}{path.suffix}"
+    put_content(blobs, key, path, digest)
     return key
 
 

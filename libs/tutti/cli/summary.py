@@ -51,7 +51,8 @@ def show_summary(found: Plain) -> None:
     if ingest:
         lines.append(("pages", f"{ingest['files']:,} ({ingest['rejected']:,} rejected)"))
     if dedup:
-        lines.append(("documents", f"{dedup['documents']:,} kept, {dedup['duplicates']:,} duplicates"))
+        near = f", {dedup['near_duplicates']:,} of them near" if dedup["near_duplicates"] else ""
+        lines.append(("documents", f"{dedup['documents']:,} kept, {dedup['duplicates']:,} duplicates{near}"))
     if dataset:
         lines.append(("tokens", f"{dataset['tokens']:,} to train on, {dataset['validation_tokens']:,} held out"))
     if job:
@@ -87,7 +88,4 @@ def show_quality(model: float, dataset: Plain) -> None:
         return
     click.echo(f"{'':14}{apart:.1f} % below the bigram")
     if xz < model:
-        click.echo(
-            f"{'':14}xz wins: it was primed with the training text, and pages share boilerplate and near-duplicates;"
-            " only exact duplicates are dropped today"
-        )
+        click.echo(f"{'':14}xz wins: it was primed with the training text, and pages share boilerplate")

@@ -1,6 +1,6 @@
 """Typed reading of JSON objects.
 
-A field that is missing or of another type is named by its path; nothing is guessed, converted or defaulted.
+A field that is missing or of another type is named by its path; nothing is guessed or converted.
 """
 
 from __future__ import annotations
@@ -34,9 +34,9 @@ class Fields:
             raise self._error(f"{self._path}.{key}: {text!r} is no digest; expected blake3: and 64 hex characters")
         return text
 
-    def count(self, key: str) -> int:
-        """An integer, at least 0."""
-        value = self._get(key)
+    def count(self, key: str, *, missing: int | None = None) -> int:
+        """An integer, at least 0; `missing` where an earlier version had no such field."""
+        value = self._get(key) if missing is None or key in self._value else missing
         if isinstance(value, bool) or not isinstance(value, int) or value < 0:
             raise self._error(f"{self._path}.{key}: expected an integer of at least 0, seen {value!r}")
         return value

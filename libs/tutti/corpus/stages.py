@@ -90,6 +90,7 @@ class DedupBody:
     clusters: str
     documents: int
     duplicates: int
+    near_duplicates: int
     cluster_count: int
     rejected: tuple[Rejected, ...]
     rejections: str
@@ -109,6 +110,7 @@ class DedupBody:
             clusters=fields.text("clusters"),
             documents=fields.count("documents"),
             duplicates=fields.count("duplicates"),
+            near_duplicates=fields.count("near_duplicates", missing=0),  # version 0.1 had exact ones alone
             cluster_count=fields.count("cluster_count"),
             rejected=tuple(Rejected.read(item) for item in fields.objects("rejected")),
             rejections=fields.text("rejections"),

@@ -1,36 +1,88 @@
-"""Which documents of a set of shards are duplicates, as a blob that says who stands for whom."""
+"""Which documents of a set of shards are duplicates, exact and near, as the file that says who stands for whom."""
 
-import json
-from collections.abc import Sequence
+import os
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
+import pyarrow as pa
 import pyarrow.parquet as pq
 
-from tutti.corpus.canonical import canonical_json
-from tutti.dedup.exact import Cluster, ExactDuplicates, exact_duplicates
+from tutti.corpus import duplicates
+from tutti.corpus.duplicates import How
+from tutti.dedup.exact import ExactDuplicates, exact_duplicates
+from tutti.dedup.near import NEAR_VERSION, near_duplicates
+from tutti.dedup.shards import reader
 
-LOGIC_VERSION = "dedup-exact-1"
+LOGIC_VERSION = f"dedup-2.{NEAR_VERSION}"
+ROWS = 1 << 15
+
+Stands = dict[str, tuple[str, How, float]]
+"""By dropped document: the one that stands for it, why, and how similar its closest link is."""
 
 
-def find(shards: Sequence[Path]) -> ExactDuplicates:
-    """Cluster the documents of local shard files; reads names and digests, never texts."""
-    return exact_duplicates(
+@dataclass(frozen=True, slots=True)
+class Found:
+    """`path` is the file (tutti.corpus.duplicates); of the `duplicates` that were dropped `near` were no exact ones."""
+
+    path: Path
+    documents: int
+    duplicates: int
+    near: int
+    clusters: int
+
+
+def find(shards: Sequence[Path], near: float, scratch: Path) -> Found:
+    """Compare the documents of local shard files; `near` is the similarity of near-duplicates, 0 for exact ones alone.
+
+    `scratch` is an empty folder. The texts are read for near-duplicates only, and never held together.
+    """
+    exact = exact_duplicates(
         pair
         for path in shards
         for batch in pq.ParquetFile(path).iter_batches(columns=["doc_id", "text_digest"])  # type: ignore[no-untyped-call]
         for pair in zip(batch["doc_id"].to_pylist(), batch["text_digest"].to_pylist(), strict=True)
     )
-
-
-def encode(found: ExactDuplicates) -> bytes:
-    """The clusters as canonical JSON: `[{"dropped": [...], "kept": ..., "text_digest": ...}]`."""
-    return canonical_json(
-        [
-            {"dropped": list(cluster.dropped), "kept": cluster.kept, "text_digest": cluster.text_digest}
-            for cluster in found.clusters
-        ]
+    stands = through(exact, _near(shards, exact, near, scratch) if near else {})
+    path = scratch / "clusters.parquet"
+    duplicates.write(_rows(stands), path)
+    return Found(
+        path,
+        documents=len(exact.kept) + exact.dropped - len(stands),
+        duplicates=len(stands),
+        near=sum(how is How.NEAR for _, how, _ in stands.values()),
+        clusters=len({kept for kept, _, _ in stands.values()}),
     )
 
 
-def decode(data: bytes) -> list[Cluster]:
-    return [Cluster(item["kept"], tuple(item["dropped"]), item["text_digest"]) for item in json.loads(data)]
+def through(exact: ExactDuplicates, near: Stands) -> Stands:
+    """Both together: who stood for equal texts and was dropped later is stood for by another, and so are they."""
+    found = dict(near)
+    for cluster in exact.clusters:
+        kept = near[cluster.kept][0] if cluster.kept in near else cluster.kept
+        found |= {doc_id: (kept, How.EXACT, 1.0) for doc_id in cluster.dropped}
+    return found
+
+
+def _near(shards: Sequence[Path], exact: ExactDuplicates, threshold: float, scratch: Path) -> Stands:
+    folder = scratch / "near"
+    folder.mkdir()
+    without = {doc_id for cluster in exact.clusters for doc_id in cluster.dropped}
+    found: Stands = {}
+    rows = near_duplicates(
+        reader(shards, without=without), folder, threshold=threshold, workers=len(os.sched_getaffinity(0))
+    )
+    for batch in rows:
+        for doc_id, kept, jaccard in zip(*(column.to_pylist() for column in batch.columns), strict=True):
+            if doc_id != kept:
+                found[doc_id] = (kept, How.NEAR, jaccard)
+    return found
+
+
+def _rows(stands: Stands) -> Iterator[pa.RecordBatch]:
+    ids = sorted(stands)
+    for begin in range(0, len(ids), ROWS):
+        part = ids[begin : begin + ROWS]
+        kept, how, jaccard = zip(*(stands[doc_id] for doc_id in part), strict=True)
+        columns = (part, kept, [each.value for each in how], jaccard)
+        yield pa.record_batch([pa.array(column) for column in columns], schema=duplicates.SCHEMA)

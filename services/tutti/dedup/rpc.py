@@ -1,6 +1,7 @@
 """The calls that dedup answers."""
 
 from tutti.chassis.call import Call
+from tutti.chassis.errors import InvalidField
 from tutti.chassis.required import required
 from tutti.chassis.work import Work
 from tutti.contracts.common.v1 import CancelRequest, GetRequest, ListRequest
@@ -13,6 +14,8 @@ class DedupApi:
 
     def CreateDedup(self, request: CreateDedupRequest, call: Call) -> CreateDedupResponse:
         required(request, "spec.manifest_key", "spec.content_digest")
+        if not 0 <= request.spec.near <= 1:
+            raise InvalidField("spec.near", seen=request.spec.near, expected="a similarity up to 1, or 0 for none")
         return CreateDedupResponse(dedup=self._work.create(request))
 
     def GetDedup(self, request: GetRequest, call: Call) -> Dedup:

@@ -1,6 +1,7 @@
 """The dedup service: drops duplicates from a fixed set of document shards.
 
-Promises: of documents with the same text the one with the smallest id stays, whatever the order or number of shards.
+Promises: of documents with the same text, or nearly the same where that is asked for, the one with the smallest id
+stays, whatever the order or number of shards.
 """
 
 import tempfile
@@ -10,7 +11,7 @@ from tutti.chassis import staging, version
 from tutti.chassis.service import Host, Served, Service
 from tutti.chassis.tasks import TaskContext
 from tutti.chassis.unit import Unit
-from tutti.chassis.work import Outcome, Work, publish, put_named
+from tutti.chassis.work import Outcome, Work, publish, put_file
 from tutti.contracts.dedup.v1 import Dedup
 from tutti.contracts.dedup.v1.dedup_pb2 import DESCRIPTOR
 from tutti.corpus.manifest import Kind
@@ -25,13 +26,17 @@ def build(host: Host) -> Service:
         ingest = IngestBody.read(manifest)
         with tempfile.TemporaryDirectory(prefix="tutti-dedup-") as scratch:
             staged = staging.shards(host.blobs, ingest.shards, Path(scratch))
-            found = context.pool(clusters.find, [path for path, _ in staged])
+            work = Path(scratch, "work")
+            work.mkdir()
+            found = context.pool(clusters.find, [path for path, _ in staged], dedup.spec.near, work)
+            kept = put_file(host.blobs, "dedup/clusters", found.path)
         body = DedupBody(
             shards=ingest.shards,
-            clusters=put_named(host.blobs, "dedup/clusters", clusters.encode(found), ".json"),
-            documents=len(found.kept),
-            duplicates=found.dropped,
-            cluster_count=len(found.clusters),
+            clusters=kept,
+            documents=found.documents,
+            duplicates=found.duplicates,
+            near_duplicates=found.near,
+            cluster_count=found.clusters,
             rejected=ingest.rejected,
             rejections=ingest.rejections,
         )
@@ -40,6 +45,7 @@ def build(host: Host) -> Service:
         def fill(unit: Unit, dedup: Dedup) -> None:
             dedup.result.CopyFrom(result)
             dedup.documents, dedup.duplicates, dedup.clusters = body.documents, body.duplicates, body.cluster_count
+            dedup.near_duplicates = body.near_duplicates
 
         return fill
 

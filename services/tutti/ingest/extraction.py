@@ -1,4 +1,4 @@
-"""Extraction: a page becomes a document, or a rejection with its reason.
+"""Extraction: a page, or a text, becomes a document, or a rejection with its reason.
 
 HTML gives its main content, or all visible text where main content is empty; text and Markdown stay as they are.
 Which of these it was is recorded in the document.
@@ -10,23 +10,23 @@ from resiliparse.extract.html2text import extract_plain_text
 from resiliparse.parse.html import HTMLTree
 
 from tutti.corpus.documents import Document, Extraction, MediaType
+from tutti.ingest.containers import Page, Text
 from tutti.ingest.nesting import MAX_DEPTH, tags_too_deep, tree_too_deep
 from tutti.ingest.normalisation import NORMALISATION_VERSION, normalise, normalise_title
-from tutti.ingest.readers import SourceFile
 from tutti.ingest.rejections import Reason, Rejection
 from tutti.ingest.sniffing import decode, is_binary, media_type
 
 EXTRACTION_VERSION = 1
 
 
-def extract(page: SourceFile) -> Document | Rejection:
+def extract(page: Page) -> Document | Rejection:
     """The document of a page."""
     if not page.data:
         return Rejection(page.path, Reason.EMPTY, "the file is empty")
     if is_binary(page.data):
         return Rejection(page.path, Reason.BINARY, f"expected text, begins with {page.data[:8]!r}")
     kind = media_type(page.path, page.data)
-    decoded = decode(page.data, kind)
+    decoded = decode(page.data, kind, page.declared)
     if decoded.unreadable:
         return Rejection(
             page.path,
@@ -50,6 +50,23 @@ def extract(page: SourceFile) -> Document | Rejection:
         charset=decoded.charset,
         replaced_characters=decoded.replaced,
         extraction=how,
+        normalisation_version=NORMALISATION_VERSION,
+    )
+
+
+def taken(found: Text) -> Document | Rejection:
+    """The document of a text that was one before."""
+    text = normalise(found.text)
+    if not text:
+        return Rejection(found.path, Reason.EMPTY, f"no text in {len(found.text)} characters")
+    return Document.make(
+        source=found.path,
+        text=text,
+        title=normalise_title(found.title),
+        media_type=MediaType.PLAIN,
+        charset="utf-8",
+        replaced_characters=0,
+        extraction=Extraction.VERBATIM,
         normalisation_version=NORMALISATION_VERSION,
     )
 

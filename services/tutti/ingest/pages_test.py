@@ -9,9 +9,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tutti.corpus.documents import Document, Extraction, MediaType
+from tutti.ingest.containers import Page
 from tutti.ingest.extraction import extract
 from tutti.ingest.normalisation import normalise
-from tutti.ingest.readers import InputRootError, Limits, SourceFile, read_folder
+from tutti.ingest.readers import Container, InputRootError, Limits, read_folder
 from tutti.ingest.rejections import Reason, Rejection
 from tutti.ingest.sniffing import decode, media_type
 
@@ -23,17 +24,18 @@ PAGE = (
 
 def read(root: Path, **limits: int) -> dict[str, bytes | Reason]:
     found = list(read_folder(root, Limits(**limits)))
-    return {item.path: item.data if isinstance(item, SourceFile) else item.reason for item in found}
+    assert not any(isinstance(item, Container) for item in found)
+    return {item.path: item.data if isinstance(item, Page) else item.reason for item in found}  # type: ignore[union-attr]
 
 
 def extracted(data: bytes, path: str = "a.html") -> Document:
-    document = extract(SourceFile(path, data))
+    document = extract(Page(path, data))
     assert isinstance(document, Document), document
     return document
 
 
 def refused(data: bytes, path: str = "a.html") -> Rejection:
-    rejection = extract(SourceFile(path, data))
+    rejection = extract(Page(path, data))
     assert isinstance(rejection, Rejection), rejection
     return rejection
 
@@ -102,7 +104,7 @@ def test_the_reason_never_names_the_machine(tmp_path: Path) -> None:
     (tmp_path / "nowhere").symlink_to("missing")
     (tmp_path / "bin").write_bytes(b"\0\1\2")
     for item in read_folder(tmp_path):
-        rejection = extract(item) if isinstance(item, SourceFile) else item
+        rejection = extract(item) if isinstance(item, Page) else item
         assert isinstance(rejection, Rejection)
         assert str(tmp_path) not in str(rejection)
 

@@ -1,4 +1,4 @@
-"""Readers: a folder becomes a sorted stream of pages.
+"""Readers: a folder becomes a sorted stream of pages, and of files that hold many.
 
 The stream depends on names and bytes alone, never on the order in which a file system lists them.  Links are followed
 inside the folder and refused outside; a page that can't be read is a rejection, never the end.
@@ -13,21 +13,22 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
+from tutti.ingest.containers import Page, Reader, reader_of
 from tutti.ingest.rejections import Reason, Rejection
 
 
 class InputRootError(Exception):
-    """The input root is not a folder that can be listed; `reason` says why.
+    """The input cannot be read: `reason` says why, `expected` what it should be.
 
-    Its path is not in it: this becomes the reason of a resource, and so an event.
+    The path of the root is in neither: this becomes the reason of a resource, and so an event.
     """
 
-    @property
-    def reason(self) -> str:
-        return str(self.args[0])
+    def __init__(self, reason: str, expected: str = "a folder that this user may list") -> None:
+        super().__init__(reason, expected)
+        self.reason, self.expected = reason, expected
 
     def __str__(self) -> str:
-        return f"input.path: {self.reason}; expected a folder that this user may list"
+        return f"input.path: {self.reason}; expected {self.expected}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,11 +39,12 @@ class Limits:
 
 
 @dataclass(frozen=True, slots=True)
-class SourceFile:
-    """One page: its path relative to the root (NFC, `/`), and its bytes."""
+class Container:
+    """A file of many documents: its path as a page has it, where it lies, and how it is read."""
 
     path: str
-    data: bytes
+    file: Path
+    read: Reader
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,8 +53,8 @@ class _Entry:
     path: str  # as the file system spells it, relative to the root
 
 
-def read_folder(root: Path, limits: Limits | None = None) -> Iterator[SourceFile | Rejection]:
-    """Every page below `root`, by path; raises InputRootError when there is no such folder."""
+def read_folder(root: Path, limits: Limits | None = None) -> Iterator[Page | Container | Rejection]:
+    """Every file below `root`, by path; raises InputRootError when there is no such folder."""
     limits = limits or Limits()
     try:
         real_root = os.path.realpath(root, strict=True)
@@ -122,7 +124,7 @@ def _visit(
         yield _Entry(source, path)
 
 
-def _read(root: str, entry: _Entry, limits: Limits) -> SourceFile | Rejection:
+def _read(root: str, entry: _Entry, limits: Limits) -> Page | Container | Rejection:
     # Not blocking: opening a pipe would wait for its writer for ever.
     try:
         real = os.path.realpath(os.path.join(root, entry.path), strict=True)
@@ -133,6 +135,8 @@ def _read(root: str, entry: _Entry, limits: Limits) -> SourceFile | Rejection:
         status = os.fstat(handle)
         if not stat.S_ISREG(status.st_mode):
             return Rejection(entry.source, Reason.NOT_A_FILE, "expected a regular file")
+        if (reader := reader_of(entry.source)) is not None:
+            return Container(entry.source, Path(real), reader)
         try:
             data = file.read(limits.max_file_bytes + 1) if status.st_size <= limits.max_file_bytes else b""
         except OSError as error:
@@ -140,4 +144,4 @@ def _read(root: str, entry: _Entry, limits: Limits) -> SourceFile | Rejection:
     size = max(status.st_size, len(data))
     if size > limits.max_file_bytes:
         return Rejection(entry.source, Reason.TOO_LARGE, f"{size} bytes, at most {limits.max_file_bytes} are read")
-    return SourceFile(entry.source, data)
+    return Page(entry.source, data)

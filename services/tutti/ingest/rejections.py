@@ -1,6 +1,6 @@
-"""Rejections: why a page did not become a document.
+"""Rejections: why a page, or a record of a file, did not become a document.
 
-Every page of the input becomes one document or one rejection; nothing is left out without a reason.
+Each becomes one document or one rejection; nothing is left out without a reason.
 """
 
 from __future__ import annotations
@@ -23,6 +23,11 @@ class Reason(StrEnum):
     UNDECODABLE = "undecodable"
     TOO_DEEP = "too_deep"  # elements nested so deep that parsing would not end in time
     EMPTY = "empty"  # no text was left
+    MALFORMED = "malformed"  # a record that is not of the form of its file
+    NO_TEXT = "no_text"  # a record, or a file of records, without the field of texts
+    DAMAGED = "damaged"  # cut short, or what cannot be decompressed
+    NOT_OK = "not_ok"  # what a server answered was no success
+    REPEATED = "repeated"  # the same source with the same text came before
 
 
 @dataclass(frozen=True, slots=True)

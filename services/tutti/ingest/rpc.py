@@ -57,7 +57,7 @@ class IngestApi:
             raise InvalidField(
                 "input.path",
                 seen=request.spec.input_path,
-                expected=f"a folder that this user may list ({error.reason})",
+                expected=f"{error.expected} ({error.reason})",
             ) from error
         return DigestInputResponse(
             input_digest=seen.input_digest, files=seen.files, bytes=seen.bytes, logic_version=shards.LOGIC_VERSION

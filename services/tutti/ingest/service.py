@@ -24,6 +24,8 @@ from tutti.ingest.paths import Paths
 from tutti.ingest.readers import InputRootError
 from tutti.ingest.rpc import IngestApi
 
+EXPECTED = "HTML, Markdown or plain text pages, JSON lines, Parquet or WARC"
+
 
 def reading(spec: IngestSpec) -> shards.Reading:
     """What a spec asks to read. Raises InvalidField."""
@@ -34,7 +36,9 @@ def reading(spec: IngestSpec) -> shards.Reading:
         )
     if "\0" in spec.input_path:
         raise InvalidField("spec.input_path", seen="a NUL character", expected="a path without one")
-    return shards.Reading(path, spec.max_file_bytes or shards.MAX_FILE_BYTES, spec.limit)
+    return shards.Reading(
+        path, spec.max_file_bytes or shards.MAX_FILE_BYTES, spec.limit, spec.text_field or shards.TEXT_FIELD
+    )
 
 
 def build(host: Host) -> Service:
@@ -69,8 +73,8 @@ def build(host: Host) -> Service:
             input_digest=written.survey.input_digest,
             files=written.survey.files,
             documents=written.documents,
-            rejected=tuple(Rejected(reason, count) for reason, count in written.rejected()),
-            rejections=put_named(host.blobs, "ingest/rejections", written.rejection_list(), ".json"),
+            rejected=tuple(Rejected(reason, count) for reason, count in written.rejections.by_reason()),
+            rejections=put_named(host.blobs, "ingest/rejections", written.rejections.encode(), ".json"),
             extraction_version=EXTRACTION_VERSION,
             normalisation_version=NORMALISATION_VERSION,
         )
@@ -80,7 +84,7 @@ def build(host: Host) -> Service:
         def fill(unit: Unit, ingest: Ingest) -> None:
             ingest.result.CopyFrom(result)
             ingest.files, ingest.documents = body.files, body.documents
-            ingest.rejected = len(written.rejections)
+            ingest.rejected = written.rejections.counts.total()
 
         return fill
 
@@ -98,11 +102,12 @@ def build(host: Host) -> Service:
 
 def nothing_readable(written: shards.Written) -> str:
     """Why a folder gave no document, with the reasons that were found."""
-    if not written.rejections:
-        return "input.path holds no files; expected HTML, Markdown or plain text pages"
-    reasons = ", ".join(f"{count} {reason}" for reason, count in written.rejected())
-    first = written.rejections[0]
+    rejections = written.rejections
+    if not rejections.named:
+        return f"input.path holds no {'files' if not written.survey.files else 'documents'}; expected {EXPECTED}"
+    reasons = ", ".join(f"{count} {reason}" for reason, count in rejections.by_reason())
+    first = rejections.named[0]
     return (
         f"none of the {written.survey.files} files under input.path could be read as text ({reasons}); "
-        f"the first is {first.path!r}: {first.detail}; expected HTML, Markdown or plain text pages"
+        f"the first is {first.path!r}: {first.detail}; expected {EXPECTED}"
     )

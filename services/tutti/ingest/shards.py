@@ -4,31 +4,41 @@ Promises: the result is a function of names and bytes below the folder; memory h
 """
 
 import itertools
+import os
 from collections import Counter
 from collections.abc import Iterator
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
-from tutti.corpus.canonical import bytes_digest, canonical_json, framed, hasher, named
+from tutti.corpus.canonical import bytes_digest, canonical_json, file_digest, framed, hasher, named
 from tutti.corpus.documents import Document
 from tutti.corpus.documentshard import DocumentShardInfo, encode_document_shard
-from tutti.ingest.extraction import EXTRACTION_VERSION, extract
+from tutti.ingest.containers import Page, Record, Text, Wanted, patiently
+from tutti.ingest.extraction import EXTRACTION_VERSION, extract, taken
 from tutti.ingest.normalisation import NORMALISATION_VERSION
-from tutti.ingest.readers import Limits, SourceFile, read_folder
-from tutti.ingest.rejections import Rejection
+from tutti.ingest.readers import Container, InputRootError, Limits, read_folder
+from tutti.ingest.rejections import Reason, Rejection
 
-LOGIC_VERSION = f"ingest-1.{EXTRACTION_VERSION}.{NORMALISATION_VERSION}"
+LOGIC_VERSION = f"ingest-2.{EXTRACTION_VERSION}.{NORMALISATION_VERSION}"
 MAX_FILE_BYTES = 50 << 20
+TEXT_FIELD = "text"
 SHARD_TEXT_BYTES = 64 << 20
+NAMED_REJECTIONS = 100
+"""Of one file, for one reason, this many rejections are named; all are counted."""
+
+STEADY = "files that stay as they are while they are read"
+
+File = Page | Container | Rejection
 
 
 @dataclass(frozen=True, slots=True)
 class Reading:
-    """What to read; `limit` files in path order, 0 for all."""
+    """What to read; `limit` files in path order, 0 for all; `text_field` names the texts in files of records."""
 
     root: Path
     max_file_bytes: int
     limit: int
+    text_field: str = TEXT_FIELD
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,26 +50,42 @@ class Survey:
     bytes: int
 
 
+@dataclass(slots=True)
+class Rejections:
+    """What was left out: all of it counted, and named where that is not too much."""
+
+    counts: Counter[Reason] = field(default_factory=Counter)
+    named: list[Rejection] = field(default_factory=list)
+    _of_files: Counter[tuple[str, Reason]] = field(default_factory=Counter)
+
+    def add(self, file: str, rejection: Rejection) -> None:
+        self.counts[rejection.reason] += 1
+        self._of_files[file, rejection.reason] += 1
+        if self._of_files[file, rejection.reason] <= NAMED_REJECTIONS:
+            self.named.append(rejection)
+
+    def by_reason(self) -> list[tuple[str, int]]:
+        return sorted((reason.value, count) for reason, count in self.counts.items())
+
+    def encode(self) -> bytes:
+        """Those that are named, as canonical JSON."""
+        return canonical_json([asdict(rejection) for rejection in self.named])
+
+
 @dataclass(frozen=True, slots=True)
 class Written:
     """Shards in the scratch folder, and what was left out."""
 
     shards: tuple[tuple[Path, DocumentShardInfo], ...]
-    rejections: tuple[Rejection, ...]
+    rejections: Rejections
     survey: Survey
 
     @property
     def documents(self) -> int:
         return sum(info.documents for _, info in self.shards)
 
-    def rejected(self) -> list[tuple[str, int]]:
-        return sorted(Counter(rejection.reason.value for rejection in self.rejections).items())
 
-    def rejection_list(self) -> bytes:
-        return canonical_json([asdict(rejection) for rejection in self.rejections])
-
-
-def pages(reading: Reading) -> Iterator[SourceFile | Rejection]:
+def files(reading: Reading) -> Iterator[File]:
     """Raises InputRootError when there is no such folder."""
     found = read_folder(reading.root, Limits(max_file_bytes=reading.max_file_bytes))
     return itertools.islice(found, reading.limit) if reading.limit else found
@@ -69,49 +95,92 @@ class _Surveyor:
     def __init__(self) -> None:
         self.state, self.files, self.bytes = hasher("input folder"), 0, 0
 
-    def see(self, page: SourceFile | Rejection) -> None:
+    def see(self, file: File) -> None:
+        """Raises InputRootError when a file cannot be read to its end."""
         self.files += 1
-        if isinstance(page, SourceFile):
-            self.bytes += len(page.data)
-            framed(self.state, (b"page", page.path.encode(), bytes_digest(page.data).encode()))
+        if isinstance(file, Rejection):
+            framed(self.state, (b"left out", file.path.encode("utf-8", "backslashreplace"), file.reason.encode()))
+            return
+        if isinstance(file, Page):
+            self.bytes += len(file.data)
+            digest = bytes_digest(file.data)
         else:
-            framed(self.state, (b"left out", page.path.encode("utf-8", "backslashreplace"), page.reason.encode()))
+            self.bytes += _state(file)[0]
+            digest = _digest(file)
+        framed(self.state, (b"page", file.path.encode(), digest.encode()))
 
     def survey(self) -> Survey:
         return Survey(named(self.state), self.files, self.bytes)
 
 
+def _digest(file: Container) -> str:
+    try:
+        return file_digest(file.file)
+    except OSError as error:
+        raise InputRootError(f"{file.path}: {error.strerror or type(error).__name__}", STEADY) from error
+
+
+def _state(file: Container) -> tuple[int, int, int]:
+    """Size, time of the last change, and number of a file."""
+    try:
+        status = os.stat(file.file)
+    except OSError as error:
+        raise InputRootError(f"{file.path}: {error.strerror or type(error).__name__}", STEADY) from error
+    return status.st_size, status.st_mtime_ns, status.st_ino
+
+
 def survey(reading: Reading) -> Survey:
-    """Name the content of a folder without extracting it."""
+    """Name the content of a folder without extracting it. Raises InputRootError."""
     surveyor = _Surveyor()
-    for page in pages(reading):
-        surveyor.see(page)
+    for file in files(reading):
+        surveyor.see(file)
     return surveyor.survey()
 
 
+def records(file: File, reading: Reading) -> Iterator[Record]:
+    """What is in a file: itself, or its records. Raises InputRootError when it changes while it is read."""
+    if not isinstance(file, Container):
+        yield file
+        return
+    before = _state(file)
+    yield from patiently(file.read(file.file, file.path, Wanted(reading.max_file_bytes, reading.text_field)), file.path)
+    if _state(file) != before:
+        raise InputRootError(f"{file.path}: it was changed while it was read", STEADY)
+
+
+def document(record: Record) -> Document | Rejection:
+    """The document of a page or a text."""
+    if isinstance(record, Rejection):
+        return record
+    return taken(record) if isinstance(record, Text) else extract(record)
+
+
 def write_shards(reading: Reading, scratch: Path) -> Written:
-    """Extract every page and write shards into `scratch`."""
-    surveyor, rejections = _Surveyor(), list[Rejection]()
-    shards, held, size = list[tuple[Path, DocumentShardInfo]](), list[Document](), 0
+    """Extract every page and write shards into `scratch`. Raises InputRootError."""
+    surveyor, rejections = _Surveyor(), Rejections()
+    shards, held, size = list[tuple[Path, DocumentShardInfo]](), dict[str, Document](), 0
 
     def flush() -> None:
-        data, info = encode_document_shard(held)
+        data, info = encode_document_shard(held.values())
         path = scratch / f"{len(shards)}.parquet"
         path.write_bytes(data)
         shards.append((path, info))
         held.clear()
 
-    for page in pages(reading):
-        surveyor.see(page)
-        made = extract(page) if isinstance(page, SourceFile) else page
-        if isinstance(made, Rejection):
-            rejections.append(made)
-            continue
-        held.append(made)
-        size += len(made.text)
-        if size >= SHARD_TEXT_BYTES:
-            flush()
-            size = 0
+    for file in files(reading):
+        surveyor.see(file)
+        for made in map(document, records(file, reading)):
+            if isinstance(made, Rejection):
+                rejections.add(file.path, made)
+            elif made.doc_id in held:
+                detail = f"the same text from the same source came before, in or before {file.path}"
+                rejections.add(file.path, Rejection(made.source, Reason.REPEATED, detail))
+            else:
+                held[made.doc_id] = made
+                size += len(made.text)
+                if size >= SHARD_TEXT_BYTES:
+                    flush()
+                    size = 0
     if held:
         flush()
-    return Written(tuple(shards), tuple(rejections), surveyor.survey())
+    return Written(tuple(shards), rejections, surveyor.survey())

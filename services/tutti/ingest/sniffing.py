@@ -1,7 +1,8 @@
 """Sniffing: what a page is, from its bytes, and the characters that they stand for.
 
 A name is a hint between text and Markdown and nothing else.  The character set is the byte order mark's, else the one
-that HTML declares, else UTF-8, else windows-1252; how many characters had to be replaced is part of the answer.
+that came with the page (in a header), else the one that HTML declares, else UTF-8, else windows-1252; how many
+characters had to be replaced is part of the answer.
 """
 
 from __future__ import annotations
@@ -77,13 +78,14 @@ def media_type(path: str, data: bytes) -> MediaType:
     return MediaType.MARKDOWN if path.lower().endswith(_MARKDOWN_NAMES) else MediaType.PLAIN
 
 
-def decode(data: bytes, kind: MediaType) -> Decoded:
-    """The characters of a page that is not binary."""
-    mark, charset = _mark(data)
+def decode(data: bytes, kind: MediaType, charset: str = "") -> Decoded:
+    """The characters of a page that is not binary; `charset` came with it."""
+    mark, of_mark = _mark(data)
     if mark:
-        return _replacing(data[len(mark) :], charset)
+        return _replacing(data[len(mark) :], of_mark)
     declared = _DECLARED.search(data[:_HEAD]) if kind is MediaType.HTML else None
-    label = _LABELS.get(declared.group(1).decode("ascii").lower()) if declared else None
+    inside = declared.group(1).decode("ascii").lower() if declared else ""
+    label = _LABELS.get(charset.strip().lower()) or _LABELS.get(inside)
     if label is not None:
         return _replacing(data, label)
     try:

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from tutti.chassis.errors import NotFound, Unavailable
 from tutti.chassis.service import Host
 from tutti.chassis.unit import Unit
+from tutti.corpus.duplicates import How
 from tutti.corpus.manifest import Kind
 from tutti.corpus.stages import DocumentShardEntry
 from tutti.lineage import sightings
@@ -150,9 +151,11 @@ class Documents:
                     return f"rejected: {rejection['reason']}, {rejection['detail']}"
         doc_id = wanted.removeprefix(PREFIX)
         for key in self._manifests(Kind.DEDUP):
-            for cluster in self._library.json(self._library.dedup(key).clusters):
-                if doc_id in cluster["dropped"]:
-                    return f"dropped as a duplicate of {PREFIX}{cluster['kept']}"
+            stands = self._library.duplicates(self._library.dedup(key).clusters).get(doc_id)
+            if stands is not None:
+                kept, how, jaccard = stands
+                alike = f"a near-duplicate ({jaccard:.2f})" if how == How.NEAR else "a duplicate"
+                return f"dropped as {alike} of {PREFIX}{kept}"
         for each in self.datasets():
             if each.validation.samples_of(doc_id):
                 return f"held out for validation in {dataset_name(each.version)}"

@@ -19,6 +19,7 @@ from tutti.backbone import Blobs
 from tutti.backbone.blobs import BlobMissing
 from tutti.chassis.errors import Refused, declare
 from tutti.checkpoints.manifest import CheckpointBody
+from tutti.corpus import duplicates
 from tutti.corpus.canonical import bytes_digest, file_digest, parse_json
 from tutti.corpus.dataset import DatasetBody, Split
 from tutti.corpus.errors import CorpusError
@@ -78,10 +79,14 @@ class Library:
     def json(self, key: str) -> Any:
         """A list beside a manifest, whose key is named by the digest of its bytes."""
 
-        def read() -> Any:
-            data = self._bytes(key)
-            _require_digest(key, bytes_digest(data), f"blake3:{Path(key).stem}")
-            return parse_json(data)
+        return self._once(key, lambda: parse_json(self._named(key)))
+
+    def duplicates(self, key: str) -> dict[str, tuple[str, str, float]]:
+        """By dropped document: which stands for it, how it is a duplicate, how similar its closest link is."""
+
+        def read() -> dict[str, tuple[str, str, float]]:
+            doc_ids, *rest = (column.to_pylist() for column in duplicates.decode(self._named(key)).columns)
+            return dict(zip(doc_ids, zip(*rest, strict=True), strict=True))
 
         return self._once(key, read)
 
@@ -118,6 +123,12 @@ class Library:
             self._settled(key, lambda: self._blobs.fetch(key, path))
             _require_digest(key, file_digest(path), digest)
             yield path
+
+    def _named(self, key: str) -> bytes:
+        """A blob whose key is named by the digest of its bytes."""
+        data = self._bytes(key)
+        _require_digest(key, bytes_digest(data), f"blake3:{Path(key).stem}")
+        return data
 
     def _bytes(self, key: str) -> bytes:
         return self._settled(key, lambda: self._blobs.get(key))

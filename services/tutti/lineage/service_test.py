@@ -11,6 +11,7 @@ from typing import Any, ParamSpec, TypeVar
 import grpc
 import pytest
 from google.protobuf.message import Message
+from pyarrow import RecordBatch
 from pydantic import BaseModel
 from sqlalchemy import MetaData, select
 
@@ -23,7 +24,7 @@ from tutti.chassis.parts import assemble
 from tutti.chassis.service import Finding
 from tutti.chassis.tasks import Pool
 from tutti.chassis.unit import Units
-from tutti.chassis.work import put_named
+from tutti.chassis.work import publish, put_file, put_named
 from tutti.contracts.committer.v1 import (
     CHECKPOINT_STATE_COMMITTED,
     CHECKPOINT_STATE_DECIDED,
@@ -31,11 +32,14 @@ from tutti.contracts.committer.v1 import (
     CHECKPOINT_STATE_QUARANTINED,
     Checkpoint,
 )
+from tutti.contracts.dedup.v1 import Dedup
 from tutti.contracts.ingest.v1 import Ingest
+from tutti.corpus import duplicates
+from tutti.corpus.canonical import canonical_json
 from tutti.corpus.documents import Document, Extraction, MediaType
 from tutti.corpus.documentshard import encode_document_shard
 from tutti.corpus.manifest import Kind
-from tutti.corpus.stages import DocumentShardEntry, IngestBody
+from tutti.corpus.stages import DedupBody, DocumentShardEntry, IngestBody
 from tutti.lineage.folding import Folding
 from tutti.lineage.graph import Edge, Vertex, Walk
 from tutti.lineage.library import Library
@@ -167,6 +171,13 @@ class World:
         made.result.manifest_key = f"ingest/manifests/{manifest.content_digest.removeprefix('blake3:')}.json"
         return manifest.encode(), made, entries
 
+    def deduplicated(self, shards: list[DocumentShardEntry], clusters: str) -> None:
+        """A dedup with this file of duplicates is folded."""
+        body = DedupBody(tuple(shards), clusters, 1, 1, 1, 1, (), "ingest/rejections/none.json")
+        result = publish(self.blobs, "dedup", body.manifest(producer="test"), data_bytes=0)
+        self.admit(Dedup(name="dedups/a", result=result))
+        self.settle()
+
 
 def page(source: str) -> Document:
     return Document.make(
@@ -267,6 +278,28 @@ def test_a_list_that_is_not_what_its_key_says_is_refused(world: World) -> None:
     world.blobs.put_if_absent(key, b"[1]")
     with pytest.raises(Refused, match="digest"):
         Library(world.blobs).json(key)
+
+
+def test_a_dropped_page_names_the_one_that_stands_for_it(world: World, tmp_path: Path) -> None:
+    data, made, shards = world.ingested(("a", "b"))
+    world.blobs.put_if_absent(made.result.manifest_key, data)
+    world.admit(made)
+    kept, dropped = page("a").doc_id, page("b").doc_id
+    row = {"doc_id": dropped, "kept": kept, "how": "near", "jaccard": 0.875}
+    duplicates.write([RecordBatch.from_pylist([row], schema=duplicates.SCHEMA)], tmp_path / "clusters.parquet")
+    world.deduplicated(shards, put_file(world.blobs, "dedup/clusters", tmp_path / "clusters.parquet"))
+    assert world.documents.fate(dropped) == f"dropped as a near-duplicate (0.88) of documents/{kept}"
+    assert world.documents.fate(kept) == ""
+
+
+def test_the_duplicates_of_version_0_1_are_named_too(world: World) -> None:
+    data, made, shards = world.ingested(("a", "b"))
+    world.blobs.put_if_absent(made.result.manifest_key, data)
+    world.admit(made)
+    kept, dropped = page("a").doc_id, page("b").doc_id
+    clusters = canonical_json([{"dropped": [dropped], "kept": kept, "text_digest": DIGEST}])
+    world.deduplicated(shards, put_named(world.blobs, "dedup/clusters", clusters, ".json"))
+    assert world.documents.fate(f"documents/{dropped}") == f"dropped as a duplicate of documents/{kept}"
 
 
 def test_no_scratch_stays_whether_a_shard_was_read_or_refused(

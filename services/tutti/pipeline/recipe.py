@@ -31,7 +31,16 @@ class Part(BaseModel):
 class InputPart(Part):
     path: str = Field(min_length=1, max_length=4096, description="folder of pages; relative to the recipe's own folder")
     limit: Count = Field(default=0, description="files in path order; 0: all")
-    max_file_bytes: int = Field(default=50 << 20, ge=1, lt=2**40, description="larger files are rejected")
+    max_file_bytes: int = Field(
+        default=50 << 20, ge=1, lt=2**40, description="larger pages, lines and records are rejected"
+    )
+    text_field: str = Field(
+        default="text", min_length=1, max_length=200, description="of JSON lines and Parquet: where the text is"
+    )
+
+
+class DedupPart(Part):
+    near: Real = Field(default=0.8, ge=0, le=1, description="similarity of near-duplicates; 0: equal texts alone")
 
 
 class TokenizerPart(Part):
@@ -78,6 +87,7 @@ class Recipe(Part):
     )
     size: Size = Field(default="small", description="of the model")
     input: InputPart
+    dedup: DedupPart = DedupPart()
     tokenizer: TokenizerPart = TokenizerPart()
     data: DataPart = DataPart()
     train: TrainPart

@@ -55,6 +55,7 @@ def test_stages_follow_each_other_and_each_gets_the_result_before(world: World) 
     assert run.state == STATE_DONE
     dedup, job = next(iter(world.dedup.made.values())), next(iter(world.train.made.values()))
     assert dedup.spec.manifest_key == run.stages[0].manifest_key
+    assert dedup.spec.near == 0.8
     assert job.spec.dataset_digest == run.stages[2].content_digest
     assert run.stages[3].content_digest == job.state_digest
     assert run.stages[3].resource == job.name

@@ -86,11 +86,15 @@ def spec_of(stage: StageName, recipe: Recipe, source: Source, before: Result | N
             limit=recipe.input.limit,
             logic_version=logic_version,
             input_digest=source.input_digest,
+            text_field=recipe.input.text_field,
         )
     assert before is not None
     if stage is StageName.DEDUP:
         return DedupSpec(
-            manifest_key=before.manifest_key, content_digest=before.content_digest, logic_version=logic_version
+            manifest_key=before.manifest_key,
+            content_digest=before.content_digest,
+            logic_version=logic_version,
+            near=recipe.dedup.near,
         )
     if stage is StageName.TOKENIZATION:
         return TokenizationSpec(
@@ -124,11 +128,12 @@ def reuse_of(stage: StageName, recipe: Recipe, source: Source, before: Result | 
         parameters: dict[str, object] = {
             "max_file_bytes": recipe.input.max_file_bytes,
             "limit": recipe.input.limit,
+            "text_field": recipe.input.text_field,
         }
         return Reuse(stage.value, logic_version, parameters, (source.input_digest,))
     assert before is not None
     if stage is StageName.DEDUP:
-        parameters = {}
+        parameters = recipe.dedup.model_dump()
     elif stage is StageName.TOKENIZATION:
         parameters = {**recipe.tokenizer.model_dump(), **recipe.data.model_dump()}
     else:

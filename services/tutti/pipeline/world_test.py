@@ -326,7 +326,7 @@ class World:
     def finish_dedup(self) -> None:
         shards = self.shards(list(self.dedup.made.values())[-1].spec.manifest_key)
         clusters = put_named(self.blobs, "dedup/clusters", b"[]", ".json")
-        body = DedupBody(shards, clusters, 1, 0, 0, (), "ingest/rejections/x.json")
+        body = DedupBody(shards, clusters, 1, 0, 0, 0, (), "ingest/rejections/x.json")
         self.dedup.end(STATE_DONE, "", publish(self.blobs, "dedup", body.manifest(producer="test"), data_bytes=0))
 
     def shards(self, manifest_key: str) -> tuple[DocumentShardEntry, ...]:

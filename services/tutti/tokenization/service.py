@@ -18,8 +18,9 @@ from tutti.chassis.work import Outcome, Work, publish, put_content
 from tutti.contracts.common.v1 import Artifact
 from tutti.contracts.tokenization.v1 import Dataset, Tokenization, TokenizationSpec, Tokenizer
 from tutti.contracts.tokenization.v1.tokenization_pb2 import DESCRIPTOR
-from tutti.corpus.canonical import parse_json
+from tutti.corpus import duplicates
 from tutti.corpus.dataset import DatasetBody
+from tutti.corpus.errors import UnsupportedFormat
 from tutti.corpus.manifest import Kind
 from tutti.corpus.stages import DedupBody
 from tutti.tokenization import making
@@ -29,11 +30,11 @@ from tutti.tokenization.rpc import TokenizationApi
 
 
 def dropped_by(clusters: bytes) -> frozenset[str]:
-    """The ids that a clusters blob of dedup left out."""
-    found = parse_json(clusters)
-    if not isinstance(found, list):
-        raise WorkFailed("the clusters of dedup are not a list; run the recipe again")
-    return frozenset(str(doc_id) for cluster in found for doc_id in cluster["dropped"])
+    """The ids that a clusters blob of dedup left out. Raises WorkFailed."""
+    try:
+        return frozenset(duplicates.decode(clusters)["doc_id"].to_pylist())
+    except UnsupportedFormat as error:
+        raise WorkFailed(f"the clusters of dedup: {error}") from error
 
 
 @dataclass(frozen=True)

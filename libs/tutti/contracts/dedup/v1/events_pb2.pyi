@@ -27,22 +27,26 @@ class DedupSpec(_message.Message):
     MANIFEST_KEY_FIELD_NUMBER: _builtins.int
     CONTENT_DIGEST_FIELD_NUMBER: _builtins.int
     LOGIC_VERSION_FIELD_NUMBER: _builtins.int
+    NEAR_FIELD_NUMBER: _builtins.int
     manifest_key: _builtins.str
     """manifest_key of the document shards."""
     content_digest: _builtins.str
     """content_digest of that manifest."""
     logic_version: _builtins.str
     """logic_version of the stage that is asked for; empty means the current one."""
+    near: _builtins.float
+    """near: documents at least this similar (Jaccard, over shingles of five words) are duplicates too; 0: equal texts alone."""
     def __init__(
         self,
         *,
         manifest_key: _builtins.str = ...,
         content_digest: _builtins.str = ...,
         logic_version: _builtins.str = ...,
+        near: _builtins.float = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["content_digest", b"content_digest", "logic_version", b"logic_version", "manifest_key", b"manifest_key"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["content_digest", b"content_digest", "logic_version", b"logic_version", "manifest_key", b"manifest_key", "near", b"near"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -65,6 +69,7 @@ class Dedup(_message.Message):
     DOCUMENTS_FIELD_NUMBER: _builtins.int
     DUPLICATES_FIELD_NUMBER: _builtins.int
     CLUSTERS_FIELD_NUMBER: _builtins.int
+    NEAR_DUPLICATES_FIELD_NUMBER: _builtins.int
     name: _builtins.str
     """name of the resource."""
     revision: _builtins.int
@@ -79,6 +84,8 @@ class Dedup(_message.Message):
     """duplicates that were dropped."""
     clusters: _builtins.int
     """clusters of duplicates."""
+    near_duplicates: _builtins.int
+    """near_duplicates among the duplicates: their texts are not equal to that of a document that stays."""
     @_builtins.property
     def spec(self) -> Global___DedupSpec:
         """spec that it was created with."""
@@ -109,10 +116,11 @@ class Dedup(_message.Message):
         documents: _builtins.int = ...,
         duplicates: _builtins.int = ...,
         clusters: _builtins.int = ...,
+        near_duplicates: _builtins.int = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["ended_at", b"ended_at", "result", b"result", "spec", b"spec", "started_at", b"started_at"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["clusters", b"clusters", "documents", b"documents", "duplicates", b"duplicates", "ended_at", b"ended_at", "name", b"name", "reason", b"reason", "result", b"result", "revision", b"revision", "spec", b"spec", "started_at", b"started_at", "state", b"state"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["clusters", b"clusters", "documents", b"documents", "duplicates", b"duplicates", "ended_at", b"ended_at", "name", b"name", "near_duplicates", b"near_duplicates", "reason", b"reason", "result", b"result", "revision", b"revision", "spec", b"spec", "started_at", b"started_at", "state", b"state"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

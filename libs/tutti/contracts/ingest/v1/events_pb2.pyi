@@ -29,6 +29,7 @@ class IngestSpec(_message.Message):
     LIMIT_FIELD_NUMBER: _builtins.int
     LOGIC_VERSION_FIELD_NUMBER: _builtins.int
     INPUT_DIGEST_FIELD_NUMBER: _builtins.int
+    TEXT_FIELD_FIELD_NUMBER: _builtins.int
     input_path: _builtins.str
     """input_path is the folder to read."""
     max_file_bytes: _builtins.int
@@ -39,6 +40,8 @@ class IngestSpec(_message.Message):
     """logic_version of the stage that is asked for; empty means the current one."""
     input_digest: _builtins.str
     """input_digest of the folder's content when the recipe was accepted; empty accepts any."""
+    text_field: _builtins.str
+    """text_field of JSON lines, and column of Parquet, that holds the text; empty means "text"."""
     def __init__(
         self,
         *,
@@ -47,10 +50,11 @@ class IngestSpec(_message.Message):
         limit: _builtins.int = ...,
         logic_version: _builtins.str = ...,
         input_digest: _builtins.str = ...,
+        text_field: _builtins.str = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["input_digest", b"input_digest", "input_path", b"input_path", "limit", b"limit", "logic_version", b"logic_version", "max_file_bytes", b"max_file_bytes"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["input_digest", b"input_digest", "input_path", b"input_path", "limit", b"limit", "logic_version", b"logic_version", "max_file_bytes", b"max_file_bytes", "text_field", b"text_field"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

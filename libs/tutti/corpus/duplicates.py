@@ -1,0 +1,68 @@
+"""Duplicates: the documents that were dropped, each with the one that stands for it, as a file.
+
+The file is Parquet with SCHEMA, sorted by `doc_id`; version 0.1 wrote JSON, which is read too. Whoever reads it has
+compared its bytes with the digest in its name.
+"""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Iterable
+from enum import StrEnum
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from tutti.corpus.canonical import parse_json
+from tutti.corpus.errors import CorpusError, UnsupportedFormat
+
+
+class How(StrEnum):
+    """Why a document was dropped."""
+
+    EXACT = "exact"  # another has the same text
+    NEAR = "near"  # others have nearly the same
+
+
+SCHEMA = pa.schema(
+    [
+        pa.field("doc_id", pa.string(), nullable=False),
+        pa.field("kept", pa.string(), nullable=False),
+        pa.field("how", pa.string(), nullable=False),
+        pa.field("jaccard", pa.float64(), nullable=False),
+    ]
+)
+"""`kept` stands for `doc_id`, directly or through others; `jaccard` is the similarity to the closest of those, 1 for an
+equal text."""
+
+
+def write(rows: Iterable[pa.RecordBatch], path: Path) -> None:
+    """Write rows of SCHEMA, which come sorted by `doc_id`."""
+    with pq.ParquetWriter(path, SCHEMA, compression="zstd") as file:  # type: ignore[no-untyped-call]
+        for batch in rows:
+            file.write_batch(batch)
+
+
+def decode(data: bytes) -> pa.Table:
+    """The rows of a file. Raises UnsupportedFormat."""
+    if data.startswith(b"["):
+        return _of_json(data)
+    try:
+        return pq.read_table(io.BytesIO(data)).cast(SCHEMA)  # type: ignore[no-untyped-call]
+    except (pa.ArrowException, OSError, ValueError) as error:
+        raise UnsupportedFormat(f"not a file of duplicates: {error}; run the stage again") from error
+
+
+def _of_json(data: bytes) -> pa.Table:
+    """What version 0.1 wrote: `[{"dropped": [...], "kept": ..., "text_digest": ...}]`."""
+    try:
+        clusters = parse_json(data)
+        stands = {str(doc_id): str(each["kept"]) for each in clusters for doc_id in each["dropped"]}  # type: ignore[call-overload, index, union-attr]
+    except (CorpusError, TypeError, KeyError) as error:
+        raise UnsupportedFormat(f"not a list of duplicates: {error}; run the stage again") from error
+    ids = sorted(stands)
+    columns = [ids, [stands[each] for each in ids], [How.EXACT.value] * len(ids), [1.0] * len(ids)]
+    return pa.table(
+        [pa.array(values, field.type) for values, field in zip(columns, SCHEMA, strict=True)], schema=SCHEMA
+    )

@@ -1,0 +1,85 @@
+"""Containers: files that hold many documents, read one record at a time.
+
+JSON lines (`.jsonl`, `.ndjson`, plain or `.gz` or `.zst`), Parquet (`.parquet`) and WARC (`.warc`, plain or `.gz` or
+`.zst`), told by their names. Promises: whatever is in the file, memory holds a record and never the file; what cannot
+be read is a rejection that says where it stood, and no record before it is lost.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from tutti.ingest.rejections import Reason, Rejection
+
+BAD_RECORDS, BAD_SHARE = 1_000, 0.1
+"""A file of which this many records, and this share, cannot be read is not read further: it is something else."""
+
+
+@dataclass(frozen=True, slots=True)
+class Page:
+    """The bytes of a page and where they are from; `declared` is the character set that came with them, if one did."""
+
+    path: str
+    data: bytes
+    declared: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Text:
+    """A text that needs no extraction; `path` is its source: a URL, or the file and its place in it."""
+
+    path: str
+    text: str
+    title: str
+
+
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """`max_bytes` of a record; `text_field` is the column, or the field of a JSON object, that holds the text."""
+
+    max_bytes: int
+    text_field: str
+
+
+Record = Page | Text | Rejection
+Reader = Callable[[Path, str, Wanted], Iterator[Record]]
+MAX_URL = 2_000
+
+
+def source_of(url: object, place: str) -> str:
+    """The source of a record that may name its URL; `place` where that is none that can be shown."""
+    named = url.strip().removeprefix("<").removesuffix(">") if isinstance(url, str) else ""
+    return named if 0 < len(named) <= MAX_URL and named.isprintable() else place
+
+
+def reader_of(path: str) -> Reader | None:
+    """The reader of a file by its name; None for a file that is a page itself."""
+    # Slow to import, and needed by few.
+    name = path.lower().removesuffix(".gz").removesuffix(".zst")
+    if name.endswith((".jsonl", ".ndjson")):
+        from tutti.ingest.jsonlines import read_json_lines
+
+        return read_json_lines
+    if path.lower().endswith(".parquet"):
+        from tutti.ingest.parquetrows import read_rows
+
+        return read_rows
+    if name.endswith(".warc"):
+        from tutti.ingest.warcrecords import read_records
+
+        return read_records
+    return None
+
+
+def patiently(records: Iterator[Record], source: str) -> Iterator[Record]:
+    """The records of a file, until so many are bad that the file cannot be what its name says."""
+    bad = 0
+    for seen, record in enumerate(records, 1):
+        yield record
+        bad += isinstance(record, Rejection) and record.reason in (Reason.MALFORMED, Reason.NO_TEXT)
+        if bad >= BAD_RECORDS and bad > BAD_SHARE * seen:
+            detail = f"{bad} of the first {seen} records cannot be read; the rest was left out: repair the file"
+            yield Rejection(source, Reason.DAMAGED, detail)
+            return

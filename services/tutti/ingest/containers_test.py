@@ -1,0 +1,299 @@
+"""Files of many records: each becomes a document or a rejection that says where it stood, and takes no other along."""
+
+import gzip
+import io
+import json
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from fastwarc.warc import WarcRecord, WarcRecordType
+
+from tutti.corpus.documents import Document
+from tutti.ingest import containers, shards
+from tutti.ingest.containers import Record, Text, patiently
+from tutti.ingest.readers import InputRootError
+from tutti.ingest.rejections import Reason, Rejection
+
+PAGE = b"<!doctype html><title>A page</title><main><p>Some words of a page.</p></main>"
+
+
+def read(folder: Path, *, max_bytes: int = 1 << 20, text_field: str = "text") -> list[Document | Rejection]:
+    reading = shards.Reading(folder, max_bytes, 0, text_field)
+    return [shards.document(record) for file in shards.files(reading) for record in shards.records(file, reading)]
+
+
+def texts(found: list[Document | Rejection]) -> dict[str, str]:
+    return {each.source: each.text for each in found if isinstance(each, Document)}
+
+
+def refused(found: list[Document | Rejection]) -> dict[str, Reason]:
+    return {each.path: each.reason for each in found if isinstance(each, Rejection)}
+
+
+def line(text: str, **more: object) -> str:
+    return json.dumps({"text": text, **more})
+
+
+@pytest.mark.parametrize(
+    ("name", "packed"),
+    [
+        ("a.jsonl", bytes),
+        ("a.ndjson.gz", gzip.compress),
+        ("A.JSONL.GZ", lambda data: gzip.compress(data[:30]) + gzip.compress(data[30:])),
+        ("a.jsonl.zst", lambda data: pa.compress(data, "zstd", asbytes=True)),
+    ],
+)
+def test_json_lines_are_documents_whatever_packs_them(
+    name: str, packed: Callable[[bytes], bytes], tmp_path: Path
+) -> None:
+    lines = [line("one", url="https://a.example/1", title="A  title"), "", line("two"), line("  ")]
+    (tmp_path / name).write_bytes(packed("\n".join(lines).encode()))
+    found = read(tmp_path)
+    assert texts(found) == {"https://a.example/1": "one", f"{name}:3": "two"}
+    assert refused(found) == {f"{name}:4": Reason.EMPTY}
+    assert isinstance(found[0], Document)
+    assert found[0].title == "A title"
+
+
+def test_a_line_that_is_no_record_is_quoted_and_passed_over(tmp_path: Path) -> None:
+    lines = [
+        "\ufeff" + line("first"),
+        "rubbish \x00 \udcff",
+        "[1]",
+        '{"content": "another schema", "\ud800": 1}',
+        '{"text": 7}',
+        "[" * 100_000,
+        line("x" * 200),
+        line("a\ud800b", url="https://\ud800"),
+        line("last", url="u" * 3000),
+    ]
+    (tmp_path / "a.jsonl").write_bytes(b"\r\n".join(each.encode("utf-8", "surrogatepass") for each in lines))
+    found = read(tmp_path, max_bytes=150)
+    assert texts(found) == {"a.jsonl:1": "first", "a.jsonl:8": "a\ufffdb"}
+    assert refused(found) == {
+        "a.jsonl:2": Reason.MALFORMED,
+        "a.jsonl:3": Reason.MALFORMED,
+        "a.jsonl:4": Reason.NO_TEXT,
+        "a.jsonl:5": Reason.NO_TEXT,
+        "a.jsonl:6": Reason.TOO_LARGE,
+        "a.jsonl:7": Reason.TOO_LARGE,
+        "a.jsonl:9": Reason.TOO_LARGE,
+    }
+    first = next(each for each in found if isinstance(each, Rejection))
+    assert first.detail.endswith("begins with 'rubbish \\x00 \\\\xed\\\\xb3\\\\xbf'")
+    deep = read(tmp_path, max_bytes=1 << 20)
+    assert refused(deep)["a.jsonl:6"] is Reason.MALFORMED
+    assert texts(deep)["a.jsonl:9"] == "last"
+
+
+def test_the_field_of_the_text_is_the_recipes(tmp_path: Path) -> None:
+    (tmp_path / "a.jsonl").write_text(json.dumps({"content": "words", "text": "not these"}))
+    assert texts(read(tmp_path, text_field="content")) == {"a.jsonl:1": "words"}
+
+
+@pytest.mark.parametrize("name", ["a.jsonl.gz", "a.jsonl.zst"])
+@pytest.mark.parametrize("damage", ["cut", "flipped"])
+def test_a_packed_file_that_is_damaged_gives_what_came_before(name: str, damage: str, tmp_path: Path) -> None:
+    data = "\n".join(line(f"{number} " * 50) for number in range(20_000)).encode()
+    whole = gzip.compress(data) if name.endswith("gz") else pa.compress(data, "zstd", asbytes=True)
+    at = len(whole) * 3 // 4
+    (tmp_path / name).write_bytes(whole[:at] + (b"" if damage == "cut" else b"\xff" * 64 + whole[at + 64 :]))
+    found = read(tmp_path)
+    rejected = [each for each in found if isinstance(each, Rejection) and each.reason is Reason.DAMAGED]
+    assert len(texts(found)) > 1000 or damage == "flipped"
+    assert [each.path for each in rejected] == [name]
+    assert str(tmp_path) not in rejected[0].detail
+
+
+def test_a_line_of_any_length_takes_no_memory(tmp_path: Path) -> None:
+    with gzip.open(tmp_path / "a.jsonl.gz", "wb", compresslevel=1) as file:
+        for _ in range(200):
+            file.write(b"x" * (1 << 20))
+        file.write(b"\n" + line("after").encode())
+    found = read(tmp_path)
+    assert refused(found) == {"a.jsonl.gz:1": Reason.TOO_LARGE}
+    assert texts(found) == {"a.jsonl.gz:2": "after"}
+
+
+def test_a_file_that_is_mostly_rubbish_is_not_read_to_its_end() -> None:
+    def rubbish() -> Iterator[Record]:
+        for number in range(10**9):
+            yield Text("t", "t", "") if number % 5 == 0 else Rejection(f"a:{number}", Reason.MALFORMED, "")
+
+    found = list(patiently(rubbish(), "a"))
+    assert found[-1] == Rejection(
+        "a", Reason.DAMAGED, "1000 of the first 1250 records cannot be read; the rest was left out: repair the file"
+    )
+    rare = [Rejection("a", Reason.NO_TEXT, "")] * 1_500 + [Text("t", "t", "")] * 30_000
+    assert len(list(patiently(iter([*rare[1_500:], *rare[:1_500]]), "a"))) == len(rare)
+
+
+def test_rows_of_parquet_are_documents(tmp_path: Path) -> None:
+    columns = {"id": [1, 2, 3], "text": ["one", None, "x" * 300], "url": [None, "u", ""], "title": ["T", "", None]}
+    pq.write_table(pa.table(columns), tmp_path / "a.parquet")  # type: ignore[no-untyped-call]
+    found = read(tmp_path, max_bytes=200)
+    assert texts(found) == {"a.parquet:1": "one"}
+    assert refused(found) == {"a.parquet:2": Reason.NO_TEXT, "a.parquet:3": Reason.TOO_LARGE}
+
+
+@pytest.mark.parametrize("columns", [{"content": ["one"]}, {"text": [1]}, {"text": [["one"]]}, {}])
+def test_parquet_without_a_column_of_texts_names_those_it_has(columns: dict[str, list[object]], tmp_path: Path) -> None:
+    pq.write_table(pa.table(columns), tmp_path / "a.parquet")  # type: ignore[no-untyped-call]
+    (found,) = read(tmp_path)
+    assert isinstance(found, Rejection)
+    assert found.reason is Reason.NO_TEXT
+    assert all(repr(name) in found.detail for name in columns)
+
+
+def test_parquet_that_is_damaged_is_refused_from_there_on(tmp_path: Path) -> None:
+    table = pa.table({"text": [f"{number} " * 50 for number in range(5_000)]})
+    path = tmp_path / "a.parquet"
+    pq.write_table(table, path, row_group_size=500)  # type: ignore[no-untyped-call]
+    whole = path.read_bytes()
+    for data in (whole[:-20], b"", b"PAR1", b"rubbish " * 100):
+        path.write_bytes(data)
+        assert refused(read(tmp_path)) == {"a.parquet": Reason.DAMAGED}
+    path.write_bytes(whole[: len(whole) // 2] + b"\xff" * 500 + whole[len(whole) // 2 + 500 :])
+    found = read(tmp_path)
+    assert refused(found) == {"a.parquet": Reason.DAMAGED}
+    assert len(texts(found)) >= 500
+
+
+def answer(uri: str, body: bytes, *, status: str = "200 OK", headers: bytes = b"Content-Type: text/html\r\n") -> bytes:
+    """A WARC record of a response."""
+    block = f"HTTP/1.1 {status}\r\n".encode() + headers + b"\r\n" + body
+    return record("response", uri, block, "application/http; msgtype=response")
+
+
+def record(kind: str, uri: str, block: bytes, content_type: str) -> bytes:
+    head = (
+        f"WARC/1.1\r\nWARC-Type: {kind}\r\nWARC-Record-ID: <urn:uuid:12345678-1234-1234-1234-123456789012>\r\n"
+        f"WARC-Date: 2026-01-01T00:00:00Z\r\nWARC-Target-URI: {uri}\r\nContent-Type: {content_type}\r\n"
+        f"Content-Length: {len(block)}\r\n\r\n"
+    )
+    return head.encode() + block + b"\r\n\r\n"
+
+
+def test_an_archive_gives_its_pages_and_says_why_others_are_none(tmp_path: Path) -> None:
+    chunked = b"%x\r\n%b\r\n0\r\n\r\n" % (len(PAGE), PAGE)
+    records = [
+        record("warcinfo", "", b"software: x\r\n", "application/warc-fields"),
+        record("request", "https://a.example/", b"GET / HTTP/1.1\r\n\r\n", "application/http; msgtype=request"),
+        answer("https://a.example/", PAGE),
+        answer("https://a.example/gone", b"", status="404 Not Found"),
+        answer("https://a.example/image", b"\x89PNG", headers=b"Content-Type: image/png\r\n"),
+        answer("https://a.example/gz", gzip.compress(PAGE), headers=b"Content-Encoding: gzip\r\n"),
+        answer("https://a.example/chunked", chunked, headers=b"Transfer-Encoding: chunked\r\n"),
+        answer("https://a.example/latin", b"caf\xe9", headers=b"Content-Type: text/plain; charset=ISO-8859-1\r\n"),
+        answer("https://a.example/lies", b"no gzip", headers=b"Content-Encoding: gzip\r\n"),
+        answer("https://a.example/large", b"x" * 5000),
+        answer("https://a.example/bomb", gzip.compress(b"x" * 10**7), headers=b"Content-Encoding: gzip\r\n"),
+        record("resource", "file:///a.md", b"# Words\n\nof a resource", "text/markdown"),
+        record("conversion", "https://b.example/", "café".encode(), "text/plain"),
+    ]
+    expected = {
+        "https://a.example/": "Some words of a page.",
+        "https://a.example/gz": "Some words of a page.",
+        "https://a.example/chunked": "Some words of a page.",
+        "https://a.example/latin": "café",
+        "file:///a.md": "# Words\n\nof a resource",
+        "https://b.example/": "café",
+    }
+    for name, packed in (("a.warc", bytes), ("a.warc.gz", gzip.compress)):
+        path = tmp_path / name
+        path.write_bytes(b"".join(map(packed, records)))
+        found = read(tmp_path, max_bytes=12_000)
+        assert texts(found) == expected | {"https://a.example/large": "x" * 5000}
+        assert refused(found) == {
+            "https://a.example/gone": Reason.NOT_OK,
+            "https://a.example/image": Reason.BINARY,
+            "https://a.example/lies": Reason.DAMAGED,
+            "https://a.example/bomb": Reason.TOO_LARGE,
+        }
+        assert "https://a.example/large" in refused(read(tmp_path, max_bytes=4_000))
+        path.unlink()
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        (answer("a", PAGE) + answer("b", PAGE * 900))[:-500],
+        (gzip.compress(answer("a", PAGE)) + gzip.compress(answer("b", PAGE * 900)))[:-20],
+        gzip.compress(answer("a", PAGE)) + answer("b", PAGE),
+        answer("a", PAGE) + gzip.compress(answer("b", PAGE)),
+        answer("a", PAGE) + b"rubbish between\r\n\r\n" + answer("b", PAGE),
+    ],
+    ids=["cut", "cut-gzip", "gzip-then-plain", "plain-then-gzip", "rubbish"],
+)
+def test_an_archive_that_is_damaged_gives_what_came_before(data: bytes, tmp_path: Path) -> None:
+    (tmp_path / "a.warc").write_bytes(data)
+    found = read(tmp_path)
+    assert list(texts(found)) == ["a"]
+    assert set(refused(found).values()) == {Reason.DAMAGED}
+    assert not any(str(tmp_path) in each.detail for each in found if isinstance(each, Rejection))
+
+
+def test_an_archive_without_pages_says_so(tmp_path: Path) -> None:
+    (tmp_path / "a.warc").write_bytes(record("warcinfo", "", b"software: x\r\n", "application/warc-fields"))
+    (tmp_path / "b.warc").write_bytes(b"")
+    assert refused(read(tmp_path)) == {"a.warc": Reason.NO_TEXT}
+
+
+def test_a_record_longer_than_is_read_takes_no_memory(tmp_path: Path) -> None:
+    with gzip.open(tmp_path / "a.warc.gz", "wb", compresslevel=1) as file:
+        head = b"WARC/1.1\r\nWARC-Type: response\r\nWARC-Target-URI: a\r\nContent-Type: application/http\r\n"
+        file.write(head + b"Content-Length: %d\r\n\r\n" % (200 << 20))
+        for _ in range(200):
+            file.write(b"x" * (1 << 20))
+        file.write(b"\r\n\r\n" + answer("b", PAGE))
+    found = read(tmp_path)
+    assert refused(found) == {"a": Reason.TOO_LARGE}
+    assert list(texts(found)) == ["b"]
+
+
+def test_what_is_written_by_another_writer_of_archives_is_read(tmp_path: Path) -> None:
+    made = WarcRecord()
+    made.init_headers(WarcRecordType.response)
+    made.headers["WARC-Target-URI"] = "https://a.example/"
+    made.headers["Content-Type"] = "application/http; msgtype=response"
+    made.set_bytes_content(b"HTTP/1.1 200 OK\r\nContent-Type: text/html\r\n\r\n" + PAGE)
+    sink = io.BytesIO()
+    made.write(sink)
+    (tmp_path / "a.warc").write_bytes(sink.getvalue())
+    assert list(texts(read(tmp_path))) == ["https://a.example/"]
+
+
+def test_a_file_that_changes_while_it_is_read_ends_the_work(tmp_path: Path) -> None:
+    path = tmp_path / "a.jsonl"
+    path.write_text(line("one") + "\n" + line("two"))
+    reading = shards.Reading(tmp_path, 1 << 20, 0)
+    (file,) = shards.files(reading)
+    found = shards.records(file, reading)
+    next(found)
+    path.write_text(line("another"))
+    with pytest.raises(InputRootError, match=r"a\.jsonl: it was changed while it was read"):
+        list(found)
+
+
+def test_shards_hold_each_document_once_and_rejections_are_counted_beyond_those_named(tmp_path: Path) -> None:
+    folder, scratch = tmp_path / "in", tmp_path / "scratch"
+    folder.mkdir()
+    scratch.mkdir()
+    lines = [line("same", url="u"), line("same", url="u"), *["rubbish"] * 150]
+    (folder / "a.jsonl").write_text("\n".join(lines))
+    (folder / "b.txt").write_text("a page")
+    written = shards.write_shards(shards.Reading(folder, 1 << 20, 0), scratch)
+    assert (written.documents, written.survey.files) == (2, 2)
+    assert written.rejections.by_reason() == [("malformed", 150), ("repeated", 1)]
+    assert len(written.rejections.named) == 101
+    assert written.survey == shards.survey(shards.Reading(folder, 1 << 20, 0))
+
+
+def test_names_tell_files_of_records_from_pages() -> None:
+    for name in ("a.jsonl", "A.NDJSON.GZ", "b.warc.zst", "c.parquet"):
+        assert containers.reader_of(name) is not None
+    for name in ("a.json", "a.txt.gz", "a.parquet.gz", "warc", "jsonl"):
+        assert containers.reader_of(name) is None

@@ -1,0 +1,79 @@
+"""JSON lines: an object a line, its text in one field, its `url` and `title` in others.
+
+A line that is no object, or has no text, is a rejection with its number and how it begins.
+"""
+
+from __future__ import annotations
+
+import gzip
+import io
+import json
+import zlib
+from collections.abc import Iterator
+from pathlib import Path
+
+import pyarrow as pa
+
+from tutti.ingest.containers import Record, Text, Wanted, source_of
+from tutti.ingest.rejections import Reason, Rejection
+
+_QUOTED = 60
+_PIECE = 1 << 20
+_MARK = b"\xef\xbb\xbf"
+
+
+def read_json_lines(path: Path, source: str, wanted: Wanted) -> Iterator[Record]:
+    """The records of a file, in its order; empty lines are none."""
+    number = 0
+    try:
+        with _opened(path) as file:
+            for number, line in enumerate(_lines(file, wanted.max_bytes), 1):
+                if line is None:
+                    detail = f"a line of more than {wanted.max_bytes} bytes"
+                    yield Rejection(f"{source}:{number}", Reason.TOO_LARGE, detail)
+                elif stripped := line.removeprefix(_MARK if number == 1 else b"").strip():
+                    yield _record(stripped, f"{source}:{number}", wanted)
+    except (OSError, EOFError, zlib.error, pa.ArrowException) as error:
+        detail = f"behind line {number} the file cannot be read ({_why(error)}): it is cut or damaged"
+        yield Rejection(source, Reason.DAMAGED, detail)
+
+
+def _opened(path: Path) -> io.BufferedIOBase:
+    if path.name.lower().endswith(".gz"):
+        return gzip.open(path)
+    if path.name.lower().endswith(".zst"):
+        return io.BufferedReader(pa.CompressedInputStream(pa.OSFile(str(path)), "zstd"))
+    return path.open("rb")
+
+
+def _lines(file: io.BufferedIOBase, limit: int) -> Iterator[bytes | None]:
+    """The lines of a file; None for one that is longer than `limit`, of which no more than that is held."""
+    while line := file.readline(limit + 1):
+        if len(line) <= limit or line.endswith(b"\n"):
+            yield line
+            continue
+        while (rest := file.readline(_PIECE)) and not rest.endswith(b"\n"):
+            pass
+        yield None
+
+
+def _record(line: bytes, place: str, wanted: Wanted) -> Record:
+    try:
+        found = json.loads(line)
+    except (ValueError, RecursionError) as error:
+        begin = line[:_QUOTED].decode("utf-8", "backslashreplace")
+        what = "nested too deep" if isinstance(error, RecursionError) else "not JSON in UTF-8"
+        return Rejection(place, Reason.MALFORMED, f"{what}; begins with {begin!r}")
+    if not isinstance(found, dict):
+        return Rejection(place, Reason.MALFORMED, f"expected an object, seen {type(found).__name__}")
+    text, title = found.get(wanted.text_field), found.get("title")
+    if not isinstance(text, str):
+        keys = ", ".join(map(ascii, sorted(found)[:10]))[:200]
+        seen = "is no string" if wanted.text_field in found else f"is missing; there are: {keys or 'none'}"
+        return Rejection(place, Reason.NO_TEXT, f"the field {wanted.text_field!r} {seen} (input.text_field names it)")
+    return Text(source_of(found.get("url"), place), text, title if isinstance(title, str) else "")
+
+
+def _why(error: BaseException) -> str:
+    """Without the path, which is of this machine."""
+    return (error.strerror or "") if isinstance(error, OSError) and error.strerror else str(error).partition("\n")[0]

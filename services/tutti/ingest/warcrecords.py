@@ -1,0 +1,77 @@
+"""WARC: the pages of a crawl, as the web answered (ISO 28500).
+
+Responses and resources become pages, conversions become texts; requests, metadata and revisits are no documents. What a
+server said was no success, or was no text, is a rejection by that reason.
+"""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Iterator
+from pathlib import Path
+
+from fastwarc.warc import ArchiveIterator, WarcRecord, WarcRecordType
+
+from tutti.ingest.containers import Page, Record, Text, Wanted, source_of
+from tutti.ingest.rejections import Reason, Rejection
+
+_READ = WarcRecordType.response | WarcRecordType.resource | WarcRecordType.conversion
+TEXTS = ("text/html", "application/xhtml+xml", "text/plain", "text/markdown", "")
+OK = 200
+_HEAD = (
+    b"WARC/1.1\r\nWARC-Type: response\r\nContent-Type: application/http; msgtype=response\r\nContent-Length: %d\r\n\r\n"
+)
+
+
+def read_records(path: Path, source: str, wanted: Wanted) -> Iterator[Record]:
+    """The pages of an archive, in its order; a place is the number of the record among those that can be pages."""
+    number = 0
+    try:
+        with path.open("rb") as file:
+            for number, record in enumerate(ArchiveIterator(file, record_types=_READ, parse_http=False), 1):
+                yield _record(record, f"{source}:{number}", wanted)
+            if not number and path.stat().st_size:
+                yield Rejection(source, Reason.NO_TEXT, "an archive without a response, a resource or a conversion")
+    except (OSError, ValueError) as error:
+        detail = (
+            f"behind record {number} the file cannot be read ({error}): it is cut, damaged or compressed in mixed ways"
+        )
+        yield Rejection(source, Reason.DAMAGED, detail)
+
+
+def _record(record: WarcRecord, place: str, wanted: Wanted) -> Record:
+    source = source_of(record.headers.get("WARC-Target-URI"), place)
+    size = record.content_length
+    if size > wanted.max_bytes:
+        return Rejection(source, Reason.TOO_LARGE, f"{size} bytes at {place}, at most {wanted.max_bytes} are read")
+    block = record.reader.read(size) if size else b""
+    if len(block) < size:
+        return Rejection(source, Reason.DAMAGED, f"{place} says {size} bytes and has {len(block)}: the file is cut")
+    if record.record_type == WarcRecordType.conversion:
+        return Text(source, block.decode("utf-8", "replace"), "")
+    if not record.is_http:
+        return _page(source, block, record.headers.get("Content-Type") or "", "", place)
+    return _answer(source, block, place, wanted)
+
+
+def _answer(source: str, block: bytes, place: str, wanted: Wanted) -> Record:
+    """The page in an HTTP answer, its transfer and content encodings undone."""
+    alone = io.BytesIO(_HEAD % len(block) + block + b"\r\n\r\n")
+    try:
+        answer = next(ArchiveIterator(alone, auto_decode="all"))
+        status = answer.http_headers.status_code if answer.http_headers else None
+        if status != OK:
+            return Rejection(source, Reason.NOT_OK, f"{place} is an answer with status {status or 'unknown'}")
+        body = answer.reader.read(wanted.max_bytes + 1)
+    except (OSError, ValueError, StopIteration) as error:
+        return Rejection(source, Reason.DAMAGED, f"{place} cannot be decoded: {error}")
+    if len(body) > wanted.max_bytes:
+        return Rejection(source, Reason.TOO_LARGE, f"{place} is more than {wanted.max_bytes} bytes once decoded")
+    return _page(source, body, answer.http_content_type or "", answer.http_charset or "", place)
+
+
+def _page(source: str, body: bytes, content_type: str, charset: str, place: str) -> Record:
+    kind = content_type.partition(";")[0].strip().lower()
+    if kind not in TEXTS:
+        return Rejection(source, Reason.BINARY, f"{place} is {kind[:100]}, expected text")
+    return Page(source, body, charset)
