@@ -278,7 +278,7 @@ def recipes_page() -> str:
     lines = [RECIPES, "## Keys", "", "| key | type | default | limits | meaning |", "|---|---|---|---|---|"]
     for key, each in _keys(schema, schema, ""):
         value = next((one for one in each.get("anyOf", []) if one["type"] != "null"), each)
-        words = " or ".join(f"`{one}`" for one in value["enum"]) if "enum" in value else value["type"]
+        words = " or ".join(f"`{one}`" for one in value["enum"]) if "enum" in value else _kind(value)
         lines.append(f"| `{key}` | {words} | {_default(each)} | {_limits(value)} | {_cell(each['description'])} |")
     lines += [
         "",
@@ -315,10 +315,21 @@ def _keys(schema: Mapping[str, Any], part: Mapping[str, Any], prefix: str) -> It
             yield from _keys(schema, inner, f"{prefix}{name}.")
 
 
+def _kind(value: Mapping[str, Any]) -> str:
+    """A type in words: JSON's, and what a list or a mapping holds."""
+    if value["type"] == "array":
+        return f"list of {value['items']['type']}"
+    if value["type"] == "object":
+        return f"mapping to {value['additionalProperties']['type']}"
+    return str(value["type"])
+
+
 def _default(each: Mapping[str, Any]) -> str:
     value = each.get("default")
     if each["required"]:
         return "none: give it"
+    if each.get("type") in ("array", "object"):
+        return "empty"
     if value is None:
         return "see meaning"
     return f"`{value}`" if isinstance(value, str) and value else str(value).lower() or "empty"

@@ -20,7 +20,7 @@ from tutti.contracts.common.v1 import STATE_RUNNING, GetRequest, ListRequest
 from tutti.contracts.pipeline.v1 import Run
 
 LOOK_SECONDS = 0.05
-STAGES = ("ingest", "dedup", "tokenization", "train")
+STAGES = ("ingest", "filter", "dedup", "tokenization", "train")
 
 
 @dataclass(frozen=True)

@@ -10,7 +10,7 @@ import pytest
 from tests.e2e.command import checkpoints, platform, tiny, tutti
 from tests.e2e.flips import flip_file, flip_row
 
-STAGES = ("ingest", "dedup", "tokenization", "train")
+STAGES = ("ingest", "filter", "dedup", "tokenization", "train")
 
 
 @pytest.fixture(scope="module")

@@ -84,6 +84,7 @@ def test_with_other_steps_only_training_runs(first: dict, data_dir: Path, pages:
     shorter = tutti(*tiny(data_dir, pages, "train.steps=5")).json()
     assert {name: stage["reused"] for name, stage in stages(shorter).items()} == {
         "ingest": True,
+        "filter": True,
         "dedup": True,
         "tokenization": True,
         "train": False,

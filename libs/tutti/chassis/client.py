@@ -40,6 +40,7 @@ DEADLINE_SECONDS = 10.0
 # The first segment of a resource's name -> the service that owns it.
 OWNERS = {
     "ingests": "ingest",
+    "filters": "ingest",
     "dedups": "dedup",
     "tokenizations": "tokenization",
     "datasets": "tokenization",

@@ -6,15 +6,16 @@ from tutti.backbone import Blobs
 from tutti.backbone.blobs import BlobMissing
 from tutti.chassis.tasks import WorkFailed
 from tutti.corpus.canonical import bytes_digest, file_digest
+from tutti.corpus.decisions import decode
 from tutti.corpus.errors import CorpusError
 from tutti.corpus.manifest import Kind, Manifest
 from tutti.corpus.stages import DocumentShardEntry
 
 
-def manifest(blobs: Blobs, key: str, digest: str, kind: Kind) -> Manifest:
-    """Read and check a manifest. Raises WorkFailed when it is missing, damaged or another one."""
+def manifest(blobs: Blobs, key: str, digest: str, *kinds: Kind) -> Manifest:
+    """Read and check a manifest of one of these kinds. Raises WorkFailed when it is missing, damaged or another one."""
     try:
-        found = Manifest.decode(blobs.get(key), expected=kind)
+        found = Manifest.decode(blobs.get(key), expected=kinds)
     except BlobMissing as error:
         raise WorkFailed(f"the manifest {key} is gone; run the recipe again, its stage will be made anew") from error
     except CorpusError as error:
@@ -53,6 +54,22 @@ def small(blobs: Blobs, key: str) -> bytes:
             f"will be made anew"
         )
     return data
+
+
+def named(blobs: Blobs, key: str, folder: Path) -> Path:
+    """Fetch a blob whose key ends in the digest of its bytes, and a suffix, into a folder. Raises WorkFailed."""
+    name = key.rpartition("/")[2]
+    return blob(blobs, key, f"blake3:{name.partition('.')[0]}", folder / name)
+
+
+def rejected(blobs: Blobs, decisions: str) -> frozenset[str]:
+    """The ids that a filter left out; `decisions` is its blob, "" for none. Raises WorkFailed."""
+    if not decisions:
+        return frozenset()
+    try:
+        return frozenset(decode(small(blobs, decisions))["doc_id"].to_pylist())
+    except CorpusError as error:
+        raise WorkFailed(f"the blob {decisions}: {error}") from error
 
 
 def shards(blobs: Blobs, entries: tuple[DocumentShardEntry, ...], scratch: Path) -> list[tuple[Path, str]]:

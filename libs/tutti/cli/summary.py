@@ -22,6 +22,7 @@ def summary(client: Client, run: Run) -> Plain:
     found: Plain = {"run": plain(run), "seconds": {name: seconds(stage) for name, stage in stages.items()}}
     calls: dict[str, Callable[..., Any]] = {
         "ingest": client.ingest.GetIngest,
+        "filter": client.ingest.GetFilter,
         "dedup": client.dedup.GetDedup,
         "tokenization": client.tokenization.GetTokenization,
         "train": client.scheduler.GetJob,
@@ -42,14 +43,24 @@ def summary(client: Client, run: Run) -> Plain:
 
 
 SHOWN_CHECKPOINTS = 3
+SHOWN_RULES = 3
 
 
 def show_summary(found: Plain) -> None:
     """Print a summary for people."""
-    ingest, dedup, dataset, job = (found[key] for key in ("ingest", "dedup", "dataset", "train"))
+    ingest, chosen, dedup, dataset, job = (found[key] for key in ("ingest", "filter", "dedup", "dataset", "train"))
     lines: list[tuple[str, str]] = [("run", f"{found['run']['name']}  {found['run']['spec']['title']}")]
     if ingest:
         lines.append(("pages", f"{ingest['files']:,} ({ingest['rejected']:,} rejected)"))
+        if ingest["documents"] + ingest["rejected"] > ingest["files"]:
+            lines[-1] = (
+                "documents",
+                f"{ingest['documents']:,} in {ingest['files']:,} files ({ingest['rejected']:,} rejected)",
+            )
+    if chosen and chosen["rejected"]:
+        worst = sorted(chosen["rules"], key=lambda each: -each["documents"])
+        rules = ", ".join(f"{each['documents']:,} {each['rule']}" for each in worst[:SHOWN_RULES])
+        lines.append(("filtered", f"{chosen['rejected']:,} of them rejected by rules: {rules}"))
     if dedup:
         near = f", {dedup['near_duplicates']:,} of them near" if dedup["near_duplicates"] else ""
         lines.append(("documents", f"{dedup['documents']:,} kept, {dedup['duplicates']:,} duplicates{near}"))

@@ -53,14 +53,24 @@ def trace(resource: str, direction: str, step: int | None, line: int, limit: int
         if step is not None:
             answer = plain(client.lineage.TraceStep(TraceStepRequest(job=resource, line=line, step=step)))
         else:
-            wanted = DIRECTION_DOWN if direction == "down" else DIRECTION_UP
-            answer = plain(client.lineage.Trace(TraceRequest(name=resource, direction=wanted, limit=limit)))
-            if direction == "down" and any(each["kind"] == "document" for each in answer["vertices"][:1]):
-                answer |= sightings(client, answer["vertices"][0]["name"], limit)
+            answer = walked(client, resource, direction, limit)
     if output == JSON:
         print_json(answer)
     else:
         show(answer)
+
+
+def walked(client: Client, resource: str, direction: str, limit: int) -> Plain:
+    """The walk from a resource; of a document that leads down, the steps that saw it too. Raises NotFound."""
+    wanted = DIRECTION_DOWN if direction == "down" else DIRECTION_UP
+    try:
+        answer = plain(client.lineage.Trace(TraceRequest(name=resource, direction=wanted, limit=limit)))
+    except NotFound:
+        # What was left out before it was a document is nowhere in the graph, but somebody knows why.
+        return {"vertices": [], "edges": [], **sightings(client, resource, limit)}
+    if direction == "down" and any(each["kind"] == "document" for each in answer["vertices"][:1]):
+        answer |= sightings(client, answer["vertices"][0]["name"], limit)
+    return answer
 
 
 def sightings(client: Client, document: str, limit: int) -> Plain:

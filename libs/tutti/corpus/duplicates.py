@@ -6,16 +6,15 @@ compared its bytes with the digest in its name.
 
 from __future__ import annotations
 
-import io
 from collections.abc import Iterable
 from enum import StrEnum
 from pathlib import Path
 
 import pyarrow as pa
-import pyarrow.parquet as pq
 
 from tutti.corpus.canonical import parse_json
 from tutti.corpus.errors import CorpusError, UnsupportedFormat
+from tutti.corpus.rows import read_rows, write_rows
 
 
 class How(StrEnum):
@@ -39,19 +38,12 @@ equal text."""
 
 def write(rows: Iterable[pa.RecordBatch], path: Path) -> None:
     """Write rows of SCHEMA, which come sorted by `doc_id`."""
-    with pq.ParquetWriter(path, SCHEMA, compression="zstd") as file:  # type: ignore[no-untyped-call]
-        for batch in rows:
-            file.write_batch(batch)
+    write_rows(SCHEMA, rows, path)
 
 
 def decode(data: bytes) -> pa.Table:
     """The rows of a file. Raises UnsupportedFormat."""
-    if data.startswith(b"["):
-        return _of_json(data)
-    try:
-        return pq.read_table(io.BytesIO(data)).cast(SCHEMA)  # type: ignore[no-untyped-call]
-    except (pa.ArrowException, OSError, ValueError) as error:
-        raise UnsupportedFormat(f"not a file of duplicates: {error}; run the stage again") from error
+    return _of_json(data) if data.startswith(b"[") else read_rows(SCHEMA, data, "duplicates")
 
 
 def _of_json(data: bytes) -> pa.Table:

@@ -24,8 +24,9 @@ class Fields:
         self._path = path
         self._error = error
 
-    def text(self, key: str) -> str:
-        return self._typed(key, str, "a string")
+    def text(self, key: str, *, missing: str | None = None) -> str:
+        """A string; `missing` where an earlier version had no such field."""
+        return self._typed(key, str, "a string") if missing is None or key in self._value else missing
 
     def digest(self, key: str) -> str:
         """A `blake3:<hex>` digest."""
@@ -56,8 +57,9 @@ class Fields:
             for index, item in enumerate(self._list(key))
         ]
 
-    def texts(self, key: str) -> list[str]:
-        items = self._list(key)
+    def texts(self, key: str, *, missing: Sequence[str] | None = None) -> list[str]:
+        """A list of strings; `missing` where an earlier version had no such field."""
+        items = self._list(key) if missing is None or key in self._value else missing
         for index, item in enumerate(items):
             if not isinstance(item, str):
                 raise self._error(f"{self._path}.{key}[{index}]: expected a string, seen {item!r}")

@@ -23,6 +23,7 @@ class Kind(StrEnum):
     """What a manifest describes."""
 
     INGEST = "ingest"
+    FILTER = "filter"
     DOCUMENT_SHARD = "document-shard"
     DEDUP = "dedup"
     TOKENIZER = "tokenizer"
@@ -78,8 +79,9 @@ class Manifest:
         )
 
     @classmethod
-    def decode(cls, data: bytes, *, expected: Kind) -> Manifest:
-        """Read a manifest of kind `expected`; raises UnsupportedFormat or InvalidManifest."""
+    def decode(cls, data: bytes, *, expected: Kind | tuple[Kind, ...]) -> Manifest:
+        """Read a manifest of kind `expected`, or one of these; raises UnsupportedFormat or InvalidManifest."""
+        wanted = (expected,) if isinstance(expected, Kind) else expected
         if len(data) > MAX_BYTES:
             raise InvalidManifest(f"a manifest of {len(data)} bytes: expected at most {MAX_BYTES}")
         try:
@@ -90,21 +92,24 @@ class Manifest:
             raise InvalidManifest(f"expected a JSON object, seen {type(value).__name__}")
         _require_version(value.get("format_version"))
         kind = value.get("kind")
-        if kind != expected:
+        if kind not in wanted:
             known = ", ".join(Kind)
             hint = "" if kind in list(Kind) else f" (known kinds: {known}; for another, use a newer tutti)"
-            raise InvalidManifest(f"a manifest of kind {kind!r}, expected {expected.value!r}{hint}")
+            raise InvalidManifest(
+                f"a manifest of kind {kind!r}, expected {' or '.join(repr(each.value) for each in wanted)}{hint}"
+            )
+        kind = Kind(str(kind))
         if missing := sorted(_KEYS - value.keys()):
-            raise InvalidManifest(f"a {expected.value} manifest without {', '.join(missing)}; fetch it again")
+            raise InvalidManifest(f"a {kind} manifest without {', '.join(missing)}; fetch it again")
         parents, body, producer = value["parents"], value["body"], value["producer"]
         if not isinstance(parents, list):
             raise InvalidManifest("parents: expected a list of resource names")
         if not isinstance(body, dict) or not isinstance(producer, str):
             raise InvalidManifest("expected an object as body and a string as producer")
-        manifest = cls(kind=expected, body=body, parents=_names(parents), producer=producer)
+        manifest = cls(kind=kind, body=body, parents=_names(parents), producer=producer)
         if manifest.content_digest != value["content_digest"]:
             raise InvalidManifest(
-                f"the {expected.value} manifest is damaged: its content has digest {manifest.content_digest}, "
+                f"the {kind} manifest is damaged: its content has digest {manifest.content_digest}, "
                 f"it says {value['content_digest']}; fetch it again"
             )
         return manifest

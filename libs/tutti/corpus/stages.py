@@ -1,6 +1,6 @@
-"""The bodies of the manifests before the dataset: documents that were read, documents that were kept.
+"""The bodies of the manifests before the dataset: documents that were read, that were chosen, that were kept.
 
-Both list the document shards in full, so that the next stage needs no other manifest.
+Each lists the document shards in full, so that the next stage needs no other manifest.
 """
 
 from __future__ import annotations
@@ -49,9 +49,13 @@ def _parents(shards: tuple[DocumentShardEntry, ...]) -> tuple[str, ...]:
 
 @dataclass(frozen=True, slots=True)
 class IngestBody:
-    """What was read: shards, and how many files were left out for which reason (`rejections` is the blob of each)."""
+    """What was read: shards, and how many files were left out for which reason (`rejections` is the blob of each).
+
+    `measures` are the blobs of what was measured of the documents of each shard (none in version 0.1).
+    """
 
     shards: tuple[DocumentShardEntry, ...]
+    measures: tuple[str, ...]
     input_digest: str
     files: int
     documents: int
@@ -72,6 +76,7 @@ class IngestBody:
         fields = Fields(manifest.body, path="body", error=InvalidManifest)
         return cls(
             shards=tuple(DocumentShardEntry.read(item) for item in fields.objects("shards")),
+            measures=tuple(fields.texts("measures", missing=())),
             input_digest=fields.digest("input_digest"),
             files=fields.count("files"),
             documents=fields.count("documents"),
@@ -83,10 +88,49 @@ class IngestBody:
 
 
 @dataclass(frozen=True, slots=True)
-class DedupBody:
-    """What was kept: all documents of the shards but those that `clusters` (a blob) says were dropped."""
+class FilterBody:
+    """What was chosen: all documents of the shards but those that `decisions` (a blob, "" for none) says were rejected.
+
+    `rejected` counts by reason what was left out until here, the rules of the filter among them.
+    """
 
     shards: tuple[DocumentShardEntry, ...]
+    decisions: str
+    documents: int
+    rejected: tuple[Rejected, ...]
+    rejections: str
+
+    def manifest(self, *, producer: str) -> Manifest:
+        body: dict[str, JsonValue] = asdict(self)
+        return Manifest(kind=Kind.FILTER, body=body, parents=_parents(self.shards), producer=producer)
+
+    @classmethod
+    def read(cls, manifest: Manifest) -> FilterBody:
+        """Raises InvalidManifest naming the field that is missing or wrong.
+
+        A run that version 0.1 began has no filter: of the manifest of an ingest all documents are chosen.
+        """
+        if manifest.kind is Kind.INGEST:
+            read = IngestBody.read(manifest)
+            return cls(read.shards, "", read.documents, read.rejected, read.rejections)
+        if manifest.kind is not Kind.FILTER:
+            raise InvalidManifest(f"a manifest of kind {manifest.kind.value!r}, expected 'filter'")
+        fields = Fields(manifest.body, path="body", error=InvalidManifest)
+        return cls(
+            shards=tuple(DocumentShardEntry.read(item) for item in fields.objects("shards")),
+            decisions=fields.text("decisions"),
+            documents=fields.count("documents"),
+            rejected=tuple(Rejected.read(item) for item in fields.objects("rejected")),
+            rejections=fields.text("rejections"),
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class DedupBody:
+    """What was kept: all documents of the shards but those that `decisions` or `clusters` (blobs) leave out."""
+
+    shards: tuple[DocumentShardEntry, ...]
+    decisions: str
     clusters: str
     documents: int
     duplicates: int
@@ -107,6 +151,7 @@ class DedupBody:
         fields = Fields(manifest.body, path="body", error=InvalidManifest)
         return cls(
             shards=tuple(DocumentShardEntry.read(item) for item in fields.objects("shards")),
+            decisions=fields.text("decisions", missing=""),
             clusters=fields.text("clusters"),
             documents=fields.count("documents"),
             duplicates=fields.count("duplicates"),

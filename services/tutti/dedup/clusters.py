@@ -32,18 +32,21 @@ class Found:
     clusters: int
 
 
-def find(shards: Sequence[Path], near: float, scratch: Path) -> Found:
-    """Compare the documents of local shard files; `near` is the similarity of near-duplicates, 0 for exact ones alone.
+def find(shards: Sequence[Path], rejected: frozenset[str], near: float, scratch: Path) -> Found:
+    """Compare the documents of local shard files, but those that are rejected already.
 
-    `scratch` is an empty folder. The texts are read for near-duplicates only, and never held together.
+    `near` is the similarity of near-duplicates, 0 for exact ones alone; only those need the texts, which are never held
+    together. `scratch` is an empty folder.
     """
     exact = exact_duplicates(
         pair
         for path in shards
         for batch in pq.ParquetFile(path).iter_batches(columns=["doc_id", "text_digest"])  # type: ignore[no-untyped-call]
         for pair in zip(batch["doc_id"].to_pylist(), batch["text_digest"].to_pylist(), strict=True)
+        if pair[0] not in rejected
     )
-    stands = through(exact, _near(shards, exact, near, scratch) if near else {})
+    without = rejected | {doc_id for cluster in exact.clusters for doc_id in cluster.dropped}
+    stands = through(exact, _near(shards, without, near, scratch) if near else {})
     path = scratch / "clusters.parquet"
     duplicates.write(_rows(stands), path)
     return Found(
@@ -64,10 +67,9 @@ def through(exact: ExactDuplicates, near: Stands) -> Stands:
     return found
 
 
-def _near(shards: Sequence[Path], exact: ExactDuplicates, threshold: float, scratch: Path) -> Stands:
+def _near(shards: Sequence[Path], without: frozenset[str], threshold: float, scratch: Path) -> Stands:
     folder = scratch / "near"
     folder.mkdir()
-    without = {doc_id for cluster in exact.clusters for doc_id in cluster.dropped}
     found: Stands = {}
     rows = near_duplicates(
         reader(shards, without=without), folder, threshold=threshold, workers=len(os.sched_getaffinity(0))

@@ -14,6 +14,7 @@ from tutti.corpus.duplicates import How
 from tutti.dedup.clusters import Stands, find, through
 from tutti.dedup.exact import exact_duplicates
 
+NONE = frozenset[str]()
 PROSE = topics["assert"]
 NEARLY = PROSE.replace("optimization", "quagga", 1)
 
@@ -47,7 +48,7 @@ def work(tmp_path: Path) -> Path:
 def test_equal_texts_and_near_ones_have_one_that_stays(tmp_path: Path, work: Path) -> None:
     same = [document(name, PROSE) for name in "abc"]
     nearly, other = document("d", NEARLY), document("e", topics["with"])
-    found = find(shards(tmp_path, [*same[:2], other], [nearly, same[2]]), 0.8, work)
+    found = find(shards(tmp_path, [*same[:2], other], [nearly, same[2]]), NONE, 0.8, work)
     assert (found.documents, found.duplicates, found.near, found.clusters) == (2, 3, 1, 1)
     kept = min(each.doc_id for each in [*same, nearly])
     rows = {row["doc_id"]: row for row in duplicates.decode(found.path.read_bytes()).to_pylist()}
@@ -57,8 +58,16 @@ def test_equal_texts_and_near_ones_have_one_that_stays(tmp_path: Path, work: Pat
     assert all(0.8 <= row["jaccard"] <= 1 for row in rows.values())
 
 
+def test_what_is_rejected_stands_for_nothing(tmp_path: Path, work: Path) -> None:
+    first, second, third = sorted((document(name, PROSE) for name in "abc"), key=lambda each: each.doc_id)
+    found = find(shards(tmp_path, [first, second, third, document("d", NEARLY)]), frozenset({first.doc_id}), 0, work)
+    assert (found.documents, found.duplicates) == (2, 1)
+    (row,) = duplicates.decode(found.path.read_bytes()).to_pylist()
+    assert (row["doc_id"], row["kept"]) == (third.doc_id, second.doc_id)
+
+
 def test_without_a_similarity_only_equal_texts_are_duplicates(tmp_path: Path, work: Path) -> None:
-    found = find(shards(tmp_path, [document("a", PROSE), document("b", PROSE), document("c", NEARLY)]), 0, work)
+    found = find(shards(tmp_path, [document("a", PROSE), document("b", PROSE), document("c", NEARLY)]), NONE, 0, work)
     assert (found.documents, found.duplicates, found.near, found.clusters) == (2, 1, 0, 1)
 
 
@@ -67,7 +76,7 @@ def test_the_file_does_not_depend_on_how_documents_were_cut(tmp_path: Path) -> N
     files = set()
     for name, cut in (("one", [documents]), ("all", [[each] for each in reversed(documents)])):
         (tmp_path / name / "work").mkdir(parents=True)
-        files.add(find(shards(tmp_path / name, *cut), 0.8, tmp_path / name / "work").path.read_bytes())
+        files.add(find(shards(tmp_path / name, *cut), NONE, 0.8, tmp_path / name / "work").path.read_bytes())
     assert len(files) == 1
 
 

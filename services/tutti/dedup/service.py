@@ -15,30 +15,34 @@ from tutti.chassis.work import Outcome, Work, publish, put_file
 from tutti.contracts.dedup.v1 import Dedup
 from tutti.contracts.dedup.v1.dedup_pb2 import DESCRIPTOR
 from tutti.corpus.manifest import Kind
-from tutti.corpus.stages import DedupBody, IngestBody
+from tutti.corpus.stages import DedupBody, FilterBody
 from tutti.dedup import clusters
 from tutti.dedup.rpc import DedupApi
 
 
 def build(host: Host) -> Service:
     def run(context: TaskContext, dedup: Dedup) -> Outcome:
-        manifest = staging.manifest(host.blobs, dedup.spec.manifest_key, dedup.spec.content_digest, Kind.INGEST)
-        ingest = IngestBody.read(manifest)
+        spec = dedup.spec
+        chosen = FilterBody.read(
+            staging.manifest(host.blobs, spec.manifest_key, spec.content_digest, Kind.FILTER, Kind.INGEST)
+        )
+        rejected = staging.rejected(host.blobs, chosen.decisions)
         with tempfile.TemporaryDirectory(prefix="tutti-dedup-") as scratch:
-            staged = staging.shards(host.blobs, ingest.shards, Path(scratch))
+            staged = staging.shards(host.blobs, chosen.shards, Path(scratch))
             work = Path(scratch, "work")
             work.mkdir()
-            found = context.pool(clusters.find, [path for path, _ in staged], dedup.spec.near, work)
+            found = context.pool(clusters.find, [path for path, _ in staged], rejected, spec.near, work)
             kept = put_file(host.blobs, "dedup/clusters", found.path)
         body = DedupBody(
-            shards=ingest.shards,
+            shards=chosen.shards,
+            decisions=chosen.decisions,
             clusters=kept,
             documents=found.documents,
             duplicates=found.duplicates,
             near_duplicates=found.near,
             cluster_count=found.clusters,
-            rejected=ingest.rejected,
-            rejections=ingest.rejections,
+            rejected=chosen.rejected,
+            rejections=chosen.rejections,
         )
         result = publish(host.blobs, "dedup", body.manifest(producer=version.producer("dedup")), data_bytes=0)
 

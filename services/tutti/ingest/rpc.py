@@ -5,29 +5,52 @@ from collections.abc import Callable
 from tutti.chassis.call import Call
 from tutti.chassis.errors import DeadlineExceeded, InvalidField
 from tutti.chassis.pool import PoolCancelled
+from tutti.chassis.required import required
 from tutti.chassis.service import Host
 from tutti.chassis.tasks import CancellablePool
 from tutti.chassis.work import Work
 from tutti.contracts.common.v1 import CancelRequest, GetRequest, ListRequest
 from tutti.contracts.ingest.v1 import (
+    CreateFilterRequest,
+    CreateFilterResponse,
     CreateIngestRequest,
     CreateIngestResponse,
     DigestInputRequest,
     DigestInputResponse,
+    Filter,
+    FilterSpec,
     Ingest,
     IngestSpec,
+    ListFiltersResponse,
     ListIngestsResponse,
 )
-from tutti.ingest import shards
+from tutti.ingest import choosing, shards
 from tutti.ingest.paths import Paths
+from tutti.ingest.quality.rules import UnknownRule
 from tutti.ingest.readers import InputRootError
+
+
+def choice_of(spec: FilterSpec) -> choosing.Choice:
+    """What a spec asks for. Raises InvalidField."""
+    thresholds = {each.rule: each.value for each in spec.thresholds}
+    try:
+        return choosing.choice(spec.rule_sets, thresholds, spec.languages)
+    except choosing.UnknownRuleSet as error:
+        raise InvalidField("spec.rule_sets", seen=", ".join(spec.rule_sets), expected=str(error)) from error
+    except UnknownRule as error:
+        raise InvalidField("spec.thresholds", seen=", ".join(thresholds), expected=str(error)) from error
 
 
 class IngestApi:
     def __init__(
-        self, host: Host, work: Work[Ingest], paths: Paths, reading: Callable[[IngestSpec], shards.Reading]
+        self,
+        host: Host,
+        work: Work[Ingest],
+        filters: Work[Filter],
+        paths: Paths,
+        reading: Callable[[IngestSpec], shards.Reading],
     ) -> None:
-        self._host, self._work, self._paths, self._reading = host, work, paths, reading
+        self._host, self._work, self._filters, self._paths, self._reading = host, work, filters, paths, reading
 
     def CreateIngest(self, request: CreateIngestRequest, call: Call) -> CreateIngestResponse:
         self._reading(request.spec)
@@ -49,6 +72,20 @@ class IngestApi:
 
     def CancelIngest(self, request: CancelRequest, call: Call) -> Ingest:
         return self._work.cancel(request)
+
+    def CreateFilter(self, request: CreateFilterRequest, call: Call) -> CreateFilterResponse:
+        required(request, "spec.manifest_key", "spec.content_digest")
+        choice_of(request.spec)
+        return CreateFilterResponse(filter=self._filters.create(request))
+
+    def GetFilter(self, request: GetRequest, call: Call) -> Filter:
+        return self._filters.get(request)
+
+    def ListFilters(self, request: ListRequest, call: Call) -> ListFiltersResponse:
+        return self._filters.page(request, ListFiltersResponse)
+
+    def CancelFilter(self, request: CancelRequest, call: Call) -> Filter:
+        return self._filters.cancel(request)
 
     def DigestInput(self, request: DigestInputRequest, call: Call) -> DigestInputResponse:
         try:

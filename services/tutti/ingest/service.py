@@ -1,28 +1,31 @@
-"""The ingest service: reads a folder of pages and writes document shards.
+"""The ingest service: reads a folder, writes document shards, and chooses among their documents.
 
-Promises: every file becomes a document or a rejection with a reason; the same folder gives the same digest; where the
-folder lies is told to nobody.
+Promises: every file or record becomes a document or a rejection with a reason; the same folder gives the same digest;
+where the folder lies is told to nobody. A filter reads what was measured of documents, never their texts.
 """
 
 import tempfile
+from collections.abc import Iterator
 from pathlib import Path
 
-from tutti.chassis import version
+from tutti.chassis import staging, version
+from tutti.chassis.canonical import CanonicalLine
 from tutti.chassis.errors import InvalidField
 from tutti.chassis.service import Host, Served, Service
 from tutti.chassis.tasks import TaskContext, WorkFailed
 from tutti.chassis.unit import Unit
-from tutti.chassis.work import Outcome, Work, publish, put_content, put_named
-from tutti.contracts.ingest.v1 import Ingest, IngestSpec
+from tutti.chassis.work import Outcome, Work, publish, put_content, put_file, put_named
+from tutti.contracts.ingest.v1 import Filter, Ingest, IngestSpec, RuleCount
 from tutti.contracts.ingest.v1.ingest_pb2 import DESCRIPTOR
 from tutti.corpus.dataset import Rejected
-from tutti.corpus.stages import DocumentShardEntry, IngestBody
-from tutti.ingest import shards
+from tutti.corpus.manifest import Kind
+from tutti.corpus.stages import DocumentShardEntry, FilterBody, IngestBody
+from tutti.ingest import choosing, shards
 from tutti.ingest.extraction import EXTRACTION_VERSION
 from tutti.ingest.normalisation import NORMALISATION_VERSION
 from tutti.ingest.paths import Paths
 from tutti.ingest.readers import InputRootError
-from tutti.ingest.rpc import IngestApi
+from tutti.ingest.rpc import IngestApi, choice_of
 
 EXPECTED = "HTML, Markdown or plain text pages, JSON lines, Parquet or WARC"
 
@@ -62,14 +65,16 @@ def build(host: Host) -> Service:
                 )
             if not written.shards:
                 raise WorkFailed(nothing_readable(written))
-            entries = []
-            for path, info in written.shards:
+            entries, measures = [], []
+            for shard in written.shards:
                 context.check()
-                key = f"ingest/document-shards/{info.bytes_digest.removeprefix('blake3:')}.parquet"
-                put_content(host.blobs, key, path, info.bytes_digest)
-                entries.append(DocumentShardEntry(key, info))
+                key = f"ingest/document-shards/{shard.info.bytes_digest.removeprefix('blake3:')}.parquet"
+                put_content(host.blobs, key, shard.path, shard.info.bytes_digest)
+                entries.append(DocumentShardEntry(key, shard.info))
+                measures.append(put_file(host.blobs, "ingest/measures", shard.measures))
         body = IngestBody(
             shards=tuple(entries),
+            measures=tuple(measures),
             input_digest=written.survey.input_digest,
             files=written.survey.files,
             documents=written.documents,
@@ -88,15 +93,57 @@ def build(host: Host) -> Service:
 
         return fill
 
+    def run_filter(context: TaskContext, found: Filter) -> Outcome:
+        manifest = staging.manifest(host.blobs, found.spec.manifest_key, found.spec.content_digest, Kind.INGEST)
+        read = IngestBody.read(manifest)
+        if not read.measures:
+            raise WorkFailed("an earlier version read the documents and measured nothing; run the recipe again")
+        with tempfile.TemporaryDirectory(prefix="tutti-filter-") as scratch:
+            measures = [staging.named(host.blobs, key, Path(scratch)) for key in read.measures]
+            made = context.pool(choosing.choose, measures, choice_of(found.spec), Path(scratch, "decisions.parquet"))
+            if not made.documents:
+                raise WorkFailed(nothing_stays(made))
+            decisions = put_file(host.blobs, "ingest/decisions", made.path)
+        body = FilterBody(
+            shards=read.shards,
+            decisions=decisions,
+            documents=made.documents,
+            rejected=(*read.rejected, *(Rejected(*each) for each in made.rules)),
+            rejections=read.rejections,
+        )
+        result = publish(host.blobs, "ingest/filters", body.manifest(producer=version.producer("ingest")), data_bytes=0)
+
+        def fill(unit: Unit, found: Filter) -> None:
+            found.result.CopyFrom(result)
+            found.documents, found.rejected = made.documents, made.rejected
+            found.rules.extend(RuleCount(rule=rule, documents=count) for rule, count in made.rules)
+
+        return fill
+
     work = Work(host, "ingests", Ingest, run, shards.LOGIC_VERSION)
-    api = IngestApi(host, work, paths, reading)
+    filters = Work(host, "filters", Filter, run_filter, choosing.LOGIC_VERSION)
+
+    def export(unit: Unit) -> Iterator[CanonicalLine]:
+        yield from work.export(unit)
+        yield from filters.export(unit)
+
+    api = IngestApi(host, work, filters, paths, reading)
     return Service(
         name="ingest",
-        resources=[work.resource],
+        resources=[work.resource, filters.resource],
         tables=[paths.table],
         serves=[Served(DESCRIPTOR.services_by_name["IngestService"], api)],
-        tasks=[work.task()],
-        export=work.export,
+        tasks=[work.task(), filters.task()],
+        export=export,
+    )
+
+
+def nothing_stays(made: choosing.Chosen) -> str:
+    """Which rules left nothing."""
+    reasons = ", ".join(f"{count} by {rule}" for rule, count in made.rules)
+    return (
+        f"all {made.rejected} documents were rejected ({reasons}); change quality.rules, quality.thresholds or "
+        "quality.languages of the recipe"
     )
 
 

@@ -13,13 +13,14 @@ from pathlib import Path
 from tutti.corpus.canonical import bytes_digest, canonical_json, file_digest, framed, hasher, named
 from tutti.corpus.documents import Document
 from tutti.corpus.documentshard import DocumentShardInfo, encode_document_shard
+from tutti.ingest import measures
 from tutti.ingest.containers import Page, Record, Text, Wanted, patiently
 from tutti.ingest.extraction import EXTRACTION_VERSION, extract, taken
 from tutti.ingest.normalisation import NORMALISATION_VERSION
 from tutti.ingest.readers import Container, InputRootError, Limits, read_folder
 from tutti.ingest.rejections import Reason, Rejection
 
-LOGIC_VERSION = f"ingest-2.{EXTRACTION_VERSION}.{NORMALISATION_VERSION}"
+LOGIC_VERSION = f"ingest-2.{EXTRACTION_VERSION}.{NORMALISATION_VERSION}.{measures.MEASURES_VERSION}"
 MAX_FILE_BYTES = 50 << 20
 TEXT_FIELD = "text"
 SHARD_TEXT_BYTES = 64 << 20
@@ -73,16 +74,25 @@ class Rejections:
 
 
 @dataclass(frozen=True, slots=True)
+class ShardFile:
+    """A document shard in the scratch folder, and what was measured of its documents."""
+
+    path: Path
+    info: DocumentShardInfo
+    measures: Path
+
+
+@dataclass(frozen=True, slots=True)
 class Written:
     """Shards in the scratch folder, and what was left out."""
 
-    shards: tuple[tuple[Path, DocumentShardInfo], ...]
+    shards: tuple[ShardFile, ...]
     rejections: Rejections
     survey: Survey
 
     @property
     def documents(self) -> int:
-        return sum(info.documents for _, info in self.shards)
+        return sum(shard.info.documents for shard in self.shards)
 
 
 def files(reading: Reading) -> Iterator[File]:
@@ -158,13 +168,14 @@ def document(record: Record) -> Document | Rejection:
 def write_shards(reading: Reading, scratch: Path) -> Written:
     """Extract every page and write shards into `scratch`. Raises InputRootError."""
     surveyor, rejections = _Surveyor(), Rejections()
-    shards, held, size = list[tuple[Path, DocumentShardInfo]](), dict[str, Document](), 0
+    shards, held, size = list[ShardFile](), dict[str, Document](), 0
 
     def flush() -> None:
         data, info = encode_document_shard(held.values())
-        path = scratch / f"{len(shards)}.parquet"
+        path, beside = (scratch / f"{name}-{len(shards)}.parquet" for name in ("documents", "measures"))
         path.write_bytes(data)
-        shards.append((path, info))
+        measures.write([held[doc_id] for doc_id in sorted(held)], beside)
+        shards.append(ShardFile(path, info, beside))
         held.clear()
 
     for file in files(reading):

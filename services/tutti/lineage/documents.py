@@ -150,6 +150,10 @@ class Documents:
                 if rejection["path"] == wanted:
                     return f"rejected: {rejection['reason']}, {rejection['detail']}"
         doc_id = wanted.removeprefix(PREFIX)
+        for key in self._manifests(Kind.FILTER):
+            decision = self._library.decisions(self._library.filter(key).decisions).get(doc_id)
+            if decision is not None:
+                return f"rejected by the rule {decision}"
         for key in self._manifests(Kind.DEDUP):
             stands = self._library.duplicates(self._library.dedup(key).clusters).get(doc_id)
             if stands is not None:

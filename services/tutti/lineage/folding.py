@@ -24,7 +24,7 @@ from tutti.contracts.committer.v1.stubs import CommitterServiceStub
 from tutti.contracts.common.v1 import ListRequest
 from tutti.contracts.dedup.v1 import Dedup
 from tutti.contracts.dedup.v1.stubs import DedupServiceStub
-from tutti.contracts.ingest.v1 import Ingest
+from tutti.contracts.ingest.v1 import Filter, Ingest
 from tutti.contracts.ingest.v1.stubs import IngestServiceStub
 from tutti.contracts.pipeline.v1.stubs import PipelineServiceStub
 from tutti.contracts.scheduler.v1.stubs import SchedulerServiceStub
@@ -46,6 +46,8 @@ def manifest_of(resource: Message) -> tuple[str, Kind] | None:
     """The manifest that a resource names and that should be there, and its kind."""
     if isinstance(resource, Ingest):
         return resource.result.manifest_key, Kind.INGEST
+    if isinstance(resource, Filter):
+        return resource.result.manifest_key, Kind.FILTER
     if isinstance(resource, Dedup):
         return resource.result.manifest_key, Kind.DEDUP
     if isinstance(resource, Dataset):
@@ -110,10 +112,11 @@ class Folding:
 
     def _lists(self) -> list[tuple[Callable[..., Any], str]]:
         channel = self._host.channel
-        tokenization = TokenizationServiceStub(channel("tokenization"))
+        ingest, tokenization = IngestServiceStub(channel("ingest")), TokenizationServiceStub(channel("tokenization"))
         return [
             (PipelineServiceStub(channel("pipeline")).ListRuns, "runs"),
-            (IngestServiceStub(channel("ingest")).ListIngests, "ingests"),
+            (ingest.ListIngests, "ingests"),
+            (ingest.ListFilters, "filters"),
             (DedupServiceStub(channel("dedup")).ListDedups, "dedups"),
             (tokenization.ListTokenizations, "tokenizations"),
             (tokenization.ListDatasets, "datasets"),

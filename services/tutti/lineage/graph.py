@@ -12,7 +12,7 @@ from google.protobuf.message import Message
 
 from tutti.contracts.committer.v1 import Checkpoint
 from tutti.contracts.dedup.v1 import Dedup
-from tutti.contracts.ingest.v1 import Ingest
+from tutti.contracts.ingest.v1 import Filter, Ingest
 from tutti.contracts.pipeline.v1 import Run
 from tutti.contracts.scheduler.v1 import Job
 from tutti.contracts.tokenization.v1 import Dataset, Tokenization, Tokenizer
@@ -72,6 +72,10 @@ def of_ingest(ingest: Ingest) -> Testimony:
     return Testimony((Vertex(ingest.name, "ingest", ingest.result.content_digest),))
 
 
+def of_filter(found: Filter) -> Testimony:
+    return Testimony((Vertex(found.name, "filter", found.result.content_digest),))
+
+
 def of_dedup(dedup: Dedup) -> Testimony:
     return Testimony((Vertex(dedup.name, "dedup", dedup.result.content_digest),))
 
@@ -118,6 +122,7 @@ def of_parents(child: str, parents: Iterable[str]) -> Testimony:
 _SPEAKERS: dict[type[Message], Callable[..., Testimony]] = {
     Run: of_run,
     Ingest: of_ingest,
+    Filter: of_filter,
     Dedup: of_dedup,
     Tokenization: of_tokenization,
     Dataset: of_dataset,

@@ -19,12 +19,12 @@ from tutti.backbone import Blobs
 from tutti.backbone.blobs import BlobMissing
 from tutti.chassis.errors import Refused, declare
 from tutti.checkpoints.manifest import CheckpointBody
-from tutti.corpus import duplicates
+from tutti.corpus import decisions, duplicates
 from tutti.corpus.canonical import bytes_digest, file_digest, parse_json
 from tutti.corpus.dataset import DatasetBody, Split
 from tutti.corpus.errors import CorpusError
 from tutti.corpus.manifest import Kind, Manifest
-from tutti.corpus.stages import DedupBody, DocumentShardEntry, IngestBody
+from tutti.corpus.stages import DedupBody, DocumentShardEntry, FilterBody, IngestBody
 from tutti.corpus.tokenshard import TokenShard
 from tutti.lineage.sightings import Shelf
 
@@ -51,6 +51,20 @@ class DocumentRow:
 
 
 @dataclass(frozen=True)
+class Decision:
+    """Why a filter rejected a document; the rule `language` has no value and no threshold."""
+
+    rule: str
+    value: float | None
+    threshold: float | None
+    language: str
+
+    def __str__(self) -> str:
+        seen = f"value {self.value:.4g}, threshold {self.threshold:.4g}" if self.value is not None else self.language
+        return f"{self.rule}, {seen}"
+
+
+@dataclass(frozen=True)
 class OpenDataset:
     version: str
     body: DatasetBody
@@ -73,6 +87,9 @@ class Library:
     def dedup(self, key: str) -> DedupBody:
         return self._once(key, lambda: DedupBody.read(Manifest.decode(self._bytes(key), expected=Kind.DEDUP)))
 
+    def filter(self, key: str) -> FilterBody:
+        return self._once(key, lambda: FilterBody.read(Manifest.decode(self._bytes(key), expected=Kind.FILTER)))
+
     def dataset(self, key: str) -> OpenDataset:
         return self._once(key, lambda: self._open(key))
 
@@ -80,6 +97,15 @@ class Library:
         """A list beside a manifest, whose key is named by the digest of its bytes."""
 
         return self._once(key, lambda: parse_json(self._named(key)))
+
+    def decisions(self, key: str) -> dict[str, Decision]:
+        """By rejected document: what a filter decided."""
+
+        def read() -> dict[str, Decision]:
+            doc_ids, *rest = (column.to_pylist() for column in decisions.decode(self._named(key)).columns)
+            return {doc_id: Decision(*each) for doc_id, *each in zip(doc_ids, *rest, strict=True)}
+
+        return self._once(key, read)
 
     def duplicates(self, key: str) -> dict[str, tuple[str, str, float]]:
         """By dropped document: which stands for it, how it is a duplicate, how similar its closest link is."""

@@ -158,6 +158,7 @@ class World:
             entries.append(DocumentShardEntry(key, info))
         body = IngestBody(
             shards=tuple(entries),
+            measures=(),
             input_digest=DIGEST,
             files=len(sources),
             documents=sum(map(len, sources)),
@@ -173,7 +174,7 @@ class World:
 
     def deduplicated(self, shards: list[DocumentShardEntry], clusters: str) -> None:
         """A dedup with this file of duplicates is folded."""
-        body = DedupBody(tuple(shards), clusters, 1, 1, 1, 1, (), "ingest/rejections/none.json")
+        body = DedupBody(tuple(shards), "", clusters, 1, 1, 1, 1, (), "ingest/rejections/none.json")
         result = publish(self.blobs, "dedup", body.manifest(producer="test"), data_bytes=0)
         self.admit(Dedup(name="dedups/a", result=result))
         self.settle()

@@ -1,8 +1,8 @@
 """Evidence that a stage's result is still there: its manifest and every blob that it names.
 
 Promises: what is missing, damaged or another content is named; a result is reused only without such a finding. Bytes
-are read a piece at a time. Of the document shards that dedup refers to the sizes are compared, since they were read for
-the stage before; of the checkpoints before the last too, since no state but the last is the result of a training.
+are read a piece at a time. Of the document shards that filter and dedup refer to the sizes are compared, as the bytes
+were read for ingest; of the checkpoints before the last too, since only the last one is what a training was to make.
 """
 
 from collections.abc import Iterable, Iterator
@@ -18,7 +18,7 @@ from tutti.corpus.canonical import content_digest, named, parse_json
 from tutti.corpus.dataset import DatasetBody
 from tutti.corpus.errors import CorpusError
 from tutti.corpus.manifest import Kind, Manifest
-from tutti.corpus.stages import DedupBody, IngestBody
+from tutti.corpus.stages import DedupBody, FilterBody, IngestBody
 from tutti.pipeline.stages import Result, StageName
 
 _PIECE = 8 << 20
@@ -107,6 +107,7 @@ def _listed(stage: StageName, data: bytes, *, thorough: bool) -> tuple[str, list
         ]
     kinds = {
         StageName.INGEST: Kind.INGEST,
+        StageName.FILTER: Kind.FILTER,
         StageName.DEDUP: Kind.DEDUP,
         StageName.TOKENIZATION: Kind.DATASET,
     }
@@ -123,11 +124,12 @@ def _blobs(stage: StageName, manifest: Manifest) -> Iterator[Checked]:
     elif stage is StageName.INGEST:
         ingest = IngestBody.read(manifest)
         yield from (Expected(shard.blob, shard.info.bytes, shard.info.bytes_digest) for shard in ingest.shards)
-        yield _content_named(ingest.rejections)
+        yield from map(_content_named, (ingest.rejections, *ingest.measures))
     else:
-        dedup = DedupBody.read(manifest)
-        yield from (Expected(shard.blob, shard.info.bytes) for shard in dedup.shards)
-        yield _content_named(dedup.clusters)
+        body = FilterBody.read(manifest) if stage is StageName.FILTER else DedupBody.read(manifest)
+        yield from (Expected(shard.blob, shard.info.bytes) for shard in body.shards)
+        beside = (body.decisions,) if isinstance(body, FilterBody) else (body.decisions, body.clusters)
+        yield from (_content_named(key) for key in beside if key)
 
 
 def _content_named(key: str) -> Expected:

@@ -3,7 +3,7 @@
 Promises: nothing is kept here; a call that may not have arrived can be sent again.
 """
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -29,7 +29,14 @@ from tutti.contracts.common.v1 import (
 )
 from tutti.contracts.dedup.v1 import CreateDedupRequest, Dedup
 from tutti.contracts.dedup.v1.stubs import DedupServiceStub
-from tutti.contracts.ingest.v1 import CreateIngestRequest, DigestInputRequest, Ingest, IngestSpec
+from tutti.contracts.ingest.v1 import (
+    CreateFilterRequest,
+    CreateIngestRequest,
+    DigestInputRequest,
+    Filter,
+    Ingest,
+    IngestSpec,
+)
 from tutti.contracts.ingest.v1.stubs import IngestServiceStub
 from tutti.contracts.scheduler.v1 import (
     JOB_STATE_CANCELLED,
@@ -64,7 +71,7 @@ class Seen:
     result: Result | None
 
 
-def seen_work(work: Ingest | Dedup | Tokenization) -> Seen:
+def seen_work(work: Ingest | Filter | Dedup | Tokenization) -> Seen:
     result = Result(work.name, work.result.manifest_key, work.result.content_digest)
     return Seen(work.name, work.state, work.reason, result if work.state == STATE_DONE else None)
 
@@ -76,13 +83,40 @@ def seen_job(job: Job) -> Seen:
     return Seen(job.name, state, job.reason, result if state == STATE_DONE else None)
 
 
+@dataclass(frozen=True)
+class Work:
+    """The calls of a kind of work with a spec and an artifact; `made` is its field in the answer to `create`."""
+
+    create: Callable[..., Any]
+    request: Callable[..., Any]
+    made: str
+    get: Callable[..., Any]
+    cancel: Callable[..., Any]
+
+
 class Owners:
     def __init__(self, host: Host) -> None:
-        self._ingest = IngestServiceStub(host.channel("ingest"))
-        self._dedup = DedupServiceStub(host.channel("dedup"))
-        self._tokenization = TokenizationServiceStub(host.channel("tokenization"))
+        self._ingest = ingest = IngestServiceStub(host.channel("ingest"))
+        dedup = DedupServiceStub(host.channel("dedup"))
+        tokenization = TokenizationServiceStub(host.channel("tokenization"))
         self._scheduler = SchedulerServiceStub(host.channel("scheduler"))
         self._committer = CommitterServiceStub(host.channel("committer"))
+        self._works = {
+            StageName.INGEST: Work(
+                ingest.CreateIngest, CreateIngestRequest, "ingest", ingest.GetIngest, ingest.CancelIngest
+            ),
+            StageName.FILTER: Work(
+                ingest.CreateFilter, CreateFilterRequest, "filter", ingest.GetFilter, ingest.CancelFilter
+            ),
+            StageName.DEDUP: Work(dedup.CreateDedup, CreateDedupRequest, "dedup", dedup.GetDedup, dedup.CancelDedup),
+            StageName.TOKENIZATION: Work(
+                tokenization.CreateTokenization,
+                CreateTokenizationRequest,
+                "tokenization",
+                tokenization.GetTokenization,
+                tokenization.CancelTokenization,
+            ),
+        }
 
     def source(self, recipe: Recipe, path: str, *, seconds: float) -> Source:
         """The content of a folder now, read whole. Raises InvalidField naming input.path, DeadlineExceeded."""
@@ -105,20 +139,22 @@ class Owners:
         return Source(path, found.input_digest, found.logic_version)
 
     def check(self, recipe: Recipe) -> None:
-        """What only its owner can judge of a recipe: the tokenizer's pattern. Raises InvalidField."""
-        if not recipe.tokenizer.pattern:
-            return
-        source, before = Source("", "", ""), Result("", "dedup/manifests/to-be-made.json", "to be made")
+        """What only its owner can judge of a recipe: rules, and the tokenizer's pattern. Raises InvalidField."""
+        quality = recipe.quality
+        if quality.rules or quality.thresholds:
+            self._judge(StageName.FILTER, recipe, {"rule_sets": "quality.rules", "thresholds": "quality.thresholds"})
+        if recipe.tokenizer.pattern:
+            self._judge(StageName.TOKENIZATION, recipe, {"pattern": "tokenizer.pattern"})
+
+    def _judge(self, stage: StageName, recipe: Recipe, keys: Mapping[str, str]) -> None:
+        """Ask a stage's owner without effect; `keys` of the recipe by the fields of the spec."""
+        source, before = Source("", "", ""), Result("", "manifests/to-be-made.json", "to be made")
         try:
-            self._create(
-                StageName.TOKENIZATION,
-                "",
-                spec_of(StageName.TOKENIZATION, recipe, source, before, ""),
-                validate_only=True,
-            )
+            self._create(stage, "", spec_of(stage, recipe, source, before, ""), validate_only=True)
         except InvalidField as problem:
-            expected = problem.metadata.get("expected", problem.message)
-            raise InvalidField("tokenizer.pattern", seen=recipe.tokenizer.pattern, expected=expected) from problem
+            seen, expected = (problem.metadata.get(name, problem.message) for name in ("seen", "expected"))
+            field = problem.metadata.get("field", "").removeprefix("spec.")
+            raise InvalidField(keys.get(field, stage.value), seen=seen, expected=expected) from problem
 
     def logic_version(self, stage: StageName, recipe: Recipe, source: Source, before: Result | None) -> str:
         """The version of the stage's logic today, as its owner says."""
@@ -134,26 +170,18 @@ class Owners:
 
     def _create(self, stage: StageName, name: str, spec: Any, *, validate_only: bool) -> str:
         common: Any = {"request_id": name, "name": name, "spec": spec, "validate_only": validate_only}
-        if stage is StageName.INGEST:
-            return str(self._ingest.CreateIngest(CreateIngestRequest(**common)).ingest.spec.logic_version)
-        if stage is StageName.DEDUP:
-            return str(self._dedup.CreateDedup(CreateDedupRequest(**common)).dedup.spec.logic_version)
-        if stage is StageName.TOKENIZATION:
-            made = self._tokenization.CreateTokenization(CreateTokenizationRequest(**common)).tokenization
-            return str(made.spec.logic_version)
-        self._scheduler.CreateJob(CreateJobRequest(**common))
-        return TRAINING_VERSION
+        if stage is StageName.TRAIN:
+            self._scheduler.CreateJob(CreateJobRequest(**common))
+            return TRAINING_VERSION
+        work = self._works[stage]
+        return str(getattr(work.create(work.request(**common)), work.made).spec.logic_version)
 
     def see(self, stage: StageName, name: str) -> Seen | None:
         """The stage's resource, None when its owner has not heard of it."""
         request = GetRequest(name=name)
         try:
-            if stage is StageName.INGEST:
-                return seen_work(self._ingest.GetIngest(request))
-            if stage is StageName.DEDUP:
-                return seen_work(self._dedup.GetDedup(request))
-            if stage is StageName.TOKENIZATION:
-                return seen_work(self._tokenization.GetTokenization(request))
+            if stage is not StageName.TRAIN:
+                return seen_work(self._works[stage].get(request))
             job: Job = self._scheduler.GetJob(request)
         except NotFound:
             return None
@@ -189,13 +217,7 @@ class Owners:
         """End the stage's work; of ended or unknown work nothing changes."""
         request = CancelRequest(name=name, request_id=f"{name}/cancel")
         try:
-            if stage is StageName.INGEST:
-                self._ingest.CancelIngest(request)
-            elif stage is StageName.DEDUP:
-                self._dedup.CancelDedup(request)
-            elif stage is StageName.TOKENIZATION:
-                self._tokenization.CancelTokenization(request)
-            else:
-                self._scheduler.CancelJob(request)
+            call: Any = self._scheduler.CancelJob if stage is StageName.TRAIN else self._works[stage].cancel
+            call(request)
         except (NotFound, Refused):
             return

@@ -6,7 +6,7 @@ expected; equal recipes have equal canonical JSON and so an equal digest.
 
 import difflib
 from collections.abc import Mapping, Sequence
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, get_origin
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
 
@@ -36,6 +36,22 @@ class InputPart(Part):
     )
     text_field: str = Field(
         default="text", min_length=1, max_length=200, description="of JSON lines and Parquet: where the text is"
+    )
+
+
+Names = Annotated[list[Annotated[str, Field(min_length=1, max_length=100)]], Field(max_length=100)]
+
+
+class QualityPart(Part):
+    rules: Names = Field(
+        default_factory=list,
+        description="sets of rules that a document must pass: gopher_quality, gopher_repetition, c4, fineweb, no_pii",
+    )
+    thresholds: dict[str, Real] = Field(
+        default_factory=dict, max_length=100, description="by rule, where it is not the published one"
+    )
+    languages: Names = Field(
+        default_factory=list, description="ISO 639 codes of languages or macro-languages that stay; none: all"
     )
 
 
@@ -87,6 +103,7 @@ class Recipe(Part):
     )
     size: Size = Field(default="small", description="of the model")
     input: InputPart
+    quality: QualityPart = QualityPart()
     dedup: DedupPart = DedupPart()
     tokenizer: TokenizerPart = TokenizerPart()
     data: DataPart = DataPart()
@@ -205,15 +222,25 @@ def _override(tree: dict[str, Any], text: str) -> None:
     if not equals or not key:
         raise InvalidField("overrides", seen=text, expected="KEY=VALUE, such as train.steps=100")
     known = keys()
-    if key not in known:
-        raise _unknown(key)
     *parents, last = key.split(".")
+    of_mapping = get_origin(known.get(".".join(parents))) is dict
+    if key not in known and not of_mapping:
+        raise _unknown(key)
     for parent in parents:
         inner = tree.setdefault(parent, {})
         if not isinstance(inner, dict):
             raise InvalidField(parent, seen=inner, expected="a mapping of keys")
         tree = inner
-    tree[last] = value if known[key] is str else yamltext.scalar(value)
+    tree[last] = _value(float if of_mapping else known[key], value)
+
+
+def _value(kind: Any, text: str) -> Any:
+    """What the text of the command line stands for, in a key of this type; names are separated by commas."""
+    if kind is str:
+        return text
+    if get_origin(kind) is list:
+        return [name.strip() for name in text.split(",") if name.strip()]
+    return yamltext.scalar(text)
 
 
 def keys() -> dict[str, Any]:

@@ -133,6 +133,39 @@ def test_an_override_that_is_wrong_is_named(override: str, field: str, words: st
     assert refused.value.field == field
 
 
+def test_rules_and_languages_are_lists_and_thresholds_go_by_the_name_of_the_rule() -> None:
+    written = LEAST + "quality: {rules: [c4, no_pii], thresholds: {c4_least_sentences: 2}, languages: [en]}\n"
+    overridden = read(
+        LEAST, ["quality.rules=c4, no_pii", "quality.thresholds.c4_least_sentences=2", "quality.languages=en"]
+    )
+    assert overridden == read(written)
+    assert overridden.quality.thresholds == {"c4_least_sentences": 2.0}
+    assert read(written, ["quality.rules=", "quality.thresholds.c4_lorem_ipsum=1e1"]).quality.model_dump() == {
+        "rules": [],
+        "thresholds": {"c4_least_sentences": 2.0, "c4_lorem_ipsum": 10.0},
+        "languages": ["en"],
+    }
+
+
+@pytest.mark.parametrize(
+    ("text", "field"),
+    [
+        ("quality: {rules: c4}", "quality.rules"),
+        ("quality: {rules: [1]}", "quality.rules.0"),
+        ("quality: {rules: ['']}", "quality.rules.0"),
+        ("quality: {thresholds: {a: many}}", "quality.thresholds.a"),
+        ("quality: {thresholds: [1]}", "quality.thresholds"),
+        ("quality: {thresholds: {a: .inf}}", "quality.thresholds.a"),
+        ("dedup: {near: 1.5}", "dedup.near"),
+        ("dedup: {near: -1}", "dedup.near"),
+    ],
+)
+def test_what_is_no_choice_of_documents_is_named(text: str, field: str) -> None:
+    with pytest.raises(InvalidField) as refused:
+        read(f"{LEAST}{text}\n")
+    assert refused.value.field == field
+
+
 def test_overrides_are_typed() -> None:
     recipe = read(
         LEAST, ["train.learning_rate=1e-3", "train.shrink=true", "input.path=007", "name=1.5", "train.steps=7"]

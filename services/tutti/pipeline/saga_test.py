@@ -49,16 +49,16 @@ def test_stages_follow_each_other_and_each_gets_the_result_before(world: World) 
     name = world.create().name
     for at, stage in enumerate(STAGES):
         states = [each.state for each in world.run(name).stages]
-        assert states == [STATE_DONE] * at + [STATE_RUNNING] + [STATE_PENDING] * (3 - at)
+        assert states == [STATE_DONE] * at + [STATE_RUNNING] + [STATE_PENDING] * (4 - at)
         world.finish(stage)
     run = world.run(name)
     assert run.state == STATE_DONE
     dedup, job = next(iter(world.dedup.made.values())), next(iter(world.train.made.values()))
-    assert dedup.spec.manifest_key == run.stages[0].manifest_key
+    assert dedup.spec.manifest_key == run.stages[1].manifest_key
     assert dedup.spec.near == 0.8
-    assert job.spec.dataset_digest == run.stages[2].content_digest
-    assert run.stages[3].content_digest == job.state_digest
-    assert run.stages[3].resource == job.name
+    assert job.spec.dataset_digest == run.stages[3].content_digest
+    assert run.stages[4].content_digest == job.state_digest
+    assert run.stages[4].resource == job.name
 
 
 def test_what_an_owner_waits_for_is_shown(world: World) -> None:
@@ -83,6 +83,10 @@ def test_a_finished_recipe_runs_again_and_reuses_everything(world: World) -> Non
         ("name=other", []),
         ("tokenizer.vocabulary=300", ["tokenization", "train"]),
         ("input.limit=7", ["ingest"]),
+        ("quality.rules=c4", STAGES[1:]),
+        ("quality.languages=en, de", ["filter"]),
+        ("quality.thresholds.c4_least_sentences=2.5", ["filter"]),
+        ("dedup.near=0.9", ["dedup"]),
     ],
 )
 def test_only_what_a_change_touches_is_done_again(world: World, override: str, done: list[str]) -> None:
@@ -106,6 +110,9 @@ BLOBS = {
     "ingest/document-shards/*": "ingest",
     "ingest/manifests/*": "ingest",
     "ingest/rejections/*": "ingest",
+    "ingest/measures/*": "ingest",
+    "ingest/filters/manifests/*": "filter",
+    "ingest/decisions/*": "filter",
     "dedup/manifests/*": "dedup",
     "dedup/clusters/*": "dedup",
     "tokenization/token-shards/*": "tokenization",
@@ -190,7 +197,7 @@ def test_a_result_whose_row_is_damaged_at_its_owner_is_made_again(world: World) 
     (name,) = world.tokenization.made
     world.tokenization.damaged.add(name)
     checked = world.api.CheckRecipe(CheckRecipeRequest(recipe=RECIPE, directory=str(world.folder)), CALL).stages
-    assert checked[2].reason == f"runs again: the row '{name}' is damaged"
+    assert checked[3].reason == f"runs again: the row '{name}' is damaged"
     assert again(world) == ["tokenization"]
 
 
@@ -251,7 +258,7 @@ def test_a_pipeline_that_restarts_anywhere_asks_for_nothing_twice(world: World, 
 def test_a_create_whose_answer_was_lost_has_its_effect_once(world: World) -> None:
     world.dedup.forgets = True
     name = world.create().name
-    world.finish("ingest")
+    world.finish("ingest", "filter")
     world.pass_time(31)
     assert len(world.dedup.made) == 1
     world.finish("dedup", "tokenization", "train")
@@ -261,7 +268,7 @@ def test_a_create_whose_answer_was_lost_has_its_effect_once(world: World) -> Non
 def test_an_owner_that_is_away_is_waited_for(world: World) -> None:
     world.dedup.down = Unavailable("away")
     name = world.create().name
-    world.finish("ingest")
+    world.finish("ingest", "filter")
     world.pass_time(31)
     assert world.dedup.made == {}
     assert world.run(name).state == STATE_RUNNING
@@ -291,7 +298,7 @@ def test_a_failed_stage_fails_the_run_with_its_reason_and_the_next_run_tries_aga
 
 def test_a_failed_job_fails_the_run(world: World) -> None:
     name = world.create().name
-    world.finish("ingest", "dedup", "tokenization")
+    world.finish("ingest", "filter", "dedup", "tokenization")
     world.fail_train("5 attempts without a new checkpoint")
     assert world.run(name).reason == "train: 5 attempts without a new checkpoint"
 
@@ -299,17 +306,17 @@ def test_a_failed_job_fails_the_run(world: World) -> None:
 def test_an_owner_that_refuses_fails_the_run(world: World) -> None:
     world.dedup.down = InvalidField("spec.manifest_key", seen="x", expected="a manifest")
     name = world.create().name
-    world.finish("ingest")
+    world.finish("ingest", "filter")
     assert world.run(name).state == STATE_FAILED
     assert world.run(name).reason.startswith("dedup: spec.manifest_key: expected a manifest")
 
 
 def test_a_cancelled_run_ends_its_stage_at_its_owner(world: World) -> None:
     name = world.create().name
-    world.finish("ingest", "dedup", "tokenization")
+    world.finish("ingest", "filter", "dedup", "tokenization")
     world.train.down = Unavailable("away")
     run = world.api.CancelRun(CancelRequest(name=name), CALL)
-    assert (run.state, run.stages[3].state) == (STATE_CANCELLED, STATE_CANCELLED)
+    assert (run.state, run.stages[4].state) == (STATE_CANCELLED, STATE_CANCELLED)
     world.settle()
     world.train.down = None
     world.start()
@@ -367,9 +374,9 @@ def test_validate_only_records_nothing(world: World) -> None:
 def test_a_recipe_can_be_checked_before_anything_ran(world: World) -> None:
     request = CheckRecipeRequest(recipe=RECIPE, directory=str(world.folder))
     checked = world.api.CheckRecipe(request, CALL)
-    assert [stage.reused for stage in checked.stages] == [False] * 4
+    assert [stage.reused for stage in checked.stages] == [False] * len(STAGES)
     again(world)
-    assert [stage.reused for stage in world.api.CheckRecipe(request, CALL).stages] == [True] * 4
+    assert [stage.reused for stage in world.api.CheckRecipe(request, CALL).stages] == [True] * len(STAGES)
 
 
 def test_where_the_pages_lie_is_in_no_run_no_event_and_no_export(world: World) -> None:

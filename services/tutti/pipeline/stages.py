@@ -9,7 +9,7 @@ from dataclasses import asdict, dataclass
 from enum import StrEnum
 
 from tutti.contracts.dedup.v1 import DedupSpec
-from tutti.contracts.ingest.v1 import IngestSpec
+from tutti.contracts.ingest.v1 import FilterSpec, IngestSpec, Threshold
 from tutti.contracts.scheduler.v1 import JobSpec
 from tutti.contracts.tokenization.v1 import TokenizationSpec
 from tutti.corpus.canonical import content_digest
@@ -23,6 +23,7 @@ class StageName(StrEnum):
     """In the order in which they are done; each uses the result of the one before."""
 
     INGEST = "ingest"
+    FILTER = "filter"
     DEDUP = "dedup"
     TOKENIZATION = "tokenization"
     TRAIN = "train"
@@ -30,6 +31,7 @@ class StageName(StrEnum):
 
 KINDS = {
     StageName.INGEST: "ingests",
+    StageName.FILTER: "filters",
     StageName.DEDUP: "dedups",
     StageName.TOKENIZATION: "tokenizations",
     StageName.TRAIN: "jobs",
@@ -68,7 +70,7 @@ class Reuse:
         return content_digest(asdict(self), kind="reuse key")
 
 
-Spec = IngestSpec | DedupSpec | TokenizationSpec | JobSpec
+Spec = IngestSpec | FilterSpec | DedupSpec | TokenizationSpec | JobSpec
 
 
 def resource_name(run: str, stage: StageName) -> str:
@@ -89,6 +91,16 @@ def spec_of(stage: StageName, recipe: Recipe, source: Source, before: Result | N
             text_field=recipe.input.text_field,
         )
     assert before is not None
+    if stage is StageName.FILTER:
+        quality = recipe.quality
+        return FilterSpec(
+            manifest_key=before.manifest_key,
+            content_digest=before.content_digest,
+            logic_version=logic_version,
+            rule_sets=quality.rules,
+            thresholds=[Threshold(rule=rule, value=value) for rule, value in sorted(quality.thresholds.items())],
+            languages=quality.languages,
+        )
     if stage is StageName.DEDUP:
         return DedupSpec(
             manifest_key=before.manifest_key,
@@ -132,7 +144,14 @@ def reuse_of(stage: StageName, recipe: Recipe, source: Source, before: Result | 
         }
         return Reuse(stage.value, logic_version, parameters, (source.input_digest,))
     assert before is not None
-    if stage is StageName.DEDUP:
+    if stage is StageName.FILTER:
+        quality = recipe.quality
+        parameters = {
+            "rules": sorted(set(quality.rules)),
+            "thresholds": dict(quality.thresholds),
+            "languages": sorted(set(quality.languages)),
+        }
+    elif stage is StageName.DEDUP:
         parameters = recipe.dedup.model_dump()
     elif stage is StageName.TOKENIZATION:
         parameters = {**recipe.tokenizer.model_dump(), **recipe.data.model_dump()}

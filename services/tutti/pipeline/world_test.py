@@ -41,7 +41,14 @@ from tutti.contracts.common.v1 import (
     ListRequest,
 )
 from tutti.contracts.dedup.v1 import CreateDedupResponse, Dedup
-from tutti.contracts.ingest.v1 import CreateIngestResponse, DigestInputRequest, DigestInputResponse, Ingest
+from tutti.contracts.ingest.v1 import (
+    CreateFilterResponse,
+    CreateIngestResponse,
+    DigestInputRequest,
+    DigestInputResponse,
+    Filter,
+    Ingest,
+)
 from tutti.contracts.pipeline.v1 import CreateRunRequest, Run
 from tutti.contracts.scheduler.v1 import (
     JOB_STATE_CANCELLED,
@@ -56,7 +63,7 @@ from tutti.corpus.canonical import bytes_digest, content_digest
 from tutti.corpus.dataset import DatasetBody, ShardEntry, Split
 from tutti.corpus.documentshard import DocumentShardInfo
 from tutti.corpus.manifest import Kind, Manifest
-from tutti.corpus.stages import DedupBody, DocumentShardEntry, IngestBody
+from tutti.corpus.stages import DedupBody, DocumentShardEntry, FilterBody, IngestBody
 from tutti.model.plan import Shape
 from tutti.pipeline.rpc import PipelineApi
 from tutti.pipeline.service import build
@@ -133,7 +140,10 @@ class DataOwner(Owner):
         return work
 
 
+@dataclass
 class IngestOwner(DataOwner):
+    filters: DataOwner = field(kw_only=True)
+
     def CreateIngest(self, request: Any, call: Call) -> CreateIngestResponse:
         return CreateIngestResponse(ingest=self.create(request, Ingest))
 
@@ -151,6 +161,17 @@ class IngestOwner(DataOwner):
         pages = sorted(folder.iterdir())
         digest = bytes_digest(b"".join(page.name.encode() + page.read_bytes() for page in pages))
         return DigestInputResponse(input_digest=digest, files=len(pages), logic_version=self.version)
+
+    def CreateFilter(self, request: Any, call: Call) -> CreateFilterResponse:
+        if unknown := set(request.spec.rule_sets) - {"c4"}:
+            raise InvalidField("spec.rule_sets", seen=sorted(unknown)[0], expected="one of c4")
+        return CreateFilterResponse(filter=self.filters.create(request, Filter))
+
+    def GetFilter(self, request: GetRequest, call: Call) -> Filter:
+        return cast(Filter, self.filters.get(request))
+
+    def CancelFilter(self, request: CancelRequest, call: Call) -> Filter:
+        return cast(Filter, self.filters.cancel(request))
 
 
 class DedupOwner(DataOwner):
@@ -247,7 +268,8 @@ class World:
         self.clock, self.randomness = ManualClock(), SeededRandomness(1)
         self.database = EmbeddedDatabase(None, clock=self.clock, inline=True)
         self.blobs = EmbeddedBlobs(folder / "blobs")
-        self.ingest, self.dedup = IngestOwner(self), DedupOwner(self)
+        self.filters = DataOwner(self)
+        self.ingest, self.dedup = IngestOwner(self, filters=self.filters), DedupOwner(self)
         self.tokenization, self.train = TokenizationOwner(self), TrainOwner(self)
         self.deaf = False
         self.start()
@@ -320,13 +342,23 @@ class World:
         digest = bytes_digest(data)
         info = DocumentShardInfo(digest, digest, len(data), 1, 1, "a", "a")
         rejections = put_named(self.blobs, "ingest/rejections", b"[]", ".json")
-        body = IngestBody((DocumentShardEntry(key, info),), spec.input_digest, 1, 1, (), rejections, 1, 1)
+        measures = (put_named(self.blobs, "ingest/measures", b"measures of " + data, ".parquet"),)
+        body = IngestBody((DocumentShardEntry(key, info),), measures, spec.input_digest, 1, 1, (), rejections, 1, 1)
         self.ingest.end(STATE_DONE, "", publish(self.blobs, "ingest", body.manifest(producer="test"), data_bytes=0))
 
+    def finish_filter(self) -> None:
+        spec = list(self.filters.made.values())[-1].spec
+        shards = self.shards(spec.manifest_key)
+        decisions = put_named(self.blobs, "ingest/decisions", f"decisions by {spec.rule_sets}".encode(), ".parquet")
+        body = FilterBody(shards, decisions, 1, (), "ingest/rejections/x.json")
+        made = publish(self.blobs, "ingest/filters", body.manifest(producer="test"), data_bytes=0)
+        self.filters.end(STATE_DONE, "", made)
+
     def finish_dedup(self) -> None:
-        shards = self.shards(list(self.dedup.made.values())[-1].spec.manifest_key)
+        spec = list(self.dedup.made.values())[-1].spec
+        chosen = FilterBody.read(Manifest.decode(self.blobs.get(spec.manifest_key), expected=Kind.FILTER))
         clusters = put_named(self.blobs, "dedup/clusters", b"[]", ".json")
-        body = DedupBody(shards, clusters, 1, 0, 0, 0, (), "ingest/rejections/x.json")
+        body = DedupBody(chosen.shards, chosen.decisions, clusters, 1, 0, 0, 0, (), "ingest/rejections/x.json")
         self.dedup.end(STATE_DONE, "", publish(self.blobs, "dedup", body.manifest(producer="test"), data_bytes=0))
 
     def shards(self, manifest_key: str) -> tuple[DocumentShardEntry, ...]:
@@ -381,5 +413,5 @@ class World:
         self.ingest.end(STATE_FAILED, reason)
 
     def finish(self, *stages: str) -> None:
-        for stage in stages or ("ingest", "dedup", "tokenization", "train"):
+        for stage in stages or ("ingest", "filter", "dedup", "tokenization", "train"):
             getattr(self, f"finish_{stage}")()

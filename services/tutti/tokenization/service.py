@@ -79,7 +79,7 @@ def stored_shards(context: TaskContext, spec: TokenizationSpec, kept: DedupBody)
         with tempfile.TemporaryDirectory(prefix="tutti-tokenization-") as scratch:
             wanted = making.Making(
                 shards=tuple(staging.shards(blobs, kept.shards, Path(scratch))),
-                dropped=dropped_by(staging.small(blobs, kept.clusters)),
+                dropped=dropped_by(staging.small(blobs, kept.clusters)) | staging.rejected(blobs, kept.decisions),
                 vocabulary=spec.vocabulary,
                 pattern=spec.pattern,
                 context=spec.context,

@@ -19,6 +19,7 @@ from py3langid.langid import MODEL_FILE, LanguageIdentifier
 from tutti.corpus.texts import require_texts
 from tutti.ingest.quality.characters import Class, class_of
 
+LANGUAGES_VERSION = 1
 SAMPLE = 2048
 PIECES = 4
 UNDETERMINED = "und"

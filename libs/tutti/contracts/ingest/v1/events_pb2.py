@@ -27,7 +27,7 @@ from tutti.contracts.common.v1 import common_pb2 as tutti_dot_contracts_dot_comm
 from tutti.contracts.options.v1 import options_pb2 as tutti_dot_contracts_dot_options_dot_v1_dot_options__pb2
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n&tutti/contracts/ingest/v1/events.proto\x12\x0ftutti.ingest.v1\x1a\x1fgoogle/protobuf/timestamp.proto\x1a&tutti/contracts/common/v1/common.proto\x1a(tutti/contracts/options/v1/options.proto\"\xce\x01\n\nIngestSpec\x12\x1d\n\ninput_path\x18\x01 \x01(\tR\tinputPath\x12$\n\x0emax_file_bytes\x18\x02 \x01(\x04R\x0cmaxFileBytes\x12\x14\n\x05limit\x18\x03 \x01(\rR\x05limit\x12#\n\rlogic_version\x18\x04 \x01(\tR\x0clogicVersion\x12!\n\x0cinput_digest\x18\x05 \x01(\tR\x0binputDigest\x12\x1d\n\ntext_field\x18\x06 \x01(\tR\ttextField\"\xc4\x03\n\x06Ingest\x12\x12\n\x04name\x18\x01 \x01(\tR\x04name\x12\x1a\n\x08revision\x18\x02 \x01(\x04R\x08revision\x12/\n\x04spec\x18\x03 \x01(\x0b\x32\x1b.tutti.ingest.v1.IngestSpecR\x04spec\x12,\n\x05state\x18\x04 \x01(\x0e\x32\x16.tutti.common.v1.StateR\x05state\x12\x16\n\x06reason\x18\x05 \x01(\tR\x06reason\x12\x39\n\nstarted_at\x18\x06 \x01(\x0b\x32\x1a.google.protobuf.TimestampR\tstartedAt\x12\x35\n\x08\x65nded_at\x18\x07 \x01(\x0b\x32\x1a.google.protobuf.TimestampR\x07\x65ndedAt\x12\x31\n\x06result\x18\x08 \x01(\x0b\x32\x19.tutti.common.v1.ArtifactR\x06result\x12\x14\n\x05\x66iles\x18\t \x01(\x04R\x05\x66iles\x12\x1c\n\tdocuments\x18\n \x01(\x04R\tdocuments\x12\x1a\n\x08rejected\x18\x0b \x01(\x04R\x08rejected:\x1e\x8a\xb5\x18\x1a\n\x0eingest.ingests\x12\x04name\x18\x01 \x0c\x62\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n&tutti/contracts/ingest/v1/events.proto\x12\x0ftutti.ingest.v1\x1a\x1fgoogle/protobuf/timestamp.proto\x1a&tutti/contracts/common/v1/common.proto\x1a(tutti/contracts/options/v1/options.proto\"\xce\x01\n\nIngestSpec\x12\x1d\n\ninput_path\x18\x01 \x01(\tR\tinputPath\x12$\n\x0emax_file_bytes\x18\x02 \x01(\x04R\x0cmaxFileBytes\x12\x14\n\x05limit\x18\x03 \x01(\rR\x05limit\x12#\n\rlogic_version\x18\x04 \x01(\tR\x0clogicVersion\x12!\n\x0cinput_digest\x18\x05 \x01(\tR\x0binputDigest\x12\x1d\n\ntext_field\x18\x06 \x01(\tR\ttextField\"\xc4\x03\n\x06Ingest\x12\x12\n\x04name\x18\x01 \x01(\tR\x04name\x12\x1a\n\x08revision\x18\x02 \x01(\x04R\x08revision\x12/\n\x04spec\x18\x03 \x01(\x0b\x32\x1b.tutti.ingest.v1.IngestSpecR\x04spec\x12,\n\x05state\x18\x04 \x01(\x0e\x32\x16.tutti.common.v1.StateR\x05state\x12\x16\n\x06reason\x18\x05 \x01(\tR\x06reason\x12\x39\n\nstarted_at\x18\x06 \x01(\x0b\x32\x1a.google.protobuf.TimestampR\tstartedAt\x12\x35\n\x08\x65nded_at\x18\x07 \x01(\x0b\x32\x1a.google.protobuf.TimestampR\x07\x65ndedAt\x12\x31\n\x06result\x18\x08 \x01(\x0b\x32\x19.tutti.common.v1.ArtifactR\x06result\x12\x14\n\x05\x66iles\x18\t \x01(\x04R\x05\x66iles\x12\x1c\n\tdocuments\x18\n \x01(\x04R\tdocuments\x12\x1a\n\x08rejected\x18\x0b \x01(\x04R\x08rejected:\x1e\x8a\xb5\x18\x1a\n\x0eingest.ingests\x12\x04name\x18\x01 \x0c\"5\n\tThreshold\x12\x12\n\x04rule\x18\x01 \x01(\tR\x04rule\x12\x14\n\x05value\x18\x02 \x01(\x01R\x05value\"\xf2\x01\n\nFilterSpec\x12!\n\x0cmanifest_key\x18\x01 \x01(\tR\x0bmanifestKey\x12%\n\x0e\x63ontent_digest\x18\x02 \x01(\tR\rcontentDigest\x12#\n\rlogic_version\x18\x03 \x01(\tR\x0clogicVersion\x12\x1b\n\trule_sets\x18\x04 \x03(\tR\x08ruleSets\x12:\n\nthresholds\x18\x05 \x03(\x0b\x32\x1a.tutti.ingest.v1.ThresholdR\nthresholds\x12\x1c\n\tlanguages\x18\x06 \x03(\tR\tlanguages\"=\n\tRuleCount\x12\x12\n\x04rule\x18\x01 \x01(\tR\x04rule\x12\x1c\n\tdocuments\x18\x02 \x01(\x04R\tdocuments\"\xe0\x03\n\x06\x46ilter\x12\x12\n\x04name\x18\x01 \x01(\tR\x04name\x12\x1a\n\x08revision\x18\x02 \x01(\x04R\x08revision\x12/\n\x04spec\x18\x03 \x01(\x0b\x32\x1b.tutti.ingest.v1.FilterSpecR\x04spec\x12,\n\x05state\x18\x04 \x01(\x0e\x32\x16.tutti.common.v1.StateR\x05state\x12\x16\n\x06reason\x18\x05 \x01(\tR\x06reason\x12\x39\n\nstarted_at\x18\x06 \x01(\x0b\x32\x1a.google.protobuf.TimestampR\tstartedAt\x12\x35\n\x08\x65nded_at\x18\x07 \x01(\x0b\x32\x1a.google.protobuf.TimestampR\x07\x65ndedAt\x12\x31\n\x06result\x18\x08 \x01(\x0b\x32\x19.tutti.common.v1.ArtifactR\x06result\x12\x1c\n\tdocuments\x18\t \x01(\x04R\tdocuments\x12\x1a\n\x08rejected\x18\n \x01(\x04R\x08rejected\x12\x30\n\x05rules\x18\x0b \x03(\x0b\x32\x1a.tutti.ingest.v1.RuleCountR\x05rules:\x1e\x8a\xb5\x18\x1a\n\x0eingest.filters\x12\x04name\x18\x01 \x0c\x62\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
@@ -36,8 +36,18 @@ if not _descriptor._USE_C_DESCRIPTORS:
   DESCRIPTOR._loaded_options = None
   _globals['_INGEST']._loaded_options = None
   _globals['_INGEST']._serialized_options = b'\212\265\030\032\n\016ingest.ingests\022\004name\030\001 \014'
+  _globals['_FILTER']._loaded_options = None
+  _globals['_FILTER']._serialized_options = b'\212\265\030\032\n\016ingest.filters\022\004name\030\001 \014'
   _globals['_INGESTSPEC']._serialized_start=175
   _globals['_INGESTSPEC']._serialized_end=381
   _globals['_INGEST']._serialized_start=384
   _globals['_INGEST']._serialized_end=836
+  _globals['_THRESHOLD']._serialized_start=838
+  _globals['_THRESHOLD']._serialized_end=891
+  _globals['_FILTERSPEC']._serialized_start=894
+  _globals['_FILTERSPEC']._serialized_end=1136
+  _globals['_RULECOUNT']._serialized_start=1138
+  _globals['_RULECOUNT']._serialized_end=1199
+  _globals['_FILTER']._serialized_start=1202
+  _globals['_FILTER']._serialized_end=1682
 # @@protoc_insertion_point(module_scope)

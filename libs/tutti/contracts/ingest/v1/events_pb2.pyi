@@ -3,9 +3,11 @@
 isort:skip_file
 Resources of ingest and their events."""
 
+from collections import abc as _abc
 from google.protobuf import descriptor as _descriptor
 from google.protobuf import message as _message
 from google.protobuf import timestamp_pb2 as _timestamp_pb2
+from google.protobuf.internal import containers as _containers
 from tutti.contracts.common.v1 import common_pb2 as _common_pb2
 import builtins as _builtins
 import sys
@@ -129,3 +131,175 @@ class Ingest(_message.Message):
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
 Global___Ingest: _TypeAlias = Ingest  # noqa: Y015
+
+@_typing.final
+class Threshold(_message.Message):
+    """Threshold of a rule, where it is not the published one."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    RULE_FIELD_NUMBER: _builtins.int
+    VALUE_FIELD_NUMBER: _builtins.int
+    rule: _builtins.str
+    """rule by its name."""
+    value: _builtins.float
+    """value on whose one side a document stays; the rule says which, and whether the value itself does."""
+    def __init__(
+        self,
+        *,
+        rule: _builtins.str = ...,
+        value: _builtins.float = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["rule", b"rule", "value", b"value"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___Threshold: _TypeAlias = Threshold  # noqa: Y015
+
+@_typing.final
+class FilterSpec(_message.Message):
+    """FilterSpec says which documents stay."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    MANIFEST_KEY_FIELD_NUMBER: _builtins.int
+    CONTENT_DIGEST_FIELD_NUMBER: _builtins.int
+    LOGIC_VERSION_FIELD_NUMBER: _builtins.int
+    RULE_SETS_FIELD_NUMBER: _builtins.int
+    THRESHOLDS_FIELD_NUMBER: _builtins.int
+    LANGUAGES_FIELD_NUMBER: _builtins.int
+    manifest_key: _builtins.str
+    """manifest_key of the ingest."""
+    content_digest: _builtins.str
+    """content_digest of that manifest."""
+    logic_version: _builtins.str
+    """logic_version of the stage that is asked for; empty means the current one."""
+    @_builtins.property
+    def rule_sets(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
+        """rule_sets by their names, in any order; none keeps everything."""
+
+    @_builtins.property
+    def thresholds(self) -> _containers.RepeatedCompositeFieldContainer[Global___Threshold]:
+        """thresholds that differ from the published ones, of rules in these sets, by the name of the rule."""
+
+    @_builtins.property
+    def languages(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
+        """languages, or macro-languages (ISO 639), of documents that stay; none means any."""
+
+    def __init__(
+        self,
+        *,
+        manifest_key: _builtins.str = ...,
+        content_digest: _builtins.str = ...,
+        logic_version: _builtins.str = ...,
+        rule_sets: _abc.Iterable[_builtins.str] | None = ...,
+        thresholds: _abc.Iterable[Global___Threshold] | None = ...,
+        languages: _abc.Iterable[_builtins.str] | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["content_digest", b"content_digest", "languages", b"languages", "logic_version", b"logic_version", "manifest_key", b"manifest_key", "rule_sets", b"rule_sets", "thresholds", b"thresholds"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___FilterSpec: _TypeAlias = FilterSpec  # noqa: Y015
+
+@_typing.final
+class RuleCount(_message.Message):
+    """RuleCount says how many documents a rule rejected."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    RULE_FIELD_NUMBER: _builtins.int
+    DOCUMENTS_FIELD_NUMBER: _builtins.int
+    rule: _builtins.str
+    """rule by its name."""
+    documents: _builtins.int
+    """documents of which it was the first to reject them."""
+    def __init__(
+        self,
+        *,
+        rule: _builtins.str = ...,
+        documents: _builtins.int = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["documents", b"documents", "rule", b"rule"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___RuleCount: _TypeAlias = RuleCount  # noqa: Y015
+
+@_typing.final
+class Filter(_message.Message):
+    """Filter chooses documents by what was measured of them."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    NAME_FIELD_NUMBER: _builtins.int
+    REVISION_FIELD_NUMBER: _builtins.int
+    SPEC_FIELD_NUMBER: _builtins.int
+    STATE_FIELD_NUMBER: _builtins.int
+    REASON_FIELD_NUMBER: _builtins.int
+    STARTED_AT_FIELD_NUMBER: _builtins.int
+    ENDED_AT_FIELD_NUMBER: _builtins.int
+    RESULT_FIELD_NUMBER: _builtins.int
+    DOCUMENTS_FIELD_NUMBER: _builtins.int
+    REJECTED_FIELD_NUMBER: _builtins.int
+    RULES_FIELD_NUMBER: _builtins.int
+    name: _builtins.str
+    """name of the resource."""
+    revision: _builtins.int
+    """revision grows by one with every change."""
+    state: _common_pb2.State.ValueType
+    """state of the work."""
+    reason: _builtins.str
+    """reason in words: what it waits for, or why it failed and what to do."""
+    documents: _builtins.int
+    """documents that stay."""
+    rejected: _builtins.int
+    """rejected documents; the manifest names each with its rule, value and threshold."""
+    @_builtins.property
+    def spec(self) -> Global___FilterSpec:
+        """spec that it was created with."""
+
+    @_builtins.property
+    def started_at(self) -> _timestamp_pb2.Timestamp:
+        """started_at is when work began."""
+
+    @_builtins.property
+    def ended_at(self) -> _timestamp_pb2.Timestamp:
+        """ended_at is when it ended."""
+
+    @_builtins.property
+    def result(self) -> _common_pb2.Artifact:
+        """result: the manifest of the documents that stay."""
+
+    @_builtins.property
+    def rules(self) -> _containers.RepeatedCompositeFieldContainer[Global___RuleCount]:
+        """rules that rejected any, by name."""
+
+    def __init__(
+        self,
+        *,
+        name: _builtins.str = ...,
+        revision: _builtins.int = ...,
+        spec: Global___FilterSpec | None = ...,
+        state: _common_pb2.State.ValueType = ...,
+        reason: _builtins.str = ...,
+        started_at: _timestamp_pb2.Timestamp | None = ...,
+        ended_at: _timestamp_pb2.Timestamp | None = ...,
+        result: _common_pb2.Artifact | None = ...,
+        documents: _builtins.int = ...,
+        rejected: _builtins.int = ...,
+        rules: _abc.Iterable[Global___RuleCount] | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["ended_at", b"ended_at", "result", b"result", "spec", b"spec", "started_at", b"started_at"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["documents", b"documents", "ended_at", b"ended_at", "name", b"name", "reason", b"reason", "rejected", b"rejected", "result", b"result", "revision", b"revision", "rules", b"rules", "spec", b"spec", "started_at", b"started_at", "state", b"state"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___Filter: _TypeAlias = Filter  # noqa: Y015

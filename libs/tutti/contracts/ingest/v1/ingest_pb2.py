@@ -27,7 +27,7 @@ from tutti.contracts.ingest.v1 import events_pb2 as tutti_dot_contracts_dot_inge
 from tutti.contracts.options.v1 import options_pb2 as tutti_dot_contracts_dot_options_dot_v1_dot_options__pb2
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n&tutti/contracts/ingest/v1/ingest.proto\x12\x0ftutti.ingest.v1\x1a&tutti/contracts/common/v1/common.proto\x1a&tutti/contracts/ingest/v1/events.proto\x1a(tutti/contracts/options/v1/options.proto\"\x9e\x01\n\x13\x43reateIngestRequest\x12\x1d\n\nrequest_id\x18\x01 \x01(\tR\trequestId\x12\x12\n\x04name\x18\x02 \x01(\tR\x04name\x12/\n\x04spec\x18\x03 \x01(\x0b\x32\x1b.tutti.ingest.v1.IngestSpecR\x04spec\x12#\n\rvalidate_only\x18\x04 \x01(\x08R\x0cvalidateOnly\"G\n\x14\x43reateIngestResponse\x12/\n\x06ingest\x18\x01 \x01(\x0b\x32\x17.tutti.ingest.v1.IngestR\x06ingest\"p\n\x13ListIngestsResponse\x12\x31\n\x07ingests\x18\x01 \x03(\x0b\x32\x17.tutti.ingest.v1.IngestR\x07ingests\x12&\n\x0fnext_page_token\x18\x02 \x01(\tR\rnextPageToken\"E\n\x12\x44igestInputRequest\x12/\n\x04spec\x18\x01 \x01(\x0b\x32\x1b.tutti.ingest.v1.IngestSpecR\x04spec\"\x89\x01\n\x13\x44igestInputResponse\x12!\n\x0cinput_digest\x18\x01 \x01(\tR\x0binputDigest\x12\x14\n\x05\x66iles\x18\x02 \x01(\x04R\x05\x66iles\x12\x14\n\x05\x62ytes\x18\x03 \x01(\x04R\x05\x62ytes\x12#\n\rlogic_version\x18\x04 \x01(\tR\x0clogicVersion2\xe8\x03\n\rIngestService\x12h\n\x0c\x43reateIngest\x12$.tutti.ingest.v1.CreateIngestRequest\x1a%.tutti.ingest.v1.CreateIngestResponse\"\x0b\x92\xb5\x18\x07\n\x03\x01\x02\x05\x10\x01\x12O\n\tGetIngest\x12\x1b.tutti.common.v1.GetRequest\x1a\x17.tutti.ingest.v1.Ingest\"\x0c\x92\xb5\x18\x08\n\x04\x01\x02\x05\x04\x10\x01\x12_\n\x0bListIngests\x12\x1c.tutti.common.v1.ListRequest\x1a$.tutti.ingest.v1.ListIngestsResponse\"\x0c\x92\xb5\x18\x08\n\x04\x01\x02\x05\x04\x10\x01\x12T\n\x0c\x43\x61ncelIngest\x12\x1e.tutti.common.v1.CancelRequest\x1a\x17.tutti.ingest.v1.Ingest\"\x0b\x92\xb5\x18\x07\n\x03\x01\x02\x05\x10\x01\x12\x65\n\x0b\x44igestInput\x12#.tutti.ingest.v1.DigestInputRequest\x1a$.tutti.ingest.v1.DigestInputResponse\"\x0b\x92\xb5\x18\x07\n\x03\x01\x02\x05\x10\x01\x62\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n&tutti/contracts/ingest/v1/ingest.proto\x12\x0ftutti.ingest.v1\x1a&tutti/contracts/common/v1/common.proto\x1a&tutti/contracts/ingest/v1/events.proto\x1a(tutti/contracts/options/v1/options.proto\"\x9e\x01\n\x13\x43reateIngestRequest\x12\x1d\n\nrequest_id\x18\x01 \x01(\tR\trequestId\x12\x12\n\x04name\x18\x02 \x01(\tR\x04name\x12/\n\x04spec\x18\x03 \x01(\x0b\x32\x1b.tutti.ingest.v1.IngestSpecR\x04spec\x12#\n\rvalidate_only\x18\x04 \x01(\x08R\x0cvalidateOnly\"G\n\x14\x43reateIngestResponse\x12/\n\x06ingest\x18\x01 \x01(\x0b\x32\x17.tutti.ingest.v1.IngestR\x06ingest\"p\n\x13ListIngestsResponse\x12\x31\n\x07ingests\x18\x01 \x03(\x0b\x32\x17.tutti.ingest.v1.IngestR\x07ingests\x12&\n\x0fnext_page_token\x18\x02 \x01(\tR\rnextPageToken\"E\n\x12\x44igestInputRequest\x12/\n\x04spec\x18\x01 \x01(\x0b\x32\x1b.tutti.ingest.v1.IngestSpecR\x04spec\"\x89\x01\n\x13\x44igestInputResponse\x12!\n\x0cinput_digest\x18\x01 \x01(\tR\x0binputDigest\x12\x14\n\x05\x66iles\x18\x02 \x01(\x04R\x05\x66iles\x12\x14\n\x05\x62ytes\x18\x03 \x01(\x04R\x05\x62ytes\x12#\n\rlogic_version\x18\x04 \x01(\tR\x0clogicVersion\"\x9e\x01\n\x13\x43reateFilterRequest\x12\x1d\n\nrequest_id\x18\x01 \x01(\tR\trequestId\x12\x12\n\x04name\x18\x02 \x01(\tR\x04name\x12/\n\x04spec\x18\x03 \x01(\x0b\x32\x1b.tutti.ingest.v1.FilterSpecR\x04spec\x12#\n\rvalidate_only\x18\x04 \x01(\x08R\x0cvalidateOnly\"G\n\x14\x43reateFilterResponse\x12/\n\x06\x66ilter\x18\x01 \x01(\x0b\x32\x17.tutti.ingest.v1.FilterR\x06\x66ilter\"p\n\x13ListFiltersResponse\x12\x31\n\x07\x66ilters\x18\x01 \x03(\x0b\x32\x17.tutti.ingest.v1.FilterR\x07\x66ilters\x12&\n\x0fnext_page_token\x18\x02 \x01(\tR\rnextPageToken2\xda\x06\n\rIngestService\x12h\n\x0c\x43reateIngest\x12$.tutti.ingest.v1.CreateIngestRequest\x1a%.tutti.ingest.v1.CreateIngestResponse\"\x0b\x92\xb5\x18\x07\n\x03\x01\x02\x05\x10\x01\x12O\n\tGetIngest\x12\x1b.tutti.common.v1.GetRequest\x1a\x17.tutti.ingest.v1.Ingest\"\x0c\x92\xb5\x18\x08\n\x04\x01\x02\x05\x04\x10\x01\x12_\n\x0bListIngests\x12\x1c.tutti.common.v1.ListRequest\x1a$.tutti.ingest.v1.ListIngestsResponse\"\x0c\x92\xb5\x18\x08\n\x04\x01\x02\x05\x04\x10\x01\x12T\n\x0c\x43\x61ncelIngest\x12\x1e.tutti.common.v1.CancelRequest\x1a\x17.tutti.ingest.v1.Ingest\"\x0b\x92\xb5\x18\x07\n\x03\x01\x02\x05\x10\x01\x12h\n\x0c\x43reateFilter\x12$.tutti.ingest.v1.CreateFilterRequest\x1a%.tutti.ingest.v1.CreateFilterResponse\"\x0b\x92\xb5\x18\x07\n\x03\x01\x02\x05\x10\x01\x12O\n\tGetFilter\x12\x1b.tutti.common.v1.GetRequest\x1a\x17.tutti.ingest.v1.Filter\"\x0c\x92\xb5\x18\x08\n\x04\x01\x02\x05\x04\x10\x01\x12_\n\x0bListFilters\x12\x1c.tutti.common.v1.ListRequest\x1a$.tutti.ingest.v1.ListFiltersResponse\"\x0c\x92\xb5\x18\x08\n\x04\x01\x02\x05\x04\x10\x01\x12T\n\x0c\x43\x61ncelFilter\x12\x1e.tutti.common.v1.CancelRequest\x1a\x17.tutti.ingest.v1.Filter\"\x0b\x92\xb5\x18\x07\n\x03\x01\x02\x05\x10\x01\x12\x65\n\x0b\x44igestInput\x12#.tutti.ingest.v1.DigestInputRequest\x1a$.tutti.ingest.v1.DigestInputResponse\"\x0b\x92\xb5\x18\x07\n\x03\x01\x02\x05\x10\x01\x62\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
@@ -42,6 +42,14 @@ if not _descriptor._USE_C_DESCRIPTORS:
   _globals['_INGESTSERVICE'].methods_by_name['ListIngests']._serialized_options = b'\222\265\030\010\n\004\001\002\005\004\020\001'
   _globals['_INGESTSERVICE'].methods_by_name['CancelIngest']._loaded_options = None
   _globals['_INGESTSERVICE'].methods_by_name['CancelIngest']._serialized_options = b'\222\265\030\007\n\003\001\002\005\020\001'
+  _globals['_INGESTSERVICE'].methods_by_name['CreateFilter']._loaded_options = None
+  _globals['_INGESTSERVICE'].methods_by_name['CreateFilter']._serialized_options = b'\222\265\030\007\n\003\001\002\005\020\001'
+  _globals['_INGESTSERVICE'].methods_by_name['GetFilter']._loaded_options = None
+  _globals['_INGESTSERVICE'].methods_by_name['GetFilter']._serialized_options = b'\222\265\030\010\n\004\001\002\005\004\020\001'
+  _globals['_INGESTSERVICE'].methods_by_name['ListFilters']._loaded_options = None
+  _globals['_INGESTSERVICE'].methods_by_name['ListFilters']._serialized_options = b'\222\265\030\010\n\004\001\002\005\004\020\001'
+  _globals['_INGESTSERVICE'].methods_by_name['CancelFilter']._loaded_options = None
+  _globals['_INGESTSERVICE'].methods_by_name['CancelFilter']._serialized_options = b'\222\265\030\007\n\003\001\002\005\020\001'
   _globals['_INGESTSERVICE'].methods_by_name['DigestInput']._loaded_options = None
   _globals['_INGESTSERVICE'].methods_by_name['DigestInput']._serialized_options = b'\222\265\030\007\n\003\001\002\005\020\001'
   _globals['_CREATEINGESTREQUEST']._serialized_start=182
@@ -54,6 +62,12 @@ if not _descriptor._USE_C_DESCRIPTORS:
   _globals['_DIGESTINPUTREQUEST']._serialized_end=598
   _globals['_DIGESTINPUTRESPONSE']._serialized_start=601
   _globals['_DIGESTINPUTRESPONSE']._serialized_end=738
-  _globals['_INGESTSERVICE']._serialized_start=741
-  _globals['_INGESTSERVICE']._serialized_end=1229
+  _globals['_CREATEFILTERREQUEST']._serialized_start=741
+  _globals['_CREATEFILTERREQUEST']._serialized_end=899
+  _globals['_CREATEFILTERRESPONSE']._serialized_start=901
+  _globals['_CREATEFILTERRESPONSE']._serialized_end=972
+  _globals['_LISTFILTERSRESPONSE']._serialized_start=974
+  _globals['_LISTFILTERSRESPONSE']._serialized_end=1086
+  _globals['_INGESTSERVICE']._serialized_start=1089
+  _globals['_INGESTSERVICE']._serialized_end=1947
 # @@protoc_insertion_point(module_scope)

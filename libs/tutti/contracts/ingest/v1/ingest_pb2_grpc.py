@@ -28,7 +28,7 @@ if _version_not_supported:
 
 
 class IngestServiceStub:
-    """IngestService reads pages and writes document shards.
+    """IngestService reads pages, writes document shards, and chooses among their documents.
     """
 
     def __init__(self, channel):
@@ -57,6 +57,26 @@ class IngestServiceStub:
                 request_serializer=tutti_dot_contracts_dot_common_dot_v1_dot_common__pb2.CancelRequest.SerializeToString,
                 response_deserializer=tutti_dot_contracts_dot_ingest_dot_v1_dot_events__pb2.Ingest.FromString,
                 _registered_method=True)
+        self.CreateFilter = channel.unary_unary(
+                '/tutti.ingest.v1.IngestService/CreateFilter',
+                request_serializer=tutti_dot_contracts_dot_ingest_dot_v1_dot_ingest__pb2.CreateFilterRequest.SerializeToString,
+                response_deserializer=tutti_dot_contracts_dot_ingest_dot_v1_dot_ingest__pb2.CreateFilterResponse.FromString,
+                _registered_method=True)
+        self.GetFilter = channel.unary_unary(
+                '/tutti.ingest.v1.IngestService/GetFilter',
+                request_serializer=tutti_dot_contracts_dot_common_dot_v1_dot_common__pb2.GetRequest.SerializeToString,
+                response_deserializer=tutti_dot_contracts_dot_ingest_dot_v1_dot_events__pb2.Filter.FromString,
+                _registered_method=True)
+        self.ListFilters = channel.unary_unary(
+                '/tutti.ingest.v1.IngestService/ListFilters',
+                request_serializer=tutti_dot_contracts_dot_common_dot_v1_dot_common__pb2.ListRequest.SerializeToString,
+                response_deserializer=tutti_dot_contracts_dot_ingest_dot_v1_dot_ingest__pb2.ListFiltersResponse.FromString,
+                _registered_method=True)
+        self.CancelFilter = channel.unary_unary(
+                '/tutti.ingest.v1.IngestService/CancelFilter',
+                request_serializer=tutti_dot_contracts_dot_common_dot_v1_dot_common__pb2.CancelRequest.SerializeToString,
+                response_deserializer=tutti_dot_contracts_dot_ingest_dot_v1_dot_events__pb2.Filter.FromString,
+                _registered_method=True)
         self.DigestInput = channel.unary_unary(
                 '/tutti.ingest.v1.IngestService/DigestInput',
                 request_serializer=tutti_dot_contracts_dot_ingest_dot_v1_dot_ingest__pb2.DigestInputRequest.SerializeToString,
@@ -65,7 +85,7 @@ class IngestServiceStub:
 
 
 class IngestServiceServicer:
-    """IngestService reads pages and writes document shards.
+    """IngestService reads pages, writes document shards, and chooses among their documents.
     """
 
     def CreateIngest(self, request, context):
@@ -91,6 +111,34 @@ class IngestServiceServicer:
 
     def CancelIngest(self, request, context):
         """CancelIngest ends it.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def CreateFilter(self, request, context):
+        """CreateFilter records the work and returns at once; the same request_id with another body is refused.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def GetFilter(self, request, context):
+        """GetFilter returns one.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def ListFilters(self, request, context):
+        """ListFilters returns a page in name order.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def CancelFilter(self, request, context):
+        """CancelFilter ends it.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -126,6 +174,26 @@ def add_IngestServiceServicer_to_server(servicer, server):
                     request_deserializer=tutti_dot_contracts_dot_common_dot_v1_dot_common__pb2.CancelRequest.FromString,
                     response_serializer=tutti_dot_contracts_dot_ingest_dot_v1_dot_events__pb2.Ingest.SerializeToString,
             ),
+            'CreateFilter': grpc.unary_unary_rpc_method_handler(
+                    servicer.CreateFilter,
+                    request_deserializer=tutti_dot_contracts_dot_ingest_dot_v1_dot_ingest__pb2.CreateFilterRequest.FromString,
+                    response_serializer=tutti_dot_contracts_dot_ingest_dot_v1_dot_ingest__pb2.CreateFilterResponse.SerializeToString,
+            ),
+            'GetFilter': grpc.unary_unary_rpc_method_handler(
+                    servicer.GetFilter,
+                    request_deserializer=tutti_dot_contracts_dot_common_dot_v1_dot_common__pb2.GetRequest.FromString,
+                    response_serializer=tutti_dot_contracts_dot_ingest_dot_v1_dot_events__pb2.Filter.SerializeToString,
+            ),
+            'ListFilters': grpc.unary_unary_rpc_method_handler(
+                    servicer.ListFilters,
+                    request_deserializer=tutti_dot_contracts_dot_common_dot_v1_dot_common__pb2.ListRequest.FromString,
+                    response_serializer=tutti_dot_contracts_dot_ingest_dot_v1_dot_ingest__pb2.ListFiltersResponse.SerializeToString,
+            ),
+            'CancelFilter': grpc.unary_unary_rpc_method_handler(
+                    servicer.CancelFilter,
+                    request_deserializer=tutti_dot_contracts_dot_common_dot_v1_dot_common__pb2.CancelRequest.FromString,
+                    response_serializer=tutti_dot_contracts_dot_ingest_dot_v1_dot_events__pb2.Filter.SerializeToString,
+            ),
             'DigestInput': grpc.unary_unary_rpc_method_handler(
                     servicer.DigestInput,
                     request_deserializer=tutti_dot_contracts_dot_ingest_dot_v1_dot_ingest__pb2.DigestInputRequest.FromString,
@@ -140,7 +208,7 @@ def add_IngestServiceServicer_to_server(servicer, server):
 
  # This class is part of an EXPERIMENTAL API.
 class IngestService:
-    """IngestService reads pages and writes document shards.
+    """IngestService reads pages, writes document shards, and chooses among their documents.
     """
 
     @staticmethod
@@ -241,6 +309,114 @@ class IngestService:
             '/tutti.ingest.v1.IngestService/CancelIngest',
             tutti_dot_contracts_dot_common_dot_v1_dot_common__pb2.CancelRequest.SerializeToString,
             tutti_dot_contracts_dot_ingest_dot_v1_dot_events__pb2.Ingest.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def CreateFilter(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/tutti.ingest.v1.IngestService/CreateFilter',
+            tutti_dot_contracts_dot_ingest_dot_v1_dot_ingest__pb2.CreateFilterRequest.SerializeToString,
+            tutti_dot_contracts_dot_ingest_dot_v1_dot_ingest__pb2.CreateFilterResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def GetFilter(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/tutti.ingest.v1.IngestService/GetFilter',
+            tutti_dot_contracts_dot_common_dot_v1_dot_common__pb2.GetRequest.SerializeToString,
+            tutti_dot_contracts_dot_ingest_dot_v1_dot_events__pb2.Filter.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def ListFilters(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/tutti.ingest.v1.IngestService/ListFilters',
+            tutti_dot_contracts_dot_common_dot_v1_dot_common__pb2.ListRequest.SerializeToString,
+            tutti_dot_contracts_dot_ingest_dot_v1_dot_ingest__pb2.ListFiltersResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def CancelFilter(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/tutti.ingest.v1.IngestService/CancelFilter',
+            tutti_dot_contracts_dot_common_dot_v1_dot_common__pb2.CancelRequest.SerializeToString,
+            tutti_dot_contracts_dot_ingest_dot_v1_dot_events__pb2.Filter.FromString,
             options,
             channel_credentials,
             insecure,

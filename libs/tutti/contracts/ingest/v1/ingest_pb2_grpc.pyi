@@ -29,7 +29,7 @@ GRPC_GENERATED_VERSION: str
 GRPC_VERSION: str
 
 class IngestServiceStub:
-    """IngestService reads pages and writes document shards."""
+    """IngestService reads pages, writes document shards, and chooses among their documents."""
 
     @_typing.overload
     def __new__(cls, channel: _grpc.Channel) -> _Self: ...
@@ -43,12 +43,20 @@ class IngestServiceStub:
     """ListIngests returns a page in name order."""
     CancelIngest: _grpc.UnaryUnaryMultiCallable[_common_pb2.CancelRequest, _events_pb2.Ingest]
     """CancelIngest ends it."""
+    CreateFilter: _grpc.UnaryUnaryMultiCallable[_ingest_pb2.CreateFilterRequest, _ingest_pb2.CreateFilterResponse]
+    """CreateFilter records the work and returns at once; the same request_id with another body is refused."""
+    GetFilter: _grpc.UnaryUnaryMultiCallable[_common_pb2.GetRequest, _events_pb2.Filter]
+    """GetFilter returns one."""
+    ListFilters: _grpc.UnaryUnaryMultiCallable[_common_pb2.ListRequest, _ingest_pb2.ListFiltersResponse]
+    """ListFilters returns a page in name order."""
+    CancelFilter: _grpc.UnaryUnaryMultiCallable[_common_pb2.CancelRequest, _events_pb2.Filter]
+    """CancelFilter ends it."""
     DigestInput: _grpc.UnaryUnaryMultiCallable[_ingest_pb2.DigestInputRequest, _ingest_pb2.DigestInputResponse]
     """DigestInput returns the content digest of a folder, for a reuse key."""
 
 @_typing.type_check_only
 class IngestServiceAsyncStub(IngestServiceStub):
-    """IngestService reads pages and writes document shards."""
+    """IngestService reads pages, writes document shards, and chooses among their documents."""
 
     def __init__(self, channel: _aio.Channel) -> None: ...
     CreateIngest: _aio.UnaryUnaryMultiCallable[_ingest_pb2.CreateIngestRequest, _ingest_pb2.CreateIngestResponse]  # type: ignore[assignment]
@@ -59,11 +67,19 @@ class IngestServiceAsyncStub(IngestServiceStub):
     """ListIngests returns a page in name order."""
     CancelIngest: _aio.UnaryUnaryMultiCallable[_common_pb2.CancelRequest, _events_pb2.Ingest]  # type: ignore[assignment]
     """CancelIngest ends it."""
+    CreateFilter: _aio.UnaryUnaryMultiCallable[_ingest_pb2.CreateFilterRequest, _ingest_pb2.CreateFilterResponse]  # type: ignore[assignment]
+    """CreateFilter records the work and returns at once; the same request_id with another body is refused."""
+    GetFilter: _aio.UnaryUnaryMultiCallable[_common_pb2.GetRequest, _events_pb2.Filter]  # type: ignore[assignment]
+    """GetFilter returns one."""
+    ListFilters: _aio.UnaryUnaryMultiCallable[_common_pb2.ListRequest, _ingest_pb2.ListFiltersResponse]  # type: ignore[assignment]
+    """ListFilters returns a page in name order."""
+    CancelFilter: _aio.UnaryUnaryMultiCallable[_common_pb2.CancelRequest, _events_pb2.Filter]  # type: ignore[assignment]
+    """CancelFilter ends it."""
     DigestInput: _aio.UnaryUnaryMultiCallable[_ingest_pb2.DigestInputRequest, _ingest_pb2.DigestInputResponse]  # type: ignore[assignment]
     """DigestInput returns the content digest of a folder, for a reuse key."""
 
 class IngestServiceServicer(metaclass=_abc_1.ABCMeta):
-    """IngestService reads pages and writes document shards."""
+    """IngestService reads pages, writes document shards, and chooses among their documents."""
 
     @_abc_1.abstractmethod
     def CreateIngest(
@@ -96,6 +112,38 @@ class IngestServiceServicer(metaclass=_abc_1.ABCMeta):
         context: _ServicerContext,
     ) -> _typing.Union[_events_pb2.Ingest, _abc.Awaitable[_events_pb2.Ingest]]:
         """CancelIngest ends it."""
+
+    @_abc_1.abstractmethod
+    def CreateFilter(
+        self,
+        request: _ingest_pb2.CreateFilterRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_ingest_pb2.CreateFilterResponse, _abc.Awaitable[_ingest_pb2.CreateFilterResponse]]:
+        """CreateFilter records the work and returns at once; the same request_id with another body is refused."""
+
+    @_abc_1.abstractmethod
+    def GetFilter(
+        self,
+        request: _common_pb2.GetRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_events_pb2.Filter, _abc.Awaitable[_events_pb2.Filter]]:
+        """GetFilter returns one."""
+
+    @_abc_1.abstractmethod
+    def ListFilters(
+        self,
+        request: _common_pb2.ListRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_ingest_pb2.ListFiltersResponse, _abc.Awaitable[_ingest_pb2.ListFiltersResponse]]:
+        """ListFilters returns a page in name order."""
+
+    @_abc_1.abstractmethod
+    def CancelFilter(
+        self,
+        request: _common_pb2.CancelRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_events_pb2.Filter, _abc.Awaitable[_events_pb2.Filter]]:
+        """CancelFilter ends it."""
 
     @_abc_1.abstractmethod
     def DigestInput(

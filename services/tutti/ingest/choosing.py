@@ -1,0 +1,96 @@
+"""Choosing: which documents stay, by rules over what was measured of them.
+
+Promises: a function of measures, rules and languages; of a document that goes the first rule that rejects it is kept,
+with what it saw and its threshold. No text is read.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+
+from tutti.corpus import decisions
+from tutti.ingest.quality.languages import among
+from tutti.ingest.quality.pii import NO_PII
+from tutti.ingest.quality.rules import C4, FINEWEB, GOPHER_QUALITY, GOPHER_REPETITION, Rule, decide, with_thresholds
+
+LOGIC_VERSION = "filter-1"
+RULE_SETS: Mapping[str, Sequence[Rule]] = {
+    "gopher_quality": GOPHER_QUALITY,
+    "gopher_repetition": GOPHER_REPETITION,
+    "c4": C4,
+    "fineweb": FINEWEB,
+    "no_pii": NO_PII,
+}
+_ROWS = 1 << 14
+
+
+class UnknownRuleSet(Exception):
+    """A set of rules was named that is not there."""
+
+
+@dataclass(frozen=True, slots=True)
+class Choice:
+    """`rules` in the order in which they are asked; `languages` that stay, all when there are none."""
+
+    rules: tuple[Rule, ...]
+    languages: frozenset[str]
+
+
+@dataclass(frozen=True, slots=True)
+class Chosen:
+    """`path` is the file of decisions (tutti.corpus.decisions); `rules`: how many each rejected, by name."""
+
+    path: Path
+    documents: int
+    rejected: int
+    rules: tuple[tuple[str, int], ...]
+
+
+def choice(sets: Collection[str], thresholds: Mapping[str, float], languages: Iterable[str]) -> Choice:
+    """The rules of these sets, some with another threshold. Raises UnknownRuleSet, UnknownRule."""
+    if unknown := sorted(set(sets) - RULE_SETS.keys()):
+        raise UnknownRuleSet(f"no set of rules {unknown[0]!r}; expected one of {', '.join(RULE_SETS)}")
+    rules = [rule for name, rules in RULE_SETS.items() if name in sets for rule in rules]
+    return Choice(with_thresholds(rules, thresholds), frozenset(languages))
+
+
+def choose(measures: Sequence[Path], wanted: Choice, target: Path) -> Chosen:
+    """Decide on every document of these files of measures, and write who goes to `target`."""
+    documents, parts = 0, [decisions.SCHEMA.empty_table()]
+    for path in measures:
+        with pq.ParquetFile(path) as file:  # type: ignore[no-untyped-call]
+            for batch in file.iter_batches(_ROWS):
+                documents += batch.num_rows
+                parts.append(rejected(batch, wanted))
+    rows = pa.concat_tables(parts).sort_by("doc_id").combine_chunks()
+    decisions.write(rows.to_batches(_ROWS), target)
+    rules = sorted(Counter(rows["rule"].to_pylist()).items())
+    return Chosen(target, documents - rows.num_rows, rows.num_rows, tuple(rules))
+
+
+def rejected(measures: pa.RecordBatch, wanted: Choice) -> pa.Table:
+    """Rows of decisions.SCHEMA for those of the documents that go. The language is looked at before any rule."""
+    spoken = among(measures, wanted.languages) if wanted.languages else np.ones(measures.num_rows, np.bool_)
+    found = decide(measures, wanted.rules)
+    columns = {
+        "doc_id": measures["doc_id"],
+        "rule": _where(spoken, found["rule"], decisions.LANGUAGE_RULE),
+        "value": _where(spoken, found["value"], None),
+        "threshold": _where(spoken, found["threshold"], None),
+        "language": measures["language"],
+    }
+    rows = pa.table(columns)
+    return rows.filter(rows["rule"].is_valid()).cast(decisions.SCHEMA)
+
+
+def _where(chosen: npt.NDArray[np.bool_], values: pa.Array, other: str | None) -> pa.Array:
+    return pc.if_else(pa.array(chosen), values, pa.scalar(other, values.type))  # type: ignore[attr-defined]

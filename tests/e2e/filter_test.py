@@ -1,0 +1,85 @@
+"""Documents are chosen by rules: counted in the summary, named by a trace, chosen anew without reading a text."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.e2e.command import platform, tiny, tutti
+
+PROSE = "The people of the town have to be happy with the river that flows through it, and with page {}. "
+FEW = "quality.thresholds.gopher_least_words"
+
+
+@pytest.fixture(scope="module")
+def pages(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Twelve lines of prose in a file of records, two of them nearly the same; two short texts, one in another file."""
+    folder = tmp_path_factory.mktemp("pages")
+    lines = [" ".join(f"{PROSE.format(number)}{word * 3}" for word in "abcdefgh") for number in range(12)]
+    lines[11] = lines[10].replace("page 10", "page ten", 1)
+    records = [f'{{"text": "{line}", "url": "https://a.example/{number}"}}' for number, line in enumerate(lines)]
+    (folder / "records.jsonl").write_text("\n".join([*records, '{"text": "Few words are here."}', "rubbish"]))
+    (folder / "short.txt").write_text("Few words of a page.")
+    return folder
+
+
+@pytest.fixture(scope="module")
+def data_dir(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("filter") / "data"
+
+
+@pytest.fixture(scope="module")
+def first(data_dir: Path, pages: Path) -> Any:
+    result = tutti(*tiny(data_dir, pages, "train.steps=2", "quality.rules=gopher_quality", "dedup.near=0"))
+    assert result.code == 0, result.err
+    return result.json()
+
+
+def test_what_rules_reject_is_counted_and_the_rest_is_trained_on(first: Any) -> None:
+    assert (first["ingest"]["files"], first["ingest"]["documents"], first["ingest"]["rejected"]) == (2, 14, 1)
+    assert (first["filter"]["documents"], first["filter"]["rejected"]) == (12, 2)
+    assert first["filter"]["rules"] == [{"rule": "gopher_least_words", "documents": 2}]
+    assert (first["dedup"]["documents"], first["dedup"]["duplicates"]) == (12, 0)
+
+
+def test_a_trace_says_which_rule_rejected_a_page_and_which_steps_saw_a_record(first: Any, data_dir: Path) -> None:
+    with platform(data_dir):
+        short = tutti("trace", "short.txt", "--down", "--data-dir", data_dir)
+        assert "rejected by the rule gopher_least_words, value 5, threshold 50" in short.err
+        seen = tutti("trace", "https://a.example/3", "--down", "--data-dir", data_dir)
+        assert seen.code == 0, seen.err
+        rubbish = tutti("trace", "records.jsonl:14", "--down", "--data-dir", data_dir)
+        assert "rejected: malformed" in rubbish.err
+
+
+def test_with_another_threshold_no_text_is_read_again(first: Any, data_dir: Path, pages: Path) -> None:
+    chosen = ("quality.rules=gopher_quality", "dedup.near=0", f"{FEW}=5", "quality.thresholds.gopher_stop_words=0")
+    again = tutti(*tiny(data_dir, pages, "train.steps=2", *chosen))
+    assert again.code == 0, again.err
+    summary = again.json()
+    reused = {each["name"]: each["reused"] for each in summary["run"]["stages"]}
+    assert (reused["ingest"], reused["filter"], reused["dedup"]) == (True, False, False)
+    assert summary["filter"]["rules"] == [{"rule": "gopher_least_words", "documents": 1}]
+
+
+def test_near_duplicates_are_dropped_and_named(first: Any, data_dir: Path, pages: Path) -> None:
+    near = tutti(*tiny(data_dir, pages, "train.steps=2", "quality.rules=gopher_quality", "dedup.near=0.8"))
+    dedup = near.json()["dedup"]
+    assert (dedup["documents"], dedup["duplicates"], dedup["near_duplicates"]) == (11, 1, 1)
+
+
+@pytest.mark.parametrize(
+    ("override", "code", "words"),
+    [
+        ("quality.rules=gofer", 2, ("quality.rules", "'gofer'", "gopher_quality")),
+        (f"{FEW}x=1", 2, ("quality.thresholds", "gopher_least_wordsx")),
+        ("quality.languages=xx", 1, ("all 14 documents were rejected (14 by language)", "quality.languages")),
+    ],
+)
+def test_a_choice_that_cannot_be_is_named(
+    override: str, code: int, words: tuple[str, ...], data_dir: Path, pages: Path
+) -> None:
+    result = tutti(*tiny(data_dir, pages, "train.steps=2", override))
+    assert result.code == code
+    assert all(word in result.err for word in words), result.err
+    assert "Traceback" not in result.err
