@@ -1,0 +1,76 @@
+"""Archives are read back by readers of others, record by record, and by our own."""
+
+import gzip
+import io
+from datetime import UTC, datetime
+from pathlib import Path
+
+from fastwarc.warc import ArchiveIterator
+from warcio.archiveiterator import ArchiveIterator as WarcioIterator
+from warcio.checker import Checker
+
+from tutti.ingest import shards
+from tutti.ingest.crawl.archive import REVISIT, exchange, metadata, payload_digest, revisit, warcinfo
+from tutti.ingest.crawl.fetching import Answer
+
+AT = datetime(2026, 11, 21, 12, 30, 15, 123456, tzinfo=UTC)
+URL = "https://a.example:8443/a?b=%C3%A9"
+PAGE = b"<!doctype html><title>A page</title><main><p>Some words of a page.</p></main>"
+HEADERS = (
+    ("Content-Type", "text/html"),
+    ("Content-Encoding", "gzip"),
+    ("Transfer-Encoding", "chunked"),
+    ("X-A", "caf\u00e9"),
+)
+BODY = gzip.compress(PAGE, mtime=0)
+ANSWER = Answer(URL, "HTTP/1.1", 200, "OK", HEADERS, BODY)
+FILE = b"".join(
+    [
+        warcinfo(AT, {"software": "tutti", "robots": "obey"}),
+        exchange(ANSWER, {"User-Agent": "tutti-test"}, AT),
+        revisit(ANSWER, AT, digest=payload_digest(BODY)),
+        metadata(URL, AT, {"via": "https://a.example/", "hops": "1"}),
+    ]
+)
+
+
+def test_fastwarc_reads_every_record_with_digests_that_hold() -> None:
+    records = list(ArchiveIterator(io.BytesIO(FILE), parse_http=False))
+    seen = []
+    for record in ArchiveIterator(io.BytesIO(FILE), parse_http=False):
+        assert record.verify_block_digest()
+        seen.append(record.headers.get("WARC-Type"))
+    assert seen == ["warcinfo", "response", "request", "revisit", "metadata"]
+    assert len(records) == 5
+
+
+def test_warcio_reads_every_record(tmp_path: Path) -> None:
+    found = {}
+    for record in WarcioIterator(io.BytesIO(FILE)):
+        found[record.rec_type] = (record.rec_headers, record.http_headers, record.content_stream().read())
+    assert set(found) == {"warcinfo", "response", "request", "revisit", "metadata"}
+    headers, http, body = found["response"]
+    assert body == PAGE
+    assert headers.get_header("WARC-Target-URI") == URL
+    assert headers.get_header("WARC-Date") == "2026-11-21T12:30:15.123456Z"
+    assert (http.get_statuscode(), http.get_header("X-Transfer-Encoding")) == ("200", "chunked")
+    assert found["request"][0].get_header("WARC-Concurrent-To") == headers.get_header("WARC-Record-ID")
+    assert found["request"][1].get_header("Host") == "a.example:8443"
+    assert found["revisit"][0].get_header("WARC-Profile") == REVISIT
+    assert found["metadata"][2] == b"via: https://a.example/\r\nhops: 1\r\n"
+    (tmp_path / "a.warc.gz").write_bytes(FILE)
+    checked = Checker(type("Command", (), {"inputs": [str(tmp_path / "a.warc.gz")], "verbose": False})())
+    checked.process_all()
+    assert not checked.exit_value
+
+
+def test_our_own_reader_makes_the_page_a_document(tmp_path: Path) -> None:
+    (tmp_path / "a.warc.gz").write_bytes(FILE)
+    reading = shards.Reading(tmp_path, 1 << 20, 0)
+    (document,) = [shards.document(each) for file in shards.files(reading) for each in shards.records(file, reading)]
+    assert (getattr(document, "source", ""), getattr(document, "text", "")) == (URL, "Some words of a page.")
+
+
+def test_the_same_exchange_has_the_same_bytes() -> None:
+    assert exchange(ANSWER, {}, AT) == exchange(ANSWER, {}, AT)
+    assert exchange(ANSWER, {}, AT) != exchange(ANSWER, {}, AT.replace(microsecond=0))

@@ -1,0 +1,217 @@
+"""Fetching: one request, one answer, within limits.
+
+Promises: no answer takes more memory or time than its limits, whatever the server does; what went wrong has a reason.
+Redirects are answers like any other; whoever asked decides whether to follow. Nothing is kept between two requests but
+connections: no cookies, no credentials, no proxy of the environment.
+"""
+
+from __future__ import annotations
+
+import ssl
+import zlib
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from enum import StrEnum
+from types import TracebackType
+from typing import Self
+
+import aiohttp
+from yarl import URL
+
+from tutti.ingest.crawl.addresses import PrivateAddress, socket_factory
+
+_PIECE = 64 << 10
+_MAX_HEADER = 32 << 10
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """Bytes are of the body as it came, and once it is decoded."""
+
+    connect_seconds: float = 10.0
+    silent_seconds: float = 20.0
+    total_seconds: float = 60.0
+    max_bytes: int = 10 << 20
+
+
+class Failure(StrEnum):
+    """Why there is no answer, or none that can be used."""
+
+    NAME = "name"  # the host has no address
+    PRIVATE = "private_address"  # it has none of the public web
+    CONNECTION = "connection"  # refused, reset, unreachable
+    CERTIFICATE = "certificate"  # TLS did not come about
+    TIME = "time"  # not whole within the limits of time
+    TOO_LARGE = "too_large"  # as it came, or once decoded
+    PROTOCOL = "protocol"  # what came is no HTTP
+    CUT = "cut"  # it ended before it was whole
+    ENCODING = "encoding"  # a content encoding that is unknown or wrong
+
+
+class FetchFailed(Exception):
+    """No answer; `failure` says why, `detail` what was seen."""
+
+    def __init__(self, failure: Failure, detail: str) -> None:
+        super().__init__(f"{failure.value}: {detail}")
+        self.failure, self.detail = failure, detail
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """What a server said. `body` is as it came but for chunks; `headers` in their order, as they were written."""
+
+    url: str
+    version: str
+    status: int
+    reason: str
+    headers: tuple[tuple[str, str], ...]
+    body: bytes
+
+    def header(self, name: str) -> str:
+        """The first header of this name, in any case; empty when there is none."""
+        return next((value for key, value in self.headers if key.lower() == name.lower()), "")
+
+
+class Fetcher:
+    """A client with connections of its own; to be used in one event loop, with `async with`."""
+
+    def __init__(self, agent: str, limits: Limits, *, allow_private: bool = False, connections: int = 100) -> None:
+        self._limits = limits
+        self._agent = agent
+        self._allow_private = allow_private
+        self._connections = connections
+
+    async def __aenter__(self) -> Self:
+        connector = aiohttp.TCPConnector(
+            limit=self._connections, socket_factory=socket_factory(allow_private=self._allow_private)
+        )
+        self._session = aiohttp.ClientSession(
+            connector=connector,
+            cookie_jar=aiohttp.DummyCookieJar(),
+            auto_decompress=False,
+            trust_env=False,
+            max_line_size=_MAX_HEADER,
+            max_field_size=_MAX_HEADER,
+            headers={
+                "User-Agent": self._agent,
+                "Accept-Encoding": "gzip, deflate",
+                "Accept": "text/html, text/*;q=0.9",
+            },
+            timeout=aiohttp.ClientTimeout(
+                total=self._limits.total_seconds,
+                sock_connect=self._limits.connect_seconds,
+                sock_read=self._limits.silent_seconds,
+            ),
+        )
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self._session.close()
+
+    async def fetch(self, url: str, headers: Mapping[str, str] | None = None) -> Answer:
+        """GET a canonical URL. Raises FetchFailed."""
+        try:
+            async with self._session.get(URL(url, encoded=True), headers=headers, allow_redirects=False) as response:
+                body = await self._body(response)
+                version = response.version
+                return Answer(
+                    url,
+                    f"HTTP/{version.major}.{version.minor}" if version else "HTTP/1.1",
+                    response.status,
+                    response.reason or "",
+                    tuple((_latin(key), _latin(value)) for key, value in response.raw_headers),
+                    body,
+                )
+        except FetchFailed:
+            raise
+        except (aiohttp.ClientError, TimeoutError, OSError, ValueError) as error:
+            raise FetchFailed(_failure(error), _detail(error)) from error
+
+    async def _body(self, response: aiohttp.ClientResponse) -> bytes:
+        most = self._limits.max_bytes
+        if (said := response.content_length) is not None and said > most:
+            raise FetchFailed(Failure.TOO_LARGE, f"{said} bytes are announced, at most {most} are read")
+        parts, size = [], 0
+        async for piece in response.content.iter_chunked(_PIECE):
+            size += len(piece)
+            if size > most:
+                raise FetchFailed(Failure.TOO_LARGE, f"more than {most} bytes")
+            parts.append(piece)
+        return b"".join(parts)
+
+
+def decoded(answer: Answer, max_bytes: int) -> bytes:
+    """The body without its content encodings. Raises FetchFailed when one is unknown, wrong or makes it too large."""
+    body = answer.body
+    codings = [each.strip().lower() for each in answer.header("Content-Encoding").split(",") if each.strip()]
+    for coding in reversed(codings):
+        if coding == "identity":
+            continue
+        if coding not in ("gzip", "x-gzip", "deflate"):
+            raise FetchFailed(Failure.ENCODING, f"{coding[:40]!r} was not asked for")
+        try:
+            body = _inflated(body, coding, max_bytes)
+        except zlib.error as error:
+            raise FetchFailed(Failure.ENCODING, f"{coding}: {error}") from error
+    return body
+
+
+def _inflated(body: bytes, coding: str, max_bytes: int) -> bytes:
+    """Raises zlib.error, FetchFailed. What says deflate may come without the frame of zlib."""
+    bare = coding == "deflate" and not (len(body) > 1 and body[0] & 0x0F == 8 and int.from_bytes(body[:2]) % 31 == 0)
+    parts, size, rest = [], 0, body
+    while rest:
+        stream = zlib.decompressobj(-zlib.MAX_WBITS if bare else zlib.MAX_WBITS | 32)
+        for piece in _pieces(stream, rest, max_bytes + 1 - size):
+            parts.append(piece)
+            size += len(piece)
+        if size > max_bytes:
+            raise FetchFailed(Failure.TOO_LARGE, f"more than {max_bytes} bytes once decoded")
+        if not stream.eof:
+            raise FetchFailed(Failure.CUT, f"{coding} ends too early")
+        rest = stream.unused_data
+    return b"".join(parts)
+
+
+def _pieces(stream: zlib._Decompress, data: bytes, most: int) -> Iterator[bytes]:
+    while data and most > 0 and not stream.eof:
+        piece = stream.decompress(data, min(most, 1 << 20))
+        data, most = stream.unconsumed_tail, most - len(piece)
+        yield piece
+
+
+def _failure(error: BaseException) -> Failure:
+    causes = list(_causes(error))
+    for kind, failure in (
+        (PrivateAddress, Failure.PRIVATE),
+        ((TimeoutError, aiohttp.ServerTimeoutError), Failure.TIME),
+        ((ssl.SSLError, ssl.CertificateError, aiohttp.ClientSSLError), Failure.CERTIFICATE),
+        (aiohttp.ClientConnectorDNSError, Failure.NAME),
+        (aiohttp.ClientPayloadError, Failure.CUT),
+        ((aiohttp.ClientResponseError, aiohttp.http.HttpProcessingError, ValueError), Failure.PROTOCOL),
+    ):
+        if any(isinstance(cause, kind) for cause in causes):
+            return failure
+    return Failure.CONNECTION
+
+
+def _causes(error: BaseException | None) -> Iterator[BaseException]:
+    """An error, what it was raised from, and what both carry."""
+    while error is not None:
+        yield error
+        yield from getattr(error, "exceptions", ())
+        inner = getattr(error, "os_error", None)
+        if isinstance(inner, BaseException):
+            yield inner
+            yield from getattr(inner, "exceptions", ())
+        error = error.__cause__
+
+
+def _detail(error: BaseException) -> str:
+    return (str(error) or type(error).__name__)[:300]
+
+
+def _latin(raw: bytes) -> str:
+    return raw.decode("latin-1")

@@ -1,0 +1,225 @@
+"""Fetching from servers that are slow, endless, lying, broken or inside: each has its reason and its price."""
+
+import asyncio
+import gzip
+import zlib
+from collections.abc import Callable, Coroutine
+from contextlib import asynccontextmanager
+from typing import Any
+
+import pytest
+
+from tutti.ingest.crawl.addresses import is_public
+from tutti.ingest.crawl.fetching import Answer, Failure, Fetcher, FetchFailed, Limits, decoded
+
+Serve = Callable[[asyncio.StreamReader, asyncio.StreamWriter], Coroutine[Any, Any, None]]
+QUICK = Limits(connect_seconds=2, silent_seconds=0.3, total_seconds=0.6, max_bytes=100_000)
+OK = b"HTTP/1.1 200 OK\r\n"
+
+
+def saying(data: bytes, *, hang: bool = False) -> Serve:
+    """Reads a request, says this, and closes, or stays silent."""
+
+    async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await reader.readuntil(b"\r\n\r\n")
+        writer.write(data)
+        await writer.drain()
+        if hang:
+            await reader.read()
+        writer.close()
+
+    return serve
+
+
+def endless(head: bytes, piece: bytes, pause: float = 0) -> Serve:
+    """Says a head, then a piece again and again."""
+
+    async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await reader.readuntil(b"\r\n\r\n")
+        writer.write(head)
+        try:
+            while True:
+                writer.write(piece)
+                await writer.drain()
+                await asyncio.sleep(pause)
+        except ConnectionError:
+            writer.close()
+
+    return serve
+
+
+@asynccontextmanager
+async def server(serve: Serve) -> Any:
+    running = await asyncio.start_server(serve, "127.0.0.1", 0)
+    try:
+        yield f"http://127.0.0.1:{running.sockets[0].getsockname()[1]}/"
+    finally:
+        running.close()
+
+
+def fetched(serve: Serve, limits: Limits = QUICK, *, scheme: str = "http", **options: Any) -> Answer:
+    async def run() -> Answer:
+        async with server(serve) as url, Fetcher("tutti-test", limits, **{"allow_private": True, **options}) as fetcher:
+            return await fetcher.fetch(url.replace("http", scheme, 1))
+
+    return asyncio.run(run())
+
+
+def failed(serve: Serve, limits: Limits = QUICK, **options: Any) -> Failure:
+    with pytest.raises(FetchFailed) as error:
+        decoded(fetched(serve, limits, **options), limits.max_bytes)
+    return error.value.failure
+
+
+def test_an_answer_is_as_it_was_said() -> None:
+    answer = fetched(saying(b"HTTP/1.1 404 Not here\r\nX-One: a\r\nx-one: caf\xe9\r\nContent-Length: 4\r\n\r\nbody"))
+    assert (answer.status, answer.reason, answer.body, answer.version) == (404, "Not here", b"body", "HTTP/1.1")
+    assert answer.headers == (("X-One", "a"), ("x-one", "caf\u00e9"), ("Content-Length", "4"))
+    assert (answer.header("X-ONE"), answer.header("none")) == ("a", "")
+
+
+def test_who_asks_says_so_and_sends_nothing_else() -> None:
+    heard = []
+
+    async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        for _ in range(2):
+            heard.append((await reader.readuntil(b"\r\n\r\n")).decode())
+            writer.write(OK + b"Set-Cookie: a=b\r\nContent-Length: 0\r\n\r\n")
+            await writer.drain()
+        writer.close()
+
+    async def run() -> None:
+        async with (
+            server(serve) as url,
+            Fetcher("tutti-test (+https://a.example)", QUICK, allow_private=True) as fetcher,
+        ):
+            await fetcher.fetch(url + "a%2Fb?q=%20", {"If-None-Match": '"x"'})
+            await fetcher.fetch(url)
+
+    asyncio.run(run())
+    assert heard[0].startswith("GET /a%2Fb?q=%20 HTTP/1.1\r\n")
+    assert "User-Agent: tutti-test (+https://a.example)" in heard[0]
+    assert 'If-None-Match: "x"' in heard[0]
+    assert not any("ookie" in each for each in heard)
+
+
+def test_a_redirect_is_an_answer_and_not_followed() -> None:
+    answer = fetched(saying(b"HTTP/1.1 302 Found\r\nLocation: http://b.example/\r\nContent-Length: 0\r\n\r\n"))
+    assert (answer.status, answer.header("location")) == (302, "http://b.example/")
+
+
+def test_chunks_are_joined() -> None:
+    chunked = OK + b"Transfer-Encoding: chunked\r\n\r\n3\r\nabc\r\n2\r\nde\r\n0\r\n\r\n"
+    assert fetched(saying(chunked)).body == b"abcde"
+
+
+@pytest.mark.parametrize(
+    ("serve", "failure"),
+    [
+        (saying(b"", hang=True), Failure.TIME),
+        (saying(OK + b"Content-Length: 9\r\n\r\nabc", hang=True), Failure.TIME),
+        (endless(OK + b"Content-Length: 9999\r\n\r\n", b"a", 0.1), Failure.TIME),
+        (endless(OK, b"X-A: b\r\n", 0.1), Failure.TIME),
+        (saying(OK + b"Content-Length: 10737418240\r\n\r\n", hang=True), Failure.TOO_LARGE),
+        (endless(OK + b"\r\n", b"a" * 65536), Failure.TOO_LARGE),
+        (endless(OK + b"Transfer-Encoding: chunked\r\n\r\n", b"10000\r\n" + b"a" * 65536 + b"\r\n"), Failure.TOO_LARGE),
+        (saying(OK + b"Content-Length: 9\r\n\r\nabc"), Failure.CUT),
+        (saying(OK + b"Transfer-Encoding: chunked\r\n\r\n9\r\nabc"), Failure.CUT),
+        (saying(OK + b"Content-Encoding: gzip\r\nContent-Length: 5\r\n\r\nabcde"), Failure.ENCODING),
+        (saying(OK + b"Content-Encoding: br\r\nContent-Length: 5\r\n\r\nabcde"), Failure.ENCODING),
+        (saying(b"220 ftp ready\r\n"), Failure.PROTOCOL),
+        (saying(OK + b"Content-Length: minus\r\n\r\n"), Failure.PROTOCOL),
+        (saying(OK + b"X-Large: " + b"a" * 100_000 + b"\r\n\r\n"), Failure.PROTOCOL),
+        (saying(b""), Failure.CONNECTION),
+    ],
+    ids=lambda value: value.value if isinstance(value, Failure) else "",
+)
+def test_what_goes_wrong_has_a_reason(serve: Serve, failure: Failure) -> None:
+    assert failed(serve) is failure
+
+
+def test_where_nobody_listens_and_where_nobody_speaks_tls() -> None:
+    async def run(url: str) -> None:
+        async with Fetcher("t", QUICK, allow_private=True) as fetcher:
+            await fetcher.fetch(url)
+
+    for url, failure in (
+        ("http://127.0.0.1:1/", Failure.CONNECTION),
+        ("http://name-that-is-nowhere.invalid/", Failure.NAME),
+    ):
+        with pytest.raises(FetchFailed) as error:
+            asyncio.run(run(url))
+        assert error.value.failure is failure
+
+    async def plain(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await reader.read(1)
+        writer.write(b"HTTP/1.1 400 Bad Request\r\n\r\n")
+        writer.close()
+
+    assert failed(plain, scheme="https") is Failure.CERTIFICATE
+
+
+@pytest.mark.parametrize("host", ["127.0.0.1", "localhost", "[::1]", "0.0.0.0", "[::ffff:127.0.0.1]"])  # noqa: S104
+def test_addresses_inside_are_refused_when_the_socket_is_made(host: str) -> None:
+    async def run() -> None:
+        async with server(saying(OK + b"Content-Length: 0\r\n\r\n")) as url, Fetcher("t", QUICK) as fetcher:
+            await fetcher.fetch(url.replace("127.0.0.1", host))
+
+    with pytest.raises(FetchFailed) as error:
+        asyncio.run(run())
+    assert error.value.failure is Failure.PRIVATE
+
+
+@pytest.mark.parametrize(
+    ("address", "public"),
+    [
+        ("93.184.216.34", True),
+        ("2606:2800:220:1::1", True),
+        ("10.1.2.3", False),
+        ("100.64.0.1", False),
+        ("169.254.169.254", False),
+        ("192.168.0.1", False),
+        ("224.0.0.1", False),
+        ("255.255.255.255", False),
+        ("::", False),
+        ("fe80::1%eth0", False),
+        ("fd00::1", False),
+        ("::ffff:10.0.0.1", False),
+        ("::ffff:93.184.216.34", True),
+        ("64:ff9b::a00:1", False),
+        ("2002:a00:1::", False),
+        ("name", False),
+    ],
+)
+def test_which_addresses_are_of_the_public_web(address: str, public: bool) -> None:
+    assert is_public(address) is public
+
+
+def answered(coding: str, body: bytes) -> Answer:
+    return Answer("http://a.example/", "HTTP/1.1", 200, "OK", (("Content-Encoding", coding),), body)
+
+
+def test_encodings_are_undone_up_to_a_limit() -> None:
+    text = b"some words " * 5_000
+    bare = zlib.compressobj(wbits=-15)
+    for coding, body in (
+        ("gzip", gzip.compress(text)),
+        ("X-GZIP", gzip.compress(text[:9]) + gzip.compress(text[9:])),
+        ("deflate", zlib.compress(text)),
+        ("deflate", bare.compress(text) + bare.flush()),
+        ("gzip, gzip", gzip.compress(gzip.compress(text))),
+        ("identity", text),
+        ("", text),
+    ):
+        assert decoded(answered(coding, body), len(text)) == text
+    bomb = gzip.compress(gzip.compress(b"\0" * (200 << 20), 1), 1)
+    for coding, body, failure in (
+        ("gzip", gzip.compress(text), Failure.TOO_LARGE),
+        ("gzip, gzip", bomb, Failure.TOO_LARGE),
+        ("gzip", gzip.compress(text)[:-9], Failure.CUT),
+        ("gzip", b"rubbish", Failure.ENCODING),
+        ("zstd", b"", Failure.ENCODING),
+    ):
+        with pytest.raises(FetchFailed) as error:
+            decoded(answered(coding, body), len(text) - 1)
+        assert error.value.failure is failure

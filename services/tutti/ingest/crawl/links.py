@@ -1,0 +1,103 @@
+"""Links: what a page says of others, and of itself.
+
+Promises: what comes out is canonical, each URL once and sorted, whatever the page; what a page asks not to be followed
+is not followed.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+
+from resiliparse.parse.html import HTMLTree
+
+from tutti.corpus.documents import MediaType
+from tutti.ingest.crawl.urls import NotAPage, canonical
+from tutti.ingest.nesting import tags_too_deep, tree_too_deep
+from tutti.ingest.sniffing import decode, is_binary, media_type
+
+MAX_LINKS = 20_000
+"""Of a page; the first of them in the order of the page. A page with more is a list made for machines."""
+
+
+@dataclass(frozen=True, slots=True)
+class Said:
+    """`canonical`: the URL under which the page wants to be known, empty for none; `index`: whether it wants to be."""
+
+    links: tuple[str, ...] = ()
+    canonical: str = ""
+    index: bool = True
+    faults: dict[str, int] = field(default_factory=dict)
+
+
+def said(url: str, body: bytes, *, agent: str, charset: str = "", header: str = "") -> Said:
+    """What a page at a canonical URL says; `charset` and `header` (X-Robots-Tag) came with it."""
+    index, follow = asked([header], agent)
+    if is_binary(body) or media_type(url, body) is not MediaType.HTML:
+        return Said(index=index)
+    text = decode(body, MediaType.HTML, charset).text
+    if tags_too_deep(text):
+        return Said(index=index)
+    tree = HTMLTree.parse(text)
+    if tree_too_deep(tree):
+        return Said(index=index)
+    names = {"robots", agent.lower()}
+    metas = tree.document.query_selector_all("meta[name][content]")
+    inside = asked((each.getattr("content") for each in metas if each.getattr("name").strip().lower() in names), agent)
+    base = next((each.getattr("href") for each in tree.document.query_selector_all("base[href]")), "")
+    where = _resolved(base, url) or url
+    faults: dict[str, int] = {}
+    found = set(_canonical(_references(tree), where, faults)) if follow and inside[1] else set()
+    return Said(tuple(sorted(found)), _own(tree, where), index and inside[0], faults)
+
+
+def asked(directives: Iterable[str], agent: str) -> tuple[bool, bool]:
+    """Whether a page may be kept, and its links be followed. A directive may be for one agent: `bot: noindex`."""
+    index = follow = True
+    for directive in directives:
+        name, colon, rest = directive.partition(":")
+        if colon and re.fullmatch(r"\s*[A-Za-z0-9_-]+\s*", name):
+            if name.strip().lower() != agent.lower():
+                continue
+            directive = rest
+        words = {each.strip().lower() for each in directive.split(",")}
+        index = index and not words & {"noindex", "none"}
+        follow = follow and not words & {"nofollow", "none"}
+    return index, follow
+
+
+def _references(tree: HTMLTree) -> Iterator[str]:
+    found = 0
+    for each in tree.document.query_selector_all("a[href], area[href], iframe[src], frame[src]"):
+        if "nofollow" in (each.getattr("rel") or "").lower().split():
+            continue
+        found += 1
+        if found > MAX_LINKS:
+            return
+        yield each.getattr("href") or each.getattr("src") or ""
+
+
+def _canonical(references: Iterable[str], base: str, faults: dict[str, int]) -> Iterator[str]:
+    for reference in references:
+        try:
+            yield canonical(reference, base)
+        except NotAPage as error:
+            faults[error.fault.value] = faults.get(error.fault.value, 0) + 1
+
+
+def _own(tree: HTMLTree, base: str) -> str:
+    """The first rel=canonical; several that differ name none."""
+    named = {
+        _resolved(each.getattr("href"), base)
+        for each in tree.document.query_selector_all("link[rel][href]")
+        if "canonical" in each.getattr("rel").lower().split()
+    }
+    return named.pop() if len(named) == 1 else ""
+
+
+def _resolved(reference: str, base: str) -> str:
+    try:
+        return canonical(reference, base) if reference else ""
+    except NotAPage:
+        return ""

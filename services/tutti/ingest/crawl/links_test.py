@@ -1,0 +1,152 @@
+"""What pages and sitemaps say of others, in whatever state they are; and which of that is followed."""
+
+import gzip
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tutti.ingest.crawl.links import MAX_LINKS, Said, asked, said
+from tutti.ingest.crawl.scope import Left, Scope, Taken, circles, level, shape
+from tutti.ingest.crawl.sitemaps import MAX_URLS, BadSitemap, sitemap
+
+URL = "https://a.example/one/two"
+
+
+def page(head: str = "", body: str = "", **more: str) -> Said:
+    return said(URL, f"<!doctype html><head>{head}</head><body>{body}</body>".encode(), agent="Tutti", **more)
+
+
+def test_links_are_canonical_sorted_and_each_once() -> None:
+    found = page(
+        body="<a href='z#1'>z</a><a href='/a'>a</a><area href='z'><iframe src='//b.example/f'></iframe><a>none</a>"
+    )
+    assert found.links == ("https://a.example/a", "https://a.example/one/z", "https://b.example/f")
+    assert (found.canonical, found.index, found.faults) == ("", True, {})
+
+
+def test_what_is_no_page_is_counted_by_its_fault() -> None:
+    links = ("javascript:x()", "JAVASCRIPT:y()", "mailto:a@b.example", "https://u:p@a.example/", "http://[/")
+    found = page(body="".join(f"<a href='{each}'>x</a>" for each in links))
+    assert (found.links, found.faults) == ((), {"scheme": 3, "user": 1, "host": 1})
+
+
+def test_the_base_of_a_page_is_heeded_unless_it_is_none() -> None:
+    assert page("<base href='/b/'>", "<a href=c>").links == ("https://a.example/b/c",)
+    assert page("<base href='javascript:'>", "<a href=c>").links == ("https://a.example/one/c",)
+
+
+def test_a_page_names_itself_once_or_not_at_all() -> None:
+    assert page("<link rel='Canonical x' href='/own#a'>").canonical == "https://a.example/own"
+    assert page("<link rel=canonical href=a><link rel=canonical href=b>").canonical == ""
+    assert page("<link rel=canonical href='data:x'>").canonical == ""
+
+
+@pytest.mark.parametrize(
+    ("head", "header", "index", "follow"),
+    [
+        ("<meta name=robots content='noindex'>", "", False, True),
+        ("<meta name=ROBOTS content='NoFollow , x'>", "", True, False),
+        ("<meta name=tutti content=none>", "", False, False),
+        ("<meta name=another content=none>", "", True, True),
+        ("", "noindex, nofollow", False, False),
+        ("", "another: none", True, True),
+        ("", "tutti: noindex", False, True),
+        ("", "unavailable_after: 25 Jun 2010 15:00:00 PST", True, True),
+    ],
+)
+def test_what_a_page_asks_for_is_done(head: str, header: str, index: bool, follow: bool) -> None:
+    found = page(head, "<a href=x>x</a><a href=y rel='ugc nofollow'>y</a>", header=header)
+    assert (found.index, found.links) == (index, ("https://a.example/one/x",) if follow else ())
+    assert asked(["none"], "tutti") == (False, False)
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        b"",
+        b"\0\1\2",
+        b"plain <a href=x>",
+        b"%PDF-1.7",
+        b"<html>" + b"<div>" * 200_000,
+        b"<html><a href=",
+        b"<html>\xff\xfe",
+    ],
+)
+def test_a_page_in_any_state_gives_what_it_can(body: bytes) -> None:
+    assert said(URL, body, agent="tutti").links == ()
+
+
+def test_a_page_with_more_links_than_anybody_reads_is_cut() -> None:
+    body = b"<html>" + b"".join(b"<a href=%d>x</a>" % number for number in range(MAX_LINKS + 5))
+    assert len(said(URL, body, agent="tutti").links) == MAX_LINKS
+
+
+def test_a_sitemap_lists_pages_of_its_own_host() -> None:
+    body = b"""<?xml version="1.0"?><urlset xmlns="http://www.sitemaps.org/schemas/sitemap/0.9">
+      <url><loc> https://a.example/x </loc><lastmod>2026-01-01</lastmod></url><url><loc>https://a.example/x</loc></url>
+      <url><loc>https://b.example/y</loc></url><url><loc>javascript:x</loc></url><url/></urlset>"""
+    for data in (body, gzip.compress(body), b"https://a.example/x\nhttps://b.example/y\n\n"):
+        assert sitemap(URL, data).pages == ("https://a.example/x",)
+    index = b"<sitemapindex><sitemap><loc>https://a.example/m.xml</loc></sitemap></sitemapindex>"
+    assert (sitemap(URL, index).pages, sitemap(URL, index).sitemaps) == ((), ("https://a.example/m.xml",))
+
+
+def test_a_sitemap_in_any_state_gives_what_it_can_or_is_refused() -> None:
+    one = b"<urlset><url><loc>https://a.example/x</loc></url>"
+    assert sitemap(URL, one + b"<url><loc>https://a.ex").pages == ("https://a.example/x",)
+    entities = b'<!DOCTYPE x [<!ENTITY a "aaaa"><!ENTITY b "&a;&a;">]>' + one
+    for body in (entities, b" " * 65_530 + entities, b"<html><p>not <found", b"\x1f\x8brubbish"):
+        with pytest.raises(BadSitemap):
+            sitemap(URL, body)
+    many = b"".join(b"<url><loc>https://a.example/%d</loc></url>" % number for number in range(MAX_URLS + 9))
+    assert len(sitemap(URL, b"<urlset>" + many + b"</urlset>").pages) == MAX_URLS
+    assert sitemap(URL, gzip.compress(b"\n" * (200 << 20), 1)).pages == ()
+
+
+A = "https://a.example"
+
+
+def decided(urls: list[str], scope: Scope, depth: int = 0) -> dict[str, Left | None]:
+    return dict(level(urls, depth, scope, Taken()))
+
+
+def test_what_lies_elsewhere_or_too_deep_is_left_with_its_reason() -> None:
+    scope = Scope((f"{A}/docs/",), without=(f"{A}/docs/old/",), depth=2)
+    assert decided([f"{A}/docs/a", f"{A}/docs/old/b", f"{A}/c", "https://a.example.evil/docs/"], scope) == {
+        f"{A}/docs/a": None,
+        f"{A}/docs/old/b": Left.EXCLUDED,
+        f"{A}/c": Left.ELSEWHERE,
+        "https://a.example.evil/docs/": Left.ELSEWHERE,
+    }
+    assert decided([f"{A}/docs/a"], scope, 3) == {f"{A}/docs/a": Left.TOO_DEEP}
+
+
+def test_a_calendar_of_a_million_pages_is_cut_and_the_rest_of_the_host_is_not() -> None:
+    days = [f"{A}/calendar/{year}/{month}?view=day&n={year}" for year in range(1000, 9000) for month in range(1, 13)]
+    found = decided([*days, f"{A}/about"], Scope((f"{A}/",), alike=100))
+    assert sum(left is None for left in found.values()) == 101
+    assert {left for left in found.values() if left} == {Left.TRAP}
+    assert shape(days[0]) == f"{A}/calendar/0/0?n&view"
+
+
+@pytest.mark.parametrize(
+    "path", ["/a/a/a/a", "/a/b/a/b/a/b", "/x/a/a/a", "/" + "/".join(map(str, range(30))), "/?" + "a=1&" * 20]
+)
+def test_paths_that_go_in_circles_are_traps(path: str) -> None:
+    assert circles(A + path, segments=20, parameters=10)
+
+
+@pytest.mark.parametrize("path", ["/", "/a/a/b", "/a/b/a/b", "/2026/11/11/11-things", "/a?b=1&c=2"])
+def test_paths_that_do_not_are_none(path: str) -> None:
+    assert not circles(A + path, segments=20, parameters=10)
+
+
+@given(
+    urls=st.lists(st.sampled_from([f"{A}/{number}/{letter}" for number in range(9) for letter in "ab"]), max_size=30)
+)
+def test_limits_cut_the_same_pages_in_whatever_order_they_were_found(urls: list[str]) -> None:
+    scope = Scope((A,), pages=5, pages_of_host=4, alike=3)
+    found = decided(urls, scope)
+    assert found == decided(sorted(urls, reverse=True), scope)
+    assert sum(left is None for left in found.values()) <= 4
