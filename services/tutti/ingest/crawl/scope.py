@@ -52,6 +52,9 @@ class Taken:
     hosts: Counter[str] = field(default_factory=Counter)
     shapes: Counter[str] = field(default_factory=Counter)
 
+    def copy(self) -> Taken:
+        return Taken(self.pages, self.hosts.copy(), self.shapes.copy())
+
 
 def level(urls: Iterable[str], depth: int, scope: Scope, taken: Taken) -> Iterator[tuple[str, Left | None]]:
     """Decide on the pages at one distance, which are canonical and new: each with why it is left out, None if it stays.

@@ -1,0 +1,109 @@
+"""Crawling: level by level, from the seeds on, until nothing is left to visit.
+
+Promises: whatever is stopped, it goes on where it was: a page counts as visited once its records are stored, so that at
+most a batch is visited twice. The same site gives the same set of pages, however often it was stopped.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from tutti.chassis.service import Host
+from tutti.chassis.unit import Unit
+from tutti.chassis.work import put_named
+from tutti.ingest.crawl.frontier import Found, Frontier
+from tutti.ingest.crawl.robots import MAX_DELAY_SECONDS, Access, Robots, robots
+from tutti.ingest.crawl.scope import Scope, Taken
+from tutti.ingest.crawl.urls import host_of
+from tutti.ingest.crawl.visiting import AGENT, Manner, robots_all, visit_all
+
+Run = Callable[..., Any]
+"""Carries out a function in another process, with these arguments."""
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """`seeds` are canonical URLs; `batch` pages are visited, and recorded, together."""
+
+    seeds: tuple[str, ...]
+    scope: Scope
+    manner: Manner
+    batch: int = 200
+
+
+class Crawl:
+    def __init__(self, host: Host, frontier: Frontier, name: str, plan: Plan) -> None:
+        self._host, self._frontier, self._name, self._plan = host, frontier, name, plan
+
+    def run(self, run: Run, check: Callable[[], None]) -> None:
+        """Go on to the end; `check` raises where the work is to stop."""
+        units, frontier, name = self._host.units, self._frontier, self._name
+        units.run(lambda unit: frontier.find(unit, name, map(Found, self._plan.seeds), 0))
+        taken = units.run(lambda unit: frontier.taken(unit, name))
+        while (depth := units.run(lambda unit: frontier.depth(unit, name))) is not None:
+            taken = self._decide(depth, taken, check)
+            self._visit(depth, run, check)
+
+    def _decide(self, depth: int, taken: Taken, check: Callable[[], None]) -> Taken:
+        """The whole level is decided before any of it is visited."""
+        scope = self._plan.scope
+        while True:
+            check()
+            before = taken
+            count, taken = self._host.units.run(
+                lambda unit, before=before: self._frontier.decide(unit, self._name, depth, scope, before)  # type: ignore[misc]
+            )
+            if not count:
+                return taken
+
+    def _visit(self, depth: int, run: Run, check: Callable[[], None]) -> None:
+        units, frontier, manner = self._host.units, self._frontier, self._plan.manner
+        while pages := units.run(lambda unit: frontier.waiting(unit, self._name, depth, self._plan.batch)):
+            check()
+            rules = self._rules({host_of(page.url) for page in pages}, run)
+            allowed = self._allowed(pages, rules)
+            if not allowed:
+                continue
+            delays = {host: found.delay_seconds for host, found in rules.items()}
+            visits = run(visit_all, [page.url for page in allowed], delays, manner)
+            records = b"".join(visit.records for visit in visits)
+            archive = put_named(self._host.blobs, "ingest/archives", records, ".warc.gz")
+            done = list(zip(allowed, visits, strict=True))
+            units.run(
+                lambda unit, done=done, archive=archive: frontier.visited(unit, self._name, depth, done, archive)  # type: ignore[misc]
+            )
+
+    def _rules(self, hosts: Iterable[str], run: Run) -> dict[str, Robots]:
+        """The rules of hosts, asked for once in a crawl."""
+        wanted = sorted(set(hosts))
+        units, frontier = self._host.units, self._frontier
+        known = units.run(lambda unit: frontier.robots(unit, self._name, wanted))
+        new = [host for host in wanted if host not in known]
+        if new:
+            answers = run(robots_all, new, self._plan.manner)
+            units.run(lambda unit: frontier.keep_robots(unit, self._name, answers))
+            known |= {each.host: each for each in answers}
+        return {host: robots(known[host].status, known[host].body, AGENT) for host in wanted}
+
+    def _allowed(self, pages: Sequence[Found], rules: dict[str, Robots]) -> list[Found]:
+        """Those that may be visited; the others are refused, with the reason."""
+        reasons = {page.url: _refusal(page.url, rules[host_of(page.url)]) for page in pages}
+
+        def refuse(unit: Unit) -> None:
+            for url, reason in reasons.items():
+                if reason:
+                    self._frontier.refuse(unit, self._name, url, reason)
+
+        if any(reasons.values()):
+            self._host.units.run(refuse)
+        return [page for page in pages if not reasons[page.url]]
+
+
+def _refusal(url: str, rules: Robots) -> str:
+    if rules.access is Access.UNAVAILABLE:
+        return "robots_unavailable"
+    if rules.delay_seconds > MAX_DELAY_SECONDS:
+        return "robots_delay"
+    return "" if rules.allows(url) else "robots"

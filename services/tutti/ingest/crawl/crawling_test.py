@@ -1,0 +1,239 @@
+"""Crawling a hostile site of a few hundred pages: what can be reached and is allowed is fetched, whatever is killed."""
+
+import asyncio
+import threading
+from collections import Counter
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from fastwarc.warc import ArchiveIterator
+from sqlalchemy import select
+
+from tutti.backbone.embedded.blobs import EmbeddedBlobs
+from tutti.chassis.tasks_test import Bench
+from tutti.ingest.crawl.crawling import Crawl, Plan
+from tutti.ingest.crawl.fetching import Limits
+from tutti.ingest.crawl.frontier import Frontier, State
+from tutti.ingest.crawl.scope import Scope
+from tutti.ingest.crawl.visiting import Manner
+
+PAGES = 300
+Answer = tuple[int, dict[str, str], bytes]
+
+
+class Killed(Exception):
+    """Stands for SIGKILL: nothing of what was under way is kept."""
+
+
+class Site:
+    """A tree of pages with what the web has: broken, slow, disallowed, endless, busy, elsewhere and in circles."""
+
+    def __init__(self) -> None:
+        self.asked: Counter[str] = Counter()
+        self._loop = asyncio.new_event_loop()
+        self._ready = threading.Event()
+        self._thread = threading.Thread(target=self._serve, daemon=True)
+        self._thread.start()
+        assert self._ready.wait(10)
+
+    def _serve(self) -> None:
+        asyncio.set_event_loop(self._loop)
+        server = self._loop.run_until_complete(asyncio.start_server(self._connection, "127.0.0.1", 0))
+        self.root = f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}"
+        self._ready.set()
+        self._loop.run_forever()
+
+    def close(self) -> None:
+        self._loop.call_soon_threadsafe(self._loop.stop)
+        self._thread.join(10)
+
+    async def _connection(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        try:
+            while head := await reader.readuntil(b"\r\n\r\n"):
+                path = head.split(b" ", 2)[1].decode()
+                self.asked[path] += 1
+                if path.startswith("/slow"):
+                    await asyncio.sleep(0.02)
+                status, headers, body = self.answer(path)
+                lines = [f"HTTP/1.1 {status} x", *(f"{key}: {value}" for key, value in headers.items())]
+                lines.append(f"Content-Length: {len(body)}")
+                writer.write("\r\n".join([*lines, "", ""]).encode() + body)
+                await writer.drain()
+        except (asyncio.IncompleteReadError, ConnectionError):
+            writer.close()
+
+    def answer(self, path: str) -> Answer:
+        html = {"Content-Type": "text/html; charset=utf-8"}
+        if path == "/robots.txt":
+            return 200, {"Content-Type": "text/plain"}, b"User-agent: *\nDisallow: /private\n"
+        if path.startswith("/r/"):
+            return 302, {"Location": f"/r/{int(path[3:]) + 1}"}, b""
+        if path == "/round":
+            return 301, {"Location": "/round"}, b""
+        if path == "/busy" and self.asked[path] < 2:
+            return 429, {"Retry-After": "0"}, b""
+        if path == "/image":
+            return 200, {"Content-Type": "image/png"}, b"\x89PNG"
+        if path.startswith("/broken"):
+            return 404, html, b"gone"
+        if path.startswith("/calendar"):
+            day = int(path.partition("=")[2] or 0)
+            return 200, html, b"<html>" + self.links([f"/calendar?day={day + 1}", f"/calendar?day={day + 7}"])
+        return 200, html, b"<html><main><p>" + f"This is {path}. ".encode() * 9 + self.links(self.below(path))
+
+    def below(self, path: str) -> list[str]:
+        number = NUMBERS.get(path, 0)
+        found = [self.name(each) for each in range(3 * number + 1, 3 * number + 4) if each < PAGES]
+        if path == "/":
+            found += [
+                "/private/a",
+                "/r/0",
+                "/round",
+                "/busy",
+                "/image",
+                "/calendar",
+                "javascript:x()",
+                "file:///etc/passwd",
+            ]
+            found += ["http://10.0.0.1/", "http://elsewhere.invalid/", "/#here", "/page-ab?sid=9"]
+        return found
+
+    @staticmethod
+    def name(number: int) -> str:
+        """Without digits, in which pages of a trap differ."""
+        kind = "broken" if number % 33 == 5 else "slow" if number % 33 == 7 else "page"
+        return f"/{kind}-{chr(97 + number // 26)}{chr(97 + number % 26)}"
+
+    @staticmethod
+    def links(paths: list[str]) -> bytes:
+        return "".join(f"<a href='{path}'>{path}</a>" for path in paths).encode()
+
+
+NUMBERS = {Site.name(number): number for number in range(1, PAGES)}
+
+
+@pytest.fixture
+def site() -> Iterator[Site]:
+    made = Site()
+    yield made
+    made.close()
+
+
+class World:
+    def __init__(self, folder: Path, site: Site, **scope: Any) -> None:
+        self.bench = Bench(EmbeddedBlobs(folder / "blobs"), service="ingest")
+        self.frontier = Frontier(self.bench.metadata)
+        self.bench.database.create(self.bench.metadata)
+        limits = Limits(connect_seconds=5, silent_seconds=5, total_seconds=10, max_bytes=1 << 20)
+        manner = Manner("https://a.example/bot", 0.0, connections_of_host=8, limits=limits, allow_private=True)
+        scoped = Scope((f"{site.root}/",), **{"alike": 20, **scope})
+        self.plan = Plan((f"{site.root}/",), scoped, manner, batch=8)
+        self.root = site.root
+
+    def crawl(self, run: Callable[..., Any] = lambda work, *arguments: work(*arguments)) -> None:
+        Crawl(self.bench, self.frontier, "crawls/a", self.plan).run(run, lambda: None)
+
+    def known(self) -> dict[str, str]:
+        """Path to what became of it."""
+        rows = self.bench.units.run(lambda unit: unit.tx.execute(select(self.frontier.pages)).all())
+        return {
+            row.url.removeprefix(self.root): f"{State(row.state).name.lower()}/{row.outcome or row.reason}"
+            for row in rows
+        }
+
+    def archived(self) -> Counter[str]:
+        """How often each path stands in the archives as an answer."""
+        found: Counter[str] = Counter()
+        for each in self.bench.blobs.list("ingest/archives/"):
+            path = Path(self.bench.blobs._path(each.key))  # type: ignore[attr-defined]
+            for record in ArchiveIterator(str(path), parse_http=False):
+                if record.headers.get("WARC-Type") == "response":
+                    found[record.headers["WARC-Target-URI"].removeprefix(self.root)] += 1
+        return found
+
+
+def reachable() -> set[str]:
+    """The pages of the tree, by its definition: below a broken one there is nothing."""
+    found, waiting = set(), [0]
+    while waiting:
+        number = waiting.pop()
+        path = Site.name(number) if number else "/"
+        found.add(path)
+        if not path.startswith("/broken"):
+            waiting += [each for each in range(3 * number + 1, 3 * number + 4) if each < PAGES]
+    return found
+
+
+def test_what_is_fetched_is_what_can_be_reached_and_is_allowed(site: Site, tmp_path: Path) -> None:
+    world = World(tmp_path, site)
+    world.crawl()
+    known = world.known()
+    pages = reachable()
+    assert {path for path, what in known.items() if path in pages and what == "visited/page"} == {
+        path for path in pages if not path.startswith("/broken")
+    }
+    assert {known[path] for path in pages if path.startswith("/broken")} == {"visited/not_ok"}
+    assert known["/private/a"] == "refused/robots"
+    assert "/private/a" not in site.asked
+    assert known["http://10.0.0.1/"] == known["http://elsewhere.invalid/"] == "left/elsewhere"
+    assert not [url for url in known if url.startswith(("file:", "javascript:"))]
+    assert (known["/image"], known["/busy"], known["/round"]) == (
+        "visited/not_text",
+        "visited/page",
+        "visited/redirect",
+    )
+    assert known["/r/10"] == "visited/redirect"
+    assert known["/r/11"] == "left/redirects"
+    days = [what for path, what in known.items() if path.startswith("/calendar")]
+    assert days.count("visited/page") <= 21
+    assert days.count("left/trap") > 0
+    assert site.asked["/robots.txt"] == 1
+    assert set(world.archived()) == {path for path, what in known.items() if what.startswith("visited/")}
+
+
+KILLS = 3
+
+
+@pytest.mark.parametrize("limit", [40, 1000])
+def test_killed_anywhere_the_same_is_fetched_and_nothing_twice_but_what_was_on_its_way(
+    limit: int, site: Site, tmp_path: Path
+) -> None:
+    (tmp_path / "calm").mkdir()
+    calm = World(tmp_path / "calm", site, pages=limit)
+    calm.crawl()
+    asked = Counter(site.asked)
+    site.asked.clear()
+    (tmp_path / "killed").mkdir()
+    world = World(tmp_path / "killed", site, pages=limit)
+    for kill in range(KILLS):
+        calls = 0
+
+        def run(work: Callable[..., Any], *arguments: Any, last: int = 2 + kill) -> Any:
+            nonlocal calls
+            calls += 1
+            found = work(*arguments)
+            if calls == last:
+                raise Killed
+            return found
+
+        with pytest.raises(Killed):
+            world.crawl(run)
+    world.crawl()
+    assert world.known() == calm.known()
+    assert set(world.archived().values()) == {1}
+    again = sum((site.asked - asked).values())
+    assert 0 < again <= KILLS * world.plan.batch
+
+
+def test_limits_cut_the_same_pages_every_time(site: Site, tmp_path: Path) -> None:
+    seen = []
+    for name in ("one", "two"):
+        (tmp_path / name).mkdir()
+        world = World(tmp_path / name, site, pages=40, depth=3)
+        world.crawl()
+        seen.append(world.known())
+    assert seen[0] == seen[1]
+    assert sum(what.startswith(("visited/", "refused/")) for what in seen[0].values()) == 40
+    assert {"left/limit"} <= set(seen[0].values())

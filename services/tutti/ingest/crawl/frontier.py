@@ -1,0 +1,217 @@
+"""The frontier: every URL that a crawl knows, and what became of it, in the database.
+
+Promises: a URL is known once, at the least distance from a seed at which it was found; nothing that was found is lost,
+and what was visited is not visited again. Memory is that of a batch and of the counts of hosts and shapes.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from enum import IntEnum
+
+from sqlalchemy import Column, Index, Integer, LargeBinary, MetaData, Table, Text, and_, func, insert, select, update
+
+from tutti.chassis.tables import NAME
+from tutti.chassis.unit import Unit
+from tutti.ingest.crawl.scope import Scope, Taken, level, shape
+from tutti.ingest.crawl.urls import host_of
+from tutti.ingest.crawl.visiting import Outcome, RobotsAnswer, Visit
+
+MAX_REDIRECTS = 10
+_TOGETHER = 500
+
+
+class State(IntEnum):
+    """How far a URL has come."""
+
+    FOUND = 0
+    WAITING = 1  # is to be visited
+    LEFT = 2  # out of scope, beyond a limit
+    VISITED = 3
+    REFUSED = 4  # was to be visited, and its host does not allow it
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """A URL and how many redirects in a row led to it."""
+
+    url: str
+    redirects: int = 0
+
+
+class Frontier:
+    def __init__(self, metadata: MetaData) -> None:
+        self.pages = Table(
+            "crawl_pages",
+            metadata,
+            Column("crawl", NAME, primary_key=True),
+            Column("url", NAME, primary_key=True),
+            Column("depth", Integer, nullable=False),
+            Column("redirects", Integer, nullable=False),
+            Column("state", Integer, nullable=False),
+            Column("outcome", Text, nullable=False),
+            Column("reason", Text, nullable=False),
+            Column("status", Integer, nullable=False),
+            Column("archive", Text, nullable=False),
+        )
+        Index("crawl_pages_by_state", self.pages.c.crawl, self.pages.c.state, self.pages.c.depth, self.pages.c.url)
+        self.hosts = Table(
+            "crawl_hosts",
+            metadata,
+            Column("crawl", NAME, primary_key=True),
+            Column("host", NAME, primary_key=True),
+            Column("status", Integer),
+            Column("body", LargeBinary, nullable=False),
+        )
+        self.tables = (self.pages, self.hosts)
+
+    def find(self, unit: Unit, crawl: str, found: Iterable[Found], depth: int) -> None:
+        """Remember URLs; those that are known stay as they are, but for a shorter way of redirects at this depth."""
+        least: dict[str, int] = {}
+        for each in found:
+            least[each.url] = min(each.redirects, least.get(each.url, each.redirects))
+        pages, urls = self.pages, sorted(least)
+        for begin in range(0, len(urls), _TOGETHER):
+            part = urls[begin : begin + _TOGETHER]
+            query = select(pages.c.url, pages.c.depth, pages.c.redirects, pages.c.state).where(
+                and_(pages.c.crawl == crawl, pages.c.url.in_(part))
+            )
+            known = {row.url: row for row in unit.tx.execute(query)}
+            for url, row in known.items():
+                if row.depth == depth and row.state == State.FOUND and row.redirects > least[url]:
+                    self._set(unit, crawl, url, redirects=least[url])
+            new = [{**_row(crawl, url, depth), "redirects": least[url]} for url in part if url not in known]
+            if new:
+                unit.tx.execute(insert(pages), new)
+
+    def depth(self, unit: Unit, crawl: str) -> int | None:
+        """The least depth at which something is to be decided or visited; None when the crawl is done."""
+        pages = self.pages
+        query = select(func.min(pages.c.depth)).where(
+            and_(pages.c.crawl == crawl, pages.c.state.in_([State.FOUND, State.WAITING]))
+        )
+        found = unit.tx.execute(query).scalar()
+        return None if found is None else int(found)
+
+    def decide(self, unit: Unit, crawl: str, depth: int, scope: Scope, taken: Taken) -> tuple[int, Taken]:
+        """Decide on the next part of a level, in the order of URLs: how many there were, and what is taken then."""
+        taken = taken.copy()
+        pages = self.pages
+        query = (
+            select(pages.c.url, pages.c.redirects)
+            .where(and_(pages.c.crawl == crawl, pages.c.state == State.FOUND, pages.c.depth == depth))
+            .order_by(pages.c.url)
+            .limit(_TOGETHER)
+        )
+        redirects = {row.url: row.redirects for row in unit.tx.execute(query)}
+        for url, left in level(
+            (url for url, count in redirects.items() if count <= MAX_REDIRECTS), depth, scope, taken
+        ):
+            if left is None:
+                self._set(unit, crawl, url, state=State.WAITING)
+            else:
+                self._set(unit, crawl, url, state=State.LEFT, reason=left.value)
+        for url in (url for url, count in redirects.items() if count > MAX_REDIRECTS):
+            self._set(unit, crawl, url, state=State.LEFT, reason="redirects")
+        return len(redirects), taken
+
+    def taken(self, unit: Unit, crawl: str) -> Taken:
+        """What was taken so far, counted from what is known."""
+        counted = Taken(0, Counter(), Counter())
+        pages, after = self.pages, ""
+        while True:
+            query = (
+                select(pages.c.url)
+                .where(
+                    and_(
+                        pages.c.crawl == crawl,
+                        pages.c.url > after,
+                        pages.c.state.in_([State.WAITING, State.VISITED, State.REFUSED]),
+                    )
+                )
+                .order_by(pages.c.url)
+                .limit(10 * _TOGETHER)
+            )
+            urls = [str(url) for url in unit.tx.execute(query).scalars()]
+            for url in urls:
+                counted.pages += 1
+                counted.hosts[host_of(url)] += 1
+                counted.shapes[shape(url)] += 1
+            if not urls:
+                return counted
+            after = urls[-1]
+
+    def waiting(self, unit: Unit, crawl: str, depth: int, limit: int) -> list[Found]:
+        """The first pages of a level that are to be visited."""
+        pages = self.pages
+        query = (
+            select(pages.c.url, pages.c.redirects)
+            .where(and_(pages.c.crawl == crawl, pages.c.state == State.WAITING, pages.c.depth == depth))
+            .order_by(pages.c.url)
+            .limit(limit)
+        )
+        return [Found(row.url, row.redirects) for row in unit.tx.execute(query)]
+
+    def refuse(self, unit: Unit, crawl: str, url: str, reason: str) -> None:
+        """It was to be visited, and is not; it counts towards limits, which must not depend on when a crawl stopped."""
+        self._set(unit, crawl, url, state=State.REFUSED, reason=reason)
+
+    def visited(self, unit: Unit, crawl: str, depth: int, visits: Sequence[tuple[Found, Visit]], archive: str) -> None:
+        """Record visits whose records lie in an archive, and what they found."""
+        found: list[Found] = []
+        for page, visit in visits:
+            outcome = visit.outcome
+            self._set(
+                unit,
+                crawl,
+                page.url,
+                state=State.VISITED,
+                outcome=outcome.value,
+                reason=visit.reason,
+                status=visit.status,
+                archive=archive,
+            )
+            found += [Found(url) for url in visit.said.links]
+            if outcome is Outcome.REDIRECT and visit.target:
+                found.append(Found(visit.target, page.redirects + 1))
+        self.find(unit, crawl, found, depth + 1)
+
+    def counts(self, unit: Unit, crawl: str) -> dict[str, int]:
+        """How many URLs there are by state, and by outcome or reason: `visited/page`, `left/trap`."""
+        pages = self.pages
+        columns = (pages.c.state, pages.c.outcome, pages.c.reason)
+        query = select(*columns, func.count()).where(pages.c.crawl == crawl).group_by(*columns)
+        found: Counter[str] = Counter()
+        for state, outcome, reason, count in unit.tx.execute(query):
+            found["/".join(filter(None, (State(state).name.lower(), outcome or reason)))] += count
+        return dict(sorted(found.items()))
+
+    def robots(self, unit: Unit, crawl: str, hosts: Iterable[str]) -> dict[str, RobotsAnswer]:
+        """What is known of these hosts."""
+        table = self.hosts
+        query = select(table).where(and_(table.c.crawl == crawl, table.c.host.in_(sorted(set(hosts)))))
+        return {row.host: RobotsAnswer(row.host, row.status, row.body) for row in unit.tx.execute(query)}
+
+    def keep_robots(self, unit: Unit, crawl: str, answers: Iterable[RobotsAnswer]) -> None:
+        for each in answers:
+            row = {"crawl": crawl, "host": each.host, "status": each.status, "body": each.body}
+            unit.tx.execute(insert(self.hosts).values(**row))
+
+    def _set(self, unit: Unit, crawl: str, url: str, **values: object) -> None:
+        where = and_(self.pages.c.crawl == crawl, self.pages.c.url == url)
+        unit.tx.execute(update(self.pages).where(where).values(**values))
+
+
+def _row(crawl: str, url: str, depth: int) -> dict[str, object]:
+    return {
+        "crawl": crawl,
+        "url": url,
+        "depth": depth,
+        "state": int(State.FOUND),
+        "outcome": "",
+        "reason": "",
+        "status": 0,
+        "archive": "",
+    }

@@ -1,0 +1,200 @@
+"""Visiting: a batch of pages, fetched politely; each comes back with its records for the archive and what it says.
+
+Promises: one host is asked by no more connections, and no faster, than its manner allows; what passes (a host that is
+busy or away) is tried again, as late as it asks for; every page of the batch has an outcome.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import email.utils
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime
+from enum import StrEnum
+
+from tutti.ingest.crawl.archive import exchange, metadata
+from tutti.ingest.crawl.fetching import Answer, Failure, Fetcher, FetchFailed, Limits, decoded
+from tutti.ingest.crawl.links import Said, said
+from tutti.ingest.crawl.robots import MAX_BYTES, MAX_REDIRECTS
+from tutti.ingest.crawl.urls import NotAPage, canonical, host_of
+
+AGENT = "tutti"
+PASSING = (Failure.TIME, Failure.CONNECTION, Failure.NAME, Failure.CUT)
+LONGEST_WAIT_SECONDS = 60.0
+TEXTS = ("text/html", "application/xhtml+xml", "text/plain", "text/markdown", "")
+
+
+class Outcome(StrEnum):
+    """What came of a visit."""
+
+    PAGE = "page"
+    REDIRECT = "redirect"
+    NOT_OK = "not_ok"  # a status that is no success
+    NOT_TEXT = "not_text"  # by its content type
+    FAILED = "failed"  # no answer that can be used
+
+
+@dataclass(frozen=True, slots=True)
+class Manner:
+    """How a crawl behaves. `contact` is a URL or an address for those who are visited; `delay_seconds` between the
+    beginnings of two visits to a host, at least; robots may ask for more."""
+
+    contact: str
+    delay_seconds: float = 1.0
+    connections_of_host: int = 1
+    tries: int = 3
+    limits: Limits = field(default_factory=Limits)
+    allow_private: bool = False
+
+    @property
+    def agent(self) -> str:
+        """The header User-Agent."""
+        return f"{AGENT} (+{self.contact})"
+
+
+@dataclass(frozen=True, slots=True)
+class Visit:
+    """`said` is empty but for a page, `target` but for a redirect that leads somewhere; `records` are WARC."""
+
+    url: str
+    outcome: Outcome
+    status: int
+    reason: str
+    tries: int
+    records: bytes
+    said: Said = field(default_factory=Said)
+    target: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class RobotsAnswer:
+    """The last answer to GET /robots.txt of a host, redirects followed; `status` is None when there was none."""
+
+    host: str
+    status: int | None
+    body: bytes
+
+
+def visit_all(urls: Sequence[str], delays: Mapping[str, float], manner: Manner) -> list[Visit]:
+    """Visit canonical URLs, in any order; the outcomes are in theirs. `delays` are those of hosts that ask for one."""
+
+    async def run() -> list[Visit]:
+        hosts = {host: _Turn(manner, delays.get(host, 0.0)) for host in map(host_of, urls)}
+        async with Fetcher(manner.agent, manner.limits, allow_private=manner.allow_private) as fetcher:
+            return await asyncio.gather(*(_visit(url, hosts[host_of(url)], fetcher, manner) for url in urls))
+
+    return asyncio.run(run())
+
+
+def robots_all(hosts: Sequence[str], manner: Manner) -> list[RobotsAnswer]:
+    """The robots.txt of each host."""
+
+    async def run() -> list[RobotsAnswer]:
+        limits = replace(manner.limits, max_bytes=10 * MAX_BYTES)
+        async with Fetcher(manner.agent, limits, allow_private=manner.allow_private) as fetcher:
+            return await asyncio.gather(*(_robots(host, fetcher) for host in hosts))
+
+    return asyncio.run(run())
+
+
+async def _robots(host: str, fetcher: Fetcher) -> RobotsAnswer:
+    url = f"{host}/robots.txt"
+    for _ in range(MAX_REDIRECTS + 1):
+        try:
+            answer = await fetcher.fetch(url)
+            if not 300 <= answer.status < 400:
+                return RobotsAnswer(host, answer.status, decoded(answer, 10 * MAX_BYTES)[: MAX_BYTES + 1])
+            url = canonical(answer.header("Location"), url)
+        except FetchFailed as error:
+            # One that is too large is read up to the limit by others; here it counts as one that says nothing.
+            return RobotsAnswer(host, 200 if error.failure is Failure.TOO_LARGE else None, b"")
+        except NotAPage:
+            break
+    return RobotsAnswer(host, 404, b"")
+
+
+class _Turn:
+    """When a host may be asked."""
+
+    def __init__(self, manner: Manner, delay: float) -> None:
+        self._delay = max(delay, manner.delay_seconds)
+        self._connections = asyncio.Semaphore(manner.connections_of_host)
+        self._next = 0.0
+
+    async def __aenter__(self) -> None:
+        await self._connections.acquire()
+        now = asyncio.get_running_loop().time()
+        begins = max(now, self._next)
+        self._next = begins + self._delay
+        if begins > now:
+            await asyncio.sleep(begins - now)
+
+    async def __aexit__(self, *_: object) -> None:
+        self._connections.release()
+
+
+async def _visit(url: str, turn: _Turn, fetcher: Fetcher, manner: Manner) -> Visit:
+    for tried in range(1, manner.tries + 1):
+        last = tried == manner.tries
+        try:
+            async with turn:
+                answer = await fetcher.fetch(url)
+        except FetchFailed as error:
+            if error.failure in PASSING and not last:
+                await asyncio.sleep(_backoff(tried, manner))
+                continue
+            return _failed(url, error, tried)
+        if (answer.status == 429 or answer.status >= 500) and not last:
+            await asyncio.sleep(_asked_wait(answer) or _backoff(tried, manner))
+            continue
+        return _answered(answer, tried, manner)
+    raise AssertionError("a page has at least one try")
+
+
+def _backoff(tried: int, manner: Manner) -> float:
+    return min(max(manner.delay_seconds, 0.1) * float(2**tried), LONGEST_WAIT_SECONDS)
+
+
+def _asked_wait(answer: Answer) -> float:
+    """Seconds that Retry-After asks for, at most LONGEST_WAIT_SECONDS; 0 when it says nothing."""
+    said_so = answer.header("Retry-After").strip()
+    if said_so.isascii() and said_so.isdigit():
+        return min(float(said_so[:9]), LONGEST_WAIT_SECONDS)
+    try:
+        until = email.utils.parsedate_to_datetime(said_so)
+        return min(max((until - datetime.now(UTC)).total_seconds(), 0.0), LONGEST_WAIT_SECONDS)
+    except (ValueError, TypeError):
+        return 0.0
+
+
+def _failed(url: str, error: FetchFailed, tries: int) -> Visit:
+    at = datetime.now(UTC)
+    record = metadata(url, at, {"failure": error.failure.value, "tries": str(tries)})
+    return Visit(url, Outcome.FAILED, 0, error.failure.value, tries, record)
+
+
+def _answered(answer: Answer, tries: int, manner: Manner) -> Visit:
+    at, url = datetime.now(UTC), answer.url
+    records = exchange(answer, {"User-Agent": manner.agent}, at)
+
+    def made(outcome: Outcome, reason: str = "", **more: object) -> Visit:
+        return Visit(url, outcome, answer.status, reason, tries, records, **more)  # type: ignore[arg-type]
+
+    if 300 <= answer.status < 400 and answer.header("Location"):
+        try:
+            return made(Outcome.REDIRECT, target=canonical(answer.header("Location"), url))
+        except NotAPage as error:
+            return made(Outcome.REDIRECT, error.fault.value)
+    if answer.status != 200:
+        return made(Outcome.NOT_OK, str(answer.status))
+    kind, _, parameters = answer.header("Content-Type").partition(";")
+    if kind.strip().lower() not in TEXTS:
+        return made(Outcome.NOT_TEXT, kind.strip().lower()[:100])
+    try:
+        body = decoded(answer, manner.limits.max_bytes)
+    except FetchFailed as error:
+        return made(Outcome.FAILED, error.failure.value)
+    charset = parameters.lower().partition("charset=")[2].partition(";")[0].strip(" \"'")
+    header = ",".join(value for key, value in answer.headers if key.lower() == "x-robots-tag")
+    return made(Outcome.PAGE, said=said(url, body, agent=AGENT, charset=charset, header=header))
