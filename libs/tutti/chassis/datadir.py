@@ -5,7 +5,6 @@ made once, readable by their owner alone; files that others read appear whole or
 """
 
 import contextlib
-import errno
 import json
 import os
 import shutil
@@ -19,6 +18,7 @@ from urllib.parse import quote
 
 from tutti.backbone.files import Files, Lock, RealFiles, make_folders, overwrite, publish
 from tutti.chassis.auth import Tokens
+from tutti.chassis.room import is_full
 
 DEFAULT = Path(".tutti")
 VERSION = 1
@@ -196,7 +196,7 @@ class DataDir:
         try:
             yield
         except OSError as error:
-            if error.errno in (errno.ENOSPC, errno.EDQUOT):
+            if is_full(error):
                 raise DiskFull(f"cannot {verb} {self.path}: the disk is full; free some space and try again") from None
             reason = error.strerror or str(error)
             raise NotUsable(

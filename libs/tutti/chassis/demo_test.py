@@ -21,6 +21,7 @@ from tutti.chassis.call import Call
 from tutti.chassis.canonical import CanonicalLine
 from tutti.chassis.channel import RpcChannel
 from tutti.chassis.datadir import DataDir
+from tutti.chassis.errors import NotFound
 from tutti.chassis.host import HostProcess
 from tutti.chassis.resources import Resource
 from tutti.chassis.service import Finding, Host, Served, Service
@@ -28,12 +29,16 @@ from tutti.chassis.settings import load
 from tutti.chassis.unit import Unit
 from tutti.contracts.common.v1 import STATE_PENDING, STATE_RUNNING, CancelRequest, GetRequest, ListRequest
 from tutti.contracts.ingest.v1 import (
+    CreateFilterRequest,
+    CreateFilterResponse,
     CreateIngestRequest,
     CreateIngestResponse,
     DigestInputRequest,
     DigestInputResponse,
+    Filter,
     Ingest,
     IngestSpec,
+    ListFiltersResponse,
     ListIngestsResponse,
 )
 from tutti.contracts.ingest.v1.ingest_pb2 import DESCRIPTOR
@@ -83,6 +88,18 @@ class DemoApi:
             return self._resource.put(unit, ingest)
 
         return self._host.units.run(work)
+
+    def CreateFilter(self, request: CreateFilterRequest, call: Call) -> CreateFilterResponse:
+        raise NotFound(request.name)
+
+    def GetFilter(self, request: GetRequest, call: Call) -> Filter:
+        raise NotFound(request.name)
+
+    def ListFilters(self, request: ListRequest, call: Call) -> ListFiltersResponse:
+        return ListFiltersResponse()
+
+    def CancelFilter(self, request: CancelRequest, call: Call) -> Filter:
+        raise NotFound(request.name)
 
     def DigestInput(self, request: DigestInputRequest, call: Call) -> DigestInputResponse:
         """The process id of a worker of the pool, as text."""

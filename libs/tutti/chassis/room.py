@@ -1,9 +1,15 @@
 """Room on the disk of a folder: what cannot be written waits, and whoever waits is told why."""
 
+import errno
 import shutil
 from pathlib import Path
 
 LEAST_BYTES = 32 << 20
+
+
+def is_full(error: BaseException) -> bool:
+    """Whether a disk, or what somebody may use of it, is full: that passes."""
+    return isinstance(error, OSError) and error.errno in (errno.ENOSPC, errno.EDQUOT)
 
 
 def little_left(path: Path) -> str:

@@ -14,6 +14,7 @@ from tutti.backbone import Isolation
 from tutti.chassis import taskrows
 from tutti.chassis.errors import Cancelled, FencedOff, is_transient
 from tutti.chassis.leases import Observer
+from tutti.chassis.room import is_full
 from tutti.chassis.taskrows import Task
 from tutti.chassis.telemetry import span_from
 from tutti.chassis.unit import caused_by
@@ -169,7 +170,7 @@ class TaskWorker:
             self._give_up(task, kind, error.reason)
         elif isinstance(error, Retry):
             self._postpone(task, error.after, error.reason, counts=False)
-        elif is_transient(error):
+        elif is_transient(error) or is_full(error):
             self._postpone(task, self._backoff(task.attempt), str(error), counts=False)
         elif task.failures + 1 >= kind.attempts:
             _log.error("%s: %s failed for good", self.name, task.resource, exc_info=error)

@@ -1,3 +1,4 @@
+import errno
 from collections.abc import Callable, Iterator
 from contextlib import closing
 from dataclasses import dataclass, field
@@ -109,7 +110,7 @@ def test_a_task_that_raises_is_tried_again_until_its_attempts_are_spent(bench: B
     assert (bench.state(), bench.failed) == ("failed", ["ValueError: odd"])
 
 
-@pytest.mark.parametrize("error", [BlobsUnavailable("down"), Retry("not yet", after=2)])
+@pytest.mark.parametrize("error", [BlobsUnavailable("down"), Retry("not yet", after=2), OSError(errno.ENOSPC, "full")])
 def test_an_outage_and_a_retry_spend_no_attempt(bench: Bench, error: Exception) -> None:
     bench.work = raising(error)
     bench.enqueue()
