@@ -15,6 +15,7 @@ from tests.e2e.command import ROOT, TINY, TUTTI, environment
 from tests.faults.processes import family, until
 
 pytestmark = pytest.mark.timeout(300)
+SIZE = "256m"  # a model of languages alone is unpacked into 65 MiB of scratch
 OWN_MOUNTS = ["unshare", "--mount", *([] if os.geteuid() == 0 else ["--map-root-user"])]
 
 
@@ -77,16 +78,16 @@ def test_a_platform_that_finds_no_room_does_not_start_and_says_so(disk: Path, pa
 
 
 def test_a_run_waits_for_room_says_so_and_goes_on(disk: Path, pages: Path) -> None:
-    with started("64m", disk, run(disk, pages)) as (process, seen):
-        until(lambda: "ingest        began" in said(disk, "64m"), seconds=60, what="the run")
-        assert "free some space" not in said(disk, "64m")
+    with started(SIZE, disk, run(disk, pages)) as (process, seen):
+        until(lambda: "ingest        began" in said(disk, SIZE), seconds=60, what="the run")
+        assert "free some space" not in said(disk, SIZE)
         with pytest.raises(OSError, match="No space left"):
             fill(seen / "ballast")
-        until(lambda: "MiB left: what cannot be written waits; free some space" in said(disk, "64m"), seconds=30,
+        until(lambda: "MiB left: what cannot be written waits; free some space" in said(disk, SIZE), seconds=30,
               what="the word that the disk is full")  # fmt: skip
         (seen / "ballast").unlink()
-        assert process.wait(180) == 0, said(disk, "64m")
-    words = said(disk, "64m")
+        assert process.wait(180) == 0, said(disk, SIZE)
+    words = said(disk, SIZE)
     assert "train         done" in words
     assert words.count("free some space") == 1
     assert "Traceback" not in words

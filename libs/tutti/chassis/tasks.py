@@ -29,6 +29,8 @@ T = TypeVar("T")
 P = ParamSpec("P")
 Finish = Callable[["Unit"], None]
 MAX_BACKOFF = 60.0
+MAX_WAIT = 10.0
+"""Seconds until what passes, an outage or a full disk, is looked at again."""
 _log = logging.getLogger(__name__)
 
 
@@ -171,7 +173,7 @@ class TaskWorker:
         elif isinstance(error, Retry):
             self._postpone(task, error.after, error.reason, counts=False)
         elif is_transient(error) or is_full(error):
-            self._postpone(task, self._backoff(task.attempt), str(error), counts=False)
+            self._postpone(task, self._backoff(task.attempt, MAX_WAIT), str(error), counts=False)
         elif task.failures + 1 >= kind.attempts:
             _log.error("%s: %s failed for good", self.name, task.resource, exc_info=error)
             self._give_up(task, kind, f"{type(error).__name__}: {error}")
@@ -188,8 +190,8 @@ class TaskWorker:
             isolation=Isolation.READ_COMMITTED,
         )
 
-    def _backoff(self, attempt: int) -> float:
-        longest = min(MAX_BACKOFF, 0.5 * 2.0 ** min(attempt, 10))
+    def _backoff(self, attempt: int, most: float = MAX_BACKOFF) -> float:
+        longest = min(most, 0.5 * 2.0 ** min(attempt, 10))
         return self._host.randomness.uniform(longest / 2, longest)
 
 
