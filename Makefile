@@ -43,9 +43,8 @@ lint: setup ## style, types, imports, protos, generated code
 test: setup ## every test, real servers included
 	$(BIN)/pytest -n 2 --dist loadscope --no-loadscope-reorder --durations=10
 
-run: setup ## real pages become a committed checkpoint, embedded
-	@$(BIN)/python tools/exhibit.py > /dev/null
-	@$(BIN)/tutti run recipes/spine.yaml
+run: setup ## a web site becomes a committed checkpoint, embedded
+	@$(BIN)/python -m tools.exhibit_site -- $(BIN)/tutti run recipes/first-light.yaml --set 'input.crawl.connect.exhibit.test={address}'
 
 run-stack: setup ## the same on Kafka, Postgres and S3, every service a process of its own, two agents
 	@pages=$$($(BIN)/python tools/exhibit.py) && $(BIN)/python deploy/local/stack.py run recipes/spine.yaml --set "input.path=$$pages"

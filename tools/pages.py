@@ -282,8 +282,9 @@ def recipes_page() -> str:
         lines.append(f"| `{key}` | {words} | {_default(each)} | {_limits(value)} | {_cell(each['description'])} |")
     lines += [
         "",
-        "`name`, `train.ranks`, `train.shrink` and `train.attempts` decide no content. Every other key enters the",
-        "reuse key of a stage: with another value that stage runs again.",
+        "`name`, `train.ranks`, `train.shrink`, `train.attempts`, and of `input.crawl` the keys `contact`, `connect`,",
+        "`connections`, `delay_seconds` and `allow_private`, decide no content. Every other key enters the reuse key",
+        "of a stage: with another value that stage runs again. Of `input.path` and `input.crawl` a recipe has one.",
         "",
         "## Sizes",
         "",
@@ -308,7 +309,8 @@ def _least() -> dict[str, Any]:
 
 def _keys(schema: Mapping[str, Any], part: Mapping[str, Any], prefix: str) -> Iterator[tuple[str, dict[str, Any]]]:
     for name, each in part["properties"].items():
-        inner = schema["$defs"].get(each.get("$ref", "").rpartition("/")[2])
+        references = [one.get("$ref", "").rpartition("/")[2] for one in (each, *each.get("anyOf", []))]
+        inner = next((schema["$defs"][name] for name in references if name in schema["$defs"]), None)
         if inner is None:
             yield f"{prefix}{name}", {**each, "required": name in part.get("required", [])}
         else:

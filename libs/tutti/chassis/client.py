@@ -39,6 +39,7 @@ TOKEN_VARIABLE = "TUTTI_TOKEN"  # noqa: S105 - the name of a variable
 DEADLINE_SECONDS = 10.0
 # The first segment of a resource's name -> the service that owns it.
 OWNERS = {
+    "crawls": "ingest",
     "ingests": "ingest",
     "filters": "ingest",
     "dedups": "dedup",

@@ -3,7 +3,7 @@
 import click
 
 from tutti.chassis.version import VERSION
-from tutti.cli import administration, checkpoints, garbage, jobs, platform, runs, tracing
+from tutti.cli import administration, checkpoints, crawls, garbage, jobs, platform, runs, tracing
 from tutti.cli.failures import guarded
 from tutti.cli.nouns import BY_PLURAL, group
 from tutti.cli.output import JSON, output_option, print_json
@@ -12,7 +12,7 @@ from tutti.cli.words import Words
 
 @click.group(cls=Words, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
 def tutti() -> None:
-    """Pages become a model: ingest, dedup, tokenize, train, checkpoint, trace.
+    """Pages become a model: crawl, ingest, filter, dedup, tokenize, train, checkpoint, trace.
 
     \b
     tutti run recipes/tiny.yaml      carry a recipe out; starts and stops the platform by itself
@@ -37,6 +37,7 @@ def version(output: str) -> None:
 def build() -> click.Group:
     """The tree with every noun and verb."""
     groups = {plural: group(noun) for plural, noun in BY_PLURAL.items()}
+    crawls.extend(groups["crawls"])
     jobs.extend(groups["jobs"])
     checkpoints.extend(groups["checkpoints"])
     runs.extend(groups["runs"])

@@ -49,6 +49,10 @@ NOUNS = (
         "no runs yet; start one with `tutti run RECIPE`",
     ),
     Noun(
+        "crawls", "crawls", "ingest", "Crawl", ("name", "state", "started_at", "ended_at", "site_digest", "reason"),
+        "no crawls yet; a run whose recipe has `input.crawl` makes one",
+    ),
+    Noun(
         "jobs", "jobs", "scheduler", "Job",
         ("name", "title", "state", "step", "steps", "loss", "epoch", "ranks", "reason"),
         "no training jobs yet; `tutti run RECIPE` creates one",

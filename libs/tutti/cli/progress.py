@@ -12,13 +12,15 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TaskID, TextC
 
 from tutti.chassis.client import Client
 from tutti.chassis.errors import NotFound, Problem
-from tutti.cli import interrupt
+from tutti.cli import crawls, interrupt
 from tutti.cli.output import say
 from tutti.contracts.common.v1 import STATE_DONE, STATE_FAILED, STATE_RUNNING, GetRequest
 from tutti.contracts.pipeline.v1 import Run, Stage
 from tutti.contracts.scheduler.v1 import Job
 
 POLL_SECONDS = 0.25
+CRAWL_SECONDS = 2.0  # between two looks at a crawl, whose URLs are counted for that
+CRAWL_WORD_SECONDS = 10.0
 # The platform may be restarting a service; longer than this is not a hiccup.
 PATIENCE_SECONDS = 60.0
 ENDED = (3, 4, 5)
@@ -64,12 +66,26 @@ class Past:
         return lines[seen:]
 
 
+class Crawling:
+    """How far a crawl is, asked now and then."""
+
+    def __init__(self) -> None:
+        self._asked, self._words = -CRAWL_SECONDS, ""
+
+    def words(self, client: Client, stage: Stage) -> str:
+        """Raises NotFound while the crawl has not been created."""
+        if time.monotonic() - self._asked >= CRAWL_SECONDS:
+            self._asked = time.monotonic()
+            self._words = crawls.progress(client.ingest.GetCrawl(GetRequest(name=stage.resource)))
+        return self._words
+
+
 class PlainView:
     """Lines: a stage began, a stage ended, training moved on (every tenth of it)."""
 
     def __init__(self, console: Console) -> None:
         self._console, self._said, self._tenth, self._reason = console, dict[str, int](), -1, ""
-        self._past = Past()
+        self._past, self._crawl, self._crawl_word = Past(), Crawling(), time.monotonic()
 
     def show(self, client: Client, run: Run) -> None:
         for stage in run.stages:
@@ -79,6 +95,14 @@ class PlainView:
                 self._reason = stage.reason
             if stage.name == "train" and stage.state == STATE_RUNNING and stage.resource:
                 self._training(client, stage)
+            if stage.name == "crawl" and stage.state == STATE_RUNNING and stage.resource:
+                self._crawling(client, stage)
+
+    def _crawling(self, client: Client, stage: Stage) -> None:
+        with contextlib.suppress(NotFound):
+            if (words := self._crawl.words(client, stage)) and time.monotonic() - self._crawl_word > CRAWL_WORD_SECONDS:
+                self._crawl_word = time.monotonic()
+                self._console.print(f"  {words}", soft_wrap=True)
 
     def _training(self, client: Client, stage: Stage) -> None:
         with contextlib.suppress(NotFound):
@@ -99,6 +123,7 @@ class LiveView:
 
     def __init__(self, progress: Progress) -> None:
         self._progress, self._tasks, self._past = progress, dict[str, TaskID](), Past()
+        self._crawl = Crawling()
 
     def show(self, client: Client, run: Run) -> None:
         for stage in run.stages:
@@ -109,6 +134,9 @@ class LiveView:
             task = self._tasks[stage.name]
             if stage.state in ENDED:
                 self._progress.update(task, total=1, completed=1, description=line(stage))
+            elif stage.name == "crawl" and stage.resource:
+                with contextlib.suppress(NotFound):
+                    self._progress.update(task, description=f"crawl  {self._crawl.words(client, stage)}")
             elif stage.name == "train" and stage.resource:
                 with contextlib.suppress(NotFound):
                     job = client.scheduler.GetJob(GetRequest(name=stage.resource))

@@ -21,6 +21,7 @@ def summary(client: Client, run: Run) -> Plain:
     stages = {stage.name: stage for stage in run.stages}
     found: Plain = {"run": plain(run), "seconds": {name: seconds(stage) for name, stage in stages.items()}}
     calls: dict[str, Callable[..., Any]] = {
+        "crawl": client.ingest.GetCrawl,
         "ingest": client.ingest.GetIngest,
         "filter": client.ingest.GetFilter,
         "dedup": client.dedup.GetDedup,
@@ -50,6 +51,8 @@ def show_summary(found: Plain) -> None:
     """Print a summary for people."""
     ingest, chosen, dedup, dataset, job = (found[key] for key in ("ingest", "filter", "dedup", "dataset", "train"))
     lines: list[tuple[str, str]] = [("run", f"{found['run']['name']}  {found['run']['spec']['title']}")]
+    if found["crawl"]:
+        lines.append(("crawl", visited(found["crawl"]["counts"])))
     if ingest:
         lines.append(("pages", f"{ingest['files']:,} ({ingest['rejected']:,} rejected)"))
         if ingest["documents"] + ingest["rejected"] > ingest["files"]:
@@ -86,6 +89,15 @@ def show_summary(found: Plain) -> None:
         f"{name} {'reused' if name in reused else f'{value:.1f} s'}" for name, value in found["seconds"].items()
     )
     click.echo(f"{'took':14}{times}")
+
+
+def visited(counts: list[Plain]) -> str:
+    """What became of the URLs of a crawl, in words."""
+    of = {each["what"]: each["pages"] for each in counts}
+    seen = sum(pages for what, pages in of.items() if what.startswith("visited/"))
+    others = sorted(((pages, what) for what, pages in of.items() if what != "visited/page"), reverse=True)
+    rest = ", ".join(f"{pages:,} {what.removeprefix('visited/')}" for pages, what in others)
+    return f"{seen:,} URLs visited, {of.get('visited/page', 0):,} pages{f'; {rest}' if rest else ''}"
 
 
 def show_quality(model: float, dataset: Plain) -> None:

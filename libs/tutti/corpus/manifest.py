@@ -22,6 +22,7 @@ _KEYS = frozenset({"body", "content_digest", "format_version", "kind", "parents"
 class Kind(StrEnum):
     """What a manifest describes."""
 
+    CRAWL = "crawl"
     INGEST = "ingest"
     FILTER = "filter"
     DOCUMENT_SHARD = "document-shard"

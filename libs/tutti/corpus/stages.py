@@ -1,6 +1,6 @@
-"""The bodies of the manifests before the dataset: documents that were read, that were chosen, that were kept.
+"""The bodies of the manifests before the dataset: pages that were visited, documents that were read, chosen, kept.
 
-Each lists the document shards in full, so that the next stage needs no other manifest.
+Each of documents lists the document shards in full, so that the next stage needs no other manifest.
 """
 
 from __future__ import annotations
@@ -45,6 +45,39 @@ class DocumentShardEntry:
 
 def _parents(shards: tuple[DocumentShardEntry, ...]) -> tuple[str, ...]:
     return tuple(sorted({shard.resource for shard in shards}))
+
+
+@dataclass(frozen=True, slots=True)
+class CrawlBody:
+    """What was visited: archives (blobs of WARC) in the order of the crawl, and what became of each URL, counted.
+
+    `site_digest` names URLs and answers whenever they were asked; archives hold the time too.
+    """
+
+    archives: tuple[str, ...]
+    site_digest: str
+    counts: tuple[tuple[str, int], ...]
+
+    def manifest(self, *, producer: str) -> Manifest:
+        counts: JsonValue = [{"what": what, "pages": pages} for what, pages in self.counts]
+        body: dict[str, JsonValue] = {
+            "archives": list(self.archives),
+            "site_digest": self.site_digest,
+            "counts": counts,
+        }
+        return Manifest(kind=Kind.CRAWL, body=body, parents=(), producer=producer)
+
+    @classmethod
+    def read(cls, manifest: Manifest) -> CrawlBody:
+        """Raises InvalidManifest naming the field that is missing or wrong."""
+        if manifest.kind is not Kind.CRAWL:
+            raise InvalidManifest(f"a manifest of kind {manifest.kind.value!r}, expected 'crawl'")
+        fields = Fields(manifest.body, path="body", error=InvalidManifest)
+        return cls(
+            archives=tuple(fields.texts("archives")),
+            site_digest=fields.digest("site_digest"),
+            counts=tuple((item.text("what"), item.count("pages")) for item in fields.objects("counts")),
+        )
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,6 +1,6 @@
-"""Where the pages of each ingest lie: a table of its own.
+"""Where the pages of each ingest, or the hosts of each crawl, lie: a table of its own.
 
-Promises: an absolute path of this machine stays here; no resource, event or reason holds it.
+Promises: an absolute path, or an address, of this machine stays here; no resource, event or reason holds it.
 """
 
 from sqlalchemy import Column, MetaData, String, Table, Text, insert, select
@@ -18,11 +18,11 @@ class Paths:
         )
 
     def keep(self, unit: Unit, ingest: str, path: str) -> None:
-        """Record the path of an ingest; the first one stays."""
+        """Record the path of an ingest, or of a crawl its hosts as JSON; the first one stays."""
         if not self.find(unit, ingest):
             unit.tx.execute(insert(self.table).values(ingest=ingest, path=path))
 
     def find(self, unit: Unit, ingest: str) -> str:
-        """The path, or "" for an ingest that is not known."""
+        """The path, or "" for what is not known."""
         row = unit.tx.execute(select(self.table.c.path).where(self.table.c.ingest == ingest)).first()
         return str(row.path) if row else ""

@@ -11,6 +11,7 @@ from tutti.chassis.tasks import CancellablePool
 from tutti.chassis.work import Work
 from tutti.contracts.common.v1 import CancelRequest, GetRequest, ListRequest
 from tutti.contracts.ingest.v1 import (
+    Crawl,
     CreateFilterRequest,
     CreateFilterResponse,
     CreateIngestRequest,
@@ -25,6 +26,8 @@ from tutti.contracts.ingest.v1 import (
     ListIngestsResponse,
 )
 from tutti.ingest import choosing, shards
+from tutti.ingest.crawl.frontier import Frontier
+from tutti.ingest.crawls import CrawlApi
 from tutti.ingest.paths import Paths
 from tutti.ingest.quality.rules import UnknownRule
 from tutti.ingest.readers import InputRootError
@@ -41,16 +44,19 @@ def choice_of(spec: FilterSpec) -> choosing.Choice:
         raise InvalidField("spec.thresholds", seen=", ".join(thresholds), expected=str(error)) from error
 
 
-class IngestApi:
+class IngestApi(CrawlApi):
     def __init__(
         self,
         host: Host,
+        crawls: Work[Crawl],
+        frontier: Frontier,
         work: Work[Ingest],
         filters: Work[Filter],
         paths: Paths,
         reading: Callable[[IngestSpec], shards.Reading],
     ) -> None:
-        self._host, self._work, self._filters, self._paths, self._reading = host, work, filters, paths, reading
+        super().__init__(host, crawls, frontier, paths)
+        self._work, self._filters, self._reading = work, filters, reading
 
     def CreateIngest(self, request: CreateIngestRequest, call: Call) -> CreateIngestResponse:
         self._reading(request.spec)

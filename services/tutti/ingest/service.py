@@ -1,4 +1,4 @@
-"""The ingest service: reads a folder, writes document shards, and chooses among their documents.
+"""The ingest service: visits a site or reads a folder, writes document shards, and chooses among their documents.
 
 Promises: every file or record becomes a document or a rejection with a reason; the same folder gives the same digest;
 where the folder lies is told to nobody. A filter reads what was measured of documents, never their texts.
@@ -6,8 +6,10 @@ where the folder lies is told to nobody. A filter reads what was measured of doc
 
 import tempfile
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
+from tutti.backbone import Blobs
 from tutti.chassis import staging, version
 from tutti.chassis.canonical import CanonicalLine
 from tutti.chassis.errors import InvalidField
@@ -19,8 +21,10 @@ from tutti.contracts.ingest.v1 import Filter, Ingest, IngestSpec, RuleCount
 from tutti.contracts.ingest.v1.ingest_pb2 import DESCRIPTOR
 from tutti.corpus.dataset import Rejected
 from tutti.corpus.manifest import Kind
-from tutti.corpus.stages import DocumentShardEntry, FilterBody, IngestBody
+from tutti.corpus.stages import CrawlBody, DocumentShardEntry, FilterBody, IngestBody
 from tutti.ingest import choosing, shards
+from tutti.ingest.crawl.frontier import Frontier
+from tutti.ingest.crawls import work_of as crawl_work
 from tutti.ingest.extraction import EXTRACTION_VERSION
 from tutti.ingest.normalisation import NORMALISATION_VERSION
 from tutti.ingest.paths import Paths
@@ -31,7 +35,12 @@ EXPECTED = "HTML, Markdown or plain text pages, JSON lines, Parquet or WARC"
 
 
 def reading(spec: IngestSpec) -> shards.Reading:
-    """What a spec asks to read. Raises InvalidField."""
+    """What a spec asks to read, but for the archives of a crawl. Raises InvalidField."""
+    wanted = shards.Reading(
+        None, spec.max_file_bytes or shards.MAX_FILE_BYTES, spec.limit, spec.text_field or shards.TEXT_FIELD
+    )
+    if spec.manifest_key and not spec.input_path:
+        return wanted
     path = Path(spec.input_path)
     if not path.is_absolute():
         raise InvalidField(
@@ -39,23 +48,23 @@ def reading(spec: IngestSpec) -> shards.Reading:
         )
     if "\0" in spec.input_path:
         raise InvalidField("spec.input_path", seen="a NUL character", expected="a path without one")
-    return shards.Reading(
-        path, spec.max_file_bytes or shards.MAX_FILE_BYTES, spec.limit, spec.text_field or shards.TEXT_FIELD
-    )
+    return replace(wanted, root=path)
 
 
 def build(host: Host) -> Service:
-    paths = Paths(host.metadata)
+    paths, frontier = Paths(host.metadata), Frontier(host.metadata)
+    crawls = crawl_work(host, frontier, paths)
 
     def run(context: TaskContext, ingest: Ingest) -> Outcome:
         spec = IngestSpec()
         spec.CopyFrom(ingest.spec)
         spec.input_path = host.units.run(lambda unit: paths.find(unit, ingest.name))
-        if not spec.input_path:
+        if not spec.input_path and not spec.manifest_key:
             raise WorkFailed("where its pages lie is not recorded; run the recipe again")
         with tempfile.TemporaryDirectory(prefix="tutti-ingest-") as scratch:
             try:
-                written = context.pool(shards.write_shards, reading(spec), Path(scratch))
+                wanted = replace(reading(spec), archives=archives(host.blobs, spec, Path(scratch)))
+                written = context.pool(shards.write_shards, wanted, Path(scratch))
             except InputRootError as error:
                 raise WorkFailed(str(error)) from error
             if ingest.spec.input_digest not in ("", written.survey.input_digest):
@@ -64,7 +73,7 @@ def build(host: Host) -> Service:
                     f"{ingest.spec.input_digest}, they are {written.survey.input_digest}; run the recipe again"
                 )
             if not written.shards:
-                raise WorkFailed(nothing_readable(written))
+                raise WorkFailed(nothing_readable(written, "input.path" if spec.input_path else "input.crawl"))
             entries, measures = [], []
             for shard in written.shards:
                 context.check()
@@ -124,18 +133,28 @@ def build(host: Host) -> Service:
     filters = Work(host, "filters", Filter, run_filter, choosing.LOGIC_VERSION)
 
     def export(unit: Unit) -> Iterator[CanonicalLine]:
+        for crawl in crawls.resource.select(unit):
+            yield CanonicalLine(crawl.name, {"site_digest": crawl.site_digest, "state": int(crawl.state)})
         yield from work.export(unit)
         yield from filters.export(unit)
 
-    api = IngestApi(host, work, filters, paths, reading)
+    api = IngestApi(host, crawls, frontier, work, filters, paths, reading)
     return Service(
         name="ingest",
-        resources=[work.resource, filters.resource],
-        tables=[paths.table],
+        resources=[crawls.resource, work.resource, filters.resource],
+        tables=[paths.table, *frontier.tables],
         serves=[Served(DESCRIPTOR.services_by_name["IngestService"], api)],
-        tasks=[work.task(), filters.task()],
+        tasks=[crawls.task(), work.task(), filters.task()],
         export=export,
     )
+
+
+def archives(blobs: Blobs, spec: IngestSpec, scratch: Path) -> tuple[Path, ...]:
+    """What a crawl kept, fetched in its order; nothing where a folder is read. Raises WorkFailed."""
+    if spec.input_path:
+        return ()
+    body = CrawlBody.read(staging.manifest(blobs, spec.manifest_key, spec.content_digest, Kind.CRAWL))
+    return tuple(staging.named(blobs, key, scratch) for key in dict.fromkeys(body.archives))
 
 
 def nothing_stays(made: choosing.Chosen) -> str:
@@ -147,14 +166,14 @@ def nothing_stays(made: choosing.Chosen) -> str:
     )
 
 
-def nothing_readable(written: shards.Written) -> str:
-    """Why a folder gave no document, with the reasons that were found."""
+def nothing_readable(written: shards.Written, where: str) -> str:
+    """Why a folder, or a crawl, gave no document, with the reasons that were found; `where` is the recipe's key."""
     rejections = written.rejections
     if not rejections.named:
-        return f"input.path holds no {'files' if not written.survey.files else 'documents'}; expected {EXPECTED}"
+        return f"{where} holds no {'files' if not written.survey.files else 'documents'}; expected {EXPECTED}"
     reasons = ", ".join(f"{count} {reason}" for reason, count in rejections.by_reason())
     first = rejections.named[0]
     return (
-        f"none of the {written.survey.files} files under input.path could be read as text ({reasons}); "
+        f"none of the {written.survey.files} files under {where} could be read as text ({reasons}); "
         f"the first is {first.path!r}: {first.detail}; expected {EXPECTED}"
     )

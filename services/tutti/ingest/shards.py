@@ -1,6 +1,7 @@
-"""A folder becomes document shards.
+"""A folder, or what a crawl kept, becomes document shards.
 
-Promises: the result is a function of names and bytes below the folder; memory holds one shard, never the corpus.
+Promises: the result is a function of names and bytes, below a folder or as a site gave them; memory holds one shard,
+never the corpus.
 """
 
 import itertools
@@ -34,12 +35,16 @@ File = Page | Container | Rejection
 
 @dataclass(frozen=True, slots=True)
 class Reading:
-    """What to read; `limit` files in path order, 0 for all; `text_field` names the texts in files of records."""
+    """What to read; `limit` files in path order, 0 for all; `text_field` names the texts in files of records.
 
-    root: Path
+    `root` is a folder; where there is none, `archives` are those of a crawl, each page of which counts as a file.
+    """
+
+    root: Path | None
     max_file_bytes: int
     limit: int
     text_field: str = TEXT_FIELD
+    archives: tuple[Path, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,8 +102,23 @@ class Written:
 
 def files(reading: Reading) -> Iterator[File]:
     """Raises InputRootError when there is no such folder."""
-    found = read_folder(reading.root, Limits(max_file_bytes=reading.max_file_bytes))
+    found: Iterator[File]
+    if reading.root is not None:
+        found = read_folder(reading.root, Limits(max_file_bytes=reading.max_file_bytes))
+    else:
+        found = itertools.chain.from_iterable(_visited(archive, reading) for archive in reading.archives)
     return itertools.islice(found, reading.limit) if reading.limit else found
+
+
+def _visited(archive: Path, reading: Reading) -> Iterator[Page | Rejection]:
+    """The answers that a crawl kept, by URL."""
+    # Slow to import, and needed by few.
+    from tutti.ingest.warcrecords import read_records
+
+    for record in read_records(archive, "", Wanted(reading.max_file_bytes, reading.text_field)):
+        # Of some pages there was no answer; a part of a crawl may have none at all.
+        if isinstance(record, Page) or (isinstance(record, Rejection) and record.reason is not Reason.NO_TEXT):
+            yield record
 
 
 class _Surveyor:

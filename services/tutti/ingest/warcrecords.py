@@ -24,12 +24,15 @@ _HEAD = (
 
 
 def read_records(path: Path, source: str, wanted: Wanted) -> Iterator[Record]:
-    """The pages of an archive, in its order; a place is the number of the record among those that can be pages."""
+    """The pages of an archive, in its order; a place is the number of the record among those that can be pages.
+
+    Without a `source` no place is named: archives of the same site then give the same records.
+    """
     number = 0
     try:
         with path.open("rb") as file:
             for number, record in enumerate(ArchiveIterator(file, record_types=_READ, parse_http=False), 1):
-                yield _record(record, f"{source}:{number}", wanted)
+                yield _record(record, f"{source}:{number}" if source else "the answer", wanted)
             if not number and path.stat().st_size:
                 yield Rejection(source, Reason.NO_TEXT, "an archive without a response, a resource or a conversion")
     except (OSError, ValueError) as error:
@@ -61,7 +64,7 @@ def _answer(source: str, block: bytes, place: str, wanted: Wanted) -> Record:
         answer = next(ArchiveIterator(alone, auto_decode="all"))
         status = answer.http_headers.status_code if answer.http_headers else None
         if status != OK:
-            return Rejection(source, Reason.NOT_OK, f"{place} is an answer with status {status or 'unknown'}")
+            return Rejection(source, Reason.NOT_OK, f"{place} has status {status or 'unknown'}")
         body = answer.reader.read(wanted.max_bytes + 1)
     except (OSError, ValueError, StopIteration) as error:
         return Rejection(source, Reason.DAMAGED, f"{place} cannot be decoded: {error}")

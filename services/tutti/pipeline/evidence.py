@@ -18,7 +18,7 @@ from tutti.corpus.canonical import content_digest, named, parse_json
 from tutti.corpus.dataset import DatasetBody
 from tutti.corpus.errors import CorpusError
 from tutti.corpus.manifest import Kind, Manifest
-from tutti.corpus.stages import DedupBody, FilterBody, IngestBody
+from tutti.corpus.stages import CrawlBody, DedupBody, FilterBody, IngestBody
 from tutti.pipeline.stages import Result, StageName
 
 _PIECE = 8 << 20
@@ -106,6 +106,7 @@ def _listed(stage: StageName, data: bytes, *, thorough: bool) -> tuple[str, list
             Expected(blob.key, blob.nbytes, blob.bytes_digest if thorough else "") for blob in checkpoint.blobs
         ]
     kinds = {
+        StageName.CRAWL: Kind.CRAWL,
         StageName.INGEST: Kind.INGEST,
         StageName.FILTER: Kind.FILTER,
         StageName.DEDUP: Kind.DEDUP,
@@ -121,6 +122,8 @@ def _blobs(stage: StageName, manifest: Manifest) -> Iterator[Checked]:
         for split in (dataset.train, dataset.validation):
             yield from (Expected(shard.blob, shard.bytes, shard.bytes_digest) for shard in split.shards)
         yield ExpectedTokenizer(dataset.tokenizer_version)
+    elif stage is StageName.CRAWL:
+        yield from map(_content_named, CrawlBody.read(manifest).archives)
     elif stage is StageName.INGEST:
         ingest = IngestBody.read(manifest)
         yield from (Expected(shard.blob, shard.info.bytes, shard.info.bytes_digest) for shard in ingest.shards)

@@ -9,7 +9,7 @@ from tutti.chassis.event import Event
 from tutti.chassis.service import Consumed
 from tutti.chassis.unit import Unit
 from tutti.contracts.dedup.v1 import Dedup
-from tutti.contracts.ingest.v1 import Filter, Ingest
+from tutti.contracts.ingest.v1 import Crawl, Filter, Ingest
 from tutti.contracts.scheduler.v1 import Job
 from tutti.contracts.tokenization.v1 import Tokenization
 from tutti.pipeline import saga
@@ -33,4 +33,7 @@ def consumed(tables: Tables, wake: Callable[[str], None]) -> list[Consumed]:
     def on_job(unit: Unit, events: Sequence[Event]) -> None:
         hear(unit, [seen_job(event.message) for event in events])
 
-    return [*(Consumed(message, on_work) for message in (Ingest, Filter, Dedup, Tokenization)), Consumed(Job, on_job)]
+    return [
+        *(Consumed(message, on_work) for message in (Crawl, Ingest, Filter, Dedup, Tokenization)),
+        Consumed(Job, on_job),
+    ]

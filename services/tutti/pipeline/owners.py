@@ -30,6 +30,8 @@ from tutti.contracts.common.v1 import (
 from tutti.contracts.dedup.v1 import CreateDedupRequest, Dedup
 from tutti.contracts.dedup.v1.stubs import DedupServiceStub
 from tutti.contracts.ingest.v1 import (
+    Crawl,
+    CreateCrawlRequest,
     CreateFilterRequest,
     CreateIngestRequest,
     DigestInputRequest,
@@ -71,7 +73,7 @@ class Seen:
     result: Result | None
 
 
-def seen_work(work: Ingest | Filter | Dedup | Tokenization) -> Seen:
+def seen_work(work: Crawl | Ingest | Filter | Dedup | Tokenization) -> Seen:
     result = Result(work.name, work.result.manifest_key, work.result.content_digest)
     return Seen(work.name, work.state, work.reason, result if work.state == STATE_DONE else None)
 
@@ -102,6 +104,7 @@ class Owners:
         self._scheduler = SchedulerServiceStub(host.channel("scheduler"))
         self._committer = CommitterServiceStub(host.channel("committer"))
         self._works = {
+            StageName.CRAWL: Work(ingest.CreateCrawl, CreateCrawlRequest, "crawl", ingest.GetCrawl, ingest.CancelCrawl),
             StageName.INGEST: Work(
                 ingest.CreateIngest, CreateIngestRequest, "ingest", ingest.GetIngest, ingest.CancelIngest
             ),
@@ -138,17 +141,20 @@ class Owners:
             )
         return Source(path, found.input_digest, found.logic_version)
 
-    def check(self, recipe: Recipe) -> None:
-        """What only its owner can judge of a recipe: rules, and the tokenizer's pattern. Raises InvalidField."""
+    def check(self, recipe: Recipe, source: Source) -> None:
+        """What only its owner can judge of a recipe: URLs, rules, the tokenizer's pattern. Raises InvalidField."""
         quality = recipe.quality
+        if recipe.input.crawl is not None:
+            keys = ("seeds", "within", "without", "contact", "delay_seconds", "page_seconds", "connect")
+            self._judge(StageName.CRAWL, recipe, {key: f"input.crawl.{key}" for key in keys}, source)
         if quality.rules or quality.thresholds:
             self._judge(StageName.FILTER, recipe, {"rule_sets": "quality.rules", "thresholds": "quality.thresholds"})
         if recipe.tokenizer.pattern:
             self._judge(StageName.TOKENIZATION, recipe, {"pattern": "tokenizer.pattern"})
 
-    def _judge(self, stage: StageName, recipe: Recipe, keys: Mapping[str, str]) -> None:
+    def _judge(self, stage: StageName, recipe: Recipe, keys: Mapping[str, str], source: Source | None = None) -> None:
         """Ask a stage's owner without effect; `keys` of the recipe by the fields of the spec."""
-        source, before = Source("", "", ""), Result("", "manifests/to-be-made.json", "to be made")
+        source, before = source or Source("", "", ""), Result("", "manifests/to-be-made.json", "to be made")
         try:
             self._create(stage, "", spec_of(stage, recipe, source, before, ""), validate_only=True)
         except InvalidField as problem:
@@ -158,7 +164,7 @@ class Owners:
 
     def logic_version(self, stage: StageName, recipe: Recipe, source: Source, before: Result | None) -> str:
         """The version of the stage's logic today, as its owner says."""
-        if stage is StageName.INGEST:
+        if stage is StageName.INGEST and before is None:
             return source.logic_version
         if stage is StageName.TRAIN:
             return TRAINING_VERSION

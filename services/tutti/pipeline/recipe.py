@@ -5,8 +5,8 @@ expected; equal recipes have equal canonical JSON and so an equal digest.
 """
 
 import difflib
-from collections.abc import Mapping, Sequence
-from typing import Annotated, Any, Literal, get_origin
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Annotated, Any, Literal, get_args, get_origin
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
 
@@ -28,8 +28,42 @@ class Part(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
 
 
+Names = Annotated[list[Annotated[str, Field(min_length=1, max_length=100)]], Field(max_length=100)]
+Urls = Annotated[list[Annotated[str, Field(min_length=1, max_length=2000)]], Field(max_length=1000)]
+
+
+class CrawlPart(Part):
+    seeds: Urls = Field(min_length=1, description="URLs to begin with")
+    contact: str = Field(
+        min_length=1, max_length=200, description="by which those who are visited reach you: a URL or a mail address"
+    )
+    within: Urls = Field(default_factory=list, description="beginnings of URLs that may be visited; none: seeds' hosts")
+    without: Urls = Field(default_factory=list, description="beginnings of URLs that may not")
+    depth: Count = Field(default=20, description="links away from a seed, at most")
+    pages: Positive = Field(default=10_000, description="that are visited, at most")
+    pages_of_host: Count = Field(default=0, description="of one host, at most; 0: as many as pages")
+    alike: Positive = Field(default=1_000, description="of URLs that differ in digits or values of parameters, at most")
+    delay_seconds: Real = Field(default=1.0, ge=0, le=3600, description="between two visits to a host, at least")
+    connections: Positive = Field(default=1, description="to a host at once")
+    page_bytes: int = Field(default=10 << 20, ge=1, lt=2**31, description="larger answers are given up")
+    page_seconds: Real = Field(default=60.0, gt=0, le=3600, description="slower answers are given up")
+    allow_private: bool = Field(default=False, description="visit addresses that are not of the public web")
+    sitemaps: bool = Field(default=True, description="visit what the hosts of the seeds list in their sitemaps")
+    connect: dict[str, str] = Field(
+        default_factory=dict, max_length=100, description="address:port by host, where its name shall not be asked for"
+    )
+    edition: str = Field(default="", max_length=100, description="an earlier crawl is reused until this is changed")
+
+    def parameters(self) -> dict[str, object]:
+        """What decides which pages are found, and not how fast or from where."""
+        return self.model_dump(exclude={"contact", "delay_seconds", "connections", "connect", "allow_private"})
+
+
 class InputPart(Part):
-    path: str = Field(min_length=1, max_length=4096, description="folder of pages; relative to the recipe's own folder")
+    path: str = Field(
+        default="", max_length=4096, description="folder of pages; relative to the recipe's own folder; or crawl"
+    )
+    crawl: CrawlPart | None = Field(default=None, description="a part of the web to visit")
     limit: Count = Field(default=0, description="files in path order; 0: all")
     max_file_bytes: int = Field(
         default=50 << 20, ge=1, lt=2**40, description="larger pages, lines and records are rejected"
@@ -37,9 +71,6 @@ class InputPart(Part):
     text_field: str = Field(
         default="text", min_length=1, max_length=200, description="of JSON lines and Parquet: where the text is"
     )
-
-
-Names = Annotated[list[Annotated[str, Field(min_length=1, max_length=100)]], Field(max_length=100)]
 
 
 class QualityPart(Part):
@@ -117,8 +148,14 @@ class Recipe(Part):
         return content_digest(self.model_dump(exclude={"train": {"batch"}}), kind="recipe")
 
     def over(self, input_digest: str) -> "Recipe":
-        """This recipe as it is recorded: its folder named by what was in it, because a path is of one machine alone."""
-        return self.model_copy(update={"input": self.input.model_copy(update={"path": input_digest})})
+        """This recipe as it is recorded: without paths and addresses, which are of one machine alone.
+
+        A folder is named by what was in it.
+        """
+        place: dict[str, object] = {"path": input_digest}
+        if self.input.crawl is not None:
+            place = {"crawl": self.input.crawl.model_copy(update={"connect": {}})}
+        return self.model_copy(update={"input": self.input.model_copy(update=place)})
 
     def training(self, dataset: str) -> Training:
         """What is trained on a dataset, apart from where. Raises SpecError."""
@@ -170,6 +207,17 @@ def parse(tree: Mapping[str, Any]) -> Recipe:
         recipe = _filled(Recipe.model_validate(tree))
     except ValidationError as error:
         raise _refusal(error) from None
+    if bool(recipe.input.path) == (recipe.input.crawl is not None):
+        raise InvalidField(
+            "input.path" if recipe.input.crawl is None else "input.crawl",
+            seen="both" if recipe.input.path else "nothing",
+            expected="input.path (a folder of pages) or input.crawl (a part of the web), and one of them alone; "
+            "set it in the recipe, or give --set input.path=…",
+        )
+    if recipe.input.crawl is not None and recipe.input.limit:
+        raise InvalidField(
+            "input.limit", seen=recipe.input.limit, expected="0: of a crawl input.crawl.pages is the limit"
+        )
     if "\0" in recipe.input.path:
         raise InvalidField("input.path", seen=recipe.input.path, expected="a path without a NUL character")
     train = recipe.train
@@ -223,15 +271,23 @@ def _override(tree: dict[str, Any], text: str) -> None:
         raise InvalidField("overrides", seen=text, expected="KEY=VALUE, such as train.steps=100")
     known = keys()
     *parents, last = key.split(".")
-    of_mapping = get_origin(known.get(".".join(parents))) is dict
+    # The keys of a mapping may have dots themselves.
+    mapping = next(
+        (name for name, kind in known.items() if get_origin(kind) is dict and key.startswith(f"{name}.")), ""
+    )
+    if mapping:
+        parents, last = mapping.split("."), key.removeprefix(f"{mapping}.")
+    of_mapping = bool(mapping and last)
     if key not in known and not of_mapping:
         raise _unknown(key)
+    if key == "input.path" and value and isinstance(tree.get("input"), dict):
+        tree["input"].pop("crawl", None)  # a folder instead of what the recipe would visit
     for parent in parents:
         inner = tree.setdefault(parent, {})
         if not isinstance(inner, dict):
             raise InvalidField(parent, seen=inner, expected="a mapping of keys")
         tree = inner
-    tree[last] = _value(float if of_mapping else known[key], value)
+    tree[last] = _value(get_args(known[".".join(parents)])[1] if of_mapping else known[key], value)
 
 
 def _value(kind: Any, text: str) -> Any:
@@ -245,13 +301,24 @@ def _value(kind: Any, text: str) -> Any:
 
 def keys() -> dict[str, Any]:
     """Every key of a recipe, dotted, with its type."""
-    found: dict[str, Any] = {}
-    for name, field in Recipe.model_fields.items():
-        if isinstance(field.annotation, type) and issubclass(field.annotation, Part):
-            found |= {f"{name}.{inner}": each.annotation for inner, each in field.annotation.model_fields.items()}
+    return dict(_keys(Recipe, ""))
+
+
+def _keys(part: type[BaseModel], above: str) -> Iterator[tuple[str, Any]]:
+    for name, field in part.model_fields.items():
+        inner = part_of(field.annotation)
+        if inner is not None:
+            yield from _keys(inner, f"{above}{name}.")
         else:
-            found[name] = field.annotation
-    return found
+            yield f"{above}{name}", field.annotation
+
+
+def part_of(annotation: Any) -> type[Part] | None:
+    """The part of a recipe that a field holds, or may hold; None for a plain value."""
+    for kind in (annotation, *get_args(annotation)):
+        if isinstance(kind, type) and issubclass(kind, Part):
+            return kind
+    return None
 
 
 def _refusal(error: ValidationError) -> InvalidField:
@@ -289,4 +356,4 @@ def _nearest(key: str) -> str:
 
 
 def _copied(tree: Mapping[str, Any]) -> dict[str, Any]:
-    return {key: dict(value) if isinstance(value, dict) else value for key, value in tree.items()}
+    return {key: _copied(value) if isinstance(value, dict) else value for key, value in tree.items()}

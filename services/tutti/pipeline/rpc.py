@@ -4,6 +4,7 @@ Promises: a recipe is checked whole, its folder included, before anything is rec
 once; what is recorded goes on without the caller.
 """
 
+import json
 import os.path
 from collections.abc import Callable
 
@@ -29,7 +30,7 @@ from tutti.pipeline import saga
 from tutti.pipeline.driver import Driver
 from tutti.pipeline.owners import Owners
 from tutti.pipeline.recipe import Recipe
-from tutti.pipeline.stages import Result, Source, StageName
+from tutti.pipeline.stages import Result, Source, stages_of
 from tutti.pipeline.tables import Tables
 
 ANSWER_SECONDS = 1.0  # of a caller's time, for what follows the reading
@@ -103,7 +104,7 @@ class PipelineApi:
         recipe, source = self._read(request, call)
         response = CheckRecipeResponse(recipe=recipe.canonical(), recipe_digest=recipe.digest())
         before: Result | None = None
-        for at, name in enumerate(StageName):
+        for at, name in enumerate(stages_of(recipe)):
             stage = Stage(name=name.value, state=STATE_PENDING)
             if at == 0 or before is not None:
                 found = self._driver.find(name, recipe, source, before)
@@ -121,6 +122,10 @@ class PipelineApi:
     def _read(self, request: CreateRunRequest | CheckRecipeRequest, call: Call) -> tuple[Recipe, Source]:
         """The recipe over the content of its folder, and where that lies. Raises InvalidField."""
         recipe = recipes.read(request.recipe, request.overrides)
+        if recipe.input.crawl is not None:
+            source = Source(json.dumps(recipe.input.crawl.connect, sort_keys=True), "", "")
+            self._owners.check(recipe, source)
+            return recipe.over(""), source
         path = recipe.input.path
         if not os.path.isabs(path):
             if not os.path.isabs(request.directory):
@@ -131,5 +136,5 @@ class PipelineApi:
                 )
             path = os.path.normpath(os.path.join(request.directory, path))
         source = self._owners.source(recipe, path, seconds=max(call.deadline_seconds - ANSWER_SECONDS, ANSWER_SECONDS))
-        self._owners.check(recipe)
+        self._owners.check(recipe, source)
         return recipe.over(source.input_digest), source

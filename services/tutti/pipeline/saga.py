@@ -16,7 +16,7 @@ from tutti.contracts.common.v1 import (
 )
 from tutti.contracts.pipeline.v1 import Run, RunSpec, Stage
 from tutti.pipeline.recipe import Recipe
-from tutti.pipeline.stages import Result, StageName
+from tutti.pipeline.stages import Result, stages_of
 
 ENDED = (STATE_DONE, STATE_FAILED, STATE_CANCELLED)
 OPEN = (STATE_PENDING, STATE_RUNNING)
@@ -25,7 +25,7 @@ OPEN = (STATE_PENDING, STATE_RUNNING)
 def created(name: str, recipe: Recipe, now: datetime) -> Run:
     spec = RunSpec(recipe=recipe.canonical(), recipe_digest=recipe.digest(), title=recipe.name)
     run = Run(name=name, spec=spec, state=STATE_RUNNING)
-    run.stages.extend(Stage(name=stage.value, state=STATE_PENDING) for stage in StageName)
+    run.stages.extend(Stage(name=stage.value, state=STATE_PENDING) for stage in stages_of(recipe))
     run.started_at.FromDatetime(now)
     return run
 

@@ -4,12 +4,13 @@ Promises: two requests with the same reuse key give the same content; where and 
 of it.
 """
 
+import json
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from enum import StrEnum
 
 from tutti.contracts.dedup.v1 import DedupSpec
-from tutti.contracts.ingest.v1 import FilterSpec, IngestSpec, Threshold
+from tutti.contracts.ingest.v1 import CrawlSpec, FilterSpec, IngestSpec, Place, Threshold
 from tutti.contracts.scheduler.v1 import JobSpec
 from tutti.contracts.tokenization.v1 import TokenizationSpec
 from tutti.corpus.canonical import content_digest
@@ -20,8 +21,9 @@ TRAINING_VERSION = "train-1"
 
 
 class StageName(StrEnum):
-    """In the order in which they are done; each uses the result of the one before."""
+    """In the order in which they are done; each uses the result of the one before. See `stages_of`."""
 
+    CRAWL = "crawl"
     INGEST = "ingest"
     FILTER = "filter"
     DEDUP = "dedup"
@@ -30,6 +32,7 @@ class StageName(StrEnum):
 
 
 KINDS = {
+    StageName.CRAWL: "crawls",
     StageName.INGEST: "ingests",
     StageName.FILTER: "filters",
     StageName.DEDUP: "dedups",
@@ -49,7 +52,7 @@ class Result:
 
 @dataclass(frozen=True)
 class Source:
-    """The folder of a run as it was when the recipe was accepted."""
+    """The folder of a run as it was when the recipe was accepted; of a crawl, where hosts lie (JSON), is the path."""
 
     path: str
     input_digest: str
@@ -70,7 +73,12 @@ class Reuse:
         return content_digest(asdict(self), kind="reuse key")
 
 
-Spec = IngestSpec | FilterSpec | DedupSpec | TokenizationSpec | JobSpec
+Spec = CrawlSpec | IngestSpec | FilterSpec | DedupSpec | TokenizationSpec | JobSpec
+
+
+def stages_of(recipe: Recipe) -> list[StageName]:
+    """The stages that a recipe has, in their order."""
+    return [name for name in StageName if name is not StageName.CRAWL or recipe.input.crawl is not None]
 
 
 def resource_name(run: str, stage: StageName) -> str:
@@ -81,9 +89,32 @@ def resource_name(run: str, stage: StageName) -> str:
 
 def spec_of(stage: StageName, recipe: Recipe, source: Source, before: Result | None, logic_version: str) -> Spec:
     """What the stage asks of its owner. `before` is the result of the stage before it."""
+    crawl = recipe.input.crawl
+    if stage is StageName.CRAWL:
+        assert crawl is not None
+        return CrawlSpec(
+            seeds=crawl.seeds,
+            within=crawl.within,
+            without=crawl.without,
+            depth=crawl.depth,
+            pages=crawl.pages,
+            pages_of_host=crawl.pages_of_host,
+            alike=crawl.alike,
+            contact=crawl.contact,
+            delay_seconds=crawl.delay_seconds,
+            connections=crawl.connections,
+            page_bytes=crawl.page_bytes,
+            page_seconds=crawl.page_seconds,
+            allow_private=crawl.allow_private,
+            skip_sitemaps=not crawl.sitemaps,
+            connect=[Place(host=host, address=there) for host, there in sorted(json.loads(source.path).items())],
+            logic_version=logic_version,
+        )
     if stage is StageName.INGEST:
         return IngestSpec(
-            input_path=source.path,
+            input_path="" if before else source.path,
+            manifest_key=before.manifest_key if before else "",
+            content_digest=before.content_digest if before else "",
             max_file_bytes=recipe.input.max_file_bytes,
             limit=recipe.input.limit,
             logic_version=logic_version,
@@ -136,13 +167,17 @@ def spec_of(stage: StageName, recipe: Recipe, source: Source, before: Result | N
 
 def reuse_of(stage: StageName, recipe: Recipe, source: Source, before: Result | None, logic_version: str) -> Reuse:
     """What decides the stage's content."""
+    if stage is StageName.CRAWL:
+        assert recipe.input.crawl is not None
+        return Reuse(stage.value, logic_version, recipe.input.crawl.parameters(), ())
     if stage is StageName.INGEST:
         parameters: dict[str, object] = {
             "max_file_bytes": recipe.input.max_file_bytes,
             "limit": recipe.input.limit,
             "text_field": recipe.input.text_field,
         }
-        return Reuse(stage.value, logic_version, parameters, (source.input_digest,))
+        inputs = (before.content_digest if before else source.input_digest,)
+        return Reuse(stage.value, logic_version, parameters, inputs)
     assert before is not None
     if stage is StageName.FILTER:
         quality = recipe.quality

@@ -8,8 +8,11 @@ from __future__ import annotations
 
 import ipaddress
 import socket
-from collections.abc import Callable
+from collections.abc import Callable, Collection, Mapping
 from typing import Any
+
+from aiohttp.abc import AbstractResolver, ResolveResult
+from aiohttp.resolver import ThreadedResolver
 
 AddressInfo = tuple[int | socket.AddressFamily, int | socket.SocketKind, int, str, tuple[Any, ...]]
 
@@ -33,12 +36,53 @@ def is_public(address: str) -> bool:
     return all(each.is_global and not each.is_multicast for each in (*inside, *(() if mapped else (found,))))
 
 
-def socket_factory(*, allow_private: bool) -> Callable[[AddressInfo], socket.socket]:
-    """Makes the sockets of a client; raises PrivateAddress where `allow_private` is not given."""
+class Connect(AbstractResolver):
+    """Says of some hosts where they lie, and asks the name server of the others.
+
+    `where` has `address:port`, an IP address, by host or by `host:port`.
+    """
+
+    def __init__(self, where: Mapping[str, str]) -> None:
+        self._where, self._others = where, ThreadedResolver()
+
+    async def resolve(
+        self, host: str, port: int = 0, family: socket.AddressFamily = socket.AF_INET
+    ) -> list[ResolveResult]:
+        there = self._where.get(f"{host}:{port}") or self._where.get(host)
+        if there is None:
+            return await self._others.resolve(host, port, family)
+        address, number = address_of(there)
+        version = socket.AF_INET6 if ":" in address else socket.AF_INET
+        return [
+            ResolveResult(
+                hostname=host, host=address, port=number, family=version, proto=0, flags=socket.AI_NUMERICHOST
+            )
+        ]
+
+    async def close(self) -> None:
+        await self._others.close()
+
+
+def address_of(there: str) -> tuple[str, int]:
+    """The IP address and the port in `127.0.0.1:8080` or `[::1]:8080`. Raises ValueError."""
+    address, _, port = there.rpartition(":")
+    found = ipaddress.ip_address(address.removeprefix("[").removesuffix("]"))
+    if not (port.isascii() and port.isdigit() and 0 < int(port) < 2**16):
+        raise ValueError(f"{port!r} is no port")
+    return str(found), int(port)
+
+
+def socket_factory(
+    *, allow_private: bool, named: Collection[tuple[str, int]] = ()
+) -> Callable[[AddressInfo], socket.socket]:
+    """Makes the sockets of a client; raises PrivateAddress for addresses that are not of the public web.
+
+    Not for those that are `named`, with their port, and for none where `allow_private` is given.
+    """
 
     def make(info: AddressInfo) -> socket.socket:
         family, kind, protocol, _, address = info
-        if not allow_private and not is_public(str(address[0])):
+        if not allow_private and address[:2] not in named and not is_public(str(address[0])):
             raise PrivateAddress(f"{address[0]} is no address of the public web")
         made = socket.socket(family, kind, protocol)
         made.setblocking(False)

@@ -16,8 +16,11 @@ from tutti.chassis.work import put_named
 from tutti.ingest.crawl.frontier import Found, Frontier
 from tutti.ingest.crawl.robots import MAX_DELAY_SECONDS, Access, Robots, robots
 from tutti.ingest.crawl.scope import Scope, Taken
-from tutti.ingest.crawl.urls import host_of
-from tutti.ingest.crawl.visiting import AGENT, Manner, robots_all, visit_all
+from tutti.ingest.crawl.urls import NotAPage, canonical, host_of
+from tutti.ingest.crawl.visiting import AGENT, Manner, read_sitemap, robots_all, visit_all
+
+MAX_SITEMAPS = 1_000
+"""Files of them that are read; those of the largest sites have 50,000 URLs each."""
 
 Run = Callable[..., Any]
 """Carries out a function in another process, with these arguments."""
@@ -31,9 +34,10 @@ class Plan:
     scope: Scope
     manner: Manner
     batch: int = 200
+    sitemaps: bool = True
 
 
-class Crawl:
+class Crawling:
     def __init__(self, host: Host, frontier: Frontier, name: str, plan: Plan) -> None:
         self._host, self._frontier, self._name, self._plan = host, frontier, name, plan
 
@@ -41,10 +45,32 @@ class Crawl:
         """Go on to the end; `check` raises where the work is to stop."""
         units, frontier, name = self._host.units, self._frontier, self._name
         units.run(lambda unit: frontier.find(unit, name, map(Found, self._plan.seeds), 0))
+        if self._plan.sitemaps and not units.run(lambda unit: frontier.begun(unit, name)):
+            self._sitemaps(run, check)
         taken = units.run(lambda unit: frontier.taken(unit, name))
         while (depth := units.run(lambda unit: frontier.depth(unit, name))) is not None:
             taken = self._decide(depth, taken, check)
             self._visit(depth, run, check)
+
+    def _sitemaps(self, run: Run, check: Callable[[], None]) -> None:
+        """What the hosts of the seeds list is as far away as what the seeds link to."""
+        hosts = {host_of(url) for url in self._plan.seeds}
+        waiting = [each for rules in self._rules(hosts, run).values() for each in rules.sitemaps]
+        seen: set[str] = set()
+        while waiting and len(seen) < MAX_SITEMAPS:
+            check()
+            try:
+                url = canonical(waiting.pop(0))
+            except NotAPage:
+                continue
+            if url in seen or host_of(url) not in hosts:
+                continue
+            seen.add(url)
+            listed = run(read_sitemap, url, self._plan.manner)
+            waiting += listed.sitemaps
+            self._host.units.run(
+                lambda unit, listed=listed: self._frontier.find(unit, self._name, map(Found, listed.pages), 1)  # type: ignore[misc]
+            )
 
     def _decide(self, depth: int, taken: Taken, check: Callable[[], None]) -> Taken:
         """The whole level is decided before any of it is visited."""

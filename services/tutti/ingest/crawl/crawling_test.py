@@ -13,7 +13,7 @@ from sqlalchemy import select
 
 from tutti.backbone.embedded.blobs import EmbeddedBlobs
 from tutti.chassis.tasks_test import Bench
-from tutti.ingest.crawl.crawling import Crawl, Plan
+from tutti.ingest.crawl.crawling import Crawling, Plan
 from tutti.ingest.crawl.fetching import Limits
 from tutti.ingest.crawl.frontier import Frontier, State
 from tutti.ingest.crawl.scope import Scope
@@ -133,7 +133,7 @@ class World:
         self.root = site.root
 
     def crawl(self, run: Callable[..., Any] = lambda work, *arguments: work(*arguments)) -> None:
-        Crawl(self.bench, self.frontier, "crawls/a", self.plan).run(run, lambda: None)
+        Crawling(self.bench, self.frontier, "crawls/a", self.plan).run(run, lambda: None)
 
     def known(self) -> dict[str, str]:
         """Path to what became of it."""

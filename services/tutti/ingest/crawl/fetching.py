@@ -18,7 +18,7 @@ from typing import Self
 import aiohttp
 from yarl import URL
 
-from tutti.ingest.crawl.addresses import PrivateAddress, socket_factory
+from tutti.ingest.crawl.addresses import Connect, PrivateAddress, address_of, socket_factory
 
 _PIECE = 64 << 10
 _MAX_HEADER = 32 << 10
@@ -75,15 +75,27 @@ class Answer:
 class Fetcher:
     """A client with connections of its own; to be used in one event loop, with `async with`."""
 
-    def __init__(self, agent: str, limits: Limits, *, allow_private: bool = False, connections: int = 100) -> None:
-        self._limits = limits
+    def __init__(
+        self,
+        agent: str,
+        limits: Limits,
+        *,
+        allow_private: bool = False,
+        connect: Mapping[str, str] | None = None,
+        connections: int = 100,
+    ) -> None:
+        self._limits, self._connect = limits, connect or {}
         self._agent = agent
         self._allow_private = allow_private
         self._connections = connections
 
     async def __aenter__(self) -> Self:
         connector = aiohttp.TCPConnector(
-            limit=self._connections, socket_factory=socket_factory(allow_private=self._allow_private)
+            limit=self._connections,
+            resolver=Connect(self._connect),
+            socket_factory=socket_factory(
+                allow_private=self._allow_private, named=set(map(address_of, self._connect.values()))
+            ),
         )
         self._session = aiohttp.ClientSession(
             connector=connector,

@@ -11,10 +11,26 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from enum import IntEnum
 
-from sqlalchemy import Column, Index, Integer, LargeBinary, MetaData, Table, Text, and_, func, insert, select, update
+from sqlalchemy import (
+    Column,
+    Index,
+    Integer,
+    LargeBinary,
+    MetaData,
+    String,
+    Table,
+    Text,
+    and_,
+    func,
+    insert,
+    or_,
+    select,
+    update,
+)
 
 from tutti.chassis.tables import NAME
 from tutti.chassis.unit import Unit
+from tutti.corpus.canonical import framed, hasher, named
 from tutti.ingest.crawl.scope import Scope, Taken, level, shape
 from tutti.ingest.crawl.urls import host_of
 from tutti.ingest.crawl.visiting import Outcome, RobotsAnswer, Visit
@@ -41,6 +57,17 @@ class Found:
     redirects: int = 0
 
 
+@dataclass(frozen=True, slots=True)
+class Known:
+    """What is known of a URL; `what` became of it: `visited/page`, `left/trap`."""
+
+    url: str
+    depth: int
+    what: str
+    status: int
+    digest: str
+
+
 class Frontier:
     def __init__(self, metadata: MetaData) -> None:
         self.pages = Table(
@@ -55,6 +82,7 @@ class Frontier:
             Column("reason", Text, nullable=False),
             Column("status", Integer, nullable=False),
             Column("archive", Text, nullable=False),
+            Column("digest", String(100), nullable=False),
         )
         Index("crawl_pages_by_state", self.pages.c.crawl, self.pages.c.state, self.pages.c.depth, self.pages.c.url)
         self.hosts = Table(
@@ -172,8 +200,9 @@ class Frontier:
                 reason=visit.reason,
                 status=visit.status,
                 archive=archive,
+                digest=visit.digest,
             )
-            found += [Found(url) for url in visit.said.links]
+            found += map(Found, visit.found)
             if outcome is Outcome.REDIRECT and visit.target:
                 found.append(Found(visit.target, page.redirects + 1))
         self.find(unit, crawl, found, depth + 1)
@@ -185,8 +214,49 @@ class Frontier:
         query = select(*columns, func.count()).where(pages.c.crawl == crawl).group_by(*columns)
         found: Counter[str] = Counter()
         for state, outcome, reason, count in unit.tx.execute(query):
-            found["/".join(filter(None, (State(state).name.lower(), outcome or reason)))] += count
+            found[_what(state, outcome, reason)] += count
         return dict(sorted(found.items()))
+
+    def begun(self, unit: Unit, crawl: str) -> bool:
+        """Whether anything was decided."""
+        pages = self.pages
+        query = select(pages.c.url).where(and_(pages.c.crawl == crawl, pages.c.state != State.FOUND)).limit(1)
+        return unit.tx.execute(query).first() is not None
+
+    def archives(self, unit: Unit, crawl: str) -> list[str]:
+        """The archives in the order of the crawl: by distance, and by URL in each."""
+        pages = self.pages
+        query = (
+            select(pages.c.archive)
+            .where(and_(pages.c.crawl == crawl, pages.c.archive != ""))
+            .group_by(pages.c.archive)
+            .order_by(func.min(pages.c.depth), func.min(pages.c.url))
+        )
+        return [str(key) for key in unit.tx.execute(query).scalars()]
+
+    def known(self, unit: Unit, crawl: str, what: str = "", after: str = "", limit: int = 100) -> list[Known]:
+        """URLs behind `after`, in their order, of which `what` is true: `visited/page`, or `visited` for all."""
+        pages = self.pages
+        state, _, detail = what.partition("/")
+        wanted = [pages.c.crawl == crawl, pages.c.url > after]
+        if state:
+            named = [each.value for each in State if each.name.lower() == state]
+            wanted.append(pages.c.state.in_(named))
+        if detail:
+            wanted.append(or_(pages.c.outcome == detail, and_(pages.c.outcome == "", pages.c.reason == detail)))
+        rows = unit.tx.execute(select(pages).where(and_(*wanted)).order_by(pages.c.url).limit(limit))
+        return [
+            Known(row.url, row.depth, _what(row.state, row.outcome, row.reason), row.status, row.digest) for row in rows
+        ]
+
+    def site_digest(self, unit: Unit, crawl: str) -> str:
+        """Names what a site answered: each URL that was visited, with its outcome, status and body."""
+        state, after = hasher("site"), ""
+        while found := self.known(unit, crawl, "visited", after, 10 * _TOGETHER):
+            for each in found:
+                framed(state, (each.url.encode(), each.what.encode(), b"%d" % each.status, each.digest.encode()))
+            after = found[-1].url
+        return named(state)
 
     def robots(self, unit: Unit, crawl: str, hosts: Iterable[str]) -> dict[str, RobotsAnswer]:
         """What is known of these hosts."""
@@ -204,6 +274,10 @@ class Frontier:
         unit.tx.execute(update(self.pages).where(where).values(**values))
 
 
+def _what(state: int, outcome: str, reason: str) -> str:
+    return "/".join(filter(None, (State(state).name.lower(), outcome or reason)))
+
+
 def _row(crawl: str, url: str, depth: int) -> dict[str, object]:
     return {
         "crawl": crawl,
@@ -214,4 +288,5 @@ def _row(crawl: str, url: str, depth: int) -> dict[str, object]:
         "reason": "",
         "status": 0,
         "archive": "",
+        "digest": "",
     }

@@ -13,10 +13,13 @@ from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from enum import StrEnum
 
+from tutti.corpus.canonical import bytes_digest
 from tutti.ingest.crawl.archive import exchange, metadata
 from tutti.ingest.crawl.fetching import Answer, Failure, Fetcher, FetchFailed, Limits, decoded
 from tutti.ingest.crawl.links import Said, said
 from tutti.ingest.crawl.robots import MAX_BYTES, MAX_REDIRECTS
+from tutti.ingest.crawl.sitemaps import MAX_BYTES as MAX_SITEMAP_BYTES
+from tutti.ingest.crawl.sitemaps import BadSitemap, Sitemap, sitemap
 from tutti.ingest.crawl.urls import NotAPage, canonical, host_of
 
 AGENT = "tutti"
@@ -29,6 +32,7 @@ class Outcome(StrEnum):
     """What came of a visit."""
 
     PAGE = "page"
+    NO_INDEX = "no_index"  # a page that asks not to be kept; its links are followed
     REDIRECT = "redirect"
     NOT_OK = "not_ok"  # a status that is no success
     NOT_TEXT = "not_text"  # by its content type
@@ -38,7 +42,7 @@ class Outcome(StrEnum):
 @dataclass(frozen=True, slots=True)
 class Manner:
     """How a crawl behaves. `contact` is a URL or an address for those who are visited; `delay_seconds` between the
-    beginnings of two visits to a host, at least; robots may ask for more."""
+    beginnings of two visits to a host, at least; robots may ask for more. `connect`: where hosts lie, see Connect."""
 
     contact: str
     delay_seconds: float = 1.0
@@ -46,6 +50,7 @@ class Manner:
     tries: int = 3
     limits: Limits = field(default_factory=Limits)
     allow_private: bool = False
+    connect: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def agent(self) -> str:
@@ -55,7 +60,10 @@ class Manner:
 
 @dataclass(frozen=True, slots=True)
 class Visit:
-    """`said` is empty but for a page, `target` but for a redirect that leads somewhere; `records` are WARC."""
+    """`said` is empty but for a page, `target` but for a redirect that leads somewhere; `records` are WARC.
+
+    `digest` is that of the body as it came, empty where there was none.
+    """
 
     url: str
     outcome: Outcome
@@ -65,6 +73,12 @@ class Visit:
     records: bytes
     said: Said = field(default_factory=Said)
     target: str = ""
+    digest: str = ""
+
+    @property
+    def found(self) -> list[str]:
+        """URLs that the page names: its links, and the one under which it wants to be known."""
+        return [*self.said.links, *filter(None, [self.said.canonical])]
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,7 +95,7 @@ def visit_all(urls: Sequence[str], delays: Mapping[str, float], manner: Manner) 
 
     async def run() -> list[Visit]:
         hosts = {host: _Turn(manner, delays.get(host, 0.0)) for host in map(host_of, urls)}
-        async with Fetcher(manner.agent, manner.limits, allow_private=manner.allow_private) as fetcher:
+        async with _fetcher(manner, manner.limits) as fetcher:
             return await asyncio.gather(*(_visit(url, hosts[host_of(url)], fetcher, manner) for url in urls))
 
     return asyncio.run(run())
@@ -91,11 +105,30 @@ def robots_all(hosts: Sequence[str], manner: Manner) -> list[RobotsAnswer]:
     """The robots.txt of each host."""
 
     async def run() -> list[RobotsAnswer]:
-        limits = replace(manner.limits, max_bytes=10 * MAX_BYTES)
-        async with Fetcher(manner.agent, limits, allow_private=manner.allow_private) as fetcher:
+        async with _fetcher(manner, replace(manner.limits, max_bytes=10 * MAX_BYTES)) as fetcher:
             return await asyncio.gather(*(_robots(host, fetcher) for host in hosts))
 
     return asyncio.run(run())
+
+
+def read_sitemap(url: str, manner: Manner) -> Sitemap:
+    """What the sitemap at a canonical URL lists; nothing where there is none, or what is there is none."""
+
+    async def run() -> Sitemap:
+        async with _fetcher(manner, replace(manner.limits, max_bytes=MAX_SITEMAP_BYTES)) as fetcher:
+            answer = await fetcher.fetch(url)
+        if answer.status != 200:
+            return Sitemap((), ())
+        return sitemap(url, decoded(answer, MAX_SITEMAP_BYTES))
+
+    try:
+        return asyncio.run(run())
+    except (FetchFailed, BadSitemap):
+        return Sitemap((), ())
+
+
+def _fetcher(manner: Manner, limits: Limits) -> Fetcher:
+    return Fetcher(manner.agent, limits, allow_private=manner.allow_private, connect=manner.connect)
 
 
 async def _robots(host: str, fetcher: Fetcher) -> RobotsAnswer:
@@ -179,7 +212,7 @@ def _answered(answer: Answer, tries: int, manner: Manner) -> Visit:
     records = exchange(answer, {"User-Agent": manner.agent}, at)
 
     def made(outcome: Outcome, reason: str = "", **more: object) -> Visit:
-        return Visit(url, outcome, answer.status, reason, tries, records, **more)  # type: ignore[arg-type]
+        return Visit(url, outcome, answer.status, reason, tries, records, digest=bytes_digest(answer.body), **more)  # type: ignore[arg-type]
 
     if 300 <= answer.status < 400 and answer.header("Location"):
         try:
@@ -197,4 +230,8 @@ def _answered(answer: Answer, tries: int, manner: Manner) -> Visit:
         return made(Outcome.FAILED, error.failure.value)
     charset = parameters.lower().partition("charset=")[2].partition(";")[0].strip(" \"'")
     header = ",".join(value for key, value in answer.headers if key.lower() == "x-robots-tag")
-    return made(Outcome.PAGE, said=said(url, body, agent=AGENT, charset=charset, header=header))
+    words = said(url, body, agent=AGENT, charset=charset, header=header)
+    if not words.index:
+        records = metadata(url, at, {"outcome": Outcome.NO_INDEX.value})
+        return made(Outcome.NO_INDEX, said=words)
+    return made(Outcome.PAGE, said=words)

@@ -27,27 +27,37 @@ from tutti.contracts.common.v1 import common_pb2 as tutti_dot_contracts_dot_comm
 from tutti.contracts.options.v1 import options_pb2 as tutti_dot_contracts_dot_options_dot_v1_dot_options__pb2
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n&tutti/contracts/ingest/v1/events.proto\x12\x0ftutti.ingest.v1\x1a\x1fgoogle/protobuf/timestamp.proto\x1a&tutti/contracts/common/v1/common.proto\x1a(tutti/contracts/options/v1/options.proto\"\xce\x01\n\nIngestSpec\x12\x1d\n\ninput_path\x18\x01 \x01(\tR\tinputPath\x12$\n\x0emax_file_bytes\x18\x02 \x01(\x04R\x0cmaxFileBytes\x12\x14\n\x05limit\x18\x03 \x01(\rR\x05limit\x12#\n\rlogic_version\x18\x04 \x01(\tR\x0clogicVersion\x12!\n\x0cinput_digest\x18\x05 \x01(\tR\x0binputDigest\x12\x1d\n\ntext_field\x18\x06 \x01(\tR\ttextField\"\xc4\x03\n\x06Ingest\x12\x12\n\x04name\x18\x01 \x01(\tR\x04name\x12\x1a\n\x08revision\x18\x02 \x01(\x04R\x08revision\x12/\n\x04spec\x18\x03 \x01(\x0b\x32\x1b.tutti.ingest.v1.IngestSpecR\x04spec\x12,\n\x05state\x18\x04 \x01(\x0e\x32\x16.tutti.common.v1.StateR\x05state\x12\x16\n\x06reason\x18\x05 \x01(\tR\x06reason\x12\x39\n\nstarted_at\x18\x06 \x01(\x0b\x32\x1a.google.protobuf.TimestampR\tstartedAt\x12\x35\n\x08\x65nded_at\x18\x07 \x01(\x0b\x32\x1a.google.protobuf.TimestampR\x07\x65ndedAt\x12\x31\n\x06result\x18\x08 \x01(\x0b\x32\x19.tutti.common.v1.ArtifactR\x06result\x12\x14\n\x05\x66iles\x18\t \x01(\x04R\x05\x66iles\x12\x1c\n\tdocuments\x18\n \x01(\x04R\tdocuments\x12\x1a\n\x08rejected\x18\x0b \x01(\x04R\x08rejected:\x1e\x8a\xb5\x18\x1a\n\x0eingest.ingests\x12\x04name\x18\x01 \x0c\"5\n\tThreshold\x12\x12\n\x04rule\x18\x01 \x01(\tR\x04rule\x12\x14\n\x05value\x18\x02 \x01(\x01R\x05value\"\xf2\x01\n\nFilterSpec\x12!\n\x0cmanifest_key\x18\x01 \x01(\tR\x0bmanifestKey\x12%\n\x0e\x63ontent_digest\x18\x02 \x01(\tR\rcontentDigest\x12#\n\rlogic_version\x18\x03 \x01(\tR\x0clogicVersion\x12\x1b\n\trule_sets\x18\x04 \x03(\tR\x08ruleSets\x12:\n\nthresholds\x18\x05 \x03(\x0b\x32\x1a.tutti.ingest.v1.ThresholdR\nthresholds\x12\x1c\n\tlanguages\x18\x06 \x03(\tR\tlanguages\"=\n\tRuleCount\x12\x12\n\x04rule\x18\x01 \x01(\tR\x04rule\x12\x1c\n\tdocuments\x18\x02 \x01(\x04R\tdocuments\"\xe0\x03\n\x06\x46ilter\x12\x12\n\x04name\x18\x01 \x01(\tR\x04name\x12\x1a\n\x08revision\x18\x02 \x01(\x04R\x08revision\x12/\n\x04spec\x18\x03 \x01(\x0b\x32\x1b.tutti.ingest.v1.FilterSpecR\x04spec\x12,\n\x05state\x18\x04 \x01(\x0e\x32\x16.tutti.common.v1.StateR\x05state\x12\x16\n\x06reason\x18\x05 \x01(\tR\x06reason\x12\x39\n\nstarted_at\x18\x06 \x01(\x0b\x32\x1a.google.protobuf.TimestampR\tstartedAt\x12\x35\n\x08\x65nded_at\x18\x07 \x01(\x0b\x32\x1a.google.protobuf.TimestampR\x07\x65ndedAt\x12\x31\n\x06result\x18\x08 \x01(\x0b\x32\x19.tutti.common.v1.ArtifactR\x06result\x12\x1c\n\tdocuments\x18\t \x01(\x04R\tdocuments\x12\x1a\n\x08rejected\x18\n \x01(\x04R\x08rejected\x12\x30\n\x05rules\x18\x0b \x03(\x0b\x32\x1a.tutti.ingest.v1.RuleCountR\x05rules:\x1e\x8a\xb5\x18\x1a\n\x0eingest.filters\x12\x04name\x18\x01 \x0c\x62\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n&tutti/contracts/ingest/v1/events.proto\x12\x0ftutti.ingest.v1\x1a\x1fgoogle/protobuf/timestamp.proto\x1a&tutti/contracts/common/v1/common.proto\x1a(tutti/contracts/options/v1/options.proto\"5\n\x05Place\x12\x12\n\x04host\x18\x01 \x01(\tR\x04host\x12\x18\n\x07\x61\x64\x64ress\x18\x02 \x01(\tR\x07\x61\x64\x64ress\"\xfd\x03\n\tCrawlSpec\x12\x14\n\x05seeds\x18\x01 \x03(\tR\x05seeds\x12\x16\n\x06within\x18\x02 \x03(\tR\x06within\x12\x18\n\x07without\x18\x03 \x03(\tR\x07without\x12\x14\n\x05\x64\x65pth\x18\x04 \x01(\rR\x05\x64\x65pth\x12\x14\n\x05pages\x18\x05 \x01(\rR\x05pages\x12\"\n\rpages_of_host\x18\x06 \x01(\rR\x0bpagesOfHost\x12\x18\n\x07\x63ontact\x18\x07 \x01(\tR\x07\x63ontact\x12#\n\rdelay_seconds\x18\x08 \x01(\x01R\x0c\x64\x65laySeconds\x12 \n\x0b\x63onnections\x18\t \x01(\rR\x0b\x63onnections\x12\x1d\n\npage_bytes\x18\n \x01(\x04R\tpageBytes\x12!\n\x0cpage_seconds\x18\x0b \x01(\x01R\x0bpageSeconds\x12#\n\rallow_private\x18\x0c \x01(\x08R\x0c\x61llowPrivate\x12#\n\rskip_sitemaps\x18\r \x01(\x08R\x0cskipSitemaps\x12\x30\n\x07\x63onnect\x18\x0e \x03(\x0b\x32\x16.tutti.ingest.v1.PlaceR\x07\x63onnect\x12#\n\rlogic_version\x18\x0f \x01(\tR\x0clogicVersion\x12\x14\n\x05\x61like\x18\x10 \x01(\rR\x05\x61like\"5\n\tPageCount\x12\x12\n\x04what\x18\x01 \x01(\tR\x04what\x12\x14\n\x05pages\x18\x02 \x01(\x04R\x05pages\"\xc6\x03\n\x05\x43rawl\x12\x12\n\x04name\x18\x01 \x01(\tR\x04name\x12\x1a\n\x08revision\x18\x02 \x01(\x04R\x08revision\x12.\n\x04spec\x18\x03 \x01(\x0b\x32\x1a.tutti.ingest.v1.CrawlSpecR\x04spec\x12,\n\x05state\x18\x04 \x01(\x0e\x32\x16.tutti.common.v1.StateR\x05state\x12\x16\n\x06reason\x18\x05 \x01(\tR\x06reason\x12\x39\n\nstarted_at\x18\x06 \x01(\x0b\x32\x1a.google.protobuf.TimestampR\tstartedAt\x12\x35\n\x08\x65nded_at\x18\x07 \x01(\x0b\x32\x1a.google.protobuf.TimestampR\x07\x65ndedAt\x12\x31\n\x06result\x18\x08 \x01(\x0b\x32\x19.tutti.common.v1.ArtifactR\x06result\x12\x1f\n\x0bsite_digest\x18\t \x01(\tR\nsiteDigest\x12\x32\n\x06\x63ounts\x18\n \x03(\x0b\x32\x1a.tutti.ingest.v1.PageCountR\x06\x63ounts:\x1d\x8a\xb5\x18\x19\n\ringest.crawls\x12\x04name\x18\x01 \x0c\"\x98\x02\n\nIngestSpec\x12\x1d\n\ninput_path\x18\x01 \x01(\tR\tinputPath\x12$\n\x0emax_file_bytes\x18\x02 \x01(\x04R\x0cmaxFileBytes\x12\x14\n\x05limit\x18\x03 \x01(\rR\x05limit\x12#\n\rlogic_version\x18\x04 \x01(\tR\x0clogicVersion\x12!\n\x0cinput_digest\x18\x05 \x01(\tR\x0binputDigest\x12\x1d\n\ntext_field\x18\x06 \x01(\tR\ttextField\x12!\n\x0cmanifest_key\x18\x07 \x01(\tR\x0bmanifestKey\x12%\n\x0e\x63ontent_digest\x18\x08 \x01(\tR\rcontentDigest\"\xc4\x03\n\x06Ingest\x12\x12\n\x04name\x18\x01 \x01(\tR\x04name\x12\x1a\n\x08revision\x18\x02 \x01(\x04R\x08revision\x12/\n\x04spec\x18\x03 \x01(\x0b\x32\x1b.tutti.ingest.v1.IngestSpecR\x04spec\x12,\n\x05state\x18\x04 \x01(\x0e\x32\x16.tutti.common.v1.StateR\x05state\x12\x16\n\x06reason\x18\x05 \x01(\tR\x06reason\x12\x39\n\nstarted_at\x18\x06 \x01(\x0b\x32\x1a.google.protobuf.TimestampR\tstartedAt\x12\x35\n\x08\x65nded_at\x18\x07 \x01(\x0b\x32\x1a.google.protobuf.TimestampR\x07\x65ndedAt\x12\x31\n\x06result\x18\x08 \x01(\x0b\x32\x19.tutti.common.v1.ArtifactR\x06result\x12\x14\n\x05\x66iles\x18\t \x01(\x04R\x05\x66iles\x12\x1c\n\tdocuments\x18\n \x01(\x04R\tdocuments\x12\x1a\n\x08rejected\x18\x0b \x01(\x04R\x08rejected:\x1e\x8a\xb5\x18\x1a\n\x0eingest.ingests\x12\x04name\x18\x01 \x0c\"5\n\tThreshold\x12\x12\n\x04rule\x18\x01 \x01(\tR\x04rule\x12\x14\n\x05value\x18\x02 \x01(\x01R\x05value\"\xf2\x01\n\nFilterSpec\x12!\n\x0cmanifest_key\x18\x01 \x01(\tR\x0bmanifestKey\x12%\n\x0e\x63ontent_digest\x18\x02 \x01(\tR\rcontentDigest\x12#\n\rlogic_version\x18\x03 \x01(\tR\x0clogicVersion\x12\x1b\n\trule_sets\x18\x04 \x03(\tR\x08ruleSets\x12:\n\nthresholds\x18\x05 \x03(\x0b\x32\x1a.tutti.ingest.v1.ThresholdR\nthresholds\x12\x1c\n\tlanguages\x18\x06 \x03(\tR\tlanguages\"=\n\tRuleCount\x12\x12\n\x04rule\x18\x01 \x01(\tR\x04rule\x12\x1c\n\tdocuments\x18\x02 \x01(\x04R\tdocuments\"\xe0\x03\n\x06\x46ilter\x12\x12\n\x04name\x18\x01 \x01(\tR\x04name\x12\x1a\n\x08revision\x18\x02 \x01(\x04R\x08revision\x12/\n\x04spec\x18\x03 \x01(\x0b\x32\x1b.tutti.ingest.v1.FilterSpecR\x04spec\x12,\n\x05state\x18\x04 \x01(\x0e\x32\x16.tutti.common.v1.StateR\x05state\x12\x16\n\x06reason\x18\x05 \x01(\tR\x06reason\x12\x39\n\nstarted_at\x18\x06 \x01(\x0b\x32\x1a.google.protobuf.TimestampR\tstartedAt\x12\x35\n\x08\x65nded_at\x18\x07 \x01(\x0b\x32\x1a.google.protobuf.TimestampR\x07\x65ndedAt\x12\x31\n\x06result\x18\x08 \x01(\x0b\x32\x19.tutti.common.v1.ArtifactR\x06result\x12\x1c\n\tdocuments\x18\t \x01(\x04R\tdocuments\x12\x1a\n\x08rejected\x18\n \x01(\x04R\x08rejected\x12\x30\n\x05rules\x18\x0b \x03(\x0b\x32\x1a.tutti.ingest.v1.RuleCountR\x05rules:\x1e\x8a\xb5\x18\x1a\n\x0eingest.filters\x12\x04name\x18\x01 \x0c\x62\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
 _builder.BuildTopDescriptorsAndMessages(DESCRIPTOR, 'tutti.contracts.ingest.v1.events_pb2', _globals)
 if not _descriptor._USE_C_DESCRIPTORS:
   DESCRIPTOR._loaded_options = None
+  _globals['_CRAWL']._loaded_options = None
+  _globals['_CRAWL']._serialized_options = b'\212\265\030\031\n\ringest.crawls\022\004name\030\001 \014'
   _globals['_INGEST']._loaded_options = None
   _globals['_INGEST']._serialized_options = b'\212\265\030\032\n\016ingest.ingests\022\004name\030\001 \014'
   _globals['_FILTER']._loaded_options = None
   _globals['_FILTER']._serialized_options = b'\212\265\030\032\n\016ingest.filters\022\004name\030\001 \014'
-  _globals['_INGESTSPEC']._serialized_start=175
-  _globals['_INGESTSPEC']._serialized_end=381
-  _globals['_INGEST']._serialized_start=384
-  _globals['_INGEST']._serialized_end=836
-  _globals['_THRESHOLD']._serialized_start=838
-  _globals['_THRESHOLD']._serialized_end=891
-  _globals['_FILTERSPEC']._serialized_start=894
-  _globals['_FILTERSPEC']._serialized_end=1136
-  _globals['_RULECOUNT']._serialized_start=1138
-  _globals['_RULECOUNT']._serialized_end=1199
-  _globals['_FILTER']._serialized_start=1202
-  _globals['_FILTER']._serialized_end=1682
+  _globals['_PLACE']._serialized_start=174
+  _globals['_PLACE']._serialized_end=227
+  _globals['_CRAWLSPEC']._serialized_start=230
+  _globals['_CRAWLSPEC']._serialized_end=739
+  _globals['_PAGECOUNT']._serialized_start=741
+  _globals['_PAGECOUNT']._serialized_end=794
+  _globals['_CRAWL']._serialized_start=797
+  _globals['_CRAWL']._serialized_end=1251
+  _globals['_INGESTSPEC']._serialized_start=1254
+  _globals['_INGESTSPEC']._serialized_end=1534
+  _globals['_INGEST']._serialized_start=1537
+  _globals['_INGEST']._serialized_end=1989
+  _globals['_THRESHOLD']._serialized_start=1991
+  _globals['_THRESHOLD']._serialized_end=2044
+  _globals['_FILTERSPEC']._serialized_start=2047
+  _globals['_FILTERSPEC']._serialized_end=2289
+  _globals['_RULECOUNT']._serialized_start=2291
+  _globals['_RULECOUNT']._serialized_end=2352
+  _globals['_FILTER']._serialized_start=2355
+  _globals['_FILTER']._serialized_end=2835
 # @@protoc_insertion_point(module_scope)

@@ -21,8 +21,218 @@ else:
 DESCRIPTOR: _descriptor.FileDescriptor
 
 @_typing.final
+class Place(_message.Message):
+    """Place says where a host lies."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    HOST_FIELD_NUMBER: _builtins.int
+    ADDRESS_FIELD_NUMBER: _builtins.int
+    host: _builtins.str
+    """host by its name, or name:port."""
+    address: _builtins.str
+    """address and port: 127.0.0.1:8080."""
+    def __init__(
+        self,
+        *,
+        host: _builtins.str = ...,
+        address: _builtins.str = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["address", b"address", "host", b"host"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___Place: _TypeAlias = Place  # noqa: Y015
+
+@_typing.final
+class CrawlSpec(_message.Message):
+    """CrawlSpec says which part of the web to visit, and how."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    SEEDS_FIELD_NUMBER: _builtins.int
+    WITHIN_FIELD_NUMBER: _builtins.int
+    WITHOUT_FIELD_NUMBER: _builtins.int
+    DEPTH_FIELD_NUMBER: _builtins.int
+    PAGES_FIELD_NUMBER: _builtins.int
+    PAGES_OF_HOST_FIELD_NUMBER: _builtins.int
+    CONTACT_FIELD_NUMBER: _builtins.int
+    DELAY_SECONDS_FIELD_NUMBER: _builtins.int
+    CONNECTIONS_FIELD_NUMBER: _builtins.int
+    PAGE_BYTES_FIELD_NUMBER: _builtins.int
+    PAGE_SECONDS_FIELD_NUMBER: _builtins.int
+    ALLOW_PRIVATE_FIELD_NUMBER: _builtins.int
+    SKIP_SITEMAPS_FIELD_NUMBER: _builtins.int
+    CONNECT_FIELD_NUMBER: _builtins.int
+    LOGIC_VERSION_FIELD_NUMBER: _builtins.int
+    ALIKE_FIELD_NUMBER: _builtins.int
+    depth: _builtins.int
+    """depth: links away from a seed, at most."""
+    pages: _builtins.int
+    """pages that are visited, at most; 0 means 10,000."""
+    pages_of_host: _builtins.int
+    """pages_of_host that are visited, at most; 0 means as many as pages."""
+    contact: _builtins.str
+    """contact for those who are visited: a URL or a mail address, sent with every request."""
+    delay_seconds: _builtins.float
+    """delay_seconds between the beginnings of two visits to a host, at least; robots.txt may ask for more."""
+    connections: _builtins.int
+    """connections to a host at once; 0 means 1."""
+    page_bytes: _builtins.int
+    """page_bytes: larger answers are given up; 0 means 10 MiB."""
+    page_seconds: _builtins.float
+    """page_seconds: slower answers are given up; 0 means 60."""
+    allow_private: _builtins.bool
+    """allow_private addresses to be connected to."""
+    skip_sitemaps: _builtins.bool
+    """skip_sitemaps: what a host lists there is not visited for that reason."""
+    logic_version: _builtins.str
+    """logic_version of the stage that is asked for; empty means the current one."""
+    alike: _builtins.int
+    """alike: of URLs that differ in digits or values of parameters alone, how many are visited; 0 means 1,000."""
+    @_builtins.property
+    def seeds(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
+        """seeds are the URLs to begin with."""
+
+    @_builtins.property
+    def within(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
+        """within: beginnings of URLs that may be visited; none means the hosts of the seeds."""
+
+    @_builtins.property
+    def without(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
+        """without: beginnings of URLs that may not."""
+
+    @_builtins.property
+    def connect(self) -> _containers.RepeatedCompositeFieldContainer[Global___Place]:
+        """connect: where hosts lie, instead of where their names lead."""
+
+    def __init__(
+        self,
+        *,
+        seeds: _abc.Iterable[_builtins.str] | None = ...,
+        within: _abc.Iterable[_builtins.str] | None = ...,
+        without: _abc.Iterable[_builtins.str] | None = ...,
+        depth: _builtins.int = ...,
+        pages: _builtins.int = ...,
+        pages_of_host: _builtins.int = ...,
+        contact: _builtins.str = ...,
+        delay_seconds: _builtins.float = ...,
+        connections: _builtins.int = ...,
+        page_bytes: _builtins.int = ...,
+        page_seconds: _builtins.float = ...,
+        allow_private: _builtins.bool = ...,
+        skip_sitemaps: _builtins.bool = ...,
+        connect: _abc.Iterable[Global___Place] | None = ...,
+        logic_version: _builtins.str = ...,
+        alike: _builtins.int = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["alike", b"alike", "allow_private", b"allow_private", "connect", b"connect", "connections", b"connections", "contact", b"contact", "delay_seconds", b"delay_seconds", "depth", b"depth", "logic_version", b"logic_version", "page_bytes", b"page_bytes", "page_seconds", b"page_seconds", "pages", b"pages", "pages_of_host", b"pages_of_host", "seeds", b"seeds", "skip_sitemaps", b"skip_sitemaps", "within", b"within", "without", b"without"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___CrawlSpec: _TypeAlias = CrawlSpec  # noqa: Y015
+
+@_typing.final
+class PageCount(_message.Message):
+    """PageCount says of how many URLs the same came."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    WHAT_FIELD_NUMBER: _builtins.int
+    PAGES_FIELD_NUMBER: _builtins.int
+    what: _builtins.str
+    """what became of them: visited/page, visited/failed, left/elsewhere, refused/robots, found, waiting."""
+    pages: _builtins.int
+    """pages of which that is so."""
+    def __init__(
+        self,
+        *,
+        what: _builtins.str = ...,
+        pages: _builtins.int = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["pages", b"pages", "what", b"what"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___PageCount: _TypeAlias = PageCount  # noqa: Y015
+
+@_typing.final
+class Crawl(_message.Message):
+    """Crawl visits a part of the web and keeps what was answered."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    NAME_FIELD_NUMBER: _builtins.int
+    REVISION_FIELD_NUMBER: _builtins.int
+    SPEC_FIELD_NUMBER: _builtins.int
+    STATE_FIELD_NUMBER: _builtins.int
+    REASON_FIELD_NUMBER: _builtins.int
+    STARTED_AT_FIELD_NUMBER: _builtins.int
+    ENDED_AT_FIELD_NUMBER: _builtins.int
+    RESULT_FIELD_NUMBER: _builtins.int
+    SITE_DIGEST_FIELD_NUMBER: _builtins.int
+    COUNTS_FIELD_NUMBER: _builtins.int
+    name: _builtins.str
+    """name of the resource."""
+    revision: _builtins.int
+    """revision grows by one with every change."""
+    state: _common_pb2.State.ValueType
+    """state of the work."""
+    reason: _builtins.str
+    """reason in words: what it waits for, or why it failed and what to do."""
+    site_digest: _builtins.str
+    """site_digest over URLs and what each answered, whenever and in which order it was asked."""
+    @_builtins.property
+    def spec(self) -> Global___CrawlSpec:
+        """spec that it was created with."""
+
+    @_builtins.property
+    def started_at(self) -> _timestamp_pb2.Timestamp:
+        """started_at is when work began."""
+
+    @_builtins.property
+    def ended_at(self) -> _timestamp_pb2.Timestamp:
+        """ended_at is when it ended."""
+
+    @_builtins.property
+    def result(self) -> _common_pb2.Artifact:
+        """result: the manifest of the archives."""
+
+    @_builtins.property
+    def counts(self) -> _containers.RepeatedCompositeFieldContainer[Global___PageCount]:
+        """counts of all URLs that were found, by what became of them."""
+
+    def __init__(
+        self,
+        *,
+        name: _builtins.str = ...,
+        revision: _builtins.int = ...,
+        spec: Global___CrawlSpec | None = ...,
+        state: _common_pb2.State.ValueType = ...,
+        reason: _builtins.str = ...,
+        started_at: _timestamp_pb2.Timestamp | None = ...,
+        ended_at: _timestamp_pb2.Timestamp | None = ...,
+        result: _common_pb2.Artifact | None = ...,
+        site_digest: _builtins.str = ...,
+        counts: _abc.Iterable[Global___PageCount] | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["ended_at", b"ended_at", "result", b"result", "spec", b"spec", "started_at", b"started_at"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["counts", b"counts", "ended_at", b"ended_at", "name", b"name", "reason", b"reason", "result", b"result", "revision", b"revision", "site_digest", b"site_digest", "spec", b"spec", "started_at", b"started_at", "state", b"state"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___Crawl: _TypeAlias = Crawl  # noqa: Y015
+
+@_typing.final
 class IngestSpec(_message.Message):
-    """IngestSpec says what to read."""
+    """IngestSpec says what to read: a folder, or what a crawl kept."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -32,6 +242,8 @@ class IngestSpec(_message.Message):
     LOGIC_VERSION_FIELD_NUMBER: _builtins.int
     INPUT_DIGEST_FIELD_NUMBER: _builtins.int
     TEXT_FIELD_FIELD_NUMBER: _builtins.int
+    MANIFEST_KEY_FIELD_NUMBER: _builtins.int
+    CONTENT_DIGEST_FIELD_NUMBER: _builtins.int
     input_path: _builtins.str
     """input_path is the folder to read."""
     max_file_bytes: _builtins.int
@@ -44,6 +256,10 @@ class IngestSpec(_message.Message):
     """input_digest of the folder's content when the recipe was accepted; empty accepts any."""
     text_field: _builtins.str
     """text_field of JSON lines, and column of Parquet, that holds the text; empty means "text"."""
+    manifest_key: _builtins.str
+    """manifest_key of the crawl, where no folder is given."""
+    content_digest: _builtins.str
+    """content_digest of that manifest."""
     def __init__(
         self,
         *,
@@ -53,10 +269,12 @@ class IngestSpec(_message.Message):
         logic_version: _builtins.str = ...,
         input_digest: _builtins.str = ...,
         text_field: _builtins.str = ...,
+        manifest_key: _builtins.str = ...,
+        content_digest: _builtins.str = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["input_digest", b"input_digest", "input_path", b"input_path", "limit", b"limit", "logic_version", b"logic_version", "max_file_bytes", b"max_file_bytes", "text_field", b"text_field"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["content_digest", b"content_digest", "input_digest", b"input_digest", "input_path", b"input_path", "limit", b"limit", "logic_version", b"logic_version", "manifest_key", b"manifest_key", "max_file_bytes", b"max_file_bytes", "text_field", b"text_field"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -64,7 +282,7 @@ Global___IngestSpec: _TypeAlias = IngestSpec  # noqa: Y015
 
 @_typing.final
 class Ingest(_message.Message):
-    """Ingest turns a folder of pages into document shards."""
+    """Ingest turns a folder of pages, or those of a crawl, into document shards."""
 
     DESCRIPTOR: _descriptor.Descriptor
 

@@ -252,3 +252,187 @@ class ListFiltersResponse(_message.Message):
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
 Global___ListFiltersResponse: _TypeAlias = ListFiltersResponse  # noqa: Y015
+
+@_typing.final
+class CreateCrawlRequest(_message.Message):
+    """CreateCrawlRequest asks for one."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    REQUEST_ID_FIELD_NUMBER: _builtins.int
+    NAME_FIELD_NUMBER: _builtins.int
+    SPEC_FIELD_NUMBER: _builtins.int
+    VALIDATE_ONLY_FIELD_NUMBER: _builtins.int
+    request_id: _builtins.str
+    """request_id makes the call idempotent."""
+    name: _builtins.str
+    """name chosen by the caller."""
+    validate_only: _builtins.bool
+    """validate_only checks and changes nothing."""
+    @_builtins.property
+    def spec(self) -> _events_pb2.CrawlSpec:
+        """spec of it."""
+
+    def __init__(
+        self,
+        *,
+        request_id: _builtins.str = ...,
+        name: _builtins.str = ...,
+        spec: _events_pb2.CrawlSpec | None = ...,
+        validate_only: _builtins.bool = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["spec", b"spec"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["name", b"name", "request_id", b"request_id", "spec", b"spec", "validate_only", b"validate_only"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___CreateCrawlRequest: _TypeAlias = CreateCrawlRequest  # noqa: Y015
+
+@_typing.final
+class CreateCrawlResponse(_message.Message):
+    """CreateCrawlResponse returns it."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    CRAWL_FIELD_NUMBER: _builtins.int
+    @_builtins.property
+    def crawl(self) -> _events_pb2.Crawl:
+        """crawl as recorded."""
+
+    def __init__(
+        self,
+        *,
+        crawl: _events_pb2.Crawl | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["crawl", b"crawl"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["crawl", b"crawl"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___CreateCrawlResponse: _TypeAlias = CreateCrawlResponse  # noqa: Y015
+
+@_typing.final
+class ListCrawlsResponse(_message.Message):
+    """ListCrawlsResponse is one page."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    CRAWLS_FIELD_NUMBER: _builtins.int
+    NEXT_PAGE_TOKEN_FIELD_NUMBER: _builtins.int
+    next_page_token: _builtins.str
+    """next_page_token is empty on the last page."""
+    @_builtins.property
+    def crawls(self) -> _containers.RepeatedCompositeFieldContainer[_events_pb2.Crawl]:
+        """crawls in name order."""
+
+    def __init__(
+        self,
+        *,
+        crawls: _abc.Iterable[_events_pb2.Crawl] | None = ...,
+        next_page_token: _builtins.str = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["crawls", b"crawls", "next_page_token", b"next_page_token"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___ListCrawlsResponse: _TypeAlias = ListCrawlsResponse  # noqa: Y015
+
+@_typing.final
+class ListCrawledPagesRequest(_message.Message):
+    """ListCrawledPagesRequest names a crawl and some of its pages."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    NAME_FIELD_NUMBER: _builtins.int
+    WHAT_FIELD_NUMBER: _builtins.int
+    PAGE_SIZE_FIELD_NUMBER: _builtins.int
+    PAGE_TOKEN_FIELD_NUMBER: _builtins.int
+    name: _builtins.str
+    """name of the crawl."""
+    what: _builtins.str
+    """what became of them, as in the counts of the crawl, or the part before its stroke; empty means all."""
+    page_size: _builtins.int
+    """page_size, at most 1,000; 0 means 100."""
+    page_token: _builtins.str
+    """page_token of the page before; empty on the first."""
+    def __init__(
+        self,
+        *,
+        name: _builtins.str = ...,
+        what: _builtins.str = ...,
+        page_size: _builtins.int = ...,
+        page_token: _builtins.str = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["name", b"name", "page_size", b"page_size", "page_token", b"page_token", "what", b"what"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___ListCrawledPagesRequest: _TypeAlias = ListCrawledPagesRequest  # noqa: Y015
+
+@_typing.final
+class CrawledPage(_message.Message):
+    """CrawledPage is what a crawl knows of a URL."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    URL_FIELD_NUMBER: _builtins.int
+    DEPTH_FIELD_NUMBER: _builtins.int
+    WHAT_FIELD_NUMBER: _builtins.int
+    STATUS_FIELD_NUMBER: _builtins.int
+    url: _builtins.str
+    """url in its canonical form."""
+    depth: _builtins.int
+    """depth: links away from a seed."""
+    what: _builtins.str
+    """what became of it."""
+    status: _builtins.int
+    """status of the answer; 0 when there was none."""
+    def __init__(
+        self,
+        *,
+        url: _builtins.str = ...,
+        depth: _builtins.int = ...,
+        what: _builtins.str = ...,
+        status: _builtins.int = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["depth", b"depth", "status", b"status", "url", b"url", "what", b"what"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___CrawledPage: _TypeAlias = CrawledPage  # noqa: Y015
+
+@_typing.final
+class ListCrawledPagesResponse(_message.Message):
+    """ListCrawledPagesResponse is one page."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    PAGES_FIELD_NUMBER: _builtins.int
+    NEXT_PAGE_TOKEN_FIELD_NUMBER: _builtins.int
+    next_page_token: _builtins.str
+    """next_page_token is empty on the last page."""
+    @_builtins.property
+    def pages(self) -> _containers.RepeatedCompositeFieldContainer[Global___CrawledPage]:
+        """pages in the order of their URLs."""
+
+    def __init__(
+        self,
+        *,
+        pages: _abc.Iterable[Global___CrawledPage] | None = ...,
+        next_page_token: _builtins.str = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["next_page_token", b"next_page_token", "pages", b"pages"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___ListCrawledPagesResponse: _TypeAlias = ListCrawledPagesResponse  # noqa: Y015

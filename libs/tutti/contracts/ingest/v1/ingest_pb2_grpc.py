@@ -28,7 +28,7 @@ if _version_not_supported:
 
 
 class IngestServiceStub:
-    """IngestService reads pages, writes document shards, and chooses among their documents.
+    """IngestService visits and reads pages, writes document shards, and chooses among their documents.
     """
 
     def __init__(self, channel):
@@ -37,6 +37,31 @@ class IngestServiceStub:
         Args:
             channel: A grpc.Channel.
         """
+        self.CreateCrawl = channel.unary_unary(
+                '/tutti.ingest.v1.IngestService/CreateCrawl',
+                request_serializer=tutti_dot_contracts_dot_ingest_dot_v1_dot_ingest__pb2.CreateCrawlRequest.SerializeToString,
+                response_deserializer=tutti_dot_contracts_dot_ingest_dot_v1_dot_ingest__pb2.CreateCrawlResponse.FromString,
+                _registered_method=True)
+        self.GetCrawl = channel.unary_unary(
+                '/tutti.ingest.v1.IngestService/GetCrawl',
+                request_serializer=tutti_dot_contracts_dot_common_dot_v1_dot_common__pb2.GetRequest.SerializeToString,
+                response_deserializer=tutti_dot_contracts_dot_ingest_dot_v1_dot_events__pb2.Crawl.FromString,
+                _registered_method=True)
+        self.ListCrawls = channel.unary_unary(
+                '/tutti.ingest.v1.IngestService/ListCrawls',
+                request_serializer=tutti_dot_contracts_dot_common_dot_v1_dot_common__pb2.ListRequest.SerializeToString,
+                response_deserializer=tutti_dot_contracts_dot_ingest_dot_v1_dot_ingest__pb2.ListCrawlsResponse.FromString,
+                _registered_method=True)
+        self.CancelCrawl = channel.unary_unary(
+                '/tutti.ingest.v1.IngestService/CancelCrawl',
+                request_serializer=tutti_dot_contracts_dot_common_dot_v1_dot_common__pb2.CancelRequest.SerializeToString,
+                response_deserializer=tutti_dot_contracts_dot_ingest_dot_v1_dot_events__pb2.Crawl.FromString,
+                _registered_method=True)
+        self.ListCrawledPages = channel.unary_unary(
+                '/tutti.ingest.v1.IngestService/ListCrawledPages',
+                request_serializer=tutti_dot_contracts_dot_ingest_dot_v1_dot_ingest__pb2.ListCrawledPagesRequest.SerializeToString,
+                response_deserializer=tutti_dot_contracts_dot_ingest_dot_v1_dot_ingest__pb2.ListCrawledPagesResponse.FromString,
+                _registered_method=True)
         self.CreateIngest = channel.unary_unary(
                 '/tutti.ingest.v1.IngestService/CreateIngest',
                 request_serializer=tutti_dot_contracts_dot_ingest_dot_v1_dot_ingest__pb2.CreateIngestRequest.SerializeToString,
@@ -85,8 +110,43 @@ class IngestServiceStub:
 
 
 class IngestServiceServicer:
-    """IngestService reads pages, writes document shards, and chooses among their documents.
+    """IngestService visits and reads pages, writes document shards, and chooses among their documents.
     """
+
+    def CreateCrawl(self, request, context):
+        """CreateCrawl records the work and returns at once; the same request_id with another body is refused.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def GetCrawl(self, request, context):
+        """GetCrawl returns one; its counts are those of now.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def ListCrawls(self, request, context):
+        """ListCrawls returns a page in name order.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def CancelCrawl(self, request, context):
+        """CancelCrawl ends it.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def ListCrawledPages(self, request, context):
+        """ListCrawledPages returns a page of URLs of a crawl, in their order.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
 
     def CreateIngest(self, request, context):
         """CreateIngest records the work and returns at once; the same request_id with another body is refused.
@@ -154,6 +214,31 @@ class IngestServiceServicer:
 
 def add_IngestServiceServicer_to_server(servicer, server):
     rpc_method_handlers = {
+            'CreateCrawl': grpc.unary_unary_rpc_method_handler(
+                    servicer.CreateCrawl,
+                    request_deserializer=tutti_dot_contracts_dot_ingest_dot_v1_dot_ingest__pb2.CreateCrawlRequest.FromString,
+                    response_serializer=tutti_dot_contracts_dot_ingest_dot_v1_dot_ingest__pb2.CreateCrawlResponse.SerializeToString,
+            ),
+            'GetCrawl': grpc.unary_unary_rpc_method_handler(
+                    servicer.GetCrawl,
+                    request_deserializer=tutti_dot_contracts_dot_common_dot_v1_dot_common__pb2.GetRequest.FromString,
+                    response_serializer=tutti_dot_contracts_dot_ingest_dot_v1_dot_events__pb2.Crawl.SerializeToString,
+            ),
+            'ListCrawls': grpc.unary_unary_rpc_method_handler(
+                    servicer.ListCrawls,
+                    request_deserializer=tutti_dot_contracts_dot_common_dot_v1_dot_common__pb2.ListRequest.FromString,
+                    response_serializer=tutti_dot_contracts_dot_ingest_dot_v1_dot_ingest__pb2.ListCrawlsResponse.SerializeToString,
+            ),
+            'CancelCrawl': grpc.unary_unary_rpc_method_handler(
+                    servicer.CancelCrawl,
+                    request_deserializer=tutti_dot_contracts_dot_common_dot_v1_dot_common__pb2.CancelRequest.FromString,
+                    response_serializer=tutti_dot_contracts_dot_ingest_dot_v1_dot_events__pb2.Crawl.SerializeToString,
+            ),
+            'ListCrawledPages': grpc.unary_unary_rpc_method_handler(
+                    servicer.ListCrawledPages,
+                    request_deserializer=tutti_dot_contracts_dot_ingest_dot_v1_dot_ingest__pb2.ListCrawledPagesRequest.FromString,
+                    response_serializer=tutti_dot_contracts_dot_ingest_dot_v1_dot_ingest__pb2.ListCrawledPagesResponse.SerializeToString,
+            ),
             'CreateIngest': grpc.unary_unary_rpc_method_handler(
                     servicer.CreateIngest,
                     request_deserializer=tutti_dot_contracts_dot_ingest_dot_v1_dot_ingest__pb2.CreateIngestRequest.FromString,
@@ -208,8 +293,143 @@ def add_IngestServiceServicer_to_server(servicer, server):
 
  # This class is part of an EXPERIMENTAL API.
 class IngestService:
-    """IngestService reads pages, writes document shards, and chooses among their documents.
+    """IngestService visits and reads pages, writes document shards, and chooses among their documents.
     """
+
+    @staticmethod
+    def CreateCrawl(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/tutti.ingest.v1.IngestService/CreateCrawl',
+            tutti_dot_contracts_dot_ingest_dot_v1_dot_ingest__pb2.CreateCrawlRequest.SerializeToString,
+            tutti_dot_contracts_dot_ingest_dot_v1_dot_ingest__pb2.CreateCrawlResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def GetCrawl(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/tutti.ingest.v1.IngestService/GetCrawl',
+            tutti_dot_contracts_dot_common_dot_v1_dot_common__pb2.GetRequest.SerializeToString,
+            tutti_dot_contracts_dot_ingest_dot_v1_dot_events__pb2.Crawl.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def ListCrawls(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/tutti.ingest.v1.IngestService/ListCrawls',
+            tutti_dot_contracts_dot_common_dot_v1_dot_common__pb2.ListRequest.SerializeToString,
+            tutti_dot_contracts_dot_ingest_dot_v1_dot_ingest__pb2.ListCrawlsResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def CancelCrawl(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/tutti.ingest.v1.IngestService/CancelCrawl',
+            tutti_dot_contracts_dot_common_dot_v1_dot_common__pb2.CancelRequest.SerializeToString,
+            tutti_dot_contracts_dot_ingest_dot_v1_dot_events__pb2.Crawl.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def ListCrawledPages(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/tutti.ingest.v1.IngestService/ListCrawledPages',
+            tutti_dot_contracts_dot_ingest_dot_v1_dot_ingest__pb2.ListCrawledPagesRequest.SerializeToString,
+            tutti_dot_contracts_dot_ingest_dot_v1_dot_ingest__pb2.ListCrawledPagesResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
 
     @staticmethod
     def CreateIngest(request,

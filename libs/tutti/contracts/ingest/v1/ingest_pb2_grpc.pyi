@@ -29,12 +29,22 @@ GRPC_GENERATED_VERSION: str
 GRPC_VERSION: str
 
 class IngestServiceStub:
-    """IngestService reads pages, writes document shards, and chooses among their documents."""
+    """IngestService visits and reads pages, writes document shards, and chooses among their documents."""
 
     @_typing.overload
     def __new__(cls, channel: _grpc.Channel) -> _Self: ...
     @_typing.overload
     def __new__(cls, channel: _aio.Channel) -> IngestServiceAsyncStub: ...
+    CreateCrawl: _grpc.UnaryUnaryMultiCallable[_ingest_pb2.CreateCrawlRequest, _ingest_pb2.CreateCrawlResponse]
+    """CreateCrawl records the work and returns at once; the same request_id with another body is refused."""
+    GetCrawl: _grpc.UnaryUnaryMultiCallable[_common_pb2.GetRequest, _events_pb2.Crawl]
+    """GetCrawl returns one; its counts are those of now."""
+    ListCrawls: _grpc.UnaryUnaryMultiCallable[_common_pb2.ListRequest, _ingest_pb2.ListCrawlsResponse]
+    """ListCrawls returns a page in name order."""
+    CancelCrawl: _grpc.UnaryUnaryMultiCallable[_common_pb2.CancelRequest, _events_pb2.Crawl]
+    """CancelCrawl ends it."""
+    ListCrawledPages: _grpc.UnaryUnaryMultiCallable[_ingest_pb2.ListCrawledPagesRequest, _ingest_pb2.ListCrawledPagesResponse]
+    """ListCrawledPages returns a page of URLs of a crawl, in their order."""
     CreateIngest: _grpc.UnaryUnaryMultiCallable[_ingest_pb2.CreateIngestRequest, _ingest_pb2.CreateIngestResponse]
     """CreateIngest records the work and returns at once; the same request_id with another body is refused."""
     GetIngest: _grpc.UnaryUnaryMultiCallable[_common_pb2.GetRequest, _events_pb2.Ingest]
@@ -56,9 +66,19 @@ class IngestServiceStub:
 
 @_typing.type_check_only
 class IngestServiceAsyncStub(IngestServiceStub):
-    """IngestService reads pages, writes document shards, and chooses among their documents."""
+    """IngestService visits and reads pages, writes document shards, and chooses among their documents."""
 
     def __init__(self, channel: _aio.Channel) -> None: ...
+    CreateCrawl: _aio.UnaryUnaryMultiCallable[_ingest_pb2.CreateCrawlRequest, _ingest_pb2.CreateCrawlResponse]  # type: ignore[assignment]
+    """CreateCrawl records the work and returns at once; the same request_id with another body is refused."""
+    GetCrawl: _aio.UnaryUnaryMultiCallable[_common_pb2.GetRequest, _events_pb2.Crawl]  # type: ignore[assignment]
+    """GetCrawl returns one; its counts are those of now."""
+    ListCrawls: _aio.UnaryUnaryMultiCallable[_common_pb2.ListRequest, _ingest_pb2.ListCrawlsResponse]  # type: ignore[assignment]
+    """ListCrawls returns a page in name order."""
+    CancelCrawl: _aio.UnaryUnaryMultiCallable[_common_pb2.CancelRequest, _events_pb2.Crawl]  # type: ignore[assignment]
+    """CancelCrawl ends it."""
+    ListCrawledPages: _aio.UnaryUnaryMultiCallable[_ingest_pb2.ListCrawledPagesRequest, _ingest_pb2.ListCrawledPagesResponse]  # type: ignore[assignment]
+    """ListCrawledPages returns a page of URLs of a crawl, in their order."""
     CreateIngest: _aio.UnaryUnaryMultiCallable[_ingest_pb2.CreateIngestRequest, _ingest_pb2.CreateIngestResponse]  # type: ignore[assignment]
     """CreateIngest records the work and returns at once; the same request_id with another body is refused."""
     GetIngest: _aio.UnaryUnaryMultiCallable[_common_pb2.GetRequest, _events_pb2.Ingest]  # type: ignore[assignment]
@@ -79,7 +99,47 @@ class IngestServiceAsyncStub(IngestServiceStub):
     """DigestInput returns the content digest of a folder, for a reuse key."""
 
 class IngestServiceServicer(metaclass=_abc_1.ABCMeta):
-    """IngestService reads pages, writes document shards, and chooses among their documents."""
+    """IngestService visits and reads pages, writes document shards, and chooses among their documents."""
+
+    @_abc_1.abstractmethod
+    def CreateCrawl(
+        self,
+        request: _ingest_pb2.CreateCrawlRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_ingest_pb2.CreateCrawlResponse, _abc.Awaitable[_ingest_pb2.CreateCrawlResponse]]:
+        """CreateCrawl records the work and returns at once; the same request_id with another body is refused."""
+
+    @_abc_1.abstractmethod
+    def GetCrawl(
+        self,
+        request: _common_pb2.GetRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_events_pb2.Crawl, _abc.Awaitable[_events_pb2.Crawl]]:
+        """GetCrawl returns one; its counts are those of now."""
+
+    @_abc_1.abstractmethod
+    def ListCrawls(
+        self,
+        request: _common_pb2.ListRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_ingest_pb2.ListCrawlsResponse, _abc.Awaitable[_ingest_pb2.ListCrawlsResponse]]:
+        """ListCrawls returns a page in name order."""
+
+    @_abc_1.abstractmethod
+    def CancelCrawl(
+        self,
+        request: _common_pb2.CancelRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_events_pb2.Crawl, _abc.Awaitable[_events_pb2.Crawl]]:
+        """CancelCrawl ends it."""
+
+    @_abc_1.abstractmethod
+    def ListCrawledPages(
+        self,
+        request: _ingest_pb2.ListCrawledPagesRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_ingest_pb2.ListCrawledPagesResponse, _abc.Awaitable[_ingest_pb2.ListCrawledPagesResponse]]:
+        """ListCrawledPages returns a page of URLs of a crawl, in their order."""
 
     @_abc_1.abstractmethod
     def CreateIngest(

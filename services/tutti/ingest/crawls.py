@@ -1,0 +1,187 @@
+"""Crawls as work: what is asked is checked, a task carries it out, its archives become a manifest.
+
+Promises: where hosts lie instead of where their names lead is told to nobody; a crawl that was stopped goes on; one
+that brought no page fails and says what became of its URLs.
+"""
+
+import json
+from collections.abc import Mapping
+
+from google.protobuf import json_format
+
+from tutti.chassis import version
+from tutti.chassis.call import Call
+from tutti.chassis.errors import InvalidField
+from tutti.chassis.resources import check_name
+from tutti.chassis.service import Host
+from tutti.chassis.tasks import TaskContext, WorkFailed
+from tutti.chassis.unit import Unit
+from tutti.chassis.work import ENDED, Outcome, Work, publish
+from tutti.contracts.common.v1 import CancelRequest, GetRequest, ListRequest
+from tutti.contracts.ingest.v1 import (
+    Crawl,
+    CrawledPage,
+    CrawlSpec,
+    CreateCrawlRequest,
+    CreateCrawlResponse,
+    ListCrawledPagesRequest,
+    ListCrawledPagesResponse,
+    ListCrawlsResponse,
+    PageCount,
+    Place,
+)
+from tutti.corpus.stages import CrawlBody
+from tutti.ingest.crawl.addresses import address_of
+from tutti.ingest.crawl.crawling import Crawling, Plan
+from tutti.ingest.crawl.fetching import Limits
+from tutti.ingest.crawl.frontier import Frontier
+from tutti.ingest.crawl.scope import Scope
+from tutti.ingest.crawl.urls import NotAPage, canonical, host_of
+from tutti.ingest.crawl.visiting import Manner
+from tutti.ingest.extraction import EXTRACTION_VERSION
+from tutti.ingest.paths import Paths
+
+LOGIC_VERSION = f"crawl-1.{EXTRACTION_VERSION}"
+PAGES, ALIKE = 10_000, 1_000
+BATCH, BATCH_SECONDS = 200, 20.0
+"""Pages are recorded together; of a slow crawl as many as take so long."""
+MAX_LISTED = 1_000
+
+
+def plan_of(spec: CrawlSpec) -> Plan:
+    """What a spec asks for. Raises InvalidField."""
+    seeds = tuple(dict.fromkeys(_canonical("spec.seeds", seed) for seed in spec.seeds))
+    if not seeds:
+        raise InvalidField("spec.seeds", seen="nothing", expected="URLs to begin with, such as https://docs.example/")
+    if not spec.contact.strip() or not spec.contact.isprintable() or not spec.contact.isascii():
+        raise InvalidField(
+            "spec.contact",
+            seen=spec.contact or "nothing",
+            expected="a URL or a mail address in ASCII, by which those who are visited can reach you",
+        )
+    for name in ("delay_seconds", "page_seconds"):
+        if not 0 <= getattr(spec, name) <= 3600:
+            raise InvalidField(f"spec.{name}", seen=getattr(spec, name), expected="seconds, at most 3600")
+    for place in spec.connect:
+        try:
+            address_of(place.address)
+        except ValueError:
+            raise InvalidField(
+                "spec.connect",
+                seen=f"{place.host}: {place.address}",
+                expected="an IP address with a port, such as 127.0.0.1:8080",
+            ) from None
+    within = tuple(_canonical("spec.within", each) for each in spec.within)
+    pages = spec.pages or PAGES
+    scope = Scope(
+        within or tuple(dict.fromkeys(f"{host_of(seed)}/" for seed in seeds)),
+        tuple(_canonical("spec.without", each) for each in spec.without),
+        depth=spec.depth,
+        pages=pages,
+        pages_of_host=spec.pages_of_host or pages,
+        alike=spec.alike or ALIKE,
+    )
+    known = Limits()
+    limits = Limits(
+        total_seconds=spec.page_seconds or known.total_seconds, max_bytes=spec.page_bytes or known.max_bytes
+    )
+    manner = Manner(
+        spec.contact.strip(),
+        spec.delay_seconds,
+        spec.connections or 1,
+        limits=limits,
+        allow_private=spec.allow_private,
+        connect={place.host: place.address for place in spec.connect},
+    )
+    batch = min(BATCH, max(1, int(BATCH_SECONDS / spec.delay_seconds))) if spec.delay_seconds else BATCH
+    return Plan(seeds, scope, manner, batch, sitemaps=not spec.skip_sitemaps)
+
+
+def _canonical(field: str, url: str) -> str:
+    try:
+        return canonical(url)
+    except NotAPage as error:
+        raise InvalidField(field, seen=url, expected=f"a URL of http or https ({error.fault.value})") from None
+
+
+def work_of(host: Host, frontier: Frontier, paths: Paths) -> Work[Crawl]:
+    """The work of crawling."""
+
+    def run(context: TaskContext, crawl: Crawl) -> Outcome:
+        spec, name = CrawlSpec(), crawl.name
+        spec.CopyFrom(crawl.spec)
+        kept = host.units.run(lambda unit: paths.find(unit, name))
+        spec.connect.extend(json_format.ParseDict(place, Place()) for place in json.loads(kept or "[]"))
+        Crawling(host, frontier, name, plan_of(spec)).run(context.pool, context.check)
+        counts = host.units.run(lambda unit: frontier.counts(unit, name))
+        if not counts.get("visited/page"):
+            raise WorkFailed(nothing_visited(counts))
+        body = CrawlBody(
+            archives=tuple(host.units.run(lambda unit: frontier.archives(unit, name))),
+            site_digest=host.units.run(lambda unit: frontier.site_digest(unit, name)),
+            counts=tuple(counts.items()),
+        )
+        size = sum(host.blobs.stat(key).size for key in body.archives)
+        result = publish(
+            host.blobs, "ingest/crawls", body.manifest(producer=version.producer("ingest")), data_bytes=size
+        )
+
+        def fill(unit: Unit, crawl: Crawl) -> None:
+            crawl.result.CopyFrom(result)
+            crawl.site_digest = body.site_digest
+            crawl.counts.extend(_counts(counts))
+
+        return fill
+
+    return Work(host, "crawls", Crawl, run, LOGIC_VERSION)
+
+
+def nothing_visited(counts: Mapping[str, int]) -> str:
+    """What became of all URLs of a crawl that brought no page."""
+    found = ", ".join(f"{count} {what}" for what, count in counts.items())
+    return f"the crawl brought no page; of its URLs: {found or 'none was found'}; change input.crawl of the recipe"
+
+
+def _counts(counts: Mapping[str, int]) -> list[PageCount]:
+    return [PageCount(what=what, pages=pages) for what, pages in counts.items()]
+
+
+class CrawlApi:
+    """The calls about crawls."""
+
+    def __init__(self, host: Host, crawls: Work[Crawl], frontier: Frontier, paths: Paths) -> None:
+        self._host, self._crawls, self._frontier, self._paths = host, crawls, frontier, paths
+
+    def CreateCrawl(self, request: CreateCrawlRequest, call: Call) -> CreateCrawlResponse:
+        plan_of(request.spec)
+        shown = CrawlSpec()
+        shown.CopyFrom(request.spec)
+        shown.ClearField("connect")
+        connect = json.dumps([json_format.MessageToDict(place) for place in request.spec.connect])
+        made = self._crawls.create(
+            request, shown=shown, keep=lambda unit: self._paths.keep(unit, request.name, connect)
+        )
+        return CreateCrawlResponse(crawl=made)
+
+    def GetCrawl(self, request: GetRequest, call: Call) -> Crawl:
+        found = self._crawls.get(request)
+        if found.state not in ENDED:
+            counts = self._host.units.run(lambda unit: self._frontier.counts(unit, request.name))
+            found.counts.extend(_counts(counts))
+        return found
+
+    def ListCrawls(self, request: ListRequest, call: Call) -> ListCrawlsResponse:
+        return self._crawls.page(request, ListCrawlsResponse)
+
+    def CancelCrawl(self, request: CancelRequest, call: Call) -> Crawl:
+        return self._crawls.cancel(request)
+
+    def ListCrawledPages(self, request: ListCrawledPagesRequest, call: Call) -> ListCrawledPagesResponse:
+        check_name("crawls", request.name)
+        self._crawls.get(GetRequest(name=request.name))
+        size = min(request.page_size or 100, MAX_LISTED)
+        found = self._host.units.run(
+            lambda unit: self._frontier.known(unit, request.name, request.what, request.page_token, size)
+        )
+        pages = [CrawledPage(url=each.url, depth=each.depth, what=each.what, status=each.status) for each in found]
+        return ListCrawledPagesResponse(pages=pages, next_page_token=found[-1].url if len(found) == size else "")

@@ -1,0 +1,170 @@
+"""A web site becomes committed checkpoints: once, again, elsewhere, killed, changed."""
+
+import json
+import os
+import signal
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tools.exhibit_site import Answer, Site, serving
+
+from tests.e2e.command import checkpoints, platform, start, tiny, tutti
+from tests.faults.processes import until
+
+SEED = "http://exhibit.test/"
+
+
+class Counting(Site):
+    """Counts what is asked for; `changed` pages answer otherwise than their files."""
+
+    def __init__(self, pages: Path) -> None:
+        super().__init__(pages)
+        self.asked: Counter[str] = Counter()
+        self.changed: dict[str, Answer] = {}
+
+    def answer(self, target: str) -> Answer:
+        self.asked[target] += 1
+        return self.changed.get(target) or super().answer(target)
+
+
+@pytest.fixture(scope="module")
+def site(pages: Path) -> Counting:
+    return Counting(pages)
+
+
+@pytest.fixture(scope="module")
+def address(site: Counting) -> Iterator[str]:
+    with serving(site) as where:
+        yield where
+
+
+@pytest.fixture(scope="module")
+def data_dir(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("crawl") / "data"
+
+
+def crawl(data_dir: Path, address: str, *overrides: str) -> list[str | Path]:
+    """The arguments of a run over the site that answers at the address."""
+    keys = {
+        "seeds": SEED, "contact": "operator@exhibit.test", "alike": "5", "delay_seconds": "0", "connections": "4",
+        "connect.exhibit.test": address,
+    }  # fmt: skip
+    sets = [f"input.crawl.{key}={value}" for key, value in keys.items()]
+    return tiny(data_dir, Path(), "input.path=", "input.limit=0", "train.steps=2", *sets, *overrides)
+
+
+@pytest.fixture(scope="module")
+def first(data_dir: Path, address: str) -> Any:
+    result = tutti(*crawl(data_dir, address))
+    assert result.code == 0, result.err
+    return result.json()
+
+
+def digests(summary: Any) -> dict[str, str]:
+    """Of every stage behind the crawl, whose archives hold the time."""
+    return {each["name"]: each["content_digest"] for each in summary["run"]["stages"] if each["name"] != "crawl"}
+
+
+def reused(summary: Any) -> list[str]:
+    return [each["name"] for each in summary["run"]["stages"] if each["reused"]]
+
+
+def test_a_site_becomes_checkpoints_and_every_url_has_its_outcome(first: Any, site: Counting) -> None:
+    assert list(checkpoints(first)) == [2]
+    counts = {each["what"]: each["pages"] for each in first["crawl"]["counts"]}
+    assert counts["visited/page"] == 1 + len(site.names) + 1 + 5  # the index, the documentation, six days
+    assert counts["visited/no_index"] == 1
+    assert counts["visited/not_text"] == 1
+    assert counts["refused/robots"] == 1
+    assert counts["left/trap"] > 0
+    assert not site.asked["/private/notes.html"]
+
+
+def test_what_may_not_be_kept_is_not_and_what_a_server_lacks_is_a_rejection(first: Any, data_dir: Path) -> None:
+    with platform(data_dir):
+        draft = tutti("trace", f"{SEED}draft.html", "--down", "--data-dir", data_dir)
+        assert draft.code != 0
+        gone = tutti("trace", f"{SEED}gone.html", "--down", "--data-dir", data_dir)
+        assert "rejected: not_ok" in gone.err
+        name = first["crawl"]["name"]
+        listed = tutti("crawls", "pages", name, "--what", "visited/not_ok", "-o", "json", "--data-dir", data_dir)
+        assert {"url": f"{SEED}gone.html", "what": "visited/not_ok", "status": 404, "depth": 1} in [
+            {key: each[key] for key in ("url", "what", "status", "depth")} for each in listed.json()
+        ]
+
+
+def test_where_the_site_lies_reaches_no_event_and_no_answer(first: Any, data_dir: Path, address: str) -> None:
+    looked = [path for path in (data_dir / "log").rglob("*") if path.is_file()]
+    assert [path for path in looked if address.encode() in path.read_bytes()] == []
+    assert address not in json.dumps(first)
+
+
+def test_again_nothing_is_asked_for_and_another_edition_is_a_crawl_of_its_own(
+    first: Any, data_dir: Path, address: str, site: Counting
+) -> None:
+    site.asked.clear()
+    again = tutti(*crawl(data_dir, address)).json()
+    assert reused(again) == ["crawl", "ingest", "filter", "dedup", "tokenization", "train"]
+    assert not site.asked
+    later = tutti(*crawl(data_dir, address, "input.crawl.edition=2")).json()
+    assert reused(later) == ["filter", "dedup", "tokenization", "train"]
+    assert later["crawl"]["site_digest"] == first["crawl"]["site_digest"]
+    assert digests(later) == digests(first)
+
+
+def test_a_page_that_changed_changes_the_site_and_the_dataset(
+    first: Any, tmp_path: Path, pages: Path, data_dir: Path
+) -> None:
+    site = Counting(pages)
+    name = f"/docs/{site.names[0]}"
+    site.changed[name] = (200, {"Content-Type": "text/plain"}, b"Now it says something else. " * 20)
+    with serving(site) as address:
+        changed = tutti(*crawl(data_dir, address, "input.crawl.edition=changed")).json()
+    assert changed["crawl"]["site_digest"] != first["crawl"]["site_digest"]
+    assert digests(changed)["ingest"] != digests(first)["ingest"]
+
+
+def test_killed_in_the_middle_elsewhere_gives_the_same_states_and_asks_for_little_twice(
+    first: Any, tmp_path: Path, pages: Path
+) -> None:
+    folder, site = tmp_path / "other", Counting(pages)
+    with serving(site) as address:
+        # A batch takes as long as its delays: pages are recorded a few at a time.
+        process = start(*crawl(folder, address, "input.crawl.delay_seconds=0.1"))
+        for least in (8, 24):
+            until(lambda least=least: sum(site.asked.values()) >= least, seconds=60, what=f"{least} questions")  # type: ignore[misc]
+            children = json.loads((folder / "processes.json").read_text())["children"]
+            os.kill(next(each["pid"] for each in children if each["name"] == "host"), signal.SIGKILL)
+        out, err = process.communicate(timeout=240)
+    assert process.returncode == 0, err
+    summary = json.loads(out)
+    assert summary["crawl"]["site_digest"] == first["crawl"]["site_digest"]
+    assert digests(summary) == digests(first)
+
+
+@pytest.mark.parametrize(
+    ("override", "said"),
+    [
+        ("input.crawl.seeds=ftp://a.example/", "input.crawl.seeds"),
+        ("input.crawl.connect.exhibit.test=localhost", "such as 127.0.0.1:8080"),
+        ("input.crawl.contact=", "input.crawl.contact"),
+        ("input.limit=3", "input.crawl.pages is the limit"),
+        ("input.crawl.dept=3", "the nearest is input.crawl.depth"),
+    ],
+)
+def test_a_wrong_value_is_named_before_anything_is_asked(
+    override: str, said: str, data_dir: Path, address: str, first: Any
+) -> None:
+    result = tutti(*crawl(data_dir, address, override))
+    assert result.code == 2
+    assert said in result.err
+
+
+def test_a_site_that_is_not_there_fails_with_what_became_of_its_urls(data_dir: Path, first: Any) -> None:
+    result = tutti(*crawl(data_dir, "127.0.0.1:9", "input.crawl.edition=nobody"))
+    assert result.code == 1
+    assert "the crawl brought no page" in result.err
+    assert "refused/robots_unavailable" in result.err
