@@ -29,6 +29,9 @@ from tutti.chassis.settings import load
 from tutti.chassis.unit import Unit
 from tutti.contracts.common.v1 import STATE_PENDING, STATE_RUNNING, CancelRequest, GetRequest, ListRequest
 from tutti.contracts.ingest.v1 import (
+    Crawl,
+    CreateCrawlRequest,
+    CreateCrawlResponse,
     CreateFilterRequest,
     CreateFilterResponse,
     CreateIngestRequest,
@@ -38,6 +41,9 @@ from tutti.contracts.ingest.v1 import (
     Filter,
     Ingest,
     IngestSpec,
+    ListCrawledPagesRequest,
+    ListCrawledPagesResponse,
+    ListCrawlsResponse,
     ListFiltersResponse,
     ListIngestsResponse,
 )
@@ -88,6 +94,21 @@ class DemoApi:
             return self._resource.put(unit, ingest)
 
         return self._host.units.run(work)
+
+    def CreateCrawl(self, request: CreateCrawlRequest, call: Call) -> CreateCrawlResponse:
+        raise NotFound(request.name)
+
+    def GetCrawl(self, request: GetRequest, call: Call) -> Crawl:
+        raise NotFound(request.name)
+
+    def ListCrawls(self, request: ListRequest, call: Call) -> ListCrawlsResponse:
+        return ListCrawlsResponse()
+
+    def CancelCrawl(self, request: CancelRequest, call: Call) -> Crawl:
+        raise NotFound(request.name)
+
+    def ListCrawledPages(self, request: ListCrawledPagesRequest, call: Call) -> ListCrawledPagesResponse:
+        raise NotFound(request.name)
 
     def CreateFilter(self, request: CreateFilterRequest, call: Call) -> CreateFilterResponse:
         raise NotFound(request.name)

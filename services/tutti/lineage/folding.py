@@ -115,6 +115,7 @@ class Folding:
         ingest, tokenization = IngestServiceStub(channel("ingest")), TokenizationServiceStub(channel("tokenization"))
         return [
             (PipelineServiceStub(channel("pipeline")).ListRuns, "runs"),
+            (ingest.ListCrawls, "crawls"),
             (ingest.ListIngests, "ingests"),
             (ingest.ListFilters, "filters"),
             (DedupServiceStub(channel("dedup")).ListDedups, "dedups"),

@@ -12,7 +12,7 @@ from google.protobuf.message import Message
 
 from tutti.contracts.committer.v1 import Checkpoint
 from tutti.contracts.dedup.v1 import Dedup
-from tutti.contracts.ingest.v1 import Filter, Ingest
+from tutti.contracts.ingest.v1 import Crawl, Filter, Ingest
 from tutti.contracts.pipeline.v1 import Run
 from tutti.contracts.scheduler.v1 import Job
 from tutti.contracts.tokenization.v1 import Dataset, Tokenization, Tokenizer
@@ -68,6 +68,10 @@ def of_run(run: Run) -> Testimony:
     return Testimony((Vertex(run.name, "run", run.spec.recipe_digest, run.spec.title),), tuple(edges))
 
 
+def of_crawl(crawl: Crawl) -> Testimony:
+    return Testimony((Vertex(crawl.name, "crawl", crawl.site_digest),))
+
+
 def of_ingest(ingest: Ingest) -> Testimony:
     return Testimony((Vertex(ingest.name, "ingest", ingest.result.content_digest),))
 
@@ -121,6 +125,7 @@ def of_parents(child: str, parents: Iterable[str]) -> Testimony:
 
 _SPEAKERS: dict[type[Message], Callable[..., Testimony]] = {
     Run: of_run,
+    Crawl: of_crawl,
     Ingest: of_ingest,
     Filter: of_filter,
     Dedup: of_dedup,

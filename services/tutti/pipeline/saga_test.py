@@ -24,7 +24,8 @@ from tutti.contracts.scheduler.v1 import JOB_STATE_CANCELLED, Job
 from tutti.pipeline.stages import StageName
 from tutti.pipeline.world_test import CALL, RECIPE, World
 
-STAGES = [stage.value for stage in StageName]
+STAGES = [stage.value for stage in StageName if stage is not StageName.CRAWL]
+SITE = ("input.path=", "input.crawl.seeds=http://a.example/", "input.crawl.contact=me@a.example")
 
 
 @pytest.fixture
@@ -92,6 +93,40 @@ def test_a_finished_recipe_runs_again_and_reuses_everything(world: World) -> Non
 def test_only_what_a_change_touches_is_done_again(world: World, override: str, done: list[str]) -> None:
     again(world)
     assert again(world, override) == done
+
+
+def test_a_recipe_with_a_crawl_begins_with_it(world: World) -> None:
+    assert again(world, *SITE) == ["crawl", *STAGES]
+    (ingest,) = world.ingest.made.values()
+    (crawl,) = world.crawls.made.values()
+    assert (ingest.spec.manifest_key, ingest.spec.input_path) == (crawl.result.manifest_key, "")
+
+
+@pytest.mark.parametrize(
+    ("override", "done"),
+    [
+        ("input.crawl.delay_seconds=3", []),
+        ("input.crawl.connect.a.example=127.0.0.1:80", []),
+        ("input.crawl.edition=2", ["crawl", "ingest"]),
+        ("input.crawl.pages=7", ["crawl", "ingest"]),
+        ("input.max_file_bytes=7", ["ingest"]),
+    ],
+)
+def test_a_site_is_visited_again_when_it_is_asked_for_otherwise(world: World, override: str, done: list[str]) -> None:
+    again(world, *SITE)
+    assert again(world, *SITE, override) == done
+
+
+def test_where_hosts_lie_is_recorded_nowhere_but_in_the_private_table(world: World) -> None:
+    world.create(*SITE, "input.crawl.connect.a.example=127.0.0.1:4821")
+    (crawl,) = world.crawls.made.values()
+    assert [(each.host, each.address) for each in crawl.spec.connect] == [("a.example", "127.0.0.1:4821")]
+    assert b"4821" not in world.told()
+
+
+def test_what_the_owner_of_crawls_refuses_is_named_by_its_key(world: World) -> None:
+    with pytest.raises(InvalidField, match=r"input\.crawl\.seeds"):
+        world.create(*SITE, "input.crawl.seeds=ftp://a.example/")
 
 
 def test_changed_pages_are_read_again(world: World) -> None:

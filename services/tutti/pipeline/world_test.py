@@ -42,6 +42,8 @@ from tutti.contracts.common.v1 import (
 )
 from tutti.contracts.dedup.v1 import CreateDedupResponse, Dedup
 from tutti.contracts.ingest.v1 import (
+    Crawl,
+    CreateCrawlResponse,
     CreateFilterResponse,
     CreateIngestResponse,
     DigestInputRequest,
@@ -63,7 +65,7 @@ from tutti.corpus.canonical import bytes_digest, content_digest
 from tutti.corpus.dataset import DatasetBody, ShardEntry, Split
 from tutti.corpus.documentshard import DocumentShardInfo
 from tutti.corpus.manifest import Kind, Manifest
-from tutti.corpus.stages import DedupBody, DocumentShardEntry, FilterBody, IngestBody
+from tutti.corpus.stages import CrawlBody, DedupBody, DocumentShardEntry, FilterBody, IngestBody
 from tutti.model.plan import Shape
 from tutti.pipeline.rpc import PipelineApi
 from tutti.pipeline.service import build
@@ -142,7 +144,19 @@ class DataOwner(Owner):
 
 @dataclass
 class IngestOwner(DataOwner):
+    crawls: DataOwner = field(kw_only=True)
     filters: DataOwner = field(kw_only=True)
+
+    def CreateCrawl(self, request: Any, call: Call) -> CreateCrawlResponse:
+        if bad := [seed for seed in request.spec.seeds if not seed.startswith("http")]:
+            raise InvalidField("spec.seeds", seen=bad[0], expected="a URL")
+        return CreateCrawlResponse(crawl=self.crawls.create(request, Crawl))
+
+    def GetCrawl(self, request: GetRequest, call: Call) -> Crawl:
+        return cast(Crawl, self.crawls.get(request))
+
+    def CancelCrawl(self, request: CancelRequest, call: Call) -> Crawl:
+        return cast(Crawl, self.crawls.cancel(request))
 
     def CreateIngest(self, request: Any, call: Call) -> CreateIngestResponse:
         return CreateIngestResponse(ingest=self.create(request, Ingest))
@@ -268,8 +282,9 @@ class World:
         self.clock, self.randomness = ManualClock(), SeededRandomness(1)
         self.database = EmbeddedDatabase(None, clock=self.clock, inline=True)
         self.blobs = EmbeddedBlobs(folder / "blobs")
-        self.filters = DataOwner(self)
-        self.ingest, self.dedup = IngestOwner(self, filters=self.filters), DedupOwner(self)
+        self.crawls, self.filters = DataOwner(self), DataOwner(self)
+        self.ingest = IngestOwner(self, crawls=self.crawls, filters=self.filters)
+        self.dedup = DedupOwner(self)
         self.tokenization, self.train = TokenizationOwner(self), TrainOwner(self)
         self.deaf = False
         self.start()
@@ -335,6 +350,14 @@ class World:
         self.host.units.run(lambda unit: handler(unit, [event]))
         self.settle()
 
+    def finish_crawl(self) -> None:
+        """The site has not changed; its archives are others every time."""
+        visit = len(self.crawls.made)
+        archive = put_named(self.blobs, "ingest/archives", b"visit %d" % visit, ".warc.gz")
+        body = CrawlBody((archive,), bytes_digest(b"site"), (("visited/page", 1),))
+        made = publish(self.blobs, "ingest/crawls", body.manifest(producer="test"), data_bytes=0)
+        self.crawls.end(STATE_DONE, "", made)
+
     def finish_ingest(self) -> None:
         spec = list(self.ingest.made.values())[-1].spec
         data = f"documents of {spec.input_digest}".encode()
@@ -343,7 +366,8 @@ class World:
         info = DocumentShardInfo(digest, digest, len(data), 1, 1, "a", "a")
         rejections = put_named(self.blobs, "ingest/rejections", b"[]", ".json")
         measures = (put_named(self.blobs, "ingest/measures", b"measures of " + data, ".parquet"),)
-        body = IngestBody((DocumentShardEntry(key, info),), measures, spec.input_digest, 1, 1, (), rejections, 1, 1)
+        pages = spec.input_digest or bytes_digest(b"site")
+        body = IngestBody((DocumentShardEntry(key, info),), measures, pages, 1, 1, (), rejections, 1, 1)
         self.ingest.end(STATE_DONE, "", publish(self.blobs, "ingest", body.manifest(producer="test"), data_bytes=0))
 
     def finish_filter(self) -> None:
