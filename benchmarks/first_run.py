@@ -13,14 +13,15 @@ from benchmarks.pairs import bootstrap
 from benchmarks.program import WentWrong, main
 from benchmarks.table import Row, at_least, at_most, ratio_at_most
 
-GOAL_SECONDS = 300.0
-GOAL_AGAIN_SECONDS = 15.0
+GOAL_SECONDS = 480.0
+GOAL_AGAIN_SECONDS = 20.0
 GOAL_MIB = 2.5 * 1024
 GOAL_OF_BIGRAM = 0.9
 DATA_DIR, ELSEWHERE = ".tutti", ".tutti-elsewhere"
 OTHER_STEPS = 50
 BLOBS = {"ingest": "ingest/document-shards/*.parquet", "tokenization": "tokenization/token-shards/*.bin"}
 """For a stage the blobs that it makes."""
+SITE = ("--set", "input.crawl.connect.exhibit.test={address}")
 TINY = "set -e; .venv/bin/python tools/exhibit.py >/dev/null; .venv/bin/tutti run recipes/tiny.yaml"
 
 
@@ -37,8 +38,10 @@ class Program:
 
     def run(self, data_dir: str, *more: str) -> Any:
         """The summary of a run of the same recipe in this data directory, with more arguments."""
-        recipe = "recipes/tiny.yaml" if self.quick else "recipes/spine.yaml"
-        return self.here.tutti("run", recipe, "--data-dir", data_dir, "-o", "json", *more).json()
+        if self.quick:
+            return self.here.tutti("run", "recipes/tiny.yaml", "--data-dir", data_dir, "-o", "json", *more).json()
+        run = (".venv/bin/tutti", "run", "recipes/first-light.yaml", "--data-dir", data_dir, "-o", "json", *SITE, *more)
+        return self.here.python("-m", "tools.exhibit_site", "--", *run).json()
 
     def without(self, pattern: str) -> Any:
         """The summary of the run after the blobs that match were deleted."""

@@ -136,6 +136,8 @@ def main() -> int:
     command = [part for part in arguments.command if part != "--"]
     try:
         made = exhibit.build(arguments.folder, pages=arguments.pages)
+        if arguments.pages is None:
+            exhibit.point(arguments.folder, made)
         with serving(Site(made.folder), arguments.port) as address:
             return _run([part.replace("{address}", address) for part in command], address)
     except (exhibit.ExhibitError, OSError) as error:
