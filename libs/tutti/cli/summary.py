@@ -60,6 +60,8 @@ def show_summary(found: Plain) -> None:
                 "documents",
                 f"{ingest['documents']:,} in {ingest['files']:,} files ({ingest['rejected']:,} rejected)",
             )
+    if ingest and (masked := [each for each in ingest["masked"] if each["places"]]):
+        lines.append(("masked", ", ".join(f"{each['places']:,} {each['kind']}" for each in masked)))
     if chosen and chosen["rejected"]:
         worst = sorted(chosen["rules"], key=lambda each: -each["documents"])
         rules = ", ".join(f"{each['documents']:,} {each['rule']}" for each in worst[:SHOWN_RULES])

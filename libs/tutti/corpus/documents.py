@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 import unicodedata
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 
 from tutti.corpus.canonical import JsonValue, hasher, keyed_bytes, named
@@ -71,6 +71,11 @@ class Document:
             extraction=extraction,
             normalisation_version=normalisation_version,
         )
+
+    def saying(self, text: str, title: str) -> Document:
+        """The same page with another text and title, and so with another name."""
+        name = document_id(source=self.source, text=text)
+        return replace(self, doc_id=name, text=text, text_digest=text_digest(text), title=title)
 
     def canonical(self) -> dict[str, JsonValue]:
         """The row that a shard's content digest covers; the text stands in it by its digest."""

@@ -51,10 +51,11 @@ class Fields:
     def nested(self, key: str) -> Fields:
         return Fields(self._get(key), path=f"{self._path}.{key}", error=self._error)
 
-    def objects(self, key: str) -> list[Fields]:
+    def objects(self, key: str, *, missing: Sequence[object] | None = None) -> list[Fields]:
+        """A list of objects; `missing` where an earlier version had no such field."""
+        items = self._list(key) if missing is None or key in self._value else missing
         return [
-            Fields(item, path=f"{self._path}.{key}[{index}]", error=self._error)
-            for index, item in enumerate(self._list(key))
+            Fields(item, path=f"{self._path}.{key}[{index}]", error=self._error) for index, item in enumerate(items)
         ]
 
     def texts(self, key: str, *, missing: Sequence[str] | None = None) -> list[str]:

@@ -84,7 +84,8 @@ class CrawlBody:
 class IngestBody:
     """What was read: shards, and how many files were left out for which reason (`rejections` is the blob of each).
 
-    `measures` are the blobs of what was measured of the documents of each shard (none in version 0.1).
+    `measures` are the blobs of what was measured of the documents of each shard (none in version 0.1); `masked`: how
+    often personal data of each kind was masked.
     """
 
     shards: tuple[DocumentShardEntry, ...]
@@ -96,9 +97,11 @@ class IngestBody:
     rejections: str
     extraction_version: int
     normalisation_version: int
+    masked: tuple[tuple[str, int], ...] = ()
 
     def manifest(self, *, producer: str) -> Manifest:
         body: dict[str, JsonValue] = asdict(self)
+        body["masked"] = [{"kind": kind, "places": places} for kind, places in self.masked]
         return Manifest(kind=Kind.INGEST, body=body, parents=_parents(self.shards), producer=producer)
 
     @classmethod
@@ -117,6 +120,7 @@ class IngestBody:
             rejections=fields.text("rejections"),
             extraction_version=fields.count("extraction_version"),
             normalisation_version=fields.count("normalisation_version"),
+            masked=tuple((item.text("kind"), item.count("places")) for item in fields.objects("masked", missing=())),
         )
 
 

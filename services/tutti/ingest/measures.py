@@ -5,7 +5,9 @@ Promises: rules need nothing else, so that other thresholds and languages are ap
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
 import pyarrow as pa
@@ -13,6 +15,7 @@ import pyarrow as pa
 from tutti.corpus.documents import Document
 from tutti.corpus.rows import write_rows
 from tutti.ingest.quality import languages, pii, statistics
+from tutti.ingest.quality.findings import Kind
 
 MEASURES_VERSION = f"{statistics.STATISTICS_VERSION}.{pii.PII_VERSION}.{languages.LANGUAGES_VERSION}"
 _TOGETHER = 256
@@ -27,15 +30,34 @@ SCHEMA = pa.schema(
 )
 
 
-def measured(documents: Sequence[Document]) -> pa.RecordBatch:
+@dataclass(frozen=True, slots=True)
+class Inspected:
+    """A document, and how much personal data stood in its text before any of it was masked."""
+
+    document: Document
+    personal: Mapping[Kind, int]
+
+
+def inspect(document: Document, mask: Collection[Kind]) -> Inspected:
+    """Count personal data; what is of these kinds is masked in the document's text and title."""
+    found = pii.find(document.text)
+    personal = Counter(each.kind for each in found)
+    if mask:
+        title = pii.masked(document.title, pii.find(document.title), mask)
+        document = document.saying(pii.masked(document.text, found, mask), title)
+    return Inspected(document, personal)
+
+
+def measured(inspected: Sequence[Inspected]) -> pa.RecordBatch:
     """A row of SCHEMA for each document, in their order."""
-    texts = pa.array([each.text for each in documents], pa.large_string())
-    _, found = pii.inspect(texts, ())
-    columns = [*statistics.statistics(texts).columns, *languages.languages(texts).columns, *found.columns]
-    return pa.record_batch([pa.array([each.doc_id for each in documents], pa.string()), *columns], schema=SCHEMA)
+    texts = pa.array([each.document.text for each in inspected], pa.large_string())
+    names = pa.array([each.document.doc_id for each in inspected], pa.string())
+    personal = [pa.array([each.personal.get(kind, 0) for each in inspected], pa.int64()) for kind in pii.COLUMNS]
+    columns = [names, *statistics.statistics(texts).columns, *languages.languages(texts).columns, *personal]
+    return pa.record_batch(columns, schema=SCHEMA)
 
 
-def write(documents: Sequence[Document], path: Path) -> None:
+def write(documents: Sequence[Inspected], path: Path) -> None:
     """Measure the documents of a shard, which are sorted by `doc_id`."""
     begins = range(0, len(documents), _TOGETHER)
     write_rows(SCHEMA, (measured(documents[begin : begin + _TOGETHER]) for begin in begins), path)

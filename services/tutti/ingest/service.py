@@ -17,7 +17,7 @@ from tutti.chassis.service import Host, Served, Service
 from tutti.chassis.tasks import TaskContext, WorkFailed
 from tutti.chassis.unit import Unit
 from tutti.chassis.work import Outcome, Work, publish, put_content, put_file, put_named
-from tutti.contracts.ingest.v1 import Filter, Ingest, IngestSpec, RuleCount
+from tutti.contracts.ingest.v1 import Filter, Ingest, IngestSpec, MaskCount, RuleCount
 from tutti.contracts.ingest.v1.ingest_pb2 import DESCRIPTOR
 from tutti.corpus.dataset import Rejected
 from tutti.corpus.manifest import Kind
@@ -28,6 +28,7 @@ from tutti.ingest.crawls import work_of as crawl_work
 from tutti.ingest.extraction import EXTRACTION_VERSION
 from tutti.ingest.normalisation import NORMALISATION_VERSION
 from tutti.ingest.paths import Paths
+from tutti.ingest.quality.findings import Kind as Personal
 from tutti.ingest.readers import InputRootError
 from tutti.ingest.rpc import IngestApi, choice_of
 
@@ -36,8 +37,15 @@ EXPECTED = "HTML, Markdown or plain text pages, JSON lines, Parquet or WARC"
 
 def reading(spec: IngestSpec) -> shards.Reading:
     """What a spec asks to read, but for the archives of a crawl. Raises InvalidField."""
+    kinds = {kind.value: kind for kind in Personal}
+    if unknown := [name for name in spec.mask if name not in kinds]:
+        raise InvalidField("spec.mask", seen=unknown[0], expected=f"one of {', '.join(kinds)}")
     wanted = shards.Reading(
-        None, spec.max_file_bytes or shards.MAX_FILE_BYTES, spec.limit, spec.text_field or shards.TEXT_FIELD
+        None,
+        spec.max_file_bytes or shards.MAX_FILE_BYTES,
+        spec.limit,
+        spec.text_field or shards.TEXT_FIELD,
+        mask=frozenset(kinds[name] for name in spec.mask),
     )
     if spec.manifest_key and not spec.input_path:
         return wanted
@@ -88,6 +96,7 @@ def build(host: Host) -> Service:
             files=written.survey.files,
             documents=written.documents,
             rejected=tuple(Rejected(reason, count) for reason, count in written.rejections.by_reason()),
+            masked=written.masked,
             rejections=put_named(host.blobs, "ingest/rejections", written.rejections.encode(), ".json"),
             extraction_version=EXTRACTION_VERSION,
             normalisation_version=NORMALISATION_VERSION,
@@ -99,6 +108,7 @@ def build(host: Host) -> Service:
             ingest.result.CopyFrom(result)
             ingest.files, ingest.documents = body.files, body.documents
             ingest.rejected = written.rejections.counts.total()
+            ingest.masked.extend(MaskCount(kind=kind, places=places) for kind, places in written.masked)
 
         return fill
 

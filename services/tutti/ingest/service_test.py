@@ -4,7 +4,10 @@ from collections.abc import Iterator
 from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from sqlalchemy import select
 
@@ -36,13 +39,19 @@ class World:
         assert isinstance(api, IngestApi)
         self.api = api
 
-    def create(self, path: Path | str) -> Ingest:
-        request = CreateIngestRequest(name="ingests/a", request_id="a", spec=IngestSpec(input_path=str(path)))
+    def create(self, path: Path | str, **more: Any) -> Ingest:
+        spec = IngestSpec(input_path=str(path), **more)
+        request = CreateIngestRequest(name="ingests/a", request_id="a", spec=spec)
         return self.api.CreateIngest(request, CALL).ingest
 
     def work(self) -> Ingest:
         TaskWorker(self.bench, {kind.name: kind for kind in self.service.tasks}, holder="a").step()
         return self.api.GetIngest(GetRequest(name="ingests/a"), CALL)
+
+    def rows(self, folder: str) -> list[dict[str, Any]]:
+        """The rows of the Parquet blobs of a folder."""
+        found = [self.bench.blobs.get(each.key) for each in self.bench.blobs.list(folder)]
+        return [row for data in found for row in pq.read_table(pa.BufferReader(data)).to_pylist()]  # type: ignore[no-untyped-call]
 
     def told(self) -> bytes:
         """Every value in every row but those of the private table."""
@@ -76,6 +85,25 @@ def test_the_same_request_is_the_same_ingest_and_another_path_is_refused(world: 
     with pytest.raises(AlreadyExists):
         world.create(world.pages / "elsewhere")
     assert world.work().state == STATE_DONE
+
+
+def test_personal_data_is_masked_before_a_text_is_kept_and_counted_as_it_stood_there(world: World) -> None:
+    words = "Write to ada@analytical.org or ada@analytical.org, or call +44 20 7946 0958."
+    (world.pages / "b.html").write_text(f"<title>ada@analytical.org</title><p>{words}</p>")
+    world.create(world.pages, mask=["email"])
+    done = world.work()
+    assert [(each.kind, each.places) for each in done.masked] == [("email", 2)]
+    rows = {row["source"]: row for row in world.rows("ingest/document-shards/")}
+    assert rows["b.html"]["text"] == "Write to [email] or [email], or call +44 20 7946 0958."
+    assert rows["b.html"]["title"] == "[email]"
+    counts = {row["doc_id"]: (row["pii_emails"], row["pii_phones"]) for row in world.rows("ingest/measures/")}
+    assert counts[rows["b.html"]["doc_id"]] == (2, 1)
+    assert counts[rows["a.txt"]["doc_id"]] == (0, 0)
+
+
+def test_a_kind_of_personal_data_that_is_not_known_is_refused(world: World) -> None:
+    with pytest.raises(InvalidField, match=r"spec\.mask.*email, phone, key, card, address"):
+        world.create(world.pages, mask=["emails"])
 
 
 def test_a_folder_that_is_gone_fails_the_work_without_its_path(world: World) -> None:

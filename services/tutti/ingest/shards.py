@@ -18,6 +18,7 @@ from tutti.ingest import measures
 from tutti.ingest.containers import Page, Record, Text, Wanted, patiently
 from tutti.ingest.extraction import EXTRACTION_VERSION, extract, taken
 from tutti.ingest.normalisation import NORMALISATION_VERSION
+from tutti.ingest.quality.findings import Kind
 from tutti.ingest.readers import Container, InputRootError, Limits, read_folder
 from tutti.ingest.rejections import Reason, Rejection
 
@@ -37,7 +38,8 @@ File = Page | Container | Rejection
 class Reading:
     """What to read; `limit` files in path order, 0 for all; `text_field` names the texts in files of records.
 
-    `root` is a folder; where there is none, `archives` are those of a crawl, each page of which counts as a file.
+    `mask`: what is replaced in texts before they are kept. `root` is a folder; where there is none, `archives` are
+    those of a crawl, each page of which counts as a file.
     """
 
     root: Path | None
@@ -45,6 +47,7 @@ class Reading:
     limit: int
     text_field: str = TEXT_FIELD
     archives: tuple[Path, ...] = ()
+    mask: frozenset[Kind] = frozenset()
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,6 +97,8 @@ class Written:
     shards: tuple[ShardFile, ...]
     rejections: Rejections
     survey: Survey
+    masked: tuple[tuple[str, int], ...] = ()
+    """Of each kind of personal data that was to be masked, how often it was."""
 
     @property
     def documents(self) -> int:
@@ -188,10 +193,11 @@ def document(record: Record) -> Document | Rejection:
 def write_shards(reading: Reading, scratch: Path) -> Written:
     """Extract every page and write shards into `scratch`. Raises InputRootError."""
     surveyor, rejections = _Surveyor(), Rejections()
-    shards, held, size = list[ShardFile](), dict[str, Document](), 0
+    shards, held, size = list[ShardFile](), dict[str, measures.Inspected](), 0
+    masked = Counter[str]()
 
     def flush() -> None:
-        data, info = encode_document_shard(held.values())
+        data, info = encode_document_shard(each.document for each in held.values())
         path, beside = (scratch / f"{name}-{len(shards)}.parquet" for name in ("documents", "measures"))
         path.write_bytes(data)
         measures.write([held[doc_id] for doc_id in sorted(held)], beside)
@@ -203,15 +209,19 @@ def write_shards(reading: Reading, scratch: Path) -> Written:
         for made in map(document, records(file, reading)):
             if isinstance(made, Rejection):
                 rejections.add(file.path, made)
-            elif made.doc_id in held:
+                continue
+            inspected = measures.inspect(made, reading.mask)
+            name = inspected.document.doc_id
+            if name in held:
                 detail = f"the same text from the same source came before, in or before {file.path}"
                 rejections.add(file.path, Rejection(made.source, Reason.REPEATED, detail))
             else:
-                held[made.doc_id] = made
-                size += len(made.text)
+                held[name] = inspected
+                masked.update({kind.value: inspected.personal.get(kind, 0) for kind in reading.mask})
+                size += len(inspected.document.text)
                 if size >= SHARD_TEXT_BYTES:
                     flush()
                     size = 0
     if held:
         flush()
-    return Written(tuple(shards), rejections, surveyor.survey())
+    return Written(tuple(shards), rejections, surveyor.survey(), tuple(sorted(masked.items())))

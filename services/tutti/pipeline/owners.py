@@ -147,6 +147,8 @@ class Owners:
         if recipe.input.crawl is not None:
             keys = ("seeds", "within", "without", "contact", "delay_seconds", "page_seconds", "connect")
             self._judge(StageName.CRAWL, recipe, {key: f"input.crawl.{key}" for key in keys}, source)
+        if quality.mask:
+            self._judge(StageName.INGEST, recipe, {"mask": "quality.mask"})
         if quality.rules or quality.thresholds:
             self._judge(StageName.FILTER, recipe, {"rule_sets": "quality.rules", "thresholds": "quality.thresholds"})
         if recipe.tokenizer.pattern:

@@ -78,6 +78,10 @@ class QualityPart(Part):
         default_factory=list,
         description="sets of rules that a document must pass: gopher_quality, gopher_repetition, c4, fineweb, no_pii",
     )
+    mask: Names = Field(
+        default_factory=list,
+        description="personal data replaced by a word before a text is kept: email, phone, key, card, address",
+    )
     thresholds: dict[str, Real] = Field(
         default_factory=dict, max_length=100, description="by rule, where it is not the published one"
     )

@@ -37,6 +37,16 @@ def test_a_written_default_is_the_same_recipe() -> None:
     assert read(LEAST, ["train.seed=1"]).digest() != read(LEAST).digest()
 
 
+def test_a_crawl_stands_in_place_of_a_folder() -> None:
+    site = "train: {steps: 1}\ninput: {crawl: {seeds: [http://a.example/], contact: me}}\n"
+    assert read(site, ["input.crawl.connect.a.example=127.0.0.1:80"]).input.crawl is not None
+    assert read(site, ["input.crawl.connect.a.example=127.0.0.1:80"]).over("").canonical() == read(site).canonical()
+    assert read(site, ["input.path=pages"]).input.crawl is None
+    for wrong in ("train: {steps: 1}\ninput: {}\n", site.replace("{crawl", "{path: x, crawl")):
+        with pytest.raises(InvalidField, match="one of them alone"):
+            read(wrong)
+
+
 @pytest.mark.parametrize("path", RECIPES, ids=lambda path: path.name)
 def test_the_recipes_that_we_ship_can_be_read(path: Path) -> None:
     recipe = read(path.read_text())
@@ -142,6 +152,7 @@ def test_rules_and_languages_are_lists_and_thresholds_go_by_the_name_of_the_rule
     assert overridden.quality.thresholds == {"c4_least_sentences": 2.0}
     assert read(written, ["quality.rules=", "quality.thresholds.c4_lorem_ipsum=1e1"]).quality.model_dump() == {
         "rules": [],
+        "mask": [],
         "thresholds": {"c4_least_sentences": 2.0, "c4_lorem_ipsum": 10.0},
         "languages": ["en"],
     }

@@ -120,6 +120,7 @@ def spec_of(stage: StageName, recipe: Recipe, source: Source, before: Result | N
             logic_version=logic_version,
             input_digest=source.input_digest,
             text_field=recipe.input.text_field,
+            mask=sorted(set(recipe.quality.mask)),
         )
     assert before is not None
     if stage is StageName.FILTER:
@@ -175,6 +176,7 @@ def reuse_of(stage: StageName, recipe: Recipe, source: Source, before: Result | 
             "max_file_bytes": recipe.input.max_file_bytes,
             "limit": recipe.input.limit,
             "text_field": recipe.input.text_field,
+            "mask": sorted(set(recipe.quality.mask)),
         }
         inputs = (before.content_digest if before else source.input_digest,)
         return Reuse(stage.value, logic_version, parameters, inputs)

@@ -244,6 +244,7 @@ class IngestSpec(_message.Message):
     TEXT_FIELD_FIELD_NUMBER: _builtins.int
     MANIFEST_KEY_FIELD_NUMBER: _builtins.int
     CONTENT_DIGEST_FIELD_NUMBER: _builtins.int
+    MASK_FIELD_NUMBER: _builtins.int
     input_path: _builtins.str
     """input_path is the folder to read."""
     max_file_bytes: _builtins.int
@@ -260,6 +261,10 @@ class IngestSpec(_message.Message):
     """manifest_key of the crawl, where no folder is given."""
     content_digest: _builtins.str
     """content_digest of that manifest."""
+    @_builtins.property
+    def mask(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
+        """mask: personal data (email, phone, key, card, address) that is replaced by a word before a text is kept."""
+
     def __init__(
         self,
         *,
@@ -271,14 +276,41 @@ class IngestSpec(_message.Message):
         text_field: _builtins.str = ...,
         manifest_key: _builtins.str = ...,
         content_digest: _builtins.str = ...,
+        mask: _abc.Iterable[_builtins.str] | None = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["content_digest", b"content_digest", "input_digest", b"input_digest", "input_path", b"input_path", "limit", b"limit", "logic_version", b"logic_version", "manifest_key", b"manifest_key", "max_file_bytes", b"max_file_bytes", "text_field", b"text_field"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["content_digest", b"content_digest", "input_digest", b"input_digest", "input_path", b"input_path", "limit", b"limit", "logic_version", b"logic_version", "manifest_key", b"manifest_key", "mask", b"mask", "max_file_bytes", b"max_file_bytes", "text_field", b"text_field"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
 Global___IngestSpec: _TypeAlias = IngestSpec  # noqa: Y015
+
+@_typing.final
+class MaskCount(_message.Message):
+    """MaskCount says how often personal data was masked."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    KIND_FIELD_NUMBER: _builtins.int
+    PLACES_FIELD_NUMBER: _builtins.int
+    kind: _builtins.str
+    """kind of it."""
+    places: _builtins.int
+    """places where it stood."""
+    def __init__(
+        self,
+        *,
+        kind: _builtins.str = ...,
+        places: _builtins.int = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["kind", b"kind", "places", b"places"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___MaskCount: _TypeAlias = MaskCount  # noqa: Y015
 
 @_typing.final
 class Ingest(_message.Message):
@@ -297,6 +329,7 @@ class Ingest(_message.Message):
     FILES_FIELD_NUMBER: _builtins.int
     DOCUMENTS_FIELD_NUMBER: _builtins.int
     REJECTED_FIELD_NUMBER: _builtins.int
+    MASKED_FIELD_NUMBER: _builtins.int
     name: _builtins.str
     """name of the resource."""
     revision: _builtins.int
@@ -327,6 +360,10 @@ class Ingest(_message.Message):
     def result(self) -> _common_pb2.Artifact:
         """result: the manifest of the document shards."""
 
+    @_builtins.property
+    def masked(self) -> _containers.RepeatedCompositeFieldContainer[Global___MaskCount]:
+        """masked personal data, by kind."""
+
     def __init__(
         self,
         *,
@@ -341,10 +378,11 @@ class Ingest(_message.Message):
         files: _builtins.int = ...,
         documents: _builtins.int = ...,
         rejected: _builtins.int = ...,
+        masked: _abc.Iterable[Global___MaskCount] | None = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["ended_at", b"ended_at", "result", b"result", "spec", b"spec", "started_at", b"started_at"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["documents", b"documents", "ended_at", b"ended_at", "files", b"files", "name", b"name", "reason", b"reason", "rejected", b"rejected", "result", b"result", "revision", b"revision", "spec", b"spec", "started_at", b"started_at", "state", b"state"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["documents", b"documents", "ended_at", b"ended_at", "files", b"files", "masked", b"masked", "name", b"name", "reason", b"reason", "rejected", b"rejected", "result", b"result", "revision", b"revision", "spec", b"spec", "started_at", b"started_at", "state", b"state"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
