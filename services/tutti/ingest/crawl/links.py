@@ -18,7 +18,7 @@ from tutti.ingest.nesting import tags_too_deep, tree_too_deep
 from tutti.ingest.sniffing import decode, is_binary, media_type
 
 MAX_LINKS = 20_000
-"""Of a page; the first of them in the order of the page. A page with more is a list made for machines."""
+"""Of a page; the first of them in its order. A page with more is a list made for machines."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,15 +67,15 @@ def asked(directives: Iterable[str], agent: str) -> tuple[bool, bool]:
     return index, follow
 
 
-def _references(tree: HTMLTree) -> Iterator[str]:
-    found = 0
-    for each in tree.document.query_selector_all("a[href], area[href], iframe[src], frame[src]"):
-        if "nofollow" in (each.getattr("rel") or "").lower().split():
-            continue
-        found += 1
-        if found > MAX_LINKS:
-            return
-        yield each.getattr("href") or each.getattr("src") or ""
+def _references(tree: HTMLTree) -> list[str]:
+    """As they are written but for what stands behind #, each once."""
+    found: dict[str, None] = {}
+    for number, each in enumerate(tree.document.query_selector_all("a[href], area[href], iframe[src], frame[src]")):
+        if number >= MAX_LINKS:
+            break
+        if "nofollow" not in (each.getattr("rel") or "").lower().split():
+            found[(each.getattr("href") or each.getattr("src") or "").partition("#")[0]] = None
+    return list(found)
 
 
 def _canonical(references: Iterable[str], base: str, faults: dict[str, int]) -> Iterator[str]:

@@ -8,6 +8,7 @@ and so do parameters that name a session. The order of parameters stays: it may 
 
 from __future__ import annotations
 
+import functools
 import ipaddress
 import re
 from enum import StrEnum
@@ -35,6 +36,7 @@ _ENDS = "".join(map(chr, range(33)))
 _SESSION_IN_PATH = re.compile(r";(?:jsessionid|phpsessid|sid)=[^/?#;]*", re.IGNORECASE)
 _PATH_SAFE = "!$&'()*+,;=:@-._~/"
 _QUERY_SAFE = _PATH_SAFE + "?"
+_PLAIN = re.compile("[A-Za-z0-9/._~=&-]*")  # safe in paths and in queries
 _ESCAPE = re.compile(rb"%(?![0-9A-Fa-f]{2})")
 
 
@@ -92,10 +94,16 @@ def _names_session(parameter: str) -> bool:
 
 
 def _host(parts: SplitResult) -> str:
-    name = (parts.hostname or "").rstrip(".")
+    return _named(parts.hostname or "", literal="[" in parts.netloc)
+
+
+@functools.lru_cache(maxsize=4096)
+def _named(hostname: str, *, literal: bool) -> str:
+    """A name, or an address, of a host in its one form; `literal`: it stood in brackets."""
+    name = hostname.rstrip(".")
     if not name:
         raise NotAPage(Fault.HOST)
-    if "[" in parts.netloc:
+    if literal:
         try:
             return f"[{ipaddress.IPv6Address(name.partition('%')[0])}]"
         except ValueError as error:
@@ -143,6 +151,8 @@ def _port(parts: SplitResult) -> str:
 
 def _without_dots(path: str) -> str:
     """Dot segments resolved (RFC 3986, section 5.2.4), the escaped ones too."""
+    if path.startswith("/") and "/." not in path and "%" not in path:
+        return path
     found: list[str] = []
     segments = [re.sub("%2e", ".", each, flags=re.IGNORECASE) if each else each for each in path.split("/")[1:]]
     for place, (segment, given) in enumerate(zip(segments, path.split("/")[1:], strict=True)):
@@ -159,6 +169,8 @@ def _without_dots(path: str) -> str:
 
 def _escaped(text: str, safe: str) -> str:
     """Escapes undone where they need not be, made where they must, in upper case."""
+    if _PLAIN.fullmatch(text):
+        return text
     given = _ESCAPE.sub(b"%25", text.encode("utf-8", "surrogatepass"))
     pieces: list[bytes] = re.split(rb"(%[0-9A-Fa-f]{2})", given)
     return "".join(

@@ -1,0 +1,110 @@
+"""Crawling: pages a second of one core, from a static site on loopback, beside fetching the same pages alone.
+
+All of it counts: robots.txt, links found and made canonical, the scope, the frontier in a database on disk, records of
+WARC compressed and stored. The peer is aiohttp, which fetches the same URLs over as many connections and looks at none.
+The site is in a process of its own, whose time does not count; its pages are the standard library's documentation.
+"""
+
+import asyncio
+import contextlib
+import subprocess
+import sys
+import time
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import aiohttp
+from sqlalchemy import MetaData
+from tools import exhibit
+
+from benchmarks.pairs import alternate, median, timed
+from benchmarks.program import ROOT, main, scratch
+from benchmarks.table import Row, at_least
+from tutti.backbone import SystemClock, SystemRandomness
+from tutti.backbone.embedded.blobs import EmbeddedBlobs
+from tutti.backbone.embedded.database import EmbeddedDatabase
+from tutti.chassis.unit import Units
+from tutti.ingest.crawl.crawling import Crawling, Plan
+from tutti.ingest.crawl.frontier import Frontier
+from tutti.ingest.crawl.scope import Scope
+from tutti.ingest.crawl.visiting import Manner
+
+GOAL_PAGES = 300.0
+CONNECTIONS = 16
+
+
+@dataclass
+class Host:
+    """As much of a service's host as a crawl needs."""
+
+    units: Units
+    blobs: EmbeddedBlobs
+
+
+def measure(quick: bool) -> list[Row]:
+    """Pages a second of process time, over several crawls."""
+    pages = exhibit.build(ROOT / "build" / "exhibit")
+    copies = 1 if quick else 5
+    with site(pages.folder, copies) as root:
+        urls = [f"{root}/docs/{copy}/{page.name}" for copy in range(copies) for page in pages.folder.glob("*.html")]
+        turns = alternate(lambda: crawled(root), lambda: fetched(urls), pairs=3 if quick else 5)
+    return [
+        Row(
+            what="crawl of a static site",
+            unit="pages/s of a core",
+            ours=len(urls) / median(turns.ours),
+            peer=len(urls) / median(turns.peer),
+            ratio=turns.speed(),
+            goal=at_least(GOAL_PAGES),
+            note=f"{len(urls)} pages, {CONNECTIONS} connections; peer: aiohttp alone, nothing looked at or kept",
+        )
+    ]
+
+
+@contextlib.contextmanager
+def site(folder: Path, copies: int) -> Iterator[str]:
+    """The root of the site, while it is served."""
+    command = [sys.executable, "-m", "benchmarks.crawl_site", str(folder), str(copies)]
+    with subprocess.Popen(command, cwd=ROOT, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as served:
+        assert served.stdout is not None
+        try:
+            yield f"http://127.0.0.1:{int(served.stdout.readline())}"
+        finally:
+            served.communicate()
+
+
+def crawled(root: str) -> float:
+    """A crawl of the whole site into a new folder; core seconds."""
+    manner = Manner("bench@a.example", 0.0, connections_of_host=CONNECTIONS, allow_private=True)
+    plan = Plan((f"{root}/",), Scope((f"{root}/",)), manner)
+    with scratch("crawl") as folder:
+        database, metadata = EmbeddedDatabase(Path(folder) / "crawl.db", clock=SystemClock()), MetaData()
+        units = Units(database, "ingest", metadata, clock=SystemClock(), randomness=SystemRandomness())
+        frontier, host = Frontier(metadata), Host(units, EmbeddedBlobs(Path(folder) / "blobs"))
+        database.create(metadata)
+        crawl = Crawling(host, frontier, "crawls/bench", plan)  # type: ignore[arg-type]
+        try:
+            run = timed(lambda: crawl.run(lambda work, *arguments: work(*arguments), lambda: None), time.process_time)
+            return run()
+        finally:
+            database.close()
+
+
+def fetched(urls: Sequence[str]) -> float:
+    """The same pages by a bare client; core seconds."""
+
+    async def one(session: aiohttp.ClientSession, url: str) -> None:
+        async with session.get(url) as response:
+            await response.read()
+
+    async def every() -> None:
+        connector = aiohttp.TCPConnector(limit=CONNECTIONS)
+        async with aiohttp.ClientSession(connector=connector) as session:
+            await asyncio.gather(*(one(session, url) for url in urls))
+
+    return timed(lambda: asyncio.run(every()), time.process_time)()
+
+
+if __name__ == "__main__":
+    main("crawl", __doc__, measure)
