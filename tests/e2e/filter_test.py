@@ -52,6 +52,34 @@ def test_a_trace_says_which_rule_rejected_a_page_and_which_steps_saw_a_record(fi
         assert "rejected: malformed" in rubbish.err
 
 
+def test_documents_are_found_by_what_became_of_them_and_shown_with_their_text(first: Any, data_dir: Path) -> None:
+    with platform(data_dir):
+
+        def documents(*arguments: str) -> Any:
+            result = tutti("documents", *arguments, "-o", "json", "--data-dir", data_dir)
+            assert result.code == 0, result.err
+            return result.json()
+
+        rejected = documents("rejected")
+        assert [(each["source"], each["what"]) for each in rejected] == [
+            ("records.jsonl:13", "rejected/gopher_least_words"),
+            ("records.jsonl:14", "rejected/malformed"),
+            ("short.txt", "rejected/gopher_least_words"),
+        ]
+        assert rejected[0]["detail"] == "value 4, threshold 50"
+        assert len(documents("rejected", "--rule", "malformed")) == 1
+        assert len(documents("find", "--url", "a.example", "--what", "kept", "--run", first["run"]["name"])) == 12
+        assert len(documents("find", "--limit", "5")) == 5
+        shown = documents("show", "https://a.example/3")
+        assert shown["text"].startswith("The people of the town")
+        assert (shown["characters"], shown["fate"]) == (len(shown["text"]), "")
+        short = tutti("documents", "show", "short.txt", "--data-dir", data_dir)
+        assert "Few words of a page." in short.out
+        assert "rejected by the rule gopher_least_words" in short.out
+        nobody = tutti("documents", "show", "nobody.html", "--data-dir", data_dir)
+        assert (nobody.code, "Traceback" in nobody.err) == (1, False)
+
+
 def test_with_another_threshold_no_text_is_read_again(first: Any, data_dir: Path, pages: Path) -> None:
     chosen = ("quality.rules=gopher_quality", "dedup.near=0", f"{FEW}=5", "quality.thresholds.gopher_stop_words=0")
     again = tutti(*tiny(data_dir, pages, "train.steps=2", *chosen))
@@ -66,6 +94,11 @@ def test_near_duplicates_are_dropped_and_named(first: Any, data_dir: Path, pages
     near = tutti(*tiny(data_dir, pages, "train.steps=2", "quality.rules=gopher_quality", "dedup.near=0.8"))
     dedup = near.json()["dedup"]
     assert (dedup["documents"], dedup["duplicates"], dedup["near_duplicates"]) == (11, 1, 1)
+    with platform(data_dir):
+        (dropped,) = tutti("documents", "duplicates", "-o", "json", "--data-dir", data_dir).json()
+    assert dropped["what"] == "duplicate/near"
+    assert dropped["source"] in ("https://a.example/10", "https://a.example/11")
+    assert "of documents/" in dropped["detail"]
 
 
 @pytest.mark.parametrize(

@@ -3,7 +3,7 @@
 import click
 
 from tutti.chassis.version import VERSION
-from tutti.cli import administration, checkpoints, crawls, garbage, jobs, platform, runs, tracing
+from tutti.cli import administration, checkpoints, crawls, documents, garbage, jobs, platform, runs, tracing
 from tutti.cli.failures import guarded
 from tutti.cli.nouns import BY_PLURAL, group
 from tutti.cli.output import JSON, output_option, print_json
@@ -46,6 +46,7 @@ def build() -> click.Group:
     for command in (runs.run, platform.up, platform.down, tracing.trace, administration.events, administration.export):
         tutti.add_command(command)
     tutti.add_command(administration.doctor)
+    tutti.add_command(documents.documents)
     tutti.add_command(garbage.collect)
     return tutti
 

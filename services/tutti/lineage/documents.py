@@ -50,6 +50,11 @@ class Documents:
             raise NotFound(wanted)
         return min(found, key=lambda row: row.doc_id)
 
+    def text(self, row: DocumentRow) -> str:
+        """The text of a document."""
+        entry = next(each for each in self._shards() if each.resource == row.shard)
+        return self._library.text(entry, row.doc_id)
+
     def rows(self, ids: Collection[str]) -> dict[str, DocumentRow]:
         """The rows of these documents, of those that an ingest tells of."""
         wanted, ordered, found = set(ids), sorted(ids), dict[str, DocumentRow]()

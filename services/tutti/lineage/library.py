@@ -59,9 +59,13 @@ class Decision:
     threshold: float | None
     language: str
 
+    @property
+    def seen(self) -> str:
+        """What the rule saw, in words."""
+        return f"value {self.value:.4g}, threshold {self.threshold:.4g}" if self.value is not None else self.language
+
     def __str__(self) -> str:
-        seen = f"value {self.value:.4g}, threshold {self.threshold:.4g}" if self.value is not None else self.language
-        return f"{self.rule}, {seen}"
+        return f"{self.rule}, {self.seen}"
 
 
 @dataclass(frozen=True)
@@ -79,24 +83,24 @@ class Library:
         self._turns: dict[str, Lock] = {}
 
     def checkpoint(self, key: str) -> CheckpointBody:
-        return self._once(key, lambda: CheckpointBody.decode(self._bytes(key)))
+        return self.once(key, lambda: CheckpointBody.decode(self._bytes(key)))
 
     def ingest(self, key: str) -> IngestBody:
-        return self._once(key, lambda: IngestBody.read(Manifest.decode(self._bytes(key), expected=Kind.INGEST)))
+        return self.once(key, lambda: IngestBody.read(Manifest.decode(self._bytes(key), expected=Kind.INGEST)))
 
     def dedup(self, key: str) -> DedupBody:
-        return self._once(key, lambda: DedupBody.read(Manifest.decode(self._bytes(key), expected=Kind.DEDUP)))
+        return self.once(key, lambda: DedupBody.read(Manifest.decode(self._bytes(key), expected=Kind.DEDUP)))
 
     def filter(self, key: str) -> FilterBody:
-        return self._once(key, lambda: FilterBody.read(Manifest.decode(self._bytes(key), expected=Kind.FILTER)))
+        return self.once(key, lambda: FilterBody.read(Manifest.decode(self._bytes(key), expected=Kind.FILTER)))
 
     def dataset(self, key: str) -> OpenDataset:
-        return self._once(key, lambda: self._open(key))
+        return self.once(key, lambda: self._open(key))
 
     def json(self, key: str) -> Any:
         """A list beside a manifest, whose key is named by the digest of its bytes."""
 
-        return self._once(key, lambda: parse_json(self._named(key)))
+        return self.once(key, lambda: parse_json(self._named(key)))
 
     def decisions(self, key: str) -> dict[str, Decision]:
         """By rejected document: what a filter decided."""
@@ -105,7 +109,7 @@ class Library:
             doc_ids, *rest = (column.to_pylist() for column in decisions.decode(self._named(key)).columns)
             return {doc_id: Decision(*each) for doc_id, *each in zip(doc_ids, *rest, strict=True)}
 
-        return self._once(key, read)
+        return self.once(key, read)
 
     def duplicates(self, key: str) -> dict[str, tuple[str, str, float]]:
         """By dropped document: which stands for it, how it is a duplicate, how similar its closest link is."""
@@ -114,7 +118,7 @@ class Library:
             doc_ids, *rest = (column.to_pylist() for column in duplicates.decode(self._named(key)).columns)
             return dict(zip(doc_ids, zip(*rest, strict=True), strict=True))
 
-        return self._once(key, read)
+        return self.once(key, read)
 
     def documents(self, entry: DocumentShardEntry) -> list[DocumentRow]:
         """The documents of a shard, without texts."""
@@ -128,7 +132,14 @@ class Library:
                 for doc_id, source, title in zip(ids, sources, titles, strict=True)
             ]
 
-        return self._once(f"documents of {entry.blob}", read)
+        return self.once(f"documents of {entry.blob}", read)
+
+    def text(self, entry: DocumentShardEntry, doc_id: str) -> str:
+        """The text of a document that the shard holds."""
+        with self._fetched(entry.blob, entry.info.bytes_digest) as path:
+            wanted = [("doc_id", "=", doc_id)]
+            table = pq.read_table(path, columns=["text"], filters=wanted)  # type: ignore[no-untyped-call]
+        return str(table["text"][0].as_py())
 
     def _open(self, key: str) -> OpenDataset:
         manifest = Manifest.decode(self._bytes(key), expected=Kind.DATASET)
@@ -165,7 +176,8 @@ class Library:
         except BlobMissing as error:
             raise Refused("BLOB_MISSING", f"the blob {key} is gone; run its stage again to trace through it") from error
 
-    def _once(self, key: str, make: Callable[[], T]) -> T:
+    def once(self, key: str, make: Callable[[], T]) -> T:
+        """What `make` makes, or made before; under a key that says what it is of."""
         with self._lock:
             if key in self._kept:
                 found: T = self._known(key)

@@ -8,6 +8,11 @@ from tutti.chassis.required import limit_of, required
 from tutti.chassis.service import Host
 from tutti.contracts.lineage.v1 import (
     DIRECTION_DOWN,
+    Document,
+    ListDocumentsRequest,
+    ListDocumentsResponse,
+    ListedDocument,
+    ShowDocumentRequest,
     TraceDocumentRequest,
     TraceDocumentResponse,
     TraceRequest,
@@ -22,16 +27,50 @@ from tutti.lineage.ancestry import place_of
 from tutti.lineage.documents import PREFIX, Documents
 from tutti.lineage.graph import Edge, Vertex, Walk, dataset_name, walk
 from tutti.lineage.library import DocumentRow
+from tutti.lineage.listing import Listing
 from tutti.lineage.sightings import Sighting
 from tutti.lineage.tables import Tables
 
-LIMIT, SIGHTINGS = 1000, 10_000
+LIMIT, SIGHTINGS, PAGE = 1000, 10_000, 1000
+CHARACTERS = 1 << 20  # of a text that is shown, at most
 MOST, MOST_SIGHTINGS = 10_000, 100_000
 
 
 class LineageApi:
-    def __init__(self, host: Host, tables: Tables, documents: Documents) -> None:
-        self._host, self._tables, self._documents = host, tables, documents
+    def __init__(self, host: Host, tables: Tables, documents: Documents, listing: Listing) -> None:
+        self._host, self._tables, self._documents, self._listing = host, tables, documents, listing
+
+    def ShowDocument(self, request: ShowDocumentRequest, call: Call) -> Document:
+        required(request, "document")
+        row = self._documents.find(request.document)
+        text = self._documents.text(row)
+        return Document(
+            name=f"{PREFIX}{row.doc_id}",
+            source=row.source,
+            title=row.title,
+            shard=row.shard,
+            characters=len(text),
+            text=text[:CHARACTERS],
+            fate=self._documents.fate(row.doc_id),
+        )
+
+    def ListDocuments(self, request: ListDocumentsRequest, call: Call) -> ListDocumentsResponse:
+        required(request, "run")
+        size = min(request.page_size or PAGE, MOST)
+        after = tuple(request.page_token.split("\n", 1)) if request.page_token else ()
+        found = [
+            each
+            for each in self._listing.of_run(request.run)
+            if f"{each.what}/".startswith(request.what and f"{request.what}/")
+            and request.source in each.source
+            and (each.source, each.document) > after
+        ]
+        listed = [
+            ListedDocument(source=each.source, document=each.document, what=each.what, detail=each.detail)
+            for each in found[:size]
+        ]
+        token = f"{found[size - 1].source}\n{found[size - 1].document}" if len(found) > size else ""
+        return ListDocumentsResponse(documents=listed, next_page_token=token)
 
     def Trace(self, request: TraceRequest, call: Call) -> TraceResponse:
         required(request, "name")

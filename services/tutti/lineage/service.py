@@ -9,6 +9,7 @@ from tutti.lineage.documents import Documents
 from tutti.lineage.folding import Folding
 from tutti.lineage.graph import KINDS
 from tutti.lineage.library import Library
+from tutti.lineage.listing import Listing
 from tutti.lineage.rpc import LineageApi
 from tutti.lineage.tables import Tables
 
@@ -16,7 +17,8 @@ from tutti.lineage.tables import Tables
 def build(host: Host) -> Service:
     tables = Tables(host.metadata)
     folding = Folding(host, tables)
-    api = LineageApi(host, tables, Documents(host, tables, Library(host.blobs)))
+    library = Library(host.blobs)
+    api = LineageApi(host, tables, Documents(host, tables, library), Listing(host, tables, library))
 
     return Service(
         name="lineage",

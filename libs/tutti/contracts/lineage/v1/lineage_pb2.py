@@ -25,7 +25,7 @@ _sym_db = _symbol_database.Default()
 from tutti.contracts.options.v1 import options_pb2 as tutti_dot_contracts_dot_options_dot_v1_dot_options__pb2
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n(tutti/contracts/lineage/v1/lineage.proto\x12\x10tutti.lineage.v1\x1a(tutti/contracts/options/v1/options.proto\"^\n\x06Vertex\x12\x12\n\x04name\x18\x01 \x01(\tR\x04name\x12\x12\n\x04kind\x18\x02 \x01(\tR\x04kind\x12\x16\n\x06\x64igest\x18\x03 \x01(\tR\x06\x64igest\x12\x14\n\x05label\x18\x04 \x01(\tR\x05label\"P\n\x04\x45\x64ge\x12\x16\n\x06parent\x18\x01 \x01(\tR\x06parent\x12\x14\n\x05\x63hild\x18\x02 \x01(\tR\x05\x63hild\x12\x1a\n\x08relation\x18\x03 \x01(\tR\x08relation\"s\n\x0cTraceRequest\x12\x12\n\x04name\x18\x01 \x01(\tR\x04name\x12\x39\n\tdirection\x18\x02 \x01(\x0e\x32\x1b.tutti.lineage.v1.DirectionR\tdirection\x12\x14\n\x05limit\x18\x03 \x01(\rR\x05limit\"\x91\x01\n\rTraceResponse\x12\x34\n\x08vertices\x18\x01 \x03(\x0b\x32\x18.tutti.lineage.v1.VertexR\x08vertices\x12,\n\x05\x65\x64ges\x18\x02 \x03(\x0b\x32\x16.tutti.lineage.v1.EdgeR\x05\x65\x64ges\x12\x1c\n\ttruncated\x18\x03 \x01(\x08R\ttruncated\"\x9e\x01\n\x08Sighting\x12\x10\n\x03job\x18\x01 \x01(\tR\x03job\x12\x12\n\x04line\x18\x02 \x01(\x04R\x04line\x12\x12\n\x04step\x18\x03 \x01(\x04R\x04step\x12\x12\n\x04leaf\x18\x04 \x01(\rR\x04leaf\x12\x10\n\x03row\x18\x05 \x01(\rR\x03row\x12\x16\n\x06sample\x18\x06 \x01(\x04R\x06sample\x12\x1a\n\x08\x64ocument\x18\x07 \x01(\tR\x08\x64ocument\"y\n\x14TraceDocumentRequest\x12\x1a\n\x08\x64ocument\x18\x01 \x01(\tR\x08\x64ocument\x12\x10\n\x03job\x18\x02 \x01(\tR\x03job\x12\x1d\n\nuntil_step\x18\x03 \x01(\x04R\tuntilStep\x12\x14\n\x05limit\x18\x04 \x01(\rR\x05limit\"\xa5\x01\n\x15TraceDocumentResponse\x12\x38\n\tsightings\x18\x01 \x03(\x0b\x32\x1a.tutti.lineage.v1.SightingR\tsightings\x12 \n\x0b\x63heckpoints\x18\x02 \x03(\tR\x0b\x63heckpoints\x12\x12\n\x04\x66\x61te\x18\x03 \x01(\tR\x04\x66\x61te\x12\x1c\n\ttruncated\x18\x04 \x01(\x08R\ttruncated\"L\n\x10TraceStepRequest\x12\x10\n\x03job\x18\x01 \x01(\tR\x03job\x12\x12\n\x04line\x18\x02 \x01(\x04R\x04line\x12\x12\n\x04step\x18\x03 \x01(\x04R\x04step\"M\n\x11TraceStepResponse\x12\x38\n\tsightings\x18\x01 \x03(\x0b\x32\x1a.tutti.lineage.v1.SightingR\tsightings*L\n\tDirection\x12\x19\n\x15\x44IRECTION_UNSPECIFIED\x10\x00\x12\x10\n\x0c\x44IRECTION_UP\x10\x01\x12\x12\n\x0e\x44IRECTION_DOWN\x10\x02\x32\xbc\x02\n\x0eLineageService\x12V\n\x05Trace\x12\x1e.tutti.lineage.v1.TraceRequest\x1a\x1f.tutti.lineage.v1.TraceResponse\"\x0c\x92\xb5\x18\x08\n\x04\x01\x02\x05\x04\x10\x01\x12n\n\rTraceDocument\x12&.tutti.lineage.v1.TraceDocumentRequest\x1a\'.tutti.lineage.v1.TraceDocumentResponse\"\x0c\x92\xb5\x18\x08\n\x04\x01\x02\x05\x04\x10\x01\x12\x62\n\tTraceStep\x12\".tutti.lineage.v1.TraceStepRequest\x1a#.tutti.lineage.v1.TraceStepResponse\"\x0c\x92\xb5\x18\x08\n\x04\x01\x02\x05\x04\x10\x01\x62\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n(tutti/contracts/lineage/v1/lineage.proto\x12\x10tutti.lineage.v1\x1a(tutti/contracts/options/v1/options.proto\"1\n\x13ShowDocumentRequest\x12\x1a\n\x08\x64ocument\x18\x01 \x01(\tR\x08\x64ocument\"\xaa\x01\n\x08\x44ocument\x12\x12\n\x04name\x18\x01 \x01(\tR\x04name\x12\x16\n\x06source\x18\x02 \x01(\tR\x06source\x12\x14\n\x05title\x18\x03 \x01(\tR\x05title\x12\x14\n\x05shard\x18\x04 \x01(\tR\x05shard\x12\x1e\n\ncharacters\x18\x05 \x01(\x04R\ncharacters\x12\x12\n\x04text\x18\x06 \x01(\tR\x04text\x12\x12\n\x04\x66\x61te\x18\x07 \x01(\tR\x04\x66\x61te\"\x90\x01\n\x14ListDocumentsRequest\x12\x10\n\x03run\x18\x01 \x01(\tR\x03run\x12\x12\n\x04what\x18\x02 \x01(\tR\x04what\x12\x16\n\x06source\x18\x03 \x01(\tR\x06source\x12\x1b\n\tpage_size\x18\x04 \x01(\rR\x08pageSize\x12\x1d\n\npage_token\x18\x05 \x01(\tR\tpageToken\"p\n\x0eListedDocument\x12\x16\n\x06source\x18\x01 \x01(\tR\x06source\x12\x1a\n\x08\x64ocument\x18\x02 \x01(\tR\x08\x64ocument\x12\x12\n\x04what\x18\x03 \x01(\tR\x04what\x12\x16\n\x06\x64\x65tail\x18\x04 \x01(\tR\x06\x64\x65tail\"\x7f\n\x15ListDocumentsResponse\x12>\n\tdocuments\x18\x01 \x03(\x0b\x32 .tutti.lineage.v1.ListedDocumentR\tdocuments\x12&\n\x0fnext_page_token\x18\x02 \x01(\tR\rnextPageToken\"^\n\x06Vertex\x12\x12\n\x04name\x18\x01 \x01(\tR\x04name\x12\x12\n\x04kind\x18\x02 \x01(\tR\x04kind\x12\x16\n\x06\x64igest\x18\x03 \x01(\tR\x06\x64igest\x12\x14\n\x05label\x18\x04 \x01(\tR\x05label\"P\n\x04\x45\x64ge\x12\x16\n\x06parent\x18\x01 \x01(\tR\x06parent\x12\x14\n\x05\x63hild\x18\x02 \x01(\tR\x05\x63hild\x12\x1a\n\x08relation\x18\x03 \x01(\tR\x08relation\"s\n\x0cTraceRequest\x12\x12\n\x04name\x18\x01 \x01(\tR\x04name\x12\x39\n\tdirection\x18\x02 \x01(\x0e\x32\x1b.tutti.lineage.v1.DirectionR\tdirection\x12\x14\n\x05limit\x18\x03 \x01(\rR\x05limit\"\x91\x01\n\rTraceResponse\x12\x34\n\x08vertices\x18\x01 \x03(\x0b\x32\x18.tutti.lineage.v1.VertexR\x08vertices\x12,\n\x05\x65\x64ges\x18\x02 \x03(\x0b\x32\x16.tutti.lineage.v1.EdgeR\x05\x65\x64ges\x12\x1c\n\ttruncated\x18\x03 \x01(\x08R\ttruncated\"\x9e\x01\n\x08Sighting\x12\x10\n\x03job\x18\x01 \x01(\tR\x03job\x12\x12\n\x04line\x18\x02 \x01(\x04R\x04line\x12\x12\n\x04step\x18\x03 \x01(\x04R\x04step\x12\x12\n\x04leaf\x18\x04 \x01(\rR\x04leaf\x12\x10\n\x03row\x18\x05 \x01(\rR\x03row\x12\x16\n\x06sample\x18\x06 \x01(\x04R\x06sample\x12\x1a\n\x08\x64ocument\x18\x07 \x01(\tR\x08\x64ocument\"y\n\x14TraceDocumentRequest\x12\x1a\n\x08\x64ocument\x18\x01 \x01(\tR\x08\x64ocument\x12\x10\n\x03job\x18\x02 \x01(\tR\x03job\x12\x1d\n\nuntil_step\x18\x03 \x01(\x04R\tuntilStep\x12\x14\n\x05limit\x18\x04 \x01(\rR\x05limit\"\xa5\x01\n\x15TraceDocumentResponse\x12\x38\n\tsightings\x18\x01 \x03(\x0b\x32\x1a.tutti.lineage.v1.SightingR\tsightings\x12 \n\x0b\x63heckpoints\x18\x02 \x03(\tR\x0b\x63heckpoints\x12\x12\n\x04\x66\x61te\x18\x03 \x01(\tR\x04\x66\x61te\x12\x1c\n\ttruncated\x18\x04 \x01(\x08R\ttruncated\"L\n\x10TraceStepRequest\x12\x10\n\x03job\x18\x01 \x01(\tR\x03job\x12\x12\n\x04line\x18\x02 \x01(\x04R\x04line\x12\x12\n\x04step\x18\x03 \x01(\x04R\x04step\"M\n\x11TraceStepResponse\x12\x38\n\tsightings\x18\x01 \x03(\x0b\x32\x1a.tutti.lineage.v1.SightingR\tsightings*L\n\tDirection\x12\x19\n\x15\x44IRECTION_UNSPECIFIED\x10\x00\x12\x10\n\x0c\x44IRECTION_UP\x10\x01\x12\x12\n\x0e\x44IRECTION_DOWN\x10\x02\x32\x8b\x04\n\x0eLineageService\x12V\n\x05Trace\x12\x1e.tutti.lineage.v1.TraceRequest\x1a\x1f.tutti.lineage.v1.TraceResponse\"\x0c\x92\xb5\x18\x08\n\x04\x01\x02\x05\x04\x10\x01\x12n\n\rTraceDocument\x12&.tutti.lineage.v1.TraceDocumentRequest\x1a\'.tutti.lineage.v1.TraceDocumentResponse\"\x0c\x92\xb5\x18\x08\n\x04\x01\x02\x05\x04\x10\x01\x12\x62\n\tTraceStep\x12\".tutti.lineage.v1.TraceStepRequest\x1a#.tutti.lineage.v1.TraceStepResponse\"\x0c\x92\xb5\x18\x08\n\x04\x01\x02\x05\x04\x10\x01\x12^\n\x0cShowDocument\x12%.tutti.lineage.v1.ShowDocumentRequest\x1a\x1a.tutti.lineage.v1.Document\"\x0b\x92\xb5\x18\x07\n\x03\x01\x02\x05\x10\x01\x12m\n\rListDocuments\x12&.tutti.lineage.v1.ListDocumentsRequest\x1a\'.tutti.lineage.v1.ListDocumentsResponse\"\x0b\x92\xb5\x18\x07\n\x03\x01\x02\x05\x10\x01\x62\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
@@ -38,26 +38,40 @@ if not _descriptor._USE_C_DESCRIPTORS:
   _globals['_LINEAGESERVICE'].methods_by_name['TraceDocument']._serialized_options = b'\222\265\030\010\n\004\001\002\005\004\020\001'
   _globals['_LINEAGESERVICE'].methods_by_name['TraceStep']._loaded_options = None
   _globals['_LINEAGESERVICE'].methods_by_name['TraceStep']._serialized_options = b'\222\265\030\010\n\004\001\002\005\004\020\001'
-  _globals['_DIRECTION']._serialized_start=1156
-  _globals['_DIRECTION']._serialized_end=1232
-  _globals['_VERTEX']._serialized_start=104
-  _globals['_VERTEX']._serialized_end=198
-  _globals['_EDGE']._serialized_start=200
-  _globals['_EDGE']._serialized_end=280
-  _globals['_TRACEREQUEST']._serialized_start=282
-  _globals['_TRACEREQUEST']._serialized_end=397
-  _globals['_TRACERESPONSE']._serialized_start=400
-  _globals['_TRACERESPONSE']._serialized_end=545
-  _globals['_SIGHTING']._serialized_start=548
-  _globals['_SIGHTING']._serialized_end=706
-  _globals['_TRACEDOCUMENTREQUEST']._serialized_start=708
-  _globals['_TRACEDOCUMENTREQUEST']._serialized_end=829
-  _globals['_TRACEDOCUMENTRESPONSE']._serialized_start=832
-  _globals['_TRACEDOCUMENTRESPONSE']._serialized_end=997
-  _globals['_TRACESTEPREQUEST']._serialized_start=999
-  _globals['_TRACESTEPREQUEST']._serialized_end=1075
-  _globals['_TRACESTEPRESPONSE']._serialized_start=1077
-  _globals['_TRACESTEPRESPONSE']._serialized_end=1154
-  _globals['_LINEAGESERVICE']._serialized_start=1235
-  _globals['_LINEAGESERVICE']._serialized_end=1551
+  _globals['_LINEAGESERVICE'].methods_by_name['ShowDocument']._loaded_options = None
+  _globals['_LINEAGESERVICE'].methods_by_name['ShowDocument']._serialized_options = b'\222\265\030\007\n\003\001\002\005\020\001'
+  _globals['_LINEAGESERVICE'].methods_by_name['ListDocuments']._loaded_options = None
+  _globals['_LINEAGESERVICE'].methods_by_name['ListDocuments']._serialized_options = b'\222\265\030\007\n\003\001\002\005\020\001'
+  _globals['_DIRECTION']._serialized_start=1770
+  _globals['_DIRECTION']._serialized_end=1846
+  _globals['_SHOWDOCUMENTREQUEST']._serialized_start=104
+  _globals['_SHOWDOCUMENTREQUEST']._serialized_end=153
+  _globals['_DOCUMENT']._serialized_start=156
+  _globals['_DOCUMENT']._serialized_end=326
+  _globals['_LISTDOCUMENTSREQUEST']._serialized_start=329
+  _globals['_LISTDOCUMENTSREQUEST']._serialized_end=473
+  _globals['_LISTEDDOCUMENT']._serialized_start=475
+  _globals['_LISTEDDOCUMENT']._serialized_end=587
+  _globals['_LISTDOCUMENTSRESPONSE']._serialized_start=589
+  _globals['_LISTDOCUMENTSRESPONSE']._serialized_end=716
+  _globals['_VERTEX']._serialized_start=718
+  _globals['_VERTEX']._serialized_end=812
+  _globals['_EDGE']._serialized_start=814
+  _globals['_EDGE']._serialized_end=894
+  _globals['_TRACEREQUEST']._serialized_start=896
+  _globals['_TRACEREQUEST']._serialized_end=1011
+  _globals['_TRACERESPONSE']._serialized_start=1014
+  _globals['_TRACERESPONSE']._serialized_end=1159
+  _globals['_SIGHTING']._serialized_start=1162
+  _globals['_SIGHTING']._serialized_end=1320
+  _globals['_TRACEDOCUMENTREQUEST']._serialized_start=1322
+  _globals['_TRACEDOCUMENTREQUEST']._serialized_end=1443
+  _globals['_TRACEDOCUMENTRESPONSE']._serialized_start=1446
+  _globals['_TRACEDOCUMENTRESPONSE']._serialized_end=1611
+  _globals['_TRACESTEPREQUEST']._serialized_start=1613
+  _globals['_TRACESTEPREQUEST']._serialized_end=1689
+  _globals['_TRACESTEPRESPONSE']._serialized_start=1691
+  _globals['_TRACESTEPRESPONSE']._serialized_end=1768
+  _globals['_LINEAGESERVICE']._serialized_start=1849
+  _globals['_LINEAGESERVICE']._serialized_end=2372
 # @@protoc_insertion_point(module_scope)

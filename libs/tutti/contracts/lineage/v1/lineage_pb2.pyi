@@ -44,6 +44,174 @@ DIRECTION_DOWN: Direction.ValueType  # 2
 Global___Direction: _TypeAlias = Direction  # noqa: Y015
 
 @_typing.final
+class ShowDocumentRequest(_message.Message):
+    """ShowDocumentRequest names a document."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    DOCUMENT_FIELD_NUMBER: _builtins.int
+    document: _builtins.str
+    """document, such as "documents/x", or a source path or URL."""
+    def __init__(
+        self,
+        *,
+        document: _builtins.str = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["document", b"document"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___ShowDocumentRequest: _TypeAlias = ShowDocumentRequest  # noqa: Y015
+
+@_typing.final
+class Document(_message.Message):
+    """Document is one that an ingest made."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    NAME_FIELD_NUMBER: _builtins.int
+    SOURCE_FIELD_NUMBER: _builtins.int
+    TITLE_FIELD_NUMBER: _builtins.int
+    SHARD_FIELD_NUMBER: _builtins.int
+    CHARACTERS_FIELD_NUMBER: _builtins.int
+    TEXT_FIELD_NUMBER: _builtins.int
+    FATE_FIELD_NUMBER: _builtins.int
+    name: _builtins.str
+    """name of it."""
+    source: _builtins.str
+    """source: a URL, or a path below the input folder."""
+    title: _builtins.str
+    """title of the page."""
+    shard: _builtins.str
+    """shard that holds it."""
+    characters: _builtins.int
+    """characters of the whole text."""
+    text: _builtins.str
+    """text, of a long one the first 1,048,576 characters."""
+    fate: _builtins.str
+    """fate of the document when nothing was trained on it: duplicate of, validation, rejected because."""
+    def __init__(
+        self,
+        *,
+        name: _builtins.str = ...,
+        source: _builtins.str = ...,
+        title: _builtins.str = ...,
+        shard: _builtins.str = ...,
+        characters: _builtins.int = ...,
+        text: _builtins.str = ...,
+        fate: _builtins.str = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["characters", b"characters", "fate", b"fate", "name", b"name", "shard", b"shard", "source", b"source", "text", b"text", "title", b"title"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___Document: _TypeAlias = Document  # noqa: Y015
+
+@_typing.final
+class ListDocumentsRequest(_message.Message):
+    """ListDocumentsRequest names a run, and some of the pages that it read."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    RUN_FIELD_NUMBER: _builtins.int
+    WHAT_FIELD_NUMBER: _builtins.int
+    SOURCE_FIELD_NUMBER: _builtins.int
+    PAGE_SIZE_FIELD_NUMBER: _builtins.int
+    PAGE_TOKEN_FIELD_NUMBER: _builtins.int
+    run: _builtins.str
+    """run that read them."""
+    what: _builtins.str
+    """what became of them: kept, rejected, rejected/RULE, duplicate, duplicate/near; empty means all."""
+    source: _builtins.str
+    """source holds this text; empty means any."""
+    page_size: _builtins.int
+    """page_size, at most 10,000; 0 means 1000."""
+    page_token: _builtins.str
+    """page_token of the page before; empty on the first."""
+    def __init__(
+        self,
+        *,
+        run: _builtins.str = ...,
+        what: _builtins.str = ...,
+        source: _builtins.str = ...,
+        page_size: _builtins.int = ...,
+        page_token: _builtins.str = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["page_size", b"page_size", "page_token", b"page_token", "run", b"run", "source", b"source", "what", b"what"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___ListDocumentsRequest: _TypeAlias = ListDocumentsRequest  # noqa: Y015
+
+@_typing.final
+class ListedDocument(_message.Message):
+    """ListedDocument is a page that a run read, and what became of it."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    SOURCE_FIELD_NUMBER: _builtins.int
+    DOCUMENT_FIELD_NUMBER: _builtins.int
+    WHAT_FIELD_NUMBER: _builtins.int
+    DETAIL_FIELD_NUMBER: _builtins.int
+    source: _builtins.str
+    """source: a URL, or a path below the input folder."""
+    document: _builtins.str
+    """document by name; empty for a page that never was one."""
+    what: _builtins.str
+    """what became of it: kept, rejected/RULE, duplicate/exact, duplicate/near."""
+    detail: _builtins.str
+    """detail: what the rule saw, or which document stands for it."""
+    def __init__(
+        self,
+        *,
+        source: _builtins.str = ...,
+        document: _builtins.str = ...,
+        what: _builtins.str = ...,
+        detail: _builtins.str = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["detail", b"detail", "document", b"document", "source", b"source", "what", b"what"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___ListedDocument: _TypeAlias = ListedDocument  # noqa: Y015
+
+@_typing.final
+class ListDocumentsResponse(_message.Message):
+    """ListDocumentsResponse is one page."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    DOCUMENTS_FIELD_NUMBER: _builtins.int
+    NEXT_PAGE_TOKEN_FIELD_NUMBER: _builtins.int
+    next_page_token: _builtins.str
+    """next_page_token is empty on the last page."""
+    @_builtins.property
+    def documents(self) -> _containers.RepeatedCompositeFieldContainer[Global___ListedDocument]:
+        """documents in the order of their sources."""
+
+    def __init__(
+        self,
+        *,
+        documents: _abc.Iterable[Global___ListedDocument] | None = ...,
+        next_page_token: _builtins.str = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["documents", b"documents", "next_page_token", b"next_page_token"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___ListDocumentsResponse: _TypeAlias = ListDocumentsResponse  # noqa: Y015
+
+@_typing.final
 class Vertex(_message.Message):
     """Vertex is a resource in the graph."""
 

@@ -50,6 +50,16 @@ class LineageServiceStub:
                 request_serializer=tutti_dot_contracts_dot_lineage_dot_v1_dot_lineage__pb2.TraceStepRequest.SerializeToString,
                 response_deserializer=tutti_dot_contracts_dot_lineage_dot_v1_dot_lineage__pb2.TraceStepResponse.FromString,
                 _registered_method=True)
+        self.ShowDocument = channel.unary_unary(
+                '/tutti.lineage.v1.LineageService/ShowDocument',
+                request_serializer=tutti_dot_contracts_dot_lineage_dot_v1_dot_lineage__pb2.ShowDocumentRequest.SerializeToString,
+                response_deserializer=tutti_dot_contracts_dot_lineage_dot_v1_dot_lineage__pb2.Document.FromString,
+                _registered_method=True)
+        self.ListDocuments = channel.unary_unary(
+                '/tutti.lineage.v1.LineageService/ListDocuments',
+                request_serializer=tutti_dot_contracts_dot_lineage_dot_v1_dot_lineage__pb2.ListDocumentsRequest.SerializeToString,
+                response_deserializer=tutti_dot_contracts_dot_lineage_dot_v1_dot_lineage__pb2.ListDocumentsResponse.FromString,
+                _registered_method=True)
 
 
 class LineageServiceServicer:
@@ -77,6 +87,20 @@ class LineageServiceServicer:
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
+    def ShowDocument(self, request, context):
+        """ShowDocument returns a document with its text.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def ListDocuments(self, request, context):
+        """ListDocuments lists what became of the pages that a run read.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
 
 def add_LineageServiceServicer_to_server(servicer, server):
     rpc_method_handlers = {
@@ -94,6 +118,16 @@ def add_LineageServiceServicer_to_server(servicer, server):
                     servicer.TraceStep,
                     request_deserializer=tutti_dot_contracts_dot_lineage_dot_v1_dot_lineage__pb2.TraceStepRequest.FromString,
                     response_serializer=tutti_dot_contracts_dot_lineage_dot_v1_dot_lineage__pb2.TraceStepResponse.SerializeToString,
+            ),
+            'ShowDocument': grpc.unary_unary_rpc_method_handler(
+                    servicer.ShowDocument,
+                    request_deserializer=tutti_dot_contracts_dot_lineage_dot_v1_dot_lineage__pb2.ShowDocumentRequest.FromString,
+                    response_serializer=tutti_dot_contracts_dot_lineage_dot_v1_dot_lineage__pb2.Document.SerializeToString,
+            ),
+            'ListDocuments': grpc.unary_unary_rpc_method_handler(
+                    servicer.ListDocuments,
+                    request_deserializer=tutti_dot_contracts_dot_lineage_dot_v1_dot_lineage__pb2.ListDocumentsRequest.FromString,
+                    response_serializer=tutti_dot_contracts_dot_lineage_dot_v1_dot_lineage__pb2.ListDocumentsResponse.SerializeToString,
             ),
     }
     generic_handler = grpc.method_handlers_generic_handler(
@@ -178,6 +212,60 @@ class LineageService:
             '/tutti.lineage.v1.LineageService/TraceStep',
             tutti_dot_contracts_dot_lineage_dot_v1_dot_lineage__pb2.TraceStepRequest.SerializeToString,
             tutti_dot_contracts_dot_lineage_dot_v1_dot_lineage__pb2.TraceStepResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def ShowDocument(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/tutti.lineage.v1.LineageService/ShowDocument',
+            tutti_dot_contracts_dot_lineage_dot_v1_dot_lineage__pb2.ShowDocumentRequest.SerializeToString,
+            tutti_dot_contracts_dot_lineage_dot_v1_dot_lineage__pb2.Document.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def ListDocuments(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/tutti.lineage.v1.LineageService/ListDocuments',
+            tutti_dot_contracts_dot_lineage_dot_v1_dot_lineage__pb2.ListDocumentsRequest.SerializeToString,
+            tutti_dot_contracts_dot_lineage_dot_v1_dot_lineage__pb2.ListDocumentsResponse.FromString,
             options,
             channel_credentials,
             insecure,

@@ -39,6 +39,10 @@ class LineageServiceStub:
     """TraceDocument lists the steps that saw a document."""
     TraceStep: _grpc.UnaryUnaryMultiCallable[_lineage_pb2.TraceStepRequest, _lineage_pb2.TraceStepResponse]
     """TraceStep lists the documents that a step saw."""
+    ShowDocument: _grpc.UnaryUnaryMultiCallable[_lineage_pb2.ShowDocumentRequest, _lineage_pb2.Document]
+    """ShowDocument returns a document with its text."""
+    ListDocuments: _grpc.UnaryUnaryMultiCallable[_lineage_pb2.ListDocumentsRequest, _lineage_pb2.ListDocumentsResponse]
+    """ListDocuments lists what became of the pages that a run read."""
 
 @_typing.type_check_only
 class LineageServiceAsyncStub(LineageServiceStub):
@@ -51,6 +55,10 @@ class LineageServiceAsyncStub(LineageServiceStub):
     """TraceDocument lists the steps that saw a document."""
     TraceStep: _aio.UnaryUnaryMultiCallable[_lineage_pb2.TraceStepRequest, _lineage_pb2.TraceStepResponse]  # type: ignore[assignment]
     """TraceStep lists the documents that a step saw."""
+    ShowDocument: _aio.UnaryUnaryMultiCallable[_lineage_pb2.ShowDocumentRequest, _lineage_pb2.Document]  # type: ignore[assignment]
+    """ShowDocument returns a document with its text."""
+    ListDocuments: _aio.UnaryUnaryMultiCallable[_lineage_pb2.ListDocumentsRequest, _lineage_pb2.ListDocumentsResponse]  # type: ignore[assignment]
+    """ListDocuments lists what became of the pages that a run read."""
 
 class LineageServiceServicer(metaclass=_abc_1.ABCMeta):
     """LineageService answers where a thing came from and what came of it."""
@@ -78,5 +86,21 @@ class LineageServiceServicer(metaclass=_abc_1.ABCMeta):
         context: _ServicerContext,
     ) -> _typing.Union[_lineage_pb2.TraceStepResponse, _abc.Awaitable[_lineage_pb2.TraceStepResponse]]:
         """TraceStep lists the documents that a step saw."""
+
+    @_abc_1.abstractmethod
+    def ShowDocument(
+        self,
+        request: _lineage_pb2.ShowDocumentRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_lineage_pb2.Document, _abc.Awaitable[_lineage_pb2.Document]]:
+        """ShowDocument returns a document with its text."""
+
+    @_abc_1.abstractmethod
+    def ListDocuments(
+        self,
+        request: _lineage_pb2.ListDocumentsRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_lineage_pb2.ListDocumentsResponse, _abc.Awaitable[_lineage_pb2.ListDocumentsResponse]]:
+        """ListDocuments lists what became of the pages that a run read."""
 
 def add_LineageServiceServicer_to_server(servicer: LineageServiceServicer, server: _typing.Union[_grpc.Server, _aio.Server]) -> None: ...

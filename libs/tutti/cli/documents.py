@@ -1,0 +1,105 @@
+"""Documents: what became of each page that a run read."""
+
+import itertools
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import click
+
+from tutti.chassis.client import Client
+from tutti.cli.connection import connected, connection_options
+from tutti.cli.failures import Failure
+from tutti.cli.nouns import BY_PLURAL
+from tutti.cli.output import JSON, output_option, print_list, print_one, say
+from tutti.cli.plain import Plain, plain
+from tutti.contracts.lineage.v1 import ListDocumentsRequest, ShowDocumentRequest
+
+PAGE = 10_000
+COLUMNS = ("source", "what", "detail", "document")
+
+
+@click.group()
+def documents() -> None:
+    """What was read: kept, rejected and by which rule, a duplicate and of what."""
+
+
+@documents.command("show")
+@click.argument("document")
+@output_option
+@connection_options
+def show(document: str, output: str, **where: Any) -> None:
+    """The text of DOCUMENT (documents/ID, an ID, a URL, the path of a page), and what became of it."""
+    with connected(**where) as client:
+        found = plain(client.lineage.ShowDocument(ShowDocumentRequest(document=document)))
+    if output == JSON:
+        print_one(found, output)
+        return
+    text = found.pop("text")
+    print_one(found, output)
+    click.echo(f"\n{text}")
+    if len(text) < found["characters"]:
+        say(f"the first {len(text):,} of {found['characters']:,} characters")
+
+
+def listing_options(command: Callable[..., None]) -> Callable[..., None]:
+    """What every list of documents can be asked for."""
+    for option in (
+        connection_options,
+        output_option,
+        click.option("--limit", type=click.IntRange(min=1), default=None, help="At most so many (all)."),
+        click.option("--run", default="", help="That this run read; the newest run unless it is given."),
+        click.option("--url", "source", default="", help="Whose URL, or path, holds this text."),
+    ):
+        command = option(command)
+    return command
+
+
+@documents.command("find")
+@click.option("--what", default="", help="kept, rejected, rejected/RULE, duplicate, duplicate/near, duplicate/exact.")
+@listing_options
+def find(what: str, **options: Any) -> None:
+    """What became of the pages that a run read, by URL or path."""
+    print_listed(what, **options)
+
+
+@documents.command("rejected")
+@click.option("--rule", default="", help="By this rule, or for this reason.")
+@listing_options
+def rejected(rule: str, **options: Any) -> None:
+    """The pages that were left out, each with the rule, what it saw and its threshold."""
+    print_listed(f"rejected/{rule}" if rule else "rejected", **options)
+
+
+@documents.command("duplicates")
+@listing_options
+def duplicates(**options: Any) -> None:
+    """The documents that were dropped, each with the one that stands for it."""
+    print_listed("duplicate", **options)
+
+
+def print_listed(what: str, *, source: str, run: str, limit: int | None, output: str, **where: Any) -> None:
+    """Print the pages of which that is so."""
+    with connected(**where) as client:
+        name = f"runs/{run.removeprefix('runs/')}" if run else newest(client)
+        rows = list(itertools.islice(listed(client, name, what, source), limit))
+    print_list(rows, COLUMNS, output, nothing=f"no page of {name} of which that is so")
+
+
+def newest(client: Client) -> str:
+    """The run that was started last. Raises Failure when there is none."""
+    runs = list(BY_PLURAL["runs"].all(client))
+    if not runs:
+        raise Failure("no run has read anything yet; start one with `tutti run RECIPE`")
+    return str(max(runs, key=lambda each: each.started_at.ToNanoseconds()).name)
+
+
+def listed(client: Client, run: str, what: str, source: str) -> Iterator[Plain]:
+    """The pages of a run, in the order of their sources."""
+    token = ""
+    while True:
+        request = ListDocumentsRequest(run=run, what=what, source=source, page_size=PAGE, page_token=token)
+        page = client.lineage.ListDocuments(request)
+        yield from map(plain, page.documents)
+        token = page.next_page_token
+        if not token:
+            return

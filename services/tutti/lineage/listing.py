@@ -1,0 +1,91 @@
+"""Listing: what became of every page that a run read: kept, rejected and by what, a duplicate and of what.
+
+Promises: the order is that of sources, whatever the order in which manifests came; what a manifest names is read whole
+once and kept, so that the next part of a list costs little.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from tutti.chassis.errors import NotFound
+from tutti.chassis.service import Host
+from tutti.chassis.unit import Unit
+from tutti.corpus.duplicates import How
+from tutti.corpus.manifest import Kind
+from tutti.corpus.stages import DocumentShardEntry
+from tutti.lineage.library import Library
+from tutti.lineage.tables import Tables
+
+PREFIX = "documents/"
+KEPT, REJECTED, DUPLICATE = "kept", "rejected", "duplicate"
+FURTHEST = (Kind.DEDUP, Kind.FILTER, Kind.INGEST)
+
+
+@dataclass(frozen=True, order=True)
+class Listed:
+    """What became of a page: `kept`, `rejected/RULE`, `duplicate/near`; `document` is "" where it never was one."""
+
+    source: str
+    document: str
+    what: str
+    detail: str
+
+
+@dataclass(frozen=True)
+class Chosen:
+    """What the furthest stage of a run tells of; keys are "" where it does not come that far."""
+
+    key: str
+    shards: tuple[DocumentShardEntry, ...]
+    rejections: str
+    decisions: str = ""
+    clusters: str = ""
+
+
+class Listing:
+    def __init__(self, host: Host, tables: Tables, library: Library) -> None:
+        self._host, self._tables, self._library = host, tables, library
+
+    def of_run(self, run: str) -> list[Listed]:
+        """Every page that a run read, by source. Raises NotFound when nothing of the run was folded."""
+        chosen = self._chosen(run)
+        return self._library.once(f"listing of {chosen.key}", lambda: sorted(self._listed(chosen)))
+
+    def _chosen(self, run: str) -> Chosen:
+        def read(unit: Unit) -> tuple[set[str], dict[Kind, list[tuple[str, str]]]]:
+            made = {edge.child for edge in self._tables.edges_of(unit, [run], up=False) if edge.relation == "made"}
+            return made, {kind: self._tables.keys(unit, kind.value) for kind in FURTHEST}
+
+        made, keys = self._host.units.run(read)
+        for kind in FURTHEST:
+            for key, resource in keys[kind]:
+                if resource in made:
+                    return self._told(kind, key)
+        raise NotFound(run)
+
+    def _told(self, kind: Kind, key: str) -> Chosen:
+        if kind is Kind.INGEST:
+            ingest = self._library.ingest(key)
+            return Chosen(key, ingest.shards, ingest.rejections)
+        if kind is Kind.FILTER:
+            found = self._library.filter(key)
+            return Chosen(key, found.shards, found.rejections, found.decisions)
+        dedup = self._library.dedup(key)
+        return Chosen(key, dedup.shards, dedup.rejections, dedup.decisions, dedup.clusters)
+
+    def _listed(self, chosen: Chosen) -> Iterator[Listed]:
+        for rejection in self._library.json(chosen.rejections):
+            yield Listed(rejection["path"], "", f"{REJECTED}/{rejection['reason']}", rejection["detail"])
+        decisions = self._library.decisions(chosen.decisions) if chosen.decisions else {}
+        duplicates = self._library.duplicates(chosen.clusters) if chosen.clusters else {}
+        for entry in chosen.shards:
+            for row in self._library.documents(entry):
+                name = f"{PREFIX}{row.doc_id}"
+                if decision := decisions.get(row.doc_id):
+                    yield Listed(row.source, name, f"{REJECTED}/{decision.rule}", decision.seen)
+                elif stands := duplicates.get(row.doc_id):
+                    kept, how, jaccard = stands
+                    alike = f", similarity {jaccard:.2f}" if how == How.NEAR else ""
+                    yield Listed(row.source, name, f"{DUPLICATE}/{how}", f"of {PREFIX}{kept}{alike}")
+                else:
+                    yield Listed(row.source, name, KEPT, "")
