@@ -74,6 +74,32 @@ def test_pages_that_cannot_be_read_are_left_out_with_their_reasons(served: Path,
     assert "latin.html" not in lists
 
 
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        ((), "give --data FOLDER or --site URL"),
+        (("--data", "nobody"), "expected a folder; it is not there"),
+        (("--data", "recipes/tiny.yaml"), "it is a file"),
+        (("--site", "docs"), "expected a URL"),
+        (("--site", "https://docs.example/"), "give --contact too"),
+        (("recipes/tiny.yaml", "--data", "recipes"), "give a RECIPE, or --data"),
+    ],
+)
+def test_what_a_run_reads_is_said_once(arguments: tuple[str, ...], words: str, served: Path) -> None:
+    result = tutti("run", *arguments, "--data-dir", served)
+    assert result.code == 2
+    assert words in result.err
+
+
+def test_own_data_needs_no_recipe(served: Path, pages: Path) -> None:
+    planned = tutti("run", "--data", pages, "--dry-run", "-o", "json", "--data-dir", served)
+    assert planned.code == 0, planned.err
+    assert planned.json()[0]["name"] == "ingest"
+    printed = tutti("recipes", "new", "--data", pages)
+    assert printed.code == 0
+    assert f'path: "{pages}"' in printed.out
+
+
 def test_a_missing_recipe_is_misuse(served: Path) -> None:
     result = tutti("run", "no-such-recipe.yaml", "--data-dir", served)
     assert result.code == 2

@@ -3,7 +3,7 @@
 import click
 
 from tutti.chassis.version import VERSION
-from tutti.cli import administration, checkpoints, crawls, documents, garbage, jobs, platform, runs, tracing
+from tutti.cli import administration, checkpoints, crawls, documents, garbage, jobs, platform, recipes, runs, tracing
 from tutti.cli.failures import guarded
 from tutti.cli.nouns import BY_PLURAL, group
 from tutti.cli.output import JSON, output_option, print_json
@@ -47,6 +47,7 @@ def build() -> click.Group:
         tutti.add_command(command)
     tutti.add_command(administration.doctor)
     tutti.add_command(documents.documents)
+    tutti.add_command(recipes.recipes)
     tutti.add_command(garbage.collect)
     return tutti
 

@@ -16,6 +16,7 @@ from tutti.cli.output import JSON, READING_SECONDS, output_option, patiently, pr
 from tutti.cli.plain import plain
 from tutti.cli.platform import Platform, running
 from tutti.cli.progress import follow
+from tutti.cli.recipes import recipe_for, source_options
 from tutti.cli.summary import show_summary, summary
 from tutti.contracts.common.v1 import STATE_DONE, CancelRequest
 from tutti.contracts.pipeline.v1 import CheckRecipeRequest, CreateRunRequest
@@ -41,7 +42,7 @@ def read_recipe(path: Path) -> str:
 
 
 @contextlib.contextmanager
-def naming(recipe: Path) -> Iterator[None]:
+def naming(recipe: str) -> Iterator[None]:
     """What is wrong with the text as a whole is told with the name of its file."""
     try:
         yield
@@ -52,21 +53,39 @@ def naming(recipe: Path) -> Iterator[None]:
 
 
 @click.command("run")
-@click.argument("recipe", type=click.Path(path_type=Path))
+@click.argument("recipe", type=click.Path(path_type=Path), required=False)
+@source_options
 @click.option("--set", "overrides", multiple=True, metavar="KEY=VALUE", help="Override a key, such as train.ranks=4.")
 @click.option("--dry-run", is_flag=True, help="Check the recipe and say which stages would be reused.")
 @click.option("--detach", is_flag=True, help="Return when the run is recorded; the platform must be up.")
 @output_option
 @data_dir_option
-def run(recipe: Path, overrides: Sequence[str], dry_run: bool, detach: bool, output: str, data_dir: Path) -> None:
-    """Carry RECIPE out; an unfinished run of the same recipe is resumed, finished stages are reused.
+def run(
+    recipe: Path | None,
+    data: Path | None,
+    site: str,
+    contact: str,
+    overrides: Sequence[str],
+    dry_run: bool,
+    detach: bool,
+    output: str,
+    data_dir: Path,
+) -> None:
+    """Carry RECIPE out, or with --data or --site the one that `tutti recipes new` prints.
+
+    An unfinished run of the same recipe is resumed, finished stages are reused.
 
     Where nobody serves the data directory the platform is started, and stopped once no other command's run needs it.
     Ctrl-C, or SIGTERM, then stops it so that the same command goes on where it was. Where a platform is up already the
     run goes on without this command: Ctrl-C stops watching alone.
     """
-    text, directory = read_recipe(recipe), str(recipe.resolve().parent)
-    with running(data_dir) as platform, naming(recipe):
+    if recipe is None:
+        text, directory, what = recipe_for(data, site, contact), str(Path.cwd()), "the recipe"
+    elif data is not None or site:
+        raise click.UsageError("give a RECIPE, or --data, or --site; to read another folder: --set input.path=FOLDER")
+    else:
+        text, directory, what = read_recipe(recipe), str(recipe.resolve().parent), str(recipe)
+    with running(data_dir) as platform, naming(what):
         client = platform.client
         if dry_run:
             request = CheckRecipeRequest(recipe=text, overrides=overrides, directory=directory)

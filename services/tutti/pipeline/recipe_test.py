@@ -8,6 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tutti.chassis.errors import InvalidField
+from tutti.cli.recipes import recipe_for
 from tutti.pipeline.recipe import keys, parse, read
 
 LEAST = "input: {path: pages}\ntrain: {steps: 20}\n"
@@ -45,6 +46,15 @@ def test_a_crawl_stands_in_place_of_a_folder() -> None:
     for wrong in ("train: {steps: 1}\ninput: {}\n", site.replace("{crawl", "{path: x, crawl")):
         with pytest.raises(InvalidField, match="one of them alone"):
             read(wrong)
+
+
+def test_the_recipes_that_the_command_prints_can_be_read(tmp_path: Path) -> None:
+    folder = tmp_path / 'my "first": #1 däta'
+    folder.mkdir()
+    assert read(recipe_for(folder, "", "")).input.path == str(folder)
+    crawl = read(recipe_for(None, "https://docs.example/a", "me@a.example")).input.crawl
+    assert crawl is not None
+    assert (crawl.seeds, crawl.contact) == (["https://docs.example/a"], "me@a.example")
 
 
 @pytest.mark.parametrize("path", RECIPES, ids=lambda path: path.name)

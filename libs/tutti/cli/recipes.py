@@ -1,0 +1,97 @@
+"""Recipes to begin with: a text with every choice that a beginner makes, and what each means."""
+
+import json
+from pathlib import Path
+from urllib.parse import urlsplit
+
+import click
+
+from tutti.cli.failures import MISUSE, Failure
+
+FOLDER = """\
+input:
+  path: {path} # HTML, Markdown, text, JSON lines, Parquet, WARC
+"""
+SITE = """\
+input:
+  crawl:
+    seeds: [{site}]
+    contact: {contact} # by which those who are visited reach you
+    pages: 1000 # at most
+    delay_seconds: 1 # between two visits to a host, at least
+"""
+REST = """\
+quality:
+  rules: [] # gopher_quality, gopher_repetition, c4, fineweb, no_pii; none keeps everything
+  languages: [] # such as [en]; none keeps all
+  mask: [] # email, phone, key, card, address
+dedup:
+  near: 0.8 # similarity from which on two documents are the same; 0: equal texts alone
+size: small # tiny, small, medium, large: docs/recipes.md has their numbers
+tokenizer:
+  vocabulary: 4096
+data:
+  context: 256 # tokens of a sequence
+train:
+  steps: 400
+  ranks: 2 # processes; another number gives the same bits
+  microbatches: 8
+  rows: 2 # sequences of a microbatch: 16 a step here
+  checkpoint_every: 50
+"""
+
+
+def recipe_for(data: Path | None, site: str, contact: str) -> str:
+    """The text of a recipe over a folder or over a web site. Raises Failure where neither, or both, are given."""
+    if data is not None and not site:
+        return _over_folder(data)
+    if site and data is None:
+        return _over_site(site, contact)
+    raise Failure("give --data FOLDER or --site URL, and one of them alone (or, to run it, a RECIPE)", MISUSE)
+
+
+def _over_folder(data: Path) -> str:
+    if not data.is_dir():
+        seen = "a file" if data.exists() else "not there"
+        raise Failure(f"--data {data}: expected a folder; it is {seen}", MISUSE)
+    path = str(data.resolve())
+    if not path.isprintable():
+        raise Failure(f"--data {path!a}: expected a path that can be written in a text; rename the folder", MISUSE)
+    return f"name: {_quoted(data.resolve().name[:100] or 'data')}\n{FOLDER.format(path=_quoted(path))}{REST}"
+
+
+def _over_site(site: str, contact: str) -> str:
+    host = urlsplit(site).hostname
+    if not host:
+        raise Failure(f"--site {site}: expected a URL, such as https://docs.example/", MISUSE)
+    if not contact:
+        raise Failure("give --contact too: a URL or a mail address by which those who are visited reach you", MISUSE)
+    return f"name: {_quoted(host[:100])}\n{SITE.format(site=_quoted(site), contact=_quoted(contact))}{REST}"
+
+
+def _quoted(text: str) -> str:
+    """As YAML, of which JSON is a part."""
+    return json.dumps(text, ensure_ascii=False)
+
+
+def source_options(command: click.decorators.FC) -> click.decorators.FC:
+    """Where texts come from, for commands that need no recipe."""
+    for option in (
+        click.option("--contact", default="", help="For --site: a URL or a mail address for those who are visited."),
+        click.option("--site", default="", metavar="URL", help="Begin at this web site."),
+        click.option("--data", type=click.Path(path_type=Path), default=None, help="Read this folder."),
+    ):
+        command = option(command)
+    return command
+
+
+@click.group()
+def recipes() -> None:
+    """What to make, as a text: docs/recipes.md has every key."""
+
+
+@recipes.command("new")
+@source_options
+def new(data: Path | None, site: str, contact: str) -> None:
+    """Print a recipe to begin with: `tutti recipes new --data ./folder > mine.yaml`, then `tutti run mine.yaml`."""
+    click.echo(recipe_for(data, site, contact), nl=False)
