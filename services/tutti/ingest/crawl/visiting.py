@@ -106,7 +106,7 @@ def robots_all(hosts: Sequence[str], manner: Manner) -> list[RobotsAnswer]:
 
     async def run() -> list[RobotsAnswer]:
         async with _fetcher(manner, replace(manner.limits, max_bytes=10 * MAX_BYTES)) as fetcher:
-            return await asyncio.gather(*(_robots(host, fetcher) for host in hosts))
+            return await asyncio.gather(*(_robots(host, fetcher, manner) for host in hosts))
 
     return asyncio.run(run())
 
@@ -131,7 +131,17 @@ def _fetcher(manner: Manner, limits: Limits) -> Fetcher:
     return Fetcher(manner.agent, limits, allow_private=manner.allow_private, connect=manner.connect)
 
 
-async def _robots(host: str, fetcher: Fetcher) -> RobotsAnswer:
+async def _robots(host: str, fetcher: Fetcher, manner: Manner) -> RobotsAnswer:
+    """The answer; what passes is tried again."""
+    for tried in range(1, manner.tries):
+        answer = await _robots_once(host, fetcher)
+        if answer.status is not None and answer.status != 429 and answer.status < 500:
+            return answer
+        await asyncio.sleep(_backoff(tried, manner))
+    return await _robots_once(host, fetcher)
+
+
+async def _robots_once(host: str, fetcher: Fetcher) -> RobotsAnswer:
     url = f"{host}/robots.txt"
     for _ in range(MAX_REDIRECTS + 1):
         try:
