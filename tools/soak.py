@@ -75,6 +75,7 @@ ROWS = {
         "sizes, and how much a change touches",
         (Command(("tools/house.py", "sizes")), campaign("tests/house", "tests/contracts/contributing_test.py")),
     ),
+    12: Row("a hostile site crawled, and killed meanwhile", (campaign("tests/crawl"),)),
 }
 
 

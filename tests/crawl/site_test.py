@@ -11,6 +11,7 @@ import pytest
 from fastwarc.warc import ArchiveIterator
 from sqlalchemy import select
 
+from tests.scale import scale
 from tutti.backbone.embedded.blobs import EmbeddedBlobs
 from tutti.chassis.tasks_test import Bench
 from tutti.ingest.crawl.crawling import Crawling, Plan
@@ -19,7 +20,6 @@ from tutti.ingest.crawl.frontier import Frontier, State
 from tutti.ingest.crawl.scope import Scope
 from tutti.ingest.crawl.visiting import Manner
 
-PAGES = 300
 Answer = tuple[int, dict[str, str], bytes]
 
 
@@ -30,8 +30,11 @@ class Killed(Exception):
 class Site:
     """A tree of pages with what the web has: broken, slow, disallowed, endless, busy, elsewhere and in circles."""
 
-    def __init__(self) -> None:
+    def __init__(self, pages: int) -> None:
+        self.pages, self.numbers = pages, {self.name(number): number for number in range(1, pages)}
         self.asked: Counter[str] = Counter()
+        self.away: set[str] = set()
+        """What is not there when it is first asked for."""
         self._loop = asyncio.new_event_loop()
         self._ready = threading.Event()
         self._thread = threading.Thread(target=self._serve, daemon=True)
@@ -66,6 +69,8 @@ class Site:
 
     def answer(self, path: str) -> Answer:
         html = {"Content-Type": "text/html; charset=utf-8"}
+        if path in self.away and self.asked[path] < 2:
+            return 503, html, b"Later."
         if path == "/robots.txt":
             return 200, {"Content-Type": "text/plain"}, b"User-agent: *\nDisallow: /private\n"
         if path.startswith("/r/"):
@@ -84,8 +89,8 @@ class Site:
         return 200, html, b"<html><main><p>" + f"This is {path}. ".encode() * 9 + self.links(self.below(path))
 
     def below(self, path: str) -> list[str]:
-        number = NUMBERS.get(path, 0)
-        found = [self.name(each) for each in range(3 * number + 1, 3 * number + 4) if each < PAGES]
+        number = self.numbers.get(path, 0)
+        found = [self.name(each) for each in range(3 * number + 1, 3 * number + 4) if each < self.pages]
         if path == "/":
             found += [
                 "/private/a",
@@ -97,26 +102,24 @@ class Site:
                 "javascript:x()",
                 "file:///etc/passwd",
             ]
-            found += ["http://10.0.0.1/", "http://elsewhere.invalid/", "/#here", "/page-ab?sid=9"]
+            found += ["http://10.0.0.1/", "http://elsewhere.invalid/", "/#here", "/page-aab?sid=9"]
         return found
 
     @staticmethod
     def name(number: int) -> str:
         """Without digits, in which pages of a trap differ."""
         kind = "broken" if number % 33 == 5 else "slow" if number % 33 == 7 else "page"
-        return f"/{kind}-{chr(97 + number // 26)}{chr(97 + number % 26)}"
+        letters = "".join(chr(97 + number // 26**place % 26) for place in (2, 1, 0))
+        return f"/{kind}-{letters}"
 
     @staticmethod
     def links(paths: list[str]) -> bytes:
         return "".join(f"<a href='{path}'>{path}</a>" for path in paths).encode()
 
 
-NUMBERS = {Site.name(number): number for number in range(1, PAGES)}
-
-
 @pytest.fixture
 def site() -> Iterator[Site]:
-    made = Site()
+    made = Site(scale(test=300, soak=5_000))
     yield made
     made.close()
 
@@ -154,15 +157,15 @@ class World:
         return found
 
 
-def reachable() -> set[str]:
-    """The pages of the tree, by its definition: below a broken one there is nothing."""
+def reachable(pages: int) -> set[str]:
+    """The paths of a tree of so many pages, by its definition: below a broken one there is nothing."""
     found, waiting = set(), [0]
     while waiting:
         number = waiting.pop()
         path = Site.name(number) if number else "/"
         found.add(path)
         if not path.startswith("/broken"):
-            waiting += [each for each in range(3 * number + 1, 3 * number + 4) if each < PAGES]
+            waiting += [each for each in range(3 * number + 1, 3 * number + 4) if each < pages]
     return found
 
 
@@ -170,7 +173,7 @@ def test_what_is_fetched_is_what_can_be_reached_and_is_allowed(site: Site, tmp_p
     world = World(tmp_path, site)
     world.crawl()
     known = world.known()
-    pages = reachable()
+    pages = reachable(site.pages)
     assert {path for path, what in known.items() if path in pages and what == "visited/page"} == {
         path for path in pages if not path.startswith("/broken")
     }
@@ -193,13 +196,11 @@ def test_what_is_fetched_is_what_can_be_reached_and_is_allowed(site: Site, tmp_p
     assert set(world.archived()) == {path for path, what in known.items() if what.startswith("visited/")}
 
 
-KILLS = 3
-
-
-@pytest.mark.parametrize("limit", [40, 1000])
+@pytest.mark.parametrize("limit", [40, 100_000])
 def test_killed_anywhere_the_same_is_fetched_and_nothing_twice_but_what_was_on_its_way(
     limit: int, site: Site, tmp_path: Path
 ) -> None:
+    kills = scale(test=3, soak=10)
     (tmp_path / "calm").mkdir()
     calm = World(tmp_path / "calm", site, pages=limit)
     calm.crawl()
@@ -207,7 +208,7 @@ def test_killed_anywhere_the_same_is_fetched_and_nothing_twice_but_what_was_on_i
     site.asked.clear()
     (tmp_path / "killed").mkdir()
     world = World(tmp_path / "killed", site, pages=limit)
-    for kill in range(KILLS):
+    for kill in range(kills):
         calls = 0
 
         def run(work: Callable[..., Any], *arguments: Any, last: int = 2 + kill) -> Any:
@@ -224,7 +225,15 @@ def test_killed_anywhere_the_same_is_fetched_and_nothing_twice_but_what_was_on_i
     assert world.known() == calm.known()
     assert set(world.archived().values()) == {1}
     again = sum((site.asked - asked).values())
-    assert 0 < again <= KILLS * world.plan.batch
+    assert 0 < again <= kills * world.plan.batch
+
+
+def test_a_robots_txt_that_is_away_for_a_moment_is_asked_for_again(site: Site, tmp_path: Path) -> None:
+    site.away.add("/robots.txt")
+    world = World(tmp_path, site, pages=3)
+    world.crawl()
+    assert world.known()["/"] == "visited/page"
+    assert site.asked["/robots.txt"] == 2
 
 
 def test_limits_cut_the_same_pages_every_time(site: Site, tmp_path: Path) -> None:
