@@ -40,6 +40,8 @@ from tutti.contracts.common.v1 import (
     GetRequest,
     ListRequest,
 )
+from tutti.contracts.ingest.v1 import CrawlSpec, CreateCrawlRequest
+from tutti.contracts.ingest.v1.stubs import IngestServiceStub
 from tutti.contracts.pipeline.v1 import CreateRunRequest, Run
 from tutti.contracts.pipeline.v1.stubs import PipelineServiceStub
 from tutti.contracts.scheduler.v1 import EpochOpened, RankLost, ReshapeJobRequest
@@ -173,6 +175,7 @@ class Story:
         self.platform = Platform(seed, rates=rates, node_rates=node_rates, control=control, replicas=script.replicas)
         self.simulation = self.platform.simulation
         self.pipeline = PipelineServiceStub(self.simulation.channel("pipeline"))
+        self.ingest = IngestServiceStub(self.simulation.channel("ingest"))
         self.scheduler = SchedulerServiceStub(self.simulation.channel("scheduler"))
         self.committer = CommitterServiceStub(self.simulation.channel("committer"))
         self.as_agent = CommitterServiceStub(self.simulation.channel("committer", Role.AGENT))
@@ -187,6 +190,7 @@ class Story:
         if script.cancels:
             self.create(CANCELLED, BESIDE)
         self.create(MAIN, script)
+        self.crawl_nothing()
         if script.cancels:
             self.simulation.run(max_turns=self.simulation.fate.count(0, 400))
             self.call(lambda: self.pipeline.CancelRun(CancelRequest(name=CANCELLED, request_id="cancel")))
@@ -213,6 +217,13 @@ class Story:
     def create(self, name: str, script: Script) -> None:
         text = recipe(self.pages, script)
         self.call(lambda: self.pipeline.CreateRun(CreateRunRequest(request_id=name, name=name, recipe=text)))
+
+    def crawl_nothing(self) -> None:
+        """A crawl that leaves out its own seed, and so asks the web for nothing; it fails and says so."""
+        site = ["http://a.example/"]
+        spec = CrawlSpec(seeds=site, without=site, contact="me@a.example", skip_sitemaps=True)
+        request = CreateCrawlRequest(request_id="crawl", name="crawls/nothing", spec=spec)
+        self.call(lambda: self.ingest.CreateCrawl(request))
 
     def until_ended(self, name: str) -> None:
         def ended() -> bool:

@@ -281,7 +281,7 @@ def test_a_method_without_a_role_is_refused_before_anything_is_served() -> None:
 
 
 def test_an_api_that_lacks_a_method_is_refused() -> None:
-    with pytest.raises(BadService, match="object lacks CreateIngest, GetIngest"):
+    with pytest.raises(BadService, match="object lacks CreateCrawl, GetCrawl"):
         serve(INGEST, object())
 
 

@@ -105,7 +105,7 @@ def test_a_token_of_two_lines_is_refused_without_showing_it() -> None:
     [
         (["jobs", "shw"], "no command 'shw'; the nearest is show; see `tutti jobs --help`"),
         (["status"], "no command 'status'; there are checkpoints, "),
-        (["run"], "missing argument 'RECIPE'; see `tutti run --help`"),
+        (["trace"], "missing argument 'RESOURCE'; see `tutti trace --help`"),
         (["version", "--loud"], "no such option '--loud'; see `tutti version --help`"),
     ],
 )

@@ -9,6 +9,7 @@ from tutti.corpus import decisions
 from tutti.corpus.documents import Document
 from tutti.corpus.rows import read_rows, write_rows
 from tutti.ingest import measures
+from tutti.ingest.batches import chosen
 from tutti.ingest.choosing import RULE_SETS, UnknownRuleSet, choice, choose
 from tutti.ingest.containers import Text
 from tutti.ingest.extraction import taken
@@ -32,7 +33,7 @@ def documents(texts: dict[str, str] = TEXTS) -> list[Document]:
 def files(folder: Path, *cut: Sequence[Document]) -> list[Path]:
     paths = [folder / f"measures-{place}.parquet" for place in range(len(cut))]
     for path, part in zip(paths, cut, strict=True):
-        measures.write([measures.inspect(each, ()) for each in part], path)
+        measures.write(chosen([measures.measured([measures.inspect(each, ()) for each in part])]), path)
     return paths
 
 
@@ -101,7 +102,7 @@ def test_what_is_not_there_is_refused_by_name() -> None:
 
 def test_measures_have_a_row_a_document_with_all_that_rules_ask(tmp_path: Path) -> None:
     every = documents({str(number): f"text number {number}" for number in range(600)})
-    measures.write([measures.inspect(each, ()) for each in every], tmp_path / "measures")
+    measures.write(chosen([measures.measured([measures.inspect(each, ()) for each in every])]), tmp_path / "measures")
     table = read_rows(measures.SCHEMA, tmp_path / "measures", "measures")
     assert table["doc_id"].to_pylist() == [each.doc_id for each in every]
     asked = {rule.column for rules in RULE_SETS.values() for rule in rules}

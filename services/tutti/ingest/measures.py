@@ -57,7 +57,6 @@ def measured(inspected: Sequence[Inspected]) -> pa.RecordBatch:
     return pa.record_batch(columns, schema=SCHEMA)
 
 
-def write(documents: Sequence[Inspected], path: Path) -> None:
-    """Measure the documents of a shard, which are sorted by `doc_id`."""
-    begins = range(0, len(documents), _TOGETHER)
-    write_rows(SCHEMA, (measured(documents[begin : begin + _TOGETHER]) for begin in begins), path)
+def write(rows: pa.Table, path: Path) -> None:
+    """Write rows of SCHEMA, which are sorted by `doc_id`; the same rows give the same bytes."""
+    write_rows(SCHEMA, rows.to_batches(_TOGETHER), path)

@@ -14,7 +14,7 @@ from tutti.chassis import staging, version
 from tutti.chassis.canonical import CanonicalLine
 from tutti.chassis.errors import InvalidField
 from tutti.chassis.service import Host, Served, Service
-from tutti.chassis.tasks import TaskContext, WorkFailed
+from tutti.chassis.tasks import CancellablePool, TaskContext, WorkFailed
 from tutti.chassis.unit import Unit
 from tutti.chassis.work import Outcome, Work, publish, put_content, put_file, put_named
 from tutti.contracts.ingest.v1 import Filter, Ingest, IngestSpec, MaskCount, RuleCount
@@ -31,6 +31,7 @@ from tutti.ingest.paths import Paths
 from tutti.ingest.quality.findings import Kind as Personal
 from tutti.ingest.readers import InputRootError
 from tutti.ingest.rpc import IngestApi, choice_of
+from tutti.ingest.settings import IngestSettings
 
 EXPECTED = "HTML, Markdown or plain text pages, JSON lines, Parquet or WARC"
 
@@ -60,6 +61,8 @@ def reading(spec: IngestSpec) -> shards.Reading:
 
 
 def build(host: Host) -> Service:
+    # Where functions of the pool run in this very process, they start no others.
+    workers = host.settings(IngestSettings).processes if isinstance(host.pool, CancellablePool) else 1
     paths, frontier = Paths(host.metadata), Frontier(host.metadata)
     crawls = crawl_work(host, frontier, paths)
 
@@ -72,7 +75,7 @@ def build(host: Host) -> Service:
         with tempfile.TemporaryDirectory(prefix="tutti-ingest-") as scratch:
             try:
                 wanted = replace(reading(spec), archives=archives(host.blobs, spec, Path(scratch)))
-                written = context.pool(shards.write_shards, wanted, Path(scratch))
+                written = context.pool(shards.write_shards, wanted, Path(scratch), workers)
             except InputRootError as error:
                 raise WorkFailed(str(error)) from error
             if ingest.spec.input_digest not in ("", written.survey.input_digest):

@@ -11,12 +11,15 @@ from collections.abc import Iterator
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
+import pyarrow as pa
+
 from tutti.corpus.canonical import bytes_digest, canonical_json, file_digest, framed, hasher, named
 from tutti.corpus.documents import Document
 from tutti.corpus.documentshard import DocumentShardInfo, encode_document_shard
 from tutti.ingest import measures
-from tutti.ingest.containers import Page, Record, Text, Wanted, patiently
-from tutti.ingest.extraction import EXTRACTION_VERSION, extract, taken
+from tutti.ingest.batches import Made, batches, chosen, made
+from tutti.ingest.containers import Page, Record, Wanted, patiently
+from tutti.ingest.extraction import EXTRACTION_VERSION
 from tutti.ingest.normalisation import NORMALISATION_VERSION
 from tutti.ingest.quality.findings import Kind
 from tutti.ingest.readers import Container, InputRootError, Limits, read_folder
@@ -118,9 +121,9 @@ def files(reading: Reading) -> Iterator[File]:
 def _visited(archive: Path, reading: Reading) -> Iterator[Page | Rejection]:
     """The answers that a crawl kept, by URL."""
     # Slow to import, and needed by few.
-    from tutti.ingest.warcrecords import read_records
+    from tutti.ingest import warcrecords
 
-    for record in read_records(archive, "", Wanted(reading.max_file_bytes, reading.text_field)):
+    for record in warcrecords.read_records(archive, "", Wanted(reading.max_file_bytes, reading.text_field)):
         # Of some pages there was no answer; a part of a crawl may have none at all.
         if isinstance(record, Page) or (isinstance(record, Rejection) and record.reason is not Reason.NO_TEXT):
             yield record
@@ -183,45 +186,66 @@ def records(file: File, reading: Reading) -> Iterator[Record]:
         raise InputRootError(f"{file.path}: it was changed while it was read", STEADY)
 
 
-def document(record: Record) -> Document | Rejection:
-    """The document of a page or a text."""
-    if isinstance(record, Rejection):
-        return record
-    return taken(record) if isinstance(record, Text) else extract(record)
-
-
-def write_shards(reading: Reading, scratch: Path) -> Written:
-    """Extract every page and write shards into `scratch`. Raises InputRootError."""
-    surveyor, rejections = _Surveyor(), Rejections()
-    shards, held, size = list[ShardFile](), dict[str, measures.Inspected](), 0
-    masked = Counter[str]()
-
-    def flush() -> None:
-        data, info = encode_document_shard(each.document for each in held.values())
-        path, beside = (scratch / f"{name}-{len(shards)}.parquet" for name in ("documents", "measures"))
-        path.write_bytes(data)
-        measures.write([held[doc_id] for doc_id in sorted(held)], beside)
-        shards.append(ShardFile(path, info, beside))
-        held.clear()
-
+def read_records(reading: Reading, surveyor: _Surveyor) -> Iterator[tuple[str, Record]]:
+    """Every record with the path of its file. Raises InputRootError."""
     for file in files(reading):
         surveyor.see(file)
-        for made in map(document, records(file, reading)):
-            if isinstance(made, Rejection):
-                rejections.add(file.path, made)
+        for record in records(file, reading):
+            yield file.path, record
+
+
+class _Shelf:
+    """Documents until they are a shard, and the shards that they became."""
+
+    def __init__(self, scratch: Path) -> None:
+        self.shards: list[ShardFile] = []
+        self._scratch = scratch
+        self._held: dict[str, Document] = {}
+        self._rows: list[pa.RecordBatch] = []
+        self._size = 0
+
+    def add(self, made: Made, rejections: Rejections) -> Iterator[measures.Inspected]:
+        """Those of the documents that were not there before."""
+        taken: list[int] = []
+        row = -1
+        for path, item in made.items:
+            if isinstance(item, Rejection):
+                rejections.add(path, item)
                 continue
-            inspected = measures.inspect(made, reading.mask)
-            name = inspected.document.doc_id
-            if name in held:
-                detail = f"the same text from the same source came before, in or before {file.path}"
-                rejections.add(file.path, Rejection(made.source, Reason.REPEATED, detail))
-            else:
-                held[name] = inspected
-                masked.update({kind.value: inspected.personal.get(kind, 0) for kind in reading.mask})
-                size += len(inspected.document.text)
-                if size >= SHARD_TEXT_BYTES:
-                    flush()
-                    size = 0
-    if held:
-        flush()
-    return Written(tuple(shards), rejections, surveyor.survey(), tuple(sorted(masked.items())))
+            row += 1
+            found = item.document
+            if found.doc_id in self._held:
+                detail = f"the same text from the same source came before, in or before {path}"
+                rejections.add(path, Rejection(found.source, Reason.REPEATED, detail))
+                continue
+            self._held[found.doc_id] = found
+            taken.append(row)
+            self._size += len(found.text)
+            yield item
+            if self._size >= SHARD_TEXT_BYTES:
+                self._rows.append(made.rows.take(pa.array(taken, pa.int64())))
+                taken = []
+                self.flush()
+        self._rows.append(made.rows.take(pa.array(taken, pa.int64())))
+
+    def flush(self) -> None:
+        """Make a shard of what is held, if anything is."""
+        if not self._held:
+            return
+        data, info = encode_document_shard(self._held.values())
+        path, beside = (self._scratch / f"{name}-{len(self.shards)}.parquet" for name in ("documents", "measures"))
+        path.write_bytes(data)
+        measures.write(chosen(self._rows), beside)
+        self.shards.append(ShardFile(path, info, beside))
+        self._held, self._rows, self._size = {}, [], 0
+
+
+def write_shards(reading: Reading, scratch: Path, workers: int = 1) -> Written:
+    """Extract every page, by so many processes, and write shards into `scratch`. Raises InputRootError."""
+    surveyor, rejections, shelf = _Surveyor(), Rejections(), _Shelf(scratch)
+    masked = Counter[str]()
+    for each in made(batches(read_records(reading, surveyor)), reading.mask, workers, scratch):
+        for inspected in shelf.add(each, rejections):
+            masked.update({kind.value: inspected.personal.get(kind, 0) for kind in reading.mask})
+    shelf.flush()
+    return Written(tuple(shelf.shards), rejections, surveyor.survey(), tuple(sorted(masked.items())))

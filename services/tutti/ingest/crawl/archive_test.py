@@ -10,6 +10,7 @@ from warcio.archiveiterator import ArchiveIterator as WarcioIterator
 from warcio.checker import Checker
 
 from tutti.ingest import shards
+from tutti.ingest.batches import document
 from tutti.ingest.crawl.archive import REVISIT, exchange, metadata, payload_digest, revisit, warcinfo
 from tutti.ingest.crawl.fetching import Answer
 
@@ -67,8 +68,8 @@ def test_warcio_reads_every_record(tmp_path: Path) -> None:
 def test_our_own_reader_makes_the_page_a_document(tmp_path: Path) -> None:
     (tmp_path / "a.warc.gz").write_bytes(FILE)
     reading = shards.Reading(tmp_path, 1 << 20, 0)
-    (document,) = [shards.document(each) for file in shards.files(reading) for each in shards.records(file, reading)]
-    assert (getattr(document, "source", ""), getattr(document, "text", "")) == (URL, "Some words of a page.")
+    (made,) = [document(each) for file in shards.files(reading) for each in shards.records(file, reading)]
+    assert (getattr(made, "source", ""), getattr(made, "text", "")) == (URL, "Some words of a page.")
 
 
 def test_the_same_exchange_has_the_same_bytes() -> None:

@@ -1,0 +1,97 @@
+"""Batches: one process reads records, several make documents of them and measure those.
+
+Promises: what comes out is in the order in which it was read, whatever the number of workers, and memory holds a few
+batches; a little input is done where it is read, without another process.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections import deque
+from collections.abc import Collection, Iterable, Iterator, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import closing
+from dataclasses import dataclass
+from pathlib import Path
+
+import pyarrow as pa
+
+from tutti.chassis.pool import ProcessPool
+from tutti.corpus.documents import Document
+from tutti.ingest import measures
+from tutti.ingest.containers import Page, Record, Text
+from tutti.ingest.extraction import extract, taken
+from tutti.ingest.quality.findings import Kind
+from tutti.ingest.rejections import Rejection
+
+BATCH_BYTES, BATCH_RECORDS = 1 << 20, 256
+FEW = 4
+"""So many batches are not worth another process."""
+
+Batch = list[tuple[str, Record]]
+"""Records, each with the path of its file."""
+
+
+@dataclass(frozen=True, slots=True)
+class Made:
+    """What became of a batch: in its order, with the path of the file; a row of measures.SCHEMA for each document."""
+
+    items: list[tuple[str, measures.Inspected | Rejection]]
+    rows: pa.RecordBatch
+
+
+def batches(records: Iterable[tuple[str, Record]]) -> Iterator[Batch]:
+    """Records put together, at most BATCH_RECORDS and, but for the last of them, BATCH_BYTES."""
+    batch, size = Batch(), 0
+    for path, record in records:
+        batch.append((path, record))
+        size += len(record.data) if isinstance(record, Page) else len(record.text) if isinstance(record, Text) else 0
+        if size >= BATCH_BYTES or len(batch) >= BATCH_RECORDS:
+            yield batch
+            batch, size = [], 0
+    if batch:
+        yield batch
+
+
+def document(record: Record) -> Document | Rejection:
+    """The document of a page or a text."""
+    if isinstance(record, Rejection):
+        return record
+    return taken(record) if isinstance(record, Text) else extract(record)
+
+
+def make(batch: Batch, mask: Collection[Kind]) -> Made:
+    """Extract, mask and measure."""
+    items: list[tuple[str, measures.Inspected | Rejection]] = []
+    for path, record in batch:
+        found = document(record)
+        items.append((path, found if isinstance(found, Rejection) else measures.inspect(found, mask)))
+    inspected = [each for _, each in items if isinstance(each, measures.Inspected)]
+    return Made(items, measures.measured(inspected))
+
+
+def made(read: Iterator[Batch], mask: Collection[Kind], workers: int, scratch: Path) -> Iterator[Made]:
+    """What becomes of batches, by so many processes at once. Raises what reading raises."""
+    first = list(itertools.islice(read, FEW))
+    if workers < 2 or len(first) < FEW:
+        for batch in itertools.chain(first, read):
+            yield make(batch, mask)
+        return
+    yield from _spread(itertools.chain(first, read), mask, workers, scratch)
+
+
+def _spread(read: Iterator[Batch], mask: Collection[Kind], workers: int, scratch: Path) -> Iterator[Made]:
+    # A thread a worker waits for it; two batches each are under way, so that none of them waits for the reader.
+    with closing(ProcessPool(workers, scratch=scratch)) as pool, ThreadPoolExecutor(workers) as threads:
+        waiting: deque[Future[Made]] = deque()
+        for batch in read:
+            waiting.append(threads.submit(pool.run, make, batch, mask))
+            if len(waiting) >= 2 * workers:
+                yield waiting.popleft().result()
+        while waiting:
+            yield waiting.popleft().result()
+
+
+def chosen(rows: Sequence[pa.RecordBatch]) -> pa.Table:
+    """Rows of measures, sorted by `doc_id`."""
+    return pa.Table.from_batches(rows, measures.SCHEMA).sort_by("doc_id").combine_chunks()

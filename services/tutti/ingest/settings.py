@@ -1,0 +1,20 @@
+"""What an operator may set of ingest, in `[ingest]` of tutti.toml."""
+
+import os
+
+from pydantic import Field
+
+from tutti.chassis.settings import Section
+
+MOST = 4
+
+
+class IngestSettings(Section):
+    workers: int = Field(
+        default=0, ge=0, le=64, description=f"processes that extract and measure; 0: one a core, at most {MOST}"
+    )
+
+    @property
+    def processes(self) -> int:
+        """How many work side by side."""
+        return self.workers or min(os.cpu_count() or 1, MOST)
