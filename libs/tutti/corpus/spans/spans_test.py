@@ -1,0 +1,247 @@
+"""Spans: what the index tells is what a slow scan of all documents finds; its bytes follow from the shards alone."""
+
+import tracemalloc
+from collections.abc import Sequence
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from tutti.corpus.documents import document_id
+from tutti.corpus.errors import CorpusError, CorruptShard, UnsupportedFormat
+from tutti.corpus.spans.building import LEAST_MEMORY_BYTES, IndexInfo, build
+from tutti.corpus.spans.index import Index, Occurrence, SpanMatch
+from tutti.corpus.spans.indexfile import HEADER_BYTES
+from tutti.corpus.tokenshard import TokenRun, encode_token_shard
+
+EOS = 0
+Documents = Sequence[Sequence[int]]
+
+
+def name(number: int) -> str:
+    return document_id(source=str(number), text="")
+
+
+def shards(
+    folder: Path, documents: Documents, *, context: int = 8, sequences: int = 1000, vocabulary: int = 300
+) -> list[Path]:
+    """The token shards of documents, each of so many sequences."""
+    stream, starts = [EOS], []
+    for document in documents:
+        starts.append(len(stream))
+        stream += [*document, EOS]
+    starts[0], used = 0, len(stream)
+    total = -(-(used - 1) // context)
+    tokens, begins = np.array(stream + [EOS] * (total * context + 1 - used)), np.array(starts)
+    paths = []
+    for first in range(0, total, sequences):
+        begin, end = first * context, min(first + sequences, total) * context + 1
+        held = min(end, used) - begin
+        low, high = np.searchsorted(begins, begin, side="right") - 1, np.searchsorted(begins, begin + held)
+        run = TokenRun(
+            tokens=tokens[begin:end], tokens_used=held, starts=np.maximum(begins[low:high] - begin, 0),
+            doc_ids=[name(number) for number in range(low, high)], context=context, vocabulary=vocabulary, eos=EOS,
+            first_sample=first,
+        )  # fmt: skip
+        paths.append(folder / f"{first}.tokens")
+        paths[-1].write_bytes(encode_token_shard(run)[0])
+    return paths
+
+
+def built(folder: Path, documents: Documents, **how: int) -> Index:
+    build(shards(folder, documents, **how), folder / "index")
+    return Index.open(folder / "index")
+
+
+def places(documents: Documents, wanted: Sequence[int]) -> list[tuple[int, int]]:
+    """Where a run of tokens stands, as (document, offset), in the order of what follows it, then of documents."""
+    size = len(wanted)
+    return sorted(
+        (
+            (number, at)
+            for number, document in enumerate(documents)
+            for at in range(len(document) - size + 1)
+            if list(document[at : at + size]) == list(wanted)
+        ),
+        key=lambda place: (list(documents[place[0]][place[1] + size :]), place),
+    )
+
+
+def scanned(documents: Documents, query: Sequence[int], least: int) -> list[SpanMatch]:
+    """The answer, by looking at every document for every run of the query."""
+    held = [
+        (start, end)
+        for start in range(len(query))
+        for end in range(start + least, len(query) + 1)
+        if places(documents, query[start:end])
+    ]
+    widest = [a for a in held if not any(b != a and b[0] <= a[0] and a[1] <= b[1] for b in held)]
+    found = []
+    for start, end in widest:
+        where = places(documents, query[start:end])
+        examples = tuple(Occurrence(name(number), offset) for number, offset in where[:5])
+        found.append(SpanMatch(start, end, len(where), examples))
+    return found
+
+
+texts = st.lists(st.integers(1, 3), max_size=14)
+
+
+@given(
+    documents=st.lists(texts, min_size=1, max_size=8), query=st.lists(st.integers(-1, 5), max_size=20),
+    least=st.integers(1, 5), context=st.integers(1, 9), sequences=st.integers(1, 6),
+    vocabulary=st.sampled_from([4, 300, 1 << 16, 1 << 20]),
+)  # fmt: skip
+@settings(max_examples=150, deadline=None)
+def test_the_spans_are_those_of_a_slow_scan(
+    tmp_path_factory: pytest.TempPathFactory, documents: list[list[int]], query: list[int], least: int, context: int,
+    sequences: int, vocabulary: int,
+) -> None:  # fmt: skip
+    if not any(documents):
+        documents = [*documents, [1]]
+    folder = tmp_path_factory.mktemp("spans")
+    index = built(folder, documents, context=context, sequences=sequences, vocabulary=vocabulary)
+    index.verify()
+    assert index.spans(query, least=least) == scanned(documents, query, least)
+
+
+@given(seed=st.integers(0, 1 << 32), letters=st.integers(2, 4), copies=st.integers(0, 6))
+@settings(max_examples=25, deadline=None)
+def test_long_spans_are_those_of_a_slow_scan(
+    tmp_path_factory: pytest.TempPathFactory, seed: int, letters: int, copies: int
+) -> None:
+    random = np.random.default_rng(seed)
+    page = random.integers(1, letters, 100).tolist()
+    documents = [random.integers(1, letters + 1, size).tolist() for size in random.integers(0, 150, 12)]
+    documents += [[*page, *random.integers(1, letters, 5).tolist()] for _ in range(copies)] + [page]
+    query = page[random.integers(50) :] + documents[0][:70] + documents[1][20:] + page
+    index = built(tmp_path_factory.mktemp("spans"), documents, context=16, sequences=3)
+    assert index.spans(query, least=12) == scanned(documents, query, 12)
+
+
+def test_a_document_across_shards_is_one(tmp_path: Path) -> None:
+    documents = [list(range(1, 60)), list(range(100, 290)), list(range(60, 100))]
+    paths = shards(tmp_path, documents, context=8, sequences=2)
+    info = build(paths[::-1], tmp_path / "index")
+    assert len(paths) > 10
+    assert (info.documents, info.suffixes, info.tokens) == (3, 289, 293)
+    for number, document in enumerate(documents):
+        found = Index.open(tmp_path / "index").spans(document)
+        assert found == [SpanMatch(0, len(document), 1, (Occurrence(name(number), 0),))]
+
+
+def test_what_a_document_ends_with_and_the_next_begins_with_is_no_span(tmp_path: Path) -> None:
+    index = built(tmp_path, [[1, 2, 3, 4], [5, 6, 7, 8]])
+    assert [(each.start, each.end) for each in index.spans([1, 2, 3, 4, 5, 6, 7, 8], least=3)] == [(0, 4), (4, 8)]
+    assert index.spans([3, 4, EOS, 5, 6], least=3) == []
+
+
+def test_nothing_is_found_for_an_empty_query_unknown_tokens_or_what_is_too_short(tmp_path: Path) -> None:
+    index = built(tmp_path, [list(range(1, 30))])
+    for query in ([], [-1] * 20, [300] * 20, [1 << 40] * 20, [EOS] * 20, [200] * 20, list(range(1, 8)), [29] * 20):
+        assert index.spans(query) == []
+    assert [(each.start, each.end) for each in index.spans([*range(1, 9), 300, *range(9, 17)])] == [(0, 8), (9, 17)]
+    with pytest.raises(CorpusError, match="least is 0"):
+        index.spans([1], least=0)
+
+
+def test_one_token_a_hundred_thousand_times_is_indexed_and_found(tmp_path: Path) -> None:
+    index = built(tmp_path, [[7] * 100_000, [7] * 50 + [8]], context=256, vocabulary=300)
+    index.verify()
+    (found,) = index.spans([7] * 1000)
+    assert (found.start, found.end, found.count) == (0, 1000, 99_001)
+    assert found.examples == tuple(Occurrence(name(0), 99_000 - k) for k in range(5))
+    assert [(each.end, each.count) for each in index.spans([7] * 50 + [8])] == [(51, 1)]
+
+
+def test_a_line_of_every_page_is_counted_and_shown_by_what_follows(tmp_path: Path) -> None:
+    line = list(range(1, 21))
+    index = built(tmp_path, [[*line, 50 + k % 200, *line] for k in range(500)])
+    (found,) = index.spans(line, examples=2)
+    assert (found.count, found.examples) == (1000, (Occurrence(name(0), 21), Occurrence(name(1), 21)))
+    (short,) = index.spans(line[5:15], examples=0)
+    assert (short.count, short.examples) == (1000, ())
+
+
+def varied() -> list[list[int]]:
+    """Some 60,000 tokens with copies of pages and much boilerplate."""
+    random = np.random.default_rng(5)
+    pages = [random.integers(1, 280, size).tolist() for size in random.integers(1, 800, 120)]
+    line = list(range(30, 90))
+    return pages + pages[:20] + [line + page[:40] for page in pages] + [[9] * 3000]
+
+
+def test_the_bytes_are_the_same_whatever_the_memory(tmp_path: Path) -> None:
+    paths = shards(tmp_path, varied(), context=64, sequences=100)
+    infos: list[IndexInfo] = []
+    for number, memory in enumerate((LEAST_MEMORY_BYTES, 300_001, 1 << 24)):
+        infos.append(build(paths, tmp_path / str(number), memory_bytes=memory))
+        assert (tmp_path / str(number)).read_bytes() == (tmp_path / "0").read_bytes()
+    assert len(set(infos)) == 1
+    assert infos[0].bytes == (tmp_path / "0").stat().st_size
+    assert sorted(path.name for path in tmp_path.iterdir() if path.suffix != ".tokens") == ["0", "1", "2"]
+
+
+def test_memory_is_bounded(tmp_path: Path) -> None:
+    random, limit = np.random.default_rng(3), 1 << 20
+    documents = [random.integers(1, 200, 2000).tolist() for _ in range(100)]
+    paths = shards(tmp_path, [*documents, *documents[:20], [3] * 20_000], context=64, sequences=400)
+    build(paths, tmp_path / "once", memory_bytes=limit)
+    tracemalloc.start()
+    try:
+        build(paths, tmp_path / "index", memory_bytes=limit)
+        _, peak = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert (tmp_path / "index").stat().st_size > limit
+    assert peak <= limit
+    with pytest.raises(CorpusError, match="expected at least 65536"):
+        build(paths, tmp_path / "less", memory_bytes=LEAST_MEMORY_BYTES - 1)
+
+
+def test_every_flipped_byte_is_found_and_its_section_named(tmp_path: Path) -> None:
+    build(shards(tmp_path, [[1, 2, 3, 4, 5], [6, 7, 8], [2, 3]]), tmp_path / "index")
+    data, seen = (tmp_path / "index").read_bytes(), set()
+    for at in range(len(data)):
+        (tmp_path / "flipped").write_bytes(data[:at] + bytes([data[at] ^ 1]) + data[at + 1 :])
+        with pytest.raises((CorruptShard, UnsupportedFormat), match="flipped") as caught:
+            Index.open(tmp_path / "flipped").verify()
+        if isinstance(caught.value, CorruptShard):
+            seen.add(caught.value.section)
+    assert seen >= {"header", "tokens", "suffixes", "starts", "doc_ids", "gap before suffixes"}
+    for size in (0, HEADER_BYTES - 1, HEADER_BYTES, len(data) - 1):
+        (tmp_path / "cut").write_bytes(data[:size])
+        with pytest.raises(CorruptShard, match=str(size)):
+            Index.open(tmp_path / "cut")
+    (tmp_path / "new").write_bytes(data[:8] + b"\x02\0" + data[10:])
+    with pytest.raises(UnsupportedFormat, match=r"format 2.*use a newer tutti"):
+        Index.open(tmp_path / "new")
+
+
+def test_damaged_missing_and_foreign_shards_are_refused(tmp_path: Path) -> None:
+    paths = shards(tmp_path, [list(range(1, 100)), list(range(1, 50))], sequences=6)
+    data = paths[1].read_bytes()
+    for wrong in (paths[1:], [*paths, paths[0]], [paths[0], paths[2]], []):
+        with pytest.raises(CorpusError):
+            build(wrong, tmp_path / "index")
+    with pytest.raises(CorpusError, match="is its last shard missing"):
+        build(paths[:2], tmp_path / "index")
+    paths[1].write_bytes(data[:600] + bytes([data[600] ^ 1]) + data[601:])
+    with pytest.raises(CorruptShard, match=rf"{paths[1].name}: tokens is damaged"):
+        build(paths, tmp_path / "index")
+    paths[1].write_bytes(data[:-1])
+    with pytest.raises(CorruptShard, match="file is damaged"):
+        build(paths, tmp_path / "index")
+    assert not (tmp_path / "index").exists()
+
+
+def test_documents_without_an_end_of_text_between_them_are_refused(tmp_path: Path) -> None:
+    run = TokenRun(
+        tokens=np.array([1, 2, 3, 4, EOS]), tokens_used=5, starts=np.array([0, 2]), doc_ids=[name(0), name(1)],
+        context=4, vocabulary=9, eos=EOS, first_sample=0,
+    )  # fmt: skip
+    (tmp_path / "a.tokens").write_bytes(encode_token_shard(run)[0])
+    with pytest.raises(CorpusError, match="does not end with the end-of-text token 0"):
+        build([tmp_path / "a.tokens"], tmp_path / "index")
