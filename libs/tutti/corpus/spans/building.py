@@ -25,7 +25,7 @@ from tutti.corpus.spans.suffixes import Suffixes
 from tutti.corpus.tokenshard import TokenShard, token_dtype
 
 MEMORY_BYTES = 512 << 20
-LEAST_MEMORY_BYTES = 1 << 16
+LEAST_MEMORY_BYTES = 1 << 20
 MOST_TOKENS = (1 << 32) - 1
 """A position takes four bytes."""
 

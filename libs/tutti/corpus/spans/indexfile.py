@@ -34,7 +34,7 @@ _ALIGN = 64
 _FIXED = struct.Struct("<8sHHIIQQQ32s")
 _SECTION = struct.Struct("<QQ32s")
 _DIGEST_AT = HEADER_BYTES - 32
-_READ = 1 << 20
+_READ = 1 << 16
 
 
 class Section(StrEnum):
