@@ -70,7 +70,7 @@ def scanned(documents: Documents, query: Sequence[int], least: int) -> list[Span
     """The answer, by looking through every document for every run of the query; a token is a character here."""
     texts = ["".join(map(chr, document)) for document in documents]
     asked = "".join(chr(token) if token > 0 else "-" for token in query)
-    held = []
+    held: list[SpanMatch] = []
     for start in range(len(asked)):
         end = start
         while end < len(asked) and any(asked[start : end + 1] in text for text in texts):
