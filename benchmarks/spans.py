@@ -29,7 +29,7 @@ BESIDE_MEGABYTES = 100
 """What Python, numpy and one mapped shard may take beside."""
 
 VOCABULARY, EOS, CONTEXT = 32_768, 0, 1024
-SEQUENCES = 4096
+SEQUENCES = 1024
 SPEED, MILLISECONDS = at_least(0.5), at_most(50)
 MEMORY = at_most(MEMORY_BYTES / 1e6 + BESIDE_MEGABYTES)
 Tokens = npt.NDArray[np.uint16]

@@ -67,14 +67,19 @@ class Text:
 
     def _longest(self, query: Integers, starts: Integers) -> Integers:
         """How many tokens match at most from each place on; a neighbour in the order has them."""
-        pieces = [
-            self._place(query, piece, np.full(len(piece), len(query)), BELOW)[1]
-            for piece in (starts[at : at + _CELLS // _WIDTH] for at in range(0, len(starts), _CELLS // _WIDTH))
-        ]
-        return np.concatenate([np.empty(0, np.int64), *pieces])
+        return self._place(query, starts, np.full(len(starts), len(query)), BELOW)[1]
 
     def _place(self, query: Integers, starts: Integers, ends: Integers, last: int) -> tuple[Integers, Integers]:
         """How many suffixes lie before query[start:end] + [last], and what it has in common with the closest."""
+        at_once = _CELLS // _WIDTH
+        pieces = [
+            self._search(query, starts[at : at + at_once], ends[at : at + at_once], last)
+            for at in range(0, max(1, len(starts)), at_once)
+        ]
+        places, common = (np.concatenate(column) for column in zip(*pieces, strict=True))
+        return places, common
+
+    def _search(self, query: Integers, starts: Integers, ends: Integers, last: int) -> tuple[Integers, Integers]:
         low, high = np.zeros(len(starts), np.int64), np.full(len(starts), len(self.suffixes), np.int64)
         with_low, with_high = np.zeros_like(low), np.zeros_like(low)
         while (left := np.flatnonzero(low < high)).size:

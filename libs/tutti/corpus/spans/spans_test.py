@@ -2,6 +2,7 @@
 
 import tracemalloc
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -150,6 +151,19 @@ def test_one_token_a_hundred_thousand_times_is_indexed_and_found(tmp_path: Path)
     assert (found.start, found.end, found.count) == (0, 1000, 99_001)
     assert found.examples == tuple(Occurrence(name(0), 99_000 - k) for k in range(5))
     assert [(each.end, each.count) for each in index.spans([7] * 50 + [8])] == [(51, 1)]
+
+
+def test_a_long_query_of_many_spans_is_answered_as_its_parts_are(tmp_path: Path) -> None:
+    random = np.random.default_rng(1)
+    index = built(tmp_path, [random.integers(1, 4, 60).tolist() for _ in range(10)])
+    part = random.integers(1, 4, 199).tolist()
+    spans, times = index.spans(part, least=3), 300
+    assert len(spans) * times > 1 << 14
+    found = index.spans([*part, 299] * times, least=3)
+    moved = [
+        replace(each, start=each.start + at, end=each.end + at) for at in range(0, 200 * times, 200) for each in spans
+    ]
+    assert found == moved
 
 
 def test_a_line_of_every_page_is_counted_and_shown_by_what_follows(tmp_path: Path) -> None:
