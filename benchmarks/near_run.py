@@ -11,13 +11,9 @@ from pathlib import Path
 
 import pyarrow.parquet as pq
 
+from benchmarks.resident import peak_megabytes
 from tutti.dedup.near import SCHEMA, near_duplicates
 from tutti.dedup.shards import reader
-
-
-def peak_megabytes() -> float:
-    status = Path("/proc/self/status").read_text().splitlines()
-    return int(next(line for line in status if line.startswith("VmHWM")).split()[1]) / 1000
 
 
 def main() -> None:

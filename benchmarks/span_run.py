@@ -9,12 +9,8 @@ import sys
 import time
 from pathlib import Path
 
+from benchmarks.resident import peak_megabytes
 from tutti.corpus.spans.building import build
-
-
-def peak_megabytes() -> float:
-    status = Path("/proc/self/status").read_text().splitlines()
-    return int(next(line for line in status if line.startswith("VmHWM")).split()[1]) / 1000
 
 
 def main() -> None:

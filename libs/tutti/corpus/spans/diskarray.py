@@ -59,14 +59,14 @@ class DiskArray:
     def gather(self, places: Places, items: int) -> Array:
         """The items at ascending `places`, of which at most `items` neighbours are read at once."""
         found = np.empty(len(places), self.dtype)
-        for first, behind in _pieces(places, items):
+        for first, behind in pieces(places, items):
             low, high = int(places[first]), int(places[behind - 1]) + 1
             found[first:behind] = self.read(low, high)[places[first:behind] - low]
         return found
 
     def scatter(self, places: Places, values: Array, items: int) -> None:
         """Set the items at ascending `places`, of which at most `items` neighbours are rewritten at once."""
-        for first, behind in _pieces(places, items):
+        for first, behind in pieces(places, items):
             low, high = int(places[first]), int(places[behind - 1]) + 1
             window = self.read(low, high)
             window[places[first:behind] - low] = values[first:behind]
@@ -87,7 +87,7 @@ class DiskArray:
             self._file.flush()
 
 
-def _pieces(places: Places, items: int) -> Iterator[tuple[int, int]]:
+def pieces(places: Places, items: int) -> Iterator[tuple[int, int]]:
     """Cut ascending places into runs that lie within `items` of their first, as (first, behind)."""
     first = 0
     while first < len(places):

@@ -24,7 +24,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from tutti.corpus.spans.diskarray import DiskArray
+from tutti.corpus.spans.diskarray import DiskArray, pieces
 from tutti.corpus.spans.naming import Named, Naming, Ranks
 from tutti.corpus.spans.sorting import Sorter
 
@@ -57,7 +57,7 @@ class Suffixes:
     """Sorts the suffixes of `tokens`, whose last item is `eos`; fewer than 2^32 of them."""
 
     def __init__(self, tokens: DiskArray, *, vocabulary: int, eos: int, folder: Path, memory_bytes: int) -> None:
-        """Work in `folder`, on about 40 bytes of disk a token."""
+        """Work in `folder`, on about 40 bytes of disk a token; `memory_bytes` bounds what is in memory at once."""
         self._tokens, self._eos, self._folder = tokens, eos, folder
         self._sizes = Sizes.within(memory_bytes)
         self._bits = vocabulary.bit_length()
@@ -98,7 +98,8 @@ class Suffixes:
         """Split groups that are equal in their first `depth` tokens by the next `depth`."""
         sorter = self._sorter(RECORD, self._sizes.records)
         for _, items in tied.windows(self._sizes.window):
-            for positions in _near(items.astype(np.int64), self._sizes.window):
+            for first, behind in pieces(items.astype(np.int64), self._sizes.window):
+                positions = items[first:behind].astype(np.int64)
                 there = np.minimum(positions + depth, self._ends_of(ends, positions))
                 groups = ranks.gather(positions, self._sizes.window).astype(np.uint64)
                 sorter.add(groups << _HIGH | ranks.gather(there, self._sizes.window), positions)
@@ -160,12 +161,3 @@ def keys(
         going &= values != eos
         made = made << np.uint64(bits) | np.where(going, values.astype(np.uint64) + np.uint64(1), np.uint64(0))
     return made
-
-
-def _near(positions: npt.NDArray[np.int64], items: int) -> Iterator[npt.NDArray[np.int64]]:
-    """Cut ascending positions into pieces that lie within `items` of each other."""
-    first = 0
-    while first < len(positions):
-        behind = int(np.searchsorted(positions, positions[first] + items))
-        yield positions[first:behind]
-        first = behind
