@@ -114,10 +114,9 @@ def _copied(paths: Sequence[Path], tokens: DiskArray, starts: DiskArray, doc_ids
             begins[0] = 1  # the stream begins with an end-of-text token, which belongs to no document
         for at in range(0, length, _COPY):
             tokens.append(shard.tokens[at : min(at + _COPY, length)])
-        before = shard.tokens[np.maximum(begins - base - 1, 0)]
-        apart = (before == header.eos) | (begins <= 1)
-        if len(begins) and begins[0] == base > 0:
-            apart[0] = tokens.read(base - 1, base)[0] == header.eos
+        apart = shard.tokens[np.maximum(begins - base - 1, 0)] == header.eos
+        if len(begins) and (base == 0 or begins[0] == base):
+            apart[0] = base == 0 or tokens.read(base - 1, base)[0] == header.eos
         if not apart.all() or (behind is None and shard.tokens[length - 1] != header.eos):
             raise CorpusError(
                 f"{path.name}: a document does not end with the end-of-text token {header.eos}; "

@@ -247,9 +247,10 @@ def test_damaged_missing_and_foreign_shards_are_refused(tmp_path: Path) -> None:
     assert not (tmp_path / "index").exists()
 
 
-def test_documents_without_an_end_of_text_between_them_are_refused(tmp_path: Path) -> None:
+@pytest.mark.parametrize("second", [1, 2])
+def test_documents_without_an_end_of_text_between_them_are_refused(tmp_path: Path, second: int) -> None:
     run = TokenRun(
-        tokens=np.array([1, 2, 3, 4, EOS]), tokens_used=5, starts=np.array([0, 2]), doc_ids=[name(0), name(1)],
+        tokens=np.array([1, 2, 3, 4, EOS]), tokens_used=5, starts=np.array([0, second]), doc_ids=[name(0), name(1)],
         context=4, vocabulary=9, eos=EOS, first_sample=0,
     )  # fmt: skip
     (tmp_path / "a.tokens").write_bytes(encode_token_shard(run)[0])
