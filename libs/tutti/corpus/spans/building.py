@@ -105,7 +105,7 @@ def _copied(paths: Sequence[Path], tokens: DiskArray, starts: DiskArray, doc_ids
         header, base = shard.header, len(tokens)
         length = header.tokens_used if behind is None else header.sequences * header.context
         if base + length > MOST_TOKENS:
-            raise CorpusError(f"{path.name}: more than {MOST_TOKENS} tokens; build an index for fewer shards each")
+            raise CorpusError(f"{path.name}: more than {MOST_TOKENS} tokens before its end; make the dataset smaller")
         if behind is not None and header.tokens_used != len(shard.tokens):
             raise CorpusError(f"{path.name} is padded, but {behind.name} follows it: stage the dataset again")
         goes_on = shard.doc_id(0) == noted
