@@ -27,13 +27,10 @@ class Transformer:
         self.units: list[dict[str, Tensor]] = []
         self.fields: list[Tensor] = []
         self.gradient_slots: list[tuple[int, Field]] = []
-        for use in layout.uses:
-            unit: dict[str, Tensor] = {}
+        for use, views in zip(layout.uses, parameters_in(layout, vector), strict=True):
+            unit = {name: view.detach().requires_grad_() for name, view in views.items()}
             for field in use.unit.fields:
-                start = use.state_start + field.start
-                tensor = vector[start : start + field.length].view(field.shape).detach().requires_grad_()
-                unit[field.name] = tensor
-                self.fields.append(tensor)
+                self.fields.append(unit[field.name])
                 self.gradient_slots.append((use.gradient_start + field.start, field))
             self.units.append(unit)
         self._head = Head(self.model.vocabulary, vector.device)
@@ -55,6 +52,17 @@ class Transformer:
             x = self._block(model, parameters, x, self._rotary, mask)
         x = F.rms_norm(x, (model.width,), norm["weight"], model.norm_epsilon)
         return self._head.losses(x.flatten(0, 1), output["weight"], targets, valid.flatten())
+
+
+def parameters_in(layout: Layout, vector: Tensor) -> list[Parameters]:
+    """Of each unit, in the order of computation, its fields as views of the state's parameters [layout.elements]."""
+    return [
+        {
+            field.name: vector[use.state_start + field.start :][: field.length].view(field.shape)
+            for field in use.unit.fields
+        }
+        for use in layout.uses
+    ]
 
 
 def rotary_tables(model: ModelSpec, device: torch.device, dtype: torch.dtype) -> tuple[Tensor, Tensor]:
@@ -81,6 +89,11 @@ def block(model: ModelSpec, p: Parameters, x: Tensor, rotary: tuple[Tensor, Tens
     """One pre-norm decoder block; x is [rows, T, width]."""
     y = F.rms_norm(x, (model.width,), p["attention_norm"], model.norm_epsilon)
     x = x + F.linear(attention(model, p, y, rotary, mask), p["attention_output"])
+    return feed_forward(model, p, x)
+
+
+def feed_forward(model: ModelSpec, p: Parameters, x: Tensor) -> Tensor:
+    """The second half of a block; x is [rows, T, width]."""
     y = F.rms_norm(x, (model.width,), p["hidden_norm"], model.norm_epsilon)
     gate, up = F.linear(y, p["gate_up"]).chunk(2, -1)
     return x + F.linear(F.silu(gate) * up, p["down"])
@@ -88,6 +101,22 @@ def block(model: ModelSpec, p: Parameters, x: Tensor, rotary: tuple[Tensor, Tens
 
 def attention(model: ModelSpec, p: Parameters, y: Tensor, rotary: tuple[Tensor, Tensor], mask: Tensor | None) -> Tensor:
     """Grouped-query attention before its output projection; [rows, T, width] to the same."""
+    cosines, sines = rotary
+    length = y.shape[1]
+    query, key, value = projected(model, p, y, (cosines[:length], sines[:length]))
+    mixed = F.scaled_dot_product_attention(
+        query, key, value, attn_mask=mask, is_causal=mask is None, enable_gqa=model.heads != model.kv_heads
+    )
+    return mixed.transpose(1, 2).flatten(2)
+
+
+def projected(
+    model: ModelSpec, p: Parameters, y: Tensor, rotary: tuple[Tensor, Tensor]
+) -> tuple[Tensor, Tensor, Tensor]:
+    """Query [rows, heads, T, head_width], key and value [rows, kv_heads, T, head_width]; query and key are turned.
+
+    y is [rows, T, width]; `rotary` holds the tables at its positions, each [T, 1, head_width] or one more for rows.
+    """
     heads, kv_heads, head_width = model.heads, model.kv_heads, model.head_width
     mixed = F.linear(y, p["query_key_value"]).view(*y.shape[:2], heads + 2 * kv_heads, head_width)
     turned, value = torch.split(mixed, [heads + kv_heads, kv_heads], dim=-2)
@@ -97,11 +126,7 @@ def attention(model: ModelSpec, p: Parameters, y: Tensor, rotary: tuple[Tensor, 
         key = F.rms_norm(key, (head_width,), p["key_norm"], model.norm_epsilon)
         turned = torch.cat([query, key], dim=-2)
     cosines, sines = rotary
-    length = y.shape[1]
     first, second = turned.chunk(2, dim=-1)
-    turned = turned * cosines[:length] + torch.cat([second, first], dim=-1) * sines[:length]
+    turned = turned * cosines + torch.cat([second, first], dim=-1) * sines
     query, key = torch.split(turned.transpose(1, 2), [heads, kv_heads], dim=1)
-    mixed = F.scaled_dot_product_attention(
-        query, key, value.transpose(1, 2), attn_mask=mask, is_causal=mask is None, enable_gqa=heads != kv_heads
-    )
-    return mixed.transpose(1, 2).flatten(2)
+    return query, key, value.transpose(1, 2)
