@@ -1,0 +1,76 @@
+"""Which token comes next: a choice from logits, by a number that is drawn for its place alone.
+
+Counter-based (Philox, Salmon et al. 2011): a draw follows from (seed, prompt, position), so no prompt of a batch moves
+the choices of another. Does not import torch.
+"""
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from tutti.inference.errors import InvalidSampling, NotFinite
+
+
+@dataclass(frozen=True)
+class Sampling:
+    """How tokens are chosen.
+
+    `temperature` divides the logits, 0 takes the likeliest token. Then all but the `top_k` likeliest are left out (0:
+    none is), then all but the fewest likeliest whose probabilities reach `top_p` (Holtzman et al. 2019; 1: none is).
+    """
+
+    temperature: float = 1.0
+    top_p: float = 1.0
+    top_k: int = 0
+    seed: int = 0
+
+    def __post_init__(self) -> None:
+        """Raises InvalidSampling."""
+        for field, holds, expected in (
+            ("temperature", math.isfinite(self.temperature) and self.temperature >= 0, "a number, 0 or more"),
+            ("top_p", 0 < self.top_p <= 1, "a probability above 0, up to 1"),
+            ("top_k", self.top_k >= 0, "a number of tokens, or 0 for all"),
+            ("seed", 0 <= self.seed < 2**53, "0 ≤ seed < 2^53 (it is recorded as a JSON number)"),
+        ):
+            if not holds:
+                raise InvalidSampling(field, seen=getattr(self, field), expected=expected)
+
+
+def draw(seed: int, prompt: int, position: int) -> float:
+    """A number in [0, 1), uniform over what it is drawn for; `position` is that of the token in its text."""
+    key = np.array([seed, prompt], np.uint64)
+    counter = np.array([position, 0, 0, 0], np.uint64)
+    return float(np.random.Generator(np.random.Philox(counter=counter, key=key)).random())
+
+
+def choose(logits: npt.NDArray[np.float32], sampling: Sampling, drawn: float) -> int:
+    """The token that `drawn` in [0, 1) stands for; logits float32 [vocabulary]. Raises NotFinite.
+
+    Of equal logits the smaller id counts as the likelier one.
+    """
+    if not np.isfinite(logits).all():
+        raise NotFinite("the model's logits are not finite; its parameters have diverged: take an earlier checkpoint")
+    if sampling.temperature == 0:
+        return int(np.argmax(logits))
+    tokens, probabilities = kept(logits, sampling)
+    sums = np.cumsum(probabilities)
+    at = int(np.searchsorted(sums, drawn * sums[-1], side="right"))
+    return int(tokens[min(at, len(tokens) - 1)])
+
+
+def kept(logits: npt.NDArray[np.float32], sampling: Sampling) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.float64]]:
+    """The tokens that can be chosen at a temperature above 0, and their probabilities, which sum to 1."""
+    tokens = np.arange(len(logits))
+    if sampling.top_k or sampling.top_p < 1:
+        tokens = np.argsort(-logits, kind="stable")[: sampling.top_k or None]
+    scaled = logits[tokens].astype(np.float64) / sampling.temperature
+    probabilities = np.exp(scaled - scaled.max())
+    probabilities /= probabilities.sum()
+    if sampling.top_p < 1:
+        enough = int(np.searchsorted(np.cumsum(probabilities), sampling.top_p, side="left")) + 1
+        tokens, probabilities = tokens[:enough], probabilities[:enough]
+        probabilities /= probabilities.sum()
+    possible = probabilities > 0
+    return tokens[possible], probabilities[possible]

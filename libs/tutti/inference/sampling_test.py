@@ -1,0 +1,111 @@
+"""Sampling: the distribution that is asked for, from draws that belong to a place."""
+
+import numpy as np
+import numpy.typing as npt
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tutti.inference.errors import InvalidSampling, NotFinite
+from tutti.inference.sampling import Sampling, choose, draw, kept
+
+LOGITS = st.lists(st.integers(-40, 40).map(lambda n: n / 8), min_size=1, max_size=12)
+
+
+def reference(logits: npt.NDArray[np.float32], sampling: Sampling) -> npt.NDArray[np.float64]:
+    """Probabilities of all tokens by the definitions, one token at a time."""
+    weights = np.exp(logits.astype(np.float64) / sampling.temperature)
+    likeliest = sorted(range(len(logits)), key=lambda token: (-logits[token], token))
+    if sampling.top_k:
+        weights[likeliest[sampling.top_k :]] = 0
+    whole, reached, ended = weights.sum(), 0.0, False
+    for token in likeliest:
+        if ended:
+            weights[token] = 0
+        reached += weights[token] / whole
+        ended = ended or (sampling.top_p < 1 and reached >= sampling.top_p)
+    probabilities: npt.NDArray[np.float64] = weights / weights.sum()
+    return probabilities
+
+
+@given(LOGITS, st.floats(0.2, 5), st.floats(0.05, 1), st.integers(0, 14))
+def test_what_is_kept_is_what_the_definitions_keep(
+    values: list[float], temperature: float, top_p: float, top_k: int
+) -> None:
+    logits = np.array(values, np.float32)
+    sampling = Sampling(temperature=temperature, top_p=top_p, top_k=top_k)
+    tokens, probabilities = kept(logits, sampling)
+    seen = np.zeros(len(logits))
+    seen[tokens] = probabilities
+    expected = reference(logits, sampling)
+    borders = np.cumsum(np.sort(reference(logits, Sampling(temperature=temperature, top_k=top_k)))[::-1])
+    if np.abs(borders - top_p).min() > 1e-9:  # a sum that meets top_p to the last bit may fall on either side
+        np.testing.assert_allclose(seen, expected, rtol=1e-9, atol=1e-300)
+
+
+@pytest.mark.parametrize(
+    "sampling", [Sampling(), Sampling(temperature=0.7, top_p=0.8), Sampling(temperature=1.5, top_k=3, top_p=0.95)]
+)
+def test_draws_choose_tokens_as_often_as_they_are_probable(sampling: Sampling) -> None:
+    logits = np.array([1.0, -0.5, 2.0, 0.0, 0.25, -3.0], np.float32)
+    count = 20_000
+    chosen = [choose(logits, sampling, draw(11, 0, position)) for position in range(count)]
+    seen = np.bincount(chosen, minlength=len(logits)) / count
+    expected = reference(logits, sampling)
+    assert (seen[expected == 0] == 0).all()
+    # Five standard deviations of a binomial share.
+    assert (np.abs(seen - expected) <= 5 * np.sqrt(expected * (1 - expected) / count)).all()
+
+
+def test_greedy_takes_the_likeliest_and_of_equals_the_first() -> None:
+    assert choose(np.array([0.0, 3.0, 3.0], np.float32), Sampling(temperature=0), 0.999) == 1
+
+
+@given(LOGITS, st.floats(0, 1, exclude_max=True))
+def test_one_token_kept_is_the_greedy_one(values: list[float], drawn: float) -> None:
+    logits = np.array(values, np.float32)
+    greedy = choose(logits, Sampling(temperature=0), drawn)
+    assert choose(logits, Sampling(top_k=1), drawn) == greedy
+    assert choose(logits, Sampling(top_p=1e-9), drawn) == greedy
+    assert choose(logits * 1000, Sampling(temperature=1e-3), 0.0) in np.flatnonzero(logits == logits.max())
+
+
+@given(st.integers(0, 2**53 - 1), st.integers(0, 2**20), st.integers(0, 2**20))
+def test_a_draw_belongs_to_seed_prompt_and_position(seed: int, prompt: int, position: int) -> None:
+    drawn = draw(seed, prompt, position)
+    assert 0 <= drawn < 1
+    assert drawn == draw(seed, prompt, position)
+    others = {draw(seed ^ 1, prompt, position), draw(seed, prompt + 1, position), draw(seed, prompt, position + 1)}
+    assert drawn not in others
+    assert len(others) == 3
+
+
+def test_draws_are_those_of_the_first_release() -> None:
+    assert [draw(7, 1, position) for position in (0, 1)] == GOLDEN
+
+
+@pytest.mark.parametrize(
+    ("field", "value"),
+    [
+        ("temperature", -0.1),
+        ("temperature", float("nan")),
+        ("top_p", 0.0),
+        ("top_p", 1.1),
+        ("top_k", -1),
+        ("seed", -1),
+        ("seed", 2**53),
+    ],
+)
+def test_what_cannot_be_sampled_is_refused_by_name(field: str, value: float) -> None:
+    with pytest.raises(InvalidSampling, match=f"^{field} is") as caught:
+        Sampling(**{field: value})  # type: ignore[arg-type]
+    assert caught.value.field == field
+
+
+def test_logits_of_a_diverged_model_are_refused() -> None:
+    for value in (np.nan, np.inf, -np.inf):
+        with pytest.raises(NotFinite, match="earlier checkpoint"):
+            choose(np.array([0, value], np.float32), Sampling(temperature=0), 0.5)
+
+
+GOLDEN = [0.8824668302545412, 0.718174498323604]
