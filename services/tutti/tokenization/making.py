@@ -14,9 +14,10 @@ import numpy.typing as npt
 from tutti.corpus.dataset import ShardEntry, Split
 from tutti.corpus.documentshard import read_document_shard
 from tutti.corpus.stages import DocumentShardEntry
+from tutti.corpus.tokenizer import BytePairTokenizer, TokenizerError
 from tutti.corpus.tokenshard import encode_token_shard
 from tutti.tokenization import baselines
-from tutti.tokenization.bpe import BPE_VERSION, LLAMA3_PATTERN, BytePairTokenizer, TokenizerError, train_bpe
+from tutti.tokenization.bpe import BPE_VERSION, LLAMA3_PATTERN, train_bpe
 from tutti.tokenization.packing import (
     PACKING_VERSION,
     PackingError,

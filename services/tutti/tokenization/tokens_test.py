@@ -20,9 +20,10 @@ from tutti.contracts.tokenization.v1 import TokenizationSpec
 from tutti.corpus.canonical import keyed_bytes
 from tutti.corpus.documentshard import DocumentShardInfo
 from tutti.corpus.stages import DocumentShardEntry
+from tutti.corpus.tokenizer import EOS, BytePairTokenizer, TokenizerError
 from tutti.corpus.tokenshard import encode_token_shard
 from tutti.tokenization.baselines import Streams, kneser_ney_bits_per_byte, unigram_bits_per_byte, xz_bits_per_byte
-from tutti.tokenization.bpe import EOS, BytePairTokenizer, PatternError, TokenizerError, train_bpe
+from tutti.tokenization.bpe import PatternError, train_bpe
 from tutti.tokenization.making import MAX_TEXT_BYTES, CorpusTooLarge, check_size
 from tutti.tokenization.packing import PackingError, TokenStream, cut, pack, split_documents
 from tutti.tokenization.rpc import check
