@@ -1,0 +1,113 @@
+"""The exported folder is the same model and the same tokenizer in transformers."""
+
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from tokenizers import AddedToken, Tokenizer, decoders, models, pre_tokenizers, trainers
+from transformers import AutoModelForCausalLM, AutoTokenizer
+
+from tutti.corpus.canonical import canonical_json, parse_json
+from tutti.corpus.tokenizer import EOS, BytePairTokenizer
+from tutti.inference.decoder import Decoder
+from tutti.inference.decoder_test import MODEL, SHAPES, parameters, read, tokens_of
+from tutti.inference.generation import Limits, generate
+from tutti.inference.huggingface import WEIGHTS, Exported, write
+from tutti.inference.sampling import Sampling
+from tutti.model.spec import ModelSpec
+
+MIXED = [
+    "",
+    "def f(x):\n\treturn x ** 2  # caf\u00e9 \u4e2d\u6587 \U0001f600",
+    " leading, trailing ",
+    "don't  stop\r\n\r\n12345 it's",
+    f"a text that spells {EOS} is text",
+    "\u0000\u007f e\u0301 \ufb01 \u00a0",
+]
+
+
+def trained() -> BytePairTokenizer:
+    """A byte-level tokenizer of 300 ids: 256 bytes, 43 merges, the end of a text."""
+    tokenizer = Tokenizer(models.BPE())
+    tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
+    tokenizer.decoder = decoders.ByteLevel()
+    trainer = trainers.BpeTrainer(
+        vocab_size=299, show_progress=False, initial_alphabet=sorted(pre_tokenizers.ByteLevel.alphabet())
+    )
+    tokenizer.train_from_iterator(MIXED * 3, trainer)
+    tokenizer.add_special_tokens([AddedToken(EOS, special=True, normalized=False)])
+    return BytePairTokenizer(canonical_json(parse_json(tokenizer.to_str())))
+
+
+TOKENIZER = trained()
+
+
+def exported(model: ModelSpec, folder: Path) -> Decoder:
+    layout, vector = parameters(model)
+    write(Exported(layout, vector.numpy(), TOKENIZER), folder)
+    return Decoder(layout, vector)
+
+
+@pytest.mark.parametrize("model", SHAPES)
+def test_transformers_computes_the_same_logits_and_the_same_greedy_text(model: ModelSpec, tmp_path: Path) -> None:
+    decoder = exported(model, tmp_path / "out")
+    theirs, report = AutoModelForCausalLM.from_pretrained(
+        tmp_path / "out", local_files_only=True, output_loading_info=True
+    )
+    assert not any(report.values())
+    tokens = tokens_of(replace(model, vocabulary=300), model.context)
+    with torch.no_grad():
+        logits = theirs(torch.tensor([tokens])).logits[0]
+    torch.testing.assert_close(logits, read(decoder, tokens, 1), rtol=1e-4, atol=1e-4)
+    [ours] = generate(decoder, [tokens[:6]], Sampling(temperature=0), Limits(20, TOKENIZER.eos, TOKENIZER.vocabulary))
+    text = theirs.generate(torch.tensor([tokens[:6]]), max_new_tokens=20)[0, 6:].tolist()
+    assert [token for token in text if token != TOKENIZER.eos] == list(ours.tokens)
+
+
+def test_transformers_reads_the_same_ids_and_texts(tmp_path: Path) -> None:
+    exported(MODEL, tmp_path / "out")
+    theirs = AutoTokenizer.from_pretrained(tmp_path / "out", local_files_only=True)
+    for text in MIXED:
+        ids = TOKENIZER.encode(text).tolist()
+        assert theirs(text)["input_ids"] == ids
+        assert theirs.decode(ids) == text
+
+    @given(st.text(alphabet=st.characters(codec="utf-8"), max_size=100))
+    @settings(max_examples=100, deadline=None)
+    def any_text(text: str) -> None:
+        assert theirs(text)["input_ids"] == TOKENIZER.encode(text).tolist()
+
+    any_text()
+    assert (theirs.eos_token, theirs.eos_token_id, theirs.model_max_length) == (EOS, 299, MODEL.context)
+    assert theirs.decode([299]) == EOS
+
+
+def test_the_same_checkpoint_gives_the_same_bytes(tmp_path: Path) -> None:
+    for name in ("one", "two"):
+        exported(MODEL, tmp_path / name)
+    names = sorted(path.name for path in (tmp_path / "one").iterdir())
+    assert names == ["config.json", "generation_config.json", WEIGHTS, "tokenizer.json", "tokenizer_config.json"]
+    for name in names:
+        assert (tmp_path / "one" / name).read_bytes() == (tmp_path / "two" / name).read_bytes()
+
+
+def test_a_folder_that_holds_something_is_left_alone(tmp_path: Path) -> None:
+    (tmp_path / "mine").write_text("precious")
+    for taken in (tmp_path, tmp_path / "mine"):
+        with pytest.raises(FileExistsError, match="not an empty folder; name a new one"):
+            exported(MODEL, taken)
+    assert [path.name for path in tmp_path.iterdir()] == ["mine"]
+    (tmp_path / "empty").mkdir()
+    exported(MODEL, tmp_path / "empty")
+    assert (tmp_path / "empty" / WEIGHTS).stat().st_size > 0
+
+
+def test_what_fails_leaves_nothing(tmp_path: Path) -> None:
+    layout, vector = parameters(MODEL)
+    with pytest.raises(ValueError, match="reshape"):
+        write(Exported(layout, vector.numpy()[:-64].astype(np.float32), TOKENIZER), tmp_path / "out")
+    assert list(tmp_path.iterdir()) == []
