@@ -80,6 +80,10 @@ class BytePairTokenizer:
         """The text of ids; `eos` reads `<|endoftext|>`, and bytes that are no UTF-8 read U+FFFD."""
         return str(self._encoder.decode([int(token) for token in ids], skip_special_tokens=False))
 
+    def __reduce__(self) -> tuple[type[BytePairTokenizer], tuple[bytes]]:
+        """Pickled by its file: an encoder that was pickled would take text that spells `<|endoftext|>` for the end."""
+        return BytePairTokenizer, (self.artefact,)
+
     @cached_property
     def _encoder(self) -> Tokenizer:
         try:

@@ -4,6 +4,7 @@ import json
 import lzma
 import math
 import os
+import pickle
 import subprocess
 import sys
 from collections import Counter
@@ -43,6 +44,12 @@ def test_no_text_produces_the_end_of_a_text(parts: list[str]) -> None:
     ids = TOKENIZER.encode("".join(parts))
     assert TOKENIZER.eos not in ids
     assert TOKENIZER.decode(ids.tolist()) == "".join(parts)
+
+
+def test_a_tokenizer_from_another_process_reads_the_same() -> None:
+    again = pickle.loads(pickle.dumps(TOKENIZER))  # noqa: S301 - our own bytes
+    for text in (f"a{EOS}b", TEXTS[0]):
+        assert again.encode(text).tolist() == TOKENIZER.encode(text).tolist()
 
 
 def test_the_vocabulary_is_bytes_merges_and_the_end() -> None:
