@@ -30,6 +30,7 @@ from tutti.contracts.dedup.v1.stubs import DedupServiceStub
 from tutti.contracts.ingest.v1.stubs import IngestServiceStub
 from tutti.contracts.lineage.v1.stubs import LineageServiceStub
 from tutti.contracts.pipeline.v1.stubs import PipelineServiceStub
+from tutti.contracts.sampling.v1.stubs import SamplingServiceStub
 from tutti.contracts.scheduler.v1.stubs import SchedulerServiceStub
 from tutti.contracts.tokenization.v1.stubs import TokenizationServiceStub
 
@@ -53,6 +54,8 @@ OWNERS = {
     "transitions": "scheduler",
     "checkpoints": "committer",
     "lines": "committer",
+    "samples": "sampling",
+    "exports": "sampling",
 }
 
 
@@ -145,6 +148,10 @@ class Client:
     @cached_property
     def lineage(self) -> LineageServiceStub:
         return LineageServiceStub(self.channel("lineage"))
+
+    @cached_property
+    def sampling(self) -> SamplingServiceStub:
+        return SamplingServiceStub(self.channel("sampling"))
 
     @cached_property
     def admin(self) -> AdminFan:

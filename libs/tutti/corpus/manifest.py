@@ -30,6 +30,8 @@ class Kind(StrEnum):
     TOKENIZER = "tokenizer"
     DATASET = "dataset"
     CHECKPOINT = "checkpoint"
+    SAMPLE = "sample"
+    EXPORT = "export"
 
 
 @dataclass(frozen=True, slots=True)

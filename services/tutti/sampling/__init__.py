@@ -1,0 +1,1 @@
+"""Sampling: a checkpoint continues texts, or becomes files that others read."""

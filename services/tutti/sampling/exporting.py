@@ -1,0 +1,26 @@
+"""A staged checkpoint written for others to read, in a process of the pool."""
+
+from pathlib import Path
+
+from tutti.chassis.tasks import WorkFailed
+from tutti.checkpoints.errors import CheckpointError
+from tutti.checkpoints.staged import open_staged
+from tutti.corpus.tokenizer import BytePairTokenizer
+from tutti.inference.parameters import parameters_of
+
+LOGIC_VERSION = "export-1"
+
+
+def export(folder: Path, tokenizer: BytePairTokenizer, to: Path) -> list[Path]:
+    """Write the files of the Hugging Face format into the new folder `to`; their paths, by name.
+
+    Raises WorkFailed when the checkpoint is damaged.
+    """
+    from tutti.inference.huggingface import Exported, write  # brings safetensors
+
+    try:
+        staged = open_staged(folder)
+        write(Exported(staged.body.layout, parameters_of(staged), tokenizer), to)
+    except CheckpointError as error:
+        raise WorkFailed(str(error)) from error
+    return sorted(to.iterdir())

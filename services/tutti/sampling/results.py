@@ -1,0 +1,56 @@
+"""What the manifests of samples and exports say."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+
+from tutti.corpus.canonical import JsonValue
+from tutti.corpus.errors import InvalidManifest
+from tutti.corpus.fields import Fields
+from tutti.corpus.manifest import Kind, Manifest
+from tutti.inference.sampling import Sampling
+from tutti.sampling.continuing import Continued
+
+
+@dataclass(frozen=True, slots=True)
+class File:
+    """A file of an export; its blob is named by the digest of its bytes."""
+
+    name: str
+    bytes: int
+    bytes_digest: str
+
+    @property
+    def key(self) -> str:
+        return f"sampling/exports/{self.bytes_digest.removeprefix('blake3:')}"
+
+
+def sample_manifest(
+    checkpoint: str, model_digest: str, sampling: Sampling, tokens: int, found: Sequence[Continued], *, producer: str
+) -> Manifest:
+    body: dict[str, JsonValue] = {
+        "continuations": [asdict(each) for each in found],
+        "model_digest": model_digest,
+        "sampling": asdict(sampling),
+        "tokens": tokens,
+    }
+    return Manifest(Kind.SAMPLE, body, (checkpoint,), producer)
+
+
+def continuations(manifest: Manifest) -> list[Continued]:
+    """Raises InvalidManifest."""
+    fields = Fields(manifest.body, path="body", error=InvalidManifest)
+    return [
+        Continued(each.text("prompt"), each.text("text"), each.count("tokens"), each.text("stop"))
+        for each in fields.objects("continuations")
+    ]
+
+
+def export_manifest(checkpoint: str, model_digest: str, files: Sequence[File], *, producer: str) -> Manifest:
+    body: dict[str, JsonValue] = {
+        "files": [asdict(each) for each in files],
+        "format": "hugging-face",
+        "model_digest": model_digest,
+    }
+    return Manifest(Kind.EXPORT, body, (checkpoint,), producer)

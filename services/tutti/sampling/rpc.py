@@ -1,0 +1,159 @@
+"""The calls that sampling answers."""
+
+import re
+
+from tutti.backbone.blobs import BlobMissing
+from tutti.chassis import staging
+from tutti.chassis.call import Call
+from tutti.chassis.errors import InvalidField, NotFound, Refused, declare
+from tutti.chassis.required import required
+from tutti.chassis.service import Host
+from tutti.chassis.tasks import WorkFailed
+from tutti.chassis.work import Work
+from tutti.contracts.common.v1 import STATE_DONE, CancelRequest, GetRequest, ListRequest, State
+from tutti.contracts.sampling.v1 import (
+    FORMAT_HUGGING_FACE,
+    Continuation,
+    CreateExportRequest,
+    CreateExportResponse,
+    CreateSampleRequest,
+    CreateSampleResponse,
+    Export,
+    ListExportsResponse,
+    ListSamplesResponse,
+    ReadExportRequest,
+    ReadExportResponse,
+    ReadSampleRequest,
+    ReadSampleResponse,
+    Sample,
+    SampleSpec,
+    Stop,
+)
+from tutti.corpus.manifest import Kind
+from tutti.inference.errors import InvalidSampling
+from tutti.inference.sampling import Sampling
+from tutti.sampling.prompts import Prompts
+from tutti.sampling.results import File, continuations
+
+MAX_PROMPTS = 64
+MAX_PROMPT_BYTES = 64 << 10
+MAX_TOKENS = 4096
+PIECE_BYTES = 4 << 20
+_CHECKPOINT = re.compile(r"checkpoints/[^/]+/\d+/\d+")
+
+declare(
+    {
+        "NOT_DONE": "what is to be read is not made: its work waits, runs, failed or was cancelled",
+        "RESULT_GONE": "the stored result of a sample or an export is gone or damaged; make it anew",
+    }
+)
+
+
+def sampling_of(spec: SampleSpec) -> Sampling:
+    """How a spec asks to choose tokens. Raises InvalidField."""
+    try:
+        return Sampling(
+            temperature=spec.temperature if spec.HasField("temperature") else 1.0,
+            top_p=spec.top_p if spec.HasField("top_p") else 1.0,
+            top_k=spec.top_k,
+            seed=spec.seed,
+        )
+    except InvalidSampling as error:
+        raise InvalidField(f"spec.{error.field}", seen=error.seen, expected=error.expected) from error
+
+
+def check(spec: SampleSpec) -> None:
+    """Raises InvalidField naming what cannot work."""
+    check_checkpoint(spec.checkpoint)
+    size = sum(len(prompt.encode()) for prompt in spec.prompts)
+    for field, holds, seen, expected in (
+        ("prompts", 0 < len(spec.prompts) <= MAX_PROMPTS, len(spec.prompts), f"1 to {MAX_PROMPTS} prompts"),
+        ("prompts", size <= MAX_PROMPT_BYTES, size, f"at most {MAX_PROMPT_BYTES} bytes of text together"),
+        ("tokens", 0 < spec.tokens <= MAX_TOKENS, spec.tokens, f"1 to {MAX_TOKENS} tokens"),
+    ):
+        if not holds:
+            raise InvalidField(f"spec.{field}", seen=seen, expected=expected)
+    sampling_of(spec)
+
+
+def check_checkpoint(name: str) -> None:
+    """Raises InvalidField for what names no checkpoint."""
+    if not _CHECKPOINT.fullmatch(name):
+        raise InvalidField("spec.checkpoint", seen=name or "nothing", expected="a name checkpoints/JOB/LINE/STEP")
+
+
+class SamplingApi:
+    def __init__(self, host: Host, samples: Work[Sample], exports: Work[Export], prompts: Prompts) -> None:
+        self._blobs, self._samples, self._exports, self._prompts = host.blobs, samples, exports, prompts
+
+    def CreateSample(self, request: CreateSampleRequest, call: Call) -> CreateSampleResponse:
+        check(request.spec)
+        shown = SampleSpec()
+        shown.CopyFrom(request.spec)
+        shown.ClearField("prompts")
+        made = self._samples.create(
+            request, shown=shown, keep=lambda unit: self._prompts.keep(unit, request.name, request.spec.prompts)
+        )
+        return CreateSampleResponse(sample=made)
+
+    def GetSample(self, request: GetRequest, call: Call) -> Sample:
+        return self._samples.get(request)
+
+    def ListSamples(self, request: ListRequest, call: Call) -> ListSamplesResponse:
+        return self._samples.page(request, ListSamplesResponse)
+
+    def CancelSample(self, request: CancelRequest, call: Call) -> Sample:
+        return self._samples.cancel(request)
+
+    def ReadSample(self, request: ReadSampleRequest, call: Call) -> ReadSampleResponse:
+        sample = self._samples.get(GetRequest(name=request.name))
+        _require_done(sample)
+        try:
+            result = sample.result
+            manifest = staging.manifest(self._blobs, result.manifest_key, result.content_digest, Kind.SAMPLE)
+        except WorkFailed as error:
+            raise Refused("RESULT_GONE", f"{request.name}: {error.reason.partition(';')[0]}; sample again") from error
+        found = [
+            Continuation(
+                prompt=each.prompt, text=each.text, tokens=each.tokens, stop=Stop.Value(f"STOP_{each.stop.upper()}")
+            )
+            for each in continuations(manifest)
+        ]
+        return ReadSampleResponse(continuations=found)
+
+    def CreateExport(self, request: CreateExportRequest, call: Call) -> CreateExportResponse:
+        required(request, "spec.format")
+        check_checkpoint(request.spec.checkpoint)
+        if request.spec.format != FORMAT_HUGGING_FACE:
+            raise InvalidField("spec.format", seen=request.spec.format, expected="FORMAT_HUGGING_FACE")
+        return CreateExportResponse(export=self._exports.create(request))
+
+    def GetExport(self, request: GetRequest, call: Call) -> Export:
+        return self._exports.get(request)
+
+    def ListExports(self, request: ListRequest, call: Call) -> ListExportsResponse:
+        return self._exports.page(request, ListExportsResponse)
+
+    def CancelExport(self, request: CancelRequest, call: Call) -> Export:
+        return self._exports.cancel(request)
+
+    def ReadExport(self, request: ReadExportRequest, call: Call) -> ReadExportResponse:
+        export = self._exports.get(GetRequest(name=request.name))
+        _require_done(export)
+        found = next((each for each in export.files if each.name == request.file), None)
+        if found is None:
+            raise NotFound(f"{request.name}/{request.file}")
+        if request.offset > found.bytes:
+            raise InvalidField("offset", seen=request.offset, expected=f"at most {found.bytes}, the bytes of the file")
+        length = min(PIECE_BYTES, found.bytes - request.offset)
+        key = File(found.name, found.bytes, found.bytes_digest).key
+        try:
+            return ReadExportResponse(data=self._blobs.get_range(key, request.offset, length) if length else b"")
+        except BlobMissing as error:
+            raise Refused("RESULT_GONE", f"{request.name}: the blob {key} is gone; export again") from error
+
+
+def _require_done(work: Sample | Export) -> None:
+    if work.state != STATE_DONE:
+        state = State.Name(work.state).removeprefix("STATE_").lower()
+        raise Refused("NOT_DONE", f"{work.name} is {state}{f': {work.reason}' if work.reason else ''}")

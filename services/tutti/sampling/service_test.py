@@ -1,0 +1,107 @@
+"""What sampling refuses at the edge, and that prompts are told to nobody."""
+
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from sqlalchemy import text
+
+from tutti.chassis.errors import AlreadyExists, InvalidField, NotFound, Refused
+from tutti.chassis.simulation import Simulation
+from tutti.chassis.unit import Unit
+from tutti.contracts.common.v1 import GetRequest
+from tutti.contracts.sampling.v1 import (
+    CreateExportRequest,
+    CreateSampleRequest,
+    ExportSpec,
+    Format,
+    ReadExportRequest,
+    ReadSampleRequest,
+    SampleSpec,
+)
+from tutti.contracts.sampling.v1.stubs import SamplingServiceStub
+from tutti.sampling.service import build
+
+CHECKPOINT = "checkpoints/gone/0/5"
+QUESTION = "a-secret-question"
+
+
+@pytest.fixture
+def world() -> Iterator[Simulation]:
+    with Simulation(0, builds={"sampling": build}) as simulation:
+        yield simulation
+
+
+@pytest.fixture
+def stub(world: Simulation) -> SamplingServiceStub:
+    return SamplingServiceStub(world.channel("sampling"))
+
+
+def asked(**changes: Any) -> CreateSampleRequest:
+    spec = {"checkpoint": CHECKPOINT, "prompts": [QUESTION], "tokens": 5, **changes}
+    return CreateSampleRequest(request_id="r", name="samples/a", spec=SampleSpec(**spec))
+
+
+def rows(unit: Unit) -> dict[str, str]:
+    """Every value of every table of the service's database."""
+    tables = unit.tx.execute(text("SELECT name FROM sqlite_master WHERE type = 'table'")).scalars().all()
+    return {table: repr(unit.tx.execute(text(f'SELECT * FROM "{table}"')).all()) for table in tables}  # noqa: S608
+
+
+def test_prompts_are_in_no_resource_and_no_event(world: Simulation, stub: SamplingServiceStub) -> None:
+    for _ in range(2):
+        made = world.insist(lambda: stub.CreateSample(asked()))
+    assert list(made.sample.spec.prompts) == []
+    assert made.sample.spec.tokens == 5
+    told = world.peek("sampling", rows)
+    assert [table for table, values in told.items() if QUESTION in values] == ["prompts"]
+    assert "outbox" in [table for table, values in told.items() if "samples/a" in values]
+    with pytest.raises(AlreadyExists):
+        world.insist(lambda: stub.CreateSample(asked(prompts=["another"])))
+
+
+def test_what_is_not_made_cannot_be_read(world: Simulation, stub: SamplingServiceStub) -> None:
+    world.insist(lambda: stub.CreateSample(asked()))
+    with pytest.raises(Refused, match="samples/a is") as caught:
+        world.insist(lambda: stub.ReadSample(ReadSampleRequest(name="samples/a")))
+    assert caught.value.reason == "NOT_DONE"
+    with pytest.raises(NotFound):
+        world.insist(lambda: stub.ReadExport(ReadExportRequest(name="exports/b", file="config.json")))
+
+
+@pytest.mark.parametrize(
+    ("field", "changes"),
+    [
+        ("checkpoint", {"checkpoint": ""}),
+        ("checkpoint", {"checkpoint": "jobs/a"}),
+        ("prompts", {"prompts": []}),
+        ("prompts", {"prompts": ["x"] * 65}),
+        ("prompts", {"prompts": ["\u00e9" * 20_000, "\u00e9" * 20_000]}),
+        ("tokens", {"tokens": 0}),
+        ("tokens", {"tokens": 4097}),
+        ("temperature", {"temperature": -1.0}),
+        ("temperature", {"temperature": float("inf")}),
+        ("top_p", {"top_p": 0.0}),
+        ("seed", {"seed": 2**53}),
+        ("logic_version", {"logic_version": "sampling-0"}),
+    ],
+)
+def test_what_cannot_be_sampled_is_refused_by_field(
+    world: Simulation, stub: SamplingServiceStub, field: str, changes: dict[str, Any]
+) -> None:
+    with pytest.raises(InvalidField, match=rf"^spec\.{field}: expected"):
+        world.insist(lambda: stub.CreateSample(asked(**changes)))
+    with pytest.raises(NotFound):
+        world.insist(lambda: stub.GetSample(GetRequest(name="samples/a")))
+
+
+@pytest.mark.parametrize(
+    ("field", "checkpoint", "wanted"),
+    [("checkpoint", "nonsense", 1), ("format", CHECKPOINT, 0), ("format", CHECKPOINT, 9)],
+)
+def test_what_cannot_be_exported_is_refused_by_field(
+    world: Simulation, stub: SamplingServiceStub, field: str, checkpoint: str, wanted: Format.ValueType
+) -> None:
+    request = CreateExportRequest(name="exports/a", spec=ExportSpec(checkpoint=checkpoint, format=wanted))
+    with pytest.raises(InvalidField, match=rf"^spec\.{field}: expected"):
+        world.insist(lambda: stub.CreateExport(request))
