@@ -3,7 +3,19 @@
 import click
 
 from tutti.chassis.version import VERSION
-from tutti.cli import administration, checkpoints, crawls, documents, garbage, jobs, platform, recipes, runs, tracing
+from tutti.cli import (
+    administration,
+    checkpoints,
+    crawls,
+    documents,
+    garbage,
+    jobs,
+    platform,
+    recipes,
+    runs,
+    sampling,
+    tracing,
+)
 from tutti.cli.failures import guarded
 from tutti.cli.nouns import BY_PLURAL, group
 from tutti.cli.output import JSON, output_option, print_json
@@ -19,6 +31,7 @@ def tutti() -> None:
     tutti up                         start the platform, until Ctrl-C; --detach leaves it running
     tutti checkpoints ls             what was committed
     tutti trace checkpoints/x/0/20   where it came from
+    tutti sample checkpoints/x/0/20  what it writes
 
     Exit codes: 0 done, 1 failed, 2 misuse, 3 not reachable, 130 interrupted.
     """
@@ -40,11 +53,13 @@ def build() -> click.Group:
     crawls.extend(groups["crawls"])
     jobs.extend(groups["jobs"])
     checkpoints.extend(groups["checkpoints"])
+    sampling.extend(groups["checkpoints"])
     runs.extend(groups["runs"])
     for made in groups.values():
         tutti.add_command(made)
     for command in (runs.run, platform.up, platform.down, tracing.trace, administration.events, administration.export):
         tutti.add_command(command)
+    tutti.add_command(sampling.sample)
     tutti.add_command(administration.doctor)
     tutti.add_command(documents.documents)
     tutti.add_command(recipes.recipes)

@@ -79,6 +79,10 @@ NOUNS = (
         ("name", "state", "step", "epoch", "model_digest", "state_digest", "bytes", "decided_at"),
         "no checkpoints yet; training writes one every `train.checkpoint_every` steps",
     ),
+    Noun(
+        "samples", "samples", "sampling", "Sample", ("name", "state", "tokens", "started_at", "ended_at", "reason"),
+        "no samples yet; `tutti sample CHECKPOINT` makes one",
+    ),
 )  # fmt: skip
 NUMBERED = {"checkpoints": ("job", "line", "step"), "topologies": ("job", "version")}
 BY_PLURAL = {noun.plural: noun for noun in NOUNS}
