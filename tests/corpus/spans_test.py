@@ -8,8 +8,9 @@ import pytest
 from tutti.corpus.documents import document_id
 from tutti.corpus.spans.building import build
 from tutti.corpus.spans.index import Index
+from tutti.corpus.tokenizer import BytePairTokenizer
 from tutti.corpus.tokenshard import encode_token_shard
-from tutti.tokenization.bpe import BytePairTokenizer, train_bpe
+from tutti.tokenization.bpe import train_bpe
 from tutti.tokenization.packing import cut, pack
 
 PAGES = sorted((Path(__file__).parents[2] / "docs").glob("*.md"))

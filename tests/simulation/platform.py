@@ -22,6 +22,7 @@ from tutti.dedup.service import build as build_dedup
 from tutti.ingest.service import build as build_ingest
 from tutti.lineage.service import build as build_lineage
 from tutti.pipeline.service import build as build_pipeline
+from tutti.sampling.service import build as build_sampling
 from tutti.scheduler.service import build as build_scheduler
 from tutti.tokenization.service import build as build_tokenization
 from tutti.trainer.agent import Agent, AgentState
@@ -37,6 +38,7 @@ BUILDS: Mapping[str, Build] = {
     "ingest": build_ingest,
     "dedup": build_dedup,
     "tokenization": build_tokenization,
+    "sampling": build_sampling,
     "pipeline": build_pipeline,
     "scheduler": build_scheduler,
     "committer": build_committer,

@@ -44,6 +44,14 @@ from tutti.contracts.ingest.v1 import CrawlSpec, CreateCrawlRequest
 from tutti.contracts.ingest.v1.stubs import IngestServiceStub
 from tutti.contracts.pipeline.v1 import CreateRunRequest, Run
 from tutti.contracts.pipeline.v1.stubs import PipelineServiceStub
+from tutti.contracts.sampling.v1 import (
+    FORMAT_HUGGING_FACE,
+    CreateExportRequest,
+    CreateSampleRequest,
+    ExportSpec,
+    SampleSpec,
+)
+from tutti.contracts.sampling.v1.stubs import SamplingServiceStub
 from tutti.contracts.scheduler.v1 import EpochOpened, RankLost, ReshapeJobRequest
 from tutti.contracts.scheduler.v1.stubs import SchedulerServiceStub
 from tutti.model.plan import Shape
@@ -176,6 +184,7 @@ class Story:
         self.simulation = self.platform.simulation
         self.pipeline = PipelineServiceStub(self.simulation.channel("pipeline"))
         self.ingest = IngestServiceStub(self.simulation.channel("ingest"))
+        self.sampling = SamplingServiceStub(self.simulation.channel("sampling"))
         self.scheduler = SchedulerServiceStub(self.simulation.channel("scheduler"))
         self.committer = CommitterServiceStub(self.simulation.channel("committer"))
         self.as_agent = CommitterServiceStub(self.simulation.channel("committer", Role.AGENT))
@@ -190,7 +199,7 @@ class Story:
         if script.cancels:
             self.create(CANCELLED, BESIDE)
         self.create(MAIN, script)
-        self.crawl_nothing()
+        self.ask_in_vain()
         if script.cancels:
             self.simulation.run(max_turns=self.simulation.fate.count(0, 400))
             self.call(lambda: self.pipeline.CancelRun(CancelRequest(name=CANCELLED, request_id="cancel")))
@@ -218,12 +227,19 @@ class Story:
         text = recipe(self.pages, script)
         self.call(lambda: self.pipeline.CreateRun(CreateRunRequest(request_id=name, name=name, recipe=text)))
 
-    def crawl_nothing(self) -> None:
-        """A crawl that leaves out its own seed, and so asks the web for nothing; it fails and says so."""
+    def ask_in_vain(self) -> None:
+        """What needs the web, or a real model: a crawl that leaves out its own seed, a checkpoint that is not there."""
         site = ["http://a.example/"]
         spec = CrawlSpec(seeds=site, without=site, contact="me@a.example", skip_sitemaps=True)
-        request = CreateCrawlRequest(request_id="crawl", name="crawls/nothing", spec=spec)
-        self.call(lambda: self.ingest.CreateCrawl(request))
+        crawl = CreateCrawlRequest(request_id="crawl", name="crawls/nothing", spec=spec)
+        self.call(lambda: self.ingest.CreateCrawl(crawl))
+        nothing = "checkpoints/nothing/0/1"
+        asked = SampleSpec(checkpoint=nothing, prompts=["x"], tokens=1)
+        sample = CreateSampleRequest(request_id="sample", name="samples/nothing", spec=asked)
+        self.call(lambda: self.sampling.CreateSample(sample))
+        wanted = ExportSpec(checkpoint=nothing, format=FORMAT_HUGGING_FACE)
+        export = CreateExportRequest(request_id="export", name="exports/nothing", spec=wanted)
+        self.call(lambda: self.sampling.CreateExport(export))
 
     def until_ended(self, name: str) -> None:
         def ended() -> bool:
