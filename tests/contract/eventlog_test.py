@@ -23,7 +23,7 @@ from tutti.backbone.eventlog import (
     UnknownTopic,
 )
 
-DEADLINE = 40.0
+DEADLINE = 120.0
 
 
 class Place(Protocol):
