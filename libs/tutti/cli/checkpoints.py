@@ -8,7 +8,7 @@ from tutti.chassis.client import Client
 from tutti.cli.connection import connected, connection_options
 from tutti.cli.failures import Failure
 from tutti.cli.identity import fresh_id
-from tutti.cli.nouns import BY_PLURAL
+from tutti.cli.nouns import BY_PLURAL, full_name
 from tutti.cli.output import JSON, READING_SECONDS, output_option, patiently, print_json, print_one, say
 from tutti.cli.plain import plain
 from tutti.contracts.committer.v1 import (
@@ -23,7 +23,7 @@ LIVE = (CHECKPOINT_STATE_DECIDED, CHECKPOINT_STATE_COMMITTED)
 
 
 def full(name: str) -> str:
-    return name if name.startswith("checkpoints/") else f"checkpoints/{name}"
+    return full_name("checkpoints", name)
 
 
 def every(client: Client) -> list[str]:
@@ -82,7 +82,7 @@ def extend(group: click.Group) -> None:
     @output_option
     @connection_options
     def prune(job: str, keep_last: int, yes: bool, output: str, **where: Any) -> None:
-        name = job if job.startswith("jobs/") else f"jobs/{job}"
+        name = full_name("jobs", job)
         request = PruneCheckpointsRequest(request_id=fresh_id(), job=name, keep_last=keep_last, validate_only=not yes)
         with connected(**where) as client:
             print_one(plain(client.committer.PruneCheckpoints(request)), output)

@@ -8,6 +8,7 @@ import click
 
 from tutti.chassis.client import Client
 from tutti.cli.connection import connected, connection_options
+from tutti.cli.nouns import full_name
 from tutti.cli.output import output_option, print_list
 from tutti.cli.plain import Plain, plain
 from tutti.contracts.ingest.v1 import Crawl, ListCrawledPagesRequest
@@ -25,7 +26,7 @@ def extend(group: click.Group) -> None:
     @output_option
     @connection_options
     def pages(name: str, what: str, limit: int | None, output: str, **where: Any) -> None:
-        full = name if name.startswith("crawls/") else f"crawls/{name}"
+        full = full_name("crawls", name)
         with connected(**where) as client:
             rows = list(itertools.islice(known(client, full, what), limit))
         print_list(rows, ("url", "what", "status", "depth"), output, nothing="no URL of which that is so")

@@ -9,7 +9,7 @@ import click
 from tutti.chassis.client import Client
 from tutti.cli.connection import connected, connection_options
 from tutti.cli.failures import Failure
-from tutti.cli.nouns import BY_PLURAL
+from tutti.cli.nouns import BY_PLURAL, full_name
 from tutti.cli.output import JSON, output_option, print_list, print_one, say
 from tutti.cli.plain import Plain, plain
 from tutti.contracts.lineage.v1 import ListDocumentsRequest, ShowDocumentRequest
@@ -80,7 +80,7 @@ def duplicates(**options: Any) -> None:
 def print_listed(what: str, *, source: str, run: str, limit: int | None, output: str, **where: Any) -> None:
     """Print the pages of which that is so."""
     with connected(**where) as client:
-        name = f"runs/{run.removeprefix('runs/')}" if run else newest(client)
+        name = full_name("runs", run) if run else newest(client)
         rows = list(itertools.islice(listed(client, name, what, source), limit))
     print_list(rows, COLUMNS, output, nothing=f"no page of {name} of which that is so")
 

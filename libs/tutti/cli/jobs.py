@@ -6,6 +6,7 @@ import click
 
 from tutti.cli.connection import connected, connection_options
 from tutti.cli.identity import fresh_id
+from tutti.cli.nouns import full_name
 from tutti.cli.output import output_option, print_one, say
 from tutti.cli.plain import plain
 from tutti.contracts.common.v1 import CancelRequest
@@ -13,7 +14,7 @@ from tutti.contracts.scheduler.v1 import ReshapeJobRequest
 
 
 def full(name: str) -> str:
-    return name if name.startswith("jobs/") else f"jobs/{name}"
+    return full_name("jobs", name)
 
 
 def extend(group: click.Group) -> None:

@@ -16,6 +16,11 @@ from tutti.cli.words import Words
 from tutti.contracts.common.v1 import GetRequest, ListRequest
 
 
+def full_name(kind: str, name: str) -> str:
+    """The name of a resource whose kind may be left out."""
+    return name if name.startswith(f"{kind}/") else f"{kind}/{name}"
+
+
 @dataclass(frozen=True)
 class Noun:
     """`plural`: the command group; `kind`: the first segment of names; `service`: who owns it."""
@@ -28,8 +33,8 @@ class Noun:
     empty: str
 
     def get(self, client: Client, name: str) -> Any:
-        full = name if name.startswith(f"{self.kind}/") else f"{self.kind}/{name}"
-        return getattr(getattr(client, self.service), f"Get{self.message}")(GetRequest(name=full))
+        request = GetRequest(name=full_name(self.kind, name))
+        return getattr(getattr(client, self.service), f"Get{self.message}")(request)
 
     def all(self, client: Client, filter_text: str = "", *, fields: Sequence[str] = ()) -> Iterator[Any]:
         """Every resource of the kind, page by page; of each these fields, or all."""

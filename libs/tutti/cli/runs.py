@@ -12,6 +12,7 @@ from tutti.cli import INTERRUPTED
 from tutti.cli.connection import connected, connection_options, data_dir_option
 from tutti.cli.failures import MISUSE, Failure
 from tutti.cli.identity import fresh_id
+from tutti.cli.nouns import full_name
 from tutti.cli.output import JSON, READING_SECONDS, output_option, patiently, print_json, print_list, print_one, say
 from tutti.cli.plain import plain
 from tutti.cli.platform import Platform, running
@@ -139,7 +140,7 @@ def extend(group: click.Group) -> None:
     @output_option
     @connection_options
     def cancel(name: str, output: str, **where: Any) -> None:
-        full = name if name.startswith("runs/") else f"runs/{name}"
+        full = full_name("runs", name)
         with connected(**where) as client:
             print_one(plain(client.pipeline.CancelRun(CancelRequest(name=full, request_id=fresh_id()))), output)
 
@@ -148,7 +149,7 @@ def extend(group: click.Group) -> None:
     @output_option
     @connection_options
     def follow_run(name: str, output: str, **where: Any) -> None:
-        full = name if name.startswith("runs/") else f"runs/{name}"
+        full = full_name("runs", name)
         with connected(**where) as client:
             say(f"looking on at {full}")
             finish(Platform(client), full, output)

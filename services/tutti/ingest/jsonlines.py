@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pyarrow as pa
 
-from tutti.ingest.containers import Record, Text, Wanted, source_of
+from tutti.ingest.containers import Record, Text, Wanted, source_of, why
 from tutti.ingest.rejections import Reason, Rejection
 
 _QUOTED = 60
@@ -34,7 +34,7 @@ def read_json_lines(path: Path, source: str, wanted: Wanted) -> Iterator[Record]
                 elif stripped := line.removeprefix(_MARK if number == 1 else b"").strip():
                     yield _record(stripped, f"{source}:{number}", wanted)
     except (OSError, EOFError, zlib.error, pa.ArrowException) as error:
-        detail = f"behind line {number} the file cannot be read ({_why(error)}): it is cut or damaged"
+        detail = f"behind line {number} the file cannot be read ({why(error)}): it is cut or damaged"
         yield Rejection(source, Reason.DAMAGED, detail)
 
 
@@ -72,8 +72,3 @@ def _record(line: bytes, place: str, wanted: Wanted) -> Record:
         seen = "is no string" if wanted.text_field in found else f"is missing; there are: {keys or 'none'}"
         return Rejection(place, Reason.NO_TEXT, f"the field {wanted.text_field!r} {seen} (input.text_field names it)")
     return Text(source_of(found.get("url"), place), text, title if isinstance(title, str) else "")
-
-
-def _why(error: BaseException) -> str:
-    """Without the path, which is of this machine."""
-    return (error.strerror or "") if isinstance(error, OSError) and error.strerror else str(error).partition("\n")[0]

@@ -11,7 +11,7 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from tutti.ingest.containers import Record, Text, Wanted, source_of
+from tutti.ingest.containers import Record, Text, Wanted, source_of, why
 from tutti.ingest.rejections import Reason, Rejection
 
 _ROWS = 256
@@ -37,7 +37,7 @@ def read_rows(path: Path, source: str, wanted: Wanted) -> Iterator[Record]:
                     number += 1
                     yield _record({name: values[row] for name, values in columns.items()}, f"{source}:{number}", wanted)
     except (OSError, ValueError, pa.ArrowException) as error:
-        detail = f"behind row {number} the file cannot be read ({_why(error)}): it is cut, damaged or no Parquet"
+        detail = f"behind row {number} the file cannot be read ({why(error)}): it is cut, damaged or no Parquet"
         yield Rejection(source, Reason.DAMAGED, detail)
 
 
@@ -55,8 +55,3 @@ def _record(row: dict[str, str | None], place: str, wanted: Wanted) -> Record:
     if len(text) > wanted.max_bytes or len(text.encode()) > wanted.max_bytes:
         return Rejection(place, Reason.TOO_LARGE, f"a text of more than {wanted.max_bytes} bytes")
     return Text(source_of(row.get("url"), place), text, row.get("title") or "")
-
-
-def _why(error: BaseException) -> str:
-    """Without the path, which is of this machine."""
-    return (error.strerror or "") if isinstance(error, OSError) and error.strerror else str(error).partition("\n")[0]

@@ -195,17 +195,18 @@ def read_records(reading: Reading, surveyor: _Surveyor) -> Iterator[tuple[str, R
 
 
 class _Shelf:
-    """Documents until they are a shard, and the shards that they became."""
+    """Documents until they are a shard, and the shards that they became; `personal` data in all of them, by kind."""
 
     def __init__(self, scratch: Path) -> None:
         self.shards: list[ShardFile] = []
+        self.personal = Counter[Kind]()
         self._scratch = scratch
         self._held: dict[str, Document] = {}
         self._rows: list[pa.RecordBatch] = []
         self._size = 0
 
-    def add(self, made: Made, rejections: Rejections) -> Iterator[measures.Inspected]:
-        """Those of the documents that were not there before."""
+    def add(self, made: Made, rejections: Rejections) -> None:
+        """Take the documents that were not there before."""
         taken: list[int] = []
         row = -1
         for path, item in made.items:
@@ -221,7 +222,7 @@ class _Shelf:
             self._held[found.doc_id] = found
             taken.append(row)
             self._size += len(found.text)
-            yield item
+            self.personal.update(item.personal)
             if self._size >= SHARD_TEXT_BYTES:
                 self._rows.append(made.rows.take(pa.array(taken, pa.int64())))
                 taken = []
@@ -243,9 +244,8 @@ class _Shelf:
 def write_shards(reading: Reading, scratch: Path, workers: int = 1) -> Written:
     """Extract every page, by so many processes, and write shards into `scratch`. Raises InputRootError."""
     surveyor, rejections, shelf = _Surveyor(), Rejections(), _Shelf(scratch)
-    masked = Counter[str]()
     for each in made(batches(read_records(reading, surveyor)), reading.mask, workers, scratch):
-        for inspected in shelf.add(each, rejections):
-            masked.update({kind.value: inspected.personal.get(kind, 0) for kind in reading.mask})
+        shelf.add(each, rejections)
     shelf.flush()
-    return Written(tuple(shelf.shards), rejections, surveyor.survey(), tuple(sorted(masked.items())))
+    masked = tuple(sorted((kind.value, shelf.personal[kind]) for kind in reading.mask))
+    return Written(tuple(shelf.shards), rejections, surveyor.survey(), masked)

@@ -14,6 +14,8 @@ from dataclasses import dataclass
 from tutti.corpus.documents import MediaType
 
 MAX_REPLACED_SHARE = 0.1
+TEXTS = ("text/html", "application/xhtml+xml", "text/plain", "text/markdown", "")
+"""Content types of answers that are read as pages; an empty one says nothing."""
 _HEAD = 1024
 _MARKS = ((codecs.BOM_UTF8, "utf-8"), (codecs.BOM_UTF16_LE, "utf-16-le"), (codecs.BOM_UTF16_BE, "utf-16-be"))
 _SIGNATURES = (

@@ -14,9 +14,9 @@ from fastwarc.warc import ArchiveIterator, WarcRecord, WarcRecordType
 
 from tutti.ingest.containers import Page, Record, Text, Wanted, source_of
 from tutti.ingest.rejections import Reason, Rejection
+from tutti.ingest.sniffing import TEXTS
 
 _READ = WarcRecordType.response | WarcRecordType.resource | WarcRecordType.conversion
-TEXTS = ("text/html", "application/xhtml+xml", "text/plain", "text/markdown", "")
 OK = 200
 _HEAD = (
     b"WARC/1.1\r\nWARC-Type: response\r\nContent-Type: application/http; msgtype=response\r\nContent-Length: %d\r\n\r\n"

@@ -21,11 +21,11 @@ from tutti.ingest.crawl.robots import MAX_BYTES, MAX_REDIRECTS
 from tutti.ingest.crawl.sitemaps import MAX_BYTES as MAX_SITEMAP_BYTES
 from tutti.ingest.crawl.sitemaps import BadSitemap, Sitemap, sitemap
 from tutti.ingest.crawl.urls import NotAPage, canonical, host_of
+from tutti.ingest.sniffing import TEXTS
 
 AGENT = "tutti"
 PASSING = (Failure.TIME, Failure.CONNECTION, Failure.NAME, Failure.CUT)
 LONGEST_WAIT_SECONDS = 60.0
-TEXTS = ("text/html", "application/xhtml+xml", "text/plain", "text/markdown", "")
 
 
 class Outcome(StrEnum):
