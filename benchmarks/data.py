@@ -71,8 +71,6 @@ def make(blobs: Blobs, *, vocabulary: int, context: int, sequences: int, shards:
         context=context,
         train=train,
         validation=NOTHING,
-        rejected=(),
-        rejections="",
     )
     manifest = body.manifest(parents=(), producer="benchmarks")
     key = f"tokenization/manifests/{manifest.content_digest.removeprefix('blake3:')}.json"

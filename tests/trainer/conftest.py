@@ -115,8 +115,6 @@ def make_dataset(blobs: EmbeddedBlobs) -> tuple[str, str]:
         context=CONTEXT,
         train=split("train", [30, 20]),
         validation=split("validation", [5]),
-        rejected=(),
-        rejections="",
     )
     manifest = body.manifest(parents=(), producer="test")
     key = f"tokenization/manifests/{manifest.content_digest.removeprefix('blake3:')}.json"

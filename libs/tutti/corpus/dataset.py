@@ -1,6 +1,8 @@
 """The dataset: the body of a manifest that names a tokenizer and the token shards of two splits.
 
-`dataset_version` is the manifest's content digest, so it follows from the tokens and where they came from.
+`dataset_version` is the manifest's content digest, so it follows from the tokens and the tokenizer that made them. What
+was left out on the way, and which files held it, is told by the stages before: a page that was dropped and one that was
+never there leave the same dataset.
 """
 
 from __future__ import annotations
@@ -106,7 +108,7 @@ class Rejected:
 
 @dataclass(frozen=True, slots=True)
 class DatasetBody:
-    """The body of a manifest of kind `dataset`; `rejections` is the blob key or resource that lists each rejection.
+    """The body of a manifest of kind `dataset`.
 
     What is measured on a dataset (baselines, say) is not in it: a measurement must not change a name.
     """
@@ -117,8 +119,6 @@ class DatasetBody:
     context: int
     train: Split
     validation: Split
-    rejected: tuple[Rejected, ...]
-    rejections: str
 
     def manifest(self, *, parents: tuple[str, ...], producer: str) -> Manifest:
         return Manifest(kind=Kind.DATASET, body=self.to_json(), parents=parents, producer=producer)
@@ -140,6 +140,4 @@ class DatasetBody:
             context=fields.count("context"),
             train=Split.read(fields.nested("train")),
             validation=Split.read(fields.nested("validation")),
-            rejected=tuple(Rejected.read(item) for item in fields.objects("rejected")),
-            rejections=fields.text("rejections"),
         )

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tutti.corpus.canonical import bytes_digest, canonical_json, content_digest, keyed_bytes, parse_json
-from tutti.corpus.dataset import DatasetBody, Rejected, ShardEntry, Split
+from tutti.corpus.dataset import DatasetBody, ShardEntry, Split
 from tutti.corpus.errors import InvalidManifest, NotCanonical, UnsupportedFormat
 from tutti.corpus.manifest import Kind, Manifest
 from tutti.corpus.tokenshard import TokenShardInfo
@@ -56,7 +56,6 @@ def dataset() -> DatasetBody:
     split = Split(shards=(shard,), documents=2, sequences=3, targets=24, text_bytes=99)
     return DatasetBody(
         tokenizer_version=NAME, vocabulary=300, eos=299, context=8, train=split, validation=split,
-        rejected=(Rejected("binary", 1),), rejections="ingests/x",
     )  # fmt: skip
 
 

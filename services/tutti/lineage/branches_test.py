@@ -54,7 +54,7 @@ class Job:
             world.blobs.put_if_absent(entries[-1].blob, content)
         sequences = sum(entry.sequences for entry in entries)
         train = Split(tuple(entries), len(names), sequences, sequences * CONTEXT, sum(LENGTHS))
-        body = DatasetBody("blake3:" + "1" * 64, 300, 299, CONTEXT, train, Split((), 0, 0, 0, 0), (), "")
+        body = DatasetBody("blake3:" + "1" * 64, 300, 299, CONTEXT, train, Split((), 0, 0, 0, 0))
         manifest = body.manifest(parents=(), producer="test")
         world.blobs.put_if_absent("tokenization/manifests/d.json", manifest.encode())
         version = manifest.content_digest

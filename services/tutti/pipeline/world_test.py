@@ -397,7 +397,7 @@ class World:
         tokenizer = content_digest({}, kind="tokenizer")
         put_content(self.blobs, f"tokenization/tokenizers/{tokenizer.removeprefix('blake3:')}.json", b"{}", tokenizer)
         split = Split((entry,), 1, 1, 1, 1)
-        body = DatasetBody(tokenizer, spec.vocabulary, 1, spec.context, split, split, (), "ingest/x/y")
+        body = DatasetBody(tokenizer, spec.vocabulary, 1, spec.context, split, split)
         manifest = body.manifest(parents=(), producer="test")
         self.tokenization.end(STATE_DONE, "", publish(self.blobs, "tokenization", manifest, data_bytes=0))
 

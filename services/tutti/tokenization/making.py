@@ -27,7 +27,7 @@ from tutti.tokenization.packing import (
     split_documents,
 )
 
-LOGIC_VERSION = f"tokenization-1.{BPE_VERSION}.{PACKING_VERSION}"
+LOGIC_VERSION = f"tokenization-2.{BPE_VERSION}.{PACKING_VERSION}"
 SHARD_SEQUENCES = 65_536
 MAX_TEXT_BYTES = 8 << 30
 

@@ -1,6 +1,7 @@
 """The tokenization service: trains a tokenizer on kept documents and writes token shards.
 
-Promises: tokenizer and dataset are named by their content; the same documents and parameters give the same names.
+Promises: tokenizer and dataset are named by their content; the same kept documents and parameters give the same names,
+whatever was left out before.
 """
 
 import tempfile
@@ -60,11 +61,8 @@ def tokenize(context: TaskContext, spec: TokenizationSpec) -> Tokenized:
         context=spec.context,
         train=made.train,
         validation=made.validation,
-        rejected=kept.rejected,
-        rejections=kept.rejections,
     )
-    parents = tuple(sorted({tokenizer.name, *(shard.resource for shard in kept.shards)}))
-    manifest = body.manifest(parents=parents, producer=version.producer("tokenization"))
+    manifest = body.manifest(parents=(tokenizer.name,), producer=version.producer("tokenization"))
     size = sum(shard.bytes for split in (made.train, made.validation) for shard in split.shards)
     result = publish(blobs, "tokenization", manifest, data_bytes=size)
     dataset = described(body, made.baselines, result.manifest_key, manifest.content_digest, tokenizer.name, size)
