@@ -49,6 +49,12 @@ def test_pages_become_committed_checkpoints(first: dict) -> None:  # type: ignor
     assert first["train"]["bits_per_byte"] > 0
 
 
+def blobs_below(data_dir: Path, prefix: str) -> dict[str, bytes]:
+    """The bytes of the blobs below a prefix, by step and digest: what is in their names beside job and epoch."""
+    found = [path for path in (data_dir / "blobs" / prefix).iterdir() if path.is_file()]
+    return {path.name.split(".")[2] + path.name.split(".")[-2]: path.read_bytes() for path in found}
+
+
 def holds(path: Path, text: str) -> bool:
     """Whether a file has the text among its bytes, or in a column where those are compressed."""
     if text.encode() in path.read_bytes():
@@ -105,9 +111,13 @@ def test_a_stage_whose_blob_is_gone_runs_again(first: dict, data_dir: Path, page
 
 def test_another_data_directory_and_another_number_of_ranks_give_the_same_states(
     first: dict,  # type: ignore[type-arg]
+    data_dir: Path,
     pages: Path,
     tmp_path: Path,
 ) -> None:
     other = tutti(*tiny(tmp_path / "other", pages, "train.ranks=3"))
     assert other.code == 0, other.err
     assert checkpoints(other.json()) == checkpoints(first)
+    told = blobs_below(tmp_path / "other", "committer/curves")
+    assert len(told) == 4
+    assert told.items() <= blobs_below(data_dir, "committer/curves").items()  # which holds those of another job too

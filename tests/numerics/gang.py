@@ -17,6 +17,7 @@ import numpy.typing as npt
 import torch
 import torch.distributed as dist
 
+from tutti.checkpoints.curve import Recorder
 from tutti.checkpoints.digests import leaf_digest, state_digest
 from tutti.checkpoints.example_test import DATASET
 from tutti.checkpoints.scalars import StateScalars
@@ -24,7 +25,7 @@ from tutti.corpus.ledger import Ledger, SkippedStep
 from tutti.corpus.sampler import DatasetShare, Span
 from tutti.model.chunks import Kind, Layout
 from tutti.model.plan import Plan, Shape
-from tutti.model.results import Scalars, StepResult
+from tutti.model.results import Outcome, Scalars, StepResult
 from tutti.model.spec import ModelSpec, OptimizerSpec, StepSpec
 from tutti.model.step import RankStep
 
@@ -127,6 +128,21 @@ class Trained:
     @property
     def losses(self) -> list[str]:
         return [result.loss.hex() for result in self.results]
+
+    @property
+    def curve(self) -> bytes:
+        """What a checkpoint after the last step would tell of all of them."""
+        told = Recorder()
+        for result in self.results:
+            told.step(
+                result.step,
+                loss=result.loss,
+                gradient_norm=result.gradient_norm,
+                rate=result.rate,
+                tokens=result.tokens,
+                skipped=result.outcome is Outcome.SKIPPED,
+            )
+        return told.take().encode()
 
 
 def start(recipe: Recipe, dp: int, rank: int, group: Group, *, epoch: int = 1) -> RankStep:

@@ -30,6 +30,7 @@ def test_any_number_of_ranks_gives_the_same_states_losses_and_evaluation(
     assert dp <= scale(test=4, soak=8)
     spread = train(recipe, dp, until=STEPS)
     assert spread.losses == alone.losses
+    assert spread.curve == alone.curve
     assert spread.evaluation == alone.evaluation
     assert len(alone.digests) == STEPS
     assert spread.digests == alone.digests

@@ -9,6 +9,7 @@ from typing import Any
 import torch
 
 from tutti.backbone import SystemClock
+from tutti.checkpoints.curve import Curve
 from tutti.checkpoints.keys import ShardName
 from tutti.checkpoints.manifest import CheckpointBody, build_manifest
 from tutti.checkpoints.report import ShardReport
@@ -117,6 +118,11 @@ def test_two_ranks_on_two_nodes_and_a_resumed_one_store_the_same_states(stage: A
     one = stage.plane.digests(2)
     assert sorted(one) == [4, 6]
     assert one == {step: two[step] for step in one}
+    curves = {key: report.curve for key, report in stage.plane.reports().items()}
+    for step in (4, 6):  # of both nodes, and of the one that resumed
+        assert curves[step, 1, 0] == curves[step, 1, 1] == curves[step, 2, 0]
+        assert list(Curve.decode(curves[step, 2, 0]).steps["step"]) == [step - 1, step]
+    assert list(Curve.decode(curves[6, 2, 0]).validations["step"]) == [6]
 
 
 def test_a_dataset_with_a_flipped_byte_is_refused_and_named(stage: Any, wait: Wait) -> None:

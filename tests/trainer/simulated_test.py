@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 
 from tutti.backbone import ManualClock
 from tutti.backbone.files import RealFiles
+from tutti.checkpoints.curve import Curve
 from tutti.checkpoints.keys import ShardName
 from tutti.contracts.scheduler.v1 import RANK_EVENT_FINISHED
 from tutti.trainer.agent import Agent, AgentState
@@ -79,10 +80,23 @@ def train(stage: Any, dp: int, epoch: int, *, crash_child_at: frozenset[int] = f
     return found
 
 
+def told(stage: Any, epoch: int) -> dict[int, bytes]:
+    """Of every step the curve that its nodes told: each node one, all the same."""
+    found: dict[int, set[bytes]] = {}
+    for (step, of, _), report in stage.plane.reports().items():
+        if of == epoch and report.curve:
+            found.setdefault(step, set()).add(report.curve)
+    assert all(len(curves) == 1 for curves in found.values())
+    return {step: curves.pop() for step, curves in sorted(found.items())}
+
+
 def test_any_number_of_simulated_ranks_stores_the_same_states(stage: Any) -> None:
     one, two, three = (train(stage, dp, epoch) for epoch, dp in enumerate((1, 2, 3), start=1))
     assert sorted(one) == [2, 4, 6]
     assert one == two == three
+    curves = {epoch: told(stage, epoch) for epoch in (1, 2, 3)}
+    assert curves[1] == curves[2] == curves[3]
+    assert [list(Curve.decode(data).steps["step"]) for data in curves[1].values()] == [[1, 2], [3, 4], [5, 6]]
 
 
 def test_a_snapshot_that_can_never_be_stored_is_told_with_its_reason(stage: Any) -> None:

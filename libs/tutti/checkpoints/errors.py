@@ -23,6 +23,10 @@ class InvalidCheckpoint(CheckpointError):
     """A checkpoint's manifest does not have the form that its kind promises."""
 
 
+class InvalidCurve(CheckpointError):
+    """A curve does not have the form that it promises."""
+
+
 class Incomplete(CheckpointError):
     """The reports do not make one whole state of one step."""
 

@@ -5,13 +5,14 @@ A shard's key carries job, line, step, epoch and rank, so no two attempts ever w
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from tutti.checkpoints.errors import CheckpointError
 
 SHARDS = "trainer/shards/"
 REPORTS = "trainer/reports/"
 MANIFESTS = "committer/manifests/"
+CURVES = "committer/curves/"
 QUARANTINE = "committer/quarantine/"
 
 
@@ -66,6 +67,20 @@ def manifest_key(job: str, line: int, step: int) -> str:
 
 def quarantine_key(job: str, line: int, step: int, number: int) -> str:
     return f"{QUARANTINE}{job}.{line}.{step}.{number}.json"
+
+
+def curve_key(name: ShardName, digest: str) -> str:
+    """Of the curve that was told to the snapshot `name`, whichever rank told it."""
+    return f"{CURVES}{replace(name, rank=0)}.{digest.removeprefix('blake3:')[:32]}.bin"
+
+
+def snapshot_of_curve(key: str) -> ShardName:
+    """Raises CheckpointError when `key` names no curve."""
+    name, _, digest = key.removeprefix(CURVES).removesuffix(".bin").rpartition(".")
+    found = ShardName._read(name)
+    if found is None or curve_key(found, digest) != key:
+        raise CheckpointError(f"{key!r} names no curve; expected {CURVES}<job>.<line>.<step>.<epoch>.0.<digest>.bin")
+    return found
 
 
 def checkpoint_name(job: str, line: int, step: int) -> str:

@@ -44,6 +44,17 @@ class ChunkPlace:
     entry: ChunkEntry
 
 
+@dataclass(frozen=True, slots=True)
+class CurvePlace:
+    """The blob of the curve since the parent checkpoint: `steps` of it, the first of which is `first_step`."""
+
+    key: str
+    digest: str
+    nbytes: int
+    first_step: int
+    steps: int
+
+
 @dataclass(frozen=True)
 class CheckpointBody:
     """`places` are those of all chunks in order, of each its kinds in order; `parent` is a checkpoint's name, or empty.
@@ -68,6 +79,8 @@ class CheckpointBody:
     verified_by: tuple[str, ...]
     loss: float | None
     bits_per_byte: float | None
+    curve: CurvePlace | None = None
+    """None where nothing was told: in manifests of earlier versions."""
 
     def __post_init__(self) -> None:
         _check_places(self)
@@ -108,7 +121,7 @@ class CheckpointBody:
         return Manifest(Kind.CHECKPOINT, self._to_json(), tuple(sorted(parents)), producer)
 
     def _to_json(self) -> dict[str, JsonValue]:
-        return {
+        found: dict[str, JsonValue] = {
             "bits_per_byte": self.bits_per_byte,
             "blobs": [{"bytes": b.nbytes, "bytes_digest": b.bytes_digest, "key": b.key} for b in self.blobs],
             "chunks": {
@@ -134,6 +147,9 @@ class CheckpointBody:
             "training_digest": self.training.digest(),
             "verified_by": list(self.verified_by),
         }
+        if self.curve is not None:
+            found["curve"] = _curve_to_json(self.curve)
+        return found
 
     @classmethod
     def decode(cls, data: bytes) -> CheckpointBody:
@@ -197,11 +213,17 @@ class CheckpointBody:
             verified_by=tuple(fields.texts("verified_by")),
             loss=optional_number(fields, "loss"),
             bits_per_byte=optional_number(fields, "bits_per_byte"),
+            curve=_curve_of(fields.nested("curve")) if fields.has("curve") else None,
         )
 
 
 def build_manifest(
-    reports: Sequence[ShardReport], *, training: Training, parent: str, verified_by: Sequence[str]
+    reports: Sequence[ShardReport],
+    *,
+    training: Training,
+    parent: str,
+    verified_by: Sequence[str],
+    curve: CurvePlace | None = None,
 ) -> CheckpointBody:
     """The checkpoint that these reports make. Raises Incomplete naming what is missing, doubled or unequal."""
     if not reports:
@@ -243,6 +265,27 @@ def build_manifest(
         verified_by=tuple(verified_by),
         loss=next((report.loss for report in ordered if report.loss is not None), None),
         bits_per_byte=next((report.bits_per_byte for report in ordered if report.bits_per_byte is not None), None),
+        curve=curve,
+    )
+
+
+def _curve_to_json(place: CurvePlace) -> dict[str, JsonValue]:
+    return {
+        "bytes": place.nbytes,
+        "bytes_digest": place.digest,
+        "first_step": place.first_step,
+        "key": place.key,
+        "steps": place.steps,
+    }
+
+
+def _curve_of(fields: Fields) -> CurvePlace:
+    return CurvePlace(
+        fields.text("key"),
+        fields.digest("bytes_digest"),
+        fields.count("bytes"),
+        fields.count("first_step"),
+        fields.count("steps"),
     )
 
 

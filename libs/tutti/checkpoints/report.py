@@ -5,6 +5,7 @@ Encoding is canonical, so equal reports have equal bytes; decoding refuses a fie
 
 from __future__ import annotations
 
+import base64
 import itertools
 import math
 from collections.abc import Mapping, Sequence
@@ -24,7 +25,19 @@ FORMAT = 1
 MAX_BYTES = 64 << 20
 KINDS = list(Kind)
 _RECORDED = frozenset({"shape", "training", "layout", "kernel", "scalars", "loss", "bits_per_byte", "chunks"})
-_KEYS = _RECORDED | {"format", "job", "line", "step", "epoch", "rank", "node", "shard", "bytes", "bytes_digest"}
+_KEYS = _RECORDED | {
+    "curve",
+    "format",
+    "job",
+    "line",
+    "step",
+    "epoch",
+    "rank",
+    "node",
+    "shard",
+    "bytes",
+    "bytes_digest",
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,6 +67,8 @@ class ShardReport:
     loss: float | None
     bits_per_byte: float | None
     chunks: tuple[ChunkEntry, ...]
+    curve: bytes = b""
+    """The encoded curve since the snapshot before; empty where another rank tells it, or an earlier version wrote."""
 
     def __post_init__(self) -> None:
         if self.scalars.step != self.name.step:
@@ -83,8 +98,10 @@ class ShardReport:
     def encode(self) -> bytes:
         """Canonical JSON; the chunks as parallel arrays, their digests as one string of hexadecimal."""
         name = self.name
+        curve: dict[str, JsonValue] = {"curve": base64.b64encode(self.curve).decode()} if self.curve else {}
         return canonical_json(
-            {
+            curve
+            | {
                 "bits_per_byte": self.bits_per_byte,
                 "bytes": self.nbytes,
                 "bytes_digest": self.bytes_digest,
@@ -155,6 +172,7 @@ class ShardReport:
             loss=optional_number(fields, "loss"),
             bits_per_byte=optional_number(fields, "bits_per_byte"),
             chunks=_entries(fields.nested("chunks")),
+            curve=_unpacked(fields.text("curve", missing="")),
         )
         return report
 
@@ -180,6 +198,13 @@ def digests_of(text: str, count: int) -> list[bytes]:
     if len(data) != count * DIGEST_BYTES or len(text) != 2 * len(data):
         raise InvalidReport(f"chunk digests: {len(text)} characters; expected {count} x {2 * DIGEST_BYTES}")
     return [data[at : at + DIGEST_BYTES] for at in range(0, len(data), DIGEST_BYTES)]
+
+
+def _unpacked(text: str) -> bytes:
+    try:
+        return base64.b64decode(text, validate=True)
+    except ValueError as error:
+        raise InvalidReport(f"report.curve: {error}; expected base64") from error
 
 
 def _entries(fields: Fields) -> tuple[ChunkEntry, ...]:

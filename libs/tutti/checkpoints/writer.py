@@ -41,6 +41,7 @@ class Snapshot:
     scalars: StateScalars
     loss: float | None = None
     bits_per_byte: float | None = None
+    curve: bytes = b""
 
 
 @dataclass(frozen=True)
@@ -91,6 +92,7 @@ def describe(buffer: memoryview, snapshot: Snapshot, plan: Plan | None = None) -
             )
             for entry in plan.snapshot_table(rank)
         ),
+        curve=snapshot.curve,
     )
 
 

@@ -6,6 +6,7 @@ import click
 
 from tutti.chassis.client import Client
 from tutti.cli.connection import connected, connection_options
+from tutti.cli.curves import show_curve
 from tutti.cli.failures import Failure
 from tutti.cli.identity import fresh_id
 from tutti.cli.nouns import BY_PLURAL, full_name
@@ -14,6 +15,7 @@ from tutti.cli.plain import plain
 from tutti.contracts.committer.v1 import (
     CHECKPOINT_STATE_COMMITTED,
     CHECKPOINT_STATE_DECIDED,
+    GetCurveRequest,
     PinCheckpointRequest,
     PruneCheckpointsRequest,
     VerifyCheckpointRequest,
@@ -64,6 +66,27 @@ def extend(group: click.Group) -> None:
             raise Failure(
                 f"{damaged} of {len(results)} checkpoints are damaged and quarantined; the one before is used"
             )
+
+    @group.command("curve", help="Show what every step on the way to a checkpoint told, its ancestors' included.")
+    @click.argument("name")
+    @click.option(
+        "--points",
+        type=click.IntRange(4, 20_000),
+        default=1000,
+        show_default=True,
+        help="At most so many steps: all of them, or the lowest and highest loss of each stretch.",
+    )
+    @click.option("--after", type=click.IntRange(min=0), default=0, help="Only steps after this one.")
+    @output_option
+    @connection_options
+    def curve(name: str, points: int, after: int, output: str, **where: Any) -> None:
+        request = GetCurveRequest(name=full(name), after_step=after, max_points=points)
+        with connected(**where) as client:
+            answer = client.committer.GetCurve(request, timeout=READING_SECONDS)
+        if output == JSON:
+            print_json(plain(answer))
+        else:
+            show_curve(answer)
 
     @group.command("pin", help="Protect a checkpoint from pruning, or give it free again.")
     @click.argument("name")

@@ -1,9 +1,11 @@
 """Messages as plain values: what `-o json` prints and scripts rely on.
 
 Promises: every field is there even when unset; enums are their lower-case name without its prefix; 64-bit integers are
-numbers; times are ISO 8601 in UTC or null; an optional field that is not set is null.
+numbers; times are ISO 8601 in UTC or null; an optional field that is not set is null; a number that is not finite is
+"NaN", "Infinity" or "-Infinity", as JSON has none.
 """
 
+import math
 from collections.abc import Mapping
 from typing import Any
 
@@ -36,6 +38,8 @@ def _value(field: Any, value: Any) -> Any:
         return plain(value)
     if field.enum_type is not None:
         return enum_name(field, value)
+    if isinstance(value, float) and not math.isfinite(value):
+        return "NaN" if math.isnan(value) else f"{'-' if value < 0 else ''}Infinity"
     return value.hex() if isinstance(value, bytes) else value
 
 

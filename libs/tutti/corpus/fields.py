@@ -24,6 +24,10 @@ class Fields:
         self._path = path
         self._error = error
 
+    def has(self, key: str) -> bool:
+        """Whether the field is there at all."""
+        return key in self._value
+
     def text(self, key: str, *, missing: str | None = None) -> str:
         """A string; `missing` where an earlier version had no such field."""
         return self._typed(key, str, "a string") if missing is None or key in self._value else missing

@@ -6,6 +6,7 @@ however often we die. Every method may be called at any time, by anybody, again.
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
@@ -17,9 +18,9 @@ from tutti.chassis.tables import micros
 from tutti.chassis.unit import Unit
 from tutti.checkpoints.errors import CheckpointError
 from tutti.checkpoints.keys import checkpoint_name, line_name
-from tutti.checkpoints.manifest import CheckpointBody, build_manifest
+from tutti.checkpoints.manifest import CheckpointBody, CurvePlace, build_manifest
 from tutti.checkpoints.report import ShardReport
-from tutti.committer import quarantine
+from tutti.committer import curves, quarantine
 from tutti.committer.decision import ShardState, next_step
 from tutti.committer.records import DecisionRow, EpochRow, Records, ShardRow
 from tutti.committer.settings import CommitterSettings
@@ -38,8 +39,11 @@ from tutti.model.training import Training
 
 @dataclass(frozen=True)
 class _Ready:
+    """A step that can be decided; `given_up` are shards of the steps before it that cannot."""
+
     epoch: EpochRow
     shards: Sequence[ShardRow]
+    given_up: Sequence[ShardRow]
 
 
 class Commits:
@@ -105,7 +109,9 @@ class Commits:
         if ready is None:
             return False
         try:
-            body = self._body(ready.shards, ready.epoch)
+            reports = self._reports(ready.shards)
+            curve = curves.keep(self.host.blobs, [*self._readable(ready.given_up), *reports], after=ready.epoch.base)
+            body = _body(reports, ready.shards, ready.epoch, curve)
         except CheckpointError as error:
             self._give_up(ready, str(error))
             return True
@@ -132,20 +138,26 @@ class Commits:
         found = next_step((shard.progress for shard in shards), base=epoch.base, ranks=epoch.ranks, due=due)
         if found is None or not found.ready:
             return None
-        return _Ready(epoch, [shard for shard in shards if shard.step == found.step])
+        given_up = [shard for shard in shards if shard.step < found.step and shard.state is ShardState.FAILED]
+        return _Ready(epoch, [shard for shard in shards if shard.step == found.step], given_up)
 
-    def _body(self, shards: Sequence[ShardRow], epoch: EpochRow) -> CheckpointBody:
-        """Raises CheckpointError when the stored reports are damaged or make no whole state."""
+    def _reports(self, shards: Sequence[ShardRow]) -> list[ShardReport]:
+        """Raises CheckpointError when a stored report is damaged or gone."""
         reports = []
         for shard in shards:
             try:
                 reports.append(ShardReport.decode(self.host.blobs.get(shard.report_key), digest=shard.report_digest))
             except BlobMissing as error:
                 raise CheckpointError(f"{shard.report_key}: no such blob, expected {shard.report_digest}") from error
-        readers = sorted({f"{shard.verifier}/{shard.process}" for shard in shards if shard.verifier})
-        return build_manifest(
-            reports, training=Training.from_json(epoch.training), parent=epoch.parent, verified_by=readers
-        )
+        return reports
+
+    def _readable(self, shards: Sequence[ShardRow]) -> list[ShardReport]:
+        """The reports of these that can be read: a step whose state is lost may still tell its curve."""
+        found: list[ShardReport] = []
+        for shard in shards:
+            with contextlib.suppress(CheckpointError):
+                found += self._reports([shard])
+        return found
 
     def _record(self, unit: Unit, seen: EpochRow, row: DecisionRow, body: CheckpointBody) -> bool:
         """The decision: under the lock of the epoch that wrote it, in order of steps."""
@@ -170,6 +182,7 @@ class Commits:
             loss=body.loss or 0.0,
             dataset_digest=body.training.dataset,
             verified_by=body.verified_by,
+            curve=curves.to_wire(body.curve),
         )
         checkpoint.decided_at.FromDatetime(unit.now)
         self.checkpoints.create(unit, checkpoint)
@@ -254,7 +267,7 @@ class Commits:
         other = None
         if epoch is not None and decided is not None:
             try:
-                other = self._body(shards, epoch)
+                other = _body(self._reports(shards), shards, epoch)
             except CheckpointError:
                 if not over:
                     return  # not complete, or damaged: no witness of anything
@@ -284,3 +297,17 @@ class Commits:
                 state_digest=other.state_digest,
             ),
         )
+
+
+def _body(
+    reports: Sequence[ShardReport], shards: Sequence[ShardRow], epoch: EpochRow, curve: CurvePlace | None = None
+) -> CheckpointBody:
+    """Raises CheckpointError when the reports make no whole state."""
+    readers = sorted({f"{shard.verifier}/{shard.process}" for shard in shards if shard.verifier})
+    return build_manifest(
+        reports,
+        training=Training.from_json(epoch.training),
+        parent=epoch.parent,
+        verified_by=readers,
+        curve=curve,
+    )

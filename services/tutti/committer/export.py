@@ -41,5 +41,6 @@ def export(
                 "state": CheckpointState.Name(checkpoint.state),
                 "state_digest": body.state_digest,
                 "training": body.training.digest(),
-            },
+            }
+            | ({"curve": body.curve.digest} if body.curve else {}),
         )

@@ -14,18 +14,19 @@ from tutti.chassis.service import Host
 from tutti.chassis.tables import micros
 from tutti.chassis.unit import Unit
 from tutti.checkpoints.errors import CheckpointError
-from tutti.checkpoints.keys import REPORTS, SHARDS, ShardName, checkpoint_name, manifest_key
+from tutti.checkpoints.keys import CURVES, REPORTS, SHARDS, ShardName, checkpoint_name, manifest_key, snapshot_of_curve
 from tutti.committer.records import DecisionRow, Records
 from tutti.committer.settings import CommitterSettings
 
 
 @dataclass(frozen=True)
 class Stored:
-    """A shard, or a report of one, that is in the store."""
+    """A shard, a report of one or a curve that is in the store."""
 
     key: str
     size: int
     name: ShardName
+    is_curve: bool = False
 
 
 @dataclass(frozen=True)
@@ -49,13 +50,15 @@ class Found:
 
 @dataclass(frozen=True)
 class Kept:
-    """Why blobs stay: `decided` (line, step, epoch); `visible` (line, step) of manifests that no row knows, as when the
-    rows came from a backup; `evidence`, names of late shards that are still to be compared.
+    """Why blobs stay: `decided` (line, step, epoch), of which `swept` ones keep their curve alone; `visible`
+    (line, step) of manifests that no row knows, as when the rows came from a backup; `evidence`, names of late shards
+    that are still to be compared.
     """
 
     decided: Collection[tuple[int, int, int]]
     visible: Collection[tuple[int, int]]
     evidence: Collection[str]
+    swept: Collection[tuple[int, int, int]] = ()
 
 
 def undecided(stored: Iterable[Stored], *, below: int, kept: Kept) -> list[Stored]:
@@ -65,6 +68,7 @@ def undecided(stored: Iterable[Stored], *, below: int, kept: Kept) -> list[Store
         for each in stored
         if each.name.epoch < below
         and (each.name.line, each.name.step, each.name.epoch) not in kept.decided
+        and not (each.is_curve and (each.name.line, each.name.step, each.name.epoch) in kept.swept)
         and (each.name.line, each.name.step) not in kept.visible
         and str(each.name) not in kept.evidence
     ]
@@ -118,6 +122,7 @@ class Collector:
             decided={(each.line, each.step, each.epoch) for each in decisions if each is not None and not each.swept},
             visible={(line, step) for line, step in unknown if self._holds(manifest_key(job, line, step))},
             evidence=evidence,
+            swept={(each.line, each.step, each.epoch) for each in decisions if each is not None and each.swept},
         )
 
     def _holds(self, key: str) -> bool:
@@ -131,6 +136,7 @@ class Collector:
         kinds: tuple[tuple[str, Callable[[str], ShardName]], ...] = (
             (SHARDS, ShardName.of_shard),
             (REPORTS, ShardName.of_report),
+            (CURVES, snapshot_of_curve),
         )
         for prefix, name_of in kinds:
             for stat in self.host.blobs.list(f"{prefix}{job}."):
@@ -139,4 +145,4 @@ class Collector:
                 except CheckpointError:
                     continue
                 if name.job == job:
-                    yield Stored(stat.key, stat.size, name)
+                    yield Stored(stat.key, stat.size, name, is_curve=prefix == CURVES)

@@ -12,6 +12,7 @@ from tutti.chassis.service import Host
 from tutti.chassis.unit import Unit
 from tutti.checkpoints.errors import CheckpointError
 from tutti.checkpoints.keys import ShardName
+from tutti.committer import curves
 from tutti.committer.commits import Commits
 from tutti.committer.garbage import Collector, Found
 from tutti.committer.opening import Opening, read_checkpoint
@@ -27,6 +28,8 @@ from tutti.contracts.committer.v1 import (
     CollectGarbageRequest,
     CollectGarbageResponse,
     Garbage,
+    GetCurveRequest,
+    GetCurveResponse,
     Line,
     ListCheckpointsResponse,
     ListLinesResponse,
@@ -126,6 +129,14 @@ class CommitterApi:
             checkpoint = self._commits.damaged(name, problems, found_by="verify")
         ok = not problems and checkpoint.state == CHECKPOINT_STATE_COMMITTED
         return VerifyCheckpointResponse(ok=ok, problems=problems, bytes=nbytes, checkpoint=checkpoint)
+
+    def GetCurve(self, request: GetCurveRequest, call: Call) -> GetCurveResponse:
+        name = check_name("checkpoints", request.name)
+        most = request.max_points or curves.DEFAULT_POINTS
+        if not curves.FEWEST_POINTS <= most <= curves.MOST_POINTS:
+            expected = f"0, or {curves.FEWEST_POINTS} to {curves.MOST_POINTS}"
+            raise InvalidField("max_points", seen=request.max_points, expected=expected)
+        return curves.read(self._host, self._checkpoints, name, after=request.after_step, most=most)
 
     def PinCheckpoint(self, request: PinCheckpointRequest, call: Call) -> Checkpoint:
         name = check_name("checkpoints", request.name)

@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterator
 from enum import Enum
 
 from tutti.backbone.clock import Clock
+from tutti.checkpoints.curve import Recorder
 from tutti.checkpoints.writer import plan_of
 from tutti.contracts.scheduler.v1 import (
     RANK_EVENT_DISTURBED,
@@ -96,6 +97,7 @@ class Attempt:
         self._begun_at = self._crossed_at
         self._bits_per_byte: float | None = None
         self._loss = 0.0
+        self._curve = Recorder()
         self._plan = None
         try:
             self._training = Training.from_json(assignment.training)
@@ -302,6 +304,7 @@ class Attempt:
                 if place.rank == min(self._places):
                     measures.progress(self.assignment.job, message.progress)
                     place.progress[place.step] = message.progress
+                    measures.record(self._curve, message.progress)
             case "snapshot":
                 measures.stall.labels(self.assignment.job).observe(message.snapshot.seconds)
                 self._store(place, message.snapshot)
@@ -332,6 +335,8 @@ class Attempt:
         )
         if snapshot.HasField("bits_per_byte"):
             request.bits_per_byte = snapshot.bits_per_byte
+        if place.rank == min(self._places):
+            request.curve = self._curve.take().encode()
         self._stores[request.buffer] = request
         self._ask(IoMessage(store=request))
 

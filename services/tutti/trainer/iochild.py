@@ -226,6 +226,7 @@ class IoChild:
             scalars=StateScalars.from_json(request.scalars),
             loss=request.loss,
             bits_per_byte=request.bits_per_byte if request.HasField("bits_per_byte") else None,
+            curve=request.curve,
         )
         plan = plan_of(training, shape)
         with SharedBuffer(Path(request.buffer), plan.snapshot_size(name.rank)) as buffer:

@@ -1,6 +1,6 @@
-"""What a node measures of its ranks, as metrics: the agent aggregates, ranks push nothing.
+"""What a node measures of its ranks, as metrics and as a curve: the agent aggregates, ranks push nothing.
 
-Numbers that are not finite are counted and not shown.
+Metrics that are not finite are counted and not shown; the curve keeps them.
 """
 
 import math
@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from prometheus_client import Gauge
 
 from tutti.chassis.telemetry import metrics
+from tutti.checkpoints.curve import Recorder
 from tutti.contracts.trainer.v1 import OUTCOME_SKIPPED, Progress
 
 _LABELS = ("job",)
@@ -52,6 +53,25 @@ def progress(job: str, told: Progress) -> None:
         _show(validation_loss, job, told.validation_nats / told.validation_tokens)
     if told.HasField("bits_per_byte"):
         _show(bits, job, told.bits_per_byte)
+
+
+def record(curve: Recorder, told: Progress) -> None:
+    """Add one step of one rank to the curve that its next snapshot carries."""
+    curve.step(
+        told.step,
+        loss=told.loss,
+        gradient_norm=told.gradient_norm,
+        rate=told.rate,
+        tokens=told.tokens,
+        skipped=told.outcome == OUTCOME_SKIPPED,
+    )
+    if told.HasField("validation_nats") or told.HasField("bits_per_byte"):
+        curve.validation(
+            told.step,
+            nats=told.validation_nats,
+            tokens=told.validation_tokens,
+            bits_per_byte=told.bits_per_byte if told.HasField("bits_per_byte") else None,
+        )
 
 
 def _collectives(timings: Mapping[str, float]) -> float:

@@ -441,6 +441,194 @@ class VerifyCheckpointResponse(_message.Message):
 Global___VerifyCheckpointResponse: _TypeAlias = VerifyCheckpointResponse  # noqa: Y015
 
 @_typing.final
+class GetCurveRequest(_message.Message):
+    """GetCurveRequest says of which steps."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    NAME_FIELD_NUMBER: _builtins.int
+    AFTER_STEP_FIELD_NUMBER: _builtins.int
+    MAX_POINTS_FIELD_NUMBER: _builtins.int
+    name: _builtins.str
+    """name of the checkpoint where the curve ends."""
+    after_step: _builtins.int
+    """after_step: only steps after this one; 0 for all."""
+    max_points: _builtins.int
+    """max_points, 4 to 20,000; 0 means 1,000. Of more steps than that the first, the last, and the lowest and highest
+    loss of each of equally long stretches are given, as they are.
+    """
+    def __init__(
+        self,
+        *,
+        name: _builtins.str = ...,
+        after_step: _builtins.int = ...,
+        max_points: _builtins.int = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["after_step", b"after_step", "max_points", b"max_points", "name", b"name"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___GetCurveRequest: _TypeAlias = GetCurveRequest  # noqa: Y015
+
+@_typing.final
+class CurvePoint(_message.Message):
+    """CurvePoint is one step."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    STEP_FIELD_NUMBER: _builtins.int
+    LOSS_FIELD_NUMBER: _builtins.int
+    GRADIENT_NORM_FIELD_NUMBER: _builtins.int
+    RATE_FIELD_NUMBER: _builtins.int
+    TOKENS_FIELD_NUMBER: _builtins.int
+    SKIPPED_FIELD_NUMBER: _builtins.int
+    step: _builtins.int
+    """step that was crossed."""
+    loss: _builtins.float
+    """loss, nats a valid token; not finite as it was."""
+    gradient_norm: _builtins.float
+    """gradient_norm of the mean gradient, before clipping."""
+    rate: _builtins.float
+    """rate: learning rate of the step."""
+    tokens: _builtins.int
+    """tokens of the step, all ranks."""
+    skipped: _builtins.bool
+    """skipped is true when the step changed nothing."""
+    def __init__(
+        self,
+        *,
+        step: _builtins.int = ...,
+        loss: _builtins.float = ...,
+        gradient_norm: _builtins.float = ...,
+        rate: _builtins.float = ...,
+        tokens: _builtins.int = ...,
+        skipped: _builtins.bool = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["gradient_norm", b"gradient_norm", "loss", b"loss", "rate", b"rate", "skipped", b"skipped", "step", b"step", "tokens", b"tokens"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___CurvePoint: _TypeAlias = CurvePoint  # noqa: Y015
+
+@_typing.final
+class CurveValidation(_message.Message):
+    """CurveValidation is a look at the validation split."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    STEP_FIELD_NUMBER: _builtins.int
+    NATS_FIELD_NUMBER: _builtins.int
+    TOKENS_FIELD_NUMBER: _builtins.int
+    BITS_PER_BYTE_FIELD_NUMBER: _builtins.int
+    step: _builtins.int
+    """step after which it was."""
+    nats: _builtins.float
+    """nats: sum over the validation tokens."""
+    tokens: _builtins.int
+    """tokens of that sum."""
+    bits_per_byte: _builtins.float
+    """bits_per_byte of the validation text."""
+    def __init__(
+        self,
+        *,
+        step: _builtins.int = ...,
+        nats: _builtins.float = ...,
+        tokens: _builtins.int = ...,
+        bits_per_byte: _builtins.float | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["_bits_per_byte", b"_bits_per_byte", "bits_per_byte", b"bits_per_byte"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_bits_per_byte", b"_bits_per_byte", "bits_per_byte", b"bits_per_byte", "nats", b"nats", "step", b"step", "tokens", b"tokens"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    _WhichOneofReturnType__bits_per_byte: _TypeAlias = _typing.Literal["bits_per_byte"]  # noqa: Y015
+    _WhichOneofArgType__bits_per_byte: _TypeAlias = _typing.Literal["_bits_per_byte", b"_bits_per_byte"]  # noqa: Y015
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__bits_per_byte) -> _WhichOneofReturnType__bits_per_byte | None: ...
+
+Global___CurveValidation: _TypeAlias = CurveValidation  # noqa: Y015
+
+@_typing.final
+class CurveGap(_message.Message):
+    """CurveGap is a stretch of steps of which nothing is known."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    FIRST_STEP_FIELD_NUMBER: _builtins.int
+    LAST_STEP_FIELD_NUMBER: _builtins.int
+    REASON_FIELD_NUMBER: _builtins.int
+    first_step: _builtins.int
+    """first_step of it."""
+    last_step: _builtins.int
+    """last_step of it."""
+    reason: _builtins.str
+    """reason in words."""
+    def __init__(
+        self,
+        *,
+        first_step: _builtins.int = ...,
+        last_step: _builtins.int = ...,
+        reason: _builtins.str = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["first_step", b"first_step", "last_step", b"last_step", "reason", b"reason"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___CurveGap: _TypeAlias = CurveGap  # noqa: Y015
+
+@_typing.final
+class GetCurveResponse(_message.Message):
+    """GetCurveResponse is the curve."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    POINTS_FIELD_NUMBER: _builtins.int
+    VALIDATIONS_FIELD_NUMBER: _builtins.int
+    STEPS_FIELD_NUMBER: _builtins.int
+    SKIPPED_FIELD_NUMBER: _builtins.int
+    MISSING_FIELD_NUMBER: _builtins.int
+    GAPS_FIELD_NUMBER: _builtins.int
+    steps: _builtins.int
+    """steps that are known, given or not."""
+    skipped: _builtins.int
+    """skipped steps among them."""
+    missing: _builtins.int
+    """missing steps: of which nothing is known."""
+    @_builtins.property
+    def points(self) -> _containers.RepeatedCompositeFieldContainer[Global___CurvePoint]:
+        """points in order of steps."""
+
+    @_builtins.property
+    def validations(self) -> _containers.RepeatedCompositeFieldContainer[Global___CurveValidation]:
+        """validations in order of steps."""
+
+    @_builtins.property
+    def gaps(self) -> _containers.RepeatedCompositeFieldContainer[Global___CurveGap]:
+        """gaps: the first 20 stretches of missing steps."""
+
+    def __init__(
+        self,
+        *,
+        points: _abc.Iterable[Global___CurvePoint] | None = ...,
+        validations: _abc.Iterable[Global___CurveValidation] | None = ...,
+        steps: _builtins.int = ...,
+        skipped: _builtins.int = ...,
+        missing: _builtins.int = ...,
+        gaps: _abc.Iterable[Global___CurveGap] | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["gaps", b"gaps", "missing", b"missing", "points", b"points", "skipped", b"skipped", "steps", b"steps", "validations", b"validations"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___GetCurveResponse: _TypeAlias = GetCurveResponse  # noqa: Y015
+
+@_typing.final
 class PinCheckpointRequest(_message.Message):
     """PinCheckpointRequest names a checkpoint."""
 

@@ -82,6 +82,11 @@ class CommitterServiceStub:
                 request_serializer=tutti_dot_contracts_dot_committer_dot_v1_dot_committer__pb2.VerifyCheckpointRequest.SerializeToString,
                 response_deserializer=tutti_dot_contracts_dot_committer_dot_v1_dot_committer__pb2.VerifyCheckpointResponse.FromString,
                 _registered_method=True)
+        self.GetCurve = channel.unary_unary(
+                '/tutti.committer.v1.CommitterService/GetCurve',
+                request_serializer=tutti_dot_contracts_dot_committer_dot_v1_dot_committer__pb2.GetCurveRequest.SerializeToString,
+                response_deserializer=tutti_dot_contracts_dot_committer_dot_v1_dot_committer__pb2.GetCurveResponse.FromString,
+                _registered_method=True)
         self.PinCheckpoint = channel.unary_unary(
                 '/tutti.committer.v1.CommitterService/PinCheckpoint',
                 request_serializer=tutti_dot_contracts_dot_committer_dot_v1_dot_committer__pb2.PinCheckpointRequest.SerializeToString,
@@ -166,6 +171,13 @@ class CommitterServiceServicer:
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
+    def GetCurve(self, request, context):
+        """GetCurve returns what each step on the way to a checkpoint told, over all of its ancestors.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
     def PinCheckpoint(self, request, context):
         """PinCheckpoint protects a checkpoint from retention, or gives it free.
         """
@@ -234,6 +246,11 @@ def add_CommitterServiceServicer_to_server(servicer, server):
                     servicer.VerifyCheckpoint,
                     request_deserializer=tutti_dot_contracts_dot_committer_dot_v1_dot_committer__pb2.VerifyCheckpointRequest.FromString,
                     response_serializer=tutti_dot_contracts_dot_committer_dot_v1_dot_committer__pb2.VerifyCheckpointResponse.SerializeToString,
+            ),
+            'GetCurve': grpc.unary_unary_rpc_method_handler(
+                    servicer.GetCurve,
+                    request_deserializer=tutti_dot_contracts_dot_committer_dot_v1_dot_committer__pb2.GetCurveRequest.FromString,
+                    response_serializer=tutti_dot_contracts_dot_committer_dot_v1_dot_committer__pb2.GetCurveResponse.SerializeToString,
             ),
             'PinCheckpoint': grpc.unary_unary_rpc_method_handler(
                     servicer.PinCheckpoint,
@@ -495,6 +512,33 @@ class CommitterService:
             '/tutti.committer.v1.CommitterService/VerifyCheckpoint',
             tutti_dot_contracts_dot_committer_dot_v1_dot_committer__pb2.VerifyCheckpointRequest.SerializeToString,
             tutti_dot_contracts_dot_committer_dot_v1_dot_committer__pb2.VerifyCheckpointResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def GetCurve(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/tutti.committer.v1.CommitterService/GetCurve',
+            tutti_dot_contracts_dot_committer_dot_v1_dot_committer__pb2.GetCurveRequest.SerializeToString,
+            tutti_dot_contracts_dot_committer_dot_v1_dot_committer__pb2.GetCurveResponse.FromString,
             options,
             channel_credentials,
             insecure,

@@ -53,6 +53,8 @@ class CommitterServiceStub:
     """ReportVerification tells what that process read."""
     VerifyCheckpoint: _grpc.UnaryUnaryMultiCallable[_committer_pb2.VerifyCheckpointRequest, _committer_pb2.VerifyCheckpointResponse]
     """VerifyCheckpoint reads every byte of a checkpoint back; a damaged one is quarantined."""
+    GetCurve: _grpc.UnaryUnaryMultiCallable[_committer_pb2.GetCurveRequest, _committer_pb2.GetCurveResponse]
+    """GetCurve returns what each step on the way to a checkpoint told, over all of its ancestors."""
     PinCheckpoint: _grpc.UnaryUnaryMultiCallable[_committer_pb2.PinCheckpointRequest, _events_pb2.Checkpoint]
     """PinCheckpoint protects a checkpoint from retention, or gives it free."""
     CollectGarbage: _grpc.UnaryUnaryMultiCallable[_committer_pb2.CollectGarbageRequest, _committer_pb2.CollectGarbageResponse]
@@ -83,6 +85,8 @@ class CommitterServiceAsyncStub(CommitterServiceStub):
     """ReportVerification tells what that process read."""
     VerifyCheckpoint: _aio.UnaryUnaryMultiCallable[_committer_pb2.VerifyCheckpointRequest, _committer_pb2.VerifyCheckpointResponse]  # type: ignore[assignment]
     """VerifyCheckpoint reads every byte of a checkpoint back; a damaged one is quarantined."""
+    GetCurve: _aio.UnaryUnaryMultiCallable[_committer_pb2.GetCurveRequest, _committer_pb2.GetCurveResponse]  # type: ignore[assignment]
+    """GetCurve returns what each step on the way to a checkpoint told, over all of its ancestors."""
     PinCheckpoint: _aio.UnaryUnaryMultiCallable[_committer_pb2.PinCheckpointRequest, _events_pb2.Checkpoint]  # type: ignore[assignment]
     """PinCheckpoint protects a checkpoint from retention, or gives it free."""
     CollectGarbage: _aio.UnaryUnaryMultiCallable[_committer_pb2.CollectGarbageRequest, _committer_pb2.CollectGarbageResponse]  # type: ignore[assignment]
@@ -164,6 +168,14 @@ class CommitterServiceServicer(metaclass=_abc_1.ABCMeta):
         context: _ServicerContext,
     ) -> _typing.Union[_committer_pb2.VerifyCheckpointResponse, _abc.Awaitable[_committer_pb2.VerifyCheckpointResponse]]:
         """VerifyCheckpoint reads every byte of a checkpoint back; a damaged one is quarantined."""
+
+    @_abc_1.abstractmethod
+    def GetCurve(
+        self,
+        request: _committer_pb2.GetCurveRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_committer_pb2.GetCurveResponse, _abc.Awaitable[_committer_pb2.GetCurveResponse]]:
+        """GetCurve returns what each step on the way to a checkpoint told, over all of its ancestors."""
 
     @_abc_1.abstractmethod
     def PinCheckpoint(

@@ -79,6 +79,7 @@ class Checkpoint(_message.Message):
     LOSS_FIELD_NUMBER: _builtins.int
     DATASET_DIGEST_FIELD_NUMBER: _builtins.int
     VERIFIED_BY_FIELD_NUMBER: _builtins.int
+    CURVE_FIELD_NUMBER: _builtins.int
     name: _builtins.str
     """name of the resource."""
     revision: _builtins.int
@@ -125,6 +126,10 @@ class Checkpoint(_message.Message):
     def verified_by(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
         """verified_by: the processes that read the bytes back."""
 
+    @_builtins.property
+    def curve(self) -> Global___CheckpointCurve:
+        """curve of the steps since the parent; unset where nothing was told."""
+
     def __init__(
         self,
         *,
@@ -148,16 +153,55 @@ class Checkpoint(_message.Message):
         loss: _builtins.float = ...,
         dataset_digest: _builtins.str = ...,
         verified_by: _abc.Iterable[_builtins.str] | None = ...,
+        curve: Global___CheckpointCurve | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["_bits_per_byte", b"_bits_per_byte", "bits_per_byte", b"bits_per_byte", "decided_at", b"decided_at", "shape", b"shape"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["_bits_per_byte", b"_bits_per_byte", "bits_per_byte", b"bits_per_byte", "curve", b"curve", "decided_at", b"decided_at", "shape", b"shape"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["_bits_per_byte", b"_bits_per_byte", "bits_per_byte", b"bits_per_byte", "bytes", b"bytes", "dataset_digest", b"dataset_digest", "decided_at", b"decided_at", "epoch", b"epoch", "job", b"job", "line", b"line", "loss", b"loss", "manifest_key", b"manifest_key", "model_digest", b"model_digest", "name", b"name", "parent", b"parent", "pinned", b"pinned", "reason", b"reason", "revision", b"revision", "shape", b"shape", "state", b"state", "state_digest", b"state_digest", "step", b"step", "verified_by", b"verified_by"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_bits_per_byte", b"_bits_per_byte", "bits_per_byte", b"bits_per_byte", "bytes", b"bytes", "curve", b"curve", "dataset_digest", b"dataset_digest", "decided_at", b"decided_at", "epoch", b"epoch", "job", b"job", "line", b"line", "loss", b"loss", "manifest_key", b"manifest_key", "model_digest", b"model_digest", "name", b"name", "parent", b"parent", "pinned", b"pinned", "reason", b"reason", "revision", b"revision", "shape", b"shape", "state", b"state", "state_digest", b"state_digest", "step", b"step", "verified_by", b"verified_by"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     _WhichOneofReturnType__bits_per_byte: _TypeAlias = _typing.Literal["bits_per_byte"]  # noqa: Y015
     _WhichOneofArgType__bits_per_byte: _TypeAlias = _typing.Literal["_bits_per_byte", b"_bits_per_byte"]  # noqa: Y015
     def WhichOneof(self, oneof_group: _WhichOneofArgType__bits_per_byte) -> _WhichOneofReturnType__bits_per_byte | None: ...
 
 Global___Checkpoint: _TypeAlias = Checkpoint  # noqa: Y015
+
+@_typing.final
+class CheckpointCurve(_message.Message):
+    """CheckpointCurve says where the steps since the parent checkpoint are told, each with its numbers."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    KEY_FIELD_NUMBER: _builtins.int
+    DIGEST_FIELD_NUMBER: _builtins.int
+    BYTES_FIELD_NUMBER: _builtins.int
+    FIRST_STEP_FIELD_NUMBER: _builtins.int
+    STEPS_FIELD_NUMBER: _builtins.int
+    key: _builtins.str
+    """key of the blob."""
+    digest: _builtins.str
+    """digest of its bytes."""
+    bytes: _builtins.int
+    """bytes of it."""
+    first_step: _builtins.int
+    """first_step that it tells."""
+    steps: _builtins.int
+    """steps that it tells."""
+    def __init__(
+        self,
+        *,
+        key: _builtins.str = ...,
+        digest: _builtins.str = ...,
+        bytes: _builtins.int = ...,
+        first_step: _builtins.int = ...,
+        steps: _builtins.int = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["bytes", b"bytes", "digest", b"digest", "first_step", b"first_step", "key", b"key", "steps", b"steps"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___CheckpointCurve: _TypeAlias = CheckpointCurve  # noqa: Y015
 
 @_typing.final
 class Line(_message.Message):

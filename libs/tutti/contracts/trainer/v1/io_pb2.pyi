@@ -184,6 +184,7 @@ class StoreRequest(_message.Message):
     LOSS_FIELD_NUMBER: _builtins.int
     BITS_PER_BYTE_FIELD_NUMBER: _builtins.int
     KERNEL_FIELD_NUMBER: _builtins.int
+    CURVE_FIELD_NUMBER: _builtins.int
     job: _builtins.str
     """job of the rank."""
     line: _builtins.int
@@ -208,6 +209,8 @@ class StoreRequest(_message.Message):
     """bits_per_byte of the validation at this step."""
     kernel: _builtins.str
     """kernel signature as canonical JSON."""
+    curve: _builtins.bytes
+    """curve since the snapshot before, encoded; empty for all ranks of a node but one."""
     @_builtins.property
     def shape(self) -> _common_pb2.Shape:
         """shape of the epoch."""
@@ -228,10 +231,11 @@ class StoreRequest(_message.Message):
         loss: _builtins.float = ...,
         bits_per_byte: _builtins.float | None = ...,
         kernel: _builtins.str = ...,
+        curve: _builtins.bytes = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["_bits_per_byte", b"_bits_per_byte", "bits_per_byte", b"bits_per_byte", "shape", b"shape"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["_bits_per_byte", b"_bits_per_byte", "bits_per_byte", b"bits_per_byte", "buffer", b"buffer", "epoch", b"epoch", "job", b"job", "kernel", b"kernel", "line", b"line", "loss", b"loss", "node", b"node", "rank", b"rank", "scalars", b"scalars", "shape", b"shape", "step", b"step", "training", b"training"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_bits_per_byte", b"_bits_per_byte", "bits_per_byte", b"bits_per_byte", "buffer", b"buffer", "curve", b"curve", "epoch", b"epoch", "job", b"job", "kernel", b"kernel", "line", b"line", "loss", b"loss", "node", b"node", "rank", b"rank", "scalars", b"scalars", "shape", b"shape", "step", b"step", "training", b"training"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     _WhichOneofReturnType__bits_per_byte: _TypeAlias = _typing.Literal["bits_per_byte"]  # noqa: Y015
     _WhichOneofArgType__bits_per_byte: _TypeAlias = _typing.Literal["_bits_per_byte", b"_bits_per_byte"]  # noqa: Y015

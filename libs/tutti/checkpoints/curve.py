@@ -1,0 +1,168 @@
+"""The curve that a checkpoint carries: what each step since the checkpoint before it told.
+
+Numbers are those that every rank held after the gathers, so their bits do not depend on the number of ranks. Encoding
+is canonical: little-endian columns of a fixed width, one NaN for all. The curve of a line is that of its ancestry.
+"""
+
+from __future__ import annotations
+
+import math
+import struct
+from collections import deque
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from tutti.checkpoints.errors import InvalidCurve
+from tutti.corpus.canonical import bytes_digest
+
+MAX_STEPS = 1 << 18
+"""Of one checkpoint: 10.8 MB. Between two that are farther apart the oldest steps are not told."""
+MAX_VALIDATIONS = 1 << 16
+
+STEP = np.dtype(
+    [("step", "<u8"), ("loss", "<f8"), ("gradient_norm", "<f8"), ("rate", "<f8"), ("tokens", "<u8"), ("skipped", "u1")]
+)
+"""A step: loss in nats a valid token, norm of the mean gradient before clipping, learning rate, valid tokens of all
+ranks, 1 when all ranks skipped it. Numbers that are not finite stay as such."""
+VALIDATION = np.dtype([("step", "<u8"), ("nats", "<f8"), ("tokens", "<u8"), ("bits_per_byte", "<f8")])
+"""A look at the validation split after a step: nats summed over its tokens; NaN where bits per byte are not known."""
+
+_MAGIC = b"tutticv1"
+_HEAD = struct.Struct("<8sQQ")
+Rows = npt.NDArray[np.void]
+
+
+@dataclass(frozen=True, eq=False)
+class Curve:
+    """`steps` [n] of STEP and `validations` [m] of VALIDATION, each in ascending order of steps."""
+
+    steps: Rows
+    validations: Rows
+
+    def __post_init__(self) -> None:
+        for name, rows, most in (("steps", self.steps, MAX_STEPS), ("validations", self.validations, MAX_VALIDATIONS)):
+            if len(rows) > most:
+                raise InvalidCurve(f"a curve of {len(rows)} {name}; expected at most {most}")
+            if np.any(rows["step"][1:] <= rows["step"][:-1]):
+                raise InvalidCurve(f"a curve whose {name} do not ascend; expected each step once")
+        if np.any(self.steps["skipped"] > 1):
+            raise InvalidCurve("a curve with a step that is neither crossed nor skipped")
+
+    def encode(self) -> bytes:
+        """Equal curves have equal bytes."""
+        head = _HEAD.pack(_MAGIC, len(self.steps), len(self.validations))
+        return head + _canonical(self.steps).tobytes() + _canonical(self.validations).tobytes()
+
+    @property
+    def digest(self) -> str:
+        """`blake3:<hex>` of the encoded bytes."""
+        return bytes_digest(self.encode())
+
+    @classmethod
+    def decode(cls, data: bytes) -> Curve:
+        """Raises InvalidCurve on anything that `encode` would not have written."""
+        if len(data) < _HEAD.size:
+            raise InvalidCurve(f"a curve of {len(data)} bytes; expected at least {_HEAD.size}")
+        magic, steps, validations = _HEAD.unpack_from(data)
+        if magic != _MAGIC:
+            raise InvalidCurve(f"a curve that begins with {magic!r}; expected {_MAGIC!r}: use a newer tutti")
+        middle = _HEAD.size + steps * STEP.itemsize
+        end = middle + validations * VALIDATION.itemsize
+        if steps > MAX_STEPS or validations > MAX_VALIDATIONS or end != len(data):
+            raise InvalidCurve(
+                f"a curve of {len(data)} bytes; expected {end} for {steps} steps, {validations} validations"
+            )
+        return cls(np.frombuffer(data[_HEAD.size : middle], STEP), np.frombuffer(data[middle:end], VALIDATION))
+
+    def between(self, after: int, until: int) -> Curve:
+        """The part in (after, until]."""
+        first, last = (np.searchsorted(self.steps["step"], each, side="right") for each in (after, until))
+        begin, end = (np.searchsorted(self.validations["step"], each, side="right") for each in (after, until))
+        return Curve(self.steps[first:last], self.validations[begin:end])
+
+
+class Recorder:
+    """Steps as they are told, until a snapshot takes them; the newest MAX_STEPS are kept."""
+
+    def __init__(self) -> None:
+        self._steps: deque[tuple[int, float, float, float, int, int]] = deque(maxlen=MAX_STEPS)
+        self._validations: deque[tuple[int, float, int, float]] = deque(maxlen=MAX_VALIDATIONS)
+
+    def step(self, step: int, *, loss: float, gradient_norm: float, rate: float, tokens: int, skipped: bool) -> None:
+        self._steps.append((step, loss, gradient_norm, rate, tokens, int(skipped)))
+
+    def validation(self, step: int, *, nats: float, tokens: int, bits_per_byte: float | None) -> None:
+        self._validations.append((step, nats, tokens, math.nan if bits_per_byte is None else bits_per_byte))
+
+    def take(self) -> Curve:
+        """What was told since the last call."""
+        found = Curve(np.array(list(self._steps), STEP), np.array(list(self._validations), VALIDATION))
+        self._steps.clear()
+        self._validations.clear()
+        return found
+
+
+def joined(parts: Sequence[Curve]) -> Curve:
+    """Parts that follow each other as one. Raises InvalidCurve when they overlap or are too long."""
+    if not parts:
+        return Recorder().take()
+    return Curve(
+        np.concatenate([part.steps for part in parts])[-MAX_STEPS:],
+        np.concatenate([part.validations for part in parts])[-MAX_VALIDATIONS:],
+    )
+
+
+class Thinner:
+    """Keeps at most `most` (4 or more) of the steps in (after, until], however many come, in order of steps.
+
+    Each is kept as it is: the first, the last, and of each of equally long stretches the one where `column` is lowest
+    and the one where it is highest; of a stretch without a finite number the first. All when there are no more.
+    """
+
+    def __init__(self, after: int, until: int, *, most: int, column: str) -> None:
+        self._after, self._column = after, column
+        self._width = 1 if until - after <= most else -(-(until - after) // ((most - 2) // 2))
+        self._kept: dict[int, Rows] = {}
+        self._ends: list[Rows] = []
+
+    def add(self, rows: Rows) -> None:
+        """Rows that come after all that were added."""
+        if not len(rows):
+            return
+        self._ends = [(self._ends or [rows[:1]])[0], rows[-1:]]
+        stretches = (rows["step"].astype(np.int64) - self._after - 1) // self._width
+        for part in np.split(rows, np.flatnonzero(np.diff(stretches)) + 1):
+            stretch = int(int(part["step"][0]) - self._after - 1) // self._width
+            known = self._kept.get(stretch)
+            self._kept[stretch] = self._extremes(part if known is None else np.concatenate([known, part]))
+
+    def rows(self, dtype: np.dtype[np.void]) -> Rows:
+        """What is kept, of the type that was added."""
+        if not self._kept:
+            return np.empty(0, dtype)
+        found = np.concatenate([*self._ends, *self._kept.values()])
+        return found[np.unique(found["step"], return_index=True)[1]]
+
+    def _extremes(self, rows: Rows) -> Rows:
+        finite = np.flatnonzero(np.isfinite(rows[self._column]))
+        if self._width == 1 or len(rows) == 1:
+            return rows
+        if not finite.size:
+            return rows[:1]
+        values = rows[self._column][finite]
+        return rows[sorted({int(finite[np.argmin(values)]), int(finite[np.argmax(values)])})]
+
+
+def _canonical(rows: Rows) -> Rows:
+    """A copy in which every NaN has the same bits."""
+    found = rows.copy()
+    for name in _floats(rows.dtype):
+        found[name][np.isnan(found[name])] = math.nan
+    return found
+
+
+def _floats(dtype: np.dtype[np.void]) -> Iterable[str]:
+    return (name for name in dtype.names or () if dtype[name].kind == "f")

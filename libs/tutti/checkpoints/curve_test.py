@@ -1,0 +1,84 @@
+"""What a curve promises: equal numbers have equal bytes, nothing else is read as one, thinning makes nothing up."""
+
+import math
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from tutti.checkpoints.curve import STEP, Curve, Recorder, Thinner, joined
+from tutti.checkpoints.errors import InvalidCurve
+from tutti.checkpoints.example_test import curve
+
+FEW = settings(max_examples=60, deadline=None)
+
+
+def told(losses: list[float]) -> Curve:
+    recorder = Recorder()
+    for step, loss in enumerate(losses, start=1):
+        recorder.step(step, loss=loss, gradient_norm=0.5, rate=1e-3, tokens=8, skipped=not math.isfinite(loss))
+    return recorder.take()
+
+
+@FEW
+@given(st.lists(st.floats(), max_size=40))
+def test_a_curve_is_read_as_it_was_told(losses: list[float]) -> None:
+    again = Curve.decode(told(losses).encode())
+    assert again.encode() == told(losses).encode()
+    assert [float(row["loss"]).hex() for row in again.steps] == [float(loss).hex() for loss in losses]
+
+
+def test_every_not_a_number_is_the_same_one() -> None:
+    other = float(np.frombuffer(np.uint64(0xFFF8_0000_0000_0001).tobytes(), "<f8")[0])
+    assert math.isnan(other)
+    assert told([1.0, other]).digest == told([1.0, math.nan]).digest != told([1.0, math.inf]).digest
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda data: b"",
+        lambda data: data[:-1],
+        lambda data: data + b"\0",
+        lambda data: b"tutticv2" + data[8:],
+        lambda data: data[:8] + (2**40).to_bytes(8, "little") + data[16:],
+        lambda data: data[: 24 + 41] + data[24 : 24 + 41] + data[24 + 2 * 41 :],  # the first step twice
+        lambda data: data[: 24 + 40] + b"\2" + data[24 + 41 :],  # neither crossed nor skipped
+    ],
+)
+def test_what_is_no_curve_is_refused(change) -> None:  # type: ignore[no-untyped-def]
+    with pytest.raises(InvalidCurve):
+        Curve.decode(change(curve(0, 9).encode()))
+
+
+def test_parts_that_follow_each_other_are_one() -> None:
+    parts = [curve(0, 5), curve(5, 9), curve(9, 20)]
+    assert list(joined(parts).steps["step"]) == list(range(1, 21))
+    assert joined(parts).between(4, 10).steps.tobytes() == curve(4, 10).steps.tobytes()
+    with pytest.raises(InvalidCurve, match="do not ascend"):
+        joined([curve(0, 5), curve(4, 9)])
+
+
+@FEW
+@given(
+    st.lists(st.floats(min_value=-9, max_value=9) | st.just(math.nan), min_size=1, max_size=200),
+    st.integers(4, 40),
+    st.data(),
+)
+def test_what_is_thinned_out_is_picked_whatever_the_parts(losses: list[float], most: int, data: st.DataObject) -> None:
+    steps = told(losses).steps
+    cut = data.draw(st.integers(0, len(steps)))
+    whole, in_parts = (Thinner(0, len(steps), most=most, column="loss") for _ in range(2))
+    whole.add(steps)
+    in_parts.add(steps[:cut])
+    in_parts.add(steps[cut:])
+    kept = whole.rows(STEP)
+    assert kept.tobytes() == in_parts.rows(STEP).tobytes()
+    assert len(kept) <= most
+    assert {row.tobytes() for row in kept} <= {row.tobytes() for row in steps}
+    assert (kept[0]["step"], kept[-1]["step"]) == (1, len(steps))
+    if finite := [loss for loss in losses if math.isfinite(loss)]:
+        assert (np.nanmin(kept["loss"]), np.nanmax(kept["loss"])) == (min(finite), max(finite))
+    if len(steps) <= most:
+        assert len(kept) == len(steps)

@@ -1,0 +1,69 @@
+"""A curve for a terminal: a line of bars, and a table of some of its steps."""
+
+import itertools
+import math
+from collections.abc import Sequence
+
+import click
+
+from tutti.cli.output import TEXT, print_list, say
+from tutti.cli.plain import Plain
+from tutti.contracts.committer.v1 import GetCurveResponse
+
+BARS = "▁▂▃▄▅▆▇█"
+WIDTH, ROWS = 60, 12
+
+
+def sparkline(values: Sequence[float], *, width: int = WIDTH) -> str:
+    """The mean of each stretch as a bar between the lowest and the highest one; a dot where no value is finite."""
+    width = min(width, len(values))
+    cuts = [len(values) * at // max(width, 1) for at in range(width + 1)]
+    means = [_mean(values[begin:end]) for begin, end in itertools.pairwise(cuts)]
+    finite = [mean for mean in means if math.isfinite(mean)]
+    if not finite:
+        return "·" * width
+    lowest, span = min(finite), (max(finite) - min(finite)) or 1.0
+    top = len(BARS) - 1
+    return "".join(BARS[round(top * (mean - lowest) / span)] if math.isfinite(mean) else "·" for mean in means)
+
+
+def show_curve(answer: GetCurveResponse) -> None:
+    """Print it for people."""
+    if not answer.points:
+        say("nothing is known of these steps")
+    else:
+        losses = [point.loss for point in answer.points]
+        finite = [loss for loss in losses if math.isfinite(loss)]
+        words = f"loss {finite[0]:.4f} to {finite[-1]:.4f}, lowest {min(finite):.4f}" if finite else "no finite loss"
+        click.echo(f"{sparkline(losses)}  {words}")
+        click.echo(f"{answer.steps:,} steps, {answer.skipped:,} skipped, of {answer.missing:,} nothing is known")
+        print_list(_rows(answer), ("step", "loss", "gradient_norm", "rate", "tokens", "note"), TEXT, nothing="")
+    for gap in answer.gaps:
+        say(f"steps {gap.first_step} to {gap.last_step} are missing: {gap.reason}")
+
+
+def _rows(answer: GetCurveResponse) -> list[Plain]:
+    """Some of its steps, the first and the last among them, with what validation said at the last of each."""
+    count = len(answer.points)
+    chosen = sorted({at * (count - 1) // max(1, min(ROWS, count) - 1) for at in range(min(ROWS, count))})
+    bits = {each.step: each.bits_per_byte for each in answer.validations if each.HasField("bits_per_byte")}
+    rows = []
+    for at in chosen:
+        point = answer.points[at]
+        note = "skipped" if point.skipped else f"{bits[point.step]:.4f} bits a byte" if point.step in bits else ""
+        rows.append(
+            {
+                "step": point.step,
+                "loss": round(point.loss, 4) if math.isfinite(point.loss) else point.loss,
+                "gradient_norm": point.gradient_norm,
+                "rate": point.rate,
+                "tokens": point.tokens,
+                "note": note,
+            }
+        )
+    return rows
+
+
+def _mean(values: Sequence[float]) -> float:
+    finite = [value for value in values if math.isfinite(value)]
+    return sum(finite) / len(finite) if finite else math.nan
