@@ -40,7 +40,7 @@ from tutti.contracts.common.v1 import (
     GetRequest,
     ListRequest,
 )
-from tutti.contracts.ingest.v1 import CrawlSpec, CreateCrawlRequest
+from tutti.contracts.ingest.v1 import CrawlSpec, CreateCrawlRequest, CreateRetractionRequest, RetractionSpec
 from tutti.contracts.ingest.v1.stubs import IngestServiceStub
 from tutti.contracts.pipeline.v1 import CreateRunRequest, Run
 from tutti.contracts.pipeline.v1.stubs import PipelineServiceStub
@@ -82,6 +82,8 @@ class Script:
     """a bit of the first checkpoint flips before it is verified again"""
     again: bool = False
     """another run of the same pages follows"""
+    retracts: bool = False
+    """a page is retracted before that"""
     cancels: bool = False
     """a run beside the main one is cancelled at some time"""
     replicas: int = 1
@@ -98,7 +100,7 @@ SCRIPTS = (
     Script(steps=3, ranks=1, reshape=2),
     Script(pages=3, steps=4, every=2, ranks=2, reshape=3, damages=True),
     Script(pages=3, steps=3, ranks=2, reshape=1),
-    Script(pages=4, steps=4, every=2, ranks=3, again=True),
+    Script(pages=4, steps=4, every=2, ranks=3, again=True, retracts=True),
     Script(pages=4, steps=3, ranks=4, reshape=2),
 )
 
@@ -210,6 +212,9 @@ class Story:
             self.diverge()
         if script.damages:
             self.damage()
+        if script.retracts:
+            wanted = CreateRetractionRequest(request_id="retract", spec=RetractionSpec(source="0.html"))
+            self.call(lambda: self.ingest.CreateRetraction(wanted))
         if script.again:
             self.create(AGAIN, replace(script, steps=1, every=1, ranks=1))
             self.until_ended(AGAIN)

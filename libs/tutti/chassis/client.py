@@ -43,6 +43,7 @@ OWNERS = {
     "crawls": "ingest",
     "ingests": "ingest",
     "filters": "ingest",
+    "retractions": "ingest",
     "dedups": "dedup",
     "tokenizations": "tokenization",
     "datasets": "tokenization",

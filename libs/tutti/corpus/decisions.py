@@ -10,6 +10,7 @@ import pyarrow as pa
 from tutti.corpus.rows import read_rows, write_rows
 
 LANGUAGE_RULE = "language"
+RETRACTED_RULE = "retracted"
 SCHEMA = pa.schema(
     [
         pa.field("doc_id", pa.string(), nullable=False),
@@ -19,7 +20,8 @@ SCHEMA = pa.schema(
         pa.field("language", pa.string(), nullable=False),
     ]
 )
-"""Sorted by `doc_id`. `rule` is the first that rejects; the rule `language` has no value, it looks at `language`."""
+"""Sorted by `doc_id`. `rule` is the first that rejects. Two have no value: `language`, which looks at `language`, and
+`retracted`, for documents that somebody named."""
 
 
 def write(rows: Iterable[pa.RecordBatch], path: Path) -> None:

@@ -1,7 +1,7 @@
 """Choosing: which documents stay, by rules over what was measured of them.
 
 Promises: a function of measures, rules and languages; of a document that goes the first rule that rejects it is kept,
-with what it saw and its threshold. No text is read.
+with what it saw and its threshold. What is retracted goes where no rule rejects it. No text is read.
 """
 
 from __future__ import annotations
@@ -39,10 +39,15 @@ class UnknownRuleSet(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Choice:
-    """`rules` in the order in which they are asked; `languages` that stay, all when there are none."""
+    """`rules` in the order in which they are asked; `languages` that stay, all when there are none.
+
+    `retracted`: ids of documents that go whatever the rules say. They are asked last, so that the decisions about a
+    document that goes anyhow stay the same, and all that follows from them.
+    """
 
     rules: tuple[Rule, ...]
     languages: frozenset[str]
+    retracted: frozenset[str] = frozenset()
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,9 +86,13 @@ def rejected(measures: pa.RecordBatch, wanted: Choice) -> pa.Table:
     """Rows of decisions.SCHEMA for those of the documents that go. The language is looked at before any rule."""
     spoken = among(measures, wanted.languages) if wanted.languages else np.ones(measures.num_rows, np.bool_)
     found = decide(measures, wanted.rules)
+    rule = _where(spoken, found["rule"], decisions.LANGUAGE_RULE)
+    if wanted.retracted:
+        gone = [doc_id in wanted.retracted for doc_id in measures["doc_id"].to_pylist()]
+        rule = pc.coalesce(rule, _where(np.invert(gone), pa.nulls(len(gone), rule.type), decisions.RETRACTED_RULE))  # type: ignore[attr-defined]
     columns = {
         "doc_id": measures["doc_id"],
-        "rule": _where(spoken, found["rule"], decisions.LANGUAGE_RULE),
+        "rule": rule,
         "value": _where(spoken, found["value"], None),
         "threshold": _where(spoken, found["threshold"], None),
         "language": measures["language"],

@@ -1,6 +1,7 @@
 """Choosing documents by rules over what was measured of them."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -66,6 +67,19 @@ def test_the_first_rule_that_rejects_is_kept_with_what_it_saw(tmp_path: Path) ->
     )
     assert rows["gopher_least_words"]["value"] < 50
     assert rows["gopher_least_words"]["threshold"] == 50
+
+
+def test_what_is_retracted_goes_where_no_rule_rejects_it_anyhow(tmp_path: Path) -> None:
+    found, names = files(tmp_path, documents()), {each.source: each.doc_id for each in documents()}
+    plain = choice(["no_pii"], {}, [])
+    gone = replace(plain, retracted=frozenset({names["german"], names["mail"], "f" * 64}))
+    made = choose(found, gone, tmp_path / "decisions")
+    assert rejected(made.path) == {"german": "retracted", "mail": "no_pii_emails"}
+    (row,) = [row for row in decisions.decode(made.path.read_bytes()).to_pylist() if row["rule"] == "retracted"]
+    assert (row["value"], row["threshold"], row["language"]) == (None, None, "de")
+    same = replace(plain, retracted=frozenset({names["mail"]}))
+    choose(found, plain, tmp_path / "plain")
+    assert choose(found, same, tmp_path / "same").path.read_bytes() == (tmp_path / "plain").read_bytes()
 
 
 def test_a_threshold_is_changed_without_a_text(tmp_path: Path) -> None:

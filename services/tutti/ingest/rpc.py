@@ -16,14 +16,21 @@ from tutti.contracts.ingest.v1 import (
     CreateFilterResponse,
     CreateIngestRequest,
     CreateIngestResponse,
+    CreateRetractionRequest,
+    CreateRetractionResponse,
     DigestInputRequest,
     DigestInputResponse,
     Filter,
     FilterSpec,
+    FindRetractedRequest,
+    FindRetractedResponse,
     Ingest,
     IngestSpec,
     ListFiltersResponse,
     ListIngestsResponse,
+    ListRetractionsResponse,
+    Retraction,
+    WithdrawRetractionRequest,
 )
 from tutti.ingest import choosing, shards
 from tutti.ingest.crawl.frontier import Frontier
@@ -31,6 +38,7 @@ from tutti.ingest.crawls import CrawlApi
 from tutti.ingest.paths import Paths
 from tutti.ingest.quality.rules import UnknownRule
 from tutti.ingest.readers import InputRootError
+from tutti.ingest.retractions import Retractions
 
 
 def choice_of(spec: FilterSpec) -> choosing.Choice:
@@ -52,11 +60,12 @@ class IngestApi(CrawlApi):
         frontier: Frontier,
         work: Work[Ingest],
         filters: Work[Filter],
+        retractions: Retractions,
         paths: Paths,
         reading: Callable[[IngestSpec], shards.Reading],
     ) -> None:
         super().__init__(host, crawls, frontier, paths)
-        self._work, self._filters, self._reading = work, filters, reading
+        self._work, self._filters, self._retractions, self._reading = work, filters, retractions, reading
 
     def CreateIngest(self, request: CreateIngestRequest, call: Call) -> CreateIngestResponse:
         self._reading(request.spec)
@@ -92,6 +101,21 @@ class IngestApi(CrawlApi):
 
     def CancelFilter(self, request: CancelRequest, call: Call) -> Filter:
         return self._filters.cancel(request)
+
+    def CreateRetraction(self, request: CreateRetractionRequest, call: Call) -> CreateRetractionResponse:
+        return self._retractions.create(request, call)
+
+    def GetRetraction(self, request: GetRequest, call: Call) -> Retraction:
+        return self._retractions.get(request)
+
+    def ListRetractions(self, request: ListRequest, call: Call) -> ListRetractionsResponse:
+        return self._retractions.page(request)
+
+    def WithdrawRetraction(self, request: WithdrawRetractionRequest, call: Call) -> Retraction:
+        return self._retractions.withdraw(request)
+
+    def FindRetracted(self, request: FindRetractedRequest, call: Call) -> FindRetractedResponse:
+        return self._retractions.find(request, call)
 
     def DigestInput(self, request: DigestInputRequest, call: Call) -> DigestInputResponse:
         try:

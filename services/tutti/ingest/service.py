@@ -19,7 +19,9 @@ from tutti.chassis.unit import Unit
 from tutti.chassis.work import Outcome, Work, publish, put_content, put_file, put_named
 from tutti.contracts.ingest.v1 import Filter, Ingest, IngestSpec, MaskCount, RuleCount
 from tutti.contracts.ingest.v1.ingest_pb2 import DESCRIPTOR
+from tutti.corpus.canonical import parse_json
 from tutti.corpus.dataset import Rejected
+from tutti.corpus.errors import CorpusError
 from tutti.corpus.manifest import Kind
 from tutti.corpus.stages import CrawlBody, DocumentShardEntry, FilterBody, IngestBody
 from tutti.ingest import choosing, shards
@@ -30,6 +32,7 @@ from tutti.ingest.normalisation import NORMALISATION_VERSION
 from tutti.ingest.paths import Paths
 from tutti.ingest.quality.findings import Kind as Personal
 from tutti.ingest.readers import InputRootError
+from tutti.ingest.retractions import Retractions
 from tutti.ingest.rpc import IngestApi, choice_of
 from tutti.ingest.settings import IngestSettings
 
@@ -122,7 +125,8 @@ def build(host: Host) -> Service:
             raise WorkFailed("an earlier version read the documents and measured nothing; run the recipe again")
         with tempfile.TemporaryDirectory(prefix="tutti-filter-") as scratch:
             measures = [staging.named(host.blobs, key, Path(scratch)) for key in read.measures]
-            made = context.pool(choosing.choose, measures, choice_of(found.spec), Path(scratch, "decisions.parquet"))
+            wanted = replace(choice_of(found.spec), retracted=retracted(host.blobs, found.spec.retracted_key))
+            made = context.pool(choosing.choose, measures, wanted, Path(scratch, "decisions.parquet"))
             if not made.documents:
                 raise WorkFailed(nothing_stays(made))
             decisions = put_file(host.blobs, "ingest/decisions", made.path)
@@ -145,16 +149,19 @@ def build(host: Host) -> Service:
     work = Work(host, "ingests", Ingest, run, shards.LOGIC_VERSION)
     filters = Work(host, "filters", Filter, run_filter, choosing.LOGIC_VERSION)
 
+    retractions = Retractions(host, work)
+
     def export(unit: Unit) -> Iterator[CanonicalLine]:
         for crawl in crawls.resource.select(unit):
             yield CanonicalLine(crawl.name, {"site_digest": crawl.site_digest, "state": int(crawl.state)})
         yield from work.export(unit)
         yield from filters.export(unit)
+        yield from retractions.export(unit)
 
-    api = IngestApi(host, crawls, frontier, work, filters, paths, reading)
+    api = IngestApi(host, crawls, frontier, work, filters, retractions, paths, reading)
     return Service(
         name="ingest",
-        resources=[crawls.resource, work.resource, filters.resource],
+        resources=[crawls.resource, work.resource, filters.resource, retractions.resource],
         tables=[paths.table, *frontier.tables],
         serves=[Served(DESCRIPTOR.services_by_name["IngestService"], api)],
         tasks=[crawls.task(), work.task(), filters.task()],
@@ -168,6 +175,16 @@ def archives(blobs: Blobs, spec: IngestSpec, scratch: Path) -> tuple[Path, ...]:
         return ()
     body = CrawlBody.read(staging.manifest(blobs, spec.manifest_key, spec.content_digest, Kind.CRAWL))
     return tuple(staging.named(blobs, key, scratch) for key in dict.fromkeys(body.archives))
+
+
+def retracted(blobs: Blobs, key: str) -> frozenset[str]:
+    """The ids of a list that FindRetracted named; "" for none. Raises WorkFailed."""
+    if not key:
+        return frozenset()
+    try:
+        return frozenset(str(each) for each in parse_json(staging.small(blobs, key)))  # type: ignore[union-attr]
+    except CorpusError as error:
+        raise WorkFailed(f"the blob {key}: {error}") from error
 
 
 def nothing_stays(made: choosing.Chosen) -> str:

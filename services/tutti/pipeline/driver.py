@@ -65,6 +65,7 @@ class Driver:
 
     def find(self, stage: StageName, recipe: Recipe, source: Source, before: Result | None) -> Found:
         """Whether an earlier result of the stage is still there."""
+        before = self._owners.today(stage, before)
         version = self._owners.logic_version(stage, recipe, source, before)
         reuse = reuse_of(stage, recipe, source, before, version)
         earlier = self._host.units.run(lambda unit: self._tables.result(unit, reuse.key))
@@ -107,11 +108,12 @@ class Driver:
         return True if seen.state == STATE_DONE else None
 
     def _ask(self, view: _View, stage: Stage) -> bool | None:
-        name, before = StageName(stage.name), saga.before(view.run, stage)
+        name = StageName(stage.name)
+        before = self._owners.today(name, saga.before(view.run, stage))
         version = self._owners.logic_version(name, view.recipe, view.source, before)
         key = reuse_of(name, view.recipe, view.source, before, version).key
         if key != stage.reuse_key:
-            # The owner was upgraded since the stage began: what it makes now goes by another key.
+            # The owner was upgraded, or a page retracted, since the stage began: what it makes now has another key.
             self._change(view.run.name, stage, lambda unit, at: saga.begun(at, name, stage.resource, key, "", unit.now))
             return True
         self._owners.create(name, stage.resource, spec_of(name, view.recipe, view.source, before, version))

@@ -4,7 +4,7 @@ Promises: nothing is kept here; a call that may not have arrived can be sent aga
 """
 
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from tutti.chassis.errors import DeadlineExceeded, InvalidField, NotFound, Refused
@@ -36,6 +36,7 @@ from tutti.contracts.ingest.v1 import (
     CreateIngestRequest,
     DigestInputRequest,
     Filter,
+    FindRetractedRequest,
     Ingest,
     IngestSpec,
 )
@@ -55,6 +56,7 @@ from tutti.pipeline.recipe import Recipe
 from tutti.pipeline.stages import TRAINING_VERSION, Result, Source, Spec, StageName, spec_of
 
 PAGE = 500
+SEEK_SECONDS = 60.0  # to look for retracted documents in an ingest, once; what was looked at by then is remembered
 _JOB_STATES = {
     JOB_STATE_QUEUED: STATE_PENDING,
     JOB_STATE_DONE: STATE_DONE,
@@ -163,6 +165,20 @@ class Owners:
             seen, expected = (problem.metadata.get(name, problem.message) for name in ("seen", "expected"))
             field = problem.metadata.get("field", "").removeprefix("spec.")
             raise InvalidField(keys.get(field, stage.value), seen=seen, expected=expected) from problem
+
+    def today(self, stage: StageName, before: Result | None) -> Result | None:
+        """What a stage is given, as it counts today: for a filter with what is retracted of the documents."""
+        if stage is not StageName.FILTER or before is None:
+            return before
+        asked = FindRetractedRequest(manifest_key=before.manifest_key, content_digest=before.content_digest)
+        return replace(before, retracted=self._ingest.FindRetracted(asked, timeout=SEEK_SECONDS).retracted_key)
+
+    def as_today(self, recipe: Recipe, source: Source) -> Source:
+        """The folder of an earlier run, for the logic that reads it today."""
+        if recipe.input.crawl is not None:
+            return source
+        spec = spec_of(StageName.INGEST, recipe, source, None, "")
+        return replace(source, logic_version=self._create(StageName.INGEST, "", spec, validate_only=True))
 
     def logic_version(self, stage: StageName, recipe: Recipe, source: Source, before: Result | None) -> str:
         """The version of the stage's logic today, as its owner says."""

@@ -42,7 +42,6 @@ class PipelineApi:
         self._driver, self._wake = driver, wake
 
     def CreateRun(self, request: CreateRunRequest, call: Call) -> CreateRunResponse:
-        required(request, "recipe")
         if request.name:
             check_name("runs", request.name)
         recipe, source = self._read(request, call)
@@ -100,7 +99,6 @@ class PipelineApi:
         return self._host.units.run(cancel)
 
     def CheckRecipe(self, request: CheckRecipeRequest, call: Call) -> CheckRecipeResponse:
-        required(request, "recipe")
         recipe, source = self._read(request, call)
         response = CheckRecipeResponse(recipe=recipe.canonical(), recipe_digest=recipe.digest())
         before: Result | None = None
@@ -121,6 +119,9 @@ class PipelineApi:
 
     def _read(self, request: CreateRunRequest | CheckRecipeRequest, call: Call) -> tuple[Recipe, Source]:
         """The recipe over the content of its folder, and where that lies. Raises InvalidField."""
+        if request.again:
+            return self._again(request)
+        required(request, "recipe")
         recipe = recipes.read(request.recipe, request.overrides)
         if recipe.input.crawl is not None:
             source = Source(json.dumps(recipe.input.crawl.connect, sort_keys=True), "", "")
@@ -138,3 +139,15 @@ class PipelineApi:
         source = self._owners.source(recipe, path, seconds=max(call.deadline_seconds - ANSWER_SECONDS, ANSWER_SECONDS))
         self._owners.check(recipe, source)
         return recipe.over(source.input_digest), source
+
+    def _again(self, request: CreateRunRequest | CheckRecipeRequest) -> tuple[Recipe, Source]:
+        """What an earlier run was asked for, over the pages that it read. Raises InvalidField, NotFound."""
+        name = check_name("runs", request.again, field="again")
+        if request.recipe or request.overrides:
+            raise InvalidField("again", seen=f"{name} and a recipe", expected="a run, or a recipe, and one alone")
+
+        def read(unit: Unit) -> tuple[Recipe, Source]:
+            return recipes.read(self._tables.runs.get(unit, name).spec.recipe), self._tables.source(unit, name)
+
+        recipe, source = self._host.units.run(read)
+        return recipe, self._owners.as_today(recipe, source)

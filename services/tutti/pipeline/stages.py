@@ -43,11 +43,15 @@ KINDS = {
 
 @dataclass(frozen=True)
 class Result:
-    """What a stage made: a manifest, named by its content."""
+    """What a stage made: a manifest, named by its content.
+
+    `retracted`: of an ingest, the list of its documents that a filter leaves out today; "" for none.
+    """
 
     resource: str
     manifest_key: str
     content_digest: str
+    retracted: str = ""
 
 
 @dataclass(frozen=True)
@@ -132,6 +136,7 @@ def spec_of(stage: StageName, recipe: Recipe, source: Source, before: Result | N
             rule_sets=quality.rules,
             thresholds=[Threshold(rule=rule, value=value) for rule, value in sorted(quality.thresholds.items())],
             languages=quality.languages,
+            retracted_key=before.retracted,
         )
     if stage is StageName.DEDUP:
         return DedupSpec(
@@ -187,6 +192,7 @@ def reuse_of(stage: StageName, recipe: Recipe, source: Source, before: Result | 
             "rules": sorted(set(quality.rules)),
             "thresholds": dict(quality.thresholds),
             "languages": sorted(set(quality.languages)),
+            **({"retracted": before.retracted} if before.retracted else {}),
         }
     elif stage is StageName.DEDUP:
         parameters = recipe.dedup.model_dump()

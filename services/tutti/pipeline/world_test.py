@@ -49,6 +49,8 @@ from tutti.contracts.ingest.v1 import (
     DigestInputRequest,
     DigestInputResponse,
     Filter,
+    FindRetractedRequest,
+    FindRetractedResponse,
     Ingest,
 )
 from tutti.contracts.pipeline.v1 import CreateRunRequest, Run
@@ -146,6 +148,8 @@ class DataOwner(Owner):
 class IngestOwner(DataOwner):
     crawls: DataOwner = field(kw_only=True)
     filters: DataOwner = field(kw_only=True)
+    retracted: str = ""
+    """the list of what is retracted of every ingest"""
 
     def CreateCrawl(self, request: Any, call: Call) -> CreateCrawlResponse:
         if bad := [seed for seed in request.spec.seeds if not seed.startswith("http")]:
@@ -175,6 +179,11 @@ class IngestOwner(DataOwner):
         pages = sorted(folder.iterdir())
         digest = bytes_digest(b"".join(page.name.encode() + page.read_bytes() for page in pages))
         return DigestInputResponse(input_digest=digest, files=len(pages), logic_version=self.version)
+
+    def FindRetracted(self, request: FindRetractedRequest, call: Call) -> FindRetractedResponse:
+        self.check("find retracted")
+        assert request.manifest_key
+        return FindRetractedResponse(retracted_key=self.retracted)
 
     def CreateFilter(self, request: Any, call: Call) -> CreateFilterResponse:
         if unknown := set(request.spec.rule_sets) - {"c4"}:

@@ -426,12 +426,15 @@ class FilterSpec(_message.Message):
     RULE_SETS_FIELD_NUMBER: _builtins.int
     THRESHOLDS_FIELD_NUMBER: _builtins.int
     LANGUAGES_FIELD_NUMBER: _builtins.int
+    RETRACTED_KEY_FIELD_NUMBER: _builtins.int
     manifest_key: _builtins.str
     """manifest_key of the ingest."""
     content_digest: _builtins.str
     """content_digest of that manifest."""
     logic_version: _builtins.str
     """logic_version of the stage that is asked for; empty means the current one."""
+    retracted_key: _builtins.str
+    """retracted_key of the list of documents that are left out on request, as FindRetracted names it; empty means none."""
     @_builtins.property
     def rule_sets(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
         """rule_sets by their names, in any order; none keeps everything."""
@@ -453,10 +456,11 @@ class FilterSpec(_message.Message):
         rule_sets: _abc.Iterable[_builtins.str] | None = ...,
         thresholds: _abc.Iterable[Global___Threshold] | None = ...,
         languages: _abc.Iterable[_builtins.str] | None = ...,
+        retracted_key: _builtins.str = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["content_digest", b"content_digest", "languages", b"languages", "logic_version", b"logic_version", "manifest_key", b"manifest_key", "rule_sets", b"rule_sets", "thresholds", b"thresholds"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["content_digest", b"content_digest", "languages", b"languages", "logic_version", b"logic_version", "manifest_key", b"manifest_key", "retracted_key", b"retracted_key", "rule_sets", b"rule_sets", "thresholds", b"thresholds"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -559,3 +563,81 @@ class Filter(_message.Message):
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
 Global___Filter: _TypeAlias = Filter  # noqa: Y015
+
+@_typing.final
+class RetractionSpec(_message.Message):
+    """RetractionSpec says what is to be left out: all that is read under a source, or one document."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    SOURCE_FIELD_NUMBER: _builtins.int
+    DOCUMENT_FIELD_NUMBER: _builtins.int
+    REASON_FIELD_NUMBER: _builtins.int
+    source: _builtins.str
+    """source: a URL, or a path below an input folder; whatever was or will be read under it, in any ingest."""
+    document: _builtins.str
+    """document by name: this text alone."""
+    reason: _builtins.str
+    """reason for people: who asked for it, and why."""
+    def __init__(
+        self,
+        *,
+        source: _builtins.str = ...,
+        document: _builtins.str = ...,
+        reason: _builtins.str = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["document", b"document", "reason", b"reason", "source", b"source"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___RetractionSpec: _TypeAlias = RetractionSpec  # noqa: Y015
+
+@_typing.final
+class Retraction(_message.Message):
+    """Retraction leaves pages out of every filter from now on, as if they had never been there."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    NAME_FIELD_NUMBER: _builtins.int
+    REVISION_FIELD_NUMBER: _builtins.int
+    SPEC_FIELD_NUMBER: _builtins.int
+    WITHDRAWN_FIELD_NUMBER: _builtins.int
+    RETRACTED_AT_FIELD_NUMBER: _builtins.int
+    WITHDRAWN_AT_FIELD_NUMBER: _builtins.int
+    name: _builtins.str
+    """name of the resource; it follows from the source or document."""
+    revision: _builtins.int
+    """revision grows by one with every change."""
+    withdrawn: _builtins.bool
+    """withdrawn: the pages may be used again."""
+    @_builtins.property
+    def spec(self) -> Global___RetractionSpec:
+        """spec that it was created with."""
+
+    @_builtins.property
+    def retracted_at(self) -> _timestamp_pb2.Timestamp:
+        """retracted_at is when it was asked for, the last time."""
+
+    @_builtins.property
+    def withdrawn_at(self) -> _timestamp_pb2.Timestamp:
+        """withdrawn_at is when it was withdrawn."""
+
+    def __init__(
+        self,
+        *,
+        name: _builtins.str = ...,
+        revision: _builtins.int = ...,
+        spec: Global___RetractionSpec | None = ...,
+        withdrawn: _builtins.bool = ...,
+        retracted_at: _timestamp_pb2.Timestamp | None = ...,
+        withdrawn_at: _timestamp_pb2.Timestamp | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["retracted_at", b"retracted_at", "spec", b"spec", "withdrawn_at", b"withdrawn_at"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["name", b"name", "retracted_at", b"retracted_at", "revision", b"revision", "spec", b"spec", "withdrawn", b"withdrawn", "withdrawn_at", b"withdrawn_at"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___Retraction: _TypeAlias = Retraction  # noqa: Y015

@@ -436,3 +436,179 @@ class ListCrawledPagesResponse(_message.Message):
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
 Global___ListCrawledPagesResponse: _TypeAlias = ListCrawledPagesResponse  # noqa: Y015
+
+@_typing.final
+class CreateRetractionRequest(_message.Message):
+    """CreateRetractionRequest asks for one."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    REQUEST_ID_FIELD_NUMBER: _builtins.int
+    SPEC_FIELD_NUMBER: _builtins.int
+    VALIDATE_ONLY_FIELD_NUMBER: _builtins.int
+    request_id: _builtins.str
+    """request_id makes the call idempotent."""
+    validate_only: _builtins.bool
+    """validate_only looks for the documents and changes nothing."""
+    @_builtins.property
+    def spec(self) -> _events_pb2.RetractionSpec:
+        """spec of it."""
+
+    def __init__(
+        self,
+        *,
+        request_id: _builtins.str = ...,
+        spec: _events_pb2.RetractionSpec | None = ...,
+        validate_only: _builtins.bool = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["spec", b"spec"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["request_id", b"request_id", "spec", b"spec", "validate_only", b"validate_only"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___CreateRetractionRequest: _TypeAlias = CreateRetractionRequest  # noqa: Y015
+
+@_typing.final
+class CreateRetractionResponse(_message.Message):
+    """CreateRetractionResponse returns it."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    RETRACTION_FIELD_NUMBER: _builtins.int
+    DOCUMENTS_FIELD_NUMBER: _builtins.int
+    DOCUMENT_COUNT_FIELD_NUMBER: _builtins.int
+    document_count: _builtins.int
+    """document_count of all of them."""
+    @_builtins.property
+    def retraction(self) -> _events_pb2.Retraction:
+        """retraction as recorded."""
+
+    @_builtins.property
+    def documents(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
+        """documents that it leaves out, by name, of those that were read until now: the first 10,000."""
+
+    def __init__(
+        self,
+        *,
+        retraction: _events_pb2.Retraction | None = ...,
+        documents: _abc.Iterable[_builtins.str] | None = ...,
+        document_count: _builtins.int = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["retraction", b"retraction"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["document_count", b"document_count", "documents", b"documents", "retraction", b"retraction"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___CreateRetractionResponse: _TypeAlias = CreateRetractionResponse  # noqa: Y015
+
+@_typing.final
+class ListRetractionsResponse(_message.Message):
+    """ListRetractionsResponse is one page."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    RETRACTIONS_FIELD_NUMBER: _builtins.int
+    NEXT_PAGE_TOKEN_FIELD_NUMBER: _builtins.int
+    next_page_token: _builtins.str
+    """next_page_token is empty on the last page."""
+    @_builtins.property
+    def retractions(self) -> _containers.RepeatedCompositeFieldContainer[_events_pb2.Retraction]:
+        """retractions in name order."""
+
+    def __init__(
+        self,
+        *,
+        retractions: _abc.Iterable[_events_pb2.Retraction] | None = ...,
+        next_page_token: _builtins.str = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["next_page_token", b"next_page_token", "retractions", b"retractions"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___ListRetractionsResponse: _TypeAlias = ListRetractionsResponse  # noqa: Y015
+
+@_typing.final
+class WithdrawRetractionRequest(_message.Message):
+    """WithdrawRetractionRequest names one."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    REQUEST_ID_FIELD_NUMBER: _builtins.int
+    NAME_FIELD_NUMBER: _builtins.int
+    VALIDATE_ONLY_FIELD_NUMBER: _builtins.int
+    request_id: _builtins.str
+    """request_id makes the call idempotent."""
+    name: _builtins.str
+    """name of the retraction."""
+    validate_only: _builtins.bool
+    """validate_only changes nothing."""
+    def __init__(
+        self,
+        *,
+        request_id: _builtins.str = ...,
+        name: _builtins.str = ...,
+        validate_only: _builtins.bool = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["name", b"name", "request_id", b"request_id", "validate_only", b"validate_only"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___WithdrawRetractionRequest: _TypeAlias = WithdrawRetractionRequest  # noqa: Y015
+
+@_typing.final
+class FindRetractedRequest(_message.Message):
+    """FindRetractedRequest names an ingest by its manifest."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    MANIFEST_KEY_FIELD_NUMBER: _builtins.int
+    CONTENT_DIGEST_FIELD_NUMBER: _builtins.int
+    manifest_key: _builtins.str
+    """manifest_key of the ingest."""
+    content_digest: _builtins.str
+    """content_digest of that manifest."""
+    def __init__(
+        self,
+        *,
+        manifest_key: _builtins.str = ...,
+        content_digest: _builtins.str = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["content_digest", b"content_digest", "manifest_key", b"manifest_key"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___FindRetractedRequest: _TypeAlias = FindRetractedRequest  # noqa: Y015
+
+@_typing.final
+class FindRetractedResponse(_message.Message):
+    """FindRetractedResponse names documents by a list."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    RETRACTED_KEY_FIELD_NUMBER: _builtins.int
+    DOCUMENTS_FIELD_NUMBER: _builtins.int
+    retracted_key: _builtins.str
+    """retracted_key of the list, which is named by its content; empty when no document is retracted."""
+    documents: _builtins.int
+    """documents in it."""
+    def __init__(
+        self,
+        *,
+        retracted_key: _builtins.str = ...,
+        documents: _builtins.int = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["documents", b"documents", "retracted_key", b"retracted_key"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___FindRetractedResponse: _TypeAlias = FindRetractedResponse  # noqa: Y015

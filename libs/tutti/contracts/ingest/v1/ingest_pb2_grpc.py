@@ -102,6 +102,31 @@ class IngestServiceStub:
                 request_serializer=tutti_dot_contracts_dot_common_dot_v1_dot_common__pb2.CancelRequest.SerializeToString,
                 response_deserializer=tutti_dot_contracts_dot_ingest_dot_v1_dot_events__pb2.Filter.FromString,
                 _registered_method=True)
+        self.CreateRetraction = channel.unary_unary(
+                '/tutti.ingest.v1.IngestService/CreateRetraction',
+                request_serializer=tutti_dot_contracts_dot_ingest_dot_v1_dot_ingest__pb2.CreateRetractionRequest.SerializeToString,
+                response_deserializer=tutti_dot_contracts_dot_ingest_dot_v1_dot_ingest__pb2.CreateRetractionResponse.FromString,
+                _registered_method=True)
+        self.GetRetraction = channel.unary_unary(
+                '/tutti.ingest.v1.IngestService/GetRetraction',
+                request_serializer=tutti_dot_contracts_dot_common_dot_v1_dot_common__pb2.GetRequest.SerializeToString,
+                response_deserializer=tutti_dot_contracts_dot_ingest_dot_v1_dot_events__pb2.Retraction.FromString,
+                _registered_method=True)
+        self.ListRetractions = channel.unary_unary(
+                '/tutti.ingest.v1.IngestService/ListRetractions',
+                request_serializer=tutti_dot_contracts_dot_common_dot_v1_dot_common__pb2.ListRequest.SerializeToString,
+                response_deserializer=tutti_dot_contracts_dot_ingest_dot_v1_dot_ingest__pb2.ListRetractionsResponse.FromString,
+                _registered_method=True)
+        self.WithdrawRetraction = channel.unary_unary(
+                '/tutti.ingest.v1.IngestService/WithdrawRetraction',
+                request_serializer=tutti_dot_contracts_dot_ingest_dot_v1_dot_ingest__pb2.WithdrawRetractionRequest.SerializeToString,
+                response_deserializer=tutti_dot_contracts_dot_ingest_dot_v1_dot_events__pb2.Retraction.FromString,
+                _registered_method=True)
+        self.FindRetracted = channel.unary_unary(
+                '/tutti.ingest.v1.IngestService/FindRetracted',
+                request_serializer=tutti_dot_contracts_dot_ingest_dot_v1_dot_ingest__pb2.FindRetractedRequest.SerializeToString,
+                response_deserializer=tutti_dot_contracts_dot_ingest_dot_v1_dot_ingest__pb2.FindRetractedResponse.FromString,
+                _registered_method=True)
         self.DigestInput = channel.unary_unary(
                 '/tutti.ingest.v1.IngestService/DigestInput',
                 request_serializer=tutti_dot_contracts_dot_ingest_dot_v1_dot_ingest__pb2.DigestInputRequest.SerializeToString,
@@ -204,6 +229,41 @@ class IngestServiceServicer:
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
+    def CreateRetraction(self, request, context):
+        """CreateRetraction leaves pages out from now on; what is retracted already stays so. What was never read is not found.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def GetRetraction(self, request, context):
+        """GetRetraction returns one.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def ListRetractions(self, request, context):
+        """ListRetractions returns a page in name order.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def WithdrawRetraction(self, request, context):
+        """WithdrawRetraction lets pages be used again.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def FindRetracted(self, request, context):
+        """FindRetracted names the documents of an ingest that are retracted now, for a filter of it.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
     def DigestInput(self, request, context):
         """DigestInput returns the content digest of a folder, for a reuse key.
         """
@@ -278,6 +338,31 @@ def add_IngestServiceServicer_to_server(servicer, server):
                     servicer.CancelFilter,
                     request_deserializer=tutti_dot_contracts_dot_common_dot_v1_dot_common__pb2.CancelRequest.FromString,
                     response_serializer=tutti_dot_contracts_dot_ingest_dot_v1_dot_events__pb2.Filter.SerializeToString,
+            ),
+            'CreateRetraction': grpc.unary_unary_rpc_method_handler(
+                    servicer.CreateRetraction,
+                    request_deserializer=tutti_dot_contracts_dot_ingest_dot_v1_dot_ingest__pb2.CreateRetractionRequest.FromString,
+                    response_serializer=tutti_dot_contracts_dot_ingest_dot_v1_dot_ingest__pb2.CreateRetractionResponse.SerializeToString,
+            ),
+            'GetRetraction': grpc.unary_unary_rpc_method_handler(
+                    servicer.GetRetraction,
+                    request_deserializer=tutti_dot_contracts_dot_common_dot_v1_dot_common__pb2.GetRequest.FromString,
+                    response_serializer=tutti_dot_contracts_dot_ingest_dot_v1_dot_events__pb2.Retraction.SerializeToString,
+            ),
+            'ListRetractions': grpc.unary_unary_rpc_method_handler(
+                    servicer.ListRetractions,
+                    request_deserializer=tutti_dot_contracts_dot_common_dot_v1_dot_common__pb2.ListRequest.FromString,
+                    response_serializer=tutti_dot_contracts_dot_ingest_dot_v1_dot_ingest__pb2.ListRetractionsResponse.SerializeToString,
+            ),
+            'WithdrawRetraction': grpc.unary_unary_rpc_method_handler(
+                    servicer.WithdrawRetraction,
+                    request_deserializer=tutti_dot_contracts_dot_ingest_dot_v1_dot_ingest__pb2.WithdrawRetractionRequest.FromString,
+                    response_serializer=tutti_dot_contracts_dot_ingest_dot_v1_dot_events__pb2.Retraction.SerializeToString,
+            ),
+            'FindRetracted': grpc.unary_unary_rpc_method_handler(
+                    servicer.FindRetracted,
+                    request_deserializer=tutti_dot_contracts_dot_ingest_dot_v1_dot_ingest__pb2.FindRetractedRequest.FromString,
+                    response_serializer=tutti_dot_contracts_dot_ingest_dot_v1_dot_ingest__pb2.FindRetractedResponse.SerializeToString,
             ),
             'DigestInput': grpc.unary_unary_rpc_method_handler(
                     servicer.DigestInput,
@@ -637,6 +722,141 @@ class IngestService:
             '/tutti.ingest.v1.IngestService/CancelFilter',
             tutti_dot_contracts_dot_common_dot_v1_dot_common__pb2.CancelRequest.SerializeToString,
             tutti_dot_contracts_dot_ingest_dot_v1_dot_events__pb2.Filter.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def CreateRetraction(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/tutti.ingest.v1.IngestService/CreateRetraction',
+            tutti_dot_contracts_dot_ingest_dot_v1_dot_ingest__pb2.CreateRetractionRequest.SerializeToString,
+            tutti_dot_contracts_dot_ingest_dot_v1_dot_ingest__pb2.CreateRetractionResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def GetRetraction(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/tutti.ingest.v1.IngestService/GetRetraction',
+            tutti_dot_contracts_dot_common_dot_v1_dot_common__pb2.GetRequest.SerializeToString,
+            tutti_dot_contracts_dot_ingest_dot_v1_dot_events__pb2.Retraction.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def ListRetractions(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/tutti.ingest.v1.IngestService/ListRetractions',
+            tutti_dot_contracts_dot_common_dot_v1_dot_common__pb2.ListRequest.SerializeToString,
+            tutti_dot_contracts_dot_ingest_dot_v1_dot_ingest__pb2.ListRetractionsResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def WithdrawRetraction(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/tutti.ingest.v1.IngestService/WithdrawRetraction',
+            tutti_dot_contracts_dot_ingest_dot_v1_dot_ingest__pb2.WithdrawRetractionRequest.SerializeToString,
+            tutti_dot_contracts_dot_ingest_dot_v1_dot_events__pb2.Retraction.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def FindRetracted(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/tutti.ingest.v1.IngestService/FindRetracted',
+            tutti_dot_contracts_dot_ingest_dot_v1_dot_ingest__pb2.FindRetractedRequest.SerializeToString,
+            tutti_dot_contracts_dot_ingest_dot_v1_dot_ingest__pb2.FindRetractedResponse.FromString,
             options,
             channel_credentials,
             insecure,

@@ -61,6 +61,16 @@ class IngestServiceStub:
     """ListFilters returns a page in name order."""
     CancelFilter: _grpc.UnaryUnaryMultiCallable[_common_pb2.CancelRequest, _events_pb2.Filter]
     """CancelFilter ends it."""
+    CreateRetraction: _grpc.UnaryUnaryMultiCallable[_ingest_pb2.CreateRetractionRequest, _ingest_pb2.CreateRetractionResponse]
+    """CreateRetraction leaves pages out from now on; what is retracted already stays so. What was never read is not found."""
+    GetRetraction: _grpc.UnaryUnaryMultiCallable[_common_pb2.GetRequest, _events_pb2.Retraction]
+    """GetRetraction returns one."""
+    ListRetractions: _grpc.UnaryUnaryMultiCallable[_common_pb2.ListRequest, _ingest_pb2.ListRetractionsResponse]
+    """ListRetractions returns a page in name order."""
+    WithdrawRetraction: _grpc.UnaryUnaryMultiCallable[_ingest_pb2.WithdrawRetractionRequest, _events_pb2.Retraction]
+    """WithdrawRetraction lets pages be used again."""
+    FindRetracted: _grpc.UnaryUnaryMultiCallable[_ingest_pb2.FindRetractedRequest, _ingest_pb2.FindRetractedResponse]
+    """FindRetracted names the documents of an ingest that are retracted now, for a filter of it."""
     DigestInput: _grpc.UnaryUnaryMultiCallable[_ingest_pb2.DigestInputRequest, _ingest_pb2.DigestInputResponse]
     """DigestInput returns the content digest of a folder, for a reuse key."""
 
@@ -95,6 +105,16 @@ class IngestServiceAsyncStub(IngestServiceStub):
     """ListFilters returns a page in name order."""
     CancelFilter: _aio.UnaryUnaryMultiCallable[_common_pb2.CancelRequest, _events_pb2.Filter]  # type: ignore[assignment]
     """CancelFilter ends it."""
+    CreateRetraction: _aio.UnaryUnaryMultiCallable[_ingest_pb2.CreateRetractionRequest, _ingest_pb2.CreateRetractionResponse]  # type: ignore[assignment]
+    """CreateRetraction leaves pages out from now on; what is retracted already stays so. What was never read is not found."""
+    GetRetraction: _aio.UnaryUnaryMultiCallable[_common_pb2.GetRequest, _events_pb2.Retraction]  # type: ignore[assignment]
+    """GetRetraction returns one."""
+    ListRetractions: _aio.UnaryUnaryMultiCallable[_common_pb2.ListRequest, _ingest_pb2.ListRetractionsResponse]  # type: ignore[assignment]
+    """ListRetractions returns a page in name order."""
+    WithdrawRetraction: _aio.UnaryUnaryMultiCallable[_ingest_pb2.WithdrawRetractionRequest, _events_pb2.Retraction]  # type: ignore[assignment]
+    """WithdrawRetraction lets pages be used again."""
+    FindRetracted: _aio.UnaryUnaryMultiCallable[_ingest_pb2.FindRetractedRequest, _ingest_pb2.FindRetractedResponse]  # type: ignore[assignment]
+    """FindRetracted names the documents of an ingest that are retracted now, for a filter of it."""
     DigestInput: _aio.UnaryUnaryMultiCallable[_ingest_pb2.DigestInputRequest, _ingest_pb2.DigestInputResponse]  # type: ignore[assignment]
     """DigestInput returns the content digest of a folder, for a reuse key."""
 
@@ -204,6 +224,46 @@ class IngestServiceServicer(metaclass=_abc_1.ABCMeta):
         context: _ServicerContext,
     ) -> _typing.Union[_events_pb2.Filter, _abc.Awaitable[_events_pb2.Filter]]:
         """CancelFilter ends it."""
+
+    @_abc_1.abstractmethod
+    def CreateRetraction(
+        self,
+        request: _ingest_pb2.CreateRetractionRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_ingest_pb2.CreateRetractionResponse, _abc.Awaitable[_ingest_pb2.CreateRetractionResponse]]:
+        """CreateRetraction leaves pages out from now on; what is retracted already stays so. What was never read is not found."""
+
+    @_abc_1.abstractmethod
+    def GetRetraction(
+        self,
+        request: _common_pb2.GetRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_events_pb2.Retraction, _abc.Awaitable[_events_pb2.Retraction]]:
+        """GetRetraction returns one."""
+
+    @_abc_1.abstractmethod
+    def ListRetractions(
+        self,
+        request: _common_pb2.ListRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_ingest_pb2.ListRetractionsResponse, _abc.Awaitable[_ingest_pb2.ListRetractionsResponse]]:
+        """ListRetractions returns a page in name order."""
+
+    @_abc_1.abstractmethod
+    def WithdrawRetraction(
+        self,
+        request: _ingest_pb2.WithdrawRetractionRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_events_pb2.Retraction, _abc.Awaitable[_events_pb2.Retraction]]:
+        """WithdrawRetraction lets pages be used again."""
+
+    @_abc_1.abstractmethod
+    def FindRetracted(
+        self,
+        request: _ingest_pb2.FindRetractedRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_ingest_pb2.FindRetractedResponse, _abc.Awaitable[_ingest_pb2.FindRetractedResponse]]:
+        """FindRetracted names the documents of an ingest that are retracted now, for a filter of it."""
 
     @_abc_1.abstractmethod
     def DigestInput(

@@ -27,7 +27,7 @@ from tutti.contracts.options.v1 import options_pb2 as tutti_dot_contracts_dot_op
 from tutti.contracts.pipeline.v1 import events_pb2 as tutti_dot_contracts_dot_pipeline_dot_v1_dot_events__pb2
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n*tutti/contracts/pipeline/v1/pipeline.proto\x12\x11tutti.pipeline.v1\x1a&tutti/contracts/common/v1/common.proto\x1a(tutti/contracts/options/v1/options.proto\x1a(tutti/contracts/pipeline/v1/events.proto\"\xbe\x01\n\x10\x43reateRunRequest\x12\x1d\n\nrequest_id\x18\x01 \x01(\tR\trequestId\x12\x12\n\x04name\x18\x02 \x01(\tR\x04name\x12\x16\n\x06recipe\x18\x03 \x01(\tR\x06recipe\x12\x1c\n\toverrides\x18\x05 \x03(\tR\toverrides\x12\x1c\n\tdirectory\x18\x06 \x01(\tR\tdirectory\x12#\n\rvalidate_only\x18\x04 \x01(\x08R\x0cvalidateOnly\"=\n\x11\x43reateRunResponse\x12(\n\x03run\x18\x01 \x01(\x0b\x32\x16.tutti.pipeline.v1.RunR\x03run\"f\n\x10ListRunsResponse\x12*\n\x04runs\x18\x01 \x03(\x0b\x32\x16.tutti.pipeline.v1.RunR\x04runs\x12&\n\x0fnext_page_token\x18\x02 \x01(\tR\rnextPageToken\"h\n\x12\x43heckRecipeRequest\x12\x16\n\x06recipe\x18\x01 \x01(\tR\x06recipe\x12\x1c\n\toverrides\x18\x02 \x03(\tR\toverrides\x12\x1c\n\tdirectory\x18\x03 \x01(\tR\tdirectory\"\x84\x01\n\x13\x43heckRecipeResponse\x12\x16\n\x06recipe\x18\x01 \x01(\tR\x06recipe\x12#\n\rrecipe_digest\x18\x02 \x01(\tR\x0crecipeDigest\x12\x30\n\x06stages\x18\x03 \x03(\x0b\x32\x18.tutti.pipeline.v1.StageR\x06stages2\xe2\x03\n\x0fPipelineService\x12\x65\n\tCreateRun\x12#.tutti.pipeline.v1.CreateRunRequest\x1a$.tutti.pipeline.v1.CreateRunResponse\"\r\x92\xb5\x18\t\n\x03\x01\x02\x05\x10\x01\x18\x01\x12K\n\x06GetRun\x12\x1b.tutti.common.v1.GetRequest\x1a\x16.tutti.pipeline.v1.Run\"\x0c\x92\xb5\x18\x08\n\x04\x01\x02\x05\x04\x10\x01\x12[\n\x08ListRuns\x12\x1c.tutti.common.v1.ListRequest\x1a#.tutti.pipeline.v1.ListRunsResponse\"\x0c\x92\xb5\x18\x08\n\x04\x01\x02\x05\x04\x10\x01\x12P\n\tCancelRun\x12\x1e.tutti.common.v1.CancelRequest\x1a\x16.tutti.pipeline.v1.Run\"\x0b\x92\xb5\x18\x07\n\x03\x01\x02\x05\x10\x01\x12l\n\x0b\x43heckRecipe\x12%.tutti.pipeline.v1.CheckRecipeRequest\x1a&.tutti.pipeline.v1.CheckRecipeResponse\"\x0e\x92\xb5\x18\n\n\x04\x01\x02\x05\x04\x10\x01\x18\x01\x62\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n*tutti/contracts/pipeline/v1/pipeline.proto\x12\x11tutti.pipeline.v1\x1a&tutti/contracts/common/v1/common.proto\x1a(tutti/contracts/options/v1/options.proto\x1a(tutti/contracts/pipeline/v1/events.proto\"\xd4\x01\n\x10\x43reateRunRequest\x12\x1d\n\nrequest_id\x18\x01 \x01(\tR\trequestId\x12\x12\n\x04name\x18\x02 \x01(\tR\x04name\x12\x16\n\x06recipe\x18\x03 \x01(\tR\x06recipe\x12\x1c\n\toverrides\x18\x05 \x03(\tR\toverrides\x12\x1c\n\tdirectory\x18\x06 \x01(\tR\tdirectory\x12#\n\rvalidate_only\x18\x04 \x01(\x08R\x0cvalidateOnly\x12\x14\n\x05\x61gain\x18\n \x01(\tR\x05\x61gain\"=\n\x11\x43reateRunResponse\x12(\n\x03run\x18\x01 \x01(\x0b\x32\x16.tutti.pipeline.v1.RunR\x03run\"f\n\x10ListRunsResponse\x12*\n\x04runs\x18\x01 \x03(\x0b\x32\x16.tutti.pipeline.v1.RunR\x04runs\x12&\n\x0fnext_page_token\x18\x02 \x01(\tR\rnextPageToken\"~\n\x12\x43heckRecipeRequest\x12\x16\n\x06recipe\x18\x01 \x01(\tR\x06recipe\x12\x1c\n\toverrides\x18\x02 \x03(\tR\toverrides\x12\x1c\n\tdirectory\x18\x03 \x01(\tR\tdirectory\x12\x14\n\x05\x61gain\x18\n \x01(\tR\x05\x61gain\"\x84\x01\n\x13\x43heckRecipeResponse\x12\x16\n\x06recipe\x18\x01 \x01(\tR\x06recipe\x12#\n\rrecipe_digest\x18\x02 \x01(\tR\x0crecipeDigest\x12\x30\n\x06stages\x18\x03 \x03(\x0b\x32\x18.tutti.pipeline.v1.StageR\x06stages2\xe2\x03\n\x0fPipelineService\x12\x65\n\tCreateRun\x12#.tutti.pipeline.v1.CreateRunRequest\x1a$.tutti.pipeline.v1.CreateRunResponse\"\r\x92\xb5\x18\t\n\x03\x01\x02\x05\x10\x01\x18\x01\x12K\n\x06GetRun\x12\x1b.tutti.common.v1.GetRequest\x1a\x16.tutti.pipeline.v1.Run\"\x0c\x92\xb5\x18\x08\n\x04\x01\x02\x05\x04\x10\x01\x12[\n\x08ListRuns\x12\x1c.tutti.common.v1.ListRequest\x1a#.tutti.pipeline.v1.ListRunsResponse\"\x0c\x92\xb5\x18\x08\n\x04\x01\x02\x05\x04\x10\x01\x12P\n\tCancelRun\x12\x1e.tutti.common.v1.CancelRequest\x1a\x16.tutti.pipeline.v1.Run\"\x0b\x92\xb5\x18\x07\n\x03\x01\x02\x05\x10\x01\x12l\n\x0b\x43heckRecipe\x12%.tutti.pipeline.v1.CheckRecipeRequest\x1a&.tutti.pipeline.v1.CheckRecipeResponse\"\x0e\x92\xb5\x18\n\n\x04\x01\x02\x05\x04\x10\x01\x18\x01\x62\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
@@ -45,15 +45,15 @@ if not _descriptor._USE_C_DESCRIPTORS:
   _globals['_PIPELINESERVICE'].methods_by_name['CheckRecipe']._loaded_options = None
   _globals['_PIPELINESERVICE'].methods_by_name['CheckRecipe']._serialized_options = b'\222\265\030\n\n\004\001\002\005\004\020\001\030\001'
   _globals['_CREATERUNREQUEST']._serialized_start=190
-  _globals['_CREATERUNREQUEST']._serialized_end=380
-  _globals['_CREATERUNRESPONSE']._serialized_start=382
-  _globals['_CREATERUNRESPONSE']._serialized_end=443
-  _globals['_LISTRUNSRESPONSE']._serialized_start=445
-  _globals['_LISTRUNSRESPONSE']._serialized_end=547
-  _globals['_CHECKRECIPEREQUEST']._serialized_start=549
-  _globals['_CHECKRECIPEREQUEST']._serialized_end=653
-  _globals['_CHECKRECIPERESPONSE']._serialized_start=656
-  _globals['_CHECKRECIPERESPONSE']._serialized_end=788
-  _globals['_PIPELINESERVICE']._serialized_start=791
-  _globals['_PIPELINESERVICE']._serialized_end=1273
+  _globals['_CREATERUNREQUEST']._serialized_end=402
+  _globals['_CREATERUNRESPONSE']._serialized_start=404
+  _globals['_CREATERUNRESPONSE']._serialized_end=465
+  _globals['_LISTRUNSRESPONSE']._serialized_start=467
+  _globals['_LISTRUNSRESPONSE']._serialized_end=569
+  _globals['_CHECKRECIPEREQUEST']._serialized_start=571
+  _globals['_CHECKRECIPEREQUEST']._serialized_end=697
+  _globals['_CHECKRECIPERESPONSE']._serialized_start=700
+  _globals['_CHECKRECIPERESPONSE']._serialized_end=832
+  _globals['_PIPELINESERVICE']._serialized_start=835
+  _globals['_PIPELINESERVICE']._serialized_end=1317
 # @@protoc_insertion_point(module_scope)

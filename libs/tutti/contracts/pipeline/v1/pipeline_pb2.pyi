@@ -31,6 +31,7 @@ class CreateRunRequest(_message.Message):
     OVERRIDES_FIELD_NUMBER: _builtins.int
     DIRECTORY_FIELD_NUMBER: _builtins.int
     VALIDATE_ONLY_FIELD_NUMBER: _builtins.int
+    AGAIN_FIELD_NUMBER: _builtins.int
     request_id: _builtins.str
     """request_id makes the call idempotent."""
     name: _builtins.str
@@ -41,6 +42,8 @@ class CreateRunRequest(_message.Message):
     """directory that relative paths of the recipe start from."""
     validate_only: _builtins.bool
     """validate_only checks and changes nothing."""
+    again: _builtins.str
+    """again: a run whose recipe is carried out once more over the same pages, instead of a recipe."""
     @_builtins.property
     def overrides(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
         """overrides are `key=value`, keys dotted."""
@@ -54,10 +57,11 @@ class CreateRunRequest(_message.Message):
         overrides: _abc.Iterable[_builtins.str] | None = ...,
         directory: _builtins.str = ...,
         validate_only: _builtins.bool = ...,
+        again: _builtins.str = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["directory", b"directory", "name", b"name", "overrides", b"overrides", "recipe", b"recipe", "request_id", b"request_id", "validate_only", b"validate_only"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["again", b"again", "directory", b"directory", "name", b"name", "overrides", b"overrides", "recipe", b"recipe", "request_id", b"request_id", "validate_only", b"validate_only"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -124,10 +128,13 @@ class CheckRecipeRequest(_message.Message):
     RECIPE_FIELD_NUMBER: _builtins.int
     OVERRIDES_FIELD_NUMBER: _builtins.int
     DIRECTORY_FIELD_NUMBER: _builtins.int
+    AGAIN_FIELD_NUMBER: _builtins.int
     recipe: _builtins.str
     """recipe as YAML or JSON text."""
     directory: _builtins.str
     """directory that relative paths of the recipe start from."""
+    again: _builtins.str
+    """again: a run whose recipe is checked over the same pages, instead of a recipe."""
     @_builtins.property
     def overrides(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
         """overrides are `key=value`, keys dotted."""
@@ -138,10 +145,11 @@ class CheckRecipeRequest(_message.Message):
         recipe: _builtins.str = ...,
         overrides: _abc.Iterable[_builtins.str] | None = ...,
         directory: _builtins.str = ...,
+        again: _builtins.str = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["directory", b"directory", "overrides", b"overrides", "recipe", b"recipe"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["again", b"again", "directory", b"directory", "overrides", b"overrides", "recipe", b"recipe"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

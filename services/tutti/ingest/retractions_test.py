@@ -1,0 +1,202 @@
+"""Retractions: what is named is left out of every filter from now on, whoever read it, until that is withdrawn."""
+
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from tutti.chassis.errors import AlreadyExists, DeadlineExceeded, InvalidField, NotFound, Refused
+from tutti.chassis.tasks import TaskWorker
+from tutti.contracts.common.v1 import STATE_DONE, GetRequest, ListRequest
+from tutti.contracts.ingest.v1 import (
+    CreateFilterRequest,
+    CreateIngestRequest,
+    CreateRetractionRequest,
+    Filter,
+    FilterSpec,
+    FindRetractedRequest,
+    FindRetractedResponse,
+    Ingest,
+    IngestSpec,
+    Retraction,
+    RetractionSpec,
+    WithdrawRetractionRequest,
+)
+from tutti.corpus.canonical import parse_json
+from tutti.corpus.documents import document_id
+from tutti.ingest.service_test import CALL, World
+
+PREFIX = "documents/"
+RECORD = '{"text": "%s", "url": "https://a.example/B"}'
+
+
+class Read(World):
+    """A folder of three pages is read, as ingests/a."""
+
+    def __init__(self, folder: Path) -> None:
+        super().__init__(folder)
+        (self.pages / "b.txt").write_text("another page")
+        (self.pages / "c.jsonl").write_text(RECORD % "a record")
+        self.a = self.ingest("a")
+
+    def work_off(self) -> None:
+        TaskWorker(self.bench, {kind.name: kind for kind in self.service.tasks}, holder="a").step()
+
+    def ingest(self, name: str) -> Ingest:
+        spec = IngestSpec(input_path=str(self.pages))
+        self.api.CreateIngest(CreateIngestRequest(name=f"ingests/{name}", request_id=name, spec=spec), CALL)
+        self.work_off()
+        return self.api.GetIngest(GetRequest(name=f"ingests/{name}"), CALL)
+
+    def retract(self, *, source: str = "", document: str = "", reason: str = "asked for", **more: object) -> Retraction:
+        spec = RetractionSpec(source=source, document=document, reason=reason)
+        request = CreateRetractionRequest(spec=spec, **more)  # type: ignore[arg-type]
+        answer = self.api.CreateRetraction(request, CALL)
+        self.left_out = set(answer.documents)
+        assert answer.document_count == len(answer.documents)
+        return answer.retraction
+
+    def find(self, ingest: Ingest) -> FindRetractedResponse:
+        result = ingest.result
+        asked = FindRetractedRequest(manifest_key=result.manifest_key, content_digest=result.content_digest)
+        return self.api.FindRetracted(asked, CALL)
+
+    def retracted(self, ingest: Ingest) -> set[str]:
+        """The ids that a filter of this ingest is to leave out."""
+        found = self.find(ingest)
+        ids = parse_json(self.bench.blobs.get(found.retracted_key)) if found.retracted_key else []
+        assert isinstance(ids, list)
+        assert found.documents == len(ids)
+        return set(map(str, ids))
+
+    def filter(self, name: str, ingest: Ingest, retracted: str) -> Filter:
+        result = ingest.result
+        spec = FilterSpec(
+            manifest_key=result.manifest_key, content_digest=result.content_digest, retracted_key=retracted
+        )
+        self.api.CreateFilter(CreateFilterRequest(name=f"filters/{name}", request_id=name, spec=spec), CALL)
+        self.work_off()
+        return self.api.GetFilter(GetRequest(name=f"filters/{name}"), CALL)
+
+
+@pytest.fixture
+def world(tmp_path: Path) -> Iterator[Read]:
+    made = Read(tmp_path)
+    yield made
+    made.bench.database.close()
+
+
+def name(source: str, text: str) -> str:
+    return document_id(source=source, text=text)
+
+
+def test_a_source_means_every_text_that_was_or_will_be_read_under_it_and_a_document_that_one_alone(world: Read) -> None:
+    first, second = name("a.txt", "one page"), name("a.txt", "one page, changed")
+    world.retract(document=f"{PREFIX}{first}")
+    assert world.left_out == {f"{PREFIX}{first}"}
+    (world.pages / "a.txt").write_text("one page, changed")
+    changed = world.ingest("changed")
+    assert (world.retracted(world.a), world.retracted(changed)) == ({first}, set())
+    world.retract(source="a.txt")
+    assert world.left_out == {f"{PREFIX}{first}", f"{PREFIX}{second}"}
+    assert (world.retracted(world.a), world.retracted(changed)) == ({first}, {second})
+    (world.pages / "a.txt").write_text("one page, changed again")
+    assert world.retracted(world.ingest("later")) == {name("a.txt", "one page, changed again")}
+
+
+def test_a_url_means_its_canonical_form_too(world: Read) -> None:
+    world.retract(source="HTTPS://A.example:443/B#part")
+    assert world.retracted(world.a) == {name("https://a.example/B", "a record")}
+    with pytest.raises(NotFound):
+        world.retract(source="https://a.example/b")
+
+
+def test_what_is_retracted_twice_is_one_retraction_with_its_first_reason(world: Read) -> None:
+    first = world.retract(source="a.txt", request_id="1")
+    assert world.retract(source="a.txt", request_id="2", reason="another") == first
+    assert list(world.api.ListRetractions(ListRequest(), CALL).retractions) == [first]
+    assert world.api.GetRetraction(GetRequest(name=first.name), CALL) == first
+    with pytest.raises(AlreadyExists):
+        world.retract(source="b.txt", request_id="1")
+
+
+def test_what_is_withdrawn_is_used_again_until_it_is_retracted_again(world: Read) -> None:
+    made = world.retract(source="a.txt")
+    withdraw = WithdrawRetractionRequest(name=made.name)
+    for _ in range(2):
+        withdrawn = world.api.WithdrawRetraction(withdraw, CALL)
+        assert (withdrawn.withdrawn, withdrawn.revision) == (True, 2)
+        assert world.retracted(world.a) == set()
+    again = world.retract(source="a.txt")
+    assert (again.name, again.withdrawn, again.revision) == (made.name, False, 3)
+    assert world.retracted(world.a) == {name("a.txt", "one page")}
+    with pytest.raises(NotFound):
+        world.api.WithdrawRetraction(WithdrawRetractionRequest(name="retractions/none"), CALL)
+
+
+def test_what_would_be_retracted_is_said_without_an_effect(world: Read) -> None:
+    made = world.retract(source="a.txt", validate_only=True)
+    assert world.left_out == {f"{PREFIX}{name('a.txt', 'one page')}"}
+    with pytest.raises(NotFound):
+        world.api.GetRetraction(GetRequest(name=made.name), CALL)
+    assert world.find(world.a).retracted_key == ""
+    kept = world.retract(source="a.txt")
+    validated = WithdrawRetractionRequest(name=kept.name, validate_only=True)
+    assert world.api.WithdrawRetraction(validated, CALL).withdrawn
+    assert world.api.GetRetraction(GetRequest(name=kept.name), CALL) == kept
+
+
+@pytest.mark.parametrize("unknown", [{"source": "nobody.txt"}, {"document": f"{PREFIX}{'0' * 64}"}])
+def test_what_was_never_read_is_not_found_and_not_recorded(world: Read, unknown: dict[str, str]) -> None:
+    with pytest.raises(NotFound, match=next(iter(unknown.values()))):
+        world.retract(**unknown)
+    assert not world.api.ListRetractions(ListRequest(), CALL).retractions
+
+
+@pytest.mark.parametrize(
+    ("spec", "field"),
+    [
+        ({}, r"spec\.source.*a source or a document"),
+        ({"source": "a.txt", "document": f"{PREFIX}{'0' * 64}"}, r"spec\.source.*one alone"),
+        ({"document": "a.txt"}, r"spec\.document.*64 digits"),
+        ({"source": "x" * 5000}, r"spec\.source"),
+        ({"source": "a.txt", "reason": "x" * 1001}, r"spec\.reason"),
+    ],
+)
+def test_what_names_nothing_is_refused_by_field(world: Read, spec: dict[str, str], field: str) -> None:
+    with pytest.raises(InvalidField, match=field):
+        world.retract(**spec)
+
+
+def test_a_filter_leaves_out_what_is_retracted_and_the_same_documents_make_the_same_filter(world: Read) -> None:
+    assert world.filter("all", world.a, "").documents == 3
+    world.retract(source="a.txt")
+    by_source = world.find(world.a)
+    made = world.filter("retracted", world.a, by_source.retracted_key)
+    assert (made.state, made.documents) == (STATE_DONE, 2)
+    assert [(each.rule, each.documents) for each in made.rules] == [("retracted", 1)]
+    world.retract(document=f"{PREFIX}{name('a.txt', 'one page')}")
+    assert world.find(world.a) == by_source
+
+
+def test_a_caller_waits_as_long_as_it_says_and_finds_what_was_looked_at_remembered(world: Read) -> None:
+    world.retract(source="a.txt")
+    result = world.a.result
+    asked = FindRetractedRequest(manifest_key=result.manifest_key, content_digest=result.content_digest)
+    with pytest.raises(DeadlineExceeded, match="ask again"):
+        world.api.FindRetracted(asked, replace(CALL, deadline_seconds=0.0))
+    known = world.retracted(world.a)
+    for stored in list(world.bench.blobs.list("ingest/document-shards/")):
+        world.bench.blobs.delete(stored.key)
+    assert world.retracted(world.a) == known
+
+
+def test_a_shard_that_cannot_be_read_is_named(world: Read) -> None:
+    (stored,) = world.bench.blobs.list("ingest/document-shards/")
+    world.bench.blobs.delete(stored.key)
+    with pytest.raises(Refused, match=f"{stored.key} is gone"):
+        world.retract(source="a.txt")
+    world.bench.blobs.put_if_absent(stored.key, b"no shard at all")
+    with pytest.raises(Refused, match=f"{stored.key} is damaged"):
+        world.retract(source="a.txt")

@@ -1,0 +1,124 @@
+"""Seeking: which documents of document shards are retracted, by id or by the source that they were read under.
+
+Promises: a function of shards and of what is wanted; no text is read. What was found in a shard is remembered, so that
+another look at the same ingest costs nothing until something else is wanted.
+"""
+
+from __future__ import annotations
+
+import io
+from bisect import bisect_left
+from collections import OrderedDict
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+from threading import Lock
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from tutti.backbone import Blobs
+from tutti.backbone.blobs import BlobMissing
+from tutti.chassis.errors import Refused, declare
+from tutti.corpus.stages import DocumentShardEntry
+
+REMEMBERED = 1 << 16
+"""Shards of which is known what was found in them."""
+
+declare(
+    {"SHARD_UNREADABLE": "a document shard is gone or damaged, so nobody knows what it holds; run its ingest again"}
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """Documents by id, and all that was read under these sources."""
+
+    documents: frozenset[str]
+    sources: frozenset[str]
+
+    def covers(self, other: Wanted) -> bool:
+        return self.documents >= other.documents and self.sources >= other.sources
+
+    def names(self, seen: Seen) -> bool:
+        return seen.doc_id in self.documents or seen.source in self.sources
+
+    def may_be_in(self, shard: DocumentShardEntry) -> bool:
+        """Whether the shard has to be read: a source may be anywhere, an id only in a range that holds it."""
+        ordered = sorted(self.documents)
+        at = bisect_left(ordered, shard.info.first_doc_id)
+        return bool(self.sources) or (at < len(ordered) and ordered[at] <= shard.info.last_doc_id)
+
+
+@dataclass(frozen=True, slots=True)
+class Seen:
+    """A document, and the source that it was read under."""
+
+    doc_id: str
+    source: str
+
+
+class Seeker:
+    def __init__(self, blobs: Blobs) -> None:
+        self._blobs, self._lock = blobs, Lock()
+        self._known: OrderedDict[str, tuple[Wanted, tuple[Seen, ...]]] = OrderedDict()
+
+    def documents(
+        self, shards: Iterable[DocumentShardEntry], wanted: Wanted, check: Callable[[], None]
+    ) -> Iterator[Seen]:
+        """What is wanted of these shards. `check` is called before each shard and may raise. Raises Refused."""
+        for shard in shards:
+            if wanted.may_be_in(shard):
+                check()
+                yield from (each for each in self._found(shard, wanted) if wanted.names(each))
+
+    def _found(self, shard: DocumentShardEntry, wanted: Wanted) -> tuple[Seen, ...]:
+        with self._lock:
+            known = self._known.get(shard.blob)
+        if known is not None and known[0].covers(wanted):
+            return known[1]
+        found = tuple(each for each in rows(self._blobs, shard) if wanted.names(each))
+        with self._lock:
+            self._known[shard.blob] = (wanted, found)
+            while len(self._known) > REMEMBERED:
+                self._known.popitem(last=False)
+        return found
+
+
+def rows(blobs: Blobs, shard: DocumentShardEntry) -> Iterator[Seen]:
+    """The documents of a shard, without their texts. Raises Refused when it is gone or no shard."""
+    try:
+        with pq.ParquetFile(pa.PythonFile(BlobFile(blobs, shard.blob), "r"), pre_buffer=False) as file:  # type: ignore[no-untyped-call]
+            for batch in file.iter_batches(columns=["doc_id", "source"], use_threads=False):
+                yield from map(Seen, batch["doc_id"].to_pylist(), batch["source"].to_pylist())
+    except BlobMissing as error:
+        raise Refused("SHARD_UNREADABLE", f"{shard.blob} is gone; run its ingest again") from error
+    except (pa.ArrowException, OSError) as error:
+        raise Refused("SHARD_UNREADABLE", f"{shard.blob} is damaged: {error}; run its ingest again") from error
+
+
+class BlobFile(io.RawIOBase):
+    """A blob as a file to read from: only what is asked for is fetched."""
+
+    def __init__(self, blobs: Blobs, key: str) -> None:
+        """Raises BlobMissing."""
+        self._blobs, self._key, self._at = blobs, key, 0
+        self._size = blobs.stat(key).size
+
+    def readable(self) -> bool:
+        return True
+
+    def seekable(self) -> bool:
+        return True
+
+    def tell(self) -> int:
+        return self._at
+
+    def seek(self, offset: int, whence: int = io.SEEK_SET) -> int:
+        self._at = {io.SEEK_SET: 0, io.SEEK_CUR: self._at, io.SEEK_END: self._size}[whence] + offset
+        return self._at
+
+    def read(self, size: int = -1) -> bytes:
+        length = max(0, self._size - self._at) if size < 0 else min(size, max(0, self._size - self._at))
+        data = self._blobs.get_range(self._key, self._at, length) if length else b""
+        self._at += length
+        return data
