@@ -2,17 +2,22 @@
 
 Parsing and extraction take time that grows with the square of the depth (20,000 levels: 0.3 s and 12 s), so depth is
 bounded twice: by counting tags before a page is parsed, which misnested tags can mislead, and then in the tree.
+The kernel (nesting.c) counts what Python counts.
 """
 
 from __future__ import annotations
 
+import ctypes
 import re
 from collections import Counter
+from pathlib import Path
 
 from resiliparse.parse.html import HTMLTree
 
+from tutti.corpus.native import Kernel, kernel
+
 MAX_DEPTH = 512
-_FEW_TAGS = 5_000  # parsed within 20 ms however they lie
+FEW_TAGS = 5_000  # parsed within 20 ms however they lie
 _TOKEN = re.compile(
     r"<!--(?:-?>|.*?(?:--!?>|\Z))"
     r"|<(script|style)\b.*?(?:</\1|\Z)"
@@ -25,12 +30,33 @@ _FLAT = frozenset((
     "a", "body", "colgroup", "dd", "dt", "head", "html", "li", "nobr", "optgroup", "option", "p", "rp",
     "rt", "tbody", "td", "tfoot", "th", "thead", "tr",
 ))  # fmt: skip
+_UNKNOWN = -1
+_FLAT_NAMES = "".join(f"{name} " for name in sorted(_FLAT)).encode()
+SHALLOW = 24  # levels of elements that most pages do not have
+DEEPER = "html > " + " > ".join("*" * SHALLOW)
 
 
-def tags_too_deep(html: str) -> bool:
+def native() -> Kernel:
+    """The kernel, or why there is none; it costs time alone."""
+    return kernel(Path(__file__).with_suffix(".c"))
+
+
+def tags_too_deep(html: str, *, few: int = FEW_TAGS) -> bool:
     """Whether more than MAX_DEPTH elements that can nest are open at once; a page of few tags is left to the tree."""
-    if html.count("<") <= _FEW_TAGS:
+    if html.count("<") <= few:
         return False
+    library = native().library
+    found = _UNKNOWN if library is None else _by_kernel(library, html)
+    return open_too_deep(html) if found == _UNKNOWN else bool(found)
+
+
+def _by_kernel(library: ctypes.CDLL, html: str) -> int:
+    data = html.encode("utf-8", "surrogatepass")
+    return int(library.tags_too_deep(data, ctypes.c_int64(len(data)), _FLAT_NAMES, ctypes.c_int64(MAX_DEPTH)))
+
+
+def open_too_deep(html: str) -> bool:
+    """Whether more than MAX_DEPTH elements that can nest are open at once, as the kernel is held to count them."""
     opened: Counter[str] = Counter()
     depth = 0
     for token in _TOKEN.finditer(html):
@@ -51,6 +77,8 @@ def tags_too_deep(html: str) -> bool:
 def tree_too_deep(tree: HTMLTree) -> bool:
     """Whether a node of the parsed page lies more than 2 * MAX_DEPTH deep (the parser adds elements)."""
     node, depth = tree.document, 0
+    if node is None or node.query_selector(DEEPER) is None:
+        return False
     while node is not None:
         if node.first_child is not None:
             node, depth = node.first_child, depth + 1

@@ -2,13 +2,18 @@
 
 In this order: lone surrogates become U+FFFD; CR LF and CR become LF; no-break spaces become spaces; control characters
 but tab and line feed, byte order marks and soft hyphens go; Unicode NFC; spaces at the end of a line go; more than two
-line feeds become two; empty lines at both ends go.  Normalising twice changes nothing.  A change here is a new version.
+line feeds become two; empty lines at both ends go.  Normalising twice changes nothing, and the kernel (normalisation.c)
+gives the same text as Python.  A change here is a new version.
 """
 
 from __future__ import annotations
 
+import ctypes
 import re
 import unicodedata
+from pathlib import Path
+
+from tutti.corpus.native import Kernel, kernel
 
 NORMALISATION_VERSION = 1
 
@@ -20,13 +25,34 @@ _TRAILING = re.compile(r"(?<![ \t])[ \t]++(?=\n|\Z)")  # begins at a run's begin
 _BLANK = re.compile(r"\n{3,}")
 
 
+def native() -> Kernel:
+    """The kernel, or why there is none; it costs time alone."""
+    return kernel(Path(__file__).with_suffix(".c"))
+
+
 def normalise(text: str) -> str:
     """The written form of `text`; empty when nothing but space is in it."""
+    library = native().library
+    return written(text) if library is None else _by_kernel(library, text)
+
+
+def written(text: str) -> str:
+    """The same by Python alone: the definition that the kernel is held to."""
     text = _SURROGATES.sub("\ufffd", text)
     text = _LINE_ENDS.sub("\n", text).translate(_MAPPED)
     text = unicodedata.normalize("NFC", text)
     text = _BLANK.sub("\n\n", _TRAILING.sub("", text))
     return text.strip("\n") if text.strip() else ""
+
+
+def _by_kernel(library: ctypes.CDLL, text: str) -> str:
+    data = text.encode("utf-8", "surrogatepass")
+    buffer, length = ctypes.create_string_buffer(len(data)), ctypes.c_int64()
+    may_compose = library.normalise(data, ctypes.c_int64(len(data)), buffer, ctypes.byref(length))
+    text = str(memoryview(buffer)[: length.value], "utf-8")
+    # Composing makes no space, and takes none away, so that it may come last.
+    text = unicodedata.normalize("NFC", text) if may_compose else text
+    return "" if text.isspace() else text
 
 
 def normalise_title(title: str) -> str:

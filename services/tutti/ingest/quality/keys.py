@@ -50,17 +50,17 @@ def windows(text: str) -> Iterator[Window]:
 
 
 def find(text: str) -> Iterator[Finding]:
-    """The keys of a text, those of one form in its order."""
+    """The keys of a text but private ones, those of one form in its order."""
     for window in windows(text):
         written = text[window.begin : window.end].rstrip(".-")
         begins, tail = text[window.begin : window.at], written[window.at - window.begin :]
         least, most = FORMS[begins]
         if least <= len(tail) <= most and _is_random(tail) and (begins != "eyJ" or _is_token(written)):
             yield Finding(window.begin, window.begin + len(written), Kind.KEY)
-    yield from _private_keys(text)
 
 
-def _private_keys(text: str) -> Iterator[Finding]:
+def find_private(text: str) -> Iterator[Finding]:
+    """The private keys of a text, in its order."""
     begin, end = text.find(_PEM_BEGIN), -1
     while begin >= 0:
         end = text.find(_PEM_END, begin) if end < begin else end

@@ -3,23 +3,24 @@
 Told by py3langid's model (naive Bayes over byte n-grams, Lui and Baldwin 2011) from at most SAMPLE characters spread
 over the text. Neighbours are easily mistaken for each other, Croatian for Bosnian, and a corpus rarely wants them
 apart: a recipe can ask for the macro-language (ISO 639-3) instead. What is too short or not language is `und`.
+The sums of the model are taken by languagemodel.py, in an order of their own, so that no library has a say in them.
 """
 
 from __future__ import annotations
 
-import functools
-from collections.abc import Collection
+import unicodedata
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
-from py3langid.langid import MODEL_FILE, LanguageIdentifier
 
 from tutti.corpus.texts import require_texts
+from tutti.ingest.quality import languagemodel
 from tutti.ingest.quality.characters import Class, class_of
 
-LANGUAGES_VERSION = 1
+LANGUAGES_VERSION = 2
 SAMPLE = 2048
 PIECES = 4
 UNDETERMINED = "und"
@@ -63,12 +64,29 @@ class Language:
 
 def identify(text: str) -> Language:
     """The language of a text; `und` where it has no letter, or the model is less sure than LEAST_PER_MILLE."""
-    read = sample(text)
-    if not any(class_of(each) in (Class.LETTER, Class.IDEOGRAPH) for each in read):
-        return Language(UNDETERMINED, 0)
-    code, confidence = _identifier().classify(read)
-    per_mille = round(1000 * confidence)
-    return Language(code if per_mille >= LEAST_PER_MILLE else UNDETERMINED, per_mille)
+    return identified([text])[0]
+
+
+def identified(texts: Sequence[str]) -> list[Language]:
+    """The languages of texts, in their order."""
+    samples = [sample(text) for text in texts]
+    written = [
+        row
+        for row, read in enumerate(samples)
+        if any(class_of(each) in (Class.LETTER, Class.IDEOGRAPH) for each in read)
+    ]
+    found = [Language(UNDETERMINED, 0)] * len(texts)
+    for row, (code, confidence) in zip(
+        written, languagemodel.classify([_bytes(samples[row]) for row in written]), strict=True
+    ):
+        per_mille = round(1000 * confidence)
+        found[row] = Language(code if per_mille >= LEAST_PER_MILLE else UNDETERMINED, per_mille)
+    return found
+
+
+def _bytes(read: str) -> bytes:
+    """As the model was trained: what is all upper case is read in lower case."""
+    return unicodedata.normalize("NFC", read.lower() if read.isupper() else read).encode()
 
 
 def sample(text: str) -> str:
@@ -83,7 +101,7 @@ def sample(text: str) -> str:
 def languages(texts: pa.Array) -> pa.RecordBatch:
     """One row of SCHEMA for each text of a string array, in its order. Raises UnreadableTexts."""
     require_texts(texts)
-    found = [identify(text) for text in texts.to_pylist()]
+    found = identified(texts.to_pylist())
     columns = [[each.code for each in found], [each.macro for each in found], [each.per_mille for each in found]]
     return pa.record_batch(columns, schema=SCHEMA)
 
@@ -92,8 +110,3 @@ def among(found: pa.RecordBatch, wanted: Collection[str]) -> npt.NDArray[np.bool
     """bool [documents]: which are in one of the languages, or macro-languages, that are wanted."""
     codes, macros = (found.column(name).to_pylist() for name in ("language", "macro_language"))
     return np.array([code in wanted or macro in wanted for code, macro in zip(codes, macros, strict=True)], np.bool_)
-
-
-@functools.cache
-def _identifier() -> LanguageIdentifier:
-    return LanguageIdentifier.from_model_file(MODEL_FILE, norm_probs=True)

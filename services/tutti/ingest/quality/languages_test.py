@@ -2,8 +2,11 @@
 
 import pyarrow as pa
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
-from tutti.ingest.quality.languages import SAMPLE, SCHEMA, among, identify, languages, sample
+from tutti.ingest.quality import languagemodel
+from tutti.ingest.quality.languages import SAMPLE, SCHEMA, among, identified, identify, languages, sample
 
 SENTENCES = {
     "en": "The library is open every day, and its books can be read by everybody who lives in the town.",
@@ -45,3 +48,17 @@ def test_a_corpus_asks_for_languages_or_macro_languages() -> None:
     assert found.schema == SCHEMA
     assert among(found, ["en", "sh"]).tolist() == [True, True, False, False]
     assert languages(pa.array([], pa.string())).num_rows == 0
+
+
+@pytest.mark.skipif(languagemodel.native().library is None, reason=languagemodel.native().why_not)
+@settings(max_examples=20, deadline=None)
+@given(st.lists(st.text(max_size=300) | st.sampled_from(list(SENTENCES.values())), min_size=1, max_size=4))
+def test_kernel_and_numpy_add_to_the_same_bits(texts: list[str]) -> None:
+    read = [text.encode() for text in texts]
+    scores = languagemodel.score(read)
+    assert all((row == languagemodel.sums(each)).all() for row, each in zip(scores, read, strict=True))
+
+
+def test_what_is_told_of_a_text_does_not_depend_on_its_neighbours() -> None:
+    texts = [*SENTENCES.values(), "", CROATIAN, "\n"]
+    assert identified(texts) == [identify(text) for text in texts]

@@ -40,7 +40,7 @@ def windows(text: str) -> Iterator[Window]:
 
 
 def find(text: str) -> Iterator[Finding]:
-    """The numbers of a text; those of one kind in its order, none of one kind overlapping another."""
+    """The numbers of a text but IPv6; those of one kind in its order, none of one kind overlapping another."""
     for window in windows(text):
         end = min(window.end + 2, len(text))  # what stands behind decides, too
         for card in _CARD.finditer(text, window.begin, end):
@@ -53,6 +53,10 @@ def find(text: str) -> Iterator[Finding]:
             for phone in pattern.finditer(text, window.begin, end):
                 if not _is_fiction(phone[0]):
                     yield Finding(phone.start(), phone.end(), Kind.PHONE)
+
+
+def find_ipv6(text: str) -> Iterator[Finding]:
+    """The addresses of hosts in IPv6, in their order."""
     for address in _IPV6.finditer(text):
         written = address[0].rstrip(".:") if not address[0].endswith("::") else address[0]
         if (address.start() == 0 or not _in_word(text[address.start() - 1])) and _is_public(written):

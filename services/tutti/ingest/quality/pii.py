@@ -2,15 +2,19 @@
 
 Promises: one pass over a text and bounded work at each place, whatever the text; what is found does not overlap (a key
 wins over an email, that over the address of a host, a card, a telephone). It finds forms, not meaning: names of people
-and places are no part of it.
+and places are no part of it. The kernel (pii.c) tells at once of most texts that there is nothing to look for.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+import ctypes
+from collections.abc import Collection, Iterator, Sequence
+from enum import IntFlag
+from pathlib import Path
 
 import pyarrow as pa
 
+from tutti.corpus.native import Kernel, kernel
 from tutti.corpus.texts import require_texts
 from tutti.ingest.quality import emails, keys, numerals
 from tutti.ingest.quality.findings import Finding, Kind
@@ -27,9 +31,34 @@ NO_PII = tuple(Rule(f"no_{column}", column, None, Keep.AT_MOST, 0) for column in
 _PRECEDENCE = (Kind.KEY, Kind.EMAIL, Kind.ADDRESS, Kind.CARD, Kind.PHONE)
 
 
+class Suspicion(IntFlag):
+    """What a text may hold."""
+
+    KEYS = 1
+    NUMBERS = 2
+    ADDRESSES = 4
+
+
+_FORMS = b"".join(bytes([len(begins), least]) + begins.encode() for begins, (least, _) in keys.FORMS.items()) + b"\0"
+
+
+def native() -> Kernel:
+    """The kernel, or why there is none; it costs time alone."""
+    return kernel(Path(__file__).with_suffix(".c"))
+
+
+def suspicions(text: str) -> Suspicion:
+    """What is worth looking for: all where there is no kernel."""
+    library = native().library
+    if library is None:
+        return Suspicion.KEYS | Suspicion.NUMBERS | Suspicion.ADDRESSES
+    data = text.encode("utf-8", "surrogatepass")
+    return Suspicion(library.suspicions(data, ctypes.c_int64(len(data)), _FORMS))
+
+
 def find(text: str) -> list[Finding]:
     """What a text holds, in its order, none overlapping another."""
-    found = [*emails.find(text), *numerals.find(text), *keys.find(text)]
+    found = list(_suspected(text, suspicions(text)))
     found.sort(key=lambda each: (each.begin, _PRECEDENCE.index(each.kind)))
     kept: list[Finding] = []
     for each in found:
@@ -38,6 +67,17 @@ def find(text: str) -> list[Finding]:
         elif _PRECEDENCE.index(each.kind) < _PRECEDENCE.index(kept[-1].kind):
             kept[-1] = each
     return kept
+
+
+def _suspected(text: str, suspected: Suspicion) -> Iterator[Finding]:
+    yield from emails.find(text)
+    if Suspicion.NUMBERS in suspected:
+        yield from numerals.find(text)
+    if Suspicion.ADDRESSES in suspected:
+        yield from numerals.find_ipv6(text)
+    if Suspicion.KEYS in suspected:
+        yield from keys.find(text)
+    yield from keys.find_private(text)
 
 
 def masked(text: str, findings: Sequence[Finding], kinds: Collection[Kind] = tuple(Kind)) -> str:

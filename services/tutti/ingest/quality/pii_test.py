@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from tutti.ingest.quality import emails, keys, numerals
 from tutti.ingest.quality.findings import Finding, Kind, Window
 from tutti.ingest.quality.numerals import luhn
-from tutti.ingest.quality.pii import MASKS, NO_PII, find, inspect, masked
+from tutti.ingest.quality.pii import MASKS, NO_PII, Suspicion, find, inspect, masked, native, suspicions
 from tutti.ingest.quality.rules import decide
 
 PEM = "-----BEGIN RSA PRIVATE KEY-----\nMIIEow==\n-----END RSA PRIVATE KEY-----"
@@ -47,6 +47,27 @@ LEFT_ALONE = [
 @pytest.mark.parametrize("text", MASKED)
 def test_what_identifies_is_masked_by_its_kind(text: str) -> None:
     assert masked(text, find(text)) == MASKED[text]
+
+
+FORMS = st.sampled_from(
+    [*MASKED, *LEFT_ALONE, *(form + "a1" * 30 for form in keys.FORMS), "2001:db8::", " 1.1.1.1", "7" * 7]
+)
+CUT = st.tuples(FORMS, st.integers(0, 80), st.integers(0, 80)).map(lambda cut: cut[0][cut[1] : len(cut[0]) - cut[2]])
+
+
+@pytest.mark.skipif(native().library is None, reason=native().why_not)
+@settings(deadline=None)
+@given(st.lists(FORMS | CUT | st.text(max_size=5), max_size=5).map("".join))
+def test_nothing_is_found_that_was_not_suspected(text: str) -> None:
+    seen = suspicions(text)
+    assert Suspicion.KEYS in seen or not list(keys.find(text))
+    assert Suspicion.NUMBERS in seen or not list(numerals.find(text))
+    assert Suspicion.ADDRESSES in seen or not list(numerals.find_ipv6(text))
+
+
+def test_most_texts_are_not_suspected() -> None:
+    prose = "In 2024 (or 3 years before) it was 12:30; task-force, example.com, a_b: see 1.2, 3.4 and 10-20."
+    assert native().library is None or not suspicions(prose)
 
 
 @pytest.mark.parametrize("text", LEFT_ALONE)

@@ -1,0 +1,90 @@
+"""Nesting: tags counted alike by the kernel and by the regular expression, and trees that are too deep."""
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from resiliparse.parse.html import HTMLTree
+
+from tutti.ingest import nesting
+from tutti.ingest.nesting import FEW_TAGS, MAX_DEPTH, native, open_too_deep, tags_too_deep, tree_too_deep
+
+KERNEL = pytest.mark.skipif(native().library is None, reason=native().why_not)
+FEW = "<br>" * (FEW_TAGS + 1)  # so that tags are looked at
+INSIDE = "<i>" * (MAX_DEPTH - 4)  # so that a few more elements decide
+
+# What the grammar of a tag is about: each piece may open, close, hide or end something.
+PIECES = st.sampled_from(
+    [
+        *(
+            "<div>",
+            "</div>",
+            "<DIV>",
+            "<b>",
+            "</b>",
+            "<p>",
+            "<x1>",
+            "</x1",
+            "<",
+            "</",
+            ">",
+            "/",
+            "=",
+            "'",
+            '"',
+            " ",
+            "\n",
+        ),
+        *("<!--", "-->", "--!>", "->", "--", "<!-->", "<!--->", "<!x>", "<script>", "</script", "<STYLE", "</Style>"),
+        *("<script_", "<scripts>", "<style\u00e9", "</scr\u0130pt>", "<\u017fcript>", "<scr\u0131pt>", "<\u212abd>"),
+        *(
+            "<a href='<b>'>",
+            '<a b="<u>" c=<u>',
+            "<b =x <u>",
+            "x",
+            "1",
+            "\u00a0",
+            "\u3000",
+            "\u2003",
+            "\x85",
+            "\x1c",
+            "\x00",
+        ),
+        *("\u00e9", "\ud800", "\U0001f600", "<td>", "</td>", "<B", "</B>", "b=<u", "= <u>", "=  \u00a0'<u>'", "\n"),
+    ]
+)
+
+
+@KERNEL
+@settings(deadline=None)
+@given(st.lists(PIECES, max_size=30).map("".join))
+def test_the_kernel_counts_what_the_expression_counts(tags: str) -> None:
+    for begins in (INSIDE, INSIDE[:-18] + "<div>" * 9 + "</div>" * 3):
+        assert tags_too_deep(begins + tags, few=0) == open_too_deep(begins + tags)
+
+
+@pytest.mark.parametrize(
+    ("html", "deep"),
+    [
+        (FEW + "<b>" * MAX_DEPTH, False),
+        (FEW + "<b>" * (MAX_DEPTH + 1), True),
+        (FEW + "<b></b>" * 2 * MAX_DEPTH, False),
+        (FEW + "<td><p>" * 2 * MAX_DEPTH, False),
+        (FEW + "<!-- " + "<b>" * 2 * MAX_DEPTH, False),
+        (FEW + "<script>" + "<b>" * 2 * MAX_DEPTH + "</script>", False),
+        (FEW + "".join(f"<x{each}></x{each}>" for each in range(9_000)) + "<b>" * (MAX_DEPTH + 1), True),
+    ],
+)
+def test_elements_that_can_nest_are_counted_while_they_are_open(html: str, deep: bool) -> None:
+    assert tags_too_deep(html) is open_too_deep(html) is deep
+
+
+@pytest.mark.parametrize(("levels", "deep"), [(0, False), (30, False), (2 * MAX_DEPTH, True)])
+def test_a_tree_is_too_deep_by_its_deepest_node(levels: int, deep: bool) -> None:
+    assert tree_too_deep(HTMLTree.parse("<p>before</p>" + "<div>" * levels + "x")) is deep
+
+
+def test_a_page_is_walked_when_it_has_more_levels_than_most() -> None:
+    """The selector that spares the walk finds exactly the pages with an element so deep below the root."""
+    for levels in range(nesting.SHALLOW - 3, nesting.SHALLOW + 2):
+        tree = HTMLTree.parse("<div>" * levels)
+        assert (tree.document.query_selector(nesting.DEEPER) is not None) is (levels + 1 >= nesting.SHALLOW)

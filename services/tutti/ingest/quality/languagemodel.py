@@ -1,0 +1,133 @@
+"""The model that tells languages apart: py3langid's, naive Bayes over byte n-grams that an automaton finds.
+
+Promises: the scores of a text are sums in float64 in the order in which its n-grams are first met, the same bits from
+the kernel (languagemodel.c) and from numpy, on every machine; the model is unpacked once a process.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import functools
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import accumulate
+from pathlib import Path
+
+import numpy as np
+import numpy.typing as npt
+from py3langid.langid import MODEL_FILE, LanguageIdentifier
+
+from tutti.corpus.native import Kernel, kernel
+
+Scores = npt.NDArray[np.float64]
+
+
+@dataclass(frozen=True, slots=True)
+class Model:
+    """`next`: the state behind a row and a byte, uint32 [rows * 256]; `row` of a state, uint16; `feature` that is met
+    in a state, int32, -1 for none; `table`: float16 [features, languages]; `prior`: float64 [languages].
+
+    `alike`: pairs of columns that stand for one language in two scripts.
+    """
+
+    codes: tuple[str, ...]
+    next: npt.NDArray[np.uint32]
+    row: npt.NDArray[np.uint16]
+    feature: npt.NDArray[np.int32]
+    table: npt.NDArray[np.float16]
+    prior: Scores
+    alike: tuple[tuple[int, int], ...]
+
+
+class _Model(ctypes.Structure):
+    _fields_ = [
+        *((name, ctypes.c_void_p) for name in ("next", "row", "feature", "table", "prior")),
+        *((name, ctypes.c_int64) for name in ("features", "languages")),
+    ]
+
+
+def native() -> Kernel:
+    """The kernel, or why there is none; it costs time alone."""
+    return kernel(Path(__file__).with_suffix(".c"))
+
+
+@functools.cache
+def model() -> Model:
+    """The model that py3langid carries."""
+    read = LanguageIdentifier.from_model_file(MODEL_FILE)
+    codes = tuple(read.nb_classes)
+    table = np.array(read.nb_ptc, np.float16, order="C")
+    if not np.isfinite(table).all():
+        raise ValueError(f"{MODEL_FILE} of py3langid holds numbers that are not finite; expected finite ones")
+    return Model(
+        codes,
+        np.array(read.tk_nextmove, np.uint32),
+        np.asarray(read.tk_row, np.uint16),
+        np.asarray(read.tk_output, np.int32),
+        table,
+        np.asarray(read.nb_pc, np.float64),
+        tuple((codes.index(code), at) for at, code in enumerate(codes) if codes.index(code) < at),
+    )
+
+
+def classify(texts: Sequence[bytes]) -> list[tuple[str, float]]:
+    """Of texts in UTF-8 the language that is the likeliest, and its probability."""
+    if not texts:
+        return []
+    scores = score(texts)
+    # The square root of the length keeps the model as sure of a long text as it should be.
+    scores /= np.sqrt(np.array([[max(len(text), 1)] for text in texts], np.float64))
+    scores = np.exp(scores - scores.max(axis=1, keepdims=True))
+    scores /= scores.sum(axis=1, keepdims=True)
+    for first, other in model().alike:
+        scores[:, first] += scores[:, other]
+        scores[:, other] = 0
+    best = scores.argmax(axis=1)
+    return [(model().codes[at], float(row[at])) for at, row in zip(best, scores, strict=True)]
+
+
+def score(texts: Sequence[bytes]) -> Scores:
+    """float64 [texts, languages]: the logarithm of what the model makes of each; 0 where it knows nothing of a text."""
+    library = native().library
+    return np.stack([sums(text) for text in texts]) if library is None else _by_kernel(library, texts)
+
+
+def sums(text: bytes) -> Scores:
+    """The scores of one text, float64 [languages]: the definition that the kernel is held to."""
+    known, state, met = model(), 0, Counter[int]()
+    for byte in text:
+        state = int(known.next[(int(known.row[state]) << 8) + byte])
+        met[int(known.feature[state])] += 1
+    del met[-1]
+    if not met:
+        return np.zeros(len(known.codes))
+    weights = _weights(max(met.values()))[list(met.values())]
+    # Not `sum`, which may add in another order.
+    added: Scores = np.add.accumulate(weights[:, None] * known.table[list(met)].astype(np.float64))[-1]
+    return added + known.prior
+
+
+def _weights(most: int) -> Scores:
+    """How much a feature counts that is met so many times, in float32 precision, for 0 to `most`."""
+    return np.log1p(np.arange(most + 1, dtype=np.float64)).astype(np.float32).astype(np.float64)
+
+
+def _by_kernel(library: ctypes.CDLL, texts: Sequence[bytes]) -> Scores:
+    known = model()
+    arrays = (known.next, known.row, known.feature, known.table, known.prior)
+    given = _Model(*(array.ctypes.data for array in arrays), *known.table.shape)
+    offsets = np.array([0, *accumulate(map(len, texts))], np.int64)
+    weights = _weights(max(map(len, texts)))
+    scores = np.empty((len(texts), len(known.codes)))
+    failed = library.score(
+        ctypes.byref(given),
+        b"".join(texts),
+        offsets.ctypes.data_as(ctypes.c_void_p),
+        ctypes.c_int64(len(texts)),
+        weights.ctypes.data_as(ctypes.c_void_p),
+        scores.ctypes.data_as(ctypes.c_void_p),
+    )
+    if failed:
+        raise MemoryError(f"{offsets[-1]} bytes of text in {len(texts)} samples; give smaller batches")
+    return scores

@@ -1,0 +1,77 @@
+// Whether a text may hold personal data, by few passes over its UTF-8: more often than it does, never when it does.
+//
+// pii.py asks this before it looks; a text that is free of these forms is then looked at no further.
+#include <stdint.h>
+#include <string.h>
+
+enum { KEYS = 1, NUMBERS = 2, ADDRESSES = 4 };
+enum { DIGIT = 1, IN_NUMBER = 2, IN_KEY = 4, HEX = 8, IN_ADDRESS = 16, BEGINS = 32 };
+
+// Each form of a key: its length, the fewest characters behind it, its characters; a length of 0 ends them.
+static int begins_key(const uint8_t *s, const uint8_t *end, const uint8_t *forms, const uint8_t *kinds) {
+    for (const uint8_t *f = forms; *f; f += 2 + *f) {
+        int64_t n = *f, least = f[1], k = 0;
+        if (end - s < n + least) continue;
+        while (k < n && s[k] == f[2 + k]) k++;
+        if (k < n) continue;
+        while (k < n + least && (kinds[s[k]] & IN_KEY)) k++;
+        if (k == n + least) return 1;
+    }
+    return 0;
+}
+
+// Whether one of eight bytes is a digit.
+static int has_digit(uint64_t w) {
+    const uint64_t ones = 0x0101010101010101ULL, highs = 0x8080808080808080ULL;
+    uint64_t low = w & ~highs;
+    return ((low + 0x50 * ones) & ~(low + 0x46 * ones) & ~w & highs) != 0;  // from 0x30 on, and not from 0x3a on
+}
+
+// Runs of what numbers are written with: at least seven digits, or four and three full stops.
+static int has_number(const uint8_t *s, const uint8_t *end, const uint8_t *kinds) {
+    uint64_t w;
+    while (s < end) {
+        while (end - s >= 8 && (memcpy(&w, s, 8), !has_digit(w))) s += 8;
+        while (s < end && !(kinds[*s] & DIGIT)) s++;
+        int digits = 0, stops = 0;
+        for (; s < end && (kinds[*s] & IN_NUMBER); s++) {
+            digits += kinds[*s] & DIGIT;
+            stops += *s == '.';
+        }
+        if (digits >= 7 || (digits >= 4 && stops >= 3)) return 1;
+    }
+    return 0;
+}
+
+static int has_key(const uint8_t *s, const uint8_t *end, const uint8_t *forms, const uint8_t *kinds) {
+    while (s < end) {
+        while (s < end && !(kinds[*s] & IN_KEY)) s++;
+        if (s < end && (kinds[*s] & BEGINS) && begins_key(s, end, forms, kinds)) return 1;
+        while (s < end && (kinds[*s] & IN_KEY)) s++;
+    }
+    return 0;
+}
+
+static int has_address(const uint8_t *begin, const uint8_t *end, const uint8_t *kinds) {
+    for (const uint8_t *s = begin; s < end && (s = memchr(s, ':', (size_t)(end - s))); s++)
+        if (s - begin >= 4 && end - s >= 3 && (s[-4] == '2' || s[-4] == '3') && (kinds[s[-3]] & HEX) &&
+            (kinds[s[-2]] & HEX) && (kinds[s[-1]] & HEX) && (kinds[s[1]] & IN_ADDRESS) && (kinds[s[2]] & IN_ADDRESS))
+            return 1;
+    return 0;
+}
+
+int suspicions(const uint8_t *text, int64_t length, const uint8_t *forms) {
+    const uint8_t *end = text + length;
+    uint8_t kinds[256] = {0};
+    for (int c = 0; c < 256; c++) {
+        int digit = c >= '0' && c <= '9', letter = (c | 32) >= 'a' && (c | 32) <= 'z';
+        if (digit) kinds[c] |= DIGIT;
+        if (digit || c == ' ' || c == '(' || c == ')' || c == '.' || c == '+' || c == '-') kinds[c] |= IN_NUMBER;
+        if (digit || letter || c == '_' || c == '.' || c == '-') kinds[c] |= IN_KEY;
+        if (digit || (letter && (c | 32) <= 'f')) kinds[c] |= HEX | IN_ADDRESS;
+        if (c == ':' || c == '.') kinds[c] |= IN_ADDRESS;
+    }
+    for (const uint8_t *f = forms; *f; f += 2 + *f) kinds[f[2]] |= BEGINS;
+    return (has_key(text, end, forms, kinds) ? KEYS : 0) | (has_number(text, end, kinds) ? NUMBERS : 0) |
+           (has_address(text, end, kinds) ? ADDRESSES : 0);
+}
