@@ -101,11 +101,49 @@ def test_near_duplicates_are_dropped_and_named(first: Any, data_dir: Path, pages
     assert "of documents/" in dropped["detail"]
 
 
+def test_evaluation_texts_and_an_earlier_dataset_are_kept_out_and_named(
+    first: Any, data_dir: Path, tmp_path: Path
+) -> None:
+    asked, later = tmp_path / "asked", tmp_path / "later"
+    asked.mkdir()
+    later.mkdir()
+    question = "Which river did the first ferry of the valley cross before the old bridge was built there"
+    (asked / "quiz.jsonl").write_text(f'{{"question": "{question}?"}}\n')
+    texts = [" ".join(f"{PROSE.format(number)}{word * 3}" for word in "abcdefgh") for number in (3, 4, 30, 31, 32)]
+    texts[1] = texts[1].replace("page 4", "page four", 1)
+    texts[2] = f"{texts[2]} {question.upper()}"
+    for number, text in enumerate(texts):
+        (later / f"{number}.txt").write_text(text)
+    chosen = ("dedup.near=0.8", f"dedup.decontaminate.path={asked}", "dedup.decontaminate.text_field=question")
+    made = tutti(*tiny(data_dir, later, "train.steps=2", f"dedup.against={first['dataset']['name']}", *chosen))
+    assert made.code == 0, made.err
+    dedup = made.json()["dedup"]
+    assert (dedup["documents"], dedup["duplicates"], dedup["earlier"], dedup["contaminated"]) == (2, 2, 2, 1)
+    assert str(asked) not in made.out
+    with platform(data_dir):
+        listed = tutti("documents", "find", "-o", "json", "--data-dir", data_dir).json()
+        found = {each["source"]: (each["what"], each["detail"]) for each in listed}
+        assert [found[f"{number}.txt"][0] for number in range(5)] == [
+            "duplicate/earlier",
+            "duplicate/earlier-near",
+            "rejected/contaminated",
+            "kept",
+            "kept",
+        ]
+        assert "100% of the n-grams of the evaluation text documents/" in found["2.txt"][1]
+        shown = tutti("documents", "show", found["2.txt"][1].split()[-1], "--data-dir", data_dir)
+        assert question in shown.out
+        traced = tutti("trace", "2.txt", "--down", "--data-dir", data_dir)
+        assert "left out: it holds 100% of the n-grams" in traced.err
+
+
 @pytest.mark.parametrize(
     ("override", "code", "words"),
     [
         ("quality.rules=gofer", 2, ("quality.rules", "'gofer'", "gopher_quality")),
         (f"{FEW}x=1", 2, ("quality.thresholds", "gopher_least_wordsx")),
+        ("dedup.against=datasets/none", 2, ("dedup.against", "'datasets/none'", "tutti datasets list")),
+        ("dedup.decontaminate.words=9", 2, ("dedup.decontaminate.path", "a value")),
         ("quality.languages=xx", 1, ("all 14 documents were rejected (14 by language)", "quality.languages")),
     ],
 )

@@ -1,12 +1,16 @@
 """Staging: blobs that a stage reads, fetched to a scratch folder and checked by digest before use."""
 
+from collections.abc import Callable
 from pathlib import Path
+
+import pyarrow as pa
 
 from tutti.backbone import Blobs
 from tutti.backbone.blobs import BlobMissing
 from tutti.chassis.tasks import WorkFailed
+from tutti.corpus import decisions as decisions_file
+from tutti.corpus import duplicates as duplicates_file
 from tutti.corpus.canonical import bytes_digest, file_digest
-from tutti.corpus.decisions import decode
 from tutti.corpus.errors import CorpusError
 from tutti.corpus.manifest import Kind, Manifest
 from tutti.corpus.stages import DocumentShardEntry
@@ -64,12 +68,19 @@ def named(blobs: Blobs, key: str, folder: Path) -> Path:
 
 def rejected(blobs: Blobs, decisions: str) -> frozenset[str]:
     """The ids that a filter left out; `decisions` is its blob, "" for none. Raises WorkFailed."""
-    if not decisions:
-        return frozenset()
+    return _ids(blobs, decisions, decisions_file.decode) if decisions else frozenset()
+
+
+def dropped(blobs: Blobs, clusters: str) -> frozenset[str]:
+    """The ids that dedup left out; `clusters` is its blob. Raises WorkFailed."""
+    return _ids(blobs, clusters, duplicates_file.decode)
+
+
+def _ids(blobs: Blobs, key: str, decode: Callable[[bytes], pa.Table]) -> frozenset[str]:
     try:
-        return frozenset(decode(small(blobs, decisions))["doc_id"].to_pylist())
+        return frozenset(decode(small(blobs, key))["doc_id"].to_pylist())
     except CorpusError as error:
-        raise WorkFailed(f"the blob {decisions}: {error}") from error
+        raise WorkFailed(f"the blob {key}: {error}") from error
 
 
 def shards(blobs: Blobs, entries: tuple[DocumentShardEntry, ...], scratch: Path) -> list[tuple[Path, str]]:

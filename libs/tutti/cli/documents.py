@@ -55,7 +55,11 @@ def listing_options(command: Callable[..., None]) -> Callable[..., None]:
 
 
 @documents.command("find")
-@click.option("--what", default="", help="kept, rejected, rejected/RULE, duplicate, duplicate/near, duplicate/exact.")
+@click.option(
+    "--what",
+    default="",
+    help="kept, rejected, rejected/RULE, rejected/contaminated, duplicate, or duplicate/HOW: exact, near, earlier.",
+)
 @listing_options
 def find(what: str, **options: Any) -> None:
     """What became of the pages that a run read, by URL or path."""

@@ -68,6 +68,8 @@ def show_summary(found: Plain) -> None:
         lines.append(("filtered", f"{chosen['rejected']:,} of them rejected by rules: {rules}"))
     if dedup:
         near = f", {dedup['near_duplicates']:,} of them near" if dedup["near_duplicates"] else ""
+        near += f", {dedup['earlier']:,} of earlier datasets" if dedup["earlier"] else ""
+        near += f"; {dedup['contaminated']:,} contaminated" if dedup["contaminated"] else ""
         lines.append(("documents", f"{dedup['documents']:,} kept, {dedup['duplicates']:,} duplicates{near}"))
     if dataset:
         lines.append(("tokens", f"{dataset['tokens']:,} to train on, {dataset['validation_tokens']:,} held out"))

@@ -1,4 +1,4 @@
-"""Duplicates: the documents that were dropped, each with the one that stands for it, as a file.
+"""Duplicates: the documents that dedup left out, each with the one that stands for it, as a file.
 
 The file is Parquet with SCHEMA, sorted by `doc_id`; version 0.1 wrote JSON, which is read too. Whoever reads it has
 compared its bytes with the digest in its name.
@@ -22,6 +22,35 @@ class How(StrEnum):
 
     EXACT = "exact"  # another has the same text
     NEAR = "near"  # others have nearly the same
+    EARLIER = "earlier"  # a document of an earlier dataset has the same
+    EARLIER_NEAR = "earlier-near"  # or nearly the same
+    CONTAMINATED = "contaminated"  # it holds n-grams of an evaluation text
+    CONTAMINATED_NEAR = "contaminated-near"  # it is nearly the same as an evaluation text
+
+    @property
+    def contaminated(self) -> bool:
+        return self in (How.CONTAMINATED, How.CONTAMINATED_NEAR)
+
+    def detail(self, jaccard: float, kept: str) -> str:
+        """Of what it is a duplicate, in words; `kept` names the document that stands for it."""
+        if self is How.CONTAMINATED:
+            return f"{jaccard:.0%} of the n-grams of the evaluation text {kept}"
+        near = self in (How.NEAR, How.EARLIER_NEAR, How.CONTAMINATED_NEAR)
+        return f"of {_WHOSE.get(self, '')}{kept}{f', similarity {jaccard:.2f}' if near else ''}"
+
+    def fate(self, jaccard: float, kept: str) -> str:
+        """The same as a sentence."""
+        if self is How.CONTAMINATED:
+            return f"left out: it holds {self.detail(jaccard, kept)}"
+        alike = "a duplicate" if self in (How.EXACT, How.EARLIER) else f"a near-duplicate ({jaccard:.2f})"
+        return f"dropped as {alike} of {_WHOSE.get(self, '')}{kept}"
+
+
+_WHOSE = {
+    How.EARLIER: "an earlier dataset's ",
+    How.EARLIER_NEAR: "an earlier dataset's ",
+    How.CONTAMINATED_NEAR: "the evaluation text ",
+}
 
 
 SCHEMA = pa.schema(
@@ -33,7 +62,7 @@ SCHEMA = pa.schema(
     ]
 )
 """`kept` stands for `doc_id`, directly or through others; `jaccard` is the similarity to the closest of those, 1 for an
-equal text."""
+equal text; of `contaminated` it is the share of the evaluation text's n-grams that the document holds."""
 
 
 def write(rows: Iterable[pa.RecordBatch], path: Path) -> None:

@@ -164,7 +164,11 @@ class FilterBody:
 
 @dataclass(frozen=True, slots=True)
 class DedupBody:
-    """What was kept: all documents of the shards but those that `decisions` or `clusters` (blobs) leave out."""
+    """What was kept: all documents of the shards but those that `decisions` or `clusters` (blobs) leave out.
+
+    `compared` are the manifests of evaluation texts and of the dedups of earlier datasets; how many documents were left
+    out for those, `contaminated` and `earlier` (which are `duplicates` too), is in no manifest of a dedup without them.
+    """
 
     shards: tuple[DocumentShardEntry, ...]
     decisions: str
@@ -175,9 +179,14 @@ class DedupBody:
     cluster_count: int
     rejected: tuple[Rejected, ...]
     rejections: str
+    contaminated: int = 0
+    earlier: int = 0
+    compared: tuple[str, ...] = ()
 
     def manifest(self, *, producer: str) -> Manifest:
         body: dict[str, JsonValue] = asdict(self)
+        if not self.compared:
+            body = {key: value for key, value in body.items() if key not in ("contaminated", "earlier", "compared")}
         return Manifest(kind=Kind.DEDUP, body=body, parents=_parents(self.shards), producer=producer)
 
     @classmethod
@@ -196,4 +205,7 @@ class DedupBody:
             cluster_count=fields.count("cluster_count"),
             rejected=tuple(Rejected.read(item) for item in fields.objects("rejected")),
             rejections=fields.text("rejections"),
+            contaminated=fields.count("contaminated", missing=0),
+            earlier=fields.count("earlier", missing=0),
+            compared=tuple(fields.texts("compared", missing=())),
         )

@@ -1,6 +1,6 @@
-// Shingles and MinHash of texts in one pass over their characters, and the overlap of sorted sets of shingles.
+// Words, shingles and MinHash of texts in one pass over their characters, and the overlap of sorted sets of shingles.
 //
-// shingles.py, minhash.py and verification.py say what each number means, and compute the same in numpy. Text is valid
+// shingles.py, minhash.py, grams.py and verification.py say what each number means, and compute the same in numpy. Text is valid
 // UTF-8. Nothing is allocated here: memory is the caller's and does not depend on the text.
 #include <stdint.h>
 #include <string.h>
@@ -24,6 +24,17 @@ static inline uint64_t mix(uint64_t x) {
     x = (x ^ (x >> 30)) * 0xbf58476d1ce4e5b9ULL;
     x = (x ^ (x >> 27)) * 0x94d049bb133111ebULL;
     return x ^ (x >> 31);
+}
+
+// The code point of the character at *at, which moves behind it.
+static inline uint32_t decoded(const uint8_t **at) {
+    const uint8_t *s = *at;
+    uint32_t code = *s;
+    if (code < 0x80) { *at = s + 1; return code; }
+    if (code < 0xe0) { *at = s + 2; return (code & 31) << 6 | (s[1] & 63u); }
+    if (code < 0xf0) { *at = s + 3; return (code & 15) << 12 | (s[1] & 63u) << 6 | (s[2] & 63u); }
+    *at = s + 4;
+    return (code & 7) << 18 | (s[1] & 63u) << 12 | (s[2] & 63u) << 6 | (s[3] & 63u);
 }
 
 typedef struct {
@@ -57,12 +68,7 @@ static int64_t next(Reader *r, uint64_t *out) {
     uint64_t word = r->word;
     int inside = r->inside;
     while (s < end && n < BLOCK) {
-        uint32_t code = *s;
-        if (code < 0x80) s++;
-        else if (code < 0xe0) { code = (code & 31) << 6 | (s[1] & 63u); s += 2; }
-        else if (code < 0xf0) { code = (code & 15) << 12 | (s[1] & 63u) << 6 | (s[2] & 63u); s += 3; }
-        else { code = (code & 7) << 18 | (s[1] & 63u) << 12 | (s[2] & 63u) << 6 | (s[3] & 63u); s += 4; }
-        uint32_t folded = r->folding[code];
+        uint32_t folded = r->folding[decoded(&s)];
         if (folded - 1 < LEFT_OUT - 1) { word = word * ODD + folded; inside = 1; continue; }
         if (folded == LEFT_OUT) continue;
         if (inside) { n += take(r, mix(word), out + n); word = 0; inside = 0; }
@@ -111,6 +117,26 @@ void bands(const uint8_t *data, const int64_t *offsets, int64_t texts, const uin
             for (int row = 0; row < ROWS; row++) key = mix(key * ODD ^ least[band * ROWS + row]);
             keys[band] = counts[text] ? key : 0;
         }
+    }
+}
+
+// The names of all words of all texts in a row; ends[i]: how many there are in the texts up to the i-th.
+void words(const uint8_t *data, const int64_t *offsets, int64_t texts, const uint32_t *folding, uint64_t *out,
+           int64_t *ends) {
+    int64_t count = 0;
+    for (int64_t text = 0; text < texts; text++) {
+        const uint8_t *s = data + offsets[text], *end = data + offsets[text + 1];
+        uint64_t word = 0;
+        int inside = 0;
+        while (s < end) {
+            uint32_t folded = folding[decoded(&s)];
+            if (folded - 1 < LEFT_OUT - 1) { word = word * ODD + folded; inside = 1; continue; }
+            if (folded == LEFT_OUT) continue;
+            if (inside) { out[count++] = mix(word); word = 0; inside = 0; }
+            if (folded) out[count++] = mix(folded & ~ALONE);
+        }
+        if (inside) out[count++] = mix(word);
+        ends[text] = count;
     }
 }
 

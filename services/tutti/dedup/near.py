@@ -8,12 +8,9 @@ longest text. Documents are read three times: their ids, all texts, the texts of
 
 from __future__ import annotations
 
-from collections import deque
-from collections.abc import Callable, Iterable, Iterator
-from concurrent.futures import Future, ThreadPoolExecutor
+from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
-from typing import TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -25,6 +22,7 @@ from tutti.dedup.externalsort import RUN_ROWS, ExternalSort
 from tutti.dedup.minhash import BANDS, bands
 from tutti.dedup.names import Names
 from tutti.dedup.shards import Reader
+from tutti.dedup.threads import in_threads
 from tutti.dedup.verification import SetFile, sets, verified
 
 NEAR_VERSION = 1
@@ -38,9 +36,6 @@ SCHEMA = pa.schema(
 )
 _OUTPUT_ROWS = 1 << 15
 _LOWER = np.uint64((1 << 32) - 1)
-
-T = TypeVar("T")
-R = TypeVar("R")
 
 
 def near_duplicates(
@@ -81,7 +76,7 @@ def _candidates(read: Reader, names: Names, folder: Path, workers: int, run_rows
         return found["bands"].flatten().to_numpy().reshape(-1, BANDS)[some].ravel(), np.repeat(documents, BANDS)
 
     held = ExternalSort(folder, "bands", run_rows=run_rows)
-    for first, second in _in_threads(keys, read(["doc_id", "text"]), workers):
+    for first, second in in_threads(keys, read(["doc_id", "text"]), workers):
         held.add(first, second)
     found = ExternalSort(folder, "pairs", run_rows=run_rows)
     for left, right in pairs(held.blocks()):
@@ -120,19 +115,5 @@ def _store(read: Reader, names: Names, candidates: ExternalSort, store: SetFile,
         return documents[here], *sets(batch["text"].take(pa.array(here)))
 
     if wanted.any():
-        for documents, members, offsets in _in_threads(made, read(["doc_id", "text"]), workers):
+        for documents, members, offsets in in_threads(made, read(["doc_id", "text"]), workers):
             store.add(documents, members, offsets)
-
-
-def _in_threads(work: Callable[[T], R], items: Iterable[T], workers: int) -> Iterator[R]:
-    """`work` of each item in their order, at most two items a worker at once."""
-    if workers == 1:
-        yield from map(work, items)
-        return
-    with ThreadPoolExecutor(workers) as pool:
-        running: deque[Future[R]] = deque()
-        for item in items:
-            running.append(pool.submit(work, item))
-            if len(running) == 2 * workers:
-                yield running.popleft().result()
-        yield from (each.result() for each in running)

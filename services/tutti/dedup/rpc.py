@@ -16,6 +16,8 @@ class DedupApi:
         required(request, "spec.manifest_key", "spec.content_digest")
         if not 0 <= request.spec.near <= 1:
             raise InvalidField("spec.near", seen=request.spec.near, expected="a similarity up to 1, or 0 for none")
+        if not 0 <= request.spec.evaluation_share < 1:
+            raise InvalidField("spec.evaluation_share", seen=request.spec.evaluation_share, expected="a share below 1")
         return CreateDedupResponse(dedup=self._work.create(request))
 
     def GetDedup(self, request: GetRequest, call: Call) -> Dedup:

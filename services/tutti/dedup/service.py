@@ -7,17 +7,58 @@ stays, whatever the order or number of shards.
 import tempfile
 from pathlib import Path
 
+from tutti.backbone import Blobs
 from tutti.chassis import staging, version
 from tutti.chassis.service import Host, Served, Service
-from tutti.chassis.tasks import TaskContext
+from tutti.chassis.tasks import TaskContext, WorkFailed
 from tutti.chassis.unit import Unit
 from tutti.chassis.work import Outcome, Work, publish, put_file
-from tutti.contracts.dedup.v1 import Dedup
+from tutti.contracts.dedup.v1 import Dedup, DedupSpec
 from tutti.contracts.dedup.v1.dedup_pb2 import DESCRIPTOR
 from tutti.corpus.manifest import Kind
-from tutti.corpus.stages import DedupBody, FilterBody
+from tutti.corpus.stages import DedupBody, DocumentShardEntry, FilterBody, IngestBody
 from tutti.dedup import clusters
+from tutti.dedup.clusters import Compared
+from tutti.dedup.contamination import WORDS, Sought, TooManyTexts
 from tutti.dedup.rpc import DedupApi
+from tutti.dedup.shards import Texts
+
+
+def staged(
+    blobs: Blobs, entries: tuple[DocumentShardEntry, ...], folder: Path, without: frozenset[str] = frozenset()
+) -> Texts:
+    """Fetch the documents of shards, but for some. Raises WorkFailed."""
+    folder.mkdir()
+    return Texts(tuple(path for path, _ in staging.shards(blobs, entries, folder)), without)
+
+
+def others(blobs: Blobs, spec: DedupSpec, scratch: Path) -> Compared:
+    """Fetch what the documents are compared with. Raises WorkFailed."""
+    earlier = []
+    for number, each in enumerate(spec.against):
+        kept = DedupBody.read(staging.manifest(blobs, each.manifest_key, each.content_digest, Kind.DEDUP))
+        without = staging.rejected(blobs, kept.decisions) | staging.dropped(blobs, kept.clusters)
+        earlier.append(staged(blobs, kept.shards, scratch / f"earlier-{number}", without))
+    if not spec.HasField("evaluation"):
+        return Compared(earlier=tuple(earlier))
+    key, digest = spec.evaluation.manifest_key, spec.evaluation.content_digest
+    read = IngestBody.read(staging.manifest(blobs, key, digest, Kind.INGEST))
+    if read.rejected:
+        reasons = ", ".join(f"{each.count} {each.reason}" for each in read.rejected)
+        raise WorkFailed(
+            f"not all of dedup.decontaminate.path could be read as text ({reasons}), and what is not read is not kept "
+            "out; mend it, or take it out of the folder"
+        )
+    sought = Sought(spec.evaluation_words or WORDS, spec.evaluation_share)
+    return Compared(staged(blobs, read.shards, scratch / "evaluation"), sought, tuple(earlier))
+
+
+def nothing_stays(found: clusters.Found) -> str:
+    """Why every document was left out."""
+    return (
+        f"no document stays: {found.contaminated} are contaminated by evaluation texts, {found.earlier} are in an "
+        "earlier dataset; change dedup.decontaminate or dedup.against of the recipe"
+    )
 
 
 def build(host: Host) -> Service:
@@ -26,12 +67,19 @@ def build(host: Host) -> Service:
         chosen = FilterBody.read(
             staging.manifest(host.blobs, spec.manifest_key, spec.content_digest, Kind.FILTER, Kind.INGEST)
         )
-        rejected = staging.rejected(host.blobs, chosen.decisions)
         with tempfile.TemporaryDirectory(prefix="tutti-dedup-") as scratch:
-            staged = staging.shards(host.blobs, chosen.shards, Path(scratch))
+            own = staged(
+                host.blobs, chosen.shards, Path(scratch, "own"), staging.rejected(host.blobs, chosen.decisions)
+            )
+            compared = others(host.blobs, spec, Path(scratch))
             work = Path(scratch, "work")
             work.mkdir()
-            found = context.pool(clusters.find, [path for path, _ in staged], rejected, spec.near, work)
+            try:
+                found = context.pool(clusters.find, own, spec.near, work, compared)
+            except TooManyTexts as error:
+                raise WorkFailed(str(error)) from error
+            if not found.documents:
+                raise WorkFailed(nothing_stays(found))
             kept = put_file(host.blobs, "dedup/clusters", found.path)
         body = DedupBody(
             shards=chosen.shards,
@@ -43,6 +91,9 @@ def build(host: Host) -> Service:
             cluster_count=found.clusters,
             rejected=chosen.rejected,
             rejections=chosen.rejections,
+            contaminated=found.contaminated,
+            earlier=found.earlier,
+            compared=tuple(each.content_digest for each in [spec.evaluation, *spec.against] if each.content_digest),
         )
         result = publish(host.blobs, "dedup", body.manifest(producer=version.producer("dedup")), data_bytes=0)
 
@@ -50,6 +101,7 @@ def build(host: Host) -> Service:
             dedup.result.CopyFrom(result)
             dedup.documents, dedup.duplicates, dedup.clusters = body.documents, body.duplicates, body.cluster_count
             dedup.near_duplicates = body.near_duplicates
+            dedup.contaminated, dedup.earlier = body.contaminated, body.earlier
 
         return fill
 

@@ -1,9 +1,11 @@
 """Document shards, as near-duplicates read them: a few documents at a time."""
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 Reader = Callable[[Sequence[str]], Iterable[pa.RecordBatch]]
@@ -12,14 +14,36 @@ Reader = Callable[[Sequence[str]], Iterable[pa.RecordBatch]]
 BATCH_DOCUMENTS = 128
 
 
-def reader(shards: Sequence[Path], *, without: Collection[str] = frozenset()) -> Reader:
-    """A reader of local shard files that leaves out the documents with these ids; it is asked for `doc_id` always."""
+@dataclass(frozen=True, slots=True)
+class Texts:
+    """The documents of local shard files, but those with the ids `without`."""
+
+    shards: tuple[Path, ...]
+    without: frozenset[str] = frozenset()
+
+
+def reader(shards: Sequence[Path], *, without: Collection[str] = frozenset(), before: str = "") -> Reader:
+    """A reader of local shard files that leaves out the documents with these ids; it is asked for `doc_id` always.
+
+    Ids are read with `before` before them.
+    """
 
     def read(columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
         for path in shards:
             with pq.ParquetFile(path, pre_buffer=False) as file:  # type: ignore[no-untyped-call]
                 for batch in file.iter_batches(BATCH_DOCUMENTS, columns=list(columns), use_threads=False):
                     stay = [doc_id not in without for doc_id in batch["doc_id"].to_pylist()] if without else [True]
-                    yield batch if all(stay) else batch.filter(pa.array(stay))
+                    some = batch if all(stay) else batch.filter(pa.array(stay))
+                    yield _named(some, before) if before else some
 
     return read
+
+
+def _named(batch: pa.RecordBatch, before: str) -> pa.RecordBatch:
+    ids = pc.binary_join_element_wise(before, batch["doc_id"], "")  # type: ignore[attr-defined]
+    return batch.set_column(batch.schema.get_field_index("doc_id"), "doc_id", ids)
+
+
+def together(readers: Sequence[Reader]) -> Reader:
+    """One reader after the other."""
+    return lambda columns: (batch for read in readers for batch in read(columns))

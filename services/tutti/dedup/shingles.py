@@ -8,7 +8,7 @@ the same of its words' names. A text of one to four words is one shingle of them
 from __future__ import annotations
 
 import ctypes
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from itertools import pairwise
 
 import numpy as np
@@ -40,18 +40,43 @@ def shingles(texts: pa.Array) -> tuple[Names, Counts]:
     return by_numpy(data, offsets) if library is None else by_kernel(library, data, offsets)
 
 
+def words_of(texts: pa.Array) -> tuple[Names, Counts]:
+    """The names of all words of a string array in a row, uint64; where each text's begin, int64 [texts + 1].
+
+    Raises UnreadableTexts.
+    """
+    data, offsets = buffers(texts)
+    library = native().library
+    return words_by_numpy(data, offsets) if library is None else words_by_kernel(library, data, offsets)
+
+
+def words_by_kernel(library: ctypes.CDLL, data: Bytes, offsets: Counts) -> tuple[Names, Counts]:
+    return _called(library.words, data, offsets)
+
+
+def words_by_numpy(data: Bytes, offsets: Counts) -> tuple[Names, Counts]:
+    return _in_a_row([words(data[begin:end]) for begin, end in pairwise(offsets)])
+
+
 def by_kernel(library: ctypes.CDLL, data: Bytes, offsets: Counts) -> tuple[Names, Counts]:
+    return _called(library.shingles, data, offsets)
+
+
+def _called(function: Callable[..., object], data: Bytes, offsets: Counts) -> tuple[Names, Counts]:
     bounds = np.zeros(len(offsets), np.int64)
     # At most one word to two bytes, and one shingle a word; what is not written is never resident.
     found = np.empty(int(offsets[-1] - offsets[0]) // 2 + len(offsets), np.uint64)
     texts = ctypes.c_int64(len(offsets) - 1)
-    library.shingles(address(data), address(offsets), texts, address(folding()), address(found), address(bounds[1:]))
+    function(address(data), address(offsets), texts, address(folding()), address(found), address(bounds[1:]))
     return found[: bounds[-1]], bounds
 
 
 def by_numpy(data: Bytes, offsets: Counts) -> tuple[Names, Counts]:
-    found = [of_words(words(data[begin:end])) for begin, end in pairwise(offsets)]
-    bounds = np.zeros(len(offsets), np.int64)
+    return _in_a_row([of_words(words(data[begin:end])) for begin, end in pairwise(offsets)])
+
+
+def _in_a_row(found: list[Names]) -> tuple[Names, Counts]:
+    bounds = np.zeros(len(found) + 1, np.int64)
     np.cumsum([len(each) for each in found], out=bounds[1:])
     return np.concatenate([np.zeros(0, np.uint64), *found]), bounds
 
@@ -77,6 +102,15 @@ def of_words(names: Names) -> Names:
 def words(text: Bytes) -> Names:
     """The names of the words of valid UTF-8, in its order."""
     return np.concatenate([np.zeros(0, np.uint64), *_words(text)])
+
+
+def spelled(text: bytes) -> list[bytes]:
+    """The words themselves, in order: each the folded characters of one, as bytes that no other word has."""
+    codes, _ = _decoded(np.frombuffer(text, np.uint8))
+    codes = codes[codes != LEFT_OUT]
+    starts, lasts = _places(codes)
+    letters = codes & ~ALONE
+    return [letters[start : last + 1].tobytes() for start, last in zip(starts.tolist(), lasts.tolist(), strict=True)]
 
 
 def _words(text: Bytes) -> Iterator[Names]:
@@ -108,19 +142,26 @@ def _decoded(text: Bytes) -> tuple[npt.NDArray[np.uint32], Counts]:
     return folding()[codes], widths
 
 
-def _names(codes: npt.NDArray[np.uint32]) -> Names:
-    """The names of the words of folded characters, none of them left out."""
+def _places(codes: npt.NDArray[np.uint32]) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
+    """Where words begin, and their last characters, in folded characters of which none is left out."""
     is_word, alone = codes != SEPARATOR, codes >= ALONE
     ends_before = np.ones(len(codes), np.bool_)
     ends_before[1:] = ~is_word[:-1] | alone[:-1]
     starts = np.flatnonzero(is_word & (alone | ends_before))
+    if not len(starts):
+        return starts, starts
+    return starts, np.flatnonzero(is_word & np.append(~is_word[1:] | alone[1:] | alone[:-1], True))
+
+
+def _names(codes: npt.NDArray[np.uint32]) -> Names:
+    """The names of the words of folded characters, none of them left out."""
+    starts, lasts = _places(codes)
     if not len(starts):
         return np.zeros(0, np.uint64)
     # With the inverse powers of the base as weights the polynomial of a run is a difference of running sums.
     weighted = (codes & ~ALONE).astype(np.uint64) * powers(pow(ODD, -1, 1 << 64), len(codes))
     sums = np.zeros(len(codes) + 1, np.uint64)
     np.cumsum(weighted, out=sums[1:])
-    lasts = np.flatnonzero(is_word & np.append(~is_word[1:] | alone[1:] | alone[:-1], True))
     return mix((sums[lasts + 1] - sums[starts]) * powers(ODD, len(codes))[lasts])
 
 

@@ -73,6 +73,18 @@ def words(text: str) -> list[int]:
     return found
 
 
+@KERNEL
+@given(texts=st.lists(TEXTS, max_size=4))
+def test_words_have_the_same_names_from_the_kernel_and_from_numpy(texts: list[str]) -> None:
+    library = native().library
+    assert library is not None
+    data, offsets = buffers(pa.array(texts, pa.large_string()))
+    for ours, twin in zip(
+        shingles.words_by_kernel(library, data, offsets), shingles.words_by_numpy(data, offsets), strict=True
+    ):
+        np.testing.assert_array_equal(ours, twin)
+
+
 def peak() -> int:
     """Kilobytes of this process that were resident at once."""
     status = Path("/proc/self/status").read_text().splitlines()

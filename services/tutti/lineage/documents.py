@@ -163,8 +163,7 @@ class Documents:
             stands = self._library.duplicates(self._library.dedup(key).clusters).get(doc_id)
             if stands is not None:
                 kept, how, jaccard = stands
-                alike = f"a near-duplicate ({jaccard:.2f})" if how == How.NEAR else "a duplicate"
-                return f"dropped as {alike} of {PREFIX}{kept}"
+                return How(how).fate(jaccard, f"{PREFIX}{kept}")
         for each in self.datasets():
             if each.validation.samples_of(doc_id):
                 return f"held out for validation in {dataset_name(each.version)}"

@@ -17,6 +17,8 @@ from tutti.contracts.pipeline.v1 import Run
 from tutti.contracts.scheduler.v1 import Job
 from tutti.contracts.tokenization.v1 import Dataset, Tokenization, Tokenizer
 
+EVALUATION = "evaluation"  # the stage that reads the texts which dedup takes out of the corpus
+
 
 @dataclass(frozen=True, order=True)
 class Vertex:
@@ -63,8 +65,11 @@ def of_run(run: Run) -> Testimony:
     made = [stage.resource for stage in run.stages if stage.resource]
     edges = [Edge(run.name, name, "made") for name in made]
     # The job reads the dataset, which says so itself: a reused job would else point at the wrong tokenization.
-    data = [name for name in made if not name.startswith("jobs/")]
-    edges += [Edge(before, after, "read") for before, after in pairwise(data)]
+    data = [stage for stage in run.stages if stage.resource and not stage.resource.startswith("jobs/")]
+    chain = [stage.resource for stage in data if stage.name != EVALUATION]
+    edges += [Edge(before, after, "read") for before, after in pairwise(chain)]
+    texts = [stage.resource for stage in data if stage.name == EVALUATION]
+    edges += [Edge(text, name, "kept out") for text in texts for name in chain if name.startswith("dedups/")]
     return Testimony((Vertex(run.name, "run", run.spec.recipe_digest, run.spec.title),), tuple(edges))
 
 

@@ -85,7 +85,7 @@ class Listing:
                     yield Listed(row.source, name, f"{REJECTED}/{decision.rule}", decision.seen)
                 elif stands := duplicates.get(row.doc_id):
                     kept, how, jaccard = stands
-                    alike = f", similarity {jaccard:.2f}" if how == How.NEAR else ""
-                    yield Listed(row.source, name, f"{DUPLICATE}/{how}", f"of {PREFIX}{kept}{alike}")
+                    what = REJECTED if How(how).contaminated else DUPLICATE
+                    yield Listed(row.source, name, f"{what}/{how}", How(how).detail(jaccard, f"{PREFIX}{kept}"))
                 else:
                     yield Listed(row.source, name, KEPT, "")

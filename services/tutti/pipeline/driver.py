@@ -16,7 +16,7 @@ from tutti.contracts.pipeline.v1 import Run, Stage
 from tutti.pipeline import evidence, recipe, saga
 from tutti.pipeline.owners import Owners, Seen
 from tutti.pipeline.recipe import Recipe
-from tutti.pipeline.stages import Result, Reuse, Source, StageName, resource_name, reuse_of, spec_of
+from tutti.pipeline.stages import Given, Result, Reuse, Source, StageName, resource_name, reuse_of, spec_of
 from tutti.pipeline.tables import Tables
 
 
@@ -63,11 +63,11 @@ class Driver:
             self._change(name, stage, lambda unit, run: saga.ended(run, STATE_FAILED, message, unit.now))
             return None
 
-    def find(self, stage: StageName, recipe: Recipe, source: Source, before: Result | None) -> Found:
+    def find(self, stage: StageName, recipe: Recipe, source: Source, given: Given) -> Found:
         """Whether an earlier result of the stage is still there."""
-        before = self._owners.today(stage, before)
-        version = self._owners.logic_version(stage, recipe, source, before)
-        reuse = reuse_of(stage, recipe, source, before, version)
+        given = self._owners.today(stage, recipe, given)
+        version = self._owners.logic_version(stage, recipe, source, given)
+        reuse = reuse_of(stage, recipe, source, given, version)
         earlier = self._host.units.run(lambda unit: self._tables.result(unit, reuse.key))
         if earlier is None:
             return Found(reuse, None, "")
@@ -86,7 +86,7 @@ class Driver:
 
     def _begin(self, view: _View, stage: Stage) -> bool:
         name, run = StageName(stage.name), view.run
-        found = self.find(name, view.recipe, view.source, saga.before(run, stage))
+        found = self.find(name, view.recipe, view.source, saga.given(run, stage))
         if found.result is not None:
             result = found.result
             self._change(run.name, stage, lambda unit, at: saga.reused(at, name, result, found.reuse.key, unit.now))
@@ -109,14 +109,14 @@ class Driver:
 
     def _ask(self, view: _View, stage: Stage) -> bool | None:
         name = StageName(stage.name)
-        before = self._owners.today(name, saga.before(view.run, stage))
-        version = self._owners.logic_version(name, view.recipe, view.source, before)
-        key = reuse_of(name, view.recipe, view.source, before, version).key
+        given = self._owners.today(name, view.recipe, saga.given(view.run, stage))
+        version = self._owners.logic_version(name, view.recipe, view.source, given)
+        key = reuse_of(name, view.recipe, view.source, given, version).key
         if key != stage.reuse_key:
             # The owner was upgraded, or a page retracted, since the stage began: what it makes now has another key.
             self._change(view.run.name, stage, lambda unit, at: saga.begun(at, name, stage.resource, key, "", unit.now))
             return True
-        self._owners.create(name, stage.resource, spec_of(name, view.recipe, view.source, before, version))
+        self._owners.create(name, stage.resource, spec_of(name, view.recipe, view.source, given, version))
         return None
 
     def _answered(self, unit: Unit, run: Run, stage: Stage, seen: Seen) -> Run:

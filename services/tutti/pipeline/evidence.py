@@ -109,6 +109,7 @@ def _listed(stage: StageName, data: bytes, *, thorough: bool) -> tuple[str, list
         StageName.CRAWL: Kind.CRAWL,
         StageName.INGEST: Kind.INGEST,
         StageName.FILTER: Kind.FILTER,
+        StageName.EVALUATION: Kind.INGEST,
         StageName.DEDUP: Kind.DEDUP,
         StageName.TOKENIZATION: Kind.DATASET,
     }
@@ -124,7 +125,7 @@ def _blobs(stage: StageName, manifest: Manifest) -> Iterator[Checked]:
         yield ExpectedTokenizer(dataset.tokenizer_version)
     elif stage is StageName.CRAWL:
         yield from map(_content_named, CrawlBody.read(manifest).archives)
-    elif stage is StageName.INGEST:
+    elif stage in (StageName.INGEST, StageName.EVALUATION):
         ingest = IngestBody.read(manifest)
         yield from (Expected(shard.blob, shard.info.bytes, shard.info.bytes_digest) for shard in ingest.shards)
         yield from map(_content_named, (ingest.rejections, *ingest.measures))

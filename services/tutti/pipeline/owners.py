@@ -53,7 +53,7 @@ from tutti.contracts.scheduler.v1.stubs import SchedulerServiceStub
 from tutti.contracts.tokenization.v1 import CreateTokenizationRequest, Tokenization
 from tutti.contracts.tokenization.v1.stubs import TokenizationServiceStub
 from tutti.pipeline.recipe import Recipe
-from tutti.pipeline.stages import TRAINING_VERSION, Result, Source, Spec, StageName, spec_of
+from tutti.pipeline.stages import TRAINING_VERSION, Given, Result, Source, Spec, StageName, spec_of
 
 PAGE = 500
 SEEK_SECONDS = 60.0  # to look for retracted documents in an ingest, once; what was looked at by then is remembered
@@ -102,14 +102,14 @@ class Owners:
     def __init__(self, host: Host) -> None:
         self._ingest = ingest = IngestServiceStub(host.channel("ingest"))
         dedup = DedupServiceStub(host.channel("dedup"))
-        tokenization = TokenizationServiceStub(host.channel("tokenization"))
+        self._tokenization = tokenization = TokenizationServiceStub(host.channel("tokenization"))
         self._scheduler = SchedulerServiceStub(host.channel("scheduler"))
         self._committer = CommitterServiceStub(host.channel("committer"))
+        reads = Work(ingest.CreateIngest, CreateIngestRequest, "ingest", ingest.GetIngest, ingest.CancelIngest)
         self._works = {
             StageName.CRAWL: Work(ingest.CreateCrawl, CreateCrawlRequest, "crawl", ingest.GetCrawl, ingest.CancelCrawl),
-            StageName.INGEST: Work(
-                ingest.CreateIngest, CreateIngestRequest, "ingest", ingest.GetIngest, ingest.CancelIngest
-            ),
+            StageName.INGEST: reads,
+            StageName.EVALUATION: reads,
             StageName.FILTER: Work(
                 ingest.CreateFilter, CreateFilterRequest, "filter", ingest.GetFilter, ingest.CancelFilter
             ),
@@ -123,25 +123,27 @@ class Owners:
             ),
         }
 
-    def source(self, recipe: Recipe, path: str, *, seconds: float) -> Source:
-        """The content of a folder now, read whole. Raises InvalidField naming input.path, DeadlineExceeded."""
-        spec = IngestSpec(input_path=path, max_file_bytes=recipe.input.max_file_bytes, limit=recipe.input.limit)
+    def source(self, spec: IngestSpec, key: str, shown: str, *, seconds: float) -> Source:
+        """The content of a folder now, read whole. Raises InvalidField naming the recipe's key, DeadlineExceeded.
+
+        `shown` is the path as the recipe has it.
+        """
         try:
             found = self._ingest.DigestInput(DigestInputRequest(spec=spec), timeout=seconds)
         except DeadlineExceeded as problem:
             raise DeadlineExceeded(
-                f"the pages in {recipe.input.path} were not read within {seconds:.0f} s; nothing was recorded"
+                f"the pages in {shown} were not read within {seconds:.0f} s; nothing was recorded"
             ) from problem
         except InvalidField as problem:
             expected = problem.metadata.get("expected", problem.message)
-            raise InvalidField("input.path", seen=recipe.input.path, expected=expected) from problem
+            raise InvalidField(key, seen=shown, expected=expected) from problem
         if not found.files:
             raise InvalidField(
-                "input.path",
-                seen=recipe.input.path,
+                key,
+                seen=shown,
                 expected="a folder that holds HTML, Markdown or plain text pages; this one is empty",
             )
-        return Source(path, found.input_digest, found.logic_version)
+        return Source(spec.input_path, found.input_digest, found.logic_version)
 
     def check(self, recipe: Recipe, source: Source) -> None:
         """What only its owner can judge of a recipe: URLs, rules, the tokenizer's pattern. Raises InvalidField."""
@@ -153,40 +155,82 @@ class Owners:
             self._judge(StageName.INGEST, recipe, {"mask": "quality.mask"})
         if quality.rules or quality.thresholds:
             self._judge(StageName.FILTER, recipe, {"rule_sets": "quality.rules", "thresholds": "quality.thresholds"})
+        if recipe.dedup.against:
+            self.earlier(recipe)
         if recipe.tokenizer.pattern:
             self._judge(StageName.TOKENIZATION, recipe, {"pattern": "tokenizer.pattern"})
 
     def _judge(self, stage: StageName, recipe: Recipe, keys: Mapping[str, str], source: Source | None = None) -> None:
         """Ask a stage's owner without effect; `keys` of the recipe by the fields of the spec."""
-        source, before = source or Source("", "", ""), Result("", "manifests/to-be-made.json", "to be made")
+        source, given = source or Source("", "", ""), Given(Result("", "manifests/to-be-made.json", "to be made"))
         try:
-            self._create(stage, "", spec_of(stage, recipe, source, before, ""), validate_only=True)
+            self._create(stage, "", spec_of(stage, recipe, source, given, ""), validate_only=True)
         except InvalidField as problem:
             seen, expected = (problem.metadata.get(name, problem.message) for name in ("seen", "expected"))
             field = problem.metadata.get("field", "").removeprefix("spec.")
             raise InvalidField(keys.get(field, stage.value), seen=seen, expected=expected) from problem
 
-    def today(self, stage: StageName, before: Result | None) -> Result | None:
-        """What a stage is given, as it counts today: for a filter with what is retracted of the documents."""
-        if stage is not StageName.FILTER or before is None:
-            return before
-        asked = FindRetractedRequest(manifest_key=before.manifest_key, content_digest=before.content_digest)
-        return replace(before, retracted=self._ingest.FindRetracted(asked, timeout=SEEK_SECONDS).retracted_key)
+    def today(self, stage: StageName, recipe: Recipe, given: Given) -> Given:
+        """What a stage is given, as it counts today.
+
+        For a filter with what is retracted of the documents, for dedup with those of the earlier datasets that the
+        recipe names. Raises InvalidField naming dedup.against.
+        """
+        if stage is StageName.FILTER and given.before is not None:
+            before = given.before
+            asked = FindRetractedRequest(manifest_key=before.manifest_key, content_digest=before.content_digest)
+            found = self._ingest.FindRetracted(asked, timeout=SEEK_SECONDS)
+            return replace(given, before=replace(before, retracted=found.retracted_key))
+        if stage is StageName.DEDUP and recipe.dedup.against:
+            return replace(given, against=self.earlier(recipe))
+        return given
 
     def as_today(self, recipe: Recipe, source: Source) -> Source:
-        """The folder of an earlier run, for the logic that reads it today."""
-        if recipe.input.crawl is not None:
-            return source
-        spec = spec_of(StageName.INGEST, recipe, source, None, "")
-        return replace(source, logic_version=self._create(StageName.INGEST, "", spec, validate_only=True))
+        """The folders of an earlier run, for the logic that reads them today."""
+        asked = (StageName.INGEST, source), (StageName.EVALUATION, source.evaluation)
+        today: list[Source | None] = []
+        for stage, folder in asked:
+            crawled = stage is StageName.INGEST and recipe.input.crawl is not None
+            if folder is not None and not crawled:
+                spec = spec_of(stage, recipe, source, Given(), "")
+                folder = replace(folder, logic_version=self._create(stage, "", spec, validate_only=True))
+            today.append(folder)
+        return replace(today[0] or source, evaluation=today[1])
 
-    def logic_version(self, stage: StageName, recipe: Recipe, source: Source, before: Result | None) -> str:
+    def earlier(self, recipe: Recipe) -> tuple[Result, ...]:
+        """The documents of earlier datasets. Raises InvalidField naming dedup.against."""
+        wanted = sorted(set(recipe.dedup.against))
+        found = self._documents(set(wanted))
+        if lacking := [name for name in wanted if name not in found]:
+            raise InvalidField(
+                "dedup.against", seen=lacking[0], expected="a dataset that was made here; see `tutti datasets list`"
+            )
+        return tuple(found[name] for name in wanted)
+
+    def _documents(self, datasets: set[str]) -> dict[str, Result]:
+        """By dataset: the dedup whose documents are in it. Of several that gave the same one, the first by name."""
+        found: dict[str, Result] = {}
+        token = ""
+        while True:
+            page = self._tokenization.ListTokenizations(ListRequest(page_size=PAGE, page_token=token))
+            for each in page.tokenizations:
+                if each.state == STATE_DONE and each.dataset in datasets:
+                    spec = each.spec
+                    found.setdefault(each.dataset, Result(each.dataset, spec.manifest_key, spec.content_digest))
+            token = page.next_page_token
+            if not token:
+                return found
+
+    def logic_version(self, stage: StageName, recipe: Recipe, source: Source, given: Given) -> str:
         """The version of the stage's logic today, as its owner says."""
-        if stage is StageName.INGEST and before is None:
+        if stage is StageName.INGEST and given.before is None:
             return source.logic_version
+        if stage is StageName.EVALUATION:
+            assert source.evaluation is not None
+            return source.evaluation.logic_version
         if stage is StageName.TRAIN:
             return TRAINING_VERSION
-        return str(self._create(stage, "", spec_of(stage, recipe, source, before, ""), validate_only=True))
+        return str(self._create(stage, "", spec_of(stage, recipe, source, given, ""), validate_only=True))
 
     def create(self, stage: StageName, name: str, spec: Spec) -> None:
         """Ask for the stage's work; the same again changes nothing."""

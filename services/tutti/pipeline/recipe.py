@@ -90,8 +90,33 @@ class QualityPart(Part):
     )
 
 
+class DecontaminationPart(Part):
+    path: str = Field(
+        min_length=1, max_length=4096, description="folder of evaluation texts; what holds them is left out"
+    )
+    text_field: str = Field(
+        default="text", min_length=1, max_length=200, description="of JSON lines and Parquet: where the text is"
+    )
+    words: int = Field(default=13, ge=1, le=1000, description="in a row that make an n-gram; 13 as for GPT-3")
+    share: Real = Field(
+        default=0.0, ge=0, lt=1, description="of an evaluation text's n-grams; a document that holds more is left out"
+    )
+
+
 class DedupPart(Part):
     near: Real = Field(default=0.8, ge=0, le=1, description="similarity of near-duplicates; 0: equal texts alone")
+    against: Names = Field(
+        default_factory=list,
+        description="earlier datasets (datasets/…): what is like one of their documents is left out",
+    )
+    decontaminate: DecontaminationPart | None = Field(default=None, description="evaluation texts to keep out")
+
+    def parameters(self) -> dict[str, object]:
+        """What decides which documents stay, but for what they are compared with; what is not asked for is absent."""
+        found: dict[str, object] = {"near": self.near}
+        if self.decontaminate is not None:
+            found["decontaminate"] = {"words": self.decontaminate.words, "share": self.decontaminate.share}
+        return found
 
 
 class TokenizerPart(Part):
@@ -151,7 +176,7 @@ class Recipe(Part):
     def digest(self) -> str:
         return content_digest(self.model_dump(exclude={"train": {"batch"}}), kind="recipe")
 
-    def over(self, input_digest: str) -> "Recipe":
+    def over(self, input_digest: str, evaluation_digest: str = "") -> "Recipe":
         """This recipe as it is recorded: without paths and addresses, which are of one machine alone.
 
         A folder is named by what was in it.
@@ -159,7 +184,11 @@ class Recipe(Part):
         place: dict[str, object] = {"path": input_digest}
         if self.input.crawl is not None:
             place = {"crawl": self.input.crawl.model_copy(update={"connect": {}})}
-        return self.model_copy(update={"input": self.input.model_copy(update=place)})
+        dedup = self.dedup
+        if dedup.decontaminate is not None:
+            clean = dedup.decontaminate.model_copy(update={"path": evaluation_digest})
+            dedup = dedup.model_copy(update={"decontaminate": clean})
+        return self.model_copy(update={"input": self.input.model_copy(update=place), "dedup": dedup})
 
     def training(self, dataset: str) -> Training:
         """What is trained on a dataset, apart from where. Raises SpecError."""
@@ -222,8 +251,12 @@ def parse(tree: Mapping[str, Any]) -> Recipe:
         raise InvalidField(
             "input.limit", seen=recipe.input.limit, expected="0: of a crawl input.crawl.pages is the limit"
         )
-    if "\0" in recipe.input.path:
-        raise InvalidField("input.path", seen=recipe.input.path, expected="a path without a NUL character")
+    clean = recipe.dedup.decontaminate
+    for key, path in (("input.path", recipe.input.path), ("dedup.decontaminate.path", clean.path if clean else "")):
+        if "\0" in path:
+            raise InvalidField(key, seen=path, expected="a path without a NUL character")
+    if wrong := next((name for name in recipe.dedup.against if not name.startswith("datasets/")), ""):
+        raise InvalidField("dedup.against", seen=wrong, expected="names of datasets, such as datasets/…")
     train = recipe.train
     if train.ranks > train.microbatches:
         raise InvalidField(

@@ -7,6 +7,7 @@ once; what is recorded goes on without the caller.
 import json
 import os.path
 from collections.abc import Callable
+from dataclasses import replace
 
 from tutti.chassis import crud
 from tutti.chassis.call import Call
@@ -16,6 +17,7 @@ from tutti.chassis.resources import check_name
 from tutti.chassis.service import Host
 from tutti.chassis.unit import Unit
 from tutti.contracts.common.v1 import STATE_CANCELLED, STATE_PENDING, CancelRequest, GetRequest, ListRequest
+from tutti.contracts.ingest.v1 import IngestSpec
 from tutti.contracts.pipeline.v1 import (
     CheckRecipeRequest,
     CheckRecipeResponse,
@@ -30,7 +32,7 @@ from tutti.pipeline import saga
 from tutti.pipeline.driver import Driver
 from tutti.pipeline.owners import Owners
 from tutti.pipeline.recipe import Recipe
-from tutti.pipeline.stages import Result, Source, stages_of
+from tutti.pipeline.stages import USES, Result, Source, StageName, given, stages_of
 from tutti.pipeline.tables import Tables
 
 ANSWER_SECONDS = 1.0  # of a caller's time, for what follows the reading
@@ -101,12 +103,12 @@ class PipelineApi:
     def CheckRecipe(self, request: CheckRecipeRequest, call: Call) -> CheckRecipeResponse:
         recipe, source = self._read(request, call)
         response = CheckRecipeResponse(recipe=recipe.canonical(), recipe_digest=recipe.digest())
-        before: Result | None = None
-        for at, name in enumerate(stages_of(recipe)):
+        results: dict[StageName, Result] = {}
+        for name in (stages := stages_of(recipe)):
             stage = Stage(name=name.value, state=STATE_PENDING)
-            if at == 0 or before is not None:
-                found = self._driver.find(name, recipe, source, before)
-                before = found.result
+            if all(each in results for each in USES[name] if each in stages):
+                found = self._driver.find(name, recipe, source, given(name, results))
+                results |= {name: found.result} if found.result else {}
                 stage.reuse_key, stage.reused = found.reuse.key, found.result is not None
                 stage.reason = "reused" if found.result else found.why or "runs: nothing like it was made before"
                 if found.result:
@@ -125,20 +127,44 @@ class PipelineApi:
         recipe = recipes.read(request.recipe, request.overrides)
         if recipe.input.crawl is not None:
             source = Source(json.dumps(recipe.input.crawl.connect, sort_keys=True), "", "")
-            self._owners.check(recipe, source)
-            return recipe.over(""), source
-        path = recipe.input.path
+            return self._beside(recipe, source, request, call)
+        source = self._folder("input.path", recipe.input.path, recipe.input.limit, recipe, request, call)
+        return self._beside(recipe, source, request, call)
+
+    def _beside(
+        self, recipe: Recipe, source: Source, request: CreateRunRequest | CheckRecipeRequest, call: Call
+    ) -> tuple[Recipe, Source]:
+        """The same with the evaluation texts of the recipe, if any; and what only owners can judge."""
+        clean = recipe.dedup.decontaminate
+        if clean is not None:
+            found = self._folder("dedup.decontaminate.path", clean.path, 0, recipe, request, call)
+            source = replace(source, evaluation=found)
+        self._owners.check(recipe, source)
+        return recipe.over(source.input_digest, source.evaluation.input_digest if source.evaluation else ""), source
+
+    def _folder(
+        self,
+        key: str,
+        path: str,
+        limit: int,
+        recipe: Recipe,
+        request: CreateRunRequest | CheckRecipeRequest,
+        call: Call,
+    ) -> Source:
+        """The content of a folder that a key of the recipe names."""
+        shown = path
         if not os.path.isabs(path):
             if not os.path.isabs(request.directory):
                 raise InvalidField(
                     "directory",
                     seen=request.directory or "nothing",
-                    expected=f"an absolute path that input.path ({path!r}) starts from",
+                    expected=f"an absolute path that {key} ({path!r}) starts from",
                 )
             path = os.path.normpath(os.path.join(request.directory, path))
-        source = self._owners.source(recipe, path, seconds=max(call.deadline_seconds - ANSWER_SECONDS, ANSWER_SECONDS))
-        self._owners.check(recipe, source)
-        return recipe.over(source.input_digest), source
+        spec = IngestSpec(input_path=path, max_file_bytes=recipe.input.max_file_bytes, limit=limit)
+        return self._owners.source(
+            spec, key, shown, seconds=max(call.deadline_seconds - ANSWER_SECONDS, ANSWER_SECONDS)
+        )
 
     def _again(self, request: CreateRunRequest | CheckRecipeRequest) -> tuple[Recipe, Source]:
         """What an earlier run was asked for, over the pages that it read. Raises InvalidField, NotFound."""

@@ -15,8 +15,9 @@ from tutti.contracts.common.v1 import (
     State,
 )
 from tutti.contracts.pipeline.v1 import Run, RunSpec, Stage
+from tutti.pipeline import stages
 from tutti.pipeline.recipe import Recipe
-from tutti.pipeline.stages import Result, stages_of
+from tutti.pipeline.stages import Given, Result, StageName, stages_of
 
 ENDED = (STATE_DONE, STATE_FAILED, STATE_CANCELLED)
 OPEN = (STATE_PENDING, STATE_RUNNING)
@@ -35,10 +36,10 @@ def current(run: Run) -> Stage | None:
     return next((stage for stage in run.stages if stage.state != STATE_DONE), None)
 
 
-def before(run: Run, stage: Stage) -> Result | None:
-    """The result of the stage before this one."""
-    at = [each.name for each in run.stages].index(stage.name)
-    return result_of(run.stages[at - 1]) if at else None
+def given(run: Run, stage: Stage) -> Given:
+    """What the stages before this one made for it."""
+    done = {StageName(each.name): result_of(each) for each in run.stages if each.state == STATE_DONE}
+    return stages.given(StageName(stage.name), done)
 
 
 def result_of(stage: Stage) -> Result:

@@ -24,7 +24,7 @@ from tutti.contracts.scheduler.v1 import JOB_STATE_CANCELLED, Job
 from tutti.pipeline.stages import StageName
 from tutti.pipeline.world_test import CALL, RECIPE, World
 
-STAGES = [stage.value for stage in StageName if stage is not StageName.CRAWL]
+STAGES = [stage.value for stage in StageName if stage not in (StageName.CRAWL, StageName.EVALUATION)]
 SITE = ("input.path=", "input.crawl.seeds=http://a.example/", "input.crawl.contact=me@a.example")
 
 
@@ -115,6 +115,59 @@ def test_a_recipe_with_a_crawl_begins_with_it(world: World) -> None:
 def test_a_site_is_visited_again_when_it_is_asked_for_otherwise(world: World, override: str, done: list[str]) -> None:
     again(world, *SITE)
     assert again(world, *SITE, override) == done
+
+
+CLEAN = ("dedup.decontaminate.path=asked",)
+
+
+def test_a_recipe_with_evaluation_texts_reads_them_for_dedup_alone(world: World) -> None:
+    plain = again(world)
+    assert again(world, *CLEAN) == ["evaluation", "dedup"], "in this world dedup makes the same of both"
+    assert again(world, *CLEAN) == []
+    texts, dedup = list(world.ingest.made.values())[-1], list(world.dedup.made.values())[-1]
+    assert dedup.spec.evaluation.content_digest == texts.result.content_digest
+    assert (dedup.spec.evaluation_words, dedup.spec.evaluation_share) == (13, 0)
+    assert again(world, *CLEAN, "dedup.decontaminate.words=8") == ["dedup"]
+    assert again(world, *CLEAN, "dedup.decontaminate.text_field=question") == ["evaluation"]
+    world.page("b.txt", "another", "asked")
+    assert again(world, *CLEAN) == ["evaluation", "dedup"]
+    assert (plain, again(world)) == (STAGES, []), "who does without uses what was made"
+
+
+def test_where_evaluation_texts_lie_is_recorded_nowhere_but_in_the_private_table(world: World) -> None:
+    run = world.create(*CLEAN)
+    assert b"asked" not in world.told()
+    assert world.create(*CLEAN).name == run.name, "it goes on"
+    for wrong in ("nowhere", "a\0b"):
+        with pytest.raises(InvalidField, match=r"dedup\.decontaminate\.path"):
+            world.create(f"dedup.decontaminate.path={wrong}")
+    world.page("b.txt", "another", "asked")
+    assert world.create(*CLEAN).name != run.name
+
+
+def test_dedup_is_told_of_which_documents_an_earlier_dataset_was_made(world: World) -> None:
+    first = world.create()
+    world.finish()
+    (made,) = world.tokenization.made.values()
+    world.page("b.html", "more")
+    assert again(world, f"dedup.against={made.dataset}") == STAGES
+    (against,) = list(world.dedup.made.values())[-1].spec.against
+    assert against.content_digest == world.run(first.name).stages[2].content_digest == made.spec.content_digest
+    assert again(world, f"dedup.against={made.dataset},{made.dataset}") == []
+    assert again(world) == ["dedup"]
+    for wrong in ("datasets/unheard-of", "jobs/1"):
+        with pytest.raises(InvalidField, match=r"dedup\.against"):
+            world.create(f"dedup.against={wrong}")
+
+
+def test_a_check_says_what_would_be_read_and_compared(world: World) -> None:
+    again(world)
+    request = CheckRecipeRequest(recipe=RECIPE, overrides=CLEAN, directory=str(world.folder))
+    stages = world.api.CheckRecipe(request, CALL).stages
+    assert {stage.name: stage.reused for stage in stages} == {
+        **dict.fromkeys(["ingest", "filter"], True),
+        **dict.fromkeys(["evaluation", "dedup", "tokenization", "train"], False),
+    }
 
 
 def test_where_hosts_lie_is_recorded_nowhere_but_in_the_private_table(world: World) -> None:

@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from enum import StrEnum
 
-from tutti.contracts.dedup.v1 import DedupSpec
+from tutti.contracts.dedup.v1 import DedupSpec, Documents
 from tutti.contracts.ingest.v1 import CrawlSpec, FilterSpec, IngestSpec, Place, Threshold
 from tutti.contracts.scheduler.v1 import JobSpec
 from tutti.contracts.tokenization.v1 import TokenizationSpec
@@ -21,11 +21,12 @@ TRAINING_VERSION = "train-1"
 
 
 class StageName(StrEnum):
-    """In the order in which they are done; each uses the result of the one before. See `stages_of`."""
+    """In the order in which they are done; each uses what those in USES made. See `stages_of`."""
 
     CRAWL = "crawl"
     INGEST = "ingest"
     FILTER = "filter"
+    EVALUATION = "evaluation"
     DEDUP = "dedup"
     TOKENIZATION = "tokenization"
     TRAIN = "train"
@@ -35,10 +36,21 @@ KINDS = {
     StageName.CRAWL: "crawls",
     StageName.INGEST: "ingests",
     StageName.FILTER: "filters",
+    StageName.EVALUATION: "ingests",
     StageName.DEDUP: "dedups",
     StageName.TOKENIZATION: "tokenizations",
     StageName.TRAIN: "jobs",
 }
+USES = {
+    StageName.CRAWL: (),
+    StageName.INGEST: (StageName.CRAWL,),
+    StageName.FILTER: (StageName.INGEST,),
+    StageName.EVALUATION: (),
+    StageName.DEDUP: (StageName.FILTER, StageName.EVALUATION),
+    StageName.TOKENIZATION: (StageName.DEDUP,),
+    StageName.TRAIN: (StageName.TOKENIZATION,),
+}
+"""The stages whose results each is given, where the recipe has them; it works on that of the first."""
 
 
 @dataclass(frozen=True)
@@ -55,12 +67,34 @@ class Result:
 
 
 @dataclass(frozen=True)
+class Given:
+    """What a stage is given: the result that it works on, and for dedup what the documents are compared with.
+
+    `against` are the documents of earlier datasets: the results of the dedups that they were made of.
+    """
+
+    before: Result | None = None
+    evaluation: Result | None = None
+    against: tuple[Result, ...] = ()
+
+    @property
+    def inputs(self) -> tuple[str, ...]:
+        """The digests of all of it; what there is none of leaves no trace."""
+        found = (self.before, self.evaluation, *self.against)
+        return tuple(each.content_digest for each in found if each is not None)
+
+
+@dataclass(frozen=True)
 class Source:
-    """The folder of a run as it was when the recipe was accepted; of a crawl, where hosts lie (JSON), is the path."""
+    """The folder of a run as it was when the recipe was accepted; of a crawl, where hosts lie (JSON), is the path.
+
+    `evaluation` is the folder of the texts that dedup takes out of the corpus.
+    """
 
     path: str
     input_digest: str
     logic_version: str
+    evaluation: "Source | None" = None
 
 
 @dataclass(frozen=True)
@@ -82,7 +116,14 @@ Spec = CrawlSpec | IngestSpec | FilterSpec | DedupSpec | TokenizationSpec | JobS
 
 def stages_of(recipe: Recipe) -> list[StageName]:
     """The stages that a recipe has, in their order."""
-    return [name for name in StageName if name is not StageName.CRAWL or recipe.input.crawl is not None]
+    missing = {StageName.CRAWL: recipe.input.crawl is None, StageName.EVALUATION: recipe.dedup.decontaminate is None}
+    return [name for name in StageName if not missing.get(name, False)]
+
+
+def given(stage: StageName, results: Mapping[StageName, Result]) -> Given:
+    """What a stage is given of the results so far."""
+    before, evaluation = [*(results.get(each) for each in USES[stage]), None, None][:2]
+    return Given(before, evaluation)
 
 
 def resource_name(run: str, stage: StageName) -> str:
@@ -91,9 +132,9 @@ def resource_name(run: str, stage: StageName) -> str:
     return f"{KINDS[stage]}/{digest[:20]}"
 
 
-def spec_of(stage: StageName, recipe: Recipe, source: Source, before: Result | None, logic_version: str) -> Spec:
-    """What the stage asks of its owner. `before` is the result of the stage before it."""
-    crawl = recipe.input.crawl
+def spec_of(stage: StageName, recipe: Recipe, source: Source, given: Given, logic_version: str) -> Spec:
+    """What the stage asks of its owner."""
+    crawl, before = recipe.input.crawl, given.before
     if stage is StageName.CRAWL:
         assert crawl is not None
         return CrawlSpec(
@@ -126,6 +167,17 @@ def spec_of(stage: StageName, recipe: Recipe, source: Source, before: Result | N
             text_field=recipe.input.text_field,
             mask=sorted(set(recipe.quality.mask)),
         )
+    clean = recipe.dedup.decontaminate
+    if stage is StageName.EVALUATION:
+        assert clean is not None
+        assert source.evaluation is not None
+        return IngestSpec(
+            input_path=source.evaluation.path,
+            max_file_bytes=recipe.input.max_file_bytes,
+            logic_version=logic_version,
+            input_digest=source.evaluation.input_digest,
+            text_field=clean.text_field,
+        )
     assert before is not None
     if stage is StageName.FILTER:
         quality = recipe.quality
@@ -144,6 +196,10 @@ def spec_of(stage: StageName, recipe: Recipe, source: Source, before: Result | N
             content_digest=before.content_digest,
             logic_version=logic_version,
             near=recipe.dedup.near,
+            evaluation=_documents(given.evaluation) if given.evaluation else None,
+            evaluation_words=clean.words if clean else 0,
+            evaluation_share=clean.share if clean else 0.0,
+            against=[_documents(each) for each in given.against],
         )
     if stage is StageName.TOKENIZATION:
         return TokenizationSpec(
@@ -171,8 +227,13 @@ def spec_of(stage: StageName, recipe: Recipe, source: Source, before: Result | N
     )
 
 
-def reuse_of(stage: StageName, recipe: Recipe, source: Source, before: Result | None, logic_version: str) -> Reuse:
+def _documents(result: Result) -> Documents:
+    return Documents(manifest_key=result.manifest_key, content_digest=result.content_digest)
+
+
+def reuse_of(stage: StageName, recipe: Recipe, source: Source, given: Given, logic_version: str) -> Reuse:
     """What decides the stage's content."""
+    before = given.before
     if stage is StageName.CRAWL:
         assert recipe.input.crawl is not None
         return Reuse(stage.value, logic_version, recipe.input.crawl.parameters(), ())
@@ -185,6 +246,17 @@ def reuse_of(stage: StageName, recipe: Recipe, source: Source, before: Result | 
         }
         inputs = (before.content_digest if before else source.input_digest,)
         return Reuse(stage.value, logic_version, parameters, inputs)
+    if stage is StageName.EVALUATION:
+        # As an ingest of this folder: what one read serves as the other.
+        assert recipe.dedup.decontaminate is not None
+        assert source.evaluation is not None
+        parameters = {
+            "max_file_bytes": recipe.input.max_file_bytes,
+            "limit": 0,
+            "text_field": recipe.dedup.decontaminate.text_field,
+            "mask": [],
+        }
+        return Reuse(StageName.INGEST.value, logic_version, parameters, (source.evaluation.input_digest,))
     assert before is not None
     if stage is StageName.FILTER:
         quality = recipe.quality
@@ -195,9 +267,9 @@ def reuse_of(stage: StageName, recipe: Recipe, source: Source, before: Result | 
             **({"retracted": before.retracted} if before.retracted else {}),
         }
     elif stage is StageName.DEDUP:
-        parameters = recipe.dedup.model_dump()
+        parameters = recipe.dedup.parameters()
     elif stage is StageName.TOKENIZATION:
         parameters = {**recipe.tokenizer.model_dump(), **recipe.data.model_dump()}
     else:
         parameters = {"training": recipe.training(before.content_digest).digest()}
-    return Reuse(stage.value, logic_version, parameters, (before.content_digest,))
+    return Reuse(stage.value, logic_version, parameters, given.inputs)

@@ -3,6 +3,8 @@
 Promises: a folder's path stays here and reaches no event.
 """
 
+from dataclasses import replace
+
 from sqlalchemy import BigInteger, Column, MetaData, String, Table, Text, delete, insert, select, update
 
 from tutti.chassis.resources import Resource
@@ -11,6 +13,8 @@ from tutti.chassis.unit import Unit
 from tutti.contracts.pipeline.v1 import Run
 from tutti.pipeline.saga import OPEN
 from tutti.pipeline.stages import Result, Source
+
+EVALUATION = "/evaluation"  # behind the name of a run, which has no slash there
 
 
 class Tables:
@@ -57,15 +61,20 @@ class Tables:
         return self.runs.select(unit, state=[int(state) for state in OPEN])
 
     def source(self, unit: Unit, run: str) -> Source:
-        row = unit.tx.execute(select(self.sources).where(self.sources.c.run == run)).one()
-        return Source(row.path, row.input_digest, row.logic_version)
+        names = (run, run + EVALUATION)
+        rows = unit.tx.execute(select(self.sources).where(self.sources.c.run.in_(names))).all()
+        found = {row.run: Source(row.path, row.input_digest, row.logic_version) for row in rows}
+        return replace(found[run], evaluation=found.get(run + EVALUATION))
 
     def keep_source(self, unit: Unit, run: str, source: Source) -> None:
+        """The folder of a run, and beside it that of evaluation texts."""
         unit.tx.execute(
             insert(self.sources).values(
                 run=run, path=source.path, input_digest=source.input_digest, logic_version=source.logic_version
             )
         )
+        if source.evaluation is not None:
+            self.keep_source(unit, run + EVALUATION, source.evaluation)
 
     def result(self, unit: Unit, reuse_key: str) -> Result | None:
         row = unit.tx.execute(select(self.results).where(self.results.c.reuse_key == reuse_key)).first()

@@ -62,7 +62,7 @@ from tutti.contracts.scheduler.v1 import (
     CreateJobResponse,
     Job,
 )
-from tutti.contracts.tokenization.v1 import CreateTokenizationResponse, Tokenization
+from tutti.contracts.tokenization.v1 import CreateTokenizationResponse, ListTokenizationsResponse, Tokenization
 from tutti.corpus.canonical import bytes_digest, content_digest
 from tutti.corpus.dataset import DatasetBody, ShardEntry, Split
 from tutti.corpus.documentshard import DocumentShardInfo
@@ -217,6 +217,12 @@ class TokenizationOwner(DataOwner):
     def GetTokenization(self, request: GetRequest, call: Call) -> Tokenization:
         return cast(Tokenization, self.get(request))
 
+    def ListTokenizations(self, request: ListRequest, call: Call) -> ListTokenizationsResponse:
+        """A page of one, so that there is a next one."""
+        rest = sorted(name for name in self.made if name > request.page_token)
+        token = rest[0] if len(rest) > 1 else ""
+        return ListTokenizationsResponse(tokenizations=[self.made[name] for name in rest[:1]], next_page_token=token)
+
     def CancelTokenization(self, request: CancelRequest, call: Call) -> Tokenization:
         return cast(Tokenization, self.cancel(request))
 
@@ -286,7 +292,9 @@ class Peer:
 class World:
     def __init__(self, folder: Path) -> None:
         self.folder = folder
-        (folder / "pages").mkdir()
+        for name in ("pages", "asked"):
+            (folder / name).mkdir()
+        self.page("a.txt", "a question", "asked")
         self.page("a.html", "one")
         self.clock, self.randomness = ManualClock(), SeededRandomness(1)
         self.database = EmbeddedDatabase(None, clock=self.clock, inline=True)
@@ -316,8 +324,8 @@ class World:
         assert isinstance(api, PipelineApi)
         self.api = api
 
-    def page(self, name: str, text: str) -> None:
-        (self.folder / "pages" / name).write_text(text)
+    def page(self, name: str, text: str, folder: str = "pages") -> None:
+        (self.folder / folder / name).write_text(text)
 
     def settle(self) -> None:
         for _ in range(200):
@@ -379,6 +387,9 @@ class World:
         body = IngestBody((DocumentShardEntry(key, info),), measures, pages, 1, 1, (), rejections, 1, 1)
         self.ingest.end(STATE_DONE, "", publish(self.blobs, "ingest", body.manifest(producer="test"), data_bytes=0))
 
+    def finish_evaluation(self) -> None:
+        self.finish_ingest()
+
     def finish_filter(self) -> None:
         spec = list(self.filters.made.values())[-1].spec
         shards = self.shards(spec.manifest_key)
@@ -408,6 +419,9 @@ class World:
         split = Split((entry,), 1, 1, 1, 1)
         body = DatasetBody(tokenizer, spec.vocabulary, 1, spec.context, split, split)
         manifest = body.manifest(parents=(), producer="test")
+        list(self.tokenization.made.values())[
+            -1
+        ].dataset = f"datasets/{manifest.content_digest.removeprefix('blake3:')}"
         self.tokenization.end(STATE_DONE, "", publish(self.blobs, "tokenization", manifest, data_bytes=0))
 
     def finish_train(self) -> None:

@@ -19,23 +19,13 @@ from tutti.chassis.work import Outcome, Work, publish, put_content
 from tutti.contracts.common.v1 import Artifact
 from tutti.contracts.tokenization.v1 import Dataset, Tokenization, TokenizationSpec, Tokenizer
 from tutti.contracts.tokenization.v1.tokenization_pb2 import DESCRIPTOR
-from tutti.corpus import duplicates
 from tutti.corpus.dataset import DatasetBody
-from tutti.corpus.errors import UnsupportedFormat
 from tutti.corpus.manifest import Kind
 from tutti.corpus.stages import DedupBody
 from tutti.tokenization import making
 from tutti.tokenization.baselines import Baselines
 from tutti.tokenization.bpe import LLAMA3_PATTERN
 from tutti.tokenization.rpc import TokenizationApi
-
-
-def dropped_by(clusters: bytes) -> frozenset[str]:
-    """The ids that a clusters blob of dedup left out. Raises WorkFailed."""
-    try:
-        return frozenset(duplicates.decode(clusters)["doc_id"].to_pylist())
-    except UnsupportedFormat as error:
-        raise WorkFailed(f"the clusters of dedup: {error}") from error
 
 
 @dataclass(frozen=True)
@@ -77,7 +67,7 @@ def stored_shards(context: TaskContext, spec: TokenizationSpec, kept: DedupBody)
         with tempfile.TemporaryDirectory(prefix="tutti-tokenization-") as scratch:
             wanted = making.Making(
                 shards=tuple(staging.shards(blobs, kept.shards, Path(scratch))),
-                dropped=dropped_by(staging.small(blobs, kept.clusters)) | staging.rejected(blobs, kept.decisions),
+                dropped=staging.dropped(blobs, kept.clusters) | staging.rejected(blobs, kept.decisions),
                 vocabulary=spec.vocabulary,
                 pattern=spec.pattern,
                 context=spec.context,

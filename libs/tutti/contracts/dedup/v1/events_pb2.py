@@ -27,7 +27,7 @@ from tutti.contracts.common.v1 import common_pb2 as tutti_dot_contracts_dot_comm
 from tutti.contracts.options.v1 import options_pb2 as tutti_dot_contracts_dot_options_dot_v1_dot_options__pb2
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n%tutti/contracts/dedup/v1/events.proto\x12\x0etutti.dedup.v1\x1a\x1fgoogle/protobuf/timestamp.proto\x1a&tutti/contracts/common/v1/common.proto\x1a(tutti/contracts/options/v1/options.proto\"\x8e\x01\n\tDedupSpec\x12!\n\x0cmanifest_key\x18\x01 \x01(\tR\x0bmanifestKey\x12%\n\x0e\x63ontent_digest\x18\x02 \x01(\tR\rcontentDigest\x12#\n\rlogic_version\x18\x03 \x01(\tR\x0clogicVersion\x12\x12\n\x04near\x18\x04 \x01(\x01R\x04near\"\xf2\x03\n\x05\x44\x65\x64up\x12\x12\n\x04name\x18\x01 \x01(\tR\x04name\x12\x1a\n\x08revision\x18\x02 \x01(\x04R\x08revision\x12-\n\x04spec\x18\x03 \x01(\x0b\x32\x19.tutti.dedup.v1.DedupSpecR\x04spec\x12,\n\x05state\x18\x04 \x01(\x0e\x32\x16.tutti.common.v1.StateR\x05state\x12\x16\n\x06reason\x18\x05 \x01(\tR\x06reason\x12\x39\n\nstarted_at\x18\x06 \x01(\x0b\x32\x1a.google.protobuf.TimestampR\tstartedAt\x12\x35\n\x08\x65nded_at\x18\x07 \x01(\x0b\x32\x1a.google.protobuf.TimestampR\x07\x65ndedAt\x12\x31\n\x06result\x18\x08 \x01(\x0b\x32\x19.tutti.common.v1.ArtifactR\x06result\x12\x1c\n\tdocuments\x18\t \x01(\x04R\tdocuments\x12\x1e\n\nduplicates\x18\n \x01(\x04R\nduplicates\x12\x1a\n\x08\x63lusters\x18\x0b \x01(\x04R\x08\x63lusters\x12\'\n\x0fnear_duplicates\x18\x0c \x01(\x04R\x0enearDuplicates:\x1c\x8a\xb5\x18\x18\n\x0c\x64\x65\x64up.dedups\x12\x04name\x18\x01 \x0c\x62\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n%tutti/contracts/dedup/v1/events.proto\x12\x0etutti.dedup.v1\x1a\x1fgoogle/protobuf/timestamp.proto\x1a&tutti/contracts/common/v1/common.proto\x1a(tutti/contracts/options/v1/options.proto\"U\n\tDocuments\x12!\n\x0cmanifest_key\x18\x01 \x01(\tR\x0bmanifestKey\x12%\n\x0e\x63ontent_digest\x18\x02 \x01(\tR\rcontentDigest\"\xd4\x02\n\tDedupSpec\x12!\n\x0cmanifest_key\x18\x01 \x01(\tR\x0bmanifestKey\x12%\n\x0e\x63ontent_digest\x18\x02 \x01(\tR\rcontentDigest\x12#\n\rlogic_version\x18\x03 \x01(\tR\x0clogicVersion\x12\x12\n\x04near\x18\x04 \x01(\x01R\x04near\x12\x39\n\nevaluation\x18\x05 \x01(\x0b\x32\x19.tutti.dedup.v1.DocumentsR\nevaluation\x12)\n\x10\x65valuation_words\x18\x06 \x01(\rR\x0f\x65valuationWords\x12)\n\x10\x65valuation_share\x18\x07 \x01(\x01R\x0f\x65valuationShare\x12\x33\n\x07\x61gainst\x18\x08 \x03(\x0b\x32\x19.tutti.dedup.v1.DocumentsR\x07\x61gainst\"\xb0\x04\n\x05\x44\x65\x64up\x12\x12\n\x04name\x18\x01 \x01(\tR\x04name\x12\x1a\n\x08revision\x18\x02 \x01(\x04R\x08revision\x12-\n\x04spec\x18\x03 \x01(\x0b\x32\x19.tutti.dedup.v1.DedupSpecR\x04spec\x12,\n\x05state\x18\x04 \x01(\x0e\x32\x16.tutti.common.v1.StateR\x05state\x12\x16\n\x06reason\x18\x05 \x01(\tR\x06reason\x12\x39\n\nstarted_at\x18\x06 \x01(\x0b\x32\x1a.google.protobuf.TimestampR\tstartedAt\x12\x35\n\x08\x65nded_at\x18\x07 \x01(\x0b\x32\x1a.google.protobuf.TimestampR\x07\x65ndedAt\x12\x31\n\x06result\x18\x08 \x01(\x0b\x32\x19.tutti.common.v1.ArtifactR\x06result\x12\x1c\n\tdocuments\x18\t \x01(\x04R\tdocuments\x12\x1e\n\nduplicates\x18\n \x01(\x04R\nduplicates\x12\x1a\n\x08\x63lusters\x18\x0b \x01(\x04R\x08\x63lusters\x12\'\n\x0fnear_duplicates\x18\x0c \x01(\x04R\x0enearDuplicates\x12\"\n\x0c\x63ontaminated\x18\r \x01(\x04R\x0c\x63ontaminated\x12\x18\n\x07\x65\x61rlier\x18\x0e \x01(\x04R\x07\x65\x61rlier:\x1c\x8a\xb5\x18\x18\n\x0c\x64\x65\x64up.dedups\x12\x04name\x18\x01 \x0c\x62\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
@@ -36,8 +36,10 @@ if not _descriptor._USE_C_DESCRIPTORS:
   DESCRIPTOR._loaded_options = None
   _globals['_DEDUP']._loaded_options = None
   _globals['_DEDUP']._serialized_options = b'\212\265\030\030\n\014dedup.dedups\022\004name\030\001 \014'
-  _globals['_DEDUPSPEC']._serialized_start=173
-  _globals['_DEDUPSPEC']._serialized_end=315
-  _globals['_DEDUP']._serialized_start=318
-  _globals['_DEDUP']._serialized_end=816
+  _globals['_DOCUMENTS']._serialized_start=172
+  _globals['_DOCUMENTS']._serialized_end=257
+  _globals['_DEDUPSPEC']._serialized_start=260
+  _globals['_DEDUPSPEC']._serialized_end=600
+  _globals['_DEDUP']._serialized_start=603
+  _globals['_DEDUP']._serialized_end=1163
 # @@protoc_insertion_point(module_scope)

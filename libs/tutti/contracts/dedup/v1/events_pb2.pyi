@@ -3,9 +3,11 @@
 isort:skip_file
 Resources of dedup and their events."""
 
+from collections import abc as _abc
 from google.protobuf import descriptor as _descriptor
 from google.protobuf import message as _message
 from google.protobuf import timestamp_pb2 as _timestamp_pb2
+from google.protobuf.internal import containers as _containers
 from tutti.contracts.common.v1 import common_pb2 as _common_pb2
 import builtins as _builtins
 import sys
@@ -19,6 +21,32 @@ else:
 DESCRIPTOR: _descriptor.FileDescriptor
 
 @_typing.final
+class Documents(_message.Message):
+    """Documents of a stage, by its manifest."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    MANIFEST_KEY_FIELD_NUMBER: _builtins.int
+    CONTENT_DIGEST_FIELD_NUMBER: _builtins.int
+    manifest_key: _builtins.str
+    """manifest_key of it."""
+    content_digest: _builtins.str
+    """content_digest of that manifest."""
+    def __init__(
+        self,
+        *,
+        manifest_key: _builtins.str = ...,
+        content_digest: _builtins.str = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["content_digest", b"content_digest", "manifest_key", b"manifest_key"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___Documents: _TypeAlias = Documents  # noqa: Y015
+
+@_typing.final
 class DedupSpec(_message.Message):
     """DedupSpec says what to compare."""
 
@@ -28,6 +56,10 @@ class DedupSpec(_message.Message):
     CONTENT_DIGEST_FIELD_NUMBER: _builtins.int
     LOGIC_VERSION_FIELD_NUMBER: _builtins.int
     NEAR_FIELD_NUMBER: _builtins.int
+    EVALUATION_FIELD_NUMBER: _builtins.int
+    EVALUATION_WORDS_FIELD_NUMBER: _builtins.int
+    EVALUATION_SHARE_FIELD_NUMBER: _builtins.int
+    AGAINST_FIELD_NUMBER: _builtins.int
     manifest_key: _builtins.str
     """manifest_key of the document shards."""
     content_digest: _builtins.str
@@ -36,6 +68,18 @@ class DedupSpec(_message.Message):
     """logic_version of the stage that is asked for; empty means the current one."""
     near: _builtins.float
     """near: documents at least this similar (Jaccard, over shingles of five words) are duplicates too; 0: equal texts alone."""
+    evaluation_words: _builtins.int
+    """evaluation_words in a row that make an n-gram; 0 means 13."""
+    evaluation_share: _builtins.float
+    """evaluation_share: a document that holds more than this share of a text's n-grams is left out; 0: any."""
+    @_builtins.property
+    def evaluation(self) -> Global___Documents:
+        """evaluation: texts of an ingest; documents that hold one, or are nearly the same as one, are left out."""
+
+    @_builtins.property
+    def against(self) -> _containers.RepeatedCompositeFieldContainer[Global___Documents]:
+        """against: dedups of earlier datasets; what is equal to or nearly the same as one of their documents is left out."""
+
     def __init__(
         self,
         *,
@@ -43,10 +87,14 @@ class DedupSpec(_message.Message):
         content_digest: _builtins.str = ...,
         logic_version: _builtins.str = ...,
         near: _builtins.float = ...,
+        evaluation: Global___Documents | None = ...,
+        evaluation_words: _builtins.int = ...,
+        evaluation_share: _builtins.float = ...,
+        against: _abc.Iterable[Global___Documents] | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["evaluation", b"evaluation"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["content_digest", b"content_digest", "logic_version", b"logic_version", "manifest_key", b"manifest_key", "near", b"near"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["against", b"against", "content_digest", b"content_digest", "evaluation", b"evaluation", "evaluation_share", b"evaluation_share", "evaluation_words", b"evaluation_words", "logic_version", b"logic_version", "manifest_key", b"manifest_key", "near", b"near"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -70,6 +118,8 @@ class Dedup(_message.Message):
     DUPLICATES_FIELD_NUMBER: _builtins.int
     CLUSTERS_FIELD_NUMBER: _builtins.int
     NEAR_DUPLICATES_FIELD_NUMBER: _builtins.int
+    CONTAMINATED_FIELD_NUMBER: _builtins.int
+    EARLIER_FIELD_NUMBER: _builtins.int
     name: _builtins.str
     """name of the resource."""
     revision: _builtins.int
@@ -86,6 +136,10 @@ class Dedup(_message.Message):
     """clusters of duplicates."""
     near_duplicates: _builtins.int
     """near_duplicates among the duplicates: their texts are not equal to that of a document that stays."""
+    contaminated: _builtins.int
+    """contaminated: documents that were left out for an evaluation text."""
+    earlier: _builtins.int
+    """earlier: those of the duplicates that an earlier dataset stands for."""
     @_builtins.property
     def spec(self) -> Global___DedupSpec:
         """spec that it was created with."""
@@ -117,10 +171,12 @@ class Dedup(_message.Message):
         duplicates: _builtins.int = ...,
         clusters: _builtins.int = ...,
         near_duplicates: _builtins.int = ...,
+        contaminated: _builtins.int = ...,
+        earlier: _builtins.int = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["ended_at", b"ended_at", "result", b"result", "spec", b"spec", "started_at", b"started_at"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["clusters", b"clusters", "documents", b"documents", "duplicates", b"duplicates", "ended_at", b"ended_at", "name", b"name", "near_duplicates", b"near_duplicates", "reason", b"reason", "result", b"result", "revision", b"revision", "spec", b"spec", "started_at", b"started_at", "state", b"state"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["clusters", b"clusters", "contaminated", b"contaminated", "documents", b"documents", "duplicates", b"duplicates", "earlier", b"earlier", "ended_at", b"ended_at", "name", b"name", "near_duplicates", b"near_duplicates", "reason", b"reason", "result", b"result", "revision", b"revision", "spec", b"spec", "started_at", b"started_at", "state", b"state"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
