@@ -6,7 +6,7 @@ from pathlib import Path
 from pydoc_data.topics import topics
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tutti.corpus import duplicates
@@ -163,6 +163,7 @@ def test_what_is_equal_to_what_is_like_an_earlier_document_is_like_it_too(tmp_pa
 IDS = "abcdef"
 
 
+@settings(deadline=None)
 @given(texts=st.lists(st.sampled_from("xyz"), min_size=6, max_size=6), data=st.data())
 def test_whatever_stands_for_another_stays(texts: list[str], data: st.DataObject) -> None:
     exact = exact_duplicates(zip(IDS, texts, strict=True))
