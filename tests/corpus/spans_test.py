@@ -9,9 +9,10 @@ from tutti.corpus.documents import document_id
 from tutti.corpus.spans.building import build
 from tutti.corpus.spans.index import Index
 from tutti.corpus.tokenizer import BytePairTokenizer
-from tutti.corpus.tokenshard import encode_token_shard
 from tutti.tokenization.bpe import train_bpe
-from tutti.tokenization.packing import cut, pack
+from tutti.tokenization.documents import as_ids
+from tutti.tokenization.packing import concatenated
+from tutti.tokenization.writing import Target, write_shards
 
 PAGES = sorted((Path(__file__).parents[2] / "docs").glob("*.md"))
 Texts = dict[str, str]
@@ -29,14 +30,13 @@ def tokenizer(texts: Texts) -> BytePairTokenizer:
 
 @pytest.fixture(scope="module")
 def index(tmp_path_factory: pytest.TempPathFactory, texts: Texts, tokenizer: BytePairTokenizer) -> Index:
-    folder, paths = tmp_path_factory.mktemp("index"), []
-    stream = pack(zip(texts, tokenizer.encode_all(texts.values()), strict=True), context=64, eos=tokenizer.eos)
-    for run in cut(stream, sequences_per_shard=100, vocabulary=tokenizer.vocabulary, eos=tokenizer.eos):
-        paths.append(folder / f"{run.first_sample}.tokens")
-        paths[-1].write_bytes(encode_token_shard(run)[0])
+    folder, ids = tmp_path_factory.mktemp("index"), list(tokenizer.encode_all(texts.values()))
+    layout = concatenated(np.arange(len(ids)), np.array([len(each) for each in ids]), context=64)
+    target = Target(folder, "pages", tokenizer.vocabulary, tokenizer.eos, sequences_per_shard=100)
+    paths = [path for path, _ in write_shards(layout, as_ids(list(texts)), ids, target)]
     assert len(paths) > len(texts) / 4
     info = build(paths, folder / "index")
-    assert (info.tokens, info.documents) == (stream.tokens_used, len(texts))
+    assert (info.tokens, info.documents) == (layout.tokens_used, len(texts))
     return Index.open(folder / "index")
 
 

@@ -1,24 +1,36 @@
 """The tokenizer: byte-level BPE, named by its content.
 
-Any text survives encoding and decoding; `<|endoftext|>` is never produced by text, only by its id.
+Any text survives encoding and decoding; `<|endoftext|>` is never produced by text, only by its id. Texts are encoded by
+the kernel of tutti.corpus.bytepairs where it gives what the library `tokenizers` gives, else by that.
 """
 
 from __future__ import annotations
 
 import itertools
+import json
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
 import numpy.typing as npt
+import pyarrow as pa
 from tokenizers import Tokenizer
 
+from tutti.corpus import bytepairs
 from tutti.corpus.canonical import bytes_digest, content_digest, parse_json
 from tutti.corpus.errors import NotCanonical
+from tutti.corpus.texts import require_texts
 
 EOS = "<|endoftext|>"
 _BATCH = 64
+# A little of everything that splits words, and of what does not follow from letters alone.
+PROBE = (
+    "I'll say it's 'Tis WE'VE don'T \u2019s '\u017f 'x  two  spaces\tand\ttabs \r\n\r\n  lines \n\n\n   end.\n  "
+    "1234567 \u0663\u0664\u0665\u0666 x2y \u00bd ... !!! ---- ==== if(a[0]!=b){return&c;} _snake_case CamelCase "
+    "caf\u00e9 cafe\u0301 \u4e2d\u6587\u5b57 \ud55c\uad6d\uc5b4 \u0627\u0644\u0639 \u0928\u092e\u0938 "
+    "\u200b\u00a0\u3000\x1c\x85\ufeff \U0001f600\U0001f468\u200d\U0001f469 \0 aaaaaaaaaaaaaaaa <|endoftext|> "
+)
 
 
 class TokenizerError(Exception):
@@ -73,8 +85,23 @@ class BytePairTokenizer:
         """The ids of each text, in order, a batch of texts at a time."""
         iterator = iter(texts)
         while batch := list(itertools.islice(iterator, _BATCH)):
-            for encoding in self._encoder.encode_batch_fast(batch, add_special_tokens=False):
-                yield np.array(encoding.ids, np.uint32)
+            ids, counts = self.encode_texts(pa.array(batch, pa.large_string()))
+            yield from np.split(ids, np.cumsum(counts[:-1]))
+
+    def encode_texts(self, texts: pa.Array) -> tuple[npt.NDArray[np.uint32], npt.NDArray[np.int64]]:
+        """The ids of all texts of a string array one behind the other, without `eos`, and how many each has.
+
+        Threads may call it at once. Raises UnreadableTexts.
+        """
+        return self._kernel.encode(texts) if self._kernel else self._by_library(texts)
+
+    @cached_property
+    def byte_lengths(self) -> npt.NDArray[np.int64]:
+        """How many bytes of text each id stands for; all ids of a text together, its bytes of UTF-8."""
+        lengths = np.zeros(self.vocabulary, np.int64)
+        for token, number in self._encoder.get_vocab(with_added_tokens=True).items():
+            lengths[number] = len(token)  # it is written in an alphabet that has one character for each byte
+        return lengths
 
     def decode(self, ids: Iterable[int]) -> str:
         """The text of ids; `eos` reads `<|endoftext|>`, and bytes that are no UTF-8 read U+FFFD."""
@@ -83,6 +110,36 @@ class BytePairTokenizer:
     def __reduce__(self) -> tuple[type[BytePairTokenizer], tuple[bytes]]:
         """Pickled by its file: an encoder that was pickled would take text that spells `<|endoftext|>` for the end."""
         return BytePairTokenizer, (self.artefact,)
+
+    def _by_library(self, texts: pa.Array) -> tuple[npt.NDArray[np.uint32], npt.NDArray[np.int64]]:
+        require_texts(texts)
+        found = self._encoder.encode_batch_fast(texts.to_pylist(), add_special_tokens=False)
+        ids = [np.array(each.ids, np.uint32) for each in found]
+        return np.concatenate([np.zeros(0, np.uint32), *ids]), np.array([len(each) for each in ids], np.int64)
+
+    @cached_property
+    def _kernel(self) -> bytepairs.Encoder | None:
+        """None where there is no kernel, or where it would not give what the library gives."""
+        library, merges = bytepairs.native().library, self._merges()
+        if library is None or merges is None:
+            return None
+        encoder, probe = bytepairs.Encoder(library, merges), pa.array([PROBE])
+        return encoder if np.array_equal(encoder.encode(probe)[0], self._by_library(probe)[0]) else None
+
+    def _merges(self) -> bytepairs.Merges | None:
+        """The merges as ids; None for a file that was not made by this version or has another pattern."""
+        try:
+            parsed = json.loads(self.artefact)
+            split, model = parsed["pre_tokenizer"]["pretokenizers"][0], parsed["model"]
+            if split["pattern"] != {"Regex": bytepairs.LLAMA3_PATTERN} or parsed["normalizer"] is not None:
+                return None
+            ids: dict[str, int] = model["vocab"]
+            if [ids[character] for character in bytepairs.spelling()] != bytepairs.byte_ids().tolist():
+                return None
+            rows = [(ids[left], ids[right], ids[left + right]) for left, right in model["merges"]]
+        except (KeyError, TypeError, ValueError, IndexError):
+            return None
+        return np.array(rows, np.uint32).reshape(-1, 3)
 
     @cached_property
     def _encoder(self) -> Tokenizer:

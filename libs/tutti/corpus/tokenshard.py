@@ -11,18 +11,20 @@ Layout, little-endian: a header of 512 bytes that ends with its own digest, then
 
 from __future__ import annotations
 
+import io
 import mmap
 import struct
 from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
+from typing import BinaryIO
 
 import numpy as np
 import numpy.typing as npt
 from blake3 import blake3
 
-from tutti.corpus.canonical import bytes_digest, content_digest
+from tutti.corpus.canonical import content_digest, named
 from tutti.corpus.errors import CorpusError, CorruptShard, UnknownSample, UnsupportedFormat
 
 MAGIC = b"TUTTITOK"
@@ -33,6 +35,7 @@ _ALIGN = 64
 _FIXED = struct.Struct("<8sHHHHIIIIQQQQ")
 _SECTION = struct.Struct("<QQ32s")
 _DIGEST_AT = HEADER_BYTES - 32
+_READ_BYTES = 1 << 20
 
 
 class Section(StrEnum):
@@ -62,9 +65,15 @@ class TokenRun:
     eos: int
     first_sample: int
 
-    @property
-    def sequences(self) -> int:
-        return (len(self.tokens) - 1) // self.context
+
+@dataclass(frozen=True, slots=True)
+class ShardShape:
+    """What is known of a shard before its tokens."""
+
+    context: int
+    vocabulary: int
+    eos: int
+    first_sample: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -141,63 +150,101 @@ def token_dtype(vocabulary: int) -> np.dtype[np.generic]:
 
 def encode_token_shard(run: TokenRun) -> tuple[bytes, TokenShardInfo]:
     """The file of a shard and what its manifest says of it; raises CorpusError for an impossible run."""
-    _check(run)
+    file = io.BytesIO()
+    shape = ShardShape(run.context, run.vocabulary, run.eos, run.first_sample)
+    writer = TokenShardWriter(file, shape)
+    writer.append(run.tokens)
     ids = np.frombuffer(b"".join(bytes.fromhex(doc_id) for doc_id in run.doc_ids), "S32")
-    order = np.argsort(ids, kind="stable").astype("<u4")
-    dtype = token_dtype(run.vocabulary)
-    parts = (
-        run.tokens.astype(dtype).tobytes(), run.starts.astype("<u8").tobytes(), ids.tobytes(), order.tobytes()
-    )  # fmt: skip
-    extents, offset = [], HEADER_BYTES
-    for part in parts:
-        offset = -(-offset // _ALIGN) * _ALIGN
-        extents.append(Extent(offset, len(part), blake3(part).digest()))
-        offset += len(part)
-    header = Header(
-        token_bytes=dtype.itemsize,
-        context=run.context,
-        vocabulary=run.vocabulary,
-        eos=run.eos,
-        sequences=run.sequences,
-        tokens_used=run.tokens_used,
-        documents=len(run.doc_ids),
-        first_sample=run.first_sample,
-        sections=tuple(extents),
-    )
-    data = bytearray(header.file_bytes)
-    data[:HEADER_BYTES] = header.encode()
-    for extent, part in zip(extents, parts, strict=True):
-        data[extent.offset : extent.offset + extent.length] = part
-    info = TokenShardInfo(
-        content_digest=header.content_digest(),
-        bytes_digest=bytes_digest(data),
-        bytes=len(data),
-        sequences=run.sequences,
-        tokens=run.tokens_used,
-        first_sample=run.first_sample,
-        documents=len(run.doc_ids),
-        first_doc_id=min(run.doc_ids),
-        last_doc_id=max(run.doc_ids),
-    )
-    return bytes(data), info
+    info = writer.finish(tokens_used=run.tokens_used, starts=run.starts, doc_ids=ids)
+    return file.getvalue(), info
 
 
-def _check(run: TokenRun) -> None:
-    if run.context < 1 or run.sequences < 1 or len(run.tokens) != run.sequences * run.context + 1:
+class TokenShardWriter:
+    """Writes a shard from its tokens, in their order and a few at a time, to a file that is empty and can be read."""
+
+    def __init__(self, file: BinaryIO, shape: ShardShape) -> None:
+        self._file, self._shape = file, shape
+        self._dtype = token_dtype(shape.vocabulary)
+        self._digest, self._tokens, self._offset = blake3(), 0, HEADER_BYTES
+        self._extents: list[Extent] = []
+        file.write(bytes(HEADER_BYTES))
+
+    def append(self, tokens: npt.NDArray[np.integer]) -> None:
+        """Add tokens; raises CorpusError for one that the vocabulary lacks."""
+        if len(tokens) and (int(tokens.max()) >= self._shape.vocabulary or int(tokens.min()) < 0):
+            raise CorpusError(f"a token lies outside the vocabulary of {self._shape.vocabulary}")
+        data = np.ascontiguousarray(tokens, self._dtype).view(np.uint8).data
+        self._digest.update(data)
+        self._file.write(data)
+        self._tokens += len(tokens)
+
+    def finish(
+        self, *, tokens_used: int, starts: npt.NDArray[np.integer], doc_ids: npt.NDArray[np.bytes_]
+    ) -> TokenShardInfo:
+        """Write the rest, `starts` and `doc_ids` (S32) as in TokenRun; raises CorpusError for an impossible run."""
+        shape = self._shape
+        _check(shape, self._tokens, tokens_used, starts, doc_ids)
+        sequences = (self._tokens - 1) // shape.context
+        self._extents.append(Extent(HEADER_BYTES, self._tokens * self._dtype.itemsize, self._digest.digest()))
+        order = np.argsort(doc_ids, kind="stable")
+        for part in (starts.astype("<u8"), doc_ids, order.astype("<u4")):
+            self._add(part.tobytes())
+        header = Header(
+            token_bytes=self._dtype.itemsize,
+            context=shape.context,
+            vocabulary=shape.vocabulary,
+            eos=shape.eos,
+            sequences=sequences,
+            tokens_used=tokens_used,
+            documents=len(doc_ids),
+            first_sample=shape.first_sample,
+            sections=tuple(self._extents),
+        )
+        self._file.seek(0)
+        self._file.write(header.encode())
+        first, last = (doc_ids[order[[place]]].tobytes().hex() for place in (0, -1))
+        return TokenShardInfo(
+            content_digest=header.content_digest(),
+            bytes_digest=self._bytes_digest(),
+            bytes=header.file_bytes,
+            sequences=sequences,
+            tokens=tokens_used,
+            first_sample=shape.first_sample,
+            documents=len(doc_ids),
+            first_doc_id=first,
+            last_doc_id=last,
+        )
+
+    def _add(self, part: bytes) -> None:
+        end = self._extents[-1].offset + self._extents[-1].length
+        offset = -(-end // _ALIGN) * _ALIGN
+        self._file.write(bytes(offset - end) + part)
+        self._extents.append(Extent(offset, len(part), blake3(part).digest()))
+
+    def _bytes_digest(self) -> str:
+        """Of the whole file, which begins with what was written last."""
+        self._file.seek(0)
+        digest = blake3()
+        while data := self._file.read(_READ_BYTES):
+            digest.update(data)
+        return named(digest)
+
+
+def _check(
+    shape: ShardShape, tokens: int, used: int, starts: npt.NDArray[np.integer], doc_ids: npt.NDArray[np.bytes_]
+) -> None:
+    if shape.context < 1 or tokens <= shape.context or (tokens - 1) % shape.context:
         raise CorpusError(
-            f"{len(run.tokens)} tokens are no whole number of sequences of {run.context}: "
+            f"{tokens} tokens are no whole number of sequences of {shape.context}: "
             "expected sequences * context + 1; pad the last sequence"
         )
-    if not 1 < run.tokens_used <= len(run.tokens):
-        raise CorpusError(f"tokens_used is {run.tokens_used}, expected 2 to {len(run.tokens)}")
-    if int(run.tokens.max()) >= run.vocabulary or int(run.tokens.min()) < 0:
-        raise CorpusError(f"a token lies outside the vocabulary of {run.vocabulary}")
-    starts = run.starts
-    if len(starts) != len(run.doc_ids) or len(starts) == 0 or starts[0] != 0 or np.any(np.diff(starts) <= 0):
+    if not 1 < used <= tokens:
+        raise CorpusError(f"tokens_used is {used}, expected 2 to {tokens}")
+    if len(starts) != len(doc_ids) or len(starts) == 0 or starts[0] != 0 or np.any(np.diff(starts) <= 0):
         raise CorpusError("expected one start for each document, the first 0, each greater than the one before")
-    if int(starts[-1]) >= run.tokens_used:
-        raise CorpusError(f"a document begins at {starts[-1]}, behind the last token {run.tokens_used - 1}")
-    if len(set(run.doc_ids)) != len(run.doc_ids):
+    if int(starts[-1]) >= used:
+        raise CorpusError(f"a document begins at {starts[-1]}, behind the last token {used - 1}")
+    if len(np.unique(doc_ids)) != len(doc_ids):
         raise CorpusError("a document is there twice; a shard holds each document in one piece")
 
 

@@ -14,11 +14,11 @@ import pyarrow as pa
 
 from tutti.corpus import duplicates
 from tutti.corpus.duplicates import How
+from tutti.corpus.threads import in_threads
 from tutti.dedup.contamination import Contaminated, Evaluation, Sought
 from tutti.dedup.exact import ExactDuplicates, exact_duplicates
 from tutti.dedup.near import NEAR_VERSION, near_duplicates
 from tutti.dedup.shards import Reader, Texts, reader, together
-from tutti.dedup.threads import in_threads
 
 LOGIC_VERSION = f"dedup-2.{NEAR_VERSION}"
 ROWS = 1 << 15

@@ -16,13 +16,13 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from tutti.corpus.threads import in_threads
 from tutti.dedup.candidates import pairs
 from tutti.dedup.components import Components, Documents
 from tutti.dedup.externalsort import RUN_ROWS, ExternalSort
 from tutti.dedup.minhash import BANDS, bands
 from tutti.dedup.names import Names
 from tutti.dedup.shards import Reader
-from tutti.dedup.threads import in_threads
 from tutti.dedup.verification import SetFile, sets, verified
 
 NEAR_VERSION = 1

@@ -1,42 +1,47 @@
 """Kept documents become a tokenizer and token shards.
 
-Promises: a function of the set of documents and the parameters; the same on any number of threads. Memory holds all
-texts at once, so what is too large for that is refused before it is read.
+Promises: a function of the set of documents and the parameters, whatever their files, order and the number of threads.
+Documents are read three times: their ids and lengths, texts to train on, texts to encode. Memory is about 150 bytes a
+document, the distinct words of the text that is trained on, and what a few documents take.
 """
 
-from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
 import numpy.typing as npt
 
+from tutti.corpus.bytepairs import LLAMA3_PATTERN
 from tutti.corpus.dataset import ShardEntry, Split
-from tutti.corpus.documentshard import read_document_shard
-from tutti.corpus.stages import DocumentShardEntry
+from tutti.corpus.threads import in_threads
 from tutti.corpus.tokenizer import BytePairTokenizer, TokenizerError
-from tutti.corpus.tokenshard import encode_token_shard
+from tutti.corpus.tokenshard import token_dtype
 from tutti.tokenization import baselines
-from tutti.tokenization.bpe import BPE_VERSION, LLAMA3_PATTERN, train_bpe
+from tutti.tokenization.bpe import BPE_VERSION, trained
+from tutti.tokenization.documents import Documents, Numbers, Texts
 from tutti.tokenization.packing import (
     PACKING_VERSION,
+    DocumentSplit,
     PackingError,
-    TokenStream,
-    cut,
-    pack,
+    concatenated,
+    draws,
     split_documents,
 )
+from tutti.tokenization.spool import Spool, Tokens, buckets
+from tutti.tokenization.writing import Target, write_shards
 
 LOGIC_VERSION = f"tokenization-2.{BPE_VERSION}.{PACKING_VERSION}"
 SHARD_SEQUENCES = 65_536
-MAX_TEXT_BYTES = 8 << 30
+TRAINING_BYTES = 256 << 20
+"""A tokenizer is trained on documents of so many bytes of text, drawn by their ids; of less text, on all of it."""
 
 
 @dataclass(frozen=True, slots=True)
 class Making:
-    """What to make; `shards`: local document shards, each with the digest of its bytes; `dropped`: ids left out."""
+    """What to make; `shards`: local document shards, whose bytes were compared with their digests; `dropped`: ids left
+    out; `workers`: threads that encode."""
 
-    shards: tuple[tuple[Path, str], ...]
+    shards: tuple[Path, ...]
     dropped: frozenset[str]
     vocabulary: int
     pattern: str
@@ -45,6 +50,8 @@ class Making:
     seed: int
     shard_sequences: int
     scratch: Path
+    workers: int = 1
+    training_bytes: int = TRAINING_BYTES
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,54 +81,24 @@ class MakingError(Exception):
     """The documents cannot be tokenized as asked; the message says what to do."""
 
 
-class CorpusTooLarge(MakingError):
-    """More text than is held in memory."""
-
-
-def check_size(shards: Iterable[DocumentShardEntry]) -> None:
-    """Raises CorpusTooLarge when the texts of document shards, duplicates included, are not to be held in memory."""
-    size = sum(shard.info.text_bytes for shard in shards)
-    if size > MAX_TEXT_BYTES:
-        raise CorpusTooLarge(
-            f"the documents hold {size} bytes of text, at most {MAX_TEXT_BYTES} are tokenized at once; read fewer "
-            f"files (input.limit)"
-        )
-
-
-def _texts(making: Making) -> dict[str, str]:
-    texts = {
-        document.doc_id: document.text
-        for path, digest in making.shards
-        for document in read_document_shard(path, expected_bytes_digest=digest)
-        if document.doc_id not in making.dropped
-    }
-    return dict(sorted(texts.items()))
-
-
 def make(making: Making) -> Made:
     """Train, split, encode, pack, measure. Raises MakingError."""
-    texts = _texts(making)
     try:
-        tokenizer = train_bpe(texts.values(), vocabulary=making.vocabulary, pattern=making.pattern or LLAMA3_PATTERN)
-        split = split_documents(texts, validation_fraction=making.validation_fraction, key=f"seed {making.seed}")
+        documents = Documents(making.shards, making.dropped)
+        key = f"seed {making.seed}"
+        split = split_documents(documents.ids, validation_fraction=making.validation_fraction, key=key)
+        wanted = sample(documents, key, making.training_bytes)
+        tokenizer = trained(
+            (each.texts for each in documents.read(wanted)),
+            vocabulary=making.vocabulary,
+            pattern=making.pattern or LLAMA3_PATTERN,
+        )
+        spool, texts = _spooled(making, tokenizer, documents, split)
         files = list[ShardFile]()
-        train, train_stream = _write(making, tokenizer, texts, split.train, "train", files)
-        validation, validation_stream = _write(making, tokenizer, texts, split.validation, "validation", files)
+        train = _write(making, tokenizer, documents, spool, split.train, "train", files)
+        validation = _write(making, tokenizer, documents, spool, split.validation, "validation", files)
     except (TokenizerError, PackingError) as error:
         raise MakingError(str(error)) from error
-    streams = baselines.Streams(
-        train=train_stream,
-        validation=validation_stream,
-        vocabulary=tokenizer.vocabulary,
-        validation_bytes=validation.text_bytes,
-    )
-    measured = baselines.Baselines(
-        unigram=baselines.unigram_bits_per_byte(streams),
-        kneser_ney_bigram=baselines.kneser_ney_bits_per_byte(streams),
-        xz_primed=baselines.xz_bits_per_byte(
-            [texts[doc_id] for doc_id in split.train], [texts[doc_id] for doc_id in split.validation]
-        ),
-    )
     return Made(
         artefact=tokenizer.artefact,
         tokenizer_version=tokenizer.version,
@@ -129,45 +106,109 @@ def make(making: Making) -> Made:
         eos=tokenizer.eos,
         train=train,
         validation=validation,
-        baselines=measured,
+        baselines=_measured(tokenizer, spool, split, texts),
         files=tuple(files),
     )
 
 
-def _encoded(
-    tokenizer: BytePairTokenizer, texts: dict[str, str], order: Sequence[str]
-) -> Iterator[tuple[str, npt.NDArray[np.uint32]]]:
-    return zip(order, tokenizer.encode_all(texts[doc_id] for doc_id in order), strict=True)
+def sample(documents: Documents, key: str, size: int) -> npt.NDArray[np.bool_] | None:
+    """The documents to train on: those that are drawn first, until they have `size` bytes; None for all."""
+    if int(documents.sizes.sum()) <= size:
+        return None
+    order = np.argsort(draws("tokenizer training", key, documents.ids), kind="stable")
+    before = np.cumsum(documents.sizes[order]) - documents.sizes[order]
+    wanted = np.zeros(len(documents), np.bool_)
+    wanted[order[before < size]] = True
+    return wanted
+
+
+@dataclass(frozen=True, slots=True)
+class _Beginnings:
+    """Texts that xz is asked for: the last of the training split, the first of the validation split."""
+
+    train: tuple[bytes, ...]
+    validation: tuple[bytes, ...]
+
+
+def _spooled(
+    making: Making, tokenizer: BytePairTokenizer, documents: Documents, split: DocumentSplit
+) -> tuple[Spool, _Beginnings]:
+    """Encode every document."""
+    order = np.concatenate([split.train, split.validation])
+    dtype = token_dtype(tokenizer.vocabulary)
+    spool = Spool(making.scratch / "spool", buckets(order, documents.sizes), dtype)
+    last = _within(split.train[::-1], documents.sizes, baselines.MAX_PRIMING_BYTES)[::-1]
+    first = _within(split.validation, documents.sizes, baselines.MAX_ASKED_BYTES)
+    kept = np.zeros(len(documents), np.bool_)
+    kept[last] = kept[first] = True
+    texts: dict[int, bytes] = {}
+
+    def encoded(some: Texts) -> tuple[Texts, Tokens, Numbers]:
+        return some, *tokenizer.encode_texts(some.texts)
+
+    for some, ids, counts in in_threads(encoded, documents.read(), making.workers):
+        spool.put(some.documents, ids, counts)
+        for place in np.flatnonzero(kept[some.documents]).tolist():
+            texts[int(some.documents[place])] = some.texts[place].as_buffer().to_pybytes()
+    spool.flush()
+    return spool, _Beginnings(*(tuple(texts[each] for each in part.tolist()) for part in (last, first)))
+
+
+def _within(order: Numbers, sizes: Numbers, limit: int) -> Numbers:
+    """The documents of an order until they have `limit` bytes."""
+    return order[: int(np.searchsorted(np.cumsum(sizes[order]), limit)) + 1]
 
 
 def _write(
     making: Making,
     tokenizer: BytePairTokenizer,
-    texts: dict[str, str],
-    order: Sequence[str],
+    documents: Documents,
+    spool: Spool,
+    order: Numbers,
     name: str,
     files: list[ShardFile],
-) -> tuple[Split, TokenStream]:
-    stream = pack(_encoded(tokenizer, texts, order), context=making.context, eos=tokenizer.eos)
-    entries = []
-    runs = cut(
-        stream,
-        sequences_per_shard=making.shard_sequences or SHARD_SEQUENCES,
-        vocabulary=tokenizer.vocabulary,
-        eos=tokenizer.eos,
+) -> Split:
+    layout = concatenated(order, spool.lengths[order], context=making.context)
+    target = Target(
+        making.scratch, name, tokenizer.vocabulary, tokenizer.eos, making.shard_sequences or SHARD_SEQUENCES
     )
-    for number, run in enumerate(runs):
-        data, info = encode_token_shard(run)
-        path = making.scratch / f"{name}-{number}.bin"
-        path.write_bytes(data)
+    entries = []
+    for path, info in write_shards(layout, documents.ids, spool.read(layout.documents), target):
         key = f"tokenization/token-shards/{info.bytes_digest.removeprefix('blake3:')}.bin"
         files.append(ShardFile(key, path, info.bytes_digest))
         entries.append(ShardEntry.of(info, blob=key))
-    split = Split(
+    return Split(
         shards=tuple(entries),
         documents=len(order),
-        sequences=stream.sequences,
-        targets=stream.targets,
-        text_bytes=sum(len(texts[doc_id].encode()) for doc_id in order),
+        sequences=layout.sequences,
+        targets=layout.targets,
+        text_bytes=int(documents.sizes[order].sum()),
     )
-    return split, stream
+
+
+def _measured(
+    tokenizer: BytePairTokenizer, spool: Spool, split: DocumentSplit, texts: _Beginnings
+) -> baselines.Baselines:
+    lengths = tokenizer.byte_lengths.copy()
+    lengths[tokenizer.eos] = 0
+    asked = _beginning(spool, split.validation, tokenizer.eos, baselines.ASKED_TOKENS)
+    streams = baselines.Streams(
+        seen=_beginning(spool, split.train, tokenizer.eos, baselines.SEEN_TOKENS),
+        asked=asked,
+        vocabulary=tokenizer.vocabulary,
+        asked_bytes=int(lengths[asked].sum()),
+    )
+    return baselines.Baselines(
+        unigram=baselines.unigram_bits_per_byte(streams),
+        kneser_ney_bigram=baselines.kneser_ney_bits_per_byte(streams),
+        xz_primed=baselines.xz_bits_per_byte(texts.train, texts.validation),
+    )
+
+
+def _beginning(spool: Spool, order: Numbers, eos: int, limit: int) -> npt.NDArray[np.int64]:
+    """`eos`, then documents with `eos` behind each, at most so many tokens."""
+    end, parts = np.array([eos]), list[npt.NDArray[np.integer]]()
+    needed = int(np.searchsorted(np.cumsum(spool.lengths[order] + 1), limit)) + 1
+    for ids in spool.read(order[:needed]):
+        parts += [ids, end]
+    return np.concatenate([end, *parts])[:limit].astype(np.int64)

@@ -1,20 +1,20 @@
-"""Packing: documents become two streams of tokens, cut into shards.
+"""Packing: where each document lies in the stream of tokens of its split.
 
 Split and order follow from keyed hashes of doc_id alone: another document changes neither the split nor the relative
-order of those that were there (but for the one document that either split must have).  A stream is `eos`, then every
-document with `eos` behind it, so each token of a document is a target exactly once; only the last sequence is padded.
+order of those that were there (but for the one document that either split must have).  A stream begins with `eos`, and
+every document has `eos` behind it, so each token of a document is a target exactly once.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
 
 from tutti.corpus.canonical import keyed_bytes
-from tutti.corpus.tokenshard import TokenRun
+from tutti.tokenization.documents import Ids, Numbers, as_names
 
 PACKING_VERSION = 1
 _SCALE = 1 << 64
@@ -26,102 +26,97 @@ class PackingError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class DocumentSplit:
-    """The documents of either split, each in the order in which they are packed."""
+    """The numbers of the documents of either split, each in the order in which they are packed."""
 
-    train: tuple[str, ...]
-    validation: tuple[str, ...]
+    train: Numbers
+    validation: Numbers
 
 
 @dataclass(frozen=True, slots=True)
-class TokenStream:
-    """`tokens`: uint32, padded to sequences * context + 1; `starts[k]`: where document `doc_ids[k]` begins.
+class Layout:
+    """A stream of `sequences` * `context` + 1 tokens: document `documents[k]` has its first token at `begins[k]`.
 
-    The first document begins at 0, with the `eos` before it.
+    What no document and no `eos` behind one takes up is padding; from `tokens_used` on all is.
     """
 
-    tokens: npt.NDArray[np.uint32]
+    documents: Numbers
+    begins: Numbers
     tokens_used: int
-    starts: npt.NDArray[np.int64]
-    doc_ids: tuple[str, ...]
     context: int
 
     @property
     def sequences(self) -> int:
-        return (len(self.tokens) - 1) // self.context
+        return -(-(self.tokens_used - 1) // self.context)
+
+    @property
+    def tokens(self) -> int:
+        return self.sequences * self.context + 1
 
     @property
     def targets(self) -> int:
         """How many tokens are predicted: all but the first and the padding."""
         return self.tokens_used - 1
 
-    @property
-    def padding(self) -> int:
-        return len(self.tokens) - self.tokens_used
+
+@dataclass(frozen=True, slots=True)
+class Cut:
+    """A run of a layout that becomes a token shard: its documents are `layout.documents[low:high]`.
+
+    `starts[k]`: where they begin in the run, the first at 0; one that lies across a cut is in both runs.
+    """
+
+    first_sample: int
+    sequences: int
+    tokens_used: int
+    low: int
+    high: int
+    starts: Numbers
 
 
-def split_documents(doc_ids: Iterable[str], *, validation_fraction: float, key: str) -> DocumentSplit:
-    """Split by document; both splits get at least one document, where there are two.
+def split_documents(ids: Ids, *, validation_fraction: float, key: str) -> DocumentSplit:
+    """Split documents, whose ids are sorted; both splits get at least one, where there are two.
 
     Raises PackingError for fewer than two documents, or a fraction that is not between 0 and 1.
     """
     if not 0 < validation_fraction < 1:
         raise PackingError(f"validation_fraction is {validation_fraction}, expected a number between 0 and 1")
-    draws = sorted((_draw("validation split", key, doc_id), doc_id) for doc_id in set(doc_ids))
-    if len(draws) < 2:
-        raise PackingError(f"{len(draws)} documents: expected at least 2, one to train on and one to validate on")
-    limit = int(validation_fraction * _SCALE)
-    count = sum(1 for draw, _ in draws if draw < limit)
-    count = min(max(count, 1), len(draws) - 1)
-    return DocumentSplit(
-        train=_shuffled((doc_id for _, doc_id in draws[count:]), key),
-        validation=_shuffled((doc_id for _, doc_id in draws[:count]), key),
-    )
+    if len(ids) < 2:
+        raise PackingError(f"{len(ids)} documents: expected at least 2, one to train on and one to validate on")
+    drawn = draws("validation split", key, ids)
+    count = int((drawn < np.uint64(int(validation_fraction * _SCALE))).sum())
+    count = min(max(count, 1), len(ids) - 1)
+    held_out = np.zeros(len(ids), np.bool_)
+    held_out[np.argsort(drawn, kind="stable")[:count]] = True
+    order = np.argsort(draws("packing order", key, ids), kind="stable")
+    return DocumentSplit(train=order[~held_out[order]], validation=order[held_out[order]])
 
 
-def _draw(kind: str, key: str, doc_id: str) -> int:
-    return int.from_bytes(keyed_bytes(kind, key.encode(), doc_id.encode())[:8], "little")
+def draws(kind: str, key: str, ids: Ids) -> npt.NDArray[np.uint64]:
+    """A number below 2^64 for each document, by its id alone."""
+    found = (keyed_bytes(kind, key.encode(), name.encode())[:8] for name in as_names(ids))
+    return np.frombuffer(b"".join(found), "<u8")
 
 
-def _shuffled(doc_ids: Iterable[str], key: str) -> tuple[str, ...]:
-    return tuple(sorted(doc_ids, key=lambda doc_id: (_draw("packing order", key, doc_id), doc_id)))
-
-
-def pack(documents: Iterable[tuple[str, npt.NDArray[np.uint32]]], *, context: int, eos: int) -> TokenStream:
-    """Pack (doc_id, ids without eos), in the order given, into sequences of `context` targets."""
+def concatenated(documents: Numbers, lengths: Numbers, *, context: int) -> Layout:
+    """Documents one behind the other, the last sequence padded; `lengths[k]`: tokens of document `documents[k]`."""
     if context < 1:
         raise PackingError(f"context is {context}, expected at least 1")
-    end = np.array([eos], np.uint32)
-    pieces, starts, doc_ids, used = [end], [], [], 1
-    for doc_id, ids in documents:
-        starts.append(used)
-        doc_ids.append(doc_id)
-        pieces += [ids, end]
-        used += len(ids) + 1
-    if not doc_ids:
+    if not len(documents):
         raise PackingError("no document to pack")
-    starts[0] = 0
-    sequences = -(-(used - 1) // context)
-    pieces.append(np.full(sequences * context + 1 - used, eos, np.uint32))
-    return TokenStream(np.concatenate(pieces), used, np.array(starts, np.int64), tuple(doc_ids), context)
+    ends = np.cumsum(lengths + 1) + 1
+    return Layout(documents, np.concatenate([[1], ends[:-1]]), int(ends[-1]), context)
 
 
-def cut(stream: TokenStream, *, sequences_per_shard: int, vocabulary: int, eos: int) -> Iterator[TokenRun]:
-    """The stream as runs for token shards; a document that lies across a cut is listed in both."""
+def cuts(layout: Layout, *, sequences_per_shard: int) -> Iterator[Cut]:
+    """The runs of a layout, one a shard."""
     if sequences_per_shard < 1:
         raise PackingError(f"sequences_per_shard is {sequences_per_shard}, expected at least 1")
-    for first in range(0, stream.sequences, sequences_per_shard):
-        sequences = min(sequences_per_shard, stream.sequences - first)
-        begin, end = first * stream.context, (first + sequences) * stream.context + 1
-        used = min(end, stream.tokens_used) - begin
-        low = int(np.searchsorted(stream.starts, begin, side="right")) - 1
-        high = int(np.searchsorted(stream.starts, begin + used, side="left"))
-        yield TokenRun(
-            tokens=stream.tokens[begin:end],
-            tokens_used=used,
-            starts=np.maximum(stream.starts[low:high] - begin, 0),
-            doc_ids=stream.doc_ids[low:high],
-            context=stream.context,
-            vocabulary=vocabulary,
-            eos=eos,
-            first_sample=first,
-        )
+    for first in range(0, layout.sequences, sequences_per_shard):
+        sequences = min(sequences_per_shard, layout.sequences - first)
+        begin = first * layout.context
+        used = min(begin + sequences * layout.context + 1, layout.tokens_used) - begin
+        low = max(int(np.searchsorted(layout.begins, begin, side="right")) - 1, 0)
+        high = int(np.searchsorted(layout.begins, begin + used, side="left"))
+        starts = np.maximum(layout.begins[low:high] - begin, 0)
+        starts[0] = 0  # the `eos` before the first document of a stream is taken for a part of it
+        yield Cut(first, sequences, used, low, high, starts)

@@ -4,6 +4,7 @@ Promises: tokenizer and dataset are named by their content; the same kept docume
 whatever was left out before.
 """
 
+import os
 import tempfile
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -13,18 +14,18 @@ from tutti.chassis import staging, version
 from tutti.chassis.canonical import CanonicalLine
 from tutti.chassis.resources import Resource
 from tutti.chassis.service import Host, Served, Service
-from tutti.chassis.tasks import TaskContext, WorkFailed
+from tutti.chassis.tasks import CancellablePool, TaskContext, WorkFailed
 from tutti.chassis.unit import Unit
 from tutti.chassis.work import Outcome, Work, publish, put_content
 from tutti.contracts.common.v1 import Artifact
 from tutti.contracts.tokenization.v1 import Dataset, Tokenization, TokenizationSpec, Tokenizer
 from tutti.contracts.tokenization.v1.tokenization_pb2 import DESCRIPTOR
+from tutti.corpus.bytepairs import LLAMA3_PATTERN
 from tutti.corpus.dataset import DatasetBody
 from tutti.corpus.manifest import Kind
 from tutti.corpus.stages import DedupBody
 from tutti.tokenization import making
 from tutti.tokenization.baselines import Baselines
-from tutti.tokenization.bpe import LLAMA3_PATTERN
 from tutti.tokenization.rpc import TokenizationApi
 
 
@@ -63,10 +64,9 @@ def stored_shards(context: TaskContext, spec: TokenizationSpec, kept: DedupBody)
     """Make token shards of kept documents in the pool, and store them. Raises WorkFailed."""
     blobs = context.host.blobs
     try:
-        making.check_size(kept.shards)
         with tempfile.TemporaryDirectory(prefix="tutti-tokenization-") as scratch:
             wanted = making.Making(
-                shards=tuple(staging.shards(blobs, kept.shards, Path(scratch))),
+                shards=tuple(path for path, _ in staging.shards(blobs, kept.shards, Path(scratch))),
                 dropped=staging.dropped(blobs, kept.clusters) | staging.rejected(blobs, kept.decisions),
                 vocabulary=spec.vocabulary,
                 pattern=spec.pattern,
@@ -75,6 +75,7 @@ def stored_shards(context: TaskContext, spec: TokenizationSpec, kept: DedupBody)
                 seed=spec.seed,
                 shard_sequences=spec.shard_sequences,
                 scratch=Path(scratch),
+                workers=len(os.sched_getaffinity(0)) if isinstance(context.host.pool, CancellablePool) else 1,
             )
             made = context.pool(making.make, wanted)
             for shard in made.files:

@@ -7,9 +7,10 @@ import os
 import pickle
 import subprocess
 import sys
+import tempfile
 from collections import Counter
-from dataclasses import replace
 from itertools import pairwise
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -18,16 +19,15 @@ from hypothesis import strategies as st
 
 from tutti.chassis.errors import InvalidField
 from tutti.contracts.tokenization.v1 import TokenizationSpec
-from tutti.corpus.canonical import keyed_bytes
-from tutti.corpus.documentshard import DocumentShardInfo
-from tutti.corpus.stages import DocumentShardEntry
+from tutti.corpus.canonical import file_digest, keyed_bytes
 from tutti.corpus.tokenizer import EOS, BytePairTokenizer, TokenizerError
-from tutti.corpus.tokenshard import encode_token_shard
+from tutti.corpus.tokenshard import TokenShard
 from tutti.tokenization.baselines import Streams, kneser_ney_bits_per_byte, unigram_bits_per_byte, xz_bits_per_byte
 from tutti.tokenization.bpe import PatternError, train_bpe
-from tutti.tokenization.making import MAX_TEXT_BYTES, CorpusTooLarge, check_size
-from tutti.tokenization.packing import PackingError, TokenStream, cut, pack, split_documents
+from tutti.tokenization.documents import as_ids, as_names
+from tutti.tokenization.packing import Layout, PackingError, concatenated, split_documents
 from tutti.tokenization.rpc import check
+from tutti.tokenization.writing import Target, write_shards
 
 TEXTS = [f"def function_{k}(value): return value + {k}  # caf\u00e9 \u4e2d\u6587\n" * 3 for k in range(40)]
 TOKENIZER = train_bpe(TEXTS, vocabulary=300)
@@ -93,71 +93,82 @@ def ids_of(count: int) -> list[str]:
     return [keyed_bytes("test", str(k).encode()).hex() for k in range(count)]
 
 
+def split_of(ids: list[str], *, fraction: float, key: str) -> tuple[list[str], list[str]]:
+    """Train and validation, as names."""
+    ordered = np.sort(as_ids(ids))
+    split = split_documents(ordered, validation_fraction=fraction, key=key)
+    return as_names(ordered[split.train]), as_names(ordered[split.validation])
+
+
 def test_the_split_is_by_document_and_another_document_moves_none() -> None:
     ids = ids_of(1001)
-    before = split_documents(ids[:1000], validation_fraction=0.1, key="k")
-    after = split_documents(reversed(ids), validation_fraction=0.1, key="k")
-    assert 60 < len(before.validation) < 140
-    assert sorted(before.train + before.validation) == sorted(ids[:1000])
-    assert [d for d in after.train if d != ids[1000]] == list(before.train)
-    assert [d for d in after.validation if d != ids[1000]] == list(before.validation)
-    assert split_documents(ids, validation_fraction=0.1, key="other") != after
+    train, validation = split_of(ids[:1000], fraction=0.1, key="k")
+    train_after, validation_after = split_of(ids, fraction=0.1, key="k")
+    assert 60 < len(validation) < 140
+    assert sorted(train + validation) == sorted(ids[:1000])
+    assert [d for d in train_after if d != ids[1000]] == train
+    assert [d for d in validation_after if d != ids[1000]] == validation
+    assert split_of(ids, fraction=0.1, key="other") != (train_after, validation_after)
 
 
 @given(count=st.integers(2, 30), fraction=st.sampled_from([1e-9, 0.5, 1 - 1e-9]))
-@settings(max_examples=30)
+@settings(max_examples=30, deadline=None)
 def test_either_split_has_a_document(count: int, fraction: float) -> None:
-    split = split_documents(ids_of(count), validation_fraction=fraction, key="k")
-    assert split.train
-    assert split.validation
+    assert all(split_of(ids_of(count), fraction=fraction, key="k"))
 
 
 def test_an_impossible_split_is_refused() -> None:
     with pytest.raises(PackingError, match="at least 2"):
-        split_documents(ids_of(1), validation_fraction=0.1, key="k")
+        split_of(ids_of(1), fraction=0.1, key="k")
     with pytest.raises(PackingError, match="between 0 and 1"):
-        split_documents(ids_of(5), validation_fraction=0.0, key="k")
+        split_of(ids_of(5), fraction=0.0, key="k")
     with pytest.raises(PackingError, match="no document"):
-        pack([], context=4, eos=0)
+        concatenated(np.zeros(0, np.int64), np.zeros(0, np.int64), context=4)
 
 
 EOS_ID = 9
 TOKENS = st.lists(st.lists(st.integers(0, 8), max_size=12), min_size=1, max_size=12)
 
 
-def packed(documents: list[list[int]], *, context: int) -> TokenStream:
-    pairs = zip(ids_of(len(documents)), (np.array(tokens, np.uint32) for tokens in documents), strict=True)
-    return pack(pairs, context=context, eos=EOS_ID)
+def written(documents: list[list[int]], layout: Layout, folder: Path, *, per_shard: int) -> list[TokenShard]:
+    """Token shards of documents in the order of a layout."""
+    arrays = (np.array(documents[number], np.uint32) for number in layout.documents)
+    target = Target(folder, "test", vocabulary=10, eos=EOS_ID, sequences_per_shard=per_shard)
+    made = list(write_shards(layout, as_ids(ids_of(len(documents))), arrays, target))
+    assert all(file_digest(path) == info.bytes_digest for path, info in made)
+    return [TokenShard(path) for path, _ in made]
 
 
 @given(documents=TOKENS, context=st.integers(1, 9), per_shard=st.integers(1, 5))
 @settings(max_examples=100, deadline=None)
 def test_packing_and_cutting_lose_and_add_nothing(documents: list[list[int]], context: int, per_shard: int) -> None:
-    stream = packed(documents, context=context)
-    assert stream.tokens[: stream.tokens_used].tolist() == sum(([*tokens, EOS_ID] for tokens in documents), [EOS_ID])
-    assert stream.padding < context
-    assert stream.targets == sum(len(tokens) + 1 for tokens in documents)
+    lengths = np.array([len(tokens) for tokens in documents])
+    layout = concatenated(np.arange(len(documents)), lengths, context=context)
+    stream = sum(([*tokens, EOS_ID] for tokens in documents), [EOS_ID])
+    assert layout.targets == len(stream) - 1 == sum(len(tokens) + 1 for tokens in documents)
+    assert layout.tokens - layout.tokens_used < context
     targets: list[int] = []
     owners: dict[int, str] = {}
-    for run in cut(stream, sequences_per_shard=per_shard, vocabulary=10, eos=EOS_ID):
-        encode_token_shard(run)
-        begin = run.first_sample * context
-        targets += run.tokens[1 : run.tokens_used].tolist()
-        for k in range(run.tokens_used):
-            doc_id = run.doc_ids[int(np.searchsorted(run.starts, k, side="right")) - 1]
-            assert owners.setdefault(begin + k, doc_id) == doc_id
-    assert targets == stream.tokens[1 : stream.tokens_used].tolist()
+    with tempfile.TemporaryDirectory() as folder:
+        for shard in written(documents, layout, Path(folder), per_shard=per_shard):
+            shard.verify()
+            begin, used = shard.first_sample * context, shard.header.tokens_used
+            targets += shard.tokens[1:used].tolist()
+            for k in range(used):
+                doc_id = shard.doc_id(int(np.searchsorted(shard.starts, k, side="right")) - 1)
+                assert owners.setdefault(begin + k, doc_id) == doc_id
+    assert targets == stream[1:]
     assert Counter(owners.values()) == {
         doc_id: len(tokens) + 1 + (k == 0)
-        for k, (doc_id, tokens) in enumerate(zip(stream.doc_ids, documents, strict=True))
+        for k, (doc_id, tokens) in enumerate(zip(ids_of(len(documents)), documents, strict=True))
     }
 
 
 @given(train=TOKENS, validation=TOKENS)
 @settings(max_examples=40, deadline=None)
 def test_the_baselines_equal_a_slow_computation(train: list[list[int]], validation: list[list[int]]) -> None:
-    streams = Streams(packed(train, context=4), packed(validation, context=4), vocabulary=10, validation_bytes=7)
-    seen, asked = streams.seen.tolist(), streams.asked.tolist()
+    seen, asked = (sum(([*tokens, EOS_ID] for tokens in split), [EOS_ID]) for split in (train, validation))
+    streams = Streams(np.array(seen), np.array(asked), vocabulary=10, asked_bytes=7)
     counts, pairs = Counter(seen[1:]), Counter(pairwise(seen))
     total = sum(counts.values())
     unigram = -sum(math.log2((counts[token] + 1) / (total + 10)) for token in asked[1:])
@@ -179,9 +190,9 @@ def test_the_baselines_equal_a_slow_computation(train: list[list[int]], validati
 
 
 def test_xz_is_primed_by_the_training_text() -> None:
-    text = [keyed_bytes("noise", bytes([k])).hex() for k in range(200)]
-    alone = 8 * len(lzma.compress("\n".join(text).encode())) / sum(map(len, text))
-    assert xz_bits_per_byte(text, text) < 0.1 < 3 < xz_bits_per_byte(["other"], text) < alone * 1.1
+    text = [keyed_bytes("noise", bytes([k])).hex().encode() for k in range(200)]
+    alone = 8 * len(lzma.compress(b"\n".join(text))) / sum(map(len, text))
+    assert xz_bits_per_byte(text, text) < 0.1 < 3 < xz_bits_per_byte([b"other"], text) < alone * 1.1
 
 
 def test_a_pattern_that_does_not_compile_is_refused_before_anything_is_trained() -> None:
@@ -195,10 +206,6 @@ def test_a_pattern_that_does_not_compile_is_refused_before_anything_is_trained()
     assert refused.value.field == "spec.pattern"
 
 
-def test_more_text_than_memory_is_to_hold_is_refused() -> None:
-    digest = "blake3:" + "0" * 64
-    info = DocumentShardInfo(digest, digest, 1, 1, MAX_TEXT_BYTES, "a", "a")
-    check_size([DocumentShardEntry("ingest/document-shards/x", info)])
-    one_more = DocumentShardEntry("ingest/document-shards/y", replace(info, text_bytes=1))
-    with pytest.raises(CorpusTooLarge, match=r"input\.limit"):
-        check_size([DocumentShardEntry("ingest/document-shards/x", info), one_more])
+def test_a_pattern_that_teaches_the_end_of_a_text_is_refused() -> None:
+    with pytest.raises(TokenizerError, match="must be no text"):
+        train_bpe([EOS] * 9, vocabulary=400, pattern=r"[\s\S]+")

@@ -1,4 +1,4 @@
-"""Threads: a function of each item, in several threads; kernels of C release the lock that Python code holds."""
+"""Threads: work on items side by side, for work that releases the GIL."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ R = TypeVar("R")
 
 
 def in_threads(work: Callable[[T], R], items: Iterable[T], workers: int) -> Iterator[R]:
-    """`work` of each item in their order, at most two items a worker at once."""
+    """`work` of each item in their order, at most two items a worker at once; one worker is this very thread."""
     if workers == 1:
         yield from map(work, items)
         return

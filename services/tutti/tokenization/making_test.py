@@ -1,0 +1,182 @@
+"""Making a dataset: the same from any files in any order by any number of threads, and equal to a slow computation."""
+
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from tutti.corpus.canonical import keyed_bytes
+from tutti.corpus.documents import Document, Extraction, MediaType
+from tutti.corpus.documentshard import encode_document_shard
+from tutti.corpus.tokenizer import BytePairTokenizer
+from tutti.corpus.tokenshard import TokenShard
+from tutti.tokenization import baselines
+from tutti.tokenization.bpe import train_bpe
+from tutti.tokenization.documents import Documents, as_names
+from tutti.tokenization.making import Making, make, sample
+from tutti.tokenization.spool import Spool, buckets
+
+WORDS = [keyed_bytes("word", bytes([k])).hex()[: 2 + k % 9] for k in range(120)]
+
+
+def document(number: int) -> Document:
+    noise = keyed_bytes("text", number.to_bytes(4, "little")) * (1 + number % 7)
+    text = " ".join(WORDS[byte % len(WORDS)] for byte in noise) + "\n\u00e9\u4e2d" * (number % 3)
+    return Document.make(
+        source=f"page-{number}",
+        text=text,
+        title="",
+        media_type=MediaType.PLAIN,
+        charset="utf-8",
+        replaced_characters=0,
+        extraction=Extraction.VERBATIM,
+        normalisation_version=1,
+    )
+
+
+DOCUMENTS = [document(number) for number in range(300)]
+DROPPED = frozenset(each.doc_id for each in DOCUMENTS[::10])
+
+
+def written(folder: Path, parts: Sequence[Sequence[Document]]) -> tuple[Path, ...]:
+    """A document shard a part."""
+    folder.mkdir()
+    for number, part in enumerate(parts):
+        (folder / f"{number}.parquet").write_bytes(encode_document_shard(part)[0])
+    return tuple(folder / f"{number}.parquet" for number in range(len(parts)))
+
+
+def making(shards: tuple[Path, ...], scratch: Path) -> Making:
+    scratch.mkdir()
+    return Making(
+        shards=shards,
+        dropped=DROPPED,
+        vocabulary=500,
+        pattern="",
+        context=16,
+        validation_fraction=0.1,
+        seed=7,
+        shard_sequences=100,
+        scratch=scratch,
+    )
+
+
+def test_files_order_and_threads_change_nothing(tmp_path: Path) -> None:
+    once = make(making(written(tmp_path / "one", [DOCUMENTS]), tmp_path / "first"))
+    assert len(once.train.shards) > 2
+    assert (once.train.documents, once.validation.documents) != (0, 0)
+    for files, workers in ((2, 2), (8, 4)):
+        parts = [DOCUMENTS[place::files][::-1] for place in range(files)]
+        parts.append(DOCUMENTS[5:60])  # again, in another file
+        other = making(written(tmp_path / f"{files} files", parts[::-1]), tmp_path / f"{files}")
+        again = make(replace(other, workers=workers))
+        assert (again.artefact, again.train, again.validation) == (once.artefact, once.train, once.validation)
+        assert again.baselines == once.baselines
+
+
+def test_a_dataset_is_what_a_slow_computation_makes(tmp_path: Path) -> None:
+    asked = making(written(tmp_path / "files", [DOCUMENTS]), tmp_path / "scratch")
+    made = make(asked)
+    kept = {each.doc_id: each.text for each in DOCUMENTS if each.doc_id not in DROPPED}
+    tokenizer = train_bpe((kept[doc_id] for doc_id in sorted(kept)), vocabulary=500)
+    assert made.artefact == tokenizer.artefact
+
+    def drawn(kind: str, doc_id: str) -> tuple[int, str]:
+        return int.from_bytes(keyed_bytes(kind, b"seed 7", doc_id.encode())[:8], "little"), doc_id
+
+    held_out = {doc_id for doc_id in kept if drawn("validation split", doc_id)[0] < int(0.1 * 2**64)}
+    for split, name in ((made.train, "train"), (made.validation, "validation")):
+        order = [doc_id for doc_id in kept if (doc_id in held_out) == (name == "validation")]
+        order.sort(key=lambda doc_id: drawn("packing order", doc_id))
+        stream = [tokenizer.eos]
+        for doc_id in order:
+            stream += [*tokenizer.encode(kept[doc_id]).tolist(), tokenizer.eos]
+        shards = [TokenShard(asked.scratch / f"{name}-{number}.bin") for number in range(len(split.shards))]
+        for shard in shards:
+            shard.verify()
+        found = [shards[0].tokens[:1], *(shard.tokens[1 : shard.header.tokens_used] for shard in shards)]
+        assert np.concatenate(found).tolist() == stream
+        assert list(dict.fromkeys(shard.doc_id(k) for shard in shards for k in range(len(shard.starts)))) == order
+        assert split.text_bytes == sum(len(kept[doc_id].encode()) for doc_id in order)
+        assert (split.documents, split.targets) == (len(order), len(stream) - 1)
+
+
+def test_a_tokenizer_of_much_text_is_trained_on_documents_drawn_by_their_ids(tmp_path: Path) -> None:
+    files = written(tmp_path / "files", [DOCUMENTS])
+    documents = Documents(files, DROPPED)
+    whole = int(documents.sizes.sum())
+    assert sample(documents, "seed 7", whole) is None
+    wanted = sample(documents, "seed 7", whole // 3)
+    assert wanted is not None
+    drawn = documents.sizes[wanted]
+    assert whole // 3 <= drawn.sum() < whole // 3 + drawn.max()
+    fewer = sample(documents, "seed 7", whole // 6)
+    assert fewer is not None
+    assert not np.any(fewer & ~wanted)
+    texts = [text for each in documents.read(wanted) for text in each.texts.to_pylist()]
+    assert len(texts) == wanted.sum()
+    made = make(replace(making(files, tmp_path / "scratch"), training_bytes=whole // 3))
+    assert made.artefact == train_bpe(texts, vocabulary=500).artefact
+
+
+def test_baselines_of_much_text_are_those_of_its_beginning(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    asked = making(written(tmp_path / "files", [DOCUMENTS]), tmp_path / "scratch")
+    whole = make(asked)
+    for name, size in (
+        ("SEEN_TOKENS", 1000),
+        ("ASKED_TOKENS", 100),
+        ("MAX_PRIMING_BYTES", 500),
+        ("MAX_ASKED_BYTES", 50),
+    ):
+        monkeypatch.setattr(baselines, name, size)
+    again = make(replace(asked, scratch=tmp_path / "files"))
+    assert again.train == whole.train
+    assert again.baselines != whole.baselines
+    tokenizer = BytePairTokenizer(whole.artefact)
+    shards = [TokenShard(asked.scratch / f"{name}-0.bin") for name in ("train", "validation")]
+    seen, some = (shard.tokens[:size].astype(np.int64) for shard, size in zip(shards, (1000, 100), strict=True))
+    text = tokenizer.decode([token for token in some.tolist() if token != tokenizer.eos])
+    streams = baselines.Streams(seen, some, vocabulary=500, asked_bytes=len(text.encode()))
+    assert again.baselines.unigram == pytest.approx(baselines.unigram_bits_per_byte(streams), abs=0.02)
+
+
+def test_a_document_is_there_once_under_the_number_of_its_id(tmp_path: Path) -> None:
+    files = written(tmp_path / "files", [DOCUMENTS[:50], DOCUMENTS[40:90]])
+    documents = Documents(files, DROPPED)
+    kept = {each.doc_id: each.text for each in DOCUMENTS[:90] if each.doc_id not in DROPPED}
+    assert as_names(documents.ids) == sorted(kept)
+    read = [
+        (as_names(documents.ids[[number]])[0], text)
+        for each in documents.read()
+        for number, text in zip(each.documents.tolist(), each.texts.to_pylist(), strict=True)
+    ]
+    assert sorted(read) == sorted(kept.items())
+    assert documents.sizes.tolist() == [len(kept[doc_id].encode()) for doc_id in sorted(kept)]
+
+
+@given(lengths=st.lists(st.integers(0, 30), min_size=1, max_size=60), data=st.data())
+@settings(max_examples=50, deadline=None)
+def test_what_was_put_is_read_in_any_order_of_buckets(
+    lengths: list[int], data: st.DataObject, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    order = np.array(data.draw(st.permutations(range(len(lengths)))))
+    coming = np.array(data.draw(st.permutations(range(len(lengths)))))
+    sizes = np.array(lengths)
+    held, bucket = data.draw(st.integers(1, 200)), data.draw(st.integers(1, 200))
+    spool = Spool(
+        tmp_path_factory.mktemp("spool") / "spool",
+        buckets(order, sizes, bucket_bytes=bucket),
+        np.dtype("<u2"),
+        held_bytes=held,
+    )
+    for part in np.array_split(coming, data.draw(st.integers(1, len(lengths)))):
+        ids = np.concatenate([np.full(lengths[each], each, np.uint32) for each in part] or [np.zeros(0, np.uint32)])
+        spool.put(part, ids, sizes[part])
+    spool.flush()
+    read = [found.tolist() for found in spool.read(order)]
+    assert read == [[each] * lengths[each] for each in order.tolist()]
+    assert spool.lengths.tolist() == lengths
