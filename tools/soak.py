@@ -76,6 +76,7 @@ ROWS = {
         (Command(("tools/house.py", "sizes")), campaign("tests/house", "tests/contracts/contributing_test.py")),
     ),
     12: Row("a hostile site crawled, and killed meanwhile", (campaign("tests/crawl"),)),
+    13: Row("pages retracted, to the state of runs that never had them", (campaign("tests/e2e/retraction_test.py"),)),
 }
 
 

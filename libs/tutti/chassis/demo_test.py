@@ -36,9 +36,13 @@ from tutti.contracts.ingest.v1 import (
     CreateFilterResponse,
     CreateIngestRequest,
     CreateIngestResponse,
+    CreateRetractionRequest,
+    CreateRetractionResponse,
     DigestInputRequest,
     DigestInputResponse,
     Filter,
+    FindRetractedRequest,
+    FindRetractedResponse,
     Ingest,
     IngestSpec,
     ListCrawledPagesRequest,
@@ -46,6 +50,9 @@ from tutti.contracts.ingest.v1 import (
     ListCrawlsResponse,
     ListFiltersResponse,
     ListIngestsResponse,
+    ListRetractionsResponse,
+    Retraction,
+    WithdrawRetractionRequest,
 )
 from tutti.contracts.ingest.v1.ingest_pb2 import DESCRIPTOR
 from tutti.contracts.ingest.v1.stubs import IngestServiceStub
@@ -121,6 +128,21 @@ class DemoApi:
 
     def CancelFilter(self, request: CancelRequest, call: Call) -> Filter:
         raise NotFound(request.name)
+
+    def CreateRetraction(self, request: CreateRetractionRequest, call: Call) -> CreateRetractionResponse:
+        raise NotFound(request.spec.source)
+
+    def GetRetraction(self, request: GetRequest, call: Call) -> Retraction:
+        raise NotFound(request.name)
+
+    def ListRetractions(self, request: ListRequest, call: Call) -> ListRetractionsResponse:
+        return ListRetractionsResponse()
+
+    def WithdrawRetraction(self, request: WithdrawRetractionRequest, call: Call) -> Retraction:
+        raise NotFound(request.name)
+
+    def FindRetracted(self, request: FindRetractedRequest, call: Call) -> FindRetractedResponse:
+        return FindRetractedResponse()
 
     def DigestInput(self, request: DigestInputRequest, call: Call) -> DigestInputResponse:
         """The process id of a worker of the pool, as text."""

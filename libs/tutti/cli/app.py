@@ -12,6 +12,7 @@ from tutti.cli import (
     jobs,
     platform,
     recipes,
+    retractions,
     runs,
     sampling,
     tracing,
@@ -61,6 +62,8 @@ def build() -> click.Group:
         tutti.add_command(command)
     tutti.add_command(sampling.sample)
     tutti.add_command(administration.doctor)
+    documents.documents.add_command(retractions.retract)
+    documents.documents.add_command(retractions.recorded())
     tutti.add_command(documents.documents)
     tutti.add_command(recipes.recipes)
     tutti.add_command(garbage.collect)

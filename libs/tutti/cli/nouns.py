@@ -113,6 +113,8 @@ def row(noun: Noun, message: Any, titled: Mapping[str, str]) -> Plain:
         value["spec"]["training"] = json.loads(message.spec.training)
     if noun.kind == "runs":
         value["title"] = message.spec.title
+    if noun.kind == "retractions":
+        value |= value["spec"]
     if noun.kind == "topologies":
         value["ranks"] = message.shape.data_parallel
         value["nodes"] = ", ".join(sorted({placed.node for placed in message.placement}))

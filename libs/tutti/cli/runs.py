@@ -7,6 +7,7 @@ from typing import Any
 
 import click
 
+from tutti.chassis.client import Client
 from tutti.chassis.errors import InvalidField
 from tutti.cli import INTERRUPTED
 from tutti.cli.connection import connected, connection_options, data_dir_option
@@ -24,6 +25,10 @@ from tutti.contracts.pipeline.v1 import CheckRecipeRequest, CreateRunRequest
 
 MAX_RECIPE_BYTES = 1 << 20
 READS = "reads the pages whole, to name what is in them; Ctrl-C gives up and nothing is recorded"
+
+
+dry_run_option = click.option("--dry-run", is_flag=True, help="Check the recipe and say which stages would be reused.")
+detach_option = click.option("--detach", is_flag=True, help="Return when the run is recorded; the platform must be up.")
 
 
 def read_recipe(path: Path) -> str:
@@ -57,8 +62,8 @@ def naming(recipe: str) -> Iterator[None]:
 @click.argument("recipe", type=click.Path(path_type=Path), required=False)
 @source_options
 @click.option("--set", "overrides", multiple=True, metavar="KEY=VALUE", help="Override a key, such as train.ranks=4.")
-@click.option("--dry-run", is_flag=True, help="Check the recipe and say which stages would be reused.")
-@click.option("--detach", is_flag=True, help="Return when the run is recorded; the platform must be up.")
+@dry_run_option
+@detach_option
 @output_option
 @data_dir_option
 def run(
@@ -87,22 +92,31 @@ def run(
     else:
         text, directory, what = read_recipe(recipe), str(recipe.resolve().parent), str(recipe)
     with running(data_dir) as platform, naming(what):
-        client = platform.client
         if dry_run:
             request = CheckRecipeRequest(recipe=text, overrides=overrides, directory=directory)
-            with patiently(READS):
-                checked = client.pipeline.CheckRecipe(request, timeout=READING_SECONDS)
-            rows = [plain(stage) for stage in checked.stages]
-            if output != JSON:
-                rows = [each | {"reason": "" if each["reused"] else each["reason"]} for each in rows]
-            print_list(rows, ("name", "reused", "reason"), output, nothing="a recipe without stages")
+            show_plan(platform.client, request, output)
             return
         wanted = CreateRunRequest(request_id=fresh_id(), recipe=text, overrides=overrides, directory=directory)
-        with patiently(READS):
-            name = client.pipeline.CreateRun(wanted, timeout=READING_SECONDS).run.name
-        if detach:
-            click.echo(name)
-            return
+        carry_out(platform, wanted, output, detach=detach)
+
+
+def show_plan(client: Client, request: CheckRecipeRequest, output: str) -> None:
+    """Print which stages would be reused."""
+    with patiently(READS):
+        checked = client.pipeline.CheckRecipe(request, timeout=READING_SECONDS)
+    rows = [plain(stage) for stage in checked.stages]
+    if output != JSON:
+        rows = [each | {"reason": "" if each["reused"] else each["reason"]} for each in rows]
+    print_list(rows, ("name", "reused", "reason"), output, nothing="a recipe without stages")
+
+
+def carry_out(platform: Platform, wanted: CreateRunRequest, output: str, *, detach: bool) -> None:
+    """Record a run, and look on unless `detach`."""
+    with patiently(READS):
+        name = platform.client.pipeline.CreateRun(wanted, timeout=READING_SECONDS).run.name
+    if detach:
+        click.echo(name)
+    else:
         finish(platform, name, output)
 
 
@@ -143,6 +157,20 @@ def extend(group: click.Group) -> None:
         full = full_name("runs", name)
         with connected(**where) as client:
             print_one(plain(client.pipeline.CancelRun(CancelRequest(name=full, request_id=fresh_id()))), output)
+
+    @group.command("again", help="Carry the recipe of a run out again, over the pages that it read.")
+    @click.argument("name")
+    @dry_run_option
+    @detach_option
+    @output_option
+    @data_dir_option
+    def again(name: str, dry_run: bool, detach: bool, output: str, data_dir: Path) -> None:
+        full = full_name("runs", name)
+        with running(data_dir) as platform:
+            if dry_run:
+                show_plan(platform.client, CheckRecipeRequest(again=full), output)
+            else:
+                carry_out(platform, CreateRunRequest(request_id=fresh_id(), again=full), output, detach=detach)
 
     @group.command("follow", help="Look on at a run until it ends; Ctrl-C stops looking, not the run.")
     @click.argument("name")

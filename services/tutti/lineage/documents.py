@@ -36,6 +36,14 @@ class Head:
         return f"jobs/{self.name.split('/')[1]}"
 
 
+@dataclass(frozen=True)
+class Held:
+    """Some of the documents of a document shard, by id."""
+
+    blob: str
+    rows: dict[str, DocumentRow]
+
+
 class Documents:
     def __init__(self, host: Host, tables: Tables, library: Library) -> None:
         self._host, self._tables, self._library = host, tables, library
@@ -57,14 +65,30 @@ class Documents:
 
     def rows(self, ids: Collection[str]) -> dict[str, DocumentRow]:
         """The rows of these documents, of those that an ingest tells of."""
-        wanted, ordered, found = set(ids), sorted(ids), dict[str, DocumentRow]()
+        found: dict[str, DocumentRow] = {}
+        for held in self.holders(ids):
+            found = held.rows | found
+        return found
+
+    def holders(self, ids: Collection[str]) -> list[Held]:
+        """Every document shard that holds some of these documents, with them."""
+        wanted, ordered, found = set(ids), sorted(ids), list[Held]()
         for entry in self._shards():
             at = bisect_left(ordered, entry.info.first_doc_id)
             if at < len(ordered) and ordered[at] <= entry.info.last_doc_id:
-                for row in self._library.documents(entry):
-                    if row.doc_id in wanted:
-                        found.setdefault(row.doc_id, row)
+                held = {row.doc_id: row for row in self._library.documents(entry) if row.doc_id in wanted}
+                found += [Held(entry.blob, held)] if held else []
         return found
+
+    def ingests(self) -> dict[str, set[str]]:
+        """By ingest, the blobs of its document shards."""
+        return {
+            name: {entry.blob for entry in self._library.ingest(key).shards} for key, name in self._keys(Kind.INGEST)
+        }
+
+    def dataset_of(self, head: Head) -> str:
+        """The name of the dataset that a checkpoint was trained on."""
+        return dataset_name(self._library.checkpoint(head.key).training.dataset)
 
     def _keys(self, kind: Kind) -> list[tuple[str, str]]:
         return self._host.units.run(lambda unit: self._tables.keys(unit, kind.value))

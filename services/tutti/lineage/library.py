@@ -62,6 +62,8 @@ class Decision:
     @property
     def seen(self) -> str:
         """What the rule saw, in words."""
+        if self.rule == decisions.RETRACTED_RULE:
+            return "on request"
         return f"value {self.value:.4g}, threshold {self.threshold:.4g}" if self.value is not None else self.language
 
     def __str__(self) -> str:

@@ -4,7 +4,7 @@ Promises: the order is that of sources, whatever the order in which manifests ca
 once and kept, so that the next part of a list costs little.
 """
 
-from collections.abc import Iterator
+from collections.abc import Callable, Collection, Iterator
 from dataclasses import dataclass
 
 from tutti.chassis.errors import NotFound
@@ -51,6 +51,14 @@ class Listing:
         chosen = self._chosen(run)
         return self._library.once(f"listing of {chosen.key}", lambda: sorted(self._listed(chosen)))
 
+    def fates(self, run: str, ids: Collection[str]) -> dict[str, str]:
+        """What became of documents that a run read, as in `Listed.what`; of none before it looked for duplicates."""
+        chosen = self._chosen(run)
+        if not chosen.clusters:
+            return {}
+        fates = self._fates(chosen)
+        return {doc_id: fates(doc_id)[0] for doc_id in ids}
+
     def _chosen(self, run: str) -> Chosen:
         def read(unit: Unit) -> tuple[set[str], dict[Kind, list[tuple[str, str]]]]:
             made = {edge.child for edge in self._tables.edges_of(unit, [run], up=False) if edge.relation == "made"}
@@ -76,16 +84,23 @@ class Listing:
     def _listed(self, chosen: Chosen) -> Iterator[Listed]:
         for rejection in self._library.json(chosen.rejections):
             yield Listed(rejection["path"], "", f"{REJECTED}/{rejection['reason']}", rejection["detail"])
-        decisions = self._library.decisions(chosen.decisions) if chosen.decisions else {}
-        duplicates = self._library.duplicates(chosen.clusters) if chosen.clusters else {}
+        fates = self._fates(chosen)
         for entry in chosen.shards:
             for row in self._library.documents(entry):
-                name = f"{PREFIX}{row.doc_id}"
-                if decision := decisions.get(row.doc_id):
-                    yield Listed(row.source, name, f"{REJECTED}/{decision.rule}", decision.seen)
-                elif stands := duplicates.get(row.doc_id):
-                    kept, how, jaccard = stands
-                    what = REJECTED if How(how).contaminated else DUPLICATE
-                    yield Listed(row.source, name, f"{what}/{how}", How(how).detail(jaccard, f"{PREFIX}{kept}"))
-                else:
-                    yield Listed(row.source, name, KEPT, "")
+                yield Listed(row.source, f"{PREFIX}{row.doc_id}", *fates(row.doc_id))
+
+    def _fates(self, chosen: Chosen) -> Callable[[str], tuple[str, str]]:
+        """By document what became of it, and the detail."""
+        decisions = self._library.decisions(chosen.decisions) if chosen.decisions else {}
+        duplicates = self._library.duplicates(chosen.clusters) if chosen.clusters else {}
+
+        def fate(doc_id: str) -> tuple[str, str]:
+            if decision := decisions.get(doc_id):
+                return f"{REJECTED}/{decision.rule}", decision.seen
+            if stands := duplicates.get(doc_id):
+                kept, how, jaccard = stands
+                what = REJECTED if How(how).contaminated else DUPLICATE
+                return f"{what}/{how}", How(how).detail(jaccard, f"{PREFIX}{kept}")
+            return KEPT, ""
+
+        return fate

@@ -12,7 +12,9 @@ from tutti.contracts.lineage.v1 import (
     ListDocumentsRequest,
     ListDocumentsResponse,
     ListedDocument,
+    Reach,
     ShowDocumentRequest,
+    ShowReachRequest,
     TraceDocumentRequest,
     TraceDocumentResponse,
     TraceRequest,
@@ -28,6 +30,7 @@ from tutti.lineage.documents import PREFIX, Documents
 from tutti.lineage.graph import Edge, Vertex, Walk, dataset_name, walk
 from tutti.lineage.library import DocumentRow
 from tutti.lineage.listing import Listing
+from tutti.lineage.reach import Reaching
 from tutti.lineage.sightings import Sighting
 from tutti.lineage.tables import Tables
 
@@ -39,6 +42,7 @@ MOST, MOST_SIGHTINGS = 10_000, 100_000
 class LineageApi:
     def __init__(self, host: Host, tables: Tables, documents: Documents, listing: Listing) -> None:
         self._host, self._tables, self._documents, self._listing = host, tables, documents, listing
+        self._reaching = Reaching(host, tables, documents, listing)
 
     def ShowDocument(self, request: ShowDocumentRequest, call: Call) -> Document:
         required(request, "document")
@@ -53,6 +57,13 @@ class LineageApi:
             text=text[:CHARACTERS],
             fate=self._documents.fate(row.doc_id),
         )
+
+    def ShowReach(self, request: ShowReachRequest, call: Call) -> Reach:
+        required(request, "documents")
+        if len(request.documents) > MOST:
+            raise InvalidField("documents", seen=len(request.documents), expected=f"at most {MOST}")
+        ids = {name.removeprefix(PREFIX) for name in request.documents}
+        return self._reaching.reach(ids, limit_of(request, default=LIMIT, most=MOST))
 
     def ListDocuments(self, request: ListDocumentsRequest, call: Call) -> ListDocumentsResponse:
         required(request, "run")

@@ -510,3 +510,261 @@ class TraceStepResponse(_message.Message):
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
 Global___TraceStepResponse: _TypeAlias = TraceStepResponse  # noqa: Y015
+
+@_typing.final
+class ShowReachRequest(_message.Message):
+    """ShowReachRequest names documents."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    DOCUMENTS_FIELD_NUMBER: _builtins.int
+    LIMIT_FIELD_NUMBER: _builtins.int
+    limit: _builtins.int
+    """limit of each list of the answer, at most 10,000; 0 means 1000."""
+    @_builtins.property
+    def documents(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
+        """documents by name, at most 10,000."""
+
+    def __init__(
+        self,
+        *,
+        documents: _abc.Iterable[_builtins.str] | None = ...,
+        limit: _builtins.int = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["documents", b"documents", "limit", b"limit"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___ShowReachRequest: _TypeAlias = ShowReachRequest  # noqa: Y015
+
+@_typing.final
+class ReachedDocument(_message.Message):
+    """ReachedDocument is one of the documents, and who read it."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    DOCUMENT_FIELD_NUMBER: _builtins.int
+    SOURCE_FIELD_NUMBER: _builtins.int
+    INGESTS_FIELD_NUMBER: _builtins.int
+    document: _builtins.str
+    """document by name."""
+    source: _builtins.str
+    """source: a URL, or a path below the input folder."""
+    @_builtins.property
+    def ingests(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
+        """ingests that read it."""
+
+    def __init__(
+        self,
+        *,
+        document: _builtins.str = ...,
+        source: _builtins.str = ...,
+        ingests: _abc.Iterable[_builtins.str] | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["document", b"document", "ingests", b"ingests", "source", b"source"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___ReachedDocument: _TypeAlias = ReachedDocument  # noqa: Y015
+
+@_typing.final
+class ReachedRun(_message.Message):
+    """ReachedRun is a run that read some of the documents, and what became of these."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    RUN_FIELD_NUMBER: _builtins.int
+    KEPT_FIELD_NUMBER: _builtins.int
+    DUPLICATES_FIELD_NUMBER: _builtins.int
+    REJECTED_FIELD_NUMBER: _builtins.int
+    RETRACTED_FIELD_NUMBER: _builtins.int
+    run: _builtins.str
+    """run by name."""
+    kept: _builtins.int
+    """kept is how many are in its dataset."""
+    duplicates: _builtins.int
+    """duplicates is how many were dropped, since another one stands for them."""
+    rejected: _builtins.int
+    """rejected is how many a rule left out."""
+    retracted: _builtins.int
+    """retracted is how many were left out on request."""
+    def __init__(
+        self,
+        *,
+        run: _builtins.str = ...,
+        kept: _builtins.int = ...,
+        duplicates: _builtins.int = ...,
+        rejected: _builtins.int = ...,
+        retracted: _builtins.int = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["duplicates", b"duplicates", "kept", b"kept", "rejected", b"rejected", "retracted", b"retracted", "run", b"run"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___ReachedRun: _TypeAlias = ReachedRun  # noqa: Y015
+
+@_typing.final
+class ReachedDataset(_message.Message):
+    """ReachedDataset is a dataset that holds some of the documents."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    DATASET_FIELD_NUMBER: _builtins.int
+    TOKENIZER_FIELD_NUMBER: _builtins.int
+    TRAIN_FIELD_NUMBER: _builtins.int
+    VALIDATION_FIELD_NUMBER: _builtins.int
+    dataset: _builtins.str
+    """dataset by name."""
+    tokenizer: _builtins.str
+    """tokenizer that learnt from them."""
+    train: _builtins.int
+    """train is how many of them are trained on."""
+    validation: _builtins.int
+    """validation is how many are held out."""
+    def __init__(
+        self,
+        *,
+        dataset: _builtins.str = ...,
+        tokenizer: _builtins.str = ...,
+        train: _builtins.int = ...,
+        validation: _builtins.int = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["dataset", b"dataset", "tokenizer", b"tokenizer", "train", b"train", "validation", b"validation"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___ReachedDataset: _TypeAlias = ReachedDataset  # noqa: Y015
+
+@_typing.final
+class ReachedLine(_message.Message):
+    """ReachedLine says which steps read the documents."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    JOB_FIELD_NUMBER: _builtins.int
+    LINE_FIELD_NUMBER: _builtins.int
+    STEPS_FIELD_NUMBER: _builtins.int
+    STEP_COUNT_FIELD_NUMBER: _builtins.int
+    job: _builtins.str
+    """job that stepped."""
+    line: _builtins.int
+    """line of the steps."""
+    step_count: _builtins.int
+    """step_count is how many there are."""
+    @_builtins.property
+    def steps(self) -> _containers.RepeatedScalarFieldContainer[_builtins.int]:
+        """steps that read them, in order, up to the limit."""
+
+    def __init__(
+        self,
+        *,
+        job: _builtins.str = ...,
+        line: _builtins.int = ...,
+        steps: _abc.Iterable[_builtins.int] | None = ...,
+        step_count: _builtins.int = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["job", b"job", "line", b"line", "step_count", b"step_count", "steps", b"steps"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___ReachedLine: _TypeAlias = ReachedLine  # noqa: Y015
+
+@_typing.final
+class ReachedCheckpoint(_message.Message):
+    """ReachedCheckpoint was trained on a dataset that holds some of the documents."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    CHECKPOINT_FIELD_NUMBER: _builtins.int
+    READ_FIELD_NUMBER: _builtins.int
+    checkpoint: _builtins.str
+    """checkpoint by name."""
+    read: _builtins.bool
+    """read is true when a step up to it read one of them; its tokenizer learnt from them all the same."""
+    def __init__(
+        self,
+        *,
+        checkpoint: _builtins.str = ...,
+        read: _builtins.bool = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["checkpoint", b"checkpoint", "read", b"read"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___ReachedCheckpoint: _TypeAlias = ReachedCheckpoint  # noqa: Y015
+
+@_typing.final
+class Reach(_message.Message):
+    """Reach is what documents had a part in, and where they still lie."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    DOCUMENTS_FIELD_NUMBER: _builtins.int
+    RUNS_FIELD_NUMBER: _builtins.int
+    DATASETS_FIELD_NUMBER: _builtins.int
+    LINES_FIELD_NUMBER: _builtins.int
+    CHECKPOINTS_FIELD_NUMBER: _builtins.int
+    BLOBS_FIELD_NUMBER: _builtins.int
+    CRAWLS_FIELD_NUMBER: _builtins.int
+    TRUNCATED_FIELD_NUMBER: _builtins.int
+    truncated: _builtins.bool
+    """truncated is true when the limit cut a list."""
+    @_builtins.property
+    def documents(self) -> _containers.RepeatedCompositeFieldContainer[Global___ReachedDocument]:
+        """documents in the order of their names."""
+
+    @_builtins.property
+    def runs(self) -> _containers.RepeatedCompositeFieldContainer[Global___ReachedRun]:
+        """runs that have chosen among documents, by name."""
+
+    @_builtins.property
+    def datasets(self) -> _containers.RepeatedCompositeFieldContainer[Global___ReachedDataset]:
+        """datasets by name."""
+
+    @_builtins.property
+    def lines(self) -> _containers.RepeatedCompositeFieldContainer[Global___ReachedLine]:
+        """lines by job and line."""
+
+    @_builtins.property
+    def checkpoints(self) -> _containers.RepeatedCompositeFieldContainer[Global___ReachedCheckpoint]:
+        """checkpoints by job, line and step."""
+
+    @_builtins.property
+    def blobs(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
+        """blobs that hold their texts or tokens."""
+
+    @_builtins.property
+    def crawls(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
+        """crawls whose archives hold the pages."""
+
+    def __init__(
+        self,
+        *,
+        documents: _abc.Iterable[Global___ReachedDocument] | None = ...,
+        runs: _abc.Iterable[Global___ReachedRun] | None = ...,
+        datasets: _abc.Iterable[Global___ReachedDataset] | None = ...,
+        lines: _abc.Iterable[Global___ReachedLine] | None = ...,
+        checkpoints: _abc.Iterable[Global___ReachedCheckpoint] | None = ...,
+        blobs: _abc.Iterable[_builtins.str] | None = ...,
+        crawls: _abc.Iterable[_builtins.str] | None = ...,
+        truncated: _builtins.bool = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["blobs", b"blobs", "checkpoints", b"checkpoints", "crawls", b"crawls", "datasets", b"datasets", "documents", b"documents", "lines", b"lines", "runs", b"runs", "truncated", b"truncated"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___Reach: _TypeAlias = Reach  # noqa: Y015

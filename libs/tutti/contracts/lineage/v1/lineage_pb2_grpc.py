@@ -50,6 +50,11 @@ class LineageServiceStub:
                 request_serializer=tutti_dot_contracts_dot_lineage_dot_v1_dot_lineage__pb2.TraceStepRequest.SerializeToString,
                 response_deserializer=tutti_dot_contracts_dot_lineage_dot_v1_dot_lineage__pb2.TraceStepResponse.FromString,
                 _registered_method=True)
+        self.ShowReach = channel.unary_unary(
+                '/tutti.lineage.v1.LineageService/ShowReach',
+                request_serializer=tutti_dot_contracts_dot_lineage_dot_v1_dot_lineage__pb2.ShowReachRequest.SerializeToString,
+                response_deserializer=tutti_dot_contracts_dot_lineage_dot_v1_dot_lineage__pb2.Reach.FromString,
+                _registered_method=True)
         self.ShowDocument = channel.unary_unary(
                 '/tutti.lineage.v1.LineageService/ShowDocument',
                 request_serializer=tutti_dot_contracts_dot_lineage_dot_v1_dot_lineage__pb2.ShowDocumentRequest.SerializeToString,
@@ -87,6 +92,13 @@ class LineageServiceServicer:
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
+    def ShowReach(self, request, context):
+        """ShowReach lists everything that documents had a part in, and where they still lie.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
     def ShowDocument(self, request, context):
         """ShowDocument returns a document with its text.
         """
@@ -118,6 +130,11 @@ def add_LineageServiceServicer_to_server(servicer, server):
                     servicer.TraceStep,
                     request_deserializer=tutti_dot_contracts_dot_lineage_dot_v1_dot_lineage__pb2.TraceStepRequest.FromString,
                     response_serializer=tutti_dot_contracts_dot_lineage_dot_v1_dot_lineage__pb2.TraceStepResponse.SerializeToString,
+            ),
+            'ShowReach': grpc.unary_unary_rpc_method_handler(
+                    servicer.ShowReach,
+                    request_deserializer=tutti_dot_contracts_dot_lineage_dot_v1_dot_lineage__pb2.ShowReachRequest.FromString,
+                    response_serializer=tutti_dot_contracts_dot_lineage_dot_v1_dot_lineage__pb2.Reach.SerializeToString,
             ),
             'ShowDocument': grpc.unary_unary_rpc_method_handler(
                     servicer.ShowDocument,
@@ -212,6 +229,33 @@ class LineageService:
             '/tutti.lineage.v1.LineageService/TraceStep',
             tutti_dot_contracts_dot_lineage_dot_v1_dot_lineage__pb2.TraceStepRequest.SerializeToString,
             tutti_dot_contracts_dot_lineage_dot_v1_dot_lineage__pb2.TraceStepResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def ShowReach(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/tutti.lineage.v1.LineageService/ShowReach',
+            tutti_dot_contracts_dot_lineage_dot_v1_dot_lineage__pb2.ShowReachRequest.SerializeToString,
+            tutti_dot_contracts_dot_lineage_dot_v1_dot_lineage__pb2.Reach.FromString,
             options,
             channel_credentials,
             insecure,

@@ -39,6 +39,8 @@ class LineageServiceStub:
     """TraceDocument lists the steps that saw a document."""
     TraceStep: _grpc.UnaryUnaryMultiCallable[_lineage_pb2.TraceStepRequest, _lineage_pb2.TraceStepResponse]
     """TraceStep lists the documents that a step saw."""
+    ShowReach: _grpc.UnaryUnaryMultiCallable[_lineage_pb2.ShowReachRequest, _lineage_pb2.Reach]
+    """ShowReach lists everything that documents had a part in, and where they still lie."""
     ShowDocument: _grpc.UnaryUnaryMultiCallable[_lineage_pb2.ShowDocumentRequest, _lineage_pb2.Document]
     """ShowDocument returns a document with its text."""
     ListDocuments: _grpc.UnaryUnaryMultiCallable[_lineage_pb2.ListDocumentsRequest, _lineage_pb2.ListDocumentsResponse]
@@ -55,6 +57,8 @@ class LineageServiceAsyncStub(LineageServiceStub):
     """TraceDocument lists the steps that saw a document."""
     TraceStep: _aio.UnaryUnaryMultiCallable[_lineage_pb2.TraceStepRequest, _lineage_pb2.TraceStepResponse]  # type: ignore[assignment]
     """TraceStep lists the documents that a step saw."""
+    ShowReach: _aio.UnaryUnaryMultiCallable[_lineage_pb2.ShowReachRequest, _lineage_pb2.Reach]  # type: ignore[assignment]
+    """ShowReach lists everything that documents had a part in, and where they still lie."""
     ShowDocument: _aio.UnaryUnaryMultiCallable[_lineage_pb2.ShowDocumentRequest, _lineage_pb2.Document]  # type: ignore[assignment]
     """ShowDocument returns a document with its text."""
     ListDocuments: _aio.UnaryUnaryMultiCallable[_lineage_pb2.ListDocumentsRequest, _lineage_pb2.ListDocumentsResponse]  # type: ignore[assignment]
@@ -86,6 +90,14 @@ class LineageServiceServicer(metaclass=_abc_1.ABCMeta):
         context: _ServicerContext,
     ) -> _typing.Union[_lineage_pb2.TraceStepResponse, _abc.Awaitable[_lineage_pb2.TraceStepResponse]]:
         """TraceStep lists the documents that a step saw."""
+
+    @_abc_1.abstractmethod
+    def ShowReach(
+        self,
+        request: _lineage_pb2.ShowReachRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_lineage_pb2.Reach, _abc.Awaitable[_lineage_pb2.Reach]]:
+        """ShowReach lists everything that documents had a part in, and where they still lie."""
 
     @_abc_1.abstractmethod
     def ShowDocument(

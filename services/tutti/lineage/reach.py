@@ -1,0 +1,146 @@
+"""Reach: everything that some documents had a part in, and where their texts and tokens still lie.
+
+Promises: nothing is stored for it; a run is told once it has looked for duplicates, a checkpoint while it can be read.
+"""
+
+from collections import Counter
+from collections.abc import Collection, Iterable
+from typing import Any
+
+from tutti.chassis.errors import NotFound
+from tutti.chassis.service import Host
+from tutti.contracts.lineage.v1 import (
+    Reach,
+    ReachedCheckpoint,
+    ReachedDataset,
+    ReachedDocument,
+    ReachedLine,
+    ReachedRun,
+)
+from tutti.corpus.decisions import RETRACTED_RULE
+from tutti.corpus.duplicates import How
+from tutti.lineage.ancestry import place_of
+from tutti.lineage.documents import PREFIX, Documents, Held
+from tutti.lineage.graph import Edge, dataset_name
+from tutti.lineage.library import OpenDataset
+from tutti.lineage.listing import DUPLICATE, KEPT, REJECTED, Listing
+from tutti.lineage.sightings import Shelf
+from tutti.lineage.tables import Tables
+
+RETRACTED = f"{REJECTED}/{RETRACTED_RULE}"
+CONTAMINATED = {how.value for how in How if how.contaminated}
+
+
+class Reaching:
+    def __init__(self, host: Host, tables: Tables, documents: Documents, listing: Listing) -> None:
+        self._host, self._tables, self._documents, self._listing = host, tables, documents, listing
+
+    def reach(self, ids: Collection[str], limit: int) -> Reach:
+        """Of documents by id; every list with at most `limit` entries. Raises NotFound for one that nobody read."""
+        held = self._documents.holders(ids)
+        known = {doc_id: row for each in held for doc_id, row in each.rows.items()}
+        if unknown := sorted(set(ids) - known.keys()):
+            raise NotFound(f"{PREFIX}{unknown[0]}")
+        read = self._read(held)
+        makers = self._makers(read)
+        answer = Reach(crawls=sorted({edge.parent for edge in makers if edge.parent.startswith("crawls/")})[:limit])
+        for doc_id, row in sorted(known.items()):
+            ingests = sorted(name for name, found in read.items() if doc_id in found)
+            answer.documents.append(ReachedDocument(document=f"{PREFIX}{doc_id}", source=row.source, ingests=ingests))
+        runs: dict[str, set[str]] = {}
+        for edge in makers:
+            if edge.relation == "made":
+                runs.setdefault(edge.parent, set()).update(read[edge.child])
+        answer.runs.extend(made for run in sorted(runs) if (made := self._run(run, runs[run])) is not None)
+        datasets = [
+            each for each in self._documents.datasets() if _holds(each.train, ids) or _holds(each.validation, ids)
+        ]
+        answer.datasets.extend(_dataset(each, ids) for each in sorted(datasets, key=lambda each: each.version))
+        self._steps(answer, ids, {dataset_name(each.version) for each in datasets}, limit)
+        answer.blobs.extend(
+            sorted({each.blob for each in held} | {blob for each in datasets for blob in _blobs(each, ids)})
+        )
+        return _cut(answer, limit)
+
+    def _read(self, held: Iterable[Held]) -> dict[str, set[str]]:
+        """By ingest the documents that it read."""
+        found: dict[str, set[str]] = {}
+        holders = {each.blob: set(each.rows) for each in held}
+        for name, blobs in self._documents.ingests().items():
+            if ids := set[str]().union(*(holders.get(blob, set()) for blob in blobs)):
+                found[name] = ids
+        return found
+
+    def _makers(self, ingests: Iterable[str]) -> list[Edge]:
+        names = sorted(ingests)
+        return self._host.units.run(lambda unit: list(self._tables.edges_of(unit, names, up=True)))
+
+    def _run(self, run: str, ids: Collection[str]) -> ReachedRun | None:
+        """What became of them in a run; None before it has looked for duplicates."""
+        fates = self._listing.fates(run, ids)
+        if not fates:
+            return None
+        counts = Counter(map(_counted, fates.values()))
+        return ReachedRun(
+            run=run,
+            kept=counts[KEPT],
+            duplicates=counts[DUPLICATE],
+            rejected=counts[REJECTED],
+            retracted=counts[RETRACTED],
+        )
+
+    def _steps(self, answer: Reach, ids: Collection[str], datasets: Collection[str], limit: int) -> None:
+        """The steps that read them, and the checkpoints of their datasets."""
+        steps: dict[tuple[str, int], set[int]] = {}
+        first: dict[tuple[str, int], int] = {}
+        for head in self._documents.newest("", 0):
+            if self._documents.dataset_of(head) not in datasets:
+                continue
+            ancestry = self._documents.ancestry(head)
+            seen = {sighting.step for doc_id in ids for sighting in self._documents.sightings(doc_id, head)}
+            for step in seen:
+                steps.setdefault((head.job, ancestry.line_of(step)), set()).add(step)
+            if seen:
+                first[head.job, place_of(head.name)[0]] = min(seen)
+        for (job, line), found in sorted(steps.items()):
+            told = sorted(found)[:limit]
+            answer.truncated |= len(told) < len(found)
+            answer.lines.append(ReachedLine(job=job, line=line, steps=told, step_count=len(found)))
+        for head in sorted(self._documents.heads(), key=lambda head: (head.job, place_of(head.name))):
+            if self._documents.dataset_of(head) in datasets:
+                line, step = place_of(head.name)
+                read = first.get((head.job, line), step + 1) <= step
+                answer.checkpoints.append(ReachedCheckpoint(checkpoint=head.name, read=read))
+
+
+def _counted(fate: str) -> str:
+    """As what a fate counts: what dedup left out for another text, whichever that is, is a duplicate."""
+    by_dedup = fate.startswith(f"{REJECTED}/") and fate.partition("/")[2] in CONTAMINATED
+    return fate if fate == RETRACTED else DUPLICATE if by_dedup else fate.partition("/")[0]
+
+
+def _holds(shelf: Shelf, ids: Collection[str]) -> int:
+    return sum(bool(shelf.samples_of(doc_id)) for doc_id in ids)
+
+
+def _dataset(found: OpenDataset, ids: Collection[str]) -> ReachedDataset:
+    tokenizer = f"tokenizers/{found.body.tokenizer_version.removeprefix('blake3:')}"
+    train, validation = _holds(found.train, ids), _holds(found.validation, ids)
+    return ReachedDataset(dataset=dataset_name(found.version), tokenizer=tokenizer, train=train, validation=validation)
+
+
+def _blobs(found: OpenDataset, ids: Collection[str]) -> Iterable[str]:
+    """The token shards that hold any of the documents."""
+    for shelf, split in ((found.train, found.body.train), (found.validation, found.body.validation)):
+        for shard, entry in zip(shelf.shards, split.shards, strict=True):
+            if any(shard.samples_of(doc_id) for doc_id in ids):
+                yield entry.blob
+
+
+def _cut(answer: Reach, limit: int) -> Reach:
+    for name in ("documents", "runs", "datasets", "lines", "checkpoints", "blobs"):
+        found: Any = getattr(answer, name)
+        if len(found) > limit:
+            del found[limit:]
+            answer.truncated = True
+    return answer

@@ -1,0 +1,104 @@
+"""Reach: what documents had a part in, run by run, step by step, blob by blob."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from pyarrow import RecordBatch
+
+from tutti.chassis.errors import InvalidField, NotFound
+from tutti.chassis.work import publish, put_file
+from tutti.contracts.dedup.v1 import Dedup
+from tutti.contracts.lineage.v1 import ShowReachRequest
+from tutti.contracts.pipeline.v1 import Run, Stage
+from tutti.corpus import decisions, duplicates
+from tutti.corpus.stages import DedupBody
+from tutti.lineage.branches_test import CALL, LINES, Job
+from tutti.lineage.service_test import World, page
+
+
+@pytest.fixture
+def world(tmp_path: Path) -> Iterator[World]:
+    found = World(tmp_path)
+    yield found
+    found.close()
+
+
+def names(*sources: str) -> list[str]:
+    return [f"documents/{page(source).doc_id}" for source in sources]
+
+
+def test_of_every_run_it_is_told_what_became_of_the_documents(world: World, tmp_path: Path) -> None:
+    data, read, shards = world.ingested(("a", "b"), ("c", "d", "e"))
+    world.blobs.put_if_absent(read.result.manifest_key, data)
+    world.admit(read)
+    world.admit(Run(name="runs/begun", stages=[Stage(name="ingest", resource="ingests/a")]))
+    ids = {source: page(source).doc_id for source in "abcde"}
+    gone = [{"doc_id": ids["a"], "rule": "c4"}, {"doc_id": ids["b"], "rule": "retracted"}]
+    rows = [{**row, "value": None, "threshold": None, "language": "en"} for row in gone]
+    rows.sort(key=lambda row: str(row["doc_id"]))
+    decisions.write([RecordBatch.from_pylist(rows, schema=decisions.SCHEMA)], tmp_path / "decisions.parquet")
+    row = {"doc_id": ids["c"], "kept": ids["d"], "how": "near", "jaccard": 0.875}
+    duplicates.write([RecordBatch.from_pylist([row], schema=duplicates.SCHEMA)], tmp_path / "clusters.parquet")
+    chosen, clusters = (
+        put_file(world.blobs, f"dedup/{name}", tmp_path / f"{name}.parquet") for name in ("decisions", "clusters")
+    )
+    body = DedupBody(tuple(shards), chosen, clusters, 2, 1, 1, 1, (), "ingest/rejections/none.json")
+    result = publish(world.blobs, "dedup", body.manifest(producer="test"), data_bytes=0)
+    world.admit(Dedup(name="dedups/a", result=result))
+    stages = [Stage(name="ingest", resource="ingests/a"), Stage(name="dedup", resource="dedups/a")]
+    world.admit(Run(name="runs/whole", stages=stages))
+    world.settle()
+    reach = world.api.ShowReach(ShowReachRequest(documents=names(*"abcde")), CALL)
+    (run,) = reach.runs
+    assert (run.run, run.kept, run.duplicates, run.rejected, run.retracted) == ("runs/whole", 2, 1, 1, 1)
+    assert {(each.source, *each.ingests) for each in reach.documents} == {(source, "ingests/a") for source in "abcde"}
+    assert list(reach.blobs) == sorted(shard.blob for shard in shards)
+    one = world.api.ShowReach(ShowReachRequest(documents=names("b")), CALL)
+    assert [(each.kept, each.retracted) for each in one.runs] == [(0, 1)]
+    assert len(one.blobs) == 1
+    cut = world.api.ShowReach(ShowReachRequest(documents=names(*"abcde"), limit=1), CALL)
+    assert (len(cut.documents), len(cut.blobs), cut.truncated) == (1, 1, True)
+
+
+def test_steps_and_checkpoints_are_those_that_a_replay_finds(tmp_path: Path) -> None:
+    world = World(tmp_path)
+    job = Job.make(world)
+    checkpoints = list(job.checkpoints())
+    for checkpoint in checkpoints:
+        world.admit(checkpoint)
+    replayed = job.replay()
+    for document in job.names:
+        reach = world.api.ShowReach(ShowReachRequest(documents=[f"documents/{document}"]), CALL)
+        told = {(each.line, step) for each in reach.lines for step in each.steps}
+        assert told == {(line, step) for line, step, *_ in replayed[document]}
+        assert all(each.step_count == len(each.steps) for each in reach.lines)
+        assert {each.checkpoint for each in reach.checkpoints} == {each.name for each in checkpoints}
+        read = {each.checkpoint for each in reach.checkpoints if each.read}
+        assert read == {each.name for each in checkpoints if came_before(each.name, told)}
+        (dataset,) = reach.datasets
+        assert (dataset.train, dataset.validation) == (1, 0)
+        assert sum(blob.startswith("tokenization/token-shards/") for blob in reach.blobs) >= 1
+    world.close()
+
+
+def came_before(checkpoint: str, steps: set[tuple[int, int]]) -> bool:
+    """Whether one of these (line, step) lies on the way to a checkpoint."""
+    _, _, line, step = checkpoint.split("/")
+    at, until = int(line), int(step)
+    while True:
+        parent, from_step, _ = LINES[at]
+        if any(of == at and from_step < each <= until for of, each in steps):
+            return True
+        if not from_step:
+            return False
+        at, until = parent, from_step
+
+
+def test_who_names_nobody_or_too_many_is_refused(world: World) -> None:
+    with pytest.raises(InvalidField, match="documents"):
+        world.api.ShowReach(ShowReachRequest(), CALL)
+    with pytest.raises(InvalidField, match="at most 10000"):
+        world.api.ShowReach(ShowReachRequest(documents=["documents/a"] * 10_001), CALL)
+    with pytest.raises(NotFound, match="documents/nobody"):
+        world.api.ShowReach(ShowReachRequest(documents=["documents/nobody"]), CALL)

@@ -1,0 +1,202 @@
+"""A page is retracted, and what it had a part in made again: to the same state as by a run that never had the page."""
+
+import json
+import random
+import shutil
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import click
+import pytest
+from click.testing import CliRunner
+
+from tests.e2e.command import ROOT, TINY, platform, tutti
+from tests.faults.processes import until
+from tests.scale import scale
+from tutti.chassis.client import Client, connect
+from tutti.chassis.errors import NotFound
+from tutti.cli.failures import Failure
+from tutti.cli.progress import follow
+from tutti.cli.retractions import recorded, retract
+from tutti.contracts.common.v1 import STATE_DONE, ListRequest
+from tutti.contracts.lineage.v1 import ListDocumentsRequest
+from tutti.contracts.pipeline.v1 import CreateRunRequest, Run
+
+SEED, COPIES, STEPS = 7, 3, 2
+FEW, MANY = 6, 300
+
+
+@pytest.fixture(scope="module")
+def pages(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Pages of the exhibit, and one page three times in slightly different words."""
+    count = scale(test=FEW, soak=MANY)
+    command = [sys.executable, "tools/exhibit.py", *(["--pages", str(count)] if count == FEW else [])]
+    exhibit = Path(subprocess.check_output(command, cwd=ROOT, text=True).strip().splitlines()[-1])
+    folder = tmp_path_factory.mktemp("retraction") / "pages"
+    folder.mkdir()
+    for page in [each for each in sorted(exhibit.iterdir()) if each.is_file()][:count]:
+        shutil.copy(page, folder / page.name)
+    for number in range(COPIES):
+        words = " ".join(f"A part of a whole is told {word} here." for word in range(60))
+        (folder / f"copy-{number}.html").write_text(f"<html><body><p>{words} Copy {number}.</p></body></html>")
+    return folder
+
+
+class Place:
+    """A data directory whose platform is up."""
+
+    def __init__(self, folder: Path, client: Client) -> None:
+        self.folder, self.client = folder, client
+
+    def run(self, pages: Path) -> Run:
+        wanted = {"input.path": pages, "input.limit": 0, "train.steps": STEPS, "train.checkpoint_every": 1}
+        sets = [f"{key}={value}" for key, value in {**wanted, "train.ranks": 1}.items()]
+        return self.ended(CreateRunRequest(recipe=TINY.read_text(), overrides=sets, directory=str(TINY.parent)))
+
+    def again(self, run: Run) -> Run:
+        return self.ended(CreateRunRequest(again=run.name))
+
+    def ended(self, request: CreateRunRequest) -> Run:
+        name = self.client.pipeline.CreateRun(request, timeout=60).run.name
+        run = follow(self.client, name, quiet=True, ended=lambda: False, trouble=lambda: "")
+        assert run.state == STATE_DONE, run.reason
+        return run
+
+    def states(self, run: Run) -> dict[int, str]:
+        """Step to state digest."""
+        asked = ListRequest(filter=f"job={stage_of(run, 'train').resource}")
+        return {each.step: each.state_digest for each in self.client.committer.ListCheckpoints(asked).checkpoints}
+
+    def listed(self, run: Run, what: str) -> list[str]:
+        """The sources of the pages of which that is so, as far as lineage knows."""
+        try:
+            return [each.source for each in self.client.lineage.ListDocuments(asked_for(run, what)).documents]
+        except NotFound:
+            return []
+
+    def require_listed(self, run: Run, what: str, sources: list[str]) -> None:
+        """Lineage comes to say that of these pages."""
+        until(lambda: self.listed(run, what) == sources, seconds=60, what=f"{what} {sources}")
+
+    def ask(self, command: click.Command, *arguments: str) -> Any:
+        chosen = [*arguments, "-o", "json", "--data-dir", str(self.folder)]
+        done = CliRunner().invoke(command, chosen, standalone_mode=False, catch_exceptions=False)
+        return json.loads(done.stdout)
+
+
+def asked_for(run: Run, what: str) -> ListDocumentsRequest:
+    return ListDocumentsRequest(run=run.name, what=what, page_size=1000)
+
+
+def stage_of(run: Run, name: str) -> Any:
+    return next(stage for stage in run.stages if stage.name == name)
+
+
+def reused(run: Run) -> set[str]:
+    return {stage.name for stage in run.stages if stage.reused}
+
+
+def place(folder: Path) -> Iterator[Place]:
+    with platform(folder):
+        client = connect(data_dir=folder)
+        yield Place(folder, client)
+        client.close()
+
+
+@pytest.fixture(scope="module")
+def here(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Place]:
+    yield from place(tmp_path_factory.mktemp("here") / "data")
+
+
+@pytest.fixture(scope="module")
+def elsewhere(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Place]:
+    yield from place(tmp_path_factory.mktemp("elsewhere") / "data")
+
+
+@pytest.fixture(scope="module")
+def first(here: Place, pages: Path) -> Run:
+    run = here.run(pages)
+    kept = [f"copy-{number}.html" for number in range(COPIES)]
+    until(lambda: len(set(kept) & set(here.listed(run, "duplicate"))) == COPIES - 1, seconds=60, what="lineage")
+    return run
+
+
+def test_every_rerun_ends_in_the_state_of_a_run_that_never_had_the_page(
+    here: Place,
+    elsewhere: Place,
+    first: Run,
+    pages: Path,
+    tmp_path: Path,
+    record_property: Callable[[str, object], None],
+) -> None:
+    kept = here.listed(first, "kept")
+    (stands,) = [source for source in kept if source.startswith("copy-")]
+    others = [source for source in kept if source != stands]
+    chosen = [stands, *random.Random(SEED).sample(others, scale(test=2, soak=10) - 1)]
+    for number, page in enumerate(chosen):
+        made = here.ask(retract, page, "--reason", "its author asked")
+        require_touched(made, here, first)
+        again = here.again(first)
+        assert reused(again) == {"ingest"}
+        without = tmp_path / str(number)
+        shutil.copytree(pages, without)
+        (without / page).unlink()
+        never = elsewhere.run(without)
+        assert here.states(again) == elsewhere.states(never)
+        assert stage_of(again, "train").content_digest == stage_of(never, "train").content_digest
+        assert stage_of(again, "tokenization").content_digest == stage_of(never, "tokenization").content_digest
+        assert not here.states(again).items() & here.states(first).items()
+        here.require_listed(again, "rejected/retracted", [page])
+        assert sum(source.startswith("copy-") for source in here.listed(again, "kept")) == 1
+        (plan,) = here.ask(retract, made["documents"][0]["document"], "--dry-run")["plan"]
+        assert plan["command"] == ""
+        here.ask(recorded(), "withdraw", made["retraction"]["name"])
+    record_property("said", f"count of pages retracted: {len(chosen)} of {len(kept)}")
+
+
+def require_touched(made: Any, here: Place, first: Run) -> None:
+    """Everything that the first run made of a page that it trained on is named, with the way to make it again."""
+    assert (made["recorded"], made["document_count"]) == (True, 1)
+    assert made["retraction"]["spec"]["reason"] == "its author asked"
+    dataset = f"datasets/{stage_of(first, 'tokenization').content_digest.removeprefix('blake3:')}"
+    assert dataset in [each["dataset"] for each in made["datasets"]]
+    job = stage_of(first, "train").resource
+    told = {each["checkpoint"] for each in made["checkpoints"]}
+    assert told >= {f"checkpoints/{job.removeprefix('jobs/')}/0/{step}" for step in here.states(first)}
+    (plan,) = made["plan"]
+    assert (plan["command"].rpartition(" ")[0], plan["steps"]) == ("tutti runs again", STEPS)
+    assert {stage["name"]: stage["what"] for stage in plan["stages"]} == {
+        "ingest": "reused", "filter": "again", "dedup": "again", "tokenization": "again", "train": "again",
+    }  # fmt: skip
+    assert any(blob.startswith("ingest/document-shards/") for blob in made["blobs"])
+    assert any(blob.startswith("tokenization/token-shards/") for blob in made["blobs"])
+
+
+def test_a_duplicate_that_was_dropped_is_retracted_without_a_step_of_training(here: Place, first: Run) -> None:
+    dropped = here.listed(first, "duplicate")[0]
+    made = here.ask(retract, dropped)
+    assert (made["datasets"], made["checkpoints"], made["lines"]) == ([], [], [])
+    again = here.again(first)
+    assert "dedup" not in reused(again)
+    assert "train" in reused(again)
+    assert here.states(again) == here.states(first)
+    listed = here.ask(recorded(), "ls")
+    assert [each["source"] for each in listed if not each["withdrawn"]] == [dropped]
+    here.ask(recorded(), "withdraw", made["retraction"]["name"])
+
+
+def test_what_nobody_read_is_refused_and_a_person_is_told_what_stays(here: Place, first: Run) -> None:
+    with pytest.raises(Failure, match=r"nothing was read under nobody\.html \[NOT_FOUND\]"):
+        here.ask(retract, "nobody.html")
+    page = here.listed(first, "kept")[0]
+    told = tutti("documents", "retract", page, "--dry-run", "--data-dir", here.folder)
+    assert told.code == 0, told.err
+    assert f"{page} would be left out\n" in told.out
+    assert "What stays, until you remove it\n  ingest/document-shards/" in told.out
+    assert "nothing was recorded" in told.err
+    assert all(each["withdrawn"] for each in here.ask(recorded(), "ls"))
+    again = tutti("runs", "again", first.name, "--dry-run", "-o", "json", "--data-dir", here.folder)
+    assert [stage["reused"] for stage in again.json()] == [True] * len(first.stages)
