@@ -1,13 +1,18 @@
 """Spans of real pages: what tokenization packs, the index finds, and its tokens read as the text that was asked for."""
 
+import json
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from tutti.corpus.documents import document_id
 from tutti.corpus.spans.building import build
 from tutti.corpus.spans.index import Index
+from tutti.corpus.spans.passages import Passage, passages
 from tutti.corpus.tokenizer import BytePairTokenizer
 from tutti.tokenization.bpe import train_bpe
 from tutti.tokenization.documents import as_ids
@@ -28,16 +33,22 @@ def tokenizer(texts: Texts) -> BytePairTokenizer:
     return train_bpe(texts.values(), vocabulary=1000)
 
 
-@pytest.fixture(scope="module")
-def index(tmp_path_factory: pytest.TempPathFactory, texts: Texts, tokenizer: BytePairTokenizer) -> Index:
-    folder, ids = tmp_path_factory.mktemp("index"), list(tokenizer.encode_all(texts.values()))
+def indexed(folder: Path, texts: Texts, tokenizer: BytePairTokenizer) -> Index:
+    ids = list(tokenizer.encode_all(texts.values()))
     layout = concatenated(np.arange(len(ids)), np.array([len(each) for each in ids]), context=64)
     target = Target(folder, "pages", tokenizer.vocabulary, tokenizer.eos, sequences_per_shard=100)
     paths = [path for path, _ in write_shards(layout, as_ids(list(texts)), ids, target)]
-    assert len(paths) > len(texts) / 4
     info = build(paths, folder / "index")
     assert (info.tokens, info.documents) == (layout.tokens_used, len(texts))
     return Index.open(folder / "index")
+
+
+@pytest.fixture(scope="module")
+def index(tmp_path_factory: pytest.TempPathFactory, texts: Texts, tokenizer: BytePairTokenizer) -> Index:
+    folder = tmp_path_factory.mktemp("index")
+    found = indexed(folder, texts, tokenizer)
+    assert len(list(folder.iterdir())) > len(texts) / 4
+    return found
 
 
 def test_a_whole_page_is_found_at_its_beginning(index: Index, texts: Texts, tokenizer: BytePairTokenizer) -> None:
@@ -60,3 +71,80 @@ def test_a_quotation_is_found_at_its_place_in_its_page(
         size = longest.end - longest.start
         assert np.array_equal(page[places[doc_id] : places[doc_id] + size], asked[longest.start : longest.end])
         assert quoted.strip() in text
+
+
+def pieces(text: str, tokenizer: BytePairTokenizer) -> list[bytes]:
+    """The tokens of a text as its bytes: each as long as its name in `tokenizer.json`, where a byte is a character."""
+    names = {number: name for name, number in json.loads(tokenizer.artefact)["model"]["vocab"].items()}
+    left, found = text.encode(), []
+    for token in tokenizer.encode(text).tolist():
+        size = len(names[token])
+        found.append(left[:size])
+        left = left[size:]
+    assert left == b""
+    return found
+
+
+def scanned(texts: Texts, text: str, tokenizer: BytePairTokenizer, least: int) -> list[Passage]:
+    """The answer by comparing the bytes of every run of tokens with those of every run of every document."""
+    held = {doc_id: pieces(each, tokenizer) for doc_id, each in texts.items()}
+    asked = pieces(text, tokenizer)
+
+    def places(wanted: list[bytes]) -> list[str]:
+        size = len(wanted)
+        return [doc_id for doc_id, each in held.items() for at in range(len(each)) if each[at : at + size] == wanted]
+
+    found: list[Passage] = []
+    for start in range(len(asked)):
+        end = start
+        while end < len(asked) and places(asked[start : end + 1]):
+            end += 1
+        begin, behind = (len(b"".join(asked[:at])) for at in (start, end))
+        if end - start >= least and not any(behind <= other.end for other in found):
+            where = places(asked[start:end])
+            found.append(Passage(begin, behind, end - start, len(where), tuple(sorted(set(where)))))
+    return found
+
+
+WORDS = st.sampled_from(
+    ["the model ", "moves at ", "the barrier", "\n\n", "é", "日本", "\U0001f600", " x", "<|endoftext|>", "7"]
+)
+WRITTEN = st.lists(WORDS, max_size=12).map("".join)
+
+
+@given(written=st.lists(WRITTEN.filter(bool), min_size=1, max_size=5), text=WRITTEN, least=st.integers(1, 4))
+@settings(max_examples=60, deadline=None)
+def test_the_passages_of_a_text_are_those_of_a_slow_scan_of_bytes(
+    tmp_path_factory: pytest.TempPathFactory, tokenizer: BytePairTokenizer, written: list[str], text: str, least: int
+) -> None:
+    texts = {document_id(source=str(number), text=each): each for number, each in enumerate(written)}
+    index = indexed(tmp_path_factory.mktemp("passages"), texts, tokenizer)
+    found = passages(index, tokenizer, text, least=least, documents=64)
+    assert [replace(each, documents=tuple(sorted(each.documents))) for each in found.found] == scanned(
+        texts, text, tokenizer, least
+    )
+    assert (found.tokens, found.truncated) == (len(pieces(text, tokenizer)), False)
+
+
+def test_a_passage_reads_as_it_stands_in_the_page_that_it_names(
+    index: Index, texts: Texts, tokenizer: BytePairTokenizer
+) -> None:
+    text = "".join(f"{page[100:400]} Zymurgy! " for page in texts.values())
+    found = passages(index, tokenizer, text)
+    assert len(found.found) >= len(texts)
+    for each in found.found:
+        words = text.encode()[each.begin : each.end]
+        assert 0 < len(each.documents) <= 3
+        assert all(words in texts[doc_id].encode() for doc_id in each.documents)
+        assert sum(page.encode().count(words) for page in texts.values()) >= each.count > 0
+
+
+def test_a_limit_leaves_the_shorter_passages_out_and_says_so(
+    index: Index, texts: Texts, tokenizer: BytePairTokenizer
+) -> None:
+    text = "".join(f"{page[100 : 400 - 10 * number]} Zymurgy! " for number, page in enumerate(texts.values()))
+    every, longest = passages(index, tokenizer, text), passages(index, tokenizer, text, limit=3, documents=0)
+    assert (every.truncated, longest.truncated) == (False, True)
+    assert min(each.tokens for each in longest.found) == sorted(each.tokens for each in every.found)[-3]
+    assert [each.begin for each in longest.found] == sorted(each.begin for each in longest.found)
+    assert {each.documents for each in longest.found} == {()}

@@ -140,6 +140,9 @@ def test_a_stranger_is_told_what_a_name_looks_like(client: Client, data_dir: Pat
     command = [sys.executable, str(ROOT / "examples" / "trace_page.py"), "no-such-page.html", str(data_dir)]
     example = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
     assert (example.returncode, example.stderr) == (1, "NOT_FOUND: no-such-page.html does not exist\n")
+    unindexed = tutti("trace", "--text", "x", "--data-dir", data_dir)
+    assert unindexed.code == 1
+    assert "has no index of verbatim spans: run its recipe again with `index: true`" in unindexed.err
     asked = tutti("trace", "no-such-page.html", "--data-dir", data_dir)
     assert asked.code == 1
     assert "checkpoints/JOB/LINE/STEP" in asked.err

@@ -2,6 +2,7 @@
 
 import json
 import re
+from collections import defaultdict
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -11,6 +12,18 @@ from transformers import AutoModelForCausalLM, AutoTokenizer
 
 from tests.e2e.command import checkpoints, platform, tiny, tutti
 from tests.e2e.mistakes_test import assert_one_line
+from tests.faults.processes import until
+from tutti.chassis.client import Client, connect
+from tutti.chassis.errors import InvalidField
+from tutti.contracts.lineage.v1 import (
+    DIRECTION_DOWN,
+    DIRECTION_UP,
+    Direction,
+    ShowDocumentRequest,
+    TraceDocumentRequest,
+    TraceRequest,
+    TraceTextRequest,
+)
 
 WORD = "quagga-wardrobe-meridian"  # in a prompt, to be looked for
 PROMPTS = [f"The module {WORD} ", "caf\u00e9 <|endoftext|>\n\tdef", ""]
@@ -22,13 +35,18 @@ def data_dir(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="module")
-def checkpoint(data_dir: Path, pages: Path) -> str:
-    """The name of the last checkpoint of a tiny run, whose platform is down."""
-    result = tutti(*tiny(data_dir, pages))
+def run(data_dir: Path, pages: Path) -> dict:  # type: ignore[type-arg]
+    """What a tiny run that ends with an index and a sample says; its platform is down."""
+    result = tutti(*tiny(data_dir, pages, "index=true", "sample.prompts=The module,Return the", "sample.tokens=16"))
     assert result.code == 0, result.err
-    summary = result.json()
-    assert 20 in checkpoints(summary)
-    (name,) = (each["name"] for each in summary["checkpoints"] if each["step"] == 20)
+    assert 20 in checkpoints(result.json())
+    return result.json()  # type: ignore[no-any-return]
+
+
+@pytest.fixture(scope="module")
+def checkpoint(run: dict) -> str:  # type: ignore[type-arg]
+    """The name of its last checkpoint."""
+    (name,) = (each["name"] for each in run["checkpoints"] if each["step"] == 20)
     return str(name)
 
 
@@ -77,6 +95,116 @@ def test_the_same_seed_gives_the_same_text_and_another_another(up: None, data_di
     assert texts(sampled(data_dir, checkpoint, "--seed", "7", prompts=(PROMPTS[0],))) == texts(first)[:1]
     known = tutti("samples", "ls", "-o", "json", "--data-dir", data_dir).json()
     assert {first["name"], again["name"]} <= {each["name"] for each in known}
+
+
+def test_a_run_ends_with_samples_and_their_spans(run: dict) -> None:  # type: ignore[type-arg]
+    assert [stage["name"] for stage in run["run"]["stages"]][-3:] == ["train", "index", "sample"]
+    assert (run["index"]["dataset"], run["dataset"]["index"]) == (run["dataset"]["name"], run["index"]["name"])
+    assert run["index"]["tokens"] > run["dataset"]["tokens"]
+    assert [each["prompt"] for each in run["continuations"]] == ["The module", "Return the"]
+    assert all(each["tokens"] == 16 for each in run["continuations"])
+    assert all(each["passages"] is not None for each in run["continuations"])
+
+
+def test_an_index_and_a_sample_are_reused_and_made_again_when_their_blobs_are_gone(
+    up: None,
+    run: dict,  # type: ignore[type-arg]
+    data_dir: Path,
+    pages: Path,
+) -> None:
+    again = tiny(data_dir, pages, "index=true", "sample.prompts=The module,Return the", "sample.tokens=16")
+    (index,) = (data_dir / "blobs").rglob("*.spans")
+    for blob in (index, data_dir / "blobs" / run["sample"]["result"]["manifest_key"]):
+        blob.unlink()
+    done = [[stage["name"] for stage in tutti(*again).json()["run"]["stages"] if not stage["reused"]] for _ in range(2)]
+    assert done == [["index", "sample"], []]
+
+
+@pytest.fixture(scope="module")
+def client(up: None, data_dir: Path) -> Iterator[Client]:
+    with connect(data_dir=data_dir) as made:
+        yield made
+
+
+def test_what_was_copied_from_a_page_is_traced_to_it_and_to_the_steps_that_saw_it(
+    client: Client, data_dir: Path, checkpoint: str, pages: Path
+) -> None:
+    texts = {
+        page.name: client.lineage.ShowDocument(ShowDocumentRequest(document=page.name)) for page in pages.iterdir()
+    }
+    packed = [document for document in texts.values() if not document.fate]
+    assert len(packed) > 10
+    for document in packed[:5]:
+        copied = document.text[200:600]
+        told = tutti("trace", "--text", f"Zymurgy!\n{copied}", "--in", checkpoint, "-o", "json", "--data-dir", data_dir)
+        assert told.code == 0, told.err
+        passage = max(told.json()["passages"], key=lambda each: each["tokens"])
+        assert len(passage["text"]) > 0.8 * len(copied)
+        assert passage["text"] == f"Zymurgy!\n{copied}".encode()[passage["begin"] : passage["end"]].decode()
+        for holder in passage["documents"]:
+            assert passage["text"] in texts[holder["source"]].text
+            seen = client.lineage.TraceDocument(TraceDocumentRequest(document=holder["document"]))
+            steps = sorted({each.step for each in seen.sightings})
+            assert (holder["steps"], holder["step_count"]) == (steps[:20], len(steps))
+
+
+def test_what_stands_nowhere_is_told_as_such_and_a_dataset_has_no_steps(
+    client: Client, data_dir: Path, run: dict  # type: ignore[type-arg]
+) -> None:  # fmt: skip
+    dataset = run["dataset"]["name"]
+    nowhere = tutti("trace", "--text", f"{WORD} " * 3, "--in", dataset, "--data-dir", data_dir)
+    assert (nowhere.code, nowhere.out) == (0, "")
+    assert nowhere.err == f"none of it stands word for word in {dataset}\n"
+    found = client.lineage.TraceText(TraceTextRequest(text=" the", within=dataset, least=1, documents=1))
+    (passage,) = found.passages
+    assert (passage.begin, passage.end, passage.tokens) == (0, 4, 1)
+    assert passage.count > 20
+    assert [list(holder.steps) for holder in passage.documents] == [[]]
+
+
+def test_the_longest_spans_of_a_new_text_are_shown_unless_they_are_not_wanted(
+    up: None, data_dir: Path, checkpoint: str
+) -> None:
+    greedy = ("--prompt", "Return the", "--temperature", "0", "--tokens", "30", "--data-dir", data_dir)
+    with_spans, without = tutti("sample", checkpoint, *greedy), tutti("sample", checkpoint, *greedy, "--no-spans")
+    assert with_spans.out == without.out
+    assert "tokens, " not in without.err
+    told = tutti("sample", checkpoint, *greedy, "-o", "json").json()["continuations"][0]
+    assert ("tokens, " in with_spans.err) == bool(told["passages"])
+    for passage in told["passages"]:
+        assert passage["text"] in told["prompt"] + told["text"]
+        assert passage["end"] > len(told["prompt"])
+
+
+def test_a_sample_traces_up_to_its_checkpoint_and_on(client: Client, run: dict, checkpoint: str) -> None:  # type: ignore[type-arg]
+    def kinds(name: str, direction: Direction.ValueType) -> dict[str, set[str]]:
+        found = defaultdict(set)
+        for vertex in client.lineage.Trace(TraceRequest(name=name, direction=direction)).vertices:
+            found[vertex.kind].add(vertex.name)
+        return found
+
+    wanted = {"sample", "checkpoint", "job", "dataset", "tokenizer", "tokenization", "run"}
+    until(lambda: wanted <= kinds(run["sample"]["name"], DIRECTION_UP).keys(), seconds=40, what="lineage")
+    up = kinds(run["sample"]["name"], DIRECTION_UP)
+    assert checkpoint in up["checkpoint"]
+    down = kinds(run["dataset"]["name"], DIRECTION_DOWN)
+    assert run["index"]["name"] in down["index"]
+    assert run["sample"]["name"] in down["sample"]
+
+
+def test_an_index_that_is_not_asked_right_is_refused_in_a_line(client: Client, data_dir: Path) -> None:
+    assert_one_line(tutti("trace", "--data-dir", data_dir), 2, "give a RESOURCE, or --text TEXT")
+    nowhere = tutti("trace", "--text", "x", "--in", "none/0/5", "--data-dir", data_dir)
+    assert_one_line(nowhere, 1, "checkpoints/none/0/5 does not exist")
+    for field, words, request in (
+        ("text", "at most 65536 bytes", TraceTextRequest(text="x" * 65_537, within="datasets/a")),
+        ("within", "checkpoints/JOB/LINE/STEP or datasets/VERSION", TraceTextRequest(text="x", within="jobs/a")),
+        ("limit", "at most 1000", TraceTextRequest(text="x", within="datasets/a", limit=1001)),
+        ("documents", "at most 10", TraceTextRequest(text="x", within="datasets/a", documents=11)),
+    ):
+        with pytest.raises(InvalidField, match=words) as refused:
+            client.lineage.TraceText(request)
+        assert refused.value.field == field
 
 
 def holding(folder: Path) -> list[Path]:

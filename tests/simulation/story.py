@@ -80,6 +80,8 @@ class Script:
     """a rank of a sealed epoch reports another state of a decided step"""
     damages: bool = False
     """a bit of the first checkpoint flips before it is verified again"""
+    index: bool = False
+    """the run ends with an index of its dataset"""
     again: bool = False
     """another run of the same pages follows"""
     retracts: bool = False
@@ -96,11 +98,11 @@ class Script:
 
 SCRIPTS = (
     Script(),
-    Script(steps=2, ranks=2, damages=True),
+    Script(steps=2, ranks=2, damages=True, index=True),
     Script(steps=3, ranks=1, reshape=2),
     Script(pages=3, steps=4, every=2, ranks=2, reshape=3, damages=True),
     Script(pages=3, steps=3, ranks=2, reshape=1),
-    Script(pages=4, steps=4, every=2, ranks=3, again=True, retracts=True),
+    Script(pages=4, steps=4, every=2, ranks=3, again=True, retracts=True, index=True),
     Script(pages=4, steps=3, ranks=4, reshape=2),
 )
 
@@ -151,6 +153,7 @@ train:
   rows: 1
   checkpoint_every: {script.every}
   attempts: 100000
+index: {str(script.index).lower()}
 """
 
 

@@ -48,6 +48,7 @@ OWNERS = {
     "tokenizations": "tokenization",
     "datasets": "tokenization",
     "tokenizers": "tokenization",
+    "indexes": "tokenization",
     "runs": "pipeline",
     "jobs": "scheduler",
     "nodes": "scheduler",

@@ -88,5 +88,15 @@ def checkpoint_name(job: str, line: int, step: int) -> str:
     return f"checkpoints/{job}/{line}/{step}"
 
 
+def checkpoint_of(key: str) -> str:
+    """The name of the checkpoint whose manifest lies under `key`. Raises CheckpointError for another key."""
+    job, *place = key.removeprefix(MANIFESTS).removesuffix(".json").rsplit(".", 2)
+    if len(place) == 2 and all(part.isascii() and part.isdigit() for part in place):
+        line, step = map(int, place)
+        if key == manifest_key(job, line, step):
+            return checkpoint_name(job, line, step)
+    raise CheckpointError(f"{key!r} names no manifest; expected {MANIFESTS}<job>.<line>.<step>.json")
+
+
 def line_name(job: str, line: int) -> str:
     return f"lines/{job}/{line}"

@@ -80,6 +80,10 @@ NOUNS = (
         "no tokenizers yet; `tutti run RECIPE` trains one",
     ),
     Noun(
+        "indexes", "indexes", "tokenization", "Index", ("name", "state", "dataset", "tokens", "documents", "reason"),
+        "no indexes yet; a run whose recipe has `index: true` makes one",
+    ),
+    Noun(
         "checkpoints", "checkpoints", "committer", "Checkpoint",
         ("name", "state", "step", "epoch", "model_digest", "state_digest", "bytes", "decided_at"),
         "no checkpoints yet; training writes one every `train.checkpoint_every` steps",

@@ -11,7 +11,7 @@ import click
 from tutti.backbone.files import RealFiles
 from tutti.backbone.folders import new_folder
 from tutti.chassis.client import Client, Problem
-from tutti.cli import interrupt
+from tutti.cli import interrupt, passages
 from tutti.cli.checkpoints import full
 from tutti.cli.connection import connected, connection_options
 from tutti.cli.failures import Failure
@@ -37,6 +37,7 @@ from tutti.corpus.canonical import file_digest
 FORMATS = {"hf": FORMAT_HUGGING_FACE}
 LOOK_SECONDS = 0.1
 MOST = 2**31 - 1
+SHOWN_SPANS = 5
 
 
 def readable(context: click.Context, parameter: click.Parameter, prompts: tuple[str, ...]) -> tuple[str, ...]:
@@ -64,6 +65,7 @@ def readable(context: click.Context, parameter: click.Parameter, prompts: tuple[
 @click.option(
     "--seed", type=click.IntRange(0, 2**53 - 1), default=0, show_default=True, help="The same seed, the same text."
 )
+@click.option("--spans/--no-spans", default=True, help="Show what of a text the model was trained on word for word.")
 @output_option
 @connection_options
 def sample(
@@ -74,10 +76,14 @@ def sample(
     top_p: float,
     top_k: int,
     seed: int,
+    spans: bool,
     output: str,
     **where: Any,
 ) -> None:
     """Let CHECKPOINT continue texts, such as `--prompt "The cat"`.
+
+    Where its dataset has an index (`index: true` in the recipe) the verbatim spans of a text are shown below it, with
+    documents that hold them and the steps that saw those.
 
     Where nobody serves the data directory the platform is started for the time being.
     """
@@ -98,15 +104,21 @@ def sample(
         name = client.sampling.CreateSample(request).sample.name
         with cancelling(client, name), patiently(f"{spec.checkpoint} writes"):
             done = ended(platform, name)
-        found = client.sampling.ReadSample(ReadSampleRequest(name=name)).continuations
+        found = [plain(each) for each in client.sampling.ReadSample(ReadSampleRequest(name=name)).continuations]
+        if spans:
+            with patiently("looks for verbatim spans"):
+                found = passages.continued(client, found, spec.checkpoint)
     if output == JSON:
-        print_json(plain(done) | {"continuations": [plain(each) for each in found]})
+        print_json(plain(done) | {"continuations": found})
         return
-    for number, each in enumerate(plain(one) for one in found):
+    for number, each in enumerate(found):
         if number:
             click.echo()
         click.echo(f"{each['prompt']}{each['text']}")
         say(f"[{each['tokens']} tokens; ended by: {each['stop']}]")
+        for passage in passages.longest(each.get("passages") or [], SHOWN_SPANS):
+            for line in passages.lines(passage):
+                say(f"  {line}")
 
 
 def extend(group: click.Group) -> None:

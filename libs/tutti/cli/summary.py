@@ -1,6 +1,7 @@
 """What came of a run: counts, bits per byte beside the baselines, checkpoints, times."""
 
 import contextlib
+import json
 from collections.abc import Callable
 from typing import Any
 
@@ -8,12 +9,14 @@ import click
 
 from tutti.chassis.client import Client
 from tutti.chassis.errors import NotFound
+from tutti.cli import passages
 from tutti.cli.nouns import BY_PLURAL
 from tutti.cli.output import shown
 from tutti.cli.plain import Plain, plain
 from tutti.cli.progress import seconds
 from tutti.contracts.common.v1 import GetRequest
 from tutti.contracts.pipeline.v1 import Run
+from tutti.contracts.sampling.v1 import ReadSampleRequest
 
 
 def summary(client: Client, run: Run) -> Plain:
@@ -27,6 +30,8 @@ def summary(client: Client, run: Run) -> Plain:
         "dedup": client.dedup.GetDedup,
         "tokenization": client.tokenization.GetTokenization,
         "train": client.scheduler.GetJob,
+        "index": client.tokenization.GetIndex,
+        "sample": client.sampling.GetSample,
     }
     for name, call in calls.items():
         found[name] = None
@@ -40,11 +45,21 @@ def summary(client: Client, run: Run) -> Plain:
     if found["train"]:
         rows = [plain(each) for each in BY_PLURAL["checkpoints"].all(client, f"job={found['train']['name']}")]
         found["checkpoints"] = sorted(rows, key=lambda each: (each["line"], each["step"]))
+    found["continuations"] = []
+    if found["train"] and found["sample"] and found["sample"]["state"] == "done":
+        read = client.sampling.ReadSample(ReadSampleRequest(name=found["sample"]["name"])).continuations
+        found["continuations"] = passages.continued(client, [plain(each) for each in read], newest(found["train"]))
     return found
+
+
+def newest(job: Plain) -> str:
+    """The last checkpoint of a job."""
+    return f"checkpoints/{job['name'].removeprefix('jobs/')}/{job['line']}/{job['decided_step']}"
 
 
 SHOWN_CHECKPOINTS = 3
 SHOWN_RULES = 3
+SHOWN_SPANS = 2
 
 
 def show_summary(found: Plain) -> None:
@@ -88,11 +103,24 @@ def show_summary(found: Plain) -> None:
             f"{'checkpoint':14}step {checkpoint['step']:>6}  model {shown(checkpoint['model_digest'], short=True)}"
             f"  state {shown(checkpoint['state_digest'], short=True)}  {checkpoint['bytes']:,} bytes"
         )
+    show_continuations(found["continuations"])
     reused = {stage["name"] for stage in found["run"]["stages"] if stage["reused"]}
     times = ", ".join(
         f"{name} {'reused' if name in reused else f'{value:.1f} s'}" for name, value in found["seconds"].items()
     )
     click.echo(f"{'took':14}{times}")
+
+
+def show_continuations(continuations: list[Plain]) -> None:
+    """Each text, and below it its longest verbatim spans."""
+    for each in continuations:
+        text = json.dumps(f"{each['prompt']}{each['text']}", ensure_ascii=False)
+        click.echo(f"{'sample':14}{text}")
+        if each["passages"] == []:
+            click.echo(f"{'':16}nothing of it stands word for word in what it was trained on")
+        for passage in passages.longest(each["passages"] or [], SHOWN_SPANS):
+            for line in passages.lines(passage):
+                click.echo(f"{'':16}{line}")
 
 
 def visited(counts: list[Plain]) -> str:

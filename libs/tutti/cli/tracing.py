@@ -8,10 +8,14 @@ import click
 
 from tutti.chassis.client import Client
 from tutti.chassis.errors import NotFound
+from tutti.cli import passages
+from tutti.cli.checkpoints import full
 from tutti.cli.connection import connected, connection_options
 from tutti.cli.failures import Failure
+from tutti.cli.nouns import BY_PLURAL
 from tutti.cli.output import JSON, output_option, print_json, say
 from tutti.cli.plain import Plain, plain
+from tutti.contracts.committer.v1 import CHECKPOINT_STATE_COMMITTED
 from tutti.contracts.lineage.v1 import (
     DIRECTION_DOWN,
     DIRECTION_UP,
@@ -37,18 +41,50 @@ def hinted(resource: str) -> Iterator[None]:
 
 
 @click.command("trace")
-@click.argument("resource")
+@click.argument("resource", required=False)
+@click.option("--text", default=None, help="Instead of RESOURCE: find the verbatim spans of this text.")
 @click.option("--up", "direction", flag_value="up", default="up", help="To its ancestors (the default).")
 @click.option(
     "--down", "direction", flag_value="down", help="To its descendants; of a document: the steps that saw it."
 )
 @click.option("--step", type=int, default=None, help="Of a job: the documents that this step saw.")
 @click.option("--line", type=int, default=0, help="Line of the step.")
+@click.option(
+    "--in",
+    "within",
+    default="",
+    metavar="NAME",
+    help="Of --text: a checkpoint, or a dataset, in whose training split it is looked for; without it the newest.",
+)
+@click.option("--least", type=click.IntRange(min=1), default=8, show_default=True, help="Of --text: tokens of a span.")
 @click.option("--limit", type=click.IntRange(min=1), default=1000, show_default=True)
 @output_option
 @connection_options
-def trace(resource: str, direction: str, step: int | None, line: int, limit: int, output: str, **where: Any) -> None:
-    """Walk from RESOURCE (a checkpoint, dataset, document, source path) to where it came from, or what came of it."""
+def trace(
+    resource: str | None,
+    text: str | None,
+    direction: str,
+    step: int | None,
+    line: int,
+    within: str,
+    least: int,
+    limit: int,
+    output: str,
+    **where: Any,
+) -> None:
+    """Walk from RESOURCE (a checkpoint, dataset, document, source path) to where it came from, or what came of it.
+
+    With --text: what of a text stands word for word in what a model was trained on, in which documents, and which steps
+    saw those. The dataset needs an index: `index: true` in its recipe.
+    """
+    if (resource is None) == (text is None):
+        raise click.UsageError("give a RESOURCE, or --text TEXT, and one of them alone")
+    if text is not None:
+        with connected(**where) as client, hinted(within):
+            answer = passages.traced(client, text, place(client, within), least=least, limit=limit)
+        print_json(answer) if output == JSON else passages.show(answer)
+        return
+    assert resource is not None
     with connected(**where) as client, hinted(resource):
         if step is not None:
             answer = plain(client.lineage.TraceStep(TraceStepRequest(job=resource, line=line, step=step)))
@@ -58,6 +94,16 @@ def trace(resource: str, direction: str, step: int | None, line: int, limit: int
         print_json(answer)
     else:
         show(answer)
+
+
+def place(client: Client, name: str) -> str:
+    """The checkpoint or dataset of this name; without one the newest checkpoint. Raises Failure."""
+    if name:
+        return name if name.startswith("datasets/") else full(name)
+    rows = [each for each in BY_PLURAL["checkpoints"].all(client) if each.state == CHECKPOINT_STATE_COMMITTED]
+    if not rows:
+        raise Failure("there is no checkpoint yet; name a dataset: --in datasets/VERSION (`tutti datasets ls`)")
+    return str(max(rows, key=lambda each: each.decided_at.ToNanoseconds()).name)
 
 
 def walked(client: Client, resource: str, direction: str, limit: int) -> Plain:

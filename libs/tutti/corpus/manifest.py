@@ -29,6 +29,7 @@ class Kind(StrEnum):
     DEDUP = "dedup"
     TOKENIZER = "tokenizer"
     DATASET = "dataset"
+    INDEX = "index"
     CHECKPOINT = "checkpoint"
     SAMPLE = "sample"
     EXPORT = "export"

@@ -27,6 +27,7 @@ from tutti.contracts.dedup.v1.stubs import DedupServiceStub
 from tutti.contracts.ingest.v1 import Filter, Ingest
 from tutti.contracts.ingest.v1.stubs import IngestServiceStub
 from tutti.contracts.pipeline.v1.stubs import PipelineServiceStub
+from tutti.contracts.sampling.v1.stubs import SamplingServiceStub
 from tutti.contracts.scheduler.v1.stubs import SchedulerServiceStub
 from tutti.contracts.tokenization.v1 import Dataset
 from tutti.contracts.tokenization.v1.stubs import TokenizationServiceStub
@@ -113,6 +114,7 @@ class Folding:
     def _lists(self) -> list[tuple[Callable[..., Any], str]]:
         channel = self._host.channel
         ingest, tokenization = IngestServiceStub(channel("ingest")), TokenizationServiceStub(channel("tokenization"))
+        sampling = SamplingServiceStub(channel("sampling"))
         return [
             (PipelineServiceStub(channel("pipeline")).ListRuns, "runs"),
             (ingest.ListCrawls, "crawls"),
@@ -124,6 +126,9 @@ class Folding:
             (tokenization.ListTokenizers, "tokenizers"),
             (SchedulerServiceStub(channel("scheduler")).ListJobs, "jobs"),
             (CommitterServiceStub(channel("committer")).ListCheckpoints, "checkpoints"),
+            (tokenization.ListIndexes, "indexes"),
+            (sampling.ListSamples, "samples"),
+            (sampling.ListExports, "exports"),
         ]
 
     def _noted(self, *states: Reading, limit: int | None = None) -> list[Noted]:

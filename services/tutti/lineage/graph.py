@@ -14,8 +14,9 @@ from tutti.contracts.committer.v1 import Checkpoint
 from tutti.contracts.dedup.v1 import Dedup
 from tutti.contracts.ingest.v1 import Crawl, Filter, Ingest
 from tutti.contracts.pipeline.v1 import Run
+from tutti.contracts.sampling.v1 import Export, Sample
 from tutti.contracts.scheduler.v1 import Job
-from tutti.contracts.tokenization.v1 import Dataset, Tokenization, Tokenizer
+from tutti.contracts.tokenization.v1 import Dataset, Index, Tokenization, Tokenizer
 
 EVALUATION = "evaluation"  # the stage that reads the texts which dedup takes out of the corpus
 
@@ -56,16 +57,23 @@ class Walk:
     truncated: bool = False
 
 
+def kind_of(name: str) -> str:
+    """The kind that a name says: the singular of its first segment."""
+    plural = name.split("/")[0]
+    return plural.removesuffix("es" if plural.endswith("xes") else "s")
+
+
 def dataset_name(digest: str) -> str:
     return f"datasets/{digest.removeprefix('blake3:')}"
 
 
 def of_run(run: Run) -> Testimony:
-    """A run made its stages' resources; each stage reads what the one before made."""
+    """A run made its stages' resources; each stage of data reads what the one before made."""
     made = [stage.resource for stage in run.stages if stage.resource]
     edges = [Edge(run.name, name, "made") for name in made]
-    # The job reads the dataset, which says so itself: a reused job would else point at the wrong tokenization.
-    data = [stage for stage in run.stages if stage.resource and not stage.resource.startswith("jobs/")]
+    # What reads a dataset or a checkpoint says so itself: a reused job would else point at the wrong tokenization.
+    own = ("jobs/", "indexes/", "samples/")
+    data = [stage for stage in run.stages if stage.resource and not stage.resource.startswith(own)]
     chain = [stage.resource for stage in data if stage.name != EVALUATION]
     edges += [Edge(before, after, "read") for before, after in pairwise(chain)]
     texts = [stage.resource for stage in data if stage.name == EVALUATION]
@@ -117,6 +125,21 @@ def of_checkpoint(checkpoint: Checkpoint) -> Testimony:
     return Testimony((Vertex(checkpoint.name, "checkpoint", checkpoint.state_digest),), tuple(edges))
 
 
+def of_index(index: Index) -> Testimony:
+    edges = (Edge(index.dataset, index.name, "indexed"),) if index.dataset else ()
+    return Testimony((Vertex(index.name, "index", index.result.content_digest),), edges)
+
+
+def of_sample(sample: Sample) -> Testimony:
+    edge = Edge(sample.spec.checkpoint, sample.name, "continued")
+    return Testimony((Vertex(sample.name, "sample", sample.result.content_digest),), (edge,))
+
+
+def of_export(export: Export) -> Testimony:
+    edge = Edge(export.spec.checkpoint, export.name, "exported")
+    return Testimony((Vertex(export.name, "export", export.result.content_digest),), (edge,))
+
+
 def of_shards(maker: str, shards: Iterable[Vertex]) -> Testimony:
     """What the manifest of an ingest says: it read these document shards out of its folder."""
     found = tuple(shards)
@@ -139,6 +162,9 @@ _SPEAKERS: dict[type[Message], Callable[..., Testimony]] = {
     Tokenizer: of_tokenizer,
     Job: of_job,
     Checkpoint: of_checkpoint,
+    Index: of_index,
+    Sample: of_sample,
+    Export: of_export,
 }
 KINDS = tuple(_SPEAKERS)
 

@@ -7,6 +7,8 @@ from hypothesis import strategies as st
 
 from tutti.contracts.committer.v1 import Checkpoint
 from tutti.contracts.pipeline.v1 import Run, Stage
+from tutti.contracts.sampling.v1 import Export, ExportSpec, Sample, SampleSpec
+from tutti.contracts.tokenization.v1 import Index
 from tutti.lineage import graph
 from tutti.lineage.graph import Edge, walk
 
@@ -26,6 +28,29 @@ def test_a_run_made_its_stages_and_each_stage_reads_the_one_before() -> None:
         Edge("runs/a", "jobs/a", "made"),
         Edge("ingests/a", "dedups/a", "read"),
     }
+
+
+def test_what_reads_a_dataset_or_a_checkpoint_says_so_itself() -> None:
+    made = ["tokenizations/a", "jobs/a", "indexes/a", "samples/a"]
+    run = Run(name="runs/a", stages=[Stage(resource=name) for name in made])
+    assert set(graph.testimony(run).edges) == {Edge("runs/a", name, "made") for name in made}
+    spec = SampleSpec(checkpoint="checkpoints/a/0/2")
+    said = [
+        *graph.testimony(Index(name="indexes/a", dataset="datasets/a")).edges,
+        *graph.testimony(Index(name="indexes/pending")).edges,
+        *graph.testimony(Sample(name="samples/a", spec=spec)).edges,
+        *graph.testimony(Export(name="exports/a", spec=ExportSpec(checkpoint=spec.checkpoint))).edges,
+    ]
+    assert said == [
+        Edge("datasets/a", "indexes/a", "indexed"),
+        Edge("checkpoints/a/0/2", "samples/a", "continued"),
+        Edge("checkpoints/a/0/2", "exports/a", "exported"),
+    ]
+
+
+def test_the_kind_of_a_name_is_the_singular_of_its_first_segment() -> None:
+    names = ["indexes/a", "samples/a", "checkpoints/a/0/2", "document-shards/a", "dedups/a"]
+    assert [graph.kind_of(name) for name in names] == ["index", "sample", "checkpoint", "document-shard", "dedup"]
 
 
 def test_a_checkpoint_came_from_its_job_and_the_checkpoint_before() -> None:

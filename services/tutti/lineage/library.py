@@ -5,12 +5,10 @@ reads one thing waits for nobody who reads another.
 """
 
 import tempfile
-from collections import OrderedDict
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from threading import Lock
 from typing import Any, TypeVar
 
 import pyarrow.parquet as pq
@@ -24,12 +22,17 @@ from tutti.corpus.canonical import bytes_digest, file_digest, parse_json
 from tutti.corpus.dataset import DatasetBody, Split
 from tutti.corpus.errors import CorpusError
 from tutti.corpus.manifest import Kind, Manifest
+from tutti.corpus.spans.index import Index
+from tutti.corpus.spans.manifest import IndexBody
 from tutti.corpus.stages import DedupBody, DocumentShardEntry, FilterBody, IngestBody
+from tutti.corpus.tokenizer import BytePairTokenizer, TokenizerError
 from tutti.corpus.tokenshard import TokenShard
+from tutti.lineage.kept import Kept
 from tutti.lineage.sightings import Shelf
 
 T = TypeVar("T")
 KEPT = 64
+INDEX_BYTES = 8 << 30  # of local disk, or one index that alone is larger
 
 declare(
     {
@@ -80,9 +83,8 @@ class OpenDataset:
 
 class Library:
     def __init__(self, blobs: Blobs) -> None:
-        self._blobs, self._lock = blobs, Lock()
-        self._kept: OrderedDict[str, Any] = OrderedDict()
-        self._turns: dict[str, Lock] = {}
+        self._blobs = blobs
+        self._kept, self._indexes = Kept(KEPT), Kept(INDEX_BYTES)
 
     def checkpoint(self, key: str) -> CheckpointBody:
         return self.once(key, lambda: CheckpointBody.decode(self._bytes(key)))
@@ -98,6 +100,35 @@ class Library:
 
     def dataset(self, key: str) -> OpenDataset:
         return self.once(key, lambda: self._open(key))
+
+    def index(self, key: str, dataset: str) -> Index:
+        """The index of a dataset, by the key of its manifest."""
+
+        def read() -> IndexBody:
+            manifest = Manifest.decode(self._bytes(key), expected=Kind.INDEX)
+            if manifest.parents != (dataset,):
+                raise CorpusError(f"it is the index of {', '.join(manifest.parents)}, not of {dataset}")
+            return IndexBody.read(manifest)
+
+        def opened() -> Index:
+            with self._fetched(body.blob, body.info.bytes_digest) as path:
+                return Index.open(path)  # the map keeps the bytes until nobody uses the index any more
+
+        body = self.once(key, read)
+        return self.once(body.blob, opened, kept=self._indexes, weight=body.info.bytes)
+
+    def tokenizer(self, name: str) -> BytePairTokenizer:
+        """A tokenizer by the name of its resource."""
+        version = name.removeprefix("tokenizers/")
+        key = f"tokenization/tokenizers/{version}.json"
+
+        def read() -> BytePairTokenizer:
+            try:
+                return BytePairTokenizer.load(self._bytes(key), expected_version=f"blake3:{version}")
+            except TokenizerError as error:
+                raise Refused("BLOB_DAMAGED", f"the blob {key}: {error}; run its stage again") from error
+
+        return self.once(key, read)
 
     def json(self, key: str) -> Any:
         """A list beside a manifest, whose key is named by the digest of its bytes."""
@@ -178,39 +209,12 @@ class Library:
         except BlobMissing as error:
             raise Refused("BLOB_MISSING", f"the blob {key} is gone; run its stage again to trace through it") from error
 
-    def once(self, key: str, make: Callable[[], T]) -> T:
+    def once(self, key: str, make: Callable[[], T], *, kept: Kept | None = None, weight: int = 1) -> T:
         """What `make` makes, or made before; under a key that says what it is of."""
-        with self._lock:
-            if key in self._kept:
-                found: T = self._known(key)
-                return found
-            turn = self._turns.setdefault(key, Lock())
-        with turn:
-            try:
-                made = self._made(key, make)
-            except CorpusError as error:
-                raise Refused("MANIFEST_DAMAGED", f"{key} does not hold: {error}; run its stage again") from error
-            finally:
-                with self._lock:
-                    self._turns.pop(key, None)
-            return made
-
-    def _made(self, key: str, make: Callable[[], T]) -> T:
-        """Whoever waited for its turn finds what the one before it made."""
-        with self._lock:
-            if key in self._kept:
-                found: T = self._known(key)
-                return found
-        made = make()
-        with self._lock:
-            self._kept[key] = made
-            while len(self._kept) > KEPT:
-                self._kept.popitem(last=False)
-        return made
-
-    def _known(self, key: str) -> Any:
-        self._kept.move_to_end(key)
-        return self._kept[key]
+        try:
+            return (kept or self._kept).once(key, make, weight=weight)
+        except CorpusError as error:
+            raise Refused("MANIFEST_DAMAGED", f"{key} does not hold: {error}; run its stage again") from error
 
 
 def _require_digest(key: str, seen: str, expected: str) -> None:

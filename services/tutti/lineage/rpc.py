@@ -21,28 +21,35 @@ from tutti.contracts.lineage.v1 import (
     TraceResponse,
     TraceStepRequest,
     TraceStepResponse,
+    TraceTextRequest,
+    TraceTextResponse,
 )
 from tutti.contracts.lineage.v1 import Edge as EdgeMessage
 from tutti.contracts.lineage.v1 import Sighting as SightingMessage
 from tutti.contracts.lineage.v1 import Vertex as VertexMessage
+from tutti.corpus.spans.index import LEAST
 from tutti.lineage.ancestry import place_of
 from tutti.lineage.documents import PREFIX, Documents
-from tutti.lineage.graph import Edge, Vertex, Walk, dataset_name, walk
+from tutti.lineage.graph import Edge, Vertex, Walk, dataset_name, kind_of, walk
 from tutti.lineage.library import DocumentRow
 from tutti.lineage.listing import Listing
 from tutti.lineage.reach import Reaching
 from tutti.lineage.sightings import Sighting
 from tutti.lineage.tables import Tables
+from tutti.lineage.texts import Texts
 
 LIMIT, SIGHTINGS, PAGE = 1000, 10_000, 1000
 CHARACTERS = 1 << 20  # of a text that is shown, at most
 MOST, MOST_SIGHTINGS = 10_000, 100_000
+SPANS, HOLDERS = 100, 3  # of a text
+MOST_SPANS, MOST_HOLDERS, SHOWN_STEPS = 1000, 10, 20
 
 
 class LineageApi:
-    def __init__(self, host: Host, tables: Tables, documents: Documents, listing: Listing) -> None:
+    def __init__(self, host: Host, tables: Tables, documents: Documents, listing: Listing, texts: Texts) -> None:
         self._host, self._tables, self._documents, self._listing = host, tables, documents, listing
         self._reaching = Reaching(host, tables, documents, listing)
+        self._texts = texts
 
     def ShowDocument(self, request: ShowDocumentRequest, call: Call) -> Document:
         required(request, "document")
@@ -118,6 +125,33 @@ class LineageApi:
             answer.fate = self._documents.fate(row.doc_id)
         return answer
 
+    def TraceText(self, request: TraceTextRequest, call: Call) -> TraceTextResponse:
+        required(request, "text", "within")
+        limit = limit_of(request, default=SPANS, most=MOST_SPANS)
+        if request.documents > MOST_HOLDERS:
+            raise InvalidField("documents", seen=request.documents, expected=f"at most {MOST_HOLDERS}")
+        traced = self._texts.trace(
+            request.text,
+            request.within,
+            least=request.least or LEAST,
+            limit=limit,
+            documents=request.documents or HOLDERS,
+        )
+        found = traced.passages
+        rows = self._documents.rows({document for passage in found.found for document in passage.documents})
+        answer = TraceTextResponse(dataset=traced.dataset, tokens=found.tokens, truncated=found.truncated)
+        for each in found.found:
+            passage = answer.passages.add(begin=each.begin, end=each.end, tokens=each.tokens, count=each.count)
+            for doc_id in each.documents:
+                steps = traced.steps.get(doc_id, [])
+                passage.documents.add(
+                    document=f"{PREFIX}{doc_id}",
+                    source=rows[doc_id].source if doc_id in rows else "",
+                    steps=steps[:SHOWN_STEPS],
+                    step_count=len(steps),
+                )
+        return answer
+
     def TraceStep(self, request: TraceStepRequest, call: Call) -> TraceStepResponse:
         required(request, "job", "step")
         places = {place_of(head.name): head for head in self._documents.newest(request.job, 0)}
@@ -173,7 +207,7 @@ class LineageApi:
 
     def _answer(self, found: Walk, extra: dict[str, Vertex]) -> TraceResponse:
         vertices = self._host.units.run(lambda unit: self._tables.vertices_of(unit, found.names)) | extra
-        shown = [vertices.get(name) or Vertex(name, name.split("/")[0].removesuffix("s")) for name in found.names]
+        shown = [vertices.get(name) or Vertex(name, kind_of(name)) for name in found.names]
         return TraceResponse(
             vertices=[VertexMessage(name=v.name, kind=v.kind, digest=v.digest, label=v.label) for v in shown],
             edges=[EdgeMessage(parent=e.parent, child=e.child, relation=e.relation) for e in found.edges],

@@ -12,13 +12,15 @@ from tutti.lineage.library import Library
 from tutti.lineage.listing import Listing
 from tutti.lineage.rpc import LineageApi
 from tutti.lineage.tables import Tables
+from tutti.lineage.texts import Texts
 
 
 def build(host: Host) -> Service:
     tables = Tables(host.metadata)
     folding = Folding(host, tables)
     library = Library(host.blobs)
-    api = LineageApi(host, tables, Documents(host, tables, library), Listing(host, tables, library))
+    documents, listing = Documents(host, tables, library), Listing(host, tables, library)
+    api = LineageApi(host, tables, documents, listing, Texts(host, library))
 
     return Service(
         name="lineage",

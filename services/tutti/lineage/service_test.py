@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any, ParamSpec, TypeVar
 
 import grpc
+import numpy as np
 import pytest
 from google.protobuf.message import Message
 from pyarrow import RecordBatch
@@ -39,7 +40,10 @@ from tutti.corpus.canonical import canonical_json
 from tutti.corpus.documents import Document, Extraction, MediaType
 from tutti.corpus.documentshard import encode_document_shard
 from tutti.corpus.manifest import Kind
+from tutti.corpus.spans.building import build as build_index
+from tutti.corpus.spans.manifest import IndexBody
 from tutti.corpus.stages import DedupBody, DocumentShardEntry, IngestBody
+from tutti.corpus.tokenshard import TokenRun, encode_token_shard
 from tutti.lineage.folding import Folding
 from tutti.lineage.graph import Edge, Vertex, Walk
 from tutti.lineage.library import Library
@@ -301,6 +305,27 @@ def test_the_duplicates_of_version_0_1_are_named_too(world: World) -> None:
     clusters = canonical_json([{"dropped": [dropped], "kept": kept, "text_digest": DIGEST}])
     world.deduplicated(shards, put_named(world.blobs, "dedup/clusters", clusters, ".json"))
     assert world.documents.fate(f"documents/{dropped}") == f"dropped as a duplicate of documents/{kept}"
+
+
+def test_an_index_is_opened_from_what_its_manifest_says_and_only_for_its_dataset(world: World, tmp_path: Path) -> None:
+    tokens = TokenRun(np.array([9, *range(8), 9]), 10, np.array([0]), [page("a").doc_id], 9, 10, 9, 0)
+    (tmp_path / "tokens").write_bytes(encode_token_shard(tokens)[0])
+    info = build_index([tmp_path / "tokens"], tmp_path / "index")
+    blob = put_file(world.blobs, "tokenization/indexes", tmp_path / "index")
+    made = publish(world.blobs, "x", IndexBody(blob, info).manifest(dataset="datasets/a", producer="x"), data_bytes=0)
+    library = Library(world.blobs)
+    (found,) = library.index(made.manifest_key, "datasets/a").spans(list(range(8)))
+    assert (found.start, found.end, found.examples[0].doc_id) == (0, 8, page("a").doc_id)
+    with pytest.raises(Refused, match="it is the index of datasets/a, not of datasets/b"):
+        Library(world.blobs).index(made.manifest_key, "datasets/b")
+    whole = world.blobs.get(blob)
+    world.blobs.delete(blob)
+    assert library.index(made.manifest_key, "datasets/a").spans(list(range(8))) == [found]
+    with pytest.raises(Refused, match="is gone"):
+        Library(world.blobs).index(made.manifest_key, "datasets/a")
+    world.blobs.put_if_absent(blob, whole[:-1] + bytes([whole[-1] ^ 1]))
+    with pytest.raises(Refused, match="digest"):
+        Library(world.blobs).index(made.manifest_key, "datasets/a")
 
 
 def test_no_scratch_stays_whether_a_shard_was_read_or_refused(

@@ -18,6 +18,7 @@ from tutti.corpus.canonical import content_digest, named, parse_json
 from tutti.corpus.dataset import DatasetBody
 from tutti.corpus.errors import CorpusError
 from tutti.corpus.manifest import Kind, Manifest
+from tutti.corpus.spans.manifest import IndexBody
 from tutti.corpus.stages import CrawlBody, DedupBody, FilterBody, IngestBody
 from tutti.pipeline.stages import Result, StageName
 
@@ -112,6 +113,8 @@ def _listed(stage: StageName, data: bytes, *, thorough: bool) -> tuple[str, list
         StageName.EVALUATION: Kind.INGEST,
         StageName.DEDUP: Kind.DEDUP,
         StageName.TOKENIZATION: Kind.DATASET,
+        StageName.INDEX: Kind.INDEX,
+        StageName.SAMPLE: Kind.SAMPLE,
     }
     manifest = Manifest.decode(data, expected=kinds[stage])
     return manifest.content_digest, list(_blobs(stage, manifest))
@@ -123,13 +126,16 @@ def _blobs(stage: StageName, manifest: Manifest) -> Iterator[Checked]:
         for split in (dataset.train, dataset.validation):
             yield from (Expected(shard.blob, shard.bytes, shard.bytes_digest) for shard in split.shards)
         yield ExpectedTokenizer(dataset.tokenizer_version)
+    elif stage is StageName.INDEX:
+        index = IndexBody.read(manifest)
+        yield Expected(index.blob, index.info.bytes, index.info.bytes_digest)
     elif stage is StageName.CRAWL:
         yield from map(_content_named, CrawlBody.read(manifest).archives)
     elif stage in (StageName.INGEST, StageName.EVALUATION):
         ingest = IngestBody.read(manifest)
         yield from (Expected(shard.blob, shard.info.bytes, shard.info.bytes_digest) for shard in ingest.shards)
         yield from map(_content_named, (ingest.rejections, *ingest.measures))
-    else:
+    elif stage is not StageName.SAMPLE:  # whose texts are in its manifest
         body = FilterBody.read(manifest) if stage is StageName.FILTER else DedupBody.read(manifest)
         yield from (Expected(shard.blob, shard.info.bytes) for shard in body.shards)
         beside = (body.decisions,) if isinstance(body, FilterBody) else (body.decisions, body.clusters)

@@ -10,8 +10,9 @@ from tutti.chassis.service import Consumed
 from tutti.chassis.unit import Unit
 from tutti.contracts.dedup.v1 import Dedup
 from tutti.contracts.ingest.v1 import Crawl, Filter, Ingest
+from tutti.contracts.sampling.v1 import Sample
 from tutti.contracts.scheduler.v1 import Job
-from tutti.contracts.tokenization.v1 import Tokenization
+from tutti.contracts.tokenization.v1 import Index, Tokenization
 from tutti.pipeline import saga
 from tutti.pipeline.owners import Seen, seen_job, seen_work
 from tutti.pipeline.tables import Tables
@@ -34,6 +35,6 @@ def consumed(tables: Tables, wake: Callable[[str], None]) -> list[Consumed]:
         hear(unit, [seen_job(event.message) for event in events])
 
     return [
-        *(Consumed(message, on_work) for message in (Crawl, Ingest, Filter, Dedup, Tokenization)),
+        *(Consumed(message, on_work) for message in (Crawl, Ingest, Filter, Dedup, Tokenization, Index, Sample)),
         Consumed(Job, on_job),
     ]

@@ -9,6 +9,7 @@ from typing import Any
 
 from tutti.chassis.errors import DeadlineExceeded, InvalidField, NotFound, Refused
 from tutti.chassis.service import Host
+from tutti.checkpoints.keys import manifest_key
 from tutti.contracts.committer.v1 import (
     CHECKPOINT_STATE_COMMITTED,
     CHECKPOINT_STATE_PRUNED,
@@ -41,6 +42,8 @@ from tutti.contracts.ingest.v1 import (
     IngestSpec,
 )
 from tutti.contracts.ingest.v1.stubs import IngestServiceStub
+from tutti.contracts.sampling.v1 import CreateSampleRequest, Sample
+from tutti.contracts.sampling.v1.stubs import SamplingServiceStub
 from tutti.contracts.scheduler.v1 import (
     JOB_STATE_CANCELLED,
     JOB_STATE_DONE,
@@ -50,7 +53,7 @@ from tutti.contracts.scheduler.v1 import (
     Job,
 )
 from tutti.contracts.scheduler.v1.stubs import SchedulerServiceStub
-from tutti.contracts.tokenization.v1 import CreateTokenizationRequest, Tokenization
+from tutti.contracts.tokenization.v1 import CreateIndexRequest, CreateTokenizationRequest, Index, Tokenization
 from tutti.contracts.tokenization.v1.stubs import TokenizationServiceStub
 from tutti.pipeline.recipe import Recipe
 from tutti.pipeline.stages import TRAINING_VERSION, Given, Result, Source, Spec, StageName, spec_of
@@ -75,7 +78,7 @@ class Seen:
     result: Result | None
 
 
-def seen_work(work: Crawl | Ingest | Filter | Dedup | Tokenization) -> Seen:
+def seen_work(work: Crawl | Ingest | Filter | Dedup | Tokenization | Index | Sample) -> Seen:
     result = Result(work.name, work.result.manifest_key, work.result.content_digest)
     return Seen(work.name, work.state, work.reason, result if work.state == STATE_DONE else None)
 
@@ -103,6 +106,7 @@ class Owners:
         self._ingest = ingest = IngestServiceStub(host.channel("ingest"))
         dedup = DedupServiceStub(host.channel("dedup"))
         self._tokenization = tokenization = TokenizationServiceStub(host.channel("tokenization"))
+        sampling = SamplingServiceStub(host.channel("sampling"))
         self._scheduler = SchedulerServiceStub(host.channel("scheduler"))
         self._committer = CommitterServiceStub(host.channel("committer"))
         reads = Work(ingest.CreateIngest, CreateIngestRequest, "ingest", ingest.GetIngest, ingest.CancelIngest)
@@ -120,6 +124,12 @@ class Owners:
                 "tokenization",
                 tokenization.GetTokenization,
                 tokenization.CancelTokenization,
+            ),
+            StageName.INDEX: Work(
+                tokenization.CreateIndex, CreateIndexRequest, "index", tokenization.GetIndex, tokenization.CancelIndex
+            ),
+            StageName.SAMPLE: Work(
+                sampling.CreateSample, CreateSampleRequest, "sample", sampling.GetSample, sampling.CancelSample
             ),
         }
 
@@ -159,10 +169,13 @@ class Owners:
             self.earlier(recipe)
         if recipe.tokenizer.pattern:
             self._judge(StageName.TOKENIZATION, recipe, {"pattern": "tokenizer.pattern"})
+        if recipe.sample is not None:
+            self._judge(StageName.SAMPLE, recipe, {key: f"sample.{key}" for key in recipe.sample.model_dump()})
 
     def _judge(self, stage: StageName, recipe: Recipe, keys: Mapping[str, str], source: Source | None = None) -> None:
         """Ask a stage's owner without effect; `keys` of the recipe by the fields of the spec."""
-        source, given = source or Source("", "", ""), Given(Result("", "manifests/to-be-made.json", "to be made"))
+        source = source or Source("", "", "")
+        given = Given(Result("", manifest_key("to-be-made", 0, 1), "to be made"))
         try:
             self._create(stage, "", spec_of(stage, recipe, source, given, ""), validate_only=True)
         except InvalidField as problem:

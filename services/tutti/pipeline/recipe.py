@@ -157,6 +157,17 @@ class TrainPart(Part):
     attempts: Positive = Field(default=5, description="without a new checkpoint, until the job fails")
 
 
+Prompts = Annotated[list[Annotated[str, Field(max_length=16_384)]], Field(min_length=1, max_length=64)]
+
+
+class SamplePart(Part):
+    prompts: Prompts = Field(description="texts that the last checkpoint continues; an empty one begins a new text")
+    tokens: Positive = Field(default=64, description="that follow each prompt, at most")
+    temperature: Real = Field(default=1.0, ge=0, description="0: the likeliest token each time")
+    top_p: Real = Field(default=1.0, gt=0, le=1, description="the likeliest tokens that together reach it")
+    seed: Seed = Field(default=0, description="the same one gives the same texts")
+
+
 class Recipe(Part):
     name: str = Field(
         default="run", min_length=1, max_length=100, pattern=r"^[^\x00-\x1f]+$", description="for people, in lists"
@@ -168,6 +179,8 @@ class Recipe(Part):
     tokenizer: TokenizerPart = TokenizerPart()
     data: DataPart = DataPart()
     train: TrainPart
+    index: bool = Field(default=False, description="make the index that finds verbatim spans of what is trained on")
+    sample: SamplePart | None = Field(default=None, description="texts that the last checkpoint continues at the end")
 
     def canonical(self) -> str:
         """Canonical JSON (RFC 8785) with every default."""

@@ -18,7 +18,7 @@ RECIPES = sorted((Path(__file__).parents[3] / "recipes").glob("*.yaml"))
 def test_every_default_is_filled_in() -> None:
     recipe = read(LEAST)
     assert (recipe.train.rows, recipe.train.checkpoint_every, recipe.train.warmup) == (2, 2, 1)
-    without = ("input.crawl.", "dedup.decontaminate.")
+    without = ("input.crawl.", "dedup.decontaminate.", "sample.")
     plain = {key for key in keys() if not key.startswith(without)} - {"train.batch"}
     assert plain | {part.removesuffix(".") for part in without} == {
         f"{part}.{key}" if isinstance(inner, dict) else part
@@ -90,6 +90,10 @@ def test_the_recipes_that_we_ship_can_be_read(path: Path) -> None:
         ("tokenizer: {vocabulary: 256}", "tokenizer.vocabulary", "257"),
         ("data: {validation_fraction: 1.0}", "data.validation_fraction", "less than 1"),
         ("size: huge", "size", "'tiny', 'small'"),
+        ("index: [a]", "index", "boolean"),
+        ("sample: {tokens: 3}", "sample.prompts", "--set sample.prompts="),
+        ("sample: {prompts: []}", "sample.prompts", "at least 1 item"),
+        ("sample: {prompts: [a], top_p: 0}", "sample.top_p", "greater than 0"),
         ("train: 7", "train", "dictionary"),
         ("name: [a]", "name", "string"),
     ],

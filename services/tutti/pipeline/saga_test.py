@@ -24,7 +24,9 @@ from tutti.contracts.scheduler.v1 import JOB_STATE_CANCELLED, Job
 from tutti.pipeline.stages import StageName
 from tutti.pipeline.world_test import CALL, RECIPE, World
 
-STAGES = [stage.value for stage in StageName if stage not in (StageName.CRAWL, StageName.EVALUATION)]
+LEFT_OUT = (StageName.CRAWL, StageName.EVALUATION, StageName.INDEX, StageName.SAMPLE)
+STAGES = [stage.value for stage in StageName if stage not in LEFT_OUT]
+ENDING = ("index=true", "sample.prompts=The, A")
 SITE = ("input.path=", "input.crawl.seeds=http://a.example/", "input.crawl.contact=me@a.example")
 
 
@@ -168,6 +170,92 @@ def test_a_check_says_what_would_be_read_and_compared(world: World) -> None:
         **dict.fromkeys(["ingest", "filter"], True),
         **dict.fromkeys(["evaluation", "dedup", "tokenization", "train"], False),
     }
+
+
+def test_a_recipe_can_end_with_an_index_and_a_sample(world: World) -> None:
+    assert again(world, *ENDING) == [*STAGES, "index", "sample"]
+    (run,) = world.api.ListRuns(ListRequest(), CALL).runs
+    (index,), (sample,) = world.indexes.made.values(), world.sampling.made.values()
+    assert (index.spec.manifest_key, index.spec.content_digest) == (
+        run.stages[3].manifest_key,
+        run.stages[3].content_digest,
+    )
+    assert sample.spec.checkpoint == f"checkpoints/{run.stages[4].resource.removeprefix('jobs/')}/0/10"
+    assert (list(sample.spec.prompts), sample.spec.tokens, sample.spec.temperature) == (["The", "A"], 64, 1.0)
+
+
+@pytest.mark.parametrize(
+    ("overrides", "done"),
+    [
+        (("index=true",), ["index"]),
+        (("sample.prompts=The",), ["sample"]),
+        ((*ENDING, "train.steps=30"), ["train", "index", "sample"]),
+    ],
+)
+def test_what_a_run_ends_with_changes_no_key_of_what_was_done_before(
+    world: World, overrides: tuple[str, ...], done: list[str]
+) -> None:
+    again(world)
+    assert again(world, *overrides) == done
+
+
+@pytest.mark.parametrize(
+    ("override", "done"),
+    [
+        ("sample.tokens=7", ["sample"]),
+        ("sample.prompts=The", ["sample"]),
+        ("sample.seed=1", ["sample"]),
+        ("train.ranks=3", []),
+        ("train.seed=5", ["train"]),  # the state is what the owner's world always gives, so its texts are too
+        ("tokenizer.vocabulary=300", ["tokenization", "train", "index"]),
+    ],
+)
+def test_an_index_follows_from_its_dataset_and_a_sample_from_the_state(
+    world: World, override: str, done: list[str]
+) -> None:
+    again(world, *ENDING)
+    assert again(world, *ENDING, override) == done
+
+
+@pytest.mark.parametrize(
+    ("pattern", "stage"),
+    [
+        ("tokenization/indexes/manifests/*", "index"),
+        ("tokenization/indexes/*.spans", "index"),
+        ("sampling/manifests/*", "sample"),
+    ],
+)
+def test_with_a_blob_of_what_a_run_ends_with_deleted_that_stage_runs_again(
+    world: World, pattern: str, stage: str
+) -> None:
+    again(world, *ENDING)
+    world.blobs.delete(blob(world, pattern))
+    assert again(world, *ENDING) == [stage]
+    assert again(world, *ENDING) == []
+
+
+@pytest.mark.parametrize("stage", ["index", "sample"])
+def test_a_run_that_is_cancelled_near_its_end_ends_that_stage_at_its_owner(world: World, stage: str) -> None:
+    name = world.create(*ENDING).name
+    world.finish(*STAGES, *(["index"] if stage == "sample" else []))
+    world.start()
+    world.api.CancelRun(CancelRequest(name=name), CALL)
+    world.settle()
+    owner = {"index": world.indexes, "sample": world.sampling}[stage]
+    assert [work.state for work in owner.made.values()] == [STATE_CANCELLED]
+
+
+def test_what_the_owner_of_samples_refuses_is_named_by_its_key_before_anything_runs(world: World) -> None:
+    with pytest.raises(InvalidField, match="1 to 100 tokens") as refused:
+        world.create(*ENDING, "sample.tokens=101")
+    assert refused.value.field == "sample.tokens"
+
+
+def test_a_check_says_what_each_stage_uses_even_where_one_between_runs_again(world: World) -> None:
+    again(world, *ENDING)
+    request = CheckRecipeRequest(recipe=RECIPE, overrides=[*ENDING, "train.steps=30"], directory=str(world.folder))
+    checked = {stage.name: stage.reused for stage in world.api.CheckRecipe(request, CALL).stages}
+    assert checked == {**dict.fromkeys(STAGES, True), "train": False, "index": True, "sample": False}
 
 
 def test_where_hosts_lie_is_recorded_nowhere_but_in_the_private_table(world: World) -> None:

@@ -9,10 +9,12 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from enum import StrEnum
 
+from tutti.checkpoints.keys import checkpoint_of
 from tutti.contracts.dedup.v1 import DedupSpec, Documents
 from tutti.contracts.ingest.v1 import CrawlSpec, FilterSpec, IngestSpec, Place, Threshold
+from tutti.contracts.sampling.v1 import SampleSpec
 from tutti.contracts.scheduler.v1 import JobSpec
-from tutti.contracts.tokenization.v1 import TokenizationSpec
+from tutti.contracts.tokenization.v1 import IndexSpec, TokenizationSpec
 from tutti.corpus.canonical import content_digest
 from tutti.pipeline.recipe import Recipe
 
@@ -30,6 +32,8 @@ class StageName(StrEnum):
     DEDUP = "dedup"
     TOKENIZATION = "tokenization"
     TRAIN = "train"
+    INDEX = "index"
+    SAMPLE = "sample"
 
 
 KINDS = {
@@ -40,6 +44,8 @@ KINDS = {
     StageName.DEDUP: "dedups",
     StageName.TOKENIZATION: "tokenizations",
     StageName.TRAIN: "jobs",
+    StageName.INDEX: "indexes",
+    StageName.SAMPLE: "samples",
 }
 USES = {
     StageName.CRAWL: (),
@@ -49,6 +55,8 @@ USES = {
     StageName.DEDUP: (StageName.FILTER, StageName.EVALUATION),
     StageName.TOKENIZATION: (StageName.DEDUP,),
     StageName.TRAIN: (StageName.TOKENIZATION,),
+    StageName.INDEX: (StageName.TOKENIZATION,),
+    StageName.SAMPLE: (StageName.TRAIN,),
 }
 """The stages whose results each is given, where the recipe has them; it works on that of the first."""
 
@@ -111,12 +119,17 @@ class Reuse:
         return content_digest(asdict(self), kind="reuse key")
 
 
-Spec = CrawlSpec | IngestSpec | FilterSpec | DedupSpec | TokenizationSpec | JobSpec
+Spec = CrawlSpec | IngestSpec | FilterSpec | DedupSpec | TokenizationSpec | JobSpec | IndexSpec | SampleSpec
 
 
 def stages_of(recipe: Recipe) -> list[StageName]:
     """The stages that a recipe has, in their order."""
-    missing = {StageName.CRAWL: recipe.input.crawl is None, StageName.EVALUATION: recipe.dedup.decontaminate is None}
+    missing = {
+        StageName.CRAWL: recipe.input.crawl is None,
+        StageName.EVALUATION: recipe.dedup.decontaminate is None,
+        StageName.INDEX: not recipe.index,
+        StageName.SAMPLE: recipe.sample is None,
+    }
     return [name for name in StageName if not missing.get(name, False)]
 
 
@@ -213,6 +226,14 @@ def spec_of(stage: StageName, recipe: Recipe, source: Source, given: Given, logi
             shard_sequences=recipe.data.shard_sequences,
             logic_version=logic_version,
         )
+    if stage is StageName.INDEX:
+        return IndexSpec(
+            manifest_key=before.manifest_key, content_digest=before.content_digest, logic_version=logic_version
+        )
+    if stage is StageName.SAMPLE:
+        assert recipe.sample is not None
+        asked = recipe.sample.model_dump()
+        return SampleSpec(checkpoint=checkpoint_of(before.manifest_key), logic_version=logic_version, **asked)
     training = recipe.training(before.content_digest)
     return JobSpec(
         training=training.to_json(),
@@ -270,6 +291,11 @@ def reuse_of(stage: StageName, recipe: Recipe, source: Source, given: Given, log
         parameters = recipe.dedup.parameters()
     elif stage is StageName.TOKENIZATION:
         parameters = {**recipe.tokenizer.model_dump(), **recipe.data.model_dump()}
+    elif stage is StageName.INDEX:
+        parameters = {}
+    elif stage is StageName.SAMPLE:
+        assert recipe.sample is not None
+        parameters = recipe.sample.model_dump()
     else:
         parameters = {"training": recipe.training(before.content_digest).digest()}
     return Reuse(stage.value, logic_version, parameters, given.inputs)

@@ -54,6 +54,7 @@ from tutti.contracts.ingest.v1 import (
     Ingest,
 )
 from tutti.contracts.pipeline.v1 import CreateRunRequest, Run
+from tutti.contracts.sampling.v1 import CreateSampleResponse, Sample
 from tutti.contracts.scheduler.v1 import (
     JOB_STATE_CANCELLED,
     JOB_STATE_DONE,
@@ -62,11 +63,19 @@ from tutti.contracts.scheduler.v1 import (
     CreateJobResponse,
     Job,
 )
-from tutti.contracts.tokenization.v1 import CreateTokenizationResponse, ListTokenizationsResponse, Tokenization
-from tutti.corpus.canonical import bytes_digest, content_digest
+from tutti.contracts.tokenization.v1 import (
+    CreateIndexResponse,
+    CreateTokenizationResponse,
+    Index,
+    ListTokenizationsResponse,
+    Tokenization,
+)
+from tutti.corpus.canonical import JsonValue, bytes_digest, content_digest
 from tutti.corpus.dataset import DatasetBody, ShardEntry, Split
 from tutti.corpus.documentshard import DocumentShardInfo
 from tutti.corpus.manifest import Kind, Manifest
+from tutti.corpus.spans.building import IndexInfo
+from tutti.corpus.spans.manifest import IndexBody
 from tutti.corpus.stages import CrawlBody, DedupBody, DocumentShardEntry, FilterBody, IngestBody
 from tutti.model.plan import Shape
 from tutti.pipeline.rpc import PipelineApi
@@ -208,7 +217,10 @@ class DedupOwner(DataOwner):
         return cast(Dedup, self.cancel(request))
 
 
+@dataclass
 class TokenizationOwner(DataOwner):
+    indexes: DataOwner = field(kw_only=True)
+
     def CreateTokenization(self, request: Any, call: Call) -> CreateTokenizationResponse:
         if request.spec.pattern == "(":
             raise InvalidField("spec.pattern", seen="(", expected="a regular expression that compiles")
@@ -225,6 +237,28 @@ class TokenizationOwner(DataOwner):
 
     def CancelTokenization(self, request: CancelRequest, call: Call) -> Tokenization:
         return cast(Tokenization, self.cancel(request))
+
+    def CreateIndex(self, request: Any, call: Call) -> CreateIndexResponse:
+        return CreateIndexResponse(index=self.indexes.create(request, Index))
+
+    def GetIndex(self, request: GetRequest, call: Call) -> Index:
+        return cast(Index, self.indexes.get(request))
+
+    def CancelIndex(self, request: CancelRequest, call: Call) -> Index:
+        return cast(Index, self.indexes.cancel(request))
+
+
+class SamplingOwner(DataOwner):
+    def CreateSample(self, request: Any, call: Call) -> CreateSampleResponse:
+        if request.spec.tokens > 100:
+            raise InvalidField("spec.tokens", seen=request.spec.tokens, expected="1 to 100 tokens")
+        return CreateSampleResponse(sample=self.create(request, Sample))
+
+    def GetSample(self, request: GetRequest, call: Call) -> Sample:
+        return cast(Sample, self.get(request))
+
+    def CancelSample(self, request: CancelRequest, call: Call) -> Sample:
+        return cast(Sample, self.cancel(request))
 
 
 class TrainOwner(Owner):
@@ -302,7 +336,8 @@ class World:
         self.crawls, self.filters = DataOwner(self), DataOwner(self)
         self.ingest = IngestOwner(self, crawls=self.crawls, filters=self.filters)
         self.dedup = DedupOwner(self)
-        self.tokenization, self.train = TokenizationOwner(self), TrainOwner(self)
+        self.indexes, self.sampling, self.train = DataOwner(self), SamplingOwner(self), TrainOwner(self)
+        self.tokenization = TokenizationOwner(self, indexes=self.indexes)
         self.deaf = False
         self.start()
 
@@ -314,6 +349,7 @@ class World:
             "ingest": self.ingest,
             "dedup": self.dedup,
             "tokenization": self.tokenization,
+            "sampling": self.sampling,
             "scheduler": self.train,
             "committer": self.train,
         }
@@ -423,6 +459,22 @@ class World:
             -1
         ].dataset = f"datasets/{manifest.content_digest.removeprefix('blake3:')}"
         self.tokenization.end(STATE_DONE, "", publish(self.blobs, "tokenization", manifest, data_bytes=0))
+
+    def finish_index(self) -> None:
+        spec = list(self.indexes.made.values())[-1].spec
+        data = f"index of {spec.content_digest}".encode()
+        key = put_named(self.blobs, "tokenization/indexes", data, ".spans")
+        body = IndexBody(key, IndexInfo(bytes_digest(b"x"), bytes_digest(data), len(data), 2, 1, 1))
+        made = body.manifest(dataset=f"datasets/{spec.content_digest.removeprefix('blake3:')}", producer="test")
+        self.indexes.end(STATE_DONE, "", publish(self.blobs, "tokenization/indexes", made, data_bytes=len(data)))
+
+    def finish_sample(self) -> None:
+        """The texts follow from the state that was sampled, and from nothing else that was trained."""
+        spec = list(self.sampling.made.values())[-1].spec
+        state = self.train.made[spec.checkpoint].state_digest
+        body: dict[str, JsonValue] = {"texts": [f"{prompt} {state}" for prompt in spec.prompts]}
+        made = Manifest(Kind.SAMPLE, body, (spec.checkpoint,), "test")
+        self.sampling.end(STATE_DONE, "", publish(self.blobs, "sampling", made, data_bytes=0))
 
     def finish_train(self) -> None:
         jobs = [job for job in self.train.made.values() if isinstance(job, Job)]

@@ -9,10 +9,14 @@ from tutti.chassis.service import Host
 from tutti.chassis.work import Work
 from tutti.contracts.common.v1 import CancelRequest, GetRequest, ListRequest
 from tutti.contracts.tokenization.v1 import (
+    CreateIndexRequest,
+    CreateIndexResponse,
     CreateTokenizationRequest,
     CreateTokenizationResponse,
     Dataset,
+    Index,
     ListDatasetsResponse,
+    ListIndexesResponse,
     ListTokenizationsResponse,
     ListTokenizersResponse,
     Tokenization,
@@ -44,9 +48,15 @@ def check(spec: TokenizationSpec) -> None:
 
 class TokenizationApi:
     def __init__(
-        self, host: Host, work: Work[Tokenization], datasets: Resource[Dataset], tokenizers: Resource[Tokenizer]
+        self,
+        host: Host,
+        work: Work[Tokenization],
+        indexes: Work[Index],
+        datasets: Resource[Dataset],
+        tokenizers: Resource[Tokenizer],
     ) -> None:
-        self._host, self._work, self._datasets, self._tokenizers = host, work, datasets, tokenizers
+        self._host, self._work, self._indexes = host, work, indexes
+        self._datasets, self._tokenizers = datasets, tokenizers
 
     def CreateTokenization(self, request: CreateTokenizationRequest, call: Call) -> CreateTokenizationResponse:
         required(request, "spec.manifest_key", "spec.content_digest")
@@ -61,6 +71,19 @@ class TokenizationApi:
 
     def CancelTokenization(self, request: CancelRequest, call: Call) -> Tokenization:
         return self._work.cancel(request)
+
+    def CreateIndex(self, request: CreateIndexRequest, call: Call) -> CreateIndexResponse:
+        required(request, "spec.manifest_key", "spec.content_digest")
+        return CreateIndexResponse(index=self._indexes.create(request))
+
+    def GetIndex(self, request: GetRequest, call: Call) -> Index:
+        return self._indexes.get(request)
+
+    def ListIndexes(self, request: ListRequest, call: Call) -> ListIndexesResponse:
+        return self._indexes.page(request, ListIndexesResponse)
+
+    def CancelIndex(self, request: CancelRequest, call: Call) -> Index:
+        return self._indexes.cancel(request)
 
     def GetDataset(self, request: GetRequest, call: Call) -> Dataset:
         return crud.get(self._host.units, self._datasets, request)

@@ -1,4 +1,4 @@
-"""The tokenization service: trains a tokenizer on kept documents and writes token shards.
+"""The tokenization service: trains a tokenizer on kept documents, writes token shards, and makes indexes of them.
 
 Promises: tokenizer and dataset are named by their content; the same kept documents and parameters give the same names,
 whatever was left out before.
@@ -18,13 +18,13 @@ from tutti.chassis.tasks import CancellablePool, TaskContext, WorkFailed
 from tutti.chassis.unit import Unit
 from tutti.chassis.work import Outcome, Work, publish, put_content
 from tutti.contracts.common.v1 import Artifact
-from tutti.contracts.tokenization.v1 import Dataset, Tokenization, TokenizationSpec, Tokenizer
+from tutti.contracts.tokenization.v1 import Dataset, Index, Tokenization, TokenizationSpec, Tokenizer
 from tutti.contracts.tokenization.v1.tokenization_pb2 import DESCRIPTOR
 from tutti.corpus.bytepairs import LLAMA3_PATTERN
 from tutti.corpus.dataset import DatasetBody
 from tutti.corpus.manifest import Kind
 from tutti.corpus.stages import DedupBody
-from tutti.tokenization import making
+from tutti.tokenization import indexing, making
 from tutti.tokenization.baselines import Baselines
 from tutti.tokenization.rpc import TokenizationApi
 
@@ -118,20 +118,35 @@ def build(host: Host) -> Service:
 
         return fill
 
+    def run_index(context: TaskContext, index: Index) -> Outcome:
+        made = indexing.index(context, index.spec)
+
+        def fill(unit: Unit, index: Index) -> None:
+            index.result.CopyFrom(made.result)
+            index.dataset, index.tokens, index.documents = made.dataset, made.info.tokens, made.info.documents
+            if datasets.find(unit, made.dataset) is not None:
+                dataset = datasets.lock(unit, made.dataset)
+                dataset.index = index.name
+                datasets.put(unit, dataset)
+
+        return fill
+
     def export(unit: Unit) -> Iterator[CanonicalLine]:
         yield from work.export(unit)
+        yield from indexes.export(unit)
         for dataset in datasets.select(unit):
             yield CanonicalLine(dataset.name, {"tokens": dataset.tokens, "tokenizer": dataset.tokenizer})
         for tokenizer in tokenizers.select(unit):
             yield CanonicalLine(tokenizer.name, {"vocabulary": tokenizer.vocabulary})
 
     work = Work(host, "tokenizations", Tokenization, run, making.LOGIC_VERSION)
-    api = TokenizationApi(host, work, datasets, tokenizers)
+    indexes = Work(host, "indexes", Index, run_index, indexing.LOGIC_VERSION)
+    api = TokenizationApi(host, work, indexes, datasets, tokenizers)
     return Service(
         name="tokenization",
-        resources=[work.resource, datasets, tokenizers],
+        resources=[work.resource, datasets, tokenizers, indexes.resource],
         serves=[Served(DESCRIPTOR.services_by_name["TokenizationService"], api)],
-        tasks=[work.task()],
+        tasks=[work.task(), indexes.task()],
         export=export,
     )
 

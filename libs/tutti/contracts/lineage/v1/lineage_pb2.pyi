@@ -224,7 +224,7 @@ class Vertex(_message.Message):
     name: _builtins.str
     """name of the resource."""
     kind: _builtins.str
-    """kind: run, ingest, document-shard, dedup, tokenizer, dataset, job, checkpoint, document."""
+    """kind: run, ingest, document-shard, dedup, tokenizer, dataset, job, checkpoint, document, index, sample, export."""
     digest: _builtins.str
     """digest of its content; empty where it has none."""
     label: _builtins.str
@@ -510,6 +510,156 @@ class TraceStepResponse(_message.Message):
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
 Global___TraceStepResponse: _TypeAlias = TraceStepResponse  # noqa: Y015
+
+@_typing.final
+class TraceTextRequest(_message.Message):
+    """TraceTextRequest holds a text, and says in which training split it is looked for."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    TEXT_FIELD_NUMBER: _builtins.int
+    WITHIN_FIELD_NUMBER: _builtins.int
+    LEAST_FIELD_NUMBER: _builtins.int
+    LIMIT_FIELD_NUMBER: _builtins.int
+    DOCUMENTS_FIELD_NUMBER: _builtins.int
+    text: _builtins.str
+    """text of 64 KiB at most."""
+    within: _builtins.str
+    """within a checkpoint, which means the dataset that it was trained on, or a dataset."""
+    least: _builtins.int
+    """least tokens of a span that is told; 0 means 8."""
+    limit: _builtins.int
+    """limit of spans, at most 1,000; 0 means 100. Where there are more the longest are told."""
+    documents: _builtins.int
+    """documents of a span that are named, at most 10; 0 means 3."""
+    def __init__(
+        self,
+        *,
+        text: _builtins.str = ...,
+        within: _builtins.str = ...,
+        least: _builtins.int = ...,
+        limit: _builtins.int = ...,
+        documents: _builtins.int = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["documents", b"documents", "least", b"least", "limit", b"limit", "text", b"text", "within", b"within"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___TraceTextRequest: _TypeAlias = TraceTextRequest  # noqa: Y015
+
+@_typing.final
+class Holder(_message.Message):
+    """Holder is a document that holds a span."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    DOCUMENT_FIELD_NUMBER: _builtins.int
+    SOURCE_FIELD_NUMBER: _builtins.int
+    STEPS_FIELD_NUMBER: _builtins.int
+    STEP_COUNT_FIELD_NUMBER: _builtins.int
+    document: _builtins.str
+    """document by name."""
+    source: _builtins.str
+    """source: a URL, or a path below the input folder; empty while its ingest is not folded yet."""
+    step_count: _builtins.int
+    """step_count is how many steps saw it."""
+    @_builtins.property
+    def steps(self) -> _containers.RepeatedScalarFieldContainer[_builtins.int]:
+        """steps of the checkpoint that saw the document, the first 20 in order; none for a dataset."""
+
+    def __init__(
+        self,
+        *,
+        document: _builtins.str = ...,
+        source: _builtins.str = ...,
+        steps: _abc.Iterable[_builtins.int] | None = ...,
+        step_count: _builtins.int = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["document", b"document", "source", b"source", "step_count", b"step_count", "steps", b"steps"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___Holder: _TypeAlias = Holder  # noqa: Y015
+
+@_typing.final
+class Passage(_message.Message):
+    """Passage is a span of a text that stands in a document token by token, and that no longer one around it does."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    BEGIN_FIELD_NUMBER: _builtins.int
+    END_FIELD_NUMBER: _builtins.int
+    TOKENS_FIELD_NUMBER: _builtins.int
+    COUNT_FIELD_NUMBER: _builtins.int
+    DOCUMENTS_FIELD_NUMBER: _builtins.int
+    begin: _builtins.int
+    """begin in the text, in bytes of UTF-8."""
+    end: _builtins.int
+    """end of it, the byte behind."""
+    tokens: _builtins.int
+    """tokens of it."""
+    count: _builtins.int
+    """count of the places where it stands in the training split."""
+    @_builtins.property
+    def documents(self) -> _containers.RepeatedCompositeFieldContainer[Global___Holder]:
+        """documents that hold it: some, of its first 64 places."""
+
+    def __init__(
+        self,
+        *,
+        begin: _builtins.int = ...,
+        end: _builtins.int = ...,
+        tokens: _builtins.int = ...,
+        count: _builtins.int = ...,
+        documents: _abc.Iterable[Global___Holder] | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["begin", b"begin", "count", b"count", "documents", b"documents", "end", b"end", "tokens", b"tokens"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___Passage: _TypeAlias = Passage  # noqa: Y015
+
+@_typing.final
+class TraceTextResponse(_message.Message):
+    """TraceTextResponse lists spans."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    PASSAGES_FIELD_NUMBER: _builtins.int
+    DATASET_FIELD_NUMBER: _builtins.int
+    TOKENS_FIELD_NUMBER: _builtins.int
+    TRUNCATED_FIELD_NUMBER: _builtins.int
+    dataset: _builtins.str
+    """dataset whose training split was searched."""
+    tokens: _builtins.int
+    """tokens of the whole text."""
+    truncated: _builtins.bool
+    """truncated is true when the limit left shorter spans out."""
+    @_builtins.property
+    def passages(self) -> _containers.RepeatedCompositeFieldContainer[Global___Passage]:
+        """passages in the order of the text."""
+
+    def __init__(
+        self,
+        *,
+        passages: _abc.Iterable[Global___Passage] | None = ...,
+        dataset: _builtins.str = ...,
+        tokens: _builtins.int = ...,
+        truncated: _builtins.bool = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["dataset", b"dataset", "passages", b"passages", "tokens", b"tokens", "truncated", b"truncated"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___TraceTextResponse: _TypeAlias = TraceTextResponse  # noqa: Y015
 
 @_typing.final
 class ShowReachRequest(_message.Message):

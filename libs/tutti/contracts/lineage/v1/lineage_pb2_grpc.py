@@ -50,6 +50,11 @@ class LineageServiceStub:
                 request_serializer=tutti_dot_contracts_dot_lineage_dot_v1_dot_lineage__pb2.TraceStepRequest.SerializeToString,
                 response_deserializer=tutti_dot_contracts_dot_lineage_dot_v1_dot_lineage__pb2.TraceStepResponse.FromString,
                 _registered_method=True)
+        self.TraceText = channel.unary_unary(
+                '/tutti.lineage.v1.LineageService/TraceText',
+                request_serializer=tutti_dot_contracts_dot_lineage_dot_v1_dot_lineage__pb2.TraceTextRequest.SerializeToString,
+                response_deserializer=tutti_dot_contracts_dot_lineage_dot_v1_dot_lineage__pb2.TraceTextResponse.FromString,
+                _registered_method=True)
         self.ShowReach = channel.unary_unary(
                 '/tutti.lineage.v1.LineageService/ShowReach',
                 request_serializer=tutti_dot_contracts_dot_lineage_dot_v1_dot_lineage__pb2.ShowReachRequest.SerializeToString,
@@ -87,6 +92,13 @@ class LineageServiceServicer:
 
     def TraceStep(self, request, context):
         """TraceStep lists the documents that a step saw.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def TraceText(self, request, context):
+        """TraceText finds the verbatim spans of a text in what a model was trained on.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -130,6 +142,11 @@ def add_LineageServiceServicer_to_server(servicer, server):
                     servicer.TraceStep,
                     request_deserializer=tutti_dot_contracts_dot_lineage_dot_v1_dot_lineage__pb2.TraceStepRequest.FromString,
                     response_serializer=tutti_dot_contracts_dot_lineage_dot_v1_dot_lineage__pb2.TraceStepResponse.SerializeToString,
+            ),
+            'TraceText': grpc.unary_unary_rpc_method_handler(
+                    servicer.TraceText,
+                    request_deserializer=tutti_dot_contracts_dot_lineage_dot_v1_dot_lineage__pb2.TraceTextRequest.FromString,
+                    response_serializer=tutti_dot_contracts_dot_lineage_dot_v1_dot_lineage__pb2.TraceTextResponse.SerializeToString,
             ),
             'ShowReach': grpc.unary_unary_rpc_method_handler(
                     servicer.ShowReach,
@@ -229,6 +246,33 @@ class LineageService:
             '/tutti.lineage.v1.LineageService/TraceStep',
             tutti_dot_contracts_dot_lineage_dot_v1_dot_lineage__pb2.TraceStepRequest.SerializeToString,
             tutti_dot_contracts_dot_lineage_dot_v1_dot_lineage__pb2.TraceStepResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def TraceText(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/tutti.lineage.v1.LineageService/TraceText',
+            tutti_dot_contracts_dot_lineage_dot_v1_dot_lineage__pb2.TraceTextRequest.SerializeToString,
+            tutti_dot_contracts_dot_lineage_dot_v1_dot_lineage__pb2.TraceTextResponse.FromString,
             options,
             channel_credentials,
             insecure,

@@ -39,6 +39,8 @@ class LineageServiceStub:
     """TraceDocument lists the steps that saw a document."""
     TraceStep: _grpc.UnaryUnaryMultiCallable[_lineage_pb2.TraceStepRequest, _lineage_pb2.TraceStepResponse]
     """TraceStep lists the documents that a step saw."""
+    TraceText: _grpc.UnaryUnaryMultiCallable[_lineage_pb2.TraceTextRequest, _lineage_pb2.TraceTextResponse]
+    """TraceText finds the verbatim spans of a text in what a model was trained on."""
     ShowReach: _grpc.UnaryUnaryMultiCallable[_lineage_pb2.ShowReachRequest, _lineage_pb2.Reach]
     """ShowReach lists everything that documents had a part in, and where they still lie."""
     ShowDocument: _grpc.UnaryUnaryMultiCallable[_lineage_pb2.ShowDocumentRequest, _lineage_pb2.Document]
@@ -57,6 +59,8 @@ class LineageServiceAsyncStub(LineageServiceStub):
     """TraceDocument lists the steps that saw a document."""
     TraceStep: _aio.UnaryUnaryMultiCallable[_lineage_pb2.TraceStepRequest, _lineage_pb2.TraceStepResponse]  # type: ignore[assignment]
     """TraceStep lists the documents that a step saw."""
+    TraceText: _aio.UnaryUnaryMultiCallable[_lineage_pb2.TraceTextRequest, _lineage_pb2.TraceTextResponse]  # type: ignore[assignment]
+    """TraceText finds the verbatim spans of a text in what a model was trained on."""
     ShowReach: _aio.UnaryUnaryMultiCallable[_lineage_pb2.ShowReachRequest, _lineage_pb2.Reach]  # type: ignore[assignment]
     """ShowReach lists everything that documents had a part in, and where they still lie."""
     ShowDocument: _aio.UnaryUnaryMultiCallable[_lineage_pb2.ShowDocumentRequest, _lineage_pb2.Document]  # type: ignore[assignment]
@@ -90,6 +94,14 @@ class LineageServiceServicer(metaclass=_abc_1.ABCMeta):
         context: _ServicerContext,
     ) -> _typing.Union[_lineage_pb2.TraceStepResponse, _abc.Awaitable[_lineage_pb2.TraceStepResponse]]:
         """TraceStep lists the documents that a step saw."""
+
+    @_abc_1.abstractmethod
+    def TraceText(
+        self,
+        request: _lineage_pb2.TraceTextRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_lineage_pb2.TraceTextResponse, _abc.Awaitable[_lineage_pb2.TraceTextResponse]]:
+        """TraceText finds the verbatim spans of a text in what a model was trained on."""
 
     @_abc_1.abstractmethod
     def ShowReach(

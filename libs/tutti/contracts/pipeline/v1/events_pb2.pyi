@@ -67,7 +67,7 @@ class Stage(_message.Message):
     REASON_FIELD_NUMBER: _builtins.int
     MANIFEST_KEY_FIELD_NUMBER: _builtins.int
     name: _builtins.str
-    """name: ingest, dedup, tokenization, train."""
+    """name: crawl, ingest, filter, dedup, tokenization, train, index, sample."""
     state: _common_pb2.State.ValueType
     """state of the stage."""
     reused: _builtins.bool

@@ -152,7 +152,7 @@ Global___Tokenization: _TypeAlias = Tokenization  # noqa: Y015
 
 @_typing.final
 class Dataset(_message.Message):
-    """Dataset is a finished set of token shards; it never changes."""
+    """Dataset is a finished set of token shards; but for index it never changes."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -170,6 +170,7 @@ class Dataset(_message.Message):
     BIGRAM_BITS_PER_BYTE_FIELD_NUMBER: _builtins.int
     XZ_BITS_PER_BYTE_FIELD_NUMBER: _builtins.int
     BYTES_FIELD_NUMBER: _builtins.int
+    INDEX_FIELD_NUMBER: _builtins.int
     name: _builtins.str
     """name of the resource."""
     revision: _builtins.int
@@ -198,6 +199,8 @@ class Dataset(_message.Message):
     """xz_bits_per_byte primed with the training text."""
     bytes: _builtins.int
     """bytes of the token shards."""
+    index: _builtins.str
+    """index of its verbatim spans, such as "indexes/x", the newest; empty while there is none."""
     def __init__(
         self,
         *,
@@ -215,14 +218,115 @@ class Dataset(_message.Message):
         bigram_bits_per_byte: _builtins.float = ...,
         xz_bits_per_byte: _builtins.float = ...,
         bytes: _builtins.int = ...,
+        index: _builtins.str = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["bigram_bits_per_byte", b"bigram_bits_per_byte", "bytes", b"bytes", "content_digest", b"content_digest", "context", b"context", "manifest_key", b"manifest_key", "name", b"name", "revision", b"revision", "sequences", b"sequences", "tokenizer", b"tokenizer", "tokens", b"tokens", "unigram_bits_per_byte", b"unigram_bits_per_byte", "validation_bytes", b"validation_bytes", "validation_tokens", b"validation_tokens", "xz_bits_per_byte", b"xz_bits_per_byte"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["bigram_bits_per_byte", b"bigram_bits_per_byte", "bytes", b"bytes", "content_digest", b"content_digest", "context", b"context", "index", b"index", "manifest_key", b"manifest_key", "name", b"name", "revision", b"revision", "sequences", b"sequences", "tokenizer", b"tokenizer", "tokens", b"tokens", "unigram_bits_per_byte", b"unigram_bits_per_byte", "validation_bytes", b"validation_bytes", "validation_tokens", b"validation_tokens", "xz_bits_per_byte", b"xz_bits_per_byte"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
 Global___Dataset: _TypeAlias = Dataset  # noqa: Y015
+
+@_typing.final
+class IndexSpec(_message.Message):
+    """IndexSpec says of which dataset an index is made."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    MANIFEST_KEY_FIELD_NUMBER: _builtins.int
+    CONTENT_DIGEST_FIELD_NUMBER: _builtins.int
+    LOGIC_VERSION_FIELD_NUMBER: _builtins.int
+    manifest_key: _builtins.str
+    """manifest_key of the dataset."""
+    content_digest: _builtins.str
+    """content_digest of that manifest."""
+    logic_version: _builtins.str
+    """logic_version of the index that is asked for; empty means the current one."""
+    def __init__(
+        self,
+        *,
+        manifest_key: _builtins.str = ...,
+        content_digest: _builtins.str = ...,
+        logic_version: _builtins.str = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["content_digest", b"content_digest", "logic_version", b"logic_version", "manifest_key", b"manifest_key"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___IndexSpec: _TypeAlias = IndexSpec  # noqa: Y015
+
+@_typing.final
+class Index(_message.Message):
+    """Index finds verbatim spans in the training split of a dataset."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    NAME_FIELD_NUMBER: _builtins.int
+    REVISION_FIELD_NUMBER: _builtins.int
+    SPEC_FIELD_NUMBER: _builtins.int
+    STATE_FIELD_NUMBER: _builtins.int
+    REASON_FIELD_NUMBER: _builtins.int
+    STARTED_AT_FIELD_NUMBER: _builtins.int
+    ENDED_AT_FIELD_NUMBER: _builtins.int
+    RESULT_FIELD_NUMBER: _builtins.int
+    DATASET_FIELD_NUMBER: _builtins.int
+    TOKENS_FIELD_NUMBER: _builtins.int
+    DOCUMENTS_FIELD_NUMBER: _builtins.int
+    name: _builtins.str
+    """name of the resource."""
+    revision: _builtins.int
+    """revision grows by one with every change."""
+    state: _common_pb2.State.ValueType
+    """state of the work."""
+    reason: _builtins.str
+    """reason in words: what it waits for, or why it failed and what to do."""
+    dataset: _builtins.str
+    """dataset is the name "datasets/{version}"."""
+    tokens: _builtins.int
+    """tokens of the training split."""
+    documents: _builtins.int
+    """documents of the training split."""
+    @_builtins.property
+    def spec(self) -> Global___IndexSpec:
+        """spec that it was created with."""
+
+    @_builtins.property
+    def started_at(self) -> _timestamp_pb2.Timestamp:
+        """started_at is when work began."""
+
+    @_builtins.property
+    def ended_at(self) -> _timestamp_pb2.Timestamp:
+        """ended_at is when it ended."""
+
+    @_builtins.property
+    def result(self) -> _common_pb2.Artifact:
+        """result: the manifest that names its blob."""
+
+    def __init__(
+        self,
+        *,
+        name: _builtins.str = ...,
+        revision: _builtins.int = ...,
+        spec: Global___IndexSpec | None = ...,
+        state: _common_pb2.State.ValueType = ...,
+        reason: _builtins.str = ...,
+        started_at: _timestamp_pb2.Timestamp | None = ...,
+        ended_at: _timestamp_pb2.Timestamp | None = ...,
+        result: _common_pb2.Artifact | None = ...,
+        dataset: _builtins.str = ...,
+        tokens: _builtins.int = ...,
+        documents: _builtins.int = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["ended_at", b"ended_at", "result", b"result", "spec", b"spec", "started_at", b"started_at"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["dataset", b"dataset", "documents", b"documents", "ended_at", b"ended_at", "name", b"name", "reason", b"reason", "result", b"result", "revision", b"revision", "spec", b"spec", "started_at", b"started_at", "state", b"state", "tokens", b"tokens"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___Index: _TypeAlias = Index  # noqa: Y015
 
 @_typing.final
 class Tokenizer(_message.Message):

@@ -162,3 +162,91 @@ class ListTokenizersResponse(_message.Message):
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
 Global___ListTokenizersResponse: _TypeAlias = ListTokenizersResponse  # noqa: Y015
+
+@_typing.final
+class CreateIndexRequest(_message.Message):
+    """CreateIndexRequest asks for one."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    REQUEST_ID_FIELD_NUMBER: _builtins.int
+    NAME_FIELD_NUMBER: _builtins.int
+    SPEC_FIELD_NUMBER: _builtins.int
+    VALIDATE_ONLY_FIELD_NUMBER: _builtins.int
+    request_id: _builtins.str
+    """request_id makes the call idempotent."""
+    name: _builtins.str
+    """name chosen by the caller."""
+    validate_only: _builtins.bool
+    """validate_only checks and changes nothing."""
+    @_builtins.property
+    def spec(self) -> _events_pb2.IndexSpec:
+        """spec of it."""
+
+    def __init__(
+        self,
+        *,
+        request_id: _builtins.str = ...,
+        name: _builtins.str = ...,
+        spec: _events_pb2.IndexSpec | None = ...,
+        validate_only: _builtins.bool = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["spec", b"spec"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["name", b"name", "request_id", b"request_id", "spec", b"spec", "validate_only", b"validate_only"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___CreateIndexRequest: _TypeAlias = CreateIndexRequest  # noqa: Y015
+
+@_typing.final
+class CreateIndexResponse(_message.Message):
+    """CreateIndexResponse returns it."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    INDEX_FIELD_NUMBER: _builtins.int
+    @_builtins.property
+    def index(self) -> _events_pb2.Index:
+        """index as recorded."""
+
+    def __init__(
+        self,
+        *,
+        index: _events_pb2.Index | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["index", b"index"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["index", b"index"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___CreateIndexResponse: _TypeAlias = CreateIndexResponse  # noqa: Y015
+
+@_typing.final
+class ListIndexesResponse(_message.Message):
+    """ListIndexesResponse is one page."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    INDEXES_FIELD_NUMBER: _builtins.int
+    NEXT_PAGE_TOKEN_FIELD_NUMBER: _builtins.int
+    next_page_token: _builtins.str
+    """next_page_token is empty on the last page."""
+    @_builtins.property
+    def indexes(self) -> _containers.RepeatedCompositeFieldContainer[_events_pb2.Index]:
+        """indexes in name order."""
+
+    def __init__(
+        self,
+        *,
+        indexes: _abc.Iterable[_events_pb2.Index] | None = ...,
+        next_page_token: _builtins.str = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["indexes", b"indexes", "next_page_token", b"next_page_token"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___ListIndexesResponse: _TypeAlias = ListIndexesResponse  # noqa: Y015

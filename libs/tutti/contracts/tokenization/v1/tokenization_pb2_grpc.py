@@ -77,6 +77,26 @@ class TokenizationServiceStub:
                 request_serializer=tutti_dot_contracts_dot_common_dot_v1_dot_common__pb2.ListRequest.SerializeToString,
                 response_deserializer=tutti_dot_contracts_dot_tokenization_dot_v1_dot_tokenization__pb2.ListTokenizersResponse.FromString,
                 _registered_method=True)
+        self.CreateIndex = channel.unary_unary(
+                '/tutti.tokenization.v1.TokenizationService/CreateIndex',
+                request_serializer=tutti_dot_contracts_dot_tokenization_dot_v1_dot_tokenization__pb2.CreateIndexRequest.SerializeToString,
+                response_deserializer=tutti_dot_contracts_dot_tokenization_dot_v1_dot_tokenization__pb2.CreateIndexResponse.FromString,
+                _registered_method=True)
+        self.GetIndex = channel.unary_unary(
+                '/tutti.tokenization.v1.TokenizationService/GetIndex',
+                request_serializer=tutti_dot_contracts_dot_common_dot_v1_dot_common__pb2.GetRequest.SerializeToString,
+                response_deserializer=tutti_dot_contracts_dot_tokenization_dot_v1_dot_events__pb2.Index.FromString,
+                _registered_method=True)
+        self.ListIndexes = channel.unary_unary(
+                '/tutti.tokenization.v1.TokenizationService/ListIndexes',
+                request_serializer=tutti_dot_contracts_dot_common_dot_v1_dot_common__pb2.ListRequest.SerializeToString,
+                response_deserializer=tutti_dot_contracts_dot_tokenization_dot_v1_dot_tokenization__pb2.ListIndexesResponse.FromString,
+                _registered_method=True)
+        self.CancelIndex = channel.unary_unary(
+                '/tutti.tokenization.v1.TokenizationService/CancelIndex',
+                request_serializer=tutti_dot_contracts_dot_common_dot_v1_dot_common__pb2.CancelRequest.SerializeToString,
+                response_deserializer=tutti_dot_contracts_dot_tokenization_dot_v1_dot_events__pb2.Index.FromString,
+                _registered_method=True)
 
 
 class TokenizationServiceServicer:
@@ -139,6 +159,34 @@ class TokenizationServiceServicer:
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
+    def CreateIndex(self, request, context):
+        """CreateIndex records the work and returns at once; the same request_id with another body is refused.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def GetIndex(self, request, context):
+        """GetIndex returns one.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def ListIndexes(self, request, context):
+        """ListIndexes returns a page in name order.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def CancelIndex(self, request, context):
+        """CancelIndex ends it.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
 
 def add_TokenizationServiceServicer_to_server(servicer, server):
     rpc_method_handlers = {
@@ -181,6 +229,26 @@ def add_TokenizationServiceServicer_to_server(servicer, server):
                     servicer.ListTokenizers,
                     request_deserializer=tutti_dot_contracts_dot_common_dot_v1_dot_common__pb2.ListRequest.FromString,
                     response_serializer=tutti_dot_contracts_dot_tokenization_dot_v1_dot_tokenization__pb2.ListTokenizersResponse.SerializeToString,
+            ),
+            'CreateIndex': grpc.unary_unary_rpc_method_handler(
+                    servicer.CreateIndex,
+                    request_deserializer=tutti_dot_contracts_dot_tokenization_dot_v1_dot_tokenization__pb2.CreateIndexRequest.FromString,
+                    response_serializer=tutti_dot_contracts_dot_tokenization_dot_v1_dot_tokenization__pb2.CreateIndexResponse.SerializeToString,
+            ),
+            'GetIndex': grpc.unary_unary_rpc_method_handler(
+                    servicer.GetIndex,
+                    request_deserializer=tutti_dot_contracts_dot_common_dot_v1_dot_common__pb2.GetRequest.FromString,
+                    response_serializer=tutti_dot_contracts_dot_tokenization_dot_v1_dot_events__pb2.Index.SerializeToString,
+            ),
+            'ListIndexes': grpc.unary_unary_rpc_method_handler(
+                    servicer.ListIndexes,
+                    request_deserializer=tutti_dot_contracts_dot_common_dot_v1_dot_common__pb2.ListRequest.FromString,
+                    response_serializer=tutti_dot_contracts_dot_tokenization_dot_v1_dot_tokenization__pb2.ListIndexesResponse.SerializeToString,
+            ),
+            'CancelIndex': grpc.unary_unary_rpc_method_handler(
+                    servicer.CancelIndex,
+                    request_deserializer=tutti_dot_contracts_dot_common_dot_v1_dot_common__pb2.CancelRequest.FromString,
+                    response_serializer=tutti_dot_contracts_dot_tokenization_dot_v1_dot_events__pb2.Index.SerializeToString,
             ),
     }
     generic_handler = grpc.method_handlers_generic_handler(
@@ -400,6 +468,114 @@ class TokenizationService:
             '/tutti.tokenization.v1.TokenizationService/ListTokenizers',
             tutti_dot_contracts_dot_common_dot_v1_dot_common__pb2.ListRequest.SerializeToString,
             tutti_dot_contracts_dot_tokenization_dot_v1_dot_tokenization__pb2.ListTokenizersResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def CreateIndex(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/tutti.tokenization.v1.TokenizationService/CreateIndex',
+            tutti_dot_contracts_dot_tokenization_dot_v1_dot_tokenization__pb2.CreateIndexRequest.SerializeToString,
+            tutti_dot_contracts_dot_tokenization_dot_v1_dot_tokenization__pb2.CreateIndexResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def GetIndex(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/tutti.tokenization.v1.TokenizationService/GetIndex',
+            tutti_dot_contracts_dot_common_dot_v1_dot_common__pb2.GetRequest.SerializeToString,
+            tutti_dot_contracts_dot_tokenization_dot_v1_dot_events__pb2.Index.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def ListIndexes(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/tutti.tokenization.v1.TokenizationService/ListIndexes',
+            tutti_dot_contracts_dot_common_dot_v1_dot_common__pb2.ListRequest.SerializeToString,
+            tutti_dot_contracts_dot_tokenization_dot_v1_dot_tokenization__pb2.ListIndexesResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def CancelIndex(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/tutti.tokenization.v1.TokenizationService/CancelIndex',
+            tutti_dot_contracts_dot_common_dot_v1_dot_common__pb2.CancelRequest.SerializeToString,
+            tutti_dot_contracts_dot_tokenization_dot_v1_dot_events__pb2.Index.FromString,
             options,
             channel_credentials,
             insecure,

@@ -51,6 +51,14 @@ class TokenizationServiceStub:
     """GetTokenizer returns one."""
     ListTokenizers: _grpc.UnaryUnaryMultiCallable[_common_pb2.ListRequest, _tokenization_pb2.ListTokenizersResponse]
     """ListTokenizers returns a page in name order."""
+    CreateIndex: _grpc.UnaryUnaryMultiCallable[_tokenization_pb2.CreateIndexRequest, _tokenization_pb2.CreateIndexResponse]
+    """CreateIndex records the work and returns at once; the same request_id with another body is refused."""
+    GetIndex: _grpc.UnaryUnaryMultiCallable[_common_pb2.GetRequest, _events_pb2.Index]
+    """GetIndex returns one."""
+    ListIndexes: _grpc.UnaryUnaryMultiCallable[_common_pb2.ListRequest, _tokenization_pb2.ListIndexesResponse]
+    """ListIndexes returns a page in name order."""
+    CancelIndex: _grpc.UnaryUnaryMultiCallable[_common_pb2.CancelRequest, _events_pb2.Index]
+    """CancelIndex ends it."""
 
 @_typing.type_check_only
 class TokenizationServiceAsyncStub(TokenizationServiceStub):
@@ -73,6 +81,14 @@ class TokenizationServiceAsyncStub(TokenizationServiceStub):
     """GetTokenizer returns one."""
     ListTokenizers: _aio.UnaryUnaryMultiCallable[_common_pb2.ListRequest, _tokenization_pb2.ListTokenizersResponse]  # type: ignore[assignment]
     """ListTokenizers returns a page in name order."""
+    CreateIndex: _aio.UnaryUnaryMultiCallable[_tokenization_pb2.CreateIndexRequest, _tokenization_pb2.CreateIndexResponse]  # type: ignore[assignment]
+    """CreateIndex records the work and returns at once; the same request_id with another body is refused."""
+    GetIndex: _aio.UnaryUnaryMultiCallable[_common_pb2.GetRequest, _events_pb2.Index]  # type: ignore[assignment]
+    """GetIndex returns one."""
+    ListIndexes: _aio.UnaryUnaryMultiCallable[_common_pb2.ListRequest, _tokenization_pb2.ListIndexesResponse]  # type: ignore[assignment]
+    """ListIndexes returns a page in name order."""
+    CancelIndex: _aio.UnaryUnaryMultiCallable[_common_pb2.CancelRequest, _events_pb2.Index]  # type: ignore[assignment]
+    """CancelIndex ends it."""
 
 class TokenizationServiceServicer(metaclass=_abc_1.ABCMeta):
     """TokenizationService trains tokenizers and makes datasets."""
@@ -140,5 +156,37 @@ class TokenizationServiceServicer(metaclass=_abc_1.ABCMeta):
         context: _ServicerContext,
     ) -> _typing.Union[_tokenization_pb2.ListTokenizersResponse, _abc.Awaitable[_tokenization_pb2.ListTokenizersResponse]]:
         """ListTokenizers returns a page in name order."""
+
+    @_abc_1.abstractmethod
+    def CreateIndex(
+        self,
+        request: _tokenization_pb2.CreateIndexRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_tokenization_pb2.CreateIndexResponse, _abc.Awaitable[_tokenization_pb2.CreateIndexResponse]]:
+        """CreateIndex records the work and returns at once; the same request_id with another body is refused."""
+
+    @_abc_1.abstractmethod
+    def GetIndex(
+        self,
+        request: _common_pb2.GetRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_events_pb2.Index, _abc.Awaitable[_events_pb2.Index]]:
+        """GetIndex returns one."""
+
+    @_abc_1.abstractmethod
+    def ListIndexes(
+        self,
+        request: _common_pb2.ListRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_tokenization_pb2.ListIndexesResponse, _abc.Awaitable[_tokenization_pb2.ListIndexesResponse]]:
+        """ListIndexes returns a page in name order."""
+
+    @_abc_1.abstractmethod
+    def CancelIndex(
+        self,
+        request: _common_pb2.CancelRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_events_pb2.Index, _abc.Awaitable[_events_pb2.Index]]:
+        """CancelIndex ends it."""
 
 def add_TokenizationServiceServicer_to_server(servicer: TokenizationServiceServicer, server: _typing.Union[_grpc.Server, _aio.Server]) -> None: ...

@@ -1,0 +1,84 @@
+"""What of a text stands word for word in what a model was trained on: asked for, and shown."""
+
+import json
+from collections.abc import Iterator, Sequence
+
+import click
+
+from tutti.chassis.client import Client, Problem
+from tutti.chassis.errors import Refused
+from tutti.cli.output import READING_SECONDS, say
+from tutti.cli.plain import Plain, plain
+from tutti.contracts.lineage.v1 import TraceTextRequest
+
+SHOWN_CHARACTERS = 90
+SHOWN_STEPS = 5
+
+
+def traced(client: Client, text: str, within: str, *, least: int = 0, limit: int = 0) -> Plain:
+    """The passages of a text, each with its own text; in a dataset the steps are null. Raises Problem."""
+    request = TraceTextRequest(text=text, within=within, least=least, limit=limit)
+    answer, data = plain(client.lineage.TraceText(request, timeout=READING_SECONDS)), text.encode()
+    for each in answer["passages"]:
+        each["text"] = data[each["begin"] : each["end"]].decode(errors="replace")
+        if not within.startswith("checkpoints/"):
+            each["documents"] = [{**holder, "steps": None, "step_count": None} for holder in each["documents"]]
+    return answer
+
+
+def continued(client: Client, continuations: Sequence[Plain], checkpoint: str) -> list[Plain]:
+    """Continuations with those `passages` of prompt and text together that reach behind the prompt.
+
+    They are null where nothing can be said: without an index in silence, otherwise with the reason on standard error.
+    """
+    found = []
+    for each in continuations:
+        passages = None
+        try:
+            whole = traced(client, each["prompt"] + each["text"], checkpoint) if each["text"] else {"passages": []}
+            prompt = len(each["prompt"].encode())
+            passages = [one for one in whole["passages"] if one["end"] > prompt]
+        except Problem as problem:
+            if not (isinstance(problem, Refused) and problem.reason == "NOT_INDEXED"):
+                say(f"no spans are shown: {problem.message}")
+        found.append({**each, "passages": passages})
+    return found
+
+
+def longest(passages: Sequence[Plain], most: int) -> list[Plain]:
+    """So many of them, the longest first."""
+    return sorted(passages, key=lambda each: -each["tokens"])[:most]
+
+
+def lines(passage: Plain) -> Iterator[str]:
+    """A passage for people: what it says, then a line for each document that holds it."""
+    text = passage["text"]
+    if len(text) > SHOWN_CHARACTERS:
+        text = f"{text[: SHOWN_CHARACTERS // 2]} … {text[-SHOWN_CHARACTERS // 2 :]}"
+    count = passage["count"]
+    yield f"{json.dumps(text, ensure_ascii=False)}  {passage['tokens']} tokens, {count:,} place{'s' * (count > 1)}"
+    for each in passage["documents"]:
+        yield f"    {each['source'] or each['document']}{seen(each)}"
+
+
+def seen(holder: Plain) -> str:
+    """The steps that saw a document, in words; nothing where no checkpoint was asked about."""
+    if holder["steps"] is None:
+        return ""
+    steps, count = holder["steps"][:SHOWN_STEPS], holder["step_count"]
+    if not count:
+        return "  no step saw it"
+    more = f" and {count - len(steps):,} more" if count > len(steps) else ""
+    return f"  step{'s' * (count > 1)} {', '.join(map(str, steps))}{more}"
+
+
+def show(answer: Plain) -> None:
+    """Print what `traced` found."""
+    for passage in answer["passages"]:
+        click.echo(f"{passage['begin']:>6}  {next(found := lines(passage))}")
+        for line in found:
+            click.echo(f"{'':6}  {line}")
+    if not answer["passages"]:
+        say(f"none of it stands word for word in {answer['dataset']}")
+    if answer["truncated"]:
+        say("there are more, and shorter ones; raise --limit")

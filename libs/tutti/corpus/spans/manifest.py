@@ -1,0 +1,43 @@
+"""The body of an index's manifest: which file it is, and how much it holds."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass
+
+from tutti.corpus.canonical import JsonValue
+from tutti.corpus.errors import InvalidManifest
+from tutti.corpus.fields import Fields
+from tutti.corpus.manifest import Kind, Manifest
+from tutti.corpus.spans.building import IndexInfo
+
+
+@dataclass(frozen=True, slots=True)
+class IndexBody:
+    """The index of the training split of a dataset, which is the manifest's only parent; `blob` is where it lies."""
+
+    blob: str
+    info: IndexInfo
+
+    def manifest(self, *, dataset: str, producer: str) -> Manifest:
+        """`dataset`: the name of the resource."""
+        body: dict[str, JsonValue] = asdict(self)
+        return Manifest(kind=Kind.INDEX, body=body, parents=(dataset,), producer=producer)
+
+    @classmethod
+    def read(cls, manifest: Manifest) -> IndexBody:
+        """Raises InvalidManifest naming the field that is missing or wrong."""
+        if manifest.kind is not Kind.INDEX:
+            raise InvalidManifest(f"a manifest of kind {manifest.kind.value!r}, expected 'index'")
+        fields = Fields(manifest.body, path="body", error=InvalidManifest)
+        info = fields.nested("info")
+        return cls(
+            blob=fields.text("blob"),
+            info=IndexInfo(
+                content_digest=info.digest("content_digest"),
+                bytes_digest=info.digest("bytes_digest"),
+                bytes=info.count("bytes"),
+                tokens=info.count("tokens"),
+                suffixes=info.count("suffixes"),
+                documents=info.count("documents"),
+            ),
+        )

@@ -1,0 +1,65 @@
+"""Passages: the verbatim spans of a text, as bytes of it, and the documents that hold them.
+
+Promises: a span is one of tokens, so it begins and ends where tokens of the text do; which passages there are depends
+on the text and the dataset alone.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from tutti.corpus.spans.index import LEAST, Index
+from tutti.corpus.tokenizer import BytePairTokenizer
+
+PLACES = 64
+"""Of a span's places so many are looked at for documents."""
+
+
+@dataclass(frozen=True, slots=True)
+class Passage:
+    """Bytes begin … end - 1 of a text are `tokens` tokens that stand `count` times in the dataset.
+
+    `documents` are some that hold them, by id. A boundary may lie inside a character, since a token may end there.
+    """
+
+    begin: int
+    end: int
+    tokens: int
+    count: int
+    documents: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Passages:
+    """In the order of the text; `tokens` of the whole text; `truncated`: shorter ones were left out."""
+
+    found: tuple[Passage, ...]
+    tokens: int
+    truncated: bool
+
+
+def passages(
+    index: Index, tokenizer: BytePairTokenizer, text: str, *, least: int = LEAST, limit: int = 100, documents: int = 3
+) -> Passages:
+    """The maximal verbatim spans of at least `least` tokens; the longest `limit` of them, the earlier before the later.
+
+    Each names at most `documents` documents, in the order of what follows the span there, among its first 64 places.
+    `tokenizer` is that of the dataset. Raises CorpusError for `least` < 1.
+    """
+    ids = tokenizer.encode(text)
+    at = [0, *np.cumsum(tokenizer.byte_lengths[ids]).tolist()]
+    every = index.spans(ids.tolist(), least=least, examples=PLACES if documents else 0)
+    longest = sorted(every, key=lambda span: span.start - span.end)[:limit]
+    found = (
+        Passage(
+            begin=at[span.start],
+            end=at[span.end],
+            tokens=span.end - span.start,
+            count=span.count,
+            documents=tuple(dict.fromkeys(place.doc_id for place in span.examples))[:documents],
+        )
+        for span in sorted(longest, key=lambda span: span.start)
+    )
+    return Passages(tuple(found), len(ids), len(every) > limit)

@@ -1,0 +1,92 @@
+"""Texts: the verbatim spans of a text in what a model was trained on, and the steps that saw them.
+
+Promises: which dataset, index and checkpoint are meant is asked of their owners, so that an answer waits for no event.
+"""
+
+from dataclasses import dataclass
+
+from tutti.chassis.errors import InvalidField, Refused, declare
+from tutti.chassis.service import Host
+from tutti.checkpoints.manifest import CheckpointBody
+from tutti.contracts.committer.v1 import CHECKPOINT_STATE_COMMITTED, CheckpointState
+from tutti.contracts.committer.v1.stubs import CommitterServiceStub
+from tutti.contracts.common.v1 import GetRequest
+from tutti.contracts.tokenization.v1 import Dataset
+from tutti.contracts.tokenization.v1.stubs import TokenizationServiceStub
+from tutti.corpus.spans.passages import Passages, passages
+from tutti.lineage import sightings
+from tutti.lineage.graph import dataset_name
+from tutti.lineage.library import Library
+
+MAX_BYTES = 64 << 10
+
+declare(
+    {
+        "NOT_COMMITTED": "the checkpoint is not committed: its bytes are not promised",
+        "NOT_INDEXED": "the dataset has no index of verbatim spans; run its recipe again with `index: true`",
+    }
+)
+
+
+@dataclass(frozen=True)
+class Traced:
+    """The passages of a text; by document that holds one, the steps of the checkpoint that saw it, in order."""
+
+    dataset: str
+    passages: Passages
+    steps: dict[str, list[int]]
+
+
+class Texts:
+    def __init__(self, host: Host, library: Library) -> None:
+        self._library = library
+        self._tokenization = TokenizationServiceStub(host.channel("tokenization"))
+        self._committer = CommitterServiceStub(host.channel("committer"))
+
+    def trace(self, text: str, within: str, *, least: int, limit: int, documents: int) -> Traced:
+        """The passages of a text in the training split of a dataset, or of that of a checkpoint.
+
+        Raises InvalidField for what names neither and for a text that is too long, NotFound, and Refused for a
+        checkpoint that is not committed, a dataset without an index, and blobs that are gone or damaged.
+        """
+        if (size := len(text.encode())) > MAX_BYTES:
+            raise InvalidField("text", seen=f"{size} bytes", expected=f"at most {MAX_BYTES} bytes of UTF-8")
+        body = self._checkpoint(within) if within.startswith("checkpoints/") else None
+        dataset = self._dataset(dataset_name(body.training.dataset) if body else within)
+        opened = self._library.index(self._index(dataset), dataset.name)
+        tokenizer = self._library.tokenizer(dataset.tokenizer)
+        found = passages(opened, tokenizer, text, least=least, limit=limit, documents=documents)
+        held = {document for passage in found.found for document in passage.documents}
+        return Traced(dataset.name, found, self._steps(dataset, body, held) if body else {})
+
+    def _checkpoint(self, name: str) -> CheckpointBody:
+        found = self._committer.GetCheckpoint(GetRequest(name=name))
+        if found.state != CHECKPOINT_STATE_COMMITTED:
+            state = CheckpointState.Name(found.state).removeprefix("CHECKPOINT_STATE_").lower()
+            raise Refused("NOT_COMMITTED", f"{name} is {state}; choose one of `tutti checkpoints ls` that is committed")
+        return self._library.checkpoint(found.manifest_key)
+
+    def _dataset(self, name: str) -> Dataset:
+        if not name.startswith("datasets/"):
+            raise InvalidField("within", seen=name, expected="checkpoints/JOB/LINE/STEP or datasets/VERSION")
+        return self._tokenization.GetDataset(GetRequest(name=name))
+
+    def _index(self, dataset: Dataset) -> str:
+        """The key of the manifest of its index."""
+        if not dataset.index:
+            raise Refused(
+                "NOT_INDEXED",
+                f"{dataset.name} has no index of verbatim spans: run its recipe again with `index: true` (`tutti run "
+                f"RECIPE --set index=true`); what was done before is reused",
+            )
+        return self._tokenization.GetIndex(GetRequest(name=dataset.index)).result.manifest_key
+
+    def _steps(self, dataset: Dataset, body: CheckpointBody, documents: set[str]) -> dict[str, list[int]]:
+        """The steps up to a checkpoint that saw each document."""
+        train, ledger = self._library.dataset(dataset.manifest_key).train, body.scalars.ledger
+        return {
+            document: sorted(
+                {each.step for each in sightings.of_document(train, ledger, document, until_step=body.step)}
+            )
+            for document in documents
+        }
