@@ -37,8 +37,13 @@ def current(run: Run) -> Stage | None:
 
 
 def given(run: Run, stage: Stage) -> Given:
-    """What the stages before this one made for it."""
+    """What the stages before this one made for it.
+
+    A run that version 0.1 began has no filter: what was read is what was chosen.
+    """
     done = {StageName(each.name): result_of(each) for each in run.stages if each.state == STATE_DONE}
+    if StageName.FILTER not in (each.name for each in run.stages) and StageName.INGEST in done:
+        done[StageName.FILTER] = done[StageName.INGEST]
     return stages.given(StageName(stage.name), done)
 
 

@@ -19,8 +19,9 @@ from tutti.contracts.common.v1 import (
     CancelRequest,
     ListRequest,
 )
-from tutti.contracts.pipeline.v1 import CheckRecipeRequest, CreateRunRequest
+from tutti.contracts.pipeline.v1 import CheckRecipeRequest, CreateRunRequest, Run, Stage
 from tutti.contracts.scheduler.v1 import JOB_STATE_CANCELLED, Job
+from tutti.pipeline import saga
 from tutti.pipeline.stages import StageName
 from tutti.pipeline.world_test import CALL, RECIPE, World
 
@@ -391,6 +392,14 @@ def test_a_damaged_row_of_work_that_is_waited_for_fails_the_run(world: World) ->
     world.pass_time(60)
     assert world.run(name).state == STATE_FAILED
     assert world.run(name).reason == f"ingest: the row '{ingest}' is damaged"
+
+
+def test_what_a_run_of_version_0_1_read_is_what_its_dedup_works_on() -> None:
+    names = ("ingest", "dedup", "tokenization", "train")
+    run = Run(stages=[Stage(name=name, state=STATE_PENDING) for name in names])
+    run.stages[0].state, run.stages[0].manifest_key = STATE_DONE, "ingest/manifests/a.json"
+    found = [saga.given(run, stage).before for stage in run.stages]
+    assert [each.manifest_key if each else "" for each in found] == ["", "ingest/manifests/a.json", "", ""]
 
 
 def test_an_unfinished_run_of_the_same_recipe_is_resumed(world: World) -> None:
