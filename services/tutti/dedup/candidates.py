@@ -33,8 +33,10 @@ def pairs(bands: Iterable[Rows]) -> Iterator[tuple[npt.NDArray[np.uint64], npt.N
             firsts[: starts[1] if len(starts) > 1 else len(rows)] = first[0]
         others = new + np.flatnonzero(firsts[new:] != rows[new:, 1])
         yield firsts[others], rows[others, 1]
+        later = np.arange(new, len(rows))
         for lag in range(1, WINDOW + 1):
-            later = np.arange(max(new, lag), len(rows))
+            # Rows are in order: who shares a band with the one `lag` before it shares it with all between.
+            later = later[later >= lag]
             later = later[rows[later, 0] == rows[later - lag, 0]]
             if not len(later):
                 break

@@ -4,11 +4,20 @@ from itertools import combinations
 from pathlib import Path
 
 import numpy as np
+import pyarrow as pa
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
+from tutti.corpus.native import Kernel
+from tutti.dedup import externalsort
 from tutti.dedup.candidates import WINDOW, pairs
 from tutti.dedup.components import Components
 from tutti.dedup.externalsort import ExternalSort
+from tutti.dedup.kernel import finding, native
+from tutti.dedup.names import Names
+
+NUMBERS = st.one_of(st.integers(0, 300), st.integers(0, 2**64 - 1))
 
 
 @pytest.mark.parametrize("run_rows", [50, 333, 5000])
@@ -28,6 +37,32 @@ def test_rows_come_out_in_order_and_once(tmp_path: Path, run_rows: int) -> None:
     sort.remove()
     assert not list(tmp_path.iterdir())
     assert list(sort.blocks()) == []
+
+
+@pytest.mark.skipif(native().library is None, reason=native().why_not)
+@given(rows=st.lists(st.tuples(NUMBERS, NUMBERS), max_size=300))
+@settings(deadline=None)
+def test_the_kernel_sorts_as_numpy_does(rows: list[tuple[int, int]]) -> None:
+    library = native().library
+    assert library is not None
+    given_rows = np.array(rows, np.uint64).reshape(-1, 2)
+    kept = given_rows.copy()
+    np.testing.assert_array_equal(externalsort.by_kernel(library, given_rows), externalsort.by_numpy(given_rows))
+    np.testing.assert_array_equal(given_rows, kept)
+
+
+def test_ids_of_one_length_and_of_several_are_numbered_alike() -> None:
+    short = pa.array(["b", "a", "c", "\u00e9"])
+    mixed = Names([pa.array(["bb", "", "a"]), short, pa.array([], pa.string()), short[1:3]])
+    assert mixed.ids(np.arange(len(mixed))).to_pylist() == ["", "a", "b", "bb", "c", "\u00e9"]
+    even = Names([pa.array(["zz", "bb"]), pa.array(["xx", "bb", "aa"])[1:]])
+    assert even.documents(pa.array(["?", "bb", "zz"])[1:]).tolist() == [1, 2]
+
+
+def test_the_doctor_says_that_there_is_no_kernel_and_why() -> None:
+    found = finding(Kernel("minhash", None, "no C compiler on the PATH"))
+    assert (found.ok, "slower: no C compiler" in found.message) == (True, True)
+    assert finding(native()).message.startswith("near-duplicates are found by")
 
 
 @pytest.mark.parametrize("cut", [1, 3, 20, 1000])

@@ -6,11 +6,14 @@ that came more than once comes once. Memory is a few times `run_rows` rows; runs
 
 from __future__ import annotations
 
+import ctypes
 from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
 import numpy.typing as npt
+
+from tutti.dedup.kernel import address, native
 
 Rows = npt.NDArray[np.uint64]
 """uint64 [rows, 2]: ordered by the first column, then by the second."""
@@ -69,10 +72,22 @@ class ExternalSort:
 
 def in_order(rows: Rows) -> Rows:
     """The rows sorted, each once."""
-    rows = rows[np.lexsort((rows[:, 1], rows[:, 0]))]
+    library = native().library
+    rows = by_numpy(rows) if library is None else by_kernel(library, rows)
     new = np.ones(len(rows), np.bool_)
-    np.any(rows[1:] != rows[:-1], axis=1, out=new[1:])
-    return rows[new]
+    np.logical_or(rows[1:, 0] != rows[:-1, 0], rows[1:, 1] != rows[:-1, 1], out=new[1:])
+    return rows if new.all() else rows[new]
+
+
+def by_kernel(library: ctypes.CDLL, rows: Rows) -> Rows:
+    """The rows sorted."""
+    ordered = rows.copy(order="C")
+    library.sort_rows(address(ordered), address(np.empty_like(ordered)), ctypes.c_int64(len(ordered)))
+    return ordered
+
+
+def by_numpy(rows: Rows) -> Rows:
+    return rows[np.lexsort((rows[:, 1], rows[:, 0]))]
 
 
 def _merged(runs: list[Path], block: int) -> Iterator[Rows]:

@@ -22,7 +22,7 @@ class Names:
         known, new, waiting = np.zeros(0, "S1"), [], 0
         for part in ids:
             new.append(_bytes(part))
-            if any("\0" in each for each in part.to_pylist()):
+            if not _letters(part)[0].all():
                 raise ValueError("a doc_id with a NUL character; expected none: name the document anew")
             waiting += len(part)
             if waiting >= max(_TOGETHER, len(known) // 4):
@@ -44,5 +44,19 @@ class Names:
 
 
 def _bytes(ids: pa.Array) -> npt.NDArray[np.bytes_]:
+    letters, bounds = _letters(ids)
+    sizes = np.diff(bounds)
+    if len(sizes) and sizes[0] and (sizes == sizes[0]).all():
+        return letters.view(f"S{sizes[0]}")
     values = ids.cast(pa.binary()).to_pylist()
     return np.array(values, np.bytes_) if values else np.zeros(0, "S1")
+
+
+def _letters(ids: pa.Array) -> tuple[npt.NDArray[np.uint8], npt.NDArray[np.int64]]:
+    """The bytes of all ids in a row, and where each begins there."""
+    values = ids.cast(pa.large_binary())
+    _, offsets, data = values.buffers()
+    if not len(values) or data is None:
+        return np.zeros(0, np.uint8), np.zeros(len(values) + 1, np.int64)
+    bounds = np.frombuffer(offsets, np.int64)[values.offset : values.offset + len(values) + 1]
+    return np.frombuffer(data, np.uint8)[bounds[0] : bounds[-1]], bounds

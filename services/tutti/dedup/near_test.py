@@ -119,7 +119,7 @@ def test_python_finds_the_same_as_the_kernel(tmp_path: Path, monkeypatch: pytest
     documents = planted(150)
     with_kernel = found(of(documents), tmp_path / "kernel")
     without = Kernel("minhash", None, "none in this test")
-    for module in ("shingles", "minhash", "verification"):
+    for module in ("shingles", "minhash", "verification", "externalsort"):
         monkeypatch.setattr(f"tutti.dedup.{module}.native", lambda: without)
     assert found(of(documents), tmp_path / "python") == with_kernel
 

@@ -20,6 +20,7 @@ from tutti.corpus.stages import DedupBody, DocumentShardEntry, FilterBody, Inges
 from tutti.dedup import clusters
 from tutti.dedup.clusters import Compared
 from tutti.dedup.contamination import WORDS, Sought, TooManyTexts
+from tutti.dedup.kernel import finding, native
 from tutti.dedup.rpc import DedupApi
 from tutti.dedup.shards import Texts
 
@@ -112,4 +113,5 @@ def build(host: Host) -> Service:
         serves=[Served(DESCRIPTOR.services_by_name["DedupService"], DedupApi(work))],
         tasks=[work.task()],
         export=work.export,
+        checks=[lambda: finding(native())],
     )
