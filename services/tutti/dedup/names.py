@@ -47,7 +47,7 @@ def _bytes(ids: pa.Array) -> npt.NDArray[np.bytes_]:
     letters, bounds = _letters(ids)
     sizes = np.diff(bounds)
     if len(sizes) and sizes[0] and (sizes == sizes[0]).all():
-        return letters.view(f"S{sizes[0]}")
+        return letters.view(f"S{sizes[0]}").copy()  # the buffer is larger by far
     values = ids.cast(pa.binary()).to_pylist()
     return np.array(values, np.bytes_) if values else np.zeros(0, "S1")
 
