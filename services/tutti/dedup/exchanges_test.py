@@ -14,8 +14,9 @@ from tutti.dedup import externalsort
 from tutti.dedup.candidates import WINDOW, pairs
 from tutti.dedup.components import Components
 from tutti.dedup.externalsort import ExternalSort
-from tutti.dedup.kernel import finding, native
+from tutti.dedup.kernel import native
 from tutti.dedup.names import Names
+from tutti.dedup.service import finding
 
 NUMBERS = st.one_of(st.integers(0, 300), st.integers(0, 2**64 - 1))
 
