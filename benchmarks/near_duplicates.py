@@ -33,14 +33,14 @@ CHECKED = 2500  # families
 
 def measure(quick: bool) -> list[Row]:
     """Speed, memory, recall and precision for each size, then the peer."""
-    pages = ["\n".join(" ".join(_words(line)) for line in text.split("\n")) for text in texts()]
+    pages = ["\n".join(" ".join(words(line)) for line in text.split("\n")) for text in texts()]
     rows: list[Row] = []
     for size in (SMALL,) if quick else (SMALL, LARGE):
         rows += _all_in(pages, size)
     return [*rows, _beside_rensa(pages, 3 if quick else 7)]
 
 
-def _words(line: str) -> list[str]:
+def words(line: str) -> list[str]:
     return "".join(each if each.isascii() and each.isalnum() else " " for each in line.lower()).split()
 
 

@@ -6,9 +6,10 @@ together, evaluation texts first, earlier documents after them: the first of a c
 """
 
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from types import MappingProxyType
 
 import pyarrow as pa
 
@@ -28,6 +29,8 @@ EVALUATION, EARLIER, OWN = "0", "1", "2"
 
 Stands = dict[str, tuple[str, How, float]]
 """By dropped document: the one that stands for it, why, and how similar its closest link is."""
+
+NONE: Mapping[str, tuple[str, How, float]] = MappingProxyType({})
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,11 +79,16 @@ def find(own: Texts, near: float, scratch: Path, compared: Compared = Compared()
     dropped = frozenset(doc_id for cluster in exact.clusters for doc_id in cluster.dropped)
     links = _near(together(readers), dropped, near, scratch, workers) if near else {}
     stands = _own(through(exact, links), exact)
-    left = {each.doc_id: (each.text, How.CONTAMINATED, each.share) for each in held.values()} | stands
-    path = scratch / "clusters.parquet"
-    duplicates.write(_rows(left), path)
-    why = [how for _, how, _ in stands.values()]
     documents = sum(doc_id.startswith(OWN) for doc_id in exact.kept) + sum(doc_id.startswith(OWN) for doc_id in dropped)
+    left = {each.doc_id: (each.text, How.CONTAMINATED, each.share) for each in held.values()}
+    return written(stands, documents, scratch, left)
+
+
+def written(stands: Stands, documents: int, scratch: Path, held: Mapping[str, tuple[str, How, float]] = NONE) -> Found:
+    """The file, and what is in it, of so many documents that were compared; `held` were left out before that."""
+    path = scratch / "clusters.parquet"
+    duplicates.write(_rows({**held, **stands}), path)
+    why = [how for _, how, _ in stands.values()]
     kept_out = why.count(How.CONTAMINATED_NEAR)
     return Found(
         path,

@@ -18,11 +18,13 @@ from tutti.contracts.dedup.v1.dedup_pb2 import DESCRIPTOR
 from tutti.corpus.manifest import Kind
 from tutti.corpus.native import Kernel
 from tutti.corpus.stages import DedupBody, DocumentShardEntry, FilterBody, IngestBody
-from tutti.dedup import clusters
+from tutti.dedup import clusters, onray
 from tutti.dedup.clusters import Compared
 from tutti.dedup.contamination import WORDS, Sought, TooManyTexts
 from tutti.dedup.kernel import native
-from tutti.dedup.rpc import DedupApi
+from tutti.dedup.reading import Unreadable
+from tutti.dedup.rpc import RAY, DedupApi
+from tutti.dedup.settings import DedupSettings
 from tutti.dedup.shards import Texts
 
 
@@ -71,22 +73,27 @@ def finding(found: Kernel) -> Finding:
 
 
 def build(host: Host) -> Service:
+    settings = host.settings(DedupSettings)
+
+    def find(context: TaskContext, spec: DedupSpec, chosen: FilterBody, scratch: Path) -> clusters.Found:
+        rejected = staging.rejected(host.blobs, chosen.decisions)
+        work = scratch / "work"
+        work.mkdir()
+        try:
+            if spec.engine == RAY:
+                return context.pool(onray.find, settings, chosen.shards, rejected, spec.near, work)
+            own = staged(host.blobs, chosen.shards, scratch / "own", rejected)
+            return context.pool(clusters.find, own, spec.near, work, others(host.blobs, spec, scratch))
+        except (TooManyTexts, Unreadable) as error:
+            raise WorkFailed(str(error)) from error
+
     def run(context: TaskContext, dedup: Dedup) -> Outcome:
         spec = dedup.spec
         chosen = FilterBody.read(
             staging.manifest(host.blobs, spec.manifest_key, spec.content_digest, Kind.FILTER, Kind.INGEST)
         )
         with tempfile.TemporaryDirectory(prefix="tutti-dedup-") as scratch:
-            own = staged(
-                host.blobs, chosen.shards, Path(scratch, "own"), staging.rejected(host.blobs, chosen.decisions)
-            )
-            compared = others(host.blobs, spec, Path(scratch))
-            work = Path(scratch, "work")
-            work.mkdir()
-            try:
-                found = context.pool(clusters.find, own, spec.near, work, compared)
-            except TooManyTexts as error:
-                raise WorkFailed(str(error)) from error
+            found = find(context, spec, chosen, Path(scratch))
             if not found.documents:
                 raise WorkFailed(nothing_stays(found))
             kept = put_file(host.blobs, "dedup/clusters", found.path)
@@ -118,7 +125,7 @@ def build(host: Host) -> Service:
     return Service(
         name="dedup",
         resources=[work.resource],
-        serves=[Served(DESCRIPTOR.services_by_name["DedupService"], DedupApi(work))],
+        serves=[Served(DESCRIPTOR.services_by_name["DedupService"], DedupApi(work, settings))],
         tasks=[work.task()],
         export=work.export,
         checks=[lambda: finding(native())],

@@ -156,7 +156,7 @@ class Owners:
         return Source(spec.input_path, found.input_digest, found.logic_version)
 
     def check(self, recipe: Recipe, source: Source) -> None:
-        """What only its owner can judge of a recipe: URLs, rules, the tokenizer's pattern. Raises InvalidField."""
+        """What only owners can judge of a recipe: URLs, rules, engine, the tokenizer's pattern. Raises InvalidField."""
         quality = recipe.quality
         if recipe.input.crawl is not None:
             keys = ("seeds", "within", "without", "contact", "delay_seconds", "page_seconds", "connect")
@@ -167,6 +167,8 @@ class Owners:
             self._judge(StageName.FILTER, recipe, {"rule_sets": "quality.rules", "thresholds": "quality.thresholds"})
         if recipe.dedup.against:
             self.earlier(recipe)
+        if recipe.engine != "local":
+            self._judge(StageName.DEDUP, recipe, {"engine": "engine"})
         if recipe.tokenizer.pattern:
             self._judge(StageName.TOKENIZATION, recipe, {"pattern": "tokenizer.pattern"})
         if recipe.sample is not None:

@@ -173,6 +173,10 @@ class Recipe(Part):
         default="run", min_length=1, max_length=100, pattern=r"^[^\x00-\x1f]+$", description="for people, in lists"
     )
     size: Size = Field(default="small", description="of the model")
+    engine: Literal["local", "ray"] = Field(
+        default="local",
+        description="where documents are compared: here, or on a Ray cluster; changes no bit",
+    )
     input: InputPart
     quality: QualityPart = QualityPart()
     dedup: DedupPart = DedupPart()
@@ -270,6 +274,9 @@ def parse(tree: Mapping[str, Any]) -> Recipe:
             raise InvalidField(key, seen=path, expected="a path without a NUL character")
     if wrong := next((name for name in recipe.dedup.against if not name.startswith("datasets/")), ""):
         raise InvalidField("dedup.against", seen=wrong, expected="names of datasets, such as datasets/…")
+    if recipe.engine == "ray" and (recipe.dedup.against or clean):
+        key = "dedup.against" if recipe.dedup.against else "dedup.decontaminate"
+        raise InvalidField("engine", seen="ray", expected=f"local with {key}: a cluster compares a run's own documents")
     train = recipe.train
     if train.ranks > train.microbatches:
         raise InvalidField(

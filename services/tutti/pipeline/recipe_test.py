@@ -78,6 +78,7 @@ def test_the_recipes_that_we_ship_can_be_read(path: Path) -> None:
         ("train: {steps: 0}", "train.steps", "greater than or equal to 1"),
         ("train: {steps: 99999999999}", "train.steps", "less than"),
         ("train: {ranks: 9}", "train.ranks", r"train.microbatches \(8\)"),
+        ("engine: ray\ndedup: {against: [datasets/a]}", "engine", r"local with dedup\.against"),
         ("train: {microbatches: 4097}", "train.microbatches", "less than or equal to 4096"),
         ("train: {batch: 15}", "train.batch", r"train.microbatches \(8\)"),
         ("train: {batch: 4}", "train.batch", "such as 8"),

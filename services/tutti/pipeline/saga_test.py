@@ -84,6 +84,7 @@ def test_a_finished_recipe_runs_again_and_reuses_everything(world: World) -> Non
         ("train.steps=30", ["train"]),
         ("train.seed=5", ["train"]),
         ("train.ranks=3", []),
+        ("engine=ray", []),
         ("name=other", []),
         ("tokenizer.vocabulary=300", ["tokenization", "train"]),
         ("input.limit=7", ["ingest"]),

@@ -213,6 +213,7 @@ def spec_of(stage: StageName, recipe: Recipe, source: Source, given: Given, logi
             evaluation_words=clean.words if clean else 0,
             evaluation_share=clean.share if clean else 0.0,
             against=[_documents(each) for each in given.against],
+            engine="" if recipe.engine == "local" else recipe.engine,
         )
     if stage is StageName.TOKENIZATION:
         return TokenizationSpec(

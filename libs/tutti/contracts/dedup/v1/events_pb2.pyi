@@ -60,6 +60,7 @@ class DedupSpec(_message.Message):
     EVALUATION_WORDS_FIELD_NUMBER: _builtins.int
     EVALUATION_SHARE_FIELD_NUMBER: _builtins.int
     AGAINST_FIELD_NUMBER: _builtins.int
+    ENGINE_FIELD_NUMBER: _builtins.int
     manifest_key: _builtins.str
     """manifest_key of the document shards."""
     content_digest: _builtins.str
@@ -72,6 +73,8 @@ class DedupSpec(_message.Message):
     """evaluation_words in a row that make an n-gram; 0 means 13."""
     evaluation_share: _builtins.float
     """evaluation_share: a document that holds more than this share of a text's n-grams is left out; 0: any."""
+    engine: _builtins.str
+    """engine that compares: "local" or empty, or "ray", a cluster that the service is set to; no part of the result."""
     @_builtins.property
     def evaluation(self) -> Global___Documents:
         """evaluation: texts of an ingest; documents that hold one, or are nearly the same as one, are left out."""
@@ -91,10 +94,11 @@ class DedupSpec(_message.Message):
         evaluation_words: _builtins.int = ...,
         evaluation_share: _builtins.float = ...,
         against: _abc.Iterable[Global___Documents] | None = ...,
+        engine: _builtins.str = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["evaluation", b"evaluation"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["against", b"against", "content_digest", b"content_digest", "evaluation", b"evaluation", "evaluation_share", b"evaluation_share", "evaluation_words", b"evaluation_words", "logic_version", b"logic_version", "manifest_key", b"manifest_key", "near", b"near"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["against", b"against", "content_digest", b"content_digest", "engine", b"engine", "evaluation", b"evaluation", "evaluation_share", b"evaluation_share", "evaluation_words", b"evaluation_words", "logic_version", b"logic_version", "manifest_key", b"manifest_key", "near", b"near"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

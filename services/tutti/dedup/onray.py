@@ -1,0 +1,80 @@
+"""Duplicates on a Ray cluster: the same file as `clusters.find` makes, of document shards that the nodes read.
+
+Promises: nothing of Daft or Ray is imported before a search begins. The texts never come here; what is dropped does.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+
+from tutti.corpus.duplicates import How
+from tutti.corpus.stages import DocumentShardEntry
+from tutti.dedup.clusters import Found, Stands, through, written
+from tutti.dedup.exact import Cluster, ExactDuplicates
+from tutti.dedup.plan import Duplicates, duplicates
+from tutti.dedup.reading import SHARDS, Reading, named
+from tutti.dedup.settings import DedupSettings
+
+if TYPE_CHECKING:
+    from tutti.dedup.engine import Engine
+
+BUCKET_DOCUMENTS = 1 << 16
+"""Documents of a bucket: their bands, the largest rows, take about 75 MB."""
+
+
+def lacking(settings: DedupSettings) -> str:
+    """What this place lacks to use a cluster, and how to get it; "" for nothing."""
+    for name in ("daft", "ray"):
+        if importlib.util.find_spec(name) is None:
+            return f"{name} is not installed where dedup runs: pip install 'tutti[cluster]'"
+    if not (settings.ray and settings.ray_blobs):
+        return "no cluster is known where dedup runs: set dedup.ray and dedup.ray_blobs"
+    return ""
+
+
+def find(
+    settings: DedupSettings, shards: Sequence[DocumentShardEntry], rejected: frozenset[str], near: float, scratch: Path
+) -> Found:
+    """`search` on the cluster of the settings. Raises ClusterUnreachable too."""
+    from tutti.dedup.engine import Engine, join  # what they import need not be installed
+
+    cores = join(settings.ray)
+    documents = sum(shard.info.documents for shard in shards)
+    engine = Engine(buckets=max(2 * cores, documents // BUCKET_DOCUMENTS))
+    return search(
+        engine, settings.ray_blobs, [(each.blob, each.info.bytes_digest) for each in shards], rejected, near, scratch
+    )
+
+
+def search(
+    engine: Engine,
+    blobs: str,
+    shards: Sequence[tuple[str, str]],
+    rejected: frozenset[str],
+    near: float,
+    scratch: Path,
+) -> Found:
+    """What `clusters.find` finds in shards, each a blob and the digest of its bytes; `blobs` as the nodes reach them.
+
+    Raises Unreadable and ConflictingDocument.
+    """
+    keys, digests = zip(*shards, strict=True) if shards else ((), ())
+    places = pa.table([range(len(keys)), keys, digests], schema=SHARDS)
+    without = pa.table({"doc": named(pa.array(sorted(rejected), pa.string()))})
+    found = duplicates(engine, Reading(blobs), places, without, near)
+    return written(stands(found), found.documents, scratch)
+
+
+def stands(found: Duplicates) -> Stands:
+    """By document what stands for it, of both kinds."""
+    near: Stands = {row["doc"].hex(): (row["kept"].hex(), How.NEAR, row["jaccard"]) for row in found.near.to_pylist()}
+    exact: dict[str, list[str]] = {}
+    for row in found.exact.to_pylist():
+        exact.setdefault(row["kept"].hex(), []).append(row["doc"].hex())
+    clusters = tuple(Cluster(kept, tuple(dropped), "") for kept, dropped in exact.items())
+    return through(ExactDuplicates(tuple(exact), clusters), near)
