@@ -20,7 +20,7 @@ from tutti.ingest.shards import MAX_FILE_BYTES, Reading, write_shards
 from tutti.tokenization import making
 from tutti.tokenization.bpe import trained
 
-BATCH = 256
+BATCH = 32
 SECONDS = dict[str, float]()
 
 
