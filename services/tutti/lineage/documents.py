@@ -106,6 +106,11 @@ class Documents:
     def datasets(self) -> list[OpenDataset]:
         return [self._library.dataset(key) for key in self._manifests(Kind.DATASET)]
 
+    def indexes(self) -> list[tuple[str, str]]:
+        """Of every index its dataset and its blob, which holds the tokens of all documents that are trained on."""
+        found = [self._library.indexed(key) for key in self._manifests(Kind.INDEX)]
+        return [(dataset, body.blob) for dataset, body in found]
+
     def heads(self, job: str = "") -> list[Head]:
         """All checkpoints (of a job), by name."""
         prefix = f"checkpoints/{job.removeprefix('jobs/')}/" if job else "checkpoints/"

@@ -29,7 +29,7 @@ from tutti.contracts.ingest.v1.stubs import IngestServiceStub
 from tutti.contracts.pipeline.v1.stubs import PipelineServiceStub
 from tutti.contracts.sampling.v1.stubs import SamplingServiceStub
 from tutti.contracts.scheduler.v1.stubs import SchedulerServiceStub
-from tutti.contracts.tokenization.v1 import Dataset
+from tutti.contracts.tokenization.v1 import Dataset, Index
 from tutti.contracts.tokenization.v1.stubs import TokenizationServiceStub
 from tutti.corpus.errors import CorpusError
 from tutti.corpus.manifest import Kind, Manifest
@@ -53,6 +53,8 @@ def manifest_of(resource: Message) -> tuple[str, Kind] | None:
         return resource.result.manifest_key, Kind.DEDUP
     if isinstance(resource, Dataset):
         return resource.manifest_key, Kind.DATASET
+    if isinstance(resource, Index):
+        return resource.result.manifest_key, Kind.INDEX
     if isinstance(resource, Checkpoint) and resource.state == CHECKPOINT_STATE_COMMITTED:
         return resource.manifest_key, Kind.CHECKPOINT
     return None

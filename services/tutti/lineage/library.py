@@ -103,19 +103,24 @@ class Library:
 
     def index(self, key: str, dataset: str) -> Index:
         """The index of a dataset, by the key of its manifest."""
-
-        def read() -> IndexBody:
-            manifest = Manifest.decode(self._bytes(key), expected=Kind.INDEX)
-            if manifest.parents != (dataset,):
-                raise CorpusError(f"it is the index of {', '.join(manifest.parents)}, not of {dataset}")
-            return IndexBody.read(manifest)
+        indexed, body = self.indexed(key)
+        if indexed != dataset:
+            raise Refused("MANIFEST_DAMAGED", f"{key}: it is the index of {indexed}, not of {dataset}; run it again")
 
         def opened() -> Index:
             with self._fetched(body.blob, body.info.bytes_digest) as path:
                 return Index.open(path)  # the map keeps the bytes until nobody uses the index any more
 
-        body = self.once(key, read)
         return self.once(body.blob, opened, kept=self._indexes, weight=body.info.bytes)
+
+    def indexed(self, key: str) -> tuple[str, IndexBody]:
+        """Of the manifest of an index: its dataset, and what it says."""
+
+        def read() -> tuple[str, IndexBody]:
+            manifest = Manifest.decode(self._bytes(key), expected=Kind.INDEX)
+            return ", ".join(manifest.parents), IndexBody.read(manifest)
+
+        return self.once(key, read)
 
     def tokenizer(self, name: str) -> BytePairTokenizer:
         """A tokenizer by the name of its resource."""

@@ -57,9 +57,10 @@ class Reaching:
         ]
         answer.datasets.extend(_dataset(each, ids) for each in sorted(datasets, key=lambda each: each.version))
         self._steps(answer, ids, {dataset_name(each.version) for each in datasets}, limit)
-        answer.blobs.extend(
-            sorted({each.blob for each in held} | {blob for each in datasets for blob in _blobs(each, ids)})
-        )
+        blobs = {each.blob for each in held} | {blob for each in datasets for blob in _blobs(each, ids)}
+        trained = {each.dataset for each in answer.datasets if each.train}
+        blobs |= {blob for dataset, blob in self._documents.indexes() if dataset in trained}
+        answer.blobs.extend(sorted(blobs))
         return _cut(answer, limit)
 
     def _read(self, held: Iterable[Held]) -> dict[str, set[str]]:

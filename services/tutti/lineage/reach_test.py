@@ -11,10 +11,14 @@ from tutti.chassis.work import publish, put_file
 from tutti.contracts.dedup.v1 import Dedup
 from tutti.contracts.lineage.v1 import ShowReachRequest
 from tutti.contracts.pipeline.v1 import Run, Stage
+from tutti.contracts.tokenization.v1 import Index
 from tutti.corpus import decisions, duplicates
+from tutti.corpus.spans.building import IndexInfo
+from tutti.corpus.spans.manifest import IndexBody
 from tutti.corpus.stages import DedupBody
 from tutti.lineage.branches_test import CALL, LINES, Job
-from tutti.lineage.service_test import World, page
+from tutti.lineage.graph import dataset_name
+from tutti.lineage.service_test import DIGEST, World, page
 
 
 @pytest.fixture
@@ -68,6 +72,11 @@ def test_steps_and_checkpoints_are_those_that_a_replay_finds(tmp_path: Path) -> 
     for checkpoint in checkpoints:
         world.admit(checkpoint)
     replayed = job.replay()
+    (dataset_of_all,) = world.documents.datasets()
+    info = IndexInfo(DIGEST, DIGEST, 1, 2, 1, 1)
+    for name, blob in ((dataset_name(dataset_of_all.version), "own"), ("datasets/another", "another")):
+        made = IndexBody(blob, info).manifest(dataset=name, producer="test")
+        world.admit(Index(name=f"indexes/{blob}", result=publish(world.blobs, "indexes", made, data_bytes=1)))
     for document in job.names:
         reach = world.api.ShowReach(ShowReachRequest(documents=[f"documents/{document}"]), CALL)
         told = {(each.line, step) for each in reach.lines for step in each.steps}
@@ -78,6 +87,8 @@ def test_steps_and_checkpoints_are_those_that_a_replay_finds(tmp_path: Path) -> 
         assert read == {each.name for each in checkpoints if came_before(each.name, told)}
         (dataset,) = reach.datasets
         assert (dataset.train, dataset.validation) == (1, 0)
+        assert "own" in reach.blobs
+        assert "another" not in reach.blobs
         assert sum(blob.startswith("tokenization/token-shards/") for blob in reach.blobs) >= 1
     world.close()
 
