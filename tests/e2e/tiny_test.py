@@ -49,6 +49,16 @@ def test_pages_become_committed_checkpoints(first: dict) -> None:  # type: ignor
     assert first["train"]["bits_per_byte"] > 0
 
 
+def test_a_run_ends_with_a_report_of_its_own(first: dict, data_dir: Path) -> None:  # type: ignore[type-arg]
+    written = Path(first["report"])
+    assert written.parent == data_dir / "reports"
+    text = written.read_text()
+    assert all(checkpoint["model_digest"][:19] in text for checkpoint in first["checkpoints"])
+    assert text.count("<figure>") == 3
+    curve = (written.parent / f"{written.stem}.loss.svg").read_text()
+    assert "at step 20" in curve
+
+
 def blobs_below(data_dir: Path, prefix: str) -> dict[str, bytes]:
     """The bytes of the blobs below a prefix, by step and digest: what is in their names beside job and epoch."""
     found = [path for path in (data_dir / "blobs" / prefix).iterdir() if path.is_file()]

@@ -20,6 +20,7 @@ from tutti.cli import (
 from tutti.cli.failures import guarded
 from tutti.cli.nouns import BY_PLURAL, group
 from tutti.cli.output import JSON, output_option, print_json
+from tutti.cli.report.command import report
 from tutti.cli.words import Words
 
 
@@ -33,6 +34,7 @@ def tutti() -> None:
     tutti checkpoints ls             what was committed
     tutti trace checkpoints/x/0/20   where it came from
     tutti sample checkpoints/x/0/20  what it writes
+    tutti report                     a page about the newest run
 
     Exit codes: 0 done, 1 failed, 2 misuse, 3 not reachable, 130 interrupted.
     """
@@ -61,6 +63,7 @@ def build() -> click.Group:
     for command in (runs.run, platform.up, platform.down, tracing.trace, administration.events, administration.export):
         tutti.add_command(command)
     tutti.add_command(sampling.sample)
+    tutti.add_command(report)
     tutti.add_command(administration.doctor)
     documents.documents.add_command(retractions.retract)
     documents.documents.add_command(retractions.recorded())

@@ -19,9 +19,11 @@ from tutti.cli.plain import plain
 from tutti.cli.platform import Platform, running
 from tutti.cli.progress import follow
 from tutti.cli.recipes import recipe_for, source_options
+from tutti.cli.report.facts import Facts, gather
+from tutti.cli.report.writing import place_of, write
 from tutti.cli.summary import show_summary, summary
 from tutti.contracts.common.v1 import STATE_DONE, CancelRequest
-from tutti.contracts.pipeline.v1 import CheckRecipeRequest, CreateRunRequest
+from tutti.contracts.pipeline.v1 import CheckRecipeRequest, CreateRunRequest, Run
 
 MAX_RECIPE_BYTES = 1 << 20
 READS = "reads the pages whole, to name what is in them; Ctrl-C gives up and nothing is recorded"
@@ -130,18 +132,35 @@ def left(platform: Platform, name: str) -> str:
     )
 
 
+def reported(client: Client, run: Run, data_dir: Path | None) -> tuple[Facts, str | None]:
+    """What came of a run, and where its report was written; None where it could not be, which costs nothing else."""
+    facts = gather(client, run)
+    if data_dir is None:
+        return facts, None
+    try:
+        return facts, str(write(facts, place_of(data_dir, run.name))[0])
+    except OSError as error:
+        say(f"no report was written: {error}")
+        return facts, None
+
+
 def finish(platform: Platform, name: str, output: str) -> None:
-    """Look on until the run ended, then print what came of it."""
+    """Look on until the run ended, then print what came of it and write its report."""
     client = platform.client
     try:
         done = follow(client, name, quiet=output == JSON, ended=platform.ended, trouble=platform.trouble)
     except KeyboardInterrupt as error:
         raise Failure(left(platform, name), INTERRUPTED) from error
-    found = summary(client, done)
-    if output == JSON:
-        print_json(found)
-    elif done.state == STATE_DONE:
-        show_summary(found)
+    if done.state == STATE_DONE:
+        facts, path = reported(client, done, platform.data_dir)
+        if output == JSON:
+            print_json({**facts.summary, "report": path})
+        else:
+            show_summary(facts.summary)
+            if path:
+                click.echo(f"{'report':14}{path}")
+    elif output == JSON:
+        print_json({**summary(client, done), "report": None})
     if done.state != STATE_DONE:
         raise Failure(f"{name} did not finish: {done.reason}")
 
@@ -180,4 +199,4 @@ def extend(group: click.Group) -> None:
         full = full_name("runs", name)
         with connected(**where) as client:
             say(f"looking on at {full}")
-            finish(Platform(client), full, output)
+            finish(Platform(client, data_dir=None if where["address"] else where["data_dir"]), full, output)

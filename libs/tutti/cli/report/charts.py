@@ -1,0 +1,131 @@
+"""Line charts as SVG: drawn with `currentColor` and classes, so that the page's style, light or dark, is theirs too.
+
+Pure: numbers in, markup out. What is not a finite number is no point of a line; a line is broken there.
+"""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from html import escape
+
+WIDTH, HEIGHT = 420, 240
+LEFT, RIGHT, TOP, BOTTOM = 52, 12, 14, 34
+STANDALONE_STYLE = (
+    "svg{color:#1d2430;background:#fff;font:11px system-ui,sans-serif}"
+    ".grid{stroke:currentColor;stroke-opacity:.15}.tick{fill:currentColor;fill-opacity:.75}"
+    ".line{fill:none;stroke:#2f6f8f;stroke-width:1.6;stroke-linejoin:round}"
+    ".dot{fill:#fff;stroke:#9a5b13;stroke-width:1.6}.mark{stroke:#a4343a;stroke-width:1.4}"
+)
+
+
+@dataclass(frozen=True)
+class Series:
+    """`points`: (step, value) in order of steps, drawn as a line; `dots`: the same, drawn as rings; `marks`: steps."""
+
+    title: str
+    unit: str
+    points: Sequence[tuple[int, float]]
+    dots: Sequence[tuple[int, float]] = ()
+    marks: Sequence[int] = ()
+    logarithmic: bool = False
+
+
+def chart(series: Series, *, ident: str, standalone: bool = False) -> str:
+    """One chart; "" where there is no finite number to draw. `ident` makes the names inside it its own."""
+    drawn = [value for _, value in (*series.points, *series.dots) if _fits(value, series)]
+    if not drawn:
+        return ""
+    steps = [step for step, _ in (*series.points, *series.dots)]
+    first, last = min(steps), max(max(steps), min(steps) + 1)
+    ticks = _powers(min(drawn), max(drawn)) if series.logarithmic else nice_ticks(min(drawn), max(drawn), 5)
+    scale = math.log10 if series.logarithmic else float
+    low, high = scale(min(ticks[0], *drawn)), scale(max(ticks[-1], *drawn))
+
+    def x(step: float) -> float:
+        return LEFT + (WIDTH - LEFT - RIGHT) * (step - first) / (last - first)
+
+    def y(value: float) -> float:
+        return HEIGHT - BOTTOM - (HEIGHT - TOP - BOTTOM) * (scale(value) - low) / ((high - low) or 1.0)
+
+    parts = [
+        f'<line class="grid" x1="{LEFT}" x2="{WIDTH - RIGHT}" y1="{y(tick):.1f}" y2="{y(tick):.1f}"/>'
+        f'<text class="tick" x="{LEFT - 6}" y="{y(tick) + 3.5:.1f}" text-anchor="end">{_number(tick)}</text>'
+        for tick in ticks
+    ]
+    parts += [
+        f'<text class="tick" x="{x(tick):.1f}" y="{HEIGHT - BOTTOM + 16}" text-anchor="middle">{tick:,.0f}</text>'
+        for tick in nice_ticks(first, last, 4)
+        if first <= tick <= last
+    ]
+    parts.append(
+        f'<text class="tick" x="{(LEFT + WIDTH - RIGHT) / 2:.0f}" y="{HEIGHT - 4}" text-anchor="middle">step</text>'
+    )
+    parts += [
+        f'<line class="mark" x1="{x(step):.1f}" x2="{x(step):.1f}" y1="{HEIGHT - BOTTOM}" y2="{HEIGHT - BOTTOM - 9}"/>'
+        for step in series.marks
+    ]
+    path = _path([(x(step), y(value) if _fits(value, series) else math.nan) for step, value in series.points])
+    parts.append(f'<path class="line" d="{path}"/>')
+    parts += [
+        f'<circle class="dot" cx="{x(step):.1f}" cy="{y(value):.1f}" r="3.2"/>'
+        for step, value in series.dots
+        if _fits(value, series)
+    ]
+    words = describe(series)
+    head = f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} {HEIGHT}" role="img"'
+    head += f' aria-labelledby="{ident}-t {ident}-d"><title id="{ident}-t">{escape(series.title)}</title>'
+    head += f'<desc id="{ident}-d">{escape(words)}</desc>'
+    style = f"<style>{STANDALONE_STYLE}</style>" if standalone else ""
+    return f"{head}{style}{''.join(parts)}</svg>"
+
+
+def describe(series: Series) -> str:
+    """What the chart shows, in words."""
+    told = [(step, value) for step, value in series.points or series.dots if math.isfinite(value)]
+    if not told:
+        return "No finite number."
+    (first, begin), (last, end) = told[0], told[-1]
+    step, lowest = min(told, key=lambda each: each[1])
+    return (
+        f"{series.unit}: {_number(begin)} at step {first:,}, {_number(end)} at step {last:,}, "
+        f"lowest {_number(lowest)} at step {step:,}."
+    )
+
+
+def nice_ticks(low: float, high: float, count: int) -> list[float]:
+    """Round numbers, about `count` of them, that cover [low, high]."""
+    span = (high - low) or abs(high) or 1.0
+    rough = span / count
+    power = 10.0 ** math.floor(math.log10(rough))
+    width = next(power * factor for factor in (1, 2, 5, 10) if power * factor >= rough * 0.999)
+    begin, end = math.floor(low / width), math.ceil(high / width)
+    return [width * at for at in range(begin, max(end, begin + 1) + 1)]
+
+
+def _powers(low: float, high: float) -> list[float]:
+    begin, end = math.floor(math.log10(low)), math.ceil(math.log10(high))
+    if end - begin > 1:
+        return [10.0**at for at in range(begin, end + 1)]
+    found = [factor * 10.0**at for at in range(begin, end + 1) for factor in (1, 2, 5)]
+    below = max((each for each in found if each <= low), default=found[0])
+    above = min((each for each in found if each >= high), default=found[-1])
+    return [each for each in found if below <= each <= above] or [below]
+
+
+def _fits(value: float, series: Series) -> bool:
+    return math.isfinite(value) and (value > 0 or not series.logarithmic)
+
+
+def _path(points: Sequence[tuple[float, float]]) -> str:
+    parts, pen = [], "M"
+    for x, y in points:
+        if math.isfinite(y):
+            parts.append(f"{pen}{x:.1f} {y:.1f}")
+            pen = "L"
+        else:
+            pen = "M"
+    return "".join(parts)
+
+
+def _number(value: float) -> str:
+    return "0" if abs(value) < 1e-12 else f"{value:.3g}" if abs(value) < 1000 else f"{value:,.0f}"

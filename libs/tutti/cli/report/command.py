@@ -1,0 +1,38 @@
+"""`tutti report`: the page of a run, now or again."""
+
+from pathlib import Path
+from typing import Any
+
+import click
+
+from tutti.cli.connection import connected, connection_options
+from tutti.cli.documents import newest
+from tutti.cli.failures import Failure
+from tutti.cli.nouns import full_name
+from tutti.cli.output import JSON, output_option, print_json
+from tutti.cli.report.facts import gather
+from tutti.cli.report.writing import place_of, write
+from tutti.contracts.common.v1 import GetRequest
+
+
+@click.command("report")
+@click.argument("run", default="")
+@click.option("--out", type=click.Path(path_type=Path, dir_okay=False), default=None, help="Write the page here.")
+@output_option
+@connection_options
+def report(run: str, out: Path | None, output: str, data_dir: Path, **where: Any) -> None:
+    """Write the report of RUN (the newest unless it is given): one HTML page that needs nothing beside itself.
+
+    It lies in the data directory, as reports/ID.html, unless --out names a file; its curves lie beside it as SVG.
+    """
+    with connected(data_dir=data_dir, **where) as client:
+        name = full_name("runs", run) if run else newest(client)
+        facts = gather(client, client.pipeline.GetRun(GetRequest(name=name)))
+    try:
+        written = write(facts, out or place_of(data_dir, name))
+    except OSError as error:
+        raise Failure(f"the report cannot be written: {error}; name another file with --out") from error
+    if output == JSON:
+        print_json({"run": name, "files": [str(each) for each in written]})
+    else:
+        click.echo(written[0])

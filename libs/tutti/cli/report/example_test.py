@@ -1,0 +1,106 @@
+"""Facts of a run that never was, for tests of its report: every part is there, and pages are hostile."""
+
+import math
+
+from tutti.chassis.bodies import content_digest
+from tutti.cli.plain import plain
+from tutti.cli.report.facts import Cluster, Facts, Pages, Rule
+from tutti.contracts.committer.v1 import (
+    CHECKPOINT_STATE_COMMITTED,
+    Checkpoint,
+    CurveGap,
+    CurvePoint,
+    CurveValidation,
+    GetCurveResponse,
+)
+from tutti.contracts.common.v1 import STATE_DONE, Shape
+from tutti.contracts.dedup.v1 import Dedup
+from tutti.contracts.ingest.v1 import Crawl, Filter, Ingest, PageCount
+from tutti.contracts.pipeline.v1 import Run, RunSpec, Stage
+from tutti.contracts.scheduler.v1 import Job, JobSpec
+from tutti.contracts.tokenization.v1 import Dataset, Tokenization, TokenizationSpec
+
+STEPS = 800
+HOSTILE = (
+    "http://exhibit.test/<script>alert(1)</script>",
+    "javascript:alert('x')\"onload=alert(2) ",
+    "</code></td></table><img src=http://elsewhere.test/x.png>",
+    "{{ 7 * 7 }}{% include '/etc/passwd' %}",
+    "\u202egnp.elpmaxe/\u0000\u0007\u200b" + "very-long-" * 60,
+)
+_TOOK = {"crawl": 41.3, "ingest": 22.8, "filter": 3.1, "dedup": 6.4, "tokenization": 12.9, "train": 214.7}
+
+
+def facts() -> Facts:
+    run = Run(
+        name="runs/0f5c2d3e4a5b",
+        spec=RunSpec(title="first-light <b>of</b> the docs", recipe_digest=content_digest(Run(name="recipe"))),
+        state=STATE_DONE,
+        stages=[
+            Stage(name=name, state=STATE_DONE, content_digest=content_digest(Run(name=name)), reused=name == "filter")
+            for name in _TOOK
+        ],
+    )
+    run.started_at.FromJsonString("2026-11-21T22:10:11.5Z")
+    job = Job(name="jobs/j", spec=JobSpec(steps=STEPS), step=STEPS, loss=1.871, bits_per_byte=1.463, epoch=2)
+    job.shape.CopyFrom(Shape(data_parallel=2))
+    job.history.append("epoch 1 ended: rank 1 was killed by SIGKILL <i>after</i> step 312")
+    dataset = Dataset(tokens=812_345, validation_tokens=41_022, validation_bytes=139_211, context=256, sequences=3174)
+    dataset.unigram_bits_per_byte, dataset.bigram_bits_per_byte, dataset.xz_bits_per_byte = 3.402, 1.803, 1.312
+    counts = [PageCount(what=what, pages=pages) for what, pages in (("visited/page", 301), ("left/trap", 40))]
+    found = {
+        "run": plain(run),
+        "seconds": _TOOK,
+        "crawl": plain(Crawl(counts=counts)),
+        "ingest": plain(Ingest(files=313, documents=301, rejected=12)),
+        "filter": plain(Filter(documents=289, rejected=12)),
+        "dedup": plain(Dedup(documents=268, duplicates=21, clusters=9, near_duplicates=13)),
+        "tokenization": plain(Tokenization(spec=TokenizationSpec(vocabulary=4096))),
+        "train": plain(job),
+        "dataset": plain(dataset),
+        "checkpoints": [plain(_checkpoint(step)) for step in range(100, STEPS + 1, 100)],
+    }
+    rules = (
+        Rule("gopher_alphabetic_words", 9, tuple((each, "value 0.31, threshold 0.4") for each in HOSTILE[:3])),
+        Rule("language", 3, ((HOSTILE[3], "de"), (HOSTILE[4], "fr"))),
+    )
+    clusters = (Cluster(HOSTILE[0], 6, HOSTILE[1:]), Cluster("library/os.html", 3, ("os-2.html", "os-3.html")))
+    return Facts(found, Pages(rules, clusters, cut=True), _curve())
+
+
+def _checkpoint(step: int) -> Checkpoint:
+    digest = content_digest(Checkpoint(step=step))
+    return Checkpoint(
+        step=step,
+        state=CHECKPOINT_STATE_COMMITTED,
+        loss=1.5 + 60 / step,
+        bits_per_byte=1.3 + 30 / step if step % 400 == 0 else None,
+        bytes=18_403_328,
+        model_digest=digest,
+        state_digest=digest,
+        dataset_digest=digest,
+    )
+
+
+def _curve() -> GetCurveResponse:
+    """With noise that follows from the step, two skipped steps, and a stretch of which nothing is known."""
+    curve = GetCurveResponse(steps=STEPS - 20, skipped=2, missing=20)
+    curve.gaps.append(CurveGap(first_step=501, last_step=520, reason="committer/curves/x is not in the store"))
+    for step in (at for at in range(1, STEPS + 1) if not 501 <= at <= 520):
+        noise = math.sin(step * 12.9898) * 43758.5453 % 1 - 0.5
+        skipped = step in (97, 98)
+        curve.points.append(
+            CurvePoint(
+                step=step,
+                loss=math.nan if skipped else 1.75 + 6.6 * math.exp(-step / 70) + 0.22 * noise,
+                gradient_norm=math.inf if skipped else 0.4 + 6 * math.exp(-step / 45) + 0.3 * abs(noise),
+                rate=0.004 * min(1.0, step / 40) * (0.55 + 0.45 * math.cos(math.pi * step / STEPS)),
+                tokens=4096,
+                skipped=skipped,
+            )
+        )
+    for step, bits in ((400, 1.62), (800, 1.463)):
+        curve.validations.append(
+            CurveValidation(step=step, nats=bits * math.log(2) * 139_211, tokens=41_022, bits_per_byte=bits)
+        )
+    return curve

@@ -1,0 +1,131 @@
+"""What a report tells of a run, asked of the services that own it.
+
+Lists are read up to a limit, and what was left out is counted; a part that nobody knows is missing, never made up.
+"""
+
+import contextlib
+import itertools
+import time
+from collections import Counter
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+
+from tutti.chassis.client import Client
+from tutti.chassis.errors import NotFound, Problem
+from tutti.cli import interrupt
+from tutti.cli.documents import listed
+from tutti.cli.output import READING_SECONDS
+from tutti.cli.plain import Plain
+from tutti.cli.summary import summary
+from tutti.contracts.committer.v1 import GetCurveRequest, GetCurveResponse
+from tutti.contracts.lineage.v1 import ShowDocumentRequest
+from tutti.contracts.pipeline.v1 import Run
+
+MOST_ROWS = 100_000
+EXAMPLES, CLUSTERS, MEMBERS = 3, 5, 5
+POINTS = 2000
+FOLDED_SECONDS = 10.0  # for lineage to hear of a run that has just ended
+LOOK_SECONDS = 0.2
+
+
+@dataclass(frozen=True)
+class Rule:
+    """Pages that went for one reason, and a few of them: (source, what was seen)."""
+
+    name: str
+    pages: int
+    examples: tuple[tuple[str, str], ...]
+
+
+@dataclass(frozen=True)
+class Cluster:
+    """Documents that are the same, or nearly; `stays` stands for the others, of which `members` are some."""
+
+    stays: str
+    size: int
+    members: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Pages:
+    """What became of the pages of a run; `cut` says that only the first of them were looked at."""
+
+    rules: tuple[Rule, ...] = ()
+    clusters: tuple[Cluster, ...] = ()
+    cut: bool = False
+
+
+@dataclass(frozen=True)
+class Facts:
+    """`summary` as `tutti run -o json` prints it."""
+
+    summary: Plain
+    pages: Pages = field(default_factory=Pages)
+    curve: GetCurveResponse = field(default_factory=GetCurveResponse)
+
+
+def gather(client: Client, run: Run) -> Facts:
+    """Ask for everything. Raises Problem when not even a summary is to be had."""
+    found = summary(client, run)
+    pages, curve = Pages(), GetCurveResponse()
+    if found["ingest"]:
+        with contextlib.suppress(Problem):
+            pages = _pages(client, run.name, duplicates=found["dedup"]["duplicates"] if found["dedup"] else 0)
+    if found["checkpoints"]:
+        newest = max(found["checkpoints"], key=lambda each: (each["line"], each["step"]))["name"]
+        with contextlib.suppress(Problem):
+            curve = client.committer.GetCurve(GetCurveRequest(name=newest, max_points=POINTS), timeout=READING_SECONDS)
+    return Facts(found, pages, curve)
+
+
+def rules_of(rows: Iterable[Plain]) -> tuple[Rule, ...]:
+    """Rejected pages by their reason, the most frequent first."""
+    counts, examples = Counter[str](), dict[str, list[tuple[str, str]]]()
+    for row in rows:
+        name = row["what"].partition("/")[2]
+        counts[name] += 1
+        if len(kept := examples.setdefault(name, [])) < EXAMPLES:
+            kept.append((row["source"], row["detail"]))
+    ordered = sorted(counts.items(), key=lambda each: (-each[1], each[0]))
+    return tuple(Rule(name, count, tuple(examples[name])) for name, count in ordered)
+
+
+def clusters_of(rows: Iterable[Plain]) -> list[tuple[str, list[str]]]:
+    """The biggest: of each the name of the document that stays, and the sources of the others."""
+    others: dict[str, list[str]] = {}
+    for row in rows:
+        others.setdefault(row["detail"].removeprefix("of ").partition(",")[0], []).append(row["source"])
+    return sorted(others.items(), key=lambda each: (-len(each[1]), each[0]))[:CLUSTERS]
+
+
+def _pages(client: Client, run: str, *, duplicates: int) -> Pages:
+    """The duplicates first: when there are some, lineage has heard of the last stage that leaves documents out."""
+    dropped = _rows(client, run, "duplicate", some=duplicates > 0)
+    rejected = _rows(client, run, "rejected", some=False)
+    clusters = [
+        Cluster(_source(client, stays), 1 + len(sources), tuple(sources[:MEMBERS]))
+        for stays, sources in clusters_of(dropped)
+    ]
+    return Pages(rules_of(rejected), tuple(clusters), cut=MOST_ROWS in (len(rejected), len(dropped)))
+
+
+def _rows(client: Client, run: str, what: str, *, some: bool) -> list[Plain]:
+    """Waits a little for lineage, which hears of a run's stages after they ended; for `some` rows when there are."""
+    deadline = time.monotonic() + FOLDED_SECONDS
+    while True:
+        with contextlib.suppress(NotFound):
+            rows = list(itertools.islice(listed(client, run, what, ""), MOST_ROWS))
+            if rows or not some:
+                return rows
+        if time.monotonic() > deadline:
+            return []
+        interrupt.check()
+        time.sleep(LOOK_SECONDS)
+
+
+def _source(client: Client, document: str) -> str:
+    try:
+        found = client.lineage.ShowDocument(ShowDocumentRequest(document=document))
+    except Problem:
+        return document
+    return str(found.source)

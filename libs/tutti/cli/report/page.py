@@ -1,0 +1,262 @@
+"""The page of a report: a pure function from facts to HTML that needs nothing beside itself.
+
+No script, no address of anything elsewhere; the policy in its head lets nothing but its own style in. Whatever a page
+on the web said is text here: escaped, and apart from the direction of what stands around it.
+"""
+
+import base64
+import hashlib
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cache
+from importlib.resources import files
+from typing import Any
+
+from jinja2 import Environment, StrictUndefined
+from markupsafe import Markup
+
+from tutti.chassis.version import VERSION
+from tutti.cli.plain import Plain
+from tutti.cli.report.charts import Series, chart, describe
+from tutti.cli.report.facts import Facts
+from tutti.contracts.committer.v1 import CurvePoint, GetCurveResponse
+
+SHOWN_CHECKPOINTS, SHOWN_STEPS, LONGEST = 30, 12, 160
+_UNITS = ((1 << 30, "GiB"), (1 << 20, "MiB"), (1 << 10, "KiB"))
+
+
+@dataclass(frozen=True)
+class Figure:
+    name: str
+    value: str
+    note: str = ""
+
+
+@dataclass(frozen=True)
+class Part:
+    """A section, and its place in the list at the top."""
+
+    id: str
+    title: str
+
+
+@dataclass(frozen=True)
+class Left:
+    """How many documents a stage left of `share` x the first, and how many it left out (None for the first)."""
+
+    name: str
+    left: int
+    gone: int | None
+    share: float
+
+
+@dataclass(frozen=True)
+class Drawn:
+    """A chart and what is said below it."""
+
+    title: str
+    svg: Markup
+    words: str
+    legend: str
+
+
+def page(facts: Facts) -> str:
+    """The report as one HTML document."""
+    found = facts.summary
+    run, dataset, job = found["run"], found["dataset"], found["train"]
+    style = (files(__package__) / "page.css").read_text()
+    checkpoints = found["checkpoints"][-SHOWN_CHECKPOINTS:]
+    values: dict[str, Any] = {
+        "title": run["spec"]["title"] or run["name"],
+        "run": run,
+        "took": sum(found["seconds"].values()),
+        "figures": _figures(found),
+        "funnel": _funnel(found),
+        "visited": sorted(found["crawl"]["counts"], key=lambda each: -each["pages"]) if found["crawl"] else [],
+        "pages": facts.pages,
+        "dedup": found["dedup"],
+        "dataset": dataset,
+        "vocabulary": found["tokenization"]["spec"]["vocabulary"] if found["tokenization"] else 0,
+        "job": job,
+        "charts": [
+            Drawn(series.title, Markup(svg), describe(series), _legend(series))  # noqa: S704  (escaped where it is made)
+            for at, series in enumerate(curves(facts.curve))
+            if (svg := chart(series, ident=f"chart{at}"))
+        ],
+        "curve": facts.curve,
+        "steps": _steps(facts.curve),
+        "quality": _quality(job, dataset),
+        "checkpoints": checkpoints,
+        "more_checkpoints": len(found["checkpoints"]) if len(found["checkpoints"]) > len(checkpoints) else 0,
+        "stages": _stages(found),
+        "digests": _digests(found),
+        "version": VERSION,
+        "style": Markup(style),  # noqa: S704  (our own file)
+        "style_hash": "sha256-" + base64.b64encode(hashlib.sha256(style.encode()).digest()).decode(),
+    }
+    return str(_template().render(values, parts=_parts(values)))
+
+
+def curves(curve: GetCurveResponse) -> list[Series]:
+    """What is drawn of a curve: loss with what validation said, the gradient's norm, the learning rate."""
+    skipped = [point.step for point in curve.points if point.skipped]
+    unknown = math.nan
+    holes = [CurvePoint(step=gap.first_step, loss=unknown, gradient_norm=unknown, rate=unknown) for gap in curve.gaps]
+    points = sorted([*curve.points, *holes], key=lambda each: each.step)
+    loss = [(point.step, point.loss) for point in points]
+    checked = [(each.step, each.nats / each.tokens) for each in curve.validations if each.tokens]
+    return [
+        Series("Loss", "Nats a token", loss, dots=checked, marks=skipped),
+        Series(
+            "Gradient norm",
+            "Before clipping",
+            [(point.step, point.gradient_norm) for point in points],
+            marks=skipped,
+            logarithmic=True,
+        ),
+        Series("Learning rate", "A step", [(point.step, point.rate) for point in points]),
+    ]
+
+
+@cache
+def _template() -> Any:
+    environment = Environment(autoescape=True, undefined=StrictUndefined, trim_blocks=True)
+    environment.filters |= {
+        "count": count,
+        "duration": duration,
+        "moment": moment,
+        "shortened": shortened,
+        "size": size,
+    }
+    return environment.from_string((files(__package__) / "page.html").read_text())
+
+
+def count(number: int) -> str:
+    return f"{number:,}"
+
+
+def moment(text: str) -> str:
+    """`2026-11-21T22:10:11.5Z`, to the minute."""
+    return f"{text[:16].replace('T', ' ')} UTC"
+
+
+def shortened(text: str) -> str:
+    """At most LONGEST characters on one line, without characters that cannot be seen."""
+    told = "".join(each if each.isprintable() else " " for each in text)
+    return told if len(told) <= LONGEST else f"{told[: LONGEST - 20]}…{told[-19:]}"
+
+
+def duration(seconds: float) -> str:
+    if seconds < 60:
+        return f"{seconds:.1f} s"
+    minutes, rest = divmod(round(seconds), 60)
+    return f"{minutes} min {rest} s" if minutes < 60 else f"{minutes // 60} h {minutes % 60} min"
+
+
+def size(nbytes: int) -> str:
+    for unit, name in _UNITS:
+        if nbytes >= unit:
+            return f"{nbytes / unit:.1f} {name}"
+    return f"{nbytes} B"
+
+
+def _figures(found: Plain) -> list[Figure]:
+    ingest, dedup, dataset, job = (found[key] for key in ("ingest", "dedup", "dataset", "train"))
+    figures = []
+    if ingest and dedup:
+        figures.append(Figure("Documents kept", f"{dedup['documents']:,}", f"of {ingest['documents']:,} read"))
+    if dataset:
+        figures.append(Figure("Tokens", f"{dataset['tokens']:,}", f"{dataset['validation_tokens']:,} held out"))
+    if job:
+        ranks = job["shape"]["data_parallel"]
+        figures.append(Figure("Steps", f"{job['step']:,}", f"on {ranks} rank{'' if ranks == 1 else 's'}"))
+        figures.append(Figure("Loss", f"{job['loss']:.3f}", "nats a token, last step"))
+    if job and job["bits_per_byte"] is not None:
+        figures.append(Figure("Bits per byte", f"{job['bits_per_byte']:.3f}", "held-out text"))
+    if found["checkpoints"]:
+        figures.append(Figure("Checkpoints", f"{len(found['checkpoints']):,}"))
+    return figures
+
+
+def _funnel(found: Plain) -> list[Left]:
+    ingest, chosen, dedup = found["ingest"], found["filter"], found["dedup"]
+    if not ingest:
+        return []
+    first = max(ingest["documents"] + ingest["rejected"], 1)
+    rows = [("Read", first, None), ("Extracted as documents", ingest["documents"], ingest["rejected"])]
+    left = ingest["documents"]
+    if chosen:
+        left -= chosen["rejected"]
+        rows.append(("Kept by the rules", left, chosen["rejected"]))
+    if dedup:
+        rows.append(("Not a duplicate", dedup["documents"], dedup["duplicates"]))
+    return [Left(name, count, gone, count / first) for name, count, gone in rows]
+
+
+def _quality(job: Plain | None, dataset: Plain | None) -> list[dict[str, Any]]:
+    if not job or not dataset or job["bits_per_byte"] is None:
+        return []
+    rows = [("This model", job["bits_per_byte"], True)]
+    for name, key in (("Unigram", "unigram"), ("Kneser-Ney bigram", "bigram"), ("xz, primed", "xz")):
+        rows.append((name, dataset[f"{key}_bits_per_byte"], False))
+    most = max(bits for _, bits, _ in rows) or 1.0
+    ordered = sorted(rows, key=lambda each: each[1])
+    return [{"name": name, "bits": bits, "ours": ours, "share": bits / most} for name, bits, ours in ordered]
+
+
+def _stages(found: Plain) -> list[dict[str, Any]]:
+    longest = max([*found["seconds"].values(), 0.001])
+    return [
+        {
+            "name": stage["name"],
+            "state": "reused" if stage["reused"] else stage["state"],
+            "seconds": found["seconds"][stage["name"]],
+            "share": found["seconds"][stage["name"]] / longest,
+            "digest": stage["content_digest"],
+        }
+        for stage in found["run"]["stages"]
+    ]
+
+
+def _digests(found: Plain) -> list[tuple[str, str]]:
+    told = [("Recipe", found["run"]["spec"]["recipe_digest"])]
+    if found["checkpoints"]:
+        last = found["checkpoints"][-1]
+        told += [("Dataset", last["dataset_digest"]), ("Model", last["model_digest"]), ("State", last["state_digest"])]
+    return [each for each in told if each[1]]
+
+
+def _steps(curve: GetCurveResponse) -> list[dict[str, Any]]:
+    """Some steps, the first and the last among them."""
+    count = len(curve.points)
+    chosen = sorted({at * (count - 1) // max(1, SHOWN_STEPS - 1) for at in range(SHOWN_STEPS)}) if count else []
+    bits = {each.step: each.bits_per_byte for each in curve.validations if each.HasField("bits_per_byte")}
+    found = []
+    for point in (curve.points[at] for at in chosen):
+        note = "skipped" if point.skipped else f"{bits[point.step]:.3f} bits a byte" if point.step in bits else ""
+        numbers = {"loss": point.loss, "gradient_norm": point.gradient_norm, "rate": point.rate}
+        found.append({"step": point.step, "note": note, **numbers})
+    return found
+
+
+def _legend(series: Series) -> str:
+    told: Sequence[tuple[object, str]] = (
+        ([each for each in series.dots if math.isfinite(each[1])], "Rings: on the held-out text."),
+        (series.marks, "Red marks at the foot: steps that all ranks skipped."),
+    )
+    return " ".join(words for there, words in told if there)
+
+
+def _parts(values: dict[str, Any]) -> list[Part]:
+    sections = (
+        ("documents", "Documents", values["funnel"]),
+        ("rejected", "Rejected", values["pages"].rules),
+        ("duplicates", "Duplicates", values["dedup"]),
+        ("tokens", "Tokens", values["dataset"]),
+        ("training", "Training", values["job"]),
+        ("quality", "Quality", values["quality"]),
+        ("checkpoints", "Checkpoints", values["checkpoints"]),
+        ("stages", "Stages and digests", True),
+    )
+    return [Part(ident, title) for ident, title, there in sections if there]

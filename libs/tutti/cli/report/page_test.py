@@ -1,0 +1,150 @@
+"""What the page of a report promises: it needs nothing beside itself, says what it was told, and runs nothing of it."""
+
+import base64
+import hashlib
+import itertools
+import math
+import re
+from dataclasses import replace
+from html.parser import HTMLParser
+from importlib.resources import files
+from pathlib import Path
+
+import pytest
+
+from tutti.cli.plain import Plain
+from tutti.cli.report.charts import Series, chart, nice_ticks
+from tutti.cli.report.example_test import HOSTILE, STEPS, facts
+from tutti.cli.report.facts import Facts, clusters_of, rules_of
+from tutti.cli.report.page import page, shortened
+from tutti.cli.report.writing import place_of, write
+from tutti.contracts.committer.v1 import GetCurveResponse
+
+Tag = tuple[str, dict[str, str | None]]
+
+
+class Outline(HTMLParser):
+    """The tags of a document in order, and its text."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__()
+        self.tags, self.words = list[Tag](), list[str]()
+        self.feed(text)
+        self.close()
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.tags.append((tag, dict(attrs)))
+
+    def handle_data(self, data: str) -> None:
+        self.words.append(data)
+
+    def every(self, *names: str) -> list[Tag]:
+        return [each for each in self.tags if each[0] in names]
+
+    @property
+    def text(self) -> str:
+        return "".join(self.words)
+
+
+@pytest.fixture(scope="module")
+def outline() -> Outline:
+    return Outline(page(facts()))
+
+
+def test_nothing_is_fetched_and_nothing_is_run(outline: Outline) -> None:
+    assert not outline.every("script", "img", "link", "iframe", "object", "embed", "form", "base")
+    for name, attributes in outline.tags:
+        assert not {"src", "srcset", "style", "action", "xlink:href"} & attributes.keys(), name
+        assert not [key for key in attributes if key.startswith("on")], name
+        assert (attributes.get("href") or "#").startswith("#"), name
+    style = (files("tutti.cli.report") / "page.css").read_text()
+    assert not re.search(r"url\(|@import", style)
+    (policy,) = [each["content"] for _, each in outline.every("meta") if "http-equiv" in each]
+    digest = base64.b64encode(hashlib.sha256(style.encode()).digest()).decode()
+    assert policy == f"default-src 'none'; style-src 'sha256-{digest}'; base-uri 'none'; form-action 'none'"
+
+
+def test_what_pages_said_is_text(outline: Outline) -> None:
+    for told in HOSTILE:
+        assert shortened(told) in outline.text
+    assert "first-light <b>of</b> the docs" in outline.text
+    assert "{{ 7 * 7 }}" in outline.text
+    assert not outline.every("b", "i")
+    assert "\0" not in outline.text
+    assert "\u202e" not in outline.text
+
+
+def test_it_can_be_read_by_its_structure(outline: Outline) -> None:
+    levels = [int(name[1]) for name, _ in outline.tags if re.fullmatch(r"h[1-6]", name)]
+    assert levels.count(1) == 1
+    assert levels[0] == 1
+    assert all(after <= before + 1 for before, after in itertools.pairwise(levels))
+    ids = [each["id"] for _, each in outline.tags if "id" in each]
+    assert len(ids) == len(set(ids))
+    assert {str(each["href"])[1:] for _, each in outline.every("a")} <= set(ids)
+    assert all(each.get("scope") in ("col", "row") for _, each in outline.every("th"))
+    assert all(each.get("role") == "img" or each.get("aria-hidden") for _, each in outline.every("svg"))
+    assert outline.tags[0] == ("html", {"lang": "en"})
+
+
+def luminance(colour: str) -> float:
+    """Relative luminance of #rrggbb (WCAG 2.2)."""
+    parts = [int(colour[at : at + 2], 16) / 255 for at in (1, 3, 5)]
+    linear = [part / 12.92 if part <= 0.04045 else ((part + 0.055) / 1.055) ** 2.4 for part in parts]
+    return 0.2126 * linear[0] + 0.7152 * linear[1] + 0.0722 * linear[2]
+
+
+def test_words_stand_out_from_their_ground_in_the_light_and_in_the_dark() -> None:
+    style = (files("tutti.cli.report") / "page.css").read_text()
+    schemes = [dict(re.findall(r"--(\w+): (#[0-9a-f]{6})", part)) for part in re.findall(r":root \{([^}]*)\}", style)]
+    assert len(schemes) == 2
+    for colours in schemes:
+        for ink in ("ink", "soft", "accent", "warm", "alarm"):
+            for ground in ("ground", "paper"):
+                high, low = sorted((luminance(colours[ink]), luminance(colours[ground])), reverse=True)
+                assert (high + 0.05) / (low + 0.05) >= 4.5, (ink, ground)
+
+
+def test_a_run_of_which_little_is_known_has_a_short_report() -> None:
+    told = facts()
+    bare: Plain = {key: [] if isinstance(value, list) else None for key, value in told.summary.items()}
+    bare |= {"run": told.summary["run"], "seconds": told.summary["seconds"]}
+    outline = Outline(page(Facts(bare)))
+    assert [each["id"] for _, each in outline.every("section")] == ["stages"]
+    assert len(outline.every("li")) == 1
+
+
+def test_the_page_and_its_curves_are_written_and_nothing_else(tmp_path: Path) -> None:
+    place = place_of(tmp_path, "runs/r")
+    assert place == tmp_path / "reports" / "r.html"
+    for told in (facts(), replace(facts(), curve=GetCurveResponse())):
+        write(told, place)
+    names = {path.name for path in place.parent.iterdir()}
+    assert names == {"r.html", "r.loss.svg", "r.gradient-norm.svg", "r.learning-rate.svg"}
+    assert (place.parent / "r.loss.svg").read_text().startswith('<svg xmlns="http://www.w3.org/2000/svg"')
+
+
+def test_rules_and_clusters_are_counted_and_the_most_come_first() -> None:
+    rows = [{"what": f"rejected/{rule}", "source": f"{rule}{at}", "detail": "seen"} for rule in "ab" for at in range(4)]
+    first, second = rules_of(rows[1:])
+    assert (first.name, first.pages, second.name, second.pages) == ("b", 4, "a", 3)
+    assert first.examples == (("b0", "seen"), ("b1", "seen"), ("b2", "seen"))
+    doubles = [{"source": each, "detail": f"of documents/{each[0]}, similarity 0.91"} for each in ("x1", "y1", "y2")]
+    assert clusters_of(doubles) == [("documents/y", ["y1", "y2"]), ("documents/x", ["x1"])]
+
+
+def test_a_line_is_broken_where_nothing_is_known() -> None:
+    broken = chart(Series("Loss", "Nats", [(1, 4.0), (2, 3.0), (3, math.nan), (4, 2.0), (5, 1.0)]), ident="c")
+    assert len(re.findall("M", re.search(r' d="([^"]*)"', broken)[1])) == 2  # type: ignore[index]
+    assert chart(Series("Loss", "Nats", [(1, math.inf)]), ident="c") == ""
+    assert len(re.findall("M", page(facts()).split(' d="')[1].split('"')[0])) == 3  # skipped steps, and a gap
+    assert "at step 800" in page(facts())
+    assert STEPS == 800
+
+
+@pytest.mark.parametrize(("low", "high"), [(0, 1), (3.2, 3.3), (1e-7, 2e-7), (5, 5), (0, 0), (-3, 4e9)])
+def test_ticks_are_few_round_and_around_all(low: float, high: float) -> None:
+    ticks = nice_ticks(low, high, 5)
+    assert 2 <= len(ticks) <= 8
+    assert ticks[0] <= low + 1e-9
+    assert ticks[-1] >= high - 1e-9

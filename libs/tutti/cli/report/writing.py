@@ -1,0 +1,33 @@
+"""Writing a report: the page, and its curves as pictures beside it. All of it is there, or what was there before."""
+
+import os
+from pathlib import Path
+
+from tutti.cli.report.charts import chart
+from tutti.cli.report.facts import Facts
+from tutti.cli.report.page import curves, page
+
+FOLDER = "reports"
+
+
+def place_of(data_dir: Path, run: str) -> Path:
+    """Where the report of a run lies below its data directory."""
+    return data_dir / FOLDER / f"{run.removeprefix('runs/')}.html"
+
+
+def write(facts: Facts, place: Path) -> list[Path]:
+    """Write the page to `place`, and beside it an SVG a curve; what was written. Raises OSError."""
+    place.parent.mkdir(parents=True, exist_ok=True)
+    written = []
+    for series in curves(facts.curve):
+        name = series.title.lower().replace(" ", "-")
+        if picture := chart(series, ident=name, standalone=True):
+            written.append(_put(place.with_name(f"{place.stem}.{name}.svg"), picture))
+    return [_put(place, page(facts)), *written]
+
+
+def _put(place: Path, text: str) -> Path:
+    part = place.with_name(f".{place.name}.part")
+    part.write_text(text, encoding="utf-8")
+    os.replace(part, place)
+    return place
