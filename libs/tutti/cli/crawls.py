@@ -46,7 +46,14 @@ def known(client: Client, crawl: str, what: str) -> Iterator[Plain]:
 
 def progress(crawl: Crawl) -> str:
     """How far a crawl is, in words."""
-    counts = {each.what: each.pages for each in crawl.counts}
-    visited = sum(pages for what, pages in counts.items() if what.startswith("visited/"))
-    waiting = counts.get("waiting", 0) + counts.get("found", 0)
-    return f"{visited:,} URLs visited, {waiting:,} known that wait"
+    return f"{visited(crawl):,} URLs visited, {waiting(crawl):,} known that wait"
+
+
+def visited(crawl: Crawl) -> int:
+    """URLs that were asked for."""
+    return sum(each.pages for each in crawl.counts if each.what.startswith("visited/"))
+
+
+def waiting(crawl: Crawl) -> int:
+    """URLs that are known and may still be asked for."""
+    return sum(each.pages for each in crawl.counts if each.what in ("waiting", "found"))

@@ -1,26 +1,31 @@
 """Looking on at a run: one line a stage.
 
-Promises: on a terminal a live bar for training; elsewhere a line when a stage begins and one when it ends.
+Promises: on a terminal a line a stage with a bar, how far it is and how fast, or what it waits for; elsewhere a line
+when a stage begins and one when it ends.
 """
 
 import contextlib
+import json
 import time
+from collections import deque
 from collections.abc import Callable, Iterator
 
 from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TaskID, TextColumn, TimeElapsedColumn
+from rich.progress import BarColumn, Progress, TaskID, TextColumn, TimeElapsedColumn
 
 from tutti.chassis.client import Client
 from tutti.chassis.errors import NotFound, Problem
 from tutti.cli import crawls, interrupt
 from tutti.cli.output import say
 from tutti.contracts.common.v1 import STATE_DONE, STATE_FAILED, STATE_RUNNING, GetRequest
+from tutti.contracts.ingest.v1 import Crawl
 from tutti.contracts.pipeline.v1 import Run, Stage
 from tutti.contracts.scheduler.v1 import Job
 
 POLL_SECONDS = 0.25
 CRAWL_SECONDS = 2.0  # between two looks at a crawl, whose URLs are counted for that
 CRAWL_WORD_SECONDS = 10.0
+RATE_SECONDS = 10.0  # over which a speed is measured
 # The platform may be restarting a service; longer than this is not a hiccup.
 PATIENCE_SECONDS = 60.0
 ENDED = (3, 4, 5)
@@ -119,31 +124,89 @@ class PlainView:
 
 
 class LiveView:
-    """A bar for each stage that runs."""
+    """A line for each stage: what it does or waits for, how far it is, how fast."""
 
     def __init__(self, progress: Progress) -> None:
         self._progress, self._tasks, self._past = progress, dict[str, TaskID](), Past()
-        self._crawl = Crawling()
+        self._crawl_asked, self._rates = -CRAWL_SECONDS, {name: Rate() for name in ("crawl", "train")}
 
     def show(self, client: Client, run: Run) -> None:
+        job, crawl = None, None
         for stage in run.stages:
-            if stage.state < STATE_RUNNING:
-                continue
+            if stage.state == STATE_RUNNING and stage.resource:
+                with contextlib.suppress(NotFound):
+                    if stage.name == "train":
+                        job = client.scheduler.GetJob(GetRequest(name=stage.resource))
+                    elif stage.name == "crawl" and time.monotonic() - self._crawl_asked >= CRAWL_SECONDS:
+                        self._crawl_asked = time.monotonic()
+                        crawl = client.ingest.GetCrawl(GetRequest(name=stage.resource))
+        self.draw(run, job, crawl, now=time.monotonic())
+
+    def draw(self, run: Run, job: Job | None, crawl: Crawl | None, *, now: float) -> None:
+        """Show the stages, and what is known of the job that trains and the crawl that runs."""
+        for stage in run.stages:
             if stage.name not in self._tasks:
-                self._tasks[stage.name] = self._progress.add_task(stage.name, total=None)
+                self._tasks[stage.name] = self._progress.add_task(stage.name, start=False, total=1, words="", far="")
             task = self._tasks[stage.name]
+            if stage.state >= STATE_RUNNING and not self._progress.tasks[task].started:
+                self._progress.start_task(task)
+                self._progress.update(task, total=None)
             if stage.state in ENDED:
-                self._progress.update(task, total=1, completed=1, description=line(stage))
-            elif stage.name == "crawl" and stage.resource:
-                with contextlib.suppress(NotFound):
-                    self._progress.update(task, description=f"crawl  {self._crawl.words(client, stage)}")
-            elif stage.name == "train" and stage.resource:
-                with contextlib.suppress(NotFound):
-                    job = client.scheduler.GetJob(GetRequest(name=stage.resource))
-                    for event in self._past.news(job):
-                        self._progress.console.print(f"  {event}", soft_wrap=True)
-                    words = f"train  loss {job.loss:.4f}" if job.step else f"train  {job.reason}"
-                    self._progress.update(task, total=job.spec.steps, completed=job.step, description=words)
+                words = line(stage).removeprefix(stage.name).strip()
+                self._progress.update(task, total=1, completed=1, words=words, far="")
+                self._progress.stop_task(task)
+            elif stage.state != STATE_RUNNING:
+                self._progress.update(task, words=stage.reason or "waits for the stages before it")
+            elif stage.name == "train" and job is not None:
+                for event in self._past.news(job):
+                    self._progress.console.print(f"  {event}", soft_wrap=True)
+                speed = tokens_of_step(job) * self._rates["train"].of(now, job.step)
+                self._show(task, job.step, job.spec.steps, training_words(job, speed))
+            elif stage.name == "crawl" and crawl is not None:
+                visited, waiting = crawls.visited(crawl), crawls.waiting(crawl)
+                speed = self._rates["crawl"].of(now, visited)
+                self._show(task, visited, visited + waiting, f"{speed:,.0f} URLs/s" if speed else "begins")
+            elif stage.name not in self._rates:
+                self._progress.update(task, words=stage.reason)
+
+    def _show(self, task: TaskID, done: int, total: int, words: str) -> None:
+        self._progress.update(task, total=total or None, completed=done, words=words, far=f"{done:,}/{total:,}")
+
+
+class Rate:
+    """How fast a count grows, over the newest seconds in which it was looked at."""
+
+    def __init__(self, seconds: float = RATE_SECONDS) -> None:
+        self._seconds, self._seen = seconds, deque[tuple[float, int]]()
+
+    def of(self, now: float, count: int) -> float:
+        """A second; 0 until it has grown. A count that falls, as after a resumption, begins anew."""
+        if self._seen and count < self._seen[-1][1]:
+            self._seen.clear()
+        self._seen.append((now, count))
+        while len(self._seen) > 2 and now - self._seen[1][0] >= self._seconds:
+            self._seen.popleft()
+        (since, first), (until, last) = self._seen[0], self._seen[-1]
+        return (last - first) / (until - since) if until > since else 0.0
+
+
+def tokens_of_step(job: Job) -> int:
+    """Tokens that a step of the job reads: leaves x rows x context."""
+    training = json.loads(job.spec.training or "{}")
+    try:
+        return int(training["step"]["leaves"] * training["step"]["rows"] * training["model"]["context"])
+    except (KeyError, TypeError):
+        return 0
+
+
+def training_words(job: Job, speed: float) -> str:
+    """What a job does, or what it waits for."""
+    if not job.step:
+        return job.reason or "waits"
+    ranks = job.shape.data_parallel
+    told = [f"loss {job.loss:.4f}", *([f"{speed:,.0f} tokens/s"] if speed else [])]
+    told.append(f"{ranks} rank{'' if ranks == 1 else 's'}")
+    return "  ".join([*told, *([job.reason] if job.reason else [])])
 
 
 @contextlib.contextmanager
@@ -151,7 +214,13 @@ def _view(console: Console) -> Iterator[PlainView | LiveView]:
     if not console.is_terminal or console.quiet:
         yield PlainView(console)
         return
-    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
+    columns = (
+        TextColumn("{task.description}"),
+        BarColumn(bar_width=24),
+        TextColumn("{task.fields[far]}", justify="right"),
+        TimeElapsedColumn(),
+        TextColumn("{task.fields[words]}", markup=False),
+    )
     with Progress(*columns, console=console) as progress:
         yield LiveView(progress)
 

@@ -1,7 +1,15 @@
 """What is told of a job while it trains: each thing that happened, once."""
 
-from tutti.cli.progress import Past
-from tutti.contracts.scheduler.v1 import Job
+import io
+import json
+
+from rich.console import Console
+
+from tutti.cli.progress import LiveView, Past, Rate, _view, tokens_of_step, training_words
+from tutti.contracts.common.v1 import STATE_DONE, STATE_RUNNING
+from tutti.contracts.ingest.v1 import Crawl, PageCount
+from tutti.contracts.pipeline.v1 import Run, Stage
+from tutti.contracts.scheduler.v1 import Job, JobSpec
 
 FIRST, LOST, SECOND = "epoch 1: 2 ranks", "epoch 1: rank 0 lost", "epoch 2: 2 ranks"
 
@@ -19,3 +27,49 @@ def test_a_history_that_forgot_its_oldest_lines_is_told_from_where_it_was_left()
     past.news(Job(history=[FIRST, LOST]))
     assert past.news(Job(history=[LOST, SECOND])) == [SECOND]
     assert past.news(Job(history=["epoch 40: 2 ranks"])) == ["epoch 40: 2 ranks"]
+
+
+def test_a_speed_is_that_of_the_newest_seconds() -> None:
+    rate = Rate(seconds=10)
+    assert rate.of(0, 0) == 0
+    assert rate.of(5, 50) == 10
+    assert rate.of(10, 100) == 10
+    assert rate.of(20, 100) == 0  # nothing happened in the last ten
+    assert rate.of(30, 300) == 20
+    assert rate.of(31, 40) == 0  # gone back to a checkpoint
+    assert rate.of(33, 60) == 10
+
+
+def test_a_job_says_what_it_does_or_what_it_waits_for() -> None:
+    assert training_words(Job(reason="waits for 2 ranks to meet"), 0.0) == "waits for 2 ranks to meet"
+    job = Job(step=7, loss=1.25)
+    job.shape.data_parallel = 2
+    assert training_words(job, 4096.0) == "loss 1.2500  4,096 tokens/s  2 ranks"
+    training = {"model": {"context": 256}, "step": {"leaves": 8, "rows": 2}}
+    assert tokens_of_step(Job(spec=JobSpec(training=json.dumps(training)))) == 4096
+    assert tokens_of_step(Job()) == 0
+
+
+def test_every_stage_has_a_line_from_the_start() -> None:
+    job = Job(step=3, loss=2.5, spec=JobSpec(steps=8))
+    job.shape.data_parallel = 1
+    crawl = Crawl(counts=[PageCount(what="visited/page", pages=30), PageCount(what="found", pages=10)])
+    run = Run(
+        stages=[
+            Stage(name="crawl", state=STATE_RUNNING, resource="crawls/c"),
+            Stage(name="ingest", state=STATE_DONE, content_digest="blake3:" + "0" * 64),
+            Stage(name="dedup"),
+            Stage(name="train", state=STATE_RUNNING, resource="jobs/j"),
+        ]
+    )
+    console = Console(file=io.StringIO(), force_terminal=True, width=120, highlight=False)
+    with _view(console) as view:
+        assert isinstance(view, LiveView)
+        view.draw(run, job, crawl, now=0.0)
+    assert isinstance(console.file, io.StringIO)
+    shown = console.file.getvalue()
+    assert "30/40" in shown
+    assert "3/8" in shown
+    assert "loss 2.5000  1 rank" in shown
+    assert "done in 0.0 s" in shown
+    assert "waits for the stages before it" in shown
