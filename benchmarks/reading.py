@@ -1,10 +1,15 @@
 """From an archive to document shards: read, extract, normalise, mask nothing, measure, digest, write.
 
 Megabytes of HTML a second of one core, beside resiliparse alone, which parses and extracts the same records and does
-nothing else; and how much faster two processes are than one, on the wall. The archive holds the standard library's
-documentation (tools/exhibit.py), every page several times under a URL of its own, as answers in WARC, gzip a record.
+nothing else, and beside trafilatura (in build/peers), which extracts a part of them. Then how much faster two processes
+are than one, on the wall, each time from the begin of a program: what it loads is counted for both. The archive holds
+the standard library's documentation (tools/exhibit.py), every page several times under a URL of its own, as answers in
+WARC, gzip a record.
 """
 
+import json
+import subprocess
+import sys
 import time
 from collections.abc import Callable
 from datetime import UTC, datetime
@@ -16,71 +21,142 @@ from resiliparse.parse.html import HTMLTree
 from tools import exhibit
 
 from benchmarks.pairs import alternate, median, timed
-from benchmarks.program import ROOT, main, scratch
+from benchmarks.program import ROOT, WentWrong, main, scratch
 from benchmarks.table import Row, ratio_at_least
 from tutti.ingest import shards
 from tutti.ingest.crawl.archive import exchange
 from tutti.ingest.crawl.fetching import Answer
 
 AT = datetime(2026, 1, 1, tzinfo=UTC)
-SHARE, TIMES = ratio_at_least(0.7), ratio_at_least(1.8)
+PYTHON = ROOT / "build" / "peers" / "bin" / "python"
+HOW = (
+    "there is no build/peers; make it: .venv/uv/bin/uv venv build/peers && "
+    ".venv/uv/bin/uv pip install --python build/peers/bin/python --group peers"
+)
+SHARE, TIMES, TIMES_TRAFILATURA = ratio_at_least(0.7), ratio_at_least(1.8), ratio_at_least(8)
+SLOW_PAGES = 40
+"""So many pages are enough for a peer that takes its time."""
 
 
 def measure(quick: bool) -> list[Row]:
-    """Ours beside bare extraction on one core, then two processes beside one."""
-    pages = exhibit.build(ROOT / "build" / "exhibit").folder
-    with scratch("reading") as folder:
-        archive, size = _archive(pages, Path(folder), copies=1 if quick else 4)
-        alone = alternate(
-            _core(lambda: _shards(archive, Path(folder), 1)), _core(lambda: _bare(archive)), pairs=3 if quick else 5
-        )
-        two = alternate(
-            timed(lambda: _shards(archive, Path(folder), 2)),
-            timed(lambda: _shards(archive, Path(folder), 1)),
-            pairs=3 if quick else 5,
-        )
-    megabytes = size / 1e6
+    """Ours beside bare extraction on one core, and beside trafilatura; then two processes beside one."""
+    pages, turns = exhibit.build(ROOT / "build" / "exhibit").folder, 3 if quick else 5
+    with scratch("reading") as name:
+        folder = Path(name)
+        archive, size = _archive(pages, folder / "pages.warc.gz", copies=1)
+        alone = alternate(_core(lambda: _shards(archive, folder)), _core(lambda: _bare(archive)), pairs=turns)
+        rows = [
+            Row(
+                what="WARC to document shards",
+                unit="MB/s of a core",
+                ours=size / median(alone.ours),
+                peer=size / median(alone.peer),
+                ratio=alone.speed(),
+                goal=SHARE,
+                note=f"{size:.0f} MB of HTML; peer: resiliparse alone, tree and main content",
+            ),
+            _beside_trafilatura(pages, folder, turns),
+        ]
+        # So many copies that the begin of a program is a small part of it.
+        archive, size = _archive(pages, folder / "many.warc.gz", copies=4 if quick else 24)
+        programs = _Programs(archive, folder)
+        two = alternate(lambda: programs.wall(2), lambda: programs.wall(1), pairs=turns)
+        spinning = alternate(lambda: _spin(2) / 2, lambda: _spin(1), pairs=turns)
     return [
-        Row(
-            what="WARC to document shards",
-            unit="MB/s of a core",
-            ours=megabytes / median(alone.ours),
-            peer=megabytes / median(alone.peer),
-            ratio=alone.speed(),
-            goal=SHARE,
-            note=f"{megabytes:.0f} MB of HTML; peer: resiliparse alone, tree and main content",
-        ),
+        *rows,
         Row(
             what="the same in two processes",
             unit="MB/s on the wall",
-            ours=megabytes / median(two.ours),
-            peer=megabytes / median(two.peer),
+            ours=size / median(two.ours),
+            peer=size / median(two.peer),
             ratio=two.speed(),
             goal=TIMES,
-            note="peer: one process",
+            note=f"{size:.0f} MB; peer: one process, at {1 / programs.dearer():.2f} of the time on all cores; "
+            f"two that only count do {spinning.speed().median:.2f} of what one does here",
         ),
     ]
+
+
+def _beside_trafilatura(pages: Path, folder: Path, turns: int) -> Row:
+    what = "the same beside trafilatura"
+    if not PYTHON.exists():
+        return Row(what, goal=TIMES_TRAFILATURA, note=HOW)
+    archive, size = _archive(pages, folder / "few.warc.gz", copies=1, pages=SLOW_PAGES)
+    command = [str(PYTHON), str(Path(__file__).with_name("reading_peer.py")), *map(str, _some(pages, SLOW_PAGES))]
+    pairs = alternate(
+        _core(lambda: _shards(archive, folder)),
+        lambda: float(subprocess.run(command, check=True, stdout=subprocess.PIPE).stdout),
+        pairs=turns,
+        warmups=1,
+    )
+    return Row(
+        what,
+        unit="MB/s of a core",
+        ours=size / median(pairs.ours),
+        peer=size / median(pairs.peer),
+        ratio=pairs.speed(),
+        goal=TIMES_TRAFILATURA,
+        note=f"{size:.1f} MB in {SLOW_PAGES} pages; peer: trafilatura.extract, from bytes in memory to text",
+    )
+
+
+class _Programs:
+    """Programs that read an archive by several processes and have to write the same shards."""
+
+    def __init__(self, archive: Path, folder: Path) -> None:
+        self._archive, self._folder = archive, folder
+        self._core: dict[int, list[float]] = {1: [], 2: []}
+        self._digests: list[str] = []
+
+    def wall(self, workers: int) -> float:
+        """Seconds on the wall. Raises WentWrong."""
+        command = [sys.executable, "-m", "benchmarks.reading_run", str(workers), str(self._archive), str(self._folder)]
+        told = json.loads(subprocess.run(command, check=True, stdout=subprocess.PIPE, cwd=ROOT).stdout)
+        self._digests = self._digests or told["digests"]
+        if told["digests"] != self._digests:
+            raise WentWrong(f"{workers} processes wrote other shards than were written before")
+        self._core[workers].append(told["core"])
+        return float(told["wall"])
+
+    def dearer(self) -> float:
+        """What two processes cost on the cores, as a multiple of what one does."""
+        return median(self._core[2]) / median(self._core[1])
+
+
+def _spin(processes: int) -> float:
+    """Seconds on the wall of so many processes at once that only count."""
+    begun = time.perf_counter()
+    command = [sys.executable, "-S", "-c", "for _ in range(20_000_000): pass"]
+    for each in [subprocess.Popen(command) for _ in range(processes)]:
+        each.wait()
+    return time.perf_counter() - begun
 
 
 def _core(work: Callable[[], object]) -> Callable[[], float]:
     return timed(work, time.process_time)
 
 
-def _archive(pages: Path, folder: Path, *, copies: int) -> tuple[Path, int]:
-    """An archive of answers, and how many bytes of HTML are in it."""
-    path, size = folder / "pages.warc.gz", 0
+def _some(pages: Path, most: int | None) -> list[Path]:
+    """So many pages, from the first to the last."""
+    found = sorted(pages.glob("*.html"))
+    return found[:: max(1, len(found) // most)][:most] if most else found
+
+
+def _archive(folder: Path, path: Path, *, copies: int, pages: int | None = None) -> tuple[Path, float]:
+    """An archive of answers, and how many megabytes of HTML are in it."""
+    size = 0
     with path.open("wb") as file:
         for copy in range(copies):
-            for page in sorted(pages.glob("*.html")):
+            for page in _some(folder, pages):
                 url, body = f"http://exhibit.test/{copy}/{page.name}", page.read_bytes()
                 kind = (("Content-Type", "text/html; charset=utf-8"),)
                 file.write(exchange(Answer(url, "HTTP/1.1", 200, "OK", kind, body), {}, AT))
                 size += len(body)
-    return path, size
+    return path, size / 1e6
 
 
-def _shards(archive: Path, folder: Path, workers: int) -> None:
-    shards.write_shards(shards.Reading(None, 50 << 20, 0, archives=(archive,)), folder, workers)
+def _shards(archive: Path, folder: Path) -> None:
+    shards.write_shards(shards.Reading(None, 50 << 20, 0, archives=(archive,)), folder)
 
 
 def _bare(archive: Path) -> None:

@@ -1,4 +1,4 @@
-"""Batches: one process reads records, several make documents of them and measure those.
+"""Batches: one process reads records, and several, of which it is one, make documents of them and measure those.
 
 Promises: what comes out is in the order in which it was read, whatever the number of workers, and memory holds a few
 batches; a little input is done where it is read, without another process.
@@ -27,6 +27,8 @@ from tutti.ingest.rejections import Rejection
 BATCH_BYTES, BATCH_RECORDS = 1 << 20, 256
 FEW = 4
 """So many batches are not worth another process."""
+AHEAD, KEPT = 2, 8
+"""Batches that are given to each other process, and that wait, for each process, for one before them to be made."""
 
 Batch = list[tuple[str, Record]]
 """Records, each with the path of its file."""
@@ -81,15 +83,29 @@ def made(read: Iterator[Batch], mask: Collection[Kind], workers: int, scratch: P
 
 
 def _spread(read: Iterator[Batch], mask: Collection[Kind], workers: int, scratch: Path) -> Iterator[Made]:
-    # A thread a worker waits for it; two batches each are under way, so that none of them waits for the reader.
-    with closing(ProcessPool(workers, scratch=scratch)) as pool, ThreadPoolExecutor(workers) as threads:
-        waiting: deque[Future[Made]] = deque()
+    # A thread for each other process waits for it; the next batch of each is there before it asks.  What they have no
+    # hands for, while they start too, is made here.
+    others = workers - 1
+    with closing(ProcessPool(others, scratch=scratch)) as pool, ThreadPoolExecutor(others) as threads:
+        waiting: deque[Future[Made] | Made] = deque()
         for batch in read:
-            waiting.append(threads.submit(pool.run, make, batch, mask))
-            if len(waiting) >= 2 * workers:
-                yield waiting.popleft().result()
+            given = sum(isinstance(each, Future) and not each.done() for each in waiting)
+            if given < AHEAD * others:
+                waiting.append(threads.submit(pool.run, make, batch, mask))
+            else:
+                waiting.append(make(batch, mask))
+            while waiting and (len(waiting) >= KEPT * workers or _is_made(waiting[0])):
+                yield _result(waiting.popleft())
         while waiting:
-            yield waiting.popleft().result()
+            yield _result(waiting.popleft())
+
+
+def _is_made(each: Future[Made] | Made) -> bool:
+    return isinstance(each, Made) or each.done()
+
+
+def _result(each: Future[Made] | Made) -> Made:
+    return each if isinstance(each, Made) else each.result()
 
 
 def chosen(rows: Sequence[pa.RecordBatch]) -> pa.Table:

@@ -1,0 +1,31 @@
+"""One reading of an archive in a process of its own: `python -m benchmarks.reading_run WORKERS ARCHIVE SCRATCH`.
+
+Promises: prints as JSON the seconds on the wall from the begin of the process to the last shard on the disk, so that
+what every process loads is counted for one as for several, those on the cores, and the digests of the shards.
+"""
+
+import json
+import os
+import sys
+import time
+from pathlib import Path
+
+from tutti.ingest import shards
+
+
+def main() -> None:
+    workers, archive, scratch = sys.argv[1:]
+    reading = shards.Reading(None, 50 << 20, 0, archives=(Path(archive),))
+    written = shards.write_shards(reading, Path(scratch), int(workers))
+    core = sum(os.times()[:4])  # of its children, too
+    print(json.dumps({"wall": _age(), "core": core, "digests": [each.info.content_digest for each in written.shards]}))
+
+
+def _age() -> float:
+    """Seconds since this process was started (proc(5): field 22 of stat, in ticks since the machine was)."""
+    started = int(Path("/proc/self/stat").read_text().rpartition(")")[2].split()[19]) / os.sysconf("SC_CLK_TCK")
+    return time.clock_gettime(time.CLOCK_BOOTTIME) - started
+
+
+if __name__ == "__main__":
+    main()
