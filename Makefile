@@ -53,7 +53,7 @@ bench: setup ## measure beside our peers: make bench, or make bench QUICK=1
 	$(BIN)/python -m benchmarks $(if $(QUICK),--quick)
 
 bench-data: setup ## the same for what works on texts: make bench-data, or make bench-data QUICK=1
-	$(BIN)/python -m benchmarks reading quality near_duplicates engines tokenization crawl spans $(if $(QUICK),--quick)
+	$(BIN)/python -m benchmarks reading quality classifiers near_duplicates engines tokenization crawl spans $(if $(QUICK),--quick)
 
 soak: setup ## run one campaign at its full number and record it: make soak ROW=5
 	$(BIN)/python tools/soak.py $(ROW)

@@ -78,6 +78,7 @@ ROWS = {
     12: Row("a hostile site crawled, and killed meanwhile", (campaign("tests/crawl"),)),
     13: Row("pages retracted, to the state of runs that never had them", (campaign("tests/e2e/retraction_test.py"),)),
     14: Row("ids that others give too, and texts that come back", (campaign("tests/corpus"),)),
+    15: Row("harm and quality told on texts that were held out", (benchmark("benchmarks.classifiers"),)),
 }
 
 

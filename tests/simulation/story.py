@@ -40,7 +40,14 @@ from tutti.contracts.common.v1 import (
     GetRequest,
     ListRequest,
 )
-from tutti.contracts.ingest.v1 import CrawlSpec, CreateCrawlRequest, CreateRetractionRequest, RetractionSpec
+from tutti.contracts.ingest.v1 import (
+    ClassifierSpec,
+    CrawlSpec,
+    CreateClassifierRequest,
+    CreateCrawlRequest,
+    CreateRetractionRequest,
+    RetractionSpec,
+)
 from tutti.contracts.ingest.v1.stubs import IngestServiceStub
 from tutti.contracts.pipeline.v1 import CreateRunRequest, Run
 from tutti.contracts.pipeline.v1.stubs import PipelineServiceStub
@@ -236,7 +243,8 @@ class Story:
         self.call(lambda: self.pipeline.CreateRun(CreateRunRequest(request_id=name, name=name, recipe=text)))
 
     def ask_in_vain(self) -> None:
-        """What needs the web, or a real model: a crawl that leaves out its own seed, a checkpoint that is not there."""
+        """What needs the web, or a real model: a crawl that leaves out its own seed, a checkpoint or a
+        folder that is not there."""
         site = ["http://a.example/"]
         spec = CrawlSpec(seeds=site, without=site, contact="me@a.example", skip_sitemaps=True)
         crawl = CreateCrawlRequest(request_id="crawl", name="crawls/nothing", spec=spec)
@@ -248,6 +256,9 @@ class Story:
         wanted = ExportSpec(checkpoint=nothing, format=FORMAT_HUGGING_FACE)
         export = CreateExportRequest(request_id="export", name="exports/nothing", spec=wanted)
         self.call(lambda: self.sampling.CreateExport(export))
+        learnt = ClassifierSpec(input_path="/nowhere", keeps="kept")
+        classifier = CreateClassifierRequest(request_id="classifier", name="classifiers/nothing", spec=learnt)
+        self.call(lambda: self.ingest.CreateClassifier(classifier))
 
     def until_ended(self, name: str) -> None:
         def ended() -> bool:

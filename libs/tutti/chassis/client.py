@@ -44,6 +44,7 @@ OWNERS = {
     "ingests": "ingest",
     "filters": "ingest",
     "retractions": "ingest",
+    "classifiers": "ingest",
     "dedups": "dedup",
     "tokenizations": "tokenization",
     "datasets": "tokenization",

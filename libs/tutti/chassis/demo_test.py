@@ -29,7 +29,10 @@ from tutti.chassis.settings import load
 from tutti.chassis.unit import Unit
 from tutti.contracts.common.v1 import STATE_PENDING, STATE_RUNNING, CancelRequest, GetRequest, ListRequest
 from tutti.contracts.ingest.v1 import (
+    Classifier,
     Crawl,
+    CreateClassifierRequest,
+    CreateClassifierResponse,
     CreateCrawlRequest,
     CreateCrawlResponse,
     CreateFilterRequest,
@@ -45,6 +48,7 @@ from tutti.contracts.ingest.v1 import (
     FindRetractedResponse,
     Ingest,
     IngestSpec,
+    ListClassifiersResponse,
     ListCrawledPagesRequest,
     ListCrawledPagesResponse,
     ListCrawlsResponse,
@@ -140,6 +144,18 @@ class DemoApi:
 
     def WithdrawRetraction(self, request: WithdrawRetractionRequest, call: Call) -> Retraction:
         raise NotFound(request.name)
+
+    def CreateClassifier(self, request: CreateClassifierRequest, call: Call) -> CreateClassifierResponse:
+        return CreateClassifierResponse()
+
+    def GetClassifier(self, request: GetRequest, call: Call) -> Classifier:
+        return Classifier()
+
+    def ListClassifiers(self, request: ListRequest, call: Call) -> ListClassifiersResponse:
+        return ListClassifiersResponse()
+
+    def CancelClassifier(self, request: CancelRequest, call: Call) -> Classifier:
+        return Classifier()
 
     def FindRetracted(self, request: FindRetractedRequest, call: Call) -> FindRetractedResponse:
         return FindRetractedResponse()

@@ -6,6 +6,7 @@ from tutti.chassis.version import VERSION
 from tutti.cli import (
     administration,
     checkpoints,
+    classifiers,
     crawls,
     documents,
     garbage,
@@ -54,6 +55,7 @@ def build() -> click.Group:
     """The tree with every noun and verb."""
     groups = {plural: group(noun) for plural, noun in BY_PLURAL.items()}
     crawls.extend(groups["crawls"])
+    classifiers.extend(groups["classifiers"])
     jobs.extend(groups["jobs"])
     checkpoints.extend(groups["checkpoints"])
     sampling.extend(groups["checkpoints"])

@@ -58,6 +58,11 @@ NOUNS = (
         "no crawls yet; a run whose recipe has `input.crawl` makes one",
     ),
     Noun(
+        "classifiers", "classifiers", "ingest", "Classifier",
+        ("name", "state", "model_digest", "started_at", "reason"),
+        "no classifiers yet; `tutti classifiers train FOLDER --name NAME --keeps LABEL` makes one",
+    ),
+    Noun(
         "jobs", "jobs", "scheduler", "Job",
         ("name", "title", "state", "step", "steps", "loss", "epoch", "ranks", "reason"),
         "no training jobs yet; `tutti run RECIPE` creates one",

@@ -22,7 +22,7 @@ input:
 """
 REST = """\
 quality:
-  rules: [] # gopher_quality, gopher_repetition, c4, fineweb, no_pii; none keeps everything
+  rules: [] # gopher_quality, gopher_repetition, c4, fineweb, no_pii, harm_lexicon; none keeps everything
   languages: [] # such as [en]; none keeps all
   mask: [] # email, phone, key, card, address
 dedup:

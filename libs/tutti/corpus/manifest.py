@@ -23,6 +23,7 @@ class Kind(StrEnum):
     """What a manifest describes."""
 
     CRAWL = "crawl"
+    CLASSIFIER = "classifier"
     INGEST = "ingest"
     FILTER = "filter"
     DOCUMENT_SHARD = "document-shard"

@@ -81,6 +81,18 @@ class CrawlBody:
 
 
 @dataclass(frozen=True, slots=True)
+class ClassifierBody:
+    """What was learnt: the blob of a model, and the digest of the labelled folder that it was learnt from."""
+
+    model: str
+    source_digest: str
+
+    def manifest(self, *, producer: str) -> Manifest:
+        body: dict[str, JsonValue] = asdict(self)
+        return Manifest(kind=Kind.CLASSIFIER, body=body, parents=(), producer=producer)
+
+
+@dataclass(frozen=True, slots=True)
 class IngestBody:
     """What was read: shards, and how many files were left out for which reason (`rejections` is the blob of each).
 

@@ -62,27 +62,31 @@ def document(record: Record) -> Document | Rejection:
     return taken(record) if isinstance(record, Text) else extract(record)
 
 
-def make(batch: Batch, mask: Collection[Kind]) -> Made:
-    """Extract, mask and measure."""
+def make(batch: Batch, mask: Collection[Kind], models: measures.Models = ()) -> Made:
+    """Extract, mask, measure and score."""
     items: list[tuple[str, measures.Inspected | Rejection]] = []
     for path, record in batch:
         found = document(record)
         items.append((path, found if isinstance(found, Rejection) else measures.inspect(found, mask)))
     inspected = [each for _, each in items if isinstance(each, measures.Inspected)]
-    return Made(items, measures.measured(inspected))
+    return Made(items, measures.measured(inspected, models))
 
 
-def made(read: Iterator[Batch], mask: Collection[Kind], workers: int, scratch: Path) -> Iterator[Made]:
+def made(
+    read: Iterator[Batch], mask: Collection[Kind], workers: int, scratch: Path, models: measures.Models = ()
+) -> Iterator[Made]:
     """What becomes of batches, by so many processes at once. Raises what reading raises."""
     first = list(itertools.islice(read, FEW))
     if workers < 2 or len(first) < FEW:
         for batch in itertools.chain(first, read):
-            yield make(batch, mask)
+            yield make(batch, mask, models)
         return
-    yield from _spread(itertools.chain(first, read), mask, workers, scratch)
+    yield from _spread(itertools.chain(first, read), mask, workers, scratch, models)
 
 
-def _spread(read: Iterator[Batch], mask: Collection[Kind], workers: int, scratch: Path) -> Iterator[Made]:
+def _spread(
+    read: Iterator[Batch], mask: Collection[Kind], workers: int, scratch: Path, models: measures.Models
+) -> Iterator[Made]:
     # A thread for each other process waits for it; the next batch of each is there before it asks.  What they have no
     # hands for, while they start too, is made here.
     others = workers - 1
@@ -91,9 +95,9 @@ def _spread(read: Iterator[Batch], mask: Collection[Kind], workers: int, scratch
         for batch in read:
             given = sum(isinstance(each, Future) and not each.done() for each in waiting)
             if given < AHEAD * others:
-                waiting.append(threads.submit(pool.run, make, batch, mask))
+                waiting.append(threads.submit(pool.run, make, batch, mask, models))
             else:
-                waiting.append(make(batch, mask))
+                waiting.append(make(batch, mask, models))
             while waiting and (len(waiting) >= KEPT * workers or _is_made(waiting[0])):
                 yield _result(waiting.popleft())
         while waiting:
@@ -110,4 +114,4 @@ def _result(each: Future[Made] | Made) -> Made:
 
 def chosen(rows: Sequence[pa.RecordBatch]) -> pa.Table:
     """Rows of measures, sorted by `doc_id`."""
-    return pa.Table.from_batches(rows, measures.SCHEMA).sort_by("doc_id").combine_chunks()
+    return pa.Table.from_batches(rows, rows[0].schema if rows else measures.SCHEMA).sort_by("doc_id").combine_chunks()

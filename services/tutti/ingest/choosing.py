@@ -19,6 +19,7 @@ import pyarrow.parquet as pq
 
 from tutti.corpus import decisions
 from tutti.ingest.quality.languages import among
+from tutti.ingest.quality.lexicon import HARM_LEXICON
 from tutti.ingest.quality.pii import NO_PII
 from tutti.ingest.quality.rules import C4, FINEWEB, GOPHER_QUALITY, GOPHER_REPETITION, Rule, decide, with_thresholds
 
@@ -29,6 +30,7 @@ RULE_SETS: Mapping[str, Sequence[Rule]] = {
     "c4": C4,
     "fineweb": FINEWEB,
     "no_pii": NO_PII,
+    "harm_lexicon": HARM_LEXICON,
 }
 _ROWS = 1 << 14
 
@@ -60,12 +62,17 @@ class Chosen:
     rules: tuple[tuple[str, int], ...]
 
 
-def choice(sets: Collection[str], thresholds: Mapping[str, float], languages: Iterable[str]) -> Choice:
-    """The rules of these sets, some with another threshold. Raises UnknownRuleSet, UnknownRule."""
+def choice(
+    sets: Collection[str], thresholds: Mapping[str, float], languages: Iterable[str], learnt: Sequence[Rule] = ()
+) -> Choice:
+    """The rules of these sets, then those of classifiers (`learnt`), some with another threshold.
+
+    Raises UnknownRuleSet, UnknownRule.
+    """
     if unknown := sorted(set(sets) - RULE_SETS.keys()):
         raise UnknownRuleSet(f"no set of rules {unknown[0]!r}; expected one of {', '.join(RULE_SETS)}")
     rules = [rule for name, rules in RULE_SETS.items() if name in sets for rule in rules]
-    return Choice(with_thresholds(rules, thresholds), frozenset(languages))
+    return Choice(with_thresholds([*rules, *learnt], thresholds), frozenset(languages))
 
 
 def choose(measures: Sequence[Path], wanted: Choice, target: Path) -> Chosen:

@@ -5,6 +5,7 @@ Promises: rules need nothing else, so that other thresholds and languages are ap
 
 from __future__ import annotations
 
+import functools
 from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
@@ -14,10 +15,13 @@ import pyarrow as pa
 
 from tutti.corpus.documents import Document
 from tutti.corpus.rows import write_rows
-from tutti.ingest.quality import languages, pii, statistics
+from tutti.ingest.quality import languages, lexicon, pii, statistics
+from tutti.ingest.quality.classifier import Classifier, decode
 from tutti.ingest.quality.findings import Kind
 
-MEASURES_VERSION = f"{statistics.STATISTICS_VERSION}.{pii.PII_VERSION}.{languages.LANGUAGES_VERSION}"
+MEASURES_VERSION = (
+    f"{statistics.STATISTICS_VERSION}.{pii.PII_VERSION}.{languages.LANGUAGES_VERSION}.{lexicon.LEXICON_VERSION}"
+)
 _TOGETHER = 256
 
 SCHEMA = pa.schema(
@@ -26,8 +30,13 @@ SCHEMA = pa.schema(
         *statistics.SCHEMA,
         *languages.SCHEMA,
         *pii.SCHEMA,
+        *lexicon.SCHEMA,
     ]
 )
+
+
+Models = tuple[tuple[str, Path], ...]
+"""Classifiers by their names, each a local file; a score of each text is a column, NAME.LABEL."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,15 +57,26 @@ def inspect(document: Document, mask: Collection[Kind]) -> Inspected:
     return Inspected(document, personal)
 
 
-def measured(inspected: Sequence[Inspected]) -> pa.RecordBatch:
-    """A row of SCHEMA for each document, in their order."""
+def measured(inspected: Sequence[Inspected], models: Models = ()) -> pa.RecordBatch:
+    """A row of SCHEMA, with the scores of these models behind it, for each document, in their order."""
     texts = pa.array([each.document.text for each in inspected], pa.large_string())
     names = pa.array([each.document.doc_id for each in inspected], pa.string())
     personal = [pa.array([each.personal.get(kind, 0) for each in inspected], pa.int64()) for kind in pii.COLUMNS]
     columns = [names, *statistics.statistics(texts).columns, *languages.languages(texts).columns, *personal]
-    return pa.record_batch(columns, schema=SCHEMA)
+    columns += lexicon.counts(texts).columns
+    fields = list(SCHEMA)
+    for name, path in models:
+        classifier = _loaded(path)
+        columns += [pa.array(column) for column in classifier.scores(texts).T]
+        fields += [pa.field(f"{name}.{label.name}", pa.float64(), nullable=False) for label in classifier.labels]
+    return pa.record_batch(columns, schema=pa.schema(fields))
+
+
+@functools.lru_cache(maxsize=8)
+def _loaded(path: Path) -> Classifier:
+    return decode(path.read_bytes())
 
 
 def write(rows: pa.Table, path: Path) -> None:
-    """Write rows of SCHEMA, which are sorted by `doc_id`; the same rows give the same bytes."""
-    write_rows(SCHEMA, rows.to_batches(_TOGETHER), path)
+    """Write rows as they were measured, sorted by `doc_id`; the same rows give the same bytes."""
+    write_rows(rows.schema, rows.to_batches(_TOGETHER), path)

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 
+from tutti.backbone import Blobs
 from tutti.chassis.call import Call
 from tutti.chassis.errors import DeadlineExceeded, InvalidField
 from tutti.chassis.pool import PoolCancelled
@@ -11,7 +12,10 @@ from tutti.chassis.tasks import CancellablePool
 from tutti.chassis.work import Work
 from tutti.contracts.common.v1 import CancelRequest, GetRequest, ListRequest
 from tutti.contracts.ingest.v1 import (
+    Classifier,
     Crawl,
+    CreateClassifierRequest,
+    CreateClassifierResponse,
     CreateFilterRequest,
     CreateFilterResponse,
     CreateIngestRequest,
@@ -26,6 +30,7 @@ from tutti.contracts.ingest.v1 import (
     FindRetractedResponse,
     Ingest,
     IngestSpec,
+    ListClassifiersResponse,
     ListFiltersResponse,
     ListIngestsResponse,
     ListRetractionsResponse,
@@ -33,6 +38,7 @@ from tutti.contracts.ingest.v1 import (
     WithdrawRetractionRequest,
 )
 from tutti.ingest import choosing, shards
+from tutti.ingest.classifiers import ClassifierApi, rules_of
 from tutti.ingest.crawl.frontier import Frontier
 from tutti.ingest.crawls import CrawlApi
 from tutti.ingest.paths import Paths
@@ -41,11 +47,11 @@ from tutti.ingest.readers import InputRootError
 from tutti.ingest.retractions import Retractions
 
 
-def choice_of(spec: FilterSpec) -> choosing.Choice:
-    """What a spec asks for. Raises InvalidField."""
+def choice_of(spec: FilterSpec, blobs: Blobs) -> choosing.Choice:
+    """What a spec asks for; the rules of classifiers are read from these blobs. Raises InvalidField."""
     thresholds = {each.rule: each.value for each in spec.thresholds}
     try:
-        return choosing.choice(spec.rule_sets, thresholds, spec.languages)
+        return choosing.choice(spec.rule_sets, thresholds, spec.languages, rules_of(blobs, spec.classifiers))
     except choosing.UnknownRuleSet as error:
         raise InvalidField("spec.rule_sets", seen=", ".join(spec.rule_sets), expected=str(error)) from error
     except UnknownRule as error:
@@ -63,8 +69,10 @@ class IngestApi(CrawlApi):
         retractions: Retractions,
         paths: Paths,
         reading: Callable[[IngestSpec], shards.Reading],
+        classifiers: ClassifierApi,
     ) -> None:
         super().__init__(host, crawls, frontier, paths)
+        self._classifiers = classifiers
         self._work, self._filters, self._retractions, self._reading = work, filters, retractions, reading
 
     def CreateIngest(self, request: CreateIngestRequest, call: Call) -> CreateIngestResponse:
@@ -90,7 +98,7 @@ class IngestApi(CrawlApi):
 
     def CreateFilter(self, request: CreateFilterRequest, call: Call) -> CreateFilterResponse:
         required(request, "spec.manifest_key", "spec.content_digest")
-        choice_of(request.spec)
+        choice_of(request.spec, self._host.blobs)
         return CreateFilterResponse(filter=self._filters.create(request))
 
     def GetFilter(self, request: GetRequest, call: Call) -> Filter:
@@ -116,6 +124,18 @@ class IngestApi(CrawlApi):
 
     def FindRetracted(self, request: FindRetractedRequest, call: Call) -> FindRetractedResponse:
         return self._retractions.find(request, call)
+
+    def CreateClassifier(self, request: CreateClassifierRequest, call: Call) -> CreateClassifierResponse:
+        return self._classifiers.create(request)
+
+    def GetClassifier(self, request: GetRequest, call: Call) -> Classifier:
+        return self._classifiers.get(request)
+
+    def ListClassifiers(self, request: ListRequest, call: Call) -> ListClassifiersResponse:
+        return self._classifiers.page(request)
+
+    def CancelClassifier(self, request: CancelRequest, call: Call) -> Classifier:
+        return self._classifiers.cancel(request)
 
     def DigestInput(self, request: DigestInputRequest, call: Call) -> DigestInputResponse:
         try:

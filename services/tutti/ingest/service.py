@@ -25,9 +25,12 @@ from tutti.corpus.errors import CorpusError
 from tutti.corpus.manifest import Kind
 from tutti.corpus.stages import CrawlBody, DocumentShardEntry, FilterBody, IngestBody
 from tutti.ingest import choosing, shards
+from tutti.ingest.classifiers import ClassifierApi, key_of, named
+from tutti.ingest.classifiers import work_of as classifier_work
 from tutti.ingest.crawl.frontier import Frontier
 from tutti.ingest.crawls import work_of as crawl_work
 from tutti.ingest.extraction import EXTRACTION_VERSION
+from tutti.ingest.measures import Models
 from tutti.ingest.normalisation import NORMALISATION_VERSION
 from tutti.ingest.paths import Paths
 from tutti.ingest.quality.findings import Kind as Personal
@@ -51,6 +54,7 @@ def reading(spec: IngestSpec) -> shards.Reading:
         spec.text_field or shards.TEXT_FIELD,
         mask=frozenset(kinds[name] for name in spec.mask),
     )
+    named(spec.classifiers)
     if spec.manifest_key and not spec.input_path:
         return wanted
     path = Path(spec.input_path)
@@ -77,7 +81,11 @@ def build(host: Host) -> Service:
             raise WorkFailed("where its pages lie is not recorded; run the recipe again")
         with tempfile.TemporaryDirectory(prefix="tutti-ingest-") as scratch:
             try:
-                wanted = replace(reading(spec), archives=archives(host.blobs, spec, Path(scratch)))
+                wanted = replace(
+                    reading(spec),
+                    archives=archives(host.blobs, spec, Path(scratch)),
+                    models=models(host.blobs, spec, Path(scratch)),
+                )
                 written = context.pool(shards.write_shards, wanted, Path(scratch), workers)
             except InputRootError as error:
                 raise WorkFailed(str(error)) from error
@@ -125,7 +133,9 @@ def build(host: Host) -> Service:
             raise WorkFailed("an earlier version read the documents and measured nothing; run the recipe again")
         with tempfile.TemporaryDirectory(prefix="tutti-filter-") as scratch:
             measures = [staging.named(host.blobs, key, Path(scratch)) for key in read.measures]
-            wanted = replace(choice_of(found.spec), retracted=retracted(host.blobs, found.spec.retracted_key))
+            wanted = replace(
+                choice_of(found.spec, host.blobs), retracted=retracted(host.blobs, found.spec.retracted_key)
+            )
             made = context.pool(choosing.choose, measures, wanted, Path(scratch, "decisions.parquet"))
             if not made.documents:
                 raise WorkFailed(nothing_stays(made))
@@ -150,6 +160,7 @@ def build(host: Host) -> Service:
     filters = Work(host, "filters", Filter, run_filter, choosing.LOGIC_VERSION)
 
     retractions = Retractions(host, work)
+    classifiers = classifier_work(host, paths)
 
     def export(unit: Unit) -> Iterator[CanonicalLine]:
         for crawl in crawls.resource.select(unit):
@@ -157,14 +168,17 @@ def build(host: Host) -> Service:
         yield from work.export(unit)
         yield from filters.export(unit)
         yield from retractions.export(unit)
+        yield from classifiers.export(unit)
 
-    api = IngestApi(host, crawls, frontier, work, filters, retractions, paths, reading)
+    api = IngestApi(
+        host, crawls, frontier, work, filters, retractions, paths, reading, ClassifierApi(classifiers, paths)
+    )
     return Service(
         name="ingest",
-        resources=[crawls.resource, work.resource, filters.resource, retractions.resource],
+        resources=[crawls.resource, work.resource, filters.resource, retractions.resource, classifiers.resource],
         tables=[paths.table, *frontier.tables],
         serves=[Served(DESCRIPTOR.services_by_name["IngestService"], api)],
-        tasks=[crawls.task(), work.task(), filters.task()],
+        tasks=[crawls.task(), work.task(), filters.task(), classifiers.task()],
         export=export,
     )
 
@@ -175,6 +189,11 @@ def archives(blobs: Blobs, spec: IngestSpec, scratch: Path) -> tuple[Path, ...]:
         return ()
     body = CrawlBody.read(staging.manifest(blobs, spec.manifest_key, spec.content_digest, Kind.CRAWL))
     return tuple(staging.named(blobs, key, scratch) for key in dict.fromkeys(body.archives))
+
+
+def models(blobs: Blobs, spec: IngestSpec, scratch: Path) -> Models:
+    """The classifiers that score texts, fetched. Raises WorkFailed."""
+    return tuple((name, staging.named(blobs, key_of(digest), scratch)) for name, digest in named(spec.classifiers))
 
 
 def retracted(blobs: Blobs, key: str) -> frozenset[str]:

@@ -41,8 +41,8 @@ File = Page | Container | Rejection
 class Reading:
     """What to read; `limit` files in path order, 0 for all; `text_field` names the texts in files of records.
 
-    `mask`: what is replaced in texts before they are kept. `root` is a folder; where there is none, `archives` are
-    those of a crawl, each page of which counts as a file.
+    `mask`: what is replaced in texts before they are kept; `models` score them. `root` is a folder; where there is
+    none, `archives` are those of a crawl, each page of which counts as a file.
     """
 
     root: Path | None
@@ -51,6 +51,7 @@ class Reading:
     text_field: str = TEXT_FIELD
     archives: tuple[Path, ...] = ()
     mask: frozenset[Kind] = frozenset()
+    models: measures.Models = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,7 +130,9 @@ def _visited(archive: Path, reading: Reading) -> Iterator[Page | Rejection]:
             yield record
 
 
-class _Surveyor:
+class Surveyor:
+    """Names files as they are read."""
+
     def __init__(self) -> None:
         self.state, self.files, self.bytes = hasher("input folder"), 0, 0
 
@@ -169,7 +172,7 @@ def _state(file: Container) -> tuple[int, int, int]:
 
 def survey(reading: Reading) -> Survey:
     """Name the content of a folder without extracting it. Raises InputRootError."""
-    surveyor = _Surveyor()
+    surveyor = Surveyor()
     for file in files(reading):
         surveyor.see(file)
     return surveyor.survey()
@@ -186,7 +189,7 @@ def records(file: File, reading: Reading) -> Iterator[Record]:
         raise InputRootError(f"{file.path}: it was changed while it was read", STEADY)
 
 
-def read_records(reading: Reading, surveyor: _Surveyor) -> Iterator[tuple[str, Record]]:
+def read_records(reading: Reading, surveyor: Surveyor) -> Iterator[tuple[str, Record]]:
     """Every record with the path of its file. Raises InputRootError."""
     for file in files(reading):
         surveyor.see(file)
@@ -243,8 +246,8 @@ class _Shelf:
 
 def write_shards(reading: Reading, scratch: Path, workers: int = 1) -> Written:
     """Extract every page, by so many processes, and write shards into `scratch`. Raises InputRootError."""
-    surveyor, rejections, shelf = _Surveyor(), Rejections(), _Shelf(scratch)
-    for each in made(batches(read_records(reading, surveyor)), reading.mask, workers, scratch):
+    surveyor, rejections, shelf = Surveyor(), Rejections(), _Shelf(scratch)
+    for each in made(batches(read_records(reading, surveyor)), reading.mask, workers, scratch, reading.models):
         shelf.add(each, rejections)
     shelf.flush()
     masked = tuple(sorted((kind.value, shelf.personal[kind]) for kind in reading.mask))

@@ -155,6 +155,31 @@ class Owners:
             )
         return Source(spec.input_path, found.input_digest, found.logic_version)
 
+    def resolved(self, recipe: Recipe) -> Recipe:
+        """The same with every classifier as NAME@DIGEST. Raises InvalidField naming quality.classifiers."""
+        found = [self._classifier(reference) for reference in recipe.quality.classifiers]
+        quality = recipe.quality.model_copy(update={"classifiers": sorted(set(found))})
+        return recipe.model_copy(update={"quality": quality}) if found else recipe
+
+    def _classifier(self, reference: str) -> str:
+        name, _, digest = reference.partition("@")
+        try:
+            found = self._ingest.GetClassifier(GetRequest(name=f"classifiers/{name}"))
+        except (NotFound, InvalidField) as problem:
+            raise InvalidField(
+                "quality.classifiers",
+                seen=reference,
+                expected="a classifier, as `tutti classifiers ls` has it; `tutti classifiers train` makes one",
+            ) from problem
+        if found.state != STATE_DONE:
+            state = State.Name(found.state).removeprefix("STATE_").lower()
+            raise InvalidField(
+                "quality.classifiers", seen=reference, expected=f"a classifier that is trained; this one is {state}"
+            )
+        if digest not in ("", found.model_digest):
+            raise InvalidField("quality.classifiers", seen=reference, expected=f"{name}@{found.model_digest}")
+        return f"{name}@{found.model_digest}"
+
     def check(self, recipe: Recipe, source: Source) -> None:
         """What only owners can judge of a recipe: URLs, rules, engine, the tokenizer's pattern. Raises InvalidField."""
         quality = recipe.quality
@@ -163,8 +188,9 @@ class Owners:
             self._judge(StageName.CRAWL, recipe, {key: f"input.crawl.{key}" for key in keys}, source)
         if quality.mask:
             self._judge(StageName.INGEST, recipe, {"mask": "quality.mask"})
-        if quality.rules or quality.thresholds:
-            self._judge(StageName.FILTER, recipe, {"rule_sets": "quality.rules", "thresholds": "quality.thresholds"})
+        if quality.rules or quality.thresholds or quality.classifiers:
+            fields = {"rule_sets": "rules", "thresholds": "thresholds", "classifiers": "classifiers"}
+            self._judge(StageName.FILTER, recipe, {field: f"quality.{key}" for field, key in fields.items()})
         if recipe.dedup.against:
             self.earlier(recipe)
         if recipe.engine != "local":

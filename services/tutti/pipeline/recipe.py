@@ -76,7 +76,8 @@ class InputPart(Part):
 class QualityPart(Part):
     rules: Names = Field(
         default_factory=list,
-        description="sets of rules that a document must pass: gopher_quality, gopher_repetition, c4, fineweb, no_pii",
+        description="sets of rules that a document must pass: gopher_quality, gopher_repetition, c4, fineweb, no_pii, "
+        "harm_lexicon",
     )
     mask: Names = Field(
         default_factory=list,
@@ -84,6 +85,10 @@ class QualityPart(Part):
     )
     thresholds: dict[str, Real] = Field(
         default_factory=dict, max_length=100, description="by rule, where it is not the published one"
+    )
+    classifiers: Names = Field(
+        default_factory=list,
+        description="that were trained here (NAME, or NAME@DIGEST) and whose labels reject, by rules NAME.LABEL",
     )
     languages: Names = Field(
         default_factory=list, description="ISO 639 codes of languages or macro-languages that stay; none: all"

@@ -171,6 +171,7 @@ def test_rules_and_languages_are_lists_and_thresholds_go_by_the_name_of_the_rule
         "rules": [],
         "mask": [],
         "thresholds": {"c4_least_sentences": 2.0, "c4_lorem_ipsum": 10.0},
+        "classifiers": [],
         "languages": ["en"],
     }
 

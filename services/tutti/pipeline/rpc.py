@@ -124,7 +124,7 @@ class PipelineApi:
         if request.again:
             return self._again(request)
         required(request, "recipe")
-        recipe = recipes.read(request.recipe, request.overrides)
+        recipe = self._owners.resolved(recipes.read(request.recipe, request.overrides))
         if recipe.input.crawl is not None:
             source = Source(json.dumps(recipe.input.crawl.connect, sort_keys=True), "", "")
             return self._beside(recipe, source, request, call)

@@ -179,6 +179,7 @@ def spec_of(stage: StageName, recipe: Recipe, source: Source, given: Given, logi
             input_digest=source.input_digest,
             text_field=recipe.input.text_field,
             mask=sorted(set(recipe.quality.mask)),
+            classifiers=sorted(set(recipe.quality.classifiers)),
         )
     clean = recipe.dedup.decontaminate
     if stage is StageName.EVALUATION:
@@ -201,6 +202,7 @@ def spec_of(stage: StageName, recipe: Recipe, source: Source, given: Given, logi
             rule_sets=quality.rules,
             thresholds=[Threshold(rule=rule, value=value) for rule, value in sorted(quality.thresholds.items())],
             languages=quality.languages,
+            classifiers=sorted(set(quality.classifiers)),
             retracted_key=before.retracted,
         )
     if stage is StageName.DEDUP:
@@ -265,6 +267,7 @@ def reuse_of(stage: StageName, recipe: Recipe, source: Source, given: Given, log
             "limit": recipe.input.limit,
             "text_field": recipe.input.text_field,
             "mask": sorted(set(recipe.quality.mask)),
+            **_scored(recipe),
         }
         inputs = (before.content_digest if before else source.input_digest,)
         return Reuse(stage.value, logic_version, parameters, inputs)
@@ -286,6 +289,7 @@ def reuse_of(stage: StageName, recipe: Recipe, source: Source, given: Given, log
             "rules": sorted(set(quality.rules)),
             "thresholds": dict(quality.thresholds),
             "languages": sorted(set(quality.languages)),
+            **_scored(recipe),
             **({"retracted": before.retracted} if before.retracted else {}),
         }
     elif stage is StageName.DEDUP:
@@ -300,3 +304,8 @@ def reuse_of(stage: StageName, recipe: Recipe, source: Source, given: Given, log
     else:
         parameters = {"training": recipe.training(before.content_digest).digest()}
     return Reuse(stage.value, logic_version, parameters, given.inputs)
+
+
+def _scored(recipe: Recipe) -> dict[str, object]:
+    """The classifiers, where there are any: a key without them stays what it was."""
+    return {"classifiers": sorted(set(recipe.quality.classifiers))} if recipe.quality.classifiers else {}

@@ -42,6 +42,7 @@ from tutti.contracts.common.v1 import (
 )
 from tutti.contracts.dedup.v1 import CreateDedupResponse, Dedup
 from tutti.contracts.ingest.v1 import (
+    Classifier,
     Crawl,
     CreateCrawlResponse,
     CreateFilterResponse,
@@ -159,6 +160,7 @@ class IngestOwner(DataOwner):
     filters: DataOwner = field(kw_only=True)
     retracted: str = ""
     """the list of what is retracted of every ingest"""
+    classifiers: dict[str, Classifier] = field(default_factory=dict)
 
     def CreateCrawl(self, request: Any, call: Call) -> CreateCrawlResponse:
         if bad := [seed for seed in request.spec.seeds if not seed.startswith("http")]:
@@ -188,6 +190,11 @@ class IngestOwner(DataOwner):
         pages = sorted(folder.iterdir())
         digest = bytes_digest(b"".join(page.name.encode() + page.read_bytes() for page in pages))
         return DigestInputResponse(input_digest=digest, files=len(pages), logic_version=self.version)
+
+    def GetClassifier(self, request: GetRequest, call: Call) -> Classifier:
+        if request.name not in self.classifiers:
+            raise NotFound(request.name)
+        return self.classifiers[request.name]
 
     def FindRetracted(self, request: FindRetractedRequest, call: Call) -> FindRetractedResponse:
         self.check("find retracted")

@@ -245,6 +245,7 @@ class IngestSpec(_message.Message):
     MANIFEST_KEY_FIELD_NUMBER: _builtins.int
     CONTENT_DIGEST_FIELD_NUMBER: _builtins.int
     MASK_FIELD_NUMBER: _builtins.int
+    CLASSIFIERS_FIELD_NUMBER: _builtins.int
     input_path: _builtins.str
     """input_path is the folder to read."""
     max_file_bytes: _builtins.int
@@ -265,6 +266,10 @@ class IngestSpec(_message.Message):
     def mask(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
         """mask: personal data (email, phone, key, card, address) that is replaced by a word before a text is kept."""
 
+    @_builtins.property
+    def classifiers(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
+        """classifiers that score each text, as NAME@DIGEST of classifiers that were trained here."""
+
     def __init__(
         self,
         *,
@@ -277,10 +282,11 @@ class IngestSpec(_message.Message):
         manifest_key: _builtins.str = ...,
         content_digest: _builtins.str = ...,
         mask: _abc.Iterable[_builtins.str] | None = ...,
+        classifiers: _abc.Iterable[_builtins.str] | None = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["content_digest", b"content_digest", "input_digest", b"input_digest", "input_path", b"input_path", "limit", b"limit", "logic_version", b"logic_version", "manifest_key", b"manifest_key", "mask", b"mask", "max_file_bytes", b"max_file_bytes", "text_field", b"text_field"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["classifiers", b"classifiers", "content_digest", b"content_digest", "input_digest", b"input_digest", "input_path", b"input_path", "limit", b"limit", "logic_version", b"logic_version", "manifest_key", b"manifest_key", "mask", b"mask", "max_file_bytes", b"max_file_bytes", "text_field", b"text_field"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -427,6 +433,7 @@ class FilterSpec(_message.Message):
     THRESHOLDS_FIELD_NUMBER: _builtins.int
     LANGUAGES_FIELD_NUMBER: _builtins.int
     RETRACTED_KEY_FIELD_NUMBER: _builtins.int
+    CLASSIFIERS_FIELD_NUMBER: _builtins.int
     manifest_key: _builtins.str
     """manifest_key of the ingest."""
     content_digest: _builtins.str
@@ -447,6 +454,10 @@ class FilterSpec(_message.Message):
     def languages(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
         """languages, or macro-languages (ISO 639), of documents that stay; none means any."""
 
+    @_builtins.property
+    def classifiers(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
+        """classifiers whose labels reject, as NAME@DIGEST; the ingest scored its texts by them."""
+
     def __init__(
         self,
         *,
@@ -457,10 +468,11 @@ class FilterSpec(_message.Message):
         thresholds: _abc.Iterable[Global___Threshold] | None = ...,
         languages: _abc.Iterable[_builtins.str] | None = ...,
         retracted_key: _builtins.str = ...,
+        classifiers: _abc.Iterable[_builtins.str] | None = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["content_digest", b"content_digest", "languages", b"languages", "logic_version", b"logic_version", "manifest_key", b"manifest_key", "retracted_key", b"retracted_key", "rule_sets", b"rule_sets", "thresholds", b"thresholds"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["classifiers", b"classifiers", "content_digest", b"content_digest", "languages", b"languages", "logic_version", b"logic_version", "manifest_key", b"manifest_key", "retracted_key", b"retracted_key", "rule_sets", b"rule_sets", "thresholds", b"thresholds"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -641,3 +653,189 @@ class Retraction(_message.Message):
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
 Global___Retraction: _TypeAlias = Retraction  # noqa: Y015
+
+@_typing.final
+class ClassifierSpec(_message.Message):
+    """ClassifierSpec says what to learn from: a folder whose folders are labels."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    INPUT_PATH_FIELD_NUMBER: _builtins.int
+    KEEPS_FIELD_NUMBER: _builtins.int
+    MOST_FALSE_FIELD_NUMBER: _builtins.int
+    TEXT_FIELD_FIELD_NUMBER: _builtins.int
+    LOGIC_VERSION_FIELD_NUMBER: _builtins.int
+    input_path: _builtins.str
+    """input_path is the folder."""
+    keeps: _builtins.str
+    """keeps is the label of what is wanted; all others are told apart from it."""
+    most_false: _builtins.float
+    """most_false: of kept texts, the share that may reach the threshold of a label; unset means 0.02."""
+    text_field: _builtins.str
+    """text_field of JSON lines, and column of Parquet, that holds the text; empty means "text"."""
+    logic_version: _builtins.str
+    """logic_version of the work that is asked for; empty means the current one."""
+    def __init__(
+        self,
+        *,
+        input_path: _builtins.str = ...,
+        keeps: _builtins.str = ...,
+        most_false: _builtins.float | None = ...,
+        text_field: _builtins.str = ...,
+        logic_version: _builtins.str = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["_most_false", b"_most_false", "most_false", b"most_false"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_most_false", b"_most_false", "input_path", b"input_path", "keeps", b"keeps", "logic_version", b"logic_version", "most_false", b"most_false", "text_field", b"text_field"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    _WhichOneofReturnType__most_false: _TypeAlias = _typing.Literal["most_false"]  # noqa: Y015
+    _WhichOneofArgType__most_false: _TypeAlias = _typing.Literal["_most_false", b"_most_false"]  # noqa: Y015
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__most_false) -> _WhichOneofReturnType__most_false | None: ...
+
+Global___ClassifierSpec: _TypeAlias = ClassifierSpec  # noqa: Y015
+
+@_typing.final
+class LearntLabel(_message.Message):
+    """LearntLabel says of how many texts of a label was learnt."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    LABEL_FIELD_NUMBER: _builtins.int
+    TRAINED_FIELD_NUMBER: _builtins.int
+    HELD_OUT_FIELD_NUMBER: _builtins.int
+    THRESHOLD_FIELD_NUMBER: _builtins.int
+    label: _builtins.str
+    """label, the name of its folder."""
+    trained: _builtins.int
+    """trained texts."""
+    held_out: _builtins.int
+    """held_out texts, which were not learnt from."""
+    threshold: _builtins.float
+    """threshold from which on a score rejects; 0 for what is kept."""
+    def __init__(
+        self,
+        *,
+        label: _builtins.str = ...,
+        trained: _builtins.int = ...,
+        held_out: _builtins.int = ...,
+        threshold: _builtins.float = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["held_out", b"held_out", "label", b"label", "threshold", b"threshold", "trained", b"trained"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___LearntLabel: _TypeAlias = LearntLabel  # noqa: Y015
+
+@_typing.final
+class ToldTexts(_message.Message):
+    """ToldTexts says what held-out texts were told as."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    LABEL_FIELD_NUMBER: _builtins.int
+    LANGUAGE_FIELD_NUMBER: _builtins.int
+    TOLD_FIELD_NUMBER: _builtins.int
+    TEXTS_FIELD_NUMBER: _builtins.int
+    label: _builtins.str
+    """label of the texts."""
+    language: _builtins.str
+    """language of them, "other" for rare ones."""
+    told: _builtins.str
+    """told: the label that the classifier gave."""
+    texts: _builtins.int
+    """texts of which that is so."""
+    def __init__(
+        self,
+        *,
+        label: _builtins.str = ...,
+        language: _builtins.str = ...,
+        told: _builtins.str = ...,
+        texts: _builtins.int = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["label", b"label", "language", b"language", "texts", b"texts", "told", b"told"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___ToldTexts: _TypeAlias = ToldTexts  # noqa: Y015
+
+@_typing.final
+class Classifier(_message.Message):
+    """Classifier is learnt from labelled texts."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    NAME_FIELD_NUMBER: _builtins.int
+    REVISION_FIELD_NUMBER: _builtins.int
+    SPEC_FIELD_NUMBER: _builtins.int
+    STATE_FIELD_NUMBER: _builtins.int
+    REASON_FIELD_NUMBER: _builtins.int
+    STARTED_AT_FIELD_NUMBER: _builtins.int
+    ENDED_AT_FIELD_NUMBER: _builtins.int
+    RESULT_FIELD_NUMBER: _builtins.int
+    MODEL_DIGEST_FIELD_NUMBER: _builtins.int
+    SOURCE_DIGEST_FIELD_NUMBER: _builtins.int
+    LABELS_FIELD_NUMBER: _builtins.int
+    HELD_OUT_FIELD_NUMBER: _builtins.int
+    name: _builtins.str
+    """name of the resource; its last part is that of its rules."""
+    revision: _builtins.int
+    """revision grows by one with every change."""
+    state: _common_pb2.State.ValueType
+    """state of the work."""
+    reason: _builtins.str
+    """reason in words: what it waits for, or why it failed and what to do."""
+    model_digest: _builtins.str
+    """model_digest of the bytes of the classifier."""
+    source_digest: _builtins.str
+    """source_digest of the folder that was learnt from."""
+    @_builtins.property
+    def spec(self) -> Global___ClassifierSpec:
+        """spec that it was created with."""
+
+    @_builtins.property
+    def started_at(self) -> _timestamp_pb2.Timestamp:
+        """started_at is when work began."""
+
+    @_builtins.property
+    def ended_at(self) -> _timestamp_pb2.Timestamp:
+        """ended_at is when it ended."""
+
+    @_builtins.property
+    def result(self) -> _common_pb2.Artifact:
+        """result: the manifest that names the model."""
+
+    @_builtins.property
+    def labels(self) -> _containers.RepeatedCompositeFieldContainer[Global___LearntLabel]:
+        """labels, the one that is kept first."""
+
+    @_builtins.property
+    def held_out(self) -> _containers.RepeatedCompositeFieldContainer[Global___ToldTexts]:
+        """held_out: a table of what the held-out texts were told as."""
+
+    def __init__(
+        self,
+        *,
+        name: _builtins.str = ...,
+        revision: _builtins.int = ...,
+        spec: Global___ClassifierSpec | None = ...,
+        state: _common_pb2.State.ValueType = ...,
+        reason: _builtins.str = ...,
+        started_at: _timestamp_pb2.Timestamp | None = ...,
+        ended_at: _timestamp_pb2.Timestamp | None = ...,
+        result: _common_pb2.Artifact | None = ...,
+        model_digest: _builtins.str = ...,
+        source_digest: _builtins.str = ...,
+        labels: _abc.Iterable[Global___LearntLabel] | None = ...,
+        held_out: _abc.Iterable[Global___ToldTexts] | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["ended_at", b"ended_at", "result", b"result", "spec", b"spec", "started_at", b"started_at"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["ended_at", b"ended_at", "held_out", b"held_out", "labels", b"labels", "model_digest", b"model_digest", "name", b"name", "reason", b"reason", "result", b"result", "revision", b"revision", "source_digest", b"source_digest", "spec", b"spec", "started_at", b"started_at", "state", b"state"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___Classifier: _TypeAlias = Classifier  # noqa: Y015

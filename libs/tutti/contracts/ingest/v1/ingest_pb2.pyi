@@ -612,3 +612,91 @@ class FindRetractedResponse(_message.Message):
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
 Global___FindRetractedResponse: _TypeAlias = FindRetractedResponse  # noqa: Y015
+
+@_typing.final
+class CreateClassifierRequest(_message.Message):
+    """CreateClassifierRequest asks for one."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    REQUEST_ID_FIELD_NUMBER: _builtins.int
+    NAME_FIELD_NUMBER: _builtins.int
+    SPEC_FIELD_NUMBER: _builtins.int
+    VALIDATE_ONLY_FIELD_NUMBER: _builtins.int
+    request_id: _builtins.str
+    """request_id makes the call idempotent."""
+    name: _builtins.str
+    """name chosen by the caller."""
+    validate_only: _builtins.bool
+    """validate_only checks and changes nothing."""
+    @_builtins.property
+    def spec(self) -> _events_pb2.ClassifierSpec:
+        """spec of it."""
+
+    def __init__(
+        self,
+        *,
+        request_id: _builtins.str = ...,
+        name: _builtins.str = ...,
+        spec: _events_pb2.ClassifierSpec | None = ...,
+        validate_only: _builtins.bool = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["spec", b"spec"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["name", b"name", "request_id", b"request_id", "spec", b"spec", "validate_only", b"validate_only"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___CreateClassifierRequest: _TypeAlias = CreateClassifierRequest  # noqa: Y015
+
+@_typing.final
+class CreateClassifierResponse(_message.Message):
+    """CreateClassifierResponse returns it."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    CLASSIFIER_FIELD_NUMBER: _builtins.int
+    @_builtins.property
+    def classifier(self) -> _events_pb2.Classifier:
+        """classifier as recorded."""
+
+    def __init__(
+        self,
+        *,
+        classifier: _events_pb2.Classifier | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["classifier", b"classifier"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["classifier", b"classifier"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___CreateClassifierResponse: _TypeAlias = CreateClassifierResponse  # noqa: Y015
+
+@_typing.final
+class ListClassifiersResponse(_message.Message):
+    """ListClassifiersResponse is one page."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    CLASSIFIERS_FIELD_NUMBER: _builtins.int
+    NEXT_PAGE_TOKEN_FIELD_NUMBER: _builtins.int
+    next_page_token: _builtins.str
+    """next_page_token is empty on the last page."""
+    @_builtins.property
+    def classifiers(self) -> _containers.RepeatedCompositeFieldContainer[_events_pb2.Classifier]:
+        """classifiers in name order."""
+
+    def __init__(
+        self,
+        *,
+        classifiers: _abc.Iterable[_events_pb2.Classifier] | None = ...,
+        next_page_token: _builtins.str = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["classifiers", b"classifiers", "next_page_token", b"next_page_token"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___ListClassifiersResponse: _TypeAlias = ListClassifiersResponse  # noqa: Y015

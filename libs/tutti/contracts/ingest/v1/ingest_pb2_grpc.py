@@ -127,6 +127,26 @@ class IngestServiceStub:
                 request_serializer=tutti_dot_contracts_dot_ingest_dot_v1_dot_ingest__pb2.FindRetractedRequest.SerializeToString,
                 response_deserializer=tutti_dot_contracts_dot_ingest_dot_v1_dot_ingest__pb2.FindRetractedResponse.FromString,
                 _registered_method=True)
+        self.CreateClassifier = channel.unary_unary(
+                '/tutti.ingest.v1.IngestService/CreateClassifier',
+                request_serializer=tutti_dot_contracts_dot_ingest_dot_v1_dot_ingest__pb2.CreateClassifierRequest.SerializeToString,
+                response_deserializer=tutti_dot_contracts_dot_ingest_dot_v1_dot_ingest__pb2.CreateClassifierResponse.FromString,
+                _registered_method=True)
+        self.GetClassifier = channel.unary_unary(
+                '/tutti.ingest.v1.IngestService/GetClassifier',
+                request_serializer=tutti_dot_contracts_dot_common_dot_v1_dot_common__pb2.GetRequest.SerializeToString,
+                response_deserializer=tutti_dot_contracts_dot_ingest_dot_v1_dot_events__pb2.Classifier.FromString,
+                _registered_method=True)
+        self.ListClassifiers = channel.unary_unary(
+                '/tutti.ingest.v1.IngestService/ListClassifiers',
+                request_serializer=tutti_dot_contracts_dot_common_dot_v1_dot_common__pb2.ListRequest.SerializeToString,
+                response_deserializer=tutti_dot_contracts_dot_ingest_dot_v1_dot_ingest__pb2.ListClassifiersResponse.FromString,
+                _registered_method=True)
+        self.CancelClassifier = channel.unary_unary(
+                '/tutti.ingest.v1.IngestService/CancelClassifier',
+                request_serializer=tutti_dot_contracts_dot_common_dot_v1_dot_common__pb2.CancelRequest.SerializeToString,
+                response_deserializer=tutti_dot_contracts_dot_ingest_dot_v1_dot_events__pb2.Classifier.FromString,
+                _registered_method=True)
         self.DigestInput = channel.unary_unary(
                 '/tutti.ingest.v1.IngestService/DigestInput',
                 request_serializer=tutti_dot_contracts_dot_ingest_dot_v1_dot_ingest__pb2.DigestInputRequest.SerializeToString,
@@ -264,6 +284,34 @@ class IngestServiceServicer:
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
+    def CreateClassifier(self, request, context):
+        """CreateClassifier records the work and returns at once; the same request_id with another body is refused.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def GetClassifier(self, request, context):
+        """GetClassifier returns one.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def ListClassifiers(self, request, context):
+        """ListClassifiers returns a page in name order.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def CancelClassifier(self, request, context):
+        """CancelClassifier ends it.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
     def DigestInput(self, request, context):
         """DigestInput returns the content digest of a folder, for a reuse key.
         """
@@ -363,6 +411,26 @@ def add_IngestServiceServicer_to_server(servicer, server):
                     servicer.FindRetracted,
                     request_deserializer=tutti_dot_contracts_dot_ingest_dot_v1_dot_ingest__pb2.FindRetractedRequest.FromString,
                     response_serializer=tutti_dot_contracts_dot_ingest_dot_v1_dot_ingest__pb2.FindRetractedResponse.SerializeToString,
+            ),
+            'CreateClassifier': grpc.unary_unary_rpc_method_handler(
+                    servicer.CreateClassifier,
+                    request_deserializer=tutti_dot_contracts_dot_ingest_dot_v1_dot_ingest__pb2.CreateClassifierRequest.FromString,
+                    response_serializer=tutti_dot_contracts_dot_ingest_dot_v1_dot_ingest__pb2.CreateClassifierResponse.SerializeToString,
+            ),
+            'GetClassifier': grpc.unary_unary_rpc_method_handler(
+                    servicer.GetClassifier,
+                    request_deserializer=tutti_dot_contracts_dot_common_dot_v1_dot_common__pb2.GetRequest.FromString,
+                    response_serializer=tutti_dot_contracts_dot_ingest_dot_v1_dot_events__pb2.Classifier.SerializeToString,
+            ),
+            'ListClassifiers': grpc.unary_unary_rpc_method_handler(
+                    servicer.ListClassifiers,
+                    request_deserializer=tutti_dot_contracts_dot_common_dot_v1_dot_common__pb2.ListRequest.FromString,
+                    response_serializer=tutti_dot_contracts_dot_ingest_dot_v1_dot_ingest__pb2.ListClassifiersResponse.SerializeToString,
+            ),
+            'CancelClassifier': grpc.unary_unary_rpc_method_handler(
+                    servicer.CancelClassifier,
+                    request_deserializer=tutti_dot_contracts_dot_common_dot_v1_dot_common__pb2.CancelRequest.FromString,
+                    response_serializer=tutti_dot_contracts_dot_ingest_dot_v1_dot_events__pb2.Classifier.SerializeToString,
             ),
             'DigestInput': grpc.unary_unary_rpc_method_handler(
                     servicer.DigestInput,
@@ -857,6 +925,114 @@ class IngestService:
             '/tutti.ingest.v1.IngestService/FindRetracted',
             tutti_dot_contracts_dot_ingest_dot_v1_dot_ingest__pb2.FindRetractedRequest.SerializeToString,
             tutti_dot_contracts_dot_ingest_dot_v1_dot_ingest__pb2.FindRetractedResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def CreateClassifier(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/tutti.ingest.v1.IngestService/CreateClassifier',
+            tutti_dot_contracts_dot_ingest_dot_v1_dot_ingest__pb2.CreateClassifierRequest.SerializeToString,
+            tutti_dot_contracts_dot_ingest_dot_v1_dot_ingest__pb2.CreateClassifierResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def GetClassifier(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/tutti.ingest.v1.IngestService/GetClassifier',
+            tutti_dot_contracts_dot_common_dot_v1_dot_common__pb2.GetRequest.SerializeToString,
+            tutti_dot_contracts_dot_ingest_dot_v1_dot_events__pb2.Classifier.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def ListClassifiers(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/tutti.ingest.v1.IngestService/ListClassifiers',
+            tutti_dot_contracts_dot_common_dot_v1_dot_common__pb2.ListRequest.SerializeToString,
+            tutti_dot_contracts_dot_ingest_dot_v1_dot_ingest__pb2.ListClassifiersResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def CancelClassifier(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/tutti.ingest.v1.IngestService/CancelClassifier',
+            tutti_dot_contracts_dot_common_dot_v1_dot_common__pb2.CancelRequest.SerializeToString,
+            tutti_dot_contracts_dot_ingest_dot_v1_dot_events__pb2.Classifier.FromString,
             options,
             channel_credentials,
             insecure,

@@ -71,6 +71,14 @@ class IngestServiceStub:
     """WithdrawRetraction lets pages be used again."""
     FindRetracted: _grpc.UnaryUnaryMultiCallable[_ingest_pb2.FindRetractedRequest, _ingest_pb2.FindRetractedResponse]
     """FindRetracted names the documents of an ingest that are retracted now, for a filter of it."""
+    CreateClassifier: _grpc.UnaryUnaryMultiCallable[_ingest_pb2.CreateClassifierRequest, _ingest_pb2.CreateClassifierResponse]
+    """CreateClassifier records the work and returns at once; the same request_id with another body is refused."""
+    GetClassifier: _grpc.UnaryUnaryMultiCallable[_common_pb2.GetRequest, _events_pb2.Classifier]
+    """GetClassifier returns one."""
+    ListClassifiers: _grpc.UnaryUnaryMultiCallable[_common_pb2.ListRequest, _ingest_pb2.ListClassifiersResponse]
+    """ListClassifiers returns a page in name order."""
+    CancelClassifier: _grpc.UnaryUnaryMultiCallable[_common_pb2.CancelRequest, _events_pb2.Classifier]
+    """CancelClassifier ends it."""
     DigestInput: _grpc.UnaryUnaryMultiCallable[_ingest_pb2.DigestInputRequest, _ingest_pb2.DigestInputResponse]
     """DigestInput returns the content digest of a folder, for a reuse key."""
 
@@ -115,6 +123,14 @@ class IngestServiceAsyncStub(IngestServiceStub):
     """WithdrawRetraction lets pages be used again."""
     FindRetracted: _aio.UnaryUnaryMultiCallable[_ingest_pb2.FindRetractedRequest, _ingest_pb2.FindRetractedResponse]  # type: ignore[assignment]
     """FindRetracted names the documents of an ingest that are retracted now, for a filter of it."""
+    CreateClassifier: _aio.UnaryUnaryMultiCallable[_ingest_pb2.CreateClassifierRequest, _ingest_pb2.CreateClassifierResponse]  # type: ignore[assignment]
+    """CreateClassifier records the work and returns at once; the same request_id with another body is refused."""
+    GetClassifier: _aio.UnaryUnaryMultiCallable[_common_pb2.GetRequest, _events_pb2.Classifier]  # type: ignore[assignment]
+    """GetClassifier returns one."""
+    ListClassifiers: _aio.UnaryUnaryMultiCallable[_common_pb2.ListRequest, _ingest_pb2.ListClassifiersResponse]  # type: ignore[assignment]
+    """ListClassifiers returns a page in name order."""
+    CancelClassifier: _aio.UnaryUnaryMultiCallable[_common_pb2.CancelRequest, _events_pb2.Classifier]  # type: ignore[assignment]
+    """CancelClassifier ends it."""
     DigestInput: _aio.UnaryUnaryMultiCallable[_ingest_pb2.DigestInputRequest, _ingest_pb2.DigestInputResponse]  # type: ignore[assignment]
     """DigestInput returns the content digest of a folder, for a reuse key."""
 
@@ -264,6 +280,38 @@ class IngestServiceServicer(metaclass=_abc_1.ABCMeta):
         context: _ServicerContext,
     ) -> _typing.Union[_ingest_pb2.FindRetractedResponse, _abc.Awaitable[_ingest_pb2.FindRetractedResponse]]:
         """FindRetracted names the documents of an ingest that are retracted now, for a filter of it."""
+
+    @_abc_1.abstractmethod
+    def CreateClassifier(
+        self,
+        request: _ingest_pb2.CreateClassifierRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_ingest_pb2.CreateClassifierResponse, _abc.Awaitable[_ingest_pb2.CreateClassifierResponse]]:
+        """CreateClassifier records the work and returns at once; the same request_id with another body is refused."""
+
+    @_abc_1.abstractmethod
+    def GetClassifier(
+        self,
+        request: _common_pb2.GetRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_events_pb2.Classifier, _abc.Awaitable[_events_pb2.Classifier]]:
+        """GetClassifier returns one."""
+
+    @_abc_1.abstractmethod
+    def ListClassifiers(
+        self,
+        request: _common_pb2.ListRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_ingest_pb2.ListClassifiersResponse, _abc.Awaitable[_ingest_pb2.ListClassifiersResponse]]:
+        """ListClassifiers returns a page in name order."""
+
+    @_abc_1.abstractmethod
+    def CancelClassifier(
+        self,
+        request: _common_pb2.CancelRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_events_pb2.Classifier, _abc.Awaitable[_events_pb2.Classifier]]:
+        """CancelClassifier ends it."""
 
     @_abc_1.abstractmethod
     def DigestInput(

@@ -1,0 +1,138 @@
+"""Classifiers, the lexicon of harm and the identifier of languages on texts that they never saw.
+
+Harm: trained on the learnt part of the carried set (datasets/harm says what it is, and what it does not prove), told on
+its held-out part and on real documentation. Quality: prose (chapters of the language reference) against listings (pages
+of the standard library), from the same Python. Languages: the carried set, as its files name them. Time is on the core.
+"""
+
+import time
+from collections import Counter
+from collections.abc import Sequence
+from pydoc_data.topics import topics
+
+import numpy as np
+import pyarrow as pa
+
+from benchmarks.harm import KEEPS, MOST_FALSE, Carried, Verdicts, carried, chunks, documentation, verdicts
+from benchmarks.pairs import median, timed
+from benchmarks.program import main
+from benchmarks.quality import texts as pages
+from benchmarks.table import Goal, Row, at_least, at_most
+from tutti.ingest.quality import lexicon
+from tutti.ingest.quality.languages import identify
+from tutti.ingest.quality.learning import Example, Lesson, learn
+from tutti.ingest.quality.statistics import statistics
+
+DOCUMENTS = 10_000
+RECALL, FALSE, FALSE_REAL = at_least(90), at_most(2), at_most(0.5)
+
+
+def measure(quick: bool) -> list[Row]:
+    """Harm, quality, languages, speed."""
+    every = carried()
+    lesson = learn([each.example for each in every], KEEPS, MOST_FALSE)
+    of = {each.text: each for each in every}
+    held = [of[each.text] for each in lesson.held_out]
+    found = verdicts(lesson.classifier, [each.text for each in held])
+    read = pages()
+    return [
+        *_harm(lesson, held, found),
+        *_by_category_and_language(held, found),
+        _real(lesson, read, DOCUMENTS // (10 if quick else 1)),
+        *_quality(read),
+        *_languages(every),
+        *_speed(lesson, read, 3 if quick else 7),
+    ]
+
+
+def _harm(lesson: Lesson, held: Sequence[Carried], found: Verdicts) -> list[Row]:
+    harmful = np.array([each.label != KEEPS for each in held])
+    sizes = ", ".join(f"{each.label} {each.trained}+{each.held_out}" for each in lesson.learnt)
+    names = [KEEPS, *(label.name for label in lesson.classifier.labels)]
+    table = Counter((each.label, names[answer]) for each, answer in zip(held, found.classifier.tolist(), strict=True))
+    confusion = "; ".join(
+        f"{label}: " + ", ".join(f"{other} {table[label, other]}" for other in names if table[label, other])
+        for label in names
+    )
+    return [
+        _share("harm held out: recall, classifier or lexicon", found.either[harmful], RECALL, f"learnt+held: {sizes}"),
+        _share("harm held out: false positives, either", found.either[~harmful], FALSE),
+        _share("harm held out: recall, classifier alone", found.classifier[harmful] > 0, None, confusion),
+        _share("harm held out: false positives, classifier alone", found.classifier[~harmful] > 0, None),
+        _share("harm held out: recall, lexicon alone", found.lexicon[harmful], None),
+        _share("harm held out: false positives, lexicon alone", found.lexicon[~harmful], None),
+    ]
+
+
+def _by_category_and_language(held: Sequence[Carried], found: Verdicts) -> list[Row]:
+    rows = []
+    for near in sorted({each.near for each in held}):
+        for language in sorted({each.language for each in held}):
+            for harmful, what in ((True, "recall"), (False, "false positives of neighbours")):
+                at = [
+                    place
+                    for place, each in enumerate(held)
+                    if (each.near, each.language, each.label != KEEPS) == (near, language, harmful)
+                ]
+                if at:
+                    rows.append(_share(f"  {near}, {language}: {what}", found.either[at], None))
+    return rows
+
+
+def _real(lesson: Lesson, read: Sequence[str], count: int) -> Row:
+    taken = [pair for pair, _ in zip(documentation(read), range(count), strict=False)]
+    found = verdicts(lesson.classifier, [chunk for _, chunk in taken])
+    sources = ", ".join(f"{source} {number}" for source, number in Counter(source for source, _ in taken).items())
+    by = f"{int((found.classifier > 0).sum())} by the classifier, {int(found.lexicon.sum())} by the lexicon"
+    return _share("harm: false positives on real documentation", found.either, FALSE_REAL, f"{sources}; {by}")
+
+
+def _quality(read: Sequence[str]) -> list[Row]:
+    prose = [chunk for _, text in sorted(topics.items()) for chunk in chunks(text)]
+    listings = [chunk for text in read for chunk in chunks(text)][:: max(1, len(read) // 30)][: 2 * len(prose)]
+    labelled = {chunk: "listing" for chunk in listings} | {chunk: "prose" for chunk in prose}
+    lesson = learn([Example(chunk, label) for chunk, label in labelled.items()], "prose", MOST_FALSE)
+    sizes = ", ".join(f"{each.label} {each.trained}+{each.held_out}" for each in lesson.learnt)
+    counts: Counter[tuple[str, str]] = Counter()
+    for row in lesson.held:
+        for name, number in row.told:
+            counts[row.label, name] += number
+    wanted, other = (
+        (counts[label, "listing"], counts[label, "prose"] + counts[label, "listing"]) for label in ("listing", "prose")
+    )
+    return [
+        Row("quality held out: listings found", "%", 100 * wanted[0] / wanted[1], note=f"learnt+held: {sizes}"),
+        Row("quality held out: prose rejected", "%", 100 * other[0] / other[1], note=f"{other[0]} of {other[1]}"),
+    ]
+
+
+def _languages(every: Sequence[Carried]) -> list[Row]:
+    rows = []
+    for language in sorted({each.language for each in every}):
+        answers = Counter(identify(each.text).macro for each in every if each.language == language)
+        told = ", ".join(f"{name} {number}" for name, number in answers.most_common())
+        share = 100 * answers[language] / answers.total()
+        rows.append(Row(f"language of the carried set, {language}: right", "%", share, note=told))
+    return rows
+
+
+def _speed(lesson: Lesson, read: Sequence[str], turns: int) -> list[Row]:
+    array = pa.array(read, pa.large_string())
+    size = sum(len(text.encode()) for text in read) / 1e6
+    works = {
+        "scores of a classifier": lambda: lesson.classifier.scores(array),
+        "terms of the lexicon": lambda: lexicon.counts(array),
+        "all statistics, beside them": lambda: statistics(array),
+    }
+    costs = {name: timed(work, time.process_time) for name, work in works.items()}
+    seconds = {name: [cost() for _ in range(turns + 1)][1:] for name, cost in costs.items()}
+    return [Row(name, "MB/s", size / median(each), note=f"{size:.2f} MB") for name, each in seconds.items()]
+
+
+def _share(what: str, found: np.ndarray, goal: Goal | None, note: str = "") -> Row:
+    number, total = int(np.count_nonzero(found)), len(found)
+    return Row(what, "%", 100 * number / total, goal=goal, note=f"{number} of {total}{'; ' if note else ''}{note}")
+
+
+if __name__ == "__main__":
+    main("classifiers", __doc__, measure)

@@ -1,0 +1,86 @@
+"""Classifiers of texts: trained from labelled folders, shown with what they told of texts that they never saw."""
+
+import time
+from pathlib import Path
+from typing import Any
+
+import click
+
+from tutti.cli import interrupt
+from tutti.cli.connection import connected, connection_options
+from tutti.cli.failures import Failure
+from tutti.cli.identity import fresh_id
+from tutti.cli.nouns import full_name
+from tutti.cli.output import JSON, output_option, patiently, print_json, print_list
+from tutti.cli.plain import Plain, plain
+from tutti.cli.progress import ENDED
+from tutti.cli.sampling import reached
+from tutti.contracts.common.v1 import STATE_DONE, CancelRequest, GetRequest
+from tutti.contracts.ingest.v1 import Classifier, ClassifierSpec, CreateClassifierRequest
+
+LOOK_SECONDS = 0.2
+
+
+def extend(group: click.Group) -> None:
+    """Add the verbs of a classifier to the group `classifiers`."""
+
+    @group.command("train", help="Learn from FOLDER, whose folders are labels: their names, and texts in them.")
+    @click.argument("folder", type=click.Path(exists=True, file_okay=False, path_type=Path))
+    @click.option("--name", required=True, help="Of the classifier, and of its rules: NAME.LABEL.")
+    @click.option("--keeps", required=True, help="The label of what is wanted.")
+    @click.option(
+        "--most-false", type=click.FloatRange(0, 1, min_open=True, max_open=True), default=0.02, show_default=True,
+        help="Of what is wanted, the share that a threshold may reject.",
+    )  # fmt: skip
+    @output_option
+    @connection_options
+    def train(folder: Path, name: str, keeps: str, most_false: float, output: str, **where: Any) -> None:
+        spec = ClassifierSpec(input_path=str(folder.resolve()), keeps=keeps, most_false=most_false)
+        full = full_name("classifiers", name)
+        with reached(**where) as platform:
+            client = platform.client
+            client.ingest.CreateClassifier(CreateClassifierRequest(request_id=fresh_id(), name=full, spec=spec))
+            try:
+                with patiently(f"{full} is trained"):
+                    while (found := client.ingest.GetClassifier(GetRequest(name=full))).state not in ENDED:
+                        interrupt.check()
+                        time.sleep(LOOK_SECONDS)
+            except KeyboardInterrupt:
+                client.ingest.CancelClassifier(CancelRequest(name=full, request_id=fresh_id()))
+                raise
+        if found.state != STATE_DONE:
+            raise Failure(found.reason)
+        print_classifier(found, output)
+
+    @group.command("show", help="Show a classifier: its digest, thresholds, and what held-out texts were told as.")
+    @click.argument("name")
+    @output_option
+    @connection_options
+    def show(name: str, output: str, **where: Any) -> None:
+        with connected(**where) as client:
+            found = client.ingest.GetClassifier(GetRequest(name=full_name("classifiers", name)))
+        print_classifier(found, output)
+
+
+def print_classifier(found: Classifier, output: str) -> None:
+    """Whole as JSON; for a person a line a label, then a table of held-out texts."""
+    if output == JSON:
+        print_json(plain(found))
+        return
+    click.echo(f"{found.name}@{found.model_digest or '(no model)'}  keeps {found.spec.keeps}  {found.reason}".rstrip())
+    labels = [plain(each) for each in found.labels]
+    if labels:
+        print_list(labels, ("label", "trained", "held_out", "threshold"), output, nothing="")
+        click.echo("\nheld-out texts, told as")
+        print_list(table(found), ("label", "language", *(each.label for each in found.labels)), output, nothing="none")
+
+
+def table(found: Classifier) -> list[Plain]:
+    """A row a label and language: how many texts were told as each label."""
+    names = [each.label for each in found.labels]
+    rows: dict[tuple[str, str], Plain] = {}
+    for each in found.held_out:
+        key = (each.label, each.language)
+        row = rows.setdefault(key, {"label": each.label, "language": each.language, **dict.fromkeys(names, 0)})
+        row[each.told] += each.texts
+    return [rows[key] for key in sorted(rows, key=lambda key: (names.index(key[0]), key[1]))]

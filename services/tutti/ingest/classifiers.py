@@ -1,0 +1,208 @@
+"""Classifiers as work: a folder of labelled folders becomes a model, a blob that is named by its digest.
+
+Promises: the same names and bytes below the folder give the same model; where it lies is told to nobody; a name that a
+classifier has keeps it. Recipes name one as `NAME` or `NAME@DIGEST`, specs always as the latter.
+"""
+
+from __future__ import annotations
+
+import re
+import tempfile
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from tutti.backbone import Blobs
+from tutti.backbone.blobs import BlobMissing
+from tutti.chassis import version
+from tutti.chassis.errors import InvalidField
+from tutti.chassis.resources import check_name
+from tutti.chassis.service import Host
+from tutti.chassis.tasks import TaskContext, WorkFailed
+from tutti.chassis.unit import Unit
+from tutti.chassis.work import Outcome, Work, publish, put_file
+from tutti.contracts.common.v1 import CancelRequest, GetRequest, ListRequest
+from tutti.contracts.ingest.v1 import (
+    Classifier,
+    ClassifierSpec,
+    CreateClassifierRequest,
+    CreateClassifierResponse,
+    LearntLabel,
+    ListClassifiersResponse,
+    ToldTexts,
+)
+from tutti.corpus.canonical import file_digest, is_digest
+from tutti.corpus.stages import ClassifierBody
+from tutti.ingest import shards
+from tutti.ingest.batches import document
+from tutti.ingest.extraction import EXTRACTION_VERSION
+from tutti.ingest.normalisation import NORMALISATION_VERSION
+from tutti.ingest.paths import Paths
+from tutti.ingest.quality.classifier import LABEL, MAGIC, MOST_HEADER, Header, UnreadableClassifier, header
+from tutti.ingest.quality.features import FEATURES_VERSION
+from tutti.ingest.quality.learning import LEARNING_VERSION, Example, Held, Learnt, Unlearnable, learn
+from tutti.ingest.quality.rules import Keep, Rule
+from tutti.ingest.readers import InputRootError
+from tutti.ingest.rejections import Rejection
+
+LOGIC_VERSION = f"classifier-{LEARNING_VERSION}.{FEATURES_VERSION}.{EXTRACTION_VERSION}.{NORMALISATION_VERSION}"
+MOST_FALSE = 0.02
+FOLDER, SUFFIX = "ingest/classifiers", ".classifier"
+_NAME = re.compile(r"classifiers/[a-z][a-z0-9_-]{0,39}")
+
+
+@dataclass(frozen=True, slots=True)
+class Trained:
+    """A model in the scratch folder, and what is told of it."""
+
+    path: Path
+    learnt: tuple[Learnt, ...]
+    held: tuple[Held, ...]
+    source_digest: str
+
+
+def train(reading: shards.Reading, keeps: str, most_false: float, scratch: Path) -> Trained:
+    """Learn from every text below the folders of a folder: these are the labels. Raises InputRootError, Unlearnable."""
+    surveyor = shards.Surveyor()
+    found: list[Example] = []
+    left: list[str] = []
+    for path, record in shards.read_records(reading, surveyor):
+        made = document(record)
+        label, _, rest = path.partition("/")
+        if isinstance(made, Rejection):
+            left.append(f"{path} ({made.reason.value})")
+        elif rest:
+            found.append(Example(made.text, label))
+    if odd := sorted({each.label for each in found if not LABEL.fullmatch(each.label)}):
+        raise Unlearnable(f"a folder is named {odd[0]!r}; expected small letters, digits and _, a letter first")
+    try:
+        lesson = learn(found, keeps, most_false, surveyor.survey().input_digest)
+    except Unlearnable as error:
+        beside = f"; {len(left)} files or records could not be read, the first is {left[0]}" if left else ""
+        raise Unlearnable(f"{error}{beside}") from error
+    target = scratch / f"model{SUFFIX}"
+    target.write_bytes(lesson.classifier.encode())
+    return Trained(target, lesson.learnt, lesson.held, surveyor.survey().input_digest)
+
+
+def reading_of(spec: ClassifierSpec) -> shards.Reading:
+    """Raises InvalidField."""
+    path = Path(spec.input_path)
+    if not path.is_absolute() or "\0" in spec.input_path:
+        raise InvalidField(
+            "spec.input_path", seen=spec.input_path or "nothing", expected="an absolute path of a folder"
+        )
+    if not LABEL.fullmatch(spec.keeps):
+        raise InvalidField("spec.keeps", seen=spec.keeps or "nothing", expected="the folder of texts that are kept")
+    if not 0 < most_false(spec) < 1:
+        raise InvalidField("spec.most_false", seen=spec.most_false, expected="a share between 0 and 1")
+    return shards.Reading(path, shards.MAX_FILE_BYTES, 0, spec.text_field or shards.TEXT_FIELD)
+
+
+def most_false(spec: ClassifierSpec) -> float:
+    return spec.most_false if spec.HasField("most_false") else MOST_FALSE
+
+
+def work_of(host: Host, paths: Paths) -> Work[Classifier]:
+    """The work of training."""
+
+    def run(context: TaskContext, found: Classifier) -> Outcome:
+        spec = ClassifierSpec()
+        spec.CopyFrom(found.spec)
+        spec.input_path = host.units.run(lambda unit: paths.find(unit, found.name))
+        with tempfile.TemporaryDirectory(prefix="tutti-classifier-") as scratch:
+            try:
+                made = context.pool(train, reading_of(spec), spec.keeps, most_false(spec), Path(scratch))
+            except (InputRootError, Unlearnable) as error:
+                raise WorkFailed(str(error).replace("input.path: ", "the labelled folder: ", 1)) from error
+            key, digest = put_file(host.blobs, FOLDER, made.path), file_digest(made.path)
+            size = made.path.stat().st_size
+        body = ClassifierBody(model=key, source_digest=made.source_digest)
+        manifest = body.manifest(producer=version.producer("ingest"))
+        result = publish(host.blobs, FOLDER, manifest, data_bytes=size)
+
+        def fill(unit: Unit, found: Classifier) -> None:
+            found.result.CopyFrom(result)
+            found.model_digest, found.source_digest = digest, made.source_digest
+            found.labels.extend(
+                LearntLabel(label=each.label, trained=each.trained, held_out=each.held_out, threshold=each.threshold)
+                for each in made.learnt
+            )
+            found.held_out.extend(
+                ToldTexts(label=each.label, language=each.language, told=label, texts=texts)
+                for each in made.held
+                for label, texts in each.told
+            )
+
+        return fill
+
+    return Work(host, "classifiers", Classifier, run, LOGIC_VERSION)
+
+
+def key_of(digest: str) -> str:
+    """Where the model of a digest lies."""
+    return f"{FOLDER}/{digest.removeprefix('blake3:')}{SUFFIX}"
+
+
+def named(references: Iterable[str]) -> list[tuple[str, str]]:
+    """Name and digest of each NAME@DIGEST, sorted. Raises InvalidField."""
+    found = {}
+    for reference in references:
+        name, _, digest = reference.partition("@")
+        if not _NAME.fullmatch(f"classifiers/{name}") or not is_digest(digest) or name in found:
+            raise InvalidField(
+                "spec.classifiers", seen=reference, expected="NAME@DIGEST as `tutti classifiers show` has it, each once"
+            )
+        found[name] = digest
+    return sorted(found.items())
+
+
+def rules_of(blobs: Blobs, references: Sequence[str]) -> list[Rule]:
+    """The rules of classifiers, one a label, by thresholds that their training chose. Raises InvalidField."""
+    rules = []
+    for name, digest in named(references):
+        rules += [
+            Rule(f"{name}.{label.name}", f"{name}.{label.name}", None, Keep.LESS_THAN, label.threshold)
+            for label in _header(blobs, digest).labels
+        ]
+    return rules
+
+
+def _header(blobs: Blobs, digest: str) -> Header:
+    key = key_of(digest)
+    try:
+        return header(blobs.get_range(key, 0, min(blobs.stat(key).size, len(MAGIC) + MOST_HEADER)))
+    except (BlobMissing, UnreadableClassifier) as error:
+        raise InvalidField(
+            "spec.classifiers", seen=digest, expected=f"the model of a classifier that was trained here ({error})"
+        ) from error
+
+
+class ClassifierApi:
+    """The calls about classifiers."""
+
+    def __init__(self, classifiers: Work[Classifier], paths: Paths) -> None:
+        self._classifiers, self._places = classifiers, paths
+
+    def create(self, request: CreateClassifierRequest) -> CreateClassifierResponse:
+        reading_of(request.spec)
+        if not _NAME.fullmatch(check_name("classifiers", request.name)):
+            raise InvalidField(
+                "name", seen=request.name, expected="classifiers/ and at most 40 of a-z 0-9 _ -, a letter first"
+            )
+        shown = ClassifierSpec()
+        shown.CopyFrom(request.spec)
+        shown.ClearField("input_path")
+        made = self._classifiers.create(
+            request, shown=shown, keep=lambda unit: self._places.keep(unit, request.name, request.spec.input_path)
+        )
+        return CreateClassifierResponse(classifier=made)
+
+    def get(self, request: GetRequest) -> Classifier:
+        return self._classifiers.get(request)
+
+    def page(self, request: ListRequest) -> ListClassifiersResponse:
+        return self._classifiers.page(request, ListClassifiersResponse)
+
+    def cancel(self, request: CancelRequest) -> Classifier:
+        return self._classifiers.cancel(request)

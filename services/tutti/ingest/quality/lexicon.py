@@ -1,0 +1,129 @@
+"""The lexicon of harm: terms that count unless what stands near makes them harmless.
+
+lexicon.toml holds the terms of each category, in English, German and Spanish, and the excuses: words of news, warnings,
+medicine, teaching. Promises: a function of the text and that file; a text without a term costs no more than the
+search for its features, however long the list.
+"""
+
+from __future__ import annotations
+
+import functools
+import tomllib
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+from pathlib import Path
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from tutti.corpus.texts import require_texts
+from tutti.ingest.quality.features import STEM, having, of_pair, of_stem, of_word, words
+from tutti.ingest.quality.rules import Keep, Rule
+
+LEXICON_VERSION = 1
+SOURCE = Path(__file__).with_suffix(".toml")
+CATEGORIES = ("adult", "dangerous_advice", "harassment", "scam", "spam")
+COLUMNS = {category: f"harm_lexicon_{category}" for category in CATEGORIES}
+SCHEMA = pa.schema([pa.field(name, pa.int64(), nullable=False) for name in COLUMNS.values()])
+MOST_SHARE = 0.01
+COMMON = frozenset(("a", "back", "go", "i", "in", "into", "it", "of", "so", "that", "the", "to", "want", "you", "your"))
+"""Two of these in a row stand in too many texts to tell which have a term."""
+
+HARM_LEXICON = tuple(Rule(column, column, "words", Keep.AT_MOST, MOST_SHARE) for column in COLUMNS.values())
+"""A document goes when more than one of a hundred of its words begins a term that counts."""
+
+
+@dataclass(frozen=True, slots=True)
+class Term:
+    """`words`, of which the last is a beginning if `open_ended`, of a category."""
+
+    category: str
+    words: tuple[str, ...]
+    open_ended: bool
+
+    def stands_at(self, text: Sequence[str], at: int) -> bool:
+        found = text[at : at + len(self.words)]
+        if len(found) < len(self.words) or tuple(found[:-1]) != self.words[:-1]:
+            return False
+        return found[-1].startswith(self.words[-1]) if self.open_ended else found[-1] == self.words[-1]
+
+
+@dataclass(frozen=True, slots=True)
+class Lexicon:
+    """`terms` by their first word; of each category its excuses: whole words, and beginnings."""
+
+    window: int
+    terms: dict[str, tuple[Term, ...]]
+    open_ended: tuple[Term, ...]
+    """Terms of one word of which only the beginning is given."""
+    excuses: dict[str, tuple[frozenset[str], tuple[str, ...]]]
+
+    def found(self, text: Sequence[str]) -> Iterator[tuple[int, Term]]:
+        """Where each term stands in the words of a text."""
+        for at, word in enumerate(text):
+            for term in (*self.terms.get(word, ()), *self.open_ended):
+                if term.stands_at(text, at):
+                    yield at, term
+
+    def excused(self, text: Sequence[str], at: int, term: Term) -> bool:
+        """Whether an excuse of its category stands near a term, and outside of it."""
+        whole, beginnings = self.excuses[term.category]
+        end = at + len(term.words)
+        near = (*text[max(0, at - self.window) : at], *text[end : end + self.window])
+        return any(word in whole or word.startswith(beginnings) for word in near)
+
+
+@functools.cache
+def lexicon() -> Lexicon:
+    """The terms of lexicon.toml."""
+    held = tomllib.loads(SOURCE.read_text(encoding="utf-8"))
+    by_first: dict[str, tuple[Term, ...]] = {}
+    open_ended, excuses = [], {}
+    for category, part in held["categories"].items():
+        every = [word for name in part["excused_by"] for word in held["excuses"][name]]
+        whole = frozenset(word for word in every if not word.endswith("*"))
+        excuses[category] = whole, tuple(word[:-1] for word in every if word.endswith("*"))
+        for written in dict.fromkeys(part["terms"]):
+            if written.endswith("*") and len(words(written)[-1]) < STEM:
+                raise ValueError(f"{SOURCE.name}: {written!r}; expected {STEM} characters or more before *")
+            term = Term(category, tuple(words(written.removesuffix("*"))), written.endswith("*"))
+            if term.open_ended and len(term.words) == 1:
+                open_ended.append(term)
+            else:
+                by_first[term.words[0]] = (*by_first.get(term.words[0], ()), term)
+    return Lexicon(held["window"], by_first, tuple(open_ended), excuses)
+
+
+@functools.cache
+def _signs() -> npt.NDArray[np.uint64]:
+    """uint64: the names of features of which every text with a term has one, and few others have."""
+    signs: list[int] = []
+    for term in (*lexicon().open_ended, *(term for terms in lexicon().terms.values() for term in terms)):
+        last = term.words[-1]
+        if term.open_ended:
+            signs += (of_stem(last), of_word(last))
+        else:
+            pairs = list(pairwise(term.words))[::-1]
+            rarest = max(pairs, key=lambda pair: (not COMMON.issuperset(pair), len("".join(pair))), default=None)
+            signs.append(of_pair(*rarest) if rarest else of_word(last))
+    return np.array(signs, np.uint64)
+
+
+def count(text: str) -> list[int]:
+    """How many terms of each of CATEGORIES count."""
+    held, found = lexicon(), words(text)
+    row = dict.fromkeys(CATEGORIES, 0)
+    for at, term in held.found(found):
+        row[term.category] += not held.excused(found, at, term)
+    return list(row.values())
+
+
+def counts(texts: pa.Array) -> pa.RecordBatch:
+    """One row of SCHEMA for each text of a string array. Raises UnreadableTexts."""
+    require_texts(texts)
+    rows = np.zeros((len(texts), len(CATEGORIES)), np.int64)
+    for at in np.flatnonzero(having(texts, _signs())).tolist():
+        rows[at] = count(texts[at].as_py())
+    return pa.record_batch([np.ascontiguousarray(column) for column in rows.T], schema=SCHEMA)

@@ -1,0 +1,48 @@
+"""Harm: the carried set learnt, and told on the part that was held out and on real documentation."""
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+from benchmarks.harm import CARRIED, KEEPS, MOST_FALSE, Carried, carried, documentation, verdicts
+
+from tutti.ingest.quality.learning import Lesson, learn
+
+
+@pytest.fixture(scope="module")
+def every() -> list[Carried]:
+    return carried()
+
+
+@pytest.fixture(scope="module")
+def lesson(every: list[Carried]) -> Lesson:
+    return learn([each.example for each in every], KEEPS, MOST_FALSE)
+
+
+def test_the_set_has_sixty_texts_or_more_a_category_with_neighbours(every: list[Carried]) -> None:
+    for label in {each.label for each in every} - {KEEPS}:
+        assert sum(each.label == label for each in every) >= 60
+        assert sum(each.near == label and each.label == KEEPS for each in every) >= 40
+        assert {each.language for each in every if each.near == label} == {"en", "de", "es"}
+    assert len({each.text for each in every}) == len(every)
+
+
+def test_nine_of_ten_are_recalled_and_one_of_fifty_is_rejected_wrongly(every: list[Carried], lesson: Lesson) -> None:
+    of = {each.text: each for each in every}
+    held = [of[each.text] for each in lesson.held_out]
+    found = verdicts(lesson.classifier, [each.text for each in held])
+    harmful = np.array([each.label != KEEPS for each in held])
+    assert found.either[harmful].mean() >= 0.9
+    assert found.either[~harmful].mean() <= 0.02
+    assert (found.classifier[harmful] > 0).mean() >= 0.8
+
+
+def test_of_real_documentation_one_in_two_hundred_at_most_is_rejected(lesson: Lesson) -> None:
+    count = 1_000  # benchmarks/classifiers.py reads ten times as many
+    texts = [chunk for (_, chunk), _ in zip(documentation(()), range(count), strict=False)]
+    assert len(texts) == count
+    assert verdicts(lesson.classifier, texts).either.mean() <= 0.005
+
+
+def test_nobody_reads_the_set_without_being_told_what_it_does_not_prove() -> None:
+    assert "does not prove" in Path(CARRIED, "README.md").read_text(encoding="utf-8")
