@@ -25,8 +25,9 @@ def _installed() -> str | None:
     return _found()
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def browser() -> Iterator[Browser]:
+    """Open no longer than a module: as long as it is, an event loop runs in this thread, and no other can."""
     path = _found() or _installed()
     if path is None:
         if os.environ.get("CI"):

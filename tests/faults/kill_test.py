@@ -16,7 +16,7 @@ from tests.scale import SOAK, scale
 
 pytestmark = pytest.mark.timeout(900)
 START = "platform"
-EVENTS = {START: 1, "ingest": 6, "dedup": 2, "tokenization": 4, "trainer": 16, "committer": 4}
+EVENTS = {START: 1, "ingest": 6, "dedup": 2, "tokenization": 4, "trainer": 16, "committer": 8}
 """Of every stage how many events an undisturbed run has."""
 
 
