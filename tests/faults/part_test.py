@@ -138,7 +138,8 @@ def test_the_job_ends_by_itself_with_the_same_states(
         (data_dir / "tutti.toml").write_text(HASTE)
     with platform(data_dir):
         process = start(*tiny(data_dir, pages, *steps(fault.every)))
-        until(lambda: blobs(data_dir, "committer/manifests") >= 1 or process.poll() is not None, seconds=180, what="a checkpoint")
+        committed = "committer/manifests"
+        until(lambda: blobs(data_dir, committed) >= 1 or process.poll() is not None, seconds=180, what="a checkpoint")
         attempt = [process_id(each.pid) for each in ranks(data_dir)]
         assert len(attempt) == 2
         fault.part(data_dir).send_signal(fault.signal)
