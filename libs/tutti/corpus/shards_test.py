@@ -13,7 +13,8 @@ from tutti.corpus.documents import Document, Extraction, MediaType, document_id
 from tutti.corpus.documentshard import decode_document_shard, encode_document_shard, read_document_shard
 from tutti.corpus.errors import CorpusError, CorruptShard, UnknownSample, UnsupportedFormat
 from tutti.corpus.loader import Loader
-from tutti.corpus.tokenshard import HEADER_BYTES, TokenRun, TokenShard, encode_token_shard
+from tutti.corpus.sections import HEADER_BYTES
+from tutti.corpus.tokenshard import TokenRun, TokenShard, encode_token_shard
 
 
 def document(source: str, text: str) -> Document:

@@ -12,7 +12,6 @@ Layout, little-endian: a header of 512 bytes that ends with its own digest, then
 from __future__ import annotations
 
 import io
-import mmap
 import struct
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -25,16 +24,9 @@ import numpy.typing as npt
 from blake3 import blake3
 
 from tutti.corpus.canonical import content_digest, named
-from tutti.corpus.errors import CorpusError, CorruptShard, UnknownSample, UnsupportedFormat
+from tutti.corpus.errors import CorpusError, UnknownSample
+from tutti.corpus.sections import HEADER_BYTES, Extent, Format, Sections, aligned
 
-MAGIC = b"TUTTITOK"
-FORMAT_MAJOR = 1
-FORMAT_MINOR = 0
-HEADER_BYTES = 512
-_ALIGN = 64
-_FIXED = struct.Struct("<8sHHHHIIIIQQQQ")
-_SECTION = struct.Struct("<QQ32s")
-_DIGEST_AT = HEADER_BYTES - 32
 _READ_BYTES = 1 << 20
 
 
@@ -45,6 +37,9 @@ class Section(StrEnum):
     STARTS = "starts"
     DOC_IDS = "doc_ids"
     ORDER = "order"
+
+
+FORMAT = Format("a token shard", b"TUTTITOK", 1, 0, struct.Struct("<8sHHHHIIIIQQQQ"), Section)
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,15 +87,6 @@ class TokenShardInfo:
 
 
 @dataclass(frozen=True, slots=True)
-class Extent:
-    """Where a section lies, and the BLAKE3 of its bytes."""
-
-    offset: int
-    length: int
-    digest: bytes
-
-
-@dataclass(frozen=True, slots=True)
 class Header:
     """The fixed part of a shard."""
 
@@ -129,18 +115,12 @@ class Header:
             kind="token shard",
         )
 
-    @property
-    def file_bytes(self) -> int:
-        return self.sections[-1].offset + self.sections[-1].length
-
     def encode(self) -> bytes:
-        fixed = _FIXED.pack(
-            MAGIC, FORMAT_MAJOR, FORMAT_MINOR, self.token_bytes, 0, self.context, self.vocabulary, self.eos, 0,
-            self.sequences, self.tokens_used, self.documents, self.first_sample,
+        fields = (
+            self.token_bytes, 0, self.context, self.vocabulary, self.eos, 0, self.sequences, self.tokens_used,
+            self.documents, self.first_sample,
         )  # fmt: skip
-        table = b"".join(_SECTION.pack(extent.offset, extent.length, extent.digest) for extent in self.sections)
-        body = (fixed + table).ljust(_DIGEST_AT, b"\0")
-        return body + blake3(body).digest()
+        return FORMAT.encode(fields, self.sections)
 
 
 def token_dtype(vocabulary: int) -> np.dtype[np.generic]:
@@ -206,7 +186,7 @@ class TokenShardWriter:
         return TokenShardInfo(
             content_digest=header.content_digest(),
             bytes_digest=self._bytes_digest(),
-            bytes=header.file_bytes,
+            bytes=header.sections[-1].end,
             sequences=sequences,
             tokens=tokens_used,
             first_sample=shape.first_sample,
@@ -216,8 +196,8 @@ class TokenShardWriter:
         )
 
     def _add(self, part: bytes) -> None:
-        end = self._extents[-1].offset + self._extents[-1].length
-        offset = -(-end // _ALIGN) * _ALIGN
+        end = self._extents[-1].end
+        offset = aligned(end)
         self._file.write(bytes(offset - end) + part)
         self._extents.append(Extent(offset, len(part), blake3(part).digest()))
 
@@ -253,16 +233,9 @@ class TokenShard:
 
     def __init__(self, path: Path) -> None:
         """Map `path`; raises UnsupportedFormat or CorruptShard when the header does not hold."""
-        self.name = path.name
-        with path.open("rb") as file:
-            head = file.read(HEADER_BYTES)
-            self.header = decode_header(head, name=self.name)
-            size = file.seek(0, 2)
-            if size != self.header.file_bytes:
-                raise CorruptShard(
-                    shard=self.name, section="file", seen=f"{size} bytes", expected=f"{self.header.file_bytes} bytes"
-                )
-            self._map = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
+        self._file = Sections(path, FORMAT)
+        self.name, self._map = self._file.name, self._file.map
+        self.header = _header(self._file)
         dtype = np.dtype("<u2") if self.header.token_bytes == 2 else np.dtype("<u4")
         self.tokens = np.frombuffer(self._map, dtype, self._length(0, dtype.itemsize), self._offset(0))
         self.starts = np.frombuffer(self._map, "<u8", self.header.documents, self._offset(1)).view("<i8")
@@ -289,16 +262,7 @@ class TokenShard:
 
     def verify(self) -> None:
         """Read every byte; raises CorruptShard naming the section, or the gap between two, that does not hold."""
-        view, end = memoryview(self._map), HEADER_BYTES
-        for section, extent in zip(Section, self.header.sections, strict=True):
-            if any(view[end : extent.offset]):
-                raise CorruptShard(shard=self.name, section=f"gap before {section}", seen="a byte", expected="zeros")
-            end = extent.offset + extent.length
-            seen = blake3(view[extent.offset : end]).digest()
-            if seen != extent.digest:
-                raise CorruptShard(
-                    shard=self.name, section=section.value, seen=seen.hex(), expected=extent.digest.hex()
-                )
+        self._file.verify()
 
     def doc_id(self, index: int) -> str:
         """The id of the `index`-th document in stream order."""
@@ -343,23 +307,6 @@ class TokenShard:
         return range(self.first_sample + first, self.first_sample + last + 1)
 
 
-def decode_header(head: bytes, *, name: str) -> Header:
-    """Check magic, version and the header's own digest."""
-    if len(head) < HEADER_BYTES:
-        raise CorruptShard(shard=name, section="header", seen=f"{len(head)} bytes", expected=f"{HEADER_BYTES} bytes")
-    fields = _FIXED.unpack_from(head)
-    if fields[0] != MAGIC:
-        raise UnsupportedFormat(f"{name}: not a token shard: begins with {fields[0]!r}, expected {MAGIC!r}")
-    if fields[1] > FORMAT_MAJOR:
-        raise UnsupportedFormat(
-            f"{name}: token shard format {fields[1]}, this version reads {FORMAT_MAJOR}; use a newer tutti"
-        )
-    seen = blake3(head[:_DIGEST_AT]).digest()
-    if seen != head[_DIGEST_AT:]:
-        raise CorruptShard(shard=name, section="header", seen=seen.hex(), expected=head[_DIGEST_AT:].hex())
-    at = _FIXED.size
-    sections = tuple(Extent(*_SECTION.unpack_from(head, at + k * _SECTION.size)) for k in range(len(Section)))
-    return Header(
-        token_bytes=fields[3], context=fields[5], vocabulary=fields[6], eos=fields[7], sequences=fields[9],
-        tokens_used=fields[10], documents=fields[11], first_sample=fields[12], sections=sections,
-    )  # fmt: skip
+def _header(file: Sections) -> Header:
+    token_bytes, _, context, vocabulary, eos, _, sequences, tokens_used, documents, first_sample = file.fields
+    return Header(token_bytes, context, vocabulary, eos, sequences, tokens_used, documents, first_sample, file.extents)

@@ -85,7 +85,7 @@ def build(shards: Sequence[Path], target: Path, *, memory_bytes: int = MEMORY_BY
     return IndexInfo(
         content_digest=header.content_digest(),
         bytes_digest=named(state),
-        bytes=header.file_bytes,
+        bytes=header.sections[-1].end,
         tokens=header.tokens,
         suffixes=header.suffixes,
         documents=header.documents,

@@ -7,10 +7,10 @@ import numpy as np
 import pytest
 
 from tutti.corpus.errors import CorpusError, CorruptShard, UnsupportedFormat
+from tutti.corpus.sections import HEADER_BYTES
 from tutti.corpus.spans.building import LEAST_MEMORY_BYTES, IndexInfo, build
 from tutti.corpus.spans.index import Index
 from tutti.corpus.spans.index_test import EOS, name, shards
-from tutti.corpus.spans.indexfile import HEADER_BYTES
 from tutti.corpus.tokenshard import TokenRun, encode_token_shard
 
 

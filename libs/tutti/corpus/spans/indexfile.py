@@ -10,7 +10,6 @@ order), each aligned to 64 bytes, zeros between.
 
 from __future__ import annotations
 
-import mmap
 import struct
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -23,17 +22,9 @@ import numpy.typing as npt
 from blake3 import blake3
 
 from tutti.corpus.canonical import content_digest
-from tutti.corpus.errors import CorruptShard, UnsupportedFormat
-from tutti.corpus.tokenshard import Extent, token_dtype
+from tutti.corpus.sections import HEADER_BYTES, Extent, Format, Sections, aligned
+from tutti.corpus.tokenshard import token_dtype
 
-MAGIC = b"TUTTISPN"
-FORMAT_MAJOR = 1
-FORMAT_MINOR = 0
-HEADER_BYTES = 512
-_ALIGN = 64
-_FIXED = struct.Struct("<8sHHIIQQQ32s")
-_SECTION = struct.Struct("<QQ32s")
-_DIGEST_AT = HEADER_BYTES - 32
 _READ = 1 << 16
 
 
@@ -44,6 +35,9 @@ class Section(StrEnum):
     SUFFIXES = "suffixes"
     STARTS = "starts"
     DOC_IDS = "doc_ids"
+
+
+FORMAT = Format("an index of spans", b"TUTTISPN", 1, 0, struct.Struct("<8sHHIIQQQ32s"), Section)
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,30 +64,21 @@ class Header:
             kind="span index",
         )
 
-    @property
-    def file_bytes(self) -> int:
-        return self.sections[-1].offset + self.sections[-1].length
-
     def encode(self) -> bytes:
-        fixed = _FIXED.pack(
-            MAGIC, FORMAT_MAJOR, FORMAT_MINOR, self.vocabulary, self.eos, self.tokens, self.suffixes, self.documents,
-            self.shards,
-        )  # fmt: skip
-        table = b"".join(_SECTION.pack(extent.offset, extent.length, extent.digest) for extent in self.sections)
-        body = (fixed + table).ljust(_DIGEST_AT, b"\0")
-        return body + blake3(body).digest()
+        counts = (self.vocabulary, self.eos, self.tokens, self.suffixes, self.documents)
+        return FORMAT.encode((*counts, self.shards), self.sections)
 
 
 def extents(sections: Sequence[Path]) -> tuple[Extent, ...]:
     """Where the files of the sections come to lie in an index."""
     found, offset = [], HEADER_BYTES
     for path in sections:
-        offset = -(-offset // _ALIGN) * _ALIGN
+        offset = aligned(offset)
         state = blake3()
         for block in _blocks(path):
             state.update(block)
         found.append(Extent(offset, path.stat().st_size, state.digest()))
-        offset += found[-1].length
+        offset = found[-1].end
     return tuple(found)
 
 
@@ -104,7 +89,7 @@ def content(header: Header, sections: Sequence[Path]) -> Iterator[bytes]:
     for extent, path in zip(header.sections, sections, strict=True):
         yield b"\0" * (extent.offset - end)
         yield from _blocks(path)
-        end = extent.offset + extent.length
+        end = extent.end
 
 
 class IndexFile:
@@ -112,15 +97,10 @@ class IndexFile:
 
     def __init__(self, path: Path) -> None:
         """Map `path`; raises UnsupportedFormat or CorruptShard when the header does not hold."""
-        self.name = path.name
-        with path.open("rb") as file:
-            self.header = decode_header(file.read(HEADER_BYTES), name=self.name)
-            size = file.seek(0, 2)
-            if size != self.header.file_bytes:
-                raise CorruptShard(
-                    shard=self.name, section="file", seen=f"{size} bytes", expected=f"{self.header.file_bytes} bytes"
-                )
-            self._map = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
+        self._file = Sections(path, FORMAT)
+        self.name, self._map = self._file.name, self._file.map
+        vocabulary, eos, tokens, suffixes, documents, shards = self._file.fields
+        self.header = Header(vocabulary, eos, tokens, suffixes, documents, shards, self._file.extents)
         self.tokens = self._array(0, token_dtype(self.header.vocabulary), self.header.tokens)
         self.suffixes = self._array(1, "<u4", self.header.suffixes)
         self.starts = self._array(2, "<u4", self.header.documents)
@@ -135,35 +115,7 @@ class IndexFile:
 
     def verify(self) -> None:
         """Read every byte; raises CorruptShard naming the section, or the gap between two, that does not hold."""
-        view, end = memoryview(self._map), HEADER_BYTES
-        for section, extent in zip(Section, self.header.sections, strict=True):
-            if any(view[end : extent.offset]):
-                raise CorruptShard(shard=self.name, section=f"gap before {section}", seen="a byte", expected="zeros")
-            end = extent.offset + extent.length
-            seen = blake3(view[extent.offset : end]).digest()
-            if seen != extent.digest:
-                raise CorruptShard(
-                    shard=self.name, section=section.value, seen=seen.hex(), expected=extent.digest.hex()
-                )
-
-
-def decode_header(head: bytes, *, name: str) -> Header:
-    """Check magic, version and the header's own digest."""
-    if len(head) < HEADER_BYTES:
-        raise CorruptShard(shard=name, section="header", seen=f"{len(head)} bytes", expected=f"{HEADER_BYTES} bytes")
-    magic, major, _, *counts, shards = _FIXED.unpack_from(head)
-    if magic != MAGIC:
-        raise UnsupportedFormat(f"{name}: not an index of spans: begins with {magic!r}, expected {MAGIC!r}")
-    if major > FORMAT_MAJOR:
-        raise UnsupportedFormat(
-            f"{name}: format {major} of an index of spans, this version reads {FORMAT_MAJOR}; use a newer tutti"
-        )
-    seen = blake3(head[:_DIGEST_AT]).digest()
-    if seen != head[_DIGEST_AT:]:
-        raise CorruptShard(shard=name, section="header", seen=seen.hex(), expected=head[_DIGEST_AT:].hex())
-    sections = tuple(Extent(*_SECTION.unpack_from(head, _FIXED.size + k * _SECTION.size)) for k in range(len(Section)))
-    vocabulary, eos, tokens, suffixes, documents = counts
-    return Header(vocabulary, eos, tokens, suffixes, documents, shards, sections)
+        self._file.verify()
 
 
 def _blocks(path: Path) -> Iterator[bytes]:
