@@ -7,6 +7,8 @@ BIN := $(VENV)/bin
 UV := $(VENV)/uv/bin/uv
 SETUP := $(VENV)/.ready
 export PATH := $(CURDIR)/$(BIN):$(PATH)
+# What .venv holds is compiled once: otherwise every process compiles again what it imports, for seconds.
+unexport PYTHONDONTWRITEBYTECODE
 
 .PHONY: help setup lint test protos clean lock run bench bench-data soak stack-up stack-down run-stack new-service baseline
 
@@ -53,7 +55,7 @@ bench: setup ## measure beside our peers: make bench, or make bench QUICK=1
 	$(BIN)/python -m benchmarks $(if $(QUICK),--quick)
 
 bench-data: setup ## the same for what works on texts: make bench-data, or make bench-data QUICK=1
-	$(BIN)/python -m benchmarks reading quality classifiers near_duplicates engines tokenization crawl spans $(if $(QUICK),--quick)
+	$(BIN)/python -m benchmarks reading quality classifiers near_duplicates repeated_lines engines tokenization crawl spans $(if $(QUICK),--quick)
 
 soak: setup ## run one campaign at its full number and record it: make soak ROW=5
 	$(BIN)/python tools/soak.py $(ROW)

@@ -25,7 +25,17 @@ NAMES = (
     "recovery",
     "loader",
 )
-DATA = ("reading", "quality", "classifiers", "near_duplicates", "engines", "tokenization", "crawl", "spans")
+DATA = (
+    "reading",
+    "quality",
+    "classifiers",
+    "near_duplicates",
+    "repeated_lines",
+    "engines",
+    "tokenization",
+    "crawl",
+    "spans",
+)
 LIMIT_SECONDS = 1200
 STOP_SECONDS = 120
 RESULT = BUILD.with_suffix(".json")

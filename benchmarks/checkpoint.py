@@ -130,7 +130,7 @@ def _run(training: Training, dataset: Path, shared: Path) -> Measured:
 
     lifeline.at_boundary = copy
     step.after = lambda: time.sleep(REST_SECONDS)  # both begin rested: see pairs.alternate
-    read = TrainingData(dataset, training)
+    read = TrainingData([dataset], training)
     Pretraining(training, step, read, read.first_ledger(), buffers[:BUFFERS], lifeline).run()
     return Measured(size, lifeline.stalls, lifeline.stalls_on_a_core, copies, copies_on_a_core)
 

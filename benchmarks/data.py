@@ -33,7 +33,7 @@ class Made:
 
     def stage(self, folder: Path, blobs: Blobs) -> Path:
         """The folder that a rank reads."""
-        return Cache(folder, blobs, RealFiles()).dataset(self.manifest_key, self.digest)
+        return Cache(folder, blobs, RealFiles()).datasets({self.digest: self.manifest_key})[0]
 
 
 def make(blobs: Blobs, *, vocabulary: int, context: int, sequences: int, shards: int = 1) -> Made:

@@ -142,7 +142,7 @@ def _rank(task: Task, sock: socket.socket, answer: Connection) -> None:
     scatter = _Scatter(plan.layout.gradient_elements, group)
     step.after = scatter.measure
     lifeline = MeteredLifeline(BlockingChannel(sock, RankMessage), step, silence=20.0, collectives=lambda: "")
-    read = TrainingData(task.dataset, training)
+    read = TrainingData([task.dataset], training)
     paths = BufferPool(task.buffers).make("jobs/bench", 1, task.rank, size=plan.snapshot_size(task.rank), count=1)
     with SharedBuffer(paths[0], plan.snapshot_size(task.rank)) as buffer:
         before = seconds_on_a_core("lifeline")

@@ -24,7 +24,7 @@ from benchmarks.pairs import alternate, median, timed
 from benchmarks.program import ROOT, WentWrong, main, scratch
 from benchmarks.table import Row, ratio_at_least
 from tutti.ingest import shards
-from tutti.ingest.crawl.archive import exchange
+from tutti.ingest.crawl.archive import request, response
 from tutti.ingest.crawl.fetching import Answer
 
 AT = datetime(2026, 1, 1, tzinfo=UTC)
@@ -150,7 +150,8 @@ def _archive(folder: Path, path: Path, *, copies: int, pages: int | None = None)
             for page in _some(folder, pages):
                 url, body = f"http://exhibit.test/{copy}/{page.name}", page.read_bytes()
                 kind = (("Content-Type", "text/html; charset=utf-8"),)
-                file.write(exchange(Answer(url, "HTTP/1.1", 200, "OK", kind, body), {}, AT))
+                answer = Answer(url, "HTTP/1.1", 200, "OK", kind, body)
+                file.write(response(answer, AT) + request(url, {}, AT))
                 size += len(body)
     return path, size / 1e6
 

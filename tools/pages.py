@@ -29,7 +29,8 @@ from tutti.chassis.service import Build, Service
 from tutti.chassis.simulation import Simulation
 from tutti.contracts.options.v1 import Role, access
 from tutti.model.chunks import Layout
-from tutti.pipeline.recipe import Recipe, parse
+from tutti.pipeline.reading import parse
+from tutti.pipeline.recipe import Recipe
 from tutti.pipeline.sizes import SIZES
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -268,7 +269,28 @@ Generated from `services/tutti/pipeline/recipe.py` and `sizes.py` by `tools/page
 
 A recipe says what to make: YAML or JSON, at most 64 KiB. `tutti run RECIPE --set KEY=VALUE` changes a key for one run.
 It is checked whole before anything starts; a wrong key or value is named, with what was expected. `recipes/` has some
-that run.
+that run. `tutti recipes new` prints one, `tutti recipes check RECIPE` says all that is wrong with it at once, and
+`tutti recipes plan RECIPE` what a run would do: which stages run, which are reused, how much time, disk and memory.
+"""
+
+
+MIXTURES = """\
+## Mixtures
+
+A run can train on the datasets of earlier runs beside its own. All of them need one tokenizer and one context:
+
+```yaml
+tokenizer: {of: runs/code}                      # that of the first dataset, instead of a new one
+mixture: {datasets: {runs/code: 3, datasets/5f…: 1}, own: 4}
+```
+
+Of every eight sequences that are read four are the run's own, three of `runs/code`, one of the third; every sequence of
+a dataset is read once before one is read again. With `by: epochs` the numbers say how often each dataset is read while
+the others are read as often as theirs say; how many steps there are says `train.steps` alone. Weights follow from them
+and the datasets' sequences, such that no dataset's part is off by more than a hundredth of itself, as far as weights
+that add up to at most 65,536 allow it. How often each was read is in the summary of the run. Validation is on the
+run's own held-out documents. A name stands for what it means when the run is accepted: recorded are datasets by their
+content.
 """
 
 
@@ -286,6 +308,7 @@ def recipes_page() -> str:
         "`connections`, `delay_seconds` and `allow_private`, decide no content. Every other key enters the reuse key",
         "of a stage: with another value that stage runs again. Of `input.path` and `input.crawl` a recipe has one.",
         "",
+        MIXTURES,
         "## Sizes",
         "",
         "A size never changes its numbers. Parameters are counted with the default vocabulary of "

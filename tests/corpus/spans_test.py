@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tutti.corpus.dataset import Packing
 from tutti.corpus.documents import document_id
 from tutti.corpus.spans.building import build
 from tutti.corpus.spans.index import Index
@@ -17,7 +18,7 @@ from tutti.corpus.tokenizer import BytePairTokenizer
 from tutti.tokenization.bpe import train_bpe
 from tutti.tokenization.documents import as_ids
 from tutti.tokenization.packing import concatenated
-from tutti.tokenization.writing import Target, write_shards
+from tutti.tokenization.writing import Target, write_rows, write_shards
 
 PAGES = sorted((Path(__file__).parents[2] / "docs").glob("*.md"))
 Texts = dict[str, str]
@@ -33,20 +34,29 @@ def tokenizer(texts: Texts) -> BytePairTokenizer:
     return train_bpe(texts.values(), vocabulary=1000)
 
 
-def indexed(folder: Path, texts: Texts, tokenizer: BytePairTokenizer) -> Index:
+def indexed(folder: Path, texts: Texts, tokenizer: BytePairTokenizer, packing: Packing = Packing.STREAM) -> Index:
     ids = list(tokenizer.encode_all(texts.values()))
-    layout = concatenated(np.arange(len(ids)), np.array([len(each) for each in ids]), context=64)
+    order, lengths, names = np.arange(len(ids)), np.array([len(each) for each in ids]), as_ids(list(texts))
     target = Target(folder, "pages", tokenizer.vocabulary, tokenizer.eos, sequences_per_shard=100)
-    paths = [path for path, _ in write_shards(layout, as_ids(list(texts)), ids, target)]
-    info = build(paths, folder / "index")
-    assert (info.tokens, info.documents) == (layout.tokens_used, len(texts))
+    if packing is Packing.BEST_FIT:
+        shards, used = write_rows(order, lengths, names, ids, target, context=64), int(lengths.sum()) + len(ids)
+    else:
+        layout = concatenated(order, lengths, context=64)
+        shards, used = write_shards(layout, names, ids, target), layout.tokens_used
+    info = build([path for path, _ in shards], folder / "index")
+    assert (info.tokens, info.documents) == (used, len(texts))
     return Index.open(folder / "index")
 
 
-@pytest.fixture(scope="module")
-def index(tmp_path_factory: pytest.TempPathFactory, texts: Texts, tokenizer: BytePairTokenizer) -> Index:
+@pytest.fixture(scope="module", params=Packing)
+def index(
+    request: pytest.FixtureRequest,
+    tmp_path_factory: pytest.TempPathFactory,
+    texts: Texts,
+    tokenizer: BytePairTokenizer,
+) -> Index:
     folder = tmp_path_factory.mktemp("index")
-    found = indexed(folder, texts, tokenizer)
+    found = indexed(folder, texts, tokenizer, request.param)
     assert len(list(folder.iterdir())) > len(texts) / 4
     return found
 

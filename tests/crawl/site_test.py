@@ -4,8 +4,10 @@ import asyncio
 import threading
 from collections import Counter
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
+from zlib import crc32
 
 import pytest
 from fastwarc.warc import ArchiveIterator
@@ -14,11 +16,13 @@ from sqlalchemy import select
 from tests.scale import scale
 from tutti.backbone.embedded.blobs import EmbeddedBlobs
 from tutti.chassis.tasks_test import Bench
+from tutti.contracts.ingest.v1 import Crawl, CrawlSpec
 from tutti.ingest.crawl.crawling import Crawling, Plan
 from tutti.ingest.crawl.fetching import Limits
 from tutti.ingest.crawl.frontier import Frontier, State
 from tutti.ingest.crawl.scope import Scope
-from tutti.ingest.crawl.visiting import Manner
+from tutti.ingest.crawl.standing import Standing
+from tutti.ingest.crawl.visiting import Manner, visit_all
 
 Answer = tuple[int, dict[str, str], bytes]
 
@@ -33,6 +37,10 @@ class Site:
     def __init__(self, pages: int) -> None:
         self.pages, self.numbers = pages, {self.name(number): number for number in range(1, pages)}
         self.asked: Counter[str] = Counter()
+        self.sent = 0
+        """Bytes of bodies."""
+        self.changed: dict[str, bytes] = {}
+        """By path what is answered now."""
         self.away: set[str] = set()
         """What is not there when it is first asked for."""
         self._loop = asyncio.new_event_loop()
@@ -59,7 +67,8 @@ class Site:
                 self.asked[path] += 1
                 if path.startswith("/slow"):
                     await asyncio.sleep(0.02)
-                status, headers, body = self.answer(path)
+                status, headers, body = self.conditional(head.decode(), *self.answer(path))
+                self.sent += len(body)
                 lines = [f"HTTP/1.1 {status} x", *(f"{key}: {value}" for key, value in headers.items())]
                 lines.append(f"Content-Length: {len(body)}")
                 writer.write("\r\n".join([*lines, "", ""]).encode() + body)
@@ -67,10 +76,21 @@ class Site:
         except (asyncio.IncompleteReadError, ConnectionError):
             writer.close()
 
+    @staticmethod
+    def conditional(head: str, status: int, headers: dict[str, str], body: bytes) -> Answer:
+        """A third of the pages has an ETag, a third a date, as which here one will do; a third has neither."""
+        if status != 200 or "html" not in headers["Content-Type"] or (kind := crc32(body) % 3) == 2:
+            return status, headers, body
+        name, asked = (("ETag", "If-None-Match"), ("Last-Modified", "If-Modified-Since"))[kind]
+        headers = {**headers, name: f'"{crc32(body):x}"'}
+        return (304, headers, b"") if f"{asked}: {headers[name]}\r\n" in head else (200, headers, body)
+
     def answer(self, path: str) -> Answer:
         html = {"Content-Type": "text/html; charset=utf-8"}
         if path in self.away and self.asked[path] < 2:
             return 503, html, b"Later."
+        if path in self.changed:
+            return 200, html, self.changed[path]
         if path == "/robots.txt":
             return 200, {"Content-Type": "text/plain"}, b"User-agent: *\nDisallow: /private\n"
         if path.startswith("/r/"):
@@ -135,12 +155,18 @@ class World:
         self.plan = Plan((f"{site.root}/",), scoped, manner, batch=8)
         self.root = site.root
 
-    def crawl(self, run: Callable[..., Any] = lambda work, *arguments: work(*arguments)) -> None:
-        Crawling(self.bench, self.frontier, "crawls/a", self.plan).run(run, lambda: None)
+    def crawl(
+        self,
+        run: Callable[..., Any] = lambda work, *arguments: work(*arguments),
+        name: str = "crawls/a",
+        since: str = "",
+    ) -> None:
+        Crawling(self.bench, self.frontier, name, replace(self.plan, since=since)).run(run, lambda: None)
 
-    def known(self) -> dict[str, str]:
+    def known(self, name: str = "crawls/a") -> dict[str, str]:
         """Path to what became of it."""
-        rows = self.bench.units.run(lambda unit: unit.tx.execute(select(self.frontier.pages)).all())
+        pages = select(self.frontier.pages).where(self.frontier.pages.c.crawl == name)
+        rows = self.bench.units.run(lambda unit: unit.tx.execute(pages).all())
         return {
             row.url.removeprefix(self.root): f"{State(row.state).name.lower()}/{row.outcome or row.reason}"
             for row in rows
@@ -246,3 +272,34 @@ def test_limits_cut_the_same_pages_every_time(site: Site, tmp_path: Path) -> Non
     assert seen[0] == seen[1]
     assert sum(what.startswith(("visited/", "refused/")) for what in seen[0].values()) == 40
     assert {"left/limit"} <= set(seen[0].values())
+
+
+def test_where_a_crawl_stands_is_told_by_host_with_what_comes_next(site: Site, tmp_path: Path) -> None:
+    world = World(tmp_path, site)
+    crawl = Crawl(name="crawls/a", spec=CrawlSpec(delay_seconds=2))
+    crawl.started_at.FromDatetime(world.bench.clock.now())
+    before = Standing(world.bench, world.frontier, crawl).told(5, 3)
+    assert (len(before.hosts), before.HasField("level"), before.least_seconds) == (0, False, 0)
+
+    def killed(work: Callable[..., Any], *arguments: Any) -> Any:
+        if work is visit_all and world.known().get("/image"):
+            raise Killed
+        return work(*arguments)
+
+    with pytest.raises(Killed):
+        world.crawl(killed)
+    world.bench.clock.advance(10)
+    told = Standing(world.bench, world.frontier, crawl).told(5, 3)
+    (host,) = told.hosts
+    assert (host.host, host.robots, host.robots_status, host.delay_seconds) == (site.root, "rules", 200, 2)
+    counts = {each.what: each.pages for each in host.counts}
+    assert counts["visited/page"] == 1
+    assert counts["refused/robots"] == 1
+    assert (told.level, told.seconds, told.more_hosts) == (1, 10, 0)
+    assert told.least_seconds == 2 * counts["waiting"] > 0
+    assert len(told.next) == 3
+    world.crawl()
+    done = Standing(world.bench, world.frontier, crawl).told(5, 3)
+    assert (done.HasField("level"), list(done.next), done.least_seconds) == (False, [], 0)
+    broken = {each.what: each.pages for each in done.hosts[0].counts}["visited/not_ok/404"]
+    assert broken == len([what for what in world.known().values() if what == "visited/not_ok"])

@@ -57,9 +57,9 @@ def start(*arguments: str | Path, extra: Mapping[str, str] | None = None) -> sub
 
 
 @contextlib.contextmanager
-def platform(data_dir: Path) -> Iterator[subprocess.Popen[str]]:
-    """A platform that is up and stopped at the end."""
-    process = start("up", "--data-dir", data_dir)
+def platform(data_dir: Path, *, agents: int = 1) -> Iterator[subprocess.Popen[str]]:
+    """A platform that is up and stopped at the end; who only looks needs no agent."""
+    process = start("up", "--agents", str(agents), "--data-dir", data_dir)
     try:
         deadline = time.monotonic() + 60
         while not (data_dir / "endpoint").exists():

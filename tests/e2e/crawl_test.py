@@ -3,31 +3,16 @@
 import json
 import os
 import signal
-from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
-from tools.exhibit_site import Answer, Site, serving
+from tools.exhibit_site import serving
 
-from tests.e2e.command import checkpoints, platform, start, tiny, tutti
+from tests.e2e.command import checkpoints, platform, start, tutti
+from tests.e2e.site import SEED, Counting, crawl, digests
 from tests.faults.processes import until
-
-SEED = "http://exhibit.test/"
-
-
-class Counting(Site):
-    """Counts what is asked for; `changed` pages answer otherwise than their files."""
-
-    def __init__(self, pages: Path) -> None:
-        super().__init__(pages)
-        self.asked: Counter[str] = Counter()
-        self.changed: dict[str, Answer] = {}
-
-    def answer(self, target: str) -> Answer:
-        self.asked[target] += 1
-        return self.changed.get(target) or super().answer(target)
 
 
 @pytest.fixture(scope="module")
@@ -42,18 +27,11 @@ def address(site: Counting) -> Iterator[str]:
 
 
 @pytest.fixture(scope="module")
-def data_dir(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return tmp_path_factory.mktemp("crawl") / "data"
-
-
-def crawl(data_dir: Path, address: str, *overrides: str) -> list[str | Path]:
-    """The arguments of a run over the site that answers at the address."""
-    keys = {
-        "seeds": SEED, "contact": "operator@exhibit.test", "alike": "5", "delay_seconds": "0", "connections": "4",
-        "connect.exhibit.test": address,
-    }  # fmt: skip
-    sets = [f"input.crawl.{key}={value}" for key, value in keys.items()]
-    return tiny(data_dir, Path(), "input.path=", "input.limit=0", "train.steps=2", *sets, *overrides)
+def data_dir(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    """Of a platform that is up, on which every run of this module is made."""
+    folder = tmp_path_factory.mktemp("crawl") / "data"
+    with platform(folder):
+        yield folder
 
 
 @pytest.fixture(scope="module")
@@ -61,11 +39,6 @@ def first(data_dir: Path, address: str) -> Any:
     result = tutti(*crawl(data_dir, address))
     assert result.code == 0, result.err
     return result.json()
-
-
-def digests(summary: Any) -> dict[str, str]:
-    """Of every stage behind the crawl, whose archives hold the time."""
-    return {each["name"]: each["content_digest"] for each in summary["run"]["stages"] if each["name"] != "crawl"}
 
 
 def reused(summary: Any) -> list[str]:
@@ -84,16 +57,15 @@ def test_a_site_becomes_checkpoints_and_every_url_has_its_outcome(first: Any, si
 
 
 def test_what_may_not_be_kept_is_not_and_what_a_server_lacks_is_a_rejection(first: Any, data_dir: Path) -> None:
-    with platform(data_dir):
-        draft = tutti("trace", f"{SEED}draft.html", "--down", "--data-dir", data_dir)
-        assert draft.code != 0
-        gone = tutti("trace", f"{SEED}gone.html", "--down", "--data-dir", data_dir)
-        assert "rejected: not_ok" in gone.err
-        name = first["crawl"]["name"]
-        listed = tutti("crawls", "pages", name, "--what", "visited/not_ok", "-o", "json", "--data-dir", data_dir)
-        assert {"url": f"{SEED}gone.html", "what": "visited/not_ok", "status": 404, "depth": 1} in [
-            {key: each[key] for key in ("url", "what", "status", "depth")} for each in listed.json()
-        ]
+    draft = tutti("trace", f"{SEED}draft.html", "--down", "--data-dir", data_dir)
+    assert draft.code != 0
+    gone = tutti("trace", f"{SEED}gone.html", "--down", "--data-dir", data_dir)
+    assert "rejected: not_ok" in gone.err
+    name = first["crawl"]["name"]
+    listed = tutti("crawls", "pages", name, "--what", "visited/not_ok", "-o", "json", "--data-dir", data_dir)
+    assert {"url": f"{SEED}gone.html", "what": "visited/not_ok", "status": 404, "depth": 1} in [
+        {key: each[key] for key in ("url", "what", "status", "depth")} for each in listed.json()
+    ]
 
 
 def test_where_the_site_lies_reaches_no_event_and_no_answer(first: Any, data_dir: Path, address: str) -> None:
@@ -113,6 +85,20 @@ def test_again_nothing_is_asked_for_and_another_edition_is_a_crawl_of_its_own(
     assert reused(later) == ["filter", "dedup", "tokenization", "train"]
     assert later["crawl"]["site_digest"] == first["crawl"]["site_digest"]
     assert digests(later) == digests(first)
+
+
+def test_since_an_earlier_run_what_has_not_changed_is_kept_once_and_the_documents_are_those_of_a_whole_crawl(
+    first: Any, data_dir: Path, address: str
+) -> None:
+    run = first["run"]["name"]
+    later = tutti(*crawl(data_dir, address, f"input.crawl.since={run}")).json()
+    assert digests(later) == digests(first)
+    found = later["crawl"]
+    assert (found["site_digest"], found["spec"]["since"]) == (first["crawl"]["site_digest"], first["crawl"]["name"])
+    counts = {each["what"]: each["pages"] for each in found["counts"]}
+    assert found["identical"] == counts["visited/page"] + counts["visited/not_text"]
+    gone = tutti(*crawl(data_dir, address, "input.crawl.since=crawls/unheard-of"))
+    assert (gone.code, "input.crawl.since" in gone.err) == (2, True)
 
 
 def test_a_page_that_changed_changes_the_site_and_the_dataset(

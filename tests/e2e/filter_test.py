@@ -1,5 +1,6 @@
 """Documents are chosen by rules: counted in the summary, named by a trace, chosen anew without reading a text."""
 
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -24,8 +25,11 @@ def pages(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="module")
-def data_dir(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return tmp_path_factory.mktemp("filter") / "data"
+def data_dir(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    """Of a platform that is up, on which every run of this module is made."""
+    folder = tmp_path_factory.mktemp("filter") / "data"
+    with platform(folder):
+        yield folder
 
 
 @pytest.fixture(scope="module")
@@ -43,41 +47,39 @@ def test_what_rules_reject_is_counted_and_the_rest_is_trained_on(first: Any) -> 
 
 
 def test_a_trace_says_which_rule_rejected_a_page_and_which_steps_saw_a_record(first: Any, data_dir: Path) -> None:
-    with platform(data_dir):
-        short = tutti("trace", "short.txt", "--down", "--data-dir", data_dir)
-        assert "rejected by the rule gopher_least_words, value 5, threshold 50" in short.err
-        seen = tutti("trace", "https://a.example/3", "--down", "--data-dir", data_dir)
-        assert seen.code == 0, seen.err
-        rubbish = tutti("trace", "records.jsonl:14", "--down", "--data-dir", data_dir)
-        assert "rejected: malformed" in rubbish.err
+    short = tutti("trace", "short.txt", "--down", "--data-dir", data_dir)
+    assert "rejected by the rule gopher_least_words, value 5, threshold 50" in short.err
+    seen = tutti("trace", "https://a.example/3", "--down", "--data-dir", data_dir)
+    assert seen.code == 0, seen.err
+    rubbish = tutti("trace", "records.jsonl:14", "--down", "--data-dir", data_dir)
+    assert "rejected: malformed" in rubbish.err
 
 
 def test_documents_are_found_by_what_became_of_them_and_shown_with_their_text(first: Any, data_dir: Path) -> None:
-    with platform(data_dir):
 
-        def documents(*arguments: str) -> Any:
-            result = tutti("documents", *arguments, "-o", "json", "--data-dir", data_dir)
-            assert result.code == 0, result.err
-            return result.json()
+    def documents(*arguments: str) -> Any:
+        result = tutti("documents", *arguments, "-o", "json", "--data-dir", data_dir)
+        assert result.code == 0, result.err
+        return result.json()
 
-        rejected = documents("rejected")
-        assert [(each["source"], each["what"]) for each in rejected] == [
-            ("records.jsonl:13", "rejected/gopher_least_words"),
-            ("records.jsonl:14", "rejected/malformed"),
-            ("short.txt", "rejected/gopher_least_words"),
-        ]
-        assert rejected[0]["detail"] == "value 4, threshold 50"
-        assert len(documents("rejected", "--rule", "malformed")) == 1
-        assert len(documents("find", "--url", "a.example", "--what", "kept", "--run", first["run"]["name"])) == 12
-        assert len(documents("find", "--limit", "5")) == 5
-        shown = documents("show", "https://a.example/3")
-        assert shown["text"].startswith("The people of the town")
-        assert (shown["characters"], shown["fate"]) == (len(shown["text"]), "")
-        short = tutti("documents", "show", "short.txt", "--data-dir", data_dir)
-        assert "Few words of a page." in short.out
-        assert "rejected by the rule gopher_least_words" in short.out
-        nobody = tutti("documents", "show", "nobody.html", "--data-dir", data_dir)
-        assert (nobody.code, "Traceback" in nobody.err) == (1, False)
+    rejected = documents("rejected")
+    assert [(each["source"], each["what"]) for each in rejected] == [
+        ("records.jsonl:13", "rejected/gopher_least_words"),
+        ("records.jsonl:14", "rejected/malformed"),
+        ("short.txt", "rejected/gopher_least_words"),
+    ]
+    assert rejected[0]["detail"] == "value 4, threshold 50"
+    assert len(documents("rejected", "--rule", "malformed")) == 1
+    assert len(documents("find", "--url", "a.example", "--what", "kept", "--run", first["run"]["name"])) == 12
+    assert len(documents("find", "--limit", "5")) == 5
+    shown = documents("show", "https://a.example/3")
+    assert shown["text"].startswith("The people of the town")
+    assert (shown["characters"], shown["fate"]) == (len(shown["text"]), "")
+    short = tutti("documents", "show", "short.txt", "--data-dir", data_dir)
+    assert "Few words of a page." in short.out
+    assert "rejected by the rule gopher_least_words" in short.out
+    nobody = tutti("documents", "show", "nobody.html", "--data-dir", data_dir)
+    assert (nobody.code, "Traceback" in nobody.err) == (1, False)
 
 
 def test_with_another_threshold_no_text_is_read_again(first: Any, data_dir: Path, pages: Path) -> None:
@@ -94,8 +96,7 @@ def test_near_duplicates_are_dropped_and_named(first: Any, data_dir: Path, pages
     near = tutti(*tiny(data_dir, pages, "train.steps=2", "quality.rules=gopher_quality", "dedup.near=0.8"))
     dedup = near.json()["dedup"]
     assert (dedup["documents"], dedup["duplicates"], dedup["near_duplicates"]) == (11, 1, 1)
-    with platform(data_dir):
-        (dropped,) = tutti("documents", "duplicates", "-o", "json", "--data-dir", data_dir).json()
+    (dropped,) = tutti("documents", "duplicates", "-o", "json", "--data-dir", data_dir).json()
     assert dropped["what"] == "duplicate/near"
     assert dropped["source"] in ("https://a.example/10", "https://a.example/11")
     assert "of documents/" in dropped["detail"]
@@ -120,21 +121,20 @@ def test_evaluation_texts_and_an_earlier_dataset_are_kept_out_and_named(
     dedup = made.json()["dedup"]
     assert (dedup["documents"], dedup["duplicates"], dedup["earlier"], dedup["contaminated"]) == (2, 2, 2, 1)
     assert str(asked) not in made.out
-    with platform(data_dir):
-        listed = tutti("documents", "find", "-o", "json", "--data-dir", data_dir).json()
-        found = {each["source"]: (each["what"], each["detail"]) for each in listed}
-        assert [found[f"{number}.txt"][0] for number in range(5)] == [
-            "duplicate/earlier",
-            "duplicate/earlier-near",
-            "rejected/contaminated",
-            "kept",
-            "kept",
-        ]
-        assert "100% of the n-grams of the evaluation text documents/" in found["2.txt"][1]
-        shown = tutti("documents", "show", found["2.txt"][1].split()[-1], "--data-dir", data_dir)
-        assert question in shown.out
-        traced = tutti("trace", "2.txt", "--down", "--data-dir", data_dir)
-        assert "left out: it holds 100% of the n-grams" in traced.err
+    listed = tutti("documents", "find", "-o", "json", "--data-dir", data_dir).json()
+    found = {each["source"]: (each["what"], each["detail"]) for each in listed}
+    assert [found[f"{number}.txt"][0] for number in range(5)] == [
+        "duplicate/earlier",
+        "duplicate/earlier-near",
+        "rejected/contaminated",
+        "kept",
+        "kept",
+    ]
+    assert "100% of the n-grams of the evaluation text documents/" in found["2.txt"][1]
+    shown = tutti("documents", "show", found["2.txt"][1].split()[-1], "--data-dir", data_dir)
+    assert question in shown.out
+    traced = tutti("trace", "2.txt", "--down", "--data-dir", data_dir)
+    assert "left out: it holds 100% of the n-grams" in traced.err
 
 
 @pytest.mark.parametrize(

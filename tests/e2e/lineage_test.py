@@ -16,6 +16,7 @@ from tests.faults.processes import until
 from tests.scale import scale
 from tutti.chassis.client import Client, connect
 from tutti.chassis.errors import NotFound
+from tutti.cli.datasets import described
 from tutti.contracts.common.v1 import ListRequest
 from tutti.contracts.lineage.v1 import DIRECTION_DOWN, DIRECTION_UP, TraceDocumentRequest, TraceRequest
 from tutti.corpus.ledger import Ledger
@@ -37,7 +38,7 @@ def data_dir(tmp_path_factory: pytest.TempPathFactory, pages: Path) -> Path:
 
 @pytest.fixture(scope="module")
 def client(data_dir: Path) -> Iterator[Client]:
-    with platform(data_dir):
+    with platform(data_dir, agents=0):
         made = connect(data_dir=data_dir)
         yield made
         made.close()
@@ -125,6 +126,22 @@ def test_every_document_traces_down_to_the_checkpoints_and_steps_that_read_it(
         assert {(each.step, each.leaf, each.row, each.sample) for each in told.sightings} == read[last].get(
             document, set()
         )
+
+
+def test_a_dataset_tells_its_languages_and_where_it_came_from(client: Client, slow: Slow) -> None:
+    until(lambda: caught_up(client, slow), seconds=30, what="lineage")
+    (dataset,) = client.tokenization.ListDatasets(ListRequest()).datasets
+    told = described(client, dataset.name)
+    assert told["documents"] == len({document for _, _, document in slow.spans})
+    both = told["documents"] + told["validation_documents"]
+    assert sum(each["documents"] for each in told["languages"]) == both
+    assert sum(each["text_bytes"] for each in told["languages"]) == told["text_bytes"] + told["validation_bytes"]
+    # The tokens of the texts, and an end of each.
+    assert sum(each["tokens"] for each in told["languages"]) + both == told["tokens"] + told["validation_tokens"]
+    assert told["languages"][0]["language"] == "en"
+    assert 1 < told["bytes_a_token"] < 10
+    kinds = [name.partition("/")[0] for name in told["ancestry"]]
+    assert kinds == ["tokenizations", "dedups", "filters", "ingests", "runs"]
 
 
 def test_a_page_is_found_by_its_path(client: Client, pages: Path) -> None:

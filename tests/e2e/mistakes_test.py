@@ -100,6 +100,18 @@ def test_own_data_needs_no_recipe(served: Path, pages: Path) -> None:
     assert f'path: "{pages}"' in printed.out
 
 
+def test_a_check_tells_all_that_is_wrong_and_a_plan_what_a_run_would_do(served: Path, pages: Path) -> None:
+    wrong = ("--set", "quality.mask=shoe", "--set", "tokenizer.pattern=(")
+    result = tutti("recipes", "check", TINY, *wrong, "--set", f"input.path={pages}", "--data-dir", served)
+    assert result.code == 2
+    assert [line.partition(":")[0] for line in result.out.splitlines()] == ["quality.mask", "tokenizer.pattern"]
+    assert "2 problems" in result.err
+    plan = tutti("recipes", "plan", "--data", pages, "--data-dir", served)
+    assert plan.code == 0, plan.err
+    assert "input: 20 files" in plan.out
+    assert "by `make run` on two cores" in plan.out
+
+
 def test_a_missing_recipe_is_misuse(served: Path) -> None:
     result = tutti("run", "no-such-recipe.yaml", "--data-dir", served)
     assert result.code == 2

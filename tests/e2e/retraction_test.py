@@ -52,8 +52,9 @@ class Place:
         self.folder, self.client = folder, client
 
     def run(self, pages: Path) -> Run:
-        wanted = {"input.path": pages, "input.limit": 0, "train.steps": STEPS, "train.checkpoint_every": 1}
-        sets = [f"{key}={value}" for key, value in {**wanted, "train.ranks": 1}.items()]
+        wanted = {"input.path": pages, "input.limit": 0, "dedup.lines.most": 2}
+        training = {"train.steps": STEPS, "train.checkpoint_every": 1, "train.ranks": 1}
+        sets = [f"{key}={value}" for key, value in {**wanted, **training}.items()]
         return self.ended(CreateRunRequest(recipe=TINY.read_text(), overrides=sets, directory=str(TINY.parent)))
 
     def again(self, run: Run) -> Run:

@@ -26,6 +26,7 @@ from tutti.contracts.lineage.v1 import (
 )
 
 WORD = "quagga-wardrobe-meridian"  # in a prompt, to be looked for
+ASKED = ("data.packing=best_fit", "index=true", "sample.prompts=The module,Return the", "sample.tokens=16")
 PROMPTS = [f"The module {WORD} ", "caf\u00e9 <|endoftext|>\n\tdef", ""]
 
 
@@ -36,10 +37,12 @@ def data_dir(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def run(data_dir: Path, pages: Path) -> dict:  # type: ignore[type-arg]
-    """What a tiny run that ends with an index and a sample says; its platform is down."""
-    result = tutti(*tiny(data_dir, pages, "index=true", "sample.prompts=The module,Return the", "sample.tokens=16"))
+    """What a tiny run on packed rows that ends with an index and a sample says; its platform is down."""
+    result = tutti(*tiny(data_dir, pages, *ASKED))
     assert result.code == 0, result.err
     assert 20 in checkpoints(result.json())
+    assert result.json()["dataset"]["packing"] == "best_fit"
+    assert 0 < result.json()["dataset"]["waste"] < 0.1
     return result.json()  # type: ignore[no-any-return]
 
 
@@ -100,7 +103,7 @@ def test_the_same_seed_gives_the_same_text_and_another_another(up: None, data_di
 def test_a_run_ends_with_samples_and_their_spans(run: dict) -> None:  # type: ignore[type-arg]
     assert [stage["name"] for stage in run["run"]["stages"]][-3:] == ["train", "index", "sample"]
     assert (run["index"]["dataset"], run["dataset"]["index"]) == (run["dataset"]["name"], run["index"]["name"])
-    assert run["index"]["tokens"] > run["dataset"]["tokens"]
+    assert run["index"]["tokens"] == run["dataset"]["tokens"]
     assert [each["prompt"] for each in run["continuations"]] == ["The module", "Return the"]
     assert all(each["tokens"] == 16 for each in run["continuations"])
     assert all(each["passages"] is not None for each in run["continuations"])
@@ -112,7 +115,7 @@ def test_an_index_and_a_sample_are_reused_and_made_again_when_their_blobs_are_go
     data_dir: Path,
     pages: Path,
 ) -> None:
-    again = tiny(data_dir, pages, "index=true", "sample.prompts=The module,Return the", "sample.tokens=16")
+    again = tiny(data_dir, pages, *ASKED)
     (index,) = (data_dir / "blobs").rglob("*.spans")
     for blob in (index, data_dir / "blobs" / run["sample"]["result"]["manifest_key"]):
         blob.unlink()

@@ -3,6 +3,7 @@
 import json
 import subprocess
 import sys
+import tarfile
 from pathlib import Path
 
 import pyarrow.parquet
@@ -59,6 +60,26 @@ def test_a_run_ends_with_a_report_of_its_own(first: dict, data_dir: Path) -> Non
     assert "at step 20" in curve
 
 
+def test_a_run_trains_on_an_earlier_dataset_too_by_its_tokenizer(
+    first: dict,  # type: ignore[type-arg]
+    data_dir: Path,
+    pages: Path,
+    tmp_path: Path,
+) -> None:
+    for page in sorted(pages.iterdir())[:12]:
+        (tmp_path / page.name).write_bytes(page.read_bytes().replace(b"the", b"this"))
+    earlier = first["run"]["name"]
+    mixture = (f"tokenizer.of={earlier}", f"mixture.datasets.{earlier}=3", "train.steps=6", "train.ranks=2")
+    result = tutti(*tiny(data_dir, tmp_path, *mixture))
+    assert result.code == 0, result.err
+    made = result.json()
+    own, other = made["mixture"]
+    assert (own["dataset"], own["weight"]) == (made["tokenization"]["dataset"], 1)
+    assert (other["dataset"], other["weight"]) == (first["tokenization"]["dataset"], 3)
+    spec = json.loads(made["train"]["spec"]["training"])["step"]
+    assert own["read"] + other["read"] == 6 * spec["leaves"] * spec["rows"]
+
+
 def blobs_below(data_dir: Path, prefix: str) -> dict[str, bytes]:
     """The bytes of the blobs below a prefix, by step and digest: what is in their names beside job and epoch."""
     found = [path for path in (data_dir / "blobs" / prefix).iterdir() if path.is_file()]
@@ -72,6 +93,14 @@ def holds(path: Path, text: str) -> bool:
     if path.suffix != ".parquet":
         return False
     return text in str(pyarrow.parquet.read_table(path).to_pydict())  # type: ignore[no-untyped-call]
+
+
+def test_the_logs_of_a_job_are_those_of_its_ranks_too(first: dict, data_dir: Path) -> None:  # type: ignore[type-arg]
+    job = first["train"]["name"]
+    shown = tutti("logs", job, "-o", "json", "--data-dir", data_dir)
+    lines = [json.loads(line) for line in shown.out.splitlines()]
+    assert any(f"rank 1 of {job}" in line["message"] for line in lines)
+    assert all(job.partition("/")[2] in line["message"] for line in lines)
 
 
 def test_nothing_of_the_environment_reaches_the_data_directory(first: dict, data_dir: Path) -> None:  # type: ignore[type-arg]
@@ -88,6 +117,27 @@ def test_where_the_pages_lie_reaches_no_event_no_blob_and_no_answer(first: dict,
     assert len(looked) > 20
     assert [path for path in looked if str(pages).encode() in path.read_bytes()] == []
     assert str(pages) not in json.dumps(first)
+
+
+@pytest.mark.parametrize("kind", ["webdataset", "hf-datasets"])
+def test_the_dataset_of_a_run_is_written_for_others(first: dict, data_dir: Path, tmp_path: Path, kind: str) -> None:  # type: ignore[type-arg]
+    folder, named = tmp_path / "texts", first["run"]["name"]
+    export = ("datasets", "export", named, "--format", kind, "--to", folder, "-o", "json", "--data-dir", data_dir)
+    told = tutti(*export)
+    assert told.code == 0, told.err
+    splits = told.json()["splits"]
+    assert sum(split["samples"] for split in splits.values()) == first["dedup"]["documents"]
+    assert splits["validation"]["samples"] == first["dataset"]["validation_documents"]
+    if kind == "webdataset":
+        with tarfile.open(folder / "train-00000.tar") as tar:
+            texts = [tar.extractfile(each).read().decode() for each in tar if each.name.endswith(".txt")]  # type: ignore[union-attr]
+    else:
+        table = pyarrow.parquet.read_table(folder / "train-00000.parquet")  # type: ignore[no-untyped-call]
+        texts = table["text"].to_pylist()
+    assert sum(len(text.encode()) for text in texts) == splits["train"]["text_bytes"]
+    again = tutti(*export)
+    assert again.code == 2
+    assert "is there and not an empty folder" in again.err
 
 
 def test_a_second_run_reuses_every_stage(first: dict, data_dir: Path, pages: Path) -> None:  # type: ignore[type-arg]

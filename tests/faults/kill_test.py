@@ -1,91 +1,186 @@
 """SIGKILL of every process at a named moment, then the same command again: nothing was lost, nothing doubled.
 
-A moment is (stage, n-th event, seed): the address of the platform or the n-th blob of a stage becomes visible, and a
-delay follows from the seed. The oracle is the canonical export, compared byte for byte with that of a run that nobody
-killed. One moment is repeated by its name: `pytest tests/faults/kill_test.py -k trainer-6-1`.
+A moment is (stage, n-th event, seed): the address of the platform or the n-th blob of a stage becomes visible, a site
+is asked for the n-th time, and a delay follows from the seed. In `make test` one run is killed at some moments, one
+after the other; at full number each moment has a run of its own, repeated by its name: `-k trainer-6-1`.
 """
 
+from abc import ABC, abstractmethod
+from collections.abc import Iterator, Mapping
 from pathlib import Path
+from typing import Any
 
 import pytest
+from tools.exhibit_site import serving
 
 from tests.e2e.command import checkpoints, platform, start, tiny, tutti
+from tests.e2e.site import Counting, crawl, digests
 from tests.faults.moments import Moment
 from tests.faults.processes import blobs, family, kill_all, until
 from tests.scale import SOAK, scale
 
-pytestmark = pytest.mark.timeout(900)
-START = "platform"
-EVENTS = {START: 1, "ingest": 6, "dedup": 2, "tokenization": 4, "trainer": 16, "committer": 8}
+pytestmark = pytest.mark.timeout(1200)
+START, CRAWL = "platform", "crawl"
+QUESTIONS = 4  # between two moments of a crawl
+OF_FOLDER = {START: 1, "ingest": 6, "dedup": 2, "tokenization": 4, "trainer": 16, "committer": 8}
+OF_SITE = {
+    START: 1, CRAWL: 40, "ingest": 7, "dedup": 2, "tokenization": 5, "trainer": 16, "committer": 8, "sampling": 1
+}  # fmt: skip
 """Of every stage how many events an undisturbed run has."""
+Arguments = list[str | Path]
 
 
-SOME = [Moment("ingest", 2, 1), Moment("tokenization", 4, 1), Moment("trainer", 6, 1), Moment("committer", 4, 1)]
-ALL = [Moment(stage, nth, seed) for seed in (1, 2) for stage, count in EVENTS.items() for nth in range(1, count + 1)]
+class Undisturbed(ABC):
+    """What a run makes that nobody kills, and how many events each stage of it has."""
+
+    def __init__(self, data_dir: Path) -> None:
+        self._data_dir = data_dir
+        self.summary = finished(self.arguments(data_dir))
+
+    @abstractmethod
+    def arguments(self, data_dir: Path) -> Arguments:
+        """Of the command."""
+
+    @abstractmethod
+    def require(self, summary: Any, data_dir: Path) -> None:
+        """AssertionError where a run that was killed made something else."""
+
+    def made(self, events: Mapping[str, int]) -> None:
+        """AssertionError unless there were as many blobs."""
+        expected = {stage: count for stage, count in events.items() if stage not in (START, CRAWL)}
+        assert {stage: blobs(self._data_dir, stage) for stage in expected} == expected
+
+    def events(self, data_dir: Path, stage: str) -> int:
+        """How many there have been of this run."""
+        return int((data_dir / "endpoint").exists()) if stage == START else blobs(data_dir, stage)
 
 
-def events(data_dir: Path, stage: str) -> int:
-    """How many there have been."""
-    return int((data_dir / "endpoint").exists()) if stage == START else blobs(data_dir, stage)
+class OfFolder(Undisturbed):
+    """Pages of a folder. The oracle is the canonical export, compared byte for byte."""
+
+    def __init__(self, data_dir: Path, pages: Path) -> None:
+        self._pages, self._canonical = pages, dict[str, str]()
+        super().__init__(data_dir)
+        self._keep(self.summary)
+        self.made(OF_FOLDER)
+
+    def arguments(self, data_dir: Path) -> Arguments:
+        return tiny(data_dir, self._pages)
+
+    def require(self, summary: Any, data_dir: Path) -> None:
+        assert checkpoints(summary) == checkpoints(self.summary)
+        name = summary["run"]["name"]
+        if name not in self._canonical:  # it was killed in its last moment: what came now is another run
+            self._keep(finished(self.arguments(self._data_dir)))
+        assert exported(data_dir) == self._canonical[name]
+
+    def _keep(self, summary: Any) -> None:
+        self._canonical[summary["run"]["name"]] = exported(self._data_dir)
+
+
+class OfSite(Undisturbed):
+    """A site, and every stage that a run can have. Its archives hold the time, so digests of the rest are compared."""
+
+    def __init__(self, data_dir: Path, address: str, site: Counting) -> None:
+        self._address, self.site = address, site
+        super().__init__(data_dir)
+        self.made(OF_SITE)
+        assert site.asked.total() >= OF_SITE[CRAWL]
+
+    def arguments(self, data_dir: Path) -> Arguments:
+        more = ("train.steps=20", "index=true", "sample.prompts=This module", "sample.tokens=8")
+        return crawl(data_dir, self._address, "input.crawl.delay_seconds=0.02", *more)
+
+    def events(self, data_dir: Path, stage: str) -> int:
+        return self.site.asked.total() if stage == CRAWL else super().events(data_dir, stage)
+
+    def require(self, summary: Any, data_dir: Path) -> None:
+        assert digests(summary) == digests(self.summary)
+        assert summary["crawl"]["site_digest"] == self.summary["crawl"]["site_digest"]
+        assert checkpoints(summary) == checkpoints(self.summary)
+        assert summary["continuations"] == self.summary["continuations"]
+
+
+def finished(arguments: Arguments) -> Any:
+    """The summary of a command that nobody kills."""
+    result = tutti(*arguments, seconds=400)
+    assert result.code == 0, result.err
+    return result.json()
 
 
 def exported(data_dir: Path) -> str:
-    with platform(data_dir):
+    with platform(data_dir, agents=0):
         result = tutti("export", "--canonical", "--data-dir", data_dir)
     assert result.code == 0, result.err
     return result.out
 
 
-class Undisturbed:
-    """A platform that nobody kills. Whoever is killed in his last moment has a finished run, and starts another."""
+Chain = tuple[Moment, ...]
+SOME = tuple(Moment(*each, seed=1) for each in (("ingest", 2), ("tokenization", 4), ("trainer", 6), ("committer", 4)))
+SOME_OF_SITE = tuple(
+    Moment(*each, seed=1)
+    for each in (
+        (CRAWL, 12), ("ingest", 1), ("ingest", 5), ("dedup", 1), ("tokenization", 2), ("trainer", 6), ("committer", 6),
+        ("tokenization", 5),
+    )
+)  # fmt: skip
+EACH = tuple(
+    Moment(stage, nth, seed) for seed in (1, 2) for stage, count in OF_FOLDER.items() for nth in range(1, count + 1)
+)
+EACH_OF_SITE = tuple(
+    Moment(stage, nth, 1)
+    for stage, count in OF_SITE.items()
+    for nth in range(1, count + 1)
+    if stage != CRAWL or nth % QUESTIONS == 0
+)
 
-    def __init__(self, data_dir: Path, pages: Path) -> None:
-        self._data_dir, self._pages = data_dir, pages
-        self._canonical: dict[str, str] = {}
-        self.states = self._run()
 
-    def canonical(self, run: str) -> str:
-        """The export once this run is the newest one."""
-        if run not in self._canonical:
-            self._run()
-        return self._canonical[run]
-
-    def _run(self) -> dict[int, str]:
-        result = tutti(*tiny(self._data_dir, self._pages), seconds=400)
-        assert result.code == 0, result.err
-        self._canonical[result.json()["run"]["name"]] = exported(self._data_dir)
-        return checkpoints(result.json())
+def chains(some: Chain, each: Chain) -> pytest.MarkDecorator:
+    """Parametrizes a test by the moments at which its run is killed."""
+    chosen: list[Chain] = [(moment,) for moment in each] if SOAK else [some]
+    return pytest.mark.parametrize("chain", chosen, ids=lambda chain: "-then-".join(map(str, chain)))
 
 
 @pytest.fixture(scope="module")
-def undisturbed(tmp_path_factory: pytest.TempPathFactory, pages: Path) -> Undisturbed:
-    scale(test=len(SOME), soak=len(ALL))
-    data_dir = tmp_path_factory.mktemp("undisturbed") / "data"
-    found = Undisturbed(data_dir, pages)
-    assert {START: 1, **{stage: blobs(data_dir, stage) for stage in EVENTS if stage != START}} == EVENTS
-    return found
+def of_folder(tmp_path_factory: pytest.TempPathFactory, pages: Path) -> OfFolder:
+    scale(test=len(SOME), soak=len(EACH))
+    return OfFolder(tmp_path_factory.mktemp("undisturbed") / "data", pages)
 
 
-@pytest.mark.parametrize("moment", ALL if SOAK else SOME, ids=str)
-def test_a_killed_platform_goes_on_where_it_was(
-    moment: Moment, undisturbed: Undisturbed, pages: Path, tmp_path: Path
-) -> None:
-    print(
-        f"moment {moment}: event {moment.nth} of {EVENTS[moment.stage]} of {moment.stage}, {moment.delay:.3f} s later"
-    )
-    data_dir = tmp_path / "data"
-    process = start(*tiny(data_dir, pages))
-    until(
-        lambda: events(data_dir, moment.stage) >= moment.nth or process.poll() is not None,
-        seconds=180,
-        what=str(moment),
-    )
-    assert process.poll() is None, process.communicate()[1]
-    moment.linger()
-    assert kill_all(data_dir, process.pid) >= 2
-    process.communicate(timeout=30)
-    again = tutti(*tiny(data_dir, pages), seconds=400)
-    assert again.code == 0, again.err
-    assert checkpoints(again.json()) == undisturbed.states
-    assert exported(data_dir) == undisturbed.canonical(again.json()["run"]["name"])
+@pytest.fixture(scope="module")
+def of_site(tmp_path_factory: pytest.TempPathFactory, pages: Path) -> Iterator[OfSite]:
+    scale(test=len(SOME_OF_SITE), soak=len(EACH_OF_SITE))
+    site = Counting(pages)
+    with serving(site) as address:
+        yield OfSite(tmp_path_factory.mktemp("undisturbed") / "data", address, site)
+
+
+@chains(SOME, EACH)
+def test_a_killed_platform_goes_on_where_it_was(chain: Chain, of_folder: OfFolder, tmp_path: Path) -> None:
+    killed(chain, of_folder, tmp_path / "data")
+
+
+@chains(SOME_OF_SITE, EACH_OF_SITE)
+def test_a_killed_run_of_a_site_comes_to_the_same_samples(chain: Chain, of_site: OfSite, tmp_path: Path) -> None:
+    of_site.site.asked.clear()
+    killed(chain, of_site, tmp_path / "data")
+
+
+def killed(chain: Chain, undisturbed: Undisturbed, data_dir: Path) -> None:
+    """The same command again after each moment, and at the end with nobody who kills."""
+    for moment in chain:
+        print(f"moment {moment}: {moment.delay:.3f} s later")
+        process = start(*undisturbed.arguments(data_dir))
+        until(
+            lambda moment=moment, process=process: (  # type: ignore[misc]
+                undisturbed.events(data_dir, moment.stage) >= moment.nth or process.poll() is not None
+            ),
+            seconds=240,
+            what=str(moment),
+        )
+        assert process.poll() is None, process.communicate()[1]
+        moment.linger()
+        assert kill_all(data_dir, process.pid) >= 2
+        process.communicate(timeout=30)
+    undisturbed.require(finished(undisturbed.arguments(data_dir)), data_dir)
     assert family(data_dir) == []

@@ -6,6 +6,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import pytest
 import torch
 
 from tutti.backbone import SystemClock
@@ -40,7 +41,8 @@ def in_process(stage: Any, training: Training, folder: Path) -> dict[int, dict[t
         training.model, training.optimizer, training.step, plan, rank=0, epoch=1, audit_every=training.audit_every
     )
     step.initialize()
-    data = TrainingData(Cache(folder, stage.blobs, RealFiles()).dataset(stage.manifest_key, stage.digest), training)
+    wanted = {stage.digest: stage.manifest_key} | {each.digest: each.manifest_key for each in stage.mixed}
+    data = TrainingData(Cache(folder, stage.blobs, RealFiles()).datasets(wanted), training)
     ledger, found = data.first_ledger(), {}
     for number in range(1, training.steps + 1):
         step.run(number, data.leaves(ledger, number, step.leaves_needed(number)))
@@ -89,8 +91,11 @@ def test_one_rank_stores_the_states_that_one_process_computes(stage: Any, wait: 
     assert (stage.plane.released[0].job, stage.plane.released[0].epoch) == ("jobs/tiny", 1)
 
 
-def test_two_ranks_on_two_nodes_and_a_resumed_one_store_the_same_states(stage: Any, wait: Wait) -> None:
-    training = stage.training()
+@pytest.mark.parametrize("weights", [(), (2, 1, 3)], ids=["one-dataset", "a-mixture"])
+def test_two_ranks_on_two_nodes_and_a_resumed_one_store_the_same_states(
+    weights: tuple[int, ...], stage: Any, wait: Wait, tmp_path: Path
+) -> None:
+    training = stage.mix(stage.training(), *weights) if weights else stage.training()
     for node in "ab":
         stage.agent(node)
     stage.plane.assign("a", stage.assignment(training, ranks=(0,), dp=2))
@@ -100,6 +105,8 @@ def test_two_ranks_on_two_nodes_and_a_resumed_one_store_the_same_states(stage: A
     wait(lambda: len(stage.plane.shards) == 6)
     assert len(stage.plane.events(RANK_EVENT_SPAWNED)) == len(stage.plane.events(RANK_EVENT_READY)) == 2
     two = stage.plane.digests(1)
+    if weights:
+        assert two == in_process(stage, training, tmp_path / "cache")
 
     middle = [report for (step, _, _), report in stage.plane.reports().items() if step == 2]
     body = commit(stage, middle, training)

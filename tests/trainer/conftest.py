@@ -31,6 +31,7 @@ from tutti.contracts.scheduler.v1 import (
     Assignment,
     HeartbeatRequest,
     HeartbeatResponse,
+    MixedDataset,
     Node,
     RegisterNodeRequest,
     ReportProgressRequest,
@@ -44,7 +45,7 @@ from tutti.corpus.dataset import DatasetBody, ShardEntry, Split
 from tutti.corpus.tokenshard import TokenRun, encode_token_shard
 from tutti.model.plan import Shape
 from tutti.model.spec import ModelSpec, OptimizerSpec, StepSpec
-from tutti.model.training import Training
+from tutti.model.training import Training, WeightedDataset
 from tutti.trainer.agent import Agent, AgentState
 from tutti.trainer.buffers import buffer_folder, clear, remove
 from tutti.trainer.courier import ThreadCourier
@@ -69,9 +70,9 @@ class Made:
     training: Training
 
 
-def make_dataset(blobs: EmbeddedBlobs) -> tuple[str, str]:
+def make_dataset(blobs: EmbeddedBlobs, seed: int = 7) -> tuple[str, str]:
     """The manifest's key and content digest; two training shards and one validation shard."""
-    random = np.random.default_rng(7)
+    random = np.random.default_rng(seed)
     tokens = random.integers(1, VOCABULARY, size=64 * CONTEXT + 1)
 
     def split(name: str, sequences: list[int]) -> Split:
@@ -307,7 +308,16 @@ class Stage:
         self.blobs = EmbeddedBlobs(self.blob_folder)
         self.plane = ControlPlane(self.blobs)
         self.manifest_key, self.digest = make_dataset(self.blobs)
+        self.mixed: list[MixedDataset] = []
         self.agents: list[RunningAgent] = []
+
+    def mix(self, training: Training, *weights: int) -> Training:
+        """The same over its dataset and others, by these weights; assignments name them from now on."""
+        made = [make_dataset(self.blobs, seed=seed) for seed in range(8, 7 + len(weights))]
+        self.mixed = [MixedDataset(manifest_key=key, digest=digest) for key, digest in made]
+        digests = (self.digest, *(digest for _, digest in made))
+        mixture = tuple(WeightedDataset(*each) for each in zip(digests, weights, strict=True))
+        return dataclasses.replace(training, mixture=mixture)
 
     def training(self, *, steps: int = STEPS, checkpoint_every: int = 2) -> Training:
         return Training(
@@ -356,6 +366,7 @@ class Stage:
             training=training.to_json(),
             dataset_manifest_key=self.manifest_key,
             dataset_digest=self.digest,
+            mixed=self.mixed,
             **more,  # type: ignore[arg-type]
         )
 

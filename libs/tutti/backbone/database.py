@@ -5,13 +5,16 @@ serialization failure re-runs `fn`, so `fn` touches nothing but `tx`; hooks give
 commit.
 """
 
+from __future__ import annotations
+
 from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime
 from enum import Enum
-from typing import Any, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
-from sqlalchemy import Executable, MetaData
-from sqlalchemy.engine import CursorResult
+if TYPE_CHECKING:  # who only catches these errors imports no SQL
+    from sqlalchemy import Executable, MetaData
+    from sqlalchemy.engine import CursorResult
 
 T = TypeVar("T")
 

@@ -4,10 +4,11 @@ Promises: a request's digest is over canonical JSON (RFC 8785) without `request_
 every byte that decides, so that one flipped byte is found.
 """
 
-import rfc8785
 from blake3 import blake3
 from google.protobuf.json_format import MessageToDict
 from google.protobuf.message import Message
+
+from tutti.corpus.canonical import canonical_json
 
 _NOT_CONTENT = ("request_id", "validate_only", "revision")
 
@@ -20,7 +21,7 @@ def content_digest(message: Message) -> str:
         if field in copy.DESCRIPTOR.fields_by_name:
             copy.ClearField(field)
     content = MessageToDict(copy, preserving_proto_field_name=True)
-    return _named(blake3(rfc8785.dumps({"type": message.DESCRIPTOR.full_name, "content": content})))
+    return _named(blake3(canonical_json({"type": message.DESCRIPTOR.full_name, "content": content})))
 
 
 def seal(*parts: bytes | str) -> str:

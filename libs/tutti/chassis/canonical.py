@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-import rfc8785
+from tutti.corpus.canonical import canonical_json
 
 
 class DuplicateLine(ValueError):
@@ -29,4 +29,4 @@ def render(lines: Iterable[CanonicalLine]) -> Iterator[str]:
         if line.name == before:
             raise DuplicateLine(f"{line.name} was exported twice")
         before = line.name
-        yield rfc8785.dumps({"name": line.name, "content": dict(line.content)}).decode()
+        yield canonical_json({"name": line.name, "content": dict(line.content)}).decode()

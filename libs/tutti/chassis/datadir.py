@@ -22,6 +22,7 @@ from tutti.chassis.room import is_full
 
 DEFAULT = Path(".tutti")
 VERSION = 1
+PROCESSES = "processes.json"  # which ones the supervisor keeps running
 FOLDERS = ("db", "log", "blobs", "agents", "logs", "endpoints")
 
 

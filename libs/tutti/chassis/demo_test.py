@@ -56,6 +56,8 @@ from tutti.contracts.ingest.v1 import (
     ListIngestsResponse,
     ListRetractionsResponse,
     Retraction,
+    ShowCrawlRequest,
+    ShowCrawlResponse,
     WithdrawRetractionRequest,
 )
 from tutti.contracts.ingest.v1.ingest_pb2 import DESCRIPTOR
@@ -119,6 +121,9 @@ class DemoApi:
         raise NotFound(request.name)
 
     def ListCrawledPages(self, request: ListCrawledPagesRequest, call: Call) -> ListCrawledPagesResponse:
+        raise NotFound(request.name)
+
+    def ShowCrawl(self, request: ShowCrawlRequest, call: Call) -> ShowCrawlResponse:
         raise NotFound(request.name)
 
     def CreateFilter(self, request: CreateFilterRequest, call: Call) -> CreateFilterResponse:

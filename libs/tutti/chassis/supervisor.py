@@ -23,7 +23,7 @@ from enum import Enum
 from pathlib import Path
 
 from tutti.chassis import logs
-from tutti.chassis.datadir import DEFAULT, DataDir, DataDirError, DiskFull, NewerVersion
+from tutti.chassis.datadir import DEFAULT, PROCESSES, DataDir, DataDirError, DiskFull, NewerVersion
 from tutti.chassis.exits import FAILED, KILLED, MISUSE, PREFIX, say
 from tutti.chassis.leash import EXAMINE, Leash, hold
 from tutti.chassis.logfiles import LOG_BYTES, rotate
@@ -33,7 +33,6 @@ from tutti.chassis.settings import SettingsError, SupervisorSettings, load
 
 log = logging.getLogger(__name__)
 HOST = "host"
-RECORD = "processes.json"
 LAST_BACKOFF_SECONDS = 30.0
 STEADY_SECONDS = 30.0  # a child that ran for so long starts over with the first backoff
 LOOK_SECONDS = 0.05  # between two looks at whether the host is ready
@@ -269,7 +268,7 @@ class Supervisor:
             self._data_dir.remove(str(path.relative_to(self._data_dir.path)))
 
     def _end_orphans(self) -> None:
-        for name, orphan in _recorded(self._data_dir.path / RECORD):
+        for name, orphan in _recorded(self._data_dir.path / PROCESSES):
             if orphan.alive():
                 log.warning("ends process %d, the %s of a supervisor that was killed", orphan.pid, name)
                 end(orphan, self._settings.drain_seconds)
@@ -290,7 +289,7 @@ class Supervisor:
         mine = process_id(os.getpid())
         content = {"supervisor": asdict(mine), "children": [asdict(each) for each in children]}
         try:
-            self._data_dir.write(RECORD, json.dumps(content, indent=1).encode())
+            self._data_dir.write(PROCESSES, json.dumps(content, indent=1).encode())
         except DiskFull as error:
             if not self._been_ready:
                 raise

@@ -114,8 +114,8 @@ class CheckpointBody:
         return tuple(tuple(sorted(entries, key=lambda entry: entry.offset)) for entries in found)
 
     def manifest(self, *, producer: str) -> Manifest:
-        """Its parents are the dataset that it saw, its job, and the checkpoint before it."""
-        parents = {f"datasets/{self.training.dataset.removeprefix('blake3:')}", f"jobs/{self.job}"}
+        """Its parents are the datasets that it saw, its job, and the checkpoint before it."""
+        parents = {f"datasets/{each.removeprefix('blake3:')}" for each in self.training.datasets} | {f"jobs/{self.job}"}
         if self.parent:
             parents.add(self.parent)
         return Manifest(Kind.CHECKPOINT, self._to_json(), tuple(sorted(parents)), producer)

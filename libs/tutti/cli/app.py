@@ -8,9 +8,13 @@ from tutti.cli import (
     checkpoints,
     classifiers,
     crawls,
+    datasets,
     documents,
+    exporting,
     garbage,
     jobs,
+    logs,
+    planning,
     platform,
     recipes,
     retractions,
@@ -26,6 +30,7 @@ from tutti.cli.words import Words
 
 
 @click.group(cls=Words, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
+@click.version_option(VERSION, message="%(version)s")
 def tutti() -> None:
     """Pages become a model: crawl, ingest, filter, dedup, tokenize, train, checkpoint, trace.
 
@@ -56,6 +61,8 @@ def build() -> click.Group:
     groups = {plural: group(noun) for plural, noun in BY_PLURAL.items()}
     crawls.extend(groups["crawls"])
     classifiers.extend(groups["classifiers"])
+    datasets.extend(groups["datasets"])
+    exporting.extend(groups["datasets"])
     jobs.extend(groups["jobs"])
     checkpoints.extend(groups["checkpoints"])
     sampling.extend(groups["checkpoints"])
@@ -65,11 +72,13 @@ def build() -> click.Group:
     for command in (runs.run, platform.up, platform.down, tracing.trace, administration.events, administration.export):
         tutti.add_command(command)
     tutti.add_command(sampling.sample)
+    tutti.add_command(logs.logs)
     tutti.add_command(report)
     tutti.add_command(administration.doctor)
     documents.documents.add_command(retractions.retract)
     documents.documents.add_command(retractions.recorded())
     tutti.add_command(documents.documents)
+    planning.extend(recipes.recipes)
     tutti.add_command(recipes.recipes)
     tutti.add_command(garbage.collect)
     return tutti

@@ -1,24 +1,20 @@
 """Classifiers of texts: trained from labelled folders, shown with what they told of texts that they never saw."""
 
-import time
 from pathlib import Path
 from typing import Any
 
 import click
 
-from tutti.cli import interrupt
+from tutti.cli import waiting
 from tutti.cli.connection import connected, connection_options
-from tutti.cli.failures import Failure
 from tutti.cli.identity import fresh_id
 from tutti.cli.nouns import full_name
 from tutti.cli.output import JSON, output_option, patiently, print_json, print_list
 from tutti.cli.plain import Plain, plain
-from tutti.cli.progress import ENDED
 from tutti.cli.sampling import reached
-from tutti.contracts.common.v1 import STATE_DONE, CancelRequest, GetRequest
+from tutti.cli.waiting import cancelling
+from tutti.contracts.common.v1 import GetRequest
 from tutti.contracts.ingest.v1 import Classifier, ClassifierSpec, CreateClassifierRequest
-
-LOOK_SECONDS = 0.2
 
 
 def extend(group: click.Group) -> None:
@@ -40,16 +36,8 @@ def extend(group: click.Group) -> None:
         with reached(**where) as platform:
             client = platform.client
             client.ingest.CreateClassifier(CreateClassifierRequest(request_id=fresh_id(), name=full, spec=spec))
-            try:
-                with patiently(f"{full} is trained"):
-                    while (found := client.ingest.GetClassifier(GetRequest(name=full))).state not in ENDED:
-                        interrupt.check()
-                        time.sleep(LOOK_SECONDS)
-            except KeyboardInterrupt:
-                client.ingest.CancelClassifier(CancelRequest(name=full, request_id=fresh_id()))
-                raise
-        if found.state != STATE_DONE:
-            raise Failure(found.reason)
+            with cancelling(client.ingest.CancelClassifier, full), patiently(f"{full} is trained"):
+                found = waiting.done(lambda: client.ingest.GetClassifier(GetRequest(name=full)), platform.ended)
         print_classifier(found, output)
 
     @group.command("show", help="Show a classifier: its digest, thresholds, and what held-out texts were told as.")

@@ -8,12 +8,23 @@ import click
 
 from tutti.chassis.client import Client
 from tutti.cli.connection import connected, connection_options
-from tutti.cli.nouns import full_name
-from tutti.cli.output import output_option, print_list
+from tutti.cli.failures import Failure
+from tutti.cli.nouns import BY_PLURAL, full_name
+from tutti.cli.output import JSON, output_option, print_list, print_one, say
 from tutti.cli.plain import Plain, plain
-from tutti.contracts.ingest.v1 import Crawl, ListCrawledPagesRequest
+from tutti.contracts.common.v1 import State
+from tutti.contracts.ingest.v1 import (
+    Crawl,
+    CrawledHost,
+    ListCrawledPagesRequest,
+    ShowCrawlRequest,
+    ShowCrawlResponse,
+)
 
 PAGE = 1_000
+HOST_COLUMNS = ("host", "robots", "delay", "visited", "waiting", "trouble")
+TROUBLE = ("refused/", "visited/failed", "visited/not_ok")
+SHOWN = 3
 
 
 def extend(group: click.Group) -> None:
@@ -30,6 +41,102 @@ def extend(group: click.Group) -> None:
         with connected(**where) as client:
             rows = list(itertools.islice(known(client, full, what), limit))
         print_list(rows, ("url", "what", "status", "depth"), output, nothing="no URL of which that is so")
+
+    @group.command("status")
+    @click.argument("name", default="")
+    @click.option("--hosts", type=click.IntRange(1, 1000), default=10, show_default=True, help="Of so many hosts.")
+    @click.option("--next", "urls", type=click.IntRange(1, 1000), default=5, show_default=True, help="So many URLs.")
+    @output_option
+    @connection_options
+    def status(name: str, hosts: int, urls: int, output: str, **where: Any) -> None:
+        """Where a crawl stands: URLs by what became of them, hosts with their rules and delays, what comes next.
+
+        \b
+        tutti crawls status                     # the newest crawl
+        tutti crawls status runs/0f5c2d3e4a5b-1 # that of a run
+        tutti crawls status --hosts 50 -o json
+
+        A host that is away or busy is asked again up to three times, later each time; what it answered last is counted
+        here. `tutti crawls pages NAME --what refused/robots` lists URLs.
+        """
+        with connected(**where) as client:
+            found = client.ingest.ShowCrawl(ShowCrawlRequest(name=crawl_of(client, name), hosts=hosts, urls=urls))
+        if output == JSON:
+            print_one(plain(found) | {"urls_a_second": speed(found)}, output)
+            return
+        for line in lines(found):
+            click.echo(line)
+        print_list([host_row(each) for each in found.hosts], HOST_COLUMNS, output, nothing="no host was asked yet")
+        if found.more_hosts:
+            say(f"and {found.more_hosts:,} hosts more")
+        for url in found.next:
+            click.echo(f"next  {url}")
+
+
+def crawl_of(client: Client, name: str) -> str:
+    """A crawl by its name, that of a run, or the newest. Raises Failure, NotFound."""
+    if name.startswith("runs/"):
+        run = BY_PLURAL["runs"].get(client, name)
+        found = next((stage.resource for stage in run.stages if stage.name == "crawl"), None)
+        if found is None:
+            raise Failure(f"{name} reads a folder; expected a run whose recipe has input.crawl")
+        if not found:
+            raise Failure(f"{name} has not begun its crawl yet; `tutti runs show {name}` says what it waits for")
+        return str(found)
+    if name:
+        return full_name("crawls", name)
+    crawls = list(BY_PLURAL["crawls"].all(client, fields=("name", "started_at")))
+    if not crawls:
+        raise Failure(BY_PLURAL["crawls"].empty)
+    return str(max(crawls, key=lambda each: each.started_at.ToNanoseconds()).name)
+
+
+def speed(found: ShowCrawlResponse) -> float:
+    """URLs visited a second, over all the time of the crawl."""
+    return visited(found.crawl) / found.seconds if found.seconds else 0.0
+
+
+def lines(found: ShowCrawlResponse) -> list[str]:
+    """A crawl for people, without its hosts."""
+    crawl = found.crawl
+    state = State.Name(crawl.state).removeprefix("STATE_").lower()
+    told = [
+        f"crawl      {crawl.name}  {state}{f': {crawl.reason}' if crawl.reason else ''}",
+        f"visited    {visited(crawl):,} URLs in {found.seconds:,.0f} s, {speed(found):,.1f} a second",
+    ]
+    told += [f"{'urls' if not at else '':10} {each.pages:>9,}  {each.what}" for at, each in enumerate(crawl.counts)]
+    if found.HasField("level") and state == "running":
+        told.append(f"waits for  {expected(found)}")
+    return told
+
+
+def expected(found: ShowCrawlResponse) -> str:
+    """What a crawl has before it, in words."""
+    slow = max(found.hosts, key=lambda each: of_host(each, "waiting") * each.delay_seconds, default=None)
+    words = f"{waiting(found.crawl):,} URLs, {found.level} links away from a seed and more"
+    if slow is None or not found.least_seconds:
+        return words
+    return f"{words}; {found.least_seconds:,.0f} s at least, as {slow.host} is asked every {slow.delay_seconds:g} s"
+
+
+def of_host(host: CrawledHost, beginning: str) -> int:
+    """How many URLs of a host are so."""
+    return sum(each.pages for each in host.counts if f"{each.what}/".startswith(f"{beginning}/"))
+
+
+def host_row(host: CrawledHost) -> Plain:
+    """A host for people; `trouble` is what it refused or could not do, the most frequent first."""
+    trouble = [each for each in host.counts if each.what.startswith(TROUBLE)]
+    told = sorted(trouble, key=lambda each: (-each.pages, each.what))
+    answer = f" ({host.robots_status})" if host.robots_status else ""
+    return {
+        "host": host.host,
+        "robots": f"{host.robots}{answer}",
+        "delay": f"{host.delay_seconds:g} s",
+        "visited": of_host(host, "visited"),
+        "waiting": of_host(host, "waiting"),
+        "trouble": ", ".join(f"{each.pages:,} {each.what.removeprefix('visited/')}" for each in told[:SHOWN]),
+    }
 
 
 def known(client: Client, crawl: str, what: str) -> Iterator[Plain]:

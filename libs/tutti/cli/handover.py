@@ -4,16 +4,15 @@ Promises: waits for runs that began while the platform was up; what an earlier p
 is not waited for; says what it waits for, and that Ctrl-C stops anyway.
 """
 
-import time
 from collections.abc import Callable, Collection
 
 from tutti.chassis.client import Client
-from tutti.chassis.errors import Problem
-from tutti.cli import INTERRUPTED, interrupt
+from tutti.cli import INTERRUPTED
 from tutti.cli.failures import Failure
 from tutti.cli.nouns import BY_PLURAL
 from tutti.cli.output import say
-from tutti.cli.progress import ENDED, PATIENCE_SECONDS, POLL_SECONDS
+from tutti.cli.progress import POLL_SECONDS
+from tutti.cli.waiting import ENDED, answers
 
 
 def unfinished(client: Client) -> set[str]:
@@ -25,22 +24,13 @@ def await_others(look: Callable[[], Collection[str]], left_over: Collection[str]
     """Until `look` finds nothing but `left_over`. Raises Failure when interrupted, Problem when looking fails."""
     waits_for: list[str] = []
     try:
-        answered = time.monotonic()
-        while True:
-            interrupt.check()
-            try:
-                found = sorted(set(look()) - set(left_over))
-                answered = time.monotonic()
-            except Problem as problem:
-                if not problem.transient or time.monotonic() - answered > PATIENCE_SECONDS:
-                    raise
-            else:
-                if not found:
-                    return
-                if found != waits_for:
-                    waits_for = found
-                    say(f"the platform that this command started stays up for {', '.join(found)}; Ctrl-C stops it now")
-            time.sleep(POLL_SECONDS)
+        for seen in answers(look, lambda: False, POLL_SECONDS):
+            found = sorted(set(seen) - set(left_over))
+            if not found:
+                return
+            if found != waits_for:
+                waits_for = found
+                say(f"the platform that this command started stays up for {', '.join(found)}; Ctrl-C stops it now")
     except KeyboardInterrupt as error:
         under = f" under {', '.join(waits_for)}; the same commands resume them" if waits_for else ""
         raise Failure(f"interrupted; the platform stops{under}", INTERRUPTED) from error

@@ -13,11 +13,11 @@ from pathlib import Path
 import click
 
 from tutti.chassis.client import Client, Unreachable, connect
+from tutti.chassis.datadir import PROCESSES
 from tutti.chassis.errors import Problem, Unavailable
 from tutti.chassis.leash import Leash
 from tutti.chassis.processes import ProcessId, gone
 from tutti.chassis.room import little_left
-from tutti.chassis.supervisor import RECORD
 from tutti.cli import INTERRUPTED, interrupt
 from tutti.cli.connection import data_dir_option
 from tutti.cli.failures import FAILED, Failure
@@ -223,6 +223,6 @@ def stop(process: subprocess.Popen[bytes]) -> None:
 def _owner(data_dir: Path) -> ProcessId | None:
     """The supervisor that keeps the record of the directory: another's platform is not ours."""
     try:
-        return ProcessId(**json.loads((data_dir / RECORD).read_text())["supervisor"])
+        return ProcessId(**json.loads((data_dir / PROCESSES).read_text())["supervisor"])
     except (OSError, ValueError, KeyError, TypeError):
         return None

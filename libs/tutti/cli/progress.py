@@ -4,31 +4,33 @@ Promises: on a terminal a line a stage with a bar, how far it is and how fast, o
 when a stage begins and one when it ends.
 """
 
+from __future__ import annotations
+
 import contextlib
 import json
 import time
 from collections import deque
 from collections.abc import Callable, Iterator
-
-from rich.console import Console
-from rich.progress import BarColumn, Progress, TaskID, TextColumn, TimeElapsedColumn
+from typing import TYPE_CHECKING
 
 from tutti.chassis.client import Client
-from tutti.chassis.errors import NotFound, Problem
-from tutti.cli import crawls, interrupt
+from tutti.chassis.errors import NotFound
+from tutti.cli import crawls
 from tutti.cli.output import say
+from tutti.cli.waiting import ENDED, answers
 from tutti.contracts.common.v1 import STATE_DONE, STATE_FAILED, STATE_RUNNING, GetRequest
 from tutti.contracts.ingest.v1 import Crawl
 from tutti.contracts.pipeline.v1 import Run, Stage
 from tutti.contracts.scheduler.v1 import Job
 
+if TYPE_CHECKING:  # no other command waits for it
+    from rich.console import Console
+    from rich.progress import Progress, TaskID
+
 POLL_SECONDS = 0.25
 CRAWL_SECONDS = 2.0  # between two looks at a crawl, whose URLs are counted for that
 CRAWL_WORD_SECONDS = 10.0
 RATE_SECONDS = 10.0  # over which a speed is measured
-# The platform may be restarting a service; longer than this is not a hiccup.
-PATIENCE_SECONDS = 60.0
-ENDED = (3, 4, 5)
 
 
 def follow(client: Client, name: str, *, quiet: bool, ended: Callable[[], bool], trouble: Callable[[], str]) -> Run:
@@ -36,25 +38,22 @@ def follow(client: Client, name: str, *, quiet: bool, ended: Callable[[], bool],
 
     `ended` says that nobody will answer any more; `trouble` says in words what the run may wait for, or nothing.
     """
+    from rich.console import Console
+
     console = Console(stderr=True, highlight=False, quiet=quiet)
     with _view(console) as view:
-        last_word, troubled = time.monotonic(), False
-        while True:
-            interrupt.check()
+        troubled = False
+
+        def look() -> Run:
+            nonlocal troubled
             if (words := trouble()) and not troubled:
                 say(words)
             troubled = bool(words)
-            try:
-                run = client.pipeline.GetRun(GetRequest(name=name))
-                view.show(client, run)
-                last_word = time.monotonic()
-            except Problem as problem:
-                if not problem.transient or ended() or time.monotonic() - last_word > PATIENCE_SECONDS:
-                    raise
-            else:
-                if run.state in ENDED:
-                    return run
-            time.sleep(POLL_SECONDS)
+            run = client.pipeline.GetRun(GetRequest(name=name))
+            view.show(client, run)
+            return run
+
+        return next(run for run in answers(look, ended, POLL_SECONDS) if run.state in ENDED)
 
 
 class Past:
@@ -127,7 +126,8 @@ class LiveView:
     """A line for each stage: what it does or waits for, how far it is, how fast."""
 
     def __init__(self, progress: Progress) -> None:
-        self._progress, self._tasks, self._past = progress, dict[str, TaskID](), Past()
+        self._progress, self._past = progress, Past()
+        self._tasks: dict[str, TaskID] = {}
         self._crawl_asked, self._rates = -CRAWL_SECONDS, {name: Rate() for name in ("crawl", "train")}
 
     def show(self, client: Client, run: Run) -> None:
@@ -214,6 +214,8 @@ def _view(console: Console) -> Iterator[PlainView | LiveView]:
     if not console.is_terminal or console.quiet:
         yield PlainView(console)
         return
+    from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
+
     columns = (
         TextColumn("{task.description}"),
         BarColumn(bar_width=24),

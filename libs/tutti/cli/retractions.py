@@ -26,7 +26,7 @@ from tutti.contracts.ingest.v1 import (
     WithdrawRetractionRequest,
 )
 from tutti.contracts.lineage.v1 import Reach, ReachedRun, ShowReachRequest
-from tutti.contracts.pipeline.v1 import CheckRecipeRequest, CheckRecipeResponse, Stage
+from tutti.contracts.pipeline.v1 import CheckRecipeRequest, CheckRecipeResponse, Run, Stage
 
 NOUN = Noun(
     "retractions", "retractions", "ingest", "Retraction",
@@ -37,6 +37,7 @@ MOST = 10_000
 FOLDED_SECONDS, LOOK_SECONDS = 20.0, 0.25
 _ID = re.compile(r"[0-9a-f]{64}")
 REUSED, AGAIN, PERHAPS = "reused", "again", "again, unless the dataset comes out the same"
+EVERY = "every run above"
 READS = ("crawl", "ingest", "evaluation")
 ENDED = (STATE_DONE, STATE_FAILED, STATE_CANCELLED)
 STEPS = 20  # that are shown to a person; JSON has all
@@ -103,9 +104,15 @@ def plans(client: Client, reach: Reach, *, dry_run: bool) -> Iterator[Plain]:
     """Of every recipe that used the page the command that carries it out again, and what that does."""
     by_name = {each.run: each for each in reach.runs}
     every = sorted(BY_PLURAL["runs"].all(client), key=lambda run: run.started_at.ToNanoseconds())
-    for digest in sorted({run.spec.recipe_digest for run in every if run.name in by_name}):
-        runs = [run for run in every if run.spec.recipe_digest == digest]
-        used, newest = [run for run in runs if run.name in by_name][-1], runs[-1]
+    taking, later = takers(every, reach), list[Plain]()
+    for runs in families(every):
+        newest = runs[-1]
+        if newest.name in taking:
+            later.append(taker_plan(newest, tokenizer=taking[newest.name], read=newest.name in by_name))
+            continue
+        if not (users := [run for run in runs if run.name in by_name]):
+            continue
+        used = users[-1]
         found = by_name[used.name]
         if used is newest and not (found.kept or found.duplicates or found.rejected):
             yield {"run": used.name, "title": used.spec.title, "command": "", "after": "", "steps": 0, "stages": []}
@@ -118,6 +125,49 @@ def plans(client: Client, reach: Reach, *, dry_run: bool) -> Iterator[Plain]:
             "after": waits,
             **plan(used.name, found, checked, dry_run=dry_run),
         }
+    yield from later
+
+
+def families(every: Sequence[Run]) -> list[list[Run]]:
+    """Runs that carry out the same recipe, or it again with what it takes of others made anew."""
+    found: dict[str, list[Run]] = {}
+    for run in every:
+        found.setdefault(run.spec.origin or run.spec.recipe_digest, []).append(run)
+    return [found[recipe] for recipe in sorted(found)]
+
+
+def takers(every: Sequence[Run], reach: Reach) -> dict[str, bool]:
+    """The runs that mix a dataset, or take a tokenizer, in which the page had a part; True where it is the tokenizer.
+
+    `every` run in order of time, since a run takes of earlier ones alone.
+    """
+    datasets = {each.dataset for each in reach.datasets if each.train}
+    tokenizers = {each.tokenizer for each in reach.datasets if each.tokenizer}
+    found: dict[str, bool] = {}
+    for run in every:
+        recipe = json.loads(run.spec.recipe)
+        tokenizer = recipe["tokenizer"].get("of", "") in tokenizers
+        if tokenizer or datasets & set((recipe.get("mixture") or {"datasets": ()})["datasets"]):
+            found[run.name] = tokenizer
+        if tokenizer:
+            made = [stage.content_digest for stage in run.stages if stage.name == "tokenization"]
+            datasets |= {f"datasets/{digest.removeprefix('blake3:')}" for digest in made if digest}
+    return found
+
+
+def taker_plan(run: Run, *, tokenizer: bool, read: bool) -> Plain:
+    """What carrying out again a run does that takes of others, once these were made again."""
+    anew = {"train", "index", "sample"} if not tokenizer else {"tokenization", "train", "index", "sample"}
+    anew |= {"filter", "dedup", "tokenization"} if read else set()
+    stages = [{"name": stage.name, "what": AGAIN if stage.name in anew else REUSED} for stage in run.stages]
+    return {
+        "run": run.name,
+        "title": run.spec.title,
+        "after": EVERY,
+        "command": f"tutti runs again {run.name}",
+        "steps": json.loads(run.spec.recipe)["train"]["steps"],
+        "stages": stages,
+    }
 
 
 def plan(run: str, found: ReachedRun, checked: CheckRecipeResponse, *, dry_run: bool) -> Plain:
@@ -172,11 +222,11 @@ def parts(answer: Plain) -> list[str]:
     found = []
     for each in answer["datasets"]:
         found.append(f"{each['dataset']}  {each['train']} trained on, {each['validation']} held out")
-        found.append(f"{each['tokenizer']}  learnt from it")
+        found += [f"{each['tokenizer']}  learnt from it"] if each["tokenizer"] else []
     for each in answer["lines"]:
         steps = ", ".join(map(str, each["steps"][:STEPS])) + (" …" if each["step_count"] > STEPS else "")
         found.append(f"{each['job']} line {each['line']}  {each['step_count']:,} steps read it: {steps}")
-    before = "of the same dataset, before it was read"
+    before = "of a dataset that holds it, before it was read"
     return found + [f"{each['checkpoint']}  {'read it' if each['read'] else before}" for each in answer["checkpoints"]]
 
 

@@ -1,7 +1,6 @@
 """What a checkpoint says: texts that it continues, and files in which others can read it."""
 
 import contextlib
-import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -10,32 +9,30 @@ import click
 
 from tutti.backbone.files import RealFiles
 from tutti.backbone.folders import new_folder
-from tutti.chassis.client import Client, Problem
-from tutti.cli import interrupt, passages
+from tutti.chassis.client import Client
+from tutti.cli import passages, waiting
 from tutti.cli.checkpoints import full
 from tutti.cli.connection import connected, connection_options
-from tutti.cli.failures import Failure
+from tutti.cli.fetching import fetch
 from tutti.cli.identity import fresh_id
 from tutti.cli.output import JSON, output_option, patiently, print_json, print_one, say
 from tutti.cli.plain import plain
 from tutti.cli.platform import Platform, running
-from tutti.cli.progress import ENDED, PATIENCE_SECONDS
-from tutti.contracts.common.v1 import STATE_DONE, CancelRequest, GetRequest
+from tutti.cli.waiting import cancelling
+from tutti.contracts.common.v1 import GetRequest
 from tutti.contracts.sampling.v1 import (
     FORMAT_HUGGING_FACE,
     CreateExportRequest,
     CreateSampleRequest,
     Export,
+    ExportedFile,
     ExportSpec,
     ReadExportRequest,
     ReadSampleRequest,
-    Sample,
     SampleSpec,
 )
-from tutti.corpus.canonical import file_digest
 
 FORMATS = {"hf": FORMAT_HUGGING_FACE}
-LOOK_SECONDS = 0.1
 MOST = 2**31 - 1
 SHOWN_SPANS = 5
 
@@ -102,8 +99,8 @@ def sample(
         wanted = fresh_id()
         request = CreateSampleRequest(request_id=wanted, name=f"samples/{wanted}", spec=spec)
         name = client.sampling.CreateSample(request).sample.name
-        with cancelling(client, name), patiently(f"{spec.checkpoint} writes"):
-            done = ended(platform, name)
+        with cancelling(client.sampling.CancelSample, name), patiently(f"{spec.checkpoint} writes"):
+            done = waiting.done(lambda: client.sampling.GetSample(GetRequest(name=name)), platform.ended)
         found = [plain(each) for each in client.sampling.ReadSample(ReadSampleRequest(name=name)).continuations]
         if spans:
             with patiently("looks for verbatim spans"):
@@ -138,28 +135,24 @@ def extend(group: click.Group) -> None:
             request_id = fresh_id()
             request = CreateExportRequest(request_id=request_id, name=f"exports/{request_id}", spec=spec)
             resource = client.sampling.CreateExport(request).export.name
-            with cancelling(client, resource), patiently(f"{spec.checkpoint} is written"):
-                done = ended(platform, resource)
-            assert isinstance(done, Export)
+            with cancelling(client.sampling.CancelExport, resource), patiently(f"{spec.checkpoint} is written"):
+                done = waiting.done(lambda: client.sampling.GetExport(GetRequest(name=resource)), platform.ended)
             for file in done.files:
-                fetch(client, done, file.name, made / file.name)
+                written(client, done, file, made)
         if output == JSON:
             print_json(plain(done) | {"folder": str(folder)})
         else:
             print_one({"folder": str(folder), "files": [file.name for file in done.files]}, output)
 
 
-def fetch(client: Client, export: Export, name: str, to: Path) -> None:
-    """Fetch a file of an export piece by piece. Raises Failure when its bytes are not those that were digested."""
-    expected = next(file.bytes_digest for file in export.files if file.name == name)
-    with to.open("xb") as file:
-        while True:
-            request = ReadExportRequest(name=export.name, file=name, offset=file.tell())
-            if not (data := client.sampling.ReadExport(request).data):
-                break
-            file.write(data)
-    if (seen := file_digest(to)) != expected:
-        raise Failure(f"{name} came with digest {seen}, expected {expected}; export again")
+def written(client: Client, export: Export, file: ExportedFile, folder: Path) -> None:
+    """Fetch a file of an export into a folder. Raises Failure when its bytes are not those that were digested."""
+
+    def piece(at: int) -> bytes:
+        return client.sampling.ReadExport(ReadExportRequest(name=export.name, file=file.name, offset=at)).data
+
+    again = "export again"
+    fetch(piece, folder / file.name, size=file.bytes, digest=file.bytes_digest, name=file.name, otherwise=again)
 
 
 @contextlib.contextmanager
@@ -180,35 +173,3 @@ def reached(data_dir: Path, address: str | None) -> Iterator[Platform]:
     else:
         with running(data_dir) as platform:
             yield platform
-
-
-@contextlib.contextmanager
-def cancelling(client: Client, name: str) -> Iterator[None]:
-    """Ctrl-C ends the work too: nobody else waits for it."""
-    try:
-        yield
-    except KeyboardInterrupt:
-        request = CancelRequest(name=name, request_id=fresh_id())
-        client.sampling.CancelSample(request) if name.startswith("samples/") else client.sampling.CancelExport(request)
-        raise
-
-
-def ended(platform: Platform, name: str) -> Sample | Export:
-    """Wait until a sample or an export is done. Raises Failure when it ends otherwise."""
-    sampling = platform.client.sampling
-    get = sampling.GetSample if name.startswith("samples/") else sampling.GetExport
-    last_word = time.monotonic()
-    while True:
-        interrupt.check()
-        try:
-            found = get(GetRequest(name=name))
-            last_word = time.monotonic()
-        except Problem as problem:
-            if not problem.transient or platform.ended() or time.monotonic() - last_word > PATIENCE_SECONDS:
-                raise
-        else:
-            if found.state == STATE_DONE:
-                return found
-            if found.state in ENDED:
-                raise Failure(found.reason)
-        time.sleep(LOOK_SECONDS)

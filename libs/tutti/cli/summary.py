@@ -9,7 +9,7 @@ import click
 
 from tutti.chassis.client import Client
 from tutti.chassis.errors import NotFound
-from tutti.cli import passages
+from tutti.cli import datasets, mixtures, passages
 from tutti.cli.nouns import BY_PLURAL
 from tutti.cli.output import shown
 from tutti.cli.plain import Plain, plain
@@ -38,11 +38,13 @@ def summary(client: Client, run: Run) -> Plain:
         if name in stages and stages[name].resource:
             with contextlib.suppress(NotFound):
                 found[name] = plain(call(GetRequest(name=stages[name].resource)))
-    found["dataset"], found["checkpoints"] = None, []
+    found["dataset"], found["mixture"], found["checkpoints"] = None, [], []
     if found["tokenization"] and found["tokenization"]["dataset"]:
         name = found["tokenization"]["dataset"]
-        found["dataset"] = plain(client.tokenization.GetDataset(GetRequest(name=name)))
+        found["dataset"] = datasets.told(plain(client.tokenization.GetDataset(GetRequest(name=name))))
     if found["train"]:
+        with contextlib.suppress(NotFound):
+            found["mixture"] = mixtures.mixture(client, found["train"])
         rows = [plain(each) for each in BY_PLURAL["checkpoints"].all(client, f"job={found['train']['name']}")]
         found["checkpoints"] = sorted(rows, key=lambda each: (each["line"], each["step"]))
     found["continuations"] = []
@@ -60,6 +62,8 @@ def newest(job: Plain) -> str:
 SHOWN_CHECKPOINTS = 3
 SHOWN_RULES = 3
 SHOWN_SPANS = 2
+SHOWN_LANGUAGES = 5
+SHOWN_UNITS = 3
 
 
 def show_summary(found: Plain) -> None:
@@ -68,6 +72,8 @@ def show_summary(found: Plain) -> None:
     lines: list[tuple[str, str]] = [("run", f"{found['run']['name']}  {found['run']['spec']['title']}")]
     if found["crawl"]:
         lines.append(("crawl", visited(found["crawl"]["counts"])))
+        if found["crawl"]["spec"]["since"]:
+            lines.append(("since", unchanged(found["crawl"])))
     if ingest:
         lines.append(("pages", f"{ingest['files']:,} ({ingest['rejected']:,} rejected)"))
         if ingest["documents"] + ingest["rejected"] > ingest["files"]:
@@ -86,8 +92,19 @@ def show_summary(found: Plain) -> None:
         near += f", {dedup['earlier']:,} of earlier datasets" if dedup["earlier"] else ""
         near += f"; {dedup['contaminated']:,} contaminated" if dedup["contaminated"] else ""
         lines.append(("documents", f"{dedup['documents']:,} kept, {dedup['duplicates']:,} duplicates{near}"))
+        if dedup["cut_units"] or dedup["short"]:
+            what = f"{dedup['cut_units']:,} that are repeated were cut out of {dedup['cut_documents']:,} documents"
+            lines.append((f"{dedup['spec']['lines']['unit']}s", f"{what}, {dedup['cut_bytes']:,} bytes"))
+            if dedup["short"]:
+                lines.append(("", f"{dedup['short']:,} documents were left out, since too little was left of them"))
+            lines += [("", f"in {each['documents']:,}: {each['text']}") for each in dedup["repeated"][:SHOWN_UNITS]]
     if dataset:
         lines.append(("tokens", f"{dataset['tokens']:,} to train on, {dataset['validation_tokens']:,} held out"))
+        if dataset["packing"]:
+            lines.append(("packed", packed(dataset)))
+        if dataset["bytes_a_token"] is not None:
+            lines.append(("bytes a token", by_language(dataset)))
+    lines += [("mixture", words) for words in mixtures.words(found["mixture"])]
     if job:
         lines.append(("job", job["name"]))
         lines.append(("steps", f"{job['step']:,} on {job['shape']['data_parallel']} ranks, loss {job['loss']:.4f}"))
@@ -111,6 +128,21 @@ def show_summary(found: Plain) -> None:
     click.echo(f"{'took':14}{times}")
 
 
+def packed(dataset: Plain) -> str:
+    """Into how many sequences, how, and what of them is wasted."""
+    how = "by best fit" if dataset["packing"] == "best_fit" else "as one stream"
+    sequences = f"{dataset['sequences']:,} sequences of {dataset['context']:,} tokens"
+    return f"{sequences} {how}, {100 * dataset['waste']:.2f} % wasted"
+
+
+def by_language(dataset: Plain) -> str:
+    """Bytes a token of all texts, and of those languages that have most."""
+    most = dataset["languages"][:SHOWN_LANGUAGES]
+    rest = len(dataset["languages"]) - len(most)
+    told = [f"{each['language']} {each['bytes_a_token']:.2f}" for each in most if each["bytes_a_token"] is not None]
+    return f"{dataset['bytes_a_token']:.2f}  ({', '.join(told)}{f' and {rest} more' if rest else ''})"
+
+
 def show_continuations(continuations: list[Plain]) -> None:
     """Each text, and below it its longest verbatim spans."""
     for each in continuations:
@@ -121,6 +153,14 @@ def show_continuations(continuations: list[Plain]) -> None:
         for passage in passages.longest(each["passages"] or [], SHOWN_SPANS):
             for line in passages.lines(passage):
                 click.echo(f"{'':16}{line}")
+
+
+def unchanged(crawl: Plain) -> str:
+    """What an earlier crawl saved, in words."""
+    return (
+        f"{crawl['not_modified']:,} answers not modified, {crawl['bytes_saved']:,} bytes not sent; "
+        f"{crawl['identical']:,} sent and identical; {crawl['spec']['since']}"
+    )
 
 
 def visited(counts: list[Plain]) -> str:

@@ -29,12 +29,14 @@ class PackedSequenceBatch:
     """`rows` sequences of `context + 1` tokens.
 
     `tokens`: int32 [rows, context + 1]; `lengths`: int64 [rows], how many of them are not padding; `boundaries`: int64,
-    sorted, row * (context + 1) + column of every token that begins a document inside a row (a row's first never).
+    sorted, row * (context + 1) + column of every token that begins a document inside a row (a row's first never);
+    `packed`: bool [rows], whether such a token is no target in a row, but only what the next is predicted from.
     """
 
     tokens: npt.NDArray[np.int32]
     lengths: npt.NDArray[np.int64]
     boundaries: npt.NDArray[np.int64]
+    packed: npt.NDArray[np.bool_]
 
     @property
     def rows(self) -> int:
@@ -56,10 +58,13 @@ class PackedSequenceBatch:
 
     @cached_property
     def valid(self) -> npt.NDArray[np.bool_]:
-        """bool [rows, context]: whether the target tokens[:, 1:] is a token of the corpus; only padding is not."""
-        if not self._padded:
-            return np.ones((self.rows, self.context), np.bool_)
-        valid: npt.NDArray[np.bool_] = self._columns[1:] < self.lengths[:, None]
+        """bool [rows, context]: whether the target tokens[:, 1:] counts; padding does not, nor what leads a piece."""
+        valid = np.ones((self.rows, self.context), np.bool_)
+        if self._padded:
+            valid &= self._columns[1:] < self.lengths[:, None]
+        if self.packed.any():
+            row, column = np.divmod(self.boundaries, self.tokens.shape[1])
+            valid[row, column - 1] &= ~self.packed[row]
         return valid
 
     @cached_property

@@ -8,12 +8,20 @@ never there leave the same dataset.
 from __future__ import annotations
 
 from dataclasses import asdict, dataclass
+from enum import StrEnum
 
 from tutti.corpus.canonical import JsonValue
 from tutti.corpus.errors import InvalidManifest
 from tutti.corpus.fields import Fields
 from tutti.corpus.manifest import Kind, Manifest
 from tutti.corpus.tokenshard import TokenShardInfo
+
+
+class Packing(StrEnum):
+    """How documents become rows: cut from one stream, or as whole pieces that are fitted into rows."""
+
+    STREAM = "stream"
+    BEST_FIT = "best_fit"
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,7 +118,8 @@ class Rejected:
 class DatasetBody:
     """The body of a manifest of kind `dataset`.
 
-    What is measured on a dataset (baselines, say) is not in it: a measurement must not change a name.
+    What is measured on a dataset (baselines, say) is not in it: a measurement must not change a name. Nor is the
+    packing as a stream, so that names from before there was another one stay.
     """
 
     tokenizer_version: str
@@ -119,13 +128,15 @@ class DatasetBody:
     context: int
     train: Split
     validation: Split
+    packing: Packing = Packing.STREAM
 
     def manifest(self, *, parents: tuple[str, ...], producer: str) -> Manifest:
         return Manifest(kind=Kind.DATASET, body=self.to_json(), parents=parents, producer=producer)
 
     def to_json(self) -> dict[str, JsonValue]:
         body: dict[str, JsonValue] = asdict(self)
-        return body
+        packing = str(body.pop("packing"))
+        return body if self.packing is Packing.STREAM else {**body, "packing": packing}
 
     @classmethod
     def read(cls, manifest: Manifest) -> DatasetBody:
@@ -133,6 +144,9 @@ class DatasetBody:
         if manifest.kind is not Kind.DATASET:
             raise InvalidManifest(f"a manifest of kind {manifest.kind.value!r}, expected 'dataset'")
         fields = Fields(manifest.body, path="body", error=InvalidManifest)
+        packing = fields.text("packing", missing=Packing.STREAM.value)
+        if packing not in list(Packing):
+            raise InvalidManifest(f"body.packing is {packing!r}, expected {' or '.join(Packing)}; use a newer tutti")
         return cls(
             tokenizer_version=fields.digest("tokenizer_version"),
             vocabulary=fields.count("vocabulary"),
@@ -140,4 +154,5 @@ class DatasetBody:
             context=fields.count("context"),
             train=Split.read(fields.nested("train")),
             validation=Split.read(fields.nested("validation")),
+            packing=Packing(packing),
         )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 import pyarrow as pa
@@ -11,6 +11,8 @@ from tutti.corpus.rows import read_rows, write_rows
 
 LANGUAGE_RULE = "language"
 RETRACTED_RULE = "retracted"
+REPEATED_RULE = "repeated_lines"
+_ROWS = 1 << 14
 SCHEMA = pa.schema(
     [
         pa.field("doc_id", pa.string(), nullable=False),
@@ -21,7 +23,20 @@ SCHEMA = pa.schema(
     ]
 )
 """Sorted by `doc_id`. `rule` is the first that rejects. Two have no value: `language`, which looks at `language`, and
-`retracted`, for documents that somebody named."""
+`retracted`, for documents that somebody named. `repeated_lines` is dedup's: the characters that cuts leave."""
+
+
+def short(documents: Iterable[tuple[str, int]], threshold: int) -> pa.Table:
+    """Rows for documents, by id, of which so many characters are left that `threshold` is more."""
+    ids, left = [list(each) for each in zip(*documents, strict=True)] or ([], [])
+    columns = (ids, [REPEATED_RULE] * len(ids), left, [threshold] * len(ids), [""] * len(ids))
+    arrays = [pa.array(column).cast(field.type) for column, field in zip(columns, SCHEMA, strict=True)]
+    return pa.table(arrays, schema=SCHEMA)
+
+
+def together(*tables: pa.Table) -> Iterator[pa.RecordBatch]:
+    """Rows of several files as those of one; no document is in two."""
+    return iter(pa.concat_tables(tables).sort_by("doc_id").combine_chunks().to_batches(_ROWS))
 
 
 def write(rows: Iterable[pa.RecordBatch], path: Path) -> None:

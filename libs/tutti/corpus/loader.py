@@ -13,7 +13,7 @@ import numpy.typing as npt
 
 from tutti.corpus.batch import PackedSequenceBatch
 from tutti.corpus.errors import CorpusError, UnknownSample
-from tutti.corpus.tokenshard import TokenShard
+from tutti.corpus.tokenshard import Header, TokenShard
 
 
 class Loader:
@@ -28,7 +28,7 @@ class Loader:
         expected = 0
         for shard in self.shards:
             header = shard.header
-            if (header.context, header.vocabulary, header.eos) != (first.context, first.vocabulary, first.eos):
+            if _common(header) != _common(first):
                 raise CorpusError(f"{shard.name} and {self.shards[0].name} are shards of different datasets")
             if shard.first_sample != expected:
                 raise CorpusError(
@@ -39,6 +39,7 @@ class Loader:
         self.context = first.context
         self.vocabulary = first.vocabulary
         self.eos = first.eos
+        self.packed = first.packed
         self._firsts = np.array([shard.first_sample for shard in self.shards], np.int64)
 
     def batch(self, samples: npt.NDArray[np.int64] | Sequence[int]) -> PackedSequenceBatch:
@@ -50,9 +51,11 @@ class Loader:
             raise UnknownSample(f"samples {wanted.min()} to {wanted.max()}: this split has 0 to {self.sequences - 1}")
         tokens = np.empty((len(wanted), self.context + 1), np.int32)
         lengths = np.empty(len(wanted), np.int64)
+        packed = np.full(len(wanted), self.packed)
         places = np.arange(len(wanted))
         if len(self.shards) == 1:
-            return PackedSequenceBatch(tokens, lengths, _fill(self.shards[0], wanted, places, tokens, lengths))
+            found = _fill(self.shards[0], wanted, places, tokens, lengths)
+            return PackedSequenceBatch(tokens, lengths, found, packed)
         owner = self._firsts.searchsorted(wanted, side="right") - 1
         boundaries = []
         for index in set(owner.tolist()):
@@ -60,7 +63,12 @@ class Loader:
             boundaries.append(_fill(self.shards[index], wanted[mine], places[mine], tokens, lengths))
         merged = np.concatenate(boundaries)
         merged.sort()
-        return PackedSequenceBatch(tokens, lengths, merged)
+        return PackedSequenceBatch(tokens, lengths, merged, packed)
+
+
+def _common(header: Header) -> tuple[int, int, int, bool]:
+    """What all shards of a split share."""
+    return header.context, header.vocabulary, header.eos, header.packed
 
 
 def _fill(
@@ -77,8 +85,8 @@ def _fill(
     context, rows = shard.header.context, len(wanted)
     local = wanted - shard.first_sample
     tokens[places] = shard.rows[local]
-    begins = local * context
-    lengths[places] = present = np.minimum(shard.header.tokens_used - begins, context + 1)
+    begins = local * shard.header.stride
+    lengths[places] = present = shard.present(local)
     found = shard.starts.searchsorted(np.concatenate((begins + 1, begins + present)))
     first = found[:rows]
     count = found[rows:] - first

@@ -61,6 +61,10 @@ class Format:
         body = (fixed + table).ljust(_DIGEST_AT, b"\0")
         return body + blake3(body).digest()
 
+    def is_of(self, head: bytes) -> bool:
+        """Whether a header has this magic and major version."""
+        return head.startswith(self.magic + struct.pack("<H", self.major))
+
     def decode(self, head: bytes, *, name: str) -> tuple[tuple[Any, ...], tuple[Extent, ...]]:
         """The fields behind the versions, and the extents. Raises UnsupportedFormat or CorruptShard."""
         if len(head) < HEADER_BYTES:
@@ -86,11 +90,16 @@ class Format:
 class Sections:
     """An open file, mapped; nothing of it is copied."""
 
-    def __init__(self, path: Path, kind: Format) -> None:
-        """Raises UnsupportedFormat or CorruptShard when the header does not hold, or the file is cut."""
-        self.name, self._kind = path.name, kind
+    def __init__(self, path: Path, *formats: Format) -> None:
+        """`formats`: those that are read, by their major versions, the newest last.
+
+        Raises UnsupportedFormat or CorruptShard when the header does not hold, or the file is cut.
+        """
+        self.name = path.name
         with path.open("rb") as file:
-            self.fields, self.extents = kind.decode(file.read(HEADER_BYTES), name=self.name)
+            head = file.read(HEADER_BYTES)
+            self._kind = next((each for each in formats if each.is_of(head)), formats[-1])
+            self.fields, self.extents = self._kind.decode(head, name=self.name)
             size, expected = file.seek(0, 2), self.extents[-1].end
             if size != expected:
                 raise CorruptShard(shard=self.name, section="file", seen=f"{size} bytes", expected=f"{expected} bytes")

@@ -2,6 +2,7 @@
 
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -78,6 +79,23 @@ def run_of(
     )
 
 
+def packed_run(*, first: int = 0) -> TokenRun:
+    """Three rows of nine places: a whole row and the rest of document 0 around document 1; document 2; padding, 0."""
+    rows = [[0, 11, 12, 13, 14, 15, 16, 17, 18], [0, 21, 22, 0, 18, 19, 0, 0, 0], [0, 31, 0, 0, 0, 0, 0, 0, 0]]
+    names = [document_id(source=f"{first}/{k}", text="") for k in range(3)]
+    return TokenRun(
+        tokens=np.array(rows).reshape(-1),
+        tokens_used=9 + 7 + 3,
+        starts=np.array([0, 9, 13, 18]),
+        doc_ids=[names[0], names[1], names[0], names[2]],
+        context=8,
+        vocabulary=300,
+        eos=0,
+        first_sample=first,
+        lengths=np.array([9, 7, 3]),
+    )
+
+
 def opened(tmp_path: Path, run: TokenRun, name: str = "a.tokens") -> TokenShard:
     path = tmp_path / name
     path.write_bytes(encode_token_shard(run)[0])
@@ -119,8 +137,9 @@ def test_the_index_of_documents_and_samples_equals_a_slow_scan(
         assert list(shard.samples_of(nobody)) == []
 
 
-def test_every_flipped_byte_of_a_token_shard_is_found_and_its_section_named(tmp_path: Path) -> None:
-    run = run_of(sequences=5, context=8, lengths=[3, 17, 9, 30])
+@pytest.mark.parametrize("packed", [False, True])
+def test_every_flipped_byte_of_a_token_shard_is_found_and_its_section_named(tmp_path: Path, *, packed: bool) -> None:
+    run = packed_run() if packed else run_of(sequences=5, context=8, lengths=[3, 17, 9, 30])
     data, info = encode_token_shard(run)
     path = tmp_path / "flipped.tokens"
     named = set()
@@ -131,7 +150,9 @@ def test_every_flipped_byte_of_a_token_shard_is_found_and_its_section_named(tmp_
         assert "flipped.tokens" in str(caught.value)
         if isinstance(caught.value, CorruptShard):
             named.add(caught.value.section)
-    assert named >= {"header", "tokens", "starts", "doc_ids", "order", "gap before starts"}
+    assert named >= {"header", "tokens", "starts", "doc_ids", "order", "gap before starts"} | (
+        {"lengths"} if packed else set()
+    )
     for size in (0, HEADER_BYTES - 1, HEADER_BYTES, len(data) - 1):
         path.write_bytes(data[:size])
         with pytest.raises(CorruptShard, match=str(size)):
@@ -142,8 +163,8 @@ def test_every_flipped_byte_of_a_token_shard_is_found_and_its_section_named(tmp_
 def test_a_token_shard_of_a_newer_major_says_what_to_use(tmp_path: Path) -> None:
     data, _ = encode_token_shard(run_of(sequences=1, context=4, lengths=[5]))
     path = tmp_path / "new.tokens"
-    path.write_bytes(data[:8] + b"\x02\0" + data[10:])
-    with pytest.raises(UnsupportedFormat, match=r"format 2.*use a newer tutti"):
+    path.write_bytes(data[:8] + b"\x03\0" + data[10:])
+    with pytest.raises(UnsupportedFormat, match=r"format 3.*use a newer tutti"):
         TokenShard(path)
 
 
@@ -153,6 +174,8 @@ def test_the_content_digest_names_tokens_documents_and_place() -> None:
         run_of(sequences=5, context=8, lengths=[4, 16, 9, 30]),
         run_of(sequences=5, context=8, lengths=[3, 17, 9, 30], padding=1),
         run_of(sequences=5, context=8, lengths=[3, 17, 9, 30], first=5),
+        packed_run(),
+        packed_run(first=1),
     ]
     digests = [encode_token_shard(run)[1].content_digest for run in runs]
     assert len(set(digests)) == len(runs)
@@ -170,6 +193,49 @@ def test_an_impossible_run_is_refused() -> None:
         fields = {name: getattr(good, name) for name in good.__dataclass_fields__}
         with pytest.raises(CorpusError, match=message):
             encode_token_shard(TokenRun(**{**fields, **change}))
+
+
+def test_a_packed_shard_knows_its_pieces_and_who_is_in_which_row(tmp_path: Path) -> None:
+    run = packed_run(first=4)
+    shard = opened(tmp_path, run)
+    shard.verify()
+    long, short, last = run.doc_ids[0], run.doc_ids[1], run.doc_ids[3]
+    assert [shard.documents_of(sample) for sample in (4, 5, 6)] == [[long], [short, long], [last]]
+    assert [list(shard.samples_of(each)) for each in (long, short, last)] == [[4, 5], [5], [6]]
+    assert list(shard.samples_of(document_id(source="absent", text=""))) == []
+    assert [shard.piece(k).tolist() for k in shard.places_of(long)] == [run.tokens[:9].tolist(), [18, 19, 0]]
+    _, info = encode_token_shard(run)
+    assert (info.documents, info.sequences, info.tokens) == (3, 3, 19)
+
+
+def test_of_packed_rows_neither_padding_nor_what_leads_a_piece_is_a_target(tmp_path: Path) -> None:
+    opened(tmp_path, packed_run())
+    batch = Loader([tmp_path / "a.tokens"]).batch([2, 1, 0])
+    assert batch.documents.tolist()[1] == [0, 0, 0, 0, 1, 1, 1, -1, -1]
+    assert batch.positions.tolist()[1][:7] == [0, 1, 2, 3, 0, 1, 2]
+    assert [np.flatnonzero(row).tolist() for row in batch.valid] == [[0, 1], [0, 1, 2, 4, 5], list(range(8))]
+    targets = np.sort(batch.tokens[:, 1:][batch.valid]).tolist()
+    assert targets == sorted([*range(11, 20), 0, 21, 22, 0, 31, 0])
+
+
+def test_shards_of_a_stream_and_of_packed_rows_are_no_split(tmp_path: Path) -> None:
+    opened(tmp_path, packed_run(), "0.tokens")
+    opened(tmp_path, run_of(sequences=2, context=8, lengths=[5], first=3), "1.tokens")
+    with pytest.raises(CorpusError, match="different datasets"):
+        Loader([tmp_path / "0.tokens", tmp_path / "1.tokens"])
+
+
+def test_impossible_packed_rows_are_refused() -> None:
+    good = packed_run()
+    for change, message in (
+        ({"tokens": good.tokens[:-1]}, "3 rows of 9"),
+        ({"lengths": np.array([9, 7, 1]), "tokens_used": 17}, "rows hold 1 to 9"),
+        ({"tokens_used": 18}, "tokens_used"),
+        ({"starts": np.array([0, 9, 16, 18])}, "none in its padding"),
+        ({"starts": np.array([0, 10, 13, 18])}, "at the beginning of each row"),
+    ):
+        with pytest.raises(CorpusError, match=message):
+            encode_token_shard(replace(good, **change))
 
 
 def test_a_batch_knows_its_documents_padding_and_positions(tmp_path: Path) -> None:

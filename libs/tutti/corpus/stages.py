@@ -51,12 +51,14 @@ def _parents(shards: tuple[DocumentShardEntry, ...]) -> tuple[str, ...]:
 class CrawlBody:
     """What was visited: archives (blobs of WARC) in the order of the crawl, and what became of each URL, counted.
 
-    `site_digest` names URLs and answers whenever they were asked; archives hold the time too.
+    `site_digest` names URLs and answers whenever they were asked; archives hold the time too. `earlier` are archives of
+    crawls before, which hold the bodies of answers that had not changed; without them they are not in a manifest.
     """
 
     archives: tuple[str, ...]
     site_digest: str
     counts: tuple[tuple[str, int], ...]
+    earlier: tuple[str, ...] = ()
 
     def manifest(self, *, producer: str) -> Manifest:
         counts: JsonValue = [{"what": what, "pages": pages} for what, pages in self.counts]
@@ -65,6 +67,8 @@ class CrawlBody:
             "site_digest": self.site_digest,
             "counts": counts,
         }
+        if self.earlier:
+            body["earlier"] = list(self.earlier)
         return Manifest(kind=Kind.CRAWL, body=body, parents=(), producer=producer)
 
     @classmethod
@@ -77,6 +81,7 @@ class CrawlBody:
             archives=tuple(fields.texts("archives")),
             site_digest=fields.digest("site_digest"),
             counts=tuple((item.text("what"), item.count("pages")) for item in fields.objects("counts")),
+            earlier=tuple(fields.texts("earlier", missing=())),
         )
 
 
@@ -180,6 +185,8 @@ class DedupBody:
 
     `compared` are the manifests of evaluation texts and of the dedups of earlier datasets; how many documents were left
     out for those, `contaminated` and `earlier` (which are `duplicates` too), is in no manifest of a dedup without them.
+    `cuts` (a blob, "" for none) is what is left out of the texts of those that were kept: so many units and bytes of so
+    many documents. None of it is in the manifest of a dedup that cuts nothing out.
     """
 
     shards: tuple[DocumentShardEntry, ...]
@@ -194,11 +201,17 @@ class DedupBody:
     contaminated: int = 0
     earlier: int = 0
     compared: tuple[str, ...] = ()
+    cuts: str = ""
+    cut_documents: int = 0
+    cut_units: int = 0
+    cut_bytes: int = 0
 
     def manifest(self, *, producer: str) -> Manifest:
         body: dict[str, JsonValue] = asdict(self)
         if not self.compared:
             body = {key: value for key, value in body.items() if key not in ("contaminated", "earlier", "compared")}
+        if not self.cuts:
+            body = {key: value for key, value in body.items() if not key.startswith("cut")}
         return Manifest(kind=Kind.DEDUP, body=body, parents=_parents(self.shards), producer=producer)
 
     @classmethod
@@ -220,4 +233,8 @@ class DedupBody:
             contaminated=fields.count("contaminated", missing=0),
             earlier=fields.count("earlier", missing=0),
             compared=tuple(fields.texts("compared", missing=())),
+            cuts=fields.text("cuts", missing=""),
+            cut_documents=fields.count("cut_documents", missing=0),
+            cut_units=fields.count("cut_units", missing=0),
+            cut_bytes=fields.count("cut_bytes", missing=0),
         )

@@ -1,12 +1,17 @@
 """Token shards: a memory-mapped run of tokens with the documents that it came from.
 
-A shard is one *stream*; sample i is the tokens [i * context, i * context + context] of it, both ends included, so
+A shard of a *stream*: sample i is the tokens [i * context, i * context + context] of it, both ends included, so
 neighbours share one token, every token but the stream's first is a target exactly once, and nothing is wasted but the
-padding behind the last document.  Opening reads the header alone; `verify` finds any flipped byte and names where.
+padding behind the last document.
 
-Layout, little-endian: a header of 512 bytes that ends with its own digest, then the sections `tokens` (u16 or u32),
-`starts` (u64: where each document begins in the stream), `doc_ids` (32 bytes each, in stream order) and `order`
-(u32: doc_ids sorted), each aligned to 64 bytes, zeros between.
+A shard of *packed* rows: sample i is the tokens [i * (context + 1), (i + 1) * (context + 1)), which are whole pieces of
+documents and then padding. The first token of a piece is what it is predicted from, never a target: `eos` where a
+document begins, else the document's token before.
+
+Opening reads the header alone; `verify` finds any flipped byte and names where. Layout, little-endian: a header of 512
+bytes that ends with its own digest, then the sections `tokens` (u16 or u32), `starts` (u64: where each document, or
+piece, begins), `doc_ids` (32 bytes each, in that order), `order` (u32: doc_ids sorted) and, of packed rows, `lengths`
+(u32: how many tokens of each row are no padding), each aligned to 64 bytes, zeros between.
 """
 
 from __future__ import annotations
@@ -39,7 +44,19 @@ class Section(StrEnum):
     ORDER = "order"
 
 
-FORMAT = Format("a token shard", b"TUTTITOK", 1, 0, struct.Struct("<8sHHHHIIIIQQQQ"), Section)
+class PackedSection(StrEnum):
+    """The parts of the file of packed rows, in order."""
+
+    TOKENS = "tokens"
+    STARTS = "starts"
+    DOC_IDS = "doc_ids"
+    ORDER = "order"
+    LENGTHS = "lengths"
+
+
+_FIXED = struct.Struct("<8sHHHHIIIIQQQQ")
+PACKED = Format("a token shard", b"TUTTITOK", 2, 0, _FIXED, PackedSection)
+STREAM = Format("a token shard", b"TUTTITOK", 1, 0, _FIXED, Section)
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,6 +66,9 @@ class TokenRun:
     `tokens`: sequences * context + 1 token ids, padded behind `tokens_used`; `starts[k]`: where document `doc_ids[k]`
     begins, the first 0 (a document that began in an earlier shard begins here at 0); `first_sample`: the number of
     this shard's first sample in its split.
+
+    Of packed rows (`lengths` int [sequences] is given): sequences * (context + 1) token ids, of which the first
+    `lengths[i]` of row i are used, `tokens_used` in all; `starts[k]`: where a piece of document `doc_ids[k]` begins.
     """
 
     tokens: npt.NDArray[np.integer]
@@ -59,6 +79,7 @@ class TokenRun:
     vocabulary: int
     eos: int
     first_sample: int
+    lengths: npt.NDArray[np.integer] | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,6 +90,7 @@ class ShardShape:
     vocabulary: int
     eos: int
     first_sample: int
+    packed: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,7 +110,7 @@ class TokenShardInfo:
 
 @dataclass(frozen=True, slots=True)
 class Header:
-    """The fixed part of a shard."""
+    """The fixed part of a shard; of packed rows `documents` counts their pieces."""
 
     token_bytes: int
     context: int
@@ -99,6 +121,16 @@ class Header:
     documents: int
     first_sample: int
     sections: tuple[Extent, ...]
+
+    @property
+    def packed(self) -> bool:
+        """Whether rows hold whole pieces; else they are cut from a stream."""
+        return len(self.sections) == len(PackedSection)
+
+    @property
+    def stride(self) -> int:
+        """Tokens from the beginning of a row to that of the next."""
+        return self.context + 1 if self.packed else self.context
 
     def content_digest(self) -> str:
         """The shard's name: it follows from the header, which holds the digest of every section."""
@@ -120,7 +152,7 @@ class Header:
             self.token_bytes, 0, self.context, self.vocabulary, self.eos, 0, self.sequences, self.tokens_used,
             self.documents, self.first_sample,
         )  # fmt: skip
-        return FORMAT.encode(fields, self.sections)
+        return (PACKED if self.packed else STREAM).encode(fields, self.sections)
 
 
 def token_dtype(vocabulary: int) -> np.dtype[np.generic]:
@@ -131,11 +163,11 @@ def token_dtype(vocabulary: int) -> np.dtype[np.generic]:
 def encode_token_shard(run: TokenRun) -> tuple[bytes, TokenShardInfo]:
     """The file of a shard and what its manifest says of it; raises CorpusError for an impossible run."""
     file = io.BytesIO()
-    shape = ShardShape(run.context, run.vocabulary, run.eos, run.first_sample)
+    shape = ShardShape(run.context, run.vocabulary, run.eos, run.first_sample, packed=run.lengths is not None)
     writer = TokenShardWriter(file, shape)
     writer.append(run.tokens)
     ids = np.frombuffer(b"".join(bytes.fromhex(doc_id) for doc_id in run.doc_ids), "S32")
-    info = writer.finish(tokens_used=run.tokens_used, starts=run.starts, doc_ids=ids)
+    info = writer.finish(tokens_used=run.tokens_used, starts=run.starts, doc_ids=ids, lengths=run.lengths)
     return file.getvalue(), info
 
 
@@ -159,16 +191,27 @@ class TokenShardWriter:
         self._tokens += len(tokens)
 
     def finish(
-        self, *, tokens_used: int, starts: npt.NDArray[np.integer], doc_ids: npt.NDArray[np.bytes_]
+        self,
+        *,
+        tokens_used: int,
+        starts: npt.NDArray[np.integer],
+        doc_ids: npt.NDArray[np.bytes_],
+        lengths: npt.NDArray[np.integer] | None = None,
     ) -> TokenShardInfo:
-        """Write the rest, `starts` and `doc_ids` (S32) as in TokenRun; raises CorpusError for an impossible run."""
+        """Write the rest: `starts`, `doc_ids` (S32), `lengths` as in TokenRun. Raises CorpusError."""
         shape = self._shape
-        _check(shape, self._tokens, tokens_used, starts, doc_ids)
-        sequences = (self._tokens - 1) // shape.context
+        _check(shape, tokens_used, starts, doc_ids)
+        if lengths is None:
+            _check_stream(shape, self._tokens, tokens_used, starts, doc_ids)
+        else:
+            _check_packed(shape, self._tokens, tokens_used, starts, lengths)
+        sequences = (self._tokens - 1) // shape.context if lengths is None else len(lengths)
         self._extents.append(Extent(HEADER_BYTES, self._tokens * self._dtype.itemsize, self._digest.digest()))
         order = np.argsort(doc_ids, kind="stable")
         for part in (starts.astype("<u8"), doc_ids, order.astype("<u4")):
             self._add(part.tobytes())
+        if lengths is not None:
+            self._add(lengths.astype("<u4").tobytes())
         header = Header(
             token_bytes=self._dtype.itemsize,
             context=shape.context,
@@ -190,7 +233,7 @@ class TokenShardWriter:
             sequences=sequences,
             tokens=tokens_used,
             first_sample=shape.first_sample,
-            documents=len(doc_ids),
+            documents=len(doc_ids) if lengths is None else len(np.unique(doc_ids)),
             first_doc_id=first,
             last_doc_id=last,
         )
@@ -210,22 +253,49 @@ class TokenShardWriter:
         return named(digest)
 
 
-def _check(
+def _check(shape: ShardShape, used: int, starts: npt.NDArray[np.integer], doc_ids: npt.NDArray[np.bytes_]) -> None:
+    if shape.context < 1:
+        raise CorpusError(f"context is {shape.context}, expected at least 1")
+    if len(starts) != len(doc_ids) or len(starts) == 0 or starts[0] != 0 or np.any(np.diff(starts) <= 0):
+        raise CorpusError("expected one start for each document, the first 0, each greater than the one before")
+    if used <= 1:
+        raise CorpusError(f"tokens_used is {used}, expected at least 2")
+
+
+def _check_stream(
     shape: ShardShape, tokens: int, used: int, starts: npt.NDArray[np.integer], doc_ids: npt.NDArray[np.bytes_]
 ) -> None:
-    if shape.context < 1 or tokens <= shape.context or (tokens - 1) % shape.context:
+    if shape.packed or tokens <= shape.context or (tokens - 1) % shape.context:
         raise CorpusError(
             f"{tokens} tokens are no whole number of sequences of {shape.context}: "
             "expected sequences * context + 1; pad the last sequence"
         )
-    if not 1 < used <= tokens:
+    if used > tokens:
         raise CorpusError(f"tokens_used is {used}, expected 2 to {tokens}")
-    if len(starts) != len(doc_ids) or len(starts) == 0 or starts[0] != 0 or np.any(np.diff(starts) <= 0):
-        raise CorpusError("expected one start for each document, the first 0, each greater than the one before")
     if int(starts[-1]) >= used:
         raise CorpusError(f"a document begins at {starts[-1]}, behind the last token {used - 1}")
     if len(np.unique(doc_ids)) != len(doc_ids):
-        raise CorpusError("a document is there twice; a shard holds each document in one piece")
+        raise CorpusError("a document is there twice; a shard of a stream holds each document in one piece")
+
+
+def _check_packed(
+    shape: ShardShape,
+    tokens: int,
+    used: int,
+    starts: npt.NDArray[np.integer],
+    lengths: npt.NDArray[np.integer],
+) -> None:
+    width = shape.context + 1
+    if not shape.packed or not len(lengths) or tokens != len(lengths) * width:
+        raise CorpusError(f"{tokens} tokens are not {len(lengths)} rows of {width}; pad each row")
+    if lengths.min() < 2 or lengths.max() > width or int(lengths.sum()) != used:
+        raise CorpusError(
+            f"rows hold {lengths.min()} to {lengths.max()} tokens, {lengths.sum()} in all: "
+            f"expected 2 to {width}, and tokens_used ({used}) in all"
+        )
+    rows, columns = np.divmod(starts, width)
+    if len(np.setdiff1d(np.arange(len(lengths)), rows[columns == 0])) or np.any(columns >= lengths[rows]):
+        raise CorpusError("expected a piece at the beginning of each row, and none in its padding")
 
 
 class TokenShard:
@@ -233,15 +303,16 @@ class TokenShard:
 
     def __init__(self, path: Path) -> None:
         """Map `path`; raises UnsupportedFormat or CorruptShard when the header does not hold."""
-        self._file = Sections(path, FORMAT)
+        self._file = Sections(path, STREAM, PACKED)
         self.name, self._map = self._file.name, self._file.map
         self.header = _header(self._file)
-        dtype = np.dtype("<u2") if self.header.token_bytes == 2 else np.dtype("<u4")
+        dtype: np.dtype[np.unsignedinteger] = np.dtype("<u2" if self.header.token_bytes == 2 else "<u4")
         self.tokens = np.frombuffer(self._map, dtype, self._length(0, dtype.itemsize), self._offset(0))
         self.starts = np.frombuffer(self._map, "<u8", self.header.documents, self._offset(1)).view("<i8")
         self.doc_ids = np.frombuffer(self._map, "S32", self.header.documents, self._offset(2))
         self.order = np.frombuffer(self._map, "<u4", self.header.documents, self._offset(3))
-        stride = self.header.context * dtype.itemsize
+        self._lengths = np.frombuffer(self._map, "<u4", self.sequences, self._offset(4)) if self.header.packed else None
+        stride = self.header.stride * dtype.itemsize
         self.rows: npt.NDArray[np.unsignedinteger] = np.lib.stride_tricks.as_strided(
             self.tokens, (self.sequences, self.header.context + 1), (stride, dtype.itemsize), writeable=False
         )
@@ -269,26 +340,57 @@ class TokenShard:
         start = self._offset(2) + 32 * index
         return self._map[start : start + 32].hex()
 
+    def present(self, rows: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
+        """int64: how many tokens of each of these rows (numbered in the shard) are no padding."""
+        if self._lengths is not None:
+            return self._lengths[rows].astype(np.int64)
+        return np.minimum(self.header.tokens_used - rows * self.header.context, self.header.context + 1)
+
     def documents_of(self, sample: int) -> list[str]:
-        """Ids of the documents that have a token in `sample` (numbered in the split), in stream order."""
+        """Ids of the documents that have a token in `sample` (numbered in the split), in the order of the row."""
         row = sample - self.first_sample
         if not 0 <= row < self.sequences:
             raise UnknownSample(f"{self.name} holds samples {self.first_sample} to {self.last_sample}, not {sample}")
-        begin = row * self.header.context
-        last = min(begin + self.header.context, self.header.tokens_used - 1)
+        begin = row * self.header.stride
+        last = begin + int(self.present(np.array([row]))[0]) - 1
         first_doc, last_doc = np.searchsorted(self.starts, [begin, last], side="right") - 1
-        return [self.doc_id(index) for index in range(int(first_doc), int(last_doc) + 1)]
+        return list(dict.fromkeys(self.doc_id(index) for index in range(int(first_doc), int(last_doc) + 1)))
+
+    def piece(self, index: int) -> npt.NDArray[np.unsignedinteger]:
+        """The tokens of the `index`-th piece of packed rows, from the one that it is predicted from."""
+        begin = int(self.starts[index])
+        row = begin // self.header.stride
+        end = row * self.header.stride + int(self.present(np.array([row]))[0])
+        if index + 1 < self.header.documents:
+            end = min(end, int(self.starts[index + 1]))
+        return self.tokens[begin:end]
 
     @property
     def last_sample(self) -> int:
         return self.first_sample + self.sequences - 1
 
-    def samples_of(self, doc_id: str) -> range:
+    def samples_of(self, doc_id: str) -> Sequence[int]:
         """Samples (numbered in the split) that hold a token of the document; empty when it is not in this shard."""
+        held = self.places_of(doc_id)
+        if self.header.packed:
+            rows = (int(self.starts[index]) // self.header.stride for index in held)
+            return list(dict.fromkeys(self.first_sample + row for row in rows))
+        if not held:
+            return range(0)
+        (index,), context = held, self.header.context
+        begin = int(self.starts[index])
+        end = int(self.starts[index + 1]) if index + 1 < self.header.documents else self.header.tokens_used
+        # Rows overlap by one token: what begins on a row's first token is also on the last of the row before.
+        first = max(0, -(-begin // context) - 1)
+        last = min(self.sequences - 1, (end - 1) // context)
+        return range(self.first_sample + first, self.first_sample + last + 1)
+
+    def places_of(self, doc_id: str) -> list[int]:
+        """Which of `doc_ids` are this one, growing: at most one of a stream, one a piece of packed rows."""
         try:
             wanted = bytes.fromhex(doc_id)
         except ValueError:
-            return range(0)  # not the id of any document
+            return []  # not the id of any document
         low, high = 0, self.header.documents
         while low < high:
             middle = (low + high) // 2
@@ -296,15 +398,11 @@ class TokenShard:
                 low = middle + 1
             else:
                 high = middle
-        if low == self.header.documents or self.doc_id(int(self.order[low])) != doc_id:
-            return range(0)
-        index, context = int(self.order[low]), self.header.context
-        begin = int(self.starts[index])
-        end = int(self.starts[index + 1]) if index + 1 < self.header.documents else self.header.tokens_used
-        # Rows overlap by one token: what begins on a row's first token is also on the last of the row before.
-        first = max(0, -(-begin // context) - 1)
-        last = min(self.sequences - 1, (end - 1) // context)
-        return range(self.first_sample + first, self.first_sample + last + 1)
+        found = []
+        while low < self.header.documents and self.doc_id(index := int(self.order[low])) == doc_id:
+            found.append(index)
+            low += 1
+        return found
 
 
 def _header(file: Sections) -> Header:

@@ -3,7 +3,6 @@
 Its digest names the training. Ranks and placement are not in it: they don't change a bit of the result.
 """
 
-import dataclasses
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -11,12 +10,31 @@ from typing import Any, Self
 
 import rfc8785
 
+from tutti.corpus.sampler import MAX_WEIGHTS, DatasetShare, Span
 from tutti.model.spec import ModelSpec, OptimizerSpec, Recorded, SpecError, StepSpec
+
+
+@dataclass(frozen=True)
+class WeightedDataset(Recorded):
+    """A dataset of a mixture by the content digest of its manifest: `weight` of every sum(weights) samples."""
+
+    dataset: str
+    weight: int
+
+    def __post_init__(self) -> None:
+        self._check_types()
+        self._require(
+            dataset=(self.dataset.startswith("blake3:"), "a content digest, blake3:..."),
+            weight=(self.weight > 0, "a positive number"),
+        )
 
 
 @dataclass(frozen=True)
 class Training(Recorded):
     """`dataset` is the content digest of the dataset's manifest; intervals are in steps; 0 turns a thing off.
+
+    `mixture` lists every dataset that is trained on, `dataset` first; it is empty, and no part of the record, where
+    there is no other. Validation is on `dataset` alone.
 
     A checkpoint is due every `checkpoint_every` steps and after the last one; validation every `validate_every` steps
     and after the last one; the audits every `audit_every` steps.
@@ -29,6 +47,7 @@ class Training(Recorded):
     checkpoint_every: int
     validate_every: int = 0
     audit_every: int = 10
+    mixture: tuple[WeightedDataset, ...] = ()
 
     def __post_init__(self) -> None:
         self._require(
@@ -37,10 +56,33 @@ class Training(Recorded):
             validate_every=(self.validate_every >= 0, "0 or more"),
             audit_every=(self.audit_every >= 0, "0 or more"),
         )
+        names = [each.dataset for each in self.mixture]
+        if names and (names[0] != self.dataset or len(names) < 2 or len(set(names)) != len(names)):
+            raise SpecError(f"Training.mixture is {names}; expected {self.dataset} first, then others, each once")
+        if (added := sum(each.weight for each in self.mixture)) > MAX_WEIGHTS:
+            raise SpecError(f"Training.mixture has weights that add up to {added}; expected at most {MAX_WEIGHTS}")
 
     @property
     def steps(self) -> int:
         return self.optimizer.steps
+
+    @property
+    def datasets(self) -> tuple[str, ...]:
+        """The content digests of all that is trained on, `dataset` first."""
+        return tuple(each.dataset for each in self.mixture) or (self.dataset,)
+
+    def first_span(self, sequences: Mapping[str, int]) -> Span:
+        """What a job that starts from nothing reads; `sequences` are those to train on, by dataset."""
+        return Span(
+            from_step=0,
+            datasets=tuple(
+                DatasetShare(each.dataset, sequences=sequences[each.dataset], weight=each.weight, start=0)
+                for each in self.mixture or (WeightedDataset(self.dataset, 1),)
+            ),
+            seed=self.step.seed,
+            leaves=self.step.leaves,
+            rows_per_leaf=self.step.rows,
+        )
 
     def checkpoint_due(self, step: int) -> bool:
         return step == self.steps or step % self.checkpoint_every == 0
@@ -52,13 +94,22 @@ class Training(Recorded):
     def from_dict(cls, value: Mapping[str, Any]) -> Self:
         """Build from a mapping that has exactly the fields of this class. Raises SpecError."""
         parts: dict[str, type[Recorded]] = {"model": ModelSpec, "optimizer": OptimizerSpec, "step": StepSpec}
+        if "mixture" in value and not value["mixture"]:
+            raise SpecError("Training.mixture is empty; where nothing is mixed it is absent")
+        mixture = tuple(WeightedDataset.from_dict(each) for each in value.get("mixture", ()))
         return super().from_dict(
             {name: parts[name].from_dict(part) if name in parts else part for name, part in value.items()}
+            | {"mixture": mixture}
         )
+
+    def to_dict(self) -> dict[str, Any]:
+        found = super().to_dict()
+        mixture = found.pop("mixture")
+        return found | ({"mixture": list(mixture)} if mixture else {})
 
     def to_json(self) -> str:
         """Canonical JSON (RFC 8785): what travels as `training` in jobs, assignments and rank messages."""
-        return rfc8785.dumps(dataclasses.asdict(self)).decode()
+        return rfc8785.dumps(self.to_dict()).decode()
 
     @classmethod
     def from_json(cls, text: str) -> Self:

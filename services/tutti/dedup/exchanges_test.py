@@ -9,14 +9,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tutti.corpus.native import Kernel
 from tutti.dedup import externalsort
 from tutti.dedup.candidates import WINDOW, pairs
 from tutti.dedup.components import Components
 from tutti.dedup.externalsort import ExternalSort
 from tutti.dedup.kernel import native
 from tutti.dedup.names import Names
-from tutti.dedup.service import finding
 
 NUMBERS = st.one_of(st.integers(0, 300), st.integers(0, 2**64 - 1))
 
@@ -58,12 +56,6 @@ def test_ids_of_one_length_and_of_several_are_numbered_alike() -> None:
     assert mixed.ids(np.arange(len(mixed))).to_pylist() == ["", "a", "b", "bb", "c", "\u00e9"]
     even = Names([pa.array(["zz", "bb"]), pa.array(["xx", "bb", "aa"])[1:]])
     assert even.documents(pa.array(["?", "bb", "zz"])[1:]).tolist() == [1, 2]
-
-
-def test_the_doctor_says_that_there_is_no_kernel_and_why() -> None:
-    found = finding(Kernel("minhash", None, "no C compiler on the PATH"))
-    assert (found.ok, "slower: no C compiler" in found.message) == (True, True)
-    assert finding(native()).message.startswith("near-duplicates are found by")
 
 
 @pytest.mark.parametrize("cut", [1, 3, 20, 1000])

@@ -5,12 +5,26 @@ from tutti.chassis.errors import InvalidField
 from tutti.chassis.required import required
 from tutti.chassis.work import Work
 from tutti.contracts.common.v1 import CancelRequest, GetRequest, ListRequest
-from tutti.contracts.dedup.v1 import CreateDedupRequest, CreateDedupResponse, Dedup, ListDedupsResponse
+from tutti.contracts.dedup.v1 import CreateDedupRequest, CreateDedupResponse, Dedup, Lines, ListDedupsResponse
+from tutti.dedup.lines import Wanted
 from tutti.dedup.onray import lacking
 from tutti.dedup.settings import DedupSettings
+from tutti.dedup.units import Unit
 
 LOCAL, RAY = "local", "ray"
-ALONE = "a cluster compares a run's own documents, not earlier datasets or evaluation texts"
+ALONE = "a cluster compares a run's own documents, not earlier datasets, evaluation texts or lines"
+
+
+def wanted(lines: Lines) -> Wanted:
+    """What is to be cut. Raises InvalidField."""
+    if lines.unit not in list(Unit):
+        raise InvalidField("spec.lines.unit", seen=lines.unit or "nothing", expected=f"one of {', '.join(Unit)}")
+    for field in ("most", "least_characters", "left"):
+        if not getattr(lines, field):
+            raise InvalidField(f"spec.lines.{field}", seen=0, expected="at least 1")
+    if lines.keep > lines.most:
+        raise InvalidField("spec.lines.keep", seen=lines.keep, expected=f"at most spec.lines.most ({lines.most})")
+    return Wanted(Unit(lines.unit), lines.most, lines.keep, lines.least_characters, lines.left)
 
 
 class DedupApi:
@@ -27,8 +41,11 @@ class DedupApi:
             raise InvalidField("spec.engine", seen=request.spec.engine, expected=f"{LOCAL} or {RAY}")
         if request.spec.engine == RAY and (lacks := lacking(self._settings)):
             raise InvalidField("spec.engine", seen=RAY, expected=f"{LOCAL}, since {lacks}")
-        if request.spec.engine == RAY and (request.spec.against or request.spec.HasField("evaluation")):
+        alone = request.spec.against or request.spec.HasField("evaluation") or request.spec.HasField("lines")
+        if request.spec.engine == RAY and alone:
             raise InvalidField("spec.engine", seen=RAY, expected=f"{LOCAL}, since {ALONE}")
+        if request.spec.HasField("lines"):
+            wanted(request.spec.lines)
         return CreateDedupResponse(dedup=self._work.create(request))
 
     def GetDedup(self, request: GetRequest, call: Call) -> Dedup:

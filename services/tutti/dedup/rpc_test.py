@@ -14,6 +14,7 @@ from tutti.dedup.onray import lacking
 from tutti.dedup.service import build
 from tutti.dedup.settings import DedupSettings
 
+LINES = {"unit": "line", "most": 6, "least_characters": 1, "left": 1}
 CLUSTER = DedupSettings(ray="127.0.0.1:6379", ray_blobs="file:///shared")
 
 
@@ -33,6 +34,10 @@ def asked(**changes: Any) -> CreateDedupRequest:
     [
         ({"near": 1.5}, "spec.near", "a similarity up to 1"),
         ({"engine": "ray", "evaluation": {"manifest_key": "a"}}, "spec.engine", "local, since"),
+        ({"engine": "ray", "lines": LINES}, "spec.engine", "local, since"),
+        ({"lines": {}}, "spec.lines.unit", "line, paragraph"),
+        ({"lines": {**LINES, "most": 0}}, "spec.lines.most", "at least 1"),
+        ({"lines": {**LINES, "keep": 7}}, "spec.lines.keep", r"at most spec\.lines\.most \(6\)"),
         ({"engine": "spark"}, "spec.engine", "local or ray"),
         ({"engine": "ray"}, "spec.engine", r"local, since no cluster is known.*set dedup\.ray and dedup\.ray_blobs"),
     ],

@@ -1,29 +1,36 @@
 """The dedup service: drops duplicates from a fixed set of document shards.
 
 Promises: of documents with the same text, or nearly the same where that is asked for, the one with the smallest id
-stays, whatever the order or number of shards.
+stays, whatever the order or number of shards. Repeated lines are cut out of the texts of those that stay.
 """
 
+import os
 import tempfile
+from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 
 from tutti.backbone import Blobs
-from tutti.chassis import staging, version
-from tutti.chassis.service import Finding, Host, Served, Service
+from tutti.chassis import kernels, staging, version
+from tutti.chassis.service import Host, Served, Service
 from tutti.chassis.tasks import TaskContext, WorkFailed
 from tutti.chassis.unit import Unit
 from tutti.chassis.work import Outcome, Work, publish, put_file
 from tutti.contracts.dedup.v1 import Dedup, DedupSpec
+from tutti.contracts.dedup.v1 import Lines as LinesSpec
 from tutti.contracts.dedup.v1.dedup_pb2 import DESCRIPTOR
+from tutti.corpus import decisions, duplicates
+from tutti.corpus.dataset import Rejected
+from tutti.corpus.decisions import REPEATED_RULE
 from tutti.corpus.manifest import Kind
-from tutti.corpus.native import Kernel
 from tutti.corpus.stages import DedupBody, DocumentShardEntry, FilterBody, IngestBody
-from tutti.dedup import clusters, onray
+from tutti.dedup import clusters, lines, onray, units
 from tutti.dedup.clusters import Compared
 from tutti.dedup.contamination import WORDS, Sought, TooManyTexts
 from tutti.dedup.kernel import native
+from tutti.dedup.lines import Lines, Wanted
 from tutti.dedup.reading import Unreadable
-from tutti.dedup.rpc import RAY, DedupApi
+from tutti.dedup.rpc import RAY, DedupApi, wanted
 from tutti.dedup.settings import DedupSettings
 from tutti.dedup.shards import Texts
 
@@ -65,27 +72,51 @@ def nothing_stays(found: clusters.Found) -> str:
     )
 
 
-def finding(found: Kernel) -> Finding:
-    """What the doctor says of a kernel; doing without is slow, not wrong."""
-    if found.library is not None:
-        return Finding("kernel", True, "near-duplicates are found by the compiled kernel")
-    return Finding("kernel", True, f"near-duplicates are found by numpy, some fifteen times slower: {found.why_not}")
+def cut(own: Texts, dropped: Path, wanted: Wanted, folder: Path) -> Lines:
+    """Cut what is repeated among documents, without those that a file of duplicates drops."""
+    folder.mkdir()
+    gone = frozenset(duplicates.decode(dropped.read_bytes())["doc_id"].to_pylist())
+    stay = replace(own, without=own.without | gone)
+    return lines.find(stay, wanted, folder, workers=len(os.sched_getaffinity(0)))
+
+
+def nothing_is_left(asked: LinesSpec) -> str:
+    """Why every document that is no duplicate was left out."""
+    return (
+        f"no document stays: without the {asked.unit}s that are in more than {asked.most} documents each of them has "
+        f"fewer than {asked.left} characters; change dedup.lines of the recipe"
+    )
+
+
+def decided(blobs: Blobs, before: str, short: Sequence[tuple[str, int]], left: int, scratch: Path) -> str:
+    """The blob of decisions with those about documents of which too little is left; as before where there are none."""
+    if not short:
+        return before
+    earlier = [decisions.decode(staging.small(blobs, before))] if before else []
+    path = scratch / "decisions.parquet"
+    decisions.write(decisions.together(*earlier, decisions.short(short, left)), path)
+    return put_file(blobs, "dedup/decisions", path)
 
 
 def build(host: Host) -> Service:
     settings = host.settings(DedupSettings)
 
-    def find(context: TaskContext, spec: DedupSpec, chosen: FilterBody, scratch: Path) -> clusters.Found:
+    def find(
+        context: TaskContext, spec: DedupSpec, chosen: FilterBody, scratch: Path
+    ) -> tuple[clusters.Found, Lines | None]:
         rejected = staging.rejected(host.blobs, chosen.decisions)
         work = scratch / "work"
         work.mkdir()
         try:
             if spec.engine == RAY:
-                return context.pool(onray.find, settings, chosen.shards, rejected, spec.near, work)
+                return context.pool(onray.find, settings, chosen.shards, rejected, spec.near, work), None
             own = staged(host.blobs, chosen.shards, scratch / "own", rejected)
-            return context.pool(clusters.find, own, spec.near, work, others(host.blobs, spec, scratch))
+            found = context.pool(clusters.find, own, spec.near, work, others(host.blobs, spec, scratch))
         except (TooManyTexts, Unreadable) as error:
             raise WorkFailed(str(error)) from error
+        if not found.documents or not spec.HasField("lines"):
+            return found, None
+        return found, context.pool(cut, own, found.path, wanted(spec.lines), scratch / "lines")
 
     def run(context: TaskContext, dedup: Dedup) -> Outcome:
         spec = dedup.spec
@@ -93,23 +124,32 @@ def build(host: Host) -> Service:
             staging.manifest(host.blobs, spec.manifest_key, spec.content_digest, Kind.FILTER, Kind.INGEST)
         )
         with tempfile.TemporaryDirectory(prefix="tutti-dedup-") as scratch:
-            found = find(context, spec, chosen, Path(scratch))
+            found, made = find(context, spec, chosen, Path(scratch))
             if not found.documents:
                 raise WorkFailed(nothing_stays(found))
+            short = made.short if made else ()
+            if len(short) == found.documents:
+                raise WorkFailed(nothing_is_left(spec.lines))
             kept = put_file(host.blobs, "dedup/clusters", found.path)
+            cuts = put_file(host.blobs, "dedup/cuts", made.path) if made else ""
+            told = decided(host.blobs, chosen.decisions, short, spec.lines.left, Path(scratch))
         body = DedupBody(
             shards=chosen.shards,
-            decisions=chosen.decisions,
+            decisions=told,
             clusters=kept,
-            documents=found.documents,
+            documents=found.documents - len(short),
             duplicates=found.duplicates,
             near_duplicates=found.near,
             cluster_count=found.clusters,
-            rejected=chosen.rejected,
+            rejected=(*chosen.rejected, *([Rejected(REPEATED_RULE, len(short))] if short else [])),
             rejections=chosen.rejections,
             contaminated=found.contaminated,
             earlier=found.earlier,
             compared=tuple(each.content_digest for each in [spec.evaluation, *spec.against] if each.content_digest),
+            cuts=cuts,
+            cut_documents=made.documents if made else 0,
+            cut_units=made.units if made else 0,
+            cut_bytes=made.bytes if made else 0,
         )
         result = publish(host.blobs, "dedup", body.manifest(producer=version.producer("dedup")), data_bytes=0)
 
@@ -118,6 +158,10 @@ def build(host: Host) -> Service:
             dedup.documents, dedup.duplicates, dedup.clusters = body.documents, body.duplicates, body.cluster_count
             dedup.near_duplicates = body.near_duplicates
             dedup.contaminated, dedup.earlier = body.contaminated, body.earlier
+            dedup.cut_documents, dedup.cut_units, dedup.cut_bytes = body.cut_documents, body.cut_units, body.cut_bytes
+            dedup.short = len(short)
+            for example in made.examples if made else ():
+                dedup.repeated.add(text=example.text, documents=example.documents)
 
         return fill
 
@@ -128,5 +172,5 @@ def build(host: Host) -> Service:
         serves=[Served(DESCRIPTOR.services_by_name["DedupService"], DedupApi(work, settings))],
         tasks=[work.task()],
         export=work.export,
-        checks=[lambda: finding(native())],
+        checks=[kernels.check("duplicates are found", "by Python, some fifteen times slower", (native, units.native))],
     )

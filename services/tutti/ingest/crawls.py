@@ -11,13 +11,13 @@ from google.protobuf import json_format
 
 from tutti.chassis import version
 from tutti.chassis.call import Call
-from tutti.chassis.errors import InvalidField
+from tutti.chassis.errors import InvalidField, NotFound
 from tutti.chassis.resources import check_name
 from tutti.chassis.service import Host
 from tutti.chassis.tasks import TaskContext, WorkFailed
 from tutti.chassis.unit import Unit
 from tutti.chassis.work import ENDED, Outcome, Work, publish
-from tutti.contracts.common.v1 import CancelRequest, GetRequest, ListRequest
+from tutti.contracts.common.v1 import STATE_DONE, CancelRequest, GetRequest, ListRequest, State
 from tutti.contracts.ingest.v1 import (
     Crawl,
     CrawledPage,
@@ -27,15 +27,18 @@ from tutti.contracts.ingest.v1 import (
     ListCrawledPagesRequest,
     ListCrawledPagesResponse,
     ListCrawlsResponse,
-    PageCount,
     Place,
+    ShowCrawlRequest,
+    ShowCrawlResponse,
 )
 from tutti.corpus.stages import CrawlBody
 from tutti.ingest.crawl.addresses import address_of
+from tutti.ingest.crawl.answers import Saved
 from tutti.ingest.crawl.crawling import Crawling, Plan
 from tutti.ingest.crawl.fetching import Limits
 from tutti.ingest.crawl.frontier import Frontier
 from tutti.ingest.crawl.scope import Scope
+from tutti.ingest.crawl.standing import Standing, counted
 from tutti.ingest.crawl.urls import NotAPage, canonical, host_of
 from tutti.ingest.crawl.visiting import Manner
 from tutti.ingest.extraction import EXTRACTION_VERSION
@@ -94,7 +97,7 @@ def plan_of(spec: CrawlSpec) -> Plan:
         connect={place.host: place.address for place in spec.connect},
     )
     batch = min(BATCH, max(1, int(BATCH_SECONDS / spec.delay_seconds))) if spec.delay_seconds else BATCH
-    return Plan(seeds, scope, manner, batch, sitemaps=not spec.skip_sitemaps)
+    return Plan(seeds, scope, manner, batch, sitemaps=not spec.skip_sitemaps, since=spec.since)
 
 
 def _canonical(field: str, url: str) -> str:
@@ -120,7 +123,9 @@ def work_of(host: Host, frontier: Frontier, paths: Paths) -> Work[Crawl]:
             archives=tuple(host.units.run(lambda unit: frontier.archives(unit, name))),
             site_digest=host.units.run(lambda unit: frontier.site_digest(unit, name)),
             counts=tuple(counts.items()),
+            earlier=tuple(host.units.run(lambda unit: frontier.answers.elsewhere(unit, name))),
         )
+        saved = host.units.run(lambda unit: frontier.answers.saved(unit, name))
         size = sum(host.blobs.stat(key).size for key in body.archives)
         result = publish(
             host.blobs, "ingest/crawls", body.manifest(producer=version.producer("ingest")), data_bytes=size
@@ -129,7 +134,8 @@ def work_of(host: Host, frontier: Frontier, paths: Paths) -> Work[Crawl]:
         def fill(unit: Unit, crawl: Crawl) -> None:
             crawl.result.CopyFrom(result)
             crawl.site_digest = body.site_digest
-            crawl.counts.extend(_counts(counts))
+            crawl.counts.extend(counted(counts))
+            _show(crawl, saved)
 
         return fill
 
@@ -142,8 +148,8 @@ def nothing_visited(counts: Mapping[str, int]) -> str:
     return f"the crawl brought no page; of its URLs: {found or 'none was found'}; change input.crawl of the recipe"
 
 
-def _counts(counts: Mapping[str, int]) -> list[PageCount]:
-    return [PageCount(what=what, pages=pages) for what, pages in counts.items()]
+def _show(crawl: Crawl, saved: Saved) -> None:
+    crawl.not_modified, crawl.identical, crawl.bytes_saved = saved.not_modified, saved.identical, saved.nbytes
 
 
 class CrawlApi:
@@ -154,6 +160,7 @@ class CrawlApi:
 
     def CreateCrawl(self, request: CreateCrawlRequest, call: Call) -> CreateCrawlResponse:
         plan_of(request.spec)
+        self._check_since(request.spec.since)
         shown = CrawlSpec()
         shown.CopyFrom(request.spec)
         shown.ClearField("connect")
@@ -163,11 +170,26 @@ class CrawlApi:
         )
         return CreateCrawlResponse(crawl=made)
 
+    def _check_since(self, since: str) -> None:
+        """Raises InvalidField where that is no crawl that is done."""
+        if not since:
+            return
+        try:
+            state = self._crawls.get(GetRequest(name=check_name("crawls", since))).state
+        except (NotFound, InvalidField):
+            raise InvalidField(
+                "spec.since", seen=since, expected="a crawl that was made here, as `tutti crawls ls` has it"
+            ) from None
+        if state != STATE_DONE:
+            seen = f"{since}, which is {State.Name(state).removeprefix('STATE_').lower()}"
+            raise InvalidField("spec.since", seen=seen, expected="a crawl that is done")
+
     def GetCrawl(self, request: GetRequest, call: Call) -> Crawl:
         found = self._crawls.get(request)
         if found.state not in ENDED:
             counts = self._host.units.run(lambda unit: self._frontier.counts(unit, request.name))
-            found.counts.extend(_counts(counts))
+            found.counts.extend(counted(counts))
+            _show(found, self._host.units.run(lambda unit: self._frontier.answers.saved(unit, request.name)))
         return found
 
     def ListCrawls(self, request: ListRequest, call: Call) -> ListCrawlsResponse:
@@ -175,6 +197,11 @@ class CrawlApi:
 
     def CancelCrawl(self, request: CancelRequest, call: Call) -> Crawl:
         return self._crawls.cancel(request)
+
+    def ShowCrawl(self, request: ShowCrawlRequest, call: Call) -> ShowCrawlResponse:
+        crawl = self.GetCrawl(GetRequest(name=request.name), call)
+        standing = Standing(self._host, self._frontier, crawl)
+        return standing.told(min(request.hosts or 20, MAX_LISTED), min(request.urls or 10, MAX_LISTED))
 
     def ListCrawledPages(self, request: ListCrawledPagesRequest, call: Call) -> ListCrawledPagesResponse:
         check_name("crawls", request.name)

@@ -34,11 +34,12 @@ _UNKNOWN = -1
 _FLAT_NAMES = "".join(f"{name} " for name in sorted(_FLAT)).encode()
 SHALLOW = 24  # levels of elements that most pages do not have
 DEEPER = "html > " + " > ".join("*" * SHALLOW)
+_SOURCE = Path(__file__).with_suffix(".c")
 
 
 def native() -> Kernel:
     """The kernel, or why there is none; it costs time alone."""
-    return kernel(Path(__file__).with_suffix(".c"))
+    return kernel(_SOURCE)
 
 
 def tags_too_deep(html: str, *, few: int = FEW_TAGS) -> bool:

@@ -13,6 +13,8 @@ import re
 import unicodedata
 from pathlib import Path
 
+import numpy as np
+
 from tutti.corpus.native import Kernel, kernel
 
 NORMALISATION_VERSION = 1
@@ -23,11 +25,12 @@ _GONE = {code: None for code in (*range(0, 9), 11, 12, *range(14, 32), *range(12
 _MAPPED: dict[int, int | None] = {**_GONE, 0xA0: 0x20, 0x202F: 0x20}
 _TRAILING = re.compile(r"(?<![ \t])[ \t]++(?=\n|\Z)")  # begins at a run's begin alone: linear in hostile text
 _BLANK = re.compile(r"\n{3,}")
+_SOURCE = Path(__file__).with_suffix(".c")
 
 
 def native() -> Kernel:
     """The kernel, or why there is none; it costs time alone."""
-    return kernel(Path(__file__).with_suffix(".c"))
+    return kernel(_SOURCE)
 
 
 def normalise(text: str) -> str:
@@ -47,9 +50,10 @@ def written(text: str) -> str:
 
 def _by_kernel(library: ctypes.CDLL, text: str) -> str:
     data = text.encode("utf-8", "surrogatepass")
-    buffer, length = ctypes.create_string_buffer(len(data)), ctypes.c_int64()
-    may_compose = library.normalise(data, ctypes.c_int64(len(data)), buffer, ctypes.byref(length))
-    text = str(memoryview(buffer)[: length.value], "utf-8")
+    buffer, length = np.empty(len(data), np.uint8), ctypes.c_int64()
+    place = ctypes.c_void_p(buffer.ctypes.data)
+    may_compose = library.normalise(data, ctypes.c_int64(len(data)), place, ctypes.byref(length))
+    text = str(buffer[: length.value].data, "utf-8")
     # Composing makes no space, and takes none away, so that it may come last.
     text = unicodedata.normalize("NFC", text) if may_compose else text
     return "" if text.isspace() else text

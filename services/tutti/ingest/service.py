@@ -10,7 +10,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from tutti.backbone import Blobs
-from tutti.chassis import staging, version
+from tutti.chassis import kernels, staging, version
 from tutti.chassis.canonical import CanonicalLine
 from tutti.chassis.errors import InvalidField
 from tutti.chassis.service import Host, Served, Service
@@ -24,7 +24,7 @@ from tutti.corpus.dataset import Rejected
 from tutti.corpus.errors import CorpusError
 from tutti.corpus.manifest import Kind
 from tutti.corpus.stages import CrawlBody, DocumentShardEntry, FilterBody, IngestBody
-from tutti.ingest import choosing, shards
+from tutti.ingest import choosing, nesting, normalisation, shards
 from tutti.ingest.classifiers import ClassifierApi, key_of, named
 from tutti.ingest.classifiers import work_of as classifier_work
 from tutti.ingest.crawl.frontier import Frontier
@@ -33,6 +33,7 @@ from tutti.ingest.extraction import EXTRACTION_VERSION
 from tutti.ingest.measures import Models
 from tutti.ingest.normalisation import NORMALISATION_VERSION
 from tutti.ingest.paths import Paths
+from tutti.ingest.quality import features, languagemodel, pii, statistics
 from tutti.ingest.quality.findings import Kind as Personal
 from tutti.ingest.readers import InputRootError
 from tutti.ingest.retractions import Retractions
@@ -67,6 +68,9 @@ def reading(spec: IngestSpec) -> shards.Reading:
     return replace(wanted, root=path)
 
 
+NATIVES = tuple(each.native for each in (nesting, normalisation, pii, statistics, features, languagemodel))
+
+
 def build(host: Host) -> Service:
     # Where functions of the pool run in this very process, they start no others.
     workers = host.settings(IngestSettings).processes if isinstance(host.pool, CancellablePool) else 1
@@ -81,9 +85,11 @@ def build(host: Host) -> Service:
             raise WorkFailed("where its pages lie is not recorded; run the recipe again")
         with tempfile.TemporaryDirectory(prefix="tutti-ingest-") as scratch:
             try:
+                kept, earlier = archives(host.blobs, spec, Path(scratch))
                 wanted = replace(
                     reading(spec),
-                    archives=archives(host.blobs, spec, Path(scratch)),
+                    archives=kept,
+                    earlier=earlier,
                     models=models(host.blobs, spec, Path(scratch)),
                 )
                 written = context.pool(shards.write_shards, wanted, Path(scratch), workers)
@@ -180,15 +186,22 @@ def build(host: Host) -> Service:
         serves=[Served(DESCRIPTOR.services_by_name["IngestService"], api)],
         tasks=[crawls.task(), work.task(), filters.task(), classifiers.task()],
         export=export,
+        checks=[kernels.check("texts are read and measured", "by Python, much slower", NATIVES)],
     )
 
 
-def archives(blobs: Blobs, spec: IngestSpec, scratch: Path) -> tuple[Path, ...]:
-    """What a crawl kept, fetched in its order; nothing where a folder is read. Raises WorkFailed."""
+def archives(blobs: Blobs, spec: IngestSpec, scratch: Path) -> tuple[tuple[Path, ...], tuple[Path, ...]]:
+    """What a crawl kept, fetched in its order, and archives of earlier crawls that it names; nothing where a folder is
+    read. Raises WorkFailed.
+    """
     if spec.input_path:
-        return ()
+        return (), ()
     body = CrawlBody.read(staging.manifest(blobs, spec.manifest_key, spec.content_digest, Kind.CRAWL))
-    return tuple(staging.named(blobs, key, scratch) for key in dict.fromkeys(body.archives))
+    kept, earlier = (
+        tuple(staging.named(blobs, key, scratch) for key in dict.fromkeys(keys))
+        for keys in (body.archives, body.earlier)
+    )
+    return kept, earlier
 
 
 def models(blobs: Blobs, spec: IngestSpec, scratch: Path) -> Models:

@@ -42,7 +42,8 @@ class Reading:
     """What to read; `limit` files in path order, 0 for all; `text_field` names the texts in files of records.
 
     `mask`: what is replaced in texts before they are kept; `models` score them. `root` is a folder; where there is
-    none, `archives` are those of a crawl, each page of which counts as a file.
+    none, `archives` are those of a crawl, each page of which counts as a file; `earlier` archives hold the bodies of
+    pages that had not changed since.
     """
 
     root: Path | None
@@ -50,6 +51,7 @@ class Reading:
     limit: int
     text_field: str = TEXT_FIELD
     archives: tuple[Path, ...] = ()
+    earlier: tuple[Path, ...] = ()
     mask: frozenset[Kind] = frozenset()
     models: measures.Models = ()
 
@@ -124,7 +126,8 @@ def _visited(archive: Path, reading: Reading) -> Iterator[Page | Rejection]:
     # Slow to import, and needed by few.
     from tutti.ingest import warcrecords
 
-    for record in warcrecords.read_records(archive, "", Wanted(reading.max_file_bytes, reading.text_field)):
+    wanted = Wanted(reading.max_file_bytes, reading.text_field)
+    for record in warcrecords.read_crawled(archive, wanted, {path.name: path for path in reading.earlier}):
         # Of some pages there was no answer; a part of a crawl may have none at all.
         if isinstance(record, Page) or (isinstance(record, Rejection) and record.reason is not Reason.NO_TEXT):
             yield record

@@ -1,22 +1,24 @@
 """WARC: the pages of a crawl, as the web answered (ISO 28500).
 
-Responses and resources become pages, conversions become texts; requests, metadata and revisits are no documents. What a
-server said was no success, or was no text, is a rejection by that reason.
+Responses and resources become pages, conversions become texts; requests and metadata are no documents. A revisit is one
+in a crawl of our own, whose record says where the body lies. What a server said was no success, or was no text, is a
+rejection by that reason.
 """
 
 from __future__ import annotations
 
 import io
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 from fastwarc.warc import ArchiveIterator, WarcRecord, WarcRecordType
 
 from tutti.ingest.containers import Page, Record, Text, Wanted, source_of
+from tutti.ingest.crawl.archive import REFERS_TO_FILE, REFERS_TO_OFFSET
 from tutti.ingest.rejections import Reason, Rejection
 from tutti.ingest.sniffing import TEXTS
 
-_READ = WarcRecordType.response | WarcRecordType.resource | WarcRecordType.conversion
+_PAGES = WarcRecordType.response | WarcRecordType.resource | WarcRecordType.conversion
 OK = 200
 _HEAD = (
     b"WARC/1.1\r\nWARC-Type: response\r\nContent-Type: application/http; msgtype=response\r\nContent-Length: %d\r\n\r\n"
@@ -24,15 +26,29 @@ _HEAD = (
 
 
 def read_records(path: Path, source: str, wanted: Wanted) -> Iterator[Record]:
-    """The pages of an archive, in its order; a place is the number of the record among those that can be pages.
+    """The pages of an archive, in its order; a place is the number of the record among those that can be pages."""
+    return _read(path, source, wanted, None)
 
-    Without a `source` no place is named: archives of the same site then give the same records.
+
+def read_crawled(path: Path, wanted: Wanted, earlier: Mapping[str, Path]) -> Iterator[Record]:
+    """The same for what a crawl kept, revisits too; `earlier` archives by their names hold the bodies of those.
+
+    No place is named: archives of the same site give the same records, and so do revisits and what they stand for.
     """
+    return _read(path, "", wanted, earlier)
+
+
+def _read(path: Path, source: str, wanted: Wanted, earlier: Mapping[str, Path] | None) -> Iterator[Record]:
+    kinds = _PAGES if earlier is None else _PAGES | WarcRecordType.revisit
     number = 0
     try:
         with path.open("rb") as file:
-            for number, record in enumerate(ArchiveIterator(file, record_types=_READ, parse_http=False), 1):
-                yield _record(record, f"{source}:{number}" if source else "the answer", wanted)
+            for number, record in enumerate(ArchiveIterator(file, record_types=kinds, parse_http=False), 1):
+                place = f"{source}:{number}" if source else "the answer"
+                if record.record_type == WarcRecordType.revisit:
+                    yield _revisited(record, place, wanted, earlier or {})
+                else:
+                    yield _record(record, place, wanted)
             if not number and path.stat().st_size:
                 yield Rejection(source, Reason.NO_TEXT, "an archive without a response, a resource or a conversion")
     except (OSError, ValueError) as error:
@@ -40,6 +56,20 @@ def read_records(path: Path, source: str, wanted: Wanted) -> Iterator[Record]:
             f"behind record {number} the file cannot be read ({error}): it is cut, damaged or compressed in mixed ways"
         )
         yield Rejection(source, Reason.DAMAGED, detail)
+
+
+def _revisited(record: WarcRecord, place: str, wanted: Wanted, earlier: Mapping[str, Path]) -> Record:
+    """The page that an earlier crawl kept."""
+    source = source_of(record.headers.get("WARC-Target-URI"), place)
+    file, offset = record.headers.get(REFERS_TO_FILE) or "", record.headers.get(REFERS_TO_OFFSET) or ""
+    if file not in earlier or not offset.isdecimal():
+        return Rejection(source, Reason.DAMAGED, f"{place} refers to {file[:200] or 'no file'}, which is not there")
+    with earlier[file].open("rb") as archive:
+        archive.seek(int(offset))
+        found = next(iter(ArchiveIterator(archive, record_types=WarcRecordType.response, parse_http=False)), None)
+        if found is None or found.headers.get("WARC-Target-URI") != record.headers.get("WARC-Target-URI"):
+            return Rejection(source, Reason.DAMAGED, f"{place} refers to another record of {file[:200]}")
+        return _record(found, place, wanted)
 
 
 def _record(record: WarcRecord, place: str, wanted: Wanted) -> Record:

@@ -26,6 +26,7 @@ from tutti.lineage.service_test import World, page
 from tutti.lineage.sightings_test import CONTEXT, shards
 from tutti.model.plan import Shape
 from tutti.model.results import Scalars
+from tutti.model.training import WeightedDataset
 
 CALL = Call(role=Role.OPERATOR, request_id="", peer="test", deadline_seconds=10)
 SOURCES, LENGTHS = ("a", "b", "c", "d", "e"), (3, 20, 1, 30, 12)
@@ -36,33 +37,31 @@ Place = tuple[int, int, int, int, int]
 
 @dataclass
 class Job:
-    """A job over a small dataset whose lines are those above."""
+    """A job over small datasets whose lines are those above; `holds` are the documents of each, in their order."""
 
     world: World
     ledger: Ledger
-    names: list[str]
+    holds: dict[str, list[str]]
 
     @classmethod
-    def make(cls, world: World) -> "Job":
-        names = [page(source).doc_id for source in SOURCES]
+    def make(cls, world: World, *parts: int) -> "Job":
+        """Over one dataset of all documents, or over several that hold so many each and are read by these weights."""
         data, ingest, _ = world.ingested(SOURCES)
         world.blobs.put_if_absent(ingest.result.manifest_key, data)
         world.admit(ingest)
-        entries = []
-        for content, info in shards(names, LENGTHS):
-            entries.append(ShardEntry.of(info, blob=f"tokenization/token-shards/{info.bytes_digest[7:]}.bin"))
-            world.blobs.put_if_absent(entries[-1].blob, content)
-        sequences = sum(entry.sequences for entry in entries)
-        train = Split(tuple(entries), len(names), sequences, sequences * CONTEXT, sum(LENGTHS))
-        body = DatasetBody("blake3:" + "1" * 64, 300, 299, CONTEXT, train, Split((), 0, 0, 0, 0))
-        manifest = body.manifest(parents=(), producer="test")
-        world.blobs.put_if_absent("tokenization/manifests/d.json", manifest.encode())
-        version = manifest.content_digest
-        dataset = Dataset(name=f"datasets/{version[7:]}", manifest_key="tokenization/manifests/d.json")
-        dataset.content_digest = version
-        world.admit(dataset)
-        span = Span(0, (DatasetShare(version, sequences, 1, 0),), seed=1, leaves=2, rows_per_leaf=1)
-        return cls(world, Ledger((span,)), names)
+        shares, holds, first = [], {}, 0
+        for count in parts or (len(SOURCES),):
+            end = first + count
+            names = [page(source).doc_id for source in SOURCES[first:end]]
+            version, sequences = packed(world, names, LENGTHS[first:end])
+            first = end
+            shares.append(DatasetShare(version, sequences, count, 0))
+            holds[version] = names
+        return cls(world, Ledger((Span(0, tuple(shares), seed=1, leaves=2, rows_per_leaf=1),)), holds)
+
+    @property
+    def names(self) -> list[str]:
+        return [name for names in self.holds.values() for name in names]
 
     def checkpoints(self) -> Iterator[Checkpoint]:
         for line, (parent_line, from_step, steps) in LINES.items():
@@ -81,8 +80,9 @@ class Job:
                 parent = body.name
 
     def body(self, line: int, step: int, parent: str) -> CheckpointBody:
-        (share,) = self.ledger.spans[0].datasets
-        training, shape = replace(example.training(), dataset=share.dataset_version), Shape(1)
+        shares = [WeightedDataset(each.dataset_version, each.weight) for each in self.ledger.spans[0].datasets]
+        mixture = tuple(shares) if len(shares) > 1 else ()
+        training, shape = replace(example.training(), dataset=shares[0].dataset, mixture=mixture), Shape(1)
         scalars = StateScalars(Scalars(step), 2 * step, self.ledger)
         snapshot = Snapshot(ShardName("j", line, step, 1, 0), "nodes/a", shape, training, example.KERNEL, scalars)
         report = describe(example.buffer(training, shape, 0, step), snapshot)
@@ -90,25 +90,43 @@ class Job:
 
     def replay(self) -> dict[str, set[Place]]:
         """Of every document (line, step, leaf, row, sample), token by token, step by step of every line."""
-        owner = np.repeat(self.names, LENGTHS)
+        lengths = dict(zip((page(source).doc_id for source in SOURCES), LENGTHS, strict=True))
+        owners = [np.repeat(names, [lengths[name] for name in names]) for names in self.holds.values()]
         found: dict[str, set[Place]] = {name: set() for name in self.names}
         for line, (_, from_step, steps) in LINES.items():
             for step in range(from_step + 1, max(steps) + 1):
                 for leaf in range(2):
-                    (sample,) = self.ledger.samples(step - 1, leaf).samples.tolist()
+                    ids = self.ledger.samples(step - 1, leaf)
+                    (sample,), owner = ids.samples.tolist(), owners[ids.datasets[0]]
                     for document in set(owner[sample * CONTEXT : (sample + 1) * CONTEXT + 1].tolist()):
                         found[document].add((line, step, leaf, 0, sample))
         return found
+
+
+def packed(world: World, names: list[str], lengths: tuple[int, ...]) -> tuple[str, int]:
+    """A dataset of these documents: its version, and how many sequences it has."""
+    entries = []
+    for content, info in shards(names, lengths):
+        entries.append(ShardEntry.of(info, blob=f"tokenization/token-shards/{info.bytes_digest[7:]}.bin"))
+        world.blobs.put_if_absent(entries[-1].blob, content)
+    sequences = sum(entry.sequences for entry in entries)
+    train = Split(tuple(entries), len(names), sequences, sequences * CONTEXT, sum(lengths))
+    body = DatasetBody("blake3:" + "1" * 64, 300, 299, CONTEXT, train, Split((), 0, 0, 0, 0))
+    manifest = body.manifest(parents=(), producer="test")
+    version, key = manifest.content_digest, f"tokenization/manifests/{manifest.content_digest[7:]}.json"
+    world.blobs.put_if_absent(key, manifest.encode())
+    world.admit(Dataset(name=f"datasets/{version[7:]}", manifest_key=key, content_digest=version))
+    return version, sequences
 
 
 def place(told: Told) -> Place:
     return told.line, told.step, told.leaf, told.row, told.sample
 
 
-@pytest.fixture
-def job(tmp_path: Path) -> Iterator[Job]:
+@pytest.fixture(params=[(), (2, 3)], ids=["one-dataset", "a-mixture"])
+def job(tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[Job]:
     world = World(tmp_path)
-    yield Job.make(world)
+    yield Job.make(world, *request.param)
     world.close()
 
 
@@ -119,6 +137,8 @@ def test_every_step_is_told_once_under_the_line_that_made_it(job: Job) -> None:
     for document in job.names:
         answer = job.world.api.TraceDocument(TraceDocumentRequest(document=document), CALL)
         assert [place(told) for told in answer.sightings] == sorted(expected[document])
+        (version,) = (version for version, names in job.holds.items() if document in names)
+        assert {told.dataset for told in answer.sightings} == {f"datasets/{version[7:]}"}
         limit = len(expected[document]) - 1
         cut = job.world.api.TraceDocument(TraceDocumentRequest(document=document, limit=limit), CALL)
         assert cut.truncated

@@ -86,9 +86,9 @@ class Documents:
             name: {entry.blob for entry in self._library.ingest(key).shards} for key, name in self._keys(Kind.INGEST)
         }
 
-    def dataset_of(self, head: Head) -> str:
-        """The name of the dataset that a checkpoint was trained on."""
-        return dataset_name(self._library.checkpoint(head.key).training.dataset)
+    def datasets_of(self, head: Head) -> set[str]:
+        """The names of the datasets that a checkpoint was trained on."""
+        return {dataset_name(digest) for digest in self._library.checkpoint(head.key).training.datasets}
 
     def _keys(self, kind: Kind) -> list[tuple[str, str]]:
         return self._host.units.run(lambda unit: self._tables.keys(unit, kind.value))
@@ -149,7 +149,7 @@ class Documents:
         return sorted(
             sighting
             for each in self.datasets()
-            if dataset_name(each.version) == dataset_name(body.training.dataset)
+            if each.version in body.training.datasets
             for sighting in sightings.of_document(each.train, body.scalars.ledger, document, until_step=until)
         )
 
@@ -163,19 +163,19 @@ class Documents:
         body = self._library.checkpoint(head.key)
         found: set[str] = set()
         for each in self.datasets():
-            if each.version == body.training.dataset:
+            if each.version in body.training.datasets:
                 found |= sightings.read_by(each.train, body.scalars.ledger, until_step=body.step)
         return found
 
     def step(self, head: Head, step: int) -> list[Sighting]:
         """What one step read."""
         body = self._library.checkpoint(head.key)
-        return [
+        return sorted(
             sighting
             for each in self.datasets()
-            if each.version == body.training.dataset
+            if each.version in body.training.datasets
             for sighting in sightings.of_step(each.train, body.scalars.ledger, step)
-        ]
+        )
 
     def fate(self, wanted: str) -> str:
         """Why no step saw a page: left out, a duplicate, held out; empty when nothing is known."""
@@ -184,8 +184,10 @@ class Documents:
                 if rejection["path"] == wanted:
                     return f"rejected: {rejection['reason']}, {rejection['detail']}"
         doc_id = wanted.removeprefix(PREFIX)
-        for key in self._manifests(Kind.FILTER):
-            decision = self._library.decisions(self._library.filter(key).decisions).get(doc_id)
+        told = [self._library.filter(key).decisions for key in self._manifests(Kind.FILTER)]
+        told += [self._library.dedup(key).decisions for key in self._manifests(Kind.DEDUP)]
+        for decisions in dict.fromkeys(filter(None, told)):
+            decision = self._library.decisions(decisions).get(doc_id)
             if decision is not None:
                 return f"rejected by the rule {decision}"
         for key in self._manifests(Kind.DEDUP):

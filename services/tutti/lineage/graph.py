@@ -82,7 +82,9 @@ def of_run(run: Run) -> Testimony:
 
 
 def of_crawl(crawl: Crawl) -> Testimony:
-    return Testimony((Vertex(crawl.name, "crawl", crawl.site_digest),))
+    since = crawl.spec.since
+    edges = (Edge(since, crawl.name, "revisited"),) if since else ()
+    return Testimony((Vertex(crawl.name, "crawl", crawl.site_digest),), edges)
 
 
 def of_ingest(ingest: Ingest) -> Testimony:
@@ -98,7 +100,9 @@ def of_dedup(dedup: Dedup) -> Testimony:
 
 
 def of_tokenization(work: Tokenization) -> Testimony:
-    edges = [Edge(work.name, name, "made") for name in (work.dataset, work.tokenizer) if name]
+    # Where it was told which tokenizer to use, another one trained that.
+    made = (work.dataset, "" if work.spec.tokenizer else work.tokenizer)
+    edges = [Edge(work.name, name, "made") for name in made if name]
     return Testimony((Vertex(work.name, "tokenization", work.result.content_digest),), tuple(edges))
 
 
@@ -114,8 +118,9 @@ def of_tokenizer(tokenizer: Tokenizer) -> Testimony:
 
 
 def of_job(job: Job) -> Testimony:
-    edge = Edge(dataset_name(job.spec.dataset_digest), job.name, "trained")
-    return Testimony((Vertex(job.name, "job", job.spec.training_digest),), (edge,))
+    datasets = (job.spec.dataset_digest, *(each.digest for each in job.spec.mixed))
+    edges = tuple(Edge(dataset_name(digest), job.name, "trained") for digest in datasets)
+    return Testimony((Vertex(job.name, "job", job.spec.training_digest),), edges)
 
 
 def of_checkpoint(checkpoint: Checkpoint) -> Testimony:

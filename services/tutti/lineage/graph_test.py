@@ -6,9 +6,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tutti.contracts.committer.v1 import Checkpoint
+from tutti.contracts.ingest.v1 import Crawl, CrawlSpec
 from tutti.contracts.pipeline.v1 import Run, Stage
 from tutti.contracts.sampling.v1 import Export, ExportSpec, Sample, SampleSpec
-from tutti.contracts.tokenization.v1 import Index
+from tutti.contracts.scheduler.v1 import Job, JobSpec, MixedDataset
+from tutti.contracts.tokenization.v1 import Index, Tokenization, TokenizationSpec
 from tutti.lineage import graph
 from tutti.lineage.graph import Edge, walk
 
@@ -30,22 +32,40 @@ def test_a_run_made_its_stages_and_each_stage_reads_the_one_before() -> None:
     }
 
 
+def test_a_crawl_that_began_with_another_comes_from_it() -> None:
+    edge = Edge("crawls/a", "crawls/b", "revisited")
+    assert graph.testimony(Crawl(name="crawls/b", spec=CrawlSpec(since="crawls/a"))).edges == (edge,)
+    assert graph.testimony(Crawl(name="crawls/a")).edges == ()
+
+
 def test_what_reads_a_dataset_or_a_checkpoint_says_so_itself() -> None:
     made = ["tokenizations/a", "jobs/a", "indexes/a", "samples/a"]
     run = Run(name="runs/a", stages=[Stage(resource=name) for name in made])
     assert set(graph.testimony(run).edges) == {Edge("runs/a", name, "made") for name in made}
+    mixed = JobSpec(dataset_digest="blake3:a", mixed=[MixedDataset(digest="blake3:b")])
     spec = SampleSpec(checkpoint="checkpoints/a/0/2")
     said = [
         *graph.testimony(Index(name="indexes/a", dataset="datasets/a")).edges,
         *graph.testimony(Index(name="indexes/pending")).edges,
         *graph.testimony(Sample(name="samples/a", spec=spec)).edges,
         *graph.testimony(Export(name="exports/a", spec=ExportSpec(checkpoint=spec.checkpoint))).edges,
+        *graph.testimony(Job(name="jobs/a", spec=mixed)).edges,
     ]
     assert said == [
         Edge("datasets/a", "indexes/a", "indexed"),
         Edge("checkpoints/a/0/2", "samples/a", "continued"),
         Edge("checkpoints/a/0/2", "exports/a", "exported"),
+        Edge("datasets/a", "jobs/a", "trained"),
+        Edge("datasets/b", "jobs/a", "trained"),
     ]
+
+
+def test_a_tokenization_made_its_tokenizer_unless_it_was_given_one() -> None:
+    made = Tokenization(name="tokenizations/a", dataset="datasets/a", tokenizer="tokenizers/a")
+    both = {Edge(made.name, "datasets/a", "made"), Edge(made.name, "tokenizers/a", "made")}
+    assert set(graph.testimony(made).edges) == both
+    made.spec.CopyFrom(TokenizationSpec(tokenizer="tokenizers/a"))
+    assert [edge.child for edge in graph.testimony(made).edges] == ["datasets/a"]
 
 
 def test_the_kind_of_a_name_is_the_singular_of_its_first_segment() -> None:

@@ -11,13 +11,14 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeVar
 
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from tutti.backbone import Blobs
 from tutti.backbone.blobs import BlobMissing
 from tutti.chassis.errors import Refused, declare
 from tutti.checkpoints.manifest import CheckpointBody
-from tutti.corpus import decisions, duplicates
+from tutti.corpus import cuts, decisions, duplicates
 from tutti.corpus.canonical import bytes_digest, file_digest, parse_json
 from tutti.corpus.dataset import DatasetBody, Split
 from tutti.corpus.errors import CorpusError
@@ -155,6 +156,17 @@ class Library:
         def read() -> dict[str, tuple[str, str, float]]:
             doc_ids, *rest = (column.to_pylist() for column in duplicates.decode(self._named(key)).columns)
             return dict(zip(doc_ids, zip(*rest, strict=True), strict=True))
+
+        return self.once(key, read)
+
+    def cuts(self, key: str) -> dict[str, int]:
+        """By document that stays: how many bytes of its text were cut out, since they are repeated."""
+
+        def read() -> dict[str, int]:
+            rows = cuts.decode(self._named(key))
+            sizes = pc.subtract(rows["end"], rows["begin"])  # type: ignore[attr-defined]
+            summed = rows.append_column("bytes", sizes).group_by("doc_id").aggregate([("bytes", "sum")])
+            return dict(zip(summed["doc_id"].to_pylist(), summed["bytes_sum"].to_pylist(), strict=True))
 
         return self.once(key, read)
 

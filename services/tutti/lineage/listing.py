@@ -40,6 +40,7 @@ class Chosen:
     rejections: str
     decisions: str = ""
     clusters: str = ""
+    cuts: str = ""
 
 
 class Listing:
@@ -79,7 +80,7 @@ class Listing:
             found = self._library.filter(key)
             return Chosen(key, found.shards, found.rejections, found.decisions)
         dedup = self._library.dedup(key)
-        return Chosen(key, dedup.shards, dedup.rejections, dedup.decisions, dedup.clusters)
+        return Chosen(key, dedup.shards, dedup.rejections, dedup.decisions, dedup.clusters, dedup.cuts)
 
     def _listed(self, chosen: Chosen) -> Iterator[Listed]:
         for rejection in self._library.json(chosen.rejections):
@@ -93,6 +94,7 @@ class Listing:
         """By document what became of it, and the detail."""
         decisions = self._library.decisions(chosen.decisions) if chosen.decisions else {}
         duplicates = self._library.duplicates(chosen.clusters) if chosen.clusters else {}
+        cuts = self._library.cuts(chosen.cuts) if chosen.cuts else {}
 
         def fate(doc_id: str) -> tuple[str, str]:
             if decision := decisions.get(doc_id):
@@ -101,6 +103,6 @@ class Listing:
                 kept, how, jaccard = stands
                 what = REJECTED if How(how).contaminated else DUPLICATE
                 return f"{what}/{how}", How(how).detail(jaccard, f"{PREFIX}{kept}")
-            return KEPT, ""
+            return KEPT, f"without {cuts[doc_id]:,} bytes that are repeated" if doc_id in cuts else ""
 
         return fate

@@ -43,7 +43,7 @@ class Reaching:
             raise NotFound(f"{PREFIX}{unknown[0]}")
         read = self._read(held)
         makers = self._makers(read)
-        answer = Reach(crawls=sorted({edge.parent for edge in makers if edge.parent.startswith("crawls/")})[:limit])
+        answer = Reach(crawls=self._crawls(makers)[:limit])
         for doc_id, row in sorted(known.items()):
             ingests = sorted(name for name, found in read.items() if doc_id in found)
             answer.documents.append(ReachedDocument(document=f"{PREFIX}{doc_id}", source=row.source, ingests=ingests))
@@ -55,7 +55,8 @@ class Reaching:
         datasets = [
             each for each in self._documents.datasets() if _holds(each.train, ids) or _holds(each.validation, ids)
         ]
-        answer.datasets.extend(_dataset(each, ids) for each in sorted(datasets, key=lambda each: each.version))
+        for each in sorted(datasets, key=lambda each: each.version):
+            answer.datasets.append(_dataset(each, ids, self._learnt(each)))
         self._steps(answer, ids, {dataset_name(each.version) for each in datasets}, limit)
         blobs = {each.blob for each in held} | {blob for each in datasets for blob in _blobs(each, ids)}
         trained = {each.dataset for each in answer.datasets if each.train}
@@ -72,9 +73,25 @@ class Reaching:
                 found[name] = ids
         return found
 
-    def _makers(self, ingests: Iterable[str]) -> list[Edge]:
-        names = sorted(ingests)
+    def _makers(self, made: Iterable[str]) -> list[Edge]:
+        names = sorted(made)
         return self._host.units.run(lambda unit: list(self._tables.edges_of(unit, names, up=True)))
+
+    def _crawls(self, makers: Iterable[Edge]) -> list[str]:
+        """The crawls that were read, and those before them whose archives hold what had not changed since."""
+        found: set[str] = set()
+        new = {edge.parent for edge in makers if edge.parent.startswith("crawls/")}
+        while new := new - found:
+            found |= new
+            new = {edge.parent for edge in self._makers(new) if edge.relation == "revisited"}
+        return sorted(found)
+
+    def _learnt(self, dataset: OpenDataset) -> str:
+        """The tokenizer of a dataset, if it was trained for it; "" if another dataset's was taken."""
+        name, tokenizer = dataset_name(dataset.version), tokenizer_name(dataset)
+        made = [edge for edge in self._makers([name, tokenizer]) if edge.relation == "made"]
+        makers = {child: {edge.parent for edge in made if edge.child == child} for child in (name, tokenizer)}
+        return tokenizer if not makers[tokenizer] or makers[name] & makers[tokenizer] else ""
 
     def _run(self, run: str, ids: Collection[str]) -> ReachedRun | None:
         """What became of them in a run; None before it has looked for duplicates."""
@@ -90,12 +107,12 @@ class Reaching:
             retracted=counts[RETRACTED],
         )
 
-    def _steps(self, answer: Reach, ids: Collection[str], datasets: Collection[str], limit: int) -> None:
+    def _steps(self, answer: Reach, ids: Collection[str], datasets: set[str], limit: int) -> None:
         """The steps that read them, and the checkpoints of their datasets."""
         steps: dict[tuple[str, int], set[int]] = {}
         first: dict[tuple[str, int], int] = {}
         for head in self._documents.newest("", 0):
-            if self._documents.dataset_of(head) not in datasets:
+            if not self._documents.datasets_of(head) & datasets:
                 continue
             ancestry = self._documents.ancestry(head)
             seen = {sighting.step for doc_id in ids for sighting in self._documents.sightings(doc_id, head)}
@@ -108,7 +125,7 @@ class Reaching:
             answer.truncated |= len(told) < len(found)
             answer.lines.append(ReachedLine(job=job, line=line, steps=told, step_count=len(found)))
         for head in sorted(self._documents.heads(), key=lambda head: (head.job, place_of(head.name))):
-            if self._documents.dataset_of(head) in datasets:
+            if self._documents.datasets_of(head) & datasets:
                 line, step = place_of(head.name)
                 read = first.get((head.job, line), step + 1) <= step
                 answer.checkpoints.append(ReachedCheckpoint(checkpoint=head.name, read=read))
@@ -124,8 +141,11 @@ def _holds(shelf: Shelf, ids: Collection[str]) -> int:
     return sum(bool(shelf.samples_of(doc_id)) for doc_id in ids)
 
 
-def _dataset(found: OpenDataset, ids: Collection[str]) -> ReachedDataset:
-    tokenizer = f"tokenizers/{found.body.tokenizer_version.removeprefix('blake3:')}"
+def tokenizer_name(dataset: OpenDataset) -> str:
+    return f"tokenizers/{dataset.body.tokenizer_version.removeprefix('blake3:')}"
+
+
+def _dataset(found: OpenDataset, ids: Collection[str], tokenizer: str) -> ReachedDataset:
     train, validation = _holds(found.train, ids), _holds(found.validation, ids)
     return ReachedDataset(dataset=dataset_name(found.version), tokenizer=tokenizer, train=train, validation=validation)
 

@@ -9,9 +9,10 @@ from pyarrow import RecordBatch
 from tutti.chassis.errors import InvalidField, NotFound
 from tutti.chassis.work import publish, put_file
 from tutti.contracts.dedup.v1 import Dedup
+from tutti.contracts.ingest.v1 import Crawl, CrawlSpec
 from tutti.contracts.lineage.v1 import ShowReachRequest
 from tutti.contracts.pipeline.v1 import Run, Stage
-from tutti.contracts.tokenization.v1 import Index
+from tutti.contracts.tokenization.v1 import Index, Tokenization, TokenizationSpec
 from tutti.corpus import decisions, duplicates
 from tutti.corpus.spans.building import IndexInfo
 from tutti.corpus.spans.manifest import IndexBody
@@ -19,6 +20,8 @@ from tutti.corpus.stages import DedupBody
 from tutti.lineage.branches_test import CALL, LINES, Job
 from tutti.lineage.graph import dataset_name
 from tutti.lineage.service_test import DIGEST, World, page
+
+TOKENIZER = f"tokenizers/{'1' * 64}"
 
 
 @pytest.fixture
@@ -50,13 +53,17 @@ def test_of_every_run_it_is_told_what_became_of_the_documents(world: World, tmp_
     body = DedupBody(tuple(shards), chosen, clusters, 2, 1, 1, 1, (), "ingest/rejections/none.json")
     result = publish(world.blobs, "dedup", body.manifest(producer="test"), data_bytes=0)
     world.admit(Dedup(name="dedups/a", result=result))
-    stages = [Stage(name="ingest", resource="ingests/a"), Stage(name="dedup", resource="dedups/a")]
+    resources = {"crawl": "crawls/c", "ingest": "ingests/a", "dedup": "dedups/a"}
+    stages = [Stage(name=name, resource=resource) for name, resource in resources.items()]
+    for crawl, since in (("crawls/a", ""), ("crawls/b", "crawls/a"), ("crawls/c", "crawls/b")):
+        world.admit(Crawl(name=crawl, spec=CrawlSpec(since=since)))
     world.admit(Run(name="runs/whole", stages=stages))
     world.settle()
     reach = world.api.ShowReach(ShowReachRequest(documents=names(*"abcde")), CALL)
     (run,) = reach.runs
     assert (run.run, run.kept, run.duplicates, run.rejected, run.retracted) == ("runs/whole", 2, 1, 1, 1)
     assert {(each.source, *each.ingests) for each in reach.documents} == {(source, "ingests/a") for source in "abcde"}
+    assert list(reach.crawls) == ["crawls/a", "crawls/b", "crawls/c"], "in whose archives pages may be"
     assert list(reach.blobs) == sorted(shard.blob for shard in shards)
     one = world.api.ShowReach(ShowReachRequest(documents=names("b")), CALL)
     assert [(each.kept, each.retracted) for each in one.runs] == [(0, 1)]
@@ -65,16 +72,20 @@ def test_of_every_run_it_is_told_what_became_of_the_documents(world: World, tmp_
     assert (len(cut.documents), len(cut.blobs), cut.truncated) == (1, 1, True)
 
 
-def test_steps_and_checkpoints_are_those_that_a_replay_finds(tmp_path: Path) -> None:
+@pytest.mark.parametrize("parts", [(), (2, 3)], ids=["one-dataset", "a-mixture"])
+def test_steps_and_checkpoints_are_those_that_a_replay_finds(parts: tuple[int, ...], tmp_path: Path) -> None:
     world = World(tmp_path)
-    job = Job.make(world)
+    job = Job.make(world, *parts)
     checkpoints = list(job.checkpoints())
     for checkpoint in checkpoints:
         world.admit(checkpoint)
     replayed = job.replay()
-    (dataset_of_all,) = world.documents.datasets()
+    for name, given in zip(map(dataset_name, job.holds), ("", TOKENIZER), strict=False):
+        spec = TokenizationSpec(tokenizer=given)
+        world.admit(Tokenization(name=f"tokenizations/{name[9:19]}", spec=spec, dataset=name, tokenizer=TOKENIZER))
     info = IndexInfo(DIGEST, DIGEST, 1, 2, 1, 1)
-    for name, blob in ((dataset_name(dataset_of_all.version), "own"), ("datasets/another", "another")):
+    own = [(name, f"own-{name[9:19]}") for name in map(dataset_name, job.holds)]
+    for name, blob in (*own, ("datasets/another", "another")):
         made = IndexBody(blob, info).manifest(dataset=name, producer="test")
         world.admit(Index(name=f"indexes/{blob}", result=publish(world.blobs, "indexes", made, data_bytes=1)))
     for document in job.names:
@@ -86,9 +97,9 @@ def test_steps_and_checkpoints_are_those_that_a_replay_finds(tmp_path: Path) -> 
         read = {each.checkpoint for each in reach.checkpoints if each.read}
         assert read == {each.name for each in checkpoints if came_before(each.name, told)}
         (dataset,) = reach.datasets
+        assert bool(dataset.tokenizer) is (dataset.dataset == own[0][0]), "the second was given that of the first"
         assert (dataset.train, dataset.validation) == (1, 0)
-        assert "own" in reach.blobs
-        assert "another" not in reach.blobs
+        assert {blob for blob in reach.blobs if "/" not in blob} == {blob for of, blob in own if of == dataset.dataset}
         assert sum(blob.startswith("tokenization/token-shards/") for blob in reach.blobs) >= 1
     world.close()
 

@@ -241,4 +241,5 @@ def _message(job: str, line: int, sighting: Sighting) -> SightingMessage:
         row=sighting.row,
         sample=sighting.sample,
         document=f"{PREFIX}{sighting.document}",
+        dataset=dataset_name(sighting.dataset),
     )

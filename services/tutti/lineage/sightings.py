@@ -22,6 +22,7 @@ class Sighting:
     row: int
     sample: int
     document: str
+    dataset: str
     skipped: bool = False
 
 
@@ -51,20 +52,23 @@ def of_document(shelf: Shelf, ledger: Ledger, document: str, *, until_step: int)
     """Every place up to and with `until_step` where a token of the document was read, by sample and step."""
     for sample in shelf.samples_of(document):
         for at in ledger.readings(shelf.dataset, sample, before_step=until_step):
-            yield Sighting(at.step + 1, at.leaf, at.row, sample, document, at.skipped)
+            yield Sighting(at.step + 1, at.leaf, at.row, sample, document, shelf.dataset, at.skipped)
 
 
 def of_step(shelf: Shelf, ledger: Ledger, step: int) -> Iterator[Sighting]:
-    """Everything that one step read, by leaf, row and document."""
+    """Everything that one step read of a dataset, by leaf, row and document."""
     span = ledger.span_at(step - 1)
-    own = [share.dataset_version for share in span.datasets].index(shelf.dataset)
+    names = [share.dataset_version for share in span.datasets]
+    if shelf.dataset not in names:
+        return
+    own = names.index(shelf.dataset)
     skipped = any(skip.step == step - 1 for skip in ledger.skipped)
     for leaf in range(span.leaves):
         ids = span.samples(step - 1, leaf)
         for row, (dataset, sample) in enumerate(zip(ids.datasets, ids.samples, strict=True)):
             if dataset == own:
                 for document in shelf.documents_of(int(sample)):
-                    yield Sighting(step, leaf, row, int(sample), document, skipped)
+                    yield Sighting(step, leaf, row, int(sample), document, shelf.dataset, skipped)
 
 
 def read_by(shelf: Shelf, ledger: Ledger, *, until_step: int) -> set[str]:

@@ -69,7 +69,7 @@ def by_hand(opened: Shelf, ledger: Ledger, until: int) -> set[Sighting]:
             for row, sample in enumerate(span.samples(step, leaf).samples):
                 for document in opened.documents_of(int(sample)):
                     skipped = step == 2
-                    found.add(Sighting(step + 1, leaf, row, int(sample), document, skipped))
+                    found.add(Sighting(step + 1, leaf, row, int(sample), document, VERSION, skipped))
     return found
 
 

@@ -1,5 +1,6 @@
 """A recipe that was carried out once, carried out again: over the same pages, without what was retracted since."""
 
+import json
 import shutil
 from pathlib import Path
 
@@ -8,6 +9,7 @@ import pytest
 from tutti.chassis.errors import InvalidField, NotFound, Unavailable
 from tutti.contracts.common.v1 import STATE_DONE, STATE_FAILED, CancelRequest
 from tutti.contracts.pipeline.v1 import CheckRecipeRequest, CreateRunRequest, Run
+from tutti.pipeline.earlier import dataset_of
 from tutti.pipeline.saga_test import SITE, STAGES, again
 from tutti.pipeline.world_test import CALL, RECIPE, World
 
@@ -110,3 +112,37 @@ def test_a_run_that_is_none_and_a_run_beside_a_recipe_are_refused(world: World) 
         repeat(world, name, recipe=RECIPE)
     with pytest.raises(InvalidField, match="recipe"):
         world.api.CreateRun(CreateRunRequest(), CALL)
+
+
+def dataset(world: World, run: str) -> str:
+    return dataset_of(world.run(run))
+
+
+def test_a_mixture_that_is_carried_out_again_takes_what_its_parts_have_become(world: World) -> None:
+    first = world.create("name=first").name
+    world.finish()
+    world.page("b.html", "another page")
+    second = world.create("name=second", f"tokenizer.of={first}").name
+    world.finish()
+    world.page("c.html", "a third page")
+    mixture = [f"mixture.datasets.{name}=2" for name in (first, second)]
+    third = world.create("name=third", f"tokenizer.of={first}", *mixture)
+    world.finish()
+    assert repeat(world, third.name).spec.recipe == third.spec.recipe, "nothing has changed"
+    world.settle()
+    world.tokenization.version = "2"  # by which the same documents give another tokenizer, as without a page
+    world.clock.advance(1)
+    anew = repeat(world, first).name
+    world.finish("tokenization", "train")
+    with pytest.raises(InvalidField, match=r"mixture\.datasets.*the tokenizer"):
+        repeat(world, third.name)
+    world.clock.advance(1)
+    other = repeat(world, second)
+    world.finish("tokenization", "train")
+    assert (other.spec.origin, other.spec.recipe_digest) != ("", other.spec.origin)
+    last = repeat(world, third.name)
+    recipe = json.loads(last.spec.recipe)
+    assert set(recipe["mixture"]["datasets"]) == {dataset(world, anew), dataset(world, other.name)}
+    assert recipe["tokenizer"]["of"] == world.tokenization.datasets[dataset(world, anew)].tokenizer
+    assert not {first, second} & {anew, other.name}
+    assert dataset(world, first) != dataset(world, anew)

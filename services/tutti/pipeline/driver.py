@@ -13,7 +13,7 @@ from tutti.chassis.service import Host
 from tutti.chassis.unit import Unit
 from tutti.contracts.common.v1 import STATE_CANCELLED, STATE_DONE, STATE_FAILED, STATE_PENDING, STATE_RUNNING
 from tutti.contracts.pipeline.v1 import Run, Stage
-from tutti.pipeline import evidence, recipe, saga
+from tutti.pipeline import evidence, reading, saga
 from tutti.pipeline.owners import Owners, Seen
 from tutti.pipeline.recipe import Recipe
 from tutti.pipeline.stages import Given, Result, Reuse, Source, StageName, resource_name, reuse_of, spec_of
@@ -29,7 +29,7 @@ class Found:
     why: str
 
 
-_read = lru_cache(maxsize=64)(recipe.read)
+_read = lru_cache(maxsize=64)(reading.read)
 
 
 @dataclass(frozen=True)

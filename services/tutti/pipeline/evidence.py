@@ -78,6 +78,19 @@ def missing(blobs: Blobs, stage: StageName, result: Result, before: Iterable[Res
     )
 
 
+def written(blobs: Blobs, stage: StageName, result: Result) -> int:
+    """Bytes that a stage wrote, by its manifest; not the documents that filter and dedup only refer to.
+
+    Raises BlobMissing, CorpusError, CheckpointError, BlobsUnavailable.
+    """
+    data = blobs.get(result.manifest_key)
+    _, listed = _listed(stage, data, thorough=False)
+    kept = [each for each in listed if isinstance(each, Expected)]
+    if stage in (StageName.FILTER, StageName.DEDUP):
+        kept = [each for each in kept if each.size is None]
+    return len(data) + sum(each.size if each.size is not None else blobs.stat(each.key).size for each in kept)
+
+
 def _lacks(blobs: Blobs, stage: StageName, result: Result, *, thorough: bool) -> str:
     try:
         data = blobs.get(result.manifest_key)
@@ -130,7 +143,8 @@ def _blobs(stage: StageName, manifest: Manifest) -> Iterator[Checked]:
         index = IndexBody.read(manifest)
         yield Expected(index.blob, index.info.bytes, index.info.bytes_digest)
     elif stage is StageName.CRAWL:
-        yield from map(_content_named, CrawlBody.read(manifest).archives)
+        crawl = CrawlBody.read(manifest)
+        yield from map(_content_named, (*crawl.archives, *crawl.earlier))
     elif stage in (StageName.INGEST, StageName.EVALUATION):
         ingest = IngestBody.read(manifest)
         yield from (Expected(shard.blob, shard.info.bytes, shard.info.bytes_digest) for shard in ingest.shards)
@@ -138,7 +152,7 @@ def _blobs(stage: StageName, manifest: Manifest) -> Iterator[Checked]:
     elif stage is not StageName.SAMPLE:  # whose texts are in its manifest
         body = FilterBody.read(manifest) if stage is StageName.FILTER else DedupBody.read(manifest)
         yield from (Expected(shard.blob, shard.info.bytes) for shard in body.shards)
-        beside = (body.decisions,) if isinstance(body, FilterBody) else (body.decisions, body.clusters)
+        beside = (body.decisions,) if isinstance(body, FilterBody) else (body.decisions, body.clusters, body.cuts)
         yield from (_content_named(key) for key in beside if key)
 
 

@@ -5,6 +5,7 @@ Promises: nothing is kept here; a call that may not have arrived can be sent aga
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 from tutti.chassis.errors import DeadlineExceeded, InvalidField, NotFound, Refused
@@ -53,8 +54,9 @@ from tutti.contracts.scheduler.v1 import (
     Job,
 )
 from tutti.contracts.scheduler.v1.stubs import SchedulerServiceStub
-from tutti.contracts.tokenization.v1 import CreateIndexRequest, CreateTokenizationRequest, Index, Tokenization
+from tutti.contracts.tokenization.v1 import CreateIndexRequest, CreateTokenizationRequest, Dataset, Index, Tokenization
 from tutti.contracts.tokenization.v1.stubs import TokenizationServiceStub
+from tutti.pipeline.mixing import shares
 from tutti.pipeline.recipe import Recipe
 from tutti.pipeline.stages import TRAINING_VERSION, Given, Result, Source, Spec, StageName, spec_of
 
@@ -153,7 +155,7 @@ class Owners:
                 seen=shown,
                 expected="a folder that holds HTML, Markdown or plain text pages; this one is empty",
             )
-        return Source(spec.input_path, found.input_digest, found.logic_version)
+        return Source(spec.input_path, found.input_digest, found.logic_version, files=found.files, nbytes=found.bytes)
 
     def resolved(self, recipe: Recipe) -> Recipe:
         """The same with every classifier as NAME@DIGEST. Raises InvalidField naming quality.classifiers."""
@@ -180,25 +182,29 @@ class Owners:
             raise InvalidField("quality.classifiers", seen=reference, expected=f"{name}@{found.model_digest}")
         return f"{name}@{found.model_digest}"
 
-    def check(self, recipe: Recipe, source: Source) -> None:
-        """What only owners can judge of a recipe: URLs, rules, engine, the tokenizer's pattern. Raises InvalidField."""
+    def judgements(self, recipe: Recipe, source: Source) -> Iterator[Callable[[], object]]:
+        """What only owners can judge of a recipe: URLs, rules, engine, the tokenizer's pattern.
+
+        Each is a call that raises InvalidField where something is wrong.
+        """
+        judge = partial(partial, self._judge)
         quality = recipe.quality
         if recipe.input.crawl is not None:
-            keys = ("seeds", "within", "without", "contact", "delay_seconds", "page_seconds", "connect")
-            self._judge(StageName.CRAWL, recipe, {key: f"input.crawl.{key}" for key in keys}, source)
+            keys = ("seeds", "within", "without", "contact", "delay_seconds", "page_seconds", "connect", "since")
+            yield judge(StageName.CRAWL, recipe, {key: f"input.crawl.{key}" for key in keys}, source)
         if quality.mask:
-            self._judge(StageName.INGEST, recipe, {"mask": "quality.mask"})
+            yield judge(StageName.INGEST, recipe, {"mask": "quality.mask"})
         if quality.rules or quality.thresholds or quality.classifiers:
             fields = {"rule_sets": "rules", "thresholds": "thresholds", "classifiers": "classifiers"}
-            self._judge(StageName.FILTER, recipe, {field: f"quality.{key}" for field, key in fields.items()})
+            yield judge(StageName.FILTER, recipe, {field: f"quality.{key}" for field, key in fields.items()})
         if recipe.dedup.against:
-            self.earlier(recipe)
+            yield partial(self.earlier, recipe)
         if recipe.engine != "local":
-            self._judge(StageName.DEDUP, recipe, {"engine": "engine"})
+            yield judge(StageName.DEDUP, recipe, {"engine": "engine"})
         if recipe.tokenizer.pattern:
-            self._judge(StageName.TOKENIZATION, recipe, {"pattern": "tokenizer.pattern"})
+            yield judge(StageName.TOKENIZATION, recipe, {"pattern": "tokenizer.pattern"})
         if recipe.sample is not None:
-            self._judge(StageName.SAMPLE, recipe, {key: f"sample.{key}" for key in recipe.sample.model_dump()})
+            yield judge(StageName.SAMPLE, recipe, {key: f"sample.{key}" for key in recipe.sample.model_dump()})
 
     def _judge(self, stage: StageName, recipe: Recipe, keys: Mapping[str, str], source: Source | None = None) -> None:
         """Ask a stage's owner without effect; `keys` of the recipe by the fields of the spec."""
@@ -215,7 +221,7 @@ class Owners:
         """What a stage is given, as it counts today.
 
         For a filter with what is retracted of the documents, for dedup with those of the earlier datasets that the
-        recipe names. Raises InvalidField naming dedup.against.
+        recipe names, for a training with its mixture. Raises InvalidField naming dedup.against or mixture.datasets.
         """
         if stage is StageName.FILTER and given.before is not None:
             before = given.before
@@ -224,7 +230,15 @@ class Owners:
             return replace(given, before=replace(before, retracted=found.retracted_key))
         if stage is StageName.DEDUP and recipe.dedup.against:
             return replace(given, against=self.earlier(recipe))
+        if stage is StageName.TRAIN and recipe.mixture is not None and given.before is not None:
+            return replace(given, mixture=shares(recipe.mixture, given.before, self._dataset))
         return given
+
+    def _dataset(self, name: str) -> Dataset:
+        try:
+            return self._tokenization.GetDataset(GetRequest(name=name))
+        except NotFound as problem:
+            raise InvalidField("mixture.datasets", seen=name, expected="datasets that are still there") from problem
 
     def as_today(self, recipe: Recipe, source: Source) -> Source:
         """The folders of an earlier run, for the logic that reads them today."""
@@ -284,6 +298,16 @@ class Owners:
             return TRAINING_VERSION
         work = self._works[stage]
         return str(getattr(work.create(work.request(**common)), work.made).spec.logic_version)
+
+    def files(self, stage: StageName, name: str) -> int:
+        """How many pages or files a crawl visited, or an ingest read; 0 where that is not known."""
+        try:
+            work = self._works[stage].get(GetRequest(name=name))
+        except NotFound:
+            return 0
+        if stage is StageName.CRAWL:
+            return sum(each.pages for each in work.counts if each.what == "visited/page")
+        return int(work.files)
 
     def see(self, stage: StageName, name: str) -> Seen | None:
         """The stage's resource, None when its owner has not heard of it."""

@@ -1,19 +1,16 @@
 """The recipe: everything that a run needs to know, with all defaults filled in.
 
-Promises: it is checked whole before anything starts; what is wrong is named by its key, with what was seen and what was
-expected; equal recipes have equal canonical JSON and so an equal digest.
+Promises: equal recipes have equal canonical JSON and so an equal digest. How its text is read is in `reading`.
 """
 
-import difflib
-from collections.abc import Iterator, Mapping, Sequence
-from typing import Annotated, Any, Literal, get_args, get_origin
+from collections.abc import Iterator
+from typing import Annotated, Any, Literal, get_args
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
 
-from tutti.chassis.errors import InvalidField
 from tutti.corpus.canonical import canonical_json, content_digest
-from tutti.model.spec import ModelSpec, OptimizerSpec, SpecError, StepSpec
-from tutti.model.training import Training
+from tutti.model.spec import ModelSpec, OptimizerSpec, StepSpec
+from tutti.model.training import Training, WeightedDataset
 from tutti.pipeline import yamltext
 from tutti.pipeline.sizes import SIZES, Size
 
@@ -53,10 +50,16 @@ class CrawlPart(Part):
         default_factory=dict, max_length=100, description="address:port by host, where its name shall not be asked for"
     )
     edition: str = Field(default="", max_length=100, description="an earlier crawl is reused until this is changed")
+    since: str = Field(
+        default="",
+        max_length=200,
+        description="an earlier run, or its crawl (crawls/…): what it kept is asked for only if it has changed",
+    )
 
     def parameters(self) -> dict[str, object]:
         """What decides which pages are found, and not how fast or from where."""
-        return self.model_dump(exclude={"contact", "delay_seconds", "connections", "connect", "allow_private"})
+        found = self.model_dump(exclude={"contact", "delay_seconds", "connections", "connect", "allow_private"})
+        return found if self.since else {key: value for key, value in found.items() if key != "since"}
 
 
 class InputPart(Part):
@@ -108,6 +111,14 @@ class DecontaminationPart(Part):
     )
 
 
+class LinesPart(Part):
+    unit: Literal["line", "paragraph"] = Field(default="line", description="what is looked at as one")
+    most: Positive = Field(default=6, description="documents with a unit; what is in more is cut; 6 as for Llama 3")
+    keep: Count = Field(default=0, description="of those, documents that it stays in; most and keep 1 as for CCNet")
+    least_characters: Positive = Field(default=1, description="of a unit; a shorter one stays")
+    left: Positive = Field(default=100, description="characters of a document that was cut; with fewer it is left out")
+
+
 class DedupPart(Part):
     near: Real = Field(default=0.8, ge=0, le=1, description="similarity of near-duplicates; 0: equal texts alone")
     against: Names = Field(
@@ -115,18 +126,30 @@ class DedupPart(Part):
         description="earlier datasets (datasets/…): what is like one of their documents is left out",
     )
     decontaminate: DecontaminationPart | None = Field(default=None, description="evaluation texts to keep out")
+    lines: LinesPart | None = Field(default=None, description="repeated lines or paragraphs to cut out")
 
     def parameters(self) -> dict[str, object]:
         """What decides which documents stay, but for what they are compared with; what is not asked for is absent."""
         found: dict[str, object] = {"near": self.near}
         if self.decontaminate is not None:
             found["decontaminate"] = {"words": self.decontaminate.words, "share": self.decontaminate.share}
+        if self.lines is not None:
+            found["lines"] = self.lines.model_dump()
         return found
 
 
 class TokenizerPart(Part):
     vocabulary: int = Field(default=4096, ge=257, lt=2**20, description="tokens: 256 bytes, merges, end of text")
     pattern: str = Field(default="", max_length=2000, description="how text is split before merging; empty: Llama 3's")
+    of: str = Field(
+        default="",
+        max_length=200,
+        description="a run or a dataset (datasets/…) whose tokenizer is used again; empty: one is trained",
+    )
+
+    def parameters(self) -> dict[str, object]:
+        """What decides which tokens a text has."""
+        return {"of": self.of} if self.of else self.model_dump(exclude={"of"})
 
 
 class DataPart(Part):
@@ -134,6 +157,30 @@ class DataPart(Part):
     validation_fraction: Real = Field(default=0.05, gt=0, lt=1, description="of documents")
     seed: Seed = Field(default=0, description="which documents are held out, and in which order all are packed")
     shard_sequences: Positive = Field(default=65_536, description="sequences of a token shard, at most")
+    packing: Literal["stream", "best_fit"] = Field(
+        default="stream",
+        description="of documents into sequences: cut from one stream, or whole documents, and what is left of longer "
+        "ones, fitted into padded sequences",
+    )
+
+    def parameters(self) -> dict[str, object]:
+        """What decides which sequences there are; a key without packing stays what it was before there was another."""
+        return self.model_dump(exclude={"packing"} if self.packing == "stream" else None)
+
+
+class MixturePart(Part):
+    datasets: dict[str, Annotated[Real, Field(gt=0)]] = Field(
+        min_length=1,
+        max_length=16,
+        description="earlier datasets that are trained on too, each a run or datasets/…, with how much of it; "
+        "of the tokenizer of tokenizer.of and of data.context",
+    )
+    own: Real = Field(default=1.0, gt=0, description="how much of the dataset of this run, on which it is validated")
+    by: Literal["weight", "epochs"] = Field(
+        default="weight",
+        description="what the numbers are: parts of the sequences that are read, as whole numbers; or how often each "
+        "dataset is read while the others are read so often",
+    )
 
 
 class TrainPart(Part):
@@ -187,16 +234,26 @@ class Recipe(Part):
     dedup: DedupPart = DedupPart()
     tokenizer: TokenizerPart = TokenizerPart()
     data: DataPart = DataPart()
+    mixture: MixturePart | None = Field(default=None, description="what is trained on beside the dataset of this run")
     train: TrainPart
     index: bool = Field(default=False, description="make the index that finds verbatim spans of what is trained on")
     sample: SamplePart | None = Field(default=None, description="texts that the last checkpoint continues at the end")
 
     def canonical(self) -> str:
         """Canonical JSON (RFC 8785) with every default."""
-        return canonical_json(self.model_dump(exclude={"train": {"batch"}})).decode()
+        return canonical_json(self._recorded()).decode()
 
     def digest(self) -> str:
-        return content_digest(self.model_dump(exclude={"train": {"batch"}}), kind="recipe")
+        return content_digest(self._recorded(), kind="recipe")
+
+    def _recorded(self) -> dict[str, object]:
+        """Every key with its value; what came later and is not asked for is absent, so that old digests stay."""
+        later: dict[str, Any] = {} if self.tokenizer.of else {"tokenizer": {"of"}}
+        later |= {} if self.mixture else {"mixture": True}
+        later |= {"data": {"packing"}} if self.data.packing == "stream" else {}
+        if self.input.crawl is not None and not self.input.crawl.since:
+            later["input"] = {"crawl": {"since"}}
+        return self.model_dump(exclude={"train": {"batch"}, **later})
 
     def over(self, input_digest: str, evaluation_digest: str = "") -> "Recipe":
         """This recipe as it is recorded: without paths and addresses, which are of one machine alone.
@@ -212,8 +269,8 @@ class Recipe(Part):
             dedup = dedup.model_copy(update={"decontaminate": clean})
         return self.model_copy(update={"input": self.input.model_copy(update=place), "dedup": dedup})
 
-    def training(self, dataset: str) -> Training:
-        """What is trained on a dataset, apart from where. Raises SpecError."""
+    def training(self, dataset: str, mixture: tuple[WeightedDataset, ...] = ()) -> Training:
+        """What is trained on a dataset, or on the mixture that begins with it, apart from where. Raises SpecError."""
         shape, train = SIZES[self.size], self.train
         assert train.rows is not None
         assert train.warmup is not None
@@ -245,120 +302,8 @@ class Recipe(Part):
             checkpoint_every=train.checkpoint_every,
             validate_every=train.validate_every,
             audit_every=train.audit_every,
+            mixture=mixture,
         )
-
-
-def read(text: str, overrides: Sequence[str] = ()) -> Recipe:
-    """The recipe in YAML or JSON text, with `key=value` overrides. Raises InvalidField."""
-    tree = _copied(yamltext.read(text))
-    for override in overrides:
-        _override(tree, override)
-    return parse(tree)
-
-
-def parse(tree: Mapping[str, Any]) -> Recipe:
-    """The recipe in a tree of plain values, every default filled in. Raises InvalidField."""
-    try:
-        recipe = _filled(Recipe.model_validate(tree))
-    except ValidationError as error:
-        raise _refusal(error) from None
-    if bool(recipe.input.path) == (recipe.input.crawl is not None):
-        raise InvalidField(
-            "input.path" if recipe.input.crawl is None else "input.crawl",
-            seen="both" if recipe.input.path else "nothing",
-            expected="input.path (a folder of pages) or input.crawl (a part of the web), and one of them alone; "
-            "set it in the recipe, or give --set input.path=…",
-        )
-    if recipe.input.crawl is not None and recipe.input.limit:
-        raise InvalidField(
-            "input.limit", seen=recipe.input.limit, expected="0: of a crawl input.crawl.pages is the limit"
-        )
-    clean = recipe.dedup.decontaminate
-    for key, path in (("input.path", recipe.input.path), ("dedup.decontaminate.path", clean.path if clean else "")):
-        if "\0" in path:
-            raise InvalidField(key, seen=path, expected="a path without a NUL character")
-    if wrong := next((name for name in recipe.dedup.against if not name.startswith("datasets/")), ""):
-        raise InvalidField("dedup.against", seen=wrong, expected="names of datasets, such as datasets/…")
-    if recipe.engine == "ray" and (recipe.dedup.against or clean):
-        key = "dedup.against" if recipe.dedup.against else "dedup.decontaminate"
-        raise InvalidField("engine", seen="ray", expected=f"local with {key}: a cluster compares a run's own documents")
-    train = recipe.train
-    if train.ranks > train.microbatches:
-        raise InvalidField(
-            "train.ranks",
-            seen=train.ranks,
-            expected=f"at most train.microbatches ({train.microbatches}): a rank computes at least one of them",
-        )
-    if train.warmup is not None and train.warmup > train.steps:
-        raise InvalidField("train.warmup", seen=train.warmup, expected=f"at most train.steps ({train.steps})")
-    if train.min_learning_rate > train.learning_rate:
-        raise InvalidField(
-            "train.min_learning_rate",
-            seen=train.min_learning_rate,
-            expected=f"at most train.learning_rate ({train.learning_rate:g})",
-        )
-    try:
-        recipe.training("blake3:" + "0" * 64)
-    except SpecError as error:
-        raise InvalidField("train", seen=str(error), expected="a training that can work") from error
-    return recipe
-
-
-def _filled(recipe: Recipe) -> Recipe:
-    train = recipe.train
-    rows = train.rows or 2
-    if train.batch is not None:
-        rows = train.rows or train.batch // train.microbatches
-        if train.batch % train.microbatches or train.batch != rows * train.microbatches:
-            named = f" x train.rows ({train.rows})" if train.rows else ""
-            least = train.microbatches * max(1, rows)
-            raise InvalidField(
-                "train.batch",
-                seen=train.batch,
-                expected=f"train.microbatches ({train.microbatches}){named} times a whole number, such as {least}; "
-                f"or leave it out and give train.rows",
-            )
-    values = {
-        "rows": rows,
-        "batch": None,
-        "warmup": train.steps // 20 if train.warmup is None else train.warmup,
-        "checkpoint_every": train.checkpoint_every or max(1, train.steps // 10),
-    }
-    return recipe.model_copy(update={"train": train.model_copy(update=values)})
-
-
-def _override(tree: dict[str, Any], text: str) -> None:
-    key, equals, value = text.partition("=")
-    if not equals or not key:
-        raise InvalidField("overrides", seen=text, expected="KEY=VALUE, such as train.steps=100")
-    known = keys()
-    *parents, last = key.split(".")
-    # The keys of a mapping may have dots themselves.
-    mapping = next(
-        (name for name, kind in known.items() if get_origin(kind) is dict and key.startswith(f"{name}.")), ""
-    )
-    if mapping:
-        parents, last = mapping.split("."), key.removeprefix(f"{mapping}.")
-    of_mapping = bool(mapping and last)
-    if key not in known and not of_mapping:
-        raise _unknown(key)
-    if key == "input.path" and value and isinstance(tree.get("input"), dict):
-        tree["input"].pop("crawl", None)  # a folder instead of what the recipe would visit
-    for parent in parents:
-        inner = tree.setdefault(parent, {})
-        if not isinstance(inner, dict):
-            raise InvalidField(parent, seen=inner, expected="a mapping of keys")
-        tree = inner
-    tree[last] = _value(get_args(known[".".join(parents)])[1] if of_mapping else known[key], value)
-
-
-def _value(kind: Any, text: str) -> Any:
-    """What the text of the command line stands for, in a key of this type; names are separated by commas."""
-    if kind is str:
-        return text
-    if get_origin(kind) is list:
-        return [name.strip() for name in text.split(",") if name.strip()]
-    return yamltext.scalar(text)
 
 
 def keys() -> dict[str, Any]:
@@ -381,41 +326,3 @@ def part_of(annotation: Any) -> type[Part] | None:
         if isinstance(kind, type) and issubclass(kind, Part):
             return kind
     return None
-
-
-def _refusal(error: ValidationError) -> InvalidField:
-    """The problem of the first error; an unknown key comes first, because it explains a missing one."""
-    errors = sorted(error.errors(include_url=False), key=lambda each: each["type"] != "extra_forbidden")
-    first = errors[0]
-    key = ".".join(str(part) for part in first["loc"])
-    if first["type"] == "extra_forbidden":
-        return _unknown(key)
-    if first["type"] == "missing":
-        return InvalidField(key, seen="nothing", expected=f"a value; set {key} in the recipe, or give --set {key}=…")
-    return InvalidField(key, seen=first["input"], expected=_expected(first["msg"]))
-
-
-def _expected(message: str) -> str:
-    """What a validator says, so that it reads on after "expected"."""
-    rest = message.removeprefix("Input should be ").replace("String should have", "text with")
-    if rest.startswith(("greater", "less")):
-        return f"a number {rest}"
-    return rest[:1].lower() + rest[1:]
-
-
-def _unknown(key: str) -> InvalidField:
-    return InvalidField(key, seen=key, expected=_nearest(key))
-
-
-def _nearest(key: str) -> str:
-    every = list(keys())
-    found = difflib.get_close_matches(key, every, n=1, cutoff=0.5)
-    if not found:
-        last = key.rpartition(".")[2]
-        found = difflib.get_close_matches(last, [each.rpartition(".")[2] for each in every], n=1, cutoff=0.6)
-        found = [each for each in every if found and each.rpartition(".")[2] == found[0]][:1]
-    return f"a key of recipes (the nearest is {found[0]})" if found else f"one of {', '.join(sorted(every))}"
-
-
-def _copied(tree: Mapping[str, Any]) -> dict[str, Any]:
-    return {key: _copied(value) if isinstance(value, dict) else value for key, value in tree.items()}

@@ -9,7 +9,8 @@ from hypothesis import strategies as st
 
 from tutti.chassis.errors import InvalidField
 from tutti.cli.recipes import recipe_for
-from tutti.pipeline.recipe import keys, parse, read
+from tutti.pipeline.reading import examine, parse, read
+from tutti.pipeline.recipe import keys
 
 LEAST = "input: {path: pages}\ntrain: {steps: 20}\n"
 RECIPES = sorted((Path(__file__).parents[3] / "recipes").glob("*.yaml"))
@@ -18,7 +19,7 @@ RECIPES = sorted((Path(__file__).parents[3] / "recipes").glob("*.yaml"))
 def test_every_default_is_filled_in() -> None:
     recipe = read(LEAST)
     assert (recipe.train.rows, recipe.train.checkpoint_every, recipe.train.warmup) == (2, 2, 1)
-    without = ("input.crawl.", "dedup.decontaminate.", "sample.")
+    without = ("input.crawl.", "dedup.decontaminate.", "dedup.lines.", "mixture.", "sample.")
     plain = {key for key in keys() if not key.startswith(without)} - {"train.batch"}
     assert plain | {part.removesuffix(".") for part in without} == {
         f"{part}.{key}" if isinstance(inner, dict) else part
@@ -79,6 +80,10 @@ def test_the_recipes_that_we_ship_can_be_read(path: Path) -> None:
         ("train: {steps: 99999999999}", "train.steps", "less than"),
         ("train: {ranks: 9}", "train.ranks", r"train.microbatches \(8\)"),
         ("engine: ray\ndedup: {against: [datasets/a]}", "engine", r"local with dedup\.against"),
+        ("engine: ray\ndedup: {lines: {}}", "engine", r"local with dedup\.lines"),
+        ("dedup: {lines: {unit: word}}", "dedup.lines.unit", "'line' or 'paragraph'"),
+        ("dedup: {lines: {most: 0}}", "dedup.lines.most", "greater than or equal to 1"),
+        ("dedup: {lines: {most: 1, keep: 2}}", "dedup.lines.keep", r"at most dedup\.lines\.most \(1\)"),
         ("train: {microbatches: 4097}", "train.microbatches", "less than or equal to 4096"),
         ("train: {batch: 15}", "train.batch", r"train.microbatches \(8\)"),
         ("train: {batch: 4}", "train.batch", "such as 8"),
@@ -228,3 +233,23 @@ TREES = st.recursive(LEAVES, lambda inner: st.lists(inner) | st.dictionaries(KEY
 def test_any_tree_is_a_recipe_or_refused(tree: dict[str, object]) -> None:
     with contextlib.suppress(InvalidField):
         assert parse(tree).train.ranks <= parse(tree).train.microbatches
+
+
+def test_everything_that_is_wrong_can_be_told_at_once() -> None:
+    overrides = ["trian.steps=3", "train.ranks=9"]
+    recipe, problems = examine("input: {}\ntrain: {steps: 20, warmup: 30, batch: 4, rows: 2}", overrides)
+    assert recipe is None
+    assert [each.field for each in problems] == [
+        "trian.steps",
+        "train.batch",
+        "input.path",
+        "train.ranks",
+        "train.warmup",
+    ]
+    assert [each.field for each in examine("size: 3\ndedup: {near: 7}\ninput: {path: x}\ntrain: {}")[1]] == [
+        "size",
+        "dedup.near",
+        "train.steps",
+    ]
+    assert [each.field for each in examine("a: [")[1]] == ["recipe"]
+    assert examine(LEAST) == (read(LEAST), [])

@@ -4,49 +4,55 @@ Promises: a recipe is checked whole, its folder included, before anything is rec
 once; what is recorded goes on without the caller.
 """
 
-import json
-import os.path
 from collections.abc import Callable
-from dataclasses import replace
 
 from tutti.chassis import crud
 from tutti.chassis.call import Call
 from tutti.chassis.errors import InvalidField
-from tutti.chassis.required import required
 from tutti.chassis.resources import check_name
 from tutti.chassis.service import Host
 from tutti.chassis.unit import Unit
 from tutti.contracts.common.v1 import STATE_CANCELLED, STATE_PENDING, CancelRequest, GetRequest, ListRequest
-from tutti.contracts.ingest.v1 import IngestSpec
 from tutti.contracts.pipeline.v1 import (
     CheckRecipeRequest,
     CheckRecipeResponse,
     CreateRunRequest,
     CreateRunResponse,
     ListRunsResponse,
+    RecipeProblem,
     Run,
     Stage,
 )
-from tutti.pipeline import recipe as recipes
 from tutti.pipeline import saga
+from tutti.pipeline.asked import Asked
 from tutti.pipeline.driver import Driver
+from tutti.pipeline.earlier import Earlier
+from tutti.pipeline.forecasts import Forecasts
 from tutti.pipeline.owners import Owners
 from tutti.pipeline.recipe import Recipe
 from tutti.pipeline.stages import USES, Result, Source, StageName, given, stages_of
 from tutti.pipeline.tables import Tables
 
-ANSWER_SECONDS = 1.0  # of a caller's time, for what follows the reading
-
 
 class PipelineApi:
-    def __init__(self, host: Host, tables: Tables, owners: Owners, driver: Driver, wake: Callable[[str], None]) -> None:
-        self._host, self._tables, self._owners = host, tables, owners
-        self._driver, self._wake = driver, wake
+    def __init__(
+        self,
+        host: Host,
+        tables: Tables,
+        owners: Owners,
+        earlier: Earlier,
+        driver: Driver,
+        wake: Callable[[str], None],
+    ) -> None:
+        self._host, self._tables, self._driver, self._wake = host, tables, driver, wake
+        self._asked = Asked(host, tables, owners, earlier)
+        self._forecasts = Forecasts(host, tables, owners)
 
     def CreateRun(self, request: CreateRunRequest, call: Call) -> CreateRunResponse:
         if request.name:
             check_name("runs", request.name)
-        recipe, source = self._read(request, call)
+        recipe, source = self._asked.read(request, call)
+        origin = self._asked.origin(request)
 
         def create(unit: Unit) -> Run:
             name = request.name or self._tables.run_of_request(unit, request.request_id)
@@ -54,7 +60,7 @@ class PipelineApi:
             if run is None:
                 name = name or self._next_name(unit, recipe)
                 new = self._tables.runs.find(unit, name) is None
-                run = self._tables.runs.create(unit, saga.created(name, recipe, unit.now), request)
+                run = self._tables.runs.create(unit, saga.created(name, recipe, unit.now, origin), request)
                 if new:
                     self._tables.keep_source(unit, name, source)
             woken = run.name
@@ -62,7 +68,7 @@ class PipelineApi:
             return run
 
         if request.validate_only:
-            made = saga.created(request.name, recipe, self._host.clock.now())
+            made = saga.created(request.name, recipe, self._host.clock.now(), origin)
             return CreateRunResponse(run=made)
         return CreateRunResponse(run=self._host.units.run(create))
 
@@ -101,8 +107,11 @@ class PipelineApi:
         return self._host.units.run(cancel)
 
     def CheckRecipe(self, request: CheckRecipeRequest, call: Call) -> CheckRecipeResponse:
-        recipe, source = self._read(request, call)
+        if request.all_problems:
+            return CheckRecipeResponse(problems=map(_problem, self._asked.problems(request, call)))
+        recipe, source = self._asked.read(request, call)
         response = CheckRecipeResponse(recipe=recipe.canonical(), recipe_digest=recipe.digest())
+        response.input_files, response.input_bytes = source.files, source.nbytes
         results: dict[StageName, Result] = {}
         for name in (stages := stages_of(recipe)):
             stage = Stage(name=name.value, state=STATE_PENDING)
@@ -117,63 +126,11 @@ class PipelineApi:
             else:
                 stage.reason = "runs, or is reused if the stages before it give what they gave before"
             response.stages.append(stage)
+        if request.forecast:
+            response.forecasts.extend(self._forecasts.of(recipe, source, results))
         return response
 
-    def _read(self, request: CreateRunRequest | CheckRecipeRequest, call: Call) -> tuple[Recipe, Source]:
-        """The recipe over the content of its folder, and where that lies. Raises InvalidField."""
-        if request.again:
-            return self._again(request)
-        required(request, "recipe")
-        recipe = self._owners.resolved(recipes.read(request.recipe, request.overrides))
-        if recipe.input.crawl is not None:
-            source = Source(json.dumps(recipe.input.crawl.connect, sort_keys=True), "", "")
-            return self._beside(recipe, source, request, call)
-        source = self._folder("input.path", recipe.input.path, recipe.input.limit, recipe, request, call)
-        return self._beside(recipe, source, request, call)
 
-    def _beside(
-        self, recipe: Recipe, source: Source, request: CreateRunRequest | CheckRecipeRequest, call: Call
-    ) -> tuple[Recipe, Source]:
-        """The same with the evaluation texts of the recipe, if any; and what only owners can judge."""
-        clean = recipe.dedup.decontaminate
-        if clean is not None:
-            found = self._folder("dedup.decontaminate.path", clean.path, 0, recipe, request, call)
-            source = replace(source, evaluation=found)
-        self._owners.check(recipe, source)
-        return recipe.over(source.input_digest, source.evaluation.input_digest if source.evaluation else ""), source
-
-    def _folder(
-        self,
-        key: str,
-        path: str,
-        limit: int,
-        recipe: Recipe,
-        request: CreateRunRequest | CheckRecipeRequest,
-        call: Call,
-    ) -> Source:
-        """The content of a folder that a key of the recipe names."""
-        shown = path
-        if not os.path.isabs(path):
-            if not os.path.isabs(request.directory):
-                raise InvalidField(
-                    "directory",
-                    seen=request.directory or "nothing",
-                    expected=f"an absolute path that {key} ({path!r}) starts from",
-                )
-            path = os.path.normpath(os.path.join(request.directory, path))
-        spec = IngestSpec(input_path=path, max_file_bytes=recipe.input.max_file_bytes, limit=limit)
-        return self._owners.source(
-            spec, key, shown, seconds=max(call.deadline_seconds - ANSWER_SECONDS, ANSWER_SECONDS)
-        )
-
-    def _again(self, request: CreateRunRequest | CheckRecipeRequest) -> tuple[Recipe, Source]:
-        """What an earlier run was asked for, over the pages that it read. Raises InvalidField, NotFound."""
-        name = check_name("runs", request.again, field="again")
-        if request.recipe or request.overrides:
-            raise InvalidField("again", seen=f"{name} and a recipe", expected="a run, or a recipe, and one alone")
-
-        def read(unit: Unit) -> tuple[Recipe, Source]:
-            return recipes.read(self._tables.runs.get(unit, name).spec.recipe), self._tables.source(unit, name)
-
-        recipe, source = self._host.units.run(read)
-        return recipe, self._owners.as_today(recipe, source)
+def _problem(problem: InvalidField) -> RecipeProblem:
+    seen, expected = (problem.metadata.get(name, "") for name in ("seen", "expected"))
+    return RecipeProblem(key=problem.field, seen=seen, expected=expected or problem.message)

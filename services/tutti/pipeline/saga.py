@@ -23,8 +23,11 @@ ENDED = (STATE_DONE, STATE_FAILED, STATE_CANCELLED)
 OPEN = (STATE_PENDING, STATE_RUNNING)
 
 
-def created(name: str, recipe: Recipe, now: datetime) -> Run:
-    spec = RunSpec(recipe=recipe.canonical(), recipe_digest=recipe.digest(), title=recipe.name)
+def created(name: str, recipe: Recipe, now: datetime, origin: str = "") -> Run:
+    """`origin` names the recipe that the first of these runs had, where this one carries it out again."""
+    digest = recipe.digest()
+    origin = "" if origin == digest else origin
+    spec = RunSpec(recipe=recipe.canonical(), recipe_digest=digest, title=recipe.name, origin=origin)
     run = Run(name=name, spec=spec, state=STATE_RUNNING)
     run.stages.extend(Stage(name=stage.value, state=STATE_PENDING) for stage in stages_of(recipe))
     run.started_at.FromDatetime(now)

@@ -13,6 +13,7 @@ from tutti.chassis.unit import Unit
 from tutti.contracts.common.v1 import State
 from tutti.contracts.pipeline.v1.pipeline_pb2 import DESCRIPTOR
 from tutti.pipeline.driver import Driver
+from tutti.pipeline.earlier import Earlier
 from tutti.pipeline.handlers import consumed
 from tutti.pipeline.owners import Owners
 from tutti.pipeline.rpc import PipelineApi
@@ -24,7 +25,7 @@ def build(host: Host) -> Service:
     owners = Owners(host)
     driver = Driver(host, tables, owners)
     reconciler = Reconciler("runs", host, open=tables.open, advance=driver.advance)
-    api = PipelineApi(host, tables, owners, driver, reconciler.wake)
+    api = PipelineApi(host, tables, owners, Earlier(host, tables), driver, reconciler.wake)
     return Service(
         name="pipeline",
         resources=[tables.runs],

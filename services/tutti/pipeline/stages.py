@@ -6,16 +6,17 @@ of it.
 
 import json
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from enum import StrEnum
 
 from tutti.checkpoints.keys import checkpoint_of
-from tutti.contracts.dedup.v1 import DedupSpec, Documents
+from tutti.contracts.dedup.v1 import DedupSpec, Documents, Lines
 from tutti.contracts.ingest.v1 import CrawlSpec, FilterSpec, IngestSpec, Place, Threshold
 from tutti.contracts.sampling.v1 import SampleSpec
-from tutti.contracts.scheduler.v1 import JobSpec
+from tutti.contracts.scheduler.v1 import JobSpec, MixedDataset
 from tutti.contracts.tokenization.v1 import IndexSpec, TokenizationSpec
 from tutti.corpus.canonical import content_digest
+from tutti.model.training import Training, WeightedDataset
 from tutti.pipeline.recipe import Recipe
 
 # Of the trainer, which has no request that could tell it; a change of the arithmetic of a step changes it.
@@ -75,20 +76,32 @@ class Result:
 
 
 @dataclass(frozen=True)
+class Share:
+    """A dataset that is trained on, and its weight in the mixture."""
+
+    dataset: Result
+    weight: int
+
+
+@dataclass(frozen=True)
 class Given:
     """What a stage is given: the result that it works on, and for dedup what the documents are compared with.
 
-    `against` are the documents of earlier datasets: the results of the dedups that they were made of.
+    `against` are the documents of earlier datasets: the results of the dedups that they were made of. `measures` is the
+    ingest that measured the documents, of which tokenization tells a little and which decides nothing. `mixture` are
+    all datasets of a training that reads several, the run's own first.
     """
 
     before: Result | None = None
     evaluation: Result | None = None
     against: tuple[Result, ...] = ()
+    measures: Result | None = None
+    mixture: tuple[Share, ...] = ()
 
     @property
     def inputs(self) -> tuple[str, ...]:
-        """The digests of all of it; what there is none of leaves no trace."""
-        found = (self.before, self.evaluation, *self.against)
+        """The digests of all of it but `measures`; what there is none of leaves no trace."""
+        found = (self.before, self.evaluation, *self.against, *(each.dataset for each in self.mixture[1:]))
         return tuple(each.content_digest for each in found if each is not None)
 
 
@@ -96,13 +109,16 @@ class Given:
 class Source:
     """The folder of a run as it was when the recipe was accepted; of a crawl, where hosts lie (JSON), is the path.
 
-    `evaluation` is the folder of the texts that dedup takes out of the corpus.
+    `evaluation` is the folder of the texts that dedup takes out of the corpus. How much was in the folder, `files` and
+    `nbytes`, is known only where it was just read, and is no part of what it is.
     """
 
     path: str
     input_digest: str
     logic_version: str
     evaluation: "Source | None" = None
+    files: int = field(default=0, compare=False)
+    nbytes: int = field(default=0, compare=False)
 
 
 @dataclass(frozen=True)
@@ -136,7 +152,8 @@ def stages_of(recipe: Recipe) -> list[StageName]:
 def given(stage: StageName, results: Mapping[StageName, Result]) -> Given:
     """What a stage is given of the results so far."""
     before, evaluation = [*(results.get(each) for each in USES[stage]), None, None][:2]
-    return Given(before, evaluation)
+    measures = results.get(StageName.INGEST) if stage is StageName.TOKENIZATION else None
+    return Given(before, evaluation, measures=measures)
 
 
 def resource_name(run: str, stage: StageName) -> str:
@@ -167,6 +184,7 @@ def spec_of(stage: StageName, recipe: Recipe, source: Source, given: Given, logi
             skip_sitemaps=not crawl.sitemaps,
             connect=[Place(host=host, address=there) for host, there in sorted(json.loads(source.path).items())],
             logic_version=logic_version,
+            since=crawl.since,
         )
     if stage is StageName.INGEST:
         return IngestSpec(
@@ -216,6 +234,7 @@ def spec_of(stage: StageName, recipe: Recipe, source: Source, given: Given, logi
             evaluation_share=clean.share if clean else 0.0,
             against=[_documents(each) for each in given.against],
             engine="" if recipe.engine == "local" else recipe.engine,
+            lines=Lines(**recipe.dedup.lines.model_dump()) if recipe.dedup.lines else None,
         )
     if stage is StageName.TOKENIZATION:
         return TokenizationSpec(
@@ -227,6 +246,10 @@ def spec_of(stage: StageName, recipe: Recipe, source: Source, given: Given, logi
             validation_fraction=recipe.data.validation_fraction,
             seed=recipe.data.seed,
             shard_sequences=recipe.data.shard_sequences,
+            tokenizer=recipe.tokenizer.of,
+            packing=recipe.data.packing,
+            measures_key=given.measures.manifest_key if given.measures else "",
+            measures_digest=given.measures.content_digest if given.measures else "",
             logic_version=logic_version,
         )
     if stage is StageName.INDEX:
@@ -237,7 +260,7 @@ def spec_of(stage: StageName, recipe: Recipe, source: Source, given: Given, logi
         assert recipe.sample is not None
         asked = recipe.sample.model_dump()
         return SampleSpec(checkpoint=checkpoint_of(before.manifest_key), logic_version=logic_version, **asked)
-    training = recipe.training(before.content_digest)
+    training = _training(recipe, before, given)
     return JobSpec(
         training=training.to_json(),
         training_digest=training.digest(),
@@ -248,7 +271,16 @@ def spec_of(stage: StageName, recipe: Recipe, source: Source, given: Given, logi
         data_parallel=recipe.train.ranks,
         shrink=recipe.train.shrink,
         attempts=recipe.train.attempts,
+        mixed=[
+            MixedDataset(manifest_key=each.dataset.manifest_key, digest=each.dataset.content_digest)
+            for each in given.mixture[1:]
+        ],
     )
+
+
+def _training(recipe: Recipe, own: Result, given: Given) -> Training:
+    mixture = tuple(WeightedDataset(each.dataset.content_digest, each.weight) for each in given.mixture)
+    return recipe.training(own.content_digest, mixture)
 
 
 def _documents(result: Result) -> Documents:
@@ -295,14 +327,14 @@ def reuse_of(stage: StageName, recipe: Recipe, source: Source, given: Given, log
     elif stage is StageName.DEDUP:
         parameters = recipe.dedup.parameters()
     elif stage is StageName.TOKENIZATION:
-        parameters = {**recipe.tokenizer.model_dump(), **recipe.data.model_dump()}
+        parameters = {**recipe.tokenizer.parameters(), **recipe.data.parameters()}
     elif stage is StageName.INDEX:
         parameters = {}
     elif stage is StageName.SAMPLE:
         assert recipe.sample is not None
         parameters = recipe.sample.model_dump()
     else:
-        parameters = {"training": recipe.training(before.content_digest).digest()}
+        parameters = {"training": _training(recipe, before, given).digest()}
     return Reuse(stage.value, logic_version, parameters, given.inputs)
 
 

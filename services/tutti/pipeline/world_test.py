@@ -67,11 +67,13 @@ from tutti.contracts.scheduler.v1 import (
 from tutti.contracts.tokenization.v1 import (
     CreateIndexResponse,
     CreateTokenizationResponse,
+    Dataset,
     Index,
     ListTokenizationsResponse,
     Tokenization,
+    Tokenizer,
 )
-from tutti.corpus.canonical import JsonValue, bytes_digest, content_digest
+from tutti.corpus.canonical import JsonValue, bytes_digest, canonical_json, content_digest
 from tutti.corpus.dataset import DatasetBody, ShardEntry, Split
 from tutti.corpus.documentshard import DocumentShardInfo
 from tutti.corpus.manifest import Kind, Manifest
@@ -83,6 +85,7 @@ from tutti.pipeline.rpc import PipelineApi
 from tutti.pipeline.service import build
 
 CALL = Call(role=Role.OPERATOR, request_id="", peer="test", deadline_seconds=10)
+VOCABULARY = 300  # of what has been trained, whatever was asked for
 RECIPE = "name: test\nsize: tiny\ninput: {path: pages}\ntrain: {steps: 20}\n"
 
 
@@ -227,6 +230,7 @@ class DedupOwner(DataOwner):
 @dataclass
 class TokenizationOwner(DataOwner):
     indexes: DataOwner = field(kw_only=True)
+    datasets: dict[str, Dataset] = field(default_factory=dict)
 
     def CreateTokenization(self, request: Any, call: Call) -> CreateTokenizationResponse:
         if request.spec.pattern == "(":
@@ -241,6 +245,17 @@ class TokenizationOwner(DataOwner):
         rest = sorted(name for name in self.made if name > request.page_token)
         token = rest[0] if len(rest) > 1 else ""
         return ListTokenizationsResponse(tokenizations=[self.made[name] for name in rest[:1]], next_page_token=token)
+
+    def GetDataset(self, request: GetRequest, call: Call) -> Dataset:
+        if request.name not in self.datasets:
+            raise NotFound(request.name)
+        return self.datasets[request.name]
+
+    def GetTokenizer(self, request: GetRequest, call: Call) -> Tokenizer:
+        found = [each for each in self.datasets.values() if each.tokenizer == request.name]
+        if not found:
+            raise NotFound(request.name)
+        return Tokenizer(name=request.name, vocabulary=VOCABULARY, pattern="llama")
 
     def CancelTokenization(self, request: CancelRequest, call: Call) -> Tokenization:
         return cast(Tokenization, self.cancel(request))
@@ -457,15 +472,27 @@ class World:
         digest = bytes_digest(data)
         key = put_named(self.blobs, "tokenization/token-shards", data, ".bin")
         entry = ShardEntry(digest, key, len(data), digest, 1, 1, 0, 1, "a", "a")
-        tokenizer = content_digest({}, kind="tokenizer")
-        put_content(self.blobs, f"tokenization/tokenizers/{tokenizer.removeprefix('blake3:')}.json", b"{}", tokenizer)
+        learnt = {"of": spec.content_digest, "version": spec.logic_version}
+        tokenizer = spec.tokenizer.replace("tokenizers/", "blake3:") or content_digest(learnt, kind="tokenizer")
+        if not spec.tokenizer:
+            named = f"tokenization/tokenizers/{tokenizer.removeprefix('blake3:')}.json"
+            put_content(self.blobs, named, canonical_json(learnt), tokenizer)
         split = Split((entry,), 1, 1, 1, 1)
         body = DatasetBody(tokenizer, spec.vocabulary, 1, spec.context, split, split)
         manifest = body.manifest(parents=(), producer="test")
-        list(self.tokenization.made.values())[
-            -1
-        ].dataset = f"datasets/{manifest.content_digest.removeprefix('blake3:')}"
-        self.tokenization.end(STATE_DONE, "", publish(self.blobs, "tokenization", manifest, data_bytes=0))
+        name = f"datasets/{manifest.content_digest.removeprefix('blake3:')}"
+        work = list(self.tokenization.made.values())[-1]
+        work.dataset, work.tokenizer = name, f"tokenizers/{tokenizer.removeprefix('blake3:')}"
+        made = publish(self.blobs, "tokenization", manifest, data_bytes=0)
+        self.tokenization.datasets[name] = Dataset(
+            name=name,
+            manifest_key=made.manifest_key,
+            content_digest=made.content_digest,
+            tokenizer=work.tokenizer,
+            sequences=1,
+            context=spec.context,
+        )
+        self.tokenization.end(STATE_DONE, "", made)
 
     def finish_index(self) -> None:
         spec = list(self.indexes.made.values())[-1].spec

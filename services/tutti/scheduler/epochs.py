@@ -65,6 +65,7 @@ class Epochs:
                     training=started.spec.training,
                     dataset_manifest_key=started.spec.dataset_manifest_key,
                     dataset_digest=started.spec.dataset_digest,
+                    mixed=started.spec.mixed,
                     resume_checkpoint=started.resume_checkpoint,
                     resume_manifest_key=started.resume_manifest_key,
                     resume_digest=started.resume_digest,

@@ -15,7 +15,7 @@ from tutti.contracts.common.v1 import Placed
 from tutti.contracts.scheduler.v1 import NODE_STATE_READY, JobSpec, Node
 
 MAX_SLOTS, MAX_DEVICE_BYTES, MAX_ADDRESS_BYTES = 256, 16, 300
-MAX_SPEC_BYTES = 4000  # what an assignment repeats of a job: its name, training and dataset
+MAX_SPEC_BYTES = 6000  # what an assignment repeats of a job: its name, training and datasets
 GROWTH_BYTES = MAX_ADDRESS_BYTES + 10  # of an assignment that is told later where to meet, and to stop
 # A seat is a rank and a device; of checkpoint, keys, digests and shape there is less than the rest.
 ASSIGNMENT_BYTES = MAX_SPEC_BYTES + MAX_SLOTS * (MAX_DEVICE_BYTES + 4) + 2000 + GROWTH_BYTES
@@ -64,8 +64,9 @@ def room_of(node: Node) -> Room:
 def check_size(name: str, spec: JobSpec) -> None:
     """Raise InvalidField for a job that no node could be told of."""
     size = len(f"{name}{spec.training}{spec.dataset_manifest_key}{spec.dataset_digest}".encode())
+    size += sum(each.ByteSize() + 3 for each in spec.mixed)
     if size > MAX_SPEC_BYTES:
-        expected = f"at most {MAX_SPEC_BYTES} bytes of name, training and dataset: they are part of events"
+        expected = f"at most {MAX_SPEC_BYTES} bytes of name, training and datasets: they are part of events; mix fewer"
         raise InvalidField("spec", seen=f"{size} bytes", expected=expected)
 
 

@@ -1,5 +1,6 @@
 """The life of jobs: epochs, losses, recovery, the end."""
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -20,8 +21,10 @@ from tutti.contracts.scheduler.v1 import (
     RANK_EVENT_DISTURBED,
     RANK_EVENT_SPAWNED,
     EpochOpened,
+    MixedDataset,
     RankLost,
 )
+from tutti.model.training import Training, WeightedDataset
 from tutti.scheduler.jobs import HISTORY_LINES
 from tutti.scheduler.world_test import CALL, Agent, World, request
 
@@ -495,6 +498,22 @@ def test_a_job_that_contradicts_its_training_is_refused_by_field(world: World, f
     setattr(wrong.spec, field, value)
     with pytest.raises(InvalidField, match=f"spec.{field}"):
         world.api.CreateJob(wrong, CALL)
+
+
+def test_a_job_names_exactly_the_datasets_that_its_training_mixes(world: World) -> None:
+    other = MixedDataset(manifest_key="tokenization/manifests/o.json", digest="blake3:" + "e" * 64)
+    wanted = request("jobs/a", ranks=2)
+    training = Training.from_json(wanted.spec.training)
+    mixture = (WeightedDataset(training.dataset, 3), WeightedDataset(other.digest, 1))
+    training = replace(training, mixture=mixture)
+    wanted.spec.training, wanted.spec.training_digest = training.to_json(), training.digest()
+    with pytest.raises(InvalidField, match=r"spec\.mixed"):
+        world.api.CreateJob(wanted, CALL)
+    wanted.spec.mixed.append(other)
+    agent = Agent(world, slots=2)
+    world.api.CreateJob(wanted, CALL)
+    world.settle()
+    assert [list(each.mixed) for each in agent.assignments] == [[other]]
 
 
 def _epoch(job: str, epoch: int) -> OpenEpochRequest:

@@ -17,6 +17,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
+from tutti.corpus.cuts import Cuts
+
 Ids = npt.NDArray[np.bytes_]
 """S32 [documents]: the bytes of each doc_id."""
 
@@ -34,13 +36,16 @@ class Texts:
 
 
 class Documents:
-    """The documents of local shard files, whose bytes were compared with their digests before, but those `dropped`.
+    """The documents of local shard files, whose bytes were compared with their digests before, but those `dropped`;
+    their texts without what is cut out of them.
 
     `ids`: S32, sorted; `sizes`: int64, bytes of UTF-8.
     """
 
-    def __init__(self, shards: Sequence[Path], dropped: Collection[str] = frozenset()) -> None:
-        self._shards = tuple(shards)
+    def __init__(
+        self, shards: Sequence[Path], dropped: Collection[str] = frozenset(), cuts: Cuts | None = None
+    ) -> None:
+        self._shards, self._cuts = tuple(shards), cuts
         without = np.sort(as_ids(list(dropped)))
         ids, sizes = [as_ids([])], [np.zeros(0, np.int64)]
         for batch in self._batches():
@@ -78,7 +83,12 @@ class Documents:
     def _batches(self) -> Iterator[Any]:
         for path in self._shards:
             with pq.ParquetFile(path, pre_buffer=False) as file:  # type: ignore[no-untyped-call]
-                yield from file.iter_batches(BATCH, columns=["doc_id", "text"], use_threads=False)
+                for batch in file.iter_batches(BATCH, columns=["doc_id", "text"], use_threads=False):
+                    if self._cuts is None:
+                        yield batch
+                    else:
+                        texts = self._cuts.applied(batch["doc_id"].to_pylist(), batch["text"])
+                        yield batch.set_column(batch.schema.get_field_index("text"), "text", texts)
 
 
 def as_ids(doc_ids: Sequence[str]) -> Ids:

@@ -12,13 +12,16 @@ import numpy as np
 import numpy.typing as npt
 
 from tutti.corpus.bytepairs import LLAMA3_PATTERN
-from tutti.corpus.dataset import ShardEntry, Split
+from tutti.corpus.cuts import Cuts
+from tutti.corpus.dataset import Packing, ShardEntry, Split
+from tutti.corpus.errors import UnsupportedFormat
 from tutti.corpus.threads import in_threads
 from tutti.corpus.tokenizer import BytePairTokenizer, TokenizerError
 from tutti.corpus.tokenshard import token_dtype
 from tutti.tokenization import baselines
 from tutti.tokenization.bpe import BPE_VERSION, trained
 from tutti.tokenization.documents import Documents, Numbers, Texts
+from tutti.tokenization.languages import Language, by_language
 from tutti.tokenization.packing import (
     PACKING_VERSION,
     DocumentSplit,
@@ -28,7 +31,7 @@ from tutti.tokenization.packing import (
     split_documents,
 )
 from tutti.tokenization.spool import Spool, Tokens, buckets
-from tutti.tokenization.writing import Target, write_shards
+from tutti.tokenization.writing import Target, write_rows, write_shards
 
 LOGIC_VERSION = f"tokenization-2.{BPE_VERSION}.{PACKING_VERSION}"
 SHARD_SEQUENCES = 65_536
@@ -39,7 +42,8 @@ TRAINING_BYTES = 256 << 20
 @dataclass(frozen=True, slots=True)
 class Making:
     """What to make; `shards`: local document shards, whose bytes were compared with their digests; `dropped`: ids left
-    out; `workers`: threads that encode."""
+    out; `cuts`: what is left out of texts (tutti.corpus.cuts); `workers`: threads that encode; `measures`: local files
+    that tell languages, of more documents too."""
 
     shards: tuple[Path, ...]
     dropped: frozenset[str]
@@ -51,7 +55,12 @@ class Making:
     shard_sequences: int
     scratch: Path
     workers: int = 1
+    measures: tuple[Path, ...] = ()
     training_bytes: int = TRAINING_BYTES
+    packing: Packing = Packing.STREAM
+    tokenizer: BytePairTokenizer | None = None
+    """that encodes; without one it is trained, of this vocabulary and pattern"""
+    cuts: Path | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,6 +83,7 @@ class Made:
     train: Split
     validation: Split
     baselines: baselines.Baselines
+    languages: tuple[Language, ...]
     files: tuple[ShardFile, ...]
 
 
@@ -82,22 +92,18 @@ class MakingError(Exception):
 
 
 def make(making: Making) -> Made:
-    """Train, split, encode, pack, measure. Raises MakingError."""
+    """Train unless there is a tokenizer, split, encode, pack, measure. Raises MakingError."""
     try:
-        documents = Documents(making.shards, making.dropped)
+        cuts = Cuts(making.cuts, making.scratch) if making.cuts else None
+        documents = Documents(making.shards, making.dropped, cuts)
         key = f"seed {making.seed}"
         split = split_documents(documents.ids, validation_fraction=making.validation_fraction, key=key)
-        wanted = sample(documents, key, making.training_bytes)
-        tokenizer = trained(
-            (each.texts for each in documents.read(wanted)),
-            vocabulary=making.vocabulary,
-            pattern=making.pattern or LLAMA3_PATTERN,
-        )
+        tokenizer = making.tokenizer or _trained(making, documents, key)
         spool, texts = _spooled(making, tokenizer, documents, split)
         files = list[ShardFile]()
         train = _write(making, tokenizer, documents, spool, split.train, "train", files)
         validation = _write(making, tokenizer, documents, spool, split.validation, "validation", files)
-    except (TokenizerError, PackingError) as error:
+    except (TokenizerError, PackingError, UnsupportedFormat) as error:
         raise MakingError(str(error)) from error
     return Made(
         artefact=tokenizer.artefact,
@@ -107,7 +113,17 @@ def make(making: Making) -> Made:
         train=train,
         validation=validation,
         baselines=_measured(tokenizer, spool, split, texts),
+        languages=by_language(documents, spool.lengths, making.measures),
         files=tuple(files),
+    )
+
+
+def _trained(making: Making, documents: Documents, key: str) -> BytePairTokenizer:
+    wanted = sample(documents, key, making.training_bytes)
+    return trained(
+        (each.texts for each in documents.read(wanted)),
+        vocabulary=making.vocabulary,
+        pattern=making.pattern or LLAMA3_PATTERN,
     )
 
 
@@ -168,20 +184,24 @@ def _write(
     name: str,
     files: list[ShardFile],
 ) -> Split:
-    layout = concatenated(order, spool.lengths[order], context=making.context)
     target = Target(
         making.scratch, name, tokenizer.vocabulary, tokenizer.eos, making.shard_sequences or SHARD_SEQUENCES
     )
-    entries = []
-    for path, info in write_shards(layout, documents.ids, spool.read(layout.documents), target):
+    lengths, tokens, entries = spool.lengths[order], spool.read(order), []
+    if making.packing is Packing.BEST_FIT:
+        written = write_rows(order, lengths, documents.ids, tokens, target, context=making.context)
+    else:
+        layout = concatenated(order, lengths, context=making.context)
+        written = write_shards(layout, documents.ids, tokens, target)
+    for path, info in written:
         key = f"tokenization/token-shards/{info.bytes_digest.removeprefix('blake3:')}.bin"
         files.append(ShardFile(key, path, info.bytes_digest))
         entries.append(ShardEntry.of(info, blob=key))
     return Split(
         shards=tuple(entries),
         documents=len(order),
-        sequences=layout.sequences,
-        targets=layout.targets,
+        sequences=sum(entry.sequences for entry in entries),
+        targets=int(lengths.sum()) + len(order),
         text_bytes=int(documents.sizes[order].sum()),
     )
 

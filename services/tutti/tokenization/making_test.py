@@ -5,11 +5,14 @@ from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tutti.corpus.canonical import keyed_bytes
+from tutti.corpus.dataset import Packing
 from tutti.corpus.documents import Document, Extraction, MediaType
 from tutti.corpus.documentshard import encode_document_shard
 from tutti.corpus.tokenizer import BytePairTokenizer
@@ -65,17 +68,28 @@ def making(shards: tuple[Path, ...], scratch: Path) -> Making:
     )
 
 
-def test_files_order_and_threads_change_nothing(tmp_path: Path) -> None:
-    once = make(making(written(tmp_path / "one", [DOCUMENTS]), tmp_path / "first"))
+@pytest.mark.parametrize("packing", Packing)
+def test_files_order_and_threads_change_nothing(tmp_path: Path, packing: Packing) -> None:
+    once = make(replace(making(written(tmp_path / "one", [DOCUMENTS]), tmp_path / "first"), packing=packing))
     assert len(once.train.shards) > 2
     assert (once.train.documents, once.validation.documents) != (0, 0)
     for files, workers in ((2, 2), (8, 4)):
         parts = [DOCUMENTS[place::files][::-1] for place in range(files)]
         parts.append(DOCUMENTS[5:60])  # again, in another file
         other = making(written(tmp_path / f"{files} files", parts[::-1]), tmp_path / f"{files}")
-        again = make(replace(other, workers=workers))
+        again = make(replace(other, workers=workers, packing=packing))
         assert (again.artefact, again.train, again.validation) == (once.artefact, once.train, once.validation)
         assert again.baselines == once.baselines
+
+
+def test_a_tokenizer_that_is_given_encodes_and_none_is_trained(tmp_path: Path) -> None:
+    asked = making(written(tmp_path / "files", [DOCUMENTS]), tmp_path / "first")
+    (tmp_path / "second").mkdir()
+    given = train_bpe((each.text for each in DOCUMENTS[:9]), vocabulary=300)
+    own, taken = make(asked), make(replace(asked, scratch=tmp_path / "second", tokenizer=given))
+    assert (taken.artefact, taken.vocabulary, taken.eos) == (given.artefact, 300, 299) != (own.artefact, 500, 499)
+    assert taken.train.documents == own.train.documents
+    assert taken.train.targets > own.train.targets
 
 
 def test_a_dataset_is_what_a_slow_computation_makes(tmp_path: Path) -> None:
@@ -103,6 +117,18 @@ def test_a_dataset_is_what_a_slow_computation_makes(tmp_path: Path) -> None:
         assert list(dict.fromkeys(shard.doc_id(k) for shard in shards for k in range(len(shard.starts)))) == order
         assert split.text_bytes == sum(len(kept[doc_id].encode()) for doc_id in order)
         assert (split.documents, split.targets) == (len(order), len(stream) - 1)
+
+
+def test_packing_changes_rows_and_nothing_else(tmp_path: Path) -> None:
+    asked = making(written(tmp_path / "files", [DOCUMENTS]), tmp_path / "stream")
+    stream = make(asked)
+    (tmp_path / "rows").mkdir()
+    fitted = make(replace(asked, scratch=tmp_path / "rows", packing=Packing.BEST_FIT))
+    assert (fitted.artefact, fitted.baselines) == (stream.artefact, stream.baselines)
+    for one, other in ((stream.train, fitted.train), (stream.validation, fitted.validation)):
+        assert (one.documents, one.targets, one.text_bytes) == (other.documents, other.targets, other.text_bytes)
+        assert one.shards != other.shards
+        assert one.sequences <= other.sequences < 1.3 * one.sequences
 
 
 def test_a_tokenizer_of_much_text_is_trained_on_documents_drawn_by_their_ids(tmp_path: Path) -> None:
@@ -156,6 +182,29 @@ def test_a_document_is_there_once_under_the_number_of_its_id(tmp_path: Path) -> 
     ]
     assert sorted(read) == sorted(kept.items())
     assert documents.sizes.tolist() == [len(kept[doc_id].encode()) for doc_id in sorted(kept)]
+
+
+def test_texts_are_counted_by_the_language_that_was_told_of_each(tmp_path: Path) -> None:
+    told = {each.doc_id: ("en", "de", "fr")[number % 3] for number, each in enumerate(DOCUMENTS) if number % 4}
+    names = [*told, document(999).doc_id]  # of which nothing was kept
+    halves = names[::2], names[1::2]
+    for number, half in enumerate(halves):
+        rows = pa.table({"doc_id": half, "language": [told.get(each, "xx") for each in half]})
+        pq.write_table(rows, tmp_path / f"{number}.measures")  # type: ignore[no-untyped-call]
+    asked = making(written(tmp_path / "files", [DOCUMENTS]), tmp_path / "scratch")
+    assert make(asked).languages == ()
+    measures = tuple(tmp_path / f"{number}.measures" for number in range(2))
+    (tmp_path / "again").mkdir()
+    made = make(replace(asked, scratch=tmp_path / "again", measures=measures))
+    tokenizer = BytePairTokenizer(made.artefact)
+    expected: dict[str, list[int]] = {}
+    for each in DOCUMENTS:
+        if each.doc_id not in DROPPED:
+            sums = expected.setdefault(told.get(each.doc_id, "und"), [0, 0, 0])
+            sums[:] = sums[0] + 1, sums[1] + len(each.text.encode()), sums[2] + len(tokenizer.encode(each.text))
+    assert {each.code: [each.documents, each.text_bytes, each.tokens] for each in made.languages} == expected
+    sizes = [each.text_bytes for each in made.languages]
+    assert sizes == sorted(sizes, reverse=True)
 
 
 @given(lengths=st.lists(st.integers(0, 30), min_size=1, max_size=60), data=st.data())

@@ -4,7 +4,7 @@ from tutti.chassis import crud
 from tutti.chassis.call import Call
 from tutti.chassis.errors import InvalidField
 from tutti.chassis.required import required
-from tutti.chassis.resources import Resource
+from tutti.chassis.resources import Resource, check_name
 from tutti.chassis.service import Host
 from tutti.chassis.work import Work
 from tutti.contracts.common.v1 import CancelRequest, GetRequest, ListRequest
@@ -15,25 +15,33 @@ from tutti.contracts.tokenization.v1 import (
     CreateTokenizationResponse,
     Dataset,
     Index,
+    ListDatasetFilesRequest,
+    ListDatasetFilesResponse,
     ListDatasetsResponse,
     ListIndexesResponse,
     ListTokenizationsResponse,
     ListTokenizersResponse,
+    ReadDatasetFileRequest,
+    ReadDatasetFileResponse,
     Tokenization,
     TokenizationSpec,
     Tokenizer,
 )
+from tutti.corpus.dataset import Packing
 from tutti.tokenization.bpe import BYTES, PatternError, compiled
+from tutti.tokenization.sources import Sources
 
 
 def check(spec: TokenizationSpec) -> None:
     """Raises InvalidField naming what cannot work."""
-    if spec.vocabulary <= BYTES:
+    if spec.vocabulary <= BYTES and not spec.tokenizer:
         raise InvalidField(
             "spec.vocabulary", seen=spec.vocabulary, expected=f"more than {BYTES}: every byte, and one end"
         )
     if spec.context < 1:
         raise InvalidField("spec.context", seen=spec.context, expected="at least 1 token")
+    if spec.packing not in ("", *Packing):
+        raise InvalidField("spec.packing", seen=spec.packing, expected=" or ".join(Packing))
     if not 0 < spec.validation_fraction < 1:
         raise InvalidField(
             "spec.validation_fraction", seen=spec.validation_fraction, expected="a number between 0 and 1"
@@ -57,11 +65,20 @@ class TokenizationApi:
     ) -> None:
         self._host, self._work, self._indexes = host, work, indexes
         self._datasets, self._tokenizers = datasets, tokenizers
+        self._sources = Sources(host, work, datasets)
 
     def CreateTokenization(self, request: CreateTokenizationRequest, call: Call) -> CreateTokenizationResponse:
         required(request, "spec.manifest_key", "spec.content_digest")
         check(request.spec)
+        if request.spec.tokenizer:
+            self._known(request.spec.tokenizer)
         return CreateTokenizationResponse(tokenization=self._work.create(request))
+
+    def _known(self, name: str) -> None:
+        """Raises InvalidField for a tokenizer that was not made here."""
+        check_name("tokenizers", name, field="spec.tokenizer")
+        if self._host.units.run(lambda unit: self._tokenizers.find(unit, name)) is None:
+            raise InvalidField("spec.tokenizer", seen=name, expected="a tokenizer that was trained here")
 
     def GetTokenization(self, request: GetRequest, call: Call) -> Tokenization:
         return self._work.get(request)
@@ -90,6 +107,12 @@ class TokenizationApi:
 
     def ListDatasets(self, request: ListRequest, call: Call) -> ListDatasetsResponse:
         return crud.list_page(self._host.units, self._datasets, request, ListDatasetsResponse, "datasets")
+
+    def ListDatasetFiles(self, request: ListDatasetFilesRequest, call: Call) -> ListDatasetFilesResponse:
+        return self._sources.files(request.name)
+
+    def ReadDatasetFile(self, request: ReadDatasetFileRequest, call: Call) -> ReadDatasetFileResponse:
+        return ReadDatasetFileResponse(data=self._sources.read(request.name, request.file, request.offset))
 
     def GetTokenizer(self, request: GetRequest, call: Call) -> Tokenizer:
         return crud.get(self._host.units, self._tokenizers, request)

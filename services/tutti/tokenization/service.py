@@ -1,4 +1,4 @@
-"""The tokenization service: trains a tokenizer on kept documents, writes token shards, and makes indexes of them.
+"""The tokenization service: trains a tokenizer or takes one, writes token shards of documents, and makes their indexes.
 
 Promises: tokenizer and dataset are named by their content; the same kept documents and parameters give the same names,
 whatever was left out before.
@@ -10,7 +10,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from tutti.chassis import staging, version
+from tutti.backbone import Blobs
+from tutti.backbone.blobs import BlobMissing
+from tutti.chassis import kernels, staging, version
 from tutti.chassis.canonical import CanonicalLine
 from tutti.chassis.resources import Resource
 from tutti.chassis.service import Host, Served, Service
@@ -18,14 +20,21 @@ from tutti.chassis.tasks import CancellablePool, TaskContext, WorkFailed
 from tutti.chassis.unit import Unit
 from tutti.chassis.work import Outcome, Work, publish, put_content
 from tutti.contracts.common.v1 import Artifact
-from tutti.contracts.tokenization.v1 import Dataset, Index, Tokenization, TokenizationSpec, Tokenizer
+from tutti.contracts.tokenization.v1 import (
+    Dataset,
+    Index,
+    Tokenization,
+    TokenizationSpec,
+    TokenizedLanguage,
+    Tokenizer,
+)
 from tutti.contracts.tokenization.v1.tokenization_pb2 import DESCRIPTOR
-from tutti.corpus.bytepairs import LLAMA3_PATTERN
-from tutti.corpus.dataset import DatasetBody
+from tutti.corpus.bytepairs import LLAMA3_PATTERN, native
+from tutti.corpus.dataset import DatasetBody, Packing
 from tutti.corpus.manifest import Kind
-from tutti.corpus.stages import DedupBody
+from tutti.corpus.stages import DedupBody, IngestBody
+from tutti.corpus.tokenizer import BytePairTokenizer, TokenizerError
 from tutti.tokenization import indexing, making
-from tutti.tokenization.baselines import Baselines
 from tutti.tokenization.rpc import TokenizationApi
 
 
@@ -52,11 +61,12 @@ def tokenize(context: TaskContext, spec: TokenizationSpec) -> Tokenized:
         context=spec.context,
         train=made.train,
         validation=made.validation,
+        packing=Packing(spec.packing or Packing.STREAM),
     )
     manifest = body.manifest(parents=(tokenizer.name,), producer=version.producer("tokenization"))
     size = sum(shard.bytes for split in (made.train, made.validation) for shard in split.shards)
     result = publish(blobs, "tokenization", manifest, data_bytes=size)
-    dataset = described(body, made.baselines, result.manifest_key, manifest.content_digest, tokenizer.name, size)
+    dataset = described(body, made, result.manifest_key, manifest.content_digest, tokenizer.name, size)
     return Tokenized(tokenizer, dataset, result)
 
 
@@ -75,6 +85,10 @@ def stored_shards(context: TaskContext, spec: TokenizationSpec, kept: DedupBody)
                 seed=spec.seed,
                 shard_sequences=spec.shard_sequences,
                 scratch=Path(scratch),
+                packing=Packing(spec.packing or Packing.STREAM),
+                tokenizer=given_tokenizer(blobs, spec.tokenizer) if spec.tokenizer else None,
+                measures=measures(blobs, spec, Path(scratch)),
+                cuts=staging.named(blobs, kept.cuts, Path(scratch)) if kept.cuts else None,
                 workers=len(os.sched_getaffinity(0)) if isinstance(context.host.pool, CancellablePool) else 1,
             )
             made = context.pool(making.make, wanted)
@@ -86,12 +100,35 @@ def stored_shards(context: TaskContext, spec: TokenizationSpec, kept: DedupBody)
     return made
 
 
+def given_tokenizer(blobs: Blobs, name: str) -> BytePairTokenizer:
+    """The tokenizer of an earlier dataset. Raises WorkFailed."""
+    key = tokenizer_key(name)
+    try:
+        return BytePairTokenizer.load(blobs.get(key), expected_version=f"blake3:{name.removeprefix('tokenizers/')}")
+    except BlobMissing as error:
+        raise WorkFailed(f"the tokenizer {key} is gone; run the recipe again that trained it") from error
+    except TokenizerError as error:
+        raise WorkFailed(f"{key}: {error}") from error
+
+
+def tokenizer_key(name: str) -> str:
+    return f"tokenization/{name}.json"
+
+
+def measures(blobs: Blobs, spec: TokenizationSpec, scratch: Path) -> tuple[Path, ...]:
+    """What tells the languages of the documents, fetched; nothing where the spec names none. Raises WorkFailed."""
+    if not spec.measures_key:
+        return ()
+    body = IngestBody.read(staging.manifest(blobs, spec.measures_key, spec.measures_digest, Kind.INGEST))
+    return tuple(staging.named(blobs, key, scratch) for key in dict.fromkeys(body.measures))
+
+
 def named_tokenizer(made: making.Made, pattern: str) -> Tokenizer:
     """The resource of a tokenizer."""
-    hexadecimal = made.tokenizer_version.removeprefix("blake3:")
+    name = f"tokenizers/{made.tokenizer_version.removeprefix('blake3:')}"
     return Tokenizer(
-        name=f"tokenizers/{hexadecimal}",
-        key=f"tokenization/tokenizers/{hexadecimal}.json",
+        name=name,
+        key=tokenizer_key(name),
         content_digest=made.tokenizer_version,
         vocabulary=made.vocabulary,
         pattern=pattern,
@@ -102,6 +139,16 @@ def build(host: Host) -> Service:
     datasets: Resource[Dataset] = Resource(host.metadata, "datasets", Dataset)
     tokenizers: Resource[Tokenizer] = Resource(host.metadata, "tokenizers", Tokenizer)
 
+    def keep(unit: Unit, dataset: Dataset) -> None:
+        if datasets.find(unit, dataset.name) is None:
+            datasets.create(unit, dataset)
+            return
+        known = datasets.lock(unit, dataset.name)
+        if dataset.languages and known.languages != dataset.languages:  # they were told anew, or for the first time
+            del known.languages[:]
+            known.MergeFrom(measured(dataset))
+            datasets.put(unit, known)
+
     def run(context: TaskContext, tokenization: Tokenization) -> Outcome:
         made = tokenize(context, tokenization.spec)
         tokenizer, dataset = made.tokenizer, made.dataset
@@ -109,8 +156,7 @@ def build(host: Host) -> Service:
         def fill(unit: Unit, tokenization: Tokenization) -> None:
             if tokenizers.find(unit, tokenizer.name) is None:
                 tokenizers.create(unit, tokenizer)
-            if datasets.find(unit, dataset.name) is None:
-                datasets.create(unit, dataset)
+            keep(unit, dataset)
             tokenization.result.CopyFrom(made.result)
             tokenization.dataset, tokenization.tokenizer = dataset.name, tokenizer.name
             tokenization.tokens, tokenization.sequences = dataset.tokens, dataset.sequences
@@ -148,10 +194,21 @@ def build(host: Host) -> Service:
         serves=[Served(DESCRIPTOR.services_by_name["TokenizationService"], api)],
         tasks=[work.task(), indexes.task()],
         export=export,
+        checks=[kernels.check("texts are encoded", "by tokenizers, slower", (native,))],
     )
 
 
-def described(body: DatasetBody, measured: Baselines, key: str, digest: str, tokenizer: str, size: int) -> Dataset:
+def measured(dataset: Dataset) -> Dataset:
+    """What of a dataset's resource was not there in earlier versions, or is told by measures that may be newer."""
+    return Dataset(
+        documents=dataset.documents,
+        validation_documents=dataset.validation_documents,
+        text_bytes=dataset.text_bytes,
+        languages=dataset.languages,
+    )
+
+
+def described(body: DatasetBody, made: making.Made, key: str, digest: str, tokenizer: str, size: int) -> Dataset:
     """The resource of a dataset."""
     return Dataset(
         name=f"datasets/{digest.removeprefix('blake3:')}",
@@ -163,8 +220,18 @@ def described(body: DatasetBody, measured: Baselines, key: str, digest: str, tok
         validation_tokens=body.validation.targets,
         validation_bytes=body.validation.text_bytes,
         context=body.context,
-        unigram_bits_per_byte=measured.unigram,
-        bigram_bits_per_byte=measured.kneser_ney_bigram,
-        xz_bits_per_byte=measured.xz_primed,
+        unigram_bits_per_byte=made.baselines.unigram,
+        bigram_bits_per_byte=made.baselines.kneser_ney_bigram,
+        xz_bits_per_byte=made.baselines.xz_primed,
         bytes=size,
+        documents=body.train.documents,
+        validation_documents=body.validation.documents,
+        text_bytes=body.train.text_bytes,
+        packing=body.packing.value,
+        languages=[
+            TokenizedLanguage(
+                language=each.code, documents=each.documents, text_bytes=each.text_bytes, tokens=each.tokens
+            )
+            for each in made.languages
+        ],
     )

@@ -113,6 +113,7 @@ class Attempt:
                     dataset_digest=assignment.dataset_digest,
                     resume_manifest_key=assignment.resume_manifest_key,
                     state_digest=assignment.resume_digest,
+                    mixed=assignment.mixed,
                 )
             )
         )
@@ -271,6 +272,7 @@ class Attempt:
                         shape=given.shape,
                         training=given.training,
                         dataset=self._staged.dataset,
+                        mixed=self._staged.mixed,
                         resume=self._staged.resume,
                         buffers=self._buffers[rank],
                         rendezvous="" if rank == 0 else self._rendezvous,

@@ -1,4 +1,4 @@
-"""The data of a rank: batches by step and leaf, from a staged dataset.
+"""The data of a rank: batches by step and leaf, from staged datasets.
 
 Step s (counted from 1) reads what the sampler calls step s - 1, so a state after N steps has read all steps before N.
 """
@@ -15,7 +15,7 @@ from tutti.corpus.dataset import DatasetBody, Split
 from tutti.corpus.ledger import Ledger
 from tutti.corpus.loader import Loader
 from tutti.corpus.manifest import Kind, Manifest
-from tutti.corpus.sampler import DatasetShare, Span
+from tutti.corpus.mixture import MixedLoader
 from tutti.model.training import Training
 from tutti.trainer.failures import RankFailure, Reason
 from tutti.trainer.staging import MANIFEST, shard_file
@@ -25,38 +25,40 @@ VALIDATION_SEQUENCES = 2048
 
 
 class TrainingData:
-    """Both splits of one dataset, opened for one training."""
+    """Both splits of a training's own dataset and the training splits of those mixed with it."""
 
-    def __init__(self, folder: Path, training: Training) -> None:
-        """Raises RankFailure when the dataset is not the one of the training, CorpusError when it is damaged."""
-        manifest = Manifest.decode((folder / MANIFEST).read_bytes(), expected=Kind.DATASET)
-        self.body = DatasetBody.read(manifest)
-        model, step = training.model, training.step
-        seen = (manifest.content_digest, self.body.context)
-        expected = (training.dataset, model.context)
-        if seen != expected or self.body.vocabulary > model.vocabulary:
-            raise RankFailure(
-                Reason.DATA_REFUSED,
-                f"the staged dataset is {seen[0]} with rows of {seen[1]} tokens and a vocabulary of "
-                f"{self.body.vocabulary}; the training expects {expected[0]}, {expected[1]} and at most "
-                f"{model.vocabulary}",
-            )
-        self._rows = step.rows
-        self._train = _loader(folder, self.body.train)
-        self._validation = _loader(folder, self.body.validation) if self.body.validation.shards else None
+    def __init__(self, folders: Sequence[Path], training: Training) -> None:
+        """`folders` in the order of `training.datasets`.
+
+        Raises RankFailure when the datasets are not those of the training or cannot be mixed, CorpusError when one is
+        damaged.
+        """
+        if len(folders) != len(training.datasets):
+            raise _refused(f"{len(folders)} datasets are staged; the training reads {len(training.datasets)}")
+        bodies = [_body(folder, digest, training) for folder, digest in zip(folders, training.datasets, strict=True)]
+        self.body = bodies[0]
+        for body, digest in zip(bodies, training.datasets, strict=True):
+            if body.tokenizer_version != self.body.tokenizer_version:
+                raise _refused(
+                    f"{digest} was encoded by the tokenizer {body.tokenizer_version}, {training.dataset} by "
+                    f"{self.body.tokenizer_version}; mix datasets of one tokenizer"
+                )
+        self._rows = training.step.rows
+        loaders = [_loader(folder, body.train) for folder, body in zip(folders, bodies, strict=True)]
+        self._train = MixedLoader(dict(zip(training.datasets, loaders, strict=True)))
+        self._validation = _loader(folders[0], self.body.validation) if self.body.validation.shards else None
         self._training = training
 
     def first_ledger(self) -> Ledger:
         """What a job that starts from nothing reads."""
-        step = self._training.step
-        share = DatasetShare(self._training.dataset, sequences=self._train.sequences, weight=1, start=0)
-        return Ledger(
-            (Span(from_step=0, datasets=(share,), seed=step.seed, leaves=step.leaves, rows_per_leaf=step.rows),)
-        )
+        sequences = {digest: loader.sequences for digest, loader in self._train.loaders.items()}
+        return Ledger((self._training.first_span(sequences),))
 
     def leaves(self, ledger: Ledger, step: int, wanted: Sequence[int]) -> dict[int, Leaf]:
         """Some leaves of a step that is counted from 1, read at once."""
-        batch = self._train.batch(ledger.samples(step - 1, *wanted).samples)
+        span = ledger.span_at(step - 1)
+        versions = [share.dataset_version for share in span.datasets]
+        batch = self._train.batch(span.samples(step - 1, *wanted), versions)
         return dict(zip(wanted, batch.leaves(self._rows), strict=True))
 
     @property
@@ -81,6 +83,22 @@ class TrainingData:
         return nats / math.log(2) / (split.text_bytes * (tokens / split.targets))
 
 
+def _body(folder: Path, digest: str, training: Training) -> DatasetBody:
+    """What the manifest of a staged dataset says. Raises RankFailure when it is not that of the training."""
+    manifest = Manifest.decode((folder / MANIFEST).read_bytes(), expected=Kind.DATASET)
+    body, model = DatasetBody.read(manifest), training.model
+    if (manifest.content_digest, body.context) != (digest, model.context) or body.vocabulary > model.vocabulary:
+        raise _refused(
+            f"the staged dataset is {manifest.content_digest} with rows of {body.context} tokens and a vocabulary of "
+            f"{body.vocabulary}; the training expects {digest}, {model.context} and at most {model.vocabulary}"
+        )
+    return body
+
+
+def _refused(words: str) -> RankFailure:
+    return RankFailure(Reason.DATA_REFUSED, words)
+
+
 def _loader(folder: Path, split: Split) -> Loader:
     return Loader([folder / shard_file(entry.bytes_digest) for entry in split.shards])
 
@@ -93,6 +111,7 @@ def _padded(batch: PackedSequenceBatch, rows: int) -> PackedSequenceBatch:
         _stacked(batch.tokens, np.zeros((missing, batch.tokens.shape[1]), np.int32)),
         np.concatenate([batch.lengths, np.zeros(missing, np.int64)]),
         batch.boundaries,
+        np.concatenate([batch.packed, np.zeros(missing, np.bool_)]),
     )
 
 

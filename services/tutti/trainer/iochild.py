@@ -249,7 +249,10 @@ class IoChild:
         answer = StageResponse(id=request.id)
         try:
             if request.dataset_manifest_key:
-                answer.dataset = str(self._cache.dataset(request.dataset_manifest_key, request.dataset_digest))
+                wanted = {request.dataset_digest: request.dataset_manifest_key}
+                wanted |= {each.digest: each.manifest_key for each in request.mixed}
+                answer.dataset, *mixed = map(str, self._cache.datasets(wanted))
+                answer.mixed.extend(mixed)
             if request.resume_manifest_key:
                 answer.resume = str(self._cache.checkpoint(request.resume_manifest_key, request.state_digest))
         except StagingError as error:

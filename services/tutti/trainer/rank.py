@@ -73,7 +73,7 @@ def _run(start: Start, lifeline: Lifeline) -> None:
     training = Training.from_json(start.training)
     shape = to_shape(start.shape)
     plan = Plan(Layout(training.model), shape, training.step.leaves)
-    data = TrainingData(Path(start.dataset), training)
+    data = TrainingData([Path(folder) for folder in (start.dataset, *start.mixed)], training)
     buffers = [SharedBuffer(Path(path), plan.snapshot_size(start.rank)) for path in start.buffers]
 
     device = _device(start)

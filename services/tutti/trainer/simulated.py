@@ -153,7 +153,7 @@ class SimulatedRank:
     def _live(self, start: Start) -> Iterator[None]:
         training = Training.from_json(start.training)
         plan = plan_of(training, to_shape(start.shape))
-        data = TrainingData(Path(start.dataset), training)
+        data = TrainingData([Path(folder) for folder in (start.dataset, *start.mixed)], training)
         yield from self._meet(start, len(plan.ranks))
         if self.gone:
             return

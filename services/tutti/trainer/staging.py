@@ -5,6 +5,7 @@ What lies there with the right digest is used again; the cache keeps a bounded n
 
 import os
 import shutil
+from collections.abc import Mapping
 from pathlib import Path
 
 from tutti.backbone.blobs import BlobMissing, Blobs
@@ -28,14 +29,23 @@ def shard_file(bytes_digest: str) -> str:
 
 
 class Cache:
-    """Folders by digest; the ones used longest ago go when there are more than `keep` of a kind."""
+    """Folders by digest; the ones used longest ago go when there are more than `keep` of a kind (or wanted at once)."""
 
     def __init__(self, folder: Path, blobs: Blobs, files: Files, *, keep: int = 4) -> None:
         self._folder, self._blobs, self._files, self._keep = folder, blobs, files, keep
 
-    def dataset(self, manifest_key: str, digest: str) -> Path:
-        """The folder with the manifest and every shard of both splits. Raises StagingError, BlobError."""
-        folder = self._enter("datasets", digest)
+    def datasets(self, wanted: Mapping[str, str]) -> list[Path]:
+        """The folders with the manifest and every shard of both splits, of each dataset that is wanted at once.
+
+        `wanted`: the key of the manifest by digest. Raises StagingError, BlobError.
+        """
+        keep = max(self._keep, len(wanted))
+        folders = [self._enter("datasets", digest, keep) for digest in wanted]
+        for folder, (digest, manifest_key) in zip(folders, wanted.items(), strict=True):
+            self._stage(folder, manifest_key, digest)
+        return folders
+
+    def _stage(self, folder: Path, manifest_key: str, digest: str) -> None:
         try:
             data = self._blobs.get(manifest_key)
             manifest = Manifest.decode(data, expected=Kind.DATASET)
@@ -50,11 +60,10 @@ class Cache:
             self._blobs.fetch(manifest_key, folder / MANIFEST)
         except (BlobMissing, CorpusError) as error:
             raise StagingError(f"dataset {digest} cannot be staged: {error}") from error
-        return folder
 
     def checkpoint(self, manifest_key: str, state_digest: str) -> Path:
         """The folder that `open_staged` opens. Raises StagingError, BlobError."""
-        folder = self._enter("checkpoints", state_digest)
+        folder = self._enter("checkpoints", state_digest, self._keep)
         try:
             stage(self._blobs, manifest_key, folder, state_digest=state_digest, files=self._files)
         except (BlobMissing, CorpusError) as error:
@@ -74,7 +83,7 @@ class Cache:
                     "delete the blob and run its stage again"
                 )
 
-    def _enter(self, kind: str, digest: str) -> Path:
+    def _enter(self, kind: str, digest: str, keep: int) -> Path:
         if not is_digest(digest):
             raise StagingError(f"{digest!r} is no digest; expected blake3:<64 hexadecimal digits>")
         parent = self._folder / kind
@@ -82,6 +91,6 @@ class Cache:
         make_folders(self._files, folder)
         os.utime(folder)
         others = sorted((path for path in parent.iterdir() if path != folder), key=lambda path: path.stat().st_mtime)
-        for path in others[: max(0, len(others) + 1 - self._keep)]:
+        for path in others[: max(0, len(others) + 1 - keep)]:
             shutil.rmtree(path, ignore_errors=True)
         return folder

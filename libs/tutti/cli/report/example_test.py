@@ -3,6 +3,7 @@
 import math
 
 from tutti.chassis.bodies import content_digest
+from tutti.cli import datasets
 from tutti.cli.plain import plain
 from tutti.cli.report.facts import Cluster, Facts, Pages, Rule
 from tutti.contracts.committer.v1 import (
@@ -47,6 +48,8 @@ def facts() -> Facts:
     job.history.append("epoch 1 ended: rank 1 was killed by SIGKILL <i>after</i> step 312")
     dataset = Dataset(tokens=812_345, validation_tokens=41_022, validation_bytes=139_211, context=256, sequences=3174)
     dataset.unigram_bits_per_byte, dataset.bigram_bits_per_byte, dataset.xz_bits_per_byte = 3.402, 1.803, 1.312
+    dataset.languages.add(language="en", documents=260, text_bytes=2_500_000, tokens=800_000)
+    dataset.languages.add(language="und", documents=8, text_bytes=0, tokens=0)
     counts = [PageCount(what=what, pages=pages) for what, pages in (("visited/page", 301), ("left/trap", 40))]
     found = {
         "run": plain(run),
@@ -57,7 +60,7 @@ def facts() -> Facts:
         "dedup": plain(Dedup(documents=268, duplicates=21, clusters=9, near_duplicates=13)),
         "tokenization": plain(Tokenization(spec=TokenizationSpec(vocabulary=4096))),
         "train": plain(job),
-        "dataset": plain(dataset),
+        "dataset": datasets.told(plain(dataset)),
         "checkpoints": [plain(_checkpoint(step)) for step in range(100, STEPS + 1, 100)],
     }
     rules = (

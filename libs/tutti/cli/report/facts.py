@@ -72,7 +72,7 @@ def gather(client: Client, run: Run) -> Facts:
         with contextlib.suppress(Problem):
             pages = _pages(client, run.name, duplicates=found["dedup"]["duplicates"] if found["dedup"] else 0)
     if found["checkpoints"]:
-        newest = max(found["checkpoints"], key=lambda each: (each["line"], each["step"]))["name"]
+        newest = found["checkpoints"][-1]["name"]
         with contextlib.suppress(Problem):
             curve = client.committer.GetCurve(GetCurveRequest(name=newest, max_points=POINTS), timeout=READING_SECONDS)
     return Facts(found, pages, curve)

@@ -13,7 +13,6 @@ from functools import cache
 from importlib.resources import files
 from typing import Any
 
-from jinja2 import Environment, StrictUndefined
 from markupsafe import Markup
 
 from tutti.chassis.version import VERSION
@@ -22,7 +21,7 @@ from tutti.cli.report.charts import Series, chart, describe
 from tutti.cli.report.facts import Facts
 from tutti.contracts.committer.v1 import CurvePoint, GetCurveResponse
 
-SHOWN_CHECKPOINTS, SHOWN_STEPS, LONGEST = 30, 12, 160
+SHOWN_CHECKPOINTS, SHOWN_STEPS, SHOWN_LANGUAGES, LONGEST = 30, 12, 20, 160
 _UNITS = ((1 << 30, "GiB"), (1 << 20, "MiB"), (1 << 10, "KiB"))
 
 
@@ -77,6 +76,7 @@ def page(facts: Facts) -> str:
         "pages": facts.pages,
         "dedup": found["dedup"],
         "dataset": dataset,
+        "shown_languages": SHOWN_LANGUAGES,
         "vocabulary": found["tokenization"]["spec"]["vocabulary"] if found["tokenization"] else 0,
         "job": job,
         "charts": [
@@ -121,6 +121,8 @@ def curves(curve: GetCurveResponse) -> list[Series]:
 
 @cache
 def _template() -> Any:
+    from jinja2 import Environment, StrictUndefined  # no other command waits for it
+
     environment = Environment(autoescape=True, undefined=StrictUndefined, trim_blocks=True)
     environment.filters |= {
         "count": count,
@@ -190,7 +192,9 @@ def _funnel(found: Plain) -> list[Left]:
         left -= chosen["rejected"]
         rows.append(("Kept by the rules", left, chosen["rejected"]))
     if dedup:
-        rows.append(("Not a duplicate", dedup["documents"], dedup["duplicates"]))
+        rows.append(("Not a duplicate", dedup["documents"] + dedup["short"], dedup["duplicates"]))
+        if dedup["short"]:
+            rows.append(("Enough left of it", dedup["documents"], dedup["short"]))
     return [Left(name, count, gone, count / first) for name, count, gone in rows]
 
 

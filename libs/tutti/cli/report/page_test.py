@@ -64,6 +64,10 @@ def test_nothing_is_fetched_and_nothing_is_run(outline: Outline) -> None:
     assert policy == f"default-src 'none'; style-src 'sha256-{digest}'; base-uri 'none'; form-action 'none'"
 
 
+def test_how_each_language_is_tokenized_is_told(outline: Outline) -> None:
+    assert "3.12" in outline.text.partition("Bytes a token")[2]
+
+
 def test_what_pages_said_is_text(outline: Outline) -> None:
     for told in HOSTILE:
         assert shortened(told) in outline.text

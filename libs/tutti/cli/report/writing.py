@@ -1,8 +1,8 @@
 """Writing a report: the page, and its curves as pictures beside it. All of it is there, or what was there before."""
 
-import os
 from pathlib import Path
 
+from tutti.backbone.files import RealFiles, overwrite
 from tutti.cli.report.charts import chart
 from tutti.cli.report.facts import Facts
 from tutti.cli.report.page import curves, page
@@ -28,6 +28,5 @@ def write(facts: Facts, place: Path) -> list[Path]:
 
 def _put(place: Path, text: str) -> Path:
     part = place.with_name(f".{place.name}.part")
-    part.write_text(text, encoding="utf-8")
-    os.replace(part, place)
+    overwrite(RealFiles(), part, place, [text.encode()])
     return place

@@ -13,6 +13,7 @@ from itertools import zip_longest
 from pathlib import Path
 
 import numpy as np
+import numpy.typing as npt
 from blake3 import blake3
 
 from tutti.backbone.files import RealFiles, overwrite
@@ -64,7 +65,8 @@ def build(shards: Sequence[Path], target: Path, *, memory_bytes: int = MEMORY_BY
             DiskArray(folder / "starts", "<u4") as starts,
             DiskArray(folder / "doc_ids", "S32") as doc_ids,
         ):
-            digest = framed(hasher("token shards"), _copied(ordered, tokens, starts, doc_ids)).digest()
+            copied = _unpacked if first.packed else _copied
+            digest = framed(hasher("token shards"), copied(ordered, tokens, starts, doc_ids)).digest()
             sorts = Suffixes(
                 tokens, vocabulary=first.vocabulary, eos=first.eos, folder=folder, memory_bytes=memory_bytes
             )
@@ -127,6 +129,46 @@ def _copied(paths: Sequence[Path], tokens: DiskArray, starts: DiskArray, doc_ids
         if len(begins):
             noted = shard.doc_id(int(goes_on) + len(begins) - 1)
         yield header.content_digest().encode()
+
+
+def _unpacked(paths: Sequence[Path], tokens: DiskArray, starts: DiskArray, doc_ids: DiskArray) -> Iterator[bytes]:
+    """As `_copied` for packed rows: documents as they were before they were cut into pieces, one behind the other.
+
+    Gives the content digest of each shard. The pieces of a document come in its order, in one shard or several.
+    """
+    shards = [TokenShard(path) for path in paths]
+    for at, shard in enumerate(shards):
+        shard.verify()
+        eos, begins, names = shard.header.eos, list[int](), list[int]()
+        for index in range(shard.header.documents):
+            piece = shard.piece(index)
+            if piece[0] != eos:
+                continue  # it goes on with a document that began before
+            begins.append(len(tokens))
+            names.append(index)
+            rest = _rest(shards[at:], shard.doc_id(index), eos)
+            while piece[-1] != eos:
+                tokens.append(piece[1:])
+                try:
+                    piece = next(rest)
+                except StopIteration:
+                    raise CorpusError(
+                        f"{shard.name}: a document does not end with the end-of-text token {eos}; was the dataset made "
+                        "by another tokenization, or is its last shard missing?"
+                    ) from None
+            tokens.append(piece[1:])
+            if len(tokens) > MOST_TOKENS:
+                raise CorpusError(f"{shard.name}: more than {MOST_TOKENS} tokens; make the dataset smaller")
+        starts.append(np.array(begins, np.int64))
+        doc_ids.append(shard.doc_ids[names])
+        yield shard.header.content_digest().encode()
+
+
+def _rest(shards: Sequence[TokenShard], doc_id: str, eos: int) -> Iterator[npt.NDArray[np.unsignedinteger]]:
+    """The pieces of a document behind its first."""
+    for shard in shards:
+        pieces = (shard.piece(index) for index in shard.places_of(doc_id))
+        yield from (piece for piece in pieces if piece[0] != eos)
 
 
 def _digested(pieces: Iterable[bytes], state: blake3) -> Iterator[bytes]:

@@ -12,42 +12,60 @@ import hashlib
 import io
 import uuid
 from collections.abc import Mapping
+from dataclasses import dataclass
 from datetime import datetime
 
-from fastwarc.warc import WarcRecord, WarcRecordType
+from fastwarc.warc import ArchiveIterator, WarcRecord, WarcRecordType
 
 from tutti.ingest.crawl.fetching import Answer
 from tutti.ingest.crawl.urls import host_of
 
-REVISIT = "http://netpreserve.org/warc/1.1/revisit/identical-payload-digest"
+IDENTICAL = "http://netpreserve.org/warc/1.1/revisit/identical-payload-digest"
+NOT_MODIFIED = "http://netpreserve.org/warc/1.1/revisit/server-not-modified"
+REFERS_TO_FILE, REFERS_TO_OFFSET = "WARC-Refers-To-Filename", "WARC-Refers-To-File-Offset"
+"""Where the record lies that a revisit refers to; not of the standard, but as other crawlers write it."""
 _KEPT_AS = "X-Transfer-Encoding"
 _NAMESPACE = uuid.UUID("6ba7b811-9dad-11d1-80b4-00c04fd430c8")  # that of URLs (RFC 9562, appendix A)
 
 
-def exchange(answer: Answer, asked: Mapping[str, str], at: datetime) -> bytes:
-    """Request and response; `asked` are the headers that were sent, `at` an aware time."""
-    response = _id(answer.url, at, "response")
+def response(answer: Answer, at: datetime) -> bytes:
+    """What was answered, at an aware time."""
     return _record(
         WarcRecordType.response,
-        response,
+        _id(answer.url, at, "response"),
         answer.url,
         at,
         "application/http; msgtype=response",
         _head(answer) + answer.body,
         payload=answer.body,
-    ) + _record(
-        WarcRecordType.request,
-        _id(answer.url, at, "request"),
-        answer.url,
-        at,
-        "application/http; msgtype=request",
-        _request(answer.url, asked),
-        more={"WARC-Concurrent-To": f"<urn:uuid:{response}>"},
     )
 
 
-def revisit(answer: Answer, at: datetime, *, digest: str) -> bytes:
-    """An answer whose body, of this payload digest, was kept at an earlier visit; only its head is kept now."""
+def request(url: str, asked: Mapping[str, str], at: datetime, *, kind: str = "response") -> bytes:
+    """What was asked, with these headers; its answer is the record of this kind, of the same time."""
+    return _record(
+        WarcRecordType.request,
+        _id(url, at, "request"),
+        url,
+        at,
+        "application/http; msgtype=request",
+        _request(url, asked),
+        more={"WARC-Concurrent-To": f"<urn:uuid:{_id(url, at, kind)}>"},
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """A response that was kept: when it came, in which file, where in it; the payload digest of its body."""
+
+    at: datetime
+    file: str
+    offset: int
+    digest: str
+
+
+def revisit(answer: Answer, at: datetime, of: Place, profile: str) -> bytes:
+    """An answer whose body was kept at an earlier visit; only the head that came now is kept."""
     return _record(
         WarcRecordType.revisit,
         _id(answer.url, at, "revisit"),
@@ -55,7 +73,15 @@ def revisit(answer: Answer, at: datetime, *, digest: str) -> bytes:
         at,
         "application/http; msgtype=response",
         _head(answer),
-        more={"WARC-Profile": REVISIT, "WARC-Payload-Digest": digest},
+        more={
+            "WARC-Profile": profile,
+            "WARC-Payload-Digest": of.digest,
+            "WARC-Refers-To": f"<urn:uuid:{_id(answer.url, of.at, 'response')}>",
+            "WARC-Refers-To-Target-URI": answer.url,
+            "WARC-Refers-To-Date": _date(of.at),
+            REFERS_TO_FILE: of.file,
+            REFERS_TO_OFFSET: str(of.offset),
+        },
     )
 
 
@@ -77,6 +103,20 @@ def payload_digest(body: bytes) -> str:
     return f"sha1:{base64.b32encode(hashlib.sha1(body, usedforsecurity=False).digest()).decode()}"
 
 
+def read_response(record: bytes) -> Answer | None:
+    """The answer of a response as `response` wrote it; None where that is not what these bytes are."""
+    try:
+        found = next(ArchiveIterator(io.BytesIO(record), parse_http=False))
+        head, _, body = found.reader.read().partition(b"\r\n\r\n")
+        status, *lines = head.decode("latin-1").split("\r\n")
+        version, code, reason = [*status.split(" ", 2), ""][:3]
+        pairs = (line.partition(": ") for line in lines)
+        headers = tuple(("Transfer-Encoding" if key == _KEPT_AS else key, value) for key, _, value in pairs)
+        return Answer(found.headers["WARC-Target-URI"], version, int(code), reason, headers, body)
+    except (OSError, ValueError, KeyError, StopIteration):
+        return None
+
+
 def _record(
     kind: WarcRecordType,
     name: uuid.UUID,
@@ -90,7 +130,7 @@ def _record(
 ) -> bytes:
     record = WarcRecord()
     record.init_headers(kind, f"uuid:{name}".encode())
-    record.headers["WARC-Date"] = at.strftime("%Y-%m-%dT%H:%M:%S.%fZ")
+    record.headers["WARC-Date"] = _date(at)
     if url:
         record.headers["WARC-Target-URI"] = url
     for key, value in (more or {}).items():
@@ -102,6 +142,10 @@ def _record(
     written = io.BytesIO()
     record.write(written, checksum_data=True)
     return gzip.compress(written.getvalue(), compresslevel=6, mtime=0)
+
+
+def _date(at: datetime) -> str:
+    return at.strftime("%Y-%m-%dT%H:%M:%S.%fZ")
 
 
 def _id(url: str, at: datetime, kind: str) -> uuid.UUID:

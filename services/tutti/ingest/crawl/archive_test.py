@@ -11,7 +11,20 @@ from warcio.checker import Checker
 
 from tutti.ingest import shards
 from tutti.ingest.batches import document
-from tutti.ingest.crawl.archive import REVISIT, exchange, metadata, payload_digest, revisit, warcinfo
+from tutti.ingest.crawl.archive import (
+    IDENTICAL,
+    NOT_MODIFIED,
+    REFERS_TO_FILE,
+    REFERS_TO_OFFSET,
+    Place,
+    metadata,
+    payload_digest,
+    read_response,
+    request,
+    response,
+    revisit,
+    warcinfo,
+)
 from tutti.ingest.crawl.fetching import Answer
 
 AT = datetime(2026, 11, 21, 12, 30, 15, 123456, tzinfo=UTC)
@@ -24,12 +37,14 @@ HEADERS = (
     ("X-A", "caf\u00e9"),
 )
 BODY = gzip.compress(PAGE, mtime=0)
+BEFORE = AT.replace(year=2025)
 ANSWER = Answer(URL, "HTTP/1.1", 200, "OK", HEADERS, BODY)
 FILE = b"".join(
     [
         warcinfo(AT, {"software": "tutti", "robots": "obey"}),
-        exchange(ANSWER, {"User-Agent": "tutti-test"}, AT),
-        revisit(ANSWER, AT, digest=payload_digest(BODY)),
+        response(ANSWER, AT),
+        request(URL, {"User-Agent": "tutti-test"}, AT),
+        revisit(ANSWER, AT, Place(BEFORE, "b.warc.gz", 7, payload_digest(BODY)), IDENTICAL),
         metadata(URL, AT, {"via": "https://a.example/", "hops": "1"}),
     ]
 )
@@ -57,7 +72,13 @@ def test_warcio_reads_every_record(tmp_path: Path) -> None:
     assert (http.get_statuscode(), http.get_header("X-Transfer-Encoding")) == ("200", "chunked")
     assert found["request"][0].get_header("WARC-Concurrent-To") == headers.get_header("WARC-Record-ID")
     assert found["request"][1].get_header("Host") == "a.example:8443"
-    assert found["revisit"][0].get_header("WARC-Profile") == REVISIT
+    before = found["revisit"][0]
+    assert before.get_header("WARC-Profile") == IDENTICAL
+    assert before.get_header("WARC-Refers-To-Date") == "2025-11-21T12:30:15.123456Z"
+    assert before.get_header(REFERS_TO_FILE) == "b.warc.gz"
+    assert before.get_header(REFERS_TO_OFFSET) == "7"
+    named = WarcioIterator(io.BytesIO(response(ANSWER, BEFORE)))
+    assert before.get_header("WARC-Refers-To") == next(iter(named)).rec_headers.get_header("WARC-Record-ID")
     assert found["metadata"][2] == b"via: https://a.example/\r\nhops: 1\r\n"
     (tmp_path / "a.warc.gz").write_bytes(FILE)
     checked = Checker(type("Command", (), {"inputs": [str(tmp_path / "a.warc.gz")], "verbose": False})())
@@ -72,6 +93,17 @@ def test_our_own_reader_makes_the_page_a_document(tmp_path: Path) -> None:
     assert (getattr(made, "source", ""), getattr(made, "text", "")) == (URL, "Some words of a page.")
 
 
-def test_the_same_exchange_has_the_same_bytes() -> None:
-    assert exchange(ANSWER, {}, AT) == exchange(ANSWER, {}, AT)
-    assert exchange(ANSWER, {}, AT) != exchange(ANSWER, {}, AT.replace(microsecond=0))
+def test_the_same_answer_has_the_same_bytes() -> None:
+    assert response(ANSWER, AT) == response(ANSWER, AT)
+    assert response(ANSWER, AT) != response(ANSWER, BEFORE)
+
+
+def test_an_answer_is_read_back_from_its_record() -> None:
+    assert read_response(response(ANSWER, AT) + b"what follows") == ANSWER
+    for other in (b"", BODY, response(ANSWER, AT)[:40], metadata(URL, AT, {})):
+        assert read_response(other) is None
+
+
+def test_a_revisit_says_which_kind_it_is() -> None:
+    place = Place(BEFORE, "b.warc.gz", 7, payload_digest(BODY))
+    assert revisit(ANSWER, AT, place, NOT_MODIFIED) != revisit(ANSWER, AT, place, IDENTICAL)

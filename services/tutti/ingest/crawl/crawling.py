@@ -6,21 +6,28 @@ most a batch is visited twice. The same site gives the same set of pages, howeve
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
+from tutti.backbone import Blobs
+from tutti.backbone.blobs import BlobMissing
+from tutti.chassis import version
 from tutti.chassis.service import Host
 from tutti.chassis.unit import Unit
 from tutti.chassis.work import put_named
+from tutti.ingest.crawl.answers import Earlier
+from tutti.ingest.crawl.archive import warcinfo
 from tutti.ingest.crawl.frontier import Found, Frontier
 from tutti.ingest.crawl.robots import MAX_DELAY_SECONDS, Access, Robots, robots
 from tutti.ingest.crawl.scope import Scope, Taken
 from tutti.ingest.crawl.urls import NotAPage, canonical, host_of
-from tutti.ingest.crawl.visiting import AGENT, Manner, read_sitemap, robots_all, visit_all
+from tutti.ingest.crawl.visiting import AGENT, Manner, Visit, read_sitemap, robots_all, visit_all
 
 MAX_SITEMAPS = 1_000
 """Files of them that are read; those of the largest sites have 50,000 URLs each."""
+
+_ABOUT = {"format": "WARC File Format 1.1", "robots": "classic"}
 
 Run = Callable[..., Any]
 """Carries out a function in another process, with these arguments."""
@@ -35,6 +42,8 @@ class Plan:
     manner: Manner
     batch: int = 200
     sitemaps: bool = True
+    since: str = ""
+    """An earlier crawl: what it kept is asked for only if it has changed."""
 
 
 class Crawling:
@@ -93,13 +102,28 @@ class Crawling:
             if not allowed:
                 continue
             delays = {host: found.delay_seconds for host, found in rules.items()}
-            visits = run(visit_all, [page.url for page in allowed], delays, manner)
-            records = b"".join(visit.records for visit in visits)
+            urls = [page.url for page in allowed]
+            visits = run(visit_all, urls, delays, manner, self._earlier(urls))
+            head = warcinfo(self._host.clock.now(), {"software": version.producer("ingest"), **_ABOUT})
+            records = b"".join((head, *(visit.records for visit in visits)))
             archive = put_named(self._host.blobs, "ingest/archives", records, ".warc.gz")
-            done = list(zip(allowed, visits, strict=True))
+            done = list(zip(allowed, placed(visits, archive, len(head)), strict=True))
             units.run(
                 lambda unit, done=done, archive=archive: frontier.visited(unit, self._name, depth, done, archive)  # type: ignore[misc]
             )
+
+    def _earlier(self, urls: Sequence[str]) -> dict[str, Earlier]:
+        """What the earlier crawl kept of URLs, as far as it is still there."""
+        if not self._plan.since:
+            return {}
+        blobs, since = self._host.blobs, self._plan.since
+        known = self._host.units.run(lambda unit: self._frontier.answers.find(unit, since, urls))
+        there = {key: _size(blobs, key) for key in {each.archive for each in known.values()}}
+        return {
+            url: Earlier(each, blobs.get_range(each.archive, each.offset, each.size) if each.conditions else b"")
+            for url, each in known.items()
+            if each.offset + each.size <= there[each.archive]
+        }
 
     def _rules(self, hosts: Iterable[str], run: Run) -> dict[str, Robots]:
         """The rules of hosts, asked for once in a crawl."""
@@ -125,6 +149,22 @@ class Crawling:
         if any(reasons.values()):
             self._host.units.run(refuse)
         return [page for page in pages if not reasons[page.url]]
+
+
+def placed(visits: Sequence[Visit], archive: str, offset: int) -> Iterator[Visit]:
+    """Visits whose answers know the archive in which their records stand, one behind the other, from `offset` on."""
+    for visit in visits:
+        new = visit.kept is not None and not visit.kept.archive
+        yield replace(visit, kept=replace(visit.kept, archive=archive, offset=offset)) if new else visit  # type: ignore[type-var]
+        offset += len(visit.records)
+
+
+def _size(blobs: Blobs, key: str) -> int:
+    """Bytes of a blob; 0 where it is gone."""
+    try:
+        return blobs.stat(key).size
+    except BlobMissing:
+        return 0
 
 
 def _refusal(url: str, rules: Robots) -> str:

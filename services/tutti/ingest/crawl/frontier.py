@@ -31,6 +31,7 @@ from sqlalchemy import (
 from tutti.chassis.tables import NAME
 from tutti.chassis.unit import Unit
 from tutti.corpus.canonical import framed, hasher, named
+from tutti.ingest.crawl.answers import Answers
 from tutti.ingest.crawl.scope import Scope, Taken, level, shape
 from tutti.ingest.crawl.urls import host_of
 from tutti.ingest.crawl.visiting import Outcome, RobotsAnswer, Visit
@@ -93,7 +94,8 @@ class Frontier:
             Column("status", Integer),
             Column("body", LargeBinary, nullable=False),
         )
-        self.tables = (self.pages, self.hosts)
+        self.answers = Answers(metadata)
+        self.tables = (self.pages, self.hosts, self.answers.table)
 
     def find(self, unit: Unit, crawl: str, found: Iterable[Found], depth: int) -> None:
         """Remember URLs; those that are known stay as they are, but for a shorter way of redirects at this depth."""
@@ -205,6 +207,7 @@ class Frontier:
             found += map(Found, visit.found)
             if outcome is Outcome.REDIRECT and visit.target:
                 found.append(Found(visit.target, page.redirects + 1))
+        self.answers.keep(unit, crawl, ((visit.url, visit.again, visit.kept) for _, visit in visits if visit.kept))
         self.find(unit, crawl, found, depth + 1)
 
     def counts(self, unit: Unit, crawl: str) -> dict[str, int]:
@@ -216,6 +219,18 @@ class Frontier:
         for state, outcome, reason, count in unit.tx.execute(query):
             found[_what(state, outcome, reason)] += count
         return dict(sorted(found.items()))
+
+    def counts_of_host(self, unit: Unit, crawl: str, host: str) -> dict[str, int]:
+        """The same of one host, each with its reason: `visited/not_ok/429`, `visited/failed/time`."""
+        pages = self.pages
+        columns = (pages.c.state, pages.c.outcome, pages.c.reason)
+        behind = chr(ord("/") + 1)  # all URLs of a host begin with it and a slash
+        of_host = and_(pages.c.crawl == crawl, pages.c.url >= f"{host}/", pages.c.url < f"{host}{behind}")
+        rows = unit.tx.execute(select(*columns, func.count()).where(of_host).group_by(*columns).order_by(*columns))
+        return {
+            "/".join(filter(None, (State(state).name.lower(), outcome, reason))): count
+            for state, outcome, reason, count in rows
+        }
 
     def begun(self, unit: Unit, crawl: str) -> bool:
         """Whether anything was decided."""
@@ -263,6 +278,14 @@ class Frontier:
         table = self.hosts
         query = select(table).where(and_(table.c.crawl == crawl, table.c.host.in_(sorted(set(hosts)))))
         return {row.host: RobotsAnswer(row.host, row.status, row.body) for row in unit.tx.execute(query)}
+
+    def asked(self, unit: Unit, crawl: str, limit: int) -> tuple[list[RobotsAnswer], int]:
+        """The first hosts that were asked for their rules, by name, and how many there are."""
+        table = self.hosts
+        of_crawl = table.c.crawl == crawl
+        rows = unit.tx.execute(select(table).where(of_crawl).order_by(table.c.host).limit(limit))
+        count = unit.tx.execute(select(func.count()).select_from(table).where(of_crawl)).scalar_one()
+        return [RobotsAnswer(row.host, row.status, row.body) for row in rows], int(count)
 
     def keep_robots(self, unit: Unit, crawl: str, answers: Iterable[RobotsAnswer]) -> None:
         for each in answers:

@@ -14,7 +14,9 @@ from datetime import UTC, datetime
 from enum import StrEnum
 
 from tutti.corpus.canonical import bytes_digest
-from tutti.ingest.crawl.archive import exchange, metadata
+from tutti.ingest.crawl import archive
+from tutti.ingest.crawl.answers import Again, Earlier, Kept, form, freshened, kept
+from tutti.ingest.crawl.archive import Place, metadata, payload_digest, request, response, revisit
 from tutti.ingest.crawl.fetching import Answer, Failure, Fetcher, FetchFailed, Limits, decoded
 from tutti.ingest.crawl.links import Said, said
 from tutti.ingest.crawl.robots import MAX_BYTES, MAX_REDIRECTS
@@ -74,6 +76,9 @@ class Visit:
     said: Said = field(default_factory=Said)
     target: str = ""
     digest: str = ""
+    again: Again = Again.READ
+    kept: Kept | None = None
+    """Of an answer whose body may be asked for again; without an archive where its record is the first of `records`."""
 
     @property
     def found(self) -> list[str]:
@@ -90,13 +95,20 @@ class RobotsAnswer:
     body: bytes
 
 
-def visit_all(urls: Sequence[str], delays: Mapping[str, float], manner: Manner) -> list[Visit]:
-    """Visit canonical URLs, in any order; the outcomes are in theirs. `delays` are those of hosts that ask for one."""
+def visit_all(
+    urls: Sequence[str], delays: Mapping[str, float], manner: Manner, earlier: Mapping[str, Earlier]
+) -> list[Visit]:
+    """Visit canonical URLs, in any order; the outcomes are in theirs. `delays` are those of hosts that ask for one.
+
+    What an `earlier` crawl kept of a URL is asked for only if it has changed.
+    """
 
     async def run() -> list[Visit]:
         hosts = {host: _Turn(manner, delays.get(host, 0.0)) for host in map(host_of, urls)}
         async with _fetcher(manner, manner.limits) as fetcher:
-            return await asyncio.gather(*(_visit(url, hosts[host_of(url)], fetcher, manner) for url in urls))
+            return await asyncio.gather(
+                *(_visit(url, hosts[host_of(url)], fetcher, manner, earlier.get(url)) for url in urls)
+            )
 
     return asyncio.run(run())
 
@@ -177,12 +189,14 @@ class _Turn:
         self._connections.release()
 
 
-async def _visit(url: str, turn: _Turn, fetcher: Fetcher, manner: Manner) -> Visit:
+async def _visit(url: str, turn: _Turn, fetcher: Fetcher, manner: Manner, earlier: Earlier | None) -> Visit:
     for tried in range(1, manner.tries + 1):
         last = tried == manner.tries
         try:
             async with turn:
-                answer = await fetcher.fetch(url)
+                before = earlier.answer() if earlier else None
+                asked = earlier.kept.conditions if earlier and before else {}
+                answer = await fetcher.fetch(url, asked)
         except FetchFailed as error:
             if error.failure in PASSING and not last:
                 await asyncio.sleep(_backoff(tried, manner))
@@ -191,7 +205,7 @@ async def _visit(url: str, turn: _Turn, fetcher: Fetcher, manner: Manner) -> Vis
         if (answer.status == 429 or answer.status >= 500) and not last:
             await asyncio.sleep(_asked_wait(answer) or _backoff(tried, manner))
             continue
-        return _answered(answer, tried, manner)
+        return _answered(_Exchange(asked, answer, earlier, before), tried, manner)
     raise AssertionError("a page has at least one try")
 
 
@@ -217,12 +231,54 @@ def _failed(url: str, error: FetchFailed, tries: int) -> Visit:
     return Visit(url, Outcome.FAILED, 0, error.failure.value, tries, record)
 
 
-def _answered(answer: Answer, tries: int, manner: Manner) -> Visit:
-    at, url = datetime.now(UTC), answer.url
-    records = exchange(answer, {"User-Agent": manner.agent}, at)
+@dataclass(frozen=True, slots=True)
+class _Exchange:
+    """What was asked and came; `before` is the earlier answer, whole, where it was asked for a change alone."""
+
+    asked: Mapping[str, str]
+    came: Answer
+    earlier: Earlier | None
+    before: Answer | None
+
+    @property
+    def answer(self) -> Answer:
+        """What is to be read: the earlier answer where it was not modified."""
+        return freshened(self.before, self.came) if self.again is Again.NOT_MODIFIED and self.before else self.came
+
+    @property
+    def again(self) -> Again:
+        if self.came.status == 304 and self.before is not None:
+            return Again.NOT_MODIFIED
+        if self.earlier is None or self.came.status != 200:
+            return Again.READ
+        same = (bytes_digest(self.came.body), form(self.came)) == (self.earlier.kept.digest, self.earlier.kept.form)
+        return Again.IDENTICAL if same else Again.READ
+
+    def records(self, manner: Manner, at: datetime) -> tuple[bytes, Kept | None]:
+        """For the archive; and what is kept of an answer of success."""
+        asked, answer, again = {"User-Agent": manner.agent, **self.asked}, self.answer, self.again
+        if again is Again.READ or self.earlier is None:
+            record = response(self.came, at)
+            known = kept(self.came, len(record), at.isoformat()) if self.came.status == 200 else None
+            return record + request(self.came.url, asked, at), known
+        held = self.earlier.kept
+        file = held.archive.rpartition("/")[2]
+        place = Place(datetime.fromisoformat(held.at), file, held.offset, payload_digest(answer.body))
+        profile = archive.NOT_MODIFIED if again is Again.NOT_MODIFIED else archive.IDENTICAL
+        record = revisit(self.came, at, place, profile)
+        now = kept(answer, held.size, held.at)
+        known = replace(now, archive=held.archive, offset=held.offset)
+        return record + request(self.came.url, asked, at, kind="revisit"), known
+
+
+def _answered(exchange: _Exchange, tries: int, manner: Manner) -> Visit:
+    at, answer = datetime.now(UTC), exchange.answer
+    url = answer.url
+    records, known = exchange.records(manner, at)
 
     def made(outcome: Outcome, reason: str = "", **more: object) -> Visit:
-        return Visit(url, outcome, answer.status, reason, tries, records, digest=bytes_digest(answer.body), **more)  # type: ignore[arg-type]
+        beside = {"digest": bytes_digest(answer.body), "again": exchange.again, "kept": known, **more}
+        return Visit(url, outcome, answer.status, reason, tries, records, **beside)  # type: ignore[arg-type]
 
     if 300 <= answer.status < 400 and answer.header("Location"):
         try:
@@ -243,5 +299,5 @@ def _answered(answer: Answer, tries: int, manner: Manner) -> Visit:
     words = said(url, body, agent=AGENT, charset=charset, header=header)
     if not words.index:
         records = metadata(url, at, {"outcome": Outcome.NO_INDEX.value})
-        return made(Outcome.NO_INDEX, said=words)
+        return made(Outcome.NO_INDEX, said=words, again=Again.READ, kept=None)
     return made(Outcome.PAGE, said=words)

@@ -24,6 +24,7 @@ from tutti.corpus.native import Kernel, kernel
 from tutti.corpus.texts import buffers
 from tutti.ingest.quality.characters import Class, characters, class_of
 
+_SOURCE = Path(__file__).with_suffix(".c")
 FEATURES_VERSION = 1
 STEM, LOUD = 5, 3
 FOLDED = 0x530
@@ -139,7 +140,7 @@ def _mixed(values: npt.NDArray[np.uint64]) -> npt.NDArray[np.uint64]:
 
 def native() -> Kernel:
     """The kernel, or why there is none; it costs time alone."""
-    return kernel(Path(__file__).with_suffix(".c"))
+    return kernel(_SOURCE)
 
 
 def sums(texts: pa.Array, weights: npt.NDArray[np.int16]) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:

@@ -20,6 +20,7 @@ from py3langid.langid import MODEL_FILE, LanguageIdentifier
 
 from tutti.corpus.native import Kernel, kernel
 
+_SOURCE = Path(__file__).with_suffix(".c")
 Scores = npt.NDArray[np.float64]
 
 
@@ -49,7 +50,7 @@ class _Model(ctypes.Structure):
 
 def native() -> Kernel:
     """The kernel, or why there is none; it costs time alone."""
-    return kernel(Path(__file__).with_suffix(".c"))
+    return kernel(_SOURCE)
 
 
 @functools.cache

@@ -4,6 +4,8 @@ Logistic regression over features.py, by AdaGrad (Duchi et al. 2011) in a fixed 
 off at each step: once of what is kept against all the rest, once of the other labels among themselves. Promises: the
 same texts give the same bytes, in whatever order they come and on whatever machine: additions are in one order, nothing
 is computed that IEEE 754 leaves open. Texts that are nearly the same are never on both sides of a split.
+
+The lines of a text are learnt beside it, as if they were texts: what is a page there may be a line elsewhere.
 """
 
 from __future__ import annotations
@@ -26,7 +28,7 @@ Features = npt.NDArray[np.uint32]
 Reals = npt.NDArray[np.float64]
 BANDS, ROWS = 16, 4
 
-LEARNING_VERSION = 1
+LEARNING_VERSION = 2
 HELD_OUT = 0.3
 FOLDS = 5
 LEAST_THRESHOLD = 0.5
@@ -34,6 +36,9 @@ LEAST_TEXTS = 20
 """Of each label, so that every part of a split has some."""
 MOST_TEXTS, MOST_CHARACTERS, MOST_FEATURES = 100_000, 20_000, 50_000_000
 """Texts; characters of each that are read; features of all. What is held in memory follows from these."""
+
+MOST_LINES, LEAST_WORDS = 4, 5
+"""Of each text so many lines, of so many words or more, the first ones."""
 
 BITS, BATCH, RATE, DECAY = 18, 32, 0.5, 1e-4
 EPOCHS, LEAST_EPOCHS, VISITS = 30, 3, 500_000
@@ -91,7 +96,8 @@ def learn(examples: Sequence[Example], keeps: str, most_false: float, source: st
     names = [keeps, *sorted({each.label for each in examples} - {keeps})]
     examples = _checked(examples, names)
     found = [features(each.text[:MOST_CHARACTERS], BITS) for each in examples]
-    if (size := sum(map(len, found))) > MOST_FEATURES:
+    parts = [_lines(each.text[:MOST_CHARACTERS]) for each in examples]
+    if (size := sum(map(len, found)) + sum(len(line) for lines in parts for line in lines)) > MOST_FEATURES:
         raise Unlearnable(
             f"the texts have {size} features together; expected at most {MOST_FEATURES}: give fewer texts"
         )
@@ -99,16 +105,15 @@ def learn(examples: Sequence[Example], keeps: str, most_false: float, source: st
     shares = split([each.text for each in examples], found)
     seen, held = np.flatnonzero(shares >= HELD_OUT), np.flatnonzero(shares < HELD_OUT)
     for number, name in enumerate(names):
-        counts = [int((labels[part] == number).sum()) for part in (seen, held)]
+        counts = [int((labels[side] == number).sum()) for side in (seen, held)]
         if counts[0] < FOLDS or not counts[1]:
             raise Unlearnable(
                 f"of the label {name!r} {counts[0]} texts would be learnt from and {counts[1]} held out, since texts "
                 f"that are nearly the same stay together; give more that differ, at least {LEAST_TEXTS} of each label"
             )
-    thresholds = _thresholds(
-        [found[each] for each in seen.tolist()], labels[seen], shares[seen], len(names) - 1, most_false
-    )
-    weights = fit_both([found[each] for each in seen.tolist()], labels[seen], len(names) - 1)
+    material = _Material(found, parts, labels)
+    thresholds = _thresholds(material, seen, shares, len(names) - 1, most_false)
+    weights = fit_both(*material.at(seen), len(names) - 1)
     scale = max(float(np.abs(weights.of).max()), 1e-9) / 32767
     learnt = tuple(
         Learnt(
@@ -130,6 +135,27 @@ def learn(examples: Sequence[Example], keeps: str, most_false: float, source: st
     table = confusion(made, rest)
     classifier = replace(made, made_of=_account(learnt, table, source, most_false))
     return Lesson(classifier, learnt, table, tuple(rest))
+
+
+@dataclass(frozen=True, slots=True)
+class _Material:
+    """Features of texts, and of the lines of each that are learnt beside it; int64 [texts], the label of each."""
+
+    texts: Sequence[Features]
+    lines: Sequence[Sequence[Features]]
+    labels: npt.NDArray[np.int64]
+
+    def at(self, places: npt.NDArray[np.int64]) -> tuple[list[Features], npt.NDArray[np.int64]]:
+        """What is learnt from the texts there: them, then their lines; the label of each."""
+        chosen = places.tolist()
+        lines = [(line, at) for at in chosen for line in self.lines[at]]
+        of = np.array([*chosen, *(at for _, at in lines)], np.int64)
+        return [*(self.texts[at] for at in chosen), *(line for line, _ in lines)], self.labels[of]
+
+
+def _lines(text: str) -> list[Features]:
+    lines = [line for line in text.splitlines() if len(line.split()) >= LEAST_WORDS][:MOST_LINES]
+    return [features(line, BITS) for line in lines] if "\n" in text.strip() else []
 
 
 def _checked(examples: Sequence[Example], names: Sequence[str]) -> list[Example]:
@@ -185,15 +211,15 @@ def confusion(classifier: Classifier, examples: Sequence[Example]) -> tuple[Held
 
 
 def _thresholds(
-    found: Sequence[Features], labels: npt.NDArray[np.int64], shares: Reals, count: int, most_false: float
+    material: _Material, learnt: npt.NDArray[np.int64], shares: Reals, count: int, most_false: float
 ) -> list[float]:
-    folds = (shares * 1e6).astype(np.int64) % FOLDS
-    logits = np.zeros((len(found), count))
+    folds = (shares[learnt] * 1e6).astype(np.int64) % FOLDS
+    logits = np.zeros((len(learnt), count))
     for fold in range(FOLDS):
-        seen, rest = np.flatnonzero(folds != fold), np.flatnonzero(folds == fold)
+        rest = np.flatnonzero(folds == fold)
         if len(rest):
-            weights = fit_both([found[each] for each in seen.tolist()], labels[seen], count)
-            logits[rest] = weights.logits([found[each] for each in rest.tolist()])
+            weights = fit_both(*material.at(learnt[folds != fold]), count)
+            logits[rest] = weights.logits([material.texts[at] for at in learnt[rest].tolist()])
     scores, unit = placed(logits), 10.0**-DIGITS
 
     def least(kept: Reals) -> float:
@@ -201,7 +227,7 @@ def _thresholds(
         ordered, allowed = np.sort(kept)[::-1], int(most_false * len(kept))
         return float(ordered[allowed]) + unit if len(ordered) > allowed else 0.0
 
-    kept = scores[labels == 0]
+    kept = scores[material.labels[learnt] == 0]
     of_all = max(LEAST_THRESHOLD, least(kept.max(axis=1)))
     return [round(min(1.0, max(of_all, least(kept[kept[:, column] > 0, column]))), DIGITS) for column in range(count)]
 

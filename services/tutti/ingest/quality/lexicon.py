@@ -11,7 +11,7 @@ import functools
 import tomllib
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from itertools import pairwise
+from itertools import chain, pairwise
 from pathlib import Path
 
 import numpy as np
@@ -52,18 +52,22 @@ class Term:
 
 @dataclass(frozen=True, slots=True)
 class Lexicon:
-    """`terms` by their first word; of each category its excuses: whole words, and beginnings."""
+    """Terms by their first word, or, where that is open-ended, by its first STEM characters.
+
+    `excuses`: of each category whole words, and beginnings.
+    """
 
     window: int
     terms: dict[str, tuple[Term, ...]]
-    open_ended: tuple[Term, ...]
-    """Terms of one word of which only the beginning is given."""
+    beginnings: dict[str, tuple[Term, ...]]
     excuses: dict[str, tuple[frozenset[str], tuple[str, ...]]]
 
     def found(self, text: Sequence[str]) -> Iterator[tuple[int, Term]]:
         """Where each term stands in the words of a text."""
-        for at, word in enumerate(text):
-            for term in (*self.terms.get(word, ()), *self.open_ended):
+        terms, beginnings = self.terms, self.beginnings
+        for at in [at for at, word in enumerate(text) if word in terms or word[:STEM] in beginnings]:
+            word = text[at]
+            for term in (*terms.get(word, ()), *beginnings.get(word[:STEM], ())):
                 if term.stands_at(text, at):
                     yield at, term
 
@@ -79,8 +83,9 @@ class Lexicon:
 def lexicon() -> Lexicon:
     """The terms of lexicon.toml."""
     held = tomllib.loads(SOURCE.read_text(encoding="utf-8"))
-    by_first: dict[str, tuple[Term, ...]] = {}
-    open_ended, excuses = [], {}
+    terms: dict[str, tuple[Term, ...]] = {}
+    beginnings: dict[str, tuple[Term, ...]] = {}
+    excuses = {}
     for category, part in held["categories"].items():
         every = [word for name in part["excused_by"] for word in held["excuses"][name]]
         whole = frozenset(word for word in every if not word.endswith("*"))
@@ -89,18 +94,17 @@ def lexicon() -> Lexicon:
             if written.endswith("*") and len(words(written)[-1]) < STEM:
                 raise ValueError(f"{SOURCE.name}: {written!r}; expected {STEM} characters or more before *")
             term = Term(category, tuple(words(written.removesuffix("*"))), written.endswith("*"))
-            if term.open_ended and len(term.words) == 1:
-                open_ended.append(term)
-            else:
-                by_first[term.words[0]] = (*by_first.get(term.words[0], ()), term)
-    return Lexicon(held["window"], by_first, tuple(open_ended), excuses)
+            alone = term.open_ended and len(term.words) == 1
+            known, key = (beginnings, term.words[0][:STEM]) if alone else (terms, term.words[0])
+            known[key] = (*known.get(key, ()), term)
+    return Lexicon(held["window"], terms, beginnings, excuses)
 
 
 @functools.cache
 def _signs() -> npt.NDArray[np.uint64]:
     """uint64: the names of features of which every text with a term has one, and few others have."""
     signs: list[int] = []
-    for term in (*lexicon().open_ended, *(term for terms in lexicon().terms.values() for term in terms)):
+    for term in chain.from_iterable((*lexicon().beginnings.values(), *lexicon().terms.values())):
         last = term.words[-1]
         if term.open_ended:
             signs += (of_stem(last), of_word(last))

@@ -40,11 +40,12 @@ class Suspicion(IntFlag):
 
 
 _FORMS = b"".join(bytes([len(begins), least]) + begins.encode() for begins, (least, _) in keys.FORMS.items()) + b"\0"
+_SOURCE = Path(__file__).with_suffix(".c")
 
 
 def native() -> Kernel:
     """The kernel, or why there is none; it costs time alone."""
-    return kernel(Path(__file__).with_suffix(".c"))
+    return kernel(_SOURCE)
 
 
 def suspicions(text: str) -> Suspicion:

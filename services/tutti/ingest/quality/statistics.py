@@ -72,11 +72,12 @@ COLUMNS = {
 }
 
 SCHEMA = pa.schema([pa.field(name, pa.int64(), nullable=False) for name in COLUMNS])
+_SOURCE = Path(__file__).with_suffix(".c")
 
 
 def native() -> Kernel:
     """The kernel, or why there is none; it costs time alone."""
-    return kernel(Path(__file__).with_suffix(".c"))
+    return kernel(_SOURCE)
 
 
 def statistics(texts: pa.Array) -> pa.RecordBatch:

@@ -47,6 +47,70 @@ class Documents(_message.Message):
 Global___Documents: _TypeAlias = Documents  # noqa: Y015
 
 @_typing.final
+class Lines(_message.Message):
+    """Lines says which units of texts are repeated, and cut out of the documents that stay."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    UNIT_FIELD_NUMBER: _builtins.int
+    MOST_FIELD_NUMBER: _builtins.int
+    KEEP_FIELD_NUMBER: _builtins.int
+    LEAST_CHARACTERS_FIELD_NUMBER: _builtins.int
+    LEFT_FIELD_NUMBER: _builtins.int
+    unit: _builtins.str
+    """unit that is looked at: "line" or "paragraph"."""
+    most: _builtins.int
+    """most: a unit in more documents than this, at least 1, is cut."""
+    keep: _builtins.int
+    """keep: it stays in so many of them, those with the smallest ids; at most `most`."""
+    least_characters: _builtins.int
+    """least_characters of a unit; a shorter one stays."""
+    left: _builtins.int
+    """left: a document of which fewer characters are left is left out."""
+    def __init__(
+        self,
+        *,
+        unit: _builtins.str = ...,
+        most: _builtins.int = ...,
+        keep: _builtins.int = ...,
+        least_characters: _builtins.int = ...,
+        left: _builtins.int = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["keep", b"keep", "least_characters", b"least_characters", "left", b"left", "most", b"most", "unit", b"unit"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___Lines: _TypeAlias = Lines  # noqa: Y015
+
+@_typing.final
+class RepeatedUnit(_message.Message):
+    """RepeatedUnit is a unit of text that was cut."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    TEXT_FIELD_NUMBER: _builtins.int
+    DOCUMENTS_FIELD_NUMBER: _builtins.int
+    text: _builtins.str
+    """text it begins with."""
+    documents: _builtins.int
+    """documents that held it."""
+    def __init__(
+        self,
+        *,
+        text: _builtins.str = ...,
+        documents: _builtins.int = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["documents", b"documents", "text", b"text"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___RepeatedUnit: _TypeAlias = RepeatedUnit  # noqa: Y015
+
+@_typing.final
 class DedupSpec(_message.Message):
     """DedupSpec says what to compare."""
 
@@ -61,6 +125,7 @@ class DedupSpec(_message.Message):
     EVALUATION_SHARE_FIELD_NUMBER: _builtins.int
     AGAINST_FIELD_NUMBER: _builtins.int
     ENGINE_FIELD_NUMBER: _builtins.int
+    LINES_FIELD_NUMBER: _builtins.int
     manifest_key: _builtins.str
     """manifest_key of the document shards."""
     content_digest: _builtins.str
@@ -83,6 +148,10 @@ class DedupSpec(_message.Message):
     def against(self) -> _containers.RepeatedCompositeFieldContainer[Global___Documents]:
         """against: dedups of earlier datasets; what is equal to or nearly the same as one of their documents is left out."""
 
+    @_builtins.property
+    def lines(self) -> Global___Lines:
+        """lines: repeated lines or paragraphs, cut once it is known which documents stay; absent: none are."""
+
     def __init__(
         self,
         *,
@@ -95,10 +164,11 @@ class DedupSpec(_message.Message):
         evaluation_share: _builtins.float = ...,
         against: _abc.Iterable[Global___Documents] | None = ...,
         engine: _builtins.str = ...,
+        lines: Global___Lines | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["evaluation", b"evaluation"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["evaluation", b"evaluation", "lines", b"lines"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["against", b"against", "content_digest", b"content_digest", "engine", b"engine", "evaluation", b"evaluation", "evaluation_share", b"evaluation_share", "evaluation_words", b"evaluation_words", "logic_version", b"logic_version", "manifest_key", b"manifest_key", "near", b"near"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["against", b"against", "content_digest", b"content_digest", "engine", b"engine", "evaluation", b"evaluation", "evaluation_share", b"evaluation_share", "evaluation_words", b"evaluation_words", "lines", b"lines", "logic_version", b"logic_version", "manifest_key", b"manifest_key", "near", b"near"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -124,6 +194,11 @@ class Dedup(_message.Message):
     NEAR_DUPLICATES_FIELD_NUMBER: _builtins.int
     CONTAMINATED_FIELD_NUMBER: _builtins.int
     EARLIER_FIELD_NUMBER: _builtins.int
+    CUT_DOCUMENTS_FIELD_NUMBER: _builtins.int
+    CUT_UNITS_FIELD_NUMBER: _builtins.int
+    CUT_BYTES_FIELD_NUMBER: _builtins.int
+    SHORT_FIELD_NUMBER: _builtins.int
+    REPEATED_FIELD_NUMBER: _builtins.int
     name: _builtins.str
     """name of the resource."""
     revision: _builtins.int
@@ -144,6 +219,14 @@ class Dedup(_message.Message):
     """contaminated: documents that were left out for an evaluation text."""
     earlier: _builtins.int
     """earlier: those of the duplicates that an earlier dataset stands for."""
+    cut_documents: _builtins.int
+    """cut_documents that stay, without repeated units."""
+    cut_units: _builtins.int
+    """cut_units of those."""
+    cut_bytes: _builtins.int
+    """cut_bytes of those, with what was between units."""
+    short: _builtins.int
+    """short: documents that were left out, since too little was left of them."""
     @_builtins.property
     def spec(self) -> Global___DedupSpec:
         """spec that it was created with."""
@@ -159,6 +242,10 @@ class Dedup(_message.Message):
     @_builtins.property
     def result(self) -> _common_pb2.Artifact:
         """result: the manifest of the kept documents."""
+
+    @_builtins.property
+    def repeated(self) -> _containers.RepeatedCompositeFieldContainer[Global___RepeatedUnit]:
+        """repeated: some units, those that most documents held."""
 
     def __init__(
         self,
@@ -177,10 +264,15 @@ class Dedup(_message.Message):
         near_duplicates: _builtins.int = ...,
         contaminated: _builtins.int = ...,
         earlier: _builtins.int = ...,
+        cut_documents: _builtins.int = ...,
+        cut_units: _builtins.int = ...,
+        cut_bytes: _builtins.int = ...,
+        short: _builtins.int = ...,
+        repeated: _abc.Iterable[Global___RepeatedUnit] | None = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["ended_at", b"ended_at", "result", b"result", "spec", b"spec", "started_at", b"started_at"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["clusters", b"clusters", "contaminated", b"contaminated", "documents", b"documents", "duplicates", b"duplicates", "earlier", b"earlier", "ended_at", b"ended_at", "name", b"name", "near_duplicates", b"near_duplicates", "reason", b"reason", "result", b"result", "revision", b"revision", "spec", b"spec", "started_at", b"started_at", "state", b"state"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["clusters", b"clusters", "contaminated", b"contaminated", "cut_bytes", b"cut_bytes", "cut_documents", b"cut_documents", "cut_units", b"cut_units", "documents", b"documents", "duplicates", b"duplicates", "earlier", b"earlier", "ended_at", b"ended_at", "name", b"name", "near_duplicates", b"near_duplicates", "reason", b"reason", "repeated", b"repeated", "result", b"result", "revision", b"revision", "short", b"short", "spec", b"spec", "started_at", b"started_at", "state", b"state"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

@@ -68,6 +68,7 @@ class CrawlSpec(_message.Message):
     CONNECT_FIELD_NUMBER: _builtins.int
     LOGIC_VERSION_FIELD_NUMBER: _builtins.int
     ALIKE_FIELD_NUMBER: _builtins.int
+    SINCE_FIELD_NUMBER: _builtins.int
     depth: _builtins.int
     """depth: links away from a seed, at most."""
     pages: _builtins.int
@@ -92,6 +93,8 @@ class CrawlSpec(_message.Message):
     """logic_version of the stage that is asked for; empty means the current one."""
     alike: _builtins.int
     """alike: of URLs that differ in digits or values of parameters alone, how many are visited; 0 means 1,000."""
+    since: _builtins.str
+    """since: an earlier crawl (crawls/…); what it kept is asked for only if it has changed. Empty: everything is."""
     @_builtins.property
     def seeds(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
         """seeds are the URLs to begin with."""
@@ -127,10 +130,11 @@ class CrawlSpec(_message.Message):
         connect: _abc.Iterable[Global___Place] | None = ...,
         logic_version: _builtins.str = ...,
         alike: _builtins.int = ...,
+        since: _builtins.str = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["alike", b"alike", "allow_private", b"allow_private", "connect", b"connect", "connections", b"connections", "contact", b"contact", "delay_seconds", b"delay_seconds", "depth", b"depth", "logic_version", b"logic_version", "page_bytes", b"page_bytes", "page_seconds", b"page_seconds", "pages", b"pages", "pages_of_host", b"pages_of_host", "seeds", b"seeds", "skip_sitemaps", b"skip_sitemaps", "within", b"within", "without", b"without"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["alike", b"alike", "allow_private", b"allow_private", "connect", b"connect", "connections", b"connections", "contact", b"contact", "delay_seconds", b"delay_seconds", "depth", b"depth", "logic_version", b"logic_version", "page_bytes", b"page_bytes", "page_seconds", b"page_seconds", "pages", b"pages", "pages_of_host", b"pages_of_host", "seeds", b"seeds", "since", b"since", "skip_sitemaps", b"skip_sitemaps", "within", b"within", "without", b"without"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -178,6 +182,9 @@ class Crawl(_message.Message):
     RESULT_FIELD_NUMBER: _builtins.int
     SITE_DIGEST_FIELD_NUMBER: _builtins.int
     COUNTS_FIELD_NUMBER: _builtins.int
+    NOT_MODIFIED_FIELD_NUMBER: _builtins.int
+    IDENTICAL_FIELD_NUMBER: _builtins.int
+    BYTES_SAVED_FIELD_NUMBER: _builtins.int
     name: _builtins.str
     """name of the resource."""
     revision: _builtins.int
@@ -188,6 +195,12 @@ class Crawl(_message.Message):
     """reason in words: what it waits for, or why it failed and what to do."""
     site_digest: _builtins.str
     """site_digest over URLs and what each answered, whenever and in which order it was asked."""
+    not_modified: _builtins.int
+    """not_modified answers: their hosts said that the earlier crawl has them, and sent nothing."""
+    identical: _builtins.int
+    """identical answers: they were sent, and are those that the earlier crawl has."""
+    bytes_saved: _builtins.int
+    """bytes_saved: those of the answers that were not sent."""
     @_builtins.property
     def spec(self) -> Global___CrawlSpec:
         """spec that it was created with."""
@@ -221,10 +234,13 @@ class Crawl(_message.Message):
         result: _common_pb2.Artifact | None = ...,
         site_digest: _builtins.str = ...,
         counts: _abc.Iterable[Global___PageCount] | None = ...,
+        not_modified: _builtins.int = ...,
+        identical: _builtins.int = ...,
+        bytes_saved: _builtins.int = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["ended_at", b"ended_at", "result", b"result", "spec", b"spec", "started_at", b"started_at"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["counts", b"counts", "ended_at", b"ended_at", "name", b"name", "reason", b"reason", "result", b"result", "revision", b"revision", "site_digest", b"site_digest", "spec", b"spec", "started_at", b"started_at", "state", b"state"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["bytes_saved", b"bytes_saved", "counts", b"counts", "ended_at", b"ended_at", "identical", b"identical", "name", b"name", "not_modified", b"not_modified", "reason", b"reason", "result", b"result", "revision", b"revision", "site_digest", b"site_digest", "spec", b"spec", "started_at", b"started_at", "state", b"state"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

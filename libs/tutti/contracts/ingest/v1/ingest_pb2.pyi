@@ -438,6 +438,130 @@ class ListCrawledPagesResponse(_message.Message):
 Global___ListCrawledPagesResponse: _TypeAlias = ListCrawledPagesResponse  # noqa: Y015
 
 @_typing.final
+class ShowCrawlRequest(_message.Message):
+    """ShowCrawlRequest names a crawl."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    NAME_FIELD_NUMBER: _builtins.int
+    HOSTS_FIELD_NUMBER: _builtins.int
+    URLS_FIELD_NUMBER: _builtins.int
+    name: _builtins.str
+    """name of the crawl."""
+    hosts: _builtins.int
+    """hosts to tell of, at most; 0 means 20."""
+    urls: _builtins.int
+    """urls that are visited next, at most; 0 means 10."""
+    def __init__(
+        self,
+        *,
+        name: _builtins.str = ...,
+        hosts: _builtins.int = ...,
+        urls: _builtins.int = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["hosts", b"hosts", "name", b"name", "urls", b"urls"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___ShowCrawlRequest: _TypeAlias = ShowCrawlRequest  # noqa: Y015
+
+@_typing.final
+class CrawledHost(_message.Message):
+    """CrawledHost says how a host is visited."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    HOST_FIELD_NUMBER: _builtins.int
+    ROBOTS_FIELD_NUMBER: _builtins.int
+    ROBOTS_STATUS_FIELD_NUMBER: _builtins.int
+    DELAY_SECONDS_FIELD_NUMBER: _builtins.int
+    COUNTS_FIELD_NUMBER: _builtins.int
+    host: _builtins.str
+    """host with its scheme: https://docs.example."""
+    robots: _builtins.str
+    """robots: "rules", "none given" (all is allowed), "unavailable" (nothing is)."""
+    robots_status: _builtins.int
+    """robots_status of the answer; 0 when there was none."""
+    delay_seconds: _builtins.float
+    """delay_seconds between the beginnings of two visits: what the crawl wants, or the host if that is more."""
+    @_builtins.property
+    def counts(self) -> _containers.RepeatedCompositeFieldContainer[_events_pb2.PageCount]:
+        """counts of its URLs: waiting, refused/robots, visited/page, visited/not_ok/429, visited/failed/time."""
+
+    def __init__(
+        self,
+        *,
+        host: _builtins.str = ...,
+        robots: _builtins.str = ...,
+        robots_status: _builtins.int = ...,
+        delay_seconds: _builtins.float = ...,
+        counts: _abc.Iterable[_events_pb2.PageCount] | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["counts", b"counts", "delay_seconds", b"delay_seconds", "host", b"host", "robots", b"robots", "robots_status", b"robots_status"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___CrawledHost: _TypeAlias = CrawledHost  # noqa: Y015
+
+@_typing.final
+class ShowCrawlResponse(_message.Message):
+    """ShowCrawlResponse says where a crawl stands."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    CRAWL_FIELD_NUMBER: _builtins.int
+    LEVEL_FIELD_NUMBER: _builtins.int
+    HOSTS_FIELD_NUMBER: _builtins.int
+    MORE_HOSTS_FIELD_NUMBER: _builtins.int
+    NEXT_FIELD_NUMBER: _builtins.int
+    LEAST_SECONDS_FIELD_NUMBER: _builtins.int
+    SECONDS_FIELD_NUMBER: _builtins.int
+    level: _builtins.int
+    """level that is being visited: links away from a seed; unset when nothing is left to visit."""
+    more_hosts: _builtins.int
+    """more_hosts that are not listed."""
+    least_seconds: _builtins.float
+    """least_seconds that what waits now takes, by the delay of the slowest of these hosts."""
+    seconds: _builtins.float
+    """seconds since the crawl began, until it ended or now."""
+    @_builtins.property
+    def crawl(self) -> _events_pb2.Crawl:
+        """crawl with the counts of all its URLs."""
+
+    @_builtins.property
+    def hosts(self) -> _containers.RepeatedCompositeFieldContainer[Global___CrawledHost]:
+        """hosts that were asked for their rules, those with the most that waits first."""
+
+    @_builtins.property
+    def next(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
+        """next URLs of the level, in their order."""
+
+    def __init__(
+        self,
+        *,
+        crawl: _events_pb2.Crawl | None = ...,
+        level: _builtins.int | None = ...,
+        hosts: _abc.Iterable[Global___CrawledHost] | None = ...,
+        more_hosts: _builtins.int = ...,
+        next: _abc.Iterable[_builtins.str] | None = ...,
+        least_seconds: _builtins.float = ...,
+        seconds: _builtins.float = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["_level", b"_level", "crawl", b"crawl", "level", b"level"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_level", b"_level", "crawl", b"crawl", "hosts", b"hosts", "least_seconds", b"least_seconds", "level", b"level", "more_hosts", b"more_hosts", "next", b"next", "seconds", b"seconds"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    _WhichOneofReturnType__level: _TypeAlias = _typing.Literal["level"]  # noqa: Y015
+    _WhichOneofArgType__level: _TypeAlias = _typing.Literal["_level", b"_level"]  # noqa: Y015
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__level) -> _WhichOneofReturnType__level | None: ...
+
+Global___ShowCrawlResponse: _TypeAlias = ShowCrawlResponse  # noqa: Y015
+
+@_typing.final
 class CreateRetractionRequest(_message.Message):
     """CreateRetractionRequest asks for one."""
 

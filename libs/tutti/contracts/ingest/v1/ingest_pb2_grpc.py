@@ -62,6 +62,11 @@ class IngestServiceStub:
                 request_serializer=tutti_dot_contracts_dot_ingest_dot_v1_dot_ingest__pb2.ListCrawledPagesRequest.SerializeToString,
                 response_deserializer=tutti_dot_contracts_dot_ingest_dot_v1_dot_ingest__pb2.ListCrawledPagesResponse.FromString,
                 _registered_method=True)
+        self.ShowCrawl = channel.unary_unary(
+                '/tutti.ingest.v1.IngestService/ShowCrawl',
+                request_serializer=tutti_dot_contracts_dot_ingest_dot_v1_dot_ingest__pb2.ShowCrawlRequest.SerializeToString,
+                response_deserializer=tutti_dot_contracts_dot_ingest_dot_v1_dot_ingest__pb2.ShowCrawlResponse.FromString,
+                _registered_method=True)
         self.CreateIngest = channel.unary_unary(
                 '/tutti.ingest.v1.IngestService/CreateIngest',
                 request_serializer=tutti_dot_contracts_dot_ingest_dot_v1_dot_ingest__pb2.CreateIngestRequest.SerializeToString,
@@ -188,6 +193,13 @@ class IngestServiceServicer:
 
     def ListCrawledPages(self, request, context):
         """ListCrawledPages returns a page of URLs of a crawl, in their order.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def ShowCrawl(self, request, context):
+        """ShowCrawl says where a crawl stands: its hosts, what it visits next, how long that takes at least.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -346,6 +358,11 @@ def add_IngestServiceServicer_to_server(servicer, server):
                     servicer.ListCrawledPages,
                     request_deserializer=tutti_dot_contracts_dot_ingest_dot_v1_dot_ingest__pb2.ListCrawledPagesRequest.FromString,
                     response_serializer=tutti_dot_contracts_dot_ingest_dot_v1_dot_ingest__pb2.ListCrawledPagesResponse.SerializeToString,
+            ),
+            'ShowCrawl': grpc.unary_unary_rpc_method_handler(
+                    servicer.ShowCrawl,
+                    request_deserializer=tutti_dot_contracts_dot_ingest_dot_v1_dot_ingest__pb2.ShowCrawlRequest.FromString,
+                    response_serializer=tutti_dot_contracts_dot_ingest_dot_v1_dot_ingest__pb2.ShowCrawlResponse.SerializeToString,
             ),
             'CreateIngest': grpc.unary_unary_rpc_method_handler(
                     servicer.CreateIngest,
@@ -574,6 +591,33 @@ class IngestService:
             '/tutti.ingest.v1.IngestService/ListCrawledPages',
             tutti_dot_contracts_dot_ingest_dot_v1_dot_ingest__pb2.ListCrawledPagesRequest.SerializeToString,
             tutti_dot_contracts_dot_ingest_dot_v1_dot_ingest__pb2.ListCrawledPagesResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def ShowCrawl(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/tutti.ingest.v1.IngestService/ShowCrawl',
+            tutti_dot_contracts_dot_ingest_dot_v1_dot_ingest__pb2.ShowCrawlRequest.SerializeToString,
+            tutti_dot_contracts_dot_ingest_dot_v1_dot_ingest__pb2.ShowCrawlResponse.FromString,
             options,
             channel_credentials,
             insecure,

@@ -45,6 +45,8 @@ class IngestServiceStub:
     """CancelCrawl ends it."""
     ListCrawledPages: _grpc.UnaryUnaryMultiCallable[_ingest_pb2.ListCrawledPagesRequest, _ingest_pb2.ListCrawledPagesResponse]
     """ListCrawledPages returns a page of URLs of a crawl, in their order."""
+    ShowCrawl: _grpc.UnaryUnaryMultiCallable[_ingest_pb2.ShowCrawlRequest, _ingest_pb2.ShowCrawlResponse]
+    """ShowCrawl says where a crawl stands: its hosts, what it visits next, how long that takes at least."""
     CreateIngest: _grpc.UnaryUnaryMultiCallable[_ingest_pb2.CreateIngestRequest, _ingest_pb2.CreateIngestResponse]
     """CreateIngest records the work and returns at once; the same request_id with another body is refused."""
     GetIngest: _grpc.UnaryUnaryMultiCallable[_common_pb2.GetRequest, _events_pb2.Ingest]
@@ -97,6 +99,8 @@ class IngestServiceAsyncStub(IngestServiceStub):
     """CancelCrawl ends it."""
     ListCrawledPages: _aio.UnaryUnaryMultiCallable[_ingest_pb2.ListCrawledPagesRequest, _ingest_pb2.ListCrawledPagesResponse]  # type: ignore[assignment]
     """ListCrawledPages returns a page of URLs of a crawl, in their order."""
+    ShowCrawl: _aio.UnaryUnaryMultiCallable[_ingest_pb2.ShowCrawlRequest, _ingest_pb2.ShowCrawlResponse]  # type: ignore[assignment]
+    """ShowCrawl says where a crawl stands: its hosts, what it visits next, how long that takes at least."""
     CreateIngest: _aio.UnaryUnaryMultiCallable[_ingest_pb2.CreateIngestRequest, _ingest_pb2.CreateIngestResponse]  # type: ignore[assignment]
     """CreateIngest records the work and returns at once; the same request_id with another body is refused."""
     GetIngest: _aio.UnaryUnaryMultiCallable[_common_pb2.GetRequest, _events_pb2.Ingest]  # type: ignore[assignment]
@@ -176,6 +180,14 @@ class IngestServiceServicer(metaclass=_abc_1.ABCMeta):
         context: _ServicerContext,
     ) -> _typing.Union[_ingest_pb2.ListCrawledPagesResponse, _abc.Awaitable[_ingest_pb2.ListCrawledPagesResponse]]:
         """ListCrawledPages returns a page of URLs of a crawl, in their order."""
+
+    @_abc_1.abstractmethod
+    def ShowCrawl(
+        self,
+        request: _ingest_pb2.ShowCrawlRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_ingest_pb2.ShowCrawlResponse, _abc.Awaitable[_ingest_pb2.ShowCrawlResponse]]:
+        """ShowCrawl says where a crawl stands: its hosts, what it visits next, how long that takes at least."""
 
     @_abc_1.abstractmethod
     def CreateIngest(

@@ -352,6 +352,7 @@ class Sighting(_message.Message):
     ROW_FIELD_NUMBER: _builtins.int
     SAMPLE_FIELD_NUMBER: _builtins.int
     DOCUMENT_FIELD_NUMBER: _builtins.int
+    DATASET_FIELD_NUMBER: _builtins.int
     job: _builtins.str
     """job that stepped."""
     line: _builtins.int
@@ -366,6 +367,8 @@ class Sighting(_message.Message):
     """sample of the dataset."""
     document: _builtins.str
     """document that was seen."""
+    dataset: _builtins.str
+    """dataset that the sample is of."""
     def __init__(
         self,
         *,
@@ -376,10 +379,11 @@ class Sighting(_message.Message):
         row: _builtins.int = ...,
         sample: _builtins.int = ...,
         document: _builtins.str = ...,
+        dataset: _builtins.str = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["document", b"document", "job", b"job", "leaf", b"leaf", "line", b"line", "row", b"row", "sample", b"sample", "step", b"step"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["dataset", b"dataset", "document", b"document", "job", b"job", "leaf", b"leaf", "line", b"line", "row", b"row", "sample", b"sample", "step", b"step"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -525,7 +529,7 @@ class TraceTextRequest(_message.Message):
     text: _builtins.str
     """text of 64 KiB at most."""
     within: _builtins.str
-    """within a checkpoint, which means the dataset that it was trained on, or a dataset."""
+    """within a checkpoint, which means its job's own dataset and not those mixed with it, or a dataset."""
     least: _builtins.int
     """least tokens of a span that is told; 0 means 8."""
     limit: _builtins.int
@@ -772,7 +776,7 @@ class ReachedDataset(_message.Message):
     dataset: _builtins.str
     """dataset by name."""
     tokenizer: _builtins.str
-    """tokenizer that learnt from them."""
+    """tokenizer that learnt from them; empty where it is that of an earlier dataset."""
     train: _builtins.int
     """train is how many of them are trained on."""
     validation: _builtins.int

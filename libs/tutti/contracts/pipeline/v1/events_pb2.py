@@ -27,7 +27,7 @@ from tutti.contracts.common.v1 import common_pb2 as tutti_dot_contracts_dot_comm
 from tutti.contracts.options.v1 import options_pb2 as tutti_dot_contracts_dot_options_dot_v1_dot_options__pb2
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n(tutti/contracts/pipeline/v1/events.proto\x12\x11tutti.pipeline.v1\x1a\x1fgoogle/protobuf/timestamp.proto\x1a&tutti/contracts/common/v1/common.proto\x1a(tutti/contracts/options/v1/options.proto\"\\\n\x07RunSpec\x12\x16\n\x06recipe\x18\x01 \x01(\tR\x06recipe\x12#\n\rrecipe_digest\x18\x02 \x01(\tR\x0crecipeDigest\x12\x14\n\x05title\x18\x03 \x01(\tR\x05title\"\xee\x02\n\x05Stage\x12\x12\n\x04name\x18\x01 \x01(\tR\x04name\x12,\n\x05state\x18\x02 \x01(\x0e\x32\x16.tutti.common.v1.StateR\x05state\x12\x16\n\x06reused\x18\x03 \x01(\x08R\x06reused\x12\x1a\n\x08resource\x18\x04 \x01(\tR\x08resource\x12%\n\x0e\x63ontent_digest\x18\x05 \x01(\tR\rcontentDigest\x12\x1b\n\treuse_key\x18\x06 \x01(\tR\x08reuseKey\x12\x39\n\nstarted_at\x18\x07 \x01(\x0b\x32\x1a.google.protobuf.TimestampR\tstartedAt\x12\x35\n\x08\x65nded_at\x18\x08 \x01(\x0b\x32\x1a.google.protobuf.TimestampR\x07\x65ndedAt\x12\x16\n\x06reason\x18\t \x01(\tR\x06reason\x12!\n\x0cmanifest_key\x18\n \x01(\tR\x0bmanifestKey\"\xee\x02\n\x03Run\x12\x12\n\x04name\x18\x01 \x01(\tR\x04name\x12\x1a\n\x08revision\x18\x02 \x01(\x04R\x08revision\x12.\n\x04spec\x18\x03 \x01(\x0b\x32\x1a.tutti.pipeline.v1.RunSpecR\x04spec\x12,\n\x05state\x18\x04 \x01(\x0e\x32\x16.tutti.common.v1.StateR\x05state\x12\x16\n\x06reason\x18\x05 \x01(\tR\x06reason\x12\x30\n\x06stages\x18\x06 \x03(\x0b\x32\x18.tutti.pipeline.v1.StageR\x06stages\x12\x39\n\nstarted_at\x18\x07 \x01(\x0b\x32\x1a.google.protobuf.TimestampR\tstartedAt\x12\x35\n\x08\x65nded_at\x18\x08 \x01(\x0b\x32\x1a.google.protobuf.TimestampR\x07\x65ndedAt:\x1d\x8a\xb5\x18\x19\n\rpipeline.runs\x12\x04name\x18\x01 \x0c\x62\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n(tutti/contracts/pipeline/v1/events.proto\x12\x11tutti.pipeline.v1\x1a\x1fgoogle/protobuf/timestamp.proto\x1a&tutti/contracts/common/v1/common.proto\x1a(tutti/contracts/options/v1/options.proto\"t\n\x07RunSpec\x12\x16\n\x06recipe\x18\x01 \x01(\tR\x06recipe\x12#\n\rrecipe_digest\x18\x02 \x01(\tR\x0crecipeDigest\x12\x14\n\x05title\x18\x03 \x01(\tR\x05title\x12\x16\n\x06origin\x18\x04 \x01(\tR\x06origin\"\xee\x02\n\x05Stage\x12\x12\n\x04name\x18\x01 \x01(\tR\x04name\x12,\n\x05state\x18\x02 \x01(\x0e\x32\x16.tutti.common.v1.StateR\x05state\x12\x16\n\x06reused\x18\x03 \x01(\x08R\x06reused\x12\x1a\n\x08resource\x18\x04 \x01(\tR\x08resource\x12%\n\x0e\x63ontent_digest\x18\x05 \x01(\tR\rcontentDigest\x12\x1b\n\treuse_key\x18\x06 \x01(\tR\x08reuseKey\x12\x39\n\nstarted_at\x18\x07 \x01(\x0b\x32\x1a.google.protobuf.TimestampR\tstartedAt\x12\x35\n\x08\x65nded_at\x18\x08 \x01(\x0b\x32\x1a.google.protobuf.TimestampR\x07\x65ndedAt\x12\x16\n\x06reason\x18\t \x01(\tR\x06reason\x12!\n\x0cmanifest_key\x18\n \x01(\tR\x0bmanifestKey\"\xee\x02\n\x03Run\x12\x12\n\x04name\x18\x01 \x01(\tR\x04name\x12\x1a\n\x08revision\x18\x02 \x01(\x04R\x08revision\x12.\n\x04spec\x18\x03 \x01(\x0b\x32\x1a.tutti.pipeline.v1.RunSpecR\x04spec\x12,\n\x05state\x18\x04 \x01(\x0e\x32\x16.tutti.common.v1.StateR\x05state\x12\x16\n\x06reason\x18\x05 \x01(\tR\x06reason\x12\x30\n\x06stages\x18\x06 \x03(\x0b\x32\x18.tutti.pipeline.v1.StageR\x06stages\x12\x39\n\nstarted_at\x18\x07 \x01(\x0b\x32\x1a.google.protobuf.TimestampR\tstartedAt\x12\x35\n\x08\x65nded_at\x18\x08 \x01(\x0b\x32\x1a.google.protobuf.TimestampR\x07\x65ndedAt:\x1d\x8a\xb5\x18\x19\n\rpipeline.runs\x12\x04name\x18\x01 \x0c\x62\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
@@ -37,9 +37,9 @@ if not _descriptor._USE_C_DESCRIPTORS:
   _globals['_RUN']._loaded_options = None
   _globals['_RUN']._serialized_options = b'\212\265\030\031\n\rpipeline.runs\022\004name\030\001 \014'
   _globals['_RUNSPEC']._serialized_start=178
-  _globals['_RUNSPEC']._serialized_end=270
-  _globals['_STAGE']._serialized_start=273
-  _globals['_STAGE']._serialized_end=639
-  _globals['_RUN']._serialized_start=642
-  _globals['_RUN']._serialized_end=1008
+  _globals['_RUNSPEC']._serialized_end=294
+  _globals['_STAGE']._serialized_start=297
+  _globals['_STAGE']._serialized_end=663
+  _globals['_RUN']._serialized_start=666
+  _globals['_RUN']._serialized_end=1032
 # @@protoc_insertion_point(module_scope)

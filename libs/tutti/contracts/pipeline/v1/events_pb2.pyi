@@ -29,22 +29,26 @@ class RunSpec(_message.Message):
     RECIPE_FIELD_NUMBER: _builtins.int
     RECIPE_DIGEST_FIELD_NUMBER: _builtins.int
     TITLE_FIELD_NUMBER: _builtins.int
+    ORIGIN_FIELD_NUMBER: _builtins.int
     recipe: _builtins.str
     """recipe as canonical JSON, checked whole; its input.path is the digest of the folder's content."""
     recipe_digest: _builtins.str
     """recipe_digest names it."""
     title: _builtins.str
     """title for people: the recipe's name."""
+    origin: _builtins.str
+    """origin: of a run that carries out an earlier one again, with what it named made anew, the digest of the first recipe."""
     def __init__(
         self,
         *,
         recipe: _builtins.str = ...,
         recipe_digest: _builtins.str = ...,
         title: _builtins.str = ...,
+        origin: _builtins.str = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["recipe", b"recipe", "recipe_digest", b"recipe_digest", "title", b"title"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["origin", b"origin", "recipe", b"recipe", "recipe_digest", b"recipe_digest", "title", b"title"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

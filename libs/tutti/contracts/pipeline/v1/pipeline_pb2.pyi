@@ -129,12 +129,18 @@ class CheckRecipeRequest(_message.Message):
     OVERRIDES_FIELD_NUMBER: _builtins.int
     DIRECTORY_FIELD_NUMBER: _builtins.int
     AGAIN_FIELD_NUMBER: _builtins.int
+    ALL_PROBLEMS_FIELD_NUMBER: _builtins.int
+    FORECAST_FIELD_NUMBER: _builtins.int
     recipe: _builtins.str
     """recipe as YAML or JSON text."""
     directory: _builtins.str
     """directory that relative paths of the recipe start from."""
     again: _builtins.str
     """again: a run whose recipe is checked over the same pages, instead of a recipe."""
+    all_problems: _builtins.bool
+    """all_problems: everything that is wrong stands in the answer, and nothing else; of a folder one file is read."""
+    forecast: _builtins.bool
+    """forecast: the answer says what the stages that would run need, as far as that is known."""
     @_builtins.property
     def overrides(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
         """overrides are `key=value`, keys dotted."""
@@ -146,10 +152,12 @@ class CheckRecipeRequest(_message.Message):
         overrides: _abc.Iterable[_builtins.str] | None = ...,
         directory: _builtins.str = ...,
         again: _builtins.str = ...,
+        all_problems: _builtins.bool = ...,
+        forecast: _builtins.bool = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["again", b"again", "directory", b"directory", "overrides", b"overrides", "recipe", b"recipe"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["again", b"again", "all_problems", b"all_problems", "directory", b"directory", "forecast", b"forecast", "overrides", b"overrides", "recipe", b"recipe"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -164,13 +172,29 @@ class CheckRecipeResponse(_message.Message):
     RECIPE_FIELD_NUMBER: _builtins.int
     RECIPE_DIGEST_FIELD_NUMBER: _builtins.int
     STAGES_FIELD_NUMBER: _builtins.int
+    PROBLEMS_FIELD_NUMBER: _builtins.int
+    INPUT_FILES_FIELD_NUMBER: _builtins.int
+    INPUT_BYTES_FIELD_NUMBER: _builtins.int
+    FORECASTS_FIELD_NUMBER: _builtins.int
     recipe: _builtins.str
     """recipe as canonical JSON with all defaults."""
     recipe_digest: _builtins.str
     """recipe_digest names it."""
+    input_files: _builtins.int
+    """input_files of the folder; 0 of a crawl, and where an earlier run is asked about."""
+    input_bytes: _builtins.int
+    """input_bytes of these files."""
     @_builtins.property
     def stages(self) -> _containers.RepeatedCompositeFieldContainer[_events_pb2.Stage]:
         """stages with their reuse."""
+
+    @_builtins.property
+    def problems(self) -> _containers.RepeatedCompositeFieldContainer[Global___RecipeProblem]:
+        """problems of the recipe, where all of them were asked for."""
+
+    @_builtins.property
+    def forecasts(self) -> _containers.RepeatedCompositeFieldContainer[Global___Forecast]:
+        """forecasts of the stages that would run, where they were asked for."""
 
     def __init__(
         self,
@@ -178,11 +202,94 @@ class CheckRecipeResponse(_message.Message):
         recipe: _builtins.str = ...,
         recipe_digest: _builtins.str = ...,
         stages: _abc.Iterable[_events_pb2.Stage] | None = ...,
+        problems: _abc.Iterable[Global___RecipeProblem] | None = ...,
+        input_files: _builtins.int = ...,
+        input_bytes: _builtins.int = ...,
+        forecasts: _abc.Iterable[Global___Forecast] | None = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["recipe", b"recipe", "recipe_digest", b"recipe_digest", "stages", b"stages"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["forecasts", b"forecasts", "input_bytes", b"input_bytes", "input_files", b"input_files", "problems", b"problems", "recipe", b"recipe", "recipe_digest", b"recipe_digest", "stages", b"stages"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
 Global___CheckRecipeResponse: _TypeAlias = CheckRecipeResponse  # noqa: Y015
+
+@_typing.final
+class RecipeProblem(_message.Message):
+    """RecipeProblem is something wrong in a recipe."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    KEY_FIELD_NUMBER: _builtins.int
+    SEEN_FIELD_NUMBER: _builtins.int
+    EXPECTED_FIELD_NUMBER: _builtins.int
+    key: _builtins.str
+    """key of the recipe; "recipe" for the text as a whole."""
+    seen: _builtins.str
+    """seen there."""
+    expected: _builtins.str
+    """expected instead."""
+    def __init__(
+        self,
+        *,
+        key: _builtins.str = ...,
+        seen: _builtins.str = ...,
+        expected: _builtins.str = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["expected", b"expected", "key", b"key", "seen", b"seen"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___RecipeProblem: _TypeAlias = RecipeProblem  # noqa: Y015
+
+@_typing.final
+class Forecast(_message.Message):
+    """Forecast says what a stage needs; what is not known is not set."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    STAGE_FIELD_NUMBER: _builtins.int
+    SECONDS_FIELD_NUMBER: _builtins.int
+    DISK_BYTES_FIELD_NUMBER: _builtins.int
+    MEMORY_BYTES_FIELD_NUMBER: _builtins.int
+    BASIS_FIELD_NUMBER: _builtins.int
+    stage: _builtins.str
+    """stage by its name."""
+    seconds: _builtins.float
+    """seconds that it takes."""
+    disk_bytes: _builtins.int
+    """disk_bytes that it writes."""
+    memory_bytes: _builtins.int
+    """memory_bytes that it takes at least."""
+    basis: _builtins.str
+    """basis of these figures in words: measured by which run, or elsewhere."""
+    def __init__(
+        self,
+        *,
+        stage: _builtins.str = ...,
+        seconds: _builtins.float | None = ...,
+        disk_bytes: _builtins.int | None = ...,
+        memory_bytes: _builtins.int | None = ...,
+        basis: _builtins.str = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["_disk_bytes", b"_disk_bytes", "_memory_bytes", b"_memory_bytes", "_seconds", b"_seconds", "disk_bytes", b"disk_bytes", "memory_bytes", b"memory_bytes", "seconds", b"seconds"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_disk_bytes", b"_disk_bytes", "_memory_bytes", b"_memory_bytes", "_seconds", b"_seconds", "basis", b"basis", "disk_bytes", b"disk_bytes", "memory_bytes", b"memory_bytes", "seconds", b"seconds", "stage", b"stage"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    _WhichOneofReturnType__disk_bytes: _TypeAlias = _typing.Literal["disk_bytes"]  # noqa: Y015
+    _WhichOneofArgType__disk_bytes: _TypeAlias = _typing.Literal["_disk_bytes", b"_disk_bytes"]  # noqa: Y015
+    _WhichOneofReturnType__memory_bytes: _TypeAlias = _typing.Literal["memory_bytes"]  # noqa: Y015
+    _WhichOneofArgType__memory_bytes: _TypeAlias = _typing.Literal["_memory_bytes", b"_memory_bytes"]  # noqa: Y015
+    _WhichOneofReturnType__seconds: _TypeAlias = _typing.Literal["seconds"]  # noqa: Y015
+    _WhichOneofArgType__seconds: _TypeAlias = _typing.Literal["_seconds", b"_seconds"]  # noqa: Y015
+    @_typing.overload
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__disk_bytes) -> _WhichOneofReturnType__disk_bytes | None: ...
+    @_typing.overload
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__memory_bytes) -> _WhichOneofReturnType__memory_bytes | None: ...
+    @_typing.overload
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__seconds) -> _WhichOneofReturnType__seconds | None: ...
+
+Global___Forecast: _TypeAlias = Forecast  # noqa: Y015

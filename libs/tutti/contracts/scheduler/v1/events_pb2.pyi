@@ -140,6 +140,7 @@ class JobSpec(_message.Message):
     DATA_PARALLEL_FIELD_NUMBER: _builtins.int
     SHRINK_FIELD_NUMBER: _builtins.int
     ATTEMPTS_FIELD_NUMBER: _builtins.int
+    MIXED_FIELD_NUMBER: _builtins.int
     training: _builtins.str
     """training as canonical JSON: model, optimizer, step, dataset, steps, checkpoint and validation intervals."""
     training_digest: _builtins.str
@@ -158,6 +159,10 @@ class JobSpec(_message.Message):
     """shrink allows a recorded transition to fewer ranks when nodes are missing."""
     attempts: _builtins.int
     """attempts without progress before the job fails; 0 means 5."""
+    @_builtins.property
+    def mixed(self) -> _containers.RepeatedCompositeFieldContainer[Global___MixedDataset]:
+        """mixed: the other datasets that are trained on, in the order of the training's mixture."""
+
     def __init__(
         self,
         *,
@@ -170,14 +175,41 @@ class JobSpec(_message.Message):
         data_parallel: _builtins.int = ...,
         shrink: _builtins.bool = ...,
         attempts: _builtins.int = ...,
+        mixed: _abc.Iterable[Global___MixedDataset] | None = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["attempts", b"attempts", "data_parallel", b"data_parallel", "dataset_digest", b"dataset_digest", "dataset_manifest_key", b"dataset_manifest_key", "leaves", b"leaves", "shrink", b"shrink", "steps", b"steps", "training", b"training", "training_digest", b"training_digest"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["attempts", b"attempts", "data_parallel", b"data_parallel", "dataset_digest", b"dataset_digest", "dataset_manifest_key", b"dataset_manifest_key", "leaves", b"leaves", "mixed", b"mixed", "shrink", b"shrink", "steps", b"steps", "training", b"training", "training_digest", b"training_digest"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
 Global___JobSpec: _TypeAlias = JobSpec  # noqa: Y015
+
+@_typing.final
+class MixedDataset(_message.Message):
+    """MixedDataset is a dataset that is trained on beside the job's own."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    MANIFEST_KEY_FIELD_NUMBER: _builtins.int
+    DIGEST_FIELD_NUMBER: _builtins.int
+    manifest_key: _builtins.str
+    """manifest_key of its token shards."""
+    digest: _builtins.str
+    """digest of that manifest."""
+    def __init__(
+        self,
+        *,
+        manifest_key: _builtins.str = ...,
+        digest: _builtins.str = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["digest", b"digest", "manifest_key", b"manifest_key"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___MixedDataset: _TypeAlias = MixedDataset  # noqa: Y015
 
 @_typing.final
 class Job(_message.Message):
@@ -337,6 +369,7 @@ class Assignment(_message.Message):
     TOPOLOGY_VERSION_FIELD_NUMBER: _builtins.int
     DEVICES_FIELD_NUMBER: _builtins.int
     TRACEPARENT_FIELD_NUMBER: _builtins.int
+    MIXED_FIELD_NUMBER: _builtins.int
     job: _builtins.str
     """job, such as "jobs/x"."""
     epoch: _builtins.int
@@ -375,6 +408,10 @@ class Assignment(_message.Message):
     def devices(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
         """devices of the ranks, in their order."""
 
+    @_builtins.property
+    def mixed(self) -> _containers.RepeatedCompositeFieldContainer[Global___MixedDataset]:
+        """mixed: the other datasets that are trained on, in the order of the training's mixture."""
+
     def __init__(
         self,
         *,
@@ -394,10 +431,11 @@ class Assignment(_message.Message):
         topology_version: _builtins.int = ...,
         devices: _abc.Iterable[_builtins.str] | None = ...,
         traceparent: _builtins.str = ...,
+        mixed: _abc.Iterable[Global___MixedDataset] | None = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["shape", b"shape"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["dataset_digest", b"dataset_digest", "dataset_manifest_key", b"dataset_manifest_key", "devices", b"devices", "epoch", b"epoch", "job", b"job", "line", b"line", "ranks", b"ranks", "rendezvous", b"rendezvous", "resume_checkpoint", b"resume_checkpoint", "resume_digest", b"resume_digest", "resume_manifest_key", b"resume_manifest_key", "shape", b"shape", "stop", b"stop", "topology_version", b"topology_version", "traceparent", b"traceparent", "training", b"training"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["dataset_digest", b"dataset_digest", "dataset_manifest_key", b"dataset_manifest_key", "devices", b"devices", "epoch", b"epoch", "job", b"job", "line", b"line", "mixed", b"mixed", "ranks", b"ranks", "rendezvous", b"rendezvous", "resume_checkpoint", b"resume_checkpoint", "resume_digest", b"resume_digest", "resume_manifest_key", b"resume_manifest_key", "shape", b"shape", "stop", b"stop", "topology_version", b"topology_version", "traceparent", b"traceparent", "training", b"training"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

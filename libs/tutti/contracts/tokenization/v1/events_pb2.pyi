@@ -3,9 +3,11 @@
 isort:skip_file
 Resources of tokenization and their events."""
 
+from collections import abc as _abc
 from google.protobuf import descriptor as _descriptor
 from google.protobuf import message as _message
 from google.protobuf import timestamp_pb2 as _timestamp_pb2
+from google.protobuf.internal import containers as _containers
 from tutti.contracts.common.v1 import common_pb2 as _common_pb2
 import builtins as _builtins
 import sys
@@ -33,6 +35,10 @@ class TokenizationSpec(_message.Message):
     SEED_FIELD_NUMBER: _builtins.int
     LOGIC_VERSION_FIELD_NUMBER: _builtins.int
     SHARD_SEQUENCES_FIELD_NUMBER: _builtins.int
+    TOKENIZER_FIELD_NUMBER: _builtins.int
+    MEASURES_KEY_FIELD_NUMBER: _builtins.int
+    MEASURES_DIGEST_FIELD_NUMBER: _builtins.int
+    PACKING_FIELD_NUMBER: _builtins.int
     manifest_key: _builtins.str
     """manifest_key of the kept documents."""
     content_digest: _builtins.str
@@ -51,6 +57,14 @@ class TokenizationSpec(_message.Message):
     """logic_version of the stage that is asked for; empty means the current one."""
     shard_sequences: _builtins.int
     """shard_sequences a token shard at most; 0 means 65,536."""
+    tokenizer: _builtins.str
+    """tokenizer that encodes, such as "tokenizers/x"; empty trains one of this vocabulary and pattern."""
+    measures_key: _builtins.str
+    """measures_key: the manifest of the ingest that told the languages of the documents; empty means none was told."""
+    measures_digest: _builtins.str
+    """measures_digest: content_digest of that manifest."""
+    packing: _builtins.str
+    """packing of documents into rows: "stream" or "best_fit"; empty means a stream."""
     def __init__(
         self,
         *,
@@ -63,10 +77,14 @@ class TokenizationSpec(_message.Message):
         seed: _builtins.int = ...,
         logic_version: _builtins.str = ...,
         shard_sequences: _builtins.int = ...,
+        tokenizer: _builtins.str = ...,
+        measures_key: _builtins.str = ...,
+        measures_digest: _builtins.str = ...,
+        packing: _builtins.str = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["content_digest", b"content_digest", "context", b"context", "logic_version", b"logic_version", "manifest_key", b"manifest_key", "pattern", b"pattern", "seed", b"seed", "shard_sequences", b"shard_sequences", "validation_fraction", b"validation_fraction", "vocabulary", b"vocabulary"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["content_digest", b"content_digest", "context", b"context", "logic_version", b"logic_version", "manifest_key", b"manifest_key", "measures_digest", b"measures_digest", "measures_key", b"measures_key", "packing", b"packing", "pattern", b"pattern", "seed", b"seed", "shard_sequences", b"shard_sequences", "tokenizer", b"tokenizer", "validation_fraction", b"validation_fraction", "vocabulary", b"vocabulary"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -151,8 +169,42 @@ class Tokenization(_message.Message):
 Global___Tokenization: _TypeAlias = Tokenization  # noqa: Y015
 
 @_typing.final
+class TokenizedLanguage(_message.Message):
+    """TokenizedLanguage counts the texts of one language, of both splits."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    LANGUAGE_FIELD_NUMBER: _builtins.int
+    DOCUMENTS_FIELD_NUMBER: _builtins.int
+    TEXT_BYTES_FIELD_NUMBER: _builtins.int
+    TOKENS_FIELD_NUMBER: _builtins.int
+    language: _builtins.str
+    """language: the ISO 639 code that was told, "und" where none was."""
+    documents: _builtins.int
+    """documents in it."""
+    text_bytes: _builtins.int
+    """text_bytes of UTF-8."""
+    tokens: _builtins.int
+    """tokens that these became, without the end of each text."""
+    def __init__(
+        self,
+        *,
+        language: _builtins.str = ...,
+        documents: _builtins.int = ...,
+        text_bytes: _builtins.int = ...,
+        tokens: _builtins.int = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["documents", b"documents", "language", b"language", "text_bytes", b"text_bytes", "tokens", b"tokens"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___TokenizedLanguage: _TypeAlias = TokenizedLanguage  # noqa: Y015
+
+@_typing.final
 class Dataset(_message.Message):
-    """Dataset is a finished set of token shards; but for index it never changes."""
+    """Dataset is a finished set of token shards; but for index and what is measured it never changes."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -171,6 +223,11 @@ class Dataset(_message.Message):
     XZ_BITS_PER_BYTE_FIELD_NUMBER: _builtins.int
     BYTES_FIELD_NUMBER: _builtins.int
     INDEX_FIELD_NUMBER: _builtins.int
+    DOCUMENTS_FIELD_NUMBER: _builtins.int
+    VALIDATION_DOCUMENTS_FIELD_NUMBER: _builtins.int
+    TEXT_BYTES_FIELD_NUMBER: _builtins.int
+    LANGUAGES_FIELD_NUMBER: _builtins.int
+    PACKING_FIELD_NUMBER: _builtins.int
     name: _builtins.str
     """name of the resource."""
     revision: _builtins.int
@@ -201,6 +258,18 @@ class Dataset(_message.Message):
     """bytes of the token shards."""
     index: _builtins.str
     """index of its verbatim spans, such as "indexes/x", the newest; empty while there is none."""
+    documents: _builtins.int
+    """documents for training."""
+    validation_documents: _builtins.int
+    """validation_documents held out."""
+    text_bytes: _builtins.int
+    """text_bytes for training."""
+    packing: _builtins.str
+    """packing of documents into rows: "stream" or "best_fit"; empty in earlier versions, which had streams."""
+    @_builtins.property
+    def languages(self) -> _containers.RepeatedCompositeFieldContainer[Global___TokenizedLanguage]:
+        """languages of both splits, the one with most bytes first; empty where none were told."""
+
     def __init__(
         self,
         *,
@@ -219,10 +288,15 @@ class Dataset(_message.Message):
         xz_bits_per_byte: _builtins.float = ...,
         bytes: _builtins.int = ...,
         index: _builtins.str = ...,
+        documents: _builtins.int = ...,
+        validation_documents: _builtins.int = ...,
+        text_bytes: _builtins.int = ...,
+        languages: _abc.Iterable[Global___TokenizedLanguage] | None = ...,
+        packing: _builtins.str = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["bigram_bits_per_byte", b"bigram_bits_per_byte", "bytes", b"bytes", "content_digest", b"content_digest", "context", b"context", "index", b"index", "manifest_key", b"manifest_key", "name", b"name", "revision", b"revision", "sequences", b"sequences", "tokenizer", b"tokenizer", "tokens", b"tokens", "unigram_bits_per_byte", b"unigram_bits_per_byte", "validation_bytes", b"validation_bytes", "validation_tokens", b"validation_tokens", "xz_bits_per_byte", b"xz_bits_per_byte"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["bigram_bits_per_byte", b"bigram_bits_per_byte", "bytes", b"bytes", "content_digest", b"content_digest", "context", b"context", "documents", b"documents", "index", b"index", "languages", b"languages", "manifest_key", b"manifest_key", "name", b"name", "packing", b"packing", "revision", b"revision", "sequences", b"sequences", "text_bytes", b"text_bytes", "tokenizer", b"tokenizer", "tokens", b"tokens", "unigram_bits_per_byte", b"unigram_bits_per_byte", "validation_bytes", b"validation_bytes", "validation_documents", b"validation_documents", "validation_tokens", b"validation_tokens", "xz_bits_per_byte", b"xz_bits_per_byte"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

@@ -250,3 +250,147 @@ class ListIndexesResponse(_message.Message):
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
 Global___ListIndexesResponse: _TypeAlias = ListIndexesResponse  # noqa: Y015
+
+@_typing.final
+class ListDatasetFilesRequest(_message.Message):
+    """ListDatasetFilesRequest names a dataset."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    NAME_FIELD_NUMBER: _builtins.int
+    name: _builtins.str
+    """name of the dataset."""
+    def __init__(
+        self,
+        *,
+        name: _builtins.str = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["name", b"name"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___ListDatasetFilesRequest: _TypeAlias = ListDatasetFilesRequest  # noqa: Y015
+
+@_typing.final
+class DatasetFile(_message.Message):
+    """DatasetFile is a blob that a dataset was made of."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    KEY_FIELD_NUMBER: _builtins.int
+    HOLDS_FIELD_NUMBER: _builtins.int
+    BYTES_FIELD_NUMBER: _builtins.int
+    BYTES_DIGEST_FIELD_NUMBER: _builtins.int
+    key: _builtins.str
+    """key of the blob."""
+    holds: _builtins.str
+    """holds: documents, decisions, duplicates, cuts (what is left out of them), validation (token shards held out)."""
+    bytes: _builtins.int
+    """bytes of it."""
+    bytes_digest: _builtins.str
+    """bytes_digest of it."""
+    def __init__(
+        self,
+        *,
+        key: _builtins.str = ...,
+        holds: _builtins.str = ...,
+        bytes: _builtins.int = ...,
+        bytes_digest: _builtins.str = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["bytes", b"bytes", "bytes_digest", b"bytes_digest", "holds", b"holds", "key", b"key"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___DatasetFile: _TypeAlias = DatasetFile  # noqa: Y015
+
+@_typing.final
+class ListDatasetFilesResponse(_message.Message):
+    """ListDatasetFilesResponse names them."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    FILES_FIELD_NUMBER: _builtins.int
+    DOCUMENTS_FIELD_NUMBER: _builtins.int
+    VALIDATION_DOCUMENTS_FIELD_NUMBER: _builtins.int
+    TEXT_BYTES_FIELD_NUMBER: _builtins.int
+    documents: _builtins.int
+    """documents to train on."""
+    validation_documents: _builtins.int
+    """validation_documents that are held out."""
+    text_bytes: _builtins.int
+    """text_bytes of all of them, as they were tokenized."""
+    @_builtins.property
+    def files(self) -> _containers.RepeatedCompositeFieldContainer[Global___DatasetFile]:
+        """files, the documents in the order in which they are read."""
+
+    def __init__(
+        self,
+        *,
+        files: _abc.Iterable[Global___DatasetFile] | None = ...,
+        documents: _builtins.int = ...,
+        validation_documents: _builtins.int = ...,
+        text_bytes: _builtins.int = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["documents", b"documents", "files", b"files", "text_bytes", b"text_bytes", "validation_documents", b"validation_documents"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___ListDatasetFilesResponse: _TypeAlias = ListDatasetFilesResponse  # noqa: Y015
+
+@_typing.final
+class ReadDatasetFileRequest(_message.Message):
+    """ReadDatasetFileRequest asks for a piece of a file."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    NAME_FIELD_NUMBER: _builtins.int
+    FILE_FIELD_NUMBER: _builtins.int
+    OFFSET_FIELD_NUMBER: _builtins.int
+    name: _builtins.str
+    """name of the dataset."""
+    file: _builtins.str
+    """file by its key."""
+    offset: _builtins.int
+    """offset in bytes where the piece begins."""
+    def __init__(
+        self,
+        *,
+        name: _builtins.str = ...,
+        file: _builtins.str = ...,
+        offset: _builtins.int = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["file", b"file", "name", b"name", "offset", b"offset"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___ReadDatasetFileRequest: _TypeAlias = ReadDatasetFileRequest  # noqa: Y015
+
+@_typing.final
+class ReadDatasetFileResponse(_message.Message):
+    """ReadDatasetFileResponse has the piece."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    DATA_FIELD_NUMBER: _builtins.int
+    data: _builtins.bytes
+    """data from the offset on, at most 4 MiB; empty at the end of the file."""
+    def __init__(
+        self,
+        *,
+        data: _builtins.bytes = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["data", b"data"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___ReadDatasetFileResponse: _TypeAlias = ReadDatasetFileResponse  # noqa: Y015

@@ -67,6 +67,16 @@ class TokenizationServiceStub:
                 request_serializer=tutti_dot_contracts_dot_common_dot_v1_dot_common__pb2.ListRequest.SerializeToString,
                 response_deserializer=tutti_dot_contracts_dot_tokenization_dot_v1_dot_tokenization__pb2.ListDatasetsResponse.FromString,
                 _registered_method=True)
+        self.ListDatasetFiles = channel.unary_unary(
+                '/tutti.tokenization.v1.TokenizationService/ListDatasetFiles',
+                request_serializer=tutti_dot_contracts_dot_tokenization_dot_v1_dot_tokenization__pb2.ListDatasetFilesRequest.SerializeToString,
+                response_deserializer=tutti_dot_contracts_dot_tokenization_dot_v1_dot_tokenization__pb2.ListDatasetFilesResponse.FromString,
+                _registered_method=True)
+        self.ReadDatasetFile = channel.unary_unary(
+                '/tutti.tokenization.v1.TokenizationService/ReadDatasetFile',
+                request_serializer=tutti_dot_contracts_dot_tokenization_dot_v1_dot_tokenization__pb2.ReadDatasetFileRequest.SerializeToString,
+                response_deserializer=tutti_dot_contracts_dot_tokenization_dot_v1_dot_tokenization__pb2.ReadDatasetFileResponse.FromString,
+                _registered_method=True)
         self.GetTokenizer = channel.unary_unary(
                 '/tutti.tokenization.v1.TokenizationService/GetTokenizer',
                 request_serializer=tutti_dot_contracts_dot_common_dot_v1_dot_common__pb2.GetRequest.SerializeToString,
@@ -140,6 +150,20 @@ class TokenizationServiceServicer:
 
     def ListDatasets(self, request, context):
         """ListDatasets returns a page in name order.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def ListDatasetFiles(self, request, context):
+        """ListDatasetFiles names the files that a dataset was made of: documents, and what was left out of them.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def ReadDatasetFile(self, request, context):
+        """ReadDatasetFile returns a piece of one of these files; its reader checks the digest of the whole.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -219,6 +243,16 @@ def add_TokenizationServiceServicer_to_server(servicer, server):
                     servicer.ListDatasets,
                     request_deserializer=tutti_dot_contracts_dot_common_dot_v1_dot_common__pb2.ListRequest.FromString,
                     response_serializer=tutti_dot_contracts_dot_tokenization_dot_v1_dot_tokenization__pb2.ListDatasetsResponse.SerializeToString,
+            ),
+            'ListDatasetFiles': grpc.unary_unary_rpc_method_handler(
+                    servicer.ListDatasetFiles,
+                    request_deserializer=tutti_dot_contracts_dot_tokenization_dot_v1_dot_tokenization__pb2.ListDatasetFilesRequest.FromString,
+                    response_serializer=tutti_dot_contracts_dot_tokenization_dot_v1_dot_tokenization__pb2.ListDatasetFilesResponse.SerializeToString,
+            ),
+            'ReadDatasetFile': grpc.unary_unary_rpc_method_handler(
+                    servicer.ReadDatasetFile,
+                    request_deserializer=tutti_dot_contracts_dot_tokenization_dot_v1_dot_tokenization__pb2.ReadDatasetFileRequest.FromString,
+                    response_serializer=tutti_dot_contracts_dot_tokenization_dot_v1_dot_tokenization__pb2.ReadDatasetFileResponse.SerializeToString,
             ),
             'GetTokenizer': grpc.unary_unary_rpc_method_handler(
                     servicer.GetTokenizer,
@@ -414,6 +448,60 @@ class TokenizationService:
             '/tutti.tokenization.v1.TokenizationService/ListDatasets',
             tutti_dot_contracts_dot_common_dot_v1_dot_common__pb2.ListRequest.SerializeToString,
             tutti_dot_contracts_dot_tokenization_dot_v1_dot_tokenization__pb2.ListDatasetsResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def ListDatasetFiles(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/tutti.tokenization.v1.TokenizationService/ListDatasetFiles',
+            tutti_dot_contracts_dot_tokenization_dot_v1_dot_tokenization__pb2.ListDatasetFilesRequest.SerializeToString,
+            tutti_dot_contracts_dot_tokenization_dot_v1_dot_tokenization__pb2.ListDatasetFilesResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def ReadDatasetFile(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/tutti.tokenization.v1.TokenizationService/ReadDatasetFile',
+            tutti_dot_contracts_dot_tokenization_dot_v1_dot_tokenization__pb2.ReadDatasetFileRequest.SerializeToString,
+            tutti_dot_contracts_dot_tokenization_dot_v1_dot_tokenization__pb2.ReadDatasetFileResponse.FromString,
             options,
             channel_credentials,
             insecure,

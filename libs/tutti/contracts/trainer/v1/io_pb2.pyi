@@ -8,6 +8,7 @@ from google.protobuf import descriptor as _descriptor
 from google.protobuf import message as _message
 from google.protobuf.internal import containers as _containers
 from tutti.contracts.common.v1 import common_pb2 as _common_pb2
+from tutti.contracts.scheduler.v1 import events_pb2 as _events_pb2
 import builtins as _builtins
 import sys
 import typing as _typing
@@ -30,6 +31,7 @@ class StageRequest(_message.Message):
     DATASET_DIGEST_FIELD_NUMBER: _builtins.int
     RESUME_MANIFEST_KEY_FIELD_NUMBER: _builtins.int
     STATE_DIGEST_FIELD_NUMBER: _builtins.int
+    MIXED_FIELD_NUMBER: _builtins.int
     id: _builtins.int
     """id of the request."""
     dataset_manifest_key: _builtins.str
@@ -40,6 +42,10 @@ class StageRequest(_message.Message):
     """resume_manifest_key of a checkpoint to stage; empty for none."""
     state_digest: _builtins.str
     """state_digest that it must have."""
+    @_builtins.property
+    def mixed(self) -> _containers.RepeatedCompositeFieldContainer[_events_pb2.MixedDataset]:
+        """mixed: the other datasets of a mixture."""
+
     def __init__(
         self,
         *,
@@ -48,10 +54,11 @@ class StageRequest(_message.Message):
         dataset_digest: _builtins.str = ...,
         resume_manifest_key: _builtins.str = ...,
         state_digest: _builtins.str = ...,
+        mixed: _abc.Iterable[_events_pb2.MixedDataset] | None = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["dataset_digest", b"dataset_digest", "dataset_manifest_key", b"dataset_manifest_key", "id", b"id", "resume_manifest_key", b"resume_manifest_key", "state_digest", b"state_digest"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["dataset_digest", b"dataset_digest", "dataset_manifest_key", b"dataset_manifest_key", "id", b"id", "mixed", b"mixed", "resume_manifest_key", b"resume_manifest_key", "state_digest", b"state_digest"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -67,6 +74,7 @@ class StageResponse(_message.Message):
     DATASET_FIELD_NUMBER: _builtins.int
     RESUME_FIELD_NUMBER: _builtins.int
     ERROR_FIELD_NUMBER: _builtins.int
+    MIXED_FIELD_NUMBER: _builtins.int
     id: _builtins.int
     """id of the request."""
     dataset: _builtins.str
@@ -75,6 +83,10 @@ class StageResponse(_message.Message):
     """resume folder."""
     error: _builtins.str
     """error in words; empty when all is there and verified."""
+    @_builtins.property
+    def mixed(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
+        """mixed: the folders of the other datasets, in the order in which they were asked for."""
+
     def __init__(
         self,
         *,
@@ -82,10 +94,11 @@ class StageResponse(_message.Message):
         dataset: _builtins.str = ...,
         resume: _builtins.str = ...,
         error: _builtins.str = ...,
+        mixed: _abc.Iterable[_builtins.str] | None = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["dataset", b"dataset", "error", b"error", "id", b"id", "resume", b"resume"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["dataset", b"dataset", "error", b"error", "id", b"id", "mixed", b"mixed", "resume", b"resume"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

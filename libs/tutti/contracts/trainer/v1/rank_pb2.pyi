@@ -63,6 +63,7 @@ class Start(_message.Message):
     DEVICE_FIELD_NUMBER: _builtins.int
     RENDEZVOUS_SECONDS_FIELD_NUMBER: _builtins.int
     SILENCE_SECONDS_FIELD_NUMBER: _builtins.int
+    MIXED_FIELD_NUMBER: _builtins.int
     job: _builtins.str
     """job of the rank."""
     epoch: _builtins.int
@@ -93,6 +94,10 @@ class Start(_message.Message):
     def buffers(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
         """buffers: paths of the shared snapshot buffers."""
 
+    @_builtins.property
+    def mixed(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
+        """mixed: the folders of the other datasets of a mixture."""
+
     def __init__(
         self,
         *,
@@ -109,10 +114,11 @@ class Start(_message.Message):
         device: _builtins.str = ...,
         rendezvous_seconds: _builtins.float = ...,
         silence_seconds: _builtins.float = ...,
+        mixed: _abc.Iterable[_builtins.str] | None = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["shape", b"shape"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["buffers", b"buffers", "dataset", b"dataset", "device", b"device", "epoch", b"epoch", "job", b"job", "listen", b"listen", "rank", b"rank", "rendezvous", b"rendezvous", "rendezvous_seconds", b"rendezvous_seconds", "resume", b"resume", "shape", b"shape", "silence_seconds", b"silence_seconds", "training", b"training"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["buffers", b"buffers", "dataset", b"dataset", "device", b"device", "epoch", b"epoch", "job", b"job", "listen", b"listen", "mixed", b"mixed", "rank", b"rank", "rendezvous", b"rendezvous", "rendezvous_seconds", b"rendezvous_seconds", "resume", b"resume", "shape", b"shape", "silence_seconds", b"silence_seconds", "training", b"training"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

@@ -1,0 +1,75 @@
+"""What a dataset is: how much of which languages, how its tokenizer tells them, and where it came from."""
+
+import contextlib
+from typing import Any
+
+import click
+
+from tutti.chassis.client import Client
+from tutti.chassis.errors import NotFound
+from tutti.cli.connection import connected, connection_options
+from tutti.cli.nouns import Noun, full_name
+from tutti.cli.output import output_option, print_one
+from tutti.cli.plain import Plain, plain
+from tutti.contracts.common.v1 import STATE_DONE, GetRequest
+from tutti.contracts.lineage.v1 import TraceRequest
+
+FOREBEARS = ("tokenization", "dedup", "filter", "ingest", "crawl")
+RUN = "run"
+TOKENIZATIONS = Noun("tokenizations", "tokenizations", "tokenization", "Tokenization", (), "")
+LIMIT = 1000
+
+
+def extend(group: click.Group) -> None:
+    """Give the group `datasets` a `show` that says more than the resource."""
+
+    @group.command("show", help="Show a dataset whole: sizes, languages, tokenizer, packing, ancestry.")
+    @click.argument("name")
+    @output_option
+    @connection_options
+    def show(name: str, output: str, **where: Any) -> None:
+        with connected(**where) as client:
+            print_one(described(client, full_name("datasets", name)), output)
+
+
+def described(client: Client, name: str) -> Plain:
+    """Everything that the platform knows of a dataset. Raises NotFound."""
+    found = told(plain(client.tokenization.GetDataset(GetRequest(name=name))))
+    tokenizer = client.tokenization.GetTokenizer(GetRequest(name=found["tokenizer"]))
+    found |= {"vocabulary": tokenizer.vocabulary, "pattern": tokenizer.pattern}
+    found["ancestry"] = ancestry(client, name)
+    return found
+
+
+def told(dataset: Plain) -> Plain:
+    """A dataset with bytes a token of all its texts and of each language, null where no language was told.
+
+    `waste`: the share of the places of its training sequences where nothing is predicted.
+    """
+    languages = [each | {"bytes_a_token": bytes_a_token([each])} for each in dataset["languages"]]
+    places = dataset["sequences"] * dataset["context"]
+    waste = 1 - dataset["tokens"] / places if places else 0.0
+    return dataset | {"languages": languages, "bytes_a_token": bytes_a_token(languages), "waste": waste}
+
+
+def bytes_a_token(languages: list[Plain]) -> float | None:
+    """UTF-8 bytes of their texts for each token of these; the end of a text is none of them."""
+    tokens = sum(each["tokens"] for each in languages)
+    return sum(each["text_bytes"] for each in languages) / tokens if tokens else None
+
+
+def ancestry(client: Client, name: str) -> list[str]:
+    """What was made on the way to a dataset, and the runs that asked for it; as far as lineage has heard of it."""
+    made = TOKENIZATIONS.all(client, fields=("name", "state", "dataset"))
+    found = set[str]()
+    for each in [each.name for each in made if each.state == STATE_DONE and each.dataset == name]:
+        with contextlib.suppress(NotFound):
+            walked = client.lineage.Trace(TraceRequest(name=each, limit=LIMIT))
+            found |= {vertex.name for vertex in walked.vertices if vertex.kind in FOREBEARS}
+            # A run that shares an earlier stage alone did not ask for this dataset.
+            found |= {edge.parent for edge in walked.edges if edge.child == each and kind_of(edge.parent) == RUN}
+    return sorted(found, key=lambda name: ([*FOREBEARS, RUN].index(kind_of(name)), name))
+
+
+def kind_of(name: str) -> str:
+    return name.partition("/")[0].removesuffix("s")

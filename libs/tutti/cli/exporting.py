@@ -1,0 +1,96 @@
+"""A dataset written for others to read: `tutti datasets export`."""
+
+from pathlib import Path
+from typing import Any
+
+import click
+
+from tutti.backbone.files import RealFiles
+from tutti.backbone.folders import new_folder
+from tutti.chassis.client import Client
+from tutti.cli.connection import connection_options
+from tutti.cli.failures import Failure
+from tutti.cli.nouns import BY_PLURAL, full_name
+from tutti.cli.output import JSON, output_option, print_json, print_one
+from tutti.cli.plain import Plain
+from tutti.cli.sampling import reached, taken
+from tutti.contracts.tokenization.v1 import ListDatasetFilesRequest, ListDatasetFilesResponse
+
+ENDINGS = {"webdataset": ".tar", "hf-datasets": ".parquet"}
+MEGABYTE = 10**6
+FILE_MEGABYTES = 268
+
+
+def extend(group: click.Group) -> None:
+    """Add the export to the group `datasets`."""
+
+    @group.command("export")
+    @click.argument("name")
+    @click.option("--format", "wanted", type=click.Choice(list(ENDINGS)), default="webdataset", show_default=True)
+    @click.option("--to", "folder", type=click.Path(path_type=Path), required=True, help="A folder that is not there.")
+    @click.option(
+        "--file-megabytes", type=click.IntRange(1, 100_000), default=FILE_MEGABYTES, show_default=True,
+        help="Of text in a file, at most; a longer text has a file of its own.",
+    )  # fmt: skip
+    @click.option("--dry-run", is_flag=True, help="Say what would be written.")
+    @output_option
+    @connection_options
+    def export(
+        name: str, wanted: str, folder: Path, file_megabytes: int, dry_run: bool, output: str, **where: Any
+    ) -> None:
+        """Write the texts of a dataset, as they were tokenized, for others to read: NAME is datasets/… or runs/….
+
+        \b
+        tutti datasets export runs/0f5c2d3e4a5b-1 --to texts
+        tutti datasets export datasets/7482984d --format hf-datasets --to texts
+
+        webdataset: tar files of DOCUMENT.txt and DOCUMENT.json, such as train-00000.tar; hf-datasets: Parquet files and
+        a card, for datasets.load_dataset("texts"). Both have the splits train and validation. The same dataset gives
+        the same bytes. The folder is there whole or not at all; beside it there is room needed for one shard of
+        documents. Where nobody serves the data directory the platform is started for the time being.
+        """
+        file_bytes = file_megabytes * MEGABYTE
+        found: Plain = {"dataset": "", "format": wanted, "folder": str(folder)}
+        if dry_run:
+            with reached(**where) as platform:
+                dataset, listed = known(platform.client, name)
+                found |= {"dataset": dataset, **planned(listed, file_bytes, ENDINGS[wanted])}
+        else:
+            from tutti.cli.datasetfiles import written  # no other command waits for it
+
+            with taken(folder), new_folder(RealFiles(), folder.absolute()) as made, reached(**where) as platform:
+                dataset, listed = known(platform.client, name)
+                splits = written(platform.client, dataset, listed, made, wanted, file_bytes)
+                found |= {"dataset": dataset, "splits": splits}
+        if output == JSON:
+            print_json(found)
+        else:
+            print_one(found, output)
+
+
+def known(client: Client, name: str) -> tuple[str, ListDatasetFilesResponse]:
+    """A dataset, and what it was made of. Raises Failure, NotFound, Refused."""
+    dataset = dataset_of(client, name)
+    return dataset, client.tokenization.ListDatasetFiles(ListDatasetFilesRequest(name=dataset))
+
+
+def dataset_of(client: Client, name: str) -> str:
+    """A dataset by its name, or that of a run. Raises Failure, NotFound."""
+    if not name.startswith("runs/"):
+        return full_name("datasets", name)
+    run = BY_PLURAL["runs"].get(client, name)
+    made = next((each.content_digest for each in run.stages if each.name == "tokenization"), "")
+    if not made:
+        raise Failure(f"{name} has made no dataset yet; `tutti runs show {name}` says how far it is")
+    return f"datasets/{made.removeprefix('blake3:')}"
+
+
+def planned(listed: ListDatasetFilesResponse, file_bytes: int, ending: str) -> Plain:
+    """What would be written, as far as it is known before."""
+    return {
+        "train": listed.documents,
+        "validation": listed.validation_documents,
+        "text_bytes": listed.text_bytes,
+        "files": f"about {2 + listed.text_bytes // file_bytes} of {ending}",
+        "reads_bytes": sum(each.bytes for each in listed.files),
+    }

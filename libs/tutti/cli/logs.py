@@ -1,0 +1,129 @@
+"""`tutti logs`: what processes wrote about a resource."""
+
+import itertools
+import json
+import sys
+import time
+from collections import deque
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any, NoReturn
+
+import click
+
+from tutti.chassis.client import Client, Unreachable
+from tutti.cli import INTERRUPTED, interrupt
+from tutti.cli.connection import connected, connection_options
+from tutti.cli.failures import MISUSE, Failure
+from tutti.cli.loglines import LEVELS, Choice, Followed, Line, since, written
+from tutti.cli.nouns import BY_PLURAL
+from tutti.cli.output import JSON, output_option, say
+
+LOOK_SECONDS = 0.3
+NEWEST = 100
+
+
+def moment(context: click.Context, parameter: click.Parameter, text: str) -> str:
+    """Raises click.BadParameter."""
+    try:
+        return since(text, datetime.now(UTC)) if text else ""
+    except ValueError as error:
+        raise click.BadParameter(
+            f"{text!r}; expected 30s, 10m, 2h, 1d or 2026-01-31T12:00:00", context, parameter
+        ) from error
+
+
+@click.command("logs")
+@click.argument("resource", default="")
+@click.option("-f", "--follow", is_flag=True, help="Go on with the lines that come, until Ctrl-C.")
+@click.option(
+    "-n", "newest", type=click.IntRange(min=0), default=NEWEST, show_default=True, help="So many lines; 0: all."
+)
+@click.option(
+    "--since", "begin", default="", callback=moment, help="From then on: 30s, 10m, 2h, 1d ago, or a time (UTC)."
+)
+@click.option("--level", type=click.Choice(LEVELS), default="debug", help="Only from this level on.")
+@output_option
+@connection_options
+def logs(
+    resource: str, follow: bool, newest: int, begin: str, level: str, output: str, data_dir: Path, address: str | None
+) -> None:
+    """What the services, agents and ranks wrote about RESOURCE, such as runs/NAME or jobs/NAME; without one, all of it.
+
+    \b
+    tutti logs runs/0f5c2d3e4a5b-1           # its stages, job and checkpoints too
+    tutti logs -f jobs/5744e334c6ae491c00c3
+    tutti logs --level warning --since 1h
+
+    The logs are read in the data directory, so a platform elsewhere is asked on its own machine. Of each process about
+    the newest 32 MiB are kept. With -o json each line is an object, as it was written.
+    """
+    if address:
+        raise Failure(
+            "logs are files of the machine that a platform runs on, and no call sends them: run `tutti logs` there; "
+            "`tutti events tail SERVICE` shows from here what happened",
+            MISUSE,
+        )
+    choice = Choice(names(resource, data_dir), level, begin)
+    folder = data_dir / "logs"
+    if not folder.is_dir():
+        raise Failure(f"{folder}: there are no logs; expected a data directory that a platform has served")
+    coming = Followed(folder, choice) if follow else None
+    seen = written(folder, choice, coming.begins if coming else None)
+    lines: deque[Line] | itertools.chain[Line] = deque(seen, maxlen=newest) if newest else itertools.chain(seen)
+    count = sum(show(line, output) for line in lines)
+    if not count and not coming:
+        say(f"no line {f'names {resource}' if resource else 'is so'}; `tutti events tail SERVICE` shows what happened")
+    if coming:
+        look_on(coming, output)
+
+
+def look_on(coming: Followed, output: str) -> NoReturn:
+    """Print what comes, until Ctrl-C, which needs no words."""
+    interrupt.raised()
+    try:
+        while True:
+            interrupt.check()
+            for line in coming.news():
+                show(line, output)
+            time.sleep(LOOK_SECONDS)
+    except KeyboardInterrupt:
+        sys.exit(INTERRUPTED)
+
+
+def show(line: Line, output: str) -> int:
+    """Print a line; it counts as one."""
+    click.echo(json.dumps(line.fields, ensure_ascii=False) if output == JSON else line.text())
+    return 1
+
+
+def names(resource: str, data_dir: Path) -> list[str]:
+    """The names that a line about a resource may have; none for all lines. Raises Failure, NotFound."""
+    if not resource:
+        return []
+    kind, slash, rest = resource.partition("/")
+    if not (kind and slash and rest):
+        raise Failure(f"{resource!r}: expected the name of a resource, such as runs/NAME or jobs/NAME", MISUSE)
+    found = [resource]
+    try:
+        with connected(data_dir) as client:
+            found += beneath(client, kind, resource)
+    except Unreachable:
+        if kind == "runs":
+            say(
+                f"nobody serves {data_dir}: shown is what names {resource} itself; after `tutti up --detach` the lines "
+                f"about its stages and job are shown too"
+            )
+    return [name for each in found for name in (each, *of_job(each))]
+
+
+def beneath(client: Client, kind: str, resource: str) -> list[str]:
+    """What belongs to a resource: of a run the resources of its stages. Raises NotFound."""
+    found: Any = BY_PLURAL[kind].get(client, resource) if kind in BY_PLURAL else None
+    return [stage.resource for stage in found.stages if stage.resource] if kind == "runs" else []
+
+
+def of_job(name: str) -> list[str]:
+    """The beginnings of names of what belongs to a job."""
+    kind, _, rest = name.partition("/")
+    return [f"checkpoints/{rest}", f"topologies/{rest}"] if kind == "jobs" else []

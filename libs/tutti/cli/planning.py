@@ -1,0 +1,195 @@
+"""What is wrong with a recipe, and what it would do: told before anything starts."""
+
+import shutil
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+
+import click
+
+from tutti.cli.connection import data_dir_option
+from tutti.cli.failures import MISUSE, Failure
+from tutti.cli.output import JSON, READING_SECONDS, output_option, patiently, print_json, print_list, say
+from tutti.cli.plain import Plain, plain
+from tutti.cli.platform import running
+from tutti.cli.recipes import recipe_for, source_options
+from tutti.cli.runs import READS, naming, read_recipe
+from tutti.contracts.pipeline.v1 import CheckRecipeRequest, CheckRecipeResponse
+
+COLUMNS = ("stage", "what", "time", "disk", "memory", "why")
+UNKNOWN, SHORT_SECONDS = "not known", 0.1
+
+set_option = click.option(
+    "--set", "overrides", multiple=True, metavar="KEY=VALUE", help="Override a key, such as train.ranks=4."
+)
+recipe_argument = click.argument("recipe", type=click.Path(path_type=Path), required=False)
+
+
+def asked(
+    recipe: Path | None, data: Path | None, site: str, contact: str, overrides: Sequence[str]
+) -> tuple[CheckRecipeRequest, str]:
+    """The recipe of a file, or the one over a folder or site, and what to call it. Raises Failure."""
+    if recipe is None:
+        text, directory, what = recipe_for(data, site, contact), Path.cwd(), "the recipe"
+    elif data is not None or site:
+        raise Failure("give a RECIPE, or --data, or --site; another folder: --set input.path=FOLDER", MISUSE)
+    else:
+        text, directory, what = read_recipe(recipe), recipe.resolve().parent, str(recipe)
+    return CheckRecipeRequest(recipe=text, overrides=overrides, directory=str(directory)), what
+
+
+@click.command("check")
+@recipe_argument
+@source_options
+@set_option
+@output_option
+@data_dir_option
+def check(
+    recipe: Path | None,
+    data: Path | None,
+    site: str,
+    contact: str,
+    overrides: Sequence[str],
+    output: str,
+    data_dir: Path,
+) -> None:
+    """Say everything that is wrong with RECIPE at once; nothing is recorded.
+
+    \b
+    tutti recipes check mine.yaml --set train.steps=1000
+
+    Each problem is a line: the key, what was expected there, what was seen. Exit code 0 when there is none, else 2. Of
+    a folder one file is read, so that this is quick; `tutti recipes plan` reads all of it.
+    """
+    request, what = asked(recipe, data, site, contact, overrides)
+    request.all_problems = True
+    with running(data_dir) as platform:
+        problems = [plain(each) for each in platform.client.pipeline.CheckRecipe(request).problems]
+    if output == JSON:
+        print_json({"recipe": what, "problems": problems})
+    for each in problems if output != JSON else ():
+        click.echo(f"{each['key']}: expected {each['expected']}, got {each['seen']}")
+    if problems:
+        count = len(problems)
+        raise Failure(f"{what}: {count} problem{'' if count == 1 else 's'}; mend these and check again", MISUSE)
+    say(f"{what} can be carried out; `tutti recipes plan` says what that takes")
+
+
+@click.command("plan")
+@recipe_argument
+@source_options
+@set_option
+@output_option
+@data_dir_option
+def plan(
+    recipe: Path | None,
+    data: Path | None,
+    site: str,
+    contact: str,
+    overrides: Sequence[str],
+    output: str,
+    data_dir: Path,
+) -> None:
+    """Say what RECIPE would do: what runs, what is reused, how much time, disk and memory. Nothing is recorded.
+
+    \b
+    tutti recipes plan mine.yaml
+    tutti recipes plan --data ./folder --set train.steps=1000
+
+    Time and disk are those that the newest run here measured of the same stage, in proportion to the work; where
+    nothing was measured here, the time of `make run` on the machine that it names. Memory is what training holds at
+    least. What cannot be known, as of a site that was not visited, is not made up.
+    """
+    request, what = asked(recipe, data, site, contact, overrides)
+    request.forecast = True
+    with running(data_dir) as platform, naming(what), patiently(READS):
+        found = platform.client.pipeline.CheckRecipe(request, timeout=READING_SECONDS)
+    free = shutil.disk_usage(data_dir).free
+    if output == JSON:
+        print_json(as_json(found, free))
+        return
+    if found.input_files:
+        click.echo(f"input: {found.input_files:,} files, {size(found.input_bytes)}")
+    print_list(rows(found), COLUMNS, output, nothing="a recipe without stages")
+    click.echo(total(found, free))
+
+
+def rows(found: CheckRecipeResponse) -> list[Plain]:
+    """A row a stage, for people."""
+    forecasts = {each.stage: plain(each) for each in found.forecasts}
+    made = []
+    for stage in found.stages:
+        told = forecasts.get(stage.name, {})
+        figures = {
+            "time": duration(told.get("seconds")) if told else "",
+            "disk": size(told.get("disk_bytes")) if told else "",
+            "memory": size(told["memory_bytes"], least=True) if told.get("memory_bytes") else "",
+        }
+        what = "reused" if stage.reused else "runs" if stage.reuse_key else "runs, as its input is new"
+        why = "" if stage.reused else told.get("basis", "")
+        if stage.reason.startswith("runs again: "):
+            why = f"{stage.reason.removeprefix('runs again: ')}; {why}"
+        made.append({"stage": stage.name, "what": what, **figures, "why": why})
+    return made
+
+
+def as_json(found: CheckRecipeResponse, free: int) -> Plain:
+    """The same for scripts; what is not known is null."""
+    forecasts = {each.stage: plain(each) for each in found.forecasts}
+    keys = ("seconds", "disk_bytes", "memory_bytes", "basis")
+    stages = [plain(stage) | {key: forecasts.get(stage.name, {}).get(key) for key in keys} for stage in found.stages]
+    sums = {key: known([each[key] for each in stages if not each["reused"]]) for key in ("seconds", "disk_bytes")}
+    return {
+        "recipe_digest": found.recipe_digest,
+        "input_files": found.input_files or None,
+        "input_bytes": found.input_bytes or None,
+        "stages": stages,
+        **{key: value for key, (value, _) in sums.items()},
+        "complete": all(complete for _, complete in sums.values()),
+        "free_bytes": free,
+    }
+
+
+def total(found: CheckRecipeResponse, free: int) -> str:
+    """All stages together, beside what is free."""
+    told = as_json(found, free)
+    if all(stage["reused"] for stage in told["stages"]):
+        return "all is reused: nothing runs"
+    more = "" if told["complete"] else ", and what is not known above"
+    need, lack = told["disk_bytes"], ""
+    if need > free:
+        lack = "; that is not enough: free some, or write fewer checkpoints (train.checkpoint_every)"
+    return f"in all: {duration(told['seconds'])}, {size(need)} of disk{more}; {size(free)} are free{lack}"
+
+
+def known(values: Iterable[float | None]) -> tuple[float, bool]:
+    """The sum of those that are known, and whether all are."""
+    listed = list(values)
+    return sum(each for each in listed if each is not None), None not in listed
+
+
+def duration(seconds: float | None) -> str:
+    """About how long, in words."""
+    if seconds is None:
+        return UNKNOWN
+    if seconds < SHORT_SECONDS:
+        return f"under {SHORT_SECONDS:g} s"
+    for unit, length in (("days", 86_400), ("h", 3600), ("min", 60)):
+        if seconds >= 2 * length:
+            return f"{seconds / length:.1f} {unit}"
+    return f"{seconds:.1f} s"
+
+
+def size(count: float | None, *, least: bool = False) -> str:
+    """How many bytes, in words."""
+    if count is None:
+        return UNKNOWN
+    for unit, length in (("TB", 10**12), ("GB", 10**9), ("MB", 10**6), ("kB", 10**3)):
+        if count >= length:
+            return f"{'at least ' if least else ''}{count / length:.1f} {unit}"
+    return f"{'at least ' if least else ''}{count:.0f} bytes"
+
+
+def extend(group: click.Group) -> None:
+    """Add both to the group `recipes`."""
+    group.add_command(check)
+    group.add_command(plan)

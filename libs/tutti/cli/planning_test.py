@@ -1,0 +1,53 @@
+"""A plan in words: what runs, what is reused, what is known of it and what is not."""
+
+import pytest
+
+from tutti.cli.planning import as_json, duration, rows, size, total
+from tutti.contracts.pipeline.v1 import CheckRecipeResponse, Forecast, Stage
+
+FREE = 10**9
+
+
+def plan(*forecasts: Forecast) -> CheckRecipeResponse:
+    stages = [
+        Stage(name="ingest", reused=True, reuse_key="k", reason="reused"),
+        Stage(name="dedup", reuse_key="k", reason="runs again: dedup/x.json is gone"),
+        Stage(name="train", reason="runs, or is reused if the stages before it give what they gave before"),
+    ]
+    return CheckRecipeResponse(stages=stages, forecasts=forecasts)
+
+
+MEASURED = Forecast(stage="dedup", seconds=3, disk_bytes=2000, basis="by runs/a, work x 1")
+TRAINING = Forecast(stage="train", seconds=600, disk_bytes=10**8, memory_bytes=5 * 10**6, basis="by runs/a, work x 2")
+
+
+def test_a_row_says_what_a_stage_does_and_on_what_its_figures_rest() -> None:
+    ingest, dedup, train = rows(plan(MEASURED, TRAINING))
+    assert ingest == {"stage": "ingest", "what": "reused", "time": "", "disk": "", "memory": "", "why": ""}
+    assert (dedup["what"], dedup["why"]) == ("runs", "dedup/x.json is gone; by runs/a, work x 1")
+    assert list(train.values())[1:5] == ["runs, as its input is new", "10.0 min", "100.0 MB", "at least 5.0 MB"]
+
+
+def test_the_sum_says_when_it_is_not_all_and_when_the_disk_is_too_small() -> None:
+    assert total(plan(MEASURED, TRAINING), FREE) == "in all: 10.1 min, 100.0 MB of disk; 1.0 GB are free"
+    assert "and what is not known above" in total(plan(MEASURED, Forecast(stage="train")), FREE)
+    assert "not enough" in total(plan(MEASURED, TRAINING), 10**7)
+    assert total(CheckRecipeResponse(stages=[Stage(reused=True)]), FREE) == "all is reused: nothing runs"
+
+
+def test_for_scripts_what_is_not_known_is_null() -> None:
+    told = as_json(plan(MEASURED, Forecast(stage="train", basis="not known")), FREE)
+    assert [each["seconds"] for each in told["stages"]] == [None, 3, None]
+    assert (told["complete"], told["seconds"], told["input_files"]) == (False, 3, None)
+
+
+@pytest.mark.parametrize(
+    ("seconds", "words"),
+    [(None, "not known"), (0.01, "under 0.1 s"), (90, "90.0 s"), (120, "2.0 min"), (200_000, "2.3 days")],
+)
+def test_a_duration_in_words(seconds: float | None, words: str) -> None:
+    assert duration(seconds) == words
+
+
+def test_a_size_in_words() -> None:
+    assert [size(each) for each in (None, 12, 1500, 3 * 10**12)] == ["not known", "12 bytes", "1.5 kB", "3.0 TB"]

@@ -1,0 +1,92 @@
+"""Cuts: what is left out of the texts of documents that stay, as a file.
+
+A document keeps its name, which is that of the page as it was read; whoever reads its text to train on it leaves these
+ranges of bytes out. Memory of an opened file is about 40 bytes a document that is in it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from tutti.corpus.errors import UnsupportedFormat
+from tutti.corpus.rows import read_rows, write_rows
+
+SCHEMA = pa.schema(
+    [
+        pa.field("doc_id", pa.string(), nullable=False),
+        pa.field("begin", pa.int64(), nullable=False),
+        pa.field("end", pa.int64(), nullable=False),
+    ]
+)
+"""Sorted by `doc_id` and `begin`: bytes begin … end - 1 of its UTF-8 are left out. Ranges of a document do not meet."""
+
+_ROWS = 1 << 16
+
+
+def write(rows: Iterable[pa.RecordBatch], path: Path) -> None:
+    """Write rows of SCHEMA, which come in its order."""
+    write_rows(SCHEMA, rows, path)
+
+
+def decode(data: bytes) -> pa.Table:
+    """The rows of a file. Raises UnsupportedFormat."""
+    return read_rows(SCHEMA, data, "cuts")
+
+
+class Cuts:
+    """An opened file, whose bytes were compared with a digest before."""
+
+    def __init__(self, path: Path, scratch: Path) -> None:
+        """The ranges are laid in a file in `scratch`, and mapped. Raises UnsupportedFormat."""
+        ids, counts, kept = [_as_ids([])], [np.zeros(0, np.int64)], scratch / "cuts.ranges"
+        try:
+            with pq.ParquetFile(path) as file, kept.open("wb") as ranges:  # type: ignore[no-untyped-call]
+                for batch in file.iter_batches(_ROWS):
+                    np.stack([batch["begin"].to_numpy(), batch["end"].to_numpy()], axis=1).tofile(ranges)
+                    found = batch["doc_id"].value_counts()
+                    ids.append(_as_ids(found.field("values").to_pylist()))
+                    counts.append(found.field("counts").to_numpy())
+        except (pa.ArrowException, OSError, ValueError, KeyError) as error:
+            raise UnsupportedFormat(f"not a file of cuts: {error}; run the stage again") from error
+        every, each = np.concatenate(ids), np.concatenate(counts)
+        new = np.ones(len(every), np.bool_)
+        new[1:] = every[1:] != every[:-1]  # a document may lie in two batches
+        self._ids = every[new]
+        begins = np.concatenate([[0], np.cumsum(each)])
+        self._bounds = np.append(begins[:-1][new], begins[-1])
+        size = kept.stat().st_size
+        self._ranges: npt.NDArray[np.int64] = (
+            np.memmap(kept, np.int64, "r").reshape(-1, 2) if size else np.zeros((0, 2), np.int64)
+        )
+
+    def applied(self, doc_ids: Sequence[str], texts: pa.Array) -> pa.Array:
+        """The texts of these documents without what is cut, of the type of `texts`."""
+        wanted = _as_ids(doc_ids)
+        places = np.minimum(np.searchsorted(self._ids, wanted), max(len(self._ids) - 1, 0))
+        here = self._ids[places] == wanted if len(self._ids) else np.zeros(len(wanted), np.bool_)
+        if not here.any():
+            return texts
+        data = texts.cast(pa.large_binary()).to_pylist()
+        for row in np.flatnonzero(here).tolist():
+            begin, end = self._bounds[places[row] : places[row] + 2]
+            data[row] = without(data[row], self._ranges[begin:end].tolist())
+        return pa.array(data, pa.large_binary()).cast(texts.type)
+
+
+def without(text: bytes, ranges: Iterable[Sequence[int]]) -> bytes:
+    """A text without ranges of its bytes, which come in order."""
+    parts, at = [], 0
+    for begin, end in ranges:
+        parts.append(text[at:begin])
+        at = end
+    return b"".join([*parts, text[at:]])
+
+
+def _as_ids(doc_ids: Sequence[str]) -> npt.NDArray[np.bytes_]:
+    return np.frombuffer(bytes.fromhex("".join(doc_ids)), "S32")

@@ -1,0 +1,57 @@
+"""A training is recorded with all that it reads; without a mixture its name is what it always was."""
+
+import json
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from tutti.model.spec import ModelSpec, OptimizerSpec, SpecError, StepSpec
+from tutti.model.training import Training, WeightedDataset
+
+OWN, OTHER = f"blake3:{'1' * 64}", f"blake3:{'2' * 64}"
+TRAINING = Training(
+    model=ModelSpec(vocabulary=320, width=64, layers=2, heads=4, kv_heads=2, hidden=192, context=32),
+    optimizer=OptimizerSpec(peak_rate=1e-3, steps=10),
+    step=StepSpec(leaves=2, rows=2),
+    dataset=OWN,
+    checkpoint_every=5,
+)
+MIXED = replace(TRAINING, mixture=(WeightedDataset(OWN, 3), WeightedDataset(OTHER, 1)))
+
+
+def test_a_training_comes_back_from_its_record_and_weights_are_part_of_its_name() -> None:
+    for training in (TRAINING, MIXED):
+        assert Training.from_json(training.to_json()) == training
+    assert "mixture" not in json.loads(TRAINING.to_json())
+    assert TRAINING.digest() == "5fba598c94821abec796ec76920ce98687f5d2c7826b20c0aab5839dc0c09c2c"
+    assert len({each.digest() for each in (TRAINING, MIXED, replace(MIXED))}) == 2
+
+
+def test_the_first_span_reads_every_dataset_by_its_weight() -> None:
+    span = MIXED.first_span({OWN: 40, OTHER: 7})
+    assert [(each.dataset_version, each.sequences, each.weight) for each in span.datasets] == [
+        (OWN, 40, 3),
+        (OTHER, 7, 1),
+    ]
+    assert span.starts_at(4) == (12, 4)
+    (alone,) = TRAINING.first_span({OWN: 40}).datasets
+    assert (alone.dataset_version, alone.weight) == (OWN, 1)
+    assert (TRAINING.datasets, MIXED.datasets) == ((OWN,), (OWN, OTHER))
+
+
+@pytest.mark.parametrize(
+    "mixture",
+    [
+        [{"dataset": OWN, "weight": 1}],
+        [{"dataset": OTHER, "weight": 1}, {"dataset": OWN, "weight": 1}],
+        [{"dataset": OWN, "weight": 1}, {"dataset": OWN, "weight": 1}],
+        [{"dataset": OWN, "weight": 1}, {"dataset": OTHER, "weight": 0}],
+        [{"dataset": OWN, "weight": 1}, {"dataset": "another", "weight": 1}],
+        [{"dataset": OWN, "weight": 65_536}, {"dataset": OTHER, "weight": 1}],
+        [],
+    ],
+)
+def test_a_mixture_that_cannot_be_read_is_refused(mixture: list[dict[str, Any]]) -> None:
+    with pytest.raises(SpecError):
+        Training.from_dict(TRAINING.to_dict() | {"mixture": mixture})

@@ -1,0 +1,73 @@
+"""A recipe is looked at before anything starts: all that is wrong with it, and what it needs."""
+
+from pathlib import Path
+
+import pytest
+
+from tutti.contracts.common.v1 import ListRequest
+from tutti.contracts.pipeline.v1 import CheckRecipeRequest, Forecast
+from tutti.pipeline.world_test import CALL, RECIPE, World
+
+
+@pytest.fixture
+def world(tmp_path: Path) -> World:
+    return World(tmp_path)
+
+
+def asked(world: World, *overrides: str) -> CheckRecipeRequest:
+    return CheckRecipeRequest(recipe=RECIPE, overrides=overrides, directory=str(world.folder))
+
+
+def problems(world: World, *overrides: str) -> list[str]:
+    request = asked(world, *overrides)
+    request.all_problems = True
+    return [each.key for each in world.api.CheckRecipe(request, CALL).problems]
+
+
+def forecasts(world: World, *overrides: str) -> dict[str, Forecast]:
+    request = asked(world, *overrides)
+    request.forecast = True
+    return {each.stage: each for each in world.api.CheckRecipe(request, CALL).forecasts}
+
+
+def test_all_that_the_text_the_folders_and_the_owners_say_is_told_at_once(world: World) -> None:
+    assert problems(world) == []
+    assert problems(world, "train.ranks=9", "train.warmup=21") == ["train.ranks", "train.warmup"]
+    wrong = ("quality.classifiers=none", "input.path=nowhere", "dedup.decontaminate.path=nothing")
+    owned = ("quality.rules=none", "dedup.against=datasets/none", "tokenizer.pattern=(")
+    assert problems(world, *wrong, *owned) == [
+        "quality.classifiers",
+        "input.path",
+        "dedup.decontaminate.path",
+        "quality.rules",
+        "dedup.against",
+        "tokenizer.pattern",
+    ]
+    assert not world.api.ListRuns(ListRequest(), CALL).runs
+
+
+def test_a_forecast_rests_on_the_newest_run_that_did_the_stage(world: World) -> None:
+    assert "make run" in forecasts(world)["ingest"].basis
+    run = world.create()
+    world.pass_time(4)
+    world.ingest.made[next(iter(world.ingest.made))].files = 1
+    world.finish()
+    assert forecasts(world) == {}
+    world.page("b.html", "two")
+    world.page("c.html", "three")
+    told = forecasts(world)
+    assert list(told) == ["ingest", "filter", "dedup", "tokenization", "train"]
+    assert (told["ingest"].seconds, told["ingest"].basis) == (12.0, f"by {run.name}, work x 3")
+    assert told["ingest"].disk_bytes > 0
+    assert told["train"].disk_bytes > 0
+
+
+def test_a_run_whose_blobs_are_gone_is_no_measure(world: World) -> None:
+    run = world.create()
+    world.pass_time(4)
+    world.ingest.made[next(iter(world.ingest.made))].files = 1
+    world.finish()
+    stage = next(each for each in world.run(run.name).stages if each.name == "ingest")
+    world.blobs.delete(stage.manifest_key)
+    world.page("b.html", "two")
+    assert "make run" in forecasts(world)["ingest"].basis

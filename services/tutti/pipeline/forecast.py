@@ -1,0 +1,120 @@
+"""What a stage needs before it runs: time, disk, memory, foretold from what was measured before.
+
+Pure: measures in, forecasts out. Promises: a figure says what it rests on; what nobody measured is not made up.
+"""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from tutti.contracts.pipeline.v1 import Forecast
+from tutti.model.chunks import Layout
+from tutti.pipeline.recipe import Recipe
+from tutti.pipeline.stages import StageName
+
+NUMBER_BYTES = 4  # parameters, gradients, moments and logits are float32
+STATE_NUMBERS = 3  # of a parameter in a checkpoint: itself and two moments
+FAR = 10.0  # times the work that was measured: starting processes is in no proportion to it
+SNAPSHOTS = 2  # that a node keeps of what its ranks hold
+
+
+@dataclass(frozen=True)
+class Measure:
+    """What a stage once took for `amount` of its work, see `amount`; `nbytes` that it wrote, None if unknown."""
+
+    where: str
+    seconds: float
+    amount: float
+    nbytes: int | None = None
+
+
+_XEON = "`make run` on two cores of a Xeon (README)"
+# Where nothing was measured yet: the figures of `make run` in the README, over 649 pages and 800 steps.
+ELSEWHERE = {
+    StageName.INGEST: Measure(_XEON, 3.8, 649),
+    StageName.EVALUATION: Measure(_XEON, 3.8, 649),
+    StageName.FILTER: Measure(_XEON, 0.1, 649),
+    StageName.DEDUP: Measure(_XEON, 0.3, 649),
+    StageName.TOKENIZATION: Measure(_XEON, 4.9, 649),
+    StageName.TRAIN: Measure(_XEON, 314.9, 800 * 16 * 256 * 1_279_104),
+    StageName.INDEX: Measure(_XEON, 1.5, 649),
+    StageName.SAMPLE: Measure(_XEON, 4.0, 4 * 48),
+}
+
+
+def parameters(recipe: Recipe) -> int:
+    """Of the model, each counted once."""
+    return Layout(recipe.training("blake3:" + "0" * 64).model).elements
+
+
+def amount(stage: StageName, recipe: Recipe, files: int) -> float:
+    """How much work a stage has, in a unit of its own; 0 where that is not known.
+
+    Files (or pages) for what goes over texts; for training tokens x parameters, to which its operations are in
+    proportion (Kaplan et al. 2020, section 2.1: 6 N a token); for samples tokens.
+    """
+    if stage is StageName.TRAIN:
+        assert recipe.train.rows is not None
+        tokens = recipe.train.steps * recipe.train.microbatches * recipe.train.rows * recipe.data.context
+        return float(tokens * parameters(recipe))
+    if stage is StageName.SAMPLE:
+        return float(len(recipe.sample.prompts) * recipe.sample.tokens) if recipe.sample else 0.0
+    return 0.0 if stage is StageName.CRAWL else float(files)
+
+
+def nearest(work: float, here: Sequence[Measure], elsewhere: Measure) -> Measure:
+    """The measure of the most similar amount of work; one from elsewhere only if those from here are far off."""
+    apart = [abs(math.log(work / each.amount)) for each in here]
+    if not apart or min(apart) > abs(math.log(work / elsewhere.amount)) + math.log(FAR):
+        return elsewhere
+    return here[apart.index(min(apart))]
+
+
+def forecast(stage: StageName, recipe: Recipe, files: int, measured: Sequence[Measure]) -> Forecast:
+    """What a stage needs for `files` (0: not known), by what was measured here (the newest first), or elsewhere."""
+    found = Forecast(stage=stage.value)
+    if stage is StageName.CRAWL:
+        assert recipe.input.crawl is not None
+        crawl = recipe.input.crawl
+        found.basis = (
+            f"not known before the crawl: at most {crawl.pages:,} visits, those to a host {crawl.delay_seconds:g} s "
+            f"apart or what its robots.txt asks for"
+        )
+        return found
+    if stage is StageName.TRAIN:
+        found.disk_bytes, found.memory_bytes = checkpoint_bytes(recipe), training_bytes(recipe)
+    work = amount(stage, recipe, files)
+    if not work:
+        found.basis = "not known before the pages are crawled"
+        return found
+    base = nearest(work, measured, ELSEWHERE[stage])
+    share = work / base.amount
+    found.seconds = base.seconds * share
+    written = next((each for each in measured if each.nbytes is not None), None)
+    if written and written.nbytes is not None and not found.HasField("disk_bytes"):
+        found.disk_bytes = round(written.nbytes * work / written.amount)
+    found.basis = f"by {base.where}, work x {share:.3g}"
+    if share < 1 / FAR:
+        found.basis += "; starting comes on top"
+    elif share > FAR:
+        found.basis += "; at most, as starting is in it as often"
+    return found
+
+
+def checkpoint_bytes(recipe: Recipe) -> int:
+    """Of all checkpoints that a training writes: none goes by itself."""
+    train = recipe.train
+    assert train.checkpoint_every is not None
+    count = -(-train.steps // train.checkpoint_every)
+    return count * STATE_NUMBERS * NUMBER_BYTES * parameters(recipe)
+
+
+def training_bytes(recipe: Recipe) -> int:
+    """At least: each rank's parameters, gradient, and logits of a microbatch with theirs; the state; its snapshots.
+
+    Activations, and torch itself, come on top.
+    """
+    train, model = recipe.train, parameters(recipe)
+    assert train.rows is not None
+    logits = train.rows * recipe.data.context * recipe.tokenizer.vocabulary
+    return NUMBER_BYTES * (train.ranks * 2 * (model + logits) + (1 + SNAPSHOTS) * STATE_NUMBERS * model)

@@ -1,0 +1,64 @@
+"""What a stage needs, foretold from what was measured: in proportion, with its basis, and nothing made up."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tutti.pipeline.forecast import ELSEWHERE, FAR, Measure, amount, checkpoint_bytes, forecast, nearest, parameters
+from tutti.pipeline.reading import read
+from tutti.pipeline.recipe import Recipe
+from tutti.pipeline.stages import StageName
+
+SITE = "input: {crawl: {seeds: [http://a.example/], contact: me@a.example, pages: 30}}\ntrain: {steps: 20}"
+
+
+@pytest.fixture
+def recipe() -> Recipe:
+    return read("size: tiny\ninput: {path: pages}\ntrain: {steps: 20, checkpoint_every: 6}\nsample: {prompts: [a, b]}")
+
+
+def test_time_and_disk_are_in_proportion_to_the_work(recipe: Recipe) -> None:
+    found = forecast(StageName.INGEST, recipe, 300, [Measure("runs/a", 2.0, 100, 1000)])
+    assert (found.seconds, found.disk_bytes) == (6.0, 3000)
+    assert found.basis == "by runs/a, work x 3"
+    assert not found.HasField("memory_bytes")
+
+
+def test_a_training_writes_whole_checkpoints_and_needs_no_measure_for_that(recipe: Recipe) -> None:
+    found = forecast(StageName.TRAIN, recipe, 0, [])
+    assert found.disk_bytes == checkpoint_bytes(recipe) == 4 * 12 * parameters(recipe)
+    assert found.memory_bytes > 12 * parameters(recipe)
+    assert "make run" in found.basis
+
+
+def test_what_is_not_known_is_not_set(recipe: Recipe) -> None:
+    crawl = forecast(StageName.CRAWL, read(SITE), 0, [])
+    assert "at most 30 visits, those to a host 1 s apart" in crawl.basis
+    ingest = forecast(StageName.INGEST, read(SITE), 0, [Measure("runs/a", 1, 1, 1)])
+    for each in (crawl, ingest):
+        assert [each.HasField(field) for field in ("seconds", "disk_bytes")] == [False, False]
+    assert not forecast(StageName.DEDUP, recipe, 7, []).HasField("disk_bytes")
+
+
+@pytest.mark.parametrize(("files", "words"), [(5, "comes on top"), (2000, "at most")])
+def test_a_measure_of_far_more_or_less_work_says_so(files: int, words: str, recipe: Recipe) -> None:
+    assert words in forecast(StageName.DEDUP, recipe, files, [Measure("runs/a", 2.0, 100)]).basis
+
+
+works = st.floats(1, 1e12)
+
+
+@given(works, st.lists(works, min_size=1, max_size=5))
+def test_the_most_similar_work_counts_and_elsewhere_only_when_all_here_is_far(work: float, here: list[float]) -> None:
+    elsewhere = Measure("elsewhere", 1, work)
+    chosen = nearest(work, [Measure("here", 1, each) for each in here], elsewhere)
+    near = min(max(work / each, each / work) for each in here)
+    if chosen is elsewhere:
+        assert near > FAR * 0.999
+    else:
+        assert max(work / chosen.amount, chosen.amount / work) == pytest.approx(near)
+
+
+def test_every_stage_but_the_crawl_has_an_amount_of_work(recipe: Recipe) -> None:
+    assert {stage for stage in StageName if not amount(stage, recipe, 3)} == {StageName.CRAWL}
+    assert set(ELSEWHERE) == set(StageName) - {StageName.CRAWL}

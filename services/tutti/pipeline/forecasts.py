@@ -1,0 +1,66 @@
+"""What the stages of a recipe need, by what earlier runs of this platform measured.
+
+Promises: reads and changes nothing; a run whose rows or blobs are gone is no measure.
+"""
+
+from collections.abc import Iterator, Mapping
+from itertools import islice
+
+from tutti.backbone.blobs import BlobMissing
+from tutti.chassis.errors import InvalidField
+from tutti.chassis.service import Host
+from tutti.chassis.unit import Unit
+from tutti.checkpoints.errors import CheckpointError
+from tutti.contracts.common.v1 import STATE_DONE
+from tutti.contracts.pipeline.v1 import Forecast, Run, Stage
+from tutti.corpus.errors import CorpusError
+from tutti.pipeline import evidence, reading, saga
+from tutti.pipeline.forecast import Measure, amount, forecast
+from tutti.pipeline.owners import Owners
+from tutti.pipeline.recipe import Recipe
+from tutti.pipeline.stages import Result, Source, StageName, stages_of
+from tutti.pipeline.tables import Tables
+
+MOST = 20  # measures of a stage that are looked at, the newest
+
+
+class Forecasts:
+    def __init__(self, host: Host, tables: Tables, owners: Owners) -> None:
+        self._host, self._tables, self._owners = host, tables, owners
+
+    def of(self, recipe: Recipe, source: Source, results: Mapping[StageName, Result]) -> Iterator[Forecast]:
+        """A forecast for each stage that has no result yet."""
+        runs = self._host.units.run(self._runs)
+        files = source.files
+        if StageName.CRAWL in results:
+            files = self._owners.files(StageName.CRAWL, results[StageName.CRAWL].resource)
+        for stage in stages_of(recipe):
+            if stage not in results:
+                evaluation = source.evaluation.files if source.evaluation else 0
+                size = evaluation if stage is StageName.EVALUATION else files
+                yield forecast(stage, recipe, size, list(islice(self._measures(stage, runs), MOST)))
+
+    def _runs(self, unit: Unit) -> list[Run]:
+        """The newest first."""
+        return sorted(self._tables.runs.select(unit), key=lambda run: run.started_at.ToNanoseconds(), reverse=True)
+
+    def _measures(self, stage: StageName, runs: list[Run]) -> Iterator[Measure]:
+        """Of the runs in which the stage was done, and not reused."""
+        for run in runs:
+            for each in run.stages:
+                if each.name == stage.value and each.state == STATE_DONE and not each.reused:
+                    measure = self._measure(stage, run, each)
+                    if measure is not None:
+                        yield measure
+
+    def _measure(self, stage: StageName, run: Run, done: Stage) -> Measure | None:
+        read = StageName.EVALUATION if stage is StageName.EVALUATION else StageName.INGEST
+        ingest = next((each.resource for each in run.stages if each.name == read.value), "")
+        try:
+            recipe = reading.read(run.spec.recipe)
+            nbytes = evidence.written(self._host.blobs, stage, saga.result_of(done))
+        except (InvalidField, BlobMissing, CorpusError, CheckpointError):
+            return None
+        seconds = (done.ended_at.ToNanoseconds() - done.started_at.ToNanoseconds()) / 1e9
+        work = amount(stage, recipe, self._owners.files(read, ingest))
+        return Measure(run.name, seconds, work, nbytes) if work and seconds > 0 else None

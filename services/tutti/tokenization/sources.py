@@ -1,0 +1,95 @@
+"""The files that a dataset was made of: its documents, what was left out of them, and the token shards held out.
+
+Promises: what is not part of the dataset cannot be read here; a dataset never changes, so its files are looked up once.
+"""
+
+from collections.abc import Iterator
+from functools import lru_cache
+
+from tutti.backbone import Blobs
+from tutti.backbone.blobs import BlobMissing
+from tutti.chassis import crud, staging
+from tutti.chassis.errors import InvalidField, NotFound, Refused, declare
+from tutti.chassis.resources import Resource
+from tutti.chassis.service import Host
+from tutti.chassis.tasks import WorkFailed
+from tutti.chassis.unit import Unit
+from tutti.chassis.work import Work
+from tutti.contracts.common.v1 import STATE_DONE, GetRequest
+from tutti.contracts.tokenization.v1 import Dataset, DatasetFile, ListDatasetFilesResponse, Tokenization
+from tutti.corpus.dataset import DatasetBody
+from tutti.corpus.manifest import Kind
+from tutti.corpus.stages import DedupBody
+
+PIECE_BYTES = 4 << 20
+
+declare({"SOURCES_GONE": "a dataset cannot be read back: documents that it was made of are gone or damaged"})
+
+
+class Sources:
+    def __init__(self, host: Host, work: Work[Tokenization], datasets: Resource[Dataset]) -> None:
+        self._host, self._work, self._datasets = host, work, datasets
+        self._listed = lru_cache(maxsize=8)(self._list)
+
+    def files(self, name: str) -> ListDatasetFilesResponse:
+        """Raises NotFound, Refused."""
+        crud.get(self._host.units, self._datasets, GetRequest(name=name))
+        try:
+            return self._listed(name)
+        except WorkFailed as error:
+            raise Refused("SOURCES_GONE", f"{name}: {error}") from error
+
+    def read(self, name: str, key: str, offset: int) -> bytes:
+        """A piece of a file from an offset on; nothing at its end. Raises NotFound, InvalidField, Refused."""
+        found = next((each for each in self.files(name).files if each.key == key), None)
+        if found is None:
+            raise NotFound(f"{name}/{key}")
+        if offset > found.bytes:
+            raise InvalidField("offset", seen=offset, expected=f"at most {found.bytes}, the bytes of the file")
+        length = min(PIECE_BYTES, found.bytes - offset)
+        try:
+            return self._host.blobs.get_range(key, offset, length) if length else b""
+        except BlobMissing as error:
+            raise Refused("SOURCES_GONE", f"{name}: the blob {key} is gone; run its recipe again") from error
+
+    def _list(self, name: str) -> ListDatasetFilesResponse:
+        blobs, dataset, made = self._host.blobs, *self._host.units.run(lambda unit: self._made(unit, name))
+        body = DatasetBody.read(staging.manifest(blobs, dataset.manifest_key, dataset.content_digest, Kind.DATASET))
+        spec = made.spec
+        kept = DedupBody.read(staging.manifest(blobs, spec.manifest_key, spec.content_digest, Kind.DEDUP))
+        return ListDatasetFilesResponse(
+            files=listed(blobs, body, kept),
+            documents=body.train.documents,
+            validation_documents=body.validation.documents,
+            text_bytes=body.train.text_bytes + body.validation.text_bytes,
+        )
+
+    def _made(self, unit: Unit, name: str) -> tuple[Dataset, Tokenization]:
+        """A dataset and a tokenization that made it: of several all were given the same texts."""
+        for each in self._work.resource.select(unit, state=int(STATE_DONE)):
+            if each.dataset == name:
+                return self._datasets.get(unit, name), each
+        raise Refused("SOURCES_GONE", f"{name}: the tokenization that made it is not known any more")
+
+
+def listed(blobs: Blobs, body: DatasetBody, kept: DedupBody) -> Iterator[DatasetFile]:
+    """Raises WorkFailed where one is gone."""
+    for shard in kept.shards:
+        yield DatasetFile(
+            key=shard.blob, holds="documents", bytes=shard.info.bytes, bytes_digest=shard.info.bytes_digest
+        )
+    for key, holds in ((kept.decisions, "decisions"), (kept.clusters, "duplicates"), (kept.cuts, "cuts")):
+        if key:
+            digest = f"blake3:{key.rpartition('/')[2].partition('.')[0]}"
+            yield DatasetFile(key=key, holds=holds, bytes=size(blobs, key), bytes_digest=digest)
+    for held_out in body.validation.shards:
+        yield DatasetFile(
+            key=held_out.blob, holds="validation", bytes=held_out.bytes, bytes_digest=held_out.bytes_digest
+        )
+
+
+def size(blobs: Blobs, key: str) -> int:
+    try:
+        return blobs.stat(key).size
+    except BlobMissing as error:
+        raise WorkFailed(f"the blob {key} is gone; run the recipe again that made it") from error

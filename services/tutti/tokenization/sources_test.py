@@ -1,0 +1,88 @@
+"""The files that a dataset was made of can be read back, a piece at a time, and nothing else."""
+
+from collections.abc import Callable
+from typing import Any, cast
+
+import pytest
+
+from tutti.backbone.embedded.blobs import EmbeddedBlobs
+from tutti.chassis.errors import InvalidField, NotFound, Refused
+from tutti.chassis.resources import Resource
+from tutti.chassis.tasks_test import Bench
+from tutti.chassis.work import Work, publish, put_named
+from tutti.contracts.common.v1 import STATE_DONE
+from tutti.contracts.tokenization.v1 import Dataset, Tokenization, TokenizationSpec
+from tutti.corpus.canonical import bytes_digest
+from tutti.corpus.dataset import DatasetBody, ShardEntry, Split
+from tutti.corpus.documentshard import DocumentShardInfo
+from tutti.corpus.stages import DedupBody, DocumentShardEntry
+from tutti.tokenization import sources
+from tutti.tokenization.sources import Sources
+
+NAME = "datasets/d"
+DOCUMENTS, HELD_OUT = b"a document shard", b"tokens held out"
+
+
+class World:
+    def __init__(self, folder: Any) -> None:
+        self.bench = Bench(EmbeddedBlobs(folder), service="tokenization")
+        datasets: Resource[Dataset] = Resource(self.bench.metadata, "datasets", Dataset)
+        work = Work(self.bench, "tokenizations", Tokenization, cast(Callable[..., Any], None), "test-1")
+        self.bench.database.create(self.bench.metadata)
+        self.sources = Sources(self.bench, work, datasets)
+        blobs = self.bench.blobs
+        self.key = put_named(blobs, "ingest/document-shards", DOCUMENTS, ".parquet")
+        self.clusters = put_named(blobs, "dedup/clusters", b"[]", ".json")
+        held_out = put_named(blobs, "tokenization/token-shards", HELD_OUT, ".bin")
+        digest, tokens = bytes_digest(DOCUMENTS), bytes_digest(HELD_OUT)
+        shard = DocumentShardEntry(self.key, DocumentShardInfo(digest, digest, len(DOCUMENTS), 9, 90, "a", "b"))
+        kept = DedupBody((shard,), "", self.clusters, 8, 1, 0, 1, (), "ingest/rejections/x.json")
+        entry = ShardEntry(tokens, held_out, len(HELD_OUT), tokens, 1, 1, 0, 1, "a", "a")
+        body = DatasetBody(tokens, 300, 1, 8, Split((), 7, 0, 60, 70), Split((entry,), 1, 1, 9, 10))
+        dedup = publish(blobs, "dedup", kept.manifest(producer="test"), data_bytes=0)
+        made = publish(blobs, "tokenization", body.manifest(parents=(), producer="test"), data_bytes=0)
+        spec = TokenizationSpec(manifest_key=dedup.manifest_key, content_digest=dedup.content_digest)
+        done = Tokenization(name="tokenizations/t", spec=spec, state=STATE_DONE, dataset=NAME)
+        dataset = Dataset(name=NAME, manifest_key=made.manifest_key, content_digest=made.content_digest)
+        self.bench.units.run(lambda unit: (datasets.create(unit, dataset), work.resource.create(unit, done)))
+
+
+@pytest.fixture
+def world(tmp_path: Any) -> World:
+    return World(tmp_path)
+
+
+def test_the_files_of_a_dataset_are_its_documents_what_was_left_out_and_what_is_held_out(world: World) -> None:
+    found = world.sources.files(NAME)
+    assert [(each.holds, each.bytes) for each in found.files] == [
+        ("documents", len(DOCUMENTS)),
+        ("duplicates", 2),
+        ("validation", len(HELD_OUT)),
+    ]
+    assert (found.documents, found.validation_documents, found.text_bytes) == (7, 1, 80)
+
+
+def test_a_file_is_read_piece_by_piece_to_its_end(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sources, "PIECE_BYTES", 5)
+    read = b""
+    while piece := world.sources.read(NAME, world.key, len(read)):
+        assert len(piece) <= 5
+        read += piece
+    assert read == DOCUMENTS
+
+
+def test_what_is_no_part_of_a_dataset_is_not_read(world: World) -> None:
+    other = put_named(world.bench.blobs, "ingest/document-shards", b"of another dataset", ".parquet")
+    for name, key in ((NAME, other), (NAME, "../tokens"), ("datasets/none", world.key)):
+        with pytest.raises(NotFound):
+            world.sources.read(name, key, 0)
+    with pytest.raises(InvalidField, match="offset"):
+        world.sources.read(NAME, world.key, len(DOCUMENTS) + 1)
+
+
+@pytest.mark.parametrize("gone", ["key", "clusters"])
+def test_a_dataset_whose_documents_are_gone_says_so(world: World, gone: str) -> None:
+    world.bench.blobs.delete(getattr(world, gone))
+    with pytest.raises(Refused, match="is gone; run") as refused:
+        world.sources.read(NAME, world.key, 0)
+    assert refused.value.reason == "SOURCES_GONE"
