@@ -75,14 +75,14 @@ def numbered(topic: Topic, count: int, keys: int = 7) -> list[NewRecord]:
     return [NewRecord(topic.name, f"key{n % keys}", b"%d" % n) for n in range(count)]
 
 
-def drive(members: Sequence[Subscription], until: Callable[[], bool]) -> list[Record]:
+def drive(members: Sequence[Subscription], until: Callable[[], bool], poll_seconds: float = 0.05) -> list[Record]:
     """Poll all members in turn until the condition holds."""
     found: list[Record] = []
     deadline = time.monotonic() + DEADLINE
     while not until():
         assert time.monotonic() < deadline, f"not reached within {DEADLINE} s"
         for member in members:
-            found += member.poll(0.05)
+            found += member.poll(poll_seconds)
     return found
 
 
@@ -320,6 +320,16 @@ def test_a_poll_is_woken_by_the_append_it_waits_for(log: EventLog, facts: Topic,
         log.append([NewRecord(facts.name, "a", b"wake")])
         waiting.join(DEADLINE / 2)
         assert [record.value for record in found] == [b"wake"]
+
+
+@pytest.mark.parametrize("milliseconds", [1, 5, 10, 20, 30, 40, 50, 70])
+def test_a_member_that_polls_for_moments_gets_its_partitions(
+    log: EventLog, facts: Topic, group: str, milliseconds: int
+) -> None:
+    """A join that outlasts a poll is gone on with in the next one, wherever the poll's time ran out."""
+    owned = Owned()
+    with closing(log.subscribe(group, [facts.name], owned.assigned)) as member:
+        drive([member], lambda: len(owned.partitions) == 4, milliseconds / 1000)
 
 
 def test_a_poll_returns_at_most_as_many_as_asked_for(log: EventLog, facts: Topic, group: str) -> None:

@@ -31,6 +31,9 @@ from tutti.backbone.eventlog import (
 )
 from tutti.backbone.kafka.subscription import KafkaSubscription, as_record
 
+# The client forgets that it wanted a topic when an older request for metadata is still on its way, and then looks again
+# only after this time; its default of five minutes would be a group without partitions for as long.
+METADATA_MILLISECONDS = 3000
 CLOSE_SECONDS = 1.0  # every append has been answered, so nothing is on its way
 _POLICY = {Kind.STATE: "compact", Kind.FACT: "delete"}
 
@@ -55,6 +58,7 @@ class KafkaEventLog:
             "request_timeout_ms": milliseconds,
             "bootstrap_timeout_ms": milliseconds,
             "reconnect_backoff_max_ms": 1000,
+            "metadata_max_age_ms": METADATA_MILLISECONDS,
         }
         self._quiet = {"metrics_enabled": False}
         self._membership: dict[str, Any] = {

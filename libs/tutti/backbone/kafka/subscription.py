@@ -67,6 +67,7 @@ class KafkaSubscription:
             raise LogUnavailable(f"this member of group {self._group} was closed; subscribe again")
         with self._asked("poll"):
             polled = self._consumer.poll(timeout_ms=int(timeout_seconds * 1000), max_records=max_records)
+        self._finish_joining()
         current = self._consumer.group_metadata().generation_id
         if current > 0:
             self._generation = current
@@ -76,6 +77,16 @@ class KafkaSubscription:
             if callback is not None and (assigned or partitions):
                 callback(partitions)
         return [as_record(record) for records in polled.values() for record in records]
+
+    def _finish_joining(self) -> None:
+        """Let the next poll go on with a join that this one had no time to finish.
+
+        When a join was begun because the metadata of a topic had changed, the client forgets it as soon as it has
+        computed the new assignment: nothing would be assigned, and no heartbeat sent, ever again.
+        """
+        coordinator = self._consumer._coordinator
+        if coordinator is not None and coordinator.rejoining:
+            coordinator.request_rejoin()
 
     def commit(self, positions: Mapping[TopicPartition, int], generation: int) -> None:
         if any(offset < 0 for offset in positions.values()):
