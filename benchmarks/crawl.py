@@ -40,6 +40,7 @@ class Host:
 
     units: Units
     blobs: EmbeddedBlobs
+    clock: SystemClock
 
 
 def measure(quick: bool) -> list[Row]:
@@ -79,9 +80,10 @@ def crawled(root: str) -> float:
     manner = Manner("bench@a.example", 0.0, connections_of_host=CONNECTIONS, allow_private=True)
     plan = Plan((f"{root}/",), Scope((f"{root}/",)), manner)
     with scratch("crawl") as folder:
-        database, metadata = EmbeddedDatabase(Path(folder) / "crawl.db", clock=SystemClock()), MetaData()
-        units = Units(database, "ingest", metadata, clock=SystemClock(), randomness=SystemRandomness())
-        frontier, host = Frontier(metadata), Host(units, EmbeddedBlobs(Path(folder) / "blobs"))
+        clock, metadata = SystemClock(), MetaData()
+        database = EmbeddedDatabase(Path(folder) / "crawl.db", clock=clock)
+        units = Units(database, "ingest", metadata, clock=clock, randomness=SystemRandomness())
+        frontier, host = Frontier(metadata), Host(units, EmbeddedBlobs(Path(folder) / "blobs"), clock)
         database.create(metadata)
         crawl = Crawling(host, frontier, "crawls/bench", plan)  # type: ignore[arg-type]
         try:
