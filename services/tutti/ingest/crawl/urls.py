@@ -37,6 +37,7 @@ _SESSION_IN_PATH = re.compile(r";(?:jsessionid|phpsessid|sid)=[^/?#;]*", re.IGNO
 _PATH_SAFE = "!$&'()*+,;=:@-._~/"
 _QUERY_SAFE = _PATH_SAFE + "?"
 _PLAIN = re.compile("[A-Za-z0-9/._~=&-]*")  # safe in paths and in queries
+_BESIDE = re.compile(r"/?[A-Za-z0-9._~-][^:]*\Z")  # references to a path, relative or from the root
 _ESCAPE = re.compile(rb"%(?![0-9A-Fa-f]{2})")
 
 
@@ -63,6 +64,14 @@ def canonical(reference: str, base: str = "") -> str:
     text = _BLANK.sub("", reference.strip(_ENDS))
     if len(text) > 2 * MAX_LENGTH:
         raise NotAPage(Fault.LENGTH)
+    if _BESIDE.match(text):  # then pages of one folder have it in common, as they have most of their references
+        base = base.partition("?")[0].partition("#")[0]
+        base = base[: base.rfind("/") + 1]
+    return _canonical(text, base)
+
+
+@functools.lru_cache(maxsize=4096)
+def _canonical(text: str, base: str) -> str:
     if not re.match(r"[a-zA-Z][a-zA-Z0-9+.-]*:", text) or text[:4].lower() == "http":
         head, mark, query = text.partition("?")
         text = head.replace("\\", "/") + mark + query

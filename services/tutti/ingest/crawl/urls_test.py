@@ -1,5 +1,7 @@
 """Canonical URLs: what is the same page has one form; what is no page has a reason."""
 
+from urllib.parse import urljoin
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -96,3 +98,25 @@ def test_dots_and_escapes_never_lead_out(path: str) -> None:
     assert found.startswith("https://a.example/")
     assert not {".", ".."} & set(found.removeprefix("https://a.example").split("/"))
     assert canonical(found) == found
+
+
+@given(
+    reference=st.one_of(st.text(max_size=20), st.text("/.:?#a;@\\", max_size=8)),
+    base=st.sampled_from([BASE, "http://b.example/", "http://b.example/a?b=/c/d", "https://b.example/a/b/?c"]),
+)
+def test_a_reference_that_was_met_beside_the_page_is_what_it_is_by_itself(reference: str, base: str) -> None:
+    """The reference implementation of RFC 3986 is given the whole base; ours what pages beside each other share."""
+
+    def outcome(of: str, on: str) -> str:
+        try:
+            return canonical(of, on)
+        except NotAPage as refused:
+            return refused.fault.value
+
+    text = reference.strip("".join(map(chr, range(33))))
+    try:
+        absolute = urljoin(base, text.replace("\\", "/") if "?" not in text else text)
+    except ValueError:
+        return
+    if "\\" not in text and not any(each in text for each in "\t\n\r"):
+        assert outcome(reference, base) == outcome(absolute, "")
