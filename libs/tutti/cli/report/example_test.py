@@ -4,7 +4,7 @@ import math
 
 from tutti.chassis.bodies import content_digest
 from tutti.cli import datasets
-from tutti.cli.plain import plain
+from tutti.cli.plain import Plain, plain
 from tutti.cli.report.facts import Cluster, Facts, Pages, Rule
 from tutti.contracts.committer.v1 import (
     CHECKPOINT_STATE_COMMITTED,
@@ -50,6 +50,9 @@ def facts() -> Facts:
     dataset.unigram_bits_per_byte, dataset.bigram_bits_per_byte, dataset.xz_bits_per_byte = 3.402, 1.803, 1.312
     dataset.languages.add(language="en", documents=260, text_bytes=2_500_000, tokens=800_000)
     dataset.languages.add(language="und", documents=8, text_bytes=0, tokens=0)
+    dedup = Dedup(documents=268, duplicates=21, clusters=9, near_duplicates=13, cut_units=3, cut_documents=80)
+    dedup.spec.lines.unit, dedup.cut_bytes = "line", 9_120
+    dedup.repeated.add(documents=77, text=HOSTILE[2])
     counts = [PageCount(what=what, pages=pages) for what, pages in (("visited/page", 301), ("left/trap", 40))]
     found = {
         "run": plain(run),
@@ -57,10 +60,12 @@ def facts() -> Facts:
         "crawl": plain(Crawl(counts=counts)),
         "ingest": plain(Ingest(files=313, documents=301, rejected=12)),
         "filter": plain(Filter(documents=289, rejected=12)),
-        "dedup": plain(Dedup(documents=268, duplicates=21, clusters=9, near_duplicates=13)),
+        "dedup": plain(dedup),
         "tokenization": plain(Tokenization(spec=TokenizationSpec(vocabulary=4096))),
         "train": plain(job),
         "dataset": datasets.told(plain(dataset)),
+        "mixture": [_read("datasets/" + "a" * 64, 3.0, 3174, 4.03), _read("datasets/" + "b" * 64, 1.0, 900, 1.58)],
+        "continuations": continuations(),
         "checkpoints": [plain(_checkpoint(step)) for step in range(100, STEPS + 1, 100)],
     }
     rules = (
@@ -69,6 +74,28 @@ def facts() -> Facts:
     )
     clusters = (Cluster(HOSTILE[0], 6, HOSTILE[1:]), Cluster("library/os.html", 3, ("os-2.html", "os-3.html")))
     return Facts(found, Pages(rules, clusters, cut=True), _curve())
+
+
+def continuations() -> list[Plain]:
+    """One with passages that overlap and end inside a character, one with none, one of which nobody can say."""
+    prompt, text = "The «os» module", " provides a portable way — {{ 7 * 7 }}</bdi><b>\u202e of using\nit."
+    dash = len(f"{prompt} provides a portable way ".encode())
+    holder = {"document": "documents/d", "source": HOSTILE[0], "steps": [3, 71], "step_count": 2}
+    unseen = {"document": "documents/e", "source": "", "steps": [], "step_count": 0}
+    found = [
+        {"begin": 4, "end": dash - 10, "tokens": 9, "count": 1, "text": "«os» module provides", "documents": [unseen]},
+        {"begin": dash - 20, "end": dash + 1, "tokens": 12, "count": 3, "text": HOSTILE[2], "documents": [holder] * 5},
+    ]
+    return [
+        {"prompt": prompt, "text": text, "tokens": 20, "stop": "length", "passages": found},
+        {"prompt": "", "text": "Once", "tokens": 1, "stop": "end", "passages": []},
+        {"prompt": "Once", "text": "", "tokens": 0, "stop": "end", "passages": None},
+    ]
+
+
+def _read(dataset: str, weight: float, sequences: int, epochs: float) -> Plain:
+    told = {"dataset": dataset, "weight": weight, "sequences": sequences, "read": round(epochs * sequences)}
+    return {**told, "epochs": epochs, "epochs_in_all": epochs}
 
 
 def _checkpoint(step: int) -> Checkpoint:

@@ -19,6 +19,7 @@ from tutti.chassis.version import VERSION
 from tutti.cli.plain import Plain
 from tutti.cli.report.charts import Series, chart, describe
 from tutti.cli.report.facts import Facts
+from tutti.cli.report.samples import samples, visible
 from tutti.contracts.committer.v1 import CurvePoint, GetCurveResponse
 
 SHOWN_CHECKPOINTS, SHOWN_STEPS, SHOWN_LANGUAGES, LONGEST = 30, 12, 20, 160
@@ -87,6 +88,8 @@ def page(facts: Facts) -> str:
         "curve": facts.curve,
         "steps": _steps(facts.curve),
         "quality": _quality(job, dataset),
+        "mixture": found["mixture"],
+        "samples": samples(found["continuations"]),
         "checkpoints": checkpoints,
         "more_checkpoints": len(found["checkpoints"]) if len(found["checkpoints"]) > len(checkpoints) else 0,
         "stages": _stages(found),
@@ -145,7 +148,7 @@ def moment(text: str) -> str:
 
 def shortened(text: str) -> str:
     """At most LONGEST characters on one line, without characters that cannot be seen."""
-    told = "".join(each if each.isprintable() else " " for each in text)
+    told = visible(text).replace("\n", " ")
     return told if len(told) <= LONGEST else f"{told[: LONGEST - 20]}…{told[-19:]}"
 
 
@@ -261,6 +264,7 @@ def _parts(values: dict[str, Any]) -> list[Part]:
         ("training", "Training", values["job"]),
         ("quality", "Quality", values["quality"]),
         ("checkpoints", "Checkpoints", values["checkpoints"]),
+        ("samples", "Samples", values["samples"]),
         ("stages", "Stages and digests", True),
     )
     return [Part(ident, title) for ident, title, there in sections if there]

@@ -14,12 +14,14 @@ import pytest
 
 from tutti.cli.plain import Plain
 from tutti.cli.report.charts import Series, chart, nice_ticks
-from tutti.cli.report.example_test import HOSTILE, STEPS, facts
+from tutti.cli.report.example_test import HOSTILE, STEPS, continuations, facts
 from tutti.cli.report.facts import Facts, clusters_of, rules_of
 from tutti.cli.report.page import page, shortened
+from tutti.cli.report.samples import samples, visible
 from tutti.cli.report.writing import place_of, write
 from tutti.contracts.committer.v1 import GetCurveResponse
 
+KEYS = ("prompt", "text")
 Tag = tuple[str, dict[str, str | None]]
 
 
@@ -66,6 +68,28 @@ def test_nothing_is_fetched_and_nothing_is_run(outline: Outline) -> None:
 
 def test_how_each_language_is_tokenized_is_told(outline: Outline) -> None:
     assert "3.12" in outline.text.partition("Bytes a token")[2]
+
+
+def test_what_the_model_had_read_is_marked_in_its_samples(outline: Outline) -> None:
+    first, second, third = samples(continuations())
+    assert "".join(piece.text for piece in first.pieces) == visible("".join(continuations()[0][key] for key in KEYS))
+    assert [(piece.kind.value, piece.text) for piece in first.pieces[:3]] == [
+        ("prompt", "The «os» module"),
+        ("read", " provides a portable way "),
+        ("own", "— {{ 7 * 7 }}</bdi><b>  of using\nit."),
+    ]
+    assert [(span.tokens, len(span.holders)) for span in first.spans or ()] == [(12, 3), (9, 1)]
+    assert (second.spans, third.spans) == ((), None)
+    told = outline.text.partition("What the last checkpoint makes of prompts")[2]
+    assert "12 tokens, in 3 places" in told
+    assert "steps 3, 71" in told
+    assert "Nothing of it stands word for word" in told
+    assert "is not known" in told
+
+
+def test_each_dataset_of_a_mixture_is_told(outline: Outline) -> None:
+    assert "75.0 %" in outline.text
+    assert "4.03" in outline.text
 
 
 def test_what_pages_said_is_text(outline: Outline) -> None:
