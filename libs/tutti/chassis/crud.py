@@ -4,6 +4,7 @@ Promises: a name of another kind is an InvalidField, an unknown one NotFound; pa
 returns the fields that it names and no other.
 """
 
+from collections.abc import Callable
 from typing import Any, TypeVar
 
 from google.protobuf.field_mask_pb2 import FieldMask
@@ -11,17 +12,20 @@ from google.protobuf.message import Message
 
 from tutti.chassis.errors import InvalidField
 from tutti.chassis.resources import Resource, check_name
-from tutti.chassis.unit import Units
+from tutti.chassis.unit import Unit, Units
 from tutti.contracts.common.v1 import GetRequest, ListRequest
 
 M = TypeVar("M", bound=Message)
 R = TypeVar("R", bound=Message)
 
 
-def get(units: Units, resource: Resource[M], request: GetRequest) -> M:
+def get(
+    units: Units, resource: Resource[M], request: GetRequest, told: Callable[[Unit, M], M] = lambda unit, found: found
+) -> M:
+    """`told` adds to what is stored, in its transaction."""
     name = check_name(resource.kind, request.name)
     _check_mask(resource.message, request.read_mask)
-    return _masked(units.run(lambda unit: resource.get(unit, name)), request.read_mask)
+    return _masked(units.run(lambda unit: told(unit, resource.get(unit, name))), request.read_mask)
 
 
 def list_page(units: Units, resource: Resource[Any], request: ListRequest, response: type[R], field: str) -> R:

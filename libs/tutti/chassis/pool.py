@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import ParamSpec, TypeVar, cast
 
 from tutti.chassis.errors import Unavailable
+from tutti.chassis.progress import Progress
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -56,17 +57,28 @@ class ProcessPool:
 
     def run(self, fn: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
         """Call a top-level function in a worker; what it raises is raised here. Raises PoolError."""
-        return self.run_until(lambda: False, fn, *args, **kwargs)
+        return self.watch(lambda: False, _ignore, fn, *args, **kwargs)
 
     def run_until(self, cancelled: Callable[[], bool], fn: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
         """The same, but killed once `cancelled()` is true."""
+        return self.watch(cancelled, _ignore, fn, *args, **kwargs)
+
+    def watch(
+        self,
+        cancelled: Callable[[], bool],
+        hear: Callable[[Progress], None],
+        fn: Callable[P, T],
+        *args: P.args,
+        **kwargs: P.kwargs,
+    ) -> T:
+        """The same, and what the function says of its progress goes to `hear`, in this thread."""
         request = pickle.dumps((fn, args, kwargs), protocol=pickle.HIGHEST_PROTOCOL)
         name = getattr(fn, "__qualname__", repr(fn))
         while not self._slots.acquire(timeout=LOOK_SECONDS):
             self._check(cancelled, name)
         try:
             self._check(cancelled, name)
-            return cast(T, self._once(request, cancelled, name))
+            return cast(T, self._once(request, cancelled, hear, name))
         finally:
             self._slots.release()
 
@@ -78,15 +90,14 @@ class ProcessPool:
         for worker in idle:
             worker.kill()
 
-    def _once(self, request: bytes, cancelled: Callable[[], bool], name: str) -> object:
+    def _once(
+        self, request: bytes, cancelled: Callable[[], bool], hear: Callable[[Progress], None], name: str
+    ) -> object:
         worker = self._that_accepts(request, name)
         try:
-            while not worker.connection.poll(LOOK_SECONDS):
-                self._check(cancelled, name)
-            try:
-                returned, value = worker.receive()
-            except EOFError:
-                raise WorkerDied(f"the process that ran {name} {worker.how_it_ended()}") from None
+            while isinstance(said := self._next(worker, cancelled, name), Progress):
+                hear(said)
+            returned, value = said
         except BaseException:
             worker.kill()
             raise
@@ -100,6 +111,15 @@ class ProcessPool:
             return value
         assert isinstance(value, BaseException)
         raise value
+
+    def _next(self, worker: "_Worker", cancelled: Callable[[], bool], name: str) -> "Progress | tuple[bool, object]":
+        """What the worker says next: how far it is, or its result."""
+        while not worker.connection.poll(LOOK_SECONDS):
+            self._check(cancelled, name)
+        try:
+            return worker.receive()
+        except EOFError:
+            raise WorkerDied(f"the process that ran {name} {worker.how_it_ended()}") from None
 
     def _that_accepts(self, request: bytes, name: str) -> "_Worker":
         while True:
@@ -118,6 +138,10 @@ class ProcessPool:
             raise PoolClosed(f"the pool closed while {name} ran: this process stops")
         if cancelled():
             raise PoolCancelled(f"{name} was cancelled")
+
+
+def _ignore(said: Progress) -> None:
+    """Nobody wants to know."""
 
 
 class _Worker:
@@ -143,9 +167,10 @@ class _Worker:
         except (EOFError, OSError):
             return False
 
-    def receive(self) -> tuple[bool, object]:
+    def receive(self) -> Progress | tuple[bool, object]:
         try:
-            return cast(tuple[bool, object], pickle.loads(self.connection.recv_bytes()))  # noqa: S301 - our own worker
+            said = pickle.loads(self.connection.recv_bytes())  # noqa: S301 - our own worker
+            return cast("Progress | tuple[bool, object]", said)
         except OSError:
             raise EOFError from None
 

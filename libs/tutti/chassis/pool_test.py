@@ -11,10 +11,13 @@ from pathlib import Path
 
 import pytest
 
+from tutti.backbone import ManualClock
+from tutti.chassis import progress
 from tutti.chassis.demo_test import eventually
 from tutti.chassis.errors import is_transient
 from tutti.chassis.pool import PoolCancelled, PoolClosed, ProcessPool, WorkerDied
 from tutti.chassis.processes import process_id
+from tutti.chassis.progress import SAY_SECONDS, Progress, Speaker
 
 
 def add(left: int, right: int) -> int:
@@ -27,6 +30,12 @@ def refuse(text: str) -> None:
 
 def die() -> None:
     os.kill(os.getpid(), signal.SIGKILL)
+
+
+def talk(words: int) -> int:
+    for word in range(words):
+        progress.say(word + 1, words, unit="words")
+    return words
 
 
 def sleep_forever(mark: str) -> None:
@@ -56,6 +65,26 @@ def test_results_and_errors_come_back(pool: ProcessPool) -> None:
     with pytest.raises(ValueError, match="no"):
         pool.run(refuse, "no")
     assert pool.run(os.getpid) != os.getpid()
+
+
+def test_what_a_function_says_of_its_progress_is_heard_before_its_result(pool: ProcessPool) -> None:
+    heard: list[Progress] = []
+    assert pool.watch(lambda: False, heard.append, talk, 9_000) == 9_000
+    assert heard[0] == Progress(1, 9_000, "words")
+    heard.clear()
+    assert pool.watch(lambda: False, heard.append, add, 2, 3) == 5
+    assert heard == []
+    assert pool.run(talk, 3) == 3
+    assert talk(3) == 3
+
+
+def test_a_talkative_function_is_heard_now_and_then() -> None:
+    clock, heard = ManualClock(), list[Progress]()
+    speaker = Speaker(heard.append, clock.monotonic)
+    for at in range(1, 11):
+        speaker.say(at, 10, "steps")
+        clock.advance(SAY_SECONDS / 4)
+    assert [each.done for each in heard] == [1, 5, 9]
 
 
 def test_a_worker_is_used_again_and_one_that_died_is_replaced(pool: ProcessPool) -> None:

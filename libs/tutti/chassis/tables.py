@@ -21,6 +21,7 @@ class Tables:
     dead_letters: Table
     leases: Table
     tasks: Table
+    task_progress: Table
 
 
 def tables_of(metadata: MetaData) -> Tables:
@@ -34,6 +35,7 @@ def tables_of(metadata: MetaData) -> Tables:
             _dead_letters(metadata),
             _leases(metadata),
             _tasks(metadata),
+            _task_progress(metadata),
         )
     return found
 
@@ -150,4 +152,17 @@ def _tasks(metadata: MetaData) -> Table:
         Column("made_at", BigInteger, nullable=False),
         Column("reason", Text, nullable=False),
         Index("tasks_due", "state", "due_at"),
+    )
+
+
+def _task_progress(metadata: MetaData) -> Table:
+    """How far tasks are that said so; a row goes with its task."""
+    return Table(
+        "task_progress",
+        metadata,
+        Column("id", NAME, primary_key=True),
+        Column("resource", NAME, nullable=False, index=True),
+        Column("done", BigInteger, nullable=False),
+        Column("total", BigInteger, nullable=False),
+        Column("unit", NAME, nullable=False),
     )

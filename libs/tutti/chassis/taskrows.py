@@ -3,6 +3,7 @@
 Promises: a task is held by one claim at a time; a transition of a lost claim raises FencedOff and writes nothing.
 """
 
+import contextlib
 from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import datetime
@@ -14,6 +15,7 @@ from sqlalchemy import delete, insert, select, update
 from tutti.backbone.database import Conflict
 from tutti.chassis.errors import FencedOff
 from tutti.chassis.leases import Observer
+from tutti.chassis.progress import Progress
 from tutti.chassis.tables import micros
 
 if TYPE_CHECKING:
@@ -109,6 +111,28 @@ def renew(unit: "Unit", task: Task, ttl: float) -> None:
     _move(unit, task, renewals=unit.tables.tasks.c.renewals + 1, **_until(unit, ttl))
 
 
+def tell(unit: "Unit", task: Task, said: Progress) -> None:
+    """Write down how far a task is: for people, so no fence is needed."""
+    table = unit.tables.task_progress
+    values = {"done": said.done, "total": said.total, "unit": said.unit}
+    if unit.tx.execute(update(table).where(table.c.id == task.id).values(values)).rowcount:
+        return
+    row = {"id": task.id, "resource": task.resource, **values}
+    with contextlib.suppress(Conflict):
+        unit.tx.savepoint(lambda: unit.tx.execute(insert(table).values(row)))
+
+
+def told(unit: "Unit", resource: str) -> Progress | None:
+    """How far the running task of a resource is, as it was last told."""
+    tasks, table = unit.tables.tasks, unit.tables.task_progress
+    row = unit.tx.execute(
+        select(table.c.done, table.c.total, table.c.unit)
+        .join(tasks, tasks.c.id == table.c.id)
+        .where(table.c.resource == resource, tasks.c.state == TaskState.RUNNING.value)
+    ).first()
+    return None if row is None else Progress(int(row.done), int(row.total), row.unit)
+
+
 def is_cancelled(unit: "Unit", task: Task) -> bool:
     tasks = unit.tables.tasks
     state = unit.tx.execute(select(tasks.c.state).where(tasks.c.id == task.id)).scalar()
@@ -178,10 +202,10 @@ def vacate(unit: "Unit", *, of: str = "") -> None:
 
 def prune(unit: "Unit", before: datetime) -> int:
     """Delete tasks that ended and that were made, and last held, before then."""
-    tasks, old = unit.tables.tasks, micros(before)
-    return unit.tx.execute(
-        delete(tasks).where(tasks.c.state.in_(_ENDED), tasks.c.made_at < old, tasks.c.expires_at < old)
-    ).rowcount
+    tasks, table, old = unit.tables.tasks, unit.tables.task_progress, micros(before)
+    gone = (tasks.c.state.in_(_ENDED), tasks.c.made_at < old, tasks.c.expires_at < old)
+    unit.tx.execute(delete(table).where(table.c.id.in_(select(tasks.c.id).where(*gone))))
+    return unit.tx.execute(delete(tasks).where(*gone)).rowcount
 
 
 def _move(unit: "Unit", task: Task, **values: Any) -> None:

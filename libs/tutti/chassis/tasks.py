@@ -14,6 +14,7 @@ from tutti.backbone import Isolation
 from tutti.chassis import taskrows
 from tutti.chassis.errors import Cancelled, FencedOff, is_transient
 from tutti.chassis.leases import Observer
+from tutti.chassis.progress import Progress
 from tutti.chassis.room import is_full
 from tutti.chassis.taskrows import Task
 from tutti.chassis.telemetry import span_from
@@ -29,6 +30,7 @@ T = TypeVar("T")
 P = ParamSpec("P")
 Finish = Callable[["Unit"], None]
 MAX_BACKOFF = 60.0
+TELL_SECONDS = 1.0
 MAX_WAIT = 10.0
 """Seconds until what passes, an outage or a full disk, is looked at again."""
 _log = logging.getLogger(__name__)
@@ -58,9 +60,18 @@ class Retry(Exception):
 
 @runtime_checkable
 class CancellablePool(Pool, Protocol):
-    """A pool that can end a function which nobody waits for any more."""
+    """A pool that can end a function which nobody waits for any more, and hears how far one is."""
 
     def run_until(self, cancelled: Callable[[], bool], fn: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T: ...
+
+    def watch(
+        self,
+        cancelled: Callable[[], bool],
+        hear: Callable[[Progress], None],
+        fn: Callable[P, T],
+        *args: P.args,
+        **kwargs: P.kwargs,
+    ) -> T: ...
 
 
 class TaskContext:
@@ -71,13 +82,27 @@ class TaskContext:
         self._worker = worker
         self._cancelled = self._lost = False
         self._renewed_at = host.clock.monotonic()
+        self._told_at = float("-inf")
 
     def pool(self, fn: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
         """Run a top-level picklable function in the process pool; it is killed once the claim is lost."""
         pool = self.host.pool
         if isinstance(pool, CancellablePool):
-            return pool.run_until(lambda: self.over, fn, *args, **kwargs)
+            return pool.watch(lambda: self.over, self.tell, fn, *args, **kwargs)
         return pool.run(fn, *args, **kwargs)
+
+    def tell(self, said: Progress) -> None:
+        """Let people see how far the work is; that an outage keeps them from it harms nothing."""
+        now = self.host.clock.monotonic()
+        if now - self._told_at < TELL_SECONDS:
+            return
+        self._told_at = now
+        try:
+            self.host.units.run(lambda unit: taskrows.tell(unit, self.task, said), isolation=Isolation.READ_COMMITTED)
+        except Exception as error:
+            if not is_transient(error):
+                raise
+            _log.debug("%s: its progress is not told: %s", self.task.resource, error)
 
     def cancelled(self) -> bool:
         """Whether nothing that is computed from here on can be recorded."""

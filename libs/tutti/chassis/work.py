@@ -14,7 +14,7 @@ from google.protobuf.message import Message
 
 from tutti.backbone import Blobs
 from tutti.backbone.blobs import BlobExists, BlobMissing
-from tutti.chassis import crud
+from tutti.chassis import crud, taskrows
 from tutti.chassis.canonical import CanonicalLine
 from tutti.chassis.errors import InvalidField
 from tutti.chassis.resources import Resource
@@ -80,7 +80,13 @@ class Work(Generic[M]):
         return made if request.validate_only else self.host.units.run(record)
 
     def get(self, request: GetRequest) -> M:
-        return crud.get(self.host.units, self.resource, request)
+        return crud.get(self.host.units, self.resource, request, self._told)
+
+    def _told(self, unit: Unit, work: Any) -> Any:
+        """With how far it is: neither stored with it nor in its events, since it is over before anybody reads them."""
+        if work.state == STATE_RUNNING and (said := taskrows.told(unit, work.name)) is not None:
+            work.progress.done, work.progress.total, work.progress.unit = said.done, said.total, said.unit
+        return work
 
     def page(self, request: ListRequest, response: type[R]) -> R:
         return crud.list_page(self.host.units, self.resource, request, response, self.kind)

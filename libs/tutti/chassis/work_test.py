@@ -10,7 +10,9 @@ from sqlalchemy import select
 
 from tutti.backbone.blobs import BlobExists
 from tutti.backbone.embedded.blobs import EmbeddedBlobs
-from tutti.chassis.tasks import TaskContext, TaskWorker
+from tutti.chassis import taskrows
+from tutti.chassis.progress import Progress
+from tutti.chassis.tasks import TELL_SECONDS, TaskContext, TaskWorker
 from tutti.chassis.tasks_test import TTL, Bench
 from tutti.chassis.unit import Unit
 from tutti.chassis.work import Outcome, Work, publish, put_content, put_named
@@ -59,6 +61,33 @@ def test_a_cancel_ends_the_task_too(bench: Bench) -> None:
     worker = TaskWorker(bench, {"dedups": work.task()}, holder="a", ttl=TTL)
     assert not worker.step()
     assert ran == []
+
+
+def test_how_far_work_is_can_be_seen_while_it_runs_and_is_in_no_event(bench: Bench) -> None:
+    seen: list[Dedup] = []
+
+    def run(context: TaskContext, dedup: Dedup) -> Outcome:
+        for done in (1, 2):
+            context.tell(Progress(done, 5, "documents"))
+            context.tell(Progress(done + 100, 5, "documents"))  # too soon to be worth a transaction
+            seen.append(work.get(GetRequest(name="dedups/a")))
+            bench.clock.advance(TELL_SECONDS)
+        return lambda unit, dedup: None
+
+    work = Work(bench, "dedups", Dedup, run, "v1")
+    bench.database.create(bench.metadata)
+    work.create(REQUEST)
+    assert not work.get(GetRequest(name="dedups/a")).HasField("progress")
+    assert TaskWorker(bench, {"dedups": work.task()}, holder="a", ttl=TTL).step()
+    assert [each.progress.done for each in seen] == [1, 2]
+    assert (seen[0].progress.total, seen[0].progress.unit, seen[0].revision) == (5, "documents", seen[1].revision)
+    assert not work.get(GetRequest(name="dedups/a")).HasField("progress")
+    stored = bench.units.run(lambda unit: work.resource.get(unit, "dedups/a"))
+    assert not stored.HasField("progress")
+    bench.clock.advance(1000 * TTL)
+    assert bench.units.run(lambda unit: taskrows.prune(unit, bench.clock.now())) == 1
+    table = bench.units.tables.task_progress
+    assert bench.units.run(lambda unit: unit.tx.execute(select(table.c.id)).all()) == []
 
 
 def test_what_is_private_is_kept_with_the_work_and_not_shown(bench: Bench) -> None:

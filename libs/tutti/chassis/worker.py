@@ -1,7 +1,7 @@
 """The program of a pool's worker: functions in, results out, over one socket.
 
 Promises: it ends when its parent does, and by itself when it has been idle for long; it imports nothing but what the
-functions need.
+functions need; what a function says of its progress comes before its result.
 """
 
 import os
@@ -12,12 +12,17 @@ import threading
 import time
 from multiprocessing.connection import Connection
 
+from tutti.chassis import progress
+
 
 def serve(connection: Connection, idle_seconds: float) -> None:
     while connection.poll(idle_seconds):
         request = connection.recv_bytes()
         connection.send_bytes(b"taken")
-        connection.send_bytes(answer(request))
+        progress.listen(lambda said: connection.send_bytes(pickle.dumps(said)))
+        packed = answer(request)
+        progress.listen(None)
+        connection.send_bytes(packed)
 
 
 def answer(request: bytes) -> bytes:

@@ -151,11 +151,6 @@ def known(client: Client, crawl: str, what: str) -> Iterator[Plain]:
             return
 
 
-def progress(crawl: Crawl) -> str:
-    """How far a crawl is, in words."""
-    return f"{visited(crawl):,} URLs visited, {waiting(crawl):,} known that wait"
-
-
 def visited(crawl: Crawl) -> int:
     """URLs that were asked for."""
     return sum(each.pages for each in crawl.counts if each.what.startswith("visited/"))

@@ -9,28 +9,27 @@ from __future__ import annotations
 import contextlib
 import json
 import time
-from collections import deque
-from collections.abc import Callable, Iterator
+from collections import defaultdict
+from collections.abc import Callable, Iterator, Mapping
 from typing import TYPE_CHECKING
 
 from tutti.chassis.client import Client
 from tutti.chassis.errors import NotFound
-from tutti.cli import crawls
+from tutti.cli import advance
+from tutti.cli.advance import Advance, Rate
 from tutti.cli.output import say
 from tutti.cli.waiting import ENDED, answers
-from tutti.contracts.common.v1 import STATE_DONE, STATE_FAILED, STATE_RUNNING, GetRequest
-from tutti.contracts.ingest.v1 import Crawl
+from tutti.contracts.common.v1 import STATE_DONE, STATE_FAILED, STATE_RUNNING, GetRequest, Progress
 from tutti.contracts.pipeline.v1 import Run, Stage
 from tutti.contracts.scheduler.v1 import Job
 
 if TYPE_CHECKING:  # no other command waits for it
     from rich.console import Console
-    from rich.progress import Progress, TaskID
+    from rich.progress import Progress as Bars
+    from rich.progress import TaskID
 
 POLL_SECONDS = 0.25
-CRAWL_SECONDS = 2.0  # between two looks at a crawl, whose URLs are counted for that
-CRAWL_WORD_SECONDS = 10.0
-RATE_SECONDS = 10.0  # over which a speed is measured
+WORD_SECONDS = 10.0
 
 
 def follow(client: Client, name: str, *, quiet: bool, ended: Callable[[], bool], trouble: Callable[[], str]) -> Run:
@@ -70,26 +69,13 @@ class Past:
         return lines[seen:]
 
 
-class Crawling:
-    """How far a crawl is, asked now and then."""
-
-    def __init__(self) -> None:
-        self._asked, self._words = -CRAWL_SECONDS, ""
-
-    def words(self, client: Client, stage: Stage) -> str:
-        """Raises NotFound while the crawl has not been created."""
-        if time.monotonic() - self._asked >= CRAWL_SECONDS:
-            self._asked = time.monotonic()
-            self._words = crawls.progress(client.ingest.GetCrawl(GetRequest(name=stage.resource)))
-        return self._words
-
-
 class PlainView:
-    """Lines: a stage began, a stage ended, training moved on (every tenth of it)."""
+    """Lines: a stage began, a stage ended, training moved on (every tenth of it), how far another stage is."""
 
     def __init__(self, console: Console) -> None:
         self._console, self._said, self._tenth, self._reason = console, dict[str, int](), -1, ""
-        self._past, self._crawl, self._crawl_word = Past(), Crawling(), time.monotonic()
+        self._past, self._advance = Past(), Advance()
+        self._word, self._rates = time.monotonic(), defaultdict[str, Rate](Rate)
 
     def show(self, client: Client, run: Run) -> None:
         for stage in run.stages:
@@ -97,53 +83,56 @@ class PlainView:
                 self._said[stage.name] = stage.state
                 self._console.print(line(stage), soft_wrap=True)
                 self._reason = stage.reason
-            if stage.name == "train" and stage.state == STATE_RUNNING and stage.resource:
-                self._training(client, stage)
-            if stage.name == "crawl" and stage.state == STATE_RUNNING and stage.resource:
-                self._crawling(client, stage)
+            if stage.state == STATE_RUNNING and stage.resource:
+                with contextlib.suppress(NotFound):
+                    if stage.name == "train":
+                        self._training(client, stage)
+                    elif known := self._advance.of(client, stage):
+                        self._far(stage, known)
 
-    def _crawling(self, client: Client, stage: Stage) -> None:
-        with contextlib.suppress(NotFound):
-            if (words := self._crawl.words(client, stage)) and time.monotonic() - self._crawl_word > CRAWL_WORD_SECONDS:
-                self._crawl_word = time.monotonic()
-                self._console.print(f"  {words}", soft_wrap=True)
+    def _far(self, stage: Stage, known: Progress) -> None:
+        now = time.monotonic()
+        a_second = self._rates[stage.name].of(now, known.done)
+        if now - self._word > WORD_SECONDS:
+            self._word = now
+            unit = "" if known.unit == "bytes" else f" {known.unit}"
+            told = [f"{advance.far(known)}{unit}", *filter(None, [advance.speed(known, a_second)])]
+            self._console.print(f"  {stage.name}  {'  '.join(told)}", soft_wrap=True)
 
     def _training(self, client: Client, stage: Stage) -> None:
-        with contextlib.suppress(NotFound):
-            job = client.scheduler.GetJob(GetRequest(name=stage.resource))
-            tenth = 10 * job.step // max(job.spec.steps, 1)
-            for event in self._past.news(job):
-                self._console.print(f"  {event}", soft_wrap=True)
-            if job.reason and job.reason != self._reason and job.reason not in self._past.newest:
-                self._reason = job.reason
-                self._console.print(f"  {job.reason}", soft_wrap=True)
-            if tenth > self._tenth and job.step:
-                self._tenth = tenth
-                self._console.print(f"  step {job.step}/{job.spec.steps}  loss {job.loss:.4f}", soft_wrap=True)
+        job = client.scheduler.GetJob(GetRequest(name=stage.resource))
+        tenth = 10 * job.step // max(job.spec.steps, 1)
+        for event in self._past.news(job):
+            self._console.print(f"  {event}", soft_wrap=True)
+        if job.reason and job.reason != self._reason and job.reason not in self._past.newest:
+            self._reason = job.reason
+            self._console.print(f"  {job.reason}", soft_wrap=True)
+        if tenth > self._tenth and job.step:
+            self._tenth = tenth
+            self._console.print(f"  step {job.step}/{job.spec.steps}  loss {job.loss:.4f}", soft_wrap=True)
 
 
 class LiveView:
     """A line for each stage: what it does or waits for, how far it is, how fast."""
 
-    def __init__(self, progress: Progress) -> None:
+    def __init__(self, progress: Bars) -> None:
         self._progress, self._past = progress, Past()
         self._tasks: dict[str, TaskID] = {}
-        self._crawl_asked, self._rates = -CRAWL_SECONDS, {name: Rate() for name in ("crawl", "train")}
+        self._advance, self._rates = Advance(), defaultdict[str, Rate](Rate)
 
     def show(self, client: Client, run: Run) -> None:
-        job, crawl = None, None
+        job, known = None, dict[str, Progress]()
         for stage in run.stages:
             if stage.state == STATE_RUNNING and stage.resource:
                 with contextlib.suppress(NotFound):
                     if stage.name == "train":
                         job = client.scheduler.GetJob(GetRequest(name=stage.resource))
-                    elif stage.name == "crawl" and time.monotonic() - self._crawl_asked >= CRAWL_SECONDS:
-                        self._crawl_asked = time.monotonic()
-                        crawl = client.ingest.GetCrawl(GetRequest(name=stage.resource))
-        self.draw(run, job, crawl, now=time.monotonic())
+                    elif found := self._advance.of(client, stage):
+                        known[stage.name] = found
+        self.draw(run, job, known, now=time.monotonic())
 
-    def draw(self, run: Run, job: Job | None, crawl: Crawl | None, *, now: float) -> None:
-        """Show the stages, and what is known of the job that trains and the crawl that runs."""
+    def draw(self, run: Run, job: Job | None, known: Mapping[str, Progress], *, now: float) -> None:
+        """Show the stages, and what is `known` of how far they are; of the job that trains, everything."""
         for stage in run.stages:
             if stage.name not in self._tasks:
                 self._tasks[stage.name] = self._progress.add_task(stage.name, start=False, total=1, words="", far="")
@@ -160,34 +149,19 @@ class LiveView:
             elif stage.name == "train" and job is not None:
                 for event in self._past.news(job):
                     self._progress.console.print(f"  {event}", soft_wrap=True)
-                speed = tokens_of_step(job) * self._rates["train"].of(now, job.step)
-                self._show(task, job.step, job.spec.steps, training_words(job, speed))
-            elif stage.name == "crawl" and crawl is not None:
-                visited, waiting = crawls.visited(crawl), crawls.waiting(crawl)
-                speed = self._rates["crawl"].of(now, visited)
-                self._show(task, visited, visited + waiting, f"{speed:,.0f} URLs/s" if speed else "begins")
-            elif stage.name not in self._rates:
+                a_second = tokens_of_step(job) * self._rates["train"].of(now, job.step)
+                far = Progress(done=job.step, total=job.spec.steps)
+                self._show(task, far, training_words(job, a_second))
+            elif stage.name in known:
+                a_second = self._rates[stage.name].of(now, known[stage.name].done)
+                self._show(task, known[stage.name], advance.speed(known[stage.name], a_second))
+            else:
                 self._progress.update(task, words=stage.reason)
 
-    def _show(self, task: TaskID, done: int, total: int, words: str) -> None:
-        self._progress.update(task, total=total or None, completed=done, words=words, far=f"{done:,}/{total:,}")
-
-
-class Rate:
-    """How fast a count grows, over the newest seconds in which it was looked at."""
-
-    def __init__(self, seconds: float = RATE_SECONDS) -> None:
-        self._seconds, self._seen = seconds, deque[tuple[float, int]]()
-
-    def of(self, now: float, count: int) -> float:
-        """A second; 0 until it has grown. A count that falls, as after a resumption, begins anew."""
-        if self._seen and count < self._seen[-1][1]:
-            self._seen.clear()
-        self._seen.append((now, count))
-        while len(self._seen) > 2 and now - self._seen[1][0] >= self._seconds:
-            self._seen.popleft()
-        (since, first), (until, last) = self._seen[0], self._seen[-1]
-        return (last - first) / (until - since) if until > since else 0.0
+    def _show(self, task: TaskID, known: Progress, words: str) -> None:
+        self._progress.update(
+            task, total=known.total or None, completed=known.done, words=words, far=advance.far(known)
+        )
 
 
 def tokens_of_step(job: Job) -> int:
@@ -214,7 +188,8 @@ def _view(console: Console) -> Iterator[PlainView | LiveView]:
     if not console.is_terminal or console.quiet:
         yield PlainView(console)
         return
-    from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
+    from rich.progress import BarColumn, TextColumn, TimeElapsedColumn
+    from rich.progress import Progress as Bars
 
     columns = (
         TextColumn("{task.description}"),
@@ -223,7 +198,7 @@ def _view(console: Console) -> Iterator[PlainView | LiveView]:
         TimeElapsedColumn(),
         TextColumn("{task.fields[words]}", markup=False),
     )
-    with Progress(*columns, console=console) as progress:
+    with Bars(*columns, console=console) as progress:
         yield LiveView(progress)
 
 

@@ -5,9 +5,9 @@ import json
 
 from rich.console import Console
 
-from tutti.cli.progress import LiveView, Past, Rate, _view, tokens_of_step, training_words
-from tutti.contracts.common.v1 import STATE_DONE, STATE_RUNNING
-from tutti.contracts.ingest.v1 import Crawl, PageCount
+from tutti.cli.advance import Rate, far, speed
+from tutti.cli.progress import LiveView, Past, _view, tokens_of_step, training_words
+from tutti.contracts.common.v1 import STATE_DONE, STATE_RUNNING, Progress
 from tutti.contracts.pipeline.v1 import Run, Stage
 from tutti.contracts.scheduler.v1 import Job, JobSpec
 
@@ -40,6 +40,12 @@ def test_a_speed_is_that_of_the_newest_seconds() -> None:
     assert rate.of(33, 60) == 10
 
 
+def test_how_far_a_stage_is_stands_in_its_unit() -> None:
+    documents = Progress(done=1_200, total=3_400, unit="documents")
+    assert (far(documents), speed(documents, 250.4), speed(documents, 0)) == ("1,200/3,400", "250 documents/s", "")
+    assert far(Progress(done=1_250_000, total=2_000_000, unit="bytes")) == "1.2/2.0 MB"
+
+
 def test_a_job_says_what_it_does_or_what_it_waits_for() -> None:
     assert training_words(Job(reason="waits for 2 ranks to meet"), 0.0) == "waits for 2 ranks to meet"
     job = Job(step=7, loss=1.25)
@@ -53,22 +59,27 @@ def test_a_job_says_what_it_does_or_what_it_waits_for() -> None:
 def test_every_stage_has_a_line_from_the_start() -> None:
     job = Job(step=3, loss=2.5, spec=JobSpec(steps=8))
     job.shape.data_parallel = 1
-    crawl = Crawl(counts=[PageCount(what="visited/page", pages=30), PageCount(what="found", pages=10)])
+    known = {"crawl": Progress(done=30, total=40, unit="URLs"), "index": Progress(done=12_300_000, unit="bytes")}
     run = Run(
         stages=[
             Stage(name="crawl", state=STATE_RUNNING, resource="crawls/c"),
             Stage(name="ingest", state=STATE_DONE, content_digest="blake3:" + "0" * 64),
             Stage(name="dedup"),
+            Stage(name="index", state=STATE_RUNNING, resource="indexes/i"),
             Stage(name="train", state=STATE_RUNNING, resource="jobs/j"),
         ]
     )
     console = Console(file=io.StringIO(), force_terminal=True, width=120, highlight=False)
     with _view(console) as view:
         assert isinstance(view, LiveView)
-        view.draw(run, job, crawl, now=0.0)
+        view.draw(run, job, known, now=0.0)
+        known["index"].done += 6_200_000
+        view.draw(run, job, known, now=2.0)
     assert isinstance(console.file, io.StringIO)
     shown = console.file.getvalue()
     assert "30/40" in shown
+    assert "18.5 MB" in shown
+    assert "3.1 MB/s" in shown
     assert "3/8" in shown
     assert "loss 2.5000  1 rank" in shown
     assert "done in 0.0 s" in shown

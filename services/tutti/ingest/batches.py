@@ -16,6 +16,7 @@ from pathlib import Path
 
 import pyarrow as pa
 
+from tutti.chassis import progress
 from tutti.chassis.pool import ProcessPool
 from tutti.corpus.documents import Document
 from tutti.ingest import measures
@@ -43,13 +44,15 @@ class Made:
 
 
 def batches(records: Iterable[tuple[str, Record]]) -> Iterator[Batch]:
-    """Records put together, at most BATCH_RECORDS and, but for the last of them, BATCH_BYTES."""
-    batch, size = Batch(), 0
+    """Records put together, at most BATCH_RECORDS and, but for the last of them, BATCH_BYTES; says how far it is."""
+    batch, size, read = Batch(), 0, 0
     for path, record in records:
         batch.append((path, record))
         size += len(record.data) if isinstance(record, Page) else len(record.text) if isinstance(record, Text) else 0
         if size >= BATCH_BYTES or len(batch) >= BATCH_RECORDS:
             yield batch
+            read += size
+            progress.say(read, unit="bytes")
             batch, size = [], 0
     if batch:
         yield batch

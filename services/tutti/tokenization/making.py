@@ -11,6 +11,7 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 
+from tutti.chassis import progress
 from tutti.corpus.bytepairs import LLAMA3_PATTERN
 from tutti.corpus.cuts import Cuts
 from tutti.corpus.dataset import Packing, ShardEntry, Split
@@ -158,12 +159,15 @@ def _spooled(
     kept = np.zeros(len(documents), np.bool_)
     kept[last] = kept[first] = True
     texts: dict[int, bytes] = {}
+    done = 0
 
     def encoded(some: Texts) -> tuple[Texts, Tokens, Numbers]:
         return some, *tokenizer.encode_texts(some.texts)
 
     for some, ids, counts in in_threads(encoded, documents.read(), making.workers):
         spool.put(some.documents, ids, counts)
+        done += len(some.documents)
+        progress.say(done, len(documents), unit="documents")
         for place in np.flatnonzero(kept[some.documents]).tolist():
             texts[int(some.documents[place])] = some.texts[place].as_buffer().to_pybytes()
     spool.flush()

@@ -85,6 +85,36 @@ class Artifact(_message.Message):
 Global___Artifact: _TypeAlias = Artifact  # noqa: Y015
 
 @_typing.final
+class Progress(_message.Message):
+    """Progress of long work, as it was told a moment ago."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    DONE_FIELD_NUMBER: _builtins.int
+    TOTAL_FIELD_NUMBER: _builtins.int
+    UNIT_FIELD_NUMBER: _builtins.int
+    done: _builtins.int
+    """done so far."""
+    total: _builtins.int
+    """total that there is to do; 0 where nobody knows."""
+    unit: _builtins.str
+    """unit that is counted, such as "bytes" or "documents"."""
+    def __init__(
+        self,
+        *,
+        done: _builtins.int = ...,
+        total: _builtins.int = ...,
+        unit: _builtins.str = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["done", b"done", "total", b"total", "unit", b"unit"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___Progress: _TypeAlias = Progress  # noqa: Y015
+
+@_typing.final
 class GetRequest(_message.Message):
     """GetRequest asks for one resource."""
 

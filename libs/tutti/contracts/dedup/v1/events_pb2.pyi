@@ -199,6 +199,7 @@ class Dedup(_message.Message):
     CUT_BYTES_FIELD_NUMBER: _builtins.int
     SHORT_FIELD_NUMBER: _builtins.int
     REPEATED_FIELD_NUMBER: _builtins.int
+    PROGRESS_FIELD_NUMBER: _builtins.int
     name: _builtins.str
     """name of the resource."""
     revision: _builtins.int
@@ -247,6 +248,10 @@ class Dedup(_message.Message):
     def repeated(self) -> _containers.RepeatedCompositeFieldContainer[Global___RepeatedUnit]:
         """repeated: some units, those that most documents held."""
 
+    @_builtins.property
+    def progress(self) -> _common_pb2.Progress:
+        """progress while it runs: only an answer to a get has it, no event."""
+
     def __init__(
         self,
         *,
@@ -269,10 +274,11 @@ class Dedup(_message.Message):
         cut_bytes: _builtins.int = ...,
         short: _builtins.int = ...,
         repeated: _abc.Iterable[Global___RepeatedUnit] | None = ...,
+        progress: _common_pb2.Progress | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["ended_at", b"ended_at", "result", b"result", "spec", b"spec", "started_at", b"started_at"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["ended_at", b"ended_at", "progress", b"progress", "result", b"result", "spec", b"spec", "started_at", b"started_at"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["clusters", b"clusters", "contaminated", b"contaminated", "cut_bytes", b"cut_bytes", "cut_documents", b"cut_documents", "cut_units", b"cut_units", "documents", b"documents", "duplicates", b"duplicates", "earlier", b"earlier", "ended_at", b"ended_at", "name", b"name", "near_duplicates", b"near_duplicates", "reason", b"reason", "repeated", b"repeated", "result", b"result", "revision", b"revision", "short", b"short", "spec", b"spec", "started_at", b"started_at", "state", b"state"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["clusters", b"clusters", "contaminated", b"contaminated", "cut_bytes", b"cut_bytes", "cut_documents", b"cut_documents", "cut_units", b"cut_units", "documents", b"documents", "duplicates", b"duplicates", "earlier", b"earlier", "ended_at", b"ended_at", "name", b"name", "near_duplicates", b"near_duplicates", "progress", b"progress", "reason", b"reason", "repeated", b"repeated", "result", b"result", "revision", b"revision", "short", b"short", "spec", b"spec", "started_at", b"started_at", "state", b"state"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

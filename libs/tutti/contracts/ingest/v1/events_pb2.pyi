@@ -352,6 +352,7 @@ class Ingest(_message.Message):
     DOCUMENTS_FIELD_NUMBER: _builtins.int
     REJECTED_FIELD_NUMBER: _builtins.int
     MASKED_FIELD_NUMBER: _builtins.int
+    PROGRESS_FIELD_NUMBER: _builtins.int
     name: _builtins.str
     """name of the resource."""
     revision: _builtins.int
@@ -386,6 +387,10 @@ class Ingest(_message.Message):
     def masked(self) -> _containers.RepeatedCompositeFieldContainer[Global___MaskCount]:
         """masked personal data, by kind."""
 
+    @_builtins.property
+    def progress(self) -> _common_pb2.Progress:
+        """progress while it runs: only an answer to a get has it, no event."""
+
     def __init__(
         self,
         *,
@@ -401,10 +406,11 @@ class Ingest(_message.Message):
         documents: _builtins.int = ...,
         rejected: _builtins.int = ...,
         masked: _abc.Iterable[Global___MaskCount] | None = ...,
+        progress: _common_pb2.Progress | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["ended_at", b"ended_at", "result", b"result", "spec", b"spec", "started_at", b"started_at"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["ended_at", b"ended_at", "progress", b"progress", "result", b"result", "spec", b"spec", "started_at", b"started_at"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["documents", b"documents", "ended_at", b"ended_at", "files", b"files", "masked", b"masked", "name", b"name", "reason", b"reason", "rejected", b"rejected", "result", b"result", "revision", b"revision", "spec", b"spec", "started_at", b"started_at", "state", b"state"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["documents", b"documents", "ended_at", b"ended_at", "files", b"files", "masked", b"masked", "name", b"name", "progress", b"progress", "reason", b"reason", "rejected", b"rejected", "result", b"result", "revision", b"revision", "spec", b"spec", "started_at", b"started_at", "state", b"state"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

@@ -109,6 +109,7 @@ class Tokenization(_message.Message):
     TOKENS_FIELD_NUMBER: _builtins.int
     SEQUENCES_FIELD_NUMBER: _builtins.int
     VALIDATION_TOKENS_FIELD_NUMBER: _builtins.int
+    PROGRESS_FIELD_NUMBER: _builtins.int
     name: _builtins.str
     """name of the resource."""
     revision: _builtins.int
@@ -143,6 +144,10 @@ class Tokenization(_message.Message):
     def result(self) -> _common_pb2.Artifact:
         """result: the manifest of the dataset."""
 
+    @_builtins.property
+    def progress(self) -> _common_pb2.Progress:
+        """progress while it runs: only an answer to a get has it, no event."""
+
     def __init__(
         self,
         *,
@@ -159,10 +164,11 @@ class Tokenization(_message.Message):
         tokens: _builtins.int = ...,
         sequences: _builtins.int = ...,
         validation_tokens: _builtins.int = ...,
+        progress: _common_pb2.Progress | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["ended_at", b"ended_at", "result", b"result", "spec", b"spec", "started_at", b"started_at"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["ended_at", b"ended_at", "progress", b"progress", "result", b"result", "spec", b"spec", "started_at", b"started_at"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["dataset", b"dataset", "ended_at", b"ended_at", "name", b"name", "reason", b"reason", "result", b"result", "revision", b"revision", "sequences", b"sequences", "spec", b"spec", "started_at", b"started_at", "state", b"state", "tokenizer", b"tokenizer", "tokens", b"tokens", "validation_tokens", b"validation_tokens"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["dataset", b"dataset", "ended_at", b"ended_at", "name", b"name", "progress", b"progress", "reason", b"reason", "result", b"result", "revision", b"revision", "sequences", b"sequences", "spec", b"spec", "started_at", b"started_at", "state", b"state", "tokenizer", b"tokenizer", "tokens", b"tokens", "validation_tokens", b"validation_tokens"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

@@ -1,0 +1,75 @@
+"""How far a stage is, and how fast: asked of its owner now and then, and said in words."""
+
+from __future__ import annotations
+
+import time
+from collections import deque
+from collections.abc import Callable
+from typing import Any
+
+from tutti.chassis.client import Client
+from tutti.cli import crawls
+from tutti.contracts.common.v1 import GetRequest, Progress
+from tutti.contracts.pipeline.v1 import Stage
+
+ASK_SECONDS = 2.0  # between two looks: the URLs of a crawl are counted for each
+RATE_SECONDS = 10.0  # over which a speed is measured
+_CALLS: dict[str, Callable[[Client], Callable[[GetRequest], Any]]] = {
+    "crawls": lambda client: client.ingest.GetCrawl,
+    "ingests": lambda client: client.ingest.GetIngest,
+    "dedups": lambda client: client.dedup.GetDedup,
+    "tokenizations": lambda client: client.tokenization.GetTokenization,
+}
+
+
+class Rate:
+    """How fast a count grows, over the newest seconds in which it was looked at."""
+
+    def __init__(self, seconds: float = RATE_SECONDS) -> None:
+        self._seconds, self._seen = seconds, deque[tuple[float, int]]()
+
+    def of(self, now: float, count: int) -> float:
+        """A second; 0 until it has grown. A count that falls, as after a resumption, begins anew."""
+        if self._seen and count < self._seen[-1][1]:
+            self._seen.clear()
+        self._seen.append((now, count))
+        while len(self._seen) > 2 and now - self._seen[1][0] >= self._seconds:
+            self._seen.popleft()
+        (since, first), (until, last) = self._seen[0], self._seen[-1]
+        return (last - first) / (until - since) if until > since else 0.0
+
+
+class Advance:
+    """How far the stages of a run are, each asked about every ASK_SECONDS at most."""
+
+    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
+        self._clock = clock
+        self._asked, self._known = dict[str, float](), dict[str, Progress]()
+
+    def of(self, client: Client, stage: Stage) -> Progress | None:
+        """None where nobody says. Raises NotFound while what the stage is to make has not been created."""
+        kind = stage.resource.partition("/")[0]
+        if kind not in _CALLS:
+            return None
+        if self._clock() - self._asked.get(stage.name, float("-inf")) >= ASK_SECONDS:
+            self._asked[stage.name] = self._clock()
+            found = _CALLS[kind](client)(GetRequest(name=stage.resource))
+            if kind == "crawls":
+                visited = crawls.visited(found)
+                self._known[stage.name] = Progress(done=visited, total=visited + crawls.waiting(found), unit="URLs")
+            elif found.HasField("progress"):
+                self._known[stage.name] = found.progress
+        return self._known.get(stage.name)
+
+
+def far(known: Progress) -> str:
+    """Such as 30/40, or 12.3 MB."""
+    done, total = (f"{each / 1e6:,.1f}" if known.unit == "bytes" else f"{each:,}" for each in (known.done, known.total))
+    return f"{done}{f'/{total}' if known.total else ''}{' MB' if known.unit == 'bytes' else ''}"
+
+
+def speed(known: Progress, a_second: float) -> str:
+    """Such as 3.1 MB/s; nothing while it is not known."""
+    if not a_second:
+        return ""
+    return f"{a_second / 1e6:,.1f} MB/s" if known.unit == "bytes" else f"{a_second:,.0f} {known.unit}/s"
