@@ -8,9 +8,11 @@ import numpy.typing as npt
 
 from tutti.corpus.native import Kernel, kernel
 
+SOURCE = Path(__file__).with_name("minhash.c")
+
 
 def native() -> Kernel:
-    return kernel(Path(__file__).with_name("minhash.c"))
+    return kernel(SOURCE)
 
 
 def address(values: npt.NDArray[np.generic]) -> ctypes.c_void_p:

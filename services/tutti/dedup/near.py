@@ -2,7 +2,7 @@
 
 Shared bands make candidates, candidates make components, the pairs of a component are verified exactly, and what is
 similar enough is one cluster, directly or through others. Promises: the answer is a function of the set of documents,
-whatever their files, order and workers. Memory does not grow with the texts; it is about 120 bytes a document, and the
+whatever their files, order and workers. Memory does not grow with the texts; it is about 130 bytes a document, and the
 longest text. Documents are read three times: their ids, all texts, the texts of candidates.
 """
 

@@ -11,7 +11,8 @@ import pyarrow.parquet as pq
 Reader = Callable[[Sequence[str]], Iterable[pa.RecordBatch]]
 """Reads the named columns of all documents, each time anew, in any order and any cut."""
 
-BATCH_DOCUMENTS = 128
+BATCH_DOCUMENTS, BATCH_BYTES = 512, 1 << 20
+"""What is read together: at most so many documents, and fewer where they are long."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,12 +32,22 @@ def reader(shards: Sequence[Path], *, without: Collection[str] = frozenset(), be
     def read(columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
         for path in shards:
             with pq.ParquetFile(path, pre_buffer=False) as file:  # type: ignore[no-untyped-call]
-                for batch in file.iter_batches(BATCH_DOCUMENTS, columns=list(columns), use_threads=False):
+                rows = _rows(file.metadata, columns)
+                for batch in file.iter_batches(rows, columns=list(columns), use_threads=False):
                     stay = [doc_id not in without for doc_id in batch["doc_id"].to_pylist()] if without else [True]
                     some = batch if all(stay) else batch.filter(pa.array(stay))
                     yield _named(some, before) if before else some
 
     return read
+
+
+def _rows(metadata: pq.FileMetaData, columns: Sequence[str]) -> int:
+    """How many rows are read together."""
+    groups = [metadata.row_group(group) for group in range(metadata.num_row_groups)]
+    held = [group.column(column) for group in groups for column in range(group.num_columns)]
+    size: int = sum(each.total_uncompressed_size for each in held if each.path_in_schema in columns)
+    rows: int = metadata.num_rows
+    return max(1, min(BATCH_DOCUMENTS, BATCH_BYTES * rows // max(size, 1)))
 
 
 def _named(batch: pa.RecordBatch, before: str) -> pa.RecordBatch:

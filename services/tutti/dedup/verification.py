@@ -20,7 +20,7 @@ from tutti.dedup.components import Documents
 from tutti.dedup.kernel import address, native
 from tutti.dedup.shingles import Counts, Names, shingles
 
-GROUP = 1 << 21
+GROUP = 1 << 19
 
 Similarities = npt.NDArray[np.float64]
 
