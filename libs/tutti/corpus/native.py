@@ -81,9 +81,8 @@ def compiler(environment: Mapping[str, str]) -> str:
 def load(code: bytes, name: str, folder: Path, compiler: str) -> ctypes.CDLL:
     """Load the kernel of `code` from `folder`, compiling it when it is not there or damaged. Raises NoKernel."""
     try:
-        _own(folder)
-        identity = subprocess.run([compiler, "--version"], capture_output=True, timeout=COMPILE_SECONDS, check=False)
-        parts = (code, compiler.encode(), identity.stdout, " ".join(FLAGS).encode(), platform.machine().encode())
+        own_folder(folder)
+        parts = (code, compiler.encode(), _version(compiler), " ".join(FLAGS).encode(), platform.machine().encode())
         target = folder / f"{name}-{keyed_bytes('native kernel', *parts).hex()[:32]}.so"
         if target.exists():
             try:
@@ -96,8 +95,15 @@ def load(code: bytes, name: str, folder: Path, compiler: str) -> ctypes.CDLL:
         raise NoKernel(f"the kernel {name!r} cannot be kept in {folder}: {error}; set XDG_CACHE_HOME") from error
 
 
-def _own(folder: Path) -> None:
-    """Make `folder` with mode 0700; refuse one that others could have put code into."""
+@functools.cache
+def _version(compiler: str) -> bytes:
+    """What a compiler says of itself."""
+    command = [compiler, "--version"]
+    return subprocess.run(command, capture_output=True, timeout=COMPILE_SECONDS, check=False).stdout
+
+
+def own_folder(folder: Path) -> None:
+    """Make `folder` with mode 0700; refuse one that others could have put code into. Raises NoKernel."""
     folder.mkdir(parents=True, exist_ok=True, mode=0o700)
     seen = folder.stat()
     if seen.st_uid != os.geteuid() or stat.S_IMODE(seen.st_mode) & 0o022:

@@ -14,11 +14,14 @@ import uuid
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime
+from typing import TYPE_CHECKING
 
 from fastwarc.warc import ArchiveIterator, WarcRecord, WarcRecordType
 
-from tutti.ingest.crawl.fetching import Answer
 from tutti.ingest.crawl.urls import host_of
+
+if TYPE_CHECKING:
+    from tutti.ingest.crawl.fetching import Answer
 
 IDENTICAL = "http://netpreserve.org/warc/1.1/revisit/identical-payload-digest"
 NOT_MODIFIED = "http://netpreserve.org/warc/1.1/revisit/server-not-modified"
@@ -105,6 +108,9 @@ def payload_digest(body: bytes) -> str:
 
 def read_response(record: bytes) -> Answer | None:
     """The answer of a response as `response` wrote it; None where that is not what these bytes are."""
+    # Slow to import, and of no use to those who read an archive as pages.
+    from tutti.ingest.crawl.fetching import Answer
+
     try:
         found = next(ArchiveIterator(io.BytesIO(record), parse_http=False))
         head, _, body = found.reader.read().partition(b"\r\n\r\n")

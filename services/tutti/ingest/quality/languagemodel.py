@@ -1,44 +1,32 @@
 """The model that tells languages apart: py3langid's, naive Bayes over byte n-grams that an automaton finds.
 
 Promises: the scores of a text are sums in float64 in the order in which its n-grams are first met, the same bits from
-the kernel (languagemodel.c) and from numpy, on every machine; the model is unpacked once a process.
+the kernel (languagemodel.c) and from numpy, on every machine; the model is unpacked once (languagetables.py).
 """
 
 from __future__ import annotations
 
 import ctypes
 import functools
+import os
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass
+from importlib.util import find_spec
 from itertools import accumulate
 from pathlib import Path
 
 import numpy as np
 import numpy.typing as npt
-from py3langid.langid import MODEL_FILE, LanguageIdentifier
 
-from tutti.corpus.native import Kernel, kernel
+from tutti.corpus.native import Kernel, NoKernel, cache_folder, kernel
+from tutti.ingest.quality import languagetables
+from tutti.ingest.quality.languagetables import Model
+
+PACKED = "data/model.npz.xz"
+"""The model of py3langid, below its package; that is not imported for it, since it is needed once a machine."""
 
 _SOURCE = Path(__file__).with_suffix(".c")
 Scores = npt.NDArray[np.float64]
-
-
-@dataclass(frozen=True, slots=True)
-class Model:
-    """`next`: the state behind a row and a byte, uint32 [rows * 256]; `row` of a state, uint16; `feature` that is met
-    in a state, int32, -1 for none; `table`: float16 [features, languages]; `prior`: float64 [languages].
-
-    `alike`: pairs of columns that stand for one language in two scripts.
-    """
-
-    codes: tuple[str, ...]
-    next: npt.NDArray[np.uint32]
-    row: npt.NDArray[np.uint16]
-    feature: npt.NDArray[np.int32]
-    table: npt.NDArray[np.float16]
-    prior: Scores
-    alike: tuple[tuple[int, int], ...]
 
 
 class _Model(ctypes.Structure):
@@ -56,20 +44,14 @@ def native() -> Kernel:
 @functools.cache
 def model() -> Model:
     """The model that py3langid carries."""
-    read = LanguageIdentifier.from_model_file(MODEL_FILE)
-    codes = tuple(read.nb_classes)
-    table = np.array(read.nb_ptc, np.float16, order="C")
-    if not np.isfinite(table).all():
-        raise ValueError(f"{MODEL_FILE} of py3langid holds numbers that are not finite; expected finite ones")
-    return Model(
-        codes,
-        np.array(read.tk_nextmove, np.uint32),
-        np.asarray(read.tk_row, np.uint16),
-        np.asarray(read.tk_output, np.int32),
-        table,
-        np.asarray(read.nb_pc, np.float64),
-        tuple((codes.index(code), at) for at, code in enumerate(codes) if codes.index(code) < at),
-    )
+    spec = find_spec("py3langid")
+    if spec is None or spec.origin is None:
+        raise ModuleNotFoundError("no module py3langid; install tutti with the extra data")
+    try:
+        folder = cache_folder(os.environ)
+    except NoKernel:
+        folder = None
+    return languagetables.model(Path(spec.origin).parent / PACKED, folder)
 
 
 def classify(texts: Sequence[bytes]) -> list[tuple[str, float]]:
