@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 
 import pytest
 
-ADAPTERS = ("embedded", "kafka", "postgres", "s3")
+ADAPTERS = ("embedded", "kafka", "postgres", "s3", "cached")
 SCALE = re.compile(r"^scale: (\d+) \(make test (\d+), make soak (\d+)\)$", re.MULTILINE)
 
 Scales = Mapping[str, tuple[str, ...]]

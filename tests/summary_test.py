@@ -32,9 +32,9 @@ def test_a_contract_test_has_a_cell_for_every_adapter_it_ran_on() -> None:
         "log_test.py::test_crash": {"embedded": "passed", "kafka": "skipped"},
     }
     assert [line.split() for line in adapters_table(found)] == [
-        ["embedded", "kafka", "postgres", "s3", "test"],
-        ["passed", "skipped", "-", "-", "log_test.py::test_crash"],
-        ["passed", "failed", "-", "-", "log_test.py::test_order[2]"],
+        ["embedded", "kafka", "postgres", "s3", "cached", "test"],
+        ["passed", "skipped", "-", "-", "-", "log_test.py::test_crash"],
+        ["passed", "failed", "-", "-", "-", "log_test.py::test_order[2]"],
         ["embedded:", "2", "passed"],
         ["kafka:", "1", "failed,", "1", "skipped"],
     ]

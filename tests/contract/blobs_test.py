@@ -16,6 +16,7 @@ import pytest
 
 from tutti.backbone import Blobs
 from tutti.backbone.blobs import BadKey, BlobError, BlobExists, BlobMissing, BlobsUnavailable, Put, Stat
+from tutti.backbone.cached import CachedBlobs
 from tutti.backbone.connect import open_blobs
 from tutti.backbone.embedded.blobs import EmbeddedBlobs
 
@@ -80,13 +81,24 @@ class S3:
             assert blobs.get(key) == b"kept"
 
 
+class CachedS3(S3):
+    def __init__(self, url: str, own_server: Callable[[str], Any], folder: Path) -> None:
+        super().__init__(url, own_server)
+        self._folder = folder
+
+    def open(self) -> Blobs:
+        return CachedBlobs(super().open(), self._folder, most_bytes=LARGE)
+
+
 Place = Embedded | S3
 
 
-@pytest.fixture(params=["embedded", "s3"])
+@pytest.fixture(params=["embedded", "s3", "cached"])
 def place(request: pytest.FixtureRequest, tmp_path: Path, own_server: Callable[[str], Any]) -> Place:
     if request.param == "embedded":
         return Embedded(tmp_path)
+    if request.param == "cached":
+        return CachedS3(request.getfixturevalue("s3_url"), own_server, tmp_path / "cache")
     return S3(request.getfixturevalue("s3_url"), own_server)
 
 

@@ -10,7 +10,8 @@ from prometheus_client.core import GaugeMetricFamily
 from prometheus_client.registry import Collector
 from sqlalchemy import func, select
 
-from tutti.backbone import EventLog, Isolation
+from tutti.backbone import Blobs, EventLog, Isolation
+from tutti.backbone.cached import CachedBlobs
 from tutti.chassis import outbox
 from tutti.chassis.machinery import Machinery
 from tutti.chassis.unit import Unit, Units
@@ -43,6 +44,18 @@ class Waiting(Collector):
             for topic, count in sorted(behind.items()):
                 lag.add_metric([name, topic], count)
         return [unsent, tasks, dead, lag]
+
+
+class Cached(Collector):
+    """How much of what was fetched of a store that is far away was here already."""
+
+    def __init__(self, blobs: Blobs) -> None:
+        self._blobs = blobs
+
+    def collect(self) -> Iterable[GaugeMetricFamily]:
+        if isinstance(self._blobs, CachedBlobs) and (fetched := self._blobs.found_bytes + self._blobs.brought_bytes):
+            ratio = self._blobs.found_bytes / fetched
+            yield GaugeMetricFamily("cache_hit_ratio", "Bytes of fetched blobs that were on the local disk", ratio)
 
 
 def _count(unit: Unit) -> tuple[int, dict[tuple[str, str], int], int]:

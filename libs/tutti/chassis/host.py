@@ -18,6 +18,7 @@ from pydantic import BaseModel
 from sqlalchemy import MetaData
 
 from tutti.backbone import Blobs, Clock, Database, Randomness, SystemClock, SystemRandomness, uuid7
+from tutti.backbone.cached import CachedBlobs
 from tutti.backbone.connect import open_blobs, open_database, open_log
 from tutti.chassis.admin import AdminApi, Administered, admin_descriptor
 from tutti.chassis.auth import Role
@@ -26,7 +27,7 @@ from tutti.chassis.channel import RpcChannel
 from tutti.chassis.compactor import Compactor
 from tutti.chassis.datadir import DataDir
 from tutti.chassis.eventloop import event_loop
-from tutti.chassis.gauges import Waiting
+from tutti.chassis.gauges import Cached, Waiting
 from tutti.chassis.health import Health
 from tutti.chassis.locator import locate
 from tutti.chassis.loops import LoopThread, drain
@@ -35,7 +36,7 @@ from tutti.chassis.pool import ProcessPool
 from tutti.chassis.probe import Probe
 from tutti.chassis.server import RpcServer
 from tutti.chassis.service import Build, Served
-from tutti.chassis.settings import Loaded
+from tutti.chassis.settings import BlobSettings, Loaded
 from tutti.chassis.tasks import Pool
 from tutti.chassis.telemetry import MetricsServer, configure_tracing, flush_tracing, metrics
 from tutti.chassis.unit import Units
@@ -157,7 +158,7 @@ class HostProcess:
         tempfile.tempdir = str(scratch)
         self._pool = self._opened(ProcessPool(values.lifecycle.workers, scratch=scratch))
         self._log = self._opened(open_log(values.log.url or data_dir.log_url, clock=self._clock))
-        self._blobs = self._opened(open_blobs(values.blobs.url or data_dir.blobs_url))
+        self._blobs = self._opened(_blobs_of(values.blobs, data_dir))
         for service, build in self._builds.items():
             _check(deadline, service)
             self._running.append(self._build(service, build))
@@ -168,8 +169,9 @@ class HostProcess:
         self._probe.start()
         self._compactor.start()
         waiting = Waiting({each.service.name: (each.host.units, each.machinery) for each in self._running}, self._log)
-        metrics.collect(waiting)
-        self._open.callback(metrics.forget, waiting)
+        for collector in (waiting, Cached(self._blobs)):
+            metrics.collect(collector)
+            self._open.callback(metrics.forget, collector)
         scraped = self._opened(MetricsServer(values.telemetry.metrics_listen))
         data_dir.write(
             "metrics" if self._alone is None else f"endpoints/{name}.metrics", f"{scraped.address}\n".encode()
@@ -252,6 +254,13 @@ class HostProcess:
 
         self._open.callback(close)
         return thing
+
+
+def _blobs_of(settings: BlobSettings, data_dir: DataDir) -> Blobs:
+    blobs = open_blobs(settings.url or data_dir.blobs_url)
+    if not settings.url.startswith("s3://") or not settings.cache_bytes:
+        return blobs
+    return CachedBlobs(blobs, data_dir.path / "cache" / "blobs", most_bytes=settings.cache_bytes)
 
 
 def _check(deadline: float, what: str) -> None:

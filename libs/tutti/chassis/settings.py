@@ -78,6 +78,11 @@ class DatabaseSettings(Section):
 
 class BlobSettings(Section):
     url: str = Field(default="", description="file:///folder or s3://…; empty: blobs/ of the data directory")
+    cache_bytes: int = Field(
+        default=16 << 30,
+        ge=0,
+        description="room in the data directory for what was fetched of s3://…, for the next time; 0: nothing is kept",
+    )
 
 
 class RankSettings(Section):

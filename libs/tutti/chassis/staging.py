@@ -7,6 +7,7 @@ import pyarrow as pa
 
 from tutti.backbone import Blobs
 from tutti.backbone.blobs import BlobMissing
+from tutti.backbone.cached import Prefetching
 from tutti.chassis.tasks import WorkFailed
 from tutti.corpus import decisions as decisions_file
 from tutti.corpus import duplicates as duplicates_file
@@ -85,6 +86,8 @@ def _ids(blobs: Blobs, key: str, decode: Callable[[bytes], pa.Table]) -> frozens
 
 def shards(blobs: Blobs, entries: tuple[DocumentShardEntry, ...], scratch: Path) -> list[tuple[Path, str]]:
     """Fetch document shards; each local file with the digest of its bytes."""
+    if isinstance(blobs, Prefetching):
+        blobs.prefetch([entry.blob for entry in entries])
     return [
         (blob(blobs, entry.blob, entry.info.bytes_digest, scratch / f"{index}.parquet"), entry.info.bytes_digest)
         for index, entry in enumerate(entries)

@@ -168,6 +168,7 @@ class Attempt:
             self.lose(tuple(self.assignment.ranks), answer.error)
             return True
         self._staged, self.phase = answer, Phase.BUFFERS
+        measures.staged(self.assignment.job, answer.found_bytes, answer.brought_bytes)
         assert self._plan is not None
         for rank in self.assignment.ranks:
             request = BuffersRequest(

@@ -247,6 +247,7 @@ class IoChild:
 
     def _stage(self, request: StageRequest) -> IoMessage:
         answer = StageResponse(id=request.id)
+        found, brought = self._cache.found_bytes, self._cache.brought_bytes
         try:
             if request.dataset_manifest_key:
                 wanted = {request.dataset_digest: request.dataset_manifest_key}
@@ -257,6 +258,8 @@ class IoChild:
                 answer.resume = str(self._cache.checkpoint(request.resume_manifest_key, request.state_digest))
         except StagingError as error:
             answer.error = str(error)
+        answer.found_bytes = self._cache.found_bytes - found
+        answer.brought_bytes = self._cache.brought_bytes - brought
         return IoMessage(staged=answer)
 
     def _verify(self, request: VerifyRequest) -> IoMessage:

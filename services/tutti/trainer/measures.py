@@ -29,9 +29,16 @@ share = metrics.gauge("communication_time_ratio", "Share of the newest step spen
 data_wait = metrics.histogram("dataloader_wait", "Time to read the batches of a step", "seconds", _LABELS)
 stall = metrics.histogram("checkpoint_stall", "Time that ranks stood still for a snapshot", "seconds", _LABELS)
 duration = metrics.histogram("checkpoint_duration", "From a snapshot to its storage", "seconds", _LABELS)
+hits = metrics.gauge("cache_hit_ratio", "Bytes of the newest dataset staged that were on the node", "", _LABELS)
 restore = metrics.histogram("restore", "From an assignment to the first ready rank", "seconds", _LABELS)
 refused = metrics.counter("refused_measures", "Measures that were not finite and are not shown", "", _LABELS)
 losses = metrics.counter("lost_attempts", "Attempts that ended before their time on this node", "", _LABELS)
+
+
+def staged(job: str, found_bytes: int, brought_bytes: int) -> None:
+    """A dataset lies on the node now."""
+    if found_bytes + brought_bytes:
+        hits.labels(job).set(found_bytes / (found_bytes + brought_bytes))
 
 
 def progress(job: str, told: Progress) -> None:

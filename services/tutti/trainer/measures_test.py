@@ -22,3 +22,10 @@ def test_every_number_of_a_step_is_shown() -> None:
     assert (shown("tokens_per_second"), shown("step_time_seconds_sum")) == (2048.0, 2.0)
     assert (shown("validation_loss"), shown("bits_per_byte")) == (3.0, 1.5)
     assert shown("communication_time_ratio") == pytest.approx(0.5)
+
+
+def test_how_much_of_a_dataset_was_on_the_node_already_is_shown() -> None:
+    measures.staged("jobs/measured", 0, 0)
+    assert shown("cache_hit_ratio") is None
+    measures.staged("jobs/measured", 300, 100)
+    assert shown("cache_hit_ratio") == 0.75

@@ -29,9 +29,13 @@ def shard_file(bytes_digest: str) -> str:
 
 
 class Cache:
-    """Folders by digest; the ones used longest ago go when there are more than `keep` of a kind (or wanted at once)."""
+    """Folders by digest; the ones used longest ago go when there are more than `keep` of a kind (or wanted at once).
+
+    `found_bytes` of token shards were here when they were wanted, `brought_bytes` had to be fetched.
+    """
 
     def __init__(self, folder: Path, blobs: Blobs, files: Files, *, keep: int = 4) -> None:
+        self.found_bytes = self.brought_bytes = 0
         self._folder, self._blobs, self._files, self._keep = folder, blobs, files, keep
 
     def datasets(self, wanted: Mapping[str, str]) -> list[Path]:
@@ -74,8 +78,10 @@ class Cache:
         for entry in split.shards:
             path = folder / shard_file(entry.bytes_digest)
             if path.exists() and file_digest(path) == entry.bytes_digest:
+                self.found_bytes += self._files.size(path)
                 continue
             self._blobs.fetch(entry.blob, path)
+            self.brought_bytes += self._files.size(path)
             if (seen := file_digest(path)) != entry.bytes_digest:
                 self._files.unlink(path)
                 raise StagingError(

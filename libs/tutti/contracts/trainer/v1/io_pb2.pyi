@@ -75,6 +75,8 @@ class StageResponse(_message.Message):
     RESUME_FIELD_NUMBER: _builtins.int
     ERROR_FIELD_NUMBER: _builtins.int
     MIXED_FIELD_NUMBER: _builtins.int
+    FOUND_BYTES_FIELD_NUMBER: _builtins.int
+    BROUGHT_BYTES_FIELD_NUMBER: _builtins.int
     id: _builtins.int
     """id of the request."""
     dataset: _builtins.str
@@ -83,6 +85,10 @@ class StageResponse(_message.Message):
     """resume folder."""
     error: _builtins.str
     """error in words; empty when all is there and verified."""
+    found_bytes: _builtins.int
+    """found_bytes of token shards that were on the node already."""
+    brought_bytes: _builtins.int
+    """brought_bytes of those that had to be fetched."""
     @_builtins.property
     def mixed(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
         """mixed: the folders of the other datasets, in the order in which they were asked for."""
@@ -95,10 +101,12 @@ class StageResponse(_message.Message):
         resume: _builtins.str = ...,
         error: _builtins.str = ...,
         mixed: _abc.Iterable[_builtins.str] | None = ...,
+        found_bytes: _builtins.int = ...,
+        brought_bytes: _builtins.int = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["dataset", b"dataset", "error", b"error", "id", b"id", "mixed", b"mixed", "resume", b"resume"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["brought_bytes", b"brought_bytes", "dataset", b"dataset", "error", b"error", "found_bytes", b"found_bytes", "id", b"id", "mixed", b"mixed", "resume", b"resume"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
