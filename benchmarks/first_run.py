@@ -1,8 +1,8 @@
 """`make run` in a fresh clone, as somebody new to Tutti meets it: time, memory, quality, and what is reused after.
 
-Once in a new tree, once more, in a second data directory, with other steps, and with blobs deleted. The packages come
-from a cache that is warm (`make setup` is told apart). With --quick the tiny recipe instead, which shows that this
-works; its quality is none.
+Once in a new tree, once more, in a second data directory whose pages four processes read, in a third where one does,
+with other steps, and with blobs deleted. The packages come from a cache that is warm (`make setup` is told apart). With
+--quick the tiny recipe instead, which shows that this works; its quality is none.
 """
 
 from dataclasses import dataclass
@@ -17,7 +17,7 @@ GOAL_SECONDS = 480.0
 GOAL_AGAIN_SECONDS = 20.0
 GOAL_MIB = 2.5 * 1024
 GOAL_OF_BIGRAM = 0.9
-DATA_DIR, ELSEWHERE = ".tutti", ".tutti-elsewhere"
+DATA_DIR, ELSEWHERE, ALONE = ".tutti", ".tutti-elsewhere", ".tutti-alone"
 OTHER_STEPS = 50
 BLOBS = {"ingest": "ingest/document-shards/*.parquet", "tokenization": "tokenization/token-shards/*.bin"}
 """For a stage the blobs that it makes."""
@@ -36,12 +36,16 @@ class Program:
         """The command of the README."""
         return self.here.run("make", "run") if not self.quick else self.here.run("bash", "-c", TINY)
 
-    def run(self, data_dir: str, *more: str) -> Any:
-        """The summary of a run of the same recipe in this data directory, with more arguments."""
-        if self.quick:
-            return self.here.tutti("run", "recipes/tiny.yaml", "--data-dir", data_dir, "-o", "json", *more).json()
-        run = (".venv/bin/tutti", "run", "recipes/first-light.yaml", "--data-dir", data_dir, "-o", "json", *SITE, *more)
-        return self.here.python("-m", "tools.exhibit_site", "--", *run).json()
+    def run(self, data_dir: str, *more: str, workers: int = 0) -> Any:
+        """The summary of a run of the same recipe in this data directory, with more arguments.
+
+        `workers`: processes that read pages; 0 for as many as the machine suggests.
+        """
+        recipe = "tiny" if self.quick else "first-light"
+        run = (".venv/bin/tutti", "run", f"recipes/{recipe}.yaml", "--data-dir", data_dir, "-o", "json", *more)
+        if not self.quick:
+            run = (".venv/bin/python", "-m", "tools.exhibit_site", "--", *run, *SITE)
+        return self.here.run("env", f"TUTTI_INGEST__WORKERS={workers}", *run).json()
 
     def without(self, pattern: str) -> Any:
         """The summary of the run after the blobs that match were deleted."""
@@ -61,7 +65,10 @@ def measure(quick: bool) -> list[Row]:
         first, again = program.first(), program.first()
         shown = program.run(DATA_DIR)
         _expect([], shown, "the third time")
-        elsewhere = program.run(ELSEWHERE)
+        elsewhere = program.run(ELSEWHERE, workers=4)
+        alone = program.run(ALONE, "--set", f"train.steps={OTHER_STEPS}", workers=1)
+        if (seen := alone["dataset"]["name"]) != shown["dataset"]["name"]:
+            raise WentWrong(f"one process made {seen}, several made {shown['dataset']['name']}")
         _expect(["train"], program.run(DATA_DIR, "--set", f"train.steps={OTHER_STEPS}"), "with other train.steps")
         states = checkpoints(shown)
         for stage, pattern in BLOBS.items():
@@ -122,7 +129,8 @@ def _found(shown: Any, elsewhere: dict[int, str]) -> list[Row]:
             unit="checkpoints",
             ours=sum(elsewhere.get(step) == digest for step, digest in states.items()),
             goal=at_least(len(states)),
-            note=f"step {last}: {states[last]}",
+            note=f"pages read by four processes there; step {last}: {states[last]}; of {shown['dataset']['name']}, "
+            f"which one process made too",
         ),
         Row(
             what="stages that run again",
