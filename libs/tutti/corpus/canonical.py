@@ -44,8 +44,13 @@ def _is_plain(value: object) -> bool:
     if isinstance(value, int):
         return -_END < value < _END
     if isinstance(value, dict):
-        return all(isinstance(key, str) and key.isascii() for key in value) and all(map(_is_plain, value.values()))
+        return all(map(_is_plain_key, value)) and all(map(_is_plain, value.values()))
     return isinstance(value, list | tuple) and all(map(_is_plain, value))
+
+
+def _is_plain_key(key: object) -> bool:
+    """Below the surrogates code points sort as UTF-16 does."""
+    return isinstance(key, str) and (key.isascii() or max(key) < "\ud800")
 
 
 def parse_json(data: bytes | str) -> JsonValue:

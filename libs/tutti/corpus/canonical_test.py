@@ -31,6 +31,8 @@ class Number(enum.IntEnum):
 
 @given(VALUES)
 @example({"\U0001f600": 1, "\ufb33": 2, "a": '\x00\x1f\x7f\u2028"\\/'})
+@example({"\u0120a": 1, "a": 2, "\ud7ff": 3, "\ue000": {"\U0001f600": 4}, "": 5})
+@example({"\u0120a": 1, "a": 2, "\ud7ff": 3})
 @example([Word.SAID, Number.SEVEN, {Word.SAID: (1, 2)}])
 @example({"a": 1e21, "b": -0.0, "c": [True, None]})
 def test_it_is_what_the_library_writes_and_comes_back(value: object) -> None:
