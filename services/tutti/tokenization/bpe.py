@@ -7,15 +7,18 @@ and gives the same.
 
 from __future__ import annotations
 
+import ctypes
 import itertools
-from collections.abc import Iterable, Iterator
+import json
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 
 import pyarrow as pa
 from tokenizers import AddedToken, Regex, Tokenizer, decoders, models, pre_tokenizers, trainers
 
 from tutti.corpus import bytepairs
 from tutti.corpus.bytepairs import LLAMA3_PATTERN, LONGEST_WORD, Merges
-from tutti.corpus.canonical import canonical_json, parse_json
+from tutti.corpus.canonical import canonical_json
 from tutti.corpus.tokenizer import EOS, BytePairTokenizer, TokenizerError
 
 BYTES = 256
@@ -55,38 +58,55 @@ def trained(batches: Iterable[pa.Array], *, vocabulary: int, pattern: str = LLAM
     split = pre_tokenizers.Split(compiled(pattern), behavior="isolated")
     library = bytepairs.native().library
     if library is not None and pattern == LLAMA3_PATTERN:
-        words = bytepairs.Words(library)
-        for batch in batches:
-            words.add(batch)
-        tokenizer = _of(words.learn(vocabulary=vocabulary - 1, least=LEAST))
+        model = _of(_learned(library, batches, vocabulary))
     else:
-        tokenizer = _by_library(batches, split, vocabulary)
-    if tokenizer.token_to_id(EOS) is not None:
+        model = _by_library(batches, split, vocabulary)
+    if EOS in model.tokens:
         raise TokenizerError(f"the texts teach {EOS} as a token, which must be no text; use a pattern that splits it")
+    return BytePairTokenizer(_artefact(split, model))
+
+
+@dataclass(frozen=True, slots=True)
+class _Model:
+    """Tokens with their ids, and merges in their order, both as `tokenizer.json` spells them."""
+
+    tokens: Mapping[str, int]
+    merges: Sequence[Sequence[str]]
+
+
+def _artefact(split: pre_tokenizers.Split, model: _Model) -> bytes:
+    """The `tokenizer.json`: that of an empty model by the library, and this model in it."""
+    tokenizer = Tokenizer(models.BPE())
     tokenizer.pre_tokenizer = pre_tokenizers.Sequence([split, _spelled()])
     tokenizer.decoder = decoders.ByteLevel()
     tokenizer.add_special_tokens([AddedToken(EOS, special=True, normalized=False)])
-    return BytePairTokenizer(canonical_json(parse_json(tokenizer.to_str())))
+    written = json.loads(tokenizer.to_str())
+    written["added_tokens"][0]["id"] = len(model.tokens)
+    written["model"] |= {"vocab": model.tokens, "merges": model.merges}
+    return canonical_json(written)
 
 
 def _spelled() -> pre_tokenizers.ByteLevel:
     return pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=False)
 
 
-def _of(merges: Merges) -> Tokenizer:
-    """The tokenizer of learned merges; a pair that was learned twice has its later place."""
+def _learned(library: ctypes.CDLL, batches: Iterable[pa.Array], vocabulary: int) -> Merges:
+    words = bytepairs.Words(library)
+    for batch in batches:
+        words.add(batch)
+    return words.learn(vocabulary=vocabulary - 1, least=LEAST)
+
+
+def _of(merges: Merges) -> _Model:
     tokens = sorted(bytepairs.spelling())
-    ordered: dict[tuple[str, str], None] = {}
-    for left, right, made in merges.tolist():
-        pair = tokens[left], tokens[right]
-        if made == len(tokens):
-            tokens.append("".join(pair))
-        ordered.pop(pair, None)
-        ordered[pair] = None
-    return Tokenizer(models.BPE(vocab={token: id for id, token in enumerate(tokens)}, merges=list(ordered)))
+    pairs = list[tuple[str, str]]()
+    for left, right, _ in merges.tolist():
+        pairs.append((tokens[left], tokens[right]))
+        tokens.append(tokens[left] + tokens[right])
+    return _Model({token: number for number, token in enumerate(tokens)}, pairs)
 
 
-def _by_library(batches: Iterable[pa.Array], split: pre_tokenizers.Split, vocabulary: int) -> Tokenizer:
+def _by_library(batches: Iterable[pa.Array], split: pre_tokenizers.Split, vocabulary: int) -> _Model:
     tokenizer = Tokenizer(models.BPE())
     parts = pre_tokenizers.Split(Regex(f"(?m:.{{1,{LONGEST_WORD}}})"), behavior="isolated")
     tokenizer.pre_tokenizer = pre_tokenizers.Sequence([split, parts, _spelled()])
@@ -97,7 +117,8 @@ def _by_library(batches: Iterable[pa.Array], split: pre_tokenizers.Split, vocabu
         initial_alphabet=sorted(pre_tokenizers.ByteLevel.alphabet()),
     )
     tokenizer.train_from_iterator(_texts(batches), trainer)
-    return tokenizer
+    written = json.loads(tokenizer.to_str())["model"]
+    return _Model(written["vocab"], written["merges"])
 
 
 def _texts(batches: Iterable[pa.Array]) -> Iterator[str]:
