@@ -1,13 +1,14 @@
 // Byte-level BPE over words split by Llama 3's pattern: words and their counts, merges learned from them, ids of texts.
 //
-// tokenizer.py and learning.py say what each result means, and give the same by the library `tokenizers`. Text is valid
-// UTF-8. Functions give 0, or a count, or -1 when memory is out; what they allocate is freed by `bpe_forget`.
+// bytepairs.py says what each result means; tokenizer.py, and the training, give the same by the library `tokenizers`.
+// Text is valid UTF-8. Functions give 0, or a count, or -1 when memory is out; what they allocate is freed by `bpe_forget`.
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
 
 enum { OTHER, LETTER, NUMBER, SPACE };
-enum { SHORT = 22, FEW = 10, SMALL = 512, LONGEST = 1024 };  // LONGEST: characters of a word that is learned from
+enum { SHORT = 22, FEW = 10, TINY = 32, SMALL = 512, SOON = 8 };
+enum { LONGEST = 1024 };  // characters of a word that is learned from
 #define NONE UINT32_MAX
 
 static inline uint64_t mix(uint64_t x) {
@@ -193,11 +194,33 @@ static int64_t merged(Symbols *w, const Vocabulary *v, const uint8_t *s, int64_t
     return count;
 }
 
+// The same for few symbols, which are soon looked through.
+static int64_t merged_few(const Vocabulary *v, const uint8_t *s, int64_t n, uint32_t *ids) {
+    const Merge *pairs[TINY];
+    for (int64_t i = 0; i < n; i++) ids[i] = v->bytes[s[i]];
+    for (int64_t i = 0; i + 1 < n; i++) pairs[i] = merge_of(v, ids[i], ids[i + 1]);
+    for (;;) {
+        int64_t at = -1;
+        uint32_t rank = NONE;
+        for (int64_t i = 0; i + 1 < n; i++) {
+            if (pairs[i] && pairs[i]->rank < rank) rank = pairs[i]->rank, at = i;
+        }
+        if (at < 0) return n;
+        ids[at] = pairs[at]->id;
+        n--;
+        for (int64_t i = at + 1; i < n; i++) ids[i] = ids[i + 1];
+        for (int64_t i = at + 1; i + 1 < n; i++) pairs[i] = pairs[i + 1];
+        if (at) pairs[at - 1] = merge_of(v, ids[at - 1], ids[at]);
+        if (at + 1 < n) pairs[at] = merge_of(v, ids[at], ids[at + 1]);
+    }
+}
+
 static int64_t word_ids(const Vocabulary *v, const uint8_t *s, int64_t n, uint32_t *out) {
     if (n == 1) {
         *out = v->bytes[*s];
         return 1;
     }
+    if (n <= TINY) return merged_few(v, s, n, out);
     if (n <= SMALL) {
         uint32_t parts[3 * SMALL];
         Candidate heap[3 * SMALL];
@@ -352,8 +375,12 @@ typedef struct {
 typedef struct {
     int64_t count;
     uint64_t pair;
-    uint32_t *words, held, room;  // room 0: `words` belongs to all
-} Entry;                          // a pair as it was counted, and words that had it
+    union {
+        uint32_t *words;  // room 0: they belong to all
+        uint32_t few[2];  // all of them while there are no more
+    };
+    uint32_t held, room;
+} Entry;  // a pair as it was counted, and words that had it
 
 typedef struct {
     const uint32_t *bytes;
@@ -365,18 +392,21 @@ typedef struct {
     int64_t pair_count;
     Entry *heap;
     int64_t held, heap_room;
-    uint8_t *spelled;  // of each token
-    int64_t *spelled_at, spelled_room;
-    uint32_t *named, tokens, tokens_room;  // tokens by their spelling, token + 1
-    uint64_t named_mask;
     Entry *fresh;  // pairs of the merge under way
     int64_t fresh_held, fresh_room;
     uint32_t *left, *right;  // by their other token, place in `fresh` + 1
 } Learning;
 
+static inline const uint32_t *words_of(const Entry *entry) { return entry->held > 2 ? entry->words : entry->few; }
+
+static void forget(const Entry *entry) {
+    if (entry->held > 2 && entry->room) free(entry->words);
+}
+
+// Until the next call.
 static int64_t *count_of(Learning *l, uint64_t pair) {
     if (!pair) return &l->zero.count;
-    if ((uint64_t)l->pair_count * 3 > 2 * l->pair_mask) {
+    if ((uint64_t)l->pair_count * 4 > 3 * l->pair_mask) {
         uint64_t mask = 2 * l->pair_mask + 1;
         Pair *pairs = calloc(mask + 1, sizeof(Pair));
         if (!pairs) return NULL;
@@ -445,34 +475,8 @@ static Entry most(Learning *l) {
     return top;
 }
 
-// The token that two make together, a new one unless it is spelled like an older one.
-static int64_t token_of(Learning *l, uint32_t left, uint32_t right) {
-    int64_t first = l->spelled_at[left + 1] - l->spelled_at[left], second = l->spelled_at[right + 1] - l->spelled_at[right];
-    int64_t at = l->spelled_at[l->tokens], n = first + second;
-    if (at + n > l->spelled_room) {
-        int64_t room = 2 * (at + n);
-        uint8_t *spelled = grown(l->spelled, room);
-        if (!spelled) return -1;
-        l->spelled = spelled, l->spelled_room = room;
-    }
-    memcpy(l->spelled + at, l->spelled + l->spelled_at[left], first);
-    memcpy(l->spelled + at + first, l->spelled + l->spelled_at[right], second);
-    uint64_t place = digest(l->spelled + at, n, 0) & l->named_mask;
-    for (uint32_t found; (found = l->named[place]); place = (place + 1) & l->named_mask) {
-        const int64_t *begin = l->spelled_at + found - 1;
-        if (begin[1] - begin[0] == n && !memcmp(l->spelled + begin[0], l->spelled + at, n)) return found - 1;
-    }
-    l->named[place] = ++l->tokens;
-    l->spelled_at[l->tokens] = at + n;
-    return l->tokens - 1;
-}
-
-// A pair with the token `new` came up in a word.
-static int came_up(Learning *l, uint32_t left, uint32_t right, uint32_t new, uint32_t word) {
-    int64_t *count = count_of(l, (uint64_t)left << 32 | right);
-    if (!count) return -1;
-    *count += l->counts[word];
-    uint32_t *place = right == new ? &l->left[left] : &l->right[right];
+// A pair with a new token came up in a word; `place`: of its other token.
+static int came_up(Learning *l, uint64_t pair, uint32_t *place, int64_t count, uint32_t word) {
     if (!*place) {
         if (l->fresh_held == l->fresh_room) {
             int64_t room = 2 * l->fresh_room + 64;
@@ -480,23 +484,27 @@ static int came_up(Learning *l, uint32_t left, uint32_t right, uint32_t new, uin
             if (!fresh) return -1;
             l->fresh = fresh, l->fresh_room = room;
         }
-        l->fresh[l->fresh_held] = (Entry){0, (uint64_t)left << 32 | right, NULL, 0, 0};
+        l->fresh[l->fresh_held] = (Entry){.pair = pair};
         *place = (uint32_t)++l->fresh_held;
     }
     Entry *entry = &l->fresh[*place - 1];
-    if (entry->held && entry->words[entry->held - 1] == word) return 0;
-    if (entry->held == entry->room) {
-        uint32_t room = entry->room ? 2 * entry->room : 2;
-        uint32_t *words = grown(entry->words, room * 4);
+    entry->count += count;
+    if (entry->held && words_of(entry)[entry->held - 1] == word) return 0;
+    if (entry->held == 2 || (entry->held > 2 && entry->held == entry->room)) {
+        uint32_t room = 2 * entry->held;
+        uint32_t *words = grown(entry->held > 2 ? entry->words : NULL, room * 4);
         if (!words) return -1;
+        if (entry->held == 2) memcpy(words, entry->few, sizeof entry->few);
         entry->words = words, entry->room = room;
     }
-    entry->words[entry->held++] = word;
+    (entry->held < 2 ? entry->few : entry->words)[entry->held] = word;
+    entry->held++;
     return 0;
 }
 
 static int merge_word(Learning *l, uint32_t word, uint32_t left, uint32_t right, uint32_t new) {
     uint32_t *s = l->symbols + l->begins[word], n = l->lengths[word], to = 0;
+    int64_t count = l->counts[word];
     for (uint32_t from = 0; from < n;) {
         if (s[from] != left || from + 1 == n || s[from + 1] != right) {
             s[to++] = s[from++];
@@ -504,43 +512,56 @@ static int merge_word(Learning *l, uint32_t word, uint32_t left, uint32_t right,
         }
         from += 2;
         if (to) {
-            int64_t *gone = count_of(l, (uint64_t)s[to - 1] << 32 | left);
-            if (!gone) return -1;
-            *gone -= l->counts[word];
-            if (came_up(l, s[to - 1], new, new, word)) return -1;
+            uint32_t last = s[to - 1];
+            if (came_up(l, (uint64_t)last << 32 | new, &l->left[last], count, word)) return -1;
         }
         s[to++] = new;
-        if (from < n) {
-            int64_t *gone = count_of(l, (uint64_t)right << 32 | s[from]);
-            if (!gone) return -1;
-            *gone -= l->counts[word];
-            if (came_up(l, new, s[from], new, word)) return -1;
-        }
+        if (from == n) break;
+        uint32_t next = s[from];
+        if (came_up(l, (uint64_t)new << 32 | next, &l->right[next], count, word)) return -1;
     }
     l->lengths[word] = to;
     return 0;
 }
 
-static int push_fresh(Learning *l, uint32_t new) {
+// What `merge_word` looks at lies anywhere in memory: the words that come soon, and then later, are on their way before.
+static inline void fetch(const Learning *l, uint32_t soon, uint32_t later) {
+    __builtin_prefetch(&l->symbols[l->begins[soon]]);
+    __builtin_prefetch(&l->begins[later]), __builtin_prefetch(&l->lengths[later]), __builtin_prefetch(&l->counts[later]);
+}
+
+// Count what came up, each in the place of a pair with `left` or `right`, and queue it.
+static int push_fresh(Learning *l, uint32_t left, uint32_t right, uint32_t new) {
     for (int64_t i = 0; i < l->fresh_held; i++) {
         Entry *entry = &l->fresh[i];
-        uint32_t left = (uint32_t)(entry->pair >> 32), right = (uint32_t)entry->pair;
-        if (right == new) {
-            l->left[left] = 0;
+        uint32_t first = (uint32_t)(entry->pair >> 32), second = (uint32_t)entry->pair;
+        uint64_t gone = second == new ? (uint64_t)first << 32 | left : (uint64_t)right << 32 | second;
+        int64_t *count = count_of(l, gone);
+        if (!count) return -1;
+        *count -= entry->count;
+        if (!(count = count_of(l, entry->pair))) return -1;
+        *count += entry->count;
+        if (second == new) {
+            l->left[first] = 0;
         } else {
-            l->right[right] = 0;
+            l->right[second] = 0;
         }
+    }
+    for (int64_t i = 0; i < l->fresh_held; i++) {
+        Entry *entry = &l->fresh[i];
         int64_t *count = count_of(l, entry->pair);
         if (!count) return -1;
         entry->count = *count;
-        uint32_t *fit = grown(entry->words, entry->held * 4);  // most have few words
-        if (fit) entry->words = fit, entry->room = entry->held;
+        if (entry->held > 2) {
+            uint32_t *fit = grown(entry->words, entry->held * 4);  // most have few words
+            if (fit) entry->words = fit, entry->room = entry->held;
+        }
         if (entry->count > 0) {
             if (push(l, *entry)) return -1;
         } else {
-            free(entry->words);
+            forget(entry);
         }
-        entry->words = NULL;
+        entry->held = 0;
     }
     l->fresh_held = 0;
     return 0;
@@ -582,7 +603,12 @@ static int first_pairs(Learning *l, uint32_t **lists) {
     for (int64_t pair = 0, begin = 0; pair < 1 << 16; begin = at[pair++]) {
         if (at[pair] == begin) continue;
         uint64_t whole = (uint64_t)(pair >> 8) << 32 | (pair & 0xff);
-        Entry entry = {*count_of(l, whole), whole, *lists + begin, (uint32_t)(at[pair] - begin), 0};
+        Entry entry = {.count = *count_of(l, whole), .pair = whole, .held = (uint32_t)(at[pair] - begin)};
+        if (entry.held > 2) {
+            entry.words = *lists + begin;
+        } else {
+            memcpy(entry.few, *lists + begin, entry.held * 4);
+        }
         if (push(l, entry)) goto out_of_memory;
         pairs++;
     }
@@ -599,19 +625,7 @@ static int begin(Learning *l, const Words *w, int64_t vocabulary) {
     l->symbols = malloc(total * 4 + 4), l->lengths = malloc(w->words * 4 + 4);
     l->pair_mask = (1 << 17) - 1, l->pairs = calloc(l->pair_mask + 1, sizeof(Pair));
     l->left = calloc(vocabulary + 1, 4), l->right = calloc(vocabulary + 1, 4);
-    l->spelled_room = 1 << 16, l->spelled = malloc(l->spelled_room), l->spelled_at = malloc((vocabulary + 2) * 8);
-    for (l->named_mask = 1023; l->named_mask < 2 * (uint64_t)vocabulary;) l->named_mask = 2 * l->named_mask + 1;
-    l->named = calloc(l->named_mask + 1, 4);
-    if (!l->symbols || !l->lengths || !l->pairs || !l->left || !l->right || !l->spelled || !l->spelled_at || !l->named) {
-        return -1;
-    }
-    for (int byte = 0; byte < 256; byte++) l->spelled[l->bytes[byte]] = (uint8_t)byte;
-    for (int64_t token = 0; token <= 256; token++) l->spelled_at[token] = token;
-    for (l->tokens = 0; l->tokens < 256;) {
-        uint64_t place = digest(l->spelled + l->tokens, 1, 0) & l->named_mask;
-        while (l->named[place]) place = (place + 1) & l->named_mask;
-        l->named[place] = ++l->tokens;
-    }
+    if (!l->symbols || !l->lengths || !l->pairs || !l->left || !l->right) return -1;
     for (int64_t i = 0; i < total; i++) l->symbols[i] = l->bytes[w->bytes[i]];
     for (int64_t word = 0; word < w->words; word++) l->lengths[word] = (uint32_t)(w->begins[word + 1] - w->begins[word]);
     return 0;
@@ -621,41 +635,28 @@ static int begin(Learning *l, const Words *w, int64_t vocabulary) {
 // times. How many; `*made` is freed by the caller through `bpe_free`.
 int64_t bpe_learn(const Words *w, const uint32_t *bytes, int64_t vocabulary, int64_t least_count, uint32_t **made) {
     Learning l = {.bytes = bytes};
-    uint32_t *lists = NULL, *out = NULL;
-    int64_t count = 0, room = 0;
-    if (begin(&l, w, vocabulary) || first_pairs(&l, &lists)) goto out_of_memory;
-    while (l.tokens < vocabulary && l.held) {
+    uint32_t *lists = NULL, *out = malloc(12 * vocabulary);
+    int64_t count = 0;
+    int failed = !out || begin(&l, w, vocabulary) || first_pairs(&l, &lists);
+    for (int64_t new = 256; !failed && new < vocabulary && l.held; new++) {
         Entry top = most(&l);
-        if (top.count < 1 || top.count < least_count) {
-            if (top.room) free(top.words);
-            break;
-        }
         uint32_t left = (uint32_t)(top.pair >> 32), right = (uint32_t)top.pair;
-        int64_t new = token_of(&l, left, right);
-        if (count == room) {
-            room = 2 * room + 1024;
-            uint32_t *more = grown(out, 12 * room);
-            if (!more) new = -1;
-            if (more) out = more;
+        const uint32_t *words = words_of(&top);
+        int ends = top.count < 1 || top.count < least_count;
+        for (uint32_t i = 0; !ends && !failed && i < top.held; i++) {
+            if (i + 2 * SOON < top.held) fetch(&l, words[i + SOON], words[i + 2 * SOON]);
+            failed = merge_word(&l, words[i], left, right, (uint32_t)new);
         }
-        int failed = new < 0;
-        for (uint32_t i = 0; !failed && i < top.held; i++) failed = merge_word(&l, top.words[i], left, right, (uint32_t)new);
-        if (top.room) free(top.words);
-        if (failed || push_fresh(&l, (uint32_t)new)) goto out_of_memory;
+        forget(&top);
+        if (ends) break;
+        failed = failed || push_fresh(&l, left, right, (uint32_t)new);
         out[3 * count] = left, out[3 * count + 1] = right, out[3 * count + 2] = (uint32_t)new;
         count++;
     }
-    goto done;
-out_of_memory:
-    free(out);
-    out = NULL, count = -1;
-done:
-    for (int64_t i = 0; i < l.held; i++) {
-        if (l.heap[i].room) free(l.heap[i].words);
-    }
-    for (int64_t i = 0; i < l.fresh_held; i++) free(l.fresh[i].words);
-    free(l.symbols), free(l.lengths), free(l.pairs), free(l.heap), free(l.spelled), free(l.spelled_at), free(l.named);
-    free(l.fresh), free(l.left), free(l.right), free(lists);
+    for (int64_t i = 0; i < l.held; i++) forget(&l.heap[i]);
+    for (int64_t i = 0; i < l.fresh_held; i++) forget(&l.fresh[i]);
+    free(l.symbols), free(l.lengths), free(l.pairs), free(l.heap), free(l.fresh), free(l.left), free(l.right), free(lists);
+    if (failed) free(out), out = NULL, count = -1;
     *made = out;
     return count;
 }

@@ -38,7 +38,9 @@ _ABSENT = 0xFFFF_FFFF
 _MERGE = np.dtype([("pair", "<u8"), ("rank", "<u4"), ("id", "<u4")])
 
 Merges = npt.NDArray[np.uint32]
-"""uint32 [merges, 3]: left, right, and the token that they become, in the order in which they were learned."""
+"""uint32 [merges, 3]: left, right, and the token that they become, in the order in which they were learned.
+
+No token is learned twice: what is spelled alike is cut alike, wherever it stands between two tokens."""
 
 
 def native() -> Kernel:
