@@ -20,7 +20,7 @@ from tutti.ingest.shards import MAX_FILE_BYTES, Reading, write_shards
 from tutti.tokenization import making
 from tutti.tokenization.bpe import trained
 
-BATCH = 32
+BATCH = 8
 SECONDS = dict[str, float]()
 
 
