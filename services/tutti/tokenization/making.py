@@ -113,7 +113,7 @@ def make(making: Making) -> Made:
         eos=tokenizer.eos,
         train=train,
         validation=validation,
-        baselines=_measured(tokenizer, spool, split, texts),
+        baselines=_measured(making, tokenizer, spool, split, texts),
         languages=by_language(documents, spool.lengths, making.measures),
         files=tuple(files),
     )
@@ -211,7 +211,7 @@ def _write(
 
 
 def _measured(
-    tokenizer: BytePairTokenizer, spool: Spool, split: DocumentSplit, texts: _Beginnings
+    making: Making, tokenizer: BytePairTokenizer, spool: Spool, split: DocumentSplit, texts: _Beginnings
 ) -> baselines.Baselines:
     lengths = tokenizer.byte_lengths.copy()
     lengths[tokenizer.eos] = 0
@@ -225,14 +225,14 @@ def _measured(
     return baselines.Baselines(
         unigram=baselines.unigram_bits_per_byte(streams),
         kneser_ney_bigram=baselines.kneser_ney_bits_per_byte(streams),
-        xz_primed=baselines.xz_bits_per_byte(texts.train, texts.validation),
+        xz_primed=baselines.xz_bits_per_byte(texts.train, texts.validation, workers=making.workers),
     )
 
 
-def _beginning(spool: Spool, order: Numbers, eos: int, limit: int) -> npt.NDArray[np.int64]:
+def _beginning(spool: Spool, order: Numbers, eos: int, limit: int) -> Tokens:
     """`eos`, then documents with `eos` behind each, at most so many tokens."""
-    end, parts = np.array([eos]), list[npt.NDArray[np.integer]]()
+    end, parts = np.array([eos], spool.dtype), list[Tokens]()
     needed = int(np.searchsorted(np.cumsum(spool.lengths[order] + 1), limit)) + 1
     for ids in spool.read(order[:needed]):
         parts += [ids, end]
-    return np.concatenate([end, *parts])[:limit].astype(np.int64)
+    return np.concatenate([end, *parts])[:limit]

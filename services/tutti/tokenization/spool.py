@@ -34,7 +34,7 @@ class Spool:
     def __init__(
         self, folder: Path, bucket_of: Numbers, dtype: np.dtype[np.generic], *, held_bytes: int = HELD_BYTES
     ) -> None:
-        self._folder, self._bucket_of, self._dtype = folder, bucket_of, dtype
+        self._folder, self._bucket_of, self.dtype = folder, bucket_of, dtype
         self._held_bytes, self._size = held_bytes, 0
         self._held: list[tuple[Numbers, Numbers, Tokens]] = []
         self._written = np.zeros(int(bucket_of.max(initial=0)) + 1, np.int64)
@@ -44,7 +44,7 @@ class Spool:
 
     def put(self, documents: Numbers, ids: Tokens, counts: Numbers) -> None:
         """Keep the ids of some documents, one behind the other; `counts`: how many each has."""
-        self._held.append((documents, counts, ids.astype(self._dtype)))
+        self._held.append((documents, counts, ids.astype(self.dtype)))
         self.lengths[documents] = counts
         self._size += self._held[-1][2].nbytes
         if self._size >= self._held_bytes:
@@ -70,11 +70,11 @@ class Spool:
 
     def read(self, order: Numbers) -> Iterator[Tokens]:
         """The ids of each document of an order that stays in a bucket until it is left for good."""
-        inside, held = -1, np.zeros(0, self._dtype)
+        inside, held = -1, np.zeros(0, self.dtype)
         for document, bucket in zip(order.tolist(), self._bucket_of[order].tolist(), strict=True):
             if bucket != inside:
                 inside, path = bucket, self._path(bucket)
-                held = np.fromfile(path, self._dtype) if path.exists() else held[:0]
+                held = np.fromfile(path, self.dtype) if path.exists() else held[:0]
             begin = int(self._places[document])
             yield held[begin : begin + int(self.lengths[document])]
 
