@@ -13,6 +13,7 @@ from types import MappingProxyType
 
 import pyarrow as pa
 
+from tutti.chassis import progress
 from tutti.corpus import duplicates
 from tutti.corpus.duplicates import How
 from tutti.corpus.threads import in_threads
@@ -147,9 +148,16 @@ _HOW = {
 def _near(read: Reader, dropped: frozenset[str], threshold: float, scratch: Path, workers: int) -> Stands:
     folder = scratch / "near"
     folder.mkdir()
+    total = texts = 0
 
     def without(columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
+        nonlocal total, texts
         for batch in read(columns):
+            # They are read three times: ids, all texts, texts once more. The texts take the time, so they count.
+            texts += len(batch) if "text" in columns else 0
+            total += 0 if texts else len(batch)
+            if texts:
+                progress.say(min(texts // 2, total), total, unit="documents")
             stay = [doc_id not in dropped for doc_id in batch["doc_id"].to_pylist()]
             yield batch if all(stay) else batch.filter(pa.array(stay))
 
