@@ -63,6 +63,7 @@ PIECES = st.sampled_from(
             "\U0010ffff",
             "\u0378",
         ),
+        *("seven or eight words, some of more than 8 letters: ", "internationalization ", "x" * 15, "y" * 70, "." * 61),
     ]
 )
 TEXTS = st.one_of(st.lists(PIECES, max_size=60).map("".join), st.text(max_size=60))
@@ -113,6 +114,26 @@ def test_pieces_and_blocks_cut_no_word(size: int, monkeypatch: pytest.MonkeyPatc
     monkeypatch.setattr(shingles, "PIECE", size)
     long = "\u00e9t\u00e9 caf\u00e9\u6771\u4eac x\U0001f600y " * (400 if size > 1 else 20)
     require_equal_bits([long, "a" * 999 + " b", "\u6771" * 700, "", "one two three", "\n" * 500])
+
+
+@KERNEL
+@pytest.mark.parametrize("before", range(0, 70, 3))
+@pytest.mark.parametrize("letter", ["\u00e9", "\u6771", "\u200d", "\u2014", "a"])
+def test_a_word_of_any_length_stands_anywhere(letter: str, before: int) -> None:
+    require_equal_bits([f"{'. ' * 30}{'b' * before}{letter}{'c' * after} d e" for after in (*range(20), 63, 64, 65)])
+
+
+@KERNEL
+def test_another_table_is_followed(monkeypatch: pytest.MonkeyPatch) -> None:
+    other = folding.folding().copy()
+    other[ord("_")], other[ord("-")], other[ord("z")] = ord("_"), folding.LEFT_OUT, folding.ALONE | ord("z")
+    monkeypatch.setattr(shingles, "folding", lambda: other)
+    library = native().library
+    assert library is not None
+    data, offsets = buffers(pa.array(["one_two th-ree fozur five six seven eight nine ten"]))
+    ours, _ = shingles.words_by_kernel(library, data, offsets)
+    assert ours.tolist() == shingles.words_by_numpy(data, offsets)[0].tolist()
+    assert len(ours) == 11
 
 
 @KERNEL
