@@ -23,6 +23,7 @@ SEPARATOR = np.uint32(0)
 LEFT_OUT = np.uint32(1 << 30)
 ALONE = np.uint32(1 << 31)
 """Flag beside the folded code: a word by itself."""
+_HOW = {"w": SEPARATOR, "s": ALONE, "x": LEFT_OUT}
 
 
 @functools.cache
@@ -31,12 +32,14 @@ def folding() -> npt.NDArray[np.uint32]:
     head, body = _read()
     if (seen := bytes_digest(body.encode())) != head:
         raise CorruptShard(shard=SOURCE.name, section="table", seen=seen, expected=head)
+    rows = [line.replace("..", " ").split(" ") for line in body.splitlines()]
+    first, last, base = np.array([[int(code, 16) for code in row[:3]] for row in rows]).T
+    sizes = last + 1 - first
+    within = np.arange(sizes.sum()) - np.repeat(np.cumsum(sizes) - sizes, sizes)
+    how = np.repeat([_HOW[row[3]] for row in rows], sizes)
+    folded = (np.repeat(base, sizes) + within).astype(np.uint32) | how
     table = np.full(CODES, SEPARATOR, np.uint32)
-    for line in body.splitlines():
-        span, base, how = line.split(" ")
-        first, last = (int(code, 16) for code in span.split(".."))
-        codes = np.arange(int(base, 16), int(base, 16) + last + 1 - first, dtype=np.uint32)
-        table[first : last + 1] = LEFT_OUT if how == "x" else codes | (ALONE if how == "s" else SEPARATOR)
+    table[np.repeat(first, sizes) + within] = np.where(how == LEFT_OUT, LEFT_OUT, folded)
     table.flags.writeable = False
     return table
 

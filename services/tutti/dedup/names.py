@@ -8,6 +8,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from tutti.corpus.texts import buffers
 from tutti.dedup.components import Documents
 
 LARGEST = 2**32
@@ -72,9 +73,5 @@ def _begins(ids: npt.NDArray[np.bytes_]) -> npt.NDArray[np.uint64]:
 
 def _letters(ids: pa.Array) -> tuple[npt.NDArray[np.uint8], npt.NDArray[np.int64]]:
     """The bytes of all ids in a row, and where each begins there."""
-    values = ids.cast(pa.large_binary())
-    _, offsets, data = values.buffers()
-    if not len(values) or data is None:
-        return np.zeros(0, np.uint8), np.zeros(len(values) + 1, np.int64)
-    bounds = np.frombuffer(offsets, np.int64)[values.offset : values.offset + len(values) + 1]
-    return np.frombuffer(data, np.uint8)[bounds[0] : bounds[-1]], bounds
+    data, bounds = buffers(ids)
+    return data[bounds[0] : bounds[-1]], bounds

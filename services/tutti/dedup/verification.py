@@ -1,12 +1,13 @@
 """Verification: the exact Jaccard similarity of pairs of documents, from their sets of shingles.
 
 Promises: a similarity is a quotient of two counts, correctly rounded, so that .8 is 4 of 5. Memory is that of the sets
-of one group of pairs: `GROUP` members, or two documents.
+of one group of pairs: `GROUP` members and two documents.
 """
 
 from __future__ import annotations
 
 import ctypes
+import os
 from collections.abc import Iterator
 from itertools import pairwise
 from pathlib import Path
@@ -20,7 +21,7 @@ from tutti.dedup.components import Documents
 from tutti.dedup.kernel import address, native
 from tutti.dedup.shingles import Counts, Names, shingles
 
-GROUP = 1 << 19
+GROUP = 1 << 20
 
 Similarities = npt.NDArray[np.float64]
 
@@ -83,10 +84,9 @@ class SetFile:
         offsets = np.zeros(len(documents) + 1, np.int64)
         np.cumsum(self.sizes[documents], out=offsets[1:])
         members = np.empty(offsets[-1], np.uint64)
-        view = members.view(np.uint8).data
+        view, bounds = members.view(np.uint8).data, (8 * offsets).tolist()
         for place, begin in enumerate(self._begins[documents].tolist()):
-            self._file.seek(8 * begin)
-            self._file.readinto(view[8 * offsets[place] : 8 * offsets[place + 1]])  # type: ignore[attr-defined]
+            os.preadv(self._file.fileno(), [view[bounds[place] : bounds[place + 1]]], 8 * begin)
         return members, offsets
 
     def close(self) -> None:
@@ -112,16 +112,7 @@ def verified(
 
 
 def _groups(sizes: npt.NDArray[np.int32], left: Documents, right: Documents) -> Iterator[tuple[int, int]]:
-    """Cut pairs where their sets, each counted when it is new in the group, come to GROUP members."""
-    held: set[int] = set()
-    begin = members = 0
-    for place, pair in enumerate(zip(left.tolist(), right.tolist(), strict=True)):
-        more = sum(int(sizes[document]) for document in pair if document not in held)
-        if members + more > GROUP and place > begin:
-            yield begin, place
-            held, begin, members = set(), place, 0
-            more = sum(int(sizes[document]) for document in pair)
-        held.update(pair)
-        members += more
-    if begin < len(left):
-        yield begin, len(left)
+    """Cut pairs where their sets come to GROUP members; a set counts once for the pairs in a row that it is left of."""
+    held = np.where(np.diff(left, prepend=-1) != 0, sizes[left], 0).astype(np.int64) + sizes[right]
+    cuts = np.flatnonzero(np.diff(np.cumsum(held) // GROUP)) + 1
+    yield from pairwise([0, *cuts.tolist(), len(left)])
