@@ -259,3 +259,21 @@ def test_transformers_writes_the_same_greedy_text(exported: Path, data_dir: Path
         written = [token for token in found if token != end]
         assert tokenizer.decode(written) == each["text"]
         assert len(written) == each["tokens"]
+
+
+def test_a_tokenizer_is_written_as_others_read_it_and_compared_beside_them(
+    exported: Path, data_dir: Path, tmp_path: Path
+) -> None:
+    (name,) = (each["name"] for each in tutti("tokenizers", "ls", "-o", "json", "--data-dir", data_dir).json())
+    ours = tmp_path / "tokenizer.json"
+    assert tutti("tokenizers", "export", name, "--to", ours, "--data-dir", data_dir).code == 0
+    assert tutti("tokenizers", "export", name, "--to", ours, "--data-dir", data_dir).code == 1
+    theirs = exported / "tokenizer.json"
+    result = tutti("tokenizers", "compare", name, __file__, "--with", theirs, "-o", "json", "--data-dir", data_dir)
+    first, second = result.json()
+    assert (first["tokenizer"], second["tokenizer"], first["bytes"]) == (
+        name,
+        str(theirs),
+        Path(__file__).stat().st_size,
+    )
+    assert first["tokens"] == second["tokens"] < first["bytes"]

@@ -20,6 +20,7 @@ from tutti.cli import (
     retractions,
     runs,
     sampling,
+    tokenizers,
     tracing,
 )
 from tutti.cli.failures import guarded
@@ -63,6 +64,7 @@ def build() -> click.Group:
     classifiers.extend(groups["classifiers"])
     datasets.extend(groups["datasets"])
     exporting.extend(groups["datasets"])
+    tokenizers.extend(groups["tokenizers"])
     jobs.extend(groups["jobs"])
     checkpoints.extend(groups["checkpoints"])
     sampling.extend(groups["checkpoints"])

@@ -3,10 +3,11 @@
 import subprocess
 import sys
 
+import click
 from click.testing import CliRunner
 
 from tutti.chassis.version import VERSION
-from tutti.cli.app import tutti
+from tutti.cli.app import build, tutti
 from tutti.cli.exporting import ENDINGS
 from tutti.corpus.sampleformats import FORMATS
 
@@ -25,3 +26,12 @@ def test_the_version_is_an_option_and_a_command() -> None:
 
 def test_the_formats_of_an_export_are_those_that_can_be_written() -> None:
     assert {name: each.ending for name, each in FORMATS.items()} == ENDINGS
+
+
+def test_a_group_of_things_is_found_by_the_word_for_one() -> None:
+    tree = build()
+    context = click.Context(tree)
+    assert tree.get_command(context, "crawl") is tree.get_command(context, "crawls")
+    assert tree.get_command(context, "index") is tree.get_command(context, "indexes")
+    assert tree.get_command(context, "run") is not tree.get_command(context, "runs")
+    assert tree.get_command(context, "thing") is None

@@ -6,7 +6,14 @@ import click
 
 
 class Words(click.Group):
-    """A group of commands, and every group below it."""
+    """A group of commands, and every group below it; a group of things is found by one of them too: `crawl status`."""
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        found = super().get_command(ctx, cmd_name)
+        if found is None:
+            many = (super(Words, self).get_command(ctx, cmd_name + ending) for ending in ("s", "es"))
+            found = next((each for each in many if isinstance(each, click.Group)), None)
+        return found
 
     def resolve_command(
         self, ctx: click.Context, args: list[str]

@@ -43,7 +43,7 @@ def _opened(path: Path) -> io.BufferedIOBase:
         return gzip.open(path)
     if path.name.lower().endswith(".zst"):
         return io.BufferedReader(pa.CompressedInputStream(pa.OSFile(str(path)), "zstd"))
-    return path.open("rb", buffering=_PIECE)
+    return io.BufferedReader(io.FileIO(path), _PIECE)
 
 
 def _lines(file: io.BufferedIOBase, limit: int) -> Iterator[bytes | None]:

@@ -10,11 +10,12 @@ from dataclasses import dataclass
 from tutti.contracts.pipeline.v1 import Forecast
 from tutti.model.chunks import Layout
 from tutti.pipeline.recipe import Recipe
-from tutti.pipeline.stages import StageName
+from tutti.pipeline.stages import Source, StageName
 
 NUMBER_BYTES = 4  # parameters, gradients, moments and logits are float32
 STATE_NUMBERS = 3  # of a parameter in a checkpoint: itself and two moments
 FAR = 10.0  # times the work that was measured: starting processes is in no proportion to it
+PAGE_BYTES = 28_700  # of a page of `make run`, on average
 SNAPSHOTS = 2  # that a node keeps of what its ranks hold
 
 
@@ -42,6 +43,11 @@ ELSEWHERE = {
 }
 
 
+def pages(source: Source) -> int:
+    """How many pages an input has: its files, or, where these hold many each, as many as fill its bytes."""
+    return max(source.files, source.nbytes // PAGE_BYTES)
+
+
 def parameters(recipe: Recipe) -> int:
     """Of the model, each counted once."""
     return Layout(recipe.training("blake3:" + "0" * 64).model).elements
@@ -50,7 +56,7 @@ def parameters(recipe: Recipe) -> int:
 def amount(stage: StageName, recipe: Recipe, files: int) -> float:
     """How much work a stage has, in a unit of its own; 0 where that is not known.
 
-    Files (or pages) for what goes over texts; for training tokens x parameters, to which its operations are in
+    Pages for what goes over texts; for training tokens x parameters, to which its operations are in
     proportion (Kaplan et al. 2020, section 2.1: 6 N a token); for samples tokens.
     """
     if stage is StageName.TRAIN:

@@ -4,10 +4,20 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tutti.pipeline.forecast import ELSEWHERE, FAR, Measure, amount, checkpoint_bytes, forecast, nearest, parameters
+from tutti.pipeline.forecast import (
+    ELSEWHERE,
+    FAR,
+    Measure,
+    amount,
+    checkpoint_bytes,
+    forecast,
+    nearest,
+    pages,
+    parameters,
+)
 from tutti.pipeline.reading import read
 from tutti.pipeline.recipe import Recipe
-from tutti.pipeline.stages import StageName
+from tutti.pipeline.stages import Source, StageName
 
 SITE = "input: {crawl: {seeds: [http://a.example/], contact: me@a.example, pages: 30}}\ntrain: {steps: 20}"
 
@@ -22,6 +32,12 @@ def test_time_and_disk_are_in_proportion_to_the_work(recipe: Recipe) -> None:
     assert (found.seconds, found.disk_bytes) == (6.0, 3000)
     assert found.basis == "by runs/a, work x 3"
     assert not found.HasField("memory_bytes")
+
+
+def test_a_file_that_holds_many_texts_is_as_many_pages_as_fill_it() -> None:
+    assert pages(Source("a", "d", "v", files=649, nbytes=18_000_000)) == 649
+    assert pages(Source("a.jsonl", "d", "v", files=1, nbytes=10_000_000_000)) == 348_432
+    assert pages(Source("a", "d", "v")) == 0
 
 
 def test_a_training_writes_whole_checkpoints_and_needs_no_measure_for_that(recipe: Recipe) -> None:

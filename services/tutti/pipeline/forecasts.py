@@ -15,7 +15,7 @@ from tutti.contracts.common.v1 import STATE_DONE
 from tutti.contracts.pipeline.v1 import Forecast, Run, Stage
 from tutti.corpus.errors import CorpusError
 from tutti.pipeline import evidence, reading, saga
-from tutti.pipeline.forecast import Measure, amount, forecast
+from tutti.pipeline.forecast import Measure, amount, forecast, pages
 from tutti.pipeline.owners import Owners
 from tutti.pipeline.recipe import Recipe
 from tutti.pipeline.stages import Result, Source, StageName, stages_of
@@ -31,12 +31,12 @@ class Forecasts:
     def of(self, recipe: Recipe, source: Source, results: Mapping[StageName, Result]) -> Iterator[Forecast]:
         """A forecast for each stage that has no result yet."""
         runs = self._host.units.run(self._runs)
-        files = source.files
+        files = pages(source)
         if StageName.CRAWL in results:
             files = self._owners.files(StageName.CRAWL, results[StageName.CRAWL].resource)
         for stage in stages_of(recipe):
             if stage not in results:
-                evaluation = source.evaluation.files if source.evaluation else 0
+                evaluation = pages(source.evaluation) if source.evaluation else 0
                 size = evaluation if stage is StageName.EVALUATION else files
                 yield forecast(stage, recipe, size, list(islice(self._measures(stage, runs), MOST)))
 

@@ -258,7 +258,7 @@ class Owners:
         found = self._documents(set(wanted))
         if lacking := [name for name in wanted if name not in found]:
             raise InvalidField(
-                "dedup.against", seen=lacking[0], expected="a dataset that was made here; see `tutti datasets list`"
+                "dedup.against", seen=lacking[0], expected="a dataset that was made here; see `tutti datasets ls`"
             )
         return tuple(found[name] for name in wanted)
 
@@ -300,14 +300,14 @@ class Owners:
         return str(getattr(work.create(work.request(**common)), work.made).spec.logic_version)
 
     def files(self, stage: StageName, name: str) -> int:
-        """How many pages or files a crawl visited, or an ingest read; 0 where that is not known."""
+        """How many pages a crawl visited, or an ingest read, be it from few files; 0 where that is not known."""
         try:
             work = self._works[stage].get(GetRequest(name=name))
         except NotFound:
             return 0
         if stage is StageName.CRAWL:
             return sum(each.pages for each in work.counts if each.what == "visited/page")
-        return int(work.files)
+        return max(int(work.files), int(work.documents) + int(work.rejected))
 
     def see(self, stage: StageName, name: str) -> Seen | None:
         """The stage's resource, None when its owner has not heard of it."""

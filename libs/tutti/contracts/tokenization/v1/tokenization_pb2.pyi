@@ -344,6 +344,58 @@ class ListDatasetFilesResponse(_message.Message):
 Global___ListDatasetFilesResponse: _TypeAlias = ListDatasetFilesResponse  # noqa: Y015
 
 @_typing.final
+class ReadTokenizerRequest(_message.Message):
+    """ReadTokenizerRequest names a place in a tokenizer."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    NAME_FIELD_NUMBER: _builtins.int
+    OFFSET_FIELD_NUMBER: _builtins.int
+    name: _builtins.str
+    """name of the tokenizer."""
+    offset: _builtins.int
+    """offset in bytes where the piece begins."""
+    def __init__(
+        self,
+        *,
+        name: _builtins.str = ...,
+        offset: _builtins.int = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["name", b"name", "offset", b"offset"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___ReadTokenizerRequest: _TypeAlias = ReadTokenizerRequest  # noqa: Y015
+
+@_typing.final
+class ReadTokenizerResponse(_message.Message):
+    """ReadTokenizerResponse has the piece."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    DATA_FIELD_NUMBER: _builtins.int
+    BYTES_FIELD_NUMBER: _builtins.int
+    data: _builtins.bytes
+    """data from the offset on, at most 1 MiB; empty at the end of the file."""
+    bytes: _builtins.int
+    """bytes of the whole."""
+    def __init__(
+        self,
+        *,
+        data: _builtins.bytes = ...,
+        bytes: _builtins.int = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["bytes", b"bytes", "data", b"data"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___ReadTokenizerResponse: _TypeAlias = ReadTokenizerResponse  # noqa: Y015
+
+@_typing.final
 class ReadDatasetFileRequest(_message.Message):
     """ReadDatasetFileRequest asks for a piece of a file."""
 

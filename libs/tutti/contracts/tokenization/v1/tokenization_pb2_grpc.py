@@ -82,6 +82,11 @@ class TokenizationServiceStub:
                 request_serializer=tutti_dot_contracts_dot_common_dot_v1_dot_common__pb2.GetRequest.SerializeToString,
                 response_deserializer=tutti_dot_contracts_dot_tokenization_dot_v1_dot_events__pb2.Tokenizer.FromString,
                 _registered_method=True)
+        self.ReadTokenizer = channel.unary_unary(
+                '/tutti.tokenization.v1.TokenizationService/ReadTokenizer',
+                request_serializer=tutti_dot_contracts_dot_tokenization_dot_v1_dot_tokenization__pb2.ReadTokenizerRequest.SerializeToString,
+                response_deserializer=tutti_dot_contracts_dot_tokenization_dot_v1_dot_tokenization__pb2.ReadTokenizerResponse.FromString,
+                _registered_method=True)
         self.ListTokenizers = channel.unary_unary(
                 '/tutti.tokenization.v1.TokenizationService/ListTokenizers',
                 request_serializer=tutti_dot_contracts_dot_common_dot_v1_dot_common__pb2.ListRequest.SerializeToString,
@@ -176,6 +181,13 @@ class TokenizationServiceServicer:
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
+    def ReadTokenizer(self, request, context):
+        """ReadTokenizer returns a piece of its tokenizer.json; its reader checks the digest of the whole.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
     def ListTokenizers(self, request, context):
         """ListTokenizers returns a page in name order.
         """
@@ -258,6 +270,11 @@ def add_TokenizationServiceServicer_to_server(servicer, server):
                     servicer.GetTokenizer,
                     request_deserializer=tutti_dot_contracts_dot_common_dot_v1_dot_common__pb2.GetRequest.FromString,
                     response_serializer=tutti_dot_contracts_dot_tokenization_dot_v1_dot_events__pb2.Tokenizer.SerializeToString,
+            ),
+            'ReadTokenizer': grpc.unary_unary_rpc_method_handler(
+                    servicer.ReadTokenizer,
+                    request_deserializer=tutti_dot_contracts_dot_tokenization_dot_v1_dot_tokenization__pb2.ReadTokenizerRequest.FromString,
+                    response_serializer=tutti_dot_contracts_dot_tokenization_dot_v1_dot_tokenization__pb2.ReadTokenizerResponse.SerializeToString,
             ),
             'ListTokenizers': grpc.unary_unary_rpc_method_handler(
                     servicer.ListTokenizers,
@@ -529,6 +546,33 @@ class TokenizationService:
             '/tutti.tokenization.v1.TokenizationService/GetTokenizer',
             tutti_dot_contracts_dot_common_dot_v1_dot_common__pb2.GetRequest.SerializeToString,
             tutti_dot_contracts_dot_tokenization_dot_v1_dot_events__pb2.Tokenizer.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def ReadTokenizer(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/tutti.tokenization.v1.TokenizationService/ReadTokenizer',
+            tutti_dot_contracts_dot_tokenization_dot_v1_dot_tokenization__pb2.ReadTokenizerRequest.SerializeToString,
+            tutti_dot_contracts_dot_tokenization_dot_v1_dot_tokenization__pb2.ReadTokenizerResponse.FromString,
             options,
             channel_credentials,
             insecure,

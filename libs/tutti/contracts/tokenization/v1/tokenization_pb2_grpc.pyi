@@ -53,6 +53,8 @@ class TokenizationServiceStub:
     """ReadDatasetFile returns a piece of one of these files; its reader checks the digest of the whole."""
     GetTokenizer: _grpc.UnaryUnaryMultiCallable[_common_pb2.GetRequest, _events_pb2.Tokenizer]
     """GetTokenizer returns one."""
+    ReadTokenizer: _grpc.UnaryUnaryMultiCallable[_tokenization_pb2.ReadTokenizerRequest, _tokenization_pb2.ReadTokenizerResponse]
+    """ReadTokenizer returns a piece of its tokenizer.json; its reader checks the digest of the whole."""
     ListTokenizers: _grpc.UnaryUnaryMultiCallable[_common_pb2.ListRequest, _tokenization_pb2.ListTokenizersResponse]
     """ListTokenizers returns a page in name order."""
     CreateIndex: _grpc.UnaryUnaryMultiCallable[_tokenization_pb2.CreateIndexRequest, _tokenization_pb2.CreateIndexResponse]
@@ -87,6 +89,8 @@ class TokenizationServiceAsyncStub(TokenizationServiceStub):
     """ReadDatasetFile returns a piece of one of these files; its reader checks the digest of the whole."""
     GetTokenizer: _aio.UnaryUnaryMultiCallable[_common_pb2.GetRequest, _events_pb2.Tokenizer]  # type: ignore[assignment]
     """GetTokenizer returns one."""
+    ReadTokenizer: _aio.UnaryUnaryMultiCallable[_tokenization_pb2.ReadTokenizerRequest, _tokenization_pb2.ReadTokenizerResponse]  # type: ignore[assignment]
+    """ReadTokenizer returns a piece of its tokenizer.json; its reader checks the digest of the whole."""
     ListTokenizers: _aio.UnaryUnaryMultiCallable[_common_pb2.ListRequest, _tokenization_pb2.ListTokenizersResponse]  # type: ignore[assignment]
     """ListTokenizers returns a page in name order."""
     CreateIndex: _aio.UnaryUnaryMultiCallable[_tokenization_pb2.CreateIndexRequest, _tokenization_pb2.CreateIndexResponse]  # type: ignore[assignment]
@@ -172,6 +176,14 @@ class TokenizationServiceServicer(metaclass=_abc_1.ABCMeta):
         context: _ServicerContext,
     ) -> _typing.Union[_events_pb2.Tokenizer, _abc.Awaitable[_events_pb2.Tokenizer]]:
         """GetTokenizer returns one."""
+
+    @_abc_1.abstractmethod
+    def ReadTokenizer(
+        self,
+        request: _tokenization_pb2.ReadTokenizerRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_tokenization_pb2.ReadTokenizerResponse, _abc.Awaitable[_tokenization_pb2.ReadTokenizerResponse]]:
+        """ReadTokenizer returns a piece of its tokenizer.json; its reader checks the digest of the whole."""
 
     @_abc_1.abstractmethod
     def ListTokenizers(
