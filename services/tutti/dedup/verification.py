@@ -84,9 +84,9 @@ class SetFile:
         offsets = np.zeros(len(documents) + 1, np.int64)
         np.cumsum(self.sizes[documents], out=offsets[1:])
         members = np.empty(offsets[-1], np.uint64)
-        view, bounds = members.view(np.uint8).data, (8 * offsets).tolist()
+        view, bounds, file = members.view(np.uint8).data, (8 * offsets).tolist(), self._file.fileno()
         for place, begin in enumerate(self._begins[documents].tolist()):
-            os.preadv(self._file.fileno(), [view[bounds[place] : bounds[place + 1]]], 8 * begin)
+            os.preadv(file, [view[bounds[place] : bounds[place + 1]]], 8 * begin)
         return members, offsets
 
     def close(self) -> None:
