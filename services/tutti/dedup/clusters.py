@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from types import MappingProxyType
 
+import numpy as np
 import pyarrow as pa
 
 from tutti.chassis import progress
@@ -18,7 +19,8 @@ from tutti.corpus import duplicates
 from tutti.corpus.duplicates import How
 from tutti.corpus.threads import in_threads
 from tutti.dedup.contamination import Contaminated, Evaluation, Sought
-from tutti.dedup.exact import ExactDuplicates, exact_duplicates
+from tutti.dedup.exact import Clusters, exact_duplicates
+from tutti.dedup.names import Names
 from tutti.dedup.near import NEAR_VERSION, near_duplicates
 from tutti.dedup.shards import Reader, Texts, reader, together
 
@@ -72,15 +74,10 @@ def find(own: Texts, near: float, scratch: Path, compared: Compared = Compared()
     readers += [reader(each.shards, without=each.without, before=EARLIER) for each in compared.earlier]
     if compared.evaluation is not None:
         readers.append(reader(compared.evaluation.shards, before=EVALUATION))
-    exact = exact_duplicates(
-        pair
-        for batch in together(readers)(["doc_id", "text_digest"])
-        for pair in zip(batch["doc_id"].to_pylist(), batch["text_digest"].to_pylist(), strict=True)
-    )
-    dropped = frozenset(doc_id for cluster in exact.clusters for doc_id in cluster.dropped)
+    exact, documents = _exact(together(readers))
+    dropped = frozenset(doc_id for cluster in exact for doc_id in cluster.dropped)
     links = _near(together(readers), dropped, near, scratch, workers) if near else {}
     stands = _own(through(exact, links), exact)
-    documents = sum(doc_id.startswith(OWN) for doc_id in exact.kept) + sum(doc_id.startswith(OWN) for doc_id in dropped)
     left = {each.doc_id: (each.text, How.CONTAMINATED, each.share) for each in held.values()}
     return written(stands, documents, scratch, left)
 
@@ -102,6 +99,12 @@ def written(stands: Stands, documents: int, scratch: Path, held: Mapping[str, tu
     )
 
 
+def _exact(read: Reader) -> tuple[Clusters, int]:
+    """Equal documents, and how many are our own."""
+    names = Names(batch["doc_id"] for batch in read(["doc_id"]))
+    return exact_duplicates(read, names), names.beginning(OWN)
+
+
 def _holding(own: Texts, compared: Compared, workers: int) -> dict[str, Contaminated]:
     """The documents that hold n-grams of evaluation texts, by id."""
     assert compared.evaluation is not None
@@ -110,21 +113,21 @@ def _holding(own: Texts, compared: Compared, workers: int) -> dict[str, Contamin
     return {each.doc_id: each for found in in_threads(evaluation.found, batches, workers) for each in found}
 
 
-def through(exact: ExactDuplicates, near: Stands) -> Stands:
+def through(exact: Clusters, near: Stands) -> Stands:
     """Both together: who stood for equal texts and was dropped later is stood for by another, and so are they."""
     found = dict(near)
-    for cluster in exact.clusters:
+    for cluster in exact:
         kept = near[cluster.kept][0] if cluster.kept in near else cluster.kept
         found |= {doc_id: (kept, How.EXACT, 1.0) for doc_id in cluster.dropped}
     return found
 
 
-def _own(stands: Stands, exact: ExactDuplicates) -> Stands:
+def _own(stands: Stands, exact: Clusters) -> Stands:
     """Of our own documents, without what is before ids, and with who stands for them.
 
     What is equal to a document of ours that is nearly the same as another's is nearly the same as that too.
     """
-    equal = {doc_id: cluster.kept for cluster in exact.clusters for doc_id in cluster.dropped}
+    equal = {doc_id: cluster.kept for cluster in exact for doc_id in cluster.dropped}
     found: Stands = {}
     for doc_id, (kept, how, jaccard) in stands.items():
         if doc_id.startswith(OWN):
@@ -159,7 +162,7 @@ def _near(read: Reader, dropped: frozenset[str], threshold: float, scratch: Path
             if texts:
                 progress.say(min(texts // 2, total), total, unit="documents")
             stay = [doc_id not in dropped for doc_id in batch["doc_id"].to_pylist()]
-            yield batch if all(stay) else batch.filter(pa.array(stay))
+            yield batch if all(stay) else batch.filter(pa.array(np.array(stay)))
 
     found: Stands = {}
     for batch in near_duplicates(without, folder, threshold=threshold, workers=workers):

@@ -22,8 +22,8 @@ class Names:
         """Raises ValueError for an id with a NUL character, or more than LARGEST documents."""
         known, new, waiting = np.zeros(0, "S1"), [], 0
         for part in ids:
-            new.append(_bytes(part))
-            if not _letters(part)[0].all():
+            new.append(letters(part))
+            if not _in_a_row(part)[0].all():
                 raise ValueError("a doc_id with a NUL character; expected none: name the document anew")
             waiting += len(part)
             if waiting >= max(_TOGETHER, len(known) // 4):
@@ -38,22 +38,27 @@ class Names:
 
     def documents(self, ids: pa.Array) -> Documents:
         """The numbers of ids that are all here."""
-        given = _bytes(ids)
+        given = letters(ids)
         found = np.searchsorted(self._begins, _begins(given))
         others = np.flatnonzero(self._ids[found] != given)  # an id before them begins as they do
         found[others] = np.searchsorted(self._ids, given[others])
         return found.astype(np.int64, copy=False)
+
+    def beginning(self, letter: str) -> int:
+        """How many ids begin so."""
+        return int(np.char.startswith(self._ids, letter.encode()).sum())
 
     def ids(self, documents: Documents) -> pa.Array:
         """The ids of numbers, a string array."""
         return pa.array(self._ids[documents].tolist(), pa.binary()).cast(pa.string())
 
 
-def _bytes(ids: pa.Array) -> npt.NDArray[np.bytes_]:
-    letters, bounds = _letters(ids)
+def letters(ids: pa.Array) -> npt.NDArray[np.bytes_]:
+    """The UTF-8 of strings."""
+    every, bounds = _in_a_row(ids)
     sizes = np.diff(bounds)
     if len(sizes) and sizes[0] and (sizes == sizes[0]).all():
-        return letters.view(f"S{sizes[0]}").copy()  # the buffer is larger by far
+        return every.view(f"S{sizes[0]}").copy()  # the buffer is larger by far
     values = ids.cast(pa.binary()).to_pylist()
     return np.array(values, np.bytes_) if values else np.zeros(0, "S1")
 
@@ -71,7 +76,7 @@ def _begins(ids: npt.NDArray[np.bytes_]) -> npt.NDArray[np.uint64]:
     return ids.astype("S8").view(">u8").astype(np.uint64)
 
 
-def _letters(ids: pa.Array) -> tuple[npt.NDArray[np.uint8], npt.NDArray[np.int64]]:
+def _in_a_row(ids: pa.Array) -> tuple[npt.NDArray[np.uint8], npt.NDArray[np.int64]]:
     """The bytes of all ids in a row, and where each begins there."""
     data, bounds = buffers(ids)
     return data[bounds[0] : bounds[-1]], bounds

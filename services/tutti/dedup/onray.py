@@ -15,7 +15,7 @@ import pyarrow as pa
 from tutti.corpus.duplicates import How
 from tutti.corpus.stages import DocumentShardEntry
 from tutti.dedup.clusters import Found, Stands, through, written
-from tutti.dedup.exact import Cluster, ExactDuplicates
+from tutti.dedup.exact import Cluster
 from tutti.dedup.plan import Duplicates, duplicates
 from tutti.dedup.reading import SHARDS, Reading, named
 from tutti.dedup.settings import DedupSettings
@@ -76,5 +76,4 @@ def stands(found: Duplicates) -> Stands:
     exact: dict[str, list[str]] = {}
     for row in found.exact.to_pylist():
         exact.setdefault(row["kept"].hex(), []).append(row["doc"].hex())
-    clusters = tuple(Cluster(kept, tuple(dropped), "") for kept, dropped in exact.items())
-    return through(ExactDuplicates(tuple(exact), clusters), near)
+    return through([Cluster(kept, tuple(dropped), "") for kept, dropped in exact.items()], near)

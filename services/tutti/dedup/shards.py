@@ -4,6 +4,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
@@ -13,6 +14,7 @@ Reader = Callable[[Sequence[str]], Iterable[pa.RecordBatch]]
 
 BATCH_DOCUMENTS, BATCH_BYTES = 512, 1 << 20
 """What is read together: at most so many documents, and fewer where they are long."""
+_NOTHING = pa.scalar("")  # made once: where pandas is not, each that is made looks for it
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,14 +31,16 @@ def reader(shards: Sequence[Path], *, without: Collection[str] = frozenset(), be
     Ids are read with `before` before them.
     """
 
+    first = pa.scalar(before)
+
     def read(columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
         for path in shards:
             with pq.ParquetFile(path, pre_buffer=False) as file:  # type: ignore[no-untyped-call]
                 rows = _rows(file.metadata, columns)
                 for batch in file.iter_batches(rows, columns=list(columns), use_threads=False):
                     stay = [doc_id not in without for doc_id in batch["doc_id"].to_pylist()] if without else [True]
-                    some = batch if all(stay) else batch.filter(pa.array(stay))
-                    yield _named(some, before) if before else some
+                    some = batch if all(stay) else batch.filter(pa.array(np.array(stay)))
+                    yield _named(some, first) if before else some
 
     return read
 
@@ -50,8 +54,8 @@ def _rows(metadata: pq.FileMetaData, columns: Sequence[str]) -> int:
     return max(1, min(BATCH_DOCUMENTS, BATCH_BYTES * rows // max(size, 1)))
 
 
-def _named(batch: pa.RecordBatch, before: str) -> pa.RecordBatch:
-    ids = pc.binary_join_element_wise(before, batch["doc_id"], "")  # type: ignore[attr-defined]
+def _named(batch: pa.RecordBatch, before: pa.Scalar) -> pa.RecordBatch:
+    ids = pc.binary_join_element_wise(before, batch["doc_id"], _NOTHING)  # type: ignore[attr-defined]
     return batch.set_column(batch.schema.get_field_index("doc_id"), "doc_id", ids)
 
 
