@@ -33,7 +33,8 @@ _FLAT = frozenset((
 _UNKNOWN = -1
 _FLAT_NAMES = "".join(f"{name} " for name in sorted(_FLAT)).encode()
 SHALLOW = 24  # levels of elements that most pages do not have
-DEEPER = "html > " + " > ".join("*" * SHALLOW)
+DEEPER = "html > " + "* > " * (SHALLOW - 1) + ":first-child"
+"""Where an element lies so deep, the first beside it does too; of others nothing above them is looked at."""
 _SOURCE = Path(__file__).with_suffix(".c")
 
 

@@ -85,6 +85,9 @@ def test_a_tree_is_too_deep_by_its_deepest_node(levels: int, deep: bool) -> None
 
 def test_a_page_is_walked_when_it_has_more_levels_than_most() -> None:
     """The selector that spares the walk finds exactly the pages with an element so deep below the root."""
-    for levels in range(nesting.SHALLOW - 3, nesting.SHALLOW + 2):
-        tree = HTMLTree.parse("<div>" * levels)
-        assert (tree.document.query_selector(nesting.DEEPER) is not None) is (levels + 1 >= nesting.SHALLOW)
+    for level in ("<div>", "<div>x", "<div><i></i>", "x<div><!-- --><b><i></i></b>"):
+        for levels in range(nesting.SHALLOW - 3, nesting.SHALLOW + 2):
+            tree = HTMLTree.parse(level * levels)
+            deep = tree.document.query_selector("html > " + " > ".join("*" * nesting.SHALLOW))
+            assert (tree.document.query_selector(nesting.DEEPER) is None) is (deep is None)
+            assert deep is not None or levels + 1 < nesting.SHALLOW

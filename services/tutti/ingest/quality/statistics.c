@@ -21,25 +21,26 @@ enum {
 };
 
 enum { SHORT_LINE = 30, LONG_PIECE = 1000, LEAST_PIECES = 5, LARGEST_TOP = 4, LARGEST_GRAM = 10 };
+#define MET 0x80000000u  // beside a count of n-grams of over LARGEST_TOP: one of them was met
 
 // Tables: open addressing; a slot belongs to the table when it bears its stamp, so that emptying one costs nothing.
 typedef struct { uint64_t key; uint32_t stamp, id; } Slot;
 typedef struct { Slot *slots; uint64_t size, used; uint32_t stamp; } Table;
 
-typedef struct { const uint8_t *bytes; int64_t length; } Span;
+typedef struct { const uint8_t *bytes; uint32_t length, place, times; } Span;  // where it was first, and how often
 typedef struct { Span *items; int64_t count, room; } Spans;
 
 typedef struct {
     const uint8_t *classes;
     uint64_t seed;
-    Table tokens, lines, paragraphs, grams;
+    Table known_tokens, known_lines, known_paragraphs, known_grams;
     Spans token_spans, line_spans, paragraph_spans;  // what the ids of each table stand for
     uint32_t *ends;      // ends[i + 1]: characters of the first i + 1 tokens, spaces left out
-    uint32_t *names;     // of each token, later of the n-gram that begins at each of places
+    uint32_t *tokens;    // of each the first that is the same
     uint32_t *places;    // tokens where the n-grams begin that may occur again
-    uint32_t *counts;    // by name
-    uint32_t *firsts;    // by name: the token where it first begins
-    int64_t tokens_count, tokens_room, names_room;
+    uint32_t *grams;     // of each of places the first that begins the same n-gram
+    uint32_t *counts, *counts_before;  // by the first: of the n-grams, and of the (n-1)-grams
+    int64_t tokens_count, tokens_room, grams_room;
     int failed;
 } Work;
 
@@ -85,21 +86,22 @@ static int grow_table(Table *t, uint64_t seed, int hashed) {
     return 1;
 }
 
-// The id of a key, from 1 in order of first occurrence; 0 when memory is short.
-static uint32_t name(Table *t, uint64_t key, uint64_t seed) {
-    if (2 * t->used >= t->size && !grow_table(t, seed, 0)) return 0;
+// Where a key was met first: at `place` when it was not yet; NULL when memory is short.
+static uint32_t *place_of(Table *t, uint64_t key, uint32_t place, uint64_t seed) {
+    if (2 * t->used >= t->size && !grow_table(t, seed, 0)) return NULL;
     for (uint64_t at = mix(key ^ seed) & (t->size - 1);; at = (at + 1) & (t->size - 1)) {
         Slot *slot = t->slots + at;
         if (slot->stamp != t->stamp) {
-            *slot = (Slot){key, t->stamp, (uint32_t)++t->used};
-            return slot->id;
-        }
-        if (slot->key == key) return slot->id;
+            *slot = (Slot){key, t->stamp, place};
+            t->used++;
+        } else if (slot->key != key) continue;
+        return &slot->id;
     }
 }
 
-// The same for bytes; `known` are those of each id.
-static uint32_t name_bytes(Table *t, Spans *known, const uint8_t *s, int64_t n, uint64_t seed) {
+// The id of bytes, from 1 in order of first occurrence, 0 when memory is short; `known` are those of each id.  Of bytes
+// of the same length up to eight the key tells all.
+static uint32_t name_bytes(Table *t, Spans *known, const uint8_t *s, int64_t n, uint32_t place, uint64_t seed) {
     if (2 * t->used >= t->size && !grow_table(t, seed, 1)) return 0;
     if (known->count + 1 >= known->room) {
         int64_t room = known->room ? 2 * known->room : 1024;
@@ -113,12 +115,15 @@ static uint32_t name_bytes(Table *t, Spans *known, const uint8_t *s, int64_t n, 
         Slot *slot = t->slots + at;
         if (slot->stamp != t->stamp) {
             *slot = (Slot){key, t->stamp, (uint32_t)++t->used};
-            known->items[slot->id] = (Span){s, n};
+            known->items[slot->id] = (Span){s, (uint32_t)n, place, 1};
             known->count = slot->id;
             return slot->id;
         }
         Span *seen = known->items + slot->id;
-        if (slot->key == key && seen->length == n && !memcmp(seen->bytes, s, (size_t)n)) return slot->id;
+        if (slot->key == key && seen->length == (uint32_t)n && (n <= 8 || !memcmp(seen->bytes, s, (size_t)n))) {
+            seen->times++;
+            return slot->id;
+        }
     }
 }
 
@@ -138,12 +143,11 @@ static const uint8_t *before(const uint8_t *begin, const uint8_t *end, uint32_t 
 }
 
 static int is_text(const uint8_t *s, const uint8_t *end, const char *text) {
-    size_t n = strlen(text);
-    if ((size_t)(end - s) < n) return 0;
-    for (size_t i = 0; i < n; i++) {
-        uint8_t c = s[i];
+    for (; *text; s++, text++) {
+        if (s == end) return 0;
+        uint8_t c = *s;
         if (c >= 'A' && c <= 'Z') c |= 32;
-        if (c != (uint8_t)text[i]) return 0;
+        if (c != (uint8_t)*text) return 0;
     }
     return 1;
 }
@@ -191,12 +195,25 @@ static const uint8_t *without_citations(const uint8_t *classes, const uint8_t *b
     }
 }
 
+// The bit of a word that is one of the eight, in any case of ASCII.  Setting bit 5 makes no other byte a small letter.
 static unsigned stop_word(const uint8_t *s, int64_t n) {
-    static const char *const words[] = {"the", "be", "to", "of", "and", "that", "have", "with"};
     if (n < 2 || n > 4) return 0;
-    for (unsigned k = 0; k < 8; k++)
-        if ((int64_t)strlen(words[k]) == n && is_text(s, s + n, words[k])) return 1u << k;
-    return 0;
+    uint32_t word = 0;
+    for (int64_t k = 0; k < n; k++) {
+        if (!((s[k] | 32) >= 'a' && (s[k] | 32) <= 'z')) return 0;
+        word = word << 8 | s[k] | 32;
+    }
+    switch (word) {
+    case 't' << 16 | 'h' << 8 | 'e': return 1;
+    case 'b' << 8 | 'e': return 2;
+    case 't' << 8 | 'o': return 4;
+    case 'o' << 8 | 'f': return 8;
+    case 'a' << 16 | 'n' << 8 | 'd': return 16;
+    case 't' << 24 | 'h' << 16 | 'a' << 8 | 't': return 32;
+    case 'h' << 24 | 'a' << 16 | 'v' << 8 | 'e': return 64;
+    case 'w' << 24 | 'i' << 16 | 't' << 8 | 'h': return 128;
+    default: return 0;
+    }
 }
 
 static void token(Work *w, const uint8_t *s, const uint8_t *end, int64_t characters) {
@@ -204,14 +221,14 @@ static void token(Work *w, const uint8_t *s, const uint8_t *end, int64_t charact
         int64_t room = w->tokens_room ? 2 * w->tokens_room : 4096;
         uint32_t *ends = realloc(w->ends, (size_t)room * sizeof *ends);
         if (ends) w->ends = ends;
-        uint32_t *names = realloc(w->names, (size_t)room * sizeof *names);
-        if (names) w->names = names;
-        if (!ends || !names) { w->failed = 1; return; }
+        uint32_t *tokens = realloc(w->tokens, (size_t)room * sizeof *tokens);
+        if (tokens) w->tokens = tokens;
+        if (!ends || !tokens) { w->failed = 1; return; }
         w->tokens_room = room;
     }
-    uint32_t id = name_bytes(&w->tokens, &w->token_spans, s, end - s, w->seed);
+    uint32_t id = name_bytes(&w->known_tokens, &w->token_spans, s, end - s, (uint32_t)w->tokens_count, w->seed);
     if (!id) { w->failed = 1; return; }
-    w->names[w->tokens_count] = id;
+    w->tokens[w->tokens_count] = w->token_spans.items[id].place;
     w->ends[w->tokens_count + 1] = w->ends[w->tokens_count] + (uint32_t)characters;
     w->tokens_count++;
 }
@@ -221,15 +238,19 @@ static int64_t line(Work *w, const uint8_t *begin, const uint8_t *end, int64_t *
     const uint8_t *classes = w->classes, *s = begin, *start = begin, *last = begin;
     enum { NOTHING, WORD, IDEOGRAPHIC, MARKS } open = NOTHING;
     int64_t characters = 0, started = 0, pieces = 0, piece = 0, longest = 0, sentences = 0;
+    int64_t words = 0, word_characters = 0, alphabetic_words = 0, hashes = 0, ellipses = 0;
     int alphabetic = 0, bullet = 0;
     uint32_t mark = 0, previous = SPACE, code;
 #define CLOSE()                                                                              \
     do {                                                                                     \
         if (open == WORD || open == IDEOGRAPHIC) {                                           \
-            out[WORDS]++;                                                                    \
-            out[WORD_CHARACTERS] += characters - started;                                    \
-            out[ALPHABETIC_WORDS] += alphabetic;                                             \
+            words++;                                                                         \
+            word_characters += characters - started;                                         \
+            alphabetic_words += alphabetic;                                                  \
             *stops |= stop_word(start, s - start);                                           \
+        } else if (open == MARKS) {                                                          \
+            hashes += mark == '#' ? characters - started : 0;                                \
+            ellipses += mark == '.' ? (characters - started) / 3 : mark == 0x2026 ? characters - started : 0; \
         }                                                                                    \
         if (open != NOTHING) token(w, start, s, characters - started);                       \
         open = NOTHING;                                                                      \
@@ -263,7 +284,6 @@ static int64_t line(Work *w, const uint8_t *begin, const uint8_t *end, int64_t *
                 sentences += (flags & TERMINAL) && !(previous & TERMINAL);
             }
         }
-        out[HASHES] += code == '#';
         if (class != SPACE) {
             if (!pieces) bullet = (flags & BULLET) != 0;
             if (!piece) pieces++;
@@ -291,6 +311,11 @@ static int64_t line(Work *w, const uint8_t *begin, const uint8_t *end, int64_t *
     }
     CLOSE();
 #undef CLOSE
+    out[WORDS] += words;
+    out[WORD_CHARACTERS] += word_characters;
+    out[ALPHABETIC_WORDS] += alphabetic_words;
+    out[HASHES] += hashes;
+    out[ELLIPSES] += ellipses;
     if (!pieces) return -1 - characters;
     out[LINES]++;
     out[BULLET_LINES] += bullet;
@@ -313,76 +338,103 @@ static int64_t line(Work *w, const uint8_t *begin, const uint8_t *end, int64_t *
     return characters;
 }
 
-// Runs of three full stops, and the character that stands for them.
-static int64_t ellipses(const uint8_t *s, const uint8_t *end) {
-    int64_t found = 0;
-    int stops = 0;
-    for (; s < end; s++) {
-        stops = *s == '.' ? stops + 1 : 0;
-        if (stops == 3) { found++; stops = 0; }
-        if (*s == 0xe2 && end - s >= 3 && s[1] == 0x80 && s[2] == 0xa6) found++;
-    }
-    return found;
-}
-
-// Keeps the n-grams that occur more than once, still in their order; returns how many.
-static int64_t keep_repeated(Work *w, int64_t count) {
+// Of the n-grams those that occur more than once, still in their order; returns how many.  Tells where the first of the
+// most frequent begins, and how often it occurs.
+static int64_t keep_repeated(Work *w, int64_t count, uint32_t *first, uint32_t *most) {
+    uint32_t *places = w->places, *grams = w->grams, *counts = w->counts;
     int64_t kept = 0;
+    *first = 0;
+    *most = 1;
     for (int64_t k = 0; k < count; k++) {
-        w->places[kept] = w->places[k];
-        w->names[kept] = w->names[k];
-        kept += w->counts[w->names[k]] > 1;
+        uint32_t gram = grams[k], times = counts[gram];
+        places[kept] = places[k];
+        grams[kept] = gram;
+        kept += times > 1;
+        if (times > *most) { *most = times; *first = gram; }
     }
     return kept;
 }
 
-// Of n-grams of tokens, only those that occur more than once are looked at: an n-gram is named by the two (n-1)-grams
-// in it, and where one of these occurs once, so does the n-gram.
-static void repetition(Work *w, int64_t *out) {
-    int64_t tokens = w->tokens_count;
-    if (w->names_room < tokens + 2) {
-        free(w->counts); free(w->firsts); free(w->places);
-        w->names_room = tokens + 2;
-        w->counts = malloc((size_t)w->names_room * sizeof *w->counts);
-        w->firsts = malloc((size_t)w->names_room * sizeof *w->firsts);
-        w->places = malloc((size_t)w->names_room * sizeof *w->places);
-        if (!w->counts || !w->firsts || !w->places) { w->names_room = 0; w->failed = 1; return; }
+// The same; tells of how many characters the tokens of n-grams are that occurred before.
+static int64_t keep_duplicates(Work *w, int64_t count, int n, int64_t *characters) {
+    uint32_t *places = w->places, *grams = w->grams, *counts = w->counts, *ends = w->ends;
+    int64_t kept = 0, found = 0;
+    uint32_t next = 0;
+    for (int64_t k = 0; k < count; k++) {
+        uint32_t gram = grams[k], place = places[k], times = counts[gram];
+        places[kept] = place;
+        grams[kept] = gram;
+        kept += times > 1;
+        if (place < next || times == 1) continue;
+        if (!(times & MET)) { counts[gram] |= MET; continue; }
+        found += ends[place + n] - ends[place];
+        next = place + (uint32_t)n;
     }
-    memset(w->counts, 0, (size_t)(w->tokens.used + 1) * sizeof *w->counts);
-    for (int64_t i = 0; i < tokens; i++) { w->places[i] = (uint32_t)i; w->counts[w->names[i]]++; }
-    int64_t held = keep_repeated(w, tokens);
-    for (int n = 2; n <= LARGEST_GRAM && n <= tokens; n++) {
-        if (!empty_table(&w->grams)) { w->failed = 1; return; }
-        int64_t found = 0;
-        for (int64_t k = 0; k + 1 < held; k++) {
-            uint32_t place = w->places[k];
-            if (w->places[k + 1] != place + 1) continue;
-            uint64_t known = w->grams.used;
-            uint32_t id = name(&w->grams, (uint64_t)w->names[k] << 32 | w->names[k + 1], w->seed);
-            if (!id) { w->failed = 1; return; }
-            if (id > known) { w->counts[id] = 0; w->firsts[id] = place; }
-            w->counts[id]++;
-            w->places[found] = place;
-            w->names[found++] = id;
+    *characters = found;
+    return kept;
+}
+
+// From the (n-1)-grams that occur more than once to the n-grams that may; returns how many.  An n-gram goes on from the
+// (n-1)-gram at its begin: as that did where it was first, and then it was there too; or otherwise, and then it occurs
+// once if that occurs twice, and else a table knows it.
+static int64_t longer(Work *w, int n, int64_t held) {
+    uint32_t *places = w->places, *grams = w->grams, *counts = w->counts, *before = w->counts_before;
+    const uint32_t *last = w->tokens + n - 1;
+    int64_t found = 0;
+    if (!empty_table(&w->known_grams)) { w->failed = 1; return 0; }
+    for (int64_t k = 0; k + 1 < held; k++) {
+        uint32_t place = places[k], gram = grams[k];
+        if (places[k + 1] != place + 1) continue;  // the (n-1)-gram at its end occurs once
+        if (last[gram] != last[place]) {
+            if ((before[gram] & ~MET) == 2) continue;
+            uint32_t *known = place_of(&w->known_grams, (uint64_t)gram << 32 | last[place], place, w->seed);
+            if (!known) { w->failed = 1; return 0; }
+            gram = *known;
         }
-        if (n <= LARGEST_TOP) {
-            uint32_t first = 0, most = 1;
-            for (uint64_t id = 1; id <= w->grams.used; id++)
-                if (w->counts[id] > most) { most = w->counts[id]; first = w->firsts[id]; }
-            out[TOP_2 + n - 2] = (int64_t)(w->ends[first + n] - w->ends[first] + (uint32_t)n - 1) * most;
-        }
-        held = keep_repeated(w, found);
+        counts[gram] = gram == place ? 1 : counts[gram] + 1;
+        places[found] = place;
+        grams[found++] = gram;
+    }
+    return found;
+}
+
+static int make_room(Work *w) {
+    if (w->grams_room >= w->tokens_count) return 1;
+    free(w->places); free(w->grams); free(w->counts); free(w->counts_before);
+    w->grams_room = w->tokens_count;
+    w->places = malloc((size_t)w->grams_room * sizeof *w->places);
+    w->grams = malloc((size_t)w->grams_room * sizeof *w->grams);
+    w->counts = malloc((size_t)w->grams_room * sizeof *w->counts);
+    w->counts_before = malloc((size_t)w->grams_room * sizeof *w->counts_before);
+    if (!w->places || !w->grams || !w->counts || !w->counts_before) w->grams_room = 0;
+    return w->grams_room > 0;
+}
+
+// An n-gram is named by the token where it first begins; a token is one of length 1.
+static void repetition(Work *w, int64_t *out) {
+    int64_t count = w->tokens_count;
+    uint32_t first, most;
+    if (!count) return;
+    if (!make_room(w)) { w->failed = 1; return; }
+    for (uint64_t id = 1; id <= w->known_tokens.used; id++) {
+        const Span *token = w->token_spans.items + id;
+        w->counts[token->place] = token->times;
+    }
+    for (int64_t i = 0; i < count; i++) w->places[i] = (uint32_t)i;
+    memcpy(w->grams, w->tokens, (size_t)count * sizeof *w->grams);
+    int64_t held = keep_repeated(w, count, &first, &most);
+    for (int n = 2; n <= LARGEST_GRAM && n <= count; n++) {
+        uint32_t *counts = w->counts;
+        w->counts = w->counts_before;
+        w->counts_before = counts;
+        held = longer(w, n, held);
+        if (w->failed) return;
         if (n > LARGEST_TOP) {
-            uint32_t next = 0;
-            for (int64_t k = 0; k < held; k++) {
-                uint32_t place = w->places[k];
-                if (place < next) continue;
-                uint32_t id = w->names[k];
-                if (w->counts[id]) { w->counts[id] = 0; continue; }  // the first that is met stays
-                out[DUPLICATE_5 + n - 5] += w->ends[place + n] - w->ends[place];
-                next = place + (uint32_t)n;
-            }
+            held = keep_duplicates(w, held, n, out + DUPLICATE_5 + n - 5);
+            continue;
         }
+        held = keep_repeated(w, held, &first, &most);
+        out[TOP_2 + n - 2] = (int64_t)(w->ends[first + n] - w->ends[first] + (uint32_t)n - 1) * most;
     }
 }
 
@@ -393,17 +445,16 @@ static void document(Work *w, const uint8_t *s, const uint8_t *end, int64_t *out
     memset(out, 0, COLUMNS * sizeof *out);
     w->tokens_count = 0;
     w->ends[0] = 0;
-    if (!empty_table(&w->tokens) || !empty_table(&w->lines) || !empty_table(&w->paragraphs)) { w->failed = 1; return; }
+    if (!empty_table(&w->known_tokens) || !empty_table(&w->known_lines) || !empty_table(&w->known_paragraphs)) { w->failed = 1; return; }
     if (s == end) return;
-    out[ELLIPSES] = ellipses(s, end);
     for (;;) {
         const uint8_t *stopped = memchr(s, '\n', (size_t)(end - s));
         const uint8_t *limit = stopped ? stopped : end;
         int64_t characters = line(w, s, limit, out, &stops);
         out[CHARACTERS] += characters < 0 ? -1 - characters : characters;
         if (characters >= 0) {
-            uint64_t known = w->lines.used;
-            uint32_t id = name_bytes(&w->lines, &w->line_spans, s, limit - s, w->seed);
+            uint64_t known = w->known_lines.used;
+            uint32_t id = name_bytes(&w->known_lines, &w->line_spans, s, limit - s, 0, w->seed);
             if (!id) w->failed = 1;
             if (id <= known) { out[DUPLICATE_LINES]++; out[DUPLICATE_LINE_CHARACTERS] += characters; }
             if (!paragraph) { paragraph = s; held = -1; }
@@ -411,8 +462,8 @@ static void document(Work *w, const uint8_t *s, const uint8_t *end, int64_t *out
             stop = limit;
         }
         if (paragraph && (characters < 0 || !stopped)) {
-            uint64_t known = w->paragraphs.used;
-            uint32_t id = name_bytes(&w->paragraphs, &w->paragraph_spans, paragraph, stop - paragraph, w->seed);
+            uint64_t known = w->known_paragraphs.used;
+            uint32_t id = name_bytes(&w->known_paragraphs, &w->paragraph_spans, paragraph, stop - paragraph, 0, w->seed);
             if (!id) w->failed = 1;
             out[PARAGRAPHS]++;
             if (id <= known) { out[DUPLICATE_PARAGRAPHS]++; out[DUPLICATE_PARAGRAPH_CHARACTERS] += held; }
@@ -434,13 +485,13 @@ int statistics(const uint8_t *data, const int64_t *offsets, int64_t documents, c
                int64_t *out) {
     Work w = {.classes = classes, .seed = seed};
     w.ends = malloc(4096 * sizeof *w.ends);
-    w.names = malloc(4096 * sizeof *w.names);
+    w.tokens = malloc(4096 * sizeof *w.tokens);
     w.tokens_room = 4096;
-    w.failed = !w.ends || !w.names;
+    w.failed = !w.ends || !w.tokens;
     for (int64_t i = 0; i < documents && !w.failed; i++)
         document(&w, data + offsets[i], data + offsets[i + 1], out + i * COLUMNS);
-    free(w.tokens.slots); free(w.lines.slots); free(w.paragraphs.slots); free(w.grams.slots);
+    free(w.known_tokens.slots); free(w.known_lines.slots); free(w.known_paragraphs.slots); free(w.known_grams.slots);
     free(w.token_spans.items); free(w.line_spans.items); free(w.paragraph_spans.items);
-    free(w.ends); free(w.names); free(w.counts); free(w.firsts); free(w.places);
+    free(w.ends); free(w.tokens); free(w.places); free(w.grams); free(w.counts); free(w.counts_before);
     return w.failed ? -1 : 0;
 }
