@@ -25,10 +25,11 @@ from tutti.ingest.extraction import extract, taken
 from tutti.ingest.quality.findings import Kind
 from tutti.ingest.rejections import Rejection
 
-BATCH_BYTES, BATCH_RECORDS = 1 << 20, 256
-FEW = 4
-"""So many batches are not worth another process."""
-AHEAD, KEPT = 2, 8
+BATCH_BYTES, BATCH_RECORDS = 4 << 20, 1024
+"""A batch reads the tables of languages and characters anew, which parsing drove out of the processor's cache."""
+FEW = 2
+"""Fewer batches are not worth another process."""
+AHEAD, KEPT = 2, 4
 """Batches that are given to each other process, and that wait, for each process, for one before them to be made."""
 
 Batch = list[tuple[str, Record]]
@@ -91,28 +92,29 @@ def _spread(
     read: Iterator[Batch], mask: Collection[Kind], workers: int, scratch: Path, models: measures.Models
 ) -> Iterator[Made]:
     # A thread for each other process waits for it; the next batch of each is there before it asks.  What they have no
-    # hands for, while they start too, is made here.
+    # hands for, while they start too, is made here, and so at the end is what they have not begun.
     others = workers - 1
     with closing(ProcessPool(others, scratch=scratch)) as pool, ThreadPoolExecutor(others) as threads:
-        waiting: deque[Future[Made] | Made] = deque()
+        waiting: deque[tuple[Batch, Future[Made]]] = deque()
         for batch in read:
-            given = sum(isinstance(each, Future) and not each.done() for each in waiting)
+            given = sum(not each.done() for _, each in waiting)
             if given < AHEAD * others:
-                waiting.append(threads.submit(pool.run, make, batch, mask, models))
+                waiting.append((batch, threads.submit(pool.run, make, batch, mask, models)))
             else:
-                waiting.append(make(batch, mask, models))
-            while waiting and (len(waiting) >= KEPT * workers or _is_made(waiting[0])):
-                yield _result(waiting.popleft())
-        while waiting:
-            yield _result(waiting.popleft())
+                waiting.append(([], _done(make(batch, mask, models))))
+            while waiting and (len(waiting) >= KEPT * workers or waiting[0][1].done()):
+                yield waiting.popleft()[1].result()
+        for at, (batch, given_away) in reversed([*enumerate(waiting)]):
+            if given_away.cancel():
+                waiting[at] = [], _done(make(batch, mask, models))
+        for _, each in waiting:
+            yield each.result()
 
 
-def _is_made(each: Future[Made] | Made) -> bool:
-    return isinstance(each, Made) or each.done()
-
-
-def _result(each: Future[Made] | Made) -> Made:
-    return each if isinstance(each, Made) else each.result()
+def _done(made: Made) -> Future[Made]:
+    here = Future[Made]()
+    here.set_result(made)
+    return here
 
 
 def chosen(rows: Sequence[pa.RecordBatch]) -> pa.Table:

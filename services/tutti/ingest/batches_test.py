@@ -20,7 +20,7 @@ from tutti.ingest.rejections import Reason, Rejection
 WORDS = ["the", "river", "flows", "through", "a", "town", "and", "people", "are", "happy", "with", "it"]
 
 
-@given(st.lists(st.integers(0, 3 * batches.BATCH_BYTES), max_size=9), st.integers(0, 600))
+@given(st.lists(st.integers(0, 3 * batches.BATCH_BYTES), max_size=4), st.integers(0, 2_000))
 def test_batches_keep_the_order_and_their_size(large: list[int], small: int) -> None:
     records = [("a", Text(str(at), "x" * size, "")) for at, size in enumerate([*large, *[1] * small])]
     found = list(batches.batches(records))
@@ -61,6 +61,7 @@ def test_any_number_of_workers_writes_the_same_bytes(
     pages: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(shards, "SHARD_TEXT_BYTES", 3 << 20)
+    monkeypatch.setattr(batches, "BATCH_BYTES", 1 << 19)
     alone = written(pages, tmp_path / "1", 1)
     assert len(alone[1]) >= 4
     assert written(pages, tmp_path / "2", 2) == alone

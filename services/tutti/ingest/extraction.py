@@ -10,6 +10,7 @@ from resiliparse.extract.html2text import extract_plain_text
 from resiliparse.parse.html import HTMLTree
 
 from tutti.corpus.documents import Document, Extraction, MediaType
+from tutti.ingest.census import census
 from tutti.ingest.containers import Page, Text
 from tutti.ingest.nesting import MAX_DEPTH, tags_too_deep, tree_too_deep
 from tutti.ingest.normalisation import NORMALISATION_VERSION, normalise, normalise_title
@@ -23,7 +24,8 @@ def extract(page: Page) -> Document | Rejection:
     """The document of a page."""
     if not page.data:
         return Rejection(page.path, Reason.EMPTY, "the file is empty")
-    if is_binary(page.data):
+    seen = census(page.data)
+    if is_binary(page.data, seen):
         return Rejection(page.path, Reason.BINARY, f"expected text, begins with {page.data[:8]!r}")
     kind = media_type(page.path, page.data)
     decoded = decode(page.data, kind, page.declared)
@@ -34,7 +36,7 @@ def extract(page: Page) -> Document | Rejection:
             f"{decoded.replaced} of {len(decoded.text)} characters are not {decoded.charset}",
         )
     if kind is MediaType.HTML:
-        tree = None if tags_too_deep(decoded.text) else HTMLTree.parse(decoded.text)
+        tree = None if tags_too_deep(decoded.text, most=seen.tags) else HTMLTree.parse(decoded.text)
         if tree is None or tree_too_deep(tree):
             return Rejection(page.path, Reason.TOO_DEEP, f"elements lie more than {MAX_DEPTH} deep")
         text, title, how = _html(tree)

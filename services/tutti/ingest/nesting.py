@@ -43,9 +43,12 @@ def native() -> Kernel:
     return kernel(_SOURCE)
 
 
-def tags_too_deep(html: str, *, few: int = FEW_TAGS) -> bool:
-    """Whether more than MAX_DEPTH elements that can nest are open at once; a page of few tags is left to the tree."""
-    if html.count("<") <= few:
+def tags_too_deep(html: str, *, few: int = FEW_TAGS, most: int | None = None) -> bool:
+    """Whether more than MAX_DEPTH elements that can nest are open at once; a page of few tags is left to the tree.
+
+    `most`: how many tags it has at most, if that is known.
+    """
+    if (most is not None and most <= few) or html.count("<") <= few:
         return False
     library = native().library
     found = _UNKNOWN if library is None else _by_kernel(library, html)

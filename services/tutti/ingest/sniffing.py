@@ -12,6 +12,7 @@ import re
 from dataclasses import dataclass
 
 from tutti.corpus.documents import MediaType
+from tutti.ingest.census import Census, census
 
 MAX_REPLACED_SHARE = 0.1
 TEXTS = ("text/html", "application/xhtml+xml", "text/plain", "text/markdown", "")
@@ -22,7 +23,6 @@ _SIGNATURES = (
     b"%PDF-", b"PK\x03\x04", b"\x1f\x8b", b"\x89PNG", b"\xff\xd8\xff", b"GIF8", b"\x7fELF", b"MZ\x90", b"BZh",
     b"\xfd7zXZ", b"\x28\xb5\x2f\xfd", b"OggS", b"RIFF", b"ID3", b"7z\xbc\xaf", b"Rar!", b"SQLite format 3",
 )  # fmt: skip
-_CONTROLS = bytes(sorted(set(range(32)) - set(b"\t\n\f\r\x1b"))) + b"\x7f"
 _MAX_CONTROL_SHARE = 0.02
 _HTML = re.compile(
     rb"(?>\s+|<!--.*?-->|<\?xml[^>]*>)*+"
@@ -59,14 +59,17 @@ class Decoded:
         return self.replaced > MAX_REPLACED_SHARE * len(self.text)
 
 
-def is_binary(data: bytes) -> bool:
-    """A known signature, a NUL, or many control characters; text in UTF-16 is told by its byte order mark."""
+def is_binary(data: bytes, seen: Census | None = None) -> bool:
+    """A known signature, a NUL, or many control characters; text in UTF-16 is told by its byte order mark.
+
+    `seen`: its census, if it was taken.
+    """
     if data.startswith(_SIGNATURES):
         return True
     if _mark(data)[1].startswith("utf-16"):
         return False
-    controls = len(data) - len(data.translate(None, _CONTROLS))
-    return b"\0" in data or controls > _MAX_CONTROL_SHARE * len(data)
+    controls = (seen or census(data)).controls
+    return controls > 0 and (b"\0" in data or controls > _MAX_CONTROL_SHARE * len(data))
 
 
 def media_type(path: str, data: bytes) -> MediaType:

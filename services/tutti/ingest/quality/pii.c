@@ -43,11 +43,24 @@ static int has_number(const uint8_t *s, const uint8_t *end, const uint8_t *kinds
     return 0;
 }
 
+// Of the forms, how many characters the shortest key has.
+static int64_t shortest_key(const uint8_t *forms) {
+    int64_t shortest = INT64_MAX;
+    for (const uint8_t *f = forms; *f; f += 2 + *f)
+        if (f[0] + f[1] < shortest) shortest = f[0] + f[1];
+    return shortest;
+}
+
+// A key begins a run of its characters.  Where such a run begins is asked for every run that a key fits into: where the
+// character that would be the last of it is none of a key, all before that is passed over.
 static int has_key(const uint8_t *s, const uint8_t *end, const uint8_t *forms, const uint8_t *kinds) {
-    while (s < end) {
-        while (s < end && !(kinds[*s] & IN_KEY)) s++;
-        if (s < end && (kinds[*s] & BEGINS) && begins_key(s, end, forms, kinds)) return 1;
-        while (s < end && (kinds[*s] & IN_KEY)) s++;
+    const int64_t shortest = shortest_key(forms);
+    while (end - s >= shortest) {  // here a run begins, or what is none
+        const uint8_t *last = s + shortest;
+        while (last > s && (kinds[last[-1]] & IN_KEY)) last--;
+        if (last > s) { s = last; continue; }
+        if ((kinds[*s] & BEGINS) && begins_key(s, end, forms, kinds)) return 1;
+        for (s += shortest; s < end && (kinds[*s] & IN_KEY); s++) {}
     }
     return 0;
 }
