@@ -58,12 +58,12 @@ class Document:
         normalisation_version: int,
     ) -> Document:
         """Name a document: `source` is a canonical URL, or a path relative to the input root with `/`."""
-        source = canonical_source(source)
+        source, data = canonical_source(source), text.encode()
         return cls(
-            doc_id=document_id(source=source, text=text),
+            doc_id=_id(source, data),
             source=source,
             text=text,
-            text_digest=text_digest(text),
+            text_digest=_digest(data),
             title=title,
             media_type=media_type,
             charset=charset,
@@ -74,8 +74,9 @@ class Document:
 
     def saying(self, text: str, title: str) -> Document:
         """The same page with another text and title, and so with another name."""
-        name = document_id(source=self.source, text=text)
-        return replace(self, doc_id=name, text=text, text_digest=text_digest(text), title=title)
+        data = text.encode()
+        name = _id(canonical_source(self.source), data)
+        return replace(self, doc_id=name, text=text, text_digest=_digest(data), title=title)
 
     def canonical(self) -> dict[str, JsonValue]:
         """The row that a shard's content digest covers; the text stands in it by its digest."""
@@ -108,9 +109,17 @@ def canonical_source(source: str) -> str:
 
 def document_id(*, source: str, text: str) -> str:
     """64 hex characters: H(canonical source, text)."""
-    return keyed_bytes("document id", canonical_source(source).encode(), text.encode()).hex()
+    return _id(canonical_source(source), text.encode())
 
 
 def text_digest(text: str) -> str:
     """`blake3:<hex>` of the text alone: equal for exact duplicates."""
-    return named(hasher("document text").update(text.encode()))
+    return _digest(text.encode())
+
+
+def _id(source: str, text: bytes) -> str:
+    return keyed_bytes("document id", source.encode(), text).hex()
+
+
+def _digest(text: bytes) -> str:
+    return named(hasher("document text").update(text))

@@ -12,9 +12,9 @@ import pytest
 from fastwarc.warc import WarcRecord, WarcRecordType
 
 from tutti.corpus.documents import Document
-from tutti.ingest import containers, shards
+from tutti.ingest import containers, shards, warcrecords
 from tutti.ingest.batches import document
-from tutti.ingest.containers import Record, Text, patiently
+from tutti.ingest.containers import Record, Text, Wanted, patiently
 from tutti.ingest.readers import InputRootError
 from tutti.ingest.rejections import Reason, Rejection
 
@@ -298,3 +298,34 @@ def test_names_tell_files_of_records_from_pages() -> None:
         assert containers.reader_of(name) is not None
     for name in ("a.json", "a.txt.gz", "a.parquet.gz", "warc", "jsonl"):
         assert containers.reader_of(name) is None
+
+
+@pytest.mark.parametrize(
+    "head",
+    [
+        b"HTTP/1.1 200 OK",
+        b"HTTP/1.1 200 OK\r\nContent-Type: text/html; charset=koi8-r",
+        b"HTTP/1.0 200\r\nX: y\r\n  folded\r\n \r\nContent-Type:text/plain",
+        b"HTTP/1.1 200 OK\nContent-Type: image/png\n\nx",
+        b"HTTP/1.1 200 OK\r\nContent-Type: text/html\n\r\nx",
+        b"HTTP/1.1 404 Not Found\r\nContent-Type: text/html",
+        b"HTTP/1.1 200 OK\r\nContent-Length: 2",
+        b"HTTP/1.1 OK",
+        b"HTTP/",
+        b"",
+        b"\r\nHTTP/1.1 200 OK",
+        b"ICY 200 OK\r\nContent-Type: text/plain",
+    ],
+)
+@pytest.mark.parametrize("body", [b"<p>some words", b"", b"\r\n\r\nx", b"a\r\n\r\nb" * 9])
+def test_an_answer_that_is_sent_as_it_is_needs_its_head_alone(
+    head: bytes, body: bytes, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def answered() -> Record:
+        return warcrecords._answer(
+            "http://a.example/", head + b"\r\n\r\n" + body, "the answer", Wanted(1 << 20, "text")
+        )
+
+    alone = answered()
+    monkeypatch.setattr(warcrecords, "_ENCODED", b"")
+    assert answered() == alone

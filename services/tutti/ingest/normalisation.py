@@ -61,4 +61,6 @@ def _by_kernel(library: ctypes.CDLL, text: str) -> str:
 
 def normalise_title(title: str) -> str:
     """A title on one line, of at most 300 characters."""
-    return " ".join(normalise(title).split())[:300]
+    # Nothing but composing changes what is printable, and no space of a printable text is another than U+0020.
+    text = unicodedata.normalize("NFC", title) if title.isprintable() else normalise(title)
+    return " ".join(text.split())[:300]

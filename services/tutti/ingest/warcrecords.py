@@ -20,6 +20,7 @@ from tutti.ingest.sniffing import TEXTS
 
 _PAGES = WarcRecordType.response | WarcRecordType.resource | WarcRecordType.conversion
 OK = 200
+_ENCODED = b"-encoding"
 _HEAD = (
     b"WARC/1.1\r\nWARC-Type: response\r\nContent-Type: application/http; msgtype=response\r\nContent-Length: %d\r\n\r\n"
 )
@@ -89,13 +90,17 @@ def _record(record: WarcRecord, place: str, wanted: Wanted) -> Record:
 
 def _answer(source: str, block: bytes, place: str, wanted: Wanted) -> Record:
     """The page in an HTTP answer, its transfer and content encodings undone."""
-    alone = io.BytesIO(_HEAD % len(block) + block + b"\r\n\r\n")
+    head, end, plain = block.partition(b"\r\n\r\n")
+    # Most bodies are sent as they are: then the head alone is parsed.
+    is_plain = end != b"" and head.startswith(b"HTTP/") and _ENCODED not in head.lower()
+    parsed = head + end if is_plain else block
+    alone = io.BytesIO(_HEAD % len(parsed) + parsed + b"\r\n\r\n")
     try:
         answer = next(ArchiveIterator(alone, auto_decode="all"))
         status = answer.http_headers.status_code if answer.http_headers else None
         if status != OK:
             return Rejection(source, Reason.NOT_OK, f"{place} has status {status or 'unknown'}")
-        body = answer.reader.read(wanted.max_bytes + 1)
+        body = plain if is_plain else answer.reader.read(wanted.max_bytes + 1)
     except (OSError, ValueError, StopIteration) as error:
         return Rejection(source, Reason.DAMAGED, f"{place} cannot be decoded: {error}")
     if len(body) > wanted.max_bytes:
