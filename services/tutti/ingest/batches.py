@@ -17,7 +17,6 @@ from pathlib import Path
 import pyarrow as pa
 
 from tutti.chassis import progress
-from tutti.chassis.pool import ProcessPool
 from tutti.corpus.documents import Document
 from tutti.ingest import measures
 from tutti.ingest.containers import Page, Record, Text
@@ -93,6 +92,9 @@ def _spread(
 ) -> Iterator[Made]:
     # A thread for each other process waits for it; the next batch of each is there before it asks.  What they have no
     # hands for, while they start too, is made here, and so at the end is what they have not begun.
+    # Slow to import, and the other processes, which import this too, start none.
+    from tutti.chassis.pool import ProcessPool
+
     others = workers - 1
     with closing(ProcessPool(others, scratch=scratch)) as pool, ThreadPoolExecutor(others) as threads:
         waiting: deque[tuple[Batch, Future[Made]]] = deque()
