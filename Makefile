@@ -6,6 +6,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 UV := $(VENV)/uv/bin/uv
 SETUP := $(VENV)/.ready
+PEERS := build/peers/.ready
 export PATH := $(CURDIR)/$(BIN):$(PATH)
 # What .venv holds is compiled once: otherwise every process compiles again what it imports, for seconds.
 unexport PYTHONDONTWRITEBYTECODE
@@ -54,8 +55,13 @@ run-stack: setup ## the same on Kafka, Postgres and S3, every service a process 
 bench: setup ## measure beside our peers: make bench, or make bench QUICK=1
 	$(BIN)/python -m benchmarks $(if $(QUICK),--quick)
 
-bench-data: setup ## the same for what works on texts: make bench-data, or make bench-data QUICK=1
-	$(BIN)/python -m benchmarks reading quality classifiers near_duplicates repeated_lines engines tokenization crawl spans $(if $(QUICK),--quick)
+bench-data: $(PEERS) ## the same for what works on texts: make bench-data, or make bench-data QUICK=1
+	$(BIN)/python -m benchmarks data $(if $(QUICK),--quick)
+
+$(PEERS): $(SETUP) pyproject.toml
+	@$(UV) venv --quiet --allow-existing --python $(BIN)/python build/peers
+	@$(UV) pip install --quiet --python build/peers/bin/python --group peers
+	@touch $@
 
 soak: setup ## run one campaign at its full number and record it: make soak ROW=5
 	$(BIN)/python tools/soak.py $(ROW)

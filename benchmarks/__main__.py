@@ -36,6 +36,8 @@ DATA = (
     "crawl",
     "spans",
 )
+GROUP = "data"
+"""Stands for all of DATA, and what reads what they make."""
 LIMIT_SECONDS = 1200
 STOP_SECONDS = 120
 RESULT = BUILD.with_suffix(".json")
@@ -68,9 +70,14 @@ def main(arguments: Sequence[str] | None = None) -> int:
     made = parser("benchmarks", __doc__)
     known = ", ".join(NAMES + DATA)
     made.add_argument(
-        "names", nargs="*", metavar="NAME", help=f"some of {known}; all but {', '.join(DATA)} unless given"
+        "names",
+        nargs="*",
+        metavar="NAME",
+        help=f"some of {known}; {GROUP} for loader, {', '.join(DATA)}; unless given all others, with loader",
     )
     given = made.parse_args(arguments)
+    if given.names == [GROUP]:
+        given.names = [*DATA, "loader"]
     signal.signal(signal.SIGTERM, signal.default_int_handler)
     if unknown := set(given.names) - {*NAMES, *DATA}:
         made.error(f"unknown benchmark {sorted(unknown)[0]!r}: expected {known}")

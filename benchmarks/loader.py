@@ -6,6 +6,9 @@ takes slices of a np.memmap, a row each, as training scripts do; the other one f
 numpy has. They have no padding, no shards and no checks. Tokens alone, as one array, are shown beside without a goal.
 
 All only copy from the page cache, so the time on a core is measured: the wait for one says nothing about either.
+
+Then how fast the shuffled tokens of a whole step come, and how long a rank waits that goes on in the middle of a run:
+from folders on the disk to the leaves of the step, with every shard opened and checked as a rank does.
 """
 
 import itertools
@@ -21,15 +24,20 @@ import numpy.typing as npt
 from benchmarks import data
 from benchmarks.pairs import alternate, median, timed
 from benchmarks.program import main, scratch
-from benchmarks.table import Goal, Row, ratio_at_least
+from benchmarks.table import Goal, Row, at_least, at_most, ratio_at_least
 from tutti.backbone.embedded.blobs import EmbeddedBlobs
 from tutti.corpus.batch import Leaf
 from tutti.corpus.loader import Loader
+from tutti.model.spec import ModelSpec, OptimizerSpec, StepSpec
+from tutti.model.training import Training
+from tutti.trainer.data import TrainingData
 from tutti.trainer.staging import shard_file
 
 Samples = npt.NDArray[np.int64]
 Tokens = npt.NDArray[np.int32]
 GOAL = ratio_at_least(0.6)
+GOAL_TOKENS, GOAL_RESUME = at_least(300), at_most(50)
+RESUMES = 15
 TURN_ROWS = 1024
 
 
@@ -52,7 +60,45 @@ CASES = (
 
 def measure(quick: bool) -> list[Row]:
     """Each case beside each peer."""
-    return [row for case in CASES for row in _rows(case, quick=quick)]
+    rows = [row for case in CASES for row in _rows(case, quick=quick)]
+    tokens = next(row for row in rows if row.what.startswith(f"loader, {CASES[-1].name}"))
+    alone = Row("loader, shuffled", tokens.unit, tokens.ours, goal=GOAL_TOKENS, note=f"{tokens.note}; on one core")
+    return [*rows, alone, _resume(CASES[-1], quick=quick)]
+
+
+def _resume(case: Case, *, quick: bool) -> Row:
+    """The first leaves of a rank that goes on in the middle."""
+    with scratch("loader") as folder:
+        blobs = EmbeddedBlobs(Path(folder) / "blobs")
+        sequences = 4096 if quick else 65_536
+        model = ModelSpec(
+            vocabulary=50_000, width=64, layers=1, heads=1, kv_heads=1, hidden=64, context=case.context, tied=True
+        )
+        made = data.make(blobs, vocabulary=50_000, context=case.context, sequences=sequences, shards=case.shards)
+        staged = made.stage(Path(folder) / "cache", blobs)
+        steps = case.shards * sequences // (case.leaves * case.rows)
+        training = Training(
+            model=model,
+            optimizer=OptimizerSpec(peak_rate=1e-3, steps=steps, warmup_steps=1),
+            step=StepSpec(leaves=case.leaves, rows=case.rows),
+            dataset=made.digest,
+            checkpoint_every=steps,
+            audit_every=0,
+        )
+
+        def resumed() -> None:
+            read = TrainingData([staged], training)
+            assert len(read.leaves(read.first_ledger(), steps // 2, range(case.leaves))) == case.leaves
+
+        milliseconds = [1000 * timed(resumed, time.perf_counter)() for _ in range(RESUMES)]
+    return Row(
+        what="loader, going on in the middle",
+        unit="ms",
+        ours=median(milliseconds),
+        goal=GOAL_RESUME,
+        note=f"step {steps // 2:,} of {steps:,}; {case.shards * sequences * case.context / 1e6:.0f} M tokens in "
+        f"{case.shards} shards; on the wall",
+    )
 
 
 class Raw:
