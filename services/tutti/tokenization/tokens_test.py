@@ -21,7 +21,7 @@ from tutti.chassis.errors import InvalidField
 from tutti.contracts.tokenization.v1 import TokenizationSpec
 from tutti.corpus.canonical import file_digest, keyed_bytes
 from tutti.corpus.tokenizer import EOS, BytePairTokenizer, TokenizerError
-from tutti.corpus.tokenshard import TokenShard
+from tutti.corpus.tokenshard import TokenShard, token_dtype
 from tutti.tokenization.baselines import Streams, kneser_ney_bits_per_byte, unigram_bits_per_byte, xz_bits_per_byte
 from tutti.tokenization.bpe import PatternError, train_bpe
 from tutti.tokenization.documents import as_ids, as_names
@@ -189,9 +189,21 @@ def test_the_baselines_equal_a_slow_computation(train: list[list[int]], validati
     assert kneser_ney_bits_per_byte(streams) == pytest.approx(bits / 7, abs=1e-4)
 
 
+@pytest.mark.parametrize("vocabulary", [10, 1 << 16, (1 << 16) + 1])
+def test_the_baselines_do_not_depend_on_which_ids_tokens_have(vocabulary: int) -> None:
+    random, dtype = np.random.default_rng(1), token_dtype(vocabulary)
+    seen, asked = random.integers(0, 10, 500), random.integers(0, 10, 500)
+    small = Streams(seen.astype(dtype), asked.astype(dtype), vocabulary, asked_bytes=700)
+    last = vocabulary - 1
+    large = Streams((last - seen).astype(dtype), (last - asked).astype(dtype), vocabulary, asked_bytes=700)
+    assert unigram_bits_per_byte(small) == unigram_bits_per_byte(large)
+    assert kneser_ney_bits_per_byte(small) == kneser_ney_bits_per_byte(large)
+
+
 def test_xz_is_primed_by_the_training_text() -> None:
     text = [keyed_bytes("noise", bytes([k])).hex().encode() for k in range(200)]
     alone = 8 * len(lzma.compress(b"\n".join(text))) / sum(map(len, text))
+    assert xz_bits_per_byte(text, text[:9]) == xz_bits_per_byte(text, text[:9], workers=2)
     assert xz_bits_per_byte(text, text) < 0.1 < 3 < xz_bits_per_byte([b"other"], text) < alone * 1.1
 
 
