@@ -19,6 +19,7 @@ from tutti.chassis.work import put_named
 from tutti.ingest.crawl.answers import Earlier
 from tutti.ingest.crawl.archive import warcinfo
 from tutti.ingest.crawl.frontier import Found, Frontier
+from tutti.ingest.crawl.pacing import Paces
 from tutti.ingest.crawl.robots import MAX_DELAY_SECONDS, Access, Robots, robots
 from tutti.ingest.crawl.scope import Scope, Taken
 from tutti.ingest.crawl.urls import NotAPage, canonical, host_of
@@ -49,6 +50,7 @@ class Plan:
 class Crawling:
     def __init__(self, host: Host, frontier: Frontier, name: str, plan: Plan) -> None:
         self._host, self._frontier, self._name, self._plan = host, frontier, name, plan
+        self._paces = Paces(host.clock, plan.manner.delay_seconds)
 
     def run(self, run: Run, check: Callable[[], None]) -> None:
         """Go on to the end; `check` raises where the work is to stop."""
@@ -64,7 +66,9 @@ class Crawling:
     def _sitemaps(self, run: Run, check: Callable[[], None]) -> None:
         """What the hosts of the seeds list is as far away as what the seeds link to."""
         hosts = {host_of(url) for url in self._plan.seeds}
-        waiting = [each for rules in self._rules(hosts, run).values() for each in rules.sitemaps]
+        found = self._rules(hosts, run)
+        near = [rules for rules in found.values() if rules.delay_seconds <= MAX_DELAY_SECONDS]
+        waiting = [each for rules in near for each in rules.sitemaps]
         seen: set[str] = set()
         while waiting and len(seen) < MAX_SITEMAPS:
             check()
@@ -72,10 +76,11 @@ class Crawling:
                 url = canonical(waiting.pop(0))
             except NotAPage:
                 continue
-            if url in seen or host_of(url) not in hosts:
+            if url in seen or (host := host_of(url)) not in hosts:
                 continue
             seen.add(url)
-            listed = run(read_sitemap, url, self._plan.manner)
+            listed = run(read_sitemap, url, self._paces.of(host), self._plan.manner)
+            self._paces.asked(host, found[host].delay_seconds)
             waiting += listed.sitemaps
             self._host.units.run(
                 lambda unit, listed=listed: self._frontier.find(unit, self._name, map(Found, listed.pages), 1)  # type: ignore[misc]
@@ -101,9 +106,10 @@ class Crawling:
             allowed = self._allowed(pages, rules)
             if not allowed:
                 continue
-            delays = {host: found.delay_seconds for host, found in rules.items()}
             urls = [page.url for page in allowed]
-            visits = run(visit_all, urls, delays, manner, self._earlier(urls))
+            paces = {host: self._paces.of(host, rules[host].delay_seconds) for host in map(host_of, urls)}
+            visits, after = run(visit_all, urls, paces, manner, self._earlier(urls))
+            self._paces.keep(after)
             head = warcinfo(self._host.clock.now(), {"software": version.producer("ingest"), **_ABOUT})
             records = b"".join((head, *(visit.records for visit in visits)))
             archive = put_named(self._host.blobs, "ingest/archives", records, ".warc.gz")
@@ -135,7 +141,12 @@ class Crawling:
             answers = run(robots_all, new, self._plan.manner)
             units.run(lambda unit: frontier.keep_robots(unit, self._name, answers))
             known |= {each.host: each for each in answers}
-        return {host: robots(known[host].status, known[host].body, AGENT) for host in wanted}
+        found = {host: robots(known[host].status, known[host].body, AGENT) for host in wanted}
+        for host, rules in found.items():
+            # One that is not new was asked before a crawl was stopped, nobody knows when last.
+            if host in new or host not in self._paces:
+                self._paces.asked(host, rules.delay_seconds)
+        return found
 
     def _allowed(self, pages: Sequence[Found], rules: dict[str, Robots]) -> list[Found]:
         """Those that may be visited; the others are refused, with the reason."""

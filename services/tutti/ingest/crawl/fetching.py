@@ -13,7 +13,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 from types import TracebackType
-from typing import Self
+from typing import Protocol, Self
 
 import aiohttp
 from yarl import URL
@@ -46,6 +46,7 @@ class Failure(StrEnum):
     PROTOCOL = "protocol"  # what came is no HTTP
     CUT = "cut"  # it ended before it was whole
     ENCODING = "encoding"  # a content encoding that is unknown or wrong
+    BUSY = "busy"  # its host asks to be left alone for longer, or more often, than is waited
 
 
 class FetchFailed(Exception):
@@ -70,6 +71,14 @@ class Answer:
     def header(self, name: str) -> str:
         """The first header of this name, in any case; empty when there is none."""
         return next((value for key, value in self.headers if key.lower() == name.lower()), "")
+
+
+class Fetches(Protocol):
+    """What asks for pages."""
+
+    async def fetch(self, url: str, headers: Mapping[str, str] | None = None) -> Answer:
+        """GET a canonical URL. Raises FetchFailed."""
+        ...
 
 
 class Fetcher:

@@ -7,7 +7,6 @@ busy or away) is tried again, as late as it asks for; every page of the batch ha
 from __future__ import annotations
 
 import asyncio
-import email.utils
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
@@ -17,8 +16,9 @@ from tutti.corpus.canonical import bytes_digest
 from tutti.ingest.crawl import archive
 from tutti.ingest.crawl.answers import Again, Earlier, Kept, form, freshened, kept
 from tutti.ingest.crawl.archive import Place, metadata, payload_digest, request, response, revisit
-from tutti.ingest.crawl.fetching import Answer, Failure, Fetcher, FetchFailed, Limits, decoded
+from tutti.ingest.crawl.fetching import Answer, Failure, Fetcher, Fetches, FetchFailed, Limits, decoded
 from tutti.ingest.crawl.links import Said, said
+from tutti.ingest.crawl.pacing import HostBusy, Pace, Turn, retry_after
 from tutti.ingest.crawl.robots import MAX_BYTES, MAX_REDIRECTS
 from tutti.ingest.crawl.sitemaps import MAX_BYTES as MAX_SITEMAP_BYTES
 from tutti.ingest.crawl.sitemaps import BadSitemap, Sitemap, sitemap
@@ -27,7 +27,7 @@ from tutti.ingest.sniffing import TEXTS
 
 AGENT = "tutti"
 PASSING = (Failure.TIME, Failure.CONNECTION, Failure.NAME, Failure.CUT)
-LONGEST_WAIT_SECONDS = 60.0
+LONGEST_BACKOFF_SECONDS = 60.0
 
 
 class Outcome(StrEnum):
@@ -96,21 +96,31 @@ class RobotsAnswer:
 
 
 def visit_all(
-    urls: Sequence[str], delays: Mapping[str, float], manner: Manner, earlier: Mapping[str, Earlier]
-) -> list[Visit]:
-    """Visit canonical URLs, in any order; the outcomes are in theirs. `delays` are those of hosts that ask for one.
+    urls: Sequence[str], paces: Mapping[str, Pace], manner: Manner, earlier: Mapping[str, Earlier]
+) -> tuple[list[Visit], dict[str, Pace]]:
+    """Visit canonical URLs, in any order; the outcomes are in theirs, beside how each host is to be asked from then on.
 
     What an `earlier` crawl kept of a URL is asked for only if it has changed.
     """
 
-    async def run() -> list[Visit]:
-        hosts = {host: _Turn(manner, delays.get(host, 0.0)) for host in map(host_of, urls)}
+    async def run() -> tuple[list[Visit], dict[str, Pace]]:
         async with _fetcher(manner, manner.limits) as fetcher:
-            return await asyncio.gather(
-                *(_visit(url, hosts[host_of(url)], fetcher, manner, earlier.get(url)) for url in urls)
-            )
+            return await visits(fetcher, urls, paces, manner, earlier)
 
     return asyncio.run(run())
+
+
+async def visits(
+    fetcher: Fetches,
+    urls: Sequence[str],
+    paces: Mapping[str, Pace],
+    manner: Manner,
+    earlier: Mapping[str, Earlier],
+) -> tuple[list[Visit], dict[str, Pace]]:
+    """The same by a fetcher."""
+    turns = {host: Turn(paces[host], manner.connections_of_host, manner.tries) for host in map(host_of, urls)}
+    found = await asyncio.gather(*(_visit(url, turns[host_of(url)], fetcher, manner, earlier.get(url)) for url in urls))
+    return found, {host: turn.pace for host, turn in turns.items()}
 
 
 def robots_all(hosts: Sequence[str], manner: Manner) -> list[RobotsAnswer]:
@@ -123,10 +133,11 @@ def robots_all(hosts: Sequence[str], manner: Manner) -> list[RobotsAnswer]:
     return asyncio.run(run())
 
 
-def read_sitemap(url: str, manner: Manner) -> Sitemap:
+def read_sitemap(url: str, pace: Pace, manner: Manner) -> Sitemap:
     """What the sitemap at a canonical URL lists; nothing where there is none, or what is there is none."""
 
     async def run() -> Sitemap:
+        await asyncio.sleep(pace.wait_seconds)
         async with _fetcher(manner, replace(manner.limits, max_bytes=MAX_SITEMAP_BYTES)) as fetcher:
             answer = await fetcher.fetch(url)
         if answer.status != 200:
@@ -143,92 +154,80 @@ def _fetcher(manner: Manner, limits: Limits) -> Fetcher:
     return Fetcher(manner.agent, limits, allow_private=manner.allow_private, connect=manner.connect)
 
 
-async def _robots(host: str, fetcher: Fetcher, manner: Manner) -> RobotsAnswer:
+async def _robots(host: str, fetcher: Fetches, manner: Manner) -> RobotsAnswer:
     """The answer; what passes is tried again."""
     for tried in range(1, manner.tries):
-        answer = await _robots_once(host, fetcher)
-        if answer.status is not None and answer.status != 429 and answer.status < 500:
+        answer, wait = await _robots_once(host, fetcher)
+        passing = answer.status is None or answer.status == 429 or answer.status >= 500
+        if not passing or (wait is not None and wait > LONGEST_BACKOFF_SECONDS):
             return answer
-        await asyncio.sleep(_backoff(tried, manner))
-    return await _robots_once(host, fetcher)
+        await asyncio.sleep(_backoff(tried, manner) if wait is None else wait)
+    return (await _robots_once(host, fetcher))[0]
 
 
-async def _robots_once(host: str, fetcher: Fetcher) -> RobotsAnswer:
+async def _robots_once(host: str, fetcher: Fetches) -> tuple[RobotsAnswer, float | None]:
+    """The answer, and the seconds after which it asks to be asked again."""
     url = f"{host}/robots.txt"
     for _ in range(MAX_REDIRECTS + 1):
         try:
             answer = await fetcher.fetch(url)
             if not 300 <= answer.status < 400:
-                return RobotsAnswer(host, answer.status, decoded(answer, 10 * MAX_BYTES)[: MAX_BYTES + 1])
+                body = decoded(answer, 10 * MAX_BYTES)[: MAX_BYTES + 1]
+                return RobotsAnswer(host, answer.status, body), retry_after(answer)
             url = canonical(answer.header("Location"), url)
         except FetchFailed as error:
             # One that is too large is read up to the limit by others; here it counts as one that says nothing.
-            return RobotsAnswer(host, 200 if error.failure is Failure.TOO_LARGE else None, b"")
+            return RobotsAnswer(host, 200 if error.failure is Failure.TOO_LARGE else None, b""), None
         except NotAPage:
             break
-    return RobotsAnswer(host, 404, b"")
+    return RobotsAnswer(host, 404, b""), None
 
 
-class _Turn:
-    """When a host may be asked."""
-
-    def __init__(self, manner: Manner, delay: float) -> None:
-        self._delay = max(delay, manner.delay_seconds)
-        self._connections = asyncio.Semaphore(manner.connections_of_host)
-        self._next = 0.0
-
-    async def __aenter__(self) -> None:
-        await self._connections.acquire()
-        now = asyncio.get_running_loop().time()
-        begins = max(now, self._next)
-        self._next = begins + self._delay
-        if begins > now:
-            await asyncio.sleep(begins - now)
-
-    async def __aexit__(self, *_: object) -> None:
-        self._connections.release()
-
-
-async def _visit(url: str, turn: _Turn, fetcher: Fetcher, manner: Manner, earlier: Earlier | None) -> Visit:
+async def _visit(url: str, turn: Turn, fetcher: Fetches, manner: Manner, earlier: Earlier | None) -> Visit:
     for tried in range(1, manner.tries + 1):
         last = tried == manner.tries
         try:
-            async with turn:
+            async with turn as held:
                 before = earlier.answer() if earlier else None
                 asked = earlier.kept.conditions if earlier and before else {}
                 answer = await fetcher.fetch(url, asked)
+                wait = _wait(answer, tried, manner)
+                if wait is None:
+                    turn.answered()
+                else:
+                    turn.hold(wait, held)
+        except HostBusy:
+            return _failed(url, Failure.BUSY, tried - 1)
         except FetchFailed as error:
             if error.failure in PASSING and not last:
                 await asyncio.sleep(_backoff(tried, manner))
                 continue
-            return _failed(url, error, tried)
-        if (answer.status == 429 or answer.status >= 500) and not last:
-            await asyncio.sleep(_asked_wait(answer) or _backoff(tried, manner))
+            return _failed(url, error.failure, tried)
+        if (answer.status == 429 or answer.status >= 500) and not last and not turn.over:
+            if wait is None:
+                await asyncio.sleep(_backoff(tried, manner))
             continue
-        return _answered(_Exchange(asked, answer, earlier, before), tried, manner)
+        busy = wait is not None and turn.over
+        return _answered(_Exchange(asked, answer, earlier, before), tried, manner, busy=busy)
     raise AssertionError("a page has at least one try")
 
 
+def _wait(answer: Answer, tried: int, manner: Manner) -> float | None:
+    """Seconds for which an answer asks that the whole host be left alone, if it does."""
+    if answer.status not in (429, 503):
+        return None
+    wait = retry_after(answer)
+    return _backoff(tried, manner) if wait is None and answer.status == 429 else wait
+
+
 def _backoff(tried: int, manner: Manner) -> float:
-    return min(max(manner.delay_seconds, 0.1) * float(2**tried), LONGEST_WAIT_SECONDS)
+    return min(max(manner.delay_seconds, 0.1) * float(2**tried), LONGEST_BACKOFF_SECONDS)
 
 
-def _asked_wait(answer: Answer) -> float:
-    """Seconds that Retry-After asks for, at most LONGEST_WAIT_SECONDS; 0 when it says nothing."""
-    said_so = answer.header("Retry-After").strip()
-    if said_so.isascii() and said_so.isdigit():
-        return min(float(said_so[:9]), LONGEST_WAIT_SECONDS)
-    try:
-        until = email.utils.parsedate_to_datetime(said_so)
-        return min(max((until - datetime.now(UTC)).total_seconds(), 0.0), LONGEST_WAIT_SECONDS)
-    except (ValueError, TypeError):
-        return 0.0
-
-
-def _failed(url: str, error: FetchFailed, tries: int) -> Visit:
+def _failed(url: str, failure: Failure, tries: int) -> Visit:
     at = datetime.now(UTC)
-    record = metadata(url, at, {"failure": error.failure.value, "tries": str(tries)})
-    return Visit(url, Outcome.FAILED, 0, error.failure.value, tries, record)
+    record = metadata(url, at, {"failure": failure.value, "tries": str(tries)})
+    return Visit(url, Outcome.FAILED, 0, failure.value, tries, record)
 
 
 @dataclass(frozen=True, slots=True)
@@ -271,7 +270,7 @@ class _Exchange:
         return record + request(self.came.url, asked, at, kind="revisit"), known
 
 
-def _answered(exchange: _Exchange, tries: int, manner: Manner) -> Visit:
+def _answered(exchange: _Exchange, tries: int, manner: Manner, *, busy: bool = False) -> Visit:
     at, answer = datetime.now(UTC), exchange.answer
     url = answer.url
     records, known = exchange.records(manner, at)
@@ -286,7 +285,7 @@ def _answered(exchange: _Exchange, tries: int, manner: Manner) -> Visit:
         except NotAPage as error:
             return made(Outcome.REDIRECT, error.fault.value)
     if answer.status != 200:
-        return made(Outcome.NOT_OK, str(answer.status))
+        return made(Outcome.NOT_OK, f"{answer.status}/{Failure.BUSY.value}" if busy else str(answer.status))
     kind, _, parameters = answer.header("Content-Type").partition(";")
     if kind.strip().lower() not in TEXTS:
         return made(Outcome.NOT_TEXT, kind.strip().lower()[:100])

@@ -1,0 +1,131 @@
+"""Pacing: when a host may be asked.
+
+Promises: between the beginnings of two requests to a host lies its delay, whichever batches they are in; a host that
+asks to be left alone is not asked for anything until then.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import email.utils
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import UTC, datetime
+
+from tutti.backbone.clock import Clock
+from tutti.ingest.crawl.fetching import Answer
+
+LONGEST_WAIT_SECONDS = 600.0
+"""A host that asks to be left alone for longer is left alone, and its pages that come up until then are given up."""
+
+
+class HostBusy(Exception):
+    """A host that is given up for now: it asks to be left alone for too long, or again and again."""
+
+
+@dataclass(frozen=True, slots=True)
+class Pace:
+    """How a host is to be asked: `delay_seconds` between the beginnings of two requests, the first not before
+    `wait_seconds` from now. `refusals`: how often in a row it asked to be left alone, each time after that was done.
+    """
+
+    delay_seconds: float = 0.0
+    wait_seconds: float = 0.0
+    refusals: int = 0
+
+
+class Paces:
+    """The paces of a crawl's hosts between its batches."""
+
+    def __init__(self, clock: Clock, delay_seconds: float) -> None:
+        self._clock, self._delay = clock, delay_seconds
+        self._next: dict[str, float] = {}
+        self._refusals: dict[str, int] = {}
+
+    def __contains__(self, host: str) -> bool:
+        return host in self._next
+
+    def of(self, host: str, asked_delay: float = 0.0) -> Pace:
+        """The pace of a host that asks for a delay itself."""
+        return Pace(max(self._delay, asked_delay), self.wait(host), self._refusals.get(host, 0))
+
+    def wait(self, host: str) -> float:
+        """Seconds until it may be asked."""
+        return max(0.0, self._next.get(host, 0.0) - self._clock.monotonic()) if host in self._next else 0.0
+
+    def asked(self, host: str, asked_delay: float = 0.0) -> None:
+        """It was asked just now, or may have been."""
+        self.keep({host: Pace(wait_seconds=max(self._delay, asked_delay), refusals=self._refusals.get(host, 0))})
+
+    def keep(self, paces: Mapping[str, Pace]) -> None:
+        """How hosts are to be asked from now on."""
+        now = self._clock.monotonic()
+        for host, pace in paces.items():
+            self._next[host] = now + pace.wait_seconds
+            self._refusals[host] = pace.refusals
+
+
+class Turn:
+    """When a host may be asked within a batch; of one event loop. Raises HostBusy where it is given up."""
+
+    def __init__(self, pace: Pace, connections: int, tries: int) -> None:
+        self._delay, self._tries = pace.delay_seconds, tries
+        self._connections = asyncio.Semaphore(connections)
+        self._loop = asyncio.get_running_loop()
+        self._next = self._loop.time() + pace.wait_seconds
+        # One that was given up in an earlier batch is asked once in each.
+        self._refusals = min(pace.refusals, tries - 1)
+        self._held = 0
+
+    @property
+    def over(self) -> bool:
+        """Whether the host is given up."""
+        return self._refusals >= self._tries or self._next - self._loop.time() > LONGEST_WAIT_SECONDS + self._delay
+
+    @property
+    def pace(self) -> Pace:
+        """What the next batch has to know."""
+        return Pace(self._delay, max(0.0, self._next - self._loop.time()), self._refusals)
+
+    async def __aenter__(self) -> int:
+        """How often it had asked to be left alone when it was asked."""
+        await self._connections.acquire()
+        try:
+            # Once more after each sleep: others may have been first, or have heard that the host is to be left alone.
+            while not self.over and (wait := self._next - self._loop.time()) > 0:
+                await asyncio.sleep(wait)
+            if self.over:
+                raise HostBusy
+        except BaseException:
+            self._connections.release()
+            raise
+        self._next = self._loop.time() + self._delay
+        return self._held
+
+    async def __aexit__(self, *_: object) -> None:
+        self._connections.release()
+
+    def hold(self, seconds: float, held: int) -> None:
+        """The host asks, in an answer to what was asked when it had been held so often, to be left alone."""
+        self._next = max(self._next, self._loop.time() + seconds)
+        if held == self._held:
+            self._held += 1
+            self._refusals += 1
+
+    def answered(self) -> None:
+        """The host is not, or no longer, too busy."""
+        self._refusals = 0
+
+
+def retry_after(answer: Answer) -> float | None:
+    """Seconds that the header asks for; None where it says nothing that can be read."""
+    asked = answer.header("Retry-After").strip()
+    if asked.isascii() and asked.isdigit():
+        return float(asked[:9])
+    try:
+        until = email.utils.parsedate_to_datetime(asked)
+    except (ValueError, TypeError):
+        return None
+    if until.tzinfo is None:  # what is written as -0000
+        until = until.replace(tzinfo=UTC)
+    return max((until - datetime.now(UTC)).total_seconds(), 0.0)

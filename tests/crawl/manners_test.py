@@ -1,0 +1,191 @@
+"""Towards the servers of others: how fast, how many at once, and what is done when they ask to be left alone."""
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.crawl.site_test import Killed
+from tests.crawl.virtual import HTML, Headers, Hosts, page
+from tutti.backbone.embedded.blobs import EmbeddedBlobs
+from tutti.chassis.tasks_test import Bench
+from tutti.contracts.ingest.v1 import CrawlSpec
+from tutti.ingest.crawl.crawling import Crawling
+from tutti.ingest.crawl.fetching import Answer
+from tutti.ingest.crawl.frontier import Frontier
+from tutti.ingest.crawl.pacing import LONGEST_WAIT_SECONDS, retry_after
+from tutti.ingest.crawl.visiting import visit_all
+from tutti.ingest.crawls import plan_of
+
+ROOT = "http://a.example"
+ALMOST = 1e-3
+Said = tuple[int, Headers, bytes]
+
+
+def tree(width: int) -> Callable[[str, int], Said]:
+    """A page with so many below it."""
+
+    def answer(url: str, _: int) -> Said:
+        return page([f"/{chr(97 + number // 26)}{chr(97 + number % 26)}" for number in range(width)])
+
+    return answer
+
+
+class World:
+    """A crawl in virtual time."""
+
+    def __init__(self, folder: Path, *seeds: str, **spec: Any) -> None:
+        self.bench = Bench(EmbeddedBlobs(folder / "blobs"), service="ingest")
+        self.frontier = Frontier(self.bench.metadata)
+        self.bench.database.create(self.bench.metadata)
+        asked = {"contact": "me@a.example", "depth": 3, "delay_seconds": 1.0, "skip_sitemaps": True, **spec}
+        self.plan = plan_of(CrawlSpec(seeds=seeds or (f"{ROOT}/",), **asked))
+
+    def crawl(self, run: Callable[..., Any]) -> None:
+        Crawling(self.bench, self.frontier, "crawls/a", self.plan).run(run, lambda: None)
+
+    def known(self) -> dict[str, str]:
+        found = self.bench.units.run(lambda unit: self.frontier.known(unit, "crawls/a", limit=10_000))
+        return {each.url: each.what for each in found}
+
+
+@pytest.mark.parametrize(("delay", "width"), [(0.5, 130), (7.0, 8), (20.0, 4), (90.0, 4)])
+def test_the_delay_holds_within_batches_and_between_them(delay: float, width: int, tmp_path: Path) -> None:
+    world = World(tmp_path, delay_seconds=delay)
+    hosts = Hosts(world.bench.clock, tree(width), seconds=0.1)
+    world.crawl(hosts.run)
+    assert len(hosts.batches) > 3
+    assert len(hosts.asked) == width + 1
+    assert min(hosts.gaps(ROOT)) > delay - ALMOST
+    assert hosts.times(ROOT)[-1] < delay * (width + 2)  # and no slower than that, from robots.txt on
+
+
+def test_the_delay_that_a_host_asks_for_holds_where_it_is_longer(tmp_path: Path) -> None:
+    world = World(tmp_path, delay_seconds=1)
+    hosts = Hosts(world.bench.clock, tree(70), {ROOT: b"User-agent: *\nCrawl-delay: 4\n"})
+    world.crawl(hosts.run)
+    assert len(hosts.batches) > 3
+    assert min(hosts.gaps(ROOT)) > 4 - ALMOST
+
+
+@pytest.mark.parametrize("connections", [1, 3])
+def test_a_host_sees_no_more_at_once_than_it_may(connections: int, tmp_path: Path) -> None:
+    world = World(tmp_path, delay_seconds=0.1, connections=connections)
+    hosts = Hosts(world.bench.clock, tree(30), seconds=5)
+    world.crawl(hosts.run)
+    assert hosts.most_under_way == connections
+
+
+def test_a_host_that_was_asked_before_a_crawl_was_stopped_is_left_alone_for_a_delay(tmp_path: Path) -> None:
+    world = World(tmp_path, delay_seconds=30)
+    hosts = Hosts(world.bench.clock, tree(9))
+    for last in (2, 3):
+        calls = 0
+
+        def run(work: Callable[..., Any], *arguments: Any, last: int = last) -> Any:
+            nonlocal calls
+            calls += work is visit_all
+            found = hosts.run(work, *arguments)
+            if calls == last:
+                raise Killed
+            return found
+
+        with pytest.raises(Killed):
+            world.crawl(run)
+    world.crawl(hosts.run)
+    assert len(hosts.asked) == 10 + 2
+    assert min(hosts.gaps(ROOT)) > 30 - ALMOST
+
+
+@pytest.mark.parametrize(("status", "asked", "wait"), [(429, "120", 120.0), (503, "120", 120.0)])
+@pytest.mark.parametrize("connections", [1, 4])
+def test_the_whole_host_waits_as_long_as_it_asks(
+    status: int, asked: str, wait: float, connections: int, tmp_path: Path
+) -> None:
+    busy = f"{ROOT}/ac"
+
+    def answer(url: str, times: int) -> Said:
+        if url == busy and times == 1:
+            return status, (("Retry-After", asked),), b""
+        return tree(12)(url, times)
+
+    world = World(tmp_path, f"{ROOT}/", "http://b.example/", delay_seconds=1, connections=connections)
+    hosts = Hosts(world.bench.clock, answer, seconds=0.01)
+    world.crawl(hosts.run)
+    at = next(at for at, url in hosts.asked if url == busy)
+    after = min(time for time in hosts.times(ROOT) if time > at)
+    assert wait - ALMOST < after - at < wait + 1
+    assert set(world.known().values()) == {"visited/page"}
+    assert len(hosts.times("http://b.example")) == 13
+
+
+@pytest.mark.parametrize(("asked", "wait"), [("0", 1.0), ("7", 7.0), (None, 2.0)])
+def test_a_page_is_asked_for_again_when_its_host_says_and_as_late_as_tries_take_where_it_does_not(
+    asked: str | None, wait: float, tmp_path: Path
+) -> None:
+    def answer(url: str, times: int) -> Said:
+        return page([]) if times > 1 else (429, (("Retry-After", asked),) if asked else (), b"")
+
+    world = World(tmp_path)
+    hosts = Hosts(world.bench.clock, answer)
+    world.crawl(hosts.run)
+    assert hosts.gaps(ROOT) == [pytest.approx(wait, abs=ALMOST)]
+
+
+def test_a_host_that_asks_to_be_left_alone_for_too_long_is_and_its_pages_say_so(tmp_path: Path) -> None:
+    def answer(url: str, times: int) -> Said:
+        if url == f"{ROOT}/ac":
+            return 429, (("Retry-After", str(int(LONGEST_WAIT_SECONDS) + 60)),), b""
+        return tree(12)(url, times)
+
+    world = World(tmp_path, f"{ROOT}/", "http://b.example/")
+    hosts = Hosts(world.bench.clock, answer)
+    world.crawl(hosts.run)
+    known = world.known()
+    assert [url for at, url in hosts.asked if url.startswith(ROOT)] == [f"{ROOT}/", *(f"{ROOT}/a{x}" for x in "abc")]
+    assert known[f"{ROOT}/ac"] == "visited/not_ok"
+    assert {known[f"{ROOT}/a{x}"] for x in "defghijkl"} == {"visited/failed"}
+    counts = world.bench.units.run(lambda unit: world.frontier.counts_of_host(unit, "crawls/a", ROOT))
+    assert counts == {"visited/page": 3, "visited/not_ok/429/busy": 1, "visited/failed/busy": 9}
+    assert len(hosts.times("http://b.example")) == 13
+
+
+def test_a_host_that_is_busy_for_good_is_asked_little(tmp_path: Path) -> None:
+    def answer(url: str, times: int) -> Said:
+        return tree(50)(url, times) if url == f"{ROOT}/" else (503, (("Retry-After", "60"),), b"")
+
+    world = World(tmp_path)
+    hosts = Hosts(world.bench.clock, answer)
+    world.crawl(hosts.run)
+    assert min(hosts.gaps(ROOT)[1:]) > 60 - ALMOST
+    assert len(hosts.asked) == 1 + 3 + 2  # three times in the first batch of pages, once in each of the others
+
+
+def test_a_single_page_that_fails_is_tried_again_and_holds_nothing_back(tmp_path: Path) -> None:
+    def answer(url: str, times: int) -> Said:
+        return (500, (HTML,), b"") if url == f"{ROOT}/aa" else tree(12)(url, times)
+
+    world = World(tmp_path)
+    hosts = Hosts(world.bench.clock, answer)
+    world.crawl(hosts.run)
+    assert [url for _, url in hosts.asked].count(f"{ROOT}/aa") == 3
+    assert world.known()[f"{ROOT}/aa"] == "visited/not_ok"
+    assert max(hosts.gaps(ROOT)[:12]) < 1 + ALMOST
+
+
+@pytest.mark.parametrize(
+    ("said", "seconds"),
+    [
+        ("0", 0.0),
+        (" 120 ", 120.0),
+        ("Thu, 01 Jan 1970 00:00:00 GMT", 0.0),
+        ("Thu, 01 Jan 1970 00:00:00 -0000", 0.0),
+        ("", None),
+        ("-1", None),
+        ("soon", None),
+        ("\u0661", None),
+    ],
+)
+def test_what_retry_after_says(said: str, seconds: float | None) -> None:
+    assert retry_after(Answer(ROOT, "HTTP/1.1", 429, "", (("Retry-After", said),), b"")) == seconds
