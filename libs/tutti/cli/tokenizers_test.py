@@ -3,11 +3,11 @@
 from pathlib import Path
 
 import pytest
+from tokenizers import Tokenizer, models, pre_tokenizers, trainers
 
 from tutti.cli import tokenizers
 from tutti.cli.failures import Failure
 from tutti.cli.tokenizers import CODE, FILE, installed, measured, samples
-from tutti.tokenization.bpe import train_bpe
 
 TEXTS = ["the lamp and the mill and the lamp", "grün wie das Gras, grün"]
 
@@ -15,7 +15,11 @@ TEXTS = ["the lamp and the mill and the lamp", "grün wie das Gras, grün"]
 @pytest.fixture
 def artefact(tmp_path: Path) -> Path:
     path = tmp_path / FILE
-    path.write_bytes(train_bpe(TEXTS, vocabulary=270).artefact)
+    library = Tokenizer(models.BPE())
+    library.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
+    alphabet = pre_tokenizers.ByteLevel.alphabet()
+    library.train_from_iterator(TEXTS, trainers.BpeTrainer(vocab_size=270, initial_alphabet=alphabet))
+    library.save(str(path))
     return path
 
 
@@ -27,8 +31,8 @@ def test_bytes_a_token_are_counted_for_every_sample_and_tokenizer(artefact: Path
         ("two", "a"),
         ("two", "b"),
     ]
-    ours = train_bpe(TEXTS, vocabulary=270)
-    assert rows[0]["tokens"] == len(ours.encode(TEXTS[0]))
+    library = Tokenizer.from_file(str(artefact))
+    assert rows[0]["tokens"] == len(library.encode(TEXTS[0]).ids)
     assert rows[2]["bytes"] == sum(len(text.encode()) for text in TEXTS)
     assert rows[2]["bytes_a_token"] == round(rows[2]["bytes"] / rows[2]["tokens"], 3)
     assert rows[0]["vocabulary"] == 270
