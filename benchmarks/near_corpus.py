@@ -14,13 +14,14 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from tutti.corpus.canonical import keyed_bytes
+from tutti.corpus.documents import text_digest
 from tutti.corpus.documentshard import SCHEMA
 
 LINES, NOISE = 110, 0.1
 COPIES = (0, 0, 0, 1, 1, 1, 2, 3)  # of a document: as many copies as originals in all
 CHANGED = 0.025  # the largest share of words that a copy has replaced
 ROW_GROUP, SHARD_DOCUMENTS = 4096, 16384
-COLUMNS = pa.schema([SCHEMA.field("doc_id"), SCHEMA.field("text")])
+COLUMNS = pa.schema([SCHEMA.field(name) for name in ("doc_id", "text_digest", "text")])
 
 
 @dataclass(frozen=True)
@@ -68,6 +69,7 @@ def write(found: Iterator[Family], folder: Path) -> list[Path]:
 
 def _shard(rows: list[tuple[str, str]], path: Path) -> Path:
     ids, texts = zip(*sorted(rows), strict=True)
-    table = pa.table([pa.array(ids, pa.string()), pa.array(texts, pa.large_string())], schema=COLUMNS)
+    digests = pa.array(map(text_digest, texts), pa.string())
+    table = pa.table([pa.array(ids, pa.string()), digests, pa.array(texts, pa.large_string())], schema=COLUMNS)
     pq.write_table(table, path, compression="zstd", row_group_size=ROW_GROUP)  # type: ignore[no-untyped-call]
     return path

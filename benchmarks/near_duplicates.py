@@ -1,4 +1,4 @@
-"""Near-duplicates all-in: Parquet shards read, bands, candidates, exact verification, clusters written.
+"""Dedup all-in: Parquet shards read, equal texts found, bands, candidates, exact verification, clusters written.
 
 Megabytes of UTF-8 a second of one core and peak resident memory, on 81 MB and (not with --quick) 900 MB of which half
 are copies. The texts are lines of the standard library's documentation with seeded noise (near_corpus.py). Recall and
@@ -15,13 +15,13 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import pyarrow as pa
-import pyarrow.parquet as pq
 
 from benchmarks.near_corpus import Family, families, write
 from benchmarks.pairs import alternate, median, timed
 from benchmarks.program import ROOT, main, scratch
 from benchmarks.quality import HOW, PYTHON, texts
 from benchmarks.table import Row, at_least, at_most
+from tutti.corpus import duplicates
 from tutti.dedup.minhash import bands
 from tutti.dedup.near import THRESHOLD
 
@@ -58,19 +58,17 @@ def _all_in(pages: Sequence[str], size: int) -> list[Row]:
 
     with scratch("near") as folder:
         place = Path(folder)
-        shards, result, work = write(watched(), place), place / "clusters", place / "work"
+        shards, work = write(watched(), place), place / "work"
         work.mkdir()
-        command = [sys.executable, "-m", "benchmarks.near_run", *map(str, (work, result, *shards))]
+        command = [sys.executable, "-m", "benchmarks.near_run", *map(str, (work, *shards))]
         done = json.loads(subprocess.run(command, cwd=ROOT, check=True, stdout=subprocess.PIPE).stdout)
-        table = pq.read_table(result)  # type: ignore[no-untyped-call]
-    ids, clusters = table["doc_id"].to_pylist(), table["cluster"].to_pylist()
-    recall, precision, pairs = _quality(checked, dict(zip(ids, clusters, strict=True)))
+        table = duplicates.decode(Path(done["path"]).read_bytes())
+    dropped = dict(zip(table["doc_id"].to_pylist(), table["kept"].to_pylist(), strict=True))
+    clusters = {name: dropped.get(name, name) for family in checked for name, _ in family.members}
+    recall, precision, pairs = _quality(checked, clusters)
     megabytes = written / 1e6
-    dropped = sum(one != other for one, other in zip(ids, clusters, strict=True))
     what = f"near-duplicates in {megabytes:.0f} MB"
-    note = (
-        f"{len(ids)} documents, {dropped} dropped; {done['wall']:.1f} s on the wall, {done['core']:.1f} s on the core"
-    )
+    note = f"{done['documents'] + done['duplicates']} documents, {len(dropped)} dropped; {done['wall']:.1f} s on the wall, {done['core']:.1f} s on the core"
     of = f"{pairs} planted pairs of at least {THRESHOLD}, in the first {len(checked)} families"
     return [
         Row(what, unit="MB/s", ours=megabytes / done["core"], goal=SPEED, note=note),
