@@ -25,7 +25,21 @@ def test_every_byte_is_counted_for_what_it_is() -> None:
 
 @given(
     st.binary(max_size=200),
-    st.sampled_from(["", "utf-8", "shift_jis", "gb18030", "iso-2022-jp", "big5", "koi8-r", "euc-kr"]),
+    st.sampled_from(
+        [
+            "",
+            "utf-8",
+            "shift_jis",
+            "gb18030",
+            "iso-2022-jp",
+            "big5",
+            "koi8-r",
+            "euc-kr",
+            "utf-16le",
+            "ibm866",
+            "tis-620",
+        ]
+    ),
 )
 def test_no_character_set_has_more_tags_than_bytes_for_them(data: bytes, charset: str) -> None:
     for page in (data, b"\xff\xfe" + data, b"\xfe\xff" + data, b"\x1b$B" + data):

@@ -18,6 +18,7 @@ from tutti.ingest.containers import Record, Text, Wanted, patiently
 from tutti.ingest.readers import InputRootError
 from tutti.ingest.rejections import Reason, Rejection
 
+RUSSIAN = "Библиотека открыта каждый день."
 PAGE = b"<!doctype html><title>A page</title><main><p>Some words of a page.</p></main>"
 
 
@@ -189,6 +190,18 @@ def test_an_archive_gives_its_pages_and_says_why_others_are_none(tmp_path: Path)
         answer("https://a.example/gz", gzip.compress(PAGE), headers=b"Content-Encoding: gzip\r\n"),
         answer("https://a.example/chunked", chunked, headers=b"Transfer-Encoding: chunked\r\n"),
         answer("https://a.example/latin", b"caf\xe9", headers=b"Content-Type: text/plain; charset=ISO-8859-1\r\n"),
+        answer("https://a.example/plain", PAGE, headers=b"Content-Type: text/plain\r\n"),
+        answer("https://a.example/shot", b"\x89PNG", headers=b"Content-Type: text/html\r\n"),
+        answer(
+            "https://a.example/russian",
+            RUSSIAN.encode("koi8-r"),
+            headers=b"Content-Type: text/plain; charset=UTF-8\r\n",
+        ),
+        answer(
+            "https://a.example/wide",
+            RUSSIAN.encode("utf-16-le"),
+            headers=b"Content-Type: text/plain; charset=utf-16le\r\n",
+        ),
         answer("https://a.example/lies", b"no gzip", headers=b"Content-Encoding: gzip\r\n"),
         answer("https://a.example/large", b"x" * 5000),
         answer("https://a.example/bomb", gzip.compress(b"x" * 10**7), headers=b"Content-Encoding: gzip\r\n"),
@@ -200,6 +213,9 @@ def test_an_archive_gives_its_pages_and_says_why_others_are_none(tmp_path: Path)
         "https://a.example/gz": "Some words of a page.",
         "https://a.example/chunked": "Some words of a page.",
         "https://a.example/latin": "café",
+        "https://a.example/plain": "Some words of a page.",
+        "https://a.example/russian": RUSSIAN,
+        "https://a.example/wide": RUSSIAN,
         "file:///a.md": "# Words\n\nof a resource",
         "https://b.example/": "café",
     }
@@ -211,6 +227,7 @@ def test_an_archive_gives_its_pages_and_says_why_others_are_none(tmp_path: Path)
         assert refused(found) == {
             "https://a.example/gone": Reason.NOT_OK,
             "https://a.example/image": Reason.BINARY,
+            "https://a.example/shot": Reason.BINARY,
             "https://a.example/lies": Reason.DAMAGED,
             "https://a.example/bomb": Reason.TOO_LARGE,
         }

@@ -17,7 +17,7 @@ from tutti.ingest.normalisation import NORMALISATION_VERSION, normalise, normali
 from tutti.ingest.rejections import Reason, Rejection
 from tutti.ingest.sniffing import decode, is_binary, media_type
 
-EXTRACTION_VERSION = 1
+EXTRACTION_VERSION = 2
 
 
 def extract(page: Page) -> Document | Rejection:
@@ -25,9 +25,9 @@ def extract(page: Page) -> Document | Rejection:
     if not page.data:
         return Rejection(page.path, Reason.EMPTY, "the file is empty")
     seen = census(page.data)
-    if is_binary(page.data, seen):
+    if is_binary(page.data, page.declared, seen):
         return Rejection(page.path, Reason.BINARY, f"expected text, begins with {page.data[:8]!r}")
-    kind = media_type(page.path, page.data)
+    kind = media_type(page.path, page.data, page.declared)
     decoded = decode(page.data, kind, page.declared)
     if decoded.unreadable:
         return Rejection(

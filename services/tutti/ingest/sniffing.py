@@ -1,18 +1,22 @@
 """Sniffing: what a page is, from its bytes, and the characters that they stand for.
 
-A name is a hint between text and Markdown and nothing else.  The character set is the byte order mark's, else the one
-that came with the page (in a header), else the one that HTML declares, else UTF-8, else windows-1252; how many
-characters had to be replaced is part of the answer.
+A name is a hint between text and Markdown and nothing else.  The character set is the byte order mark's, else UTF-8
+where the bytes are (but for few faults), whatever was declared, else the one that came with the page (in a header),
+else the one that HTML declares, else the one that the bytes look like, else windows-1252: the first by which little has
+to be replaced; how many characters were is part of the answer.  Text that was decoded wrongly where it is from stays
+as it is.
 """
 
 from __future__ import annotations
 
 import codecs
 import re
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 from tutti.corpus.documents import MediaType
 from tutti.ingest.census import Census, census
+from tutti.ingest.charsets import MULTIBYTE, codec, guessed, named
 
 MAX_REPLACED_SHARE = 0.1
 TEXTS = ("text/html", "application/xhtml+xml", "text/plain", "text/markdown", "")
@@ -31,18 +35,9 @@ _HTML = re.compile(
 )
 _DECLARED = re.compile(rb"<meta[^>]*?charset\s*=\s*[\"']?\s*([a-zA-Z0-9_:.\-]{1,40})", re.IGNORECASE)
 _MARKDOWN_NAMES = (".md", ".markdown", ".mdown")
-# The WHATWG encoding standard's labels that pages use; anything else is decoded as if nothing had been declared.
-_LABELS = {
-    **dict.fromkeys(("utf-8", "utf8", "unicode-1-1-utf-8", "utf-16", "utf-16le", "utf-16be"), "utf-8"),
-    **dict.fromkeys(
-        ("ascii", "us-ascii", "iso-8859-1", "iso8859-1", "latin1", "l1", "windows-1252", "cp1252"), "windows-1252"
-    ),
-    **{f"iso-8859-{k}": f"iso-8859-{k}" for k in (2, 3, 4, 5, 6, 7, 8, 10, 13, 14, 15, 16)},
-    **{f"windows-125{k}": f"windows-125{k}" for k in (0, 1, 3, 4, 5, 6, 7, 8)},
-    **{name: name for name in ("koi8-r", "koi8-u", "big5", "euc-jp", "euc-kr", "shift_jis", "iso-2022-jp", "gb18030")},
-    **dict.fromkeys(("gbk", "gb2312"), "gb18030"),
-    "iso-8859-9": "windows-1254",
-}
+_WIDE = {"utf-16": "", "utf-16le": "utf-16-le", "utf-16be": "utf-16-be"}
+_LEAST_BYTES = 16
+"""So many bytes that are UTF-8 and not ASCII do not come about by accident in a set of several bytes a character."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,27 +49,36 @@ class Decoded:
     replaced: int
 
     @property
+    def fits(self) -> bool:
+        """Whether little was replaced of what is not ASCII, on which most character sets agree."""
+        if not self.replaced:
+            return True
+        others = len(self.text) - len(self.text.encode("ascii", "ignore"))
+        return self.replaced <= MAX_REPLACED_SHARE * others
+
+    @property
     def unreadable(self) -> bool:
         """Whether so much was replaced that the character set must be wrong."""
         return self.replaced > MAX_REPLACED_SHARE * len(self.text)
 
 
-def is_binary(data: bytes, seen: Census | None = None) -> bool:
-    """A known signature, a NUL, or many control characters; text in UTF-16 is told by its byte order mark.
+def is_binary(data: bytes, charset: str = "", seen: Census | None = None) -> bool:
+    """A known signature, a NUL, or many control characters; `charset` came with the data.
 
-    `seen`: its census, if it was taken.
+    Text in UTF-16 is told by its byte order mark, or by what came with it where its characters agree. `seen`: the
+    census of the data, if it was taken.
     """
     if data.startswith(_SIGNATURES):
         return True
-    if _mark(data)[1].startswith("utf-16"):
+    if _mark(data, charset)[1].startswith("utf-16"):
         return False
     controls = (seen or census(data)).controls
     return controls > 0 and (b"\0" in data or controls > _MAX_CONTROL_SHARE * len(data))
 
 
-def media_type(path: str, data: bytes) -> MediaType:
+def media_type(path: str, data: bytes, charset: str = "") -> MediaType:
     """HTML by how it begins; Markdown by its name, since any text is valid Markdown."""
-    mark, charset = _mark(data)
+    mark, charset = _mark(data, charset)
     head = data[len(mark) : len(mark) + 4 * _HEAD]
     if charset.startswith("utf-16"):
         head = head.decode(charset, "replace").encode()
@@ -85,27 +89,64 @@ def media_type(path: str, data: bytes) -> MediaType:
 
 def decode(data: bytes, kind: MediaType, charset: str = "") -> Decoded:
     """The characters of a page that is not binary; `charset` came with it."""
-    mark, of_mark = _mark(data)
-    if mark:
+    mark, of_mark = _mark(data, charset)
+    if of_mark:
         return _replacing(data[len(mark) :], of_mark)
-    declared = _DECLARED.search(data[:_HEAD]) if kind is MediaType.HTML else None
-    inside = declared.group(1).decode("ascii").lower() if declared else ""
-    label = _LABELS.get(charset.strip().lower()) or _LABELS.get(inside)
-    if label is not None:
-        return _replacing(data, label)
+    inside = _DECLARED.search(data[:_HEAD]) if kind is MediaType.HTML else None
+    labels = [name for name in (named(charset), named(inside[1].decode("ascii")) if inside else None) if name]
     try:
-        return Decoded(data.decode("utf-8"), "utf-8", 0)
+        text = data.decode("utf-8")
+    except UnicodeDecodeError as error:
+        # UTF-8 with faults has characters before them; to replace all that is none would take time.
+        return _fitting(data, labels if data[: error.start].isascii() else ["utf-8", *labels])
+    if not labels and b"\x1b" in data and (found := guessed(data)):
+        labels = [found]
+    # Nobody writes UTF-8 by accident; what is ASCII is as good as what was declared.
+    by_accident = labels and labels[0] in MULTIBYTE and len(data) - len(text) < _LEAST_BYTES
+    if labels and (text.isascii() or by_accident) and labels[0] != "utf-8":
+        return _replacing(data, labels[0])
+    return Decoded(text, "utf-8", 0)
+
+
+def _fitting(data: bytes, labels: list[str]) -> Decoded:
+    """By the first that fits of labels, and of what the bytes look like; else by windows-1252."""
+    for charset in _candidates(data, labels):
+        decoded = _replacing(data, charset)
+        if decoded.fits:
+            return decoded
+    return _replacing(data, "windows-1252")
+
+
+def _candidates(data: bytes, labels: list[str]) -> Iterator[str]:
+    yield from labels
+    if found := guessed(data):
+        yield found
+
+
+def _mark(data: bytes, charset: str) -> tuple[bytes, str]:
+    """The byte order mark, and what it or a UTF-16 that came with the data says; the latter where it can be."""
+    if found := next((pair for pair in _MARKS if data.startswith(pair[0])), None):
+        return found
+    wide = _WIDE.get(charset.strip().lower()) if charset else None
+    if wide == "":
+        wide = "utf-16-be" if data.startswith(b"\0") else "utf-16-le"
+    return b"", wide if wide and _is_wide(data, wide) else ""
+
+
+def _is_wide(data: bytes, charset: str) -> bool:
+    """Whether bytes are text in UTF-16: there are zeros, as in each space and letter of ASCII, and nothing is amiss."""
+    if b"\0" not in data:
+        return False
+    try:
+        text = data[: len(data) & -2].decode(charset).encode()
     except UnicodeDecodeError:
-        return _replacing(data, "windows-1252")
-
-
-def _mark(data: bytes) -> tuple[bytes, str]:
-    return next(((mark, charset) for mark, charset in _MARKS if data.startswith(mark)), (b"", ""))
+        return False
+    return census(text).controls <= _MAX_CONTROL_SHARE * len(text)
 
 
 def _replacing(data: bytes, charset: str) -> Decoded:
     try:
-        return Decoded(data.decode(charset), charset, 0)
+        return Decoded(data.decode(codec(charset)), charset, 0)
     except UnicodeDecodeError:
-        text = data.decode(charset, "replace")
+        text = data.decode(codec(charset), "replace")
         return Decoded(text, charset, text.count("\ufffd"))

@@ -1,0 +1,86 @@
+"""Character sets: the labels that pages declare, and what is guessed of bytes that no declaration explains.
+
+Promises: names are those of the WHATWG encoding standard; what they stand for is what browsers make of them, so that
+`shift_jis` has the characters that Windows added to it; the same bytes are always guessed to be the same.
+"""
+
+from __future__ import annotations
+
+import re
+
+from resiliparse.parse.encoding import EncodingDetector
+
+MULTIBYTE = frozenset(("shift_jis", "euc-jp", "iso-2022-jp", "gb18030", "big5", "euc-kr"))
+_GUESSED_BYTES = 16 << 10
+_MARKUP = re.compile(rb"<[^<>]*>")
+_NOT_ASCII = re.compile(rb"[\x1b\x80-\xff]")
+_ASCII = bytes(range(128))
+_LEAST_LATIN = 0.01
+"""Of a text, the share of bytes that are not ASCII from which on a guess among Latin sets is believed."""
+
+# The labels that pages use; anything else is decoded as if nothing had been declared.
+_LABELS = {
+    **dict.fromkeys(("utf-8", "utf8", "unicode-1-1-utf-8"), "utf-8"),
+    **dict.fromkeys(
+        ("ascii", "us-ascii", "iso-8859-1", "iso8859-1", "latin1", "l1", "windows-1252", "cp1252"), "windows-1252"
+    ),
+    **{f"iso-8859-{k}": f"iso-8859-{k}" for k in (2, 3, 4, 5, 6, 7, 8, 10, 13, 14, 15, 16)},
+    **{f"{name}125{k}": f"windows-125{k}" for k in (0, 1, 3, 4, 5, 6, 7, 8) for name in ("windows-", "cp", "x-cp")},
+    **{name: name for name in ("koi8-r", "koi8-u", "big5", "euc-jp", "euc-kr", "shift_jis", "iso-2022-jp", "gb18030")},
+    **dict.fromkeys(("gbk", "gb2312", "x-gbk"), "gb18030"),
+    **dict.fromkeys(("shift-jis", "sjis", "x-sjis", "windows-31j", "ms_kanji"), "shift_jis"),
+    **dict.fromkeys(("ks_c_5601-1987", "ksc5601", "windows-949"), "euc-kr"),
+    **dict.fromkeys(("ibm866", "cp866", "866"), "ibm866"),
+    **dict.fromkeys(("windows-874", "tis-620", "iso-8859-11"), "windows-874"),
+    "iso-8859-9": "windows-1254",
+}
+_CODECS = {"shift_jis": "cp932", "euc-kr": "cp949", "big5": "big5hkscs", "windows-874": "cp874"}
+
+# What the detector calls them. What is not here it sees in pages that are something else.
+_SCRIPTS = {
+    "koi8-r": "koi8-r", "cp1251": "windows-1251", "mac-cyrillic": "windows-1251", "iso8859-5": "iso-8859-5",
+    "cp866": "ibm866", "cp1253": "windows-1253", "iso8859-7": "iso-8859-7", "cp1255": "windows-1255",
+    "iso8859-8": "windows-1255", "cp1256": "windows-1256", "iso8859-6": "iso-8859-6", "tis-620": "windows-874",
+    "shift_jis": "shift_jis", "euc_jp": "euc-jp", "iso2022_jp": "iso-2022-jp", "gb18030": "gb18030", "big5": "big5",
+    "cp949": "euc-kr",
+}  # fmt: skip
+_LATIN = {
+    "cp1250": "windows-1250", "iso8859-2": "iso-8859-2", "iso8859-16": "windows-1250", "cp1254": "windows-1254",
+    "iso8859-9": "windows-1254", "cp1257": "windows-1257", "iso8859-13": "windows-1257", "cp1258": "windows-1258",
+}  # fmt: skip
+_CONTROLS = re.compile(rb"[\x80-\x9f]")
+# Bytes that mean letters or quotation marks in the wider set, and nothing that a page would have in the narrower one.
+_WIDER = {
+    "iso-8859-2": (_CONTROLS, "windows-1250"),
+    "iso-8859-6": (_CONTROLS, "windows-1256"),
+    "iso-8859-7": (_CONTROLS, "windows-1253"),
+    "koi8-r": (re.compile(rb"[\xa4\xa6\xa7\xad\xb4\xb6\xb7\xbd]"), "koi8-u"),
+}
+
+
+def named(label: str) -> str | None:
+    """The character set that is meant by a label, None where nobody knows it."""
+    return _LABELS.get(label.strip(" \t\"'").lower())
+
+
+def codec(charset: str) -> str:
+    """Python's name of a character set."""
+    return _CODECS.get(charset, charset)
+
+
+def guessed(data: bytes) -> str | None:
+    """The character set that bytes look like; None where it is windows-1252, or nothing that can be told."""
+    found = _NOT_ASCII.search(data)
+    if found is None:
+        return None
+    # A sample begins with a character, never within one.
+    sample = _MARKUP.sub(b" ", data[found.start() : found.start() + _GUESSED_BYTES])
+    detector = EncodingDetector()
+    detector.update(sample)
+    seen = detector.encoding(html5_compatible=False) or ""
+    name = _SCRIPTS.get(seen)
+    if name is None and len(sample.translate(None, _ASCII)) >= _LEAST_LATIN * len(sample):
+        name = _LATIN.get(seen)
+    if name in _WIDER and _WIDER[name][0].search(data):
+        name = _WIDER[name][1]
+    return name
