@@ -68,7 +68,9 @@ def _all_in(pages: Sequence[str], size: int) -> list[Row]:
     recall, precision, pairs = _quality(checked, clusters)
     megabytes = written / 1e6
     what = f"near-duplicates in {megabytes:.0f} MB"
-    note = f"{done['documents'] + done['duplicates']} documents, {len(dropped)} dropped; {done['wall']:.1f} s on the wall, {done['core']:.1f} s on the core"
+    documents = done["documents"] + done["duplicates"]
+    times = f"{done['wall']:.1f} s on the wall, {done['core']:.1f} s on the core"
+    note = f"{documents} documents, {len(dropped)} dropped; {times}"
     of = f"{pairs} planted pairs of at least {THRESHOLD}, in the first {len(checked)} families"
     return [
         Row(what, unit="MB/s", ours=megabytes / done["core"], goal=SPEED, note=note),
