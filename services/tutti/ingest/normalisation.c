@@ -5,13 +5,14 @@
 #include <stdint.h>
 #include <string.h>
 
-// Eight bytes that are copied as they are: each from 0x20 to 0x7e, and the last no space, so that none of them ends a
-// line.  Bytes are added without a carry between them; the last is the highest, as on every processor we build for.
-static int is_plain(uint64_t w) {
+// How many of eight bytes are copied as they are, from the first on: each from 0x20 to 0x7e.  Bytes are added without a
+// carry between them; the first is the lowest, as on every processor we build for.
+static int plain(uint64_t w) {
     const uint64_t ones = 0x0101010101010101ULL, highs = 0x8080808080808080ULL;
     uint64_t printable = (w & ~highs) + 0x60 * ones;       // 0x20 and above: the high bit
     uint64_t behind_tilde = (w & ~highs) + ones;           // 0x7f: the high bit
-    return !((w | behind_tilde | ~printable) & highs) && (w >> 56) != ' ';
+    uint64_t others = (w | behind_tilde | ~printable) & highs;
+    return others ? __builtin_ctzll(others) >> 3 : 8;
 }
 
 // Whether something may have to be composed; `written`: how many bytes are in `out`.
@@ -64,12 +65,15 @@ int normalise(const uint8_t *s, int64_t length, uint8_t *out, int64_t *written) 
         else for (int k = 0; k < size; k++) o[k] = s[k];
         o += size;
         s += size;
-        for (uint64_t w; end - s >= 8; s += 8, o += 8) {
+        for (uint64_t w; end - s >= 8;) {
             memcpy(&w, s, 8);
-            if (!is_plain(w)) break;
             memcpy(o, &w, 8);
+            int some = plain(w);
+            s += some;
+            o += some;
+            if (some < 8) break;
         }
-        kept = o;
+        for (kept = o; kept[-1] == ' '; kept--) {}  // before the spaces there is what was copied first
         feeds = 0;
     }
     *written = kept - out;
