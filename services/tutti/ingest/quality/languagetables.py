@@ -65,8 +65,8 @@ class Model:
     @property
     def alike(self) -> tuple[tuple[int, int], ...]:
         """Pairs of columns that stand for one language in two scripts."""
-        first = self.codes.index
-        return tuple((first(code), at) for at, code in enumerate(self.codes) if first(code) < at)
+        first = {code: at for at, code in reversed([*enumerate(self.codes)])}
+        return tuple((first[code], at) for at, code in enumerate(self.codes) if first[code] < at)
 
 
 def model(packed: Path, folder: Path | None) -> Model:
