@@ -26,12 +26,13 @@ _MAX_HEADER = 32 << 10
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """Bytes are of the body as it came, and once it is decoded."""
+    """Bytes are of the body as it came, and once it is decoded. `cut`: of a larger one the beginning is taken."""
 
     connect_seconds: float = 10.0
     silent_seconds: float = 20.0
     total_seconds: float = 60.0
     max_bytes: int = 10 << 20
+    cut: bool = False
 
 
 class Failure(StrEnum):
@@ -59,7 +60,9 @@ class FetchFailed(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """What a server said. `body` is as it came but for chunks; `headers` in their order, as they were written."""
+    """What a server said. `body` is as it came but for chunks, `whole` unless only its beginning was taken; `headers`
+    in their order, as they were written.
+    """
 
     url: str
     version: str
@@ -67,6 +70,7 @@ class Answer:
     reason: str
     headers: tuple[tuple[str, str], ...]
     body: bytes
+    whole: bool = True
 
     def header(self, name: str) -> str:
         """The first header of this name, in any case; empty when there is none."""
@@ -135,7 +139,7 @@ class Fetcher:
         """GET a canonical URL. Raises FetchFailed."""
         try:
             async with self._session.get(URL(url, encoded=True), headers=headers, allow_redirects=False) as response:
-                body = await self._body(response)
+                body, whole = await self._body(response)
                 version = response.version
                 return Answer(
                     url,
@@ -144,27 +148,33 @@ class Fetcher:
                     response.reason or "",
                     tuple((_latin(key), _latin(value)) for key, value in response.raw_headers),
                     body,
+                    whole,
                 )
         except FetchFailed:
             raise
         except (aiohttp.ClientError, TimeoutError, OSError, ValueError) as error:
             raise FetchFailed(_failure(error), _detail(error)) from error
 
-    async def _body(self, response: aiohttp.ClientResponse) -> bytes:
-        most = self._limits.max_bytes
-        if (said := response.content_length) is not None and said > most:
+    async def _body(self, response: aiohttp.ClientResponse) -> tuple[bytes, bool]:
+        most, cut = self._limits.max_bytes, self._limits.cut
+        if (said := response.content_length) is not None and said > most and not cut:
             raise FetchFailed(Failure.TOO_LARGE, f"{said} bytes are announced, at most {most} are read")
-        parts, size = [], 0
+        parts, size = list[bytes](), 0
         async for piece in response.content.iter_chunked(_PIECE):
             size += len(piece)
+            if size > most and cut:
+                return b"".join((*parts, piece))[:most], False
             if size > most:
                 raise FetchFailed(Failure.TOO_LARGE, f"more than {most} bytes")
             parts.append(piece)
-        return b"".join(parts)
+        return b"".join(parts), True
 
 
-def decoded(answer: Answer, max_bytes: int) -> bytes:
-    """The body without its content encodings. Raises FetchFailed when one is unknown, wrong or makes it too large."""
+def decoded(answer: Answer, max_bytes: int, *, cut: bool = False) -> bytes:
+    """The body without its content encodings. Raises FetchFailed when one is unknown, wrong or makes it too large.
+
+    `cut`: of what is too large, or was taken in part, as much as there is, at most `max_bytes`.
+    """
     body = answer.body
     codings = [each.strip().lower() for each in answer.header("Content-Encoding").split(",") if each.strip()]
     for coding in reversed(codings):
@@ -173,14 +183,17 @@ def decoded(answer: Answer, max_bytes: int) -> bytes:
         if coding not in ("gzip", "x-gzip", "deflate"):
             raise FetchFailed(Failure.ENCODING, f"{coding[:40]!r} was not asked for")
         try:
-            body = _inflated(body, coding, max_bytes)
+            body = _inflated(body, coding, max_bytes, cut, cut and not answer.whole)
         except zlib.error as error:
             raise FetchFailed(Failure.ENCODING, f"{coding}: {error}") from error
-    return body
+    return body[:max_bytes] if cut else body
 
 
-def _inflated(body: bytes, coding: str, max_bytes: int) -> bytes:
-    """Raises zlib.error, FetchFailed. What says deflate may come without the frame of zlib."""
+def _inflated(body: bytes, coding: str, max_bytes: int, cut: bool, part: bool) -> bytes:
+    """`cut`: what is too large is cut; `part`: it may end anywhere.
+
+    Raises zlib.error, FetchFailed. What says deflate may come without the frame of zlib.
+    """
     bare = coding == "deflate" and not (len(body) > 1 and body[0] & 0x0F == 8 and int.from_bytes(body[:2]) % 31 == 0)
     parts, size, rest = [], 0, body
     while rest:
@@ -188,8 +201,10 @@ def _inflated(body: bytes, coding: str, max_bytes: int) -> bytes:
         for piece in _pieces(stream, rest, max_bytes + 1 - size):
             parts.append(piece)
             size += len(piece)
-        if size > max_bytes:
+        if size > max_bytes and not cut:
             raise FetchFailed(Failure.TOO_LARGE, f"more than {max_bytes} bytes once decoded")
+        if size > max_bytes or (part and not stream.eof):
+            break
         if not stream.eof:
             raise FetchFailed(Failure.CUT, f"{coding} ends too early")
         rest = stream.unused_data

@@ -66,9 +66,21 @@ def robots(status: int | None, body: bytes, agent: str) -> Robots:
 def _text(body: bytes) -> str:
     """The first MAX_BYTES, whole lines of them, in the encoding of their mark, else UTF-8."""
     if len(body) > MAX_BYTES:
-        body = body[:MAX_BYTES]
-        body = body[: body.rfind(b"\n") + 1] or body
+        body = whole_lines(body[:MAX_BYTES])
     for mark, charset in _MARKS:
         if body.startswith(mark):
             return body[len(mark) :].decode(charset, "replace").replace("\0", "")
     return body.decode("utf-8", "replace").replace("\0", "")
+
+
+def whole_lines(body: bytes) -> bytes:
+    """A beginning without its last line, of which there may be more: half a rule is another rule."""
+    for mark, charset in _MARKS:
+        if body.startswith(mark):
+            text = body[len(mark) :].decode(charset, "replace")
+            return mark + text[: _last_end(text)].encode(charset, "replace")
+    return body[: _last_end(body.decode("latin-1"))]
+
+
+def _last_end(text: str) -> int:
+    return max(text.rfind("\n"), text.rfind("\r")) + 1

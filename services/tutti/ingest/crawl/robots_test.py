@@ -72,3 +72,13 @@ def test_a_mark_of_the_encoding_is_heeded(charset: str) -> None:
 @pytest.mark.parametrize("body", [b"\0" * 1000, b"\xff\xfe\x00", b"<html>not found</html>", bytes(range(256)) * 9])
 def test_rubbish_allows_everything(body: bytes) -> None:
     assert robots(200, body, AGENT).allows("https://a.example/")
+
+
+@pytest.mark.parametrize("charset", ["utf-8", "utf-8-sig", "utf-16"])
+@pytest.mark.parametrize("end", ["\n", "\r\n", "\r"])
+def test_a_rule_that_the_limit_cuts_is_no_rule(charset: str, end: str) -> None:
+    body = f"User-agent: *{end}Disallow: /first{end}Disallow: /{'x' * MAX_BYTES}".encode(charset)
+    rules = robots(200, body, AGENT)
+    assert not rules.allows("https://a.example/first")
+    assert rules.allows("https://a.example/x")
+    assert rules.allows("https://a.example/" + "x" * (MAX_BYTES // 2))

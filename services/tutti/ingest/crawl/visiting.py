@@ -19,7 +19,7 @@ from tutti.ingest.crawl.archive import Place, metadata, payload_digest, request,
 from tutti.ingest.crawl.fetching import Answer, Failure, Fetcher, Fetches, FetchFailed, Limits, decoded
 from tutti.ingest.crawl.links import Said, said
 from tutti.ingest.crawl.pacing import HostBusy, Pace, Turn, retry_after
-from tutti.ingest.crawl.robots import MAX_BYTES, MAX_REDIRECTS
+from tutti.ingest.crawl.robots import MAX_BYTES, MAX_REDIRECTS, whole_lines
 from tutti.ingest.crawl.sitemaps import MAX_BYTES as MAX_SITEMAP_BYTES
 from tutti.ingest.crawl.sitemaps import BadSitemap, Sitemap, sitemap
 from tutti.ingest.crawl.urls import NotAPage, canonical, host_of
@@ -88,7 +88,9 @@ class Visit:
 
 @dataclass(frozen=True, slots=True)
 class RobotsAnswer:
-    """The last answer to GET /robots.txt of a host, redirects followed; `status` is None when there was none."""
+    """The last answer to GET /robots.txt of a host, redirects followed; `status` is None when there was none. Of a
+    large `body` a little more than is read.
+    """
 
     host: str
     status: int | None
@@ -127,7 +129,7 @@ def robots_all(hosts: Sequence[str], manner: Manner) -> list[RobotsAnswer]:
     """The robots.txt of each host."""
 
     async def run() -> list[RobotsAnswer]:
-        async with _fetcher(manner, replace(manner.limits, max_bytes=10 * MAX_BYTES)) as fetcher:
+        async with _fetcher(manner, replace(manner.limits, max_bytes=10 * MAX_BYTES, cut=True)) as fetcher:
             return await asyncio.gather(*(_robots(host, fetcher, manner) for host in hosts))
 
     return asyncio.run(run())
@@ -172,12 +174,13 @@ async def _robots_once(host: str, fetcher: Fetches) -> tuple[RobotsAnswer, float
         try:
             answer = await fetcher.fetch(url)
             if not 300 <= answer.status < 400:
-                body = decoded(answer, 10 * MAX_BYTES)[: MAX_BYTES + 1]
+                body = decoded(answer, MAX_BYTES + 1, cut=True)
+                if not answer.whole and len(body) <= MAX_BYTES:  # it ends where the answer was cut
+                    body = whole_lines(body)
                 return RobotsAnswer(host, answer.status, body), retry_after(answer)
             url = canonical(answer.header("Location"), url)
-        except FetchFailed as error:
-            # One that is too large is read up to the limit by others; here it counts as one that says nothing.
-            return RobotsAnswer(host, 200 if error.failure is Failure.TOO_LARGE else None, b""), None
+        except FetchFailed:
+            return RobotsAnswer(host, None, b""), None
         except NotAPage:
             break
     return RobotsAnswer(host, 404, b""), None
