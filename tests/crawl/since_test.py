@@ -1,11 +1,14 @@
 """Crawling a site again, beginning with an earlier crawl: as if it were crawled afresh, for fewer bytes."""
 
+from collections import Counter
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 from fastwarc.warc import ArchiveIterator
+from warcio.archiveiterator import ArchiveIterator as WarcioIterator
+from warcio.checker import Checker
 
 from tests.crawl.site_test import Killed, Site, World
 from tutti.ingest import shards
@@ -139,3 +142,24 @@ def test_an_archive_begins_with_what_it_is_and_revisits_say_of_what(site: Site, 
         assert kinds[0] == ("warcinfo", None)
         profiles |= {profile.rpartition("/")[2] for _, profile in kinds if profile}
     assert profiles == {"server-not-modified", "identical-payload-digest"}
+
+
+def test_others_read_every_record_that_crawls_wrote(site: Site, tmp_path: Path) -> None:
+    world = World(tmp_path, site)
+    site.changed["/page-aab"] = b"<meta name=robots content=noindex>"
+    world.crawl(name="crawls/a")
+    change(site)
+    world.crawl(name="crawls/b", since="crawls/a")
+    kinds: Counter[str] = Counter()
+    for path in world.archives():
+        with path.open("rb") as file:
+            for record in WarcioIterator(file, check_digests="raise"):
+                record.content_stream().read()
+                kinds[record.rec_type] += 1
+    assert set(kinds) == {"warcinfo", "response", "request", "revisit", "metadata"}
+    assert kinds["request"] == kinds["response"] + kinds["revisit"]
+    assert kinds["warcinfo"] == len(world.archives())
+    paths = list(map(str, world.archives()))
+    checked = Checker(type("Command", (), {"inputs": paths, "verbose": False})())
+    checked.process_all()
+    assert not checked.exit_value

@@ -43,6 +43,8 @@ class Site:
         """By path what is answered now."""
         self.away: set[str] = set()
         """What is not there when it is first asked for."""
+        self.silent: set[str] = set()
+        """What is asked for in vain."""
         self._loop = asyncio.new_event_loop()
         self._ready = threading.Event()
         self._thread = threading.Thread(target=self._serve, daemon=True)
@@ -65,6 +67,8 @@ class Site:
             while head := await reader.readuntil(b"\r\n\r\n"):
                 path = head.split(b" ", 2)[1].decode()
                 self.asked[path] += 1
+                if path in self.silent:
+                    await reader.read()
                 if path.startswith("/slow"):
                     await asyncio.sleep(0.02)
                 status, headers, body = self.conditional(head.decode(), *self.answer(path))
@@ -172,15 +176,19 @@ class World:
             for row in rows
         }
 
-    def archived(self) -> Counter[str]:
-        """How often each path stands in the archives as an answer."""
-        found: Counter[str] = Counter()
-        for each in self.bench.blobs.list("ingest/archives/"):
-            path = Path(self.bench.blobs._path(each.key))  # type: ignore[attr-defined]
+    def archives(self) -> list[Path]:
+        return [Path(self.bench.blobs._path(each.key)) for each in self.bench.blobs.list("ingest/archives/")]  # type: ignore[attr-defined]
+
+    def answers(self) -> Iterator[tuple[str, bytes]]:
+        """Path and answer, head and body, of each that stands in the archives."""
+        for path in self.archives():
             for record in ArchiveIterator(str(path), parse_http=False):
                 if record.headers.get("WARC-Type") == "response":
-                    found[record.headers["WARC-Target-URI"].removeprefix(self.root)] += 1
-        return found
+                    yield record.headers["WARC-Target-URI"].removeprefix(self.root), record.reader.read()
+
+    def archived(self) -> Counter[str]:
+        """How often each path stands in the archives as an answer."""
+        return Counter(path for path, _ in self.answers())
 
 
 def reachable(pages: int) -> set[str]:
