@@ -7,8 +7,9 @@ import click
 
 from tutti.chassis.client import Client
 from tutti.chassis.errors import NotFound
+from tutti.cli import mixtures
 from tutti.cli.connection import connected, connection_options
-from tutti.cli.nouns import Noun, full_name
+from tutti.cli.nouns import BY_PLURAL, Noun, full_name
 from tutti.cli.output import output_option, print_one
 from tutti.cli.plain import Plain, plain
 from tutti.contracts.common.v1 import STATE_DONE, GetRequest
@@ -37,6 +38,8 @@ def described(client: Client, name: str) -> Plain:
     found = told(plain(client.tokenization.GetDataset(GetRequest(name=name))))
     tokenizer = client.tokenization.GetTokenizer(GetRequest(name=found["tokenizer"]))
     found |= {"vocabulary": tokenizer.vocabulary, "pattern": tokenizer.pattern}
+    jobs = [(job.name, mixtures.mixed(job.spec.training, name)) for job in BY_PLURAL["jobs"].all(client)]
+    found["mixed_in"] = [{"job": job, "share": share} for job, share in jobs if share]
     found["ancestry"] = ancestry(client, name)
     return found
 

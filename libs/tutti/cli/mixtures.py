@@ -37,6 +37,14 @@ def mixture(client: Client, job: Plain) -> list[Plain]:
     ]
 
 
+def mixed(training: str, dataset: str) -> float:
+    """The share of what a training reads that comes of a dataset; 0 where it does not, or reads nothing else."""
+    shares = json.loads(training or "{}").get("mixture", [])
+    whole = sum(each["weight"] for each in shares)
+    digest = f"blake3:{dataset.removeprefix('datasets/')}"
+    return sum(each["weight"] for each in shares if each["dataset"] == digest) / whole if whole else 0.0
+
+
 def words(rows: list[Plain]) -> list[str]:
     """A line a dataset."""
     whole = sum(each["weight"] for each in rows)

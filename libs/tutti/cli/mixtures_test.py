@@ -1,6 +1,8 @@
 """The mixture of a job in words."""
 
-from tutti.cli.mixtures import words
+import json
+
+from tutti.cli.mixtures import mixed, words
 from tutti.cli.plain import Plain
 
 
@@ -19,3 +21,10 @@ def test_a_dataset_is_told_with_its_part_and_how_often_it_was_read() -> None:
     assert own == "datasets/aaaaaaaaaaaa  75.0 % of what is read, 1,234 sequences, read 1.20 times of 2.50"
     assert other == "datasets/bbbbbbbbbbbb  25.0 % of what is read, 1,234 sequences, read 2.50 times"
     assert words([]) == []
+
+
+def test_the_share_that_a_training_reads_of_a_dataset_is_told() -> None:
+    shares = [{"dataset": f"blake3:{name * 64}", "weight": weight} for name, weight in (("a", 3), ("b", 1))]
+    training = json.dumps({"mixture": shares})
+    assert [mixed(training, f"datasets/{name * 64}") for name in "abc"] == [0.75, 0.25, 0.0]
+    assert mixed("{}", f"datasets/{'a' * 64}") == mixed("", "datasets/x") == 0.0
