@@ -1,10 +1,12 @@
 """Towards the servers of others: how fast, how many at once, and what is done when they ask to be left alone."""
 
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
+from fastwarc.warc import ArchiveIterator
 
 from tests.crawl.site_test import Killed
 from tests.crawl.virtual import HTML, Headers, Hosts, page
@@ -189,3 +191,99 @@ def test_a_single_page_that_fails_is_tried_again_and_holds_nothing_back(tmp_path
 )
 def test_what_retry_after_says(said: str, seconds: float | None) -> None:
     assert retry_after(Answer(ROOT, "HTTP/1.1", 429, "", (("Retry-After", said),), b"")) == seconds
+
+
+def several(hosts: int, width: int) -> Callable[[str, int], Said]:
+    """A page that leads to so many pages of each host."""
+
+    def answer(url: str, times: int) -> Said:
+        if url != f"{ROOT}/":
+            return page([])
+        below = [f"/{chr(97 + number // 26)}{chr(97 + number % 26)}" for number in range(width)]
+        return page([f"http://{chr(97 + each)}.example{path}" for each in range(hosts) for path in below])
+
+    return answer
+
+
+def test_hosts_are_crawled_beside_each_other(tmp_path: Path) -> None:
+    within = [f"http://{each}.example/" for each in "abcd"]
+    world = World(tmp_path, within=within, delay_seconds=1)
+    hosts = Hosts(world.bench.clock, several(4, 60))
+    world.crawl(hosts.run)
+    assert len(hosts.asked) == 1 + 4 * 60
+    assert {len(hosts.times(root.removesuffix("/"))) for root in within} == {60, 61}
+    assert min(min(hosts.gaps(root.removesuffix("/"))) for root in within) > 1 - ALMOST
+    assert world.bench.clock.monotonic() < 1 + 61 + 10  # as long as one of them takes, not as all
+    assert max(map(len, hosts.batches)) <= 200
+
+
+def test_a_host_that_wants_a_long_pause_holds_no_other_up(tmp_path: Path) -> None:
+    world = World(tmp_path, within=["http://a.example/", "http://b.example/"], delay_seconds=1)
+    hosts = Hosts(world.bench.clock, several(2, 60), {"http://b.example": b"User-agent: *\nCrawl-delay: 50"})
+    world.crawl(hosts.run)
+    assert hosts.times(ROOT)[-1] < 100
+    assert min(hosts.gaps("http://b.example")) > 50 - ALMOST
+    assert len(hosts.times("http://b.example")) == 60
+
+
+def test_more_hosts_than_fit_together_come_in_turn(tmp_path: Path) -> None:
+    def answer(url: str, times: int) -> Said:
+        if url != f"{ROOT}/":
+            return page([])
+        return page([f"http://h{each:03}.example/{path}" for each in range(130) for path in "xy"])
+
+    world = World(tmp_path, delay_seconds=10)
+    world.plan = replace(world.plan, scope=replace(world.plan.scope, prefixes=("http://",)))
+    hosts = Hosts(world.bench.clock, answer)
+    world.crawl(hosts.run)
+    firsts = [url for _, url in hosts.asked if url.endswith("/x")]
+    assert len(firsts) == 130
+    assert len(hosts.asked) == 1 + 2 * 130
+    assert min(min(hosts.gaps(f"http://h{each:03}.example")) for each in range(130)) > 10 - ALMOST
+
+
+@pytest.mark.parametrize("delay", [0.0, 1.0, 30.0])
+def test_archives_have_the_pages_in_the_order_of_their_level_and_url_whatever_was_visited_together(
+    delay: float, tmp_path: Path
+) -> None:
+    world = World(tmp_path, within=[f"http://{each}.example/" for each in "abc"], delay_seconds=delay)
+    hosts = Hosts(
+        world.bench.clock, several(3, 30), {"http://b.example": b"User-agent: *\nDisallow: /ac\nCrawl-delay: 3"}
+    )
+    calls = 0
+
+    def run(work: Callable[..., Any], *arguments: Any) -> Any:
+        nonlocal calls
+        calls += work is visit_all
+        if calls == 3:
+            raise Killed
+        return hosts.run(work, *arguments)
+
+    with pytest.raises(Killed):
+        world.crawl(run)
+    world.crawl(hosts.run)
+    found = []
+    for key in world.bench.units.run(lambda unit: world.frontier.archives(unit, "crawls/a")):
+        path = world.bench.blobs._path(key)  # type: ignore[attr-defined]
+        records = ArchiveIterator(str(path), parse_http=False)
+        found += [each.headers["WARC-Target-URI"] for each in records if each.headers["WARC-Type"] == "response"]
+    known = world.bench.units.run(lambda unit: world.frontier.known(unit, "crawls/a", "visited", limit=1_000))
+    assert found == [each.url for each in sorted(known, key=lambda each: (each.depth, each.url))]
+    assert len(found) == 1 + 3 * 30 - 1
+
+
+def test_what_comes_next_is_of_all_hosts_in_turn(tmp_path: Path) -> None:
+    world = World(tmp_path, within=[f"http://{each}.example/" for each in "abc"])
+    hosts = Hosts(world.bench.clock, several(3, 30))
+
+    def run(work: Callable[..., Any], *arguments: Any) -> Any:
+        if len(hosts.batches) == 1 and work is visit_all:
+            raise Killed
+        return hosts.run(work, *arguments)
+
+    with pytest.raises(Killed):
+        world.crawl(run)
+    coming = world.bench.units.run(lambda unit: world.frontier.coming(unit, "crawls/a", 1, 5))
+    assert coming == [
+        f"http://{each}" for each in ("a.example/aa", "b.example/aa", "c.example/aa", "a.example/ab", "b.example/ab")
+    ]

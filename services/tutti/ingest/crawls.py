@@ -46,8 +46,6 @@ from tutti.ingest.paths import Paths
 
 LOGIC_VERSION = f"crawl-1.{EXTRACTION_VERSION}"
 PAGES, ALIKE = 10_000, 1_000
-BATCH, BATCH_SECONDS = 200, 20.0
-"""Pages are recorded together; of a slow crawl as many as take so long."""
 MAX_LISTED = 1_000
 
 
@@ -96,8 +94,7 @@ def plan_of(spec: CrawlSpec) -> Plan:
         allow_private=spec.allow_private,
         connect={place.host: place.address for place in spec.connect},
     )
-    batch = min(BATCH, max(1, int(BATCH_SECONDS / spec.delay_seconds))) if spec.delay_seconds else BATCH
-    return Plan(seeds, scope, manner, batch, sitemaps=not spec.skip_sitemaps, since=spec.since)
+    return Plan(seeds, scope, manner, sitemaps=not spec.skip_sitemaps, since=spec.since)
 
 
 def _canonical(field: str, url: str) -> str:

@@ -6,7 +6,8 @@ most a batch is visited twice. The same site gives the same set of pages, howeve
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+import itertools
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -25,6 +26,8 @@ from tutti.ingest.crawl.scope import Scope, Taken
 from tutti.ingest.crawl.urls import NotAPage, canonical, host_of
 from tutti.ingest.crawl.visiting import AGENT, Manner, Visit, read_sitemap, robots_all, visit_all
 
+MAX_HOSTS = 50
+"""That are visited together: with more, archives would have a page or two."""
 MAX_SITEMAPS = 1_000
 """Files of them that are read; those of the largest sites have 50,000 URLs each."""
 
@@ -36,12 +39,15 @@ Run = Callable[..., Any]
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """`seeds` are canonical URLs; `batch` pages are visited, and recorded, together."""
+    """`seeds` are canonical URLs; at most `batch` pages are visited, and recorded, together, of a host as many as take
+    `batch_seconds`.
+    """
 
     seeds: tuple[str, ...]
     scope: Scope
     manner: Manner
     batch: int = 200
+    batch_seconds: float = 20.0
     sitemaps: bool = True
     since: str = ""
     """An earlier crawl: what it kept is asked for only if it has changed."""
@@ -99,24 +105,63 @@ class Crawling:
                 return taken
 
     def _visit(self, depth: int, run: Run, check: Callable[[], None]) -> None:
-        units, frontier, manner = self._host.units, self._frontier, self._plan.manner
-        while pages := units.run(lambda unit: frontier.waiting(unit, self._name, depth, self._plan.batch)):
+        """All hosts of a level in turn."""
+        units, frontier = self._host.units, self._frontier
+        hosts = self._hosts_waiting(depth)
+        while hosts:
             check()
-            rules = self._rules({host_of(page.url) for page in pages}, run)
-            allowed = self._allowed(pages, rules)
-            if not allowed:
-                continue
-            urls = [page.url for page in allowed]
-            paces = {host: self._paces.of(host, rules[host].delay_seconds) for host in map(host_of, urls)}
-            visits, after = run(visit_all, urls, paces, manner, self._earlier(urls))
-            self._paces.keep(after)
-            head = warcinfo(self._host.clock.now(), {"software": version.producer("ingest"), **_ABOUT})
-            records = b"".join((head, *(visit.records for visit in visits)))
+            chosen = self._ready(hosts)
+            rules = self._rules(chosen, run)
+            shares = {host: self._share(rules[host], len(chosen)) for host in chosen}
+            pages = units.run(lambda unit, shares=shares: frontier.waiting(unit, self._name, depth, shares))  # type: ignore[misc]
+            there = {host_of(page.url) for page in pages}
+            # Those that were chosen come last; one without a page is done.
+            hosts = [host for host in hosts if host not in shares] + [host for host in chosen if host in there]
+            if allowed := self._allowed(pages, rules):
+                self._batch(depth, allowed, rules, run)
+
+    def _hosts_waiting(self, depth: int) -> list[str]:
+        units, frontier, name = self._host.units, self._frontier, self._name
+        hosts, after = list[str](), ""
+        while found := units.run(lambda unit, after=after: frontier.hosts_waiting(unit, name, depth, after)):  # type: ignore[misc]
+            hosts += found
+            after = found[-1]
+        return hosts
+
+    def _ready(self, hosts: Sequence[str]) -> list[str]:
+        """The first hosts that may be asked soon; else the one that may be asked first."""
+        waits = ((self._paces.wait(host), host) for host in hosts)
+        soon = itertools.islice((host for wait, host in waits if wait <= self._plan.batch_seconds), MAX_HOSTS)
+        return list(soon) or [min(hosts, key=self._paces.wait)]
+
+    def _share(self, rules: Robots, hosts: int) -> int:
+        """Pages of a host, one of so many, that are visited together."""
+        delay = max(rules.delay_seconds, self._plan.manner.delay_seconds)
+        most = max(1, self._plan.batch // hosts)
+        in_time = int(self._plan.batch_seconds / delay) if delay and rules.delay_seconds <= MAX_DELAY_SECONDS else most
+        return max(1, min(most, in_time))
+
+    def _batch(self, depth: int, pages: Sequence[Found], rules: Mapping[str, Robots], run: Run) -> None:
+        """Visit pages, host by host, and record them. Each host has an archive, so that archives in the order of their
+        first URLs have all URLs in order, whatever was visited together.
+        """
+        urls = [page.url for page in pages]
+        paces = {host: self._paces.of(host, rules[host].delay_seconds) for host in map(host_of, urls)}
+        visits, after = run(visit_all, urls, paces, self._plan.manner, self._earlier(urls))
+        self._paces.keep(after)
+        head = warcinfo(self._host.clock.now(), {"software": version.producer("ingest"), **_ABOUT})
+        done: list[tuple[str, list[tuple[Found, Visit]]]] = []
+        for _, part in itertools.groupby(zip(pages, visits, strict=True), lambda each: host_of(each[0].url)):
+            found, answers = zip(*part, strict=True)
+            records = b"".join((head, *(visit.records for visit in answers)))
             archive = put_named(self._host.blobs, "ingest/archives", records, ".warc.gz")
-            done = list(zip(allowed, placed(visits, archive, len(head)), strict=True))
-            units.run(
-                lambda unit, done=done, archive=archive: frontier.visited(unit, self._name, depth, done, archive)  # type: ignore[misc]
-            )
+            done.append((archive, list(zip(found, placed(answers, archive, len(head)), strict=True))))
+
+        def record(unit: Unit) -> None:
+            for archive, visited in done:
+                self._frontier.visited(unit, self._name, depth, visited, archive)
+
+        self._host.units.run(record)
 
     def _earlier(self, urls: Sequence[str]) -> dict[str, Earlier]:
         """What the earlier crawl kept of URLs, as far as it is still there."""

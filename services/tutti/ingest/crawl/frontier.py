@@ -6,8 +6,9 @@ and what was visited is not visited again. Memory is that of a batch and of the 
 
 from __future__ import annotations
 
+import itertools
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import IntEnum
 
@@ -173,15 +174,38 @@ class Frontier:
                 return counted
             after = urls[-1]
 
-    def waiting(self, unit: Unit, crawl: str, depth: int, limit: int) -> list[Found]:
-        """The first pages of a level that are to be visited."""
+    def hosts_waiting(self, unit: Unit, crawl: str, depth: int, after: str = "", limit: int = _TOGETHER) -> list[str]:
+        """Hosts behind `after`, by name, of which pages of a level are to be visited."""
+        found: list[str] = []
+        while len(found) < limit:
+            page = self._waiting(unit, crawl, depth, _behind(after) if after else "", "", 1)
+            if not page:
+                break
+            after = host_of(page[0].url)
+            found.append(after)
+        return found
+
+    def waiting(self, unit: Unit, crawl: str, depth: int, shares: Mapping[str, int]) -> list[Found]:
+        """The first pages of a level that are to be visited, of each host so many, host by host."""
+        parts = (self._waiting(unit, crawl, depth, f"{host}/", _behind(host), share) for host, share in shares.items())
+        return list(itertools.chain.from_iterable(parts))
+
+    def coming(self, unit: Unit, crawl: str, depth: int, limit: int) -> list[str]:
+        """URLs of a level that are visited next: of its hosts in turn."""
+        hosts = self.hosts_waiting(unit, crawl, depth, limit=limit)
+        shares = dict.fromkeys(hosts, -(-limit // max(1, len(hosts))))
+        found = self.waiting(unit, crawl, depth, shares)
+        by_host = [[page.url for page in part] for _, part in itertools.groupby(found, lambda page: host_of(page.url))]
+        rounds = itertools.chain.from_iterable(itertools.zip_longest(*by_host))
+        return [url for url in rounds if url is not None][:limit]
+
+    def _waiting(self, unit: Unit, crawl: str, depth: int, least: str, behind: str, limit: int) -> list[Found]:
+        """Pages of a level that are to be visited, from one URL up to another, or to the last."""
         pages = self.pages
-        query = (
-            select(pages.c.url, pages.c.redirects)
-            .where(and_(pages.c.crawl == crawl, pages.c.state == State.WAITING, pages.c.depth == depth))
-            .order_by(pages.c.url)
-            .limit(limit)
-        )
+        wanted = [pages.c.crawl == crawl, pages.c.state == State.WAITING, pages.c.depth == depth, pages.c.url >= least]
+        if behind:
+            wanted.append(pages.c.url < behind)
+        query = select(pages.c.url, pages.c.redirects).where(and_(*wanted)).order_by(pages.c.url).limit(limit)
         return [Found(row.url, row.redirects) for row in unit.tx.execute(query)]
 
     def refuse(self, unit: Unit, crawl: str, url: str, reason: str) -> None:
@@ -224,8 +248,7 @@ class Frontier:
         """The same of one host, each with its reason: `visited/not_ok/429`, `visited/failed/time`."""
         pages = self.pages
         columns = (pages.c.state, pages.c.outcome, pages.c.reason)
-        behind = chr(ord("/") + 1)  # all URLs of a host begin with it and a slash
-        of_host = and_(pages.c.crawl == crawl, pages.c.url >= f"{host}/", pages.c.url < f"{host}{behind}")
+        of_host = and_(pages.c.crawl == crawl, pages.c.url >= f"{host}/", pages.c.url < _behind(host))
         rows = unit.tx.execute(select(*columns, func.count()).where(of_host).group_by(*columns).order_by(*columns))
         return {
             "/".join(filter(None, (State(state).name.lower(), outcome, reason))): count
@@ -295,6 +318,11 @@ class Frontier:
     def _set(self, unit: Unit, crawl: str, url: str, **values: object) -> None:
         where = and_(self.pages.c.crawl == crawl, self.pages.c.url == url)
         unit.tx.execute(update(self.pages).where(where).values(**values))
+
+
+def _behind(host: str) -> str:
+    """What is behind all URLs of a host, which begin with it and a slash, and before those of any other."""
+    return host + chr(ord("/") + 1)
 
 
 def _what(state: int, outcome: str, reason: str) -> str:

@@ -38,8 +38,7 @@ class Standing:
         depth = units.run(lambda unit: frontier.depth(unit, name))
         if depth is not None:
             found.level = depth
-            coming = units.run(lambda unit: frontier.waiting(unit, name, depth, most_urls))
-            found.next.extend(each.url for each in coming)
+            found.next.extend(units.run(lambda unit: frontier.coming(unit, name, depth, most_urls)))
         return found
 
     def _of_host(self, answer: RobotsAnswer) -> CrawledHost:
