@@ -62,12 +62,15 @@ def test_pages_that_cannot_be_read_are_left_out_with_their_reasons(served: Path,
         shutil.copy(page, tmp_path / page.name)
     (tmp_path / "latin.html").write_bytes("<p>Gr\xfc\xdfe aus M\xfcnchen, ".encode("latin-1") * 40)
     (tmp_path / "picture.html").write_bytes(b"\x89PNG\r\n\x1a\n" + bytes(range(256)) * 8)
+    (tmp_path / "paper.pdf").write_bytes(b"%PDF-1.7\n" + bytes(range(256)))
     with (tmp_path / "huge.html").open("wb") as huge:
         huge.truncate(100 << 20)
     result = tutti(*tiny(served, tmp_path, "input.limit=0", "train.steps=1", "train.warmup=0"))
     assert result.code == 0, result.err
     ingest = result.json()["ingest"]
-    assert (ingest["files"], ingest["rejected"]) == (23, 2)
+    assert (ingest["files"], ingest["rejected"]) == (24, 3)
+    counts = {each["reason"]: each["pages"] for each in ingest["left_out"]}
+    assert counts == {"binary": 1, "pdf": 1, "too_large": 1}
     lists = "".join(path.read_text() for path in (served / "blobs" / "ingest" / "rejections").iterdir())
     assert "huge.html" in lists
     assert "picture.html" in lists

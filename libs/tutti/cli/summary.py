@@ -81,6 +81,8 @@ def show_summary(found: Plain) -> None:
                 "documents",
                 f"{ingest['documents']:,} in {ingest['files']:,} files ({ingest['rejected']:,} rejected)",
             )
+    if ingest and ingest["left_out"]:
+        lines.append(("left out", left_out(ingest["left_out"])))
     if ingest and (masked := [each for each in ingest["masked"] if each["places"]]):
         lines.append(("masked", ", ".join(f"{each['places']:,} {each['kind']}" for each in masked)))
     if chosen and chosen["rejected"]:
@@ -126,6 +128,12 @@ def show_summary(found: Plain) -> None:
         f"{name} {'reused' if name in reused else f'{value:.1f} s'}" for name, value in found["seconds"].items()
     )
     click.echo(f"{'took':14}{times}")
+
+
+def left_out(counts: list[Plain]) -> str:
+    """How many pages and records were left out for each reason, the most frequent first."""
+    most = sorted(counts, key=lambda each: -each["pages"])
+    return ", ".join(f"{each['pages']:,} {each['reason']}" for each in most)
 
 
 def packed(dataset: Plain) -> str:

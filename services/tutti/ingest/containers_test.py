@@ -202,6 +202,8 @@ def test_an_archive_gives_its_pages_and_says_why_others_are_none(tmp_path: Path)
             RUSSIAN.encode("utf-16-le"),
             headers=b"Content-Type: text/plain; charset=utf-16le\r\n",
         ),
+        answer("https://a.example/paper", b"%PDF-1.4", headers=b"Content-Type: application/pdf\r\n"),
+        answer("https://a.example/print", b"%PDF-1.4", headers=b"Content-Type: text/html\r\n"),
         answer("https://a.example/lies", b"no gzip", headers=b"Content-Encoding: gzip\r\n"),
         answer("https://a.example/large", b"x" * 5000),
         answer("https://a.example/bomb", gzip.compress(b"x" * 10**7), headers=b"Content-Encoding: gzip\r\n"),
@@ -228,6 +230,8 @@ def test_an_archive_gives_its_pages_and_says_why_others_are_none(tmp_path: Path)
             "https://a.example/gone": Reason.NOT_OK,
             "https://a.example/image": Reason.BINARY,
             "https://a.example/shot": Reason.BINARY,
+            "https://a.example/paper": Reason.PDF,
+            "https://a.example/print": Reason.PDF,
             "https://a.example/lies": Reason.DAMAGED,
             "https://a.example/bomb": Reason.TOO_LARGE,
         }
@@ -307,6 +311,13 @@ def test_shards_hold_each_document_once_and_rejections_are_counted_beyond_those_
     assert (written.documents, written.survey.files) == (2, 2)
     assert written.rejections.by_reason() == [("malformed", 150), ("repeated", 1)]
     assert len(written.rejections.named) == 101
+    told = json.loads(written.rejections.encode())
+    assert len(told) == 102
+    assert told[-1] == {
+        "path": "a.jsonl",
+        "reason": "malformed",
+        "detail": "50 more of this file, which are not named",
+    }
     assert written.survey == shards.survey(shards.Reading(folder, 1 << 20, 0))
 
 

@@ -15,7 +15,7 @@ from tutti.ingest.containers import Page, Text
 from tutti.ingest.nesting import MAX_DEPTH, tags_too_deep, tree_too_deep
 from tutti.ingest.normalisation import NORMALISATION_VERSION, normalise, normalise_title
 from tutti.ingest.rejections import Reason, Rejection
-from tutti.ingest.sniffing import decode, is_binary, media_type
+from tutti.ingest.sniffing import decode, is_binary, is_pdf, media_type
 
 EXTRACTION_VERSION = 2
 
@@ -24,6 +24,8 @@ def extract(page: Page) -> Document | Rejection:
     """The document of a page."""
     if not page.data:
         return Rejection(page.path, Reason.EMPTY, "the file is empty")
+    if is_pdf(page.data):
+        return Rejection(page.path, Reason.PDF, f"expected text, begins with {page.data[:8]!r}: convert it to text")
     seen = census(page.data)
     if is_binary(page.data, page.declared, seen):
         return Rejection(page.path, Reason.BINARY, f"expected text, begins with {page.data[:8]!r}")

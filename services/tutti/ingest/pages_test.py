@@ -147,7 +147,7 @@ def test_what_a_page_is_follows_from_its_bytes_and_not_from_its_name() -> None:
         (b"<html><body><script>x</script></body></html>", Reason.EMPTY),
         (b" \n\t\xc2\xa0", Reason.EMPTY),
         (b"\x89PNG\r\n\x1a\n", Reason.BINARY),
-        (b"%PDF-1.7 text", Reason.BINARY),
+        (b"%PDF-1.7 text", Reason.PDF),
         (b"<html>\0", Reason.BINARY),
         (bytes(range(1, 32)) * 9, Reason.BINARY),
         (b"<meta charset=utf-8>" + b"\x81" * 50, Reason.UNDECODABLE),

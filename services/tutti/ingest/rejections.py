@@ -19,6 +19,7 @@ class Reason(StrEnum):
     LINK_BROKEN = "link_broken"  # leads nowhere, or in a circle
     NAME_NOT_UNICODE = "name_not_unicode"
     NAME_TAKEN = "name_taken"  # the same name in another Unicode form came before
+    PDF = "pdf"  # a document that is not read, to be converted first
     BINARY = "binary"
     UNDECODABLE = "undecodable"
     TOO_DEEP = "too_deep"  # elements nested so deep that parsing would not end in time

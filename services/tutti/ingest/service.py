@@ -17,7 +17,7 @@ from tutti.chassis.service import Host, Served, Service
 from tutti.chassis.tasks import CancellablePool, TaskContext, WorkFailed
 from tutti.chassis.unit import Unit
 from tutti.chassis.work import Outcome, Work, publish, put_content, put_file, put_named
-from tutti.contracts.ingest.v1 import Filter, Ingest, IngestSpec, MaskCount, RuleCount
+from tutti.contracts.ingest.v1 import Filter, Ingest, IngestSpec, MaskCount, ReasonCount, RuleCount
 from tutti.contracts.ingest.v1.ingest_pb2 import DESCRIPTOR
 from tutti.corpus.canonical import parse_json
 from tutti.corpus.dataset import Rejected
@@ -128,6 +128,7 @@ def build(host: Host) -> Service:
             ingest.result.CopyFrom(result)
             ingest.files, ingest.documents = body.files, body.documents
             ingest.rejected = written.rejections.counts.total()
+            ingest.left_out.extend(ReasonCount(reason=each.reason, pages=each.count) for each in body.rejected)
             ingest.masked.extend(MaskCount(kind=kind, places=places) for kind, places in written.masked)
 
         return fill

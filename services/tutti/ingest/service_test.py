@@ -87,6 +87,15 @@ def test_the_same_request_is_the_same_ingest_and_another_path_is_refused(world: 
     assert world.work().state == STATE_DONE
 
 
+def test_what_is_left_out_of_a_folder_is_counted_by_reason(world: World) -> None:
+    for name, data in (("b.pdf", b"%PDF-1.7\n%\xe2\xe3"), ("c.PDF", b"%PDF-1.4"), ("d.html", b"\x89PNG\r\n")):
+        (world.pages / name).write_bytes(data)
+    world.create(world.pages)
+    done = world.work()
+    assert (done.documents, done.rejected) == (1, 3)
+    assert {each.reason: each.pages for each in done.left_out} == {"pdf": 2, "binary": 1}
+
+
 def test_personal_data_is_masked_before_a_text_is_kept_and_counted_as_it_stood_there(world: World) -> None:
     words = "Write to ada@analytical.org or ada@analytical.org, or call +44 20 7946 0958."
     (world.pages / "b.html").write_text(f"<title>ada@analytical.org</title><p>{words}</p>")

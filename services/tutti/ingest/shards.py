@@ -30,7 +30,7 @@ MAX_FILE_BYTES = 50 << 20
 TEXT_FIELD = "text"
 SHARD_TEXT_BYTES = 64 << 20
 NAMED_REJECTIONS = 100
-"""Of one file, for one reason, this many rejections are named; all are counted."""
+"""Of one file, for one reason, this many rejections are named; of others their number is."""
 
 STEADY = "files that stay as they are while they are read"
 
@@ -83,8 +83,13 @@ class Rejections:
         return sorted((reason.value, count) for reason, count in self.counts.items())
 
     def encode(self) -> bytes:
-        """Those that are named, as canonical JSON."""
-        return canonical_json([asdict(rejection) for rejection in self.named])
+        """Those that are named, and of each file how many are not, as canonical JSON."""
+        return canonical_json([asdict(rejection) for rejection in (*self.named, *self._more())])
+
+    def _more(self) -> Iterator[Rejection]:
+        for (file, reason), count in self._of_files.items():
+            if count > NAMED_REJECTIONS:
+                yield Rejection(file, reason, f"{count - NAMED_REJECTIONS:,} more of this file, which are not named")
 
 
 @dataclass(frozen=True, slots=True)

@@ -62,6 +62,11 @@ class Decoded:
         return self.replaced > MAX_REPLACED_SHARE * len(self.text)
 
 
+def is_pdf(data: bytes) -> bool:
+    """By how it begins."""
+    return data.startswith(b"%PDF-")
+
+
 def is_binary(data: bytes, charset: str = "", seen: Census | None = None) -> bool:
     """A known signature, a NUL, or many control characters; `charset` came with the data.
 

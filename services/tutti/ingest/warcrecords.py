@@ -16,7 +16,7 @@ from fastwarc.warc import ArchiveIterator, WarcRecord, WarcRecordType
 from tutti.ingest.containers import Page, Record, Text, Wanted, source_of
 from tutti.ingest.crawl.archive import REFERS_TO_FILE, REFERS_TO_OFFSET
 from tutti.ingest.rejections import Reason, Rejection
-from tutti.ingest.sniffing import TEXTS
+from tutti.ingest.sniffing import TEXTS, is_pdf
 
 _PAGES = WarcRecordType.response | WarcRecordType.resource | WarcRecordType.conversion
 OK = 200
@@ -110,6 +110,8 @@ def _answer(source: str, block: bytes, place: str, wanted: Wanted) -> Record:
 
 def _page(source: str, body: bytes, content_type: str, charset: str, place: str) -> Record:
     kind = content_type.partition(";")[0].strip().lower()
+    if kind == "application/pdf" or is_pdf(body):
+        return Rejection(source, Reason.PDF, f"{place} is a PDF, expected text: convert it to text")
     if kind not in TEXTS:
         return Rejection(source, Reason.BINARY, f"{place} is {kind[:100]}, expected text")
     return Page(source, body, charset)

@@ -16,7 +16,7 @@ from tutti.contracts.committer.v1 import (
 )
 from tutti.contracts.common.v1 import STATE_DONE, Shape
 from tutti.contracts.dedup.v1 import Dedup
-from tutti.contracts.ingest.v1 import Crawl, Filter, Ingest, PageCount
+from tutti.contracts.ingest.v1 import Crawl, Filter, Ingest, PageCount, ReasonCount
 from tutti.contracts.pipeline.v1 import Run, RunSpec, Stage
 from tutti.contracts.scheduler.v1 import Job, JobSpec
 from tutti.contracts.tokenization.v1 import Dataset, Tokenization, TokenizationSpec
@@ -58,7 +58,7 @@ def facts() -> Facts:
         "run": plain(run),
         "seconds": _TOOK,
         "crawl": plain(Crawl(counts=counts)),
-        "ingest": plain(Ingest(files=313, documents=301, rejected=12)),
+        "ingest": plain(Ingest(files=313, documents=301, rejected=12, left_out=[ReasonCount(reason="pdf", pages=12)])),
         "filter": plain(Filter(documents=289, rejected=12)),
         "dedup": plain(dedup),
         "tokenization": plain(Tokenization(spec=TokenizationSpec(vocabulary=4096))),

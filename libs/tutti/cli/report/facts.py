@@ -7,7 +7,7 @@ import contextlib
 import itertools
 import time
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
 from tutti.chassis.client import Client
@@ -70,7 +70,9 @@ def gather(client: Client, run: Run) -> Facts:
     pages, curve = Pages(), GetCurveResponse()
     if found["ingest"]:
         with contextlib.suppress(Problem):
-            pages = _pages(client, run.name, duplicates=found["dedup"]["duplicates"] if found["dedup"] else 0)
+            duplicates = found["dedup"]["duplicates"] if found["dedup"] else 0
+            left_out = {each["reason"]: each["pages"] for each in found["ingest"]["left_out"]}
+            pages = _pages(client, run.name, duplicates, left_out)
     if found["checkpoints"]:
         newest = found["checkpoints"][-1]["name"]
         with contextlib.suppress(Problem):
@@ -78,14 +80,15 @@ def gather(client: Client, run: Run) -> Facts:
     return Facts(found, pages, curve)
 
 
-def rules_of(rows: Iterable[Plain]) -> tuple[Rule, ...]:
-    """Rejected pages by their reason, the most frequent first."""
+def rules_of(rows: Iterable[Plain], left_out: Mapping[str, int]) -> tuple[Rule, ...]:
+    """Rejected pages by their reason, the most frequent first; `left_out` counts those that no row names, too."""
     counts, examples = Counter[str](), dict[str, list[tuple[str, str]]]()
     for row in rows:
         name = row["what"].partition("/")[2]
         counts[name] += 1
         if len(kept := examples.setdefault(name, [])) < EXAMPLES:
             kept.append((row["source"], row["detail"]))
+    counts.update({name: left_out[name] - counts[name] for name in counts if name in left_out})
     ordered = sorted(counts.items(), key=lambda each: (-each[1], each[0]))
     return tuple(Rule(name, count, tuple(examples[name])) for name, count in ordered)
 
@@ -98,7 +101,7 @@ def clusters_of(rows: Iterable[Plain]) -> list[tuple[str, list[str]]]:
     return sorted(others.items(), key=lambda each: (-len(each[1]), each[0]))[:CLUSTERS]
 
 
-def _pages(client: Client, run: str, *, duplicates: int) -> Pages:
+def _pages(client: Client, run: str, duplicates: int, left_out: Mapping[str, int]) -> Pages:
     """The duplicates first: when there are some, lineage has heard of the last stage that leaves documents out."""
     dropped = _rows(client, run, "duplicate", some=duplicates > 0)
     rejected = _rows(client, run, "rejected", some=False)
@@ -106,7 +109,7 @@ def _pages(client: Client, run: str, *, duplicates: int) -> Pages:
         Cluster(_source(client, stays), 1 + len(sources), tuple(sources[:MEMBERS]))
         for stays, sources in clusters_of(dropped)
     ]
-    return Pages(rules_of(rejected), tuple(clusters), cut=MOST_ROWS in (len(rejected), len(dropped)))
+    return Pages(rules_of(rejected, left_out), tuple(clusters), cut=MOST_ROWS in (len(rejected), len(dropped)))
 
 
 def _rows(client: Client, run: str, what: str, *, some: bool) -> list[Plain]:

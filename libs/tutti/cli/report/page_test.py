@@ -154,9 +154,10 @@ def test_the_page_and_its_curves_are_written_and_nothing_else(tmp_path: Path) ->
 
 def test_rules_and_clusters_are_counted_and_the_most_come_first() -> None:
     rows = [{"what": f"rejected/{rule}", "source": f"{rule}{at}", "detail": "seen"} for rule in "ab" for at in range(4)]
-    first, second = rules_of(rows[1:])
+    first, second = rules_of(rows[1:], {})
     assert (first.name, first.pages, second.name, second.pages) == ("b", 4, "a", 3)
     assert first.examples == (("b0", "seen"), ("b1", "seen"), ("b2", "seen"))
+    assert [each.pages for each in rules_of(rows[1:], {"a": 150, "c": 9})] == [150, 4]
     doubles = [{"source": each, "detail": f"of documents/{each[0]}, similarity 0.91"} for each in ("x1", "y1", "y2")]
     assert clusters_of(doubles) == [("documents/y", ["y1", "y2"]), ("documents/x", ["x1"])]
 

@@ -335,6 +335,32 @@ class MaskCount(_message.Message):
 Global___MaskCount: _TypeAlias = MaskCount  # noqa: Y015
 
 @_typing.final
+class ReasonCount(_message.Message):
+    """ReasonCount says how many pages and records were left out for one reason."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    REASON_FIELD_NUMBER: _builtins.int
+    PAGES_FIELD_NUMBER: _builtins.int
+    reason: _builtins.str
+    """reason of it."""
+    pages: _builtins.int
+    """pages and records."""
+    def __init__(
+        self,
+        *,
+        reason: _builtins.str = ...,
+        pages: _builtins.int = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["pages", b"pages", "reason", b"reason"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___ReasonCount: _TypeAlias = ReasonCount  # noqa: Y015
+
+@_typing.final
 class Ingest(_message.Message):
     """Ingest turns a folder of pages, or those of a crawl, into document shards."""
 
@@ -353,6 +379,7 @@ class Ingest(_message.Message):
     REJECTED_FIELD_NUMBER: _builtins.int
     MASKED_FIELD_NUMBER: _builtins.int
     PROGRESS_FIELD_NUMBER: _builtins.int
+    LEFT_OUT_FIELD_NUMBER: _builtins.int
     name: _builtins.str
     """name of the resource."""
     revision: _builtins.int
@@ -391,6 +418,10 @@ class Ingest(_message.Message):
     def progress(self) -> _common_pb2.Progress:
         """progress while it runs: only an answer to a get has it, no event."""
 
+    @_builtins.property
+    def left_out(self) -> _containers.RepeatedCompositeFieldContainer[Global___ReasonCount]:
+        """left_out: how many for each reason, by its name; together they are those that were rejected."""
+
     def __init__(
         self,
         *,
@@ -407,10 +438,11 @@ class Ingest(_message.Message):
         rejected: _builtins.int = ...,
         masked: _abc.Iterable[Global___MaskCount] | None = ...,
         progress: _common_pb2.Progress | None = ...,
+        left_out: _abc.Iterable[Global___ReasonCount] | None = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["ended_at", b"ended_at", "progress", b"progress", "result", b"result", "spec", b"spec", "started_at", b"started_at"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["documents", b"documents", "ended_at", b"ended_at", "files", b"files", "masked", b"masked", "name", b"name", "progress", b"progress", "reason", b"reason", "rejected", b"rejected", "result", b"result", "revision", b"revision", "spec", b"spec", "started_at", b"started_at", "state", b"state"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["documents", b"documents", "ended_at", b"ended_at", "files", b"files", "left_out", b"left_out", "masked", b"masked", "name", b"name", "progress", b"progress", "reason", b"reason", "rejected", b"rejected", "result", b"result", "revision", b"revision", "spec", b"spec", "started_at", b"started_at", "state", b"state"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
