@@ -287,3 +287,52 @@ def test_what_comes_next_is_of_all_hosts_in_turn(tmp_path: Path) -> None:
     assert coming == [
         f"http://{each}" for each in ("a.example/aa", "b.example/aa", "c.example/aa", "a.example/ab", "b.example/ab")
     ]
+
+
+def chain(length: int) -> Callable[[str, int], Said]:
+    """At every level a page of two hosts."""
+
+    def answer(url: str, times: int) -> Said:
+        number = int(url.rpartition("/")[2] or 0) + 1
+        return page([f"http://{host}.example/{number}" for host in "ab"] if number < length else [])
+
+    return answer
+
+
+def test_rules_that_could_not_be_had_are_asked_for_at_the_next_levels(tmp_path: Path) -> None:
+    world = World(tmp_path, within=["http://a.example/", "http://b.example/"], depth=20)
+    away = {"http://b.example": lambda times: (503, b"") if times < 3 else (200, b"User-agent: *\nDisallow: /5")}
+    hosts = Hosts(world.bench.clock, chain(9), away)
+    world.crawl(hosts.run)
+    known = world.known()
+    assert [known[f"http://b.example/{number}"] for number in range(1, 9)] == [
+        *["refused/robots_unavailable"] * 2,
+        *["visited/page"] * 2,
+        "refused/robots",
+        *["visited/page"] * 3,
+    ]
+    assert [host for _, host in hosts.robots_asked].count("http://b.example") == 3
+
+
+def test_rules_that_can_never_be_had_are_asked_for_a_few_times(tmp_path: Path) -> None:
+    world = World(tmp_path, within=["http://a.example/", "http://b.example/"], depth=20)
+    hosts = Hosts(world.bench.clock, chain(15), {"http://b.example": lambda times: (None, b"")})
+    world.crawl(hosts.run)
+    assert [host for _, host in hosts.robots_asked].count("http://b.example") == 5
+    assert not hosts.times("http://b.example")
+
+
+@pytest.mark.parametrize("later", [200, 503])
+def test_rules_are_a_day_old_at_most_but_where_new_ones_cannot_be_had(later: int, tmp_path: Path) -> None:
+    world = World(tmp_path, delay_seconds=3600)
+    first, other = b"User-agent: *\nDisallow: /aa", b"User-agent: *\nDisallow: /a\nDisallow: /b"
+    hosts = Hosts(world.bench.clock, tree(60), {ROOT: lambda times: (200, first) if times == 1 else (later, other)})
+    world.crawl(hosts.run)
+    asked = [at / 3600 for at, _ in hosts.robots_asked]
+    if later == 200:
+        assert asked == [0, pytest.approx(24, abs=1.1)]
+        after = [url for at, url in hosts.asked if at > hosts.robots_asked[1][0]]
+        assert after == [f"{ROOT}/c{letter}" for letter in "abcdefgh"]
+    else:
+        assert asked == [0, pytest.approx(24, abs=1.1), pytest.approx(48, abs=2.1)]
+        assert len(hosts.asked) == 1 + 59

@@ -47,13 +47,14 @@ class Hosts:
         self,
         clock: ManualClock,
         answer: Callable[[str, int], tuple[int, Headers, bytes]],
-        robots: Mapping[str, bytes] | None = None,
+        robots: Mapping[str, bytes | Callable[[int], tuple[int | None, bytes]]] | None = None,
         seconds: float = 0.0,
     ) -> None:
         self._clock, self._answer, self._robots, self._seconds = clock, answer, robots or {}, seconds
         self.asked: list[tuple[float, str]] = []
         self.under_way: dict[str, int] = defaultdict(int)
         self.most_under_way = 0
+        self.robots_asked: list[tuple[float, str]] = []
         self.batches: list[list[str]] = []
 
     async def fetch(self, url: str, headers: Mapping[str, str] | None = None) -> Answer:
@@ -69,12 +70,19 @@ class Hosts:
     def run(self, work: Callable[..., Any], *arguments: Any) -> Any:
         """In the place of a pool of processes."""
         if work is robots_all:
-            return [RobotsAnswer(host, 200, self._robots.get(host, b"")) for host in arguments[0]]
+            return [self._rules(host) for host in arguments[0]]
         if work is read_sitemap:
             return Sitemap((), ())
         assert work is visit_all
         self.batches.append(list(arguments[0]))
         return self.virtually(visits(self, *arguments))
+
+    def _rules(self, host: str) -> RobotsAnswer:
+        self.robots_asked.append((self._clock.monotonic(), host))
+        found = self._robots.get(host, b"")
+        if isinstance(found, bytes):
+            return RobotsAnswer(host, 200, found)
+        return RobotsAnswer(host, *found([each for _, each in self.robots_asked].count(host)))
 
     def virtually(self, work: Coroutine[Any, Any, Any]) -> Any:
         with asyncio.Runner(loop_factory=lambda: VirtualLoop(self._clock)) as runner:

@@ -19,15 +19,17 @@ from tutti.chassis.unit import Unit
 from tutti.chassis.work import put_named
 from tutti.ingest.crawl.answers import Earlier
 from tutti.ingest.crawl.archive import warcinfo
-from tutti.ingest.crawl.frontier import Found, Frontier
-from tutti.ingest.crawl.pacing import Paces
-from tutti.ingest.crawl.robots import MAX_DELAY_SECONDS, Access, Robots, robots
+from tutti.ingest.crawl.frontier import Asked, Found, Frontier
+from tutti.ingest.crawl.pacing import LONGEST_WAIT_SECONDS, Paces
+from tutti.ingest.crawl.robots import MAX_DELAY_SECONDS, Access, Robots, robots, unavailable
 from tutti.ingest.crawl.scope import Scope, Taken
 from tutti.ingest.crawl.urls import NotAPage, canonical, host_of
-from tutti.ingest.crawl.visiting import AGENT, Manner, Visit, read_sitemap, robots_all, visit_all
+from tutti.ingest.crawl.visiting import AGENT, Manner, RobotsAnswer, Visit, read_sitemap, robots_all, visit_all
 
 MAX_HOSTS = 50
 """That are visited together: with more, archives would have a page or two."""
+RULES_SECONDS, MAX_RULES_ASKED = 24 * 3600, 5
+"""For so long rules hold; at so many levels those that could not be had are asked for."""
 MAX_SITEMAPS = 1_000
 """Files of them that are read; those of the largest sites have 50,000 URLs each."""
 
@@ -72,7 +74,7 @@ class Crawling:
     def _sitemaps(self, run: Run, check: Callable[[], None]) -> None:
         """What the hosts of the seeds list is as far away as what the seeds link to."""
         hosts = {host_of(url) for url in self._plan.seeds}
-        found = self._rules(hosts, run)
+        found = self._rules(hosts, 0, run)
         near = [rules for rules in found.values() if rules.delay_seconds <= MAX_DELAY_SECONDS]
         waiting = [each for rules in near for each in rules.sitemaps]
         seen: set[str] = set()
@@ -111,7 +113,7 @@ class Crawling:
         while hosts:
             check()
             chosen = self._ready(hosts)
-            rules = self._rules(chosen, run)
+            rules = self._rules(chosen, depth, run)
             shares = {host: self._share(rules[host], len(chosen)) for host in chosen}
             pages = units.run(lambda unit, shares=shares: frontier.waiting(unit, self._name, depth, shares))  # type: ignore[misc]
             there = {host_of(page.url) for page in pages}
@@ -176,16 +178,25 @@ class Crawling:
             if each.offset + each.size <= there[each.archive]
         }
 
-    def _rules(self, hosts: Iterable[str], run: Run) -> dict[str, Robots]:
-        """The rules of hosts, asked for once in a crawl."""
-        wanted = sorted(set(hosts))
+    def _rules(self, hosts: Iterable[str], depth: int, run: Run) -> dict[str, Robots]:
+        """The rules of hosts: asked for once a day, and where they could not be had at some further levels."""
+        wanted, now = sorted(set(hosts)), int(self._host.clock.now().timestamp())
         units, frontier = self._host.units, self._frontier
         known = units.run(lambda unit: frontier.robots(unit, self._name, wanted))
-        new = [host for host in wanted if host not in known]
+        asked = units.run(lambda unit: frontier.rules_asked(unit, self._name, wanted))
+        most = LONGEST_WAIT_SECONDS + self._plan.manner.delay_seconds
+        waits = {host: self._paces.wait(host) for host in wanted}
+        new = [
+            host
+            for host in wanted
+            if host not in known or (waits[host] <= most and _due(known[host], asked.get(host), depth, now))
+        ]
         if new:
-            answers = run(robots_all, new, self._plan.manner)
-            units.run(lambda unit: frontier.keep_robots(unit, self._name, answers))
-            known |= {each.host: each for each in answers}
+            answers = run(robots_all, new, waits, self._plan.manner)
+            now = int(self._host.clock.now().timestamp())
+            kept = [_renewed(each, known.get(each.host), asked.get(each.host), depth, now) for each in answers]
+            units.run(lambda unit: frontier.keep_robots(unit, self._name, kept))
+            known |= {answer.host: answer for answer, _ in kept}
         found = {host: robots(known[host].status, known[host].body, AGENT) for host in wanted}
         for host, rules in found.items():
             # One that is not new was asked before a crawl was stopped, nobody knows when last.
@@ -221,6 +232,22 @@ def _size(blobs: Blobs, key: str) -> int:
         return blobs.stat(key).size
     except BlobMissing:
         return 0
+
+
+def _due(known: RobotsAnswer, asked: Asked | None, depth: int, now: int) -> bool:
+    """Whether a host is to be asked for its rules again."""
+    if asked is None or now - asked.at >= RULES_SECONDS:  # one that was asked before this was recorded
+        return True
+    return unavailable(known.status) and asked.depth < depth and asked.times < MAX_RULES_ASKED
+
+
+def _renewed(
+    answer: RobotsAnswer, known: RobotsAnswer | None, asked: Asked | None, depth: int, now: int
+) -> tuple[RobotsAnswer, Asked]:
+    """Rules that were known hold as long as new ones cannot be had (RFC 9309, section 2.4)."""
+    times = 1 + (asked.times if asked else 0) if unavailable(answer.status) else 0
+    holds = known is not None and unavailable(answer.status) and not unavailable(known.status)
+    return known if known is not None and holds else answer, Asked(now, depth, times)
 
 
 def _refusal(url: str, rules: Robots) -> str:

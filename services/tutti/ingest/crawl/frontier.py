@@ -9,10 +9,11 @@ from __future__ import annotations
 import itertools
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from enum import IntEnum
 
 from sqlalchemy import (
+    BigInteger,
     Column,
     Index,
     Integer,
@@ -22,6 +23,7 @@ from sqlalchemy import (
     Table,
     Text,
     and_,
+    delete,
     func,
     insert,
     or_,
@@ -70,6 +72,15 @@ class Known:
     digest: str
 
 
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """When a host was asked for its rules: in seconds since 1970, at which level, and how often by then in vain."""
+
+    at: int
+    depth: int
+    times: int
+
+
 class Frontier:
     def __init__(self, metadata: MetaData) -> None:
         self.pages = Table(
@@ -95,8 +106,17 @@ class Frontier:
             Column("status", Integer),
             Column("body", LargeBinary, nullable=False),
         )
+        self.rules = Table(
+            "crawl_rules_asked",
+            metadata,
+            Column("crawl", NAME, primary_key=True),
+            Column("host", NAME, primary_key=True),
+            Column("at", BigInteger, nullable=False),
+            Column("depth", Integer, nullable=False),
+            Column("times", Integer, nullable=False),
+        )
         self.answers = Answers(metadata)
-        self.tables = (self.pages, self.hosts, self.answers.table)
+        self.tables = (self.pages, self.hosts, self.rules, self.answers.table)
 
     def find(self, unit: Unit, crawl: str, found: Iterable[Found], depth: int) -> None:
         """Remember URLs; those that are known stay as they are, but for a shorter way of redirects at this depth."""
@@ -310,10 +330,20 @@ class Frontier:
         count = unit.tx.execute(select(func.count()).select_from(table).where(of_crawl)).scalar_one()
         return [RobotsAnswer(row.host, row.status, row.body) for row in rows], int(count)
 
-    def keep_robots(self, unit: Unit, crawl: str, answers: Iterable[RobotsAnswer]) -> None:
-        for each in answers:
-            row = {"crawl": crawl, "host": each.host, "status": each.status, "body": each.body}
-            unit.tx.execute(insert(self.hosts).values(**row))
+    def rules_asked(self, unit: Unit, crawl: str, hosts: Iterable[str]) -> dict[str, Asked]:
+        """When these hosts were asked for their rules last."""
+        table = self.rules
+        query = select(table).where(and_(table.c.crawl == crawl, table.c.host.in_(sorted(set(hosts)))))
+        return {row.host: Asked(row.at, row.depth, row.times) for row in unit.tx.execute(query)}
+
+    def keep_robots(self, unit: Unit, crawl: str, answers: Iterable[tuple[RobotsAnswer, Asked]]) -> None:
+        """Remember rules, instead of those that were known."""
+        for answer, asked in answers:
+            key = {"crawl": crawl, "host": answer.host}
+            rows = ((self.hosts, {"status": answer.status, "body": answer.body}), (self.rules, asdict(asked)))
+            for table, row in rows:
+                unit.tx.execute(delete(table).where(and_(table.c.crawl == crawl, table.c.host == answer.host)))
+                unit.tx.execute(insert(table).values(**key, **row))
 
     def _set(self, unit: Unit, crawl: str, url: str, **values: object) -> None:
         where = and_(self.pages.c.crawl == crawl, self.pages.c.url == url)

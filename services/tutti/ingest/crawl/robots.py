@@ -58,9 +58,12 @@ def robots(status: int | None, body: bytes, agent: str) -> Robots:
     """The rules in an answer to GET /robots.txt after its redirects; `status` is None when there was none in time."""
     if status is not None and 200 <= status < 300:
         return Robots(Access.RULES, agent, Protego.parse(_text(body)))
-    # More than MAX_REDIRECTS count as a page that is not there.
-    missing = status is not None and 300 <= status < 500 and status != 429
-    return Robots(Access.NONE_GIVEN if missing else Access.UNAVAILABLE, agent, Protego.parse(""))
+    return Robots(Access.UNAVAILABLE if unavailable(status) else Access.NONE_GIVEN, agent, Protego.parse(""))
+
+
+def unavailable(status: int | None) -> bool:
+    """Whether rules could not be had, after redirects, of which too many count as a page that is not there."""
+    return status is None or status == 429 or not 200 <= status < 500
 
 
 def _text(body: bytes) -> str:

@@ -125,12 +125,12 @@ async def visits(
     return found, {host: turn.pace for host, turn in turns.items()}
 
 
-def robots_all(hosts: Sequence[str], manner: Manner) -> list[RobotsAnswer]:
-    """The robots.txt of each host."""
+def robots_all(hosts: Sequence[str], waits: Mapping[str, float], manner: Manner) -> list[RobotsAnswer]:
+    """The robots.txt of each host, some of which are to be left alone for some seconds."""
 
     async def run() -> list[RobotsAnswer]:
         async with _fetcher(manner, replace(manner.limits, max_bytes=10 * MAX_BYTES, cut=True)) as fetcher:
-            return await asyncio.gather(*(_robots(host, fetcher, manner) for host in hosts))
+            return await asyncio.gather(*(_robots(host, waits.get(host, 0.0), fetcher, manner) for host in hosts))
 
     return asyncio.run(run())
 
@@ -156,8 +156,9 @@ def _fetcher(manner: Manner, limits: Limits) -> Fetcher:
     return Fetcher(manner.agent, limits, allow_private=manner.allow_private, connect=manner.connect)
 
 
-async def _robots(host: str, fetcher: Fetches, manner: Manner) -> RobotsAnswer:
+async def _robots(host: str, wait_seconds: float, fetcher: Fetches, manner: Manner) -> RobotsAnswer:
     """The answer; what passes is tried again."""
+    await asyncio.sleep(wait_seconds)
     for tried in range(1, manner.tries):
         answer, wait = await _robots_once(host, fetcher)
         passing = answer.status is None or answer.status == 429 or answer.status >= 500

@@ -21,7 +21,7 @@ def rules(serve: Serve) -> tuple[RobotsAnswer, Robots]:
     async def run() -> RobotsAnswer:
         async with server(serve) as url:
             manner = Manner("me@a.example", 0.0, tries=1, allow_private=True)
-            (found,) = await asyncio.to_thread(robots_all, [url.removesuffix("/")], manner)
+            (found,) = await asyncio.to_thread(robots_all, [url.removesuffix("/")], {}, manner)
             return found
 
     answer = asyncio.run(run())
