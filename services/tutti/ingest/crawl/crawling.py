@@ -68,7 +68,7 @@ class Crawling:
             self._sitemaps(run, check)
         taken = units.run(lambda unit: frontier.taken(unit, name))
         while (depth := units.run(lambda unit: frontier.depth(unit, name))) is not None:
-            taken = self._decide(depth, taken, check)
+            self._decide(depth, taken, check)
             self._visit(depth, run, check)
 
     def _sitemaps(self, run: Run, check: Callable[[], None]) -> None:
@@ -94,17 +94,15 @@ class Crawling:
                 lambda unit, listed=listed: self._frontier.find(unit, self._name, map(Found, listed.pages), 1)  # type: ignore[misc]
             )
 
-    def _decide(self, depth: int, taken: Taken, check: Callable[[], None]) -> Taken:
-        """The whole level is decided before any of it is visited."""
-        scope = self._plan.scope
-        while True:
+    def _decide(self, depth: int, taken: Taken, check: Callable[[], None]) -> None:
+        """The whole level is decided before any of it is visited; `taken` grows once that is recorded."""
+        count = 1
+        while count:
             check()
-            before = taken
-            count, taken = self._host.units.run(
-                lambda unit, before=before: self._frontier.decide(unit, self._name, depth, scope, before)  # type: ignore[misc]
+            count, more = self._host.units.run(
+                lambda unit: self._frontier.decide(unit, self._name, depth, self._plan.scope, taken)
             )
-            if not count:
-                return taken
+            taken.grow(more)
 
     def _visit(self, depth: int, run: Run, check: Callable[[], None]) -> None:
         """All hosts of a level in turn."""

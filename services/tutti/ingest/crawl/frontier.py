@@ -35,7 +35,7 @@ from tutti.chassis.tables import NAME
 from tutti.chassis.unit import Unit
 from tutti.corpus.canonical import framed, hasher, named
 from tutti.ingest.crawl.answers import Answers
-from tutti.ingest.crawl.scope import Scope, Taken, level, shape
+from tutti.ingest.crawl.scope import Scope, Taken, level
 from tutti.ingest.crawl.urls import host_of
 from tutti.ingest.crawl.visiting import Outcome, RobotsAnswer, Visit
 
@@ -147,8 +147,10 @@ class Frontier:
         return None if found is None else int(found)
 
     def decide(self, unit: Unit, crawl: str, depth: int, scope: Scope, taken: Taken) -> tuple[int, Taken]:
-        """Decide on the next part of a level, in the order of URLs: how many there were, and what is taken then."""
-        taken = taken.copy()
+        """Decide on the next part of a level, in the order of URLs: how many there were, and what is taken beside what
+        was taken before.
+        """
+        more = Taken()
         pages = self.pages
         query = (
             select(pages.c.url, pages.c.redirects)
@@ -158,7 +160,7 @@ class Frontier:
         )
         redirects = {row.url: row.redirects for row in unit.tx.execute(query)}
         for url, left in level(
-            (url for url, count in redirects.items() if count <= MAX_REDIRECTS), depth, scope, taken
+            (url for url, count in redirects.items() if count <= MAX_REDIRECTS), depth, scope, taken, more
         ):
             if left is None:
                 self._set(unit, crawl, url, state=State.WAITING)
@@ -166,11 +168,11 @@ class Frontier:
                 self._set(unit, crawl, url, state=State.LEFT, reason=left.value)
         for url in (url for url, count in redirects.items() if count > MAX_REDIRECTS):
             self._set(unit, crawl, url, state=State.LEFT, reason="redirects")
-        return len(redirects), taken
+        return len(redirects), more
 
     def taken(self, unit: Unit, crawl: str) -> Taken:
         """What was taken so far, counted from what is known."""
-        counted = Taken(0, Counter(), Counter())
+        counted = Taken()
         pages, after = self.pages, ""
         while True:
             query = (
@@ -187,9 +189,7 @@ class Frontier:
             )
             urls = [str(url) for url in unit.tx.execute(query).scalars()]
             for url in urls:
-                counted.pages += 1
-                counted.hosts[host_of(url)] += 1
-                counted.shapes[shape(url)] += 1
+                counted.add(url)
             if not urls:
                 return counted
             after = urls[-1]

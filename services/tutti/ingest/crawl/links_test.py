@@ -108,7 +108,7 @@ A = "https://a.example"
 
 
 def decided(urls: list[str], scope: Scope, depth: int = 0) -> dict[str, Left | None]:
-    return dict(level(urls, depth, scope, Taken()))
+    return dict(level(urls, depth, scope, Taken(), Taken()))
 
 
 def test_what_lies_elsewhere_or_too_deep_is_left_with_its_reason() -> None:
@@ -150,3 +150,19 @@ def test_limits_cut_the_same_pages_in_whatever_order_they_were_found(urls: list[
     found = decided(urls, scope)
     assert found == decided(sorted(urls, reverse=True), scope)
     assert sum(left is None for left in found.values()) <= 4
+
+
+@pytest.mark.parametrize("together", [1, 3, 1000])
+def test_a_level_that_is_decided_in_parts_is_decided_as_a_whole(together: int) -> None:
+    urls = sorted(f"http://{host}.example/{kind}/{each}" for host in "ab" for kind in "xyz" for each in range(5))
+    scope = Scope(("http://",), pages=17, pages_of_host=11, alike=4)
+    whole = dict(level(urls, 1, scope, Taken(), Taken()))
+    taken, parts = Taken(), dict[str, Left | None]()
+    for begin in range(0, len(urls), together):
+        more = Taken()
+        parts |= dict(level(urls[begin : begin + together], 1, scope, taken, more))
+        assert more.pages <= together
+        taken.grow(more)
+    assert parts == whole
+    assert {Left.LIMIT, Left.TRAP, None} == set(whole.values())
+    assert taken.pages == list(whole.values()).count(None) == taken.hosts.total() == taken.shapes.total()

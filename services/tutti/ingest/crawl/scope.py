@@ -52,34 +52,45 @@ class Taken:
     hosts: Counter[str] = field(default_factory=Counter)
     shapes: Counter[str] = field(default_factory=Counter)
 
-    def copy(self) -> Taken:
-        return Taken(self.pages, self.hosts.copy(), self.shapes.copy())
+    def add(self, url: str) -> None:
+        self.pages += 1
+        self.hosts[host_of(url)] += 1
+        self.shapes[shape(url)] += 1
+
+    def grow(self, more: Taken) -> None:
+        """By what was taken since."""
+        self.pages += more.pages
+        self.hosts.update(more.hosts)
+        self.shapes.update(more.shapes)
 
 
-def level(urls: Iterable[str], depth: int, scope: Scope, taken: Taken) -> Iterator[tuple[str, Left | None]]:
+def level(
+    urls: Iterable[str], depth: int, scope: Scope, taken: Taken, more: Taken
+) -> Iterator[tuple[str, Left | None]]:
     """Decide on the pages at one distance, which are canonical and new: each with why it is left out, None if it stays.
 
-    `taken` grows by those that stay.
+    `more` is what was taken beside `taken`, and grows by those that stay.
     """
     for url in sorted(set(urls)):
-        left = _left(url, depth, scope, taken)
+        left = _left(url, depth, scope, taken, more)
         if left is None:
-            taken.pages += 1
-            taken.hosts[host_of(url)] += 1
-            taken.shapes[shape(url)] += 1
+            more.add(url)
         yield url, left
 
 
-def _left(url: str, depth: int, scope: Scope, taken: Taken) -> Left | None:
+def _left(url: str, depth: int, scope: Scope, taken: Taken, more: Taken) -> Left | None:
     if not url.startswith(scope.prefixes):
         return Left.ELSEWHERE
     if scope.without and url.startswith(scope.without):
         return Left.EXCLUDED
     if depth > scope.depth:
         return Left.TOO_DEEP
-    if circles(url, segments=scope.segments, parameters=scope.parameters) or taken.shapes[shape(url)] >= scope.alike:
+    form, host = shape(url), host_of(url)
+    alike = taken.shapes[form] + more.shapes[form]
+    if circles(url, segments=scope.segments, parameters=scope.parameters) or alike >= scope.alike:
         return Left.TRAP
-    if taken.pages >= scope.pages or taken.hosts[host_of(url)] >= scope.pages_of_host:
+    of_host = taken.hosts[host] + more.hosts[host]
+    if taken.pages + more.pages >= scope.pages or of_host >= scope.pages_of_host:
         return Left.LIMIT
     return None
 
