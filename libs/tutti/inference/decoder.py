@@ -3,7 +3,8 @@
 Promises: the logits of a text follow, bit for bit, from its tokens and how many of them were its prompt, whatever else
 is decoded beside it. For the bits of a matrix product depend on how many rows it has, and not on where a row lies among
 them: prompts are read one at a time, and what follows is always decoded ROWS rows at once, blank ones included. That
-holds from four columns of the product on, fewer than any tokenizer leaves a model; a test looks at it.
+holds from sixteen columns of the product on (with fewer it depends on the processor), and no model that is worth a name
+has so few; a test looks at it.
 """
 
 from collections.abc import Sequence
