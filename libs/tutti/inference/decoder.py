@@ -19,6 +19,9 @@ from tutti.model.chunks import Layout
 from tutti.model.transformer import feed_forward, parameters_in, projected, rotary_tables
 
 ROWS = 8
+ALIGNED = 16
+"""Room is made for a multiple of so many tokens, that what is kept of a layer and a head begins at 64 bytes: on some
+processors the bits of a product depend on where in memory its factors lie."""
 
 
 @dataclass(eq=False)
@@ -51,7 +54,7 @@ class Decoder:
                 f"a prompt of {length} tokens in a room of {room}; expected 1 to {room}, and the model's context is "
                 f"{model.context}: shorten the prompt"
             )
-        shape = (model.layers, model.kv_heads, room, model.head_width)
+        shape = (model.layers, model.kv_heads, -(-room // ALIGNED) * ALIGNED, model.head_width)
         text = Text(self._norm["weight"].new_empty(shape), self._norm["weight"].new_empty(shape), length)
         cosines, sines = self._rotary
         x = F.embedding(torch.tensor([prompt], device=self._device), self._embed["weight"])
@@ -82,7 +85,7 @@ class Decoder:
             for row, text in enumerate(texts):
                 text.keys[layer, :, text.length], text.values[layer, :, text.length] = key[row, :, 0], value[row, :, 0]
                 mixed[row] = F.scaled_dot_product_attention(
-                    query[row, None],
+                    query[row, None].clone(),
                     text.keys[layer, None, :, : text.length + 1],
                     text.values[layer, None, :, : text.length + 1],
                     enable_gqa=model.heads != model.kv_heads,
