@@ -18,8 +18,9 @@ import pyarrow as pa
 
 from benchmarks.near_corpus import Family, families, write
 from benchmarks.pairs import alternate, median, timed
+from benchmarks.peers import HOW, PYTHON
 from benchmarks.program import ROOT, main, scratch
-from benchmarks.quality import HOW, PYTHON, texts
+from benchmarks.quality import texts
 from benchmarks.table import Row, at_least, at_most
 from tutti.corpus import duplicates
 from tutti.dedup.minhash import bands

@@ -20,6 +20,7 @@ import pyarrow as pa
 from tools import exhibit
 
 from benchmarks.pairs import alternate, median, timed
+from benchmarks.peers import HOW, PYTHON
 from benchmarks.program import ROOT, main, scratch
 from benchmarks.table import Goal, Row, at_least, ratio_at_least
 from tutti.ingest.containers import Page
@@ -31,11 +32,6 @@ from tutti.ingest.quality.statistics import count, native, statistics
 from tutti.ingest.readers import read_folder
 from tutti.ingest.rejections import Rejection
 
-PYTHON = ROOT / "build" / "peers" / "bin" / "python"
-HOW = (
-    "there is no build/peers; make it: .venv/uv/bin/uv venv build/peers && "
-    ".venv/uv/bin/uv pip install --python build/peers/bin/python --group peers"
-)
 SPEED, TIMES = at_least(30), ratio_at_least(100)
 REPEATS = 20  # of ours in a turn, which is short
 GOPHER = (*GOPHER_QUALITY, *GOPHER_REPETITION)

@@ -21,6 +21,7 @@ from resiliparse.parse.html import HTMLTree
 from tools import exhibit
 
 from benchmarks.pairs import alternate, median, timed
+from benchmarks.peers import HOW, PYTHON
 from benchmarks.program import ROOT, WentWrong, main, scratch
 from benchmarks.table import Row, ratio_at_least
 from tutti.ingest import shards
@@ -28,11 +29,6 @@ from tutti.ingest.crawl.archive import request, response
 from tutti.ingest.crawl.fetching import Answer
 
 AT = datetime(2026, 1, 1, tzinfo=UTC)
-PYTHON = ROOT / "build" / "peers" / "bin" / "python"
-HOW = (
-    "there is no build/peers; make it: .venv/uv/bin/uv venv build/peers && "
-    ".venv/uv/bin/uv pip install --python build/peers/bin/python --group peers"
-)
 SHARE, TIMES, TIMES_TRAFILATURA = ratio_at_least(0.7), ratio_at_least(1.8), ratio_at_least(8)
 SLOW_PAGES = 40
 """So many pages are enough for a peer that takes its time."""

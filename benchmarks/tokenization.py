@@ -19,8 +19,8 @@ from typing import Any
 import pyarrow as pa
 
 from benchmarks.pairs import Pairs, alternate, median, timed
+from benchmarks.peers import HOW, PYTHON
 from benchmarks.program import ROOT, WentWrong, main, scratch
-from benchmarks.quality import HOW, PYTHON
 from benchmarks.table import Row, at_least, at_most, ratio_at_least, ratio_at_most
 from tutti.corpus.bytepairs import LLAMA3_PATTERN, spelling
 from tutti.corpus.tokenizer import EOS, BytePairTokenizer

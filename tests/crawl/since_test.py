@@ -1,16 +1,15 @@
 """Crawling a site again, beginning with an earlier crawl: as if it were crawled afresh, for fewer bytes."""
 
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
 from fastwarc.warc import ArchiveIterator
 from warcio.archiveiterator import ArchiveIterator as WarcioIterator
 from warcio.checker import Checker
 
-from tests.crawl.site_test import Killed, Site, World
+from tests.crawl.site_test import Killed, Site, World, dying
 from tutti.ingest import shards
 from tutti.ingest.crawl.answers import Saved
 
@@ -94,18 +93,8 @@ def test_killed_anywhere_again_is_as_afresh(site: Site, tmp_path: Path) -> None:
     world.crawl(name="crawls/a")
     change(site)
     for last in (2, 3, 4):
-        calls = 0
-
-        def run(work: Callable[..., Any], *arguments: Any, last: int = last) -> Any:
-            nonlocal calls
-            calls += 1
-            found = work(*arguments)
-            if calls == last:
-                raise Killed
-            return found
-
         with pytest.raises(Killed):
-            world.crawl(run, "crawls/b", "crawls/a")
+            world.crawl(dying(last), "crawls/b", "crawls/a")
     world.crawl(name="crawls/b", since="crawls/a")
     world.crawl(name="crawls/fresh")
     assert read(world, "crawls/b", tmp_path / "b") == read(world, "crawls/fresh", tmp_path / "fresh")

@@ -31,6 +31,21 @@ class Killed(Exception):
     """Stands for SIGKILL: nothing of what was under way is kept."""
 
 
+def dying(last: int) -> Callable[..., Any]:
+    """What runs the work of a crawl, and is killed with what it has been given for the `last` time done."""
+    calls = 0
+
+    def run(work: Callable[..., Any], *arguments: Any) -> Any:
+        nonlocal calls
+        calls += 1
+        found = work(*arguments)
+        if calls == last:
+            raise Killed
+        return found
+
+    return run
+
+
 class Site:
     """A tree of pages with what the web has: broken, slow, disallowed, endless, busy, elsewhere and in circles."""
 
@@ -243,18 +258,8 @@ def test_killed_anywhere_the_same_is_fetched_and_nothing_twice_but_what_was_on_i
     (tmp_path / "killed").mkdir()
     world = World(tmp_path / "killed", site, pages=limit)
     for kill in range(kills):
-        calls = 0
-
-        def run(work: Callable[..., Any], *arguments: Any, last: int = 2 + kill) -> Any:
-            nonlocal calls
-            calls += 1
-            found = work(*arguments)
-            if calls == last:
-                raise Killed
-            return found
-
         with pytest.raises(Killed):
-            world.crawl(run)
+            world.crawl(dying(2 + kill))
     world.crawl()
     assert world.known() == calm.known()
     assert set(world.archived().values()) == {1}

@@ -8,6 +8,7 @@ import pyarrow as pa
 from tutti.backbone import Blobs
 from tutti.backbone.blobs import BlobMissing
 from tutti.backbone.cached import Prefetching
+from tutti.chassis.errors import InvalidField, Refused
 from tutti.chassis.tasks import WorkFailed
 from tutti.corpus import decisions as decisions_file
 from tutti.corpus import duplicates as duplicates_file
@@ -15,6 +16,9 @@ from tutti.corpus.canonical import bytes_digest, file_digest
 from tutti.corpus.errors import CorpusError
 from tutti.corpus.manifest import Kind, Manifest
 from tutti.corpus.stages import DocumentShardEntry
+
+PIECE_BYTES = 4 << 20
+"""In one answer, at most."""
 
 
 def manifest(blobs: Blobs, key: str, digest: str, *kinds: Kind) -> Manifest:
@@ -45,6 +49,20 @@ def blob(blobs: Blobs, key: str, digest: str, to: Path) -> Path:
             f"stage will be made anew"
         )
     return to
+
+
+def piece(blobs: Blobs, key: str, size: int, offset: int, *, gone: Refused) -> bytes:
+    """At most PIECE_BYTES of a blob of `size` bytes from an offset on, for who asked for them; none at its end.
+
+    Raises InvalidField for an offset behind the end, and `gone` where there is no such blob.
+    """
+    if offset > size:
+        raise InvalidField("offset", seen=offset, expected=f"at most {size}, the bytes of the file")
+    length = min(PIECE_BYTES, size - offset)
+    try:
+        return blobs.get_range(key, offset, length) if length else b""
+    except BlobMissing as error:
+        raise gone from error
 
 
 def small(blobs: Blobs, key: str) -> bytes:

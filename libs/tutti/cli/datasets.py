@@ -38,7 +38,10 @@ def described(client: Client, name: str) -> Plain:
     found = told(plain(client.tokenization.GetDataset(GetRequest(name=name))))
     tokenizer = client.tokenization.GetTokenizer(GetRequest(name=found["tokenizer"]))
     found |= {"vocabulary": tokenizer.vocabulary, "pattern": tokenizer.pattern}
-    jobs = [(job.name, mixtures.mixed(job.spec.training, name)) for job in BY_PLURAL["jobs"].all(client)]
+    jobs = [
+        (job.name, mixtures.mixed(job.spec.training, name))
+        for job in BY_PLURAL["jobs"].all(client, fields=("name", "spec"))
+    ]
     found["mixed_in"] = [{"job": job, "share": share} for job, share in jobs if share]
     found["ancestry"] = ancestry(client, name)
     return found

@@ -12,10 +12,9 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
-import pyarrow.parquet as pq
 
 from tutti.corpus.errors import UnsupportedFormat
-from tutti.corpus.rows import read_rows, write_rows
+from tutti.corpus.rows import batches, read_rows, write_rows
 
 SCHEMA = pa.schema(
     [
@@ -46,8 +45,8 @@ class Cuts:
         """The ranges are laid in a file in `scratch`, and mapped. Raises UnsupportedFormat."""
         ids, counts, kept = [_as_ids([])], [np.zeros(0, np.int64)], scratch / "cuts.ranges"
         try:
-            with pq.ParquetFile(path) as file, kept.open("wb") as ranges:  # type: ignore[no-untyped-call]
-                for batch in file.iter_batches(_ROWS):
+            with kept.open("wb") as ranges:
+                for batch in batches(path, rows=_ROWS):
                     np.stack([batch["begin"].to_numpy(), batch["end"].to_numpy()], axis=1).tofile(ranges)
                     found = batch["doc_id"].value_counts()
                     ids.append(_as_ids(found.field("values").to_pylist()))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import io
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 
 import pyarrow as pa
@@ -17,6 +17,14 @@ def write_rows(schema: pa.Schema, rows: Iterable[pa.RecordBatch], path: Path) ->
     with pq.ParquetWriter(path, schema, compression="zstd") as file:  # type: ignore[no-untyped-call]
         for batch in rows:
             file.write_batch(batch)
+
+
+def batches(
+    source: Path | io.IOBase | pa.NativeFile, columns: Sequence[str] | None = None, *, rows: int = 1 << 16
+) -> Iterator[pa.RecordBatch]:
+    """So many rows of a file at a time, of all columns or of these; no more of it is held."""
+    with pq.ParquetFile(source, pre_buffer=False) as file:  # type: ignore[no-untyped-call]
+        yield from file.iter_batches(rows, columns=columns, use_threads=False)
 
 
 def read_rows(schema: pa.Schema, source: bytes | Path, what: str) -> pa.Table:

@@ -15,9 +15,9 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
-import pyarrow.parquet as pq
 
 from tutti.corpus import decisions
+from tutti.corpus.rows import batches
 from tutti.ingest.quality.languages import among
 from tutti.ingest.quality.lexicon import HARM_LEXICON
 from tutti.ingest.quality.pii import NO_PII
@@ -79,10 +79,9 @@ def choose(measures: Sequence[Path], wanted: Choice, target: Path) -> Chosen:
     """Decide on every document of these files of measures, and write who goes to `target`."""
     documents, parts = 0, [decisions.SCHEMA.empty_table()]
     for path in measures:
-        with pq.ParquetFile(path) as file:  # type: ignore[no-untyped-call]
-            for batch in file.iter_batches(_ROWS):
-                documents += batch.num_rows
-                parts.append(rejected(batch, wanted))
+        for batch in batches(path, rows=_ROWS):
+            documents += batch.num_rows
+            parts.append(rejected(batch, wanted))
     rows = pa.concat_tables(parts).sort_by("doc_id").combine_chunks()
     decisions.write(rows.to_batches(_ROWS), target)
     rules = sorted(Counter(rows["rule"].to_pylist()).items())

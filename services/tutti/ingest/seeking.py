@@ -14,11 +14,11 @@ from dataclasses import dataclass
 from threading import Lock
 
 import pyarrow as pa
-import pyarrow.parquet as pq
 
 from tutti.backbone import Blobs
 from tutti.backbone.blobs import BlobMissing
 from tutti.chassis.errors import Refused, declare
+from tutti.corpus.rows import batches
 from tutti.corpus.stages import DocumentShardEntry
 
 REMEMBERED = 1 << 16
@@ -87,9 +87,8 @@ class Seeker:
 def rows(blobs: Blobs, shard: DocumentShardEntry) -> Iterator[Seen]:
     """The documents of a shard, without their texts. Raises Refused when it is gone or no shard."""
     try:
-        with pq.ParquetFile(pa.PythonFile(BlobFile(blobs, shard.blob), "r"), pre_buffer=False) as file:  # type: ignore[no-untyped-call]
-            for batch in file.iter_batches(columns=["doc_id", "source"], use_threads=False):
-                yield from map(Seen, batch["doc_id"].to_pylist(), batch["source"].to_pylist())
+        for batch in batches(pa.PythonFile(BlobFile(blobs, shard.blob), "r"), ["doc_id", "source"]):
+            yield from map(Seen, batch["doc_id"].to_pylist(), batch["source"].to_pylist())
     except BlobMissing as error:
         raise Refused("SHARD_UNREADABLE", f"{shard.blob} is gone; run its ingest again") from error
     except (pa.ArrowException, OSError) as error:

@@ -2,7 +2,6 @@
 
 import re
 
-from tutti.backbone.blobs import BlobMissing
 from tutti.chassis import staging
 from tutti.chassis.call import Call
 from tutti.chassis.errors import InvalidField, NotFound, Refused, declare
@@ -38,7 +37,6 @@ from tutti.sampling.results import File, continuations
 MAX_PROMPTS = 64
 MAX_PROMPT_BYTES = 64 << 10
 MAX_TOKENS = 4096
-PIECE_BYTES = 4 << 20
 _CHECKPOINT = re.compile(r"checkpoints/[^/]+/\d+/\d+")
 
 declare(
@@ -143,14 +141,9 @@ class SamplingApi:
         found = next((each for each in export.files if each.name == request.file), None)
         if found is None:
             raise NotFound(f"{request.name}/{request.file}")
-        if request.offset > found.bytes:
-            raise InvalidField("offset", seen=request.offset, expected=f"at most {found.bytes}, the bytes of the file")
-        length = min(PIECE_BYTES, found.bytes - request.offset)
         key = File(found.name, found.bytes, found.bytes_digest).key
-        try:
-            return ReadExportResponse(data=self._blobs.get_range(key, request.offset, length) if length else b"")
-        except BlobMissing as error:
-            raise Refused("RESULT_GONE", f"{request.name}: the blob {key} is gone; export again") from error
+        gone = Refused("RESULT_GONE", f"{request.name}: the blob {key} is gone; export again")
+        return ReadExportResponse(data=staging.piece(self._blobs, key, found.bytes, request.offset, gone=gone))
 
 
 def _require_done(work: Sample | Export) -> None:

@@ -15,9 +15,9 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
-import pyarrow.parquet as pq
 
 from tutti.corpus.cuts import Cuts
+from tutti.corpus.rows import batches
 
 Ids = npt.NDArray[np.bytes_]
 """S32 [documents]: the bytes of each doc_id."""
@@ -82,13 +82,12 @@ class Documents:
 
     def _batches(self) -> Iterator[Any]:
         for path in self._shards:
-            with pq.ParquetFile(path, pre_buffer=False) as file:  # type: ignore[no-untyped-call]
-                for batch in file.iter_batches(BATCH, columns=["doc_id", "text"], use_threads=False):
-                    if self._cuts is None:
-                        yield batch
-                    else:
-                        texts = self._cuts.applied(batch["doc_id"].to_pylist(), batch["text"])
-                        yield batch.set_column(batch.schema.get_field_index("text"), "text", texts)
+            for batch in batches(path, ["doc_id", "text"], rows=BATCH):
+                if self._cuts is None:
+                    yield batch
+                else:
+                    texts = self._cuts.applied(batch["doc_id"].to_pylist(), batch["text"])
+                    yield batch.set_column(batch.schema.get_field_index("text"), "text", texts)
 
 
 def as_ids(doc_ids: Sequence[str]) -> Ids:

@@ -11,8 +11,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
-import pyarrow.parquet as pq
 
+from tutti.corpus.rows import batches
 from tutti.tokenization.documents import Documents, Ids, Numbers, among, as_ids
 
 UNDETERMINED = "und"
@@ -54,6 +54,5 @@ def by_language(documents: Documents, lengths: Numbers, measures: Sequence[Path]
 
 def _told(measures: Sequence[Path]) -> Iterator[tuple[Ids, list[str]]]:
     for path in measures:
-        with pq.ParquetFile(path, pre_buffer=False) as file:  # type: ignore[no-untyped-call]
-            for batch in file.iter_batches(columns=["doc_id", "language"], use_threads=False):
-                yield as_ids(batch["doc_id"].to_pylist()), batch["language"].to_pylist()
+        for batch in batches(path, ["doc_id", "language"]):
+            yield as_ids(batch["doc_id"].to_pylist()), batch["language"].to_pylist()

@@ -33,9 +33,6 @@ from tutti.corpus.dataset import Packing
 from tutti.tokenization.bpe import BYTES, PatternError, compiled
 from tutti.tokenization.sources import Sources
 
-PIECE = 1 << 20
-"""Bytes of a tokenizer in one answer, at most."""
-
 
 def check(spec: TokenizationSpec) -> None:
     """Raises InvalidField naming what cannot work."""
@@ -123,13 +120,8 @@ class TokenizationApi:
         return crud.get(self._host.units, self._tokenizers, request)
 
     def ReadTokenizer(self, request: ReadTokenizerRequest, call: Call) -> ReadTokenizerResponse:
-        name, blobs = check_name("tokenizers", request.name), self._host.blobs
-        key = self._host.units.run(lambda unit: self._tokenizers.get(unit, name)).key
-        size = blobs.stat(key).size
-        if request.offset > size:
-            raise InvalidField("offset", seen=request.offset, expected=f"at most {size}, the bytes of {name}")
-        piece = blobs.get_range(key, request.offset, min(PIECE, size - request.offset))
-        return ReadTokenizerResponse(data=piece, bytes=size)
+        found = crud.get(self._host.units, self._tokenizers, GetRequest(name=request.name))
+        return ReadTokenizerResponse(data=self._sources.read_tokenizer(found, request.offset))
 
     def ListTokenizers(self, request: ListRequest, call: Call) -> ListTokenizersResponse:
         return crud.list_page(self._host.units, self._tokenizers, request, ListTokenizersResponse, "tokenizers")

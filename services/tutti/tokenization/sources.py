@@ -9,21 +9,19 @@ from functools import lru_cache
 from tutti.backbone import Blobs
 from tutti.backbone.blobs import BlobMissing
 from tutti.chassis import crud, staging
-from tutti.chassis.errors import InvalidField, NotFound, Refused, declare
+from tutti.chassis.errors import NotFound, Refused, declare
 from tutti.chassis.resources import Resource
 from tutti.chassis.service import Host
 from tutti.chassis.tasks import WorkFailed
 from tutti.chassis.unit import Unit
 from tutti.chassis.work import Work
 from tutti.contracts.common.v1 import STATE_DONE, GetRequest
-from tutti.contracts.tokenization.v1 import Dataset, DatasetFile, ListDatasetFilesResponse, Tokenization
+from tutti.contracts.tokenization.v1 import Dataset, DatasetFile, ListDatasetFilesResponse, Tokenization, Tokenizer
 from tutti.corpus.dataset import DatasetBody
 from tutti.corpus.manifest import Kind
 from tutti.corpus.stages import DedupBody
 
-PIECE_BYTES = 4 << 20
-
-declare({"SOURCES_GONE": "a dataset cannot be read back: documents that it was made of are gone or damaged"})
+declare({"SOURCES_GONE": "a dataset or tokenizer cannot be read back: blobs that it is made of are gone or damaged"})
 
 
 class Sources:
@@ -44,13 +42,17 @@ class Sources:
         found = next((each for each in self.files(name).files if each.key == key), None)
         if found is None:
             raise NotFound(f"{name}/{key}")
-        if offset > found.bytes:
-            raise InvalidField("offset", seen=offset, expected=f"at most {found.bytes}, the bytes of the file")
-        length = min(PIECE_BYTES, found.bytes - offset)
+        gone = Refused("SOURCES_GONE", f"{name}: the blob {key} is gone; run its recipe again")
+        return staging.piece(self._host.blobs, key, found.bytes, offset, gone=gone)
+
+    def read_tokenizer(self, tokenizer: Tokenizer, offset: int) -> bytes:
+        """A piece of its artefact from an offset on; nothing at its end. Raises InvalidField, Refused."""
+        blobs, key = self._host.blobs, tokenizer.key
+        gone = Refused("SOURCES_GONE", f"{tokenizer.name}: the blob {key} is gone; run the recipe again")
         try:
-            return self._host.blobs.get_range(key, offset, length) if length else b""
-        except BlobMissing as error:
-            raise Refused("SOURCES_GONE", f"{name}: the blob {key} is gone; run its recipe again") from error
+            return staging.piece(blobs, key, size(blobs, key), offset, gone=gone)
+        except WorkFailed as error:
+            raise gone from error
 
     def _list(self, name: str) -> ListDatasetFilesResponse:
         blobs, dataset, made = self._host.blobs, *self._host.units.run(lambda unit: self._made(unit, name))

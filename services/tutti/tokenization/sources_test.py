@@ -6,6 +6,7 @@ from typing import Any, cast
 import pytest
 
 from tutti.backbone.embedded.blobs import EmbeddedBlobs
+from tutti.chassis import staging
 from tutti.chassis.errors import InvalidField, NotFound, Refused
 from tutti.chassis.resources import Resource
 from tutti.chassis.tasks_test import Bench
@@ -16,7 +17,6 @@ from tutti.corpus.canonical import bytes_digest
 from tutti.corpus.dataset import DatasetBody, ShardEntry, Split
 from tutti.corpus.documentshard import DocumentShardInfo
 from tutti.corpus.stages import DedupBody, DocumentShardEntry
-from tutti.tokenization import sources
 from tutti.tokenization.sources import Sources
 
 NAME = "datasets/d"
@@ -63,7 +63,7 @@ def test_the_files_of_a_dataset_are_its_documents_what_was_left_out_and_what_is_
 
 
 def test_a_file_is_read_piece_by_piece_to_its_end(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(sources, "PIECE_BYTES", 5)
+    monkeypatch.setattr(staging, "PIECE_BYTES", 5)
     read = b""
     while piece := world.sources.read(NAME, world.key, len(read)):
         assert len(piece) <= 5

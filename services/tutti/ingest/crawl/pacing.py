@@ -51,7 +51,7 @@ class Paces:
 
     def wait(self, host: str) -> float:
         """Seconds until it may be asked."""
-        return max(0.0, self._next.get(host, 0.0) - self._clock.monotonic()) if host in self._next else 0.0
+        return max(0.0, self._next[host] - self._clock.monotonic()) if host in self._next else 0.0
 
     def asked(self, host: str, asked_delay: float = 0.0) -> None:
         """It was asked just now, or may have been."""

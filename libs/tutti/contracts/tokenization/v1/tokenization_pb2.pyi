@@ -376,20 +376,16 @@ class ReadTokenizerResponse(_message.Message):
     DESCRIPTOR: _descriptor.Descriptor
 
     DATA_FIELD_NUMBER: _builtins.int
-    BYTES_FIELD_NUMBER: _builtins.int
     data: _builtins.bytes
-    """data from the offset on, at most 1 MiB; empty at the end of the file."""
-    bytes: _builtins.int
-    """bytes of the whole."""
+    """data from the offset on, at most 4 MiB; empty at the end of the file."""
     def __init__(
         self,
         *,
         data: _builtins.bytes = ...,
-        bytes: _builtins.int = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["bytes", b"bytes", "data", b"data"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["data", b"data"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
