@@ -3,17 +3,19 @@
 Harm: trained on the learnt part of the carried set (datasets/harm says what it is, and what it does not prove), told on
 its held-out part, on texts by somebody who had not seen it (datasets/harm_unseen; only counts are printed, so that they
 stay unseen) and on real documentation. Quality: prose (chapters of the language reference) against listings (pages of
-the standard library), from the same Python. Languages: the carried set, as its files name them. Time is on the core.
+the standard library), from the same Python. Languages: the carried set of harm, and sentences in 30 languages
+(datasets/languages), as their files name them. Of each there is a table of confusion. Time is on the core.
 """
 
 import time
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pydoc_data.topics import topics
 
 import numpy as np
 import pyarrow as pa
 
+from benchmarks.confusion import confusion
 from benchmarks.harm import (
     KEEPS,
     MOST_FALSE,
@@ -25,12 +27,13 @@ from benchmarks.harm import (
     documentation,
     verdicts,
 )
+from benchmarks.languages import sentences
+from benchmarks.languages import told as languages_told
 from benchmarks.pairs import median, timed
 from benchmarks.program import main
 from benchmarks.quality import texts as pages
 from benchmarks.table import Goal, Row, at_least, at_most
 from tutti.ingest.quality import lexicon
-from tutti.ingest.quality.languages import identify
 from tutti.ingest.quality.learning import Example, Lesson, learn
 from tutti.ingest.quality.statistics import statistics
 
@@ -47,7 +50,8 @@ def measure(quick: bool) -> list[Row]:
     found = verdicts(lesson.classifier, [each.text for each in held])
     read = pages()
     return [
-        *_told("held out", held, found, True, f"learnt+held: {_sizes(lesson)}; {_confusion(lesson, held, found)}"),
+        *_told("held out", held, found, True, f"learnt+held: {_sizes(lesson)}"),
+        *confusion("harm held out by the classifier", _pairs(lesson)),
         *_by_category_and_language(held, found),
         *_unseen(lesson),
         _real(lesson, read, DOCUMENTS // (10 if quick else 1)),
@@ -72,13 +76,11 @@ def _sizes(lesson: Lesson) -> str:
     return ", ".join(f"{each.label} {each.trained}+{each.held_out}" for each in lesson.learnt)
 
 
-def _confusion(lesson: Lesson, held: Sequence[Carried], found: Verdicts) -> str:
-    names = [KEEPS, *(label.name for label in lesson.classifier.labels)]
-    table = Counter((each.label, names[answer]) for each, answer in zip(held, found.classifier.tolist(), strict=True))
-    return "; ".join(
-        f"{label}: " + ", ".join(f"{other} {table[label, other]}" for other in names if table[label, other])
-        for label in names
-    )
+def _pairs(lesson: Lesson) -> Iterator[tuple[str, str]]:
+    """Of each held-out text its label and the one that it is told as."""
+    for row in lesson.held:
+        for name, count in row.told:
+            yield from [(row.label, name)] * count
 
 
 def _unseen(lesson: Lesson) -> list[Row]:
@@ -111,32 +113,24 @@ def _real(lesson: Lesson, read: Sequence[str], count: int) -> Row:
 
 
 def _quality(read: Sequence[str]) -> list[Row]:
+    lesson = prose_and_listings(read)
+    sizes = Row("quality: learnt+held out", note=_sizes(lesson))
+    return [sizes, *confusion("quality held out", _pairs(lesson))]
+
+
+def prose_and_listings(read: Sequence[str]) -> Lesson:
+    """What is learnt of chapters of the language reference, and of these pages."""
     prose = [chunk for _, text in sorted(topics.items()) for chunk in chunks(text)]
     listings = [chunk for text in read for chunk in chunks(text)][:: max(1, len(read) // 30)][: 2 * len(prose)]
     labelled = {chunk: "listing" for chunk in listings} | {chunk: "prose" for chunk in prose}
-    lesson = learn([Example(chunk, label) for chunk, label in labelled.items()], "prose", MOST_FALSE)
-    counts: Counter[tuple[str, str]] = Counter()
-    for row in lesson.held:
-        for name, number in row.told:
-            counts[row.label, name] += number
-    wanted, other = (
-        (counts[label, "listing"], counts[label, "prose"] + counts[label, "listing"]) for label in ("listing", "prose")
-    )
-    sizes = f"learnt+held: {_sizes(lesson)}"
-    return [
-        Row("quality held out: listings found", "%", 100 * wanted[0] / wanted[1], note=sizes),
-        Row("quality held out: prose rejected", "%", 100 * other[0] / other[1], note=f"{other[0]} of {other[1]}"),
-    ]
+    return learn([Example(chunk, label) for chunk, label in labelled.items()], "prose", MOST_FALSE)
 
 
 def _languages(every: Sequence[Carried]) -> list[Row]:
-    rows = []
-    for language in sorted({each.language for each in every}):
-        answers = Counter(identify(each.text).macro for each in every if each.language == language)
-        told = ", ".join(f"{name} {number}" for name, number in answers.most_common())
-        share = 100 * answers[language] / answers.total()
-        rows.append(Row(f"language of the carried set, {language}: right", "%", share, note=told))
-    return rows
+    return [
+        *confusion("language of the carried set", languages_told((each.language, each.text) for each in every)),
+        *confusion("language of sentences", languages_told(sentences())),
+    ]
 
 
 def _speed(lesson: Lesson, read: Sequence[str], turns: int) -> list[Row]:

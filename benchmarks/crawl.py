@@ -1,8 +1,9 @@
-"""Crawling: pages a second of one core, from a static site on loopback, beside fetching the same pages alone.
+"""Crawling a static site on loopback: pages a second of one core, and memory, beside fetching its pages alone.
 
 All of it counts: robots.txt, links found and made canonical, the scope, the frontier in a database on disk, records of
 WARC compressed and stored. The peer is aiohttp, which fetches the same URLs over as many connections and looks at none.
 The site is in a process of its own, whose time does not count; its pages are the standard library's documentation.
+Memory is the most that a process had resident at once which did nothing else.
 """
 
 import asyncio
@@ -18,8 +19,9 @@ import aiohttp
 from sqlalchemy import MetaData
 from tools import exhibit
 
-from benchmarks.pairs import alternate, median, timed
+from benchmarks.pairs import alternate, timed
 from benchmarks.program import ROOT, main, scratch
+from benchmarks.resident import memory_row, nothing, peak_of
 from benchmarks.table import Row, at_least
 from tutti.backbone import SystemClock, SystemRandomness
 from tutti.backbone.embedded.blobs import EmbeddedBlobs
@@ -50,16 +52,19 @@ def measure(quick: bool) -> list[Row]:
     with site(pages.folder, copies) as root:
         urls = [f"{root}/docs/{copy}/{page.name}" for copy in range(copies) for page in pages.folder.glob("*.html")]
         turns = alternate(lambda: crawled(root), lambda: fetched(urls), pairs=3 if quick else 5)
+        resident = [(peak_of(crawled, root), peak_of(fetched, urls)) for _ in range(3)]
+    what = "crawl of a static site"
+    ours, peer = map(list, zip(*resident, strict=True))
     return [
-        Row(
-            what="crawl of a static site",
+        Row.of_speed(
+            what,
             unit="pages/s of a core",
-            ours=len(urls) / median(turns.ours),
-            peer=len(urls) / median(turns.peer),
-            ratio=turns.speed(),
+            amount=len(urls),
+            pairs=turns,
             goal=at_least(GOAL_PAGES),
             note=f"{len(urls)} pages, {CONNECTIONS} connections; peer: aiohttp alone, nothing looked at or kept",
-        )
+        ),
+        memory_row(what, ours, peer, f"{len(urls)} pages; {peak_of(nothing):.0f} MB of both are what is loaded"),
     ]
 
 

@@ -90,12 +90,11 @@ def measure(quick: bool) -> list[Row]:
                 raise WentWrong(f"another file than the embedded search wrote: {answers}")
             walls = [median(tuple(answer["wall"] for answer in run.answers[-turns:])) for run in (here, other)]
             rows.append(
-                Row(
+                Row.of_speed(
                     f"duplicates in {size / 1e6:.0f} MB; peer: {name}",
                     unit="MB/s",
-                    ours=size / 1e6 / median(found.ours),
-                    peer=size / 1e6 / median(found.peer),
-                    ratio=found.speed(),
+                    amount=size / 1e6,
+                    pairs=found,
                     note=f"{len(shards)} shards; on the wall {walls[0]:.1f} s embedded, {walls[1]:.1f} s there; "
                     f"{here.answers[-1]['megabytes']:.0f} MB and {other.answers[-1]['megabytes']:.0f} MB there",
                 )
@@ -141,12 +140,11 @@ def bands_beside_daft(pages: Sequence[str], turns: int) -> Row:
 
     ours = timed(lambda: [bands(arrays) for _ in range(times)], time.process_time)
     found = alternate(lambda: ours() / times, timed(theirs, time.process_time), pairs=turns)
-    return Row(
+    return Row.of_speed(
         "bands of texts; peer: Daft's minhash",
         unit="MB/s",
-        ours=size / median(found.ours),
-        peer=size / median(found.peer),
-        ratio=found.speed(),
+        amount=size,
+        pairs=found,
         note=f"{size:.2f} MB; 120 hashes of word 5-grams, text in memory; words lie between spaces there",
     )
 

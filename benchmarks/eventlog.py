@@ -70,12 +70,11 @@ def measure(quick: bool) -> list[Row]:
             for which, (peer, how, goal) in peers.items():
                 found = alternate(timed(ours), timed(peer), pairs=pairs, warmups=5)
                 rows.append(
-                    Row(
+                    Row.of_speed(
                         what=f"embedded log, batches of {size}{which}",
                         unit="records/s",
-                        ours=size / median(found.ours),
-                        peer=size / median(found.peer),
-                        ratio=found.speed(),
+                        amount=size,
+                        pairs=found,
                         goal=goal,
                         note=f"peer: sqlite3, WAL, FULL, one table, executemany of rows {how}",
                     )

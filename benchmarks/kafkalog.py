@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.eventlog import TOPIC, batch
-from benchmarks.pairs import alternate, median, timed
+from benchmarks.pairs import alternate, timed
 from benchmarks.program import ROOT, NotHere, main, scratch
 from benchmarks.table import Row, ratio_at_least
 from tutti.backbone import EventLog
@@ -108,12 +108,11 @@ def _appended(log: EventLog, bare: BareKafka, pairs: int) -> Row:
         for each in records
     ]
     found = alternate(timed(lambda: log.append(records)), timed(lambda: bare.append(prepared)), pairs=pairs, warmups=5)
-    return Row(
+    return Row.of_speed(
         what=f"Kafka append, batches of {SIZE}",
         unit="records/s",
-        ours=SIZE / median(found.ours),
-        peer=SIZE / median(found.peer),
-        ratio=found.speed(),
+        amount=SIZE,
+        pairs=found,
         goal=GOAL,
         note="peer: kafka-python with the same acks and idempotence, its records encoded beforehand",
     )
@@ -128,12 +127,11 @@ def _polled(log: EventLog, bare: BareKafka, pairs: int) -> Row:
         warmups=1,
     )
     subscription.close()
-    return Row(
+    return Row.of_speed(
         what=f"Kafka poll, {POLL} at once",
         unit="records/s",
-        ours=1 / median(found.ours),
-        peer=1 / median(found.peer),
-        ratio=found.speed(),
+        amount=1,
+        pairs=found,
         goal=GOAL,
         note="a group of its own each; the peer takes ConsumerRecords as they come",
     )

@@ -8,12 +8,13 @@ numpy has. They have no padding, no shards and no checks. Tokens alone, as one a
 All only copy from the page cache, so the time on a core is measured: the wait for one says nothing about either.
 
 Then how fast the shuffled tokens of a whole step come, and how long a rank waits that goes on in the middle of a run:
-from folders on the disk to the leaves of the step, with every shard opened and checked as a rank does.
+from folders on the disk to the leaves of the step, with every shard opened and checked as a rank does. Memory is the
+most that a process had resident at once which read every row, mapped pages of the file included.
 """
 
 import itertools
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -24,6 +25,7 @@ import numpy.typing as npt
 from benchmarks import data
 from benchmarks.pairs import alternate, median, timed
 from benchmarks.program import main, scratch
+from benchmarks.resident import memory_row, nothing, peak_of
 from benchmarks.table import Goal, Row, at_least, at_most, ratio_at_least
 from tutti.backbone.embedded.blobs import EmbeddedBlobs
 from tutti.corpus.batch import Leaf
@@ -108,9 +110,9 @@ class Raw:
         self._flat = np.memmap(path, np.uint16, mode="r")
         self._context = context = case.context
         width = self._flat.itemsize
-        rows = (len(self._flat) - 1) // context
+        self.sequences = (len(self._flat) - 1) // context
         self._rows = np.lib.stride_tricks.as_strided(
-            self._flat, (rows, context + 1), (context * width, width), writeable=False
+            self._flat, (self.sequences, context + 1), (context * width, width), writeable=False
         )
 
     def sliced(self, samples: Samples) -> Tokens:
@@ -161,7 +163,38 @@ def _rows(case: Case, *, quick: bool) -> list[Row]:
             beside(raw.sliced, "peer: slices of a np.memmap"),
             beside(raw.indexed, "peer: a fancy index a leaf"),
             _row(case, loader.sequences, tokens, peer_tokens, ", tokens alone, peer: one fancy index", None, pairs),
+            memory_row(
+                f"loader, {case.name}",
+                [
+                    peak_of(
+                        _read_shards, [staged / shard_file(each.bytes_digest) for each in made.body.train.shards], case
+                    )
+                ],
+                [peak_of(_read_flat, flat, case)],
+                f"every row once; {flat.stat().st_size / 1e6:.0f} MB of both are the mapped file, "
+                f"{peak_of(nothing):.0f} MB what is loaded; peer: slices of a np.memmap",
+            ),
         ]
+
+
+def _shuffled(sequences: int, case: Case) -> Iterator[Samples]:
+    """The rows of every step."""
+    size = case.leaves * case.rows
+    order = np.random.default_rng(3).permutation(sequences)
+    yield from order[: len(order) // size * size].reshape(-1, size)
+
+
+def _read_shards(paths: Sequence[Path], case: Case) -> None:
+    loader = Loader(paths)
+    for step in _shuffled(loader.sequences, case):
+        loader.batch(step).leaves(case.rows)
+
+
+def _read_flat(path: Path, case: Case) -> None:
+    raw = Raw(path, case)
+    for step in _shuffled(raw.sequences, case):
+        for leaf in step.reshape(case.leaves, case.rows):
+            leaf_of(raw.sliced(leaf))
 
 
 Read = Callable[[Samples], Sequence[Sequence[npt.NDArray[Any]]]]
@@ -170,8 +203,7 @@ Read = Callable[[Samples], Sequence[Sequence[npt.NDArray[Any]]]]
 
 def _row(case: Case, sequences: int, ours: Read, peer: Read, which: str, goal: Goal | None, pairs: int) -> Row:
     size = case.leaves * case.rows
-    order = np.random.default_rng(3).permutation(sequences)
-    steps = order[: len(order) // size * size].reshape(-1, size)
+    steps = list(_shuffled(sequences, case))
     for step in steps[:8]:
         for one, other in zip(ours(step), peer(step), strict=True):
             assert all(np.array_equal(*both) for both in zip(one, other, strict=True))
@@ -189,12 +221,11 @@ def _row(case: Case, sequences: int, ours: Read, peer: Read, which: str, goal: G
 
     found = alternate(of_ours, of_peer, pairs=pairs, warmups=len(steps) // per_turn)
     tokens = per_turn * size * case.context / 1e6
-    return Row(
+    return Row.of_speed(
         what=f"loader, {case.name}{which}",
         unit="M tokens/s",
-        ours=tokens / median(found.ours),
-        peer=tokens / median(found.peer),
-        ratio=found.speed(),
+        amount=tokens,
+        pairs=found,
         goal=goal,
         note=f"{case.leaves} leaves of {case.rows} rows of {case.context + 1} tokens; shards: {case.shards}",
     )

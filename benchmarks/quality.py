@@ -1,10 +1,11 @@
-"""Quality statistics beside datatrove's filters, in megabytes of UTF-8 a second of one core.
+"""Quality statistics beside datatrove's filters, in megabytes of UTF-8 a second of one core, and their memory.
 
 The text is the documentation of the standard library (tools/exhibit.py) as ingest extracts it; beside datatrove, which
 is slow, it is the chapters of the language reference that Python carries (pydoc_data), mostly prose. Ours counts all
 that the rules of Gopher, C4 and FineWeb need; datatrove's two Gopher filters are given thresholds that reject nothing,
 so that they count all that is theirs. They run in a Python of their own (build/peers), from the dependency group
-`peers`, so that the product's environment stays free of them. All is time on the core, not on the wall.
+`peers`, so that the product's environment stays free of them. All is time on the core, not on the wall; memory is the
+most that a process had resident at once which did nothing else.
 """
 
 import json
@@ -22,6 +23,7 @@ from tools import exhibit
 from benchmarks.pairs import alternate, median, timed
 from benchmarks.peers import HOW, PYTHON
 from benchmarks.program import ROOT, main, scratch
+from benchmarks.resident import memory_row, nothing, peak_megabytes, peak_of
 from benchmarks.table import Goal, Row, at_least, ratio_at_least
 from tutti.ingest.containers import Page
 from tutti.ingest.extraction import extract
@@ -34,6 +36,7 @@ from tutti.ingest.rejections import Rejection
 
 SPEED, TIMES = at_least(30), ratio_at_least(100)
 REPEATS = 20  # of ours in a turn, which is short
+LOADED = "{:.0f} MB of ours are what is loaded"
 GOPHER = (*GOPHER_QUALITY, *GOPHER_REPETITION)
 
 
@@ -51,6 +54,10 @@ class Peer:
         self._process.stdin.write("\n")
         self._process.stdin.flush()
         return float(self._answer())
+
+    def megabytes(self) -> float:
+        """The most that it had resident so far."""
+        return peak_megabytes(self._process.pid)
 
     def _answer(self) -> Any:
         assert self._process.stdout is not None
@@ -77,7 +84,7 @@ def measure(quick: bool) -> list[Row]:
     """Ours beside the peer, then the other measures of the package."""
     every, chapters = texts(), [text for _, text in sorted(topics.items())]
     turns = 3 if quick else 7
-    rows = [_beside_datatrove(chapters[:: 4 if quick else 1], turns)]
+    rows = _beside_datatrove(chapters[:: 4 if quick else 1], turns)
     arrays = pa.array(every)
     if native().library is not None:
         rows.append(_speed("all statistics", every, lambda: statistics(arrays), turns, goal=SPEED))
@@ -88,13 +95,20 @@ def measure(quick: bool) -> list[Row]:
         _speed("personal data found and masked", every, lambda: pii.inspect(arrays), turns),
         _speed("language", every, lambda: languages(arrays), turns),
     ]
+    for what, work in (("all statistics", statistics), ("personal data", pii.inspect), ("language", languages)):
+        note = f"{_megabytes(every):.2f} MB in {len(every)} documents; {LOADED.format(peak_of(nothing))}"
+        rows.append(memory_row(what, [peak_of(_over, work, every)], [], note))
     return rows
 
 
-def _beside_datatrove(texts: Sequence[str], turns: int) -> Row:
+def _over(work: Callable[[pa.Array], object], texts: Sequence[str]) -> None:
+    work(pa.array(texts))
+
+
+def _beside_datatrove(texts: Sequence[str], turns: int) -> list[Row]:
     what = "statistics beside datatrove's Gopher filters"
     if not PYTHON.exists():
-        return Row(what, goal=TIMES, note=HOW)
+        return [Row(what, goal=TIMES, note=HOW)]
     arrays, size = pa.array(texts), _megabytes(texts)
     with scratch("quality") as folder:
         path = Path(folder) / "texts.json"
@@ -104,16 +118,21 @@ def _beside_datatrove(texts: Sequence[str], turns: int) -> Row:
             pairs = alternate(lambda: cost() / REPEATS, peer.turn, pairs=turns)
             kept = decide(statistics(arrays), GOPHER).column("rule").is_null().to_pylist()
             alike = sum(ours == theirs for ours, theirs in zip(kept, peer.kept, strict=True)) / len(texts)
-    return Row(
-        what,
-        unit="MB/s",
-        ours=size / median(pairs.ours),
-        peer=size / median(pairs.peer),
-        ratio=pairs.speed(),
-        goal=TIMES,
-        note=f"{size:.2f} MB in {len(texts)} chapters; with the published thresholds of Gopher ours keeps {sum(kept)} "
-        f"of them and theirs {sum(peer.kept)}, alike in {alike:.1%}",
-    )
+            memory = memory_row(
+                what, [peak_of(_over, statistics, texts)], [peer.megabytes()], LOADED.format(peak_of(nothing))
+            )
+    return [
+        Row.of_speed(
+            what,
+            unit="MB/s",
+            amount=size,
+            pairs=pairs,
+            goal=TIMES,
+            note=f"{size:.2f} MB in {len(texts)} chapters; with the published thresholds of Gopher ours keeps "
+            f"{sum(kept)} of them and theirs {sum(peer.kept)}, alike in {alike:.1%}",
+        ),
+        memory,
+    ]
 
 
 def _speed(what: str, texts: Sequence[str], work: Callable[[], object], turns: int, *, goal: Goal | None = None) -> Row:

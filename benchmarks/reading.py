@@ -2,10 +2,12 @@
 
 Megabytes of HTML a second of one core, beside resiliparse alone, which parses and extracts the same records and does
 nothing else, and beside trafilatura (in build/peers), which extracts a part of them. Then how much faster two processes
-are than one, on the wall, each time from the begin of a program: what it loads is counted for both. The archive holds
-the standard library's documentation (tools/exhibit.py), every page several times under a URL of its own, as answers in
-WARC, gzip a record.
+are than one, on the wall, each time from the begin of a program: what it loads is counted for both. Memory is the most
+that a process had resident at once which did nothing else. The archive holds the standard library's documentation
+(tools/exhibit.py), every page several times under a URL of its own, as answers in WARC, gzip a record.
 """
+
+from __future__ import annotations
 
 import json
 import subprocess
@@ -20,9 +22,10 @@ from resiliparse.extract.html2text import extract_plain_text
 from resiliparse.parse.html import HTMLTree
 from tools import exhibit
 
-from benchmarks.pairs import alternate, median, timed
+from benchmarks.pairs import alternate, bootstrap, median, timed
 from benchmarks.peers import HOW, PYTHON
 from benchmarks.program import ROOT, WentWrong, main, scratch
+from benchmarks.resident import memory_row, nothing, peak_of
 from benchmarks.table import Row, ratio_at_least
 from tutti.ingest import shards
 from tutti.ingest.crawl.archive import request, response
@@ -30,6 +33,7 @@ from tutti.ingest.crawl.fetching import Answer
 
 AT = datetime(2026, 1, 1, tzinfo=UTC)
 SHARE, TIMES, TIMES_TRAFILATURA = ratio_at_least(0.7), ratio_at_least(1.8), ratio_at_least(8)
+TIMES_POSSIBLE = ratio_at_least(1.8 / 2)
 SLOW_PAGES = 40
 """So many pages are enough for a peer that takes its time."""
 
@@ -39,61 +43,90 @@ def measure(quick: bool) -> list[Row]:
     pages, turns = exhibit.build(ROOT / "build" / "exhibit").folder, 3 if quick else 5
     with scratch("reading") as name:
         folder = Path(name)
-        archive, size = _archive(pages, folder / "pages.warc.gz", copies=1)
+        archive, size = archived(pages, folder / "pages.warc.gz", copies=1)
         alone = alternate(_core(lambda: _shards(archive, folder)), _core(lambda: _bare(archive)), pairs=turns)
         rows = [
-            Row(
+            Row.of_speed(
                 what="WARC to document shards",
                 unit="MB/s of a core",
-                ours=size / median(alone.ours),
-                peer=size / median(alone.peer),
-                ratio=alone.speed(),
+                amount=size,
+                pairs=alone,
                 goal=SHARE,
                 note=f"{size:.0f} MB of HTML; peer: resiliparse alone, tree and main content",
             ),
-            _beside_trafilatura(pages, folder, turns),
+            _memory(archive, folder, size, peer=True),
+            *_beside_trafilatura(pages, folder, turns),
         ]
         # So many copies that the begin of a program is a small part of it.
-        archive, size = _archive(pages, folder / "many.warc.gz", copies=4 if quick else 24)
-        programs = _Programs(archive, folder)
-        two = alternate(lambda: programs.wall(2), lambda: programs.wall(1), pairs=turns)
-        spinning = alternate(lambda: _spin(2) / 2, lambda: _spin(1), pairs=turns)
+        archive, size = archived(pages, folder / "many.warc.gz", copies=4 if quick else 24)
+        rows.append(_memory(archive, folder, size))
+        return [*rows, *_two(_Programs(archive, folder), size, turns)]
+
+
+def _two(programs: _Programs, size: float, turns: int) -> list[Row]:
+    """Two processes beside one, and beside what two do here that need nothing but a core."""
+    two = alternate(lambda: programs.wall(2), lambda: programs.wall(1), pairs=turns)
+    spinning = alternate(lambda: _spin(2) / 2, lambda: _spin(1), pairs=max(turns, 5))
+    what, most = "the same in two processes", spinning.speed().median
     return [
-        *rows,
-        Row(
-            what="the same in two processes",
+        Row.of_speed(
+            what,
             unit="MB/s on the wall",
-            ours=size / median(two.ours),
-            peer=size / median(two.peer),
-            ratio=two.speed(),
+            amount=size,
+            pairs=two,
             goal=TIMES,
             note=f"{size:.0f} MB; peer: one process, at {1 / programs.dearer():.2f} of the time on all cores; "
-            f"two that only count do {spinning.speed().median:.2f} of what one does here",
+            f"at most {programs.megabytes():.0f} MB in each process",
+        ),
+        Row(
+            f"{what}, beside two that only count",
+            unit="times one",
+            ours=two.speed().median,
+            peer=most,
+            ratio=bootstrap([one / both / most for both, one in zip(two.ours, two.peer, strict=True)]),
+            goal=TIMES_POSSIBLE,
+            note="what two processes can do here at most: cores are shared with others, and with each other",
         ),
     ]
 
 
-def _beside_trafilatura(pages: Path, folder: Path, turns: int) -> Row:
+def _memory(archive: Path, folder: Path, size: float, *, peer: bool = False) -> Row:
+    resident = [
+        (peak_of(_shards, archive, folder), peak_of(_bare, archive) if peer else 0.0) for _ in range(3 if peer else 1)
+    ]
+    return memory_row(
+        f"WARC to document shards, {size:.0f} MB",
+        [ours for ours, _ in resident],
+        [theirs for _, theirs in resident] if peer else [],
+        f"{peak_of(nothing):.0f} MB of {'both' if peer else 'it'} are what is loaded",
+    )
+
+
+def _beside_trafilatura(pages: Path, folder: Path, turns: int) -> list[Row]:
     what = "the same beside trafilatura"
     if not PYTHON.exists():
-        return Row(what, goal=TIMES_TRAFILATURA, note=HOW)
-    archive, size = _archive(pages, folder / "few.warc.gz", copies=1, pages=SLOW_PAGES)
+        return [Row(what, goal=TIMES_TRAFILATURA, note=HOW)]
+    archive, size = archived(pages, folder / "few.warc.gz", copies=1, pages=SLOW_PAGES)
     command = [str(PYTHON), str(Path(__file__).with_name("reading_peer.py")), *map(str, _some(pages, SLOW_PAGES))]
-    pairs = alternate(
-        _core(lambda: _shards(archive, folder)),
-        lambda: float(subprocess.run(command, check=True, stdout=subprocess.PIPE).stdout),
-        pairs=turns,
-        warmups=1,
-    )
-    return Row(
-        what,
-        unit="MB/s of a core",
-        ours=size / median(pairs.ours),
-        peer=size / median(pairs.peer),
-        ratio=pairs.speed(),
-        goal=TIMES_TRAFILATURA,
-        note=f"{size:.1f} MB in {SLOW_PAGES} pages; peer: trafilatura.extract, from bytes in memory to text",
-    )
+    resident: list[float] = []
+
+    def extracted() -> float:
+        told = json.loads(subprocess.run(command, check=True, stdout=subprocess.PIPE).stdout)
+        resident.append(told["megabytes"])
+        return float(told["core"])
+
+    pairs = alternate(_core(lambda: _shards(archive, folder)), extracted, pairs=turns, warmups=1)
+    return [
+        Row.of_speed(
+            what,
+            unit="MB/s of a core",
+            amount=size,
+            pairs=pairs,
+            goal=TIMES_TRAFILATURA,
+            note=f"{size:.1f} MB in {SLOW_PAGES} pages; peer: trafilatura.extract, from bytes in memory to text",
+        ),
+        memory_row(what, [peak_of(_shards, archive, folder) for _ in range(turns)], resident[1:]),
+    ]
 
 
 class _Programs:
@@ -102,6 +135,7 @@ class _Programs:
     def __init__(self, archive: Path, folder: Path) -> None:
         self._archive, self._folder = archive, folder
         self._core: dict[int, list[float]] = {1: [], 2: []}
+        self._megabytes: list[float] = []
         self._digests: list[str] = []
 
     def wall(self, workers: int) -> float:
@@ -112,11 +146,16 @@ class _Programs:
         if told["digests"] != self._digests:
             raise WentWrong(f"{workers} processes wrote other shards than were written before")
         self._core[workers].append(told["core"])
+        self._megabytes.append(told["megabytes"])
         return float(told["wall"])
 
     def dearer(self) -> float:
         """What two processes cost on the cores, as a multiple of what one does."""
         return median(self._core[2]) / median(self._core[1])
+
+    def megabytes(self) -> float:
+        """The most that one process had resident, of all that there were."""
+        return max(self._megabytes)
 
 
 def _spin(processes: int) -> float:
@@ -138,7 +177,7 @@ def _some(pages: Path, most: int | None) -> list[Path]:
     return found[:: max(1, len(found) // most)][:most] if most else found
 
 
-def _archive(folder: Path, path: Path, *, copies: int, pages: int | None = None) -> tuple[Path, float]:
+def archived(folder: Path, path: Path, *, copies: int, pages: int | None = None) -> tuple[Path, float]:
     """An archive of answers, and how many megabytes of HTML are in it."""
     size = 0
     with path.open("wb") as file:

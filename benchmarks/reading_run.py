@@ -1,15 +1,18 @@
 """One reading of an archive in a process of its own: `python -m benchmarks.reading_run WORKERS ARCHIVE SCRATCH`.
 
 Promises: prints as JSON the seconds on the wall from the begin of the process to the last shard on the disk, so that
-what every process loads is counted for one as for several, those on the cores, and the digests of the shards.
+what every process loads is counted for one as for several, those on the cores, the most megabytes that one of the
+processes had resident at once, and the digests of the shards.
 """
 
 import json
 import os
+import resource
 import sys
 import time
 from pathlib import Path
 
+from benchmarks.resident import peak_megabytes
 from tutti.ingest import shards
 
 
@@ -18,7 +21,9 @@ def main() -> None:
     reading = shards.Reading(None, 50 << 20, 0, archives=(Path(archive),))
     written = shards.write_shards(reading, Path(scratch), int(workers))
     core = sum(os.times()[:4])  # of its children, too
-    print(json.dumps({"wall": _age(), "core": core, "digests": [each.info.content_digest for each in written.shards]}))
+    wall, digests = _age(), [each.info.content_digest for each in written.shards]
+    largest = max(peak_megabytes(), resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss * 1024 / 1e6)
+    print(json.dumps({"wall": wall, "core": core, "megabytes": largest, "digests": digests}))
 
 
 def _age() -> float:

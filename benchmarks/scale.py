@@ -1,7 +1,8 @@
 """What a petabyte of text would take, from what is measured here: `python -m benchmarks.scale [--set NAME=VALUE ...]`.
 
-Measured, in this run: core seconds a byte of the plan in Daft in one process, and for each exchange the bytes of its
-rows, by document. Everything else is an assumption with a name, printed beside the result, and can be set.
+Measured, in this run: core seconds and bytes of reading archives and of tokenization, by byte; for duplicates core
+seconds a byte of the plan in Daft in one process, and for each exchange the bytes of its rows, by document. Everything
+else is an assumption with a name, printed beside the result, and can be set.
 """
 
 import argparse
@@ -18,6 +19,7 @@ from benchmarks.engines import put
 from benchmarks.near_duplicates import words
 from benchmarks.program import machine, scratch
 from benchmarks.quality import texts
+from benchmarks.streams import Reading, Tokenization, reading, tokenization
 from tutti.corpus.canonical import file_digest
 from tutti.dedup import onray
 from tutti.dedup.engine import Engine
@@ -45,6 +47,8 @@ class Assumed:
 
     text_bytes: float = 1e15  # UTF-8, after extraction and filters
     document_bytes: float = 5_000  # the mean of a web page's main text
+    html_bytes: float = 60_000  # of a page of the web, uncompressed
+    pages: float = 3  # that are read for one document which rules keep
     compressed: float = 0.4  # bytes of a document shard for a byte of text
     nodes: int = 250
     cores: int = 64  # of a node
@@ -79,10 +83,29 @@ class Measured:
     row_bytes: dict[str, float]
     documents: int
     text_bytes: int
+    reading: Reading
+    tokenization: Tokenization
+
+
+@dataclass(frozen=True)
+class Stage:
+    """What one stage takes at the size assumed: core hours; bytes that are read, written, and moved between nodes."""
+
+    name: str
+    core_hours: float
+    read: float
+    written: float
+    shuffled: float = 0.0
+
+    def hours(self, assumed: Assumed) -> tuple[float, float, float]:
+        """Of computing, of moving rows, of reading and writing: on all nodes together."""
+        stored = (self.read + self.written) * 8 / (assumed.nodes * assumed.store_gbit * 1e9) / 3600
+        moved = self.shuffled * 8 / (assumed.nodes * assumed.network_gbit * 1e9) / 3600
+        return self.core_hours / (assumed.nodes * assumed.cores), moved, stored
 
 
 def measured() -> Measured:
-    """One search in this process for the bytes, after one for the time."""
+    """One search in this process for the bytes, after one for the time; then the other stages."""
     pages = ["\n".join(" ".join(words(line)) for line in text.split("\n")) for text in texts()]
     with scratch("scale") as place:
         folder = Path(place)
@@ -98,57 +121,115 @@ def measured() -> Measured:
         documents = search(Engine(4))
         seconds = time.process_time() - begun
         search(Metered(4))
-    once = {name: BYTES[name] / CALLS[name] / documents for name in NAMES}
-    return Measured(seconds / size, once, documents, size)
+        once = {name: BYTES[name] / CALLS[name] / documents for name in NAMES}
+        return Measured(seconds / size, once, documents, size, reading(folder), tokenization(folder))
 
 
-def table(found: Measured, assumed: Assumed) -> list[str]:
-    """Lines of Markdown."""
+def shuffled(found: Measured, assumed: Assumed) -> dict[str, tuple[int, float]]:
+    """Of each exchange of the search for duplicates how often it is made, and the bytes of all times."""
     documents = assumed.text_bytes / assumed.document_bytes
     # Components are made of candidates, then of what is similar.
     stars = {"small_star": 2 * (assumed.rounds + 1), "large_star": 2 * assumed.rounds}
-    shuffled = {}
+    made = {}
     for name in NAMES:
         each = found.row_bytes[name]
         if name == "similar":  # texts travel: what there is of them goes with the bytes of a document
             each *= assumed.document_bytes / (found.text_bytes / found.documents)
-        shuffled[name] = each * documents * stars.get(name, 1)
-    core_hours = found.core_seconds * assumed.overhead * assumed.text_bytes / assumed.busy / 3600
-    read = assumed.text_bytes * assumed.compressed * 2  # texts are read twice
-    computing = core_hours / (assumed.nodes * assumed.cores)
-    moving = sum(shuffled.values()) * 8 / (assumed.nodes * assumed.network_gbit * 1e9) / 3600
-    reading = read * 8 / (assumed.nodes * assumed.store_gbit * 1e9) / 3600
-    hours = computing + moving + reading
+        made[name] = (stars.get(name, 1), each * documents * stars.get(name, 1))
+    return made
+
+
+def stages(found: Measured, assumed: Assumed) -> list[Stage]:
+    """Every stage on the way from archives to tokens."""
+    text, documents = assumed.text_bytes, assumed.text_bytes / assumed.document_bytes
+    html = documents * assumed.pages * assumed.html_bytes
+    hours = 1 / (assumed.busy * 3600)
+    token_bytes = 2 if found.tokenization.vocabulary <= 1 << 16 else 4
+    return [
+        Stage(
+            "reading: archives to document shards",
+            found.reading.core_seconds * html * hours,
+            html * found.reading.archive_bytes,
+            text * assumed.compressed,
+        ),
+        Stage(
+            "duplicates",
+            found.core_seconds * assumed.overhead * text * hours,
+            text * assumed.compressed * 2,  # texts are read twice
+            0.0,
+            sum(size for _, size in shuffled(found, assumed).values()),
+        ),
+        Stage(
+            "tokenization: document shards to token shards",
+            found.tokenization.core_seconds * text * hours,
+            text * assumed.compressed,
+            text / found.tokenization.bytes_a_token * token_bytes,
+        ),
+    ]
+
+
+def table(found: Measured, assumed: Assumed) -> list[str]:
+    """Lines of Markdown."""
+    documents, exchanges = assumed.text_bytes / assumed.document_bytes, shuffled(found, assumed)
+    tokens = assumed.text_bytes / found.tokenization.bytes_a_token
     lines = [
         f"Measured on {machine()}:",
         "",
-        f"- {1 / found.core_seconds / 1e6:.1f} MB/s of one core, over {found.text_bytes / 1e6:.0f} MB in "
+        f"- reading: {1 / found.reading.core_seconds / 1e6:.1f} MB of HTML/s of one core, over "
+        f"{found.reading.html / 1e6:.0f} MB; an archive has {found.reading.archive_bytes:.2f} bytes for one of HTML, "
+        f"a document shard {found.reading.shard_bytes:.2f} for one of text",
+        f"- duplicates: {1 / found.core_seconds / 1e6:.1f} MB/s of one core, over {found.text_bytes / 1e6:.0f} MB in "
         f"{found.documents} documents, of which half are copies with some words changed",
+        f"- tokenization: {1 / found.tokenization.core_seconds / 1e6:.1f} MB/s of one core, over "
+        f"{found.tokenization.text / 1e6:.0f} MB; {found.tokenization.bytes_a_token:.2f} bytes a token, of "
+        f"{found.tokenization.vocabulary:,}",
+        "",
+        f"At the size assumed: {documents:,.0f} documents, {tokens:.3g} tokens. Hours are those of {assumed.nodes} "
+        f"nodes of {assumed.cores} cores:",
+        "",
+        "| stage | core hours | hours of computing | of moving rows | of reading and writing | read | written "
+        "| US dollars |",
+        "|---|---:|---:|---:|---:|---:|---:|---:|",
+    ]
+    rows = [(each, each.hours(assumed)) for each in stages(found, assumed)]
+    lines += [_row(each.name, each.core_hours, hours, each.read, each.written, assumed) for each, hours in rows]
+    sums = (sum(each[0] for _, each in rows), sum(each[1] for _, each in rows), sum(each[2] for _, each in rows))
+    every = [each for each, _ in rows]
+    lines += [
+        _row(
+            "**all**",
+            sum(each.core_hours for each in every),
+            sums,
+            sum(each.read for each in every),
+            sum(each.written for each in every),
+            assumed,
+        ),
+        "",
+        f"One after the other that is {sum(sums):,.1f} hours, {sum(sums) * assumed.nodes:,.0f} node hours. What the "
+        "search for duplicates moves between nodes:",
         "",
         "| exchange | bytes a document | times | at the size assumed |",
         "|---|---:|---:|---:|",
     ]
-    for name, words_of in NAMES.items():
-        each, count = found.row_bytes[name], stars.get(name, 1)
-        lines.append(f"| {words_of} | {each:,.0f} | {count} | {shuffled[name] / 1e12:,.0f} TB |")
+    for name, (count, size) in exchanges.items():
+        lines.append(f"| {NAMES[name]} | {found.row_bytes[name]:,.0f} | {count} | {size / 1e12:,.0f} TB |")
+    moved = [size for _, size in exchanges.values()]
     lines += [
-        f"| **all that is shuffled** | | | **{sum(shuffled.values()) / 1e12:,.0f} TB** |",
+        f"| **all that is shuffled** | | | **{sum(moved) / 1e12:,.0f} TB** |",
         "",
-        "| it takes | |",
-        "|---|---:|",
-        f"| documents | {documents:,.0f} |",
-        f"| core hours | {core_hours:,.0f} |",
-        f"| hours of computing, on {assumed.nodes} nodes of {assumed.cores} cores | {computing:,.1f} |",
-        f"| hours of moving rows | {moving:,.1f} |",
-        f"| hours of reading {read / 1e12:,.0f} TB of shards | {reading:,.1f} |",
-        f"| hours, one after the other | {hours:,.1f} |",
-        f"| node hours | {hours * assumed.nodes:,.0f} |",
-        f"| US dollars | {hours * assumed.nodes * assumed.node_hour_usd:,.0f} |",
-        f"| disk for rows of one exchange, a node | {max(shuffled.values()) / assumed.nodes / 1e12:,.2f} TB |",
+        f"Disk for the rows of one exchange, a node: {max(moved) / assumed.nodes / 1e12:,.2f} TB.",
         "",
         "Assumed: " + ", ".join(f"`{name}` {value:g}" for name, value in asdict(assumed).items()) + ".",
     ]
     return lines
+
+
+def _row(
+    name: str, core_hours: float, hours: tuple[float, float, float], read: float, made: float, assumed: Assumed
+) -> str:
+    dollars = sum(hours) * assumed.nodes * assumed.node_hour_usd
+    spent = " | ".join(f"{each:,.1f}" for each in hours)
+    return f"| {name} | {core_hours:,.0f} | {spent} | {read / 1e12:,.0f} TB | {made / 1e12:,.0f} TB | {dollars:,.0f} |"
 
 
 def main() -> None:

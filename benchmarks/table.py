@@ -8,7 +8,7 @@ from dataclasses import asdict, dataclass, fields
 from enum import Enum
 from typing import Any, Self
 
-from benchmarks.pairs import Estimate
+from benchmarks.pairs import Estimate, Pairs, median
 
 
 class Sense(Enum):
@@ -69,6 +69,14 @@ class Row:
     ratio: Estimate | None = None
     goal: Goal | None = None
     note: str = ""
+
+    @classmethod
+    def of_speed(
+        cls, what: str, *, unit: str, amount: float, pairs: Pairs, goal: Goal | None = None, note: str = ""
+    ) -> Self:
+        """How much of `amount` a second, ours beside the peer's, by the seconds that all of it took in each turn."""
+        ours, peer = amount / median(pairs.ours), amount / median(pairs.peer)
+        return cls(what, unit, ours, peer, pairs.speed(), goal, note)
 
     @property
     def met(self) -> bool | None:

@@ -1,7 +1,8 @@
-"""Tokenization in a process of its own: `python -m benchmarks.tokenization_run train|all JSONL SCRATCH VOCABULARY`.
+"""Tokenization in a process of its own.
 
-Promises: prints as JSON the seconds on the core of each part, and the most megabytes that were resident at once: with
-`train` how many more than before. What is measured is what the services run, with clocks at its seams.
+`python -m benchmarks.tokenization_run train|all JSONL SCRATCH VOCABULARY [TOKENIZER]`. Promises: prints as JSON the
+seconds on the core of each part, and the most megabytes that were resident at once: with `train` how many more than
+before. What is measured is what the services run, with clocks at its seams.
 """
 
 import json
@@ -15,6 +16,7 @@ import pyarrow as pa
 
 from benchmarks.resident import peak_megabytes
 from tutti.corpus.bytepairs import native
+from tutti.corpus.dataset import Packing
 from tutti.corpus.tokenizer import BytePairTokenizer
 from tutti.ingest.shards import MAX_FILE_BYTES, Reading, write_shards
 from tutti.tokenization import making
@@ -58,7 +60,7 @@ def train(path: Path, scratch: Path, vocabulary: int) -> dict[str, Any]:
     return {**SECONDS, "megabytes": peak_megabytes() - before}
 
 
-def whole(path: Path, scratch: Path, vocabulary: int) -> dict[str, Any]:
+def whole(path: Path, scratch: Path, vocabulary: int, *tokenizer: Path) -> dict[str, Any]:
     """JSON lines to packed token shards: all that ingest and tokenization do, by one worker."""
     for what, name in (("train", "trained"), ("baselines", "_measured")):
         setattr(making, name, metered(what, getattr(making, name)))
@@ -76,6 +78,8 @@ def whole(path: Path, scratch: Path, vocabulary: int) -> dict[str, Any]:
         seed=0,
         shard_sequences=0,
         scratch=scratch,
+        packing=Packing.BEST_FIT,
+        tokenizer=BytePairTokenizer(tokenizer[0].read_bytes()) if tokenizer else None,
     )
     made = metered("tokenization", making.make)(wanted)
     return {
@@ -89,8 +93,9 @@ def whole(path: Path, scratch: Path, vocabulary: int) -> dict[str, Any]:
 
 
 def main() -> None:
-    how, path, scratch, vocabulary = sys.argv[1:]
-    print(json.dumps({"train": train, "all": whole}[how](Path(path), Path(scratch), int(vocabulary))))
+    how, path, scratch, vocabulary, *tokenizer = sys.argv[1:]
+    done = {"train": train, "all": whole}[how](Path(path), Path(scratch), int(vocabulary), *map(Path, tokenizer))
+    print(json.dumps(done))
 
 
 if __name__ == "__main__":

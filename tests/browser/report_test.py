@@ -1,74 +1,69 @@
-"""The report in a real browser: quiet, alone, readable on a small screen and without a mouse."""
+"""The report in a real browser: quiet, alone, readable on a small screen and without a mouse.
+
+Here the pages that it tells of are hostile; the reports of real runs are read where those runs are (tests/e2e).
+"""
 
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from playwright.sync_api import Browser, Page
+from playwright.sync_api import Browser
 
+from tests.browser.chromium import chromium
+from tests.browser.reader import NARROW, WIDE, Reader, reader
 from tutti.cli.report.example_test import facts
 from tutti.cli.report.writing import place_of, write
 
-NARROW = 360
-FOCUSABLE = "a, summary, [tabindex='0']"
-
 
 @pytest.fixture(scope="module")
-def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    found = place_of(tmp_path_factory.mktemp("report"), "runs/r")
-    write(facts(), found)
-    return found
+def browser() -> Iterator[Browser]:
+    with chromium() as found:
+        yield found
 
 
-@pytest.fixture(scope="module")
-def seen() -> list[str]:
-    """What the page said to the console, asked for, or did wrong."""
-    return []
+@pytest.fixture(scope="module", params=[NARROW, WIDE], ids=str)
+def read(
+    request: pytest.FixtureRequest, browser: Browser, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[Reader]:
+    place = place_of(tmp_path_factory.mktemp("report"), "runs/r")
+    write(facts(), place)
+    with reader(browser, place, width=request.param) as found:
+        yield found
 
 
-@pytest.fixture(scope="module")
-def page(browser: Browser, place: Path, seen: list[str]) -> Iterator[Page]:
-    opened = browser.new_page(viewport={"width": NARROW, "height": 640}, color_scheme="dark")
-    opened.on("console", lambda message: seen.append(f"{message.type}: {message.text}"))
-    opened.on("pageerror", lambda error: seen.append(str(error)))
-    opened.on("dialog", lambda dialog: seen.append(f"dialog: {dialog.message}"))
-    opened.on("request", lambda request: seen.append(request.url))
-    opened.goto(place.as_uri())
-    yield opened
-    opened.close()
+def test_it_says_nothing_to_the_console_and_asks_for_nothing_but_itself(read: Reader) -> None:
+    read.assert_alone()
 
 
-def test_it_says_nothing_to_the_console_and_asks_for_nothing_but_itself(
-    page: Page, place: Path, seen: list[str]
-) -> None:
-    page.wait_for_load_state("networkidle")
-    assert seen == [place.as_uri()]
+def test_it_fits_the_screen_and_its_style_is_let_in(read: Reader) -> None:
+    read.assert_fits()
+    assert read.page.evaluate("getComputedStyle(document.body).backgroundColor") == "rgb(20, 24, 31)"
 
 
-def test_it_fits_a_small_screen_and_its_style_is_let_in(page: Page) -> None:
-    page.evaluate("document.querySelectorAll('details').forEach(each => each.open = true)")
-    assert page.evaluate("document.documentElement.scrollWidth") == NARROW
-    assert page.evaluate("getComputedStyle(document.body).backgroundColor") == "rgb(20, 24, 31)"
-    smallest = page.evaluate(
-        "Math.min(...[...document.querySelectorAll('td, p, li')].map(e => parseFloat(getComputedStyle(e).fontSize)))"
+def test_the_keyboard_reaches_everything_that_can_be_used(read: Reader) -> None:
+    assert read.assert_usable_by_keyboard() > 15
+
+
+def test_a_link_at_the_top_leads_to_its_part(read: Reader) -> None:
+    read.page.get_by_role("link", name="Checkpoints").focus()
+    read.page.keyboard.press("Enter")
+    assert read.page.url.endswith("#checkpoints")
+    assert read.page.locator("#checkpoints h2").is_visible()
+
+
+def test_a_page_that_is_wrong_is_found_out(browser: Browser, tmp_path: Path) -> None:
+    place = tmp_path / "wrong.html"
+    words = "<p>Some words.</p>" * 21
+    place.write_text(
+        f"<!doctype html>{words}<p style='font-size: 11px'>Small.</p><img src='picture.png'>"
+        "<p style='width: 400px'>Wide."
+        "<svg viewBox='0 0 100 10' width='50'><text font-size='20'>Drawn.</text></svg>"
+        "<div style='overflow: auto; width: 50px'><p style='width: 90px'>Cut off.</div>"
+        "<a href='#a' style='outline: none'>A</a><a href='#b' tabindex='-1'>B</a><script>nothing()</script>"
     )
-    assert smallest >= 12
-
-
-def test_the_keyboard_reaches_everything_that_can_be_used(page: Page) -> None:
-    page.evaluate("document.querySelectorAll('details').forEach(each => each.open = true)")
-    wanted = page.evaluate(f"document.querySelectorAll({FOCUSABLE!r}).length")
-    page.evaluate("document.body.focus()")
-    reached = set()
-    for _ in range(wanted):
-        page.keyboard.press("Tab")
-        reached.add(page.evaluate(f"[...document.querySelectorAll({FOCUSABLE!r})].indexOf(document.activeElement)"))
-    assert reached == set(range(wanted))
-    assert wanted > 15
-
-
-def test_a_link_at_the_top_leads_to_its_part(page: Page) -> None:
-    page.get_by_role("link", name="Checkpoints").focus()
-    page.keyboard.press("Enter")
-    assert page.url.endswith("#checkpoints")
-    assert page.locator("#checkpoints h2").is_visible()
+    with reader(browser, place) as found:
+        for check in (found.assert_alone, found.assert_fits, found.assert_usable_by_keyboard):
+            with pytest.raises(AssertionError):
+                check()
+        assert any("picture.png" in each for each in found.heard)
+        assert any("nothing is not defined" in each for each in found.heard)

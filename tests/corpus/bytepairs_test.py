@@ -1,10 +1,13 @@
 """Byte pairs: the kernel gives what the library `tokenizers` gives, and texts come back as they were."""
 
+import functools
 import json
 import sysconfig
 from collections.abc import Iterator
 from itertools import islice
 from pathlib import Path
+from random import Random
+from struct import pack
 
 import pyarrow as pa
 import pytest
@@ -15,8 +18,8 @@ from tokenizers import Tokenizer
 from tools.wordcharacters import table
 
 from tutti.corpus import bytepairs
-from tutti.corpus.bytepairs import CHARACTERS, LLAMA3_PATTERN
-from tutti.corpus.canonical import canonical_json, keyed_bytes
+from tutti.corpus.bytepairs import CHARACTERS, LLAMA3_PATTERN, spelling
+from tutti.corpus.canonical import canonical_json
 from tutti.corpus.texts import UnreadableTexts
 from tutti.corpus.tokenizer import EOS, PROBE, BytePairTokenizer
 from tutti.tokenization.bpe import train_bpe, trained
@@ -35,18 +38,28 @@ WORLD = (
 )
 
 
+@functools.cache
+def written() -> tuple[Path, ...]:
+    """Files of text that Python and its packages bring along."""
+    places = (sysconfig.get_path(name) for name in ("stdlib", "purelib"))
+    kinds = {".py", ".txt", ".rst", ".md"}
+    return tuple(sorted({path for place in places for path in Path(place).rglob("*.*") if path.suffix in kinds}))
+
+
 def mixed(size: int) -> Iterator[str]:
-    """About `size` bytes of what Python brings along: code, prose, tables of encodings, and every script between."""
-    found = 0
-    kinds = (".py", ".txt", ".rst")
-    paths = sorted(path for path in Path(sysconfig.get_path("stdlib")).rglob("*.*") if path.suffix in kinds)
-    for number, path in enumerate(paths[:: max(1, len(paths) * 10_000 // size)]):
-        if found > size:
-            return
+    """`size` bytes or a little more of what lies here: code, prose, tables of encodings, and every script between.
+
+    First files far apart of all that Python and its packages bring along, then those beside them.
+    """
+    found, step = 0, max(1, len(written()) * 5_000 // size)
+    for number, path in enumerate(path for first in range(step) for path in written()[first::step]):
         text = path.read_bytes()[:100_000].decode("utf-8", "replace")
         text += WORLD[number % len(WORLD)] * (number % 40)
         found += len(text.encode())
         yield text
+        if found >= size:
+            return
+    raise AssertionError(f"{found} bytes lie here; expected {size}")
 
 
 @pytest.fixture(scope="module")
@@ -75,24 +88,48 @@ def test_a_tokenizer_of_this_version_is_encoded_by_the_kernel(tokenizer: BytePai
 
 
 def test_mixed_text_has_the_ids_that_the_library_gives(tokenizer: BytePairTokenizer, library: Tokenizer) -> None:
-    texts = mixed(scale(test=5_000_000, soak=50_000_000))
+    size = scale(test=5_000_000, soak=50_000_000)
+    texts, compared = mixed(size), 0
     while batch := list(islice(texts, 64)):
         ids, counts = tokenizer.encode_texts(pa.array(batch))
         theirs = [each.ids for each in library.encode_batch_fast(batch, add_special_tokens=False)]
         assert counts.tolist() == [len(each) for each in theirs]
         assert ids.tolist() == [token for each in theirs for token in each]
+        compared += sum(len(text.encode()) for text in batch)
+    assert compared >= size
 
 
 def test_random_bytes_have_the_ids_that_the_library_gives_and_come_back(
     tokenizer: BytePairTokenizer, library: Tokenizer
 ) -> None:
-    for number in range(1000):
-        noise = keyed_bytes("noise", number.to_bytes(2, "little")) * (1 + number % 5)
+    """As the texts of one character a byte, which are all bytes, and as what readers make of them."""
+    source, lengths = Random(5), set()
+    for _ in range(1000):
+        noise = source.randbytes(source.randrange(300))
+        lengths.add(len(noise))
         for text in (noise.decode("latin-1"), noise.decode("utf-8", "replace"), noise.decode("utf-16", "replace")):
             ids = tokenizer.encode(text).tolist()
             assert ids == library.encode(text, add_special_tokens=False).ids
             assert tokenizer.decode(ids) == text
         assert tokenizer.decode(tokenizer.encode(noise.decode("latin-1")).tolist()).encode("latin-1") == noise
+    assert len(lengths) > 250
+
+
+def test_bytes_that_are_no_text_have_tokens_and_reach_no_tokenizer(
+    tokenizer: BytePairTokenizer, library: Tokenizer
+) -> None:
+    """Every byte is a token, so merges spell any bytes; an encoder takes them once they have been read as text."""
+    source, spelled = Random(6), spelling()
+    bytes_of = {number: [spelled.index(each) for each in name] for name, number in library.get_vocab(False).items()}
+    for _ in range(1000):
+        noise = source.randbytes(source.randrange(300)) + b"\xff"
+        tokens = library.model.tokenize("".join(spelled[byte] for byte in noise))
+        assert bytes(byte for token in tokens for byte in bytes_of[token.id]) == noise
+        array = pa.Array.from_buffers(
+            pa.string(), 1, [None, pa.py_buffer(pack("<2i", 0, len(noise))), pa.py_buffer(noise)]
+        )
+        with pytest.raises(UnreadableTexts, match="decode them"):
+            tokenizer.encode_texts(array)
 
 
 @given(text=st.text(alphabet=st.characters(codec="utf-8"), max_size=300))

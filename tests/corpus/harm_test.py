@@ -32,8 +32,9 @@ def test_nine_of_ten_are_recalled_and_one_of_fifty_is_rejected_wrongly(every: li
     held = [of[each.text] for each in lesson.held_out]
     found = verdicts(lesson.classifier, [each.text for each in held])
     harmful = np.array([each.label != KEEPS for each in held])
+    assert (harmful.sum(), (~harmful).sum()) == (150, 127)
     assert found.either[harmful].mean() >= 0.9
-    assert found.either[~harmful].mean() <= 0.02
+    assert found.either[~harmful].mean() <= MOST_FALSE <= 0.02
     assert (found.classifier[harmful] > 0).mean() >= 0.8
 
 

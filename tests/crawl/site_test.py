@@ -46,54 +46,19 @@ def dying(last: int) -> Callable[..., Any]:
     return run
 
 
-class Site:
+class Tree:
     """A tree of pages with what the web has: broken, slow, disallowed, endless, busy, elsewhere and in circles."""
+
+    busy_seconds = 0
+    """What one that is busy asks for."""
 
     def __init__(self, pages: int) -> None:
         self.pages, self.numbers = pages, {self.name(number): number for number in range(1, pages)}
         self.asked: Counter[str] = Counter()
-        self.sent = 0
-        """Bytes of bodies."""
         self.changed: dict[str, bytes] = {}
         """By path what is answered now."""
         self.away: set[str] = set()
         """What is not there when it is first asked for."""
-        self.silent: set[str] = set()
-        """What is asked for in vain."""
-        self._loop = asyncio.new_event_loop()
-        self._ready = threading.Event()
-        self._thread = threading.Thread(target=self._serve, daemon=True)
-        self._thread.start()
-        assert self._ready.wait(10)
-
-    def _serve(self) -> None:
-        asyncio.set_event_loop(self._loop)
-        server = self._loop.run_until_complete(asyncio.start_server(self._connection, "127.0.0.1", 0))
-        self.root = f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}"
-        self._ready.set()
-        self._loop.run_forever()
-
-    def close(self) -> None:
-        self._loop.call_soon_threadsafe(self._loop.stop)
-        self._thread.join(10)
-
-    async def _connection(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        try:
-            while head := await reader.readuntil(b"\r\n\r\n"):
-                path = head.split(b" ", 2)[1].decode()
-                self.asked[path] += 1
-                if path in self.silent:
-                    await reader.read()
-                if path.startswith("/slow"):
-                    await asyncio.sleep(0.02)
-                status, headers, body = self.conditional(head.decode(), *self.answer(path))
-                self.sent += len(body)
-                lines = [f"HTTP/1.1 {status} x", *(f"{key}: {value}" for key, value in headers.items())]
-                lines.append(f"Content-Length: {len(body)}")
-                writer.write("\r\n".join([*lines, "", ""]).encode() + body)
-                await writer.drain()
-        except (asyncio.IncompleteReadError, ConnectionError):
-            writer.close()
 
     @staticmethod
     def conditional(head: str, status: int, headers: dict[str, str], body: bytes) -> Answer:
@@ -117,7 +82,7 @@ class Site:
         if path == "/round":
             return 301, {"Location": "/round"}, b""
         if path == "/busy" and self.asked[path] < 2:
-            return 429, {"Retry-After": "0"}, b""
+            return 429, {"Retry-After": str(self.busy_seconds)}, b""
         if path == "/image":
             return 200, {"Content-Type": "image/png"}, b"\x89PNG"
         if path.startswith("/broken"):
@@ -154,6 +119,51 @@ class Site:
     @staticmethod
     def links(paths: list[str]) -> bytes:
         return "".join(f"<a href='{path}'>{path}</a>" for path in paths).encode()
+
+
+class Site(Tree):
+    """The tree behind a server of this machine."""
+
+    def __init__(self, pages: int) -> None:
+        super().__init__(pages)
+        self.sent = 0
+        """Bytes of bodies."""
+        self.silent: set[str] = set()
+        """What is asked for in vain."""
+        self._loop = asyncio.new_event_loop()
+        self._ready = threading.Event()
+        self._thread = threading.Thread(target=self._serve, daemon=True)
+        self._thread.start()
+        assert self._ready.wait(10)
+
+    def _serve(self) -> None:
+        asyncio.set_event_loop(self._loop)
+        server = self._loop.run_until_complete(asyncio.start_server(self._connection, "127.0.0.1", 0))
+        self.root = f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}"
+        self._ready.set()
+        self._loop.run_forever()
+
+    def close(self) -> None:
+        self._loop.call_soon_threadsafe(self._loop.stop)
+        self._thread.join(10)
+
+    async def _connection(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        try:
+            while head := await reader.readuntil(b"\r\n\r\n"):
+                path = head.split(b" ", 2)[1].decode()
+                self.asked[path] += 1
+                if path in self.silent:
+                    await reader.read()
+                if path.startswith("/slow"):
+                    await asyncio.sleep(0.02)
+                status, headers, body = self.conditional(head.decode(), *self.answer(path))
+                self.sent += len(body)
+                lines = [f"HTTP/1.1 {status} x", *(f"{key}: {value}" for key, value in headers.items())]
+                lines.append(f"Content-Length: {len(body)}")
+                writer.write("\r\n".join([*lines, "", ""]).encode() + body)
+                await writer.drain()
+        except (asyncio.IncompleteReadError, ConnectionError):
+            writer.close()
 
 
 @pytest.fixture

@@ -41,16 +41,17 @@ class _Selector(selectors.SelectSelector):
 
 
 class Hosts:
-    """Answers to every GET by `answer` (URL, how often it was asked) after `seconds`; notes what came when."""
+    """Answers to every GET by `answer` (URL, how often it was asked) after `seconds` (of URL); notes what came when."""
 
     def __init__(
         self,
         clock: ManualClock,
         answer: Callable[[str, int], tuple[int, Headers, bytes]],
         robots: Mapping[str, bytes | Callable[[int], tuple[int | None, bytes]]] | None = None,
-        seconds: float = 0.0,
+        seconds: float | Callable[[str], float] = 0.0,
     ) -> None:
-        self._clock, self._answer, self._robots, self._seconds = clock, answer, robots or {}, seconds
+        self._clock, self._answer, self._robots = clock, answer, robots or {}
+        self._seconds = seconds if callable(seconds) else lambda url: seconds
         self.asked: list[tuple[float, str]] = []
         self.under_way: dict[str, int] = defaultdict(int)
         self.most_under_way = 0
@@ -62,7 +63,7 @@ class Hosts:
         self.asked.append((self._clock.monotonic(), url))
         self.under_way[host] += 1
         self.most_under_way = max(self.most_under_way, self.under_way[host])
-        await asyncio.sleep(self._seconds)
+        await asyncio.sleep(self._seconds(url))
         self.under_way[host] -= 1
         status, named, body = self._answer(url, [each for _, each in self.asked].count(url))
         return Answer(url, "HTTP/1.1", status, "", named, body)

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 from tools.exhibit_site import serving
 
+from tests.browser.reader import assert_readable
 from tests.e2e.command import checkpoints, platform, start, tutti
 from tests.e2e.site import SEED, Counting, crawl, digests
 from tests.faults.processes import until
@@ -66,6 +67,36 @@ def test_what_may_not_be_kept_is_not_and_what_a_server_lacks_is_a_rejection(firs
     assert {"url": f"{SEED}gone.html", "what": "visited/not_ok", "status": 404, "depth": 1} in [
         {key: each[key] for key in ("url", "what", "status", "depth")} for each in listed.json()
     ]
+
+
+def test_its_report_tells_what_became_of_urls_and_is_read_in_a_browser(first: Any) -> None:
+    place = Path(first["report"])
+    told = place.read_text()
+    assert all(each["what"] in told for each in first["crawl"]["counts"])
+    assert f"{SEED}picture.png" in told
+    assert_readable(place)
+
+
+def test_what_a_run_made_is_told_to_people_and_to_scripts(first: Any, data_dir: Path) -> None:
+    kept = next(each for each in told(data_dir, "documents", "find", "--what", "kept") if "/docs/" in each["source"])
+    shown = told(data_dir, "documents", "show", kept["source"])
+    assert (shown["name"], shown["fate"]) == (kept["document"], "")
+    rejected, dropped = (told(data_dir, "documents", what) for what in ("rejected", "duplicates"))
+    assert {"rejected/not_ok", "rejected/binary"} <= {each["what"] for each in rejected}
+    assert len(dropped) == first["dedup"]["duplicates"]
+    status = told(data_dir, "crawl", "status", first["run"]["name"])
+    assert status["crawl"]["name"] == first["crawl"]["name"]
+    dataset = told(data_dir, "datasets", "show", first["dataset"]["name"])
+    assert dataset["languages"] == first["dataset"]["languages"]
+    assert first["crawl"]["name"] in dataset["ancestry"]
+
+
+def told(data_dir: Path, *command: str) -> Any:
+    """What a command says to scripts; it has something to say to people, too."""
+    for_people = tutti(*command, "--data-dir", data_dir)
+    assert for_people.code == 0, for_people.err
+    assert for_people.out.strip()
+    return tutti(*command, "-o", "json", "--data-dir", data_dir).json()
 
 
 def test_where_the_site_lies_reaches_no_event_and_no_answer(first: Any, data_dir: Path, address: str) -> None:

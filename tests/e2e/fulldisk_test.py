@@ -1,57 +1,29 @@
-"""A disk that fills up: it is said in words, and the run goes on once there is space.
+"""A disk that fills up: it is said in words, and what waits for room goes on once there is some."""
 
-The disk is a small tmpfs in a mount namespace of its own, which is gone with its last process.
-"""
-
-import os
+import shutil
 import subprocess
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager, suppress
 from pathlib import Path
+from threading import Event
 
 import pytest
 
-from tests.e2e.command import ROOT, TINY, TUTTI, environment
+from tests.e2e.command import ROOT, TINY, TUTTI, checkpoints, environment, tiny, tutti
 from tests.faults.processes import family, until
+from tests.smalldisk import fill, mountable, said, started
 
 pytestmark = pytest.mark.timeout(300)
 SIZE = "256m"  # a model of languages alone is unpacked into 65 MiB of scratch
-OWN_MOUNTS = ["unshare", "--mount", *([] if os.geteuid() == 0 else ["--map-root-user"])]
-
-
-@contextmanager
-def started(size: str, disk: Path, command: Sequence[str]) -> Iterator[tuple[subprocess.Popen[bytes], Path]]:
-    """A command in a namespace where `disk` is a tmpfs; the process, and where we can see that disk."""
-    mounted = f'mount -t tmpfs -o size={size} tutti "$0" && exec "$@"'
-    with (disk.parent / f"{size}.err").open("wb") as err:
-        process = subprocess.Popen(
-            [*OWN_MOUNTS, "sh", "-c", mounted, str(disk), *command],
-            stdout=subprocess.DEVNULL, stderr=err, env=environment(), cwd=ROOT,
-        )  # fmt: skip
-    try:
-        yield process, Path(f"/proc/{process.pid}/root") / disk.relative_to("/")
-    finally:
-        process.terminate()
-        process.wait(60)
+STEPS = 100
+WAITS = "MiB left: what cannot be written waits; free some space"
 
 
 @pytest.fixture
 def disk(tmp_path: Path) -> Path:
     """Where a tmpfs can be mounted."""
-    folder = tmp_path / "disk"
-    folder.mkdir()
-    try:
-        with started("1m", folder, ["true"]) as (process, _):
-            refused = process.wait(30)
-    except FileNotFoundError as error:
-        pytest.skip(f"needs unshare of util-linux to mount a small tmpfs: {error}")
-    if refused:
-        pytest.skip("needs root, or user namespaces, to mount a small tmpfs: " + said(folder, "1m"))
-    return folder
-
-
-def said(disk: Path, size: str) -> str:
-    return (disk.parent / f"{size}.err").read_text()
+    return mountable(tmp_path)
 
 
 def run(disk: Path, pages: Path) -> list[str]:
@@ -59,15 +31,8 @@ def run(disk: Path, pages: Path) -> list[str]:
     return [TUTTI, "run", str(TINY), "--data-dir", f"{disk}/data", *(part for each in sets for part in ("--set", each))]
 
 
-def fill(path: Path) -> None:
-    """Write until the disk takes no more. Raises OSError."""
-    with path.open("wb", buffering=0) as ballast:
-        while True:
-            ballast.write(bytes(1 << 12))
-
-
 def test_a_platform_that_finds_no_room_does_not_start_and_says_so(disk: Path, pages: Path) -> None:
-    with started("64k", disk, run(disk, pages)) as (process, _):
+    with started("64k", disk, run(disk, pages), environment()) as (process, _):
         assert process.wait(60) == 1
     words = said(disk, "64k").splitlines()
     assert words[-1].startswith("tutti: ")
@@ -78,17 +43,90 @@ def test_a_platform_that_finds_no_room_does_not_start_and_says_so(disk: Path, pa
 
 
 def test_a_run_waits_for_room_says_so_and_goes_on(disk: Path, pages: Path) -> None:
-    with started(SIZE, disk, run(disk, pages)) as (process, seen):
+    with started(SIZE, disk, run(disk, pages), environment()) as (process, seen):
         until(lambda: "ingest        began" in said(disk, SIZE), seconds=60, what="the run")
         assert "free some space" not in said(disk, SIZE)
-        with pytest.raises(OSError, match="No space left"):
-            fill(seen / "ballast")
-        until(lambda: "MiB left: what cannot be written waits; free some space" in said(disk, SIZE), seconds=30,
-              what="the word that the disk is full")  # fmt: skip
-        (seen / "ballast").unlink()
+        with full(seen):
+            until(lambda: WAITS in said(disk, SIZE), seconds=60, what="the word that the disk is full")
         assert process.wait(180) == 0, said(disk, SIZE)
     words = said(disk, SIZE)
     assert "train         done" in words
     assert words.count("free some space") == 1
     assert "Traceback" not in words
     assert family(disk) == []
+
+
+@contextmanager
+def full(disk: Path) -> Iterator[None]:
+    """While there is no room, nor any that is made by removing what is old: a little is enough for a small model."""
+    with pytest.raises(OSError, match="No space left"):
+        fill(disk / "ballast")
+    over = Event()
+
+    def keep() -> None:
+        with (disk / "ballast").open("ab", buffering=0) as ballast:
+            while not over.wait(0.005):
+                with suppress(OSError):
+                    while ballast.write(bytes(1 << 12)):
+                        pass
+
+    with ThreadPoolExecutor(1) as threads:
+        kept = threads.submit(keep)
+        try:
+            yield
+        finally:
+            over.set()
+    kept.result()
+    (disk / "ballast").unlink()
+
+
+@contextmanager
+def beside(folder: Path, *arguments: str | Path) -> Iterator[subprocess.Popen[bytes]]:
+    """A command whose output is in the files `out` and `err` of a new folder."""
+    folder.mkdir()
+    with (folder / "out").open("wb") as out, (folder / "err").open("wb") as err:
+        command = [TUTTI, *map(str, arguments)]
+        process = subprocess.Popen(command, stdout=out, stderr=err, env=environment(), cwd=ROOT)
+    try:
+        yield process
+    finally:
+        process.terminate()
+        process.wait(60)
+
+
+def test_training_and_exports_stop_where_there_is_no_room_and_go_on_to_the_same(
+    disk: Path, pages: Path, tmp_path: Path
+) -> None:
+    with started(SIZE, disk, [TUTTI, "up", "--data-dir", f"{disk}/data"], environment()) as (process, seen):
+        data, err = seen / "data", tmp_path / "run" / "err"
+        until(lambda: (data / "endpoint").exists() or process.poll() is not None, seconds=60, what="the platform")
+        long = f"train.steps={STEPS}"  # it must not be done before the disk is full
+        calm = tutti(*tiny(data, pages, long, f"train.checkpoint_every={STEPS}"))
+        assert calm.code == 0, calm.err
+        asked = tiny(data, pages, long, f"train.checkpoint_every={STEPS // 4}", output=())
+        with beside(tmp_path / "run", *asked) as again:
+            until(lambda: "epoch 1: 2 ranks" in err.read_text(), seconds=60, what="its ranks")
+            with full(seen):
+                until(lambda: WAITS in err.read_text(), seconds=60, what="the word that the disk is full")
+                with pytest.raises(AssertionError, match="the end of training did not come"):
+                    until(lambda: f"step {STEPS}/{STEPS}" in err.read_text(), seconds=3, what="the end of training")
+            assert again.wait(120) == 0, err.read_text()
+        assert "Traceback" not in err.read_text()
+        made = tutti(*asked, "-o", "json").json()
+        assert sorted(checkpoints(made)) == [STEPS * part // 4 for part in (1, 2, 3, 4)]
+        assert checkpoints(made)[STEPS] == checkpoints(calm.json())[STEPS]
+
+        last = next(each["name"] for each in made["checkpoints"] if each["step"] == STEPS)
+        for export in (("checkpoints", "export", last), ("datasets", "export", made["run"]["name"])):
+            to = seen / export[0]
+            with full(seen):
+                refused = tutti(*export, "--to", to, "--data-dir", data)
+                assert refused.code != 0
+                assert (refused.out, refused.err.count("\n")) == ("", 1), refused.err
+                assert "the disk is full" in refused.err
+                assert "free some space, and try again" in refused.err or "free some space and try again" in refused.err
+                assert sorted(path.name for path in seen.iterdir()) == ["ballast", "data"]
+            done = tutti(*export, "--to", to, "--data-dir", data)
+            assert done.code == 0, done.err
+            assert any(to.iterdir())
+            shutil.rmtree(to)

@@ -51,10 +51,13 @@ def test_only_unreadable_pages_fail_the_run_with_the_reasons(served: Path, tmp_p
     assert "Traceback" not in result.err
 
 
-def test_a_refused_recipe_leaves_no_run_behind(served: Path) -> None:
-    assert [
-        run for run in tutti("runs", "ls", "-o", "json", "--data-dir", served).json() if run["state"] != "failed"
-    ] == []
+def test_a_refused_recipe_leaves_no_run_behind(served: Path, pages: Path) -> None:
+    def runs() -> list[str]:
+        return [run["name"] for run in tutti("runs", "ls", "-o", "json", "--data-dir", served).json()]
+
+    before = runs()
+    assert tutti(*tiny(served, pages, "train.steps=many")).code == 2
+    assert runs() == before
 
 
 def test_pages_that_cannot_be_read_are_left_out_with_their_reasons(served: Path, pages: Path, tmp_path: Path) -> None:

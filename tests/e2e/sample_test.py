@@ -4,12 +4,15 @@ import json
 import re
 from collections import defaultdict
 from collections.abc import Iterator
+from itertools import accumulate
 from pathlib import Path
 
 import pytest
 import torch
+from tokenizers import Tokenizer
 from transformers import AutoModelForCausalLM, AutoTokenizer
 
+from tests.browser.reader import assert_readable
 from tests.e2e.command import checkpoints, platform, tiny, tutti
 from tests.e2e.mistakes_test import assert_one_line
 from tests.faults.processes import until
@@ -24,6 +27,7 @@ from tutti.contracts.lineage.v1 import (
     TraceRequest,
     TraceTextRequest,
 )
+from tutti.corpus.tokenshard import TokenShard
 
 WORD = "quagga-wardrobe-meridian"  # in a prompt, to be looked for
 ASKED = ("data.packing=best_fit", "index=true", "sample.prompts=The module,Return the", "sample.tokens=16")
@@ -109,6 +113,12 @@ def test_a_run_ends_with_samples_and_their_spans(run: dict) -> None:  # type: ig
     assert all(each["passages"] is not None for each in run["continuations"])
 
 
+def test_its_report_is_read_in_a_browser(run: dict) -> None:  # type: ignore[type-arg]
+    place = Path(run["report"])
+    assert run["continuations"][0]["text"].split()[0] in place.read_text()
+    assert_readable(place)
+
+
 def test_an_index_and_a_sample_are_reused_and_made_again_when_their_blobs_are_gone(
     up: None,
     run: dict,  # type: ignore[type-arg]
@@ -149,6 +159,76 @@ def test_what_was_copied_from_a_page_is_traced_to_it_and_to_the_steps_that_saw_i
             seen = client.lineage.TraceDocument(TraceDocumentRequest(document=holder["document"]))
             steps = sorted({each.step for each in seen.sightings})
             assert (holder["steps"], holder["step_count"]) == (steps[:20], len(steps))
+
+
+@pytest.fixture(scope="module")
+def library(exported: Path) -> Tokenizer:
+    """The tokenizer as others read it."""
+    found = Tokenizer.from_file(str(exported / "tokenizer.json"))
+    found.encode_special_tokens = True
+    return found
+
+
+@pytest.fixture(scope="module")
+def stream(client: Client, data_dir: Path, run: dict, library: Tokenizer) -> tuple[list[int], list[str]]:  # type: ignore[type-arg]
+    """The training split as it should be: the texts of its documents, encoded by others; of each token its document."""
+    manifest = json.loads((data_dir / "blobs" / run["dataset"]["manifest_key"]).read_bytes())
+    shards = [TokenShard(data_dir / "blobs" / each["blob"]) for each in manifest["body"]["train"]["shards"]]
+    names = dict.fromkeys(shard.doc_id(place) for shard in shards for place in range(len(shard.doc_ids)))
+    tokens, holders = list[int](), list[str]()
+    for name in names:
+        text = client.lineage.ShowDocument(ShowDocumentRequest(document=name)).text
+        tokens += [*library.encode(text, add_special_tokens=False).ids, shards[0].header.eos]
+        holders += [name] * (len(tokens) - len(holders))
+    return tokens, holders
+
+
+def scanned(stream: tuple[list[int], list[str]], asked: list[int], least: int) -> Iterator[tuple[int, int, list[str]]]:
+    """Of every span its first and last token and the document of each of its places: every run that stands in the
+    stream and is part of no longer one that does, by comparing bytes.
+    """
+    tokens, holders = stream
+    whole = b"".join(token.to_bytes(4) for token in tokens)
+
+    def places(begin: int, end: int) -> Iterator[str]:
+        wanted, at = b"".join(token.to_bytes(4) for token in asked[begin:end]), -1
+        while (at := whole.find(wanted, at + 1)) >= 0:
+            if at % 4 == 0:
+                yield holders[at // 4]
+
+    end = 0
+    for begin in range(len(asked)):
+        before, end = end, max(end, begin)
+        while end < len(asked) and any(places(begin, end + 1)):
+            end += 1
+        if end > before and end - begin >= least:
+            yield begin, end, list(places(begin, end))
+
+
+def test_the_spans_of_samples_are_those_of_a_slow_scan_of_the_training_split(
+    client: Client, data_dir: Path, checkpoint: str, library: Tokenizer, stream: tuple[list[int], list[str]]
+) -> None:
+    pieces = {number: len(name) for name, number in library.get_vocab().items()}
+    written = [sampled(data_dir, checkpoint, "--temperature", heat, "--seed", "3") for heat in ("0", "0.7")]
+    seen = list[int]()
+    for each in (one for found in written for one in found["continuations"]):
+        text = each["prompt"] + each["text"]
+        asked = library.encode(text, add_special_tokens=False).ids
+        begins = [0, *accumulate(pieces[token] for token in asked)]
+        for least in (1, 2, 8):
+            request = TraceTextRequest(text=text, within=checkpoint, least=least, limit=1000, documents=10)
+            told = client.lineage.TraceText(request)
+            assert (told.tokens, told.truncated) == (len(asked), False)
+            expected = list(scanned(stream, asked, least))
+            assert [(one.begin, one.end, one.tokens, one.count) for one in told.passages] == [
+                (begins[begin], begins[end], end - begin, len(names)) for begin, end, names in expected
+            ]
+            for one, (_, _, names) in zip(told.passages, expected, strict=True):
+                assert {holder.document.removeprefix("documents/") for holder in one.documents} <= set(names)
+                assert bool(one.documents) == bool(names)
+            seen += [end - begin for begin, end, _ in expected]
+    assert len(seen) > 100
+    assert max(seen) >= 4
 
 
 def test_what_stands_nowhere_is_told_as_such_and_a_dataset_has_no_steps(

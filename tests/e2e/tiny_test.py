@@ -56,8 +56,9 @@ def test_a_run_ends_with_a_report_of_its_own(first: dict, data_dir: Path) -> Non
     text = written.read_text()
     assert all(checkpoint["model_digest"][:19] in text for checkpoint in first["checkpoints"])
     assert text.count("<figure>") == 3
-    curve = (written.parent / f"{written.stem}.loss.svg").read_text()
-    assert "at step 20" in curve
+    names = ("loss", "gradient-norm", "learning-rate")
+    assert first["pictures"] == [str(written.with_suffix(f".{name}.svg")) for name in names]
+    assert "at step 20" in Path(first["pictures"][0]).read_text()
 
 
 def test_a_run_trains_on_an_earlier_dataset_too_by_its_tokenizer(

@@ -36,6 +36,13 @@ def test_files_are_short() -> None:
     assert house.percentile_95(found) <= house.P95_LINES
 
 
+def test_arrays_are_written_so_that_a_full_disk_is_known() -> None:
+    found = [
+        path for root in ("libs", "services") for path in (ROOT / root).rglob("*.py") if ".tofile(" in path.read_text()
+    ]
+    assert [path for path in found if not path.name.endswith("_test.py")] == []  # tutti.corpus.arrays says why
+
+
 def test_every_row_of_the_campaigns_names_what_is_there() -> None:
     assert sorted(soak.ROWS) == list(range(1, 17))
     for command in (command.arguments for row in soak.ROWS.values() for command in row.commands):

@@ -30,7 +30,7 @@ def services(client: Client) -> list[str]:
     return sorted(service.name for service in client.admin.Describe(DescribeRequest()).services)
 
 
-@click.group(cls=Words)
+@click.group(cls=Words, short_help="What services publish; what could not be handled.")
 def events() -> None:
     """The events that services publish, and those that could not be handled."""
 
@@ -77,7 +77,7 @@ def _line(value: Plain) -> str:
     return json.dumps(value, ensure_ascii=False)
 
 
-@events.command("republish")
+@events.command("republish", short_help="Send what SERVICE published again.")
 @click.argument("service")
 @click.option(
     "--since",
@@ -96,7 +96,7 @@ def republish(service: str, since: datetime, dry_run: bool, **where: Any) -> Non
     click.echo(f"{count} events {'would be' if dry_run else 'are'} sent again")
 
 
-@events.group("dead", cls=Words)
+@events.group("dead", cls=Words, short_help="Those that a handler refused.")
 def dead() -> None:
     """Dead letters: events that a handler refused; their keys are parked until they are settled."""
 
@@ -111,7 +111,7 @@ def dead_ls(output: str, **where: Any) -> None:
     print_list(rows, ("service", "event_id", "type", "subject", "parked", "error"), output, nothing="no dead letters")
 
 
-@dead.command("settle")
+@dead.command("settle", short_help="Replay one, or discard it.")
 @click.argument("service")
 @click.argument("event_id")
 @click.option("--discard", is_flag=True, help="Drop it instead of handing it to its handler again.")
@@ -124,7 +124,7 @@ def dead_settle(service: str, event_id: str, discard: bool, **where: Any) -> Non
     click.echo(f"{'discarded' if discard else 'replayed'}; {freed} events behind it go on")
 
 
-@click.command()
+@click.command(short_help="Print the state of all services, to be compared.")
 @click.option("--canonical", is_flag=True, required=True, help="State without times, random ids, epochs or placements.")
 @connection_options
 def export(canonical: bool, **where: Any) -> None:

@@ -35,3 +35,18 @@ def test_a_group_of_things_is_found_by_the_word_for_one() -> None:
     assert tree.get_command(context, "index") is tree.get_command(context, "indexes")
     assert tree.get_command(context, "run") is not tree.get_command(context, "runs")
     assert tree.get_command(context, "thing") is None
+
+
+def cut_off(group: click.Group, *words: str) -> list[str]:
+    """The commands below a group whose line in the list of commands is not whole, on a screen of 80 columns."""
+    room, found = 80 - 6 - max(map(len, group.commands)), list[str]()
+    for name, command in group.commands.items():
+        if command.get_short_help_str(room).endswith("..."):
+            found.append(" ".join((*words, name)))
+        if isinstance(command, click.Group):
+            found += cut_off(command, *words, name)
+    return found
+
+
+def test_what_each_command_does_is_told_whole_in_the_list_of_its_group() -> None:
+    assert cut_off(build()) == []

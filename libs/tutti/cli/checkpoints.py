@@ -39,7 +39,9 @@ def extend(group: click.Group) -> None:
     """Add the verbs of a checkpoint to the group `checkpoints`."""
 
     @group.command(
-        "verify", help="Read every byte of a checkpoint back (all when none is named); damage is quarantined."
+        "verify",
+        short_help="Read every byte back; damage is quarantined.",
+        help="Read every byte of a checkpoint back (all when none is named); damage is quarantined.",
     )
     @click.argument("names", nargs=-1)
     @output_option
@@ -67,7 +69,11 @@ def extend(group: click.Group) -> None:
                 f"{damaged} of {len(results)} checkpoints are damaged and quarantined; the one before is used"
             )
 
-    @group.command("curve", help="Show what every step on the way to a checkpoint told, its ancestors' included.")
+    @group.command(
+        "curve",
+        short_help="Show what every step on the way to one told.",
+        help="Show what every step on the way to a checkpoint told, its ancestors' included.",
+    )
     @click.argument("name")
     @click.option(
         "--points",
@@ -98,7 +104,11 @@ def extend(group: click.Group) -> None:
             request = PinCheckpointRequest(request_id=fresh_id(), name=full(name), pinned=not off)
             print_one(plain(client.committer.PinCheckpoint(request)), output)
 
-    @group.command("prune", help="Remove what is not among the last N of each line; lists it unless --yes is given.")
+    @group.command(
+        "prune",
+        short_help="Remove all but the last ones of each line.",
+        help="Remove what is not among the last N of each line; lists it unless --yes is given.",
+    )
     @click.argument("job")
     @click.option("--keep-last", type=click.IntRange(min=1), default=3, show_default=True)
     @click.option("--yes", is_flag=True, help="Really remove.")

@@ -20,7 +20,7 @@ from tutti.contracts.ingest.v1 import Classifier, ClassifierSpec, CreateClassifi
 def extend(group: click.Group) -> None:
     """Add the verbs of a classifier to the group `classifiers`."""
 
-    @group.command("train", help="Learn from FOLDER, whose folders are labels: their names, and texts in them.")
+    @group.command("train", help="Learn from FOLDER, whose folders are labels with texts.")
     @click.argument("folder", type=click.Path(exists=True, file_okay=False, path_type=Path))
     @click.option("--name", required=True, help="Of the classifier, and of its rules: NAME.LABEL.")
     @click.option("--keeps", required=True, help="The label of what is wanted.")
@@ -40,7 +40,11 @@ def extend(group: click.Group) -> None:
                 found = waiting.done(lambda: client.ingest.GetClassifier(GetRequest(name=full)), platform.ended)
         print_classifier(found, output)
 
-    @group.command("show", help="Show a classifier: its digest, thresholds, and what held-out texts were told as.")
+    @group.command(
+        "show",
+        short_help="Show one: thresholds, and how right it was.",
+        help="Show a classifier: its digest, thresholds, and what held-out texts were told as.",
+    )
     @click.argument("name")
     @output_option
     @connection_options

@@ -30,7 +30,7 @@ SHOWN = 3
 def extend(group: click.Group) -> None:
     """Add the verbs of a crawl to the group `crawls`."""
 
-    @group.command("pages", help="What became of each URL: NAME, as `tutti crawls ls` has it.")
+    @group.command("pages", help="What became of each URL of NAME.")
     @click.argument("name")
     @click.option("--what", default="", help="Only those: visited, visited/page, visited/failed, left/trap, refused …")
     @click.option("--limit", type=click.IntRange(min=1), default=None, help="At most so many (all).")
@@ -42,7 +42,7 @@ def extend(group: click.Group) -> None:
             rows = list(itertools.islice(known(client, full, what), limit))
         print_list(rows, ("url", "what", "status", "depth"), output, nothing="no URL of which that is so")
 
-    @group.command("status")
+    @group.command("status", short_help="Where one stands: URLs, hosts and rules, what comes next.")
     @click.argument("name", default="")
     @click.option("--hosts", type=click.IntRange(1, 1000), default=10, show_default=True, help="Of so many hosts.")
     @click.option("--next", "urls", type=click.IntRange(1, 1000), default=5, show_default=True, help="So many URLs.")

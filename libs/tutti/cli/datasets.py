@@ -24,11 +24,19 @@ LIMIT = 1000
 def extend(group: click.Group) -> None:
     """Give the group `datasets` a `show` that says more than the resource."""
 
-    @group.command("show", help="Show a dataset whole: sizes, languages, tokenizer, packing, ancestry.")
+    @group.command("show", short_help="Show one whole: sizes, languages, tokenizer, ancestry.")
     @click.argument("name")
     @output_option
     @connection_options
     def show(name: str, output: str, **where: Any) -> None:
+        """Show dataset NAME whole, as `tutti datasets ls` has it: sizes, languages, tokenizer, packing, ancestry.
+
+        \b
+        tutti datasets show datasets/ID -o json
+
+        Bytes a token say how well the tokenizer knows a language: more are better. `mixed_in`: trainings that read it
+        beside others, each with its share.
+        """
         with connected(**where) as client:
             print_one(described(client, full_name("datasets", name)), output)
 

@@ -1,7 +1,7 @@
 """Documents: what became of each page that a run read."""
 
 import itertools
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import click
@@ -16,19 +16,34 @@ from tutti.contracts.lineage.v1 import ListDocumentsRequest, ShowDocumentRequest
 
 PAGE = 10_000
 COLUMNS = ("source", "what", "detail", "document")
+DUPLICATES = ("source", "what", "stays", "detail", "document")
 
 
 @click.group()
 def documents() -> None:
-    """What was read: kept, rejected and by which rule, a duplicate and of what."""
+    """What became of each page that was read.
+
+    \b
+    tutti documents rejected                          # of the newest run, each with its rule
+    tutti documents rejected --rule gopher_least_words
+    tutti documents duplicates --limit 20
+    tutti documents find --url library/ --what kept   # those whose URL, or path, holds this
+    tutti documents show https://docs.example/os.html # its text
+    tutti documents retract https://docs.example/os.html
+    """
 
 
-@documents.command("show")
+@documents.command("show", short_help="The text of one, and what became of it.")
 @click.argument("document")
 @output_option
 @connection_options
 def show(document: str, output: str, **where: Any) -> None:
-    """The text of DOCUMENT (documents/ID, an ID, a URL, the path of a page), and what became of it."""
+    """The text of DOCUMENT (documents/ID, an ID, a URL, the path of a page), and what became of it.
+
+    \b
+    tutti documents show https://docs.example/os.html
+    tutti documents show library/os.html -o json      # a path below the folder of pages
+    """
     with connected(**where) as client:
         found = plain(client.lineage.ShowDocument(ShowDocumentRequest(document=document)))
     if output == JSON:
@@ -54,7 +69,7 @@ def listing_options(command: Callable[..., None]) -> Callable[..., None]:
     return command
 
 
-@documents.command("find")
+@documents.command("find", short_help="Those with this in their URL or path.")
 @click.option(
     "--what",
     default="",
@@ -62,31 +77,58 @@ def listing_options(command: Callable[..., None]) -> Callable[..., None]:
 )
 @listing_options
 def find(what: str, **options: Any) -> None:
-    """What became of the pages that a run read, by URL or path."""
+    """What became of the pages that a run read, by URL or path.
+
+    \b
+    tutti documents find --url library/os
+    tutti documents find --what duplicate/near --run runs/0f5c2d3e4a5b-1 -o json
+    """
     print_listed(what, **options)
 
 
-@documents.command("rejected")
+@documents.command("rejected", short_help="Those that were left out, each with its rule.")
 @click.option("--rule", default="", help="By this rule, or for this reason.")
 @listing_options
 def rejected(rule: str, **options: Any) -> None:
-    """The pages that were left out, each with the rule, what it saw and its threshold."""
+    """The pages that were left out, each with the rule, what it saw and its threshold.
+
+    \b
+    tutti documents rejected --rule language          # the detail is the language that was found; und: none for certain
+    tutti documents rejected --rule not_ok --limit 10 # what a server did not answer
+
+    What each rule asks for stands in docs/quality.md, under the name that is shown here.
+    """
     print_listed(f"rejected/{rule}" if rule else "rejected", **options)
 
 
-@documents.command("duplicates")
+@documents.command("duplicates", short_help="Those that were dropped as copies of others.")
 @listing_options
 def duplicates(**options: Any) -> None:
-    """The documents that were dropped, each with the one that stands for it."""
-    print_listed("duplicate", **options)
+    """The documents that were dropped, each with the one that stands for it.
+
+    \b
+    tutti documents duplicates --limit 20
+    tutti documents find --what duplicate/exact       # or near, earlier
+    tutti documents show documents/ID                 # the one that stands for it
+    """
+    print_listed("duplicate", DUPLICATES, **options)
 
 
-def print_listed(what: str, *, source: str, run: str, limit: int | None, output: str, **where: Any) -> None:
+def print_listed(
+    what: str,
+    columns: Sequence[str] = COLUMNS,
+    *,
+    source: str,
+    run: str,
+    limit: int | None,
+    output: str,
+    **where: Any,
+) -> None:
     """Print the pages of which that is so."""
     with connected(**where) as client:
         name = full_name("runs", run) if run else newest(client)
         rows = list(itertools.islice(listed(client, name, what, source), limit))
-    print_list(rows, COLUMNS, output, nothing=f"no page of {name} of which that is so")
+    print_list(rows, columns, output, nothing=f"no page of {name} of which that is so")
 
 
 def newest(client: Client) -> str:

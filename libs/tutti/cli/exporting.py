@@ -24,7 +24,7 @@ FILE_MEGABYTES = 268
 def extend(group: click.Group) -> None:
     """Add the export to the group `datasets`."""
 
-    @group.command("export")
+    @group.command("export", short_help="Write its texts for others to read.")
     @click.argument("name")
     @click.option("--format", "wanted", type=click.Choice(list(ENDINGS)), default="webdataset", show_default=True)
     @click.option("--to", "folder", type=click.Path(path_type=Path), required=True, help="A folder that is not there.")

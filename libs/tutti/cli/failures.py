@@ -15,6 +15,7 @@ import click
 from tutti.chassis.channel import Unreachable
 from tutti.chassis.datadir import DataDirError
 from tutti.chassis.errors import InvalidField, NotFound, Problem, Unavailable
+from tutti.chassis.room import is_full
 from tutti.cli import INTERRUPTED
 from tutti.cli.nouns import BY_PLURAL
 from tutti.cli.words import misuse
@@ -63,6 +64,8 @@ def guarded(main: Callable[[], object]) -> NoReturn:
     except DataDirError as error:
         end(_one_line(error), FAILED)
     except OSError as error:
+        if is_full(error):
+            end(f"{_one_line(error)}: the disk is full; free some space, and try again", FAILED)
         end(f"{_one_line(error)}{kept(error)}", FAILED)
     except Exception as error:
         end(f"{type(error).__name__}: {_one_line(error)}; this is a defect of ours{kept(error)}", FAILED)

@@ -60,7 +60,7 @@ def test_advice_is_given_once_and_only_for_an_address_where_nobody_answers(capsy
 @pytest.mark.parametrize(
     ("error", "words"),
     [
-        (OSError(28, "No space left on device"), "tutti: [Errno 28] No space left on device; the traceback is in "),
+        (OSError(5, "Input/output error"), "tutti: [Errno 5] Input/output error; the traceback is in "),
         (ValueError("odd\nthing"), "tutti: ValueError: odd thing; this is a defect of ours; the traceback is in "),
     ],
 )
@@ -74,6 +74,14 @@ def test_what_nobody_foresaw_is_one_line_and_its_traceback_is_in_a_file(
     assert said.startswith(words)
     assert said.count("\n") == 1
     assert "Traceback" in Path(said.rpartition(" in ")[2].strip()).read_text()
+
+
+def test_a_full_disk_says_what_to_do_and_keeps_no_traceback(capsys: pytest.CaptureFixture[str]) -> None:
+    error = OSError(28, "No space left on device", "/a/file")
+    assert ended(error, capsys) == (
+        1,
+        "tutti: [Errno 28] No space left on device: '/a/file': the disk is full; free some space, and try again\n",
+    )
 
 
 def test_the_traceback_is_printed_when_it_is_asked_for(

@@ -11,7 +11,7 @@ from tutti.cli.plain import plain
 from tutti.contracts.committer.v1 import CollectGarbageRequest
 
 
-@click.command("gc")
+@click.command("gc", short_help="Remove what became part of no checkpoint.")
 @click.option("--job", default="", help="Of this job alone.")
 @click.option("--dry-run", is_flag=True, help="Say what there is and remove nothing.")
 @output_option

@@ -20,7 +20,7 @@ def full(name: str) -> str:
 def extend(group: click.Group) -> None:
     """Add the verbs of a job to the group `jobs`."""
 
-    @group.command("reshape", help="Record a transition of a job to another number of data-parallel ranks.")
+    @group.command("reshape", help="Go on with another number of data-parallel ranks.")
     @click.argument("job")
     @click.option("--dp", "ranks", type=click.IntRange(min=1), required=True, help="Data-parallel ranks wanted.")
     @click.option("--cause", default="asked for on the command line", help="Why, for the record.")

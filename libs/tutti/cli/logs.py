@@ -33,7 +33,7 @@ def moment(context: click.Context, parameter: click.Parameter, text: str) -> str
         ) from error
 
 
-@click.command("logs")
+@click.command("logs", short_help="What processes wrote about a run, a job, or all.")
 @click.argument("resource", default="")
 @click.option("-f", "--follow", is_flag=True, help="Go on with the lines that come, until Ctrl-C.")
 @click.option(

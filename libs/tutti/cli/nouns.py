@@ -23,7 +23,7 @@ def full_name(kind: str, name: str) -> str:
 
 @dataclass(frozen=True)
 class Noun:
-    """`plural`: the command group; `kind`: the first segment of names; `service`: who owns it."""
+    """`plural`: the command group; `kind`: the first segment of names; `service`: its owner; `about`: what they are."""
 
     plural: str
     kind: str
@@ -31,6 +31,7 @@ class Noun:
     message: str
     columns: tuple[str, ...]
     empty: str
+    about: str = ""
 
     def get(self, client: Client, name: str) -> Any:
         request = GetRequest(name=full_name(self.kind, name))
@@ -52,50 +53,61 @@ NOUNS = (
     Noun(
         "runs", "runs", "pipeline", "Run", ("name", "state", "title", "started_at", "reason"),
         "no runs yet; start one with `tutti run RECIPE`",
+        "Recipes carried out: list, show, follow, cancel.",
     ),
     Noun(
         "crawls", "crawls", "ingest", "Crawl", ("name", "state", "started_at", "ended_at", "site_digest", "reason"),
         "no crawls yet; a run whose recipe has `input.crawl` makes one",
+        "Visits to web sites: what became of each URL.",
     ),
     Noun(
         "classifiers", "classifiers", "ingest", "Classifier",
         ("name", "state", "model_digest", "started_at", "reason"),
         "no classifiers yet; `tutti classifiers train FOLDER --name NAME --keeps LABEL` makes one",
+        "Classifiers of texts, learnt from labelled folders.",
     ),
     Noun(
         "jobs", "jobs", "scheduler", "Job",
         ("name", "title", "state", "step", "steps", "loss", "epoch", "ranks", "reason"),
         "no training jobs yet; `tutti run RECIPE` creates one",
+        "Trainings: where each stands, how many ranks it has.",
     ),
     Noun(
         "nodes", "nodes", "scheduler", "Node", ("name", "state", "slots", "address", "reason"),
         "no node has registered; `tutti up` starts one agent",
+        "Machines whose agents run ranks.",
     ),
     Noun(
         "topologies", "topologies", "scheduler", "Topology", ("name", "ranks", "nodes", "epoch", "cause"),
         "no topologies yet; a job has one from its first epoch on",
+        "Which rank of a job runs on which node, epoch by epoch.",
     ),
     Noun(
         "datasets", "datasets", "tokenization", "Dataset",
         ("name", "tokens", "sequences", "validation_tokens", "context", "bytes"),
         "no datasets yet; `tutti run RECIPE` makes one",
+        "Tokens to train on: sizes, languages, ancestry; export texts.",
     ),
     Noun(
         "tokenizers", "tokenizers", "tokenization", "Tokenizer", ("name", "vocabulary"),
         "no tokenizers yet; `tutti run RECIPE` trains one",
+        "Tokenizers that runs trained: list, show, compare.",
     ),
     Noun(
         "indexes", "indexes", "tokenization", "Index", ("name", "state", "dataset", "tokens", "documents", "reason"),
         "no indexes yet; a run whose recipe has `index: true` makes one",
+        "Where passages stand in the texts of a dataset.",
     ),
     Noun(
         "checkpoints", "checkpoints", "committer", "Checkpoint",
         ("name", "state", "step", "epoch", "model_digest", "state_digest", "bytes", "decided_at"),
         "no checkpoints yet; training writes one every `train.checkpoint_every` steps",
+        "What trainings committed: list, verify, export, prune.",
     ),
     Noun(
         "samples", "samples", "sampling", "Sample", ("name", "state", "tokens", "started_at", "ended_at", "reason"),
         "no samples yet; `tutti sample CHECKPOINT` makes one",
+        "Texts that checkpoints continued.",
     ),
 )  # fmt: skip
 NUMBERED = {"checkpoints": ("job", "line", "step"), "topologies": ("job", "version")}
@@ -139,7 +151,7 @@ def in_order(noun: Noun, rows: list[Plain]) -> list[Plain]:
 def group(noun: Noun) -> click.Group:
     """The command group of a noun with `ls` and `show`."""
 
-    @click.group(noun.plural, cls=Words, help=f"List and show {noun.plural}.")
+    @click.group(noun.plural, cls=Words, help=noun.about or f"List and show {noun.plural}.")
     def made() -> None: ...
 
     @made.command("ls", help=f"List {noun.plural}.")

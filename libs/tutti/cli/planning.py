@@ -17,6 +17,8 @@ from tutti.contracts.pipeline.v1 import CheckRecipeRequest, CheckRecipeResponse
 
 COLUMNS = ("stage", "what", "time", "disk", "memory", "why")
 UNKNOWN, SHORT_SECONDS = "not known", 0.1
+LEAST = ("train", "sample")
+"""Stages of which a lower bound of the memory is known; of others what they took elsewhere."""
 
 set_option = click.option(
     "--set", "overrides", multiple=True, metavar="KEY=VALUE", help="Override a key, such as train.ranks=4."
@@ -37,7 +39,7 @@ def asked(
     return CheckRecipeRequest(recipe=text, overrides=overrides, directory=str(directory)), what
 
 
-@click.command("check")
+@click.command("check", short_help="Say everything that is wrong with one.")
 @recipe_argument
 @source_options
 @set_option
@@ -74,7 +76,7 @@ def check(
     say(f"{what} can be carried out; `tutti recipes plan` says what that takes")
 
 
-@click.command("plan")
+@click.command("plan", short_help="Say what one would do, and what that takes.")
 @recipe_argument
 @source_options
 @set_option
@@ -96,8 +98,9 @@ def plan(
     tutti recipes plan --data ./folder --set train.steps=1000
 
     Time and disk are those that the newest run here measured of the same stage, in proportion to the work; where
-    nothing was measured here, the time of `make run` on the machine that it names. Memory is what training holds at
-    least. What cannot be known, as of a site that was not visited, is not made up.
+    nothing was measured here, those of `make run` on the machine that it names. Memory is what a training or a sample
+    holds at least, and of other stages an estimate: what a process of theirs had resident in a benchmark. What cannot
+    be known, as of a site that was not visited, is not made up.
     """
     request, what = asked(recipe, data, site, contact, overrides)
     request.forecast = True
@@ -122,7 +125,7 @@ def rows(found: CheckRecipeResponse) -> list[Plain]:
         figures = {
             "time": duration(told.get("seconds")) if told else "",
             "disk": size(told.get("disk_bytes")) if told else "",
-            "memory": size(told["memory_bytes"], least=True) if told.get("memory_bytes") else "",
+            "memory": size(told.get("memory_bytes"), "at least" if stage.name in LEAST else "about") if told else "",
         }
         what = "reused" if stage.reused else "runs" if stage.reuse_key else "runs, as its input is new"
         why = "" if stage.reused else told.get("basis", "")
@@ -179,14 +182,14 @@ def duration(seconds: float | None) -> str:
     return f"{seconds:.1f} s"
 
 
-def size(count: float | None, *, least: bool = False) -> str:
-    """How many bytes, in words."""
+def size(count: float | None, how: str = "") -> str:
+    """How many bytes, in words; `how` sure that is stands before them."""
     if count is None:
         return UNKNOWN
     for unit, length in (("TB", 10**12), ("GB", 10**9), ("MB", 10**6), ("kB", 10**3)):
         if count >= length:
-            return f"{'at least ' if least else ''}{count / length:.1f} {unit}"
-    return f"{'at least ' if least else ''}{count:.0f} bytes"
+            return f"{how} {count / length:.1f} {unit}".lstrip()
+    return f"{how} {count:.0f} bytes".lstrip()
 
 
 def extend(group: click.Group) -> None:

@@ -17,6 +17,7 @@ def plan(*forecasts: Forecast) -> CheckRecipeResponse:
     return CheckRecipeResponse(stages=stages, forecasts=forecasts)
 
 
+ABOUT = Forecast(stage="dedup", memory_bytes=2 * 10**8)
 MEASURED = Forecast(stage="dedup", seconds=3, disk_bytes=2000, basis="by runs/a, work x 1")
 TRAINING = Forecast(stage="train", seconds=600, disk_bytes=10**8, memory_bytes=5 * 10**6, basis="by runs/a, work x 2")
 
@@ -25,6 +26,8 @@ def test_a_row_says_what_a_stage_does_and_on_what_its_figures_rest() -> None:
     ingest, dedup, train = rows(plan(MEASURED, TRAINING))
     assert ingest == {"stage": "ingest", "what": "reused", "time": "", "disk": "", "memory": "", "why": ""}
     assert (dedup["what"], dedup["why"]) == ("runs", "dedup/x.json is gone; by runs/a, work x 1")
+    assert dedup["memory"] == "not known"
+    assert rows(plan(ABOUT))[1]["memory"] == "about 200.0 MB"
     assert list(train.values())[1:5] == ["runs, as its input is new", "10.0 min", "100.0 MB", "at least 5.0 MB"]
 
 

@@ -83,7 +83,7 @@ def up(port: int, agents: int, detach: bool, data_dir: Path) -> None:
             raise last_words(process)
 
 
-@click.command()
+@click.command(short_help="Stop the platform; what it works on goes on later.")
 @data_dir_option
 def down(data_dir: Path) -> None:
     """Stop the platform of a data directory: what it works on is drained, and resumed by the next one."""

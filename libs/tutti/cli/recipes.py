@@ -85,13 +85,25 @@ def source_options(command: click.decorators.FC) -> click.decorators.FC:
     return command
 
 
-@click.group()
+@click.group(short_help="What to make: begin one, check it, see what it takes.")
 def recipes() -> None:
-    """What to make, as a text: docs/recipes.md has every key."""
+    """What to make, as a text: docs/recipes.md has every key.
+
+    \b
+    tutti recipes new --data ./folder > mine.yaml
+    tutti recipes check mine.yaml      # everything that is wrong with it
+    tutti recipes plan mine.yaml       # what would run, how long, how much disk and memory
+    tutti run mine.yaml
+    """
 
 
-@recipes.command("new")
+@recipes.command("new", short_help="Print one to begin with.")
 @source_options
 def new(data: Path | None, site: str, contact: str) -> None:
-    """Print a recipe to begin with: `tutti recipes new --data ./folder > mine.yaml`, then `tutti run mine.yaml`."""
+    """Print a recipe to begin with, a comment beside every key.
+
+    \b
+    tutti recipes new --data ./folder > mine.yaml
+    tutti recipes new --site https://docs.example/ --contact me@a.example > mine.yaml
+    """
     click.echo(recipe_for(data, site, contact), nl=False)

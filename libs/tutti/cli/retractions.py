@@ -50,7 +50,7 @@ def spec_of(wanted: str, reason: str) -> RetractionSpec:
     return RetractionSpec(source=wanted, reason=reason)
 
 
-@click.command("retract")
+@click.command("retract", short_help="Leave a page out from now on, as if it never was.")
 @click.argument("page")
 @click.option("--reason", default="", help="Who asked for it, and why; kept with it.")
 @click.option("--dry-run", is_flag=True, help="Say all the same, and record nothing.")

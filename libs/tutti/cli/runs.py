@@ -23,7 +23,7 @@ from tutti.cli.report.facts import Facts, gather
 from tutti.cli.report.writing import place_of, write
 from tutti.cli.summary import show_summary, summary
 from tutti.contracts.common.v1 import STATE_DONE, CancelRequest
-from tutti.contracts.pipeline.v1 import CheckRecipeRequest, CreateRunRequest, Run
+from tutti.contracts.pipeline.v1 import CheckRecipeRequest, CreateRunRequest
 
 MAX_RECIPE_BYTES = 1 << 20
 READS = "reads the pages whole, to name what is in them; Ctrl-C gives up and nothing is recorded"
@@ -60,7 +60,7 @@ def naming(recipe: str) -> Iterator[None]:
         raise Failure(f"{recipe}: {error.message.removeprefix('recipe: ')}", MISUSE) from error
 
 
-@click.command("run")
+@click.command("run", short_help="Carry a recipe out, or one over a folder or a site.")
 @click.argument("recipe", type=click.Path(path_type=Path), required=False)
 @source_options
 @click.option("--set", "overrides", multiple=True, metavar="KEY=VALUE", help="Override a key, such as train.ranks=4.")
@@ -80,6 +80,14 @@ def run(
     data_dir: Path,
 ) -> None:
     """Carry RECIPE out, or with --data or --site the one that `tutti recipes new` prints.
+
+    \b
+    tutti run recipes/tiny.yaml
+    tutti run --data ./folder                          # HTML, Markdown, text, JSON lines, Parquet, WARC
+    tutti run --site https://docs.example/ --contact me@a.example
+    tutti run mine.yaml --set train.steps=1000 --detach
+
+    `tutti recipes plan` says before what it would take; at the end stands a summary, and where the report lies.
 
     An unfinished run of the same recipe is resumed, finished stages are reused.
 
@@ -132,16 +140,15 @@ def left(platform: Platform, name: str) -> str:
     )
 
 
-def reported(client: Client, run: Run, data_dir: Path | None) -> tuple[Facts, str | None]:
-    """What came of a run, and where its report was written; None where it could not be, which costs nothing else."""
-    facts = gather(client, run)
+def reported(facts: Facts, data_dir: Path | None) -> list[str]:
+    """The report of a run and its pictures; none where they could not be written, which costs nothing else."""
     if data_dir is None:
-        return facts, None
+        return []
     try:
-        return facts, str(write(facts, place_of(data_dir, run.name))[0])
+        return [str(each) for each in write(facts, place_of(data_dir, facts.summary["run"]["name"]))]
     except OSError as error:
         say(f"no report was written: {error}")
-        return facts, None
+        return []
 
 
 def finish(platform: Platform, name: str, output: str) -> None:
@@ -152,15 +159,16 @@ def finish(platform: Platform, name: str, output: str) -> None:
     except KeyboardInterrupt as error:
         raise Failure(left(platform, name), INTERRUPTED) from error
     if done.state == STATE_DONE:
-        facts, path = reported(client, done, platform.data_dir)
+        facts = gather(client, done)
         if output == JSON:
-            print_json({**facts.summary, "report": path})
+            files = reported(facts, platform.data_dir)
+            print_json({**facts.summary, "report": files[0] if files else None, "pictures": files[1:]})
         else:
             show_summary(facts.summary)
-            if path:
-                click.echo(f"{'report':14}{path}")
+            for at, each in enumerate(reported(facts, platform.data_dir)):
+                click.echo(f"{('report', 'curves')[at] if at < 2 else '':14}{each}")
     elif output == JSON:
-        print_json({**summary(client, done), "report": None})
+        print_json({**summary(client, done), "report": None, "pictures": []})
     if done.state != STATE_DONE:
         raise Failure(f"{name} did not finish: {done.reason}")
 

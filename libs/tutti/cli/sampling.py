@@ -47,7 +47,7 @@ def readable(context: click.Context, parameter: click.Parameter, prompts: tuple[
     return prompts
 
 
-@click.command("sample")
+@click.command("sample", short_help="Let a checkpoint continue texts.")
 @click.argument("checkpoint")
 @click.option(
     "--prompt", "prompts", multiple=True, default=("",), callback=readable,
@@ -77,7 +77,12 @@ def sample(
     output: str,
     **where: Any,
 ) -> None:
-    """Let CHECKPOINT continue texts, such as `--prompt "The cat"`.
+    """Let CHECKPOINT continue texts.
+
+    \b
+    tutti sample checkpoints/JOB/0/800 --prompt "Return a copy" --prompt "class " --tokens 50
+    tutti sample checkpoints/JOB/0/800 --prompt "Return a copy" --temperature 0   # always the likeliest
+    tutti sample checkpoints/JOB/0/800 --prompt "Return a copy" --seed 7 -o json
 
     Where its dataset has an index (`index: true` in the recipe) the verbatim spans of a text are shown below it, with
     documents that hold them and the steps that saw those.
@@ -121,13 +126,21 @@ def sample(
 def extend(group: click.Group) -> None:
     """Add the export to the group `checkpoints`."""
 
-    @group.command("export", help="Write model and tokenizer of a checkpoint into a new folder, for others to read.")
+    @group.command("export", short_help="Write model and tokenizer for others to read.")
     @click.argument("name")
     @click.option("--format", "wanted", type=click.Choice(list(FORMATS)), default="hf", show_default=True)
     @click.option("--to", "folder", type=click.Path(path_type=Path), required=True, help="A folder that is not there.")
     @output_option
     @connection_options
     def export(name: str, wanted: str, folder: Path, output: str, **where: Any) -> None:
+        """Write model and tokenizer of checkpoint NAME into a new folder, for others to read.
+
+        \b
+        tutti checkpoints export checkpoints/JOB/0/800 --format hf --to exported
+
+        hf: config.json, model.safetensors, tokenizer.json and more, which AutoModelForCausalLM and AutoTokenizer of
+        transformers read. The folder is there whole or not at all.
+        """
         spec = ExportSpec(checkpoint=full(name), format=FORMATS[wanted])
         with taken(folder), new_folder(RealFiles(), folder.absolute()) as made, reached(**where) as platform:
             client = platform.client

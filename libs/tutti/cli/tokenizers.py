@@ -33,7 +33,7 @@ CODE = "Python code"
 def extend(group: click.Group) -> None:
     """Give the group `tokenizers` its verbs."""
 
-    @group.command("export")
+    @group.command("export", short_help="Write one as a tokenizer.json.")
     @click.argument("name")
     @click.option("--to", type=click.Path(path_type=Path), default=Path(FILE), show_default=True, help="A new file.")
     @output_option
@@ -47,7 +47,7 @@ def extend(group: click.Group) -> None:
         else:
             click.echo(to)
 
-    @group.command("compare")
+    @group.command("compare", short_help="Count the bytes a token beside others.")
     @click.argument("name")
     @click.argument("texts", nargs=-1, type=click.Path(path_type=Path, exists=True))
     @click.option(

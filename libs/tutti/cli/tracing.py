@@ -40,7 +40,7 @@ def hinted(resource: str) -> Iterator[None]:
         ) from error
 
 
-@click.command("trace")
+@click.command("trace", short_help="Where a thing came from, or what came of it.")
 @click.argument("resource", required=False)
 @click.option("--text", default=None, help="Instead of RESOURCE: find the verbatim spans of this text.")
 @click.option("--up", "direction", flag_value="up", default="up", help="To its ancestors (the default).")
@@ -73,6 +73,11 @@ def trace(
     **where: Any,
 ) -> None:
     """Walk from RESOURCE (a checkpoint, dataset, document, source path) to where it came from, or what came of it.
+
+    \b
+    tutti trace checkpoints/JOB/0/800              # back to the pages
+    tutti trace https://docs.example/os.html --down  # on to the steps that saw it
+    tutti trace --text "Return a copy"
 
     With --text: what of a text stands word for word in what a model was trained on, in which documents, and which steps
     saw those. The dataset needs an index: `index: true` in its recipe.

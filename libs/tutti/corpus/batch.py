@@ -50,8 +50,9 @@ class PackedSequenceBatch:
     def documents(self) -> npt.NDArray[np.int32]:
         """int32 [rows, context + 1]: the ordinal of each token's document within its row, -1 for padding."""
         edges = np.concatenate(([0], self.boundaries, [self.tokens.size]))
-        runs = np.arange(len(edges) - 1, dtype=np.int32).repeat(edges[1:] - edges[:-1]).reshape(self.tokens.shape)
-        ordinals: npt.NDArray[np.int32] = runs - runs[:, :1]  # no boundary is a row's first token
+        ordinals = np.arange(len(edges) - 1, dtype=np.int32).repeat(edges[1:] - edges[:-1]).reshape(self.tokens.shape)
+        # No boundary is a row's first token.  In place: fresh pages cost more than the difference.
+        ordinals -= ordinals[:, :1].copy()
         if self._padded:
             ordinals[self._columns >= self.lengths[:, None]] = PADDING
         return ordinals

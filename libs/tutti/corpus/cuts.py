@@ -13,6 +13,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from tutti.corpus import arrays
 from tutti.corpus.errors import UnsupportedFormat
 from tutti.corpus.rows import batches, read_rows, write_rows
 
@@ -47,11 +48,13 @@ class Cuts:
         try:
             with kept.open("wb") as ranges:
                 for batch in batches(path, rows=_ROWS):
-                    np.stack([batch["begin"].to_numpy(), batch["end"].to_numpy()], axis=1).tofile(ranges)
+                    arrays.append(ranges, np.stack([batch["begin"].to_numpy(), batch["end"].to_numpy()], axis=1))
                     found = batch["doc_id"].value_counts()
                     ids.append(_as_ids(found.field("values").to_pylist()))
                     counts.append(found.field("counts").to_numpy())
         except (pa.ArrowException, OSError, ValueError, KeyError) as error:
+            if isinstance(error, OSError) and error.errno:  # of the machine, such as a full disk, and not of the file
+                raise
             raise UnsupportedFormat(f"not a file of cuts: {error}; run the stage again") from error
         every, each = np.concatenate(ids), np.concatenate(counts)
         new = np.ones(len(every), np.bool_)

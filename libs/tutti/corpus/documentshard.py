@@ -7,9 +7,10 @@ does not verify is refused whole.
 from __future__ import annotations
 
 import io
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
+from operator import attrgetter
 from pathlib import Path
 from typing import BinaryIO
 
@@ -19,10 +20,10 @@ import pyarrow.parquet as pq
 from tutti.corpus.canonical import bytes_digest, canonical_json, framed, hasher, named
 from tutti.corpus.documents import Document, Extraction, MediaType
 from tutti.corpus.errors import CorpusError, CorruptShard, UnsupportedFormat
+from tutti.corpus.rows import AS_PARQUET
 
 FORMAT_MAJOR = 1
-_COMPRESSION_LEVEL = 6
-_ROW_GROUP = 4096
+_GROUP_ROWS, _GROUP_CHARACTERS = 4096, 8 << 20
 _KEY_VERSION = b"tutti.document_shard.version"
 _KEY_CONTENT = b"tutti.document_shard.content_digest"
 
@@ -70,15 +71,10 @@ def encode_document_shard(documents: Iterable[Document]) -> tuple[bytes, Documen
             raise CorpusError(f"document {after.doc_id} ({after.source}) is there twice; a shard holds each once")
     content = rows_digest(rows)
     metadata = {_KEY_VERSION: str(FORMAT_MAJOR).encode(), _KEY_CONTENT: content.encode()}
-    columns = [[_column_value(row, field.name) for row in rows] for field in SCHEMA]
-    table = pa.table(
-        [pa.array(column, field.type) for column, field in zip(columns, SCHEMA, strict=True)],
-        schema=SCHEMA.with_metadata(metadata),
-    )
-    sink = io.BytesIO()
-    pq.write_table(  # type: ignore[no-untyped-call]
-        table, sink, compression="zstd", compression_level=_COMPRESSION_LEVEL, row_group_size=_ROW_GROUP
-    )
+    schema, sink = SCHEMA.with_metadata(metadata), io.BytesIO()
+    with pq.ParquetWriter(sink, schema, **AS_PARQUET) as file:  # type: ignore[no-untyped-call]
+        for group in _groups(rows):
+            file.write_batch(_batch(group, schema))
     data = sink.getvalue()
     info = DocumentShardInfo(
         content_digest=content,
@@ -127,9 +123,24 @@ def read_document_shard(source: Path | BinaryIO, *, expected_bytes_digest: str) 
     return decode_document_shard(source.read(), expected_bytes_digest=expected_bytes_digest)
 
 
-def _column_value(document: Document, name: str) -> str | int:
-    value: str | int = getattr(document, name)
-    return str(value) if isinstance(value, str) else value
+def _groups(rows: Sequence[Document]) -> Iterator[Sequence[Document]]:
+    """A row group each: no more than that is in memory twice, when it is written or one of its documents is read."""
+    begin = size = 0
+    for end, row in enumerate(rows, 1):
+        size += len(row.text)
+        if end - begin == _GROUP_ROWS or size >= _GROUP_CHARACTERS:
+            yield rows[begin:end]
+            begin, size = end, 0
+    if begin < len(rows):
+        yield rows[begin:]
+
+
+def _batch(rows: Sequence[Document], schema: pa.Schema) -> pa.RecordBatch:
+    # Members of an enumeration are strings to Arrow, too.
+    columns = [list(map(attrgetter(field.name), rows)) for field in schema]
+    return pa.record_batch(
+        [pa.array(column, field.type) for column, field in zip(columns, schema, strict=True)], schema
+    )
 
 
 def _document(row: dict[str, str | int]) -> Document:

@@ -5,16 +5,21 @@ from __future__ import annotations
 import io
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 
 from tutti.corpus.errors import UnsupportedFormat
 
+AS_PARQUET: dict[str, Any] = {"compression": "zstd", "compression_level": 3, "use_dictionary": False}
+"""Texts and names are seldom there twice, so that looking for it costs more than it saves; of the levels of zstd this
+is the last that is quick: 6 takes twice as long, and a tenth less room."""
+
 
 def write_rows(schema: pa.Schema, rows: Iterable[pa.RecordBatch], path: Path) -> None:
     """Write batches of rows; none make a file too."""
-    with pq.ParquetWriter(path, schema, compression="zstd") as file:  # type: ignore[no-untyped-call]
+    with pq.ParquetWriter(path, schema, **AS_PARQUET) as file:  # type: ignore[no-untyped-call]
         for batch in rows:
             file.write_batch(batch)
 

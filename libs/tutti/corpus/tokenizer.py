@@ -43,7 +43,7 @@ class BytePairTokenizer:
 
     artefact: bytes
 
-    @property
+    @cached_property
     def version(self) -> str:
         """The content digest of the artefact: the `tokenizer_version` of datasets and checkpoints."""
         return content_digest(parse_json(self.artefact), kind="tokenizer")

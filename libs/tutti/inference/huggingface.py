@@ -4,6 +4,8 @@ A model is a `LlamaForCausalLM`, with norms of query and key a `Qwen3ForCausalLM
 are float32, as they were trained. Does not import torch.
 """
 
+import os
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -11,6 +13,7 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+from safetensors import SafetensorError
 from safetensors.numpy import save_file
 
 from tutti.backbone.files import RealFiles
@@ -45,7 +48,16 @@ def write(what: Exported, folder: Path) -> None:
         ):
             (made / name).write_bytes(canonical_json(value) + b"\n")
         (made / "tokenizer.json").write_bytes(tokenizer.artefact)
-        save_file(tensors(what.layout, what.vector), made / WEIGHTS, metadata={"format": "pt"})
+        try:
+            save_file(tensors(what.layout, what.vector), made / WEIGHTS, metadata={"format": "pt"})
+        except SafetensorError as error:
+            raise refused(error) from error
+
+
+def refused(error: SafetensorError) -> Exception:
+    """The error of the operating system that safetensors tells in words; itself where that is none."""
+    number = re.search(r"\(os error (\d+)\)", str(error))
+    return OSError(int(number[1]), os.strerror(int(number[1]))) if number else error
 
 
 def configuration(model: ModelSpec, eos: int) -> dict[str, Any]:

@@ -1,5 +1,9 @@
 """The exported folder is the same model and the same tokenizer in transformers."""
 
+import errno
+import resource
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 
@@ -110,4 +114,22 @@ def test_what_fails_leaves_nothing(tmp_path: Path) -> None:
     layout, vector = parameters(MODEL)
     with pytest.raises(ValueError, match="reshape"):
         write(Exported(layout, vector.numpy()[:-64].astype(np.float32), TOKENIZER), tmp_path / "out")
+    assert list(tmp_path.iterdir()) == []
+
+
+@contextmanager
+def no_file_larger_than(size: int) -> Iterator[None]:
+    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (size, hard))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+
+
+def test_weights_that_cannot_be_written_raise_the_systems_error_and_leave_nothing(tmp_path: Path) -> None:
+    layout, vector = parameters(MODEL)
+    with pytest.raises(OSError, match="File too large") as refused, no_file_larger_than(vector.nbytes // 2):
+        write(Exported(layout, vector.numpy(), TOKENIZER), tmp_path / "made")
+    assert refused.value.errno == errno.EFBIG
     assert list(tmp_path.iterdir()) == []

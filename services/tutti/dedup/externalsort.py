@@ -13,6 +13,7 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 
+from tutti.corpus import arrays
 from tutti.dedup.kernel import address, native
 
 Rows = npt.NDArray[np.uint64]
@@ -65,7 +66,7 @@ class ExternalSort:
 
     def _spill(self) -> None:
         run = self._folder / f"{self._name}-{len(self._runs):06}.rows"
-        self._sorted().tofile(run)
+        arrays.write(run, self._sorted())
         self._runs.append(run)
         self._held, self._held_rows = [], 0
 

@@ -16,7 +16,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from tutti.corpus import cuts
+from tutti.corpus import arrays, cuts
 from tutti.corpus.texts import buffers
 from tutti.corpus.threads import in_threads
 from tutti.dedup.components import Documents
@@ -83,7 +83,7 @@ class _Places:
     def __init__(self, ordered: ExternalSort, path: Path) -> None:
         with path.open("wb") as file:
             for block in ordered.blocks():
-                block[:, 0].tofile(file)
+                arrays.append(file, block[:, 0])
         self._places: Places = np.memmap(path, np.uint64, "r") if path.stat().st_size else np.zeros(0, np.uint64)
 
     def among(self, documents: Documents) -> npt.NDArray[np.bool_]:

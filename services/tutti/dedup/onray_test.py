@@ -1,8 +1,8 @@
-"""Duplicates by the plan, in Daft, here and on two nodes of Ray: the same file as without it, for any cut."""
+"""Duplicates by the plan, in Daft: the same file as without it, for any cut. On Ray: tests/corpus/digests_test.py."""
 
 import random
 import tempfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
@@ -11,10 +11,8 @@ from pydoc_data.topics import topics
 import numpy as np
 import pyarrow as pa
 import pytest
-from tests.raynodes import two_nodes
 
 from tutti.backbone.connect import open_blobs
-from tutti.chassis.pool import ProcessPool
 from tutti.corpus.documents import Document
 from tutti.corpus.documentshard import DocumentShardInfo, encode_document_shard
 from tutti.corpus.native import Kernel
@@ -27,7 +25,6 @@ from tutti.dedup.engine import ClusterUnreachable, Engine, join
 from tutti.dedup.exact import ConflictingDocument
 from tutti.dedup.near_test import planted
 from tutti.dedup.reading import Reading, Unreadable
-from tutti.dedup.settings import DedupSettings
 from tutti.dedup.shards import Texts
 
 NEAR = 0.8
@@ -202,26 +199,3 @@ def test_one_document_with_two_texts_is_refused(store: Store) -> None:
 def test_a_cluster_that_does_not_answer_is_named() -> None:
     with pytest.raises(ClusterUnreachable, match=r"127\.0\.0\.1:1 cannot be joined"):
         join("127.0.0.1:1")
-
-
-@pytest.fixture(scope="module")
-def address() -> Iterator[str]:
-    with two_nodes() as found:
-        yield found.address
-
-
-@pytest.mark.timeout(600)
-def test_two_nodes_of_ray_find_the_same_in_1_2_and_8_files(store: Store, address: str) -> None:
-    documents = corpus(120)
-    settings = DedupSettings(ray=address, ray_blobs=store.url)
-    with closing(ProcessPool(1)) as pool:
-        files = []
-        for count in (1, 2, 8):
-            entries = store.put(cut(documents, count))
-            found = pool.run(onray.find, settings, entries, NONE, NEAR, store.scratch())
-            assert said(found, entries) == said(store.here(entries), entries)
-            files.append(found.path.read_bytes())
-        assert len(set(files)) == 1
-        store.file(entries[0]).unlink()
-        with pytest.raises(Unreadable, match=entries[0].blob):
-            pool.run(onray.find, settings, entries, NONE, NEAR, store.scratch())

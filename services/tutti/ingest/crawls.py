@@ -5,7 +5,10 @@ that brought no page fails and says what became of its URLs.
 """
 
 import json
+import tempfile
 from collections.abc import Mapping
+from functools import partial
+from pathlib import Path
 
 from google.protobuf import json_format
 
@@ -13,8 +16,9 @@ from tutti.chassis import version
 from tutti.chassis.call import Call
 from tutti.chassis.errors import InvalidField, NotFound
 from tutti.chassis.resources import check_name
+from tutti.chassis.room import little_left
 from tutti.chassis.service import Host
-from tutti.chassis.tasks import TaskContext, WorkFailed
+from tutti.chassis.tasks import MAX_WAIT, Retry, TaskContext, WorkFailed
 from tutti.chassis.unit import Unit
 from tutti.chassis.work import ENDED, Outcome, Work, publish
 from tutti.contracts.common.v1 import STATE_DONE, CancelRequest, GetRequest, ListRequest, State
@@ -104,6 +108,13 @@ def _canonical(field: str, url: str) -> str:
         raise InvalidField(field, seen=url, expected=f"a URL of http or https ({error.fault.value})") from None
 
 
+def check(context: TaskContext) -> None:
+    """Raises what ends the work, and Retry where what a host answers could not be kept: it would be asked in vain."""
+    context.check()
+    if words := little_left(Path(tempfile.gettempdir())):
+        raise Retry(words, after=MAX_WAIT)
+
+
 def work_of(host: Host, frontier: Frontier, paths: Paths) -> Work[Crawl]:
     """The work of crawling."""
 
@@ -112,7 +123,7 @@ def work_of(host: Host, frontier: Frontier, paths: Paths) -> Work[Crawl]:
         spec.CopyFrom(crawl.spec)
         kept = host.units.run(lambda unit: paths.find(unit, name))
         spec.connect.extend(json_format.ParseDict(place, Place()) for place in json.loads(kept or "[]"))
-        Crawling(host, frontier, name, plan_of(spec)).run(context.pool, context.check)
+        Crawling(host, frontier, name, plan_of(spec)).run(context.pool, partial(check, context))
         counts = host.units.run(lambda unit: frontier.counts(unit, name))
         if not counts.get("visited/page"):
             raise WorkFailed(nothing_visited(counts))

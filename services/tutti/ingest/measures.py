@@ -22,7 +22,7 @@ from tutti.ingest.quality.findings import Kind
 MEASURES_VERSION = (
     f"{statistics.STATISTICS_VERSION}.{pii.PII_VERSION}.{languages.LANGUAGES_VERSION}.{lexicon.LEXICON_VERSION}"
 )
-_TOGETHER = 256
+_TOGETHER = 4096
 
 SCHEMA = pa.schema(
     [
@@ -59,10 +59,11 @@ def inspect(document: Document, mask: Collection[Kind]) -> Inspected:
 
 def measured(inspected: Sequence[Inspected], models: Models = ()) -> pa.RecordBatch:
     """A row of SCHEMA, with the scores of these models behind it, for each document, in their order."""
-    texts = pa.array([each.document.text for each in inspected], pa.large_string())
+    written = [each.document.text for each in inspected]
+    texts = pa.array(written, pa.large_string())
     names = pa.array([each.document.doc_id for each in inspected], pa.string())
     personal = [pa.array([each.personal.get(kind, 0) for each in inspected], pa.int64()) for kind in pii.COLUMNS]
-    columns = [names, *statistics.statistics(texts).columns, *languages.languages(texts).columns, *personal]
+    columns = [names, *statistics.statistics(texts).columns, *languages.told(written).columns, *personal]
     columns += lexicon.counts(texts).columns
     fields = list(SCHEMA)
     for name, path in models:

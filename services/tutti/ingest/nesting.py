@@ -82,7 +82,9 @@ def open_too_deep(html: str) -> bool:
 def tree_too_deep(tree: HTMLTree) -> bool:
     """Whether a node of the parsed page lies more than 2 * MAX_DEPTH deep (the parser adds elements)."""
     node, depth = tree.document, 0
-    if node is None or node.query_selector(DEEPER) is None:
+    if node is None or len(node.get_elements_by_tag_name("*")) < 2 * MAX_DEPTH:  # not even if all are in each other
+        return False
+    if node.query_selector(DEEPER) is None:
         return False
     while node is not None:
         if node.first_child is not None:

@@ -1,11 +1,12 @@
 """Parquet: a document a row, its text in one column, its `url` and `title` in others.
 
-A file without such a column is one rejection that names the columns it has.
+A file without such a column is one rejection that names the columns it has.  Memory holds the rows of a batch, few of
+them where they may be long: a text that stands in a dictionary is small in the file, however many rows have it.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import pyarrow as pa
@@ -14,7 +15,7 @@ import pyarrow.parquet as pq
 from tutti.ingest.containers import Record, Text, Wanted, source_of, why
 from tutti.ingest.rejections import Reason, Rejection
 
-_ROWS = 256
+_ROWS, _BATCH_BYTES = 16, 128 << 20
 _BUFFER = 1 << 20
 OTHERS = ("url", "title")
 
@@ -31,11 +32,11 @@ def read_rows(path: Path, source: str, wanted: Wanted) -> Iterator[Record]:
                 yield Rejection(source, Reason.NO_TEXT, detail)
                 return
             names = [wanted.text_field, *(name for name in OTHERS if _is_text(schema, name))]
-            for batch in file.iter_batches(_ROWS, columns=names, use_threads=False):
-                columns = {name: batch[name].to_pylist() for name in names}
+            rows = max(1, min(_ROWS, _BATCH_BYTES // max(_longest(file.metadata, names), 1)))
+            for batch in file.iter_batches(rows, columns=names, use_threads=False):
                 for row in range(batch.num_rows):
                     number += 1
-                    yield _record({name: values[row] for name, values in columns.items()}, f"{source}:{number}", wanted)
+                    yield _record([batch[name][row] for name in names], names, f"{source}:{number}", wanted)
     except (OSError, ValueError, pa.ArrowException) as error:
         detail = f"behind row {number} the file cannot be read ({why(error)}): it is cut, damaged or no Parquet"
         yield Rejection(source, Reason.DAMAGED, detail)
@@ -48,10 +49,19 @@ def _is_text(schema: pa.Schema, name: str) -> bool:
     return bool(pa.types.is_string(kind) or pa.types.is_large_string(kind))
 
 
-def _record(row: dict[str, str | None], place: str, wanted: Wanted) -> Record:
-    text = row[wanted.text_field]
-    if text is None:
+def _longest(metadata: pq.FileMetaData, names: Sequence[str]) -> int:
+    """Bytes that no text of these columns is longer than, as the file says: of all that a group of rows has in one."""
+    groups = (metadata.row_group(group) for group in range(metadata.num_row_groups))
+    columns = (group.column(number) for group in groups for number in range(group.num_columns))
+    return max((each.total_uncompressed_size for each in columns if each.path_in_schema in names), default=0)
+
+
+def _record(row: list[pa.Scalar], names: Sequence[str], place: str, wanted: Wanted) -> Record:
+    """What a row is, whose first value is its text."""
+    if not row[0].is_valid:
         return Rejection(place, Reason.NO_TEXT, f"the column {wanted.text_field!r} is null")
-    if len(text) > wanted.max_bytes or len(text.encode()) > wanted.max_bytes:
+    if row[0].as_buffer().size > wanted.max_bytes:
         return Rejection(place, Reason.TOO_LARGE, f"a text of more than {wanted.max_bytes} bytes")
-    return Text(source_of(row.get("url"), place), text, row.get("title") or "")
+    text, *values = (value.as_py() for value in row)
+    others = dict(zip(names[1:], values, strict=True))
+    return Text(source_of(others.get("url"), place), text, others.get("title") or "")

@@ -36,6 +36,7 @@ from tutti.ingest.paths import Paths
 from tutti.ingest.quality import features, languagemodel, pii, statistics
 from tutti.ingest.quality.findings import Kind as Personal
 from tutti.ingest.readers import InputRootError
+from tutti.ingest.rejections import Reason
 from tutti.ingest.retractions import Retractions
 from tutti.ingest.rpc import IngestApi, choice_of
 from tutti.ingest.settings import IngestSettings
@@ -236,7 +237,8 @@ def nothing_readable(written: shards.Written, where: str) -> str:
         return f"{where} holds no {'files' if not written.survey.files else 'documents'}; expected {EXPECTED}"
     reasons = ", ".join(f"{count} {reason}" for reason, count in rejections.by_reason())
     first = rejections.named[0]
+    larger = ", and larger ones where input.max_file_bytes says so" if rejections.counts[Reason.TOO_LARGE] else ""
     return (
         f"none of the {written.survey.files} files under {where} could be read as text ({reasons}); "
-        f"the first is {first.path!r}: {first.detail}; expected {EXPECTED}"
+        f"the first is {first.path!r}: {first.detail}; expected {EXPECTED}{larger}"
     )

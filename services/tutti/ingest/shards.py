@@ -25,7 +25,7 @@ from tutti.ingest.quality.findings import Kind
 from tutti.ingest.readers import Container, InputRootError, Limits, read_folder
 from tutti.ingest.rejections import Reason, Rejection
 
-LOGIC_VERSION = f"ingest-2.{EXTRACTION_VERSION}.{NORMALISATION_VERSION}.{measures.MEASURES_VERSION}"
+LOGIC_VERSION = f"ingest-3.{EXTRACTION_VERSION}.{NORMALISATION_VERSION}.{measures.MEASURES_VERSION}"
 MAX_FILE_BYTES = 50 << 20
 TEXT_FIELD = "text"
 SHARD_TEXT_BYTES = 64 << 20
@@ -250,6 +250,7 @@ class _Shelf:
         measures.write(chosen(self._rows), beside)
         self.shards.append(ShardFile(path, info, beside))
         self._held, self._rows, self._size = {}, [], 0
+        pa.default_memory_pool().release_unused()
 
 
 def write_shards(reading: Reading, scratch: Path, workers: int = 1) -> Written:

@@ -23,12 +23,16 @@ FURTHEST = (Kind.DEDUP, Kind.FILTER, Kind.INGEST)
 
 @dataclass(frozen=True, order=True)
 class Listed:
-    """What became of a page: `kept`, `rejected/RULE`, `duplicate/near`; `document` is "" where it never was one."""
+    """What became of a page: `kept`, `rejected/RULE`, `duplicate/near`; `document` is "" where it never was one.
+
+    `stays`: the source of the document that stands for it, where this run read that one.
+    """
 
     source: str
     document: str
     what: str
     detail: str
+    stays: str = ""
 
 
 @dataclass(frozen=True)
@@ -85,10 +89,18 @@ class Listing:
     def _listed(self, chosen: Chosen) -> Iterator[Listed]:
         for rejection in self._library.json(chosen.rejections):
             yield Listed(rejection["path"], "", f"{REJECTED}/{rejection['reason']}", rejection["detail"])
-        fates = self._fates(chosen)
+        fates, stays = self._fates(chosen), self._stays(chosen)
         for entry in chosen.shards:
             for row in self._library.documents(entry):
-                yield Listed(row.source, f"{PREFIX}{row.doc_id}", *fates(row.doc_id))
+                yield Listed(row.source, f"{PREFIX}{row.doc_id}", *fates(row.doc_id), stays.get(row.doc_id, ""))
+
+    def _stays(self, chosen: Chosen) -> dict[str, str]:
+        """By document that was dropped the source of the one that stands for it."""
+        duplicates = self._library.duplicates(chosen.clusters) if chosen.clusters else {}
+        kept = {stands for stands, _, _ in duplicates.values()}
+        rows = (row for entry in chosen.shards for row in self._library.documents(entry))
+        sources = {row.doc_id: row.source for row in rows if row.doc_id in kept}
+        return {dropped: sources[stands] for dropped, (stands, _, _) in duplicates.items() if stands in sources}
 
     def _fates(self, chosen: Chosen) -> Callable[[str], tuple[str, str]]:
         """By document what became of it, and the detail."""

@@ -84,7 +84,9 @@ class LineageApi:
             and (each.source, each.document) > after
         ]
         listed = [
-            ListedDocument(source=each.source, document=each.document, what=each.what, detail=each.detail)
+            ListedDocument(
+                source=each.source, document=each.document, what=each.what, detail=each.detail, stays=each.stays
+            )
             for each in found[:size]
         ]
         token = f"{found[size - 1].source}\n{found[size - 1].document}" if len(found) > size else ""

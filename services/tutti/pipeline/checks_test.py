@@ -57,7 +57,8 @@ def test_a_forecast_rests_on_the_newest_run_that_did_the_stage(world: World) -> 
     world.page("c.html", "three")
     told = forecasts(world)
     assert list(told) == ["ingest", "filter", "dedup", "tokenization", "train"]
-    assert (told["ingest"].seconds, told["ingest"].basis) == (12.0, f"by {run.name}, work x 3")
+    assert told["ingest"].seconds == 12.0
+    assert told["ingest"].basis.startswith(f"by {run.name}, work x 3; memory as in ")
     assert told["ingest"].disk_bytes > 0
     assert told["train"].disk_bytes > 0
 

@@ -1,6 +1,7 @@
 """What a stage needs before it runs: time, disk, memory, foretold from what was measured before.
 
-Pure: measures in, forecasts out. Promises: a figure says what it rests on; what nobody measured is not made up.
+Pure: measures in, forecasts out. Promises: a figure says what it rests on; what nobody measured is not made up. Memory
+is what a training or a sample holds at least, and about what other stages held in a benchmark.
 """
 
 import math
@@ -30,16 +31,37 @@ class Measure:
 
 
 _XEON = "`make run` on two cores of a Xeon (README)"
-# Where nothing was measured yet: the figures of `make run` in the README, over 649 pages and 800 steps.
+# Where nothing was measured yet: the figures of `make run` in the README, over 649 pages and 800 steps. What it wrote
+# is told by `tutti recipes plan` after it, for the same pages.
 ELSEWHERE = {
-    StageName.INGEST: Measure(_XEON, 3.8, 649),
-    StageName.EVALUATION: Measure(_XEON, 3.8, 649),
-    StageName.FILTER: Measure(_XEON, 0.1, 649),
-    StageName.DEDUP: Measure(_XEON, 0.3, 649),
-    StageName.TOKENIZATION: Measure(_XEON, 4.9, 649),
+    StageName.INGEST: Measure(_XEON, 3.8, 649, 857_000),
+    StageName.EVALUATION: Measure(_XEON, 3.8, 649, 857_000),
+    StageName.FILTER: Measure(_XEON, 0.1, 649, 6_900),
+    StageName.DEDUP: Measure(_XEON, 0.3, 649, 13_900),
+    StageName.TOKENIZATION: Measure(_XEON, 4.9, 649, 2_552_000),
     StageName.TRAIN: Measure(_XEON, 314.9, 800 * 16 * 256 * 1_279_104),
-    StageName.INDEX: Measure(_XEON, 1.5, 649),
-    StageName.SAMPLE: Measure(_XEON, 4.0, 4 * 48),
+    StageName.INDEX: Measure(_XEON, 1.5, 649, 7_225_000),
+    StageName.SAMPLE: Measure(_XEON, 4.0, 4 * 48, 1_500),
+}
+
+
+@dataclass(frozen=True)
+class Resident:
+    """What a process of a stage had resident at once in a benchmark, and what grows with each page, in bytes."""
+
+    where: str
+    nbytes: int
+    page: int = 0
+
+
+# No run measures memory. What grows with documents is told in docs/near-duplicates.md and the README of tokenization.
+RESIDENT = {
+    StageName.CRAWL: Resident("benchmarks.crawl", 111_000_000),
+    StageName.INGEST: Resident("each process of benchmarks.reading", 290_000_000),
+    StageName.EVALUATION: Resident("each process of benchmarks.reading", 290_000_000),
+    StageName.DEDUP: Resident("benchmarks.near_duplicates", 184_000_000, 340),
+    StageName.TOKENIZATION: Resident("benchmarks.tokenization", 336_000_000, 150),
+    StageName.INDEX: Resident("benchmarks.spans", 126_000_000),
 }
 
 
@@ -79,32 +101,49 @@ def nearest(work: float, here: Sequence[Measure], elsewhere: Measure) -> Measure
 def forecast(stage: StageName, recipe: Recipe, files: int, measured: Sequence[Measure]) -> Forecast:
     """What a stage needs for `files` (0: not known), by what was measured here (the newest first), or elsewhere."""
     found = Forecast(stage=stage.value)
+    resident = RESIDENT.get(stage)
+    if resident:
+        found.memory_bytes = resident.nbytes + resident.page * files
+    memory = f"; memory as in {resident.where}" if resident else ""
     if stage is StageName.CRAWL:
         assert recipe.input.crawl is not None
         crawl = recipe.input.crawl
         found.basis = (
             f"not known before the crawl: at most {crawl.pages:,} visits, those to a host {crawl.delay_seconds:g} s "
-            f"apart or what its robots.txt asks for"
+            f"apart or what its robots.txt asks for{memory}"
         )
         return found
     if stage is StageName.TRAIN:
         found.disk_bytes, found.memory_bytes = checkpoint_bytes(recipe), training_bytes(recipe)
+    if stage is StageName.SAMPLE:
+        found.memory_bytes = NUMBER_BYTES * parameters(recipe)
     work = amount(stage, recipe, files)
     if not work:
-        found.basis = "not known before the pages are crawled"
+        found.basis = f"not known before the pages are crawled{_at_most(stage, recipe, measured)}{memory}"
         return found
-    base = nearest(work, measured, ELSEWHERE[stage])
+    elsewhere = ELSEWHERE[stage]
+    base = nearest(work, measured, elsewhere)
     share = work / base.amount
     found.seconds = base.seconds * share
-    written = next((each for each in measured if each.nbytes is not None), None)
-    if written and written.nbytes is not None and not found.HasField("disk_bytes"):
+    written = next((each for each in measured if each.nbytes is not None), elsewhere)
+    if written.nbytes is not None and not found.HasField("disk_bytes"):
         found.disk_bytes = round(written.nbytes * work / written.amount)
     found.basis = f"by {base.where}, work x {share:.3g}"
     if share < 1 / FAR:
         found.basis += "; starting comes on top"
     elif share > FAR:
         found.basis += "; at most, as starting is in it as often"
+    found.basis += memory
     return found
+
+
+def _at_most(stage: StageName, recipe: Recipe, measured: Sequence[Measure]) -> str:
+    """In words, what a stage behind a crawl needs if that one brings as many pages as it may."""
+    if recipe.input.crawl is None:
+        return ""
+    pages = recipe.input.crawl.pages
+    most = forecast(stage, recipe, pages, measured)
+    return f"; for all {pages:,} that it may bring {most.seconds:,.1f} s and {most.disk_bytes / 1e3:,.0f} kB of disk"
 
 
 def checkpoint_bytes(recipe: Recipe) -> int:

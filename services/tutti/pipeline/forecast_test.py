@@ -30,8 +30,7 @@ def recipe() -> Recipe:
 def test_time_and_disk_are_in_proportion_to_the_work(recipe: Recipe) -> None:
     found = forecast(StageName.INGEST, recipe, 300, [Measure("runs/a", 2.0, 100, 1000)])
     assert (found.seconds, found.disk_bytes) == (6.0, 3000)
-    assert found.basis == "by runs/a, work x 3"
-    assert not found.HasField("memory_bytes")
+    assert found.basis == "by runs/a, work x 3; memory as in each process of benchmarks.reading"
 
 
 def test_a_file_that_holds_many_texts_is_as_many_pages_as_fill_it() -> None:
@@ -53,7 +52,29 @@ def test_what_is_not_known_is_not_set(recipe: Recipe) -> None:
     ingest = forecast(StageName.INGEST, read(SITE), 0, [Measure("runs/a", 1, 1, 1)])
     for each in (crawl, ingest):
         assert [each.HasField(field) for field in ("seconds", "disk_bytes")] == [False, False]
-    assert not forecast(StageName.DEDUP, recipe, 7, []).HasField("disk_bytes")
+    assert (
+        "for all 30 that it may bring 30.0 s and 270 kB of disk"
+        in forecast(StageName.INGEST, read(SITE), 0, [Measure("runs/a", 1, 1, 9_000)]).basis
+    )
+    assert not forecast(StageName.FILTER, recipe, 7, []).HasField("memory_bytes")
+
+
+def test_where_nothing_was_measured_here_the_figures_of_make_run_count(recipe: Recipe) -> None:
+    for stage in set(StageName) - {StageName.CRAWL}:
+        found = forecast(stage, recipe, 1298, [])
+        assert "make run" in found.basis
+        assert found.HasField("disk_bytes")
+    found = forecast(StageName.DEDUP, recipe, 1298, [])
+    assert (found.seconds, found.disk_bytes) == (0.6, 27_800)
+
+
+def test_memory_grows_with_documents_where_something_of_each_is_kept(recipe: Recipe) -> None:
+    few, many = (forecast(StageName.DEDUP, recipe, files, []).memory_bytes for files in (1, 10**6))
+    assert many - few == 340 * (10**6 - 1)
+    ingest = {forecast(StageName.INGEST, recipe, files, []).memory_bytes for files in (1, 10**6)}
+    assert len(ingest) == 1
+    sample = forecast(StageName.SAMPLE, recipe, 0, [])
+    assert sample.memory_bytes == 4 * parameters(recipe)
 
 
 @pytest.mark.parametrize(("files", "words"), [(5, "comes on top"), (2000, "at most")])

@@ -37,6 +37,8 @@ from tutti.corpus.tokenizer import BytePairTokenizer, TokenizerError
 from tutti.tokenization import indexing, making
 from tutti.tokenization.rpc import TokenizationApi
 
+LEAST_DOCUMENTS = 2
+
 
 @dataclass(frozen=True)
 class Tokenized:
@@ -51,6 +53,8 @@ def tokenize(context: TaskContext, spec: TokenizationSpec) -> Tokenized:
     """Read the kept documents, make tokenizer and token shards, store them. Raises WorkFailed."""
     blobs = context.host.blobs
     kept = DedupBody.read(staging.manifest(blobs, spec.manifest_key, spec.content_digest, Kind.DEDUP))
+    if kept.documents < LEAST_DOCUMENTS:
+        raise WorkFailed(too_few(kept))
     made = stored_shards(context, spec, kept)
     tokenizer = named_tokenizer(made, spec.pattern or LLAMA3_PATTERN)
     put_content(blobs, tokenizer.key, made.artefact, made.tokenizer_version)
@@ -68,6 +72,18 @@ def tokenize(context: TaskContext, spec: TokenizationSpec) -> Tokenized:
     result = publish(blobs, "tokenization", manifest, data_bytes=size)
     dataset = described(body, made, result.manifest_key, manifest.content_digest, tokenizer.name, size)
     return Tokenized(tokenizer, dataset, result)
+
+
+def too_few(kept: DedupBody) -> str:
+    """That documents cannot be split, and why no more of them are there."""
+    stay = "one document stays" if kept.documents == 1 else f"{kept.documents} documents stay"
+    left_out = [(each.reason, each.count) for each in kept.rejected]
+    left_out += [("contaminated", kept.contaminated), ("duplicate", kept.duplicates)]
+    reasons = ", ".join(f"{count} {reason}" for reason, count in left_out if count)
+    return (
+        f"{stay}{f' (left out: {reasons})' if reasons else ''}; expected at least {LEAST_DOCUMENTS}, one to train on "
+        "and one to validate on: add documents, or cut the text in two"
+    )
 
 
 def stored_shards(context: TaskContext, spec: TokenizationSpec, kept: DedupBody) -> making.Made:

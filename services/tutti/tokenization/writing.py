@@ -136,8 +136,8 @@ def _filled(rows: Rows, documents: Sequence[Tokens], eos: int, context: int) -> 
     text = np.concatenate([part for ids in documents for part in (end, ids, end)])
     taken = np.array([len(ids) + 2 for ids in documents])
     begins = (np.cumsum(taken) - taken)[rows.documents] + rows.begins
-    within = np.arange(int(rows.sizes.sum())) - np.repeat(np.cumsum(rows.sizes) - rows.sizes, rows.sizes)
     found = np.full((rows.count, context + 1), eos, np.uint32)
-    places = np.repeat(rows.rows * (context + 1) + rows.columns, rows.sizes) + within
-    found.reshape(-1)[places] = text[np.repeat(begins, rows.sizes) + within]
+    flat, places = found.reshape(-1), rows.rows * (context + 1) + rows.columns
+    for place, begin, size in zip(places.tolist(), begins.tolist(), rows.sizes.tolist(), strict=True):
+        flat[place : place + size] = text[begin : begin + size]
     return found

@@ -8,10 +8,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from html import escape
 
-WIDTH, HEIGHT = 420, 240
-LEFT, RIGHT, TOP, BOTTOM = 52, 12, 14, 34
+# On the narrowest screen that a report is for, a chart is 292 pixels wide: letters of LETTERS are 12 pixels high there.
+WIDTH, HEIGHT, LETTERS = 320, 214, 13.5
+LEFT, RIGHT, TOP, BOTTOM = 50, 22, 14, 42
 STANDALONE_STYLE = (
-    "svg{color:#1d2430;background:#fff;font:11px system-ui,sans-serif}"
+    f"svg{{color:#1d2430;background:#fff;font:{LETTERS}px system-ui,sans-serif}}"
     ".grid{stroke:currentColor;stroke-opacity:.15}.tick{fill:currentColor;fill-opacity:.75}"
     ".line{fill:none;stroke:#2f6f8f;stroke-width:1.6;stroke-linejoin:round}"
     ".dot{fill:#fff;stroke:#9a5b13;stroke-width:1.6}.mark{stroke:#a4343a;stroke-width:1.4}"
@@ -49,11 +50,11 @@ def chart(series: Series, *, ident: str, standalone: bool = False) -> str:
 
     parts = [
         f'<line class="grid" x1="{LEFT}" x2="{WIDTH - RIGHT}" y1="{y(tick):.1f}" y2="{y(tick):.1f}"/>'
-        f'<text class="tick" x="{LEFT - 6}" y="{y(tick) + 3.5:.1f}" text-anchor="end">{_number(tick)}</text>'
+        f'<text class="tick" x="{LEFT - 6}" y="{y(tick) + 4.5:.1f}" text-anchor="end">{_number(tick)}</text>'
         for tick in ticks
     ]
     parts += [
-        f'<text class="tick" x="{x(tick):.1f}" y="{HEIGHT - BOTTOM + 16}" text-anchor="middle">{tick:,.0f}</text>'
+        f'<text class="tick" x="{x(tick):.1f}" y="{HEIGHT - BOTTOM + 18}" text-anchor="middle">{tick:,.0f}</text>'
         for tick in nice_ticks(first, last, 4)
         if first <= tick <= last
     ]
@@ -72,7 +73,8 @@ def chart(series: Series, *, ident: str, standalone: bool = False) -> str:
         if _fits(value, series)
     ]
     words = describe(series)
-    head = f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} {HEIGHT}" role="img"'
+    size = f' width="{2 * WIDTH}" height="{2 * HEIGHT}"' if standalone else ""
+    head = f'<svg xmlns="http://www.w3.org/2000/svg"{size} viewBox="0 0 {WIDTH} {HEIGHT}" role="img"'
     head += f' aria-labelledby="{ident}-t {ident}-d"><title id="{ident}-t">{escape(series.title)}</title>'
     head += f'<desc id="{ident}-d">{escape(words)}</desc>'
     style = f"<style>{STANDALONE_STYLE}</style>" if standalone else ""

@@ -9,13 +9,13 @@ from tutti.cli.connection import connected, connection_options
 from tutti.cli.documents import newest
 from tutti.cli.failures import Failure
 from tutti.cli.nouns import full_name
-from tutti.cli.output import JSON, output_option, print_json
+from tutti.cli.output import JSON, output_option, print_json, say
 from tutti.cli.report.facts import gather
 from tutti.cli.report.writing import place_of, write
 from tutti.contracts.common.v1 import GetRequest
 
 
-@click.command("report")
+@click.command("report", short_help="Write the report of a run as one HTML page.")
 @click.argument("run", default="")
 @click.option("--out", type=click.Path(path_type=Path, dir_okay=False), default=None, help="Write the page here.")
 @output_option
@@ -23,7 +23,12 @@ from tutti.contracts.common.v1 import GetRequest
 def report(run: str, out: Path | None, output: str, data_dir: Path, **where: Any) -> None:
     """Write the report of RUN (the newest unless it is given): one HTML page that needs nothing beside itself.
 
-    It lies in the data directory, as reports/ID.html, unless --out names a file; its curves lie beside it as SVG.
+    \b
+    tutti report
+    tutti report runs/0f5c2d3e4a5b-1 --out first.html
+
+    It lies in the data directory, as reports/ID.html, unless --out names a file. Beside it lie its curves as pictures,
+    in SVG: ID.loss.svg, ID.gradient-norm.svg, ID.learning-rate.svg.
     """
     with connected(data_dir=data_dir, **where) as client:
         name = full_name("runs", run) if run else newest(client)
@@ -36,3 +41,5 @@ def report(run: str, out: Path | None, output: str, data_dir: Path, **where: Any
         print_json({"run": name, "files": [str(each) for each in written]})
     else:
         click.echo(written[0])
+        for each in written[1:]:
+            say(f"beside it: {each.name}")

@@ -43,23 +43,34 @@ def facts() -> Facts:
         ],
     )
     run.started_at.FromJsonString("2026-11-21T22:10:11.5Z")
-    job = Job(name="jobs/j", spec=JobSpec(steps=STEPS), step=STEPS, loss=1.871, bits_per_byte=1.463, epoch=2)
+    job = Job(
+        name="jobs/j",
+        spec=JobSpec(steps=STEPS),
+        step=STEPS,
+        decided_step=STEPS,
+        loss=1.871,
+        bits_per_byte=1.463,
+        epoch=2,
+    )
     job.shape.CopyFrom(Shape(data_parallel=2))
     job.history.append("epoch 1 ended: rank 1 was killed by SIGKILL <i>after</i> step 312")
     dataset = Dataset(tokens=812_345, validation_tokens=41_022, validation_bytes=139_211, context=256, sequences=3174)
     dataset.unigram_bits_per_byte, dataset.bigram_bits_per_byte, dataset.xz_bits_per_byte = 3.402, 1.803, 1.312
     dataset.languages.add(language="en", documents=260, text_bytes=2_500_000, tokens=800_000)
     dataset.languages.add(language="und", documents=8, text_bytes=0, tokens=0)
-    dedup = Dedup(documents=268, duplicates=21, clusters=9, near_duplicates=13, cut_units=3, cut_documents=80)
+    dedup = Dedup(
+        state=STATE_DONE, documents=268, duplicates=21, clusters=9, near_duplicates=13, cut_units=3, cut_documents=80
+    )
     dedup.spec.lines.unit, dedup.cut_bytes = "line", 9_120
     dedup.repeated.add(documents=77, text=HOSTILE[2])
-    counts = [PageCount(what=what, pages=pages) for what, pages in (("visited/page", 301), ("left/trap", 40))]
+    urls = (("visited/page", 301), ("left/trap", 40), ("visited/not_ok", 12))
+    counts = [PageCount(what=what, pages=pages) for what, pages in urls]
     found = {
         "run": plain(run),
         "seconds": _TOOK,
         "crawl": plain(Crawl(counts=counts)),
         "ingest": plain(Ingest(files=313, documents=301, rejected=12, left_out=[ReasonCount(reason="pdf", pages=12)])),
-        "filter": plain(Filter(documents=289, rejected=12)),
+        "filter": plain(Filter(state=STATE_DONE, documents=289, rejected=12)),
         "dedup": plain(dedup),
         "tokenization": plain(Tokenization(spec=TokenizationSpec(vocabulary=4096))),
         "train": plain(job),

@@ -7,7 +7,7 @@ import contextlib
 import itertools
 import time
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 
 from tutti.chassis.client import Client
@@ -70,9 +70,7 @@ def gather(client: Client, run: Run) -> Facts:
     pages, curve = Pages(), GetCurveResponse()
     if found["ingest"]:
         with contextlib.suppress(Problem):
-            duplicates = found["dedup"]["duplicates"] if found["dedup"] else 0
-            left_out = {each["reason"]: each["pages"] for each in found["ingest"]["left_out"]}
-            pages = _pages(client, run.name, duplicates, left_out)
+            pages = _pages(client, found)
     if found["checkpoints"]:
         newest = found["checkpoints"][-1]["name"]
         with contextlib.suppress(Problem):
@@ -101,10 +99,12 @@ def clusters_of(rows: Iterable[Plain]) -> list[tuple[str, list[str]]]:
     return sorted(others.items(), key=lambda each: (-len(each[1]), each[0]))[:CLUSTERS]
 
 
-def _pages(client: Client, run: str, duplicates: int, left_out: Mapping[str, int]) -> Pages:
-    """The duplicates first: when there are some, lineage has heard of the last stage that leaves documents out."""
-    dropped = _rows(client, run, "duplicate", some=duplicates > 0)
-    rejected = _rows(client, run, "rejected", some=False)
+def _pages(client: Client, found: Plain) -> Pages:
+    run, chosen, dedup = found["run"]["name"], found["filter"], found["dedup"]
+    left_out = {each["reason"]: each["pages"] for each in found["ingest"]["left_out"]}
+    rules = [each["rule"] for each in chosen["rules"] if each["documents"]] if chosen else []
+    dropped = _rows(client, run, "duplicate", [["duplicate"]] if dedup and dedup["duplicates"] else [])
+    rejected = _rows(client, run, "rejected", [names for names in (left_out, rules) if names])
     clusters = [
         Cluster(_source(client, stays), 1 + len(sources), tuple(sources[:MEMBERS]))
         for stays, sources in clusters_of(dropped)
@@ -112,13 +112,19 @@ def _pages(client: Client, run: str, duplicates: int, left_out: Mapping[str, int
     return Pages(rules_of(rejected, left_out), tuple(clusters), cut=MOST_ROWS in (len(rejected), len(dropped)))
 
 
-def _rows(client: Client, run: str, what: str, *, some: bool) -> list[Plain]:
-    """Waits a little for lineage, which hears of a run's stages after they ended; for `some` rows when there are."""
+def heard(rows: Iterable[Plain], stages: Iterable[Collection[str]]) -> bool:
+    """Whether there are rows of all stages: of each one of the names with which it leaves pages out is enough."""
+    seen = {name for row in rows for name in (row["what"].partition("/")[0], row["what"].partition("/")[2])}
+    return all(not seen.isdisjoint(names) for names in stages)
+
+
+def _rows(client: Client, run: str, what: str, stages: Iterable[Collection[str]]) -> list[Plain]:
+    """Waits a little for lineage, which hears of a run's stages after they ended."""
     deadline = time.monotonic() + FOLDED_SECONDS
     while True:
         with contextlib.suppress(NotFound):
             rows = list(itertools.islice(listed(client, run, what, ""), MOST_ROWS))
-            if rows or not some:
+            if heard(rows, stages) or time.monotonic() > deadline:
                 return rows
         if time.monotonic() > deadline:
             return []

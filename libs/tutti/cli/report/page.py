@@ -19,6 +19,7 @@ from tutti.chassis.version import VERSION
 from tutti.cli.plain import Plain
 from tutti.cli.report.charts import Series, chart, describe
 from tutti.cli.report.facts import Facts
+from tutti.cli.report.outcomes import outcome, reason
 from tutti.cli.report.samples import samples, visible
 from tutti.contracts.committer.v1 import CurvePoint, GetCurveResponse
 
@@ -88,6 +89,7 @@ def page(facts: Facts) -> str:
         "curve": facts.curve,
         "steps": _steps(facts.curve),
         "quality": _quality(job, dataset),
+        "verdict": _verdict(job, dataset),
         "mixture": found["mixture"],
         "samples": samples(found["continuations"]),
         "checkpoints": checkpoints,
@@ -118,7 +120,7 @@ def curves(curve: GetCurveResponse) -> list[Series]:
             marks=skipped,
             logarithmic=True,
         ),
-        Series("Learning rate", "A step", [(point.step, point.rate) for point in points]),
+        Series("Learning rate", "Of each step", [(point.step, point.rate) for point in points]),
     ]
 
 
@@ -131,6 +133,8 @@ def _template() -> Any:
         "count": count,
         "duration": duration,
         "moment": moment,
+        "outcome": outcome,
+        "reason": reason,
         "shortened": shortened,
         "size": size,
     }
@@ -169,8 +173,8 @@ def size(nbytes: int) -> str:
 def _figures(found: Plain) -> list[Figure]:
     ingest, dedup, dataset, job = (found[key] for key in ("ingest", "dedup", "dataset", "train"))
     figures = []
-    if ingest and dedup:
-        figures.append(Figure("Documents kept", f"{dedup['documents']:,}", f"of {ingest['documents']:,} read"))
+    if ingest and dedup and dedup["state"] == "done":
+        figures.append(Figure("Documents kept", f"{dedup['documents']:,}", f"of {_read(ingest):,} read"))
     if dataset:
         figures.append(Figure("Tokens", f"{dataset['tokens']:,}", f"{dataset['validation_tokens']:,} held out"))
     if job:
@@ -178,23 +182,44 @@ def _figures(found: Plain) -> list[Figure]:
         figures.append(Figure("Steps", f"{job['step']:,}", f"on {ranks} rank{'' if ranks == 1 else 's'}"))
         figures.append(Figure("Loss", f"{job['loss']:.3f}", "nats a token, last step"))
     if job and job["bits_per_byte"] is not None:
-        figures.append(Figure("Bits per byte", f"{job['bits_per_byte']:.3f}", "held-out text"))
+        figures.append(Figure("Bits per byte", f"{job['bits_per_byte']:.3f}", _beside_bigram(job, dataset)))
     if found["checkpoints"]:
-        figures.append(Figure("Checkpoints", f"{len(found['checkpoints']):,}"))
+        figures.append(Figure("Checkpoints", f"{len(found['checkpoints']):,}", f"last: step {job['decided_step']:,}"))
     return figures
+
+
+def _read(ingest: Plain) -> int:
+    return int(ingest["documents"] + ingest["rejected"])
+
+
+def _beside_bigram(job: Plain, dataset: Plain | None) -> str:
+    if not dataset or not dataset["bigram_bits_per_byte"]:
+        return "held-out text"
+    apart = 100 * (1 - job["bits_per_byte"] / dataset["bigram_bits_per_byte"])
+    return f"{abs(apart):.1f} % {'below' if apart > 0 else 'above'} a bigram"
+
+
+def _verdict(job: Plain | None, dataset: Plain | None) -> str:
+    """Whether it learnt more than pairs of tokens tell; "" where that was not measured."""
+    if not job or not dataset or job["bits_per_byte"] is None or not dataset["bigram_bits_per_byte"]:
+        return ""
+    told = f"The model lies {_beside_bigram(job, dataset)}"
+    if job["bits_per_byte"] < dataset["bigram_bits_per_byte"]:
+        return f"{told}: it knows more than pairs of tokens tell."
+    return f"{told}: it knows less yet than pairs of tokens tell. Train it longer."
 
 
 def _funnel(found: Plain) -> list[Left]:
     ingest, chosen, dedup = found["ingest"], found["filter"], found["dedup"]
     if not ingest:
         return []
-    first = max(ingest["documents"] + ingest["rejected"], 1)
+    first = max(_read(ingest), 1)
     rows = [("Read", first, None), ("Extracted as documents", ingest["documents"], ingest["rejected"])]
     left = ingest["documents"]
-    if chosen:
+    if chosen and chosen["state"] == "done":
         left -= chosen["rejected"]
         rows.append(("Kept by the rules", left, chosen["rejected"]))
-    if dedup:
+    if dedup and dedup["state"] == "done":
         rows.append(("Not a duplicate", dedup["documents"] + dedup["short"], dedup["duplicates"]))
         if dedup["short"]:
             rows.append(("Enough left of it", dedup["documents"], dedup["short"]))
@@ -221,6 +246,7 @@ def _stages(found: Plain) -> list[dict[str, Any]]:
             "seconds": found["seconds"][stage["name"]],
             "share": found["seconds"][stage["name"]] / longest,
             "digest": stage["content_digest"],
+            "reason": stage["reason"] if stage["state"] not in ("done", "pending") else "",
         }
         for stage in found["run"]["stages"]
     ]
@@ -259,12 +285,12 @@ def _parts(values: dict[str, Any]) -> list[Part]:
     sections = (
         ("documents", "Documents", values["funnel"]),
         ("rejected", "Rejected", values["pages"].rules),
-        ("duplicates", "Duplicates", values["dedup"]),
+        ("duplicates", "Duplicates", values["dedup"] and values["dedup"]["state"] == "done"),
         ("tokens", "Tokens", values["dataset"]),
         ("training", "Training", values["job"]),
         ("quality", "Quality", values["quality"]),
-        ("checkpoints", "Checkpoints", values["checkpoints"]),
         ("samples", "Samples", values["samples"]),
+        ("checkpoints", "Checkpoints", values["checkpoints"]),
         ("stages", "Stages and digests", True),
     )
     return [Part(ident, title) for ident, title, there in sections if there]

@@ -15,7 +15,7 @@ import pytest
 from tutti.cli.plain import Plain
 from tutti.cli.report.charts import Series, chart, nice_ticks
 from tutti.cli.report.example_test import HOSTILE, STEPS, continuations, facts
-from tutti.cli.report.facts import Facts, clusters_of, rules_of
+from tutti.cli.report.facts import Facts, clusters_of, heard, rules_of
 from tutti.cli.report.page import page, shortened
 from tutti.cli.report.samples import samples, visible
 from tutti.cli.report.writing import place_of, write
@@ -140,6 +140,25 @@ def test_a_run_of_which_little_is_known_has_a_short_report() -> None:
     outline = Outline(page(Facts(bare)))
     assert [each["id"] for _, each in outline.every("section")] == ["stages"]
     assert len(outline.every("li")) == 1
+    assert not outline.every("dl")
+
+
+def test_a_run_that_failed_says_why_and_nothing_of_what_was_not_done() -> None:
+    told = facts().summary
+    failed: Plain = {key: [] if isinstance(value, list) else None for key, value in told.items()}
+    failed |= {key: told[key] for key in ("seconds", "ingest")}
+    failed["run"] = {
+        **told["run"],
+        "state": "failed",
+        "reason": "filter: all 301 documents were rejected <b>by</b> one",
+    }
+    failed["filter"] = {**told["filter"], "state": "failed", "documents": 0, "rejected": 0}
+    failed["dedup"] = {**told["dedup"], "state": "pending"}
+    outline = Outline(page(Facts(failed)))
+    assert "all 301 documents were rejected <b>by</b> one" in outline.text
+    assert "Extracted as documents" in outline.text
+    assert "Kept by the rules" not in outline.text
+    assert "duplicate" not in outline.text.lower().replace("dedup", "")
 
 
 def test_the_page_and_its_curves_are_written_and_nothing_else(tmp_path: Path) -> None:
@@ -160,6 +179,16 @@ def test_rules_and_clusters_are_counted_and_the_most_come_first() -> None:
     assert [each.pages for each in rules_of(rows[1:], {"a": 150, "c": 9})] == [150, 4]
     doubles = [{"source": each, "detail": f"of documents/{each[0]}, similarity 0.91"} for each in ("x1", "y1", "y2")]
     assert clusters_of(doubles) == [("documents/y", ["y1", "y2"]), ("documents/x", ["x1"])]
+
+
+def test_pages_are_told_once_every_stage_that_left_some_out_was_heard_of() -> None:
+    rows = [{"what": "rejected/not_ok"}, {"what": "rejected/binary"}]
+    assert heard([], [])
+    assert heard(rows, [{"not_ok": 3}])
+    assert not heard([], [{"not_ok": 3}])
+    assert not heard(rows, [{"not_ok": 3}, ["gopher_least_words", "language"]])
+    assert heard([*rows, {"what": "rejected/language"}], [{"not_ok": 3}, ["gopher_least_words", "language"]])
+    assert heard([{"what": "duplicate/near"}], [["duplicate"]])
 
 
 def test_a_line_is_broken_where_nothing_is_known() -> None:

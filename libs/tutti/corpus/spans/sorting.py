@@ -13,6 +13,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from tutti.corpus import arrays
+
 Columns = tuple[npt.NDArray[Any], ...]
 """The first holds the keys; all have one length."""
 
@@ -98,7 +100,7 @@ class _Run:
     def append(self, columns: Columns) -> None:
         for path, column in zip(self._paths, columns, strict=True):
             with path.open("ab") as file:
-                column.tofile(file)
+                arrays.append(file, column)
         self._length += len(columns[0])
 
     @property

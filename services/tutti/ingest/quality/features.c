@@ -41,10 +41,13 @@ typedef struct {
     int64_t *totals, *count;
 } Sum;
 
+enum { MAYBE = 1 << 15 };  // bits that tell of most names that they are not in the table: it is large, they are few
+
 typedef struct {
     const uint64_t *table;
     uint64_t mask;
     uint8_t *found;
+    uint64_t maybe[MAYBE / 64];
 } Search;
 
 static inline void add(void *state, uint64_t value) {
@@ -60,7 +63,8 @@ static inline void add(void *state, uint64_t value) {
 
 static inline void search(void *state, uint64_t value) {
     Search *t = state;
-    uint64_t name = mix(value);
+    uint64_t name = mix(value), bit = name >> 49;
+    if (!(t->maybe[bit >> 6] >> (bit & 63) & 1)) return;
     for (uint64_t at = name & t->mask; t->table[at]; at = (at + 1) & t->mask)
         if (t->table[at] == name) *t->found = 1;
 }
@@ -71,9 +75,20 @@ static inline __attribute__((always_inline)) void walk(const uint8_t *s, const u
                                                         void *state) {
     uint64_t last = 0;  // the word before, and whether there is one
     int follows = 0;
+    uint8_t small[128];  // of each character of ASCII that is in words: as it is counted
+    for (uint32_t c = 0; c < 128; c++) {
+        int kind = classes[c] & CLASS;
+        small[c] = kind == LETTER || kind == NUMBER || kind == EXTEND ? (uint8_t)folding[c] : 0;
+    }
     while (s < end) {
         uint32_t crc = 0xffffffffu, stem = 0, length = 0, capitals = 0;
         while (s < end) {
+            if (*s < 0x80 && small[*s]) {
+                capitals += small[*s] > *s;
+                crc = step(crc, small[*s++]);
+                if (++length == STEM) stem = crc;
+                continue;
+            }
             uint32_t code;
             int width = decode(s, &code), kind = classes[code] & CLASS;
             if (kind == IDEOGRAPH ? length > 0 : kind != LETTER && kind != NUMBER && kind != EXTEND) {
@@ -117,8 +132,11 @@ void sums(const uint8_t *data, const int64_t *offsets, int64_t texts, const uint
 void having(const uint8_t *data, const int64_t *offsets, int64_t texts, const uint8_t *classes, const uint32_t *folding,
             const uint64_t *table, int64_t mask, uint8_t *found) {
     make_table();
+    Search state = {table, (uint64_t)mask, found, {0}};
+    for (int64_t k = 0; k <= mask; k++)
+        if (table[k]) state.maybe[table[k] >> 55] |= 1ULL << (table[k] >> 49 & 63);
     for (int64_t at = 0; at < texts; at++) {
-        Search state = {table, (uint64_t)mask, found + at};
+        state.found = found + at;
         walk(data + offsets[at], data + offsets[at + 1], classes, folding, search, &state);
     }
 }

@@ -16,7 +16,7 @@
 #define WIDE
 #endif
 
-enum { AHEAD = 16, LANES = 8 };
+enum { AHEAD = 32, LANES = 16 };
 
 typedef struct {
     const uint32_t *next;    // [rows * 256]: the state behind a state and a byte

@@ -101,7 +101,12 @@ def sample(text: str) -> str:
 def languages(texts: pa.Array) -> pa.RecordBatch:
     """One row of SCHEMA for each text of a string array, in its order. Raises UnreadableTexts."""
     require_texts(texts)
-    found = identified(texts.to_pylist())
+    return told(texts.to_pylist())
+
+
+def told(texts: Sequence[str]) -> pa.RecordBatch:
+    """The same for strings of Python's."""
+    found = identified(texts)
     columns = [[each.code for each in found], [each.macro for each in found], [each.per_mille for each in found]]
     return pa.record_batch(columns, schema=SCHEMA)
 

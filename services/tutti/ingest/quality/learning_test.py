@@ -66,6 +66,15 @@ def test_nothing_that_is_held_out_was_learnt_from(lesson: Lesson) -> None:
     assert len(held) + sum(each.trained for each in lesson.learnt) == 120
 
 
+def test_what_is_held_out_has_no_say_in_weights_or_thresholds(lesson: Lesson) -> None:
+    gone = {each.text for each in lesson.held_out if each.label != "good"}
+    kept = {min(each.text for each in lesson.held_out if each.label == label) for label in ("shop", "code")}
+    other = learn([each for each in examples() if each.text not in gone - kept], "good", 0.02).classifier
+    assert len(gone - kept) > 10
+    assert np.array_equal(other.weights, lesson.classifier.weights)
+    assert (other.labels, other.biases) == (lesson.classifier.labels, lesson.classifier.biases)
+
+
 def test_texts_that_are_nearly_the_same_stay_together() -> None:
     texts = [each.text for each in examples(30)]
     near = [f"{text} again" for text in texts]

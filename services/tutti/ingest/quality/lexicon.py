@@ -22,7 +22,7 @@ from tutti.corpus.texts import require_texts
 from tutti.ingest.quality.features import STEM, having, of_pair, of_stem, of_word, words
 from tutti.ingest.quality.rules import Keep, Rule
 
-LEXICON_VERSION = 1
+LEXICON_VERSION = 2
 SOURCE = Path(__file__).with_suffix(".toml")
 CATEGORIES = ("adult", "dangerous_advice", "harassment", "scam", "spam")
 COLUMNS = {category: f"harm_lexicon_{category}" for category in CATEGORIES}
@@ -35,13 +35,18 @@ HARM_LEXICON = tuple(Rule(column, column, "words", Keep.AT_MOST, MOST_SHARE) for
 """A document goes when more than one of a hundred of its words begins a term that counts."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Term:
     """`words`, of which the last is a beginning if `open_ended`, of a category."""
 
     category: str
     words: tuple[str, ...]
     open_ended: bool
+
+    @functools.cached_property
+    def whole(self) -> frozenset[str]:
+        """Words without which it stands nowhere."""
+        return frozenset(self.words[:-1] if self.open_ended else self.words)
 
     def stands_at(self, text: Sequence[str], at: int) -> bool:
         found = text[at : at + len(self.words)]
@@ -64,12 +69,20 @@ class Lexicon:
 
     def found(self, text: Sequence[str]) -> Iterator[tuple[int, Term]]:
         """Where each term stands in the words of a text."""
-        terms, beginnings = self.terms, self.beginnings
-        for at in [at for at, word in enumerate(text) if word in terms or word[:STEM] in beginnings]:
-            word = text[at]
-            for term in (*terms.get(word, ()), *beginnings.get(word[:STEM], ())):
+        possible = self._possible(set(text))
+        for at in [at for at, word in enumerate(text) if word in possible]:
+            for term in possible[text[at]]:
                 if term.stands_at(text, at):
                     yield at, term
+
+    def _possible(self, words: set[str]) -> dict[str, list[Term]]:
+        """By its first word each term that may stand in a text of these words."""
+        found: dict[str, list[Term]] = {}
+        for word in words:
+            begin = (*self.terms.get(word, ()), *self.beginnings.get(word[:STEM], ()))
+            if some := [term for term in begin if words.issuperset(term.whole)]:
+                found[word] = some
+        return found
 
     def excused(self, text: Sequence[str], at: int, term: Term) -> bool:
         """Whether an excuse of its category stands near a term, and outside of it."""

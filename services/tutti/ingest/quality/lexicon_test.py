@@ -1,11 +1,13 @@
 """The lexicon of harm: terms count, unless something near makes them harmless."""
 
 from itertools import chain
+from pydoc_data.topics import topics
 
 import pyarrow as pa
 import pytest
 
-from tutti.ingest.quality.lexicon import CATEGORIES, HARM_LEXICON, SCHEMA, count, counts, lexicon
+from tutti.ingest.quality.features import having
+from tutti.ingest.quality.lexicon import CATEGORIES, HARM_LEXICON, SCHEMA, _signs, count, counts, lexicon
 from tutti.ingest.quality.statistics import statistics
 
 PLAIN = {
@@ -62,6 +64,11 @@ def test_every_term_is_found_where_it_stands_alone() -> None:
     missed = [term.words for term, row in found if not row[f"harm_lexicon_{term.category}"]]
     assert missed == []
     assert {term.category for term in terms} == set(CATEGORIES)
+
+
+def test_few_texts_are_searched_for_terms_word_by_word() -> None:
+    pieces = [text[at : at + 2000] for text in topics.values() for at in range(0, len(text), 2000)]
+    assert having(pa.array(pieces), _signs()).mean() < 0.06
 
 
 def test_one_term_in_a_long_text_does_not_reject_it() -> None:

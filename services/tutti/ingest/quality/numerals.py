@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import ipaddress
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 from tutti.ingest.quality.findings import Finding, Kind, Window
 
@@ -39,9 +39,12 @@ def windows(text: str) -> Iterator[Window]:
         yield Window(run.start(), run.end(), run.start())
 
 
-def find(text: str) -> Iterator[Finding]:
-    """The numbers of a text but IPv6; those of one kind in its order, none of one kind overlapping another."""
-    for window in windows(text):
+def find(text: str, among: Iterable[Window] | None = None) -> Iterator[Finding]:
+    """The numbers of a text but IPv6; those of one kind in its order, none of one kind overlapping another.
+
+    `among`: the windows in which any may be, if that is known.
+    """
+    for window in windows(text) if among is None else among:
         end = min(window.end + 2, len(text))  # what stands behind decides, too
         for card in _CARD.finditer(text, window.begin, end):
             if is_card(re.sub(r"[ \-]", "", card[0])):

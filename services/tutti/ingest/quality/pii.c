@@ -27,20 +27,29 @@ static int has_digit(uint64_t w) {
     return ((low + 0x50 * ones) & ~(low + 0x46 * ones) & ~w & highs) != 0;  // from 0x30 on, and not from 0x3a on
 }
 
-// Runs of what numbers are written with: at least seven digits, or four and three full stops.
-static int has_number(const uint8_t *s, const uint8_t *end, const uint8_t *kinds) {
+// The next run of what numbers are written with that may hold one, from its first digit, plus or bracket on: it has at
+// least seven digits, or four and three full stops.  NULL where there is none; `stop`: its end.  No run begins before
+// `begin`.
+static const uint8_t *number(const uint8_t *begin, const uint8_t *end, const uint8_t *kinds, const uint8_t **stop) {
+    const uint8_t *s = begin;
     uint64_t w;
     while (s < end) {
         while (end - s >= 8 && (memcpy(&w, s, 8), !has_digit(w))) s += 8;
         while (s < end && !(kinds[*s] & DIGIT)) s++;
-        int digits = 0, stops = 0;
+        const uint8_t *first = s;
+        int64_t digits = 0, stops = 0;
         for (; s < end && (kinds[*s] & IN_NUMBER); s++) {
             digits += kinds[*s] & DIGIT;
             stops += *s == '.';
         }
-        if (digits >= 7 || (digits >= 4 && stops >= 3)) return 1;
+        if (digits < 7 && (digits < 4 || stops < 3)) continue;
+        const uint8_t *run = first;
+        for (const uint8_t *p = first; p > begin && (kinds[p[-1]] & IN_NUMBER); p--)
+            if (p[-1] == '+' || p[-1] == '(') run = p - 1;
+        *stop = s;
+        return run;
     }
-    return 0;
+    return NULL;
 }
 
 // Of the forms, how many characters the shortest key has.
@@ -73,9 +82,8 @@ static int has_address(const uint8_t *begin, const uint8_t *end, const uint8_t *
     return 0;
 }
 
-int suspicions(const uint8_t *text, int64_t length, const uint8_t *forms) {
-    const uint8_t *end = text + length;
-    uint8_t kinds[256] = {0};
+static void classify(uint8_t *kinds) {
+    memset(kinds, 0, 256);
     for (int c = 0; c < 256; c++) {
         int digit = c >= '0' && c <= '9', letter = (c | 32) >= 'a' && (c | 32) <= 'z';
         if (digit) kinds[c] |= DIGIT;
@@ -84,7 +92,28 @@ int suspicions(const uint8_t *text, int64_t length, const uint8_t *forms) {
         if (digit || (letter && (c | 32) <= 'f')) kinds[c] |= HEX | IN_ADDRESS;
         if (c == ':' || c == '.') kinds[c] |= IN_ADDRESS;
     }
+}
+
+int suspicions(const uint8_t *text, int64_t length, const uint8_t *forms) {
+    const uint8_t *end = text + length, *stop;
+    uint8_t kinds[256];
+    classify(kinds);
     for (const uint8_t *f = forms; *f; f += 2 + *f) kinds[f[2]] |= BEGINS;
-    return (has_key(text, end, forms, kinds) ? KEYS : 0) | (has_number(text, end, kinds) ? NUMBERS : 0) |
+    return (has_key(text, end, forms, kinds) ? KEYS : 0) | (number(text, end, kinds, &stop) ? NUMBERS : 0) |
            (has_address(text, end, kinds) ? ADDRESSES : 0);
+}
+
+// Where numbers may stand from `at` on: `room` pairs of begin and end at most; returns how many.  `at` is then where to
+// go on, `length` when all is looked at.
+int numbers(const uint8_t *text, int64_t length, int64_t *at, int64_t *windows, int room) {
+    const uint8_t *begin, *stop = text + *at, *end = text + length;
+    uint8_t kinds[256];
+    int found = 0;
+    classify(kinds);
+    while (found < room && (begin = number(stop, end, kinds, &stop))) {
+        windows[2 * found] = begin - text;
+        windows[2 * found++ + 1] = stop - text;
+    }
+    *at = found < room ? length : stop - text;
+    return found;
 }

@@ -17,7 +17,7 @@ import pyarrow as pa
 from tutti.corpus.native import Kernel, kernel
 from tutti.corpus.texts import require_texts
 from tutti.ingest.quality import emails, keys, numerals
-from tutti.ingest.quality.findings import Finding, Kind
+from tutti.ingest.quality.findings import Finding, Kind, Window
 from tutti.ingest.quality.rules import Keep, Rule
 
 PII_VERSION = 1
@@ -41,6 +41,7 @@ class Suspicion(IntFlag):
 
 _FORMS = b"".join(bytes([len(begins), least]) + begins.encode() for begins, (least, _) in keys.FORMS.items()) + b"\0"
 _SOURCE = Path(__file__).with_suffix(".c")
+_WINDOWS = 256
 
 
 def native() -> Kernel:
@@ -55,6 +56,27 @@ def suspicions(text: str) -> Suspicion:
         return Suspicion.KEYS | Suspicion.NUMBERS | Suspicion.ADDRESSES
     data = text.encode("utf-8", "surrogatepass")
     return Suspicion(library.suspicions(data, ctypes.c_int64(len(data)), _FORMS))
+
+
+def number_windows(text: str) -> Iterator[Window]:
+    """The windows of numerals.py that have digits enough: all where there is no kernel."""
+    library = native().library
+    if library is None:
+        yield from numerals.windows(text)
+        return
+    data = text.encode("utf-8", "surrogatepass")
+    room, at = (ctypes.c_int64 * (2 * _WINDOWS))(), ctypes.c_int64()
+    behind = characters = 0  # bytes that are counted, and as how many characters
+    while at.value < len(data):
+        found = library.numbers(data, ctypes.c_int64(len(data)), ctypes.byref(at), room, _WINDOWS)
+        for begin, end in zip(room[: 2 * found : 2], room[1 : 2 * found : 2], strict=True):
+            characters += begin - behind if len(data) == len(text) else _characters(data[behind:begin])
+            behind = begin
+            yield Window(characters, characters + end - begin, characters)
+
+
+def _characters(data: bytes) -> int:
+    return len(data.decode("utf-8", "surrogatepass"))
 
 
 def find(text: str) -> list[Finding]:
@@ -73,7 +95,7 @@ def find(text: str) -> list[Finding]:
 def _suspected(text: str, suspected: Suspicion) -> Iterator[Finding]:
     yield from emails.find(text)
     if Suspicion.NUMBERS in suspected:
-        yield from numerals.find(text)
+        yield from numerals.find(text, number_windows(text))
     if Suspicion.ADDRESSES in suspected:
         yield from numerals.find_ipv6(text)
     if Suspicion.KEYS in suspected:

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from tutti.ingest.quality import emails, keys, numerals
 from tutti.ingest.quality.findings import Finding, Kind, Window
 from tutti.ingest.quality.numerals import luhn
-from tutti.ingest.quality.pii import MASKS, NO_PII, Suspicion, find, inspect, masked, native, suspicions
+from tutti.ingest.quality.pii import MASKS, NO_PII, Suspicion, find, inspect, masked, native, number_windows, suspicions
 from tutti.ingest.quality.rules import decide
 
 PEM = "-----BEGIN RSA PRIVATE KEY-----\nMIIEow==\n-----END RSA PRIVATE KEY-----"
@@ -63,6 +63,14 @@ def test_nothing_is_found_that_was_not_suspected(text: str) -> None:
     assert Suspicion.KEYS in seen or not list(keys.find(text))
     assert Suspicion.NUMBERS in seen or not list(numerals.find(text))
     assert Suspicion.ADDRESSES in seen or not list(numerals.find_ipv6(text))
+    assert list(numerals.find(text)) == list(numerals.find(text, number_windows(text)))
+    assert set(number_windows(text)) <= set(numerals.windows(text))
+
+
+def test_more_numbers_than_are_looked_for_at_once_are_all_found() -> None:
+    text = "\u6771: 212-736-5000, \n" * 1000
+    assert len(find(text)) == 1000
+    assert masked(text, find(text)) == "\u6771: [phone], \n" * 1000
 
 
 def test_most_texts_are_not_suspected() -> None:

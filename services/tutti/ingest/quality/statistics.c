@@ -40,6 +40,9 @@ typedef struct {
     uint32_t *places;    // tokens where the n-grams begin that may occur again
     uint32_t *grams;     // of each of places the first that begins the same n-gram
     uint32_t *counts, *counts_before;  // by the first: of the n-grams, and of the (n-1)-grams
+    const uint8_t *begin, *end;  // of the text
+    const uint8_t *phrase;       // the next place in it where a phrase is found by, and which
+    int phrase_found;
     int64_t tokens_count, tokens_room, grams_room;
     int failed;
 } Work;
@@ -152,26 +155,45 @@ static int is_text(const uint8_t *s, const uint8_t *end, const char *text) {
     return 1;
 }
 
-// Phrases that C4 looks for, in any case of ASCII; each is found by a letter of it that is rare.
+// Phrases that C4 looks for, in any case of ASCII; each is found by two letters of it that seldom follow each other.
 enum { HAS_JAVASCRIPT = 1, HAS_POLICY = 2, HAS_LOREM = 4, HAS_CURLY = 8 };
 static const struct { const char *text; int at; char letter; int found; } PHRASES[] = {
     {"javascript", 2, 'v', HAS_JAVASCRIPT}, {"privacy policy", 3, 'v', HAS_POLICY},
-    {"terms of use", 3, 'm', HAS_POLICY},   {"lorem ipsum", 4, 'm', HAS_LOREM},
+    {"terms of use", 3, 'm', HAS_POLICY},   {"lorem ipsum", 7, 'p', HAS_LOREM},
     {"cookie policy", 3, 'k', HAS_POLICY},  {"uses cookies", 8, 'k', HAS_POLICY},
     {"use of cookies", 10, 'k', HAS_POLICY}, {"use cookies", 7, 'k', HAS_POLICY},
 };
+enum { BLOCK = 64 };
 
-static int phrases(const uint8_t *s, const uint8_t *end) {
-    static const uint8_t rare[256] = {['v'] = 1, ['V'] = 1, ['m'] = 1, ['M'] = 1, ['k'] = 1, ['K'] = 1, ['{'] = 1};
-    int found = 0;
-    for (const uint8_t *p = s; p < end; p++) {
-        if (!rare[*p]) continue;
-        if (*p == '{') { found |= HAS_CURLY; continue; }
-        for (size_t k = 0; k < sizeof PHRASES / sizeof *PHRASES; k++)
-            if ((*p | 32) == PHRASES[k].letter && p - s >= PHRASES[k].at && is_text(p - PHRASES[k].at, end, PHRASES[k].text))
-                found |= PHRASES[k].found;
+// Whether a phrase may be found by this byte and the one behind it; written so that a compiler looks at many at once.
+static inline int is_rare(uint8_t a, uint8_t b) {
+    a |= 32;
+    b |= 32;
+    return ((a == 'v') & (b == 'a')) | ((a == 'k') & (b == 'i')) | (((a == 'm') | (a == 'p')) & (b == 's')) | (a == '{');
+}
+
+// The next place from `s` on where a phrase is found by, and which: `end` where there is none.
+static const uint8_t *phrase(const uint8_t *s, const uint8_t *begin, const uint8_t *end, int *found) {
+    for (*found = 0; s < end; s++) {
+        while (end - s > BLOCK) {
+            int rare = 0;
+            for (int k = 0; k < BLOCK; k++) rare |= is_rare(s[k], s[k + 1]);
+            if (rare) break;
+            s += BLOCK;
+        }
+        const uint8_t *stop = end - s > BLOCK ? s + BLOCK : end;
+        while (s < stop && !is_rare(*s, s + 1 < end ? s[1] : 0)) s++;
+        if (s == stop) { s--; continue; }
+        if ((*s | 32) == '{') {
+            if (*s == '{') *found |= HAS_CURLY;
+        } else
+            for (size_t k = 0; k < sizeof PHRASES / sizeof *PHRASES; k++)
+                if ((*s | 32) == PHRASES[k].letter && s - begin >= PHRASES[k].at &&
+                    is_text(s - PHRASES[k].at, end, PHRASES[k].text))
+                    *found |= PHRASES[k].found;
+        if (*found) return s;
     }
-    return found;
+    return end;
 }
 
 // The end of a line without citations, [1] [edit] [citation needed], and the spaces around them.
@@ -323,7 +345,11 @@ static int64_t line(Work *w, const uint8_t *begin, const uint8_t *end, int64_t *
     out[ENDED_LINES] += (classes[code] & LINE_END) != 0;
     out[ELLIPSIS_LINES] += code == 0x2026 || (last - begin >= 3 && !memcmp(last - 3, "...", 3));
     out[SHORT_LINES] += characters <= SHORT_LINE;
-    int found = phrases(begin, end);
+    int found = 0;
+    while (w->phrase < end) {  // there is no line feed in a phrase
+        found |= w->phrase_found;
+        w->phrase = phrase(w->phrase + 1, w->begin, w->end, &w->phrase_found);
+    }
     out[LOREM_IPSUM_LINES] += (found & HAS_LOREM) != 0;
     out[CURLY_BRACKET_LINES] += (found & HAS_CURLY) != 0;
     const uint8_t *ended = without_citations(classes, begin, last);
@@ -447,6 +473,9 @@ static void document(Work *w, const uint8_t *s, const uint8_t *end, int64_t *out
     w->ends[0] = 0;
     if (!empty_table(&w->known_tokens) || !empty_table(&w->known_lines) || !empty_table(&w->known_paragraphs)) { w->failed = 1; return; }
     if (s == end) return;
+    w->begin = s;
+    w->end = end;
+    w->phrase = phrase(s, s, end, &w->phrase_found);
     for (;;) {
         const uint8_t *stopped = memchr(s, '\n', (size_t)(end - s));
         const uint8_t *limit = stopped ? stopped : end;

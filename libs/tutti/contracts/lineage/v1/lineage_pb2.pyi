@@ -159,6 +159,7 @@ class ListedDocument(_message.Message):
     DOCUMENT_FIELD_NUMBER: _builtins.int
     WHAT_FIELD_NUMBER: _builtins.int
     DETAIL_FIELD_NUMBER: _builtins.int
+    STAYS_FIELD_NUMBER: _builtins.int
     source: _builtins.str
     """source: a URL, or a path below the input folder."""
     document: _builtins.str
@@ -167,6 +168,8 @@ class ListedDocument(_message.Message):
     """what became of it: kept, rejected/RULE, duplicate/exact, duplicate/near."""
     detail: _builtins.str
     """detail: what the rule saw, or which document stands for it."""
+    stays: _builtins.str
+    """stays: source of the document that stands for it; empty where there is none, or another run read it."""
     def __init__(
         self,
         *,
@@ -174,10 +177,11 @@ class ListedDocument(_message.Message):
         document: _builtins.str = ...,
         what: _builtins.str = ...,
         detail: _builtins.str = ...,
+        stays: _builtins.str = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["detail", b"detail", "document", b"document", "source", b"source", "what", b"what"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["detail", b"detail", "document", b"document", "source", b"source", "stays", b"stays", "what", b"what"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

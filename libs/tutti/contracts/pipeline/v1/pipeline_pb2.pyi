@@ -263,7 +263,7 @@ class Forecast(_message.Message):
     disk_bytes: _builtins.int
     """disk_bytes that it writes."""
     memory_bytes: _builtins.int
-    """memory_bytes that it takes at least."""
+    """memory_bytes that it takes: a training or a sample at least, other stages about."""
     basis: _builtins.str
     """basis of these figures in words: measured by which run, or elsewhere."""
     def __init__(

@@ -1,5 +1,6 @@
 """A real browser: the Chromium of this machine, installed where that can be done without asking."""
 
+import contextlib
 import os
 import shutil
 import subprocess
@@ -13,6 +14,25 @@ HINT = "the page is looked at in a browser, and there is none: apt-get install c
 ARGUMENTS = ["--no-sandbox"] if os.getuid() == 0 else []  # its sandbox refuses to be started by root
 
 
+@contextlib.contextmanager
+def chromium() -> Iterator[Browser]:
+    """One that is closed at the end; until then an event loop runs in this thread, and no other can.
+
+    Without one the test is skipped, and with CI set it fails.
+    """
+    path = _found() or _installed()
+    if path is None:
+        if os.environ.get("CI"):
+            pytest.fail(HINT)
+        pytest.skip(HINT)
+    with sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=path, args=ARGUMENTS)
+        try:
+            yield browser
+        finally:
+            browser.close()
+
+
 def _found() -> str | None:
     return next((path for name in NAMES if (path := shutil.which(name))), None)
 
@@ -23,17 +43,3 @@ def _installed() -> str | None:
         for command in (["update", "-qq"], ["install", "-y", "-qq", "--no-install-recommends", "chromium"]):
             subprocess.run(["apt-get", *command], capture_output=True, timeout=600, check=False)
     return _found()
-
-
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Browser]:
-    """Open no longer than a module: as long as it is, an event loop runs in this thread, and no other can."""
-    path = _found() or _installed()
-    if path is None:
-        if os.environ.get("CI"):
-            pytest.fail(HINT)
-        pytest.skip(HINT)
-    with sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=path, args=ARGUMENTS)
-        yield browser
-        browser.close()

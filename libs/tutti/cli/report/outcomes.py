@@ -1,0 +1,52 @@
+"""What short names say, of a crawl and of what is left out, for who reads a report and not the pages of docs/."""
+
+_SAID = {
+    "visited/page": "a page; its text is used",
+    "visited/no_index": "a page that asks not to be kept; only its links are used",
+    "visited/redirect": "leads to another URL",
+    "visited/not_ok": "answered, but not with success",
+    "visited/not_text": "answered with something else than text",
+    "visited/failed": "no answer that could be used",
+    "left/elsewhere": "not below the addresses of the crawl",
+    "left/excluded": "below an address that is left out",
+    "left/too_deep": "too many links away from where the crawl began",
+    "left/trap": "a path in circles, or one of too many alike",
+    "left/limit": "more pages than the crawl, or a host, may have",
+    "left/redirects": "behind too many redirects",
+    "refused/robots": "its host does not allow it",
+    "refused/robots_unavailable": "whether its host allows it could not be asked",
+    "refused/robots_delay": "its host wants longer pauses than are made",
+    "found": "not decided yet",
+    "waiting": "not visited yet",
+}
+_REASONS = {
+    "too_large": "larger than a file may be",
+    "unreadable": "could not be read",
+    "not_a_file": "a socket, a pipe or a device",
+    "link_outside": "a link out of the folder",
+    "link_broken": "a link to nowhere, or in a circle",
+    "name_not_unicode": "a name that is no Unicode",
+    "name_taken": "the same name in another Unicode form came before",
+    "pdf": "not read; to be converted first",
+    "binary": "no text",
+    "undecodable": "in no character set that is known",
+    "too_deep": "elements nested too deep",
+    "empty": "no text was left of it",
+    "malformed": "a record that is not of the form of its file",
+    "no_text": "without the field of texts",
+    "damaged": "cut short, or not to be decompressed",
+    "not_ok": "what its server answered was no success",
+    "repeated": "the same source with the same text came before",
+    "language": "none of those that are wanted; und: none for certain",
+    "contaminated": "holds a text for evaluation, or is nearly one",
+}
+
+
+def outcome(what: str) -> str:
+    """What became of a URL, in words; "" for a name that has none here."""
+    return _SAID.get(what, "")
+
+
+def reason(name: str) -> str:
+    """Why a page was left out, in words; "" for a name that has none here, as of a rule that says its threshold."""
+    return _REASONS.get(name, "")

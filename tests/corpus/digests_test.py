@@ -1,0 +1,119 @@
+"""The same documents stay and make the same dataset: in 1, 2 and 8 files, by 1, 2 and 4 workers, by kernels and by
+their twins, embedded and on two nodes of Ray.
+"""
+
+import os
+from collections.abc import Iterator, Sequence
+from contextlib import closing
+from itertools import product
+from pathlib import Path
+
+import pytest
+from tests.raynodes import two_nodes
+
+from tutti.chassis.pool import ProcessPool
+from tutti.corpus import bytepairs, duplicates, native
+from tutti.corpus.dataset import DatasetBody
+from tutti.corpus.documents import Document
+from tutti.corpus.stages import DocumentShardEntry
+from tutti.dedup import kernel as dedup
+from tutti.dedup import onray
+from tutti.dedup.clusters import Found
+from tutti.dedup.onray_test import NEAR, NONE, Store, corpus, cut
+from tutti.dedup.reading import Unreadable
+from tutti.dedup.settings import DedupSettings
+from tutti.tokenization.making import Making, make
+
+FILES, WORKERS = (1, 2, 8), (1, 2, 4)
+Made = tuple[bytes, str]
+"""The file of who stands for whom, and the digest of the dataset of what stays."""
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> Store:
+    return Store(tmp_path)
+
+
+@pytest.fixture(scope="module")
+def documents() -> list[Document]:
+    return corpus(120)
+
+
+def made(store: Store, entries: Sequence[DocumentShardEntry], found: Found, workers: int = 1) -> Made:
+    """What tokenization makes of the documents that stay."""
+    table = duplicates.decode(found.path.read_bytes())
+    tokens = make(
+        Making(
+            shards=tuple(map(store.file, entries)),
+            dropped=frozenset(table["doc_id"].to_pylist()),
+            vocabulary=400,
+            pattern="",
+            context=32,
+            validation_fraction=0.1,
+            seed=3,
+            shard_sequences=200,
+            scratch=store.scratch(),
+            workers=workers,
+        )
+    )
+    body = DatasetBody(tokens.tokenizer_version, tokens.vocabulary, tokens.eos, 32, tokens.train, tokens.validation)
+    assert min(len(body.train.shards), body.train.documents, body.validation.documents) > 1
+    return found.path.read_bytes(), body.manifest(parents=(), producer="test").content_digest
+
+
+def embedded(store: Store, documents: Sequence[Document], files: int, workers: int) -> Made:
+    entries = store.put(cut(documents, files))
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(os, "sched_getaffinity", lambda _: set(range(workers)))
+        return made(store, entries, store.here(entries), workers)
+
+
+@pytest.fixture(scope="module")
+def expected(documents: list[Document], tmp_path_factory: pytest.TempPathFactory) -> Made:
+    """What one file and one worker make."""
+    return embedded(Store(tmp_path_factory.mktemp("once")), documents, 1, 1)
+
+
+@pytest.fixture
+def without_a_compiler(expected: Made, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """From here on kernels are looked for anew, and none is found."""
+    monkeypatch.setenv("CC", "no-such-compiler")
+    native.kernel.cache_clear()
+    assert dedup.native().library is bytepairs.native().library is None
+    yield
+    native.kernel.cache_clear()
+
+
+@pytest.mark.parametrize(("files", "workers"), [*product(FILES, WORKERS)])
+def test_neither_files_nor_workers_change_what_stays_or_its_dataset(
+    store: Store, documents: list[Document], expected: Made, files: int, workers: int
+) -> None:
+    assert embedded(store, documents, files, workers) == expected
+
+
+@pytest.mark.parametrize(("files", "workers"), [*product(FILES, WORKERS)])
+def test_neither_do_they_where_twins_stand_for_kernels(
+    store: Store, documents: list[Document], expected: Made, without_a_compiler: None, files: int, workers: int
+) -> None:
+    assert embedded(store, documents, files, workers) == expected
+
+
+@pytest.fixture(scope="module")
+def address() -> Iterator[str]:
+    with two_nodes() as found:
+        yield found.address
+
+
+@pytest.mark.timeout(600)
+def test_two_nodes_of_ray_find_the_same_in_1_2_and_8_files_and_it_makes_the_same_dataset(
+    store: Store, documents: list[Document], expected: Made, address: str
+) -> None:
+    settings = DedupSettings(ray=address, ray_blobs=store.url)
+    with closing(ProcessPool(1)) as pool:
+        for files in FILES:
+            entries = store.put(cut(documents, files))
+            found = pool.run(onray.find, settings, entries, NONE, NEAR, store.scratch())
+            assert made(store, entries, found) == expected
+        store.file(entries[0]).unlink()
+        with pytest.raises(Unreadable, match=entries[0].blob):
+            pool.run(onray.find, settings, entries, NONE, NEAR, store.scratch())
