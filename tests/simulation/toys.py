@@ -7,7 +7,7 @@ step, one fact a step; `committer` adds up what it is paid. Each job of n steps 
 import hashlib
 from collections.abc import Sequence
 
-from sqlalchemy import BigInteger, Column, Table, insert, select, update
+from sqlalchemy import BigInteger, Column, insert, select, update
 
 from tutti.chassis import crud
 from tutti.chassis.call import Call
@@ -17,7 +17,7 @@ from tutti.chassis.reconciler import Reconciler
 from tutti.chassis.resources import Resource
 from tutti.chassis.service import Consumed, Host, Loop, Served, Service, TaskKind
 from tutti.chassis.simulation import AgentHost
-from tutti.chassis.tables import NAME
+from tutti.chassis.tables import NAME, declare
 from tutti.chassis.tasks import Finish, Task, TaskContext
 from tutti.chassis.unit import Unit
 from tutti.contracts.committer.v1 import (
@@ -110,7 +110,7 @@ class SchedulerToy:
         self.host = host
         self.jobs = Resource(host.metadata, "jobs", Job, {"state": lambda each: each.state})
         self.nodes = Resource(host.metadata, "nodes", Node)
-        self.inputs = Table(
+        self.inputs = declare(
             "inputs",
             host.metadata,
             Column("name", NAME, primary_key=True),
@@ -212,7 +212,7 @@ class CommitterToy:
         self.host = host
         self.lines = Resource(host.metadata, "lines", Line)
         self.checkpoints = Resource(host.metadata, "checkpoints", Checkpoint)
-        self.paid = Table(
+        self.paid = declare(
             "paid", host.metadata, Column("job", NAME, primary_key=True), Column("steps", BigInteger, nullable=False)
         )
 

@@ -10,10 +10,11 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
-from sqlalchemy import delete, func, insert, select, update
+from sqlalchemy import Select, Table, bindparam, delete, func, insert, select, update
 
 from tutti.backbone import Record
 from tutti.backbone.database import Conflict
+from tutti.chassis.statements import prepared
 from tutti.chassis.tables import from_micros, micros
 from tutti.chassis.unit import Raced, Unit
 
@@ -50,20 +51,13 @@ class DeadLetters:
 
     def parked(self, unit: Unit, subjects: Collection[str]) -> set[str]:
         """Which of these subjects are parked; locked, so that none is settled meanwhile."""
-        dead = unit.tables.dead_letters
-        query = (
-            select(dead.c.subject)
-            .where(dead.c.group_name == self._group, dead.c.subject.in_(sorted(subjects)))
-            .order_by(dead.c.seq)
-            .with_for_update()
-        )
-        return set(unit.tx.execute(query).scalars()) if subjects else set()
+        wanted = {"mine": self._group, "subjects": sorted(subjects)}
+        return set(unit.tx.execute(_parked(unit.tables.dead_letters), wanted).scalars()) if subjects else set()
 
     def holds(self, unit: Unit, ids: Collection[str]) -> set[str]:
         """Which of these events are dead or parked already."""
-        dead = unit.tables.dead_letters
-        query = select(dead.c.id).where(dead.c.group_name == self._group, dead.c.id.in_(sorted(ids)))
-        return set(unit.tx.execute(query).scalars()) if ids else set()
+        wanted = {"mine": self._group, "ids": sorted(ids)}
+        return set(unit.tx.execute(_held(unit.tables.dead_letters), wanted).scalars()) if ids else set()
 
     def add(self, unit: Unit, id: str, record: Record, error: str | None) -> None:
         row = {
@@ -109,6 +103,19 @@ class DeadLetters:
         """What was parked is dead itself, or died again."""
         dead = unit.tables.dead_letters
         unit.tx.execute(update(dead).where(dead.c.seq == letter.seq).values(error=error[:MAX_ERROR]))
+
+
+@prepared
+def _parked(dead: Table) -> Select[Any]:
+    among = dead.c.subject.in_(bindparam("subjects", expanding=True))
+    query = select(dead.c.subject).where(dead.c.group_name == bindparam("mine"), among)
+    return query.order_by(dead.c.seq).with_for_update()
+
+
+@prepared
+def _held(dead: Table) -> Select[Any]:
+    among = dead.c.id.in_(bindparam("ids", expanding=True))
+    return select(dead.c.id).where(dead.c.group_name == bindparam("mine"), among)
 
 
 def _letter(row: Any, parked: int) -> DeadLetter:

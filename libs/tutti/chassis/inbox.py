@@ -6,11 +6,13 @@ members that got the same event cannot both commit its effect.
 
 from collections.abc import Collection, Sequence
 from datetime import datetime
+from typing import Any
 
-from sqlalchemy import delete, insert, select, update
+from sqlalchemy import Select, Table, Update, bindparam, delete, insert, select, update
 
 from tutti.backbone import Kind
 from tutti.chassis.event import Event
+from tutti.chassis.statements import prepared
 from tutti.chassis.tables import micros
 from tutti.chassis.unit import Unit
 
@@ -23,20 +25,14 @@ class Inbox:
 
     def seen(self, unit: Unit, ids: Collection[str]) -> set[str]:
         """Which of these facts have been handled."""
-        inbox = unit.tables.inbox
-        query = select(inbox.c.id).where(inbox.c.group_name == self._group, inbox.c.id.in_(sorted(ids)))
-        return set(unit.tx.execute(query).scalars()) if ids else set()
+        wanted = {"mine": self._group, "ids": sorted(ids)}
+        return set(unit.tx.execute(_seen(unit.tables.inbox), wanted).scalars()) if ids else set()
 
     def revisions(self, unit: Unit, subjects: Collection[str]) -> dict[str, int]:
         """The highest handled revision of each of these subjects; their rows stay locked."""
-        states = unit.tables.inbox_states
-        query = (
-            select(states.c.subject, states.c.revision)
-            .where(states.c.group_name == self._group, states.c.subject.in_(sorted(subjects)))
-            .order_by(states.c.subject)
-            .with_for_update()
-        )
-        return {row.subject: int(row.revision) for row in unit.tx.execute(query)} if subjects else {}
+        wanted = {"mine": self._group, "subjects": sorted(subjects)}
+        rows = unit.tx.execute(_revisions(unit.tables.inbox_states), wanted) if subjects else ()
+        return {row.subject: int(row.revision) for row in rows}
 
     def fence(self, unit: Unit, kind: Kind, events: Sequence[Event]) -> None:
         """Record that these are handled, before they are. Raises Conflict when another member came first."""
@@ -47,18 +43,15 @@ class Inbox:
         states = unit.tables.inbox_states
         highest = {each.subject: each.revision for each in sorted(events, key=lambda each: each.revision)}
         for subject, revision in sorted(highest.items()):
-            changed = unit.tx.execute(
-                update(states)
-                .where(states.c.group_name == self._group, states.c.subject == subject)
-                .values(revision=revision)
-            )
-            if changed.rowcount == 0:
-                unit.tx.execute(insert(states).values(group_name=self._group, subject=subject, revision=revision))
+            found = {"mine": self._group, "wanted": subject, "revision": revision}
+            if unit.tx.execute(_handled(states), found).rowcount == 0:
+                row = {"group_name": self._group, "subject": subject, "revision": revision}
+                unit.tx.execute(insert(states), row)
 
     def fence_id(self, unit: Unit, id: str) -> None:
         """Record that this is handled though nobody could read it."""
         row = {"group_name": self._group, "id": id, "seen_at": micros(unit.now)}
-        unit.tx.execute(insert(unit.tables.inbox).values(row))
+        unit.tx.execute(insert(unit.tables.inbox), row)
 
     def prune(self, unit: Unit, before: datetime) -> int:
         """Forget facts seen before then: older than their topic's retention, except those of dead letters."""
@@ -69,3 +62,25 @@ class Inbox:
                 inbox.c.group_name == self._group, inbox.c.seen_at < micros(before), inbox.c.id.not_in(kept)
             )
         ).rowcount
+
+
+@prepared
+def _seen(inbox: Table) -> Select[Any]:
+    among = inbox.c.id.in_(bindparam("ids", expanding=True))
+    return select(inbox.c.id).where(inbox.c.group_name == bindparam("mine"), among)
+
+
+@prepared
+def _revisions(states: Table) -> Select[Any]:
+    among = states.c.subject.in_(bindparam("subjects", expanding=True))
+    return (
+        select(states.c.subject, states.c.revision)
+        .where(states.c.group_name == bindparam("mine"), among)
+        .order_by(states.c.subject)
+        .with_for_update()
+    )
+
+
+@prepared
+def _handled(states: Table) -> Update:
+    return update(states).where(states.c.group_name == bindparam("mine"), states.c.subject == bindparam("wanted"))

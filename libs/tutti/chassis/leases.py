@@ -7,10 +7,11 @@ lease lapses by the database's clock on a server, elsewhere by monotonic time co
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from sqlalchemy import MetaData, insert, select, update
+from sqlalchemy import MetaData, Select, Table, bindparam, insert, select, update
 
 from tutti.backbone.database import Conflict
 from tutti.chassis.errors import FencedOff
+from tutti.chassis.statements import prepared
 from tutti.chassis.tables import micros, tables_of
 
 if TYPE_CHECKING:
@@ -57,11 +58,11 @@ class Leases:
     def acquire(self, unit: "Unit", name: str, holder: str, ttl: float) -> Lease | None:
         """The lease, or None while another holds it. The holder itself gets the same epoch again."""
         table = self._table
-        row = unit.tx.execute(select(table).where(table.c.name == name).with_for_update()).first()
+        row = unit.tx.execute(_locked(table), {"wanted": name}).first()
         if row is None:
             new = {"name": name, "holder": holder, "epoch": 1, "renewals": 0, **_until(unit, ttl)}
             try:
-                unit.tx.savepoint(lambda: unit.tx.execute(insert(table).values(new)))
+                unit.tx.savepoint(lambda: unit.tx.execute(insert(table), new))
             except Conflict:
                 return None
             return Lease(name, holder, 1)
@@ -97,6 +98,11 @@ class Leases:
     def _held(self, lease: Lease) -> tuple[Any, ...]:
         columns = self._table.c
         return columns.name == lease.name, columns.holder == lease.holder, columns.epoch == lease.epoch
+
+
+@prepared
+def _locked(table: Table) -> Select[Any]:
+    return select(table).where(table.c.name == bindparam("wanted")).with_for_update()
 
 
 def _until(unit: "Unit", ttl: float) -> dict[str, int]:

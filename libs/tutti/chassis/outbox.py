@@ -10,10 +10,11 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
-from sqlalchemy import delete, func, select, update
+from sqlalchemy import Select, Table, bindparam, delete, func, select, update
 
 from tutti.backbone.eventlog import Kind, NewRecord
 from tutti.chassis.leases import Lease
+from tutti.chassis.statements import prepared
 from tutti.chassis.tables import from_micros, micros
 
 if TYPE_CHECKING:
@@ -35,9 +36,7 @@ class Outgoing:
 
 
 def unsent(unit: "Unit", limit: int) -> list[Outgoing]:
-    outbox = unit.tables.outbox
-    query = select(outbox).where(outbox.c.sent_at.is_(None)).order_by(outbox.c.seq).limit(limit)
-    return [_outgoing(row) for row in unit.tx.execute(query).all()]
+    return [_outgoing(row) for row in unit.tx.execute(_unsent(unit.tables.outbox), {"most": limit}).all()]
 
 
 def count_unsent(unit: "Unit") -> int:
@@ -103,6 +102,11 @@ def prune(unit: "Unit", before: datetime) -> int:
     return unit.tx.execute(
         delete(outbox).where(old, outbox.c.sent_at.is_not(None), outbox.c.seq.not_in(newest))
     ).rowcount
+
+
+@prepared
+def _unsent(outbox: Table) -> Select[Any]:
+    return select(outbox).where(outbox.c.sent_at.is_(None)).order_by(outbox.c.seq).limit(bindparam("most"))
 
 
 def _outgoing(row: Any) -> Outgoing:

@@ -8,7 +8,22 @@ from collections.abc import Callable, Mapping
 from typing import Any, Generic, TypeVar
 
 from google.protobuf.message import DecodeError, Message
-from sqlalchemy import BigInteger, Column, LargeBinary, MetaData, Select, String, Table, insert, or_, select, update
+from sqlalchemy import (
+    BigInteger,
+    BindParameter,
+    Column,
+    LargeBinary,
+    MetaData,
+    Select,
+    String,
+    Table,
+    Update,
+    bindparam,
+    insert,
+    or_,
+    select,
+    update,
+)
 
 from tutti.backbone.database import Conflict
 from tutti.chassis import listing
@@ -16,7 +31,8 @@ from tutti.chassis.bodies import content_digest, seal
 from tutti.chassis.catalog import event_type, is_event
 from tutti.chassis.errors import AlreadyExists, CorruptRow, NotFound, StaleWrite
 from tutti.chassis.names import check_kind, check_name
-from tutti.chassis.tables import NAME
+from tutti.chassis.statements import prepared
+from tutti.chassis.tables import NAME, declare
 from tutti.chassis.unit import Held, Raced, Unit
 from tutti.contracts.common.v1 import ListRequest
 
@@ -25,6 +41,7 @@ __all__ = ["Resource", "check_name"]
 M = TypeVar("M", bound=Message)
 Value = str | int | None
 Index = Callable[[Any], Value]
+_MANY = (list, tuple, set, frozenset)
 Listener = Callable[[frozenset[tuple[str, int]]], None]
 
 
@@ -48,7 +65,7 @@ class Resource(Generic[M]):
             name: int if isinstance(value(message()), int) else str for name, value in self._columns.items()
         }
         self.changed: list[Listener] = []
-        self.table = Table(
+        self.table = declare(
             kind.replace("-", "_"),
             host_metadata,
             Column("name", NAME, primary_key=True),
@@ -81,7 +98,7 @@ class Resource(Generic[M]):
 
     def lock(self, unit: Unit, name: str) -> M:
         """The resource, locked until the unit ends. Raises NotFound."""
-        row = unit.tx.execute(select(self.table).where(self.table.c.name == name).with_for_update()).first()
+        row = unit.tx.execute(_locked(self.table), {"wanted": name}).first()
         if row is None:
             raise NotFound(name)
         message = self._read(row)
@@ -90,7 +107,7 @@ class Resource(Generic[M]):
         return message
 
     def find(self, unit: Unit, name: str) -> M | None:
-        row = unit.tx.execute(select(self.table).where(self.table.c.name == name)).first()
+        row = unit.tx.execute(_named(self.table), {"wanted": name}).first()
         return None if row is None else self._read(row)
 
     def get(self, unit: Unit, name: str) -> M:
@@ -125,14 +142,12 @@ class Resource(Generic[M]):
 
     def select(self, unit: Unit, **columns: Any) -> list[M]:
         """Those whose columns have these values (a list: one of them), in name order."""
-        query = select(self.table)
-        for name, value in columns.items():
+        for name in columns:
             if name not in self._columns:
                 raise ValueError(f"{self.kind} has no column {name!r}; known: {sorted(self._columns)}")
-            column = self.table.c[name]
-            many = isinstance(value, list | tuple | set | frozenset)
-            query = query.where(column.in_(list(value)) if many else column == value)
-        return self._all(unit, query.order_by(self.table.c.name))
+        wanted = {name: list(value) if isinstance(value, _MANY) else value for name, value in columns.items()}
+        among = tuple((name, isinstance(value, list)) for name, value in wanted.items())
+        return self._all(unit, _selected(self.table, among), wanted)
 
     def damaged(self, unit: Unit) -> list[str]:
         """What is wrong with rows of this kind, in words; reads every one."""
@@ -147,12 +162,8 @@ class Resource(Generic[M]):
     def page(self, unit: Unit, request: ListRequest) -> tuple[list[M], str]:
         """A page in name order and the token of the next, empty after the last. Raises InvalidField."""
         page = listing.parse(request, self.kind, self._types, self.message.DESCRIPTOR.fields_by_name)
-        query = (
-            select(self.table).where(self.table.c.name > page.after).order_by(self.table.c.name).limit(page.size + 1)
-        )
-        for name, value in page.equal.items():
-            query = query.where(self.table.c[name] == value)
-        found = self._all(unit, query)
+        asked = {**page.equal, "page_after": page.after, "page_size": page.size + 1}
+        found = self._all(unit, _paged(self.table, tuple(page.equal)), asked)
         if len(found) <= page.size:
             return found, ""
         return found[: page.size], listing.token(self.kind, request, _name(found[page.size - 1]))
@@ -178,15 +189,14 @@ class Resource(Generic[M]):
             "request_id": request_id,
             "request_digest": digest,
         }
-        unit.tx.execute(insert(self.table).values(row))
+        unit.tx.execute(insert(self.table), row)
 
     def _update(self, unit: Unit, made: M, revision: int) -> None:
         table, name = self.table, _name(made)
-        row = unit.tx.execute(select(table.c.request_id, table.c.request_digest).where(table.c.name == name)).one()
+        row = unit.tx.execute(_request(table), {"wanted": name}).one()
         changed = unit.tx.execute(
-            update(table)
-            .where(table.c.name == name, table.c.revision == revision)
-            .values(self._row(made, row.request_id, row.request_digest))
+            _written(table),
+            {"wanted": name, "seen": revision, **self._row(made, row.request_id, row.request_digest)},
         )
         if changed.rowcount != 1:
             raise StaleWrite(
@@ -232,8 +242,8 @@ class Resource(Generic[M]):
             metadata={"table": self.table.name, "name": name},
         )
 
-    def _all(self, unit: Unit, query: Select[Any]) -> list[M]:
-        return [self._read(row) for row in unit.tx.execute(query).all()]
+    def _all(self, unit: Unit, query: Select[Any], values: Mapping[str, Any]) -> list[M]:
+        return [self._read(row) for row in unit.tx.execute(query, values).all()]
 
     def _numbered(self, message: M, revision: int) -> M:
         made = self.message()
@@ -245,6 +255,43 @@ class Resource(Generic[M]):
         unit.changed(_name(made), revision, self)
         if self._event is not None:
             unit.state(_name(made), revision, made)
+
+
+@prepared
+def _named(table: Table) -> Select[Any]:
+    return select(table).where(table.c.name == bindparam("wanted"))
+
+
+@prepared
+def _locked(table: Table) -> Select[Any]:
+    return _named(table).with_for_update()
+
+
+@prepared
+def _selected(table: Table, among: tuple[tuple[str, bool], ...]) -> Select[Any]:
+    """Rows by columns: equal to a value, or to one of many."""
+    query = select(table).order_by(table.c.name)
+    for name, many in among:
+        value: BindParameter[Any] = bindparam(name, expanding=many)
+        query = query.where(table.c[name].in_(value) if many else table.c[name] == value)
+    return query
+
+
+@prepared
+def _paged(table: Table, equal: tuple[str, ...]) -> Select[Any]:
+    same = [table.c[name] == bindparam(name) for name in equal]
+    query = select(table).where(table.c.name > bindparam("page_after"), *same)
+    return query.order_by(table.c.name).limit(bindparam("page_size"))
+
+
+@prepared
+def _request(table: Table) -> Select[Any]:
+    return select(table.c.request_id, table.c.request_digest).where(table.c.name == bindparam("wanted"))
+
+
+@prepared
+def _written(table: Table) -> Update:
+    return update(table).where(table.c.name == bindparam("wanted"), table.c.revision == bindparam("seen"))
 
 
 def _name(message: Message) -> str:

@@ -5,12 +5,14 @@ Promises: one set a MetaData; times are integers (microseconds UTC), names sort 
 
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from typing import Any
 
 from sqlalchemy import BigInteger, Column, Index, Integer, LargeBinary, MetaData, String, Table, Text, UniqueConstraint
+from sqlalchemy.schema import SchemaItem
 
 NAME = String().with_variant(String(collation="C"), "postgresql")
 SERIAL = BigInteger().with_variant(Integer, "sqlite")
-_KEY = "tutti.chassis"
+_KEY, _SHARED = "tutti.chassis", "tutti.shared"
 
 
 @dataclass(frozen=True)
@@ -22,6 +24,16 @@ class Tables:
     leases: Table
     tasks: Table
     task_progress: Table
+
+
+def declare(name: str, metadata: MetaData, *parts: SchemaItem, **options: Any) -> Table:
+    """A table of a service. A second one of the same name is an error, unless lives share the MetaData."""
+    return Table(name, metadata, *parts, keep_existing=_SHARED in metadata.info, **options)
+
+
+def shared() -> MetaData:
+    """For all lives of one service in this process (simulation): over new tables every statement is compiled anew."""
+    return MetaData(info={_SHARED: True})
 
 
 def tables_of(metadata: MetaData) -> Tables:

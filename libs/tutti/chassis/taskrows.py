@@ -10,12 +10,13 @@ from datetime import datetime
 from enum import Enum
 from typing import TYPE_CHECKING, Any
 
-from sqlalchemy import delete, insert, select, update
+from sqlalchemy import Select, Table, bindparam, delete, insert, select, update
 
 from tutti.backbone.database import Conflict
 from tutti.chassis.errors import FencedOff
 from tutti.chassis.leases import Observer
 from tutti.chassis.progress import Progress
+from tutti.chassis.statements import prepared
 from tutti.chassis.tables import micros
 
 if TYPE_CHECKING:
@@ -72,7 +73,7 @@ def enqueue(unit: "Unit", id: str, kind: str, resource: str, payload: bytes) -> 
         **dict.fromkeys(("attempt", "failures", "lapses", "epoch", "renewals", "ttl", "expires_at"), 0),
     }
     try:
-        unit.tx.savepoint(lambda: unit.tx.execute(insert(tasks).values(row)))
+        unit.tx.savepoint(lambda: unit.tx.execute(insert(tasks), row))
     except Conflict:
         return id
     return id
@@ -81,18 +82,7 @@ def enqueue(unit: "Unit", id: str, kind: str, resource: str, payload: bytes) -> 
 def claim(unit: "Unit", kinds: Iterable[str], holder: str, ttl: float) -> Task | None:
     """The task that is due for longest, now held by `holder`."""
     tasks = unit.tables.tasks
-    due = (
-        select(tasks)
-        .where(
-            tasks.c.state == TaskState.WAITING.value,
-            tasks.c.due_at <= micros(unit.now),
-            tasks.c.kind.in_(sorted(kinds)),
-        )
-        .order_by(tasks.c.due_at, tasks.c.id)
-        .limit(1)
-        .with_for_update(skip_locked=True)
-    )
-    row = unit.tx.execute(due).first()
+    row = unit.tx.execute(_due(tasks), {"now": micros(unit.now), "kinds": sorted(kinds)}).first()
     if row is None:
         return None
     task = _task(row, epoch=row.epoch + 1, attempt=row.attempt + 1)
@@ -119,7 +109,7 @@ def tell(unit: "Unit", task: Task, said: Progress) -> None:
         return
     row = {"id": task.id, "resource": task.resource, **values}
     with contextlib.suppress(Conflict):
-        unit.tx.savepoint(lambda: unit.tx.execute(insert(table).values(row)))
+        unit.tx.savepoint(lambda: unit.tx.execute(insert(table), row))
 
 
 def told(unit: "Unit", resource: str) -> Progress | None:
@@ -172,7 +162,7 @@ def cancel(unit: "Unit", resource: str) -> int:
 def lapsed(unit: "Unit", observer: Observer) -> list[Task]:
     """Running tasks whose holder was not heard of for its TTL."""
     tasks = unit.tables.tasks
-    running = unit.tx.execute(select(tasks).where(tasks.c.state == TaskState.RUNNING.value).order_by(tasks.c.id)).all()
+    running = unit.tx.execute(_running(tasks)).all()
     observer.forget({row.id for row in running})
     return [_task(row, epoch=row.epoch, attempt=row.attempt) for row in running if observer.lapsed(unit, row.id, row)]
 
@@ -206,6 +196,23 @@ def prune(unit: "Unit", before: datetime) -> int:
     gone = (tasks.c.state.in_(_ENDED), tasks.c.made_at < old, tasks.c.expires_at < old)
     unit.tx.execute(delete(table).where(table.c.id.in_(select(tasks.c.id).where(*gone))))
     return unit.tx.execute(delete(tasks).where(*gone)).rowcount
+
+
+@prepared
+def _due(tasks: Table) -> Select[Any]:
+    among = tasks.c.kind.in_(bindparam("kinds", expanding=True))
+    return (
+        select(tasks)
+        .where(tasks.c.state == TaskState.WAITING.value, tasks.c.due_at <= bindparam("now"), among)
+        .order_by(tasks.c.due_at, tasks.c.id)
+        .limit(1)
+        .with_for_update(skip_locked=True)
+    )
+
+
+@prepared
+def _running(tasks: Table) -> Select[Any]:
+    return select(tasks).where(tasks.c.state == TaskState.RUNNING.value).order_by(tasks.c.id)
 
 
 def _move(unit: "Unit", task: Task, **values: Any) -> None:

@@ -13,7 +13,7 @@ from datetime import datetime
 from typing import Protocol, TypeVar
 
 from google.protobuf.message import Message
-from sqlalchemy import MetaData, insert, update
+from sqlalchemy import MetaData, Table, Update, bindparam, insert, update
 
 from tutti.backbone import Clock, Database, Isolation, Kind, Randomness, Transaction, uuid7
 from tutti.chassis import taskrows
@@ -21,6 +21,7 @@ from tutti.chassis.catalog import EventType, event_type
 from tutti.chassis.errors import EmitRefused, FencedOff, TooLarge
 from tutti.chassis.event import MAX_PAYLOAD_BYTES, Event, headers
 from tutti.chassis.leases import Lease
+from tutti.chassis.statements import prepared
 from tutti.chassis.tables import Tables, micros, tables_of
 from tutti.chassis.telemetry import current_traceparent, new_traceparent
 
@@ -148,13 +149,8 @@ class Unit:
 
     def fence(self, lease: Lease) -> None:
         """Lock the lease's row as its holder. Raises FencedOff."""
-        leases = self.tables.leases
-        statement = (
-            update(leases)
-            .where(leases.c.name == lease.name, leases.c.holder == lease.holder, leases.c.epoch == lease.epoch)
-            .values(epoch=lease.epoch)
-        )
-        if self.tx.execute(statement).rowcount != 1:
+        held = {"wanted": lease.name, "by": lease.holder, "under": lease.epoch, "epoch": lease.epoch}
+        if self.tx.execute(_fenced(self.tables.leases), held).rowcount != 1:
             raise FencedOff(f"the lease {lease.name} of {lease.holder} (epoch {lease.epoch}) went to another holder")
 
     def enqueue(self, kind: str, resource: str, payload: bytes = b"", id: str | None = None) -> str:
@@ -206,19 +202,18 @@ class Unit:
             message,
             self.cause.traceparent,
         )
-        self.tx.execute(
-            insert(self.tables.outbox).values(
-                id=event.id,
-                type=kind.type,
-                topic=kind.topic,
-                kind=kind.kind.value,
-                subject=subject,
-                revision=revision,
-                made_at=micros(self.now),
-                headers=json.dumps(headers(event, self._units.service)),
-                payload=payload,
-            )
-        )
+        row = {
+            "id": event.id,
+            "type": kind.type,
+            "topic": kind.topic,
+            "kind": kind.kind.value,
+            "subject": subject,
+            "revision": revision,
+            "made_at": micros(self.now),
+            "headers": json.dumps(headers(event, self._units.service)),
+            "payload": payload,
+        }
+        self.tx.execute(insert(self.tables.outbox), row)
         self._emitted = True
 
 
@@ -251,3 +246,9 @@ class Units:
             except Raced:
                 continue
         return self.database.run(work, isolation=isolation)
+
+
+@prepared
+def _fenced(leases: Table) -> Update:
+    mine = (leases.c.holder == bindparam("by"), leases.c.epoch == bindparam("under"))
+    return update(leases).where(leases.c.name == bindparam("wanted"), *mine)

@@ -9,10 +9,11 @@ from collections.abc import Iterable
 from dataclasses import asdict, dataclass, replace
 from typing import Any
 
-from sqlalchemy import ColumnElement, Table, and_, delete, insert, select, update
+from sqlalchemy import ColumnElement, Select, Table, and_, bindparam, delete, insert, select, update
 
 from tutti.backbone.database import Conflict
 from tutti.chassis.errors import CorruptRow, NotFound
+from tutti.chassis.statements import prepared
 from tutti.chassis.tables import micros
 from tutti.chassis.unit import Raced, Unit
 from tutti.checkpoints.keys import ShardName
@@ -99,8 +100,7 @@ class Records:
 
     def epoch(self, unit: Unit, job: str, *, lock: bool = False) -> EpochRow | None:
         table = self.tables.epochs
-        query = select(table).where(table.c.job == job)
-        row = unit.tx.execute(query.with_for_update() if lock else query).first()
+        row = unit.tx.execute(_epoch(table, lock=lock), {"wanted": job}).first()
         return None if row is None else EpochRow(**_values(checked(table, row)))
 
     def locked_epoch(self, unit: Unit, job: str) -> EpochRow:
@@ -174,16 +174,8 @@ class Records:
 
     def claimable(self, unit: Unit, reader: str, now: int) -> list[ShardRow]:
         """Some shards that wait for a reader and were written elsewhere, the oldest steps first."""
-        table = self.tables.shards
-        lapsed = and_(table.c.state == ShardState.CLAIMED.value, table.c.claimed_until <= now)
-        query = (
-            select(table)
-            .where(table.c.node != reader, (table.c.state == ShardState.PENDING.value) | lapsed)
-            .order_by(table.c.step, table.c.name)
-            .limit(16)
-            .with_for_update(skip_locked=unit.tx.skip_locked)
-        )
-        return [_shard(row) for row in unit.tx.execute(query).all()]
+        query = _claimable(self.tables.shards, skip_locked=unit.tx.skip_locked)
+        return [_shard(row) for row in unit.tx.execute(query, {"reader": reader, "now": now}).all()]
 
     def add_shard(self, unit: Unit, row: ShardRow) -> None:
         _insert(unit, self.tables.shards, {**asdict(row), "state": row.state.value})
@@ -289,10 +281,28 @@ class Records:
         return [DecisionRow(**_values(checked(table, row))) for row in unit.tx.execute(query).all()]
 
 
+@prepared
+def _epoch(epochs: Table, *, lock: bool) -> Select[Any]:
+    query = select(epochs).where(epochs.c.job == bindparam("wanted"))
+    return query.with_for_update() if lock else query
+
+
+@prepared
+def _claimable(shards: Table, *, skip_locked: bool) -> Select[Any]:
+    lapsed = and_(shards.c.state == ShardState.CLAIMED.value, shards.c.claimed_until <= bindparam("now"))
+    return (
+        select(shards)
+        .where(shards.c.node != bindparam("reader"), (shards.c.state == ShardState.PENDING.value) | lapsed)
+        .order_by(shards.c.step, shards.c.name)
+        .limit(16)
+        .with_for_update(skip_locked=skip_locked)
+    )
+
+
 def _insert(unit: Unit, table: Table, values: dict[str, Any]) -> None:
     """A new row; when a replica wrote the same key since we looked, the unit is run again and finds it."""
     try:
-        unit.savepoint(lambda: unit.tx.execute(insert(table).values(values)))
+        unit.savepoint(lambda: unit.tx.execute(insert(table), values))
     except Conflict as error:
         raise Raced(f"a row of {table.name} was written by another at the same time") from error
 

@@ -26,6 +26,7 @@ from tutti.chassis.call import Call
 from tutti.chassis.canonical import render
 from tutti.chassis.catalog import event_type
 from tutti.chassis.parts import assemble
+from tutti.chassis.tables import shared
 from tutti.chassis.tasks import Pool
 from tutti.chassis.unit import Units
 from tutti.checkpoints import example_test as example
@@ -57,6 +58,7 @@ S = TypeVar("S", bound=BaseModel)
 M = TypeVar("M", bound=Message)
 CALL = Call(role=Role.OPERATOR, request_id="", peer="test", deadline_seconds=10)
 STEPS = 400
+METADATA = shared()
 
 
 class InlinePool:
@@ -116,7 +118,7 @@ class Rehearsal:
             self._blobs = EmbeddedBlobs(store_folder, files=files)
             self.blobs = wrap_blobs(self._blobs)
             wrapped = wrap_database(self._database)
-            metadata, randomness = MetaData(), SeededRandomness(f"life {life}")
+            metadata, randomness = METADATA, SeededRandomness(f"life {life}")
             units = Units(wrapped, "committer", metadata, clock=self.clock, randomness=randomness)
             self.host = OneThreadHost(wrapped, self.blobs, units, metadata, self.clock, randomness)
             self.service = build(self.host)

@@ -12,14 +12,14 @@ from sqlalchemy import BigInteger, Column, Index, Integer, LargeBinary, MetaData
 
 from tutti.chassis.bodies import seal
 from tutti.chassis.errors import CorruptRow
-from tutti.chassis.tables import NAME
+from tutti.chassis.tables import NAME, declare
 
 
 class Tables:
     """One set a MetaData; times are microseconds UTC."""
 
     def __init__(self, metadata: MetaData) -> None:
-        self.epochs = Table(
+        self.epochs = declare(
             "epochs",
             metadata,
             Column("job", NAME, primary_key=True),
@@ -39,7 +39,7 @@ class Tables:
             Column("response", LargeBinary, nullable=False),
             Column("digest", String, nullable=False),
         )
-        self.shards = Table(
+        self.shards = declare(
             "shards",
             metadata,
             Column("name", NAME, primary_key=True),
@@ -61,7 +61,7 @@ class Tables:
             Index("shards_step", "job", "epoch", "line", "step"),
             Index("shards_state", "state", "step"),
         )
-        self.decisions = Table(
+        self.decisions = declare(
             "decisions",
             metadata,
             Column("name", NAME, primary_key=True),
@@ -78,14 +78,14 @@ class Tables:
             Column("swept", Integer, nullable=False),
             Index("decisions_job", "job", "line", "step"),
         )
-        self.divergences = Table(
+        self.divergences = declare(
             "divergences",
             metadata,
             Column("name", NAME, primary_key=True),
             Column("epoch", BigInteger, primary_key=True),
             Column("state_digest", NAME, nullable=False),
         )
-        self.remains = Table(
+        self.remains = declare(
             "remains",
             metadata,
             Column("job", NAME, primary_key=True),

@@ -3,14 +3,15 @@
 Promises: an absolute path, or an address, of this machine stays here; no resource, event or reason holds it.
 """
 
-from sqlalchemy import Column, MetaData, String, Table, Text, insert, select
+from sqlalchemy import Column, MetaData, String, Text, insert, select
 
+from tutti.chassis.tables import declare
 from tutti.chassis.unit import Unit
 
 
 class Paths:
     def __init__(self, metadata: MetaData) -> None:
-        self.table = Table(
+        self.table = declare(
             "paths",
             metadata,
             Column("ingest", String(400), primary_key=True),

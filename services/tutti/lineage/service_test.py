@@ -23,6 +23,7 @@ from tutti.backbone.embedded.eventlog import EmbeddedEventLog
 from tutti.chassis.errors import Refused
 from tutti.chassis.parts import assemble
 from tutti.chassis.service import Finding
+from tutti.chassis.tables import shared
 from tutti.chassis.tasks import Pool
 from tutti.chassis.unit import Units
 from tutti.chassis.work import publish, put_file, put_named
@@ -54,6 +55,7 @@ P = ParamSpec("P")
 T = TypeVar("T")
 S = TypeVar("S", bound=BaseModel)
 DIGEST = "blake3:" + "0" * 64
+METADATA = shared()
 
 
 class Silent(grpc.Channel):
@@ -112,7 +114,7 @@ class OneThreadHost:
 
 class World:
     def __init__(self, folder: Path) -> None:
-        self.clock, metadata, randomness = ManualClock(), MetaData(), SeededRandomness("lineage")
+        self.clock, metadata, randomness = ManualClock(), METADATA, SeededRandomness("lineage")
         self._database = EmbeddedDatabase(folder / "lineage.db", clock=self.clock, inline=True)
         self._log = EmbeddedEventLog(folder / "events.db", clock=self.clock, inline=True)
         (folder / "blobs").mkdir()

@@ -3,9 +3,26 @@
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from enum import StrEnum
+from typing import Any
 
-from sqlalchemy import Column, ColumnElement, MetaData, String, Table, Text, and_, delete, insert, select, update
+from sqlalchemy import (
+    Column,
+    ColumnElement,
+    MetaData,
+    Select,
+    String,
+    Table,
+    Text,
+    and_,
+    bindparam,
+    delete,
+    insert,
+    select,
+    update,
+)
 
+from tutti.chassis.statements import prepared
+from tutti.chassis.tables import declare
 from tutti.chassis.unit import Unit
 from tutti.lineage.graph import Edge, Testimony, Vertex
 
@@ -33,7 +50,7 @@ class Noted:
 
 class Tables:
     def __init__(self, metadata: MetaData) -> None:
-        self.vertices = Table(
+        self.vertices = declare(
             "lineage_vertices",
             metadata,
             Column("name", String(400), primary_key=True),
@@ -41,14 +58,14 @@ class Tables:
             Column("digest", String(80), nullable=False),
             Column("label", Text, nullable=False),
         )
-        self.edges = Table(
+        self.edges = declare(
             "lineage_edges",
             metadata,
             Column("parent", String(400), primary_key=True),
             Column("child", String(400), primary_key=True, index=True),
             Column("relation", String(40), nullable=False),
         )
-        self.manifests = Table(
+        self.manifests = declare(
             "lineage_manifests",
             metadata,
             Column("key", String(400), primary_key=True),
@@ -64,7 +81,7 @@ class Tables:
             known = self.vertex(unit, vertex.name)
             values = {"kind": vertex.kind, "digest": vertex.digest, "label": vertex.label}
             if known is None:
-                unit.tx.execute(insert(self.vertices).values(name=vertex.name, **values))
+                unit.tx.execute(insert(self.vertices), {"name": vertex.name, **values})
             elif known != vertex:
                 unit.tx.execute(update(self.vertices).where(self.vertices.c.name == vertex.name).values(**values))
         known_edges = {(edge.parent, edge.child) for edge in self._between(unit, said.edges)}
@@ -77,7 +94,7 @@ class Tables:
         return self.edges_of(unit, sorted({edge.child for edge in edges}), up=True)
 
     def vertex(self, unit: Unit, name: str) -> Vertex | None:
-        row = unit.tx.execute(select(self.vertices).where(self.vertices.c.name == name)).first()
+        row = unit.tx.execute(_named(self.vertices), {"wanted": name}).first()
         return Vertex(row.name, row.kind, row.digest, row.label) if row else None
 
     def vertices_of(self, unit: Unit, names: list[str]) -> dict[str, Vertex]:
@@ -92,9 +109,9 @@ class Tables:
         return [row.name for row in unit.tx.execute(query)]
 
     def edges_of(self, unit: Unit, names: list[str], *, up: bool) -> Iterator[Edge]:
-        column = self.edges.c.child if up else self.edges.c.parent
+        query = _edges(self.edges, "child" if up else "parent")
         for at in range(0, len(names), CHUNK):
-            for row in unit.tx.execute(select(self.edges).where(column.in_(names[at : at + CHUNK]))).all():
+            for row in unit.tx.execute(query, {"names": names[at : at + CHUNK]}).all():
                 yield Edge(row.parent, row.child, row.relation)
 
     def parents(self, unit: Unit, prefix: str) -> dict[str, str]:
@@ -104,10 +121,11 @@ class Tables:
 
     def note_manifest(self, unit: Unit, *, key: str, resource: str, kind: str) -> bool:
         """Remember a manifest that must be read; whether it is new for this resource."""
-        if not key or unit.tx.execute(select(self.manifests.c.key).where(self._of(key, resource))).first():
+        named = {"key": key, "resource": resource}
+        if not key or unit.tx.execute(_manifest(self.manifests), named).first():
             return False
-        values = {"key": key, "resource": resource, "kind": kind, "state": Reading.UNREAD.value}
-        unit.tx.execute(insert(self.manifests).values(**values))
+        values = {**named, "kind": kind, "state": Reading.UNREAD.value}
+        unit.tx.execute(insert(self.manifests), values)
         return True
 
     def drop_manifests(self, unit: Unit, resource: str) -> None:
@@ -133,3 +151,19 @@ class Tables:
 
     def _of(self, key: str, resource: str) -> ColumnElement[bool]:
         return and_(self.manifests.c.key == key, self.manifests.c.resource == resource)
+
+
+@prepared
+def _named(vertices: Table) -> Select[Any]:
+    return select(vertices).where(vertices.c.name == bindparam("wanted"))
+
+
+@prepared
+def _edges(edges: Table, end: str) -> Select[Any]:
+    return select(edges).where(edges.c[end].in_(bindparam("names", expanding=True)))
+
+
+@prepared
+def _manifest(manifests: Table) -> Select[Any]:
+    of = (manifests.c.key == bindparam("key"), manifests.c.resource == bindparam("resource"))
+    return select(manifests.c.key).where(*of)

@@ -8,7 +8,7 @@ from dataclasses import replace
 from sqlalchemy import BigInteger, Column, MetaData, String, Table, Text, delete, insert, select, update
 
 from tutti.chassis.resources import Resource
-from tutti.chassis.tables import micros
+from tutti.chassis.tables import declare, micros
 from tutti.chassis.unit import Unit
 from tutti.contracts.pipeline.v1 import Run
 from tutti.pipeline.saga import OPEN
@@ -25,7 +25,7 @@ class Tables:
             Run,
             {"state": lambda run: int(run.state), "recipe_digest": lambda run: run.spec.recipe_digest},
         )
-        self.sources = Table(
+        self.sources = declare(
             "sources",
             metadata,
             Column("run", String(400), primary_key=True),
@@ -33,7 +33,7 @@ class Tables:
             Column("input_digest", String(100), nullable=False),
             Column("logic_version", String(100), nullable=False),
         )
-        self.results = Table(
+        self.results = declare(
             "results",
             metadata,
             Column("reuse_key", String(100), primary_key=True),
@@ -41,7 +41,7 @@ class Tables:
             Column("manifest_key", Text, nullable=False),
             Column("content_digest", String(100), nullable=False),
         )
-        self.cancels = Table(
+        self.cancels = declare(
             "cancels",
             metadata,
             Column("run", String(400), primary_key=True),

@@ -22,6 +22,7 @@ from tutti.chassis.call import Call
 from tutti.chassis.canonical import render
 from tutti.chassis.errors import AlreadyExists, CorruptRow, InvalidField, NotFound, Problem, Unavailable
 from tutti.chassis.event import Event
+from tutti.chassis.tables import shared
 from tutti.chassis.unit import Unit, Units
 from tutti.chassis.work import publish, put_content, put_named
 from tutti.checkpoints.example_test import buffer, snapshot, training
@@ -87,6 +88,7 @@ from tutti.pipeline.service import build
 CALL = Call(role=Role.OPERATOR, request_id="", peer="test", deadline_seconds=10)
 VOCABULARY = 300  # of what has been trained, whatever was asked for
 RECIPE = "name: test\nsize: tiny\ninput: {path: pages}\ntrain: {steps: 20}\n"
+METADATA = shared()
 
 
 @dataclass
@@ -365,7 +367,7 @@ class World:
 
     def start(self) -> None:
         """The pipeline starts (anew) on what its database holds."""
-        metadata = MetaData()
+        metadata = METADATA
         units = Units(self.database, "pipeline", metadata, clock=self.clock, randomness=self.randomness)
         peers: dict[str, object] = {
             "ingest": self.ingest,

@@ -6,14 +6,15 @@ Promises: what people ask a model stays here and in the sample's manifest; no ev
 import json
 from collections.abc import Sequence
 
-from sqlalchemy import Column, MetaData, String, Table, Text, insert, select
+from sqlalchemy import Column, MetaData, String, Text, insert, select
 
+from tutti.chassis.tables import declare
 from tutti.chassis.unit import Unit
 
 
 class Prompts:
     def __init__(self, metadata: MetaData) -> None:
-        self.table = Table(
+        self.table = declare(
             "prompts",
             metadata,
             Column("sample", String(400), primary_key=True),

@@ -24,7 +24,7 @@ from sqlalchemy import (
 )
 
 from tutti.chassis.resources import Resource
-from tutti.chassis.tables import micros
+from tutti.chassis.tables import declare, micros
 from tutti.chassis.unit import Unit
 from tutti.contracts.scheduler.v1 import (
     RANK_EVENT_FINISHED,
@@ -107,14 +107,14 @@ class Tables:
         self.topologies: Resource[Topology] = Resource(
             metadata, "topologies", Topology, {"job": lambda topology: topology.job}
         )
-        self.agents = Table(
+        self.agents = declare(
             "agents",
             metadata,
             Column("node", String(200), primary_key=True),
             Column("heard_at", BigInteger, nullable=False),
             Column("draining", Boolean, nullable=False),
         )
-        self.attempts = Table(
+        self.attempts = declare(
             "attempts",
             metadata,
             Column("job", String(200), primary_key=True),
@@ -129,7 +129,7 @@ class Tables:
             Column("loss", Float(53), nullable=False, default=0.0),
             Column("bits_per_byte", Float(53)),
         )
-        self.ranks = Table(
+        self.ranks = declare(
             "ranks",
             metadata,
             Column("job", String(200), primary_key=True),

@@ -23,6 +23,7 @@ from tutti.chassis.errors import AlreadyExists, NotFound, Problem, Refused, Stal
 from tutti.chassis.event import Event
 from tutti.chassis.reconciler import Reconciler
 from tutti.chassis.service import Service
+from tutti.chassis.tables import shared
 from tutti.chassis.unit import Units
 from tutti.contracts.committer.v1 import (
     CHECKPOINT_STATE_COMMITTED,
@@ -57,6 +58,7 @@ from tutti.scheduler.service import build
 
 CALL = Call(role=Role.SERVICE, request_id="", peer="test", deadline_seconds=10)
 DATASET = "blake3:" + "d" * 64
+METADATA = shared()
 
 
 class Peer:
@@ -187,7 +189,7 @@ class World:
 
     def start(self) -> None:
         """The scheduler starts (anew) on what its database holds."""
-        metadata = MetaData()
+        metadata = METADATA
         units = Units(self.database, "scheduler", metadata, clock=self.clock, randomness=self.randomness)
         self.host = WorldHost(
             self.database, self.blobs, self.clock, units, metadata, {"committer": self.committer}, self.randomness

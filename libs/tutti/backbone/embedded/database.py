@@ -7,12 +7,14 @@ Promises: as the port; and it is never kinder than a server: a failed statement 
 import sqlite3
 import threading
 from collections.abc import Callable
+from contextvars import ContextVar
+from functools import cache
 from pathlib import Path
 from typing import TypeVar
 
-from sqlalchemy import Connection, MetaData, create_engine, event
+from sqlalchemy import Connection, Engine, MetaData, create_engine, event
 from sqlalchemy.exc import DBAPIError
-from sqlalchemy.pool import StaticPool
+from sqlalchemy.pool import NullPool
 
 from tutti.backbone.clock import Clock, SystemClock
 from tutti.backbone.database import (
@@ -33,6 +35,8 @@ from tutti.backbone.transactions import Hook, NestedTransaction, SerializationFa
 
 T = TypeVar("T")
 MAX_RUNS = 50
+COMPILED = 4000
+"""Statements that are kept compiled: some hundred a service, and all services may be in one process."""
 
 
 class EmbeddedDatabase:
@@ -56,9 +60,7 @@ class EmbeddedDatabase:
         try:
             if path is not None:
                 self._lock = sqlite.claim(files or RealFiles(), path)
-            self._engine = create_engine("sqlite://", creator=lambda: sqlite.connect(path), poolclass=StaticPool)
-            event.listen(self._engine, "begin", _begin_immediate)
-            self._connection: Connection = self._engine.connect()
+            self._connection = _connect(path)
         except sqlite.InUse as error:
             raise DatabaseUnavailable(str(error)) from None
         except (DBAPIError, OSError, sqlite3.Error) as error:
@@ -150,12 +152,32 @@ class EmbeddedDatabase:
 
     def _end(self) -> None:
         self._connection.close()
-        self._engine.dispose()
         self._release()
 
     def _release(self) -> None:
         if self._lock is not None:
             self._lock.release()
+
+
+_opened: ContextVar[Path | None] = ContextVar("tutti_opened")
+
+
+@cache
+def _engine() -> Engine:
+    """One for all databases, each of them a connection: what it compiled for one is good for all with its tables."""
+    engine = create_engine(
+        "sqlite://", creator=lambda: sqlite.connect(_opened.get()), poolclass=NullPool, query_cache_size=COMPILED
+    )
+    event.listen(engine, "begin", _begin_immediate)
+    return engine
+
+
+def _connect(path: Path | None) -> Connection:
+    token = _opened.set(path)
+    try:
+        return _engine().connect()
+    finally:
+        _opened.reset(token)
 
 
 def _begin_immediate(connection: Connection) -> None:

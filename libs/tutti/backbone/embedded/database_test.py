@@ -30,6 +30,15 @@ def count(db: EmbeddedDatabase) -> int:
     return found
 
 
+def test_databases_of_one_process_keep_their_rows_apart(db: EmbeddedDatabase, tmp_path: Path) -> None:
+    with closing(EmbeddedDatabase(None)) as memory, closing(EmbeddedDatabase(tmp_path / "other.db")) as other:
+        for each in (memory, other):
+            each.create(metadata)
+        db.run(lambda tx: tx.execute(insert(rows), [{"id": 1}, {"id": 2}]) and None)
+        other.run(lambda tx: tx.execute(insert(rows), {"id": 1}) and None)
+        assert (count(db), count(memory), count(other)) == (2, 0, 1)
+
+
 def test_injected_failures_run_fn_again_and_follow_the_seed() -> None:
     def runs(seed: int) -> list[int]:
         attempts: list[int] = []

@@ -12,7 +12,7 @@ from tutti.backbone import Kind, Transaction
 from tutti.chassis.catalog import event_type
 from tutti.chassis.event import Event
 from tutti.chassis.service import Consumed, Service, TaskKind
-from tutti.chassis.tables import NAME, SERIAL
+from tutti.chassis.tables import NAME, SERIAL, declare
 from tutti.chassis.tasks import Finish, TaskContext
 from tutti.chassis.unit import Unit
 
@@ -30,7 +30,7 @@ class Effect:
 
 
 def table(metadata: MetaData) -> Table:
-    return Table(
+    return declare(
         "simulated_effects",
         metadata,
         Column("seq", SERIAL, primary_key=True, autoincrement=True),
@@ -78,6 +78,5 @@ def _observed_task(kind: TaskKind, effects: Table) -> TaskKind:
 
 
 def _write(unit: Unit, effects: Table, effect: Effect) -> None:
-    unit.tx.execute(
-        insert(effects).values(group_name=effect.group, id=effect.id, subject=effect.subject, revision=effect.revision)
-    )
+    row = {"group_name": effect.group, "id": effect.id, "subject": effect.subject, "revision": effect.revision}
+    unit.tx.execute(insert(effects), row)

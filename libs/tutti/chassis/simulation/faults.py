@@ -69,9 +69,10 @@ class Fate:
         self.calm = False
 
     def strikes(self, fault: Fault) -> bool:
-        struck = not self.calm and self._random.random() < self._rates.get(fault, 0.0)
-        self.counts[fault] += struck
-        return struck
+        if self.calm or self._random.random() >= self._rates.get(fault, 0.0):
+            return False
+        self.counts[fault] += 1
+        return True
 
     def choose(self, among: Sequence[T]) -> T:
         return among[self._random.randrange(len(among))]

@@ -3,11 +3,11 @@
 Promises: what a life was given leads to the world's ports with faults; nothing but the world outlives it.
 """
 
-import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, TypeVar
+from weakref import WeakKeyDictionary
 
 import grpc
 from pydantic import BaseModel
@@ -27,6 +27,7 @@ from tutti.chassis.simulation.controls import Control, EagerUnits, HastyRelay, N
 from tutti.chassis.simulation.network import Network, SimulatedChannel
 from tutti.chassis.simulation.ports import InlinePool, SimulatedBlobs, SimulatedDatabase, SimulatedLog
 from tutti.chassis.simulation.world import Process, SimulatedFiles, World
+from tutti.chassis.tables import shared
 from tutti.chassis.tasks import Pool, TaskWorker
 from tutti.chassis.unit import Units
 from tutti.contracts.admin.v1 import WatchResponse
@@ -89,6 +90,13 @@ class Actor:
     failures: int = 0
     in_vain: int = 0
 
+    def __post_init__(self) -> None:
+        self.follow(self.loop)
+
+    def follow(self, loop: Loop) -> None:
+        """Step this loop from here on."""
+        self.loop, self._wakes = loop, getattr(loop, "woken", None)
+
     @property
     def interval(self) -> float:
         """Until it looks again by itself; who will be woken looks ever more seldom."""
@@ -101,10 +109,8 @@ class Actor:
     def idle(self) -> bool:
         return not self.busy and not self.process.stalled
 
-    @property
-    def woken(self) -> bool:
-        event: threading.Event | None = getattr(self.loop, "woken", None)
-        return event is not None and event.is_set()
+    def is_due(self, now: float) -> bool:
+        return self.due <= now or (self._wakes is not None and self._wakes.is_set())
 
 
 @dataclass(eq=False)
@@ -141,6 +147,9 @@ class Life:
         return iter((response,))
 
 
+_METADATA: WeakKeyDictionary[Build, MetaData] = WeakKeyDictionary()
+
+
 def start_service(
     world: World,
     network: Network,
@@ -154,7 +163,7 @@ def start_service(
     control: Control | None,
     ttl: float,
 ) -> Life:
-    metadata = MetaData()
+    metadata = _METADATA.setdefault(build, shared())
     randomness = SeededRandomness(seed)
     database = SimulatedDatabase(world, process, name)
     make = EagerUnits if control is Control.RELAY_BEFORE_COMMIT else Units

@@ -193,9 +193,7 @@ class Simulation:
 
     def _due(self, now: float, among: str | None) -> list[Actor]:
         return [
-            actor
-            for actor in self._actors
-            if (actor.due <= now or actor.woken) and actor.idle and among in (None, actor.process.name)
+            actor for actor in self._actors if among in (None, actor.process.name) and actor.idle and actor.is_due(now)
         ]
 
     def _wake_consumers(self, topics: Set[str]) -> None:
@@ -249,7 +247,7 @@ class Simulation:
         zombie = Zombie(relay, rows, lease, retire=self._retire)
         self._actors.append(Actor(actor.process, zombie, self.clock.monotonic() + self.fate.between(0, 3 * self._ttl)))
         life = next(each for each in self._lives() if each.process is actor.process)
-        actor.loop = life.replace_relay(f"{actor.process.holder} turn {self.turns}", self._ttl)
+        actor.follow(life.replace_relay(f"{actor.process.holder} turn {self.turns}", self._ttl))
         return True
 
     def _retire(self, zombie: Zombie) -> None:

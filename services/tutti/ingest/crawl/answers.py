@@ -10,9 +10,9 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass
 from enum import StrEnum
 
-from sqlalchemy import BigInteger, Column, MetaData, String, Table, Text, and_, func, insert, select
+from sqlalchemy import BigInteger, Column, MetaData, String, Text, and_, func, insert, select
 
-from tutti.chassis.tables import NAME
+from tutti.chassis.tables import NAME, declare
 from tutti.chassis.unit import Unit
 from tutti.corpus.canonical import bytes_digest
 from tutti.ingest.crawl.archive import read_response
@@ -105,7 +105,7 @@ class Saved:
 
 class Answers:
     def __init__(self, metadata: MetaData) -> None:
-        self.table = Table(
+        self.table = declare(
             "crawl_answers",
             metadata,
             Column("crawl", NAME, primary_key=True),

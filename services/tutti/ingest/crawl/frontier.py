@@ -20,7 +20,6 @@ from sqlalchemy import (
     LargeBinary,
     MetaData,
     String,
-    Table,
     Text,
     and_,
     delete,
@@ -31,7 +30,7 @@ from sqlalchemy import (
     update,
 )
 
-from tutti.chassis.tables import NAME
+from tutti.chassis.tables import NAME, declare
 from tutti.chassis.unit import Unit
 from tutti.corpus.canonical import framed, hasher, named
 from tutti.ingest.crawl.answers import Answers
@@ -83,7 +82,7 @@ class Asked:
 
 class Frontier:
     def __init__(self, metadata: MetaData) -> None:
-        self.pages = Table(
+        self.pages = declare(
             "crawl_pages",
             metadata,
             Column("crawl", NAME, primary_key=True),
@@ -96,9 +95,9 @@ class Frontier:
             Column("status", Integer, nullable=False),
             Column("archive", Text, nullable=False),
             Column("digest", String(100), nullable=False),
+            Index("crawl_pages_by_state", "crawl", "state", "depth", "url"),
         )
-        Index("crawl_pages_by_state", self.pages.c.crawl, self.pages.c.state, self.pages.c.depth, self.pages.c.url)
-        self.hosts = Table(
+        self.hosts = declare(
             "crawl_hosts",
             metadata,
             Column("crawl", NAME, primary_key=True),
@@ -106,7 +105,7 @@ class Frontier:
             Column("status", Integer),
             Column("body", LargeBinary, nullable=False),
         )
-        self.rules = Table(
+        self.rules = declare(
             "crawl_rules_asked",
             metadata,
             Column("crawl", NAME, primary_key=True),
