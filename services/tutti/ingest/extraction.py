@@ -39,7 +39,7 @@ def extract(page: Page) -> Document | Rejection:
         )
     if kind is MediaType.HTML:
         tree = None if tags_too_deep(decoded.text, most=seen.tags) else HTMLTree.parse(decoded.text)
-        if tree is None or tree_too_deep(tree):
+        if tree is None or tree_too_deep(tree, tags=seen.tags):
             return Rejection(page.path, Reason.TOO_DEEP, f"elements lie more than {MAX_DEPTH} deep")
         text, title, how = _html(tree)
     else:

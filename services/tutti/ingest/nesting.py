@@ -79,10 +79,16 @@ def open_too_deep(html: str) -> bool:
     return False
 
 
-def tree_too_deep(tree: HTMLTree) -> bool:
-    """Whether a node of the parsed page lies more than 2 * MAX_DEPTH deep (the parser adds elements)."""
+def tree_too_deep(tree: HTMLTree, *, tags: int = 0) -> bool:
+    """Whether a node of the parsed page lies more than 2 * MAX_DEPTH deep (the parser adds elements).
+
+    `tags`: how many the page has, if that is known.
+    """
     node, depth = tree.document, 0
-    if node is None or len(node.get_elements_by_tag_name("*")) < 2 * MAX_DEPTH:  # not even if all are in each other
+    if node is None:
+        return False
+    # Elements are counted where they may be few: then it is not so even if all are in each other.
+    if tags < 4 * MAX_DEPTH and len(node.get_elements_by_tag_name("*")) < 2 * MAX_DEPTH:
         return False
     if node.query_selector(DEEPER) is None:
         return False

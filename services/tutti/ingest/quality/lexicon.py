@@ -78,7 +78,8 @@ class Lexicon:
     def _possible(self, words: set[str]) -> dict[str, list[Term]]:
         """By its first word each term that may stand in a text of these words."""
         found: dict[str, list[Term]] = {}
-        for word in words:
+        begun = {word for word in words if word[:STEM] in self.beginnings}
+        for word in begun | (words & self.terms.keys()):
             begin = (*self.terms.get(word, ()), *self.beginnings.get(word[:STEM], ()))
             if some := [term for term in begin if words.issuperset(term.whole)]:
                 found[word] = some

@@ -53,12 +53,17 @@ static uint64_t mix(uint64_t x) {
     return x ^ (x >> 32);
 }
 
-static uint64_t digest(const uint8_t *s, int64_t n, uint64_t seed) {
-    uint64_t h = seed ^ ((uint64_t)n * 0x9e3779b97f4a7c15ULL), w;
-    for (; n > 8; s += 8, n -= 8) { memcpy(&w, s, 8); h = (h ^ w) * 0xff51afd7ed558ccdULL; h ^= h >> 32; }
-    uint32_t a, b;
-    if (n >= 4) { memcpy(&a, s, 4); memcpy(&b, s + n - 4, 4); w = (uint64_t)a << 32 | b; }
-    else w = n ? (uint64_t)s[0] << 16 | (uint64_t)s[n >> 1] << 8 | s[n - 1] : 0;
+// `end`: how far may be read.
+static uint64_t digest(const uint8_t *s, int64_t n, const uint8_t *end, uint64_t seed) {
+    uint64_t h = seed ^ ((uint64_t)n * 0x9e3779b97f4a7c15ULL), w = 0;
+    const uint8_t *stop = s + n;
+    if (n > 8) {
+        for (; stop - s > 8; s += 8) { memcpy(&w, s, 8); h = (h ^ w) * 0xff51afd7ed558ccdULL; h ^= h >> 32; }
+        memcpy(&w, stop - 8, 8);
+    } else if (end - s >= 8) {
+        memcpy(&w, s, 8);
+        w &= n ? ~0ULL >> (64 - 8 * n) : 0;
+    } else memcpy(&w, s, (size_t)n);
     return mix((h ^ w) * 0xff51afd7ed558ccdULL);
 }
 
@@ -104,8 +109,8 @@ static uint32_t *place_of(Table *t, uint64_t key, uint32_t place, uint64_t seed)
 
 // The id of bytes, from 1 in order of first occurrence, 0 when memory is short; `known` are those of each id.  Of bytes
 // of the same length up to eight the key tells all.
-static uint32_t name_bytes(Table *t, Spans *known, const uint8_t *s, int64_t n, uint32_t place, uint64_t seed) {
-    if (2 * t->used >= t->size && !grow_table(t, seed, 1)) return 0;
+static uint32_t name_bytes(Table *t, Spans *known, const uint8_t *s, int64_t n, uint32_t place, const Work *w) {
+    if (2 * t->used >= t->size && !grow_table(t, w->seed, 1)) return 0;
     if (known->count + 1 >= known->room) {
         int64_t room = known->room ? 2 * known->room : 1024;
         Span *items = realloc(known->items, (size_t)room * sizeof(Span));
@@ -113,7 +118,7 @@ static uint32_t name_bytes(Table *t, Spans *known, const uint8_t *s, int64_t n, 
         known->items = items;
         known->room = room;
     }
-    uint64_t key = digest(s, n, seed);
+    uint64_t key = digest(s, n, w->end, w->seed);
     for (uint64_t at = key & (t->size - 1);; at = (at + 1) & (t->size - 1)) {
         Slot *slot = t->slots + at;
         if (slot->stamp != t->stamp) {
@@ -128,6 +133,20 @@ static uint32_t name_bytes(Table *t, Spans *known, const uint8_t *s, int64_t n, 
             return slot->id;
         }
     }
+}
+
+#define ONES 0x0101010101010101ULL
+#define HIGHS 0x8080808080808080ULL
+
+// The high bit of each of eight bytes that is a letter of ASCII, or a digit; nothing is carried from one to the next.
+static uint64_t letters(uint64_t w) {
+    uint64_t low = (w | 0x20 * ONES) & ~HIGHS;
+    return (low + 0x1f * ONES) & ~(low + 0x05 * ONES) & ~w & HIGHS;  // from 'a' on, and not from '{' on
+}
+
+static uint64_t digits(uint64_t w) {
+    uint64_t low = w & ~HIGHS;
+    return (low + 0x50 * ONES) & ~(low + 0x46 * ONES) & ~w & HIGHS;  // from '0' on, and not from ':' on
 }
 
 static int decode(const uint8_t *s, uint32_t *code) {
@@ -217,25 +236,18 @@ static const uint8_t *without_citations(const uint8_t *classes, const uint8_t *b
     }
 }
 
-// The bit of a word that is one of the eight, in any case of ASCII.  Setting bit 5 makes no other byte a small letter.
+// The bit of a word that is one of the eight, in any case of ASCII: each has a place by a hash that keeps them apart.
+// Setting bit 5 makes no other byte a small letter.
 static unsigned stop_word(const uint8_t *s, int64_t n) {
+    static const char words[8][5] = {"be", "that", "the", "of", "with", "to", "have", "and"};
     if (n < 2 || n > 4) return 0;
     uint32_t word = 0;
-    for (int64_t k = 0; k < n; k++) {
-        if (!((s[k] | 32) >= 'a' && (s[k] | 32) <= 'z')) return 0;
-        word = word << 8 | s[k] | 32;
-    }
-    switch (word) {
-    case 't' << 16 | 'h' << 8 | 'e': return 1;
-    case 'b' << 8 | 'e': return 2;
-    case 't' << 8 | 'o': return 4;
-    case 'o' << 8 | 'f': return 8;
-    case 'a' << 16 | 'n' << 8 | 'd': return 16;
-    case 't' << 24 | 'h' << 16 | 'a' << 8 | 't': return 32;
-    case 'h' << 24 | 'a' << 16 | 'v' << 8 | 'e': return 64;
-    case 'w' << 24 | 'i' << 16 | 't' << 8 | 'h': return 128;
-    default: return 0;
-    }
+    memcpy(&word, s, 2);
+    word |= (n > 2 ? (uint32_t)s[2] << 16 : 0) | (n > 3 ? (uint32_t)s[3] << 24 : 0);
+    word |= 0x20202020u >> (32 - 8 * n);
+    uint32_t place = word * 0x6ec9d287u >> 29, known;
+    memcpy(&known, words[place], 4);
+    return (unsigned)(known == word) << place;
 }
 
 static void token(Work *w, const uint8_t *s, const uint8_t *end, int64_t characters) {
@@ -248,7 +260,7 @@ static void token(Work *w, const uint8_t *s, const uint8_t *end, int64_t charact
         if (!ends || !tokens) { w->failed = 1; return; }
         w->tokens_room = room;
     }
-    uint32_t id = name_bytes(&w->known_tokens, &w->token_spans, s, end - s, (uint32_t)w->tokens_count, w->seed);
+    uint32_t id = name_bytes(&w->known_tokens, &w->token_spans, s, end - s, (uint32_t)w->tokens_count, w);
     if (!id) { w->failed = 1; return; }
     w->tokens[w->tokens_count] = w->token_spans.items[id].place;
     w->ends[w->tokens_count + 1] = w->ends[w->tokens_count] + (uint32_t)characters;
@@ -315,13 +327,17 @@ static int64_t line(Work *w, const uint8_t *begin, const uint8_t *end, int64_t *
         previous = flags;
         characters++;
         s += size;
-        // The rest of a word in ASCII, without ceremony.
+        // The rest of a word in ASCII, eight bytes at once; the line feed behind a line is in none.
         if (open == WORD) {
             const uint8_t *run = s;
-            while (s < end && *s < 0x80 && (classes[*s] & CLASS) - 1u < 2u) {
-                alphabetic |= classes[*s] == LETTER;
-                s++;
+            for (uint64_t eight; w->end - s >= 8;) {
+                memcpy(&eight, s, 8);
+                uint64_t letter = letters(eight), others = ~(letter | digits(eight)) & HIGHS;
+                alphabetic |= (letter & (others ? others ^ (others - 1) : ~0ULL)) != 0;
+                s += others ? __builtin_ctzll(others) >> 3 : 8;
+                if (others) break;
             }
+            for (; s < end && *s < 0x80 && (classes[*s] & CLASS) - 1u < 2u; s++) alphabetic |= classes[*s] == LETTER;
             if (s > run) {
                 characters += s - run;
                 piece += s - run;
@@ -483,7 +499,7 @@ static void document(Work *w, const uint8_t *s, const uint8_t *end, int64_t *out
         out[CHARACTERS] += characters < 0 ? -1 - characters : characters;
         if (characters >= 0) {
             uint64_t known = w->known_lines.used;
-            uint32_t id = name_bytes(&w->known_lines, &w->line_spans, s, limit - s, 0, w->seed);
+            uint32_t id = name_bytes(&w->known_lines, &w->line_spans, s, limit - s, 0, w);
             if (!id) w->failed = 1;
             if (id <= known) { out[DUPLICATE_LINES]++; out[DUPLICATE_LINE_CHARACTERS] += characters; }
             if (!paragraph) { paragraph = s; held = -1; }
@@ -492,7 +508,7 @@ static void document(Work *w, const uint8_t *s, const uint8_t *end, int64_t *out
         }
         if (paragraph && (characters < 0 || !stopped)) {
             uint64_t known = w->known_paragraphs.used;
-            uint32_t id = name_bytes(&w->known_paragraphs, &w->paragraph_spans, paragraph, stop - paragraph, 0, w->seed);
+            uint32_t id = name_bytes(&w->known_paragraphs, &w->paragraph_spans, paragraph, stop - paragraph, 0, w);
             if (!id) w->failed = 1;
             out[PARAGRAPHS]++;
             if (id <= known) { out[DUPLICATE_PARAGRAPHS]++; out[DUPLICATE_PARAGRAPH_CHARACTERS] += held; }
