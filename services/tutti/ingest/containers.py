@@ -13,17 +13,23 @@ from pathlib import Path
 
 from tutti.ingest.rejections import Reason, Rejection
 
-BAD_RECORDS, BAD_SHARE = 1_000, 0.1
-"""A file of which this many records, and this share, cannot be read is not read further: it is something else."""
+BAD_RECORDS, BAD_SHARE = 1_000, 0.5
+"""A file of which this many records, and over this share, are no records is not read further: it is something else.
+
+A record that is one and has no text is left out by itself, however many there are."""
 
 
 @dataclass(frozen=True, slots=True)
 class Page:
-    """The bytes of a page and where they are from; `declared` is the character set that came with them, if one did."""
+    """The bytes of a page and where they are from.
+
+    `declared`: the character set that came with them, `kind`: the content type, as `text/html`; empty where none did.
+    """
 
     path: str
     data: bytes
     declared: str = ""
+    kind: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,8 +89,10 @@ def patiently(records: Iterator[Record], source: str) -> Iterator[Record]:
     bad = 0
     for seen, record in enumerate(records, 1):
         yield record
-        bad += isinstance(record, Rejection) and record.reason in (Reason.MALFORMED, Reason.NO_TEXT)
+        bad += isinstance(record, Rejection) and record.reason is Reason.MALFORMED
         if bad >= BAD_RECORDS and bad > BAD_SHARE * seen:
-            detail = f"{bad} of the first {seen} records cannot be read; the rest was left out: repair the file"
+            detail = (
+                f"{bad} of the first {seen} records are none of such a file; the rest was not read: repair the file"
+            )
             yield Rejection(source, Reason.DAMAGED, detail)
             return

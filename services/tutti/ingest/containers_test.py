@@ -127,10 +127,16 @@ def test_a_file_that_is_mostly_rubbish_is_not_read_to_its_end() -> None:
 
     found = list(patiently(rubbish(), "a"))
     assert found[-1] == Rejection(
-        "a", Reason.DAMAGED, "1000 of the first 1250 records cannot be read; the rest was left out: repair the file"
+        "a",
+        Reason.DAMAGED,
+        "1000 of the first 1250 records are none of such a file; the rest was not read: repair the file",
     )
-    rare = [Rejection("a", Reason.NO_TEXT, "")] * 1_500 + [Text("t", "t", "")] * 30_000
-    assert len(list(patiently(iter([*rare[1_500:], *rare[:1_500]]), "a"))) == len(rare)
+
+
+@pytest.mark.parametrize(("reason", "good"), [(Reason.NO_TEXT, 1), (Reason.TOO_LARGE, 1), (Reason.MALFORMED, 4)])
+def test_a_file_of_which_some_records_cannot_be_used_is_read_to_its_end(reason: Reason, good: int) -> None:
+    some = [Rejection("a", reason, ""), *[Text("t", "t", "")] * good] * 10_000
+    assert list(patiently(iter(some), "a")) == some
 
 
 def test_rows_of_parquet_are_documents(tmp_path: Path) -> None:

@@ -17,7 +17,7 @@ from tutti.ingest.normalisation import NORMALISATION_VERSION, normalise, normali
 from tutti.ingest.rejections import Reason, Rejection
 from tutti.ingest.sniffing import decode, is_binary, is_pdf, media_type
 
-EXTRACTION_VERSION = 2
+EXTRACTION_VERSION = 3
 
 
 def extract(page: Page) -> Document | Rejection:
@@ -29,7 +29,7 @@ def extract(page: Page) -> Document | Rejection:
     seen = census(page.data)
     if is_binary(page.data, page.declared, seen):
         return Rejection(page.path, Reason.BINARY, f"expected text, begins with {page.data[:8]!r}")
-    kind = media_type(page.path, page.data, page.declared)
+    kind = media_type(page.path, page.data, page.declared, page.kind)
     decoded = decode(page.data, kind, page.declared)
     if decoded.unreadable:
         return Rejection(

@@ -76,12 +76,25 @@ def test_links_are_followed_inside_the_folder_and_refused_outside(tmp_path: Path
         "folder/up": Reason.LINK_BROKEN,
         "itself": Reason.LINK_BROKEN,
         "nowhere": Reason.LINK_BROKEN,
-        "to_folder/page.txt": b"page",
-        "to_folder/up": Reason.LINK_BROKEN,
+        "to_folder": Reason.LINK_REPEATED,
         "to_outside": Reason.LINK_OUTSIDE,
         "to_page": b"page",
         "to_secret": Reason.LINK_OUTSIDE,
     }
+
+
+def test_folders_that_link_to_each_other_are_read_once_each(tmp_path: Path) -> None:
+    names = [f"package{number:02}" for number in range(30)]
+    for name in names:
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "page.txt").write_text(name)
+        for other in names:
+            (tmp_path / name / other).symlink_to(f"../{other}")
+    found = read(tmp_path)
+    assert {path: data for path, data in found.items() if isinstance(data, bytes)} == {
+        f"{name}/page.txt": name.encode() for name in names
+    }
+    assert found["package00/package01"] is Reason.LINK_REPEATED
 
 
 def test_what_is_no_page_has_a_reason(tmp_path: Path) -> None:
@@ -130,12 +143,29 @@ def test_html_without_main_content_gives_its_visible_text() -> None:
     assert (document.text, document.extraction) == ("Home and away", Extraction.BODY)
 
 
-def test_what_a_page_is_follows_from_its_bytes_and_not_from_its_name() -> None:
+def test_what_a_page_is_follows_from_what_was_declared_then_its_bytes_then_its_name() -> None:
     assert media_type("page.txt", PAGE) is MediaType.HTML
     assert media_type("page.txt", b"\xef\xbb\xbf \n<!-- x --><HTML>") is MediaType.HTML
-    assert media_type("page.html", b"a < b") is MediaType.PLAIN
-    assert media_type("page.md", b"# Title") is MediaType.MARKDOWN
+    assert media_type("page.txt", b"\n" * 5_000 + b"<!--" + b"x" * 5_000 + b"-->" + PAGE) is MediaType.HTML
     assert media_type("page.txt", "<html>".encode("utf-16")) is MediaType.HTML
+    assert media_type("page.txt", b"<html>", kind="text/plain") is MediaType.HTML
+    assert media_type("page", b"Warning: no such file in x.php\n<!doctype html>", kind="text/html") is MediaType.HTML
+    assert media_type("page", b"a < b", kind="application/xhtml+xml") is MediaType.HTML
+    assert media_type("page.html", b"Words come first. <p>More</p>") is MediaType.HTML
+    assert media_type("page.html", b"a < b", kind="text/plain") is MediaType.PLAIN
+    assert media_type("page.md", b"# Title") is MediaType.MARKDOWN
+    assert media_type("page.md", b'<p align="center">A picture</p>\n\n# Title') is MediaType.MARKDOWN
+    assert media_type("page", b"# Title", kind="text/markdown") is MediaType.MARKDOWN
+    assert media_type("page.md", PAGE) is MediaType.HTML
+
+
+@pytest.mark.parametrize("element", ["section", "nav", "header", "ul", "form", "center", "h3", "img", "noscript", "hr"])
+def test_a_page_may_begin_with_any_element_that_pages_begin_with(element: str) -> None:
+    assert media_type("page", f"\n<{element.upper()} class=x>Words".encode()) is MediaType.HTML
+    assert media_type("page", f"<{element}x>".encode()) is MediaType.PLAIN
+
+
+def test_a_title_in_markdown_is_found_behind_its_introduction() -> None:
     markdown = extracted(b"Intro\n\n# The title\n", "page.md")
     assert (markdown.title, markdown.extraction) == ("The title", Extraction.VERBATIM)
 

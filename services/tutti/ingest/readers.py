@@ -1,7 +1,8 @@
 """Readers: a folder becomes a sorted stream of pages, and of files that hold many.
 
-The stream depends on names and bytes alone, never on the order in which a file system lists them.  Links are followed
-inside the folder and refused outside; a page that can't be read is a rejection, never the end.
+The stream depends on names and bytes alone, never on the order in which a file system lists them.  Links to files are
+followed inside the folder and refused outside; a folder inside it is read once, at its own place; a page that can't be
+read is a rejection, never the end.
 """
 
 from __future__ import annotations
@@ -118,6 +119,11 @@ def _visit(
         identity = _identity(entry.path)
         if identity in above:
             yield Rejection(source, Reason.LINK_BROKEN, "the link leads back to a folder above it")
+            return
+        if entry.is_symlink():  # folders that link to each other have more paths than can be walked
+            place = os.path.relpath(os.path.realpath(entry.path), root)
+            shown = os.fsencode(place).decode("utf-8", "backslashreplace")
+            yield Rejection(source, Reason.LINK_REPEATED, f"the link leads to {shown}, which is read at its own place")
             return
         yield from _walk(root, path, (*above, identity))
     else:

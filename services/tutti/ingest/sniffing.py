@@ -1,10 +1,10 @@
 """Sniffing: what a page is, from its bytes, and the characters that they stand for.
 
-A name is a hint between text and Markdown and nothing else.  The character set is the byte order mark's, else UTF-8
-where the bytes are (but for few faults), whatever was declared, else the one that came with the page (in a header),
-else the one that HTML declares, else the one that the bytes look like, else windows-1252: the first by which little has
-to be replaced; how many characters were is part of the answer.  Text that was decoded wrongly where it is from stays
-as it is.
+HTML is what was declared as that, what begins as that, and, where nothing was declared, what is named so.  The
+character set is the byte order mark's, else UTF-8 where the bytes are (but for few faults), whatever was declared, else
+the one that came with the page (in a header), else the one that HTML declares, else the one that the bytes look like,
+else windows-1252: the first by which little has to be replaced; how many characters were is part of the answer.  Text
+that was decoded wrongly where it is from stays as it is.
 """
 
 from __future__ import annotations
@@ -19,22 +19,27 @@ from tutti.ingest.census import Census, census
 from tutti.ingest.charsets import MULTIBYTE, codec, guessed, named
 
 MAX_REPLACED_SHARE = 0.1
-TEXTS = ("text/html", "application/xhtml+xml", "text/plain", "text/markdown", "")
+_HTML_TYPES = ("text/html", "application/xhtml+xml")
+TEXTS = (*_HTML_TYPES, "text/plain", "text/markdown", "")
 """Content types of answers that are read as pages; an empty one says nothing."""
 _HEAD = 1024
+_WIDE_HEAD = 64 << 10
 _MARKS = ((codecs.BOM_UTF8, "utf-8"), (codecs.BOM_UTF16_LE, "utf-16-le"), (codecs.BOM_UTF16_BE, "utf-16-be"))
 _SIGNATURES = (
     b"%PDF-", b"PK\x03\x04", b"\x1f\x8b", b"\x89PNG", b"\xff\xd8\xff", b"GIF8", b"\x7fELF", b"MZ\x90", b"BZh",
     b"\xfd7zXZ", b"\x28\xb5\x2f\xfd", b"OggS", b"RIFF", b"ID3", b"7z\xbc\xaf", b"Rar!", b"SQLite format 3",
 )  # fmt: skip
 _MAX_CONTROL_SHARE = 0.02
-_HTML = re.compile(
-    rb"(?>\s+|<!--.*?-->|<\?xml[^>]*>)*+"
-    rb"<(?:!doctype\s+html|html|head|body|title|meta|script|style|table|div|h1|p|a|br|font|iframe|b|article|main)[\s>/]",
+_LEADING = rb"(?>\s+|<!--.*?-->|<\?xml[^>]*>)*+"
+_DOCUMENT = re.compile(_LEADING + rb"<(?:!doctype\s+html|html|head|body)[\s/>]", re.IGNORECASE | re.DOTALL)
+_ELEMENT = re.compile(
+    _LEADING + rb"<(?:title|meta|link|base|script|style|noscript|template|header|footer|main|nav|section|article|aside|"
+    rb"h[1-6]|div|p|pre|blockquote|center|ul|ol|dl|table|form|fieldset|details|figure|hr|br|a|b|i|em|strong|span|font|"
+    rb"img|iframe|svg)[\s/>]",
     re.IGNORECASE | re.DOTALL,
 )
 _DECLARED = re.compile(rb"<meta[^>]*?charset\s*=\s*[\"']?\s*([a-zA-Z0-9_:.\-]{1,40})", re.IGNORECASE)
-_MARKDOWN_NAMES = (".md", ".markdown", ".mdown")
+_MARKDOWN_NAMES, _HTML_NAMES = (".md", ".markdown", ".mdown"), (".html", ".htm", ".xhtml")
 _WIDE = {"utf-16": "", "utf-16le": "utf-16-le", "utf-16be": "utf-16-be"}
 _LEAST_BYTES = 16
 """So many bytes that are UTF-8 and not ASCII do not come about by accident in a set of several bytes a character."""
@@ -81,15 +86,23 @@ def is_binary(data: bytes, charset: str = "", seen: Census | None = None) -> boo
     return controls > 0 and (b"\0" in data or controls > _MAX_CONTROL_SHARE * len(data))
 
 
-def media_type(path: str, data: bytes, charset: str = "") -> MediaType:
-    """HTML by how it begins; Markdown by its name, since any text is valid Markdown."""
-    mark, charset = _mark(data, charset)
-    head = data[len(mark) : len(mark) + 4 * _HEAD]
-    if charset.startswith("utf-16"):
-        head = head.decode(charset, "replace").encode()
-    if _HTML.match(head):
+def media_type(path: str, data: bytes, charset: str = "", kind: str = "") -> MediaType:
+    """What came with a page says whether it is HTML (`kind`: its content type), then how it begins, then its name.
+
+    Markdown often begins with an element of HTML, and any text is valid Markdown: there the name is believed.
+    """
+    if kind in _HTML_TYPES:
         return MediaType.HTML
-    return MediaType.MARKDOWN if path.lower().endswith(_MARKDOWN_NAMES) else MediaType.PLAIN
+    mark, wide = _mark(data, charset)
+    text, begin, name = data, len(mark), path.lower()
+    if wide.startswith("utf-16"):
+        text, begin = data[begin : begin + _WIDE_HEAD].decode(wide, "replace").encode(), 0
+    if _DOCUMENT.match(text, begin):
+        return MediaType.HTML
+    if kind == MediaType.MARKDOWN or name.endswith(_MARKDOWN_NAMES):
+        return MediaType.MARKDOWN
+    by_name = not kind and name.endswith(_HTML_NAMES)
+    return MediaType.HTML if by_name or _ELEMENT.match(text, begin) else MediaType.PLAIN
 
 
 def decode(data: bytes, kind: MediaType, charset: str = "") -> Decoded:

@@ -114,4 +114,4 @@ def _page(source: str, body: bytes, content_type: str, charset: str, place: str)
         return Rejection(source, Reason.PDF, f"{place} is a PDF, expected text: convert it to text")
     if kind not in TEXTS:
         return Rejection(source, Reason.BINARY, f"{place} is {kind[:100]}, expected text")
-    return Page(source, body, charset)
+    return Page(source, body, charset, kind)

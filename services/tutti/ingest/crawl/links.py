@@ -31,10 +31,13 @@ class Said:
     faults: dict[str, int] = field(default_factory=dict)
 
 
-def said(url: str, body: bytes, *, agent: str, charset: str = "", header: str = "") -> Said:
-    """What a page at a canonical URL says; `charset` and `header` (X-Robots-Tag) came with it."""
+def said(url: str, body: bytes, *, agent: str, kind: str = "", charset: str = "", header: str = "") -> Said:
+    """What a page at a canonical URL says.
+
+    `kind` (its content type), `charset` and `header` (X-Robots-Tag) came with it.
+    """
     index, follow = asked([header], agent)
-    if is_binary(body, charset) or media_type(url, body, charset) is not MediaType.HTML:
+    if is_binary(body, charset) or media_type(url, body, charset, kind) is not MediaType.HTML:
         return Said(index=index)
     text = decode(body, MediaType.HTML, charset).text
     if tags_too_deep(text):
