@@ -186,11 +186,30 @@ def test_a_single_page_that_fails_is_tried_again_and_holds_nothing_back(tmp_path
         ("", None),
         ("-1", None),
         ("soon", None),
+        ("Mon, 01 Jan 99999999999999999999 00:00:00 GMT", None),
+        ("Mon, 01 Jan 9999 00:00:00 -9999", None),
         ("\u0661", None),
     ],
 )
 def test_what_retry_after_says(said: str, seconds: float | None) -> None:
     assert retry_after(Answer(ROOT, "HTTP/1.1", 429, "", (("Retry-After", said),), b"")) == seconds
+
+
+def test_a_page_that_brings_a_defect_to_light_fails_alone(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    def answer(url: str, times: int) -> Said:
+        if url == f"{ROOT}/ac":
+            raise RecursionError("too deep")
+        return tree(12)(url, times)
+
+    world = World(tmp_path)
+    world.crawl(Hosts(world.bench.clock, answer).run)
+    known = world.known()
+    assert [url for url, what in known.items() if what != "visited/page"] == [f"{ROOT}/ac"]
+    assert world.bench.units.run(lambda unit: world.frontier.counts_of_host(unit, "crawls/a", ROOT)) == {
+        "visited/page": 12,
+        "visited/failed/unexpected": 1,
+    }
+    assert "RecursionError: too deep" in caplog.text
 
 
 def several(hosts: int, width: int) -> Callable[[str, int], Said]:

@@ -22,6 +22,9 @@ from tutti.ingest.crawl.addresses import Connect, PrivateAddress, address_of, so
 
 _PIECE = 64 << 10
 _MAX_HEADER = 32 << 10
+_FIRST_STEP = 512
+MAX_MEMBERS = 10_000
+"""Of gzip in one body: those who write blocks have one for 64 KiB or more."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,6 +51,7 @@ class Failure(StrEnum):
     CUT = "cut"  # it ended before it was whole
     ENCODING = "encoding"  # a content encoding that is unknown or wrong
     BUSY = "busy"  # its host asks to be left alone for longer, or more often, than is waited
+    UNEXPECTED = "unexpected"  # a defect of this program that the page brought to light
 
 
 class FetchFailed(Exception):
@@ -195,27 +199,52 @@ def _inflated(body: bytes, coding: str, max_bytes: int, cut: bool, part: bool) -
     Raises zlib.error, FetchFailed. What says deflate may come without the frame of zlib.
     """
     bare = coding == "deflate" and not (len(body) > 1 and body[0] & 0x0F == 8 and int.from_bytes(body[:2]) % 31 == 0)
-    parts, size, rest = [], 0, body
-    while rest:
-        stream = zlib.decompressobj(-zlib.MAX_WBITS if bare else zlib.MAX_WBITS | 32)
-        for piece in _pieces(stream, rest, max_bytes + 1 - size):
+    parts, size, at, members = list[bytes](), 0, 0, 0
+    while at < len(body):
+        members += 1
+        if members > MAX_MEMBERS:
+            if cut:
+                break
+            raise FetchFailed(Failure.ENCODING, f"{coding} of more than {MAX_MEMBERS:,} members")
+        member = _Member(bare)
+        for piece in member.pieces(memoryview(body)[at:], max_bytes + 1 - size):
             parts.append(piece)
             size += len(piece)
+        at += member.read
         if size > max_bytes and not cut:
             raise FetchFailed(Failure.TOO_LARGE, f"more than {max_bytes} bytes once decoded")
-        if size > max_bytes or (part and not stream.eof):
+        if size > max_bytes or (part and not member.whole):
             break
-        if not stream.eof:
+        if not member.whole:
             raise FetchFailed(Failure.CUT, f"{coding} ends too early")
-        rest = stream.unused_data
     return b"".join(parts)
 
 
-def _pieces(stream: zlib._Decompress, data: bytes, most: int) -> Iterator[bytes]:
-    while data and most > 0 and not stream.eof:
-        piece = stream.decompress(data, min(most, 1 << 20))
-        data, most = stream.unconsumed_tail, most - len(piece)
-        yield piece
+class _Member:
+    """One of the streams, one behind the other, that compressed bytes are. It is fed in steps that grow: what zlib does
+    not use of a step it copies.
+    """
+
+    def __init__(self, bare: bool) -> None:
+        self._stream = zlib.decompressobj(-zlib.MAX_WBITS if bare else zlib.MAX_WBITS | 32)
+        self.read = 0
+        """Bytes that were used."""
+
+    @property
+    def whole(self) -> bool:
+        return self._stream.eof
+
+    def pieces(self, data: memoryview, most: int) -> Iterator[bytes]:
+        """What the beginning of these bytes stands for, until the member ends or there is more. Raises zlib.error."""
+        step = _FIRST_STEP
+        while most > 0 and not self.whole:
+            given = data[self.read : self.read + step]
+            piece = self._stream.decompress(given, min(most, 1 << 20))
+            if not given and not piece:
+                return
+            self.read += len(given) - len(self._stream.unconsumed_tail) - len(self._stream.unused_data)
+            step, most = min(2 * step, _PIECE), most - len(piece)
+            yield piece
 
 
 def _failure(error: BaseException) -> Failure:

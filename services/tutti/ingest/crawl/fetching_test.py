@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from tutti.ingest.crawl.addresses import is_public
-from tutti.ingest.crawl.fetching import Answer, Failure, Fetcher, FetchFailed, Limits, decoded
+from tutti.ingest.crawl.fetching import MAX_MEMBERS, Answer, Failure, Fetcher, FetchFailed, Limits, decoded
 
 Serve = Callable[[asyncio.StreamReader, asyncio.StreamWriter], Coroutine[Any, Any, None]]
 QUICK = Limits(connect_seconds=2, silent_seconds=0.3, total_seconds=0.6, max_bytes=100_000)
@@ -223,3 +223,22 @@ def test_encodings_are_undone_up_to_a_limit() -> None:
         with pytest.raises(FetchFailed) as error:
             decoded(answered(coding, body), len(text) - 1)
         assert error.value.failure is failure
+
+
+def test_what_has_no_end_mark_behind_it_is_whole() -> None:
+    for size in range((1 << 20) - 300, (1 << 20) + 300, 7):
+        bare = zlib.compressobj(wbits=-15)
+        body = bare.compress(bytes(size)) + bare.flush()
+        assert len(decoded(answered("deflate", body), 2 << 20)) == size
+
+
+def test_many_members_are_walked_once_and_too_many_are_none() -> None:
+    empty, large = gzip.compress(b"", mtime=0), 64 << 20
+    behind = gzip.compress(bytes(large), 0)
+    # Minutes where what lies behind a member is copied for each.
+    assert len(decoded(answered("gzip", empty * (MAX_MEMBERS - 1) + behind), large)) == large
+    many = answered("gzip", empty * (MAX_MEMBERS + 1))
+    assert decoded(many, large, cut=True) == b""
+    with pytest.raises(FetchFailed, match="members") as error:
+        decoded(many, large)
+    assert error.value.failure is Failure.ENCODING

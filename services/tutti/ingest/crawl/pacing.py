@@ -124,7 +124,7 @@ def retry_after(answer: Answer) -> float | None:
         return float(asked[:9])
     try:
         until = email.utils.parsedate_to_datetime(asked)
-    except (ValueError, TypeError):
+    except (ValueError, TypeError, OverflowError):
         return None
     if until.tzinfo is None:  # what is written as -0000
         until = until.replace(tzinfo=UTC)

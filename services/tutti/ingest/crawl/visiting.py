@@ -7,6 +7,7 @@ busy or away) is tried again, as late as it asks for; every page of the batch ha
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
@@ -28,6 +29,7 @@ from tutti.ingest.sniffing import TEXTS
 AGENT = "tutti"
 PASSING = (Failure.TIME, Failure.CONNECTION, Failure.NAME, Failure.CUT)
 LONGEST_BACKOFF_SECONDS = 60.0
+_log = logging.getLogger(__name__)
 
 
 class Outcome(StrEnum):
@@ -184,10 +186,26 @@ async def _robots_once(host: str, fetcher: Fetches) -> tuple[RobotsAnswer, float
             return RobotsAnswer(host, None, b""), None
         except NotAPage:
             break
+        except MemoryError:
+            raise
+        except Exception:
+            _log.exception("the rules at %s could not be had", url)
+            return RobotsAnswer(host, None, b""), None
     return RobotsAnswer(host, 404, b""), None
 
 
 async def _visit(url: str, turn: Turn, fetcher: Fetches, manner: Manner, earlier: Earlier | None) -> Visit:
+    """A visit that fails for a reason of which nobody thought is one that failed: others go on."""
+    try:
+        return await _tried(url, turn, fetcher, manner, earlier)
+    except MemoryError:
+        raise
+    except Exception as error:
+        _log.exception("the visit of %s failed", url)
+        return _failed(url, Failure.UNEXPECTED, 1, f"{type(error).__name__}: {error}")
+
+
+async def _tried(url: str, turn: Turn, fetcher: Fetches, manner: Manner, earlier: Earlier | None) -> Visit:
     for tried in range(1, manner.tries + 1):
         last = tried == manner.tries
         try:
@@ -228,9 +246,10 @@ def _backoff(tried: int, manner: Manner) -> float:
     return min(max(manner.delay_seconds, 0.1) * float(2**tried), LONGEST_BACKOFF_SECONDS)
 
 
-def _failed(url: str, failure: Failure, tries: int) -> Visit:
+def _failed(url: str, failure: Failure, tries: int, detail: str = "") -> Visit:
     at = datetime.now(UTC)
-    record = metadata(url, at, {"failure": failure.value, "tries": str(tries)})
+    told = {"detail": detail.encode("unicode_escape").decode()[:300]} if detail else {}
+    record = metadata(url, at, {"failure": failure.value, "tries": str(tries), **told})
     return Visit(url, Outcome.FAILED, 0, failure.value, tries, record)
 
 
