@@ -3,6 +3,7 @@
 Promises: what a life was given leads to the world's ports with faults; nothing but the world outlives it.
 """
 
+import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -95,22 +96,20 @@ class Actor:
 
     def follow(self, loop: Loop) -> None:
         """Step this loop from here on."""
-        self.loop, self._wakes = loop, getattr(loop, "woken", None)
+        self.loop = loop
+        self.woken: threading.Event | None = getattr(loop, "woken", None)
 
     @property
     def interval(self) -> float:
         """Until it looks again by itself; who will be woken looks ever more seldom."""
         interval = self.loop.interval or SHORTEST_WAIT
-        if isinstance(self.loop, Consumer) or hasattr(self.loop, "woken"):
+        if isinstance(self.loop, Consumer) or self.woken is not None:
             return max(interval, min(LONGEST_WAIT, interval * 2.0**self.in_vain))
         return interval
 
     @property
     def idle(self) -> bool:
         return not self.busy and not self.process.stalled
-
-    def is_due(self, now: float) -> bool:
-        return self.due <= now or (self._wakes is not None and self._wakes.is_set())
 
 
 @dataclass(eq=False)

@@ -193,7 +193,11 @@ class Simulation:
 
     def _due(self, now: float, among: str | None) -> list[Actor]:
         return [
-            actor for actor in self._actors if among in (None, actor.process.name) and actor.idle and actor.is_due(now)
+            actor
+            for actor in self._actors
+            if (actor.due <= now or (actor.woken is not None and actor.woken.is_set()))
+            and actor.idle
+            and among in (None, actor.process.name)
         ]
 
     def _wake_consumers(self, topics: Set[str]) -> None:
@@ -210,9 +214,8 @@ class Simulation:
             self.clock.skew = timedelta(seconds=self.fate.between(-120, 120))
 
     def _step(self, actor: Actor) -> None:
-        woken = getattr(actor.loop, "woken", None)
-        if woken is not None:
-            woken.clear()
+        if actor.woken is not None:
+            actor.woken.clear()
         actor.busy, outcome = True, "nothing"
         wait = actor.interval
         try:
