@@ -10,6 +10,7 @@ import click
 from tutti.chassis import catalog
 from tutti.chassis.client import Client
 from tutti.chassis.room import little_left
+from tutti.cli.access import served
 from tutti.cli.connection import connected, connection_options
 from tutti.cli.failures import Failure
 from tutti.cli.output import JSON, output_option, print_json, print_list
@@ -61,7 +62,7 @@ def show_catalog(output: str) -> None:
 @connection_options
 def tail(service: str, follow: bool, limit: int, output: str, **where: Any) -> None:
     """The newest events of SERVICE."""
-    with connected(**where) as client:
+    with served(**where) as client:
         for event in client.admin.TailEvents(TailEventsRequest(service=service, follow=follow, limit=limit)):
             if output == JSON:
                 click.echo(_line(plain(event)))
@@ -106,7 +107,7 @@ def dead() -> None:
 @connection_options
 def dead_ls(output: str, **where: Any) -> None:
     """List dead letters, oldest first."""
-    with connected(**where) as client:
+    with served(**where) as client:
         rows = [plain(each) for each in client.admin.ListDeadLetters(ListDeadLettersRequest()).dead_letters]
     print_list(rows, ("service", "event_id", "type", "subject", "parked", "error"), output, nothing="no dead letters")
 
@@ -129,7 +130,7 @@ def dead_settle(service: str, event_id: str, discard: bool, **where: Any) -> Non
 @connection_options
 def export(canonical: bool, **where: Any) -> None:
     """Print the state of all services as sorted lines of canonical JSON: equal work gives equal bytes."""
-    with connected(**where) as client:
+    with served(**where) as client:
         lines = sorted(line for service in services(client) for line in exported(client, service))
     for line in lines:
         click.echo(line)

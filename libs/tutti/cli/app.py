@@ -24,7 +24,8 @@ from tutti.cli import (
     tracing,
 )
 from tutti.cli.failures import guarded
-from tutti.cli.nouns import BY_PLURAL, group
+from tutti.cli.groups import group
+from tutti.cli.nouns import BY_PLURAL
 from tutti.cli.output import JSON, output_option, print_json
 from tutti.cli.report.command import report
 from tutti.cli.words import Words

@@ -5,7 +5,8 @@ from typing import Any
 import click
 
 from tutti.chassis.client import Client
-from tutti.cli.connection import connected, connection_options
+from tutti.cli.access import served
+from tutti.cli.connection import connection_options
 from tutti.cli.curves import show_curve
 from tutti.cli.failures import Failure
 from tutti.cli.identity import fresh_id
@@ -47,7 +48,7 @@ def extend(group: click.Group) -> None:
     @output_option
     @connection_options
     def verify(names: tuple[str, ...], output: str, **where: Any) -> None:
-        with connected(**where) as client:
+        with served(**where) as client:
             chosen = [full(name) for name in names] or every(client)
             results = []
             for name in chosen:
@@ -87,7 +88,7 @@ def extend(group: click.Group) -> None:
     @connection_options
     def curve(name: str, points: int, after: int, output: str, **where: Any) -> None:
         request = GetCurveRequest(name=full(name), after_step=after, max_points=points)
-        with connected(**where) as client:
+        with served(**where) as client:
             answer = client.committer.GetCurve(request, timeout=READING_SECONDS)
         if output == JSON:
             print_json(plain(answer))
@@ -100,7 +101,7 @@ def extend(group: click.Group) -> None:
     @output_option
     @connection_options
     def pin(name: str, off: bool, output: str, **where: Any) -> None:
-        with connected(**where) as client:
+        with served(**where) as client:
             request = PinCheckpointRequest(request_id=fresh_id(), name=full(name), pinned=not off)
             print_one(plain(client.committer.PinCheckpoint(request)), output)
 
@@ -117,7 +118,7 @@ def extend(group: click.Group) -> None:
     def prune(job: str, keep_last: int, yes: bool, output: str, **where: Any) -> None:
         name = full_name("jobs", job)
         request = PruneCheckpointsRequest(request_id=fresh_id(), job=name, keep_last=keep_last, validate_only=not yes)
-        with connected(**where) as client:
+        with served(**where) as client:
             print_one(plain(client.committer.PruneCheckpoints(request)), output)
         if not yes:
             say("nothing was removed; add --yes to remove these")

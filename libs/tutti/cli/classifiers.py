@@ -6,12 +6,12 @@ from typing import Any
 import click
 
 from tutti.cli import waiting
-from tutti.cli.connection import connected, connection_options
+from tutti.cli.access import reached, served
+from tutti.cli.connection import connection_options
 from tutti.cli.identity import fresh_id
 from tutti.cli.nouns import full_name
 from tutti.cli.output import JSON, output_option, patiently, print_json, print_list
 from tutti.cli.plain import Plain, plain
-from tutti.cli.sampling import reached
 from tutti.cli.waiting import cancelling
 from tutti.contracts.common.v1 import GetRequest
 from tutti.contracts.ingest.v1 import Classifier, ClassifierSpec, CreateClassifierRequest
@@ -49,7 +49,7 @@ def extend(group: click.Group) -> None:
     @output_option
     @connection_options
     def show(name: str, output: str, **where: Any) -> None:
-        with connected(**where) as client:
+        with served(**where) as client:
             found = client.ingest.GetClassifier(GetRequest(name=full_name("classifiers", name)))
         print_classifier(found, output)
 

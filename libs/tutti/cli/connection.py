@@ -1,6 +1,7 @@
 """Where the platform is: by data directory, or by address and token."""
 
 import contextlib
+import shlex
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -10,6 +11,11 @@ import click
 from tutti.chassis.client import Client, connect
 
 DEFAULT_DATA_DIR = Path(".tutti")
+
+
+def typed(command: str, data_dir: Path) -> str:
+    """A command as it is typed for a data directory."""
+    return command if data_dir == DEFAULT_DATA_DIR else f"{command} --data-dir {shlex.quote(str(data_dir))}"
 
 
 def data_dir_option(command: Callable[..., Any]) -> Callable[..., Any]:

@@ -7,7 +7,8 @@ from typing import Any
 import click
 
 from tutti.chassis.client import Client
-from tutti.cli.connection import connected, connection_options
+from tutti.cli.access import served
+from tutti.cli.connection import connection_options
 from tutti.cli.failures import Failure
 from tutti.cli.nouns import BY_PLURAL, full_name
 from tutti.cli.output import JSON, output_option, print_list, print_one, say
@@ -38,7 +39,7 @@ def extend(group: click.Group) -> None:
     @connection_options
     def pages(name: str, what: str, limit: int | None, output: str, **where: Any) -> None:
         full = full_name("crawls", name)
-        with connected(**where) as client:
+        with served(**where) as client:
             rows = list(itertools.islice(known(client, full, what), limit))
         print_list(rows, ("url", "what", "status", "depth"), output, nothing="no URL of which that is so")
 
@@ -59,7 +60,7 @@ def extend(group: click.Group) -> None:
         A host that is away or busy is asked again up to three times, later each time; what it answered last is counted
         here. `tutti crawls pages NAME --what refused/robots` lists URLs.
         """
-        with connected(**where) as client:
+        with served(**where) as client:
             found = client.ingest.ShowCrawl(ShowCrawlRequest(name=crawl_of(client, name), hosts=hosts, urls=urls))
         if output == JSON:
             print_one(plain(found) | {"urls_a_second": speed(found)}, output)

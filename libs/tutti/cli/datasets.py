@@ -8,7 +8,8 @@ import click
 from tutti.chassis.client import Client
 from tutti.chassis.errors import NotFound
 from tutti.cli import mixtures
-from tutti.cli.connection import connected, connection_options
+from tutti.cli.access import served
+from tutti.cli.connection import connection_options
 from tutti.cli.nouns import BY_PLURAL, Noun, full_name
 from tutti.cli.output import output_option, print_one
 from tutti.cli.plain import Plain, plain
@@ -37,7 +38,7 @@ def extend(group: click.Group) -> None:
         Bytes a token say how well the tokenizer knows a language: more are better. `mixed_in`: trainings that read it
         beside others, each with its share.
         """
-        with connected(**where) as client:
+        with served(**where) as client:
             print_one(described(client, full_name("datasets", name)), output)
 
 

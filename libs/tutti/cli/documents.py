@@ -7,7 +7,8 @@ from typing import Any
 import click
 
 from tutti.chassis.client import Client
-from tutti.cli.connection import connected, connection_options
+from tutti.cli.access import served
+from tutti.cli.connection import connection_options
 from tutti.cli.failures import Failure
 from tutti.cli.nouns import BY_PLURAL, full_name
 from tutti.cli.output import JSON, output_option, print_list, print_one, say
@@ -44,7 +45,7 @@ def show(document: str, output: str, **where: Any) -> None:
     tutti documents show https://docs.example/os.html
     tutti documents show library/os.html -o json      # a path below the folder of pages
     """
-    with connected(**where) as client:
+    with served(**where) as client:
         found = plain(client.lineage.ShowDocument(ShowDocumentRequest(document=document)))
     if output == JSON:
         print_one(found, output)
@@ -125,7 +126,7 @@ def print_listed(
     **where: Any,
 ) -> None:
     """Print the pages of which that is so."""
-    with connected(**where) as client:
+    with served(**where) as client:
         name = full_name("runs", run) if run else newest(client)
         rows = list(itertools.islice(listed(client, name, what, source), limit))
     print_list(rows, columns, output, nothing=f"no page of {name} of which that is so")

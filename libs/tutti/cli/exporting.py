@@ -8,12 +8,13 @@ import click
 from tutti.backbone.files import RealFiles
 from tutti.backbone.folders import new_folder
 from tutti.chassis.client import Client
+from tutti.cli.access import reached
 from tutti.cli.connection import connection_options
 from tutti.cli.failures import Failure
 from tutti.cli.nouns import BY_PLURAL, full_name
 from tutti.cli.output import JSON, output_option, print_json, print_one
 from tutti.cli.plain import Plain
-from tutti.cli.sampling import reached, taken
+from tutti.cli.sampling import taken
 from tutti.contracts.tokenization.v1 import ListDatasetFilesRequest, ListDatasetFilesResponse
 
 ENDINGS = {"webdataset": ".tar", "hf-datasets": ".parquet"}

@@ -4,7 +4,8 @@ from typing import Any
 
 import click
 
-from tutti.cli.connection import connected, connection_options
+from tutti.cli.access import served
+from tutti.cli.connection import connection_options
 from tutti.cli.identity import fresh_id
 from tutti.cli.output import JSON, READING_SECONDS, output_option, patiently, print_json, print_list, say
 from tutti.cli.plain import plain
@@ -23,7 +24,7 @@ def collect(job: str, dry_run: bool, output: str, **where: Any) -> None:
     it looked. Nothing of a running attempt, of a checkpoint, or younger than that is touched.
     """
     request = CollectGarbageRequest(request_id=fresh_id(), job=job, validate_only=dry_run)
-    with connected(**where) as client, patiently("lists what the store holds of every job"):
+    with served(**where) as client, patiently("lists what the store holds of every job"):
         found = [plain(each) for each in client.committer.CollectGarbage(request, timeout=READING_SECONDS).garbage]
     if output == JSON:
         print_json(found)

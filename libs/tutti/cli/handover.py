@@ -11,8 +11,7 @@ from tutti.cli import INTERRUPTED
 from tutti.cli.failures import Failure
 from tutti.cli.nouns import BY_PLURAL
 from tutti.cli.output import say
-from tutti.cli.progress import POLL_SECONDS
-from tutti.cli.waiting import ENDED, answers
+from tutti.cli.waiting import ENDED, POLL_SECONDS, answers
 
 
 def unfinished(client: Client) -> set[str]:

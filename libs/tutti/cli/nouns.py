@@ -1,18 +1,12 @@
 """The nouns that can be listed and shown, as data: which call, which columns."""
 
-import json
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-import click
 from google.protobuf.field_mask_pb2 import FieldMask
 
 from tutti.chassis.client import Client
-from tutti.cli.connection import connected, connection_options
-from tutti.cli.output import output_option, print_list, print_one
-from tutti.cli.plain import Plain, plain
-from tutti.cli.words import Words
 from tutti.contracts.common.v1 import GetRequest, ListRequest
 
 
@@ -110,66 +104,4 @@ NOUNS = (
         "Texts that checkpoints continued.",
     ),
 )  # fmt: skip
-NUMBERED = {"checkpoints": ("job", "line", "step"), "topologies": ("job", "version")}
 BY_PLURAL = {noun.plural: noun for noun in NOUNS}
-
-
-def titles(noun: Noun, client: Client) -> dict[str, str]:
-    """Of a job the title of the newest run that made or reused it; other nouns need none."""
-    if noun.kind != "jobs":
-        return {}
-    runs = sorted(BY_PLURAL["runs"].all(client), key=lambda run: run.started_at.ToNanoseconds())
-    return {stage.resource: run.spec.title for run in runs for stage in run.stages}
-
-
-def row(noun: Noun, message: Any, titled: Mapping[str, str]) -> Plain:
-    """A resource as plain values, with what scripts rely on at the top."""
-    value = plain(message)
-    if noun.kind == "jobs":
-        value["ranks"] = message.shape.data_parallel or message.spec.data_parallel
-        value["steps"] = message.spec.steps
-        version = message.topology_version
-        value["topology"] = f"topologies/{message.name.removeprefix('jobs/')}/{version}" if version else ""
-        value["title"] = titled.get(message.name, "")
-        value["spec"]["training"] = json.loads(message.spec.training)
-    if noun.kind == "runs":
-        value["title"] = message.spec.title
-    if noun.kind == "retractions":
-        value |= value["spec"]
-    if noun.kind == "topologies":
-        value["ranks"] = message.shape.data_parallel
-        value["nodes"] = ", ".join(sorted({placed.node for placed in message.placement}))
-    return value
-
-
-def in_order(noun: Noun, rows: list[Plain]) -> list[Plain]:
-    """By name; what has numbers in its name by these."""
-    numbers = NUMBERED.get(noun.kind, ())
-    return sorted(rows, key=lambda each: (*(each[field] for field in numbers), each["name"]))
-
-
-def group(noun: Noun) -> click.Group:
-    """The command group of a noun with `ls` and `show`."""
-
-    @click.group(noun.plural, cls=Words, help=noun.about or f"List and show {noun.plural}.")
-    def made() -> None: ...
-
-    @made.command("ls", help=f"List {noun.plural}.")
-    @click.option("--filter", "filter_text", default="", help="`field=value` pairs joined by AND.")
-    @output_option
-    @connection_options
-    def ls(filter_text: str, output: str, **where: Any) -> None:
-        with connected(**where) as client:
-            titled = titles(noun, client)
-            rows = [row(noun, message, titled) for message in noun.all(client, filter_text)]
-        print_list(in_order(noun, rows), noun.columns, output, nothing=noun.empty)
-
-    @made.command("show", help=f"Show one of the {noun.plural} whole.")
-    @click.argument("name")
-    @output_option
-    @connection_options
-    def show(name: str, output: str, **where: Any) -> None:
-        with connected(**where) as client:
-            print_one(row(noun, noun.get(client, name), titles(noun, client)), output)
-
-    return made

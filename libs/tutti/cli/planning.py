@@ -6,11 +6,11 @@ from pathlib import Path
 
 import click
 
+from tutti.cli.access import consulted
 from tutti.cli.connection import data_dir_option
 from tutti.cli.failures import MISUSE, Failure
 from tutti.cli.output import JSON, READING_SECONDS, output_option, patiently, print_json, print_list, say
 from tutti.cli.plain import Plain, plain
-from tutti.cli.platform import running
 from tutti.cli.recipes import recipe_for, source_options
 from tutti.cli.runs import READS, naming, read_recipe
 from tutti.contracts.pipeline.v1 import CheckRecipeRequest, CheckRecipeResponse
@@ -64,7 +64,7 @@ def check(
     """
     request, what = asked(recipe, data, site, contact, overrides)
     request.all_problems = True
-    with running(data_dir) as platform:
+    with consulted(data_dir) as platform:
         problems = [plain(each) for each in platform.client.pipeline.CheckRecipe(request).problems]
     if output == JSON:
         print_json({"recipe": what, "problems": problems})
@@ -72,7 +72,7 @@ def check(
         click.echo(f"{each['key']}: expected {each['expected']}, got {each['seen']}")
     if problems:
         count = len(problems)
-        raise Failure(f"{what}: {count} problem{'' if count == 1 else 's'}; mend these and check again", MISUSE)
+        raise Failure(f"{what}: {count} problem{'' if count == 1 else 's'}; fix these and check again", MISUSE)
     say(f"{what} can be carried out; `tutti recipes plan` says what that takes")
 
 
@@ -104,9 +104,9 @@ def plan(
     """
     request, what = asked(recipe, data, site, contact, overrides)
     request.forecast = True
-    with running(data_dir) as platform, naming(what), patiently(READS):
+    with consulted(data_dir) as platform, naming(what), patiently(READS):
         found = platform.client.pipeline.CheckRecipe(request, timeout=READING_SECONDS)
-    free = shutil.disk_usage(data_dir).free
+    free = shutil.disk_usage(there(data_dir)).free
     if output == JSON:
         print_json(as_json(found, free))
         return
@@ -114,6 +114,11 @@ def plan(
         click.echo(f"input: {found.input_files:,} files, {size(found.input_bytes)}")
     print_list(rows(found), COLUMNS, output, nothing="a recipe without stages")
     click.echo(total(found, free))
+
+
+def there(folder: Path) -> Path:
+    """The folder, or the nearest above it that there is."""
+    return next(each for each in (folder.absolute(), *folder.absolute().parents) if each.exists())
 
 
 def rows(found: CheckRecipeResponse) -> list[Plain]:

@@ -19,7 +19,7 @@ from tutti.chassis.leash import Leash
 from tutti.chassis.processes import ProcessId, gone
 from tutti.chassis.room import little_left
 from tutti.cli import INTERRUPTED, interrupt
-from tutti.cli.connection import data_dir_option
+from tutti.cli.connection import data_dir_option, typed
 from tutti.cli.failures import FAILED, Failure
 from tutti.cli.handover import await_others, unfinished
 from tutti.cli.output import say
@@ -75,7 +75,7 @@ def up(port: int, agents: int, detach: bool, data_dir: Path) -> None:
         # Noted, not raised: an exception that comes while a finalizer runs is dropped, and with it the Ctrl-C.
         interrupt.handle(lambda number, _frame: told.append(number))
         client.close()
-        way = "`tutti down`" if detach else "Ctrl-C"
+        way = f"`{typed('tutti down', data_dir)}`" if detach else "Ctrl-C"
         say(f"the platform of {data_dir} is up at {(data_dir / 'endpoint').read_text().strip()}; {way} stops it")
         while not (told or detach) and process.poll() is None:
             time.sleep(LOOK_SECONDS)
@@ -87,7 +87,9 @@ def up(port: int, agents: int, detach: bool, data_dir: Path) -> None:
 @data_dir_option
 def down(data_dir: Path) -> None:
     """Stop the platform of a data directory: what it works on is drained, and resumed by the next one."""
-    supervisor = _owner(data_dir)
+    if not data_dir.exists():
+        raise Failure(f"{data_dir} does not exist, so no platform runs there; name its directory with --data-dir")
+    supervisor = owner_of(data_dir)
     if supervisor is None or not supervisor.alive():
         say(f"nobody serves {data_dir}; there is nothing to stop")
         return
@@ -101,15 +103,16 @@ def down(data_dir: Path) -> None:
 
 
 @contextlib.contextmanager
-def running(data_dir: Path) -> Iterator[Platform]:
+def running(data_dir: Path, *arguments: str) -> Iterator[Platform]:
     """The platform of a data directory, which is started for the time being when nobody serves it.
 
-    What was started is stopped once no run of another command needs it, or at once after Ctrl-C.
+    `arguments` are for its supervisor. What was started is stopped once no run of another command needs it, or at once
+    after Ctrl-C.
     """
     try:
         client = ready(data_dir)
     except Unreachable:
-        with started(supervise(data_dir), data_dir) as (process, client):
+        with started(supervise(data_dir, *arguments), data_dir) as (process, client):
             left_over = unfinished(client)
             try:
                 yield Platform(client, process, data_dir)
@@ -192,7 +195,7 @@ def await_ready(process: subprocess.Popen[bytes], data_dir: Path) -> Client:
     while True:
         if process.poll() is not None:
             raise last_words(process)
-        owner = _owner(data_dir)
+        owner = owner_of(data_dir)
         if owner is not None and owner.pid == process.pid:
             with contextlib.suppress(Unreachable):
                 return ready(data_dir)
@@ -220,7 +223,7 @@ def stop(process: subprocess.Popen[bytes]) -> None:
         process.wait()
 
 
-def _owner(data_dir: Path) -> ProcessId | None:
+def owner_of(data_dir: Path) -> ProcessId | None:
     """The supervisor that keeps the record of the directory: another's platform is not ours."""
     try:
         return ProcessId(**json.loads((data_dir / PROCESSES).read_text())["supervisor"])

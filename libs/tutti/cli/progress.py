@@ -18,7 +18,7 @@ from tutti.chassis.errors import NotFound
 from tutti.cli import advance
 from tutti.cli.advance import Advance, Rate
 from tutti.cli.output import say
-from tutti.cli.waiting import ENDED, answers
+from tutti.cli.waiting import ENDED, POLL_SECONDS, answers
 from tutti.contracts.common.v1 import STATE_DONE, STATE_FAILED, STATE_RUNNING, GetRequest, Progress
 from tutti.contracts.pipeline.v1 import Run, Stage
 from tutti.contracts.scheduler.v1 import Job
@@ -28,7 +28,6 @@ if TYPE_CHECKING:  # no other command waits for it
     from rich.progress import Progress as Bars
     from rich.progress import TaskID
 
-POLL_SECONDS = 0.25
 WORD_SECONDS = 10.0
 
 

@@ -13,10 +13,12 @@ import click
 
 from tutti.chassis.client import Client
 from tutti.chassis.errors import NotFound
-from tutti.cli.connection import connected, connection_options
+from tutti.cli.access import served
+from tutti.cli.connection import connection_options
 from tutti.cli.failures import Failure
+from tutti.cli.groups import group
 from tutti.cli.identity import fresh_id
-from tutti.cli.nouns import BY_PLURAL, Noun, full_name, group
+from tutti.cli.nouns import BY_PLURAL, Noun, full_name
 from tutti.cli.output import JSON, READING_SECONDS, output_option, patiently, print_json, print_one, say
 from tutti.cli.plain import Plain, plain
 from tutti.contracts.common.v1 import STATE_CANCELLED, STATE_DONE, STATE_FAILED
@@ -65,7 +67,7 @@ def retract(page: str, reason: str, dry_run: bool, output: str, **where: Any) ->
     is made without it, and names what stays. docs/retraction.md tells more.
     """
     request = CreateRetractionRequest(request_id=fresh_id(), spec=spec_of(page, reason), validate_only=dry_run)
-    with connected(**where) as client, patiently("looks for the page in all that was read"):
+    with served(**where) as client, patiently("looks for the page in all that was read"):
         try:
             made = client.ingest.CreateRetraction(request, timeout=READING_SECONDS)
         except NotFound as error:
@@ -252,7 +254,7 @@ def recorded() -> click.Group:
     @connection_options
     def withdraw(name: str, output: str, **where: Any) -> None:
         request = WithdrawRetractionRequest(request_id=fresh_id(), name=full_name("retractions", name))
-        with connected(**where) as client:
+        with served(**where) as client:
             print_one(plain(client.ingest.WithdrawRetraction(request)), output)
 
     return made

@@ -10,6 +10,7 @@ import click
 from tutti.chassis.client import Client
 from tutti.chassis.errors import InvalidField
 from tutti.cli import INTERRUPTED
+from tutti.cli.access import consulted
 from tutti.cli.connection import connected, connection_options, data_dir_option
 from tutti.cli.failures import MISUSE, Failure
 from tutti.cli.identity import fresh_id
@@ -101,11 +102,12 @@ def run(
         raise click.UsageError("give a RECIPE, or --data, or --site; to read another folder: --set input.path=FOLDER")
     else:
         text, directory, what = read_recipe(recipe), str(recipe.resolve().parent), str(recipe)
-    with running(data_dir) as platform, naming(what):
-        if dry_run:
-            request = CheckRecipeRequest(recipe=text, overrides=overrides, directory=directory)
+    if dry_run:
+        request = CheckRecipeRequest(recipe=text, overrides=overrides, directory=directory)
+        with consulted(data_dir) as platform, naming(what):
             show_plan(platform.client, request, output)
-            return
+        return
+    with running(data_dir) as platform, naming(what):
         wanted = CreateRunRequest(request_id=fresh_id(), recipe=text, overrides=overrides, directory=directory)
         carry_out(platform, wanted, output, detach=detach)
 

@@ -11,13 +11,13 @@ from tutti.backbone.files import RealFiles
 from tutti.backbone.folders import new_folder
 from tutti.chassis.client import Client
 from tutti.cli import passages, waiting
+from tutti.cli.access import reached
 from tutti.cli.checkpoints import full
-from tutti.cli.connection import connected, connection_options
+from tutti.cli.connection import connection_options
 from tutti.cli.fetching import fetch
 from tutti.cli.identity import fresh_id
 from tutti.cli.output import JSON, output_option, patiently, print_json, print_one, say
 from tutti.cli.plain import plain
-from tutti.cli.platform import Platform, running
 from tutti.cli.waiting import cancelling
 from tutti.contracts.common.v1 import GetRequest
 from tutti.contracts.sampling.v1 import (
@@ -175,14 +175,3 @@ def taken(folder: Path) -> Iterator[None]:
         yield
     except FileExistsError as error:
         raise click.BadParameter(str(error), param_hint="'--to'") from error
-
-
-@contextlib.contextmanager
-def reached(data_dir: Path, address: str | None) -> Iterator[Platform]:
-    """The platform at an address, or of a data directory, which is started when nobody serves it."""
-    if address:
-        with connected(data_dir, address) as client:
-            yield Platform(client)
-    else:
-        with running(data_dir) as platform:
-            yield platform

@@ -13,7 +13,8 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from tutti.chassis.client import Client
-from tutti.cli.connection import connected, connection_options
+from tutti.cli.access import served
+from tutti.cli.connection import connection_options
 from tutti.cli.failures import Failure
 from tutti.cli.nouns import full_name
 from tutti.cli.output import JSON, output_option, print_json, print_list, say
@@ -40,7 +41,7 @@ def extend(group: click.Group) -> None:
     @connection_options
     def export(name: str, to: Path, output: str, **where: Any) -> None:
         """Write a tokenizer as the tokenizer.json that `tokenizers` and `transformers` read."""
-        with connected(**where) as client:
+        with served(**where) as client:
             written(client, full_name("tokenizers", name), to)
         if output == JSON:
             print_json({"file": str(to), "bytes": to.stat().st_size})
@@ -64,7 +65,7 @@ def extend(group: click.Group) -> None:
         """
         name = full_name("tokenizers", name)
         with tempfile.TemporaryDirectory(prefix="tutti-tokenizer-") as scratch:
-            with connected(**where) as client:
+            with served(**where) as client:
                 ours = written(client, name, Path(scratch, FILE))
             compared = {name: ours, **installed(os.environ), **{str(path): path for path in others}}
             rows = measured(compared, samples(texts))

@@ -9,8 +9,9 @@ import click
 from tutti.chassis.client import Client
 from tutti.chassis.errors import NotFound
 from tutti.cli import passages
+from tutti.cli.access import served
 from tutti.cli.checkpoints import full
-from tutti.cli.connection import connected, connection_options
+from tutti.cli.connection import connection_options
 from tutti.cli.failures import Failure
 from tutti.cli.nouns import BY_PLURAL
 from tutti.cli.output import JSON, output_option, print_json, say
@@ -85,12 +86,12 @@ def trace(
     if (resource is None) == (text is None):
         raise click.UsageError("give a RESOURCE, or --text TEXT, and one of them alone")
     if text is not None:
-        with connected(**where) as client, hinted(within):
+        with served(**where) as client, hinted(within):
             answer = passages.traced(client, text, place(client, within), least=least, limit=limit)
         print_json(answer) if output == JSON else passages.show(answer)
         return
     assert resource is not None
-    with connected(**where) as client, hinted(resource):
+    with served(**where) as client, hinted(resource):
         if step is not None:
             answer = plain(client.lineage.TraceStep(TraceStepRequest(job=resource, line=line, step=step)))
         else:

@@ -15,6 +15,7 @@ ENDED = (STATE_DONE, STATE_FAILED, STATE_CANCELLED)
 # The platform may be restarting a service; longer than this is not a hiccup.
 PATIENCE_SECONDS = 60.0
 LOOK_SECONDS = 0.1
+POLL_SECONDS = 0.25  # for a run
 
 
 class Work(Protocol):

@@ -5,7 +5,8 @@ from typing import Any
 
 import click
 
-from tutti.cli.connection import connected, connection_options
+from tutti.cli.access import served
+from tutti.cli.connection import connection_options
 from tutti.cli.documents import newest
 from tutti.cli.failures import Failure
 from tutti.cli.nouns import full_name
@@ -30,7 +31,7 @@ def report(run: str, out: Path | None, output: str, data_dir: Path, **where: Any
     It lies in the data directory, as reports/ID.html, unless --out names a file. Beside it lie its curves as pictures,
     in SVG: ID.loss.svg, ID.gradient-norm.svg, ID.learning-rate.svg.
     """
-    with connected(data_dir=data_dir, **where) as client:
+    with served(data_dir=data_dir, **where) as client:
         name = full_name("runs", run) if run else newest(client)
         facts = gather(client, client.pipeline.GetRun(GetRequest(name=name)))
     try:

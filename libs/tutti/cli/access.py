@@ -1,0 +1,59 @@
+"""The platform that a command asks: one that is up, or one that is started for as long as the command takes.
+
+Promises: who only reads starts no agent, so that no training goes on meanwhile, and starts nothing where there was no
+platform before; who only asks about a recipe leaves nothing behind.
+"""
+
+import contextlib
+import os
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+
+from tutti.chassis.client import Client
+from tutti.cli.connection import connected, typed
+from tutti.cli.output import patiently
+from tutti.cli.platform import Platform, owner_of, running
+
+NO_AGENTS = ("--agents", "0")
+
+
+@contextlib.contextmanager
+def reached(data_dir: Path, address: str | None) -> Iterator[Platform]:
+    """The platform at an address, or of a data directory, which is started when nobody serves it."""
+    if address:
+        with connected(data_dir, address) as client:
+            yield Platform(client)
+    else:
+        with running(data_dir) as platform:
+            yield platform
+
+
+@contextlib.contextmanager
+def served(data_dir: Path, address: str | None = None) -> Iterator[Client]:
+    """A client of the platform at an address, or of a data directory, to read what is there.
+
+    A platform that was stopped is started for it. Raises Unreachable where there never was one.
+    """
+    owner = None if address else owner_of(data_dir)
+    if owner is None or owner.alive():
+        with connected(data_dir, address) as client:
+            yield client
+        return
+    with contextlib.ExitStack() as started:
+        up = typed("tutti up --detach", data_dir)
+        with patiently(f"starts the platform of {data_dir} for this command alone; `{up}` leaves one running"):
+            platform = started.enter_context(running(data_dir, *NO_AGENTS))
+        yield platform.client
+
+
+@contextlib.contextmanager
+def consulted(data_dir: Path) -> Iterator[Platform]:
+    """The platform of a data directory, to ask about a recipe; where there is none, or it cannot be written, an empty
+    one that is gone afterwards."""
+    if (data_dir / "version").exists() and os.access(data_dir, os.W_OK):
+        with running(data_dir, *NO_AGENTS) as platform:
+            yield platform
+        return
+    with tempfile.TemporaryDirectory(prefix="tutti-") as folder, running(Path(folder), *NO_AGENTS) as platform:
+        yield platform

@@ -1,0 +1,61 @@
+"""Commands where no platform is up: who reads has one for as long as it reads, who only asks leaves nothing behind."""
+
+from pathlib import Path
+
+import pytest
+
+from tests.e2e.command import TINY, platform, tutti
+from tests.faults.processes import family
+
+
+@pytest.fixture(scope="module")
+def stopped(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The data directory of a platform that was up and is down; its path has a space."""
+    folder = tmp_path_factory.mktemp("stopped") / "data dir"
+    with platform(folder):
+        pass
+    return folder
+
+
+@pytest.mark.parametrize(
+    ("command", "words"),
+    [
+        (("runs", "ls"), "no runs yet"),
+        (("documents", "rejected"), "no run has read anything yet"),
+        (("trace", "--text", "a"), "there is no checkpoint yet"),
+    ],
+)
+def test_what_reads_is_answered_after_the_platform_was_stopped(
+    command: tuple[str, ...], words: str, stopped: Path
+) -> None:
+    result = tutti(*command, "--data-dir", stopped)
+    assert words in result.err
+    assert result.code != 3
+    assert family(stopped) == []
+
+
+def test_what_reads_starts_nothing_where_there_was_no_platform(tmp_path: Path) -> None:
+    result = tutti("runs", "ls", "--data-dir", tmp_path / "none")
+    assert result.code == 3
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_what_is_asked_about_a_recipe_leaves_no_data_directory_behind(tmp_path: Path, pages: Path) -> None:
+    asked = (TINY, "--set", f"input.path={pages}", "--data-dir", tmp_path / "none" / "below")
+    checked, planned, tried = (
+        tutti(*verb, *asked) for verb in (("recipes", "check"), ("recipes", "plan"), ("run", "--dry-run"))
+    )
+    assert (checked.code, planned.code, tried.code) == (0, 0, 0), checked.err + planned.err + tried.err
+    assert "input: 20 files" in planned.out
+    assert "are free" in planned.out
+    assert "ingest" in tried.out
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_up_says_what_stops_it_and_down_refuses_a_directory_that_is_not_there(stopped: Path) -> None:
+    up = tutti("up", "--detach", "--agents", "0", "--data-dir", stopped)
+    assert f"`tutti down --data-dir '{stopped}'` stops it" in up.err
+    assert tutti("down", "--data-dir", stopped).code == 0
+    missing = tutti("down", "--data-dir", stopped / "none")
+    assert (missing.code, missing.out) == (1, "")
+    assert "does not exist, so no platform runs there" in missing.err
