@@ -4,6 +4,7 @@ import threading
 import time
 import uuid
 from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from dataclasses import replace
 from typing import Protocol
@@ -76,13 +77,14 @@ def numbered(topic: Topic, count: int, keys: int = 7) -> list[NewRecord]:
 
 
 def drive(members: Sequence[Subscription], until: Callable[[], bool], poll_seconds: float = 0.05) -> list[Record]:
-    """Poll all members in turn until the condition holds."""
+    """Poll all members beside each other until the condition holds: a group is dealt while all of them are there."""
     found: list[Record] = []
     deadline = time.monotonic() + DEADLINE
-    while not until():
-        assert time.monotonic() < deadline, f"not reached within {DEADLINE} s"
-        for member in members:
-            found += member.poll(poll_seconds)
+    with ThreadPoolExecutor(len(members)) as threads:
+        while not until():
+            assert time.monotonic() < deadline, f"not reached within {DEADLINE} s"
+            for polled in threads.map(lambda member: member.poll(poll_seconds), members):
+                found += polled
     return found
 
 
