@@ -135,7 +135,8 @@ def test_a_file_that_is_mostly_rubbish_is_not_read_to_its_end() -> None:
 
 @pytest.mark.parametrize(("reason", "good"), [(Reason.NO_TEXT, 1), (Reason.TOO_LARGE, 1), (Reason.MALFORMED, 4)])
 def test_a_file_of_which_some_records_cannot_be_used_is_read_to_its_end(reason: Reason, good: int) -> None:
-    some = [Rejection("a", reason, ""), *[Text("t", "t", "")] * good] * 10_000
+    few: list[Record] = [Rejection("a", reason, ""), *[Text("t", "t", "")] * good]
+    some = few * 10_000
     assert list(patiently(iter(some), "a")) == some
 
 

@@ -10,6 +10,7 @@ from resiliparse.extract.html2text import extract_plain_text
 from resiliparse.parse.html import HTMLTree
 
 from tutti.corpus.documents import Document, Extraction, MediaType
+from tutti.ingest.attributes import too_many_attributes
 from tutti.ingest.census import census
 from tutti.ingest.containers import Page, Text
 from tutti.ingest.nesting import MAX_DEPTH, tags_too_deep, tree_too_deep
@@ -38,6 +39,8 @@ def extract(page: Page) -> Document | Rejection:
             f"{decoded.replaced} of {len(decoded.text)} characters are not {decoded.charset}",
         )
     if kind is MediaType.HTML:
+        if too_many_attributes(page.data if decoded.charset == "utf-8" else decoded.text.encode()):
+            return Rejection(page.path, Reason.TOO_DEEP, "tags have more attributes than are parsed in little time")
         tree = None if tags_too_deep(decoded.text, most=seen.tags) else HTMLTree.parse(decoded.text)
         if tree is None or tree_too_deep(tree, tags=seen.tags):
             return Rejection(page.path, Reason.TOO_DEEP, f"elements lie more than {MAX_DEPTH} deep")

@@ -24,7 +24,7 @@ from tutti.corpus.dataset import Rejected
 from tutti.corpus.errors import CorpusError
 from tutti.corpus.manifest import Kind
 from tutti.corpus.stages import CrawlBody, DocumentShardEntry, FilterBody, IngestBody
-from tutti.ingest import census, choosing, nesting, normalisation, shards
+from tutti.ingest import attributes, census, choosing, nesting, normalisation, shards
 from tutti.ingest.classifiers import ClassifierApi, key_of, named
 from tutti.ingest.classifiers import work_of as classifier_work
 from tutti.ingest.crawl.frontier import Frontier
@@ -69,7 +69,9 @@ def reading(spec: IngestSpec) -> shards.Reading:
     return replace(wanted, root=path)
 
 
-NATIVES = tuple(each.native for each in (census, nesting, normalisation, pii, statistics, features, languagemodel))
+NATIVES = tuple(
+    each.native for each in (attributes, census, nesting, normalisation, pii, statistics, features, languagemodel)
+)
 
 
 def build(host: Host) -> Service:

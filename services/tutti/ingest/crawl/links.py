@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from resiliparse.parse.html import HTMLTree
 
 from tutti.corpus.documents import MediaType
+from tutti.ingest.attributes import too_many_attributes
 from tutti.ingest.crawl.urls import NotAPage, canonical
 from tutti.ingest.nesting import tags_too_deep, tree_too_deep
 from tutti.ingest.sniffing import decode, is_binary, media_type
@@ -39,8 +40,9 @@ def said(url: str, body: bytes, *, agent: str, kind: str = "", charset: str = ""
     index, follow = asked([header], agent)
     if is_binary(body, charset) or media_type(url, body, charset, kind) is not MediaType.HTML:
         return Said(index=index)
-    text = decode(body, MediaType.HTML, charset).text
-    if tags_too_deep(text):
+    decoded = decode(body, MediaType.HTML, charset)
+    text = decoded.text
+    if too_many_attributes(body if decoded.charset == "utf-8" else text.encode()) or tags_too_deep(text):
         return Said(index=index)
     tree = HTMLTree.parse(text)
     if tree_too_deep(tree):
