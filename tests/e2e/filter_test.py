@@ -144,7 +144,8 @@ def test_evaluation_texts_and_an_earlier_dataset_are_kept_out_and_named(
         (f"{FEW}x=1", 2, ("quality.thresholds", "gopher_least_wordsx")),
         ("dedup.against=datasets/none", 2, ("dedup.against", "'datasets/none'", "tutti datasets ls")),
         ("dedup.decontaminate.words=9", 2, ("dedup.decontaminate.path", "a value")),
-        ("quality.languages=xx", 1, ("all 14 documents were rejected (14 by language)", "quality.languages")),
+        ("quality.languages=[klingon]", 2, ("quality.languages", "klingon", "such as en")),
+        ("quality.languages=ja", 1, ("all 14 documents were rejected (14 by language)", "quality.languages")),
     ],
 )
 def test_a_choice_that_cannot_be_is_named(

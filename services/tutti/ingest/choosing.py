@@ -18,7 +18,7 @@ import pyarrow.compute as pc
 
 from tutti.corpus import decisions
 from tutti.corpus.rows import batches
-from tutti.ingest.quality.languages import among
+from tutti.ingest.quality.languages import KNOWN, among
 from tutti.ingest.quality.lexicon import HARM_LEXICON
 from tutti.ingest.quality.pii import NO_PII
 from tutti.ingest.quality.rules import C4, FINEWEB, GOPHER_QUALITY, GOPHER_REPETITION, Rule, decide, with_thresholds
@@ -37,6 +37,10 @@ _ROWS = 1 << 14
 
 class UnknownRuleSet(Exception):
     """A set of rules was named that is not there."""
+
+
+class UnknownLanguage(Exception):
+    """A language was named that no text is ever told to be in."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,12 +71,17 @@ def choice(
 ) -> Choice:
     """The rules of these sets, then those of classifiers (`learnt`), some with another threshold.
 
-    Raises UnknownRuleSet, UnknownRule.
+    Raises UnknownRuleSet, UnknownRule, UnknownLanguage.
     """
     if unknown := sorted(set(sets) - RULE_SETS.keys()):
         raise UnknownRuleSet(f"no set of rules {unknown[0]!r}; expected one of {', '.join(RULE_SETS)}")
+    languages = frozenset(languages)
+    if strangers := sorted(languages - KNOWN):
+        raise UnknownLanguage(
+            f"ISO 639 codes that texts are told by, such as en; not {', '.join(map(repr, strangers))}"
+        )
     rules = [rule for name, rules in RULE_SETS.items() if name in sets for rule in rules]
-    return Choice(with_thresholds([*rules, *learnt], thresholds), frozenset(languages))
+    return Choice(with_thresholds([*rules, *learnt], thresholds), languages)
 
 
 def choose(measures: Sequence[Path], wanted: Choice, target: Path) -> Chosen:

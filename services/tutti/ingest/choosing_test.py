@@ -11,7 +11,7 @@ from tutti.corpus.documents import Document
 from tutti.corpus.rows import read_rows, write_rows
 from tutti.ingest import measures
 from tutti.ingest.batches import chosen
-from tutti.ingest.choosing import RULE_SETS, UnknownRuleSet, choice, choose
+from tutti.ingest.choosing import RULE_SETS, UnknownLanguage, UnknownRuleSet, choice, choose
 from tutti.ingest.containers import Text
 from tutti.ingest.extraction import taken
 from tutti.ingest.quality.rules import UnknownRule
@@ -110,6 +110,8 @@ def test_every_set_decides_on_what_is_measured(tmp_path: Path) -> None:
 def test_what_is_not_there_is_refused_by_name() -> None:
     with pytest.raises(UnknownRuleSet, match=r"'gofer'; expected one of gopher_quality"):
         choice(["gofer"], {}, [])
+    with pytest.raises(UnknownLanguage, match=r"such as en; not 'English', '\[en\]'"):
+        choice([], {}, ["de", "English", "[en]"])
     with pytest.raises(UnknownRule, match=r"'c4_words'; expected one of c4_curly_brackets"):
         choice(["c4"], {"c4_words": 1}, [])
 

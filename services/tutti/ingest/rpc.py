@@ -54,6 +54,8 @@ def choice_of(spec: FilterSpec, blobs: Blobs) -> choosing.Choice:
         return choosing.choice(spec.rule_sets, thresholds, spec.languages, rules_of(blobs, spec.classifiers))
     except choosing.UnknownRuleSet as error:
         raise InvalidField("spec.rule_sets", seen=", ".join(spec.rule_sets), expected=str(error)) from error
+    except choosing.UnknownLanguage as error:
+        raise InvalidField("spec.languages", seen=", ".join(spec.languages), expected=str(error)) from error
     except UnknownRule as error:
         raise InvalidField("spec.thresholds", seen=", ".join(thresholds), expected=str(error)) from error
 

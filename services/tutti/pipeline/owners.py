@@ -194,8 +194,9 @@ class Owners:
             yield judge(StageName.CRAWL, recipe, {key: f"input.crawl.{key}" for key in keys}, source)
         if quality.mask:
             yield judge(StageName.INGEST, recipe, {"mask": "quality.mask"})
-        if quality.rules or quality.thresholds or quality.classifiers:
+        if quality.rules or quality.thresholds or quality.classifiers or quality.languages:
             fields = {"rule_sets": "rules", "thresholds": "thresholds", "classifiers": "classifiers"}
+            fields |= {"languages": "languages"}
             yield judge(StageName.FILTER, recipe, {field: f"quality.{key}" for field, key in fields.items()})
         if recipe.dedup.against:
             yield partial(self.earlier, recipe)

@@ -186,9 +186,14 @@ def _override(tree: dict[str, Any], text: str) -> None:
 
 
 def _value(kind: Any, text: str) -> Any:
-    """What the text of the command line stands for, in a key of this type; names are separated by commas."""
+    """What the text of the command line stands for, in a key of this type.
+
+    Names are separated by commas; lists and mappings may be written as in YAML.
+    """
     if kind is str:
         return text
+    if (get_origin(kind) is list and text.startswith("[")) or (get_origin(kind) is dict and text.startswith("{")):
+        return yamltext.read(f"value: {text}")["value"]
     if get_origin(kind) is list:
         return [name.strip() for name in text.split(",") if name.strip()]
     return yamltext.scalar(text)

@@ -172,6 +172,13 @@ def test_rules_and_languages_are_lists_and_thresholds_go_by_the_name_of_the_rule
     )
     assert overridden == read(written)
     assert overridden.quality.thresholds == {"c4_least_sentences": 2.0}
+    assert (
+        read(
+            LEAST,
+            ["quality.rules=[c4, no_pii]", "quality.thresholds={c4_least_sentences: 2}", "quality.languages=[en]"],
+        )
+        == overridden
+    )
     assert read(written, ["quality.rules=", "quality.thresholds.c4_lorem_ipsum=1e1"]).quality.model_dump() == {
         "rules": [],
         "mask": [],

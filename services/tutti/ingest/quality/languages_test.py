@@ -6,7 +6,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tutti.ingest.quality import languagemodel
-from tutti.ingest.quality.languages import SAMPLE, SCHEMA, among, identified, identify, languages, sample
+from tutti.ingest.quality.languagemodel import model
+from tutti.ingest.quality.languages import CODES, KNOWN, SAMPLE, SCHEMA, among, identified, identify, languages, sample
 
 SENTENCES = {
     "en": "The library is open every day, and its books can be read by everybody who lives in the town.",
@@ -41,6 +42,11 @@ def test_a_long_text_is_read_in_pieces_from_its_begin_to_its_end() -> None:
     taken = sample(text)
     assert (len(taken), taken[:10], taken[-10:]) == (SAMPLE + 3, text[:10], text[-10:])
     assert sample(text[:SAMPLE]) == text[:SAMPLE]
+
+
+def test_the_languages_that_are_known_are_those_of_the_model() -> None:
+    assert set(model().codes) == CODES
+    assert {"zh", "sh", "und"} < KNOWN
 
 
 def test_a_corpus_asks_for_languages_or_macro_languages() -> None:
