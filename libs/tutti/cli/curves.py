@@ -36,7 +36,7 @@ def show_curve(answer: GetCurveResponse) -> None:
         finite = [loss for loss in losses if math.isfinite(loss)]
         words = f"loss {finite[0]:.4f} to {finite[-1]:.4f}, lowest {min(finite):.4f}" if finite else "no finite loss"
         click.echo(f"{sparkline(losses)}  {words}")
-        click.echo(f"{answer.steps:,} steps, {answer.skipped:,} skipped, of {answer.missing:,} nothing is known")
+        click.echo(f"{answer.steps:,} steps, {answer.skipped:,} skipped, {answer.missing:,} missing")
         print_list(_rows(answer), ("step", "loss", "gradient_norm", "rate", "tokens", "note"), TEXT, nothing="")
     for gap in answer.gaps:
         say(f"steps {gap.first_step} to {gap.last_step} are missing: {gap.reason}")

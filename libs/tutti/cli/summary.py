@@ -42,6 +42,8 @@ def summary(client: Client, run: Run) -> Plain:
     if found["tokenization"] and found["tokenization"]["dataset"]:
         name = found["tokenization"]["dataset"]
         found["dataset"] = datasets.told(plain(client.tokenization.GetDataset(GetRequest(name=name))))
+        tokenizer = client.tokenization.GetTokenizer(GetRequest(name=found["dataset"]["tokenizer"]))
+        found["dataset"]["vocabulary"] = tokenizer.vocabulary
     if found["train"]:
         with contextlib.suppress(NotFound):
             found["mixture"] = mixtures.mixture(client, found["train"])
@@ -102,6 +104,9 @@ def show_summary(found: Plain) -> None:
             lines += [("", f"in {each['documents']:,}: {each['text']}") for each in dedup["repeated"][:SHOWN_UNITS]]
     if dataset:
         lines.append(("tokens", f"{dataset['tokens']:,} to train on, {dataset['validation_tokens']:,} held out"))
+        if (asked := found["tokenization"]["spec"]["vocabulary"]) > dataset["vocabulary"]:
+            few = f"{dataset['vocabulary']:,} of {asked:,} asked for: there is too little text to learn more"
+            lines.append(("vocabulary", few))
         if dataset["packing"]:
             lines.append(("packed", packed(dataset)))
         if dataset["bytes_a_token"] is not None:
@@ -109,7 +114,7 @@ def show_summary(found: Plain) -> None:
     lines += [("mixture", words) for words in mixtures.words(found["mixture"])]
     if job:
         lines.append(("job", job["name"]))
-        lines.append(("steps", f"{job['step']:,} on {job['shape']['data_parallel']} ranks, loss {job['loss']:.4f}"))
+        lines.append(("steps", f"{job['step']:,} on {ranks(job)}, loss {job['loss']:.4f}"))
     for name, value in lines:
         click.echo(f"{name:14}{value}")
     if dataset and job and job["bits_per_byte"] is not None:
@@ -130,6 +135,11 @@ def show_summary(found: Plain) -> None:
     click.echo(f"{'took':14}{times}")
 
 
+def ranks(job: Plain) -> str:
+    count = job["shape"]["data_parallel"]
+    return f"{count:,} rank{'s' if count != 1 else ''}"
+
+
 def left_out(counts: list[Plain]) -> str:
     """How many pages and records were left out for each reason, the most frequent first."""
     most = sorted(counts, key=lambda each: -each["pages"])
@@ -137,10 +147,10 @@ def left_out(counts: list[Plain]) -> str:
 
 
 def packed(dataset: Plain) -> str:
-    """Into how many sequences, how, and what of them is wasted."""
+    """Into how many sequences, how, and what of them is padding."""
     how = "by best fit" if dataset["packing"] == "best_fit" else "as one stream"
     sequences = f"{dataset['sequences']:,} sequences of {dataset['context']:,} tokens"
-    return f"{sequences} {how}, {100 * dataset['waste']:.2f} % wasted"
+    return f"{sequences} {how}, {100 * dataset['waste']:.2f} % of them padding"
 
 
 def by_language(dataset: Plain) -> str:
@@ -187,7 +197,7 @@ def show_quality(model: float, dataset: Plain) -> None:
     )
     apart = 100 * abs(1 - model / bigram)
     if model >= bigram:
-        click.echo(f"{'':14}{apart:.1f} % above the bigram: it knows less yet than pairs of tokens tell; train longer")
+        click.echo(f"{'':14}{apart:.1f} % above the bigram: worse than a bigram model; train longer")
         return
     click.echo(f"{'':14}{apart:.1f} % below the bigram")
     if xz < model:

@@ -74,7 +74,7 @@ def facts() -> Facts:
         "dedup": plain(dedup),
         "tokenization": plain(Tokenization(spec=TokenizationSpec(vocabulary=4096))),
         "train": plain(job),
-        "dataset": datasets.told(plain(dataset)),
+        "dataset": datasets.told(plain(dataset)) | {"vocabulary": 4096},
         "mixture": [_read("datasets/" + "a" * 64, 3.0, 3174, 4.03), _read("datasets/" + "b" * 64, 1.0, 900, 1.58)],
         "continuations": continuations(),
         "checkpoints": [plain(_checkpoint(step)) for step in range(100, STEPS + 1, 100)],

@@ -79,7 +79,6 @@ def page(facts: Facts) -> str:
         "dedup": found["dedup"],
         "dataset": dataset,
         "shown_languages": SHOWN_LANGUAGES,
-        "vocabulary": found["tokenization"]["spec"]["vocabulary"] if found["tokenization"] else 0,
         "job": job,
         "charts": [
             Drawn(series.title, Markup(svg), describe(series), _legend(series))  # noqa: S704  (escaped where it is made)
@@ -206,7 +205,7 @@ def _verdict(job: Plain | None, dataset: Plain | None) -> str:
     told = f"The model lies {_beside_bigram(job, dataset)}"
     if job["bits_per_byte"] < dataset["bigram_bits_per_byte"]:
         return f"{told}: it knows more than pairs of tokens tell."
-    return f"{told}: it knows less yet than pairs of tokens tell. Train it longer."
+    return f"{told}: worse than a bigram model of the tokens. Train it longer."
 
 
 def _funnel(found: Plain) -> list[Left]:
