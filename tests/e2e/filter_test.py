@@ -1,5 +1,6 @@
 """Documents are chosen by rules: counted in the summary, named by a trace, chosen anew without reading a text."""
 
+import re
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -78,8 +79,22 @@ def test_documents_are_found_by_what_became_of_them_and_shown_with_their_text(fi
     short = tutti("documents", "show", "short.txt", "--data-dir", data_dir)
     assert "Few words of a page." in short.out
     assert "rejected by the rule gopher_least_words" in short.out
+    malformed = tutti("documents", "show", "records.jsonl:14", "--data-dir", data_dir)
+    assert (malformed.code, malformed.out.splitlines()[1].split()[:3]) == (0, ["fate", "rejected:", "malformed,"])
+    assert documents("show", "example/3") == documents("show", shown["name"][:22]) == shown
     nobody = tutti("documents", "show", "nobody.html", "--data-dir", data_dir)
     assert (nobody.code, "Traceback" in nobody.err) == (1, False)
+
+
+def test_a_table_of_documents_is_short_and_says_what_it_leaves_out(first: Any, data_dir: Path) -> None:
+    table = tutti("documents", "find", "--limit", "2", "--url", "a.example", "--data-dir", data_dir)
+    assert table.err == "10 more; `--limit 12` shows all\n"
+    assert [len(each) for each in re.findall(r"documents/([0-9a-f]+)", table.out)] == [12, 12]
+    wrong = tutti("documents", "rejected", "--rule", "gopher", "--data-dir", data_dir)
+    there = "rejected/gopher_least_words (2), rejected/malformed (1)"
+    assert wrong.err == f"no page of {first['run']['name']} is rejected/gopher; there are {there}\n"
+    missing = tutti("documents", "find", "--url", "nobody", "--data-dir", data_dir)
+    assert missing.err == f"no page of {first['run']['name']} has 'nobody' in its URL or path\n"
 
 
 def test_with_another_threshold_no_text_is_read_again(first: Any, data_dir: Path, pages: Path) -> None:

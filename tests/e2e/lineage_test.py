@@ -151,6 +151,20 @@ def test_a_page_is_found_by_its_path(client: Client, pages: Path) -> None:
     assert {each.kind for each in up.vertices} >= {"document", "document-shard", "ingest", "run"}
 
 
+def test_a_step_names_the_pages_that_it_saw(client: Client, data_dir: Path, slow: Slow, pages: Path) -> None:
+    until(lambda: caught_up(client, slow), seconds=30, what="lineage")
+    name, read = next((name, slow.read(name)) for name in slow.checkpoints)
+    job = name.split("/")[1]
+    told = tutti("trace", job, "--step", "3", "-o", "json", "--data-dir", data_dir).json()["sightings"]
+    seen = {document for document, places in read.items() if 3 in {step for step, *_ in places}}
+    assert {each["document"].removeprefix("documents/") for each in told} == seen
+    assert {each["source"] for each in told} <= {path.name for path in pages.iterdir()}
+    first, header, *rows = tutti("trace", f"jobs/{job}", "--step", "3", "--data-dir", data_dir).out.splitlines()
+    assert first == f"jobs/{job} line 0, step 3"
+    assert header.split() == ["leaf", "row", "sample", "document", "source"]
+    assert [row.split()[-1] for row in rows] == [each["source"] for each in told]
+
+
 def test_a_stranger_is_told_what_a_name_looks_like(client: Client, data_dir: Path) -> None:
     with pytest.raises(NotFound, match=r"no-such-page\.html does not exist"):
         client.lineage.TraceDocument(TraceDocumentRequest(document="no-such-page.html"))

@@ -243,6 +243,12 @@ def test_what_stands_nowhere_is_told_as_such_and_a_dataset_has_no_steps(
     assert (passage.begin, passage.end, passage.tokens) == (0, 4, 1)
     assert passage.count > 20
     assert [list(holder.steps) for holder in passage.documents] == [[]]
+    short = client.lineage.TraceText(TraceTextRequest(text=" the", within=dataset, documents=1))
+    assert list(short.passages) == [passage]
+    few = tutti("trace", "--text", " the", "--least", "8", "--in", dataset, "--data-dir", data_dir)
+    assert few.err == "the text has 1 tokens, fewer than --least 8: nothing was looked for\n"
+    unnamed = tutti("trace", "--text", " the", "-o", "json", "--data-dir", data_dir)
+    assert unnamed.json()["passages"][0]["tokens"] == 1
 
 
 def test_the_longest_spans_of_a_new_text_are_shown_unless_they_are_not_wanted(

@@ -41,7 +41,12 @@ def extend(group: click.Group) -> None:
         full = full_name("crawls", name)
         with served(**where) as client:
             rows = list(itertools.islice(known(client, full, what), limit))
-        print_list(rows, ("url", "what", "status", "depth"), output, nothing="no URL of which that is so")
+        print_list(
+            rows,
+            ("url", "what", "status", "depth"),
+            output,
+            nothing=f"no URL of {full} is {what}" if what else f"{full} knows no URL",
+        )
 
     @group.command("status", short_help="Where one stands: URLs, hosts and rules, what comes next.")
     @click.argument("name", default="")

@@ -1,6 +1,7 @@
 """Documents: what became of each page that a run read."""
 
-import itertools
+import re
+from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
@@ -13,11 +14,13 @@ from tutti.cli.failures import Failure
 from tutti.cli.nouns import BY_PLURAL, full_name
 from tutti.cli.output import JSON, output_option, print_list, print_one, say
 from tutti.cli.plain import Plain, plain
-from tutti.contracts.lineage.v1 import ListDocumentsRequest, ShowDocumentRequest
+from tutti.contracts.lineage.v1 import ListDocumentsRequest, ListedDocument, ShowDocumentRequest
 
 PAGE = 10_000
+SHOWN = 50  # rows of a table, unless another number is asked for
 COLUMNS = ("source", "what", "detail", "document")
-DUPLICATES = ("source", "what", "stays", "detail", "document")
+DUPLICATES = ("source", "what", "stays", "detail")
+_STANDS = re.compile(r"\bof documents/[0-9a-f]+(, )?")
 
 
 @click.group()
@@ -39,11 +42,14 @@ def documents() -> None:
 @output_option
 @connection_options
 def show(document: str, output: str, **where: Any) -> None:
-    """The text of DOCUMENT (documents/ID, an ID, a URL, the path of a page), and what became of it.
+    """The text of DOCUMENT (documents/ID, a URL, the path of a page, a part of these), and what became of it.
 
     \b
     tutti documents show https://docs.example/os.html
     tutti documents show library/os.html -o json      # a path below the folder of pages
+    tutti documents show os.html                      # where no other page ends so
+
+    Of a page that was rejected before it had a text it is said why.
     """
     with served(**where) as client:
         found = plain(client.lineage.ShowDocument(ShowDocumentRequest(document=document)))
@@ -52,6 +58,8 @@ def show(document: str, output: str, **where: Any) -> None:
         return
     text = found.pop("text")
     print_one(found, output)
+    if not found["name"]:
+        return
     click.echo(f"\n{text}")
     if len(text) < found["characters"]:
         say(f"the first {len(text):,} of {found['characters']:,} characters")
@@ -62,7 +70,12 @@ def listing_options(command: Callable[..., None]) -> Callable[..., None]:
     for option in (
         connection_options,
         output_option,
-        click.option("--limit", type=click.IntRange(min=1), default=None, help="At most so many (all)."),
+        click.option(
+            "--limit",
+            type=click.IntRange(min=1),
+            default=None,
+            help=f"At most so many  [default: {SHOWN} in a table, all as JSON]",
+        ),
         click.option("--run", default="", help="That this run read; the newest run unless it is given."),
         click.option("--url", "source", default="", help="Whose URL, or path, holds this text."),
     ):
@@ -88,7 +101,7 @@ def find(what: str, **options: Any) -> None:
 
 
 @documents.command("rejected", short_help="Those that were left out, each with its rule.")
-@click.option("--rule", default="", help="By this rule, or for this reason.")
+@click.option("--rule", default="", help="By this rule, or for this reason, such as language or not_ok.")
 @listing_options
 def rejected(rule: str, **options: Any) -> None:
     """The pages that were left out, each with the rule, what it saw and its threshold.
@@ -125,11 +138,32 @@ def print_listed(
     output: str,
     **where: Any,
 ) -> None:
-    """Print the pages of which that is so."""
+    """Print the pages of a run of which `what` is so, and whose source holds this text."""
     with served(**where) as client:
         name = full_name("runs", run) if run else newest(client)
-        rows = list(itertools.islice(listed(client, name, what, source), limit))
-    print_list(rows, columns, output, nothing=f"no page of {name} of which that is so")
+        rows = list(listed(client, name, what, source))
+        nothing = "" if rows else none(client, name, what, source)
+    limit = limit or (len(rows) if output == JSON else SHOWN)
+    shown = [plain(each) for each in rows[:limit]]
+    shown = shown if output == JSON else [in_short(each) for each in shown]
+    print_list(shown, columns, output, nothing=nothing)
+    if len(rows) > limit and output != JSON:
+        say(f"{len(rows) - limit:,} more; `--limit {len(rows)}` shows all")
+
+
+def in_short(row: Plain) -> Plain:
+    """A row for a table: a document that stands for it is named once, by its source."""
+    return row | {"detail": _STANDS.sub("", row["detail"])} if row["stays"] else row
+
+
+def none(client: Client, run: str, what: str, source: str) -> str:
+    """What to say where nothing was found: what was looked for, and what there is."""
+    looked = ([f"is {what}"] if what else []) + ([f"has {source!r} in its URL or path"] if source else [])
+    there = Counter(each.what for each in listed(client, run, "", ""))
+    kind = f"{what.partition('/')[0]}/"
+    found = sorted(each for each in there if each.startswith(kind)) or sorted(there)
+    which = f"; there are {', '.join(f'{each} ({there[each]:,})' for each in found)}" if what and there else ""
+    return f"no page of {run} {' and '.join(looked) or 'was read'}{which}"
 
 
 def newest(client: Client) -> str:
@@ -140,13 +174,13 @@ def newest(client: Client) -> str:
     return str(max(runs, key=lambda each: each.started_at.ToNanoseconds()).name)
 
 
-def listed(client: Client, run: str, what: str, source: str) -> Iterator[Plain]:
+def listed(client: Client, run: str, what: str, source: str) -> Iterator[ListedDocument]:
     """The pages of a run, in the order of their sources."""
     token = ""
     while True:
         request = ListDocumentsRequest(run=run, what=what, source=source, page_size=PAGE, page_token=token)
         page = client.lineage.ListDocuments(request)
-        yield from map(plain, page.documents)
+        yield from page.documents
         token = page.next_page_token
         if not token:
             return

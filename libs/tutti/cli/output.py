@@ -12,6 +12,7 @@ import click
 from tutti.cli.plain import Plain
 
 _MOMENT = re.compile(r"^(\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d)\.\d+Z$")
+_DOCUMENT = re.compile(r"\b(documents/[0-9a-f]{12})[0-9a-f]{52}\b")
 JSON, TEXT = "json", "text"
 SOON_SECONDS = 3.0  # after which a person wonders
 READING_SECONDS = 3600.0  # for what is read whole before there is an answer
@@ -93,7 +94,7 @@ def flat(row: Plain) -> Plain:
 
 
 def shown(value: Any, *, short: bool = False) -> str:
-    """A value for a person: numbers grouped, times to the second; `short` cuts digests."""
+    """A value for a person: numbers grouped, times to the second; `short` cuts digests and ids of documents."""
     if value is None:
         return "-"
     if isinstance(value, bool):
@@ -105,7 +106,14 @@ def shown(value: Any, *, short: bool = False) -> str:
     if isinstance(value, dict):
         return _inline(value)
     text = _MOMENT.sub(r"\1Z", str(value))
-    return text[:19] if short and text.startswith("blake3:") else text
+    if not short:
+        return text
+    return text[:19] if text.startswith("blake3:") else brief(text)
+
+
+def brief(text: str) -> str:
+    """A text with the ids of documents cut to as many digits as are enough to find them by."""
+    return _DOCUMENT.sub(r"\1", text)
 
 
 def _inline(value: Plain) -> str:

@@ -72,13 +72,15 @@ def seen(holder: Plain) -> str:
     return f"  step{'s' * (count > 1)} {', '.join(map(str, steps))}{more}"
 
 
-def show(answer: Plain) -> None:
-    """Print what `traced` found."""
+def show(answer: Plain, least: int) -> None:
+    """Print what `traced` found of spans of `least` tokens, 0 where nobody said how many."""
     for passage in answer["passages"]:
         click.echo(f"{passage['begin']:>6}  {next(found := lines(passage))}")
         for line in found:
             click.echo(f"{'':6}  {line}")
-    if not answer["passages"]:
+    if not answer["passages"] and answer["tokens"] < least:
+        say(f"the text has {answer['tokens']} tokens, fewer than --least {least}: nothing was looked for")
+    elif not answer["passages"]:
         say(f"none of it stands word for word in {answer['dataset']}")
     if answer["truncated"]:
         say("there are more, and shorter ones; raise --limit")

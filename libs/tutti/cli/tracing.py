@@ -1,6 +1,8 @@
 """Where a thing came from, and what came of it."""
 
 import contextlib
+import itertools
+import json
 from collections.abc import Iterator
 from typing import Any
 
@@ -13,8 +15,8 @@ from tutti.cli.access import served
 from tutti.cli.checkpoints import full
 from tutti.cli.connection import connection_options
 from tutti.cli.failures import Failure
-from tutti.cli.nouns import BY_PLURAL
-from tutti.cli.output import JSON, output_option, print_json, say
+from tutti.cli.nouns import BY_PLURAL, full_name
+from tutti.cli.output import JSON, TEXT, brief, output_option, print_json, print_list, say
 from tutti.cli.plain import Plain, plain
 from tutti.contracts.committer.v1 import CHECKPOINT_STATE_COMMITTED
 from tutti.contracts.lineage.v1 import (
@@ -24,6 +26,9 @@ from tutti.contracts.lineage.v1 import (
     TraceRequest,
     TraceStepRequest,
 )
+
+COLUMNS = ("step", "leaf", "row", "sample", "document", "source")
+"""Of a place where a document was read."""
 
 
 @contextlib.contextmanager
@@ -36,8 +41,8 @@ def hinted(resource: str) -> Iterator[None]:
             raise
         raise Failure(
             f"{resource} does not exist [{error.reason}]; expected checkpoints/JOB/LINE/STEP or datasets/NAME "
-            f"(`tutti checkpoints ls`, `tutti datasets ls`), documents/ID, or the path of a page inside its folder, "
-            f"such as array.html"
+            f"(`tutti checkpoints ls`, `tutti datasets ls`), documents/ID, or the URL or path of a page, or a part "
+            f"that no other has, such as array.html (`tutti documents find`)"
         ) from error
 
 
@@ -55,9 +60,14 @@ def hinted(resource: str) -> Iterator[None]:
     "within",
     default="",
     metavar="NAME",
-    help="Of --text: a checkpoint, or a dataset, in whose training split it is looked for; without it the newest.",
+    help="Of --text: a checkpoint or dataset in whose training split it is looked for; else the newest with an index.",
 )
-@click.option("--least", type=click.IntRange(min=1), default=8, show_default=True, help="Of --text: tokens of a span.")
+@click.option(
+    "--least",
+    type=click.IntRange(min=1),
+    default=None,
+    help="Of --text: the shortest match, in tokens  [default: 8, or all of a text that has fewer]",
+)
 @click.option("--limit", type=click.IntRange(min=1), default=1000, show_default=True)
 @output_option
 @connection_options
@@ -68,7 +78,7 @@ def trace(
     step: int | None,
     line: int,
     within: str,
-    least: int,
+    least: int | None,
     limit: int,
     output: str,
     **where: Any,
@@ -77,7 +87,8 @@ def trace(
 
     \b
     tutti trace checkpoints/JOB/0/800              # back to the pages
-    tutti trace https://docs.example/os.html --down  # on to the steps that saw it
+    tutti trace https://docs.example/os.html --down  # on to the steps that saw it; os.html, if no other ends so
+    tutti trace jobs/JOB --step 3                  # what a step read
     tutti trace --text "Return a copy"
 
     With --text: what of a text stands word for word in what a model was trained on, in which documents, and which steps
@@ -87,13 +98,14 @@ def trace(
         raise click.UsageError("give a RESOURCE, or --text TEXT, and one of them alone")
     if text is not None:
         with served(**where) as client, hinted(within):
-            answer = passages.traced(client, text, place(client, within), least=least, limit=limit)
-        print_json(answer) if output == JSON else passages.show(answer)
+            answer = passages.traced(client, text, place(client, within), least=least or 0, limit=limit)
+        print_json(answer) if output == JSON else passages.show(answer, least or 0)
         return
     assert resource is not None
     with served(**where) as client, hinted(resource):
         if step is not None:
-            answer = plain(client.lineage.TraceStep(TraceStepRequest(job=resource, line=line, step=step)))
+            request = TraceStepRequest(job=full_name("jobs", resource), line=line, step=step)
+            answer = plain(client.lineage.TraceStep(request))
         else:
             answer = walked(client, resource, direction, limit)
     if output == JSON:
@@ -103,13 +115,29 @@ def trace(
 
 
 def place(client: Client, name: str) -> str:
-    """The checkpoint or dataset of this name; without one the newest checkpoint. Raises Failure."""
+    """The checkpoint or dataset of this name; without one the newest checkpoint whose dataset has an index, if any has.
+
+    Raises Failure.
+    """
     if name:
         return name if name.startswith("datasets/") else full(name)
     rows = [each for each in BY_PLURAL["checkpoints"].all(client) if each.state == CHECKPOINT_STATE_COMMITTED]
     if not rows:
         raise Failure("there is no checkpoint yet; name a dataset: --in datasets/VERSION (`tutti datasets ls`)")
-    return str(max(rows, key=lambda each: each.decided_at.ToNanoseconds()).name)
+    rows.sort(key=lambda each: each.decided_at.ToNanoseconds(), reverse=True)
+    jobs = indexed_jobs(client)
+    found = next((each.name for each in rows if each.job in jobs), rows[0].name)
+    if found.rpartition("/")[0] != rows[0].name.rpartition("/")[0]:
+        say(f"looks into {found}: what newer ones were trained on has no index; --in names another")
+    return str(found)
+
+
+def indexed_jobs(client: Client) -> set[str]:
+    """The jobs whose own dataset has an index of verbatim spans."""
+    datasets = BY_PLURAL["datasets"].all(client, fields=("name", "index"))
+    digests = {f"blake3:{each.name.removeprefix('datasets/')}" for each in datasets if each.index}
+    jobs = BY_PLURAL["jobs"].all(client, fields=("name", "spec"))
+    return {each.name for each in jobs if json.loads(each.spec.training or "{}").get("dataset") in digests}
 
 
 def walked(client: Client, resource: str, direction: str, limit: int) -> Plain:
@@ -143,15 +171,23 @@ def _place(checkpoint: str) -> tuple[str, int, int]:
     return job, int(line), int(step)
 
 
+def show_sightings(sightings: list[Plain]) -> None:
+    """A table a line of a job; what is the same in all of its rows stands above it."""
+    for (job, line), every in itertools.groupby(sightings, key=lambda each: (each["job"], each["line"])):
+        rows = list(every)
+        columns = [name for name in COLUMNS if len({each[name] for each in rows}) > 1]
+        alike = {name: rows[0][name] for name in COLUMNS if name not in columns and rows[0][name] != ""}
+        same = [brief(each) if isinstance(each, str) else f"{name} {each}" for name, each in alike.items()]
+        click.echo(f"{job} line {line}{''.join(f', {each}' for each in same)}")
+        if columns:
+            print_list(rows, columns, TEXT, nothing="")
+
+
 def show(answer: Plain) -> None:
     for vertex in in_order(answer.get("vertices", [])):
         label = f"  {vertex['label']}" if vertex["label"] else ""
-        click.echo(f"{vertex['kind']:16} {vertex['name']}{label}")
-    for seen in answer.get("sightings", []):
-        click.echo(
-            f"{seen['job']} line {seen['line']} step {seen['step']} leaf {seen['leaf']} row {seen['row']}"
-            f"  sample {seen['sample']}  {seen['document']}"
-        )
+        click.echo(f"{vertex['kind']:16} {brief(vertex['name'])}{label}")
+    show_sightings(answer.get("sightings", []))
     if answer.get("fate"):
         say(answer["fate"])
     if answer.get("truncated"):

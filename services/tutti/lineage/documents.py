@@ -14,7 +14,7 @@ from tutti.chassis.unit import Unit
 from tutti.corpus.duplicates import How
 from tutti.corpus.manifest import Kind
 from tutti.corpus.stages import DocumentShardEntry
-from tutti.lineage import sightings
+from tutti.lineage import naming, sightings
 from tutti.lineage.ancestry import Ancestry, ancestry, place_of
 from tutti.lineage.graph import dataset_name
 from tutti.lineage.library import DocumentRow, Library, OpenDataset
@@ -49,14 +49,29 @@ class Documents:
         self._host, self._tables, self._library = host, tables, library
 
     def find(self, wanted: str) -> DocumentRow:
-        """By `documents/{doc_id}`, doc_id or source path; the smallest id where a path was read with several texts."""
+        """By `documents/{doc_id}`, doc_id, the beginning of one, source or a part of it as in `naming`.
+
+        The smallest id where a source was read with several texts. Raises NotFound, and InvalidField where several are
+        meant.
+        """
         doc_id = wanted.removeprefix(PREFIX)
         if row := self.rows({doc_id}).get(doc_id):
             return row
-        found = [row for entry in self._shards() for row in self._library.documents(entry) if row.source == wanted]
-        if not found:
+        every = [row for entry in self._shards() for row in self._library.documents(entry)]
+        begun = {row.doc_id: row for row in every if naming.is_beginning(doc_id) and row.doc_id.startswith(doc_id)}
+        if len(begun) == 1:
+            return next(iter(begun.values()))
+        source = naming.meant(wanted, (row.source for row in every))
+        if not source:
             raise NotFound(wanted)
-        return min(found, key=lambda row: row.doc_id)
+        return min((row for row in every if row.source == source), key=lambda row: row.doc_id)
+
+    def rejected(self, wanted: str) -> tuple[str, str]:
+        """Of a page that never was a document its source, and why; both "" where there is none. Raises InvalidField."""
+        lists = [self._library.ingest(key).rejections for key in self._manifests(Kind.INGEST)]
+        every = {each["path"]: each for key in dict.fromkeys(lists) for each in self._library.json(key)}
+        source = naming.meant(wanted, every)
+        return (source, f"rejected: {every[source]['reason']}, {every[source]['detail']}") if source else ("", "")
 
     def text(self, row: DocumentRow) -> str:
         """The text of a document."""
@@ -177,13 +192,9 @@ class Documents:
             for sighting in sightings.of_step(each.train, body.scalars.ledger, step)
         )
 
-    def fate(self, wanted: str) -> str:
-        """Why no step saw a page: left out, a duplicate, held out; empty when nothing is known."""
-        for key in self._manifests(Kind.INGEST):
-            for rejection in self._library.json(self._library.ingest(key).rejections):
-                if rejection["path"] == wanted:
-                    return f"rejected: {rejection['reason']}, {rejection['detail']}"
-        doc_id = wanted.removeprefix(PREFIX)
+    def fate(self, document: str) -> str:
+        """Why no step saw a document: left out, a duplicate, held out; empty when nothing is known."""
+        doc_id = document.removeprefix(PREFIX)
         told = [self._library.filter(key).decisions for key in self._manifests(Kind.FILTER)]
         told += [self._library.dedup(key).decisions for key in self._manifests(Kind.DEDUP)]
         for decisions in dict.fromkeys(filter(None, told)):

@@ -27,7 +27,6 @@ from tutti.contracts.lineage.v1 import (
 from tutti.contracts.lineage.v1 import Edge as EdgeMessage
 from tutti.contracts.lineage.v1 import Sighting as SightingMessage
 from tutti.contracts.lineage.v1 import Vertex as VertexMessage
-from tutti.corpus.spans.index import LEAST
 from tutti.lineage.ancestry import place_of
 from tutti.lineage.documents import PREFIX, Documents
 from tutti.lineage.graph import Edge, Vertex, Walk, dataset_name, kind_of, walk
@@ -53,7 +52,13 @@ class LineageApi:
 
     def ShowDocument(self, request: ShowDocumentRequest, call: Call) -> Document:
         required(request, "document")
-        row = self._documents.find(request.document)
+        try:
+            row = self._documents.find(request.document)
+        except NotFound:
+            source, fate = self._documents.rejected(request.document)
+            if not fate:
+                raise
+            return Document(source=source, fate=fate)
         text = self._documents.text(row)
         return Document(
             name=f"{PREFIX}{row.doc_id}",
@@ -110,7 +115,7 @@ class LineageApi:
         try:
             row = self._documents.find(request.document)
         except NotFound:
-            fate = self._documents.fate(request.document)
+            _, fate = self._documents.rejected(request.document)
             if not fate:
                 raise
             return TraceDocumentResponse(fate=fate)
@@ -120,7 +125,7 @@ class LineageApi:
             ancestry = self._documents.ancestry(head)
             for sighting in self._documents.sightings(row.doc_id, head, until_step=request.until_step):
                 found.add((head.job, ancestry.line_of(sighting.step), sighting))  # lines share what is before a branch
-        answer.sightings.extend(_message(*each) for each in sorted(found)[:limit])
+        answer.sightings.extend(_message(*each, row.source) for each in sorted(found)[:limit])
         answer.truncated = len(found) > limit
         answer.checkpoints.extend(self._documents.seen_by(row.doc_id))
         if not answer.sightings:
@@ -135,7 +140,7 @@ class LineageApi:
         traced = self._texts.trace(
             request.text,
             request.within,
-            least=request.least or LEAST,
+            least=request.least,
             limit=limit,
             documents=request.documents or HOLDERS,
         )
@@ -164,7 +169,11 @@ class LineageApi:
             raise InvalidField("step", seen=request.step, expected=f"1 to {last}, the newest committed step")
         line = self._documents.ancestry(head).line_of(request.step)
         found = self._documents.step(head, request.step)
-        return TraceStepResponse(sightings=[_message(head.job, line, sighting) for sighting in found])
+        rows = self._documents.rows({sighting.document for sighting in found})
+        sources = {doc_id: row.source for doc_id, row in rows.items()}
+        return TraceStepResponse(
+            sightings=[_message(head.job, line, each, sources.get(each.document, "")) for each in found]
+        )
 
     def _walk(self, name: str, *, up: bool, limit: int) -> Walk:
         return self._host.units.run(
@@ -234,7 +243,7 @@ def show(
     return extra
 
 
-def _message(job: str, line: int, sighting: Sighting) -> SightingMessage:
+def _message(job: str, line: int, sighting: Sighting, source: str) -> SightingMessage:
     return SightingMessage(
         job=job,
         line=line,
@@ -244,4 +253,5 @@ def _message(job: str, line: int, sighting: Sighting) -> SightingMessage:
         sample=sighting.sample,
         document=f"{PREFIX}{sighting.document}",
         dataset=dataset_name(sighting.dataset),
+        source=source,
     )

@@ -15,7 +15,7 @@ from tutti.chassis.errors import NotFound, Problem
 from tutti.cli import interrupt
 from tutti.cli.documents import listed
 from tutti.cli.output import READING_SECONDS
-from tutti.cli.plain import Plain
+from tutti.cli.plain import Plain, plain
 from tutti.cli.summary import summary
 from tutti.contracts.committer.v1 import GetCurveRequest, GetCurveResponse
 from tutti.contracts.lineage.v1 import ShowDocumentRequest
@@ -123,7 +123,7 @@ def _rows(client: Client, run: str, what: str, stages: Iterable[Collection[str]]
     deadline = time.monotonic() + FOLDED_SECONDS
     while True:
         with contextlib.suppress(NotFound):
-            rows = list(itertools.islice(listed(client, run, what, ""), MOST_ROWS))
+            rows = [plain(each) for each in itertools.islice(listed(client, run, what, ""), MOST_ROWS)]
             if heard(rows, stages) or time.monotonic() > deadline:
                 return rows
         if time.monotonic() > deadline:

@@ -51,7 +51,7 @@ class ShowDocumentRequest(_message.Message):
 
     DOCUMENT_FIELD_NUMBER: _builtins.int
     document: _builtins.str
-    """document, such as "documents/x", or a source path or URL."""
+    """document: "documents/x", the beginning of its id, a source path or URL, or a part of one that no other page has."""
     def __init__(
         self,
         *,
@@ -79,7 +79,7 @@ class Document(_message.Message):
     TEXT_FIELD_NUMBER: _builtins.int
     FATE_FIELD_NUMBER: _builtins.int
     name: _builtins.str
-    """name of it."""
+    """name of it; empty for a page that never was one, of which source and fate are told."""
     source: _builtins.str
     """source: a URL, or a path below the input folder."""
     title: _builtins.str
@@ -357,6 +357,7 @@ class Sighting(_message.Message):
     SAMPLE_FIELD_NUMBER: _builtins.int
     DOCUMENT_FIELD_NUMBER: _builtins.int
     DATASET_FIELD_NUMBER: _builtins.int
+    SOURCE_FIELD_NUMBER: _builtins.int
     job: _builtins.str
     """job that stepped."""
     line: _builtins.int
@@ -373,6 +374,8 @@ class Sighting(_message.Message):
     """document that was seen."""
     dataset: _builtins.str
     """dataset that the sample is of."""
+    source: _builtins.str
+    """source: a URL, or a path below the input folder; empty while its ingest is not folded yet."""
     def __init__(
         self,
         *,
@@ -384,10 +387,11 @@ class Sighting(_message.Message):
         sample: _builtins.int = ...,
         document: _builtins.str = ...,
         dataset: _builtins.str = ...,
+        source: _builtins.str = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["dataset", b"dataset", "document", b"document", "job", b"job", "leaf", b"leaf", "line", b"line", "row", b"row", "sample", b"sample", "step", b"step"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["dataset", b"dataset", "document", b"document", "job", b"job", "leaf", b"leaf", "line", b"line", "row", b"row", "sample", b"sample", "source", b"source", "step", b"step"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -404,7 +408,7 @@ class TraceDocumentRequest(_message.Message):
     UNTIL_STEP_FIELD_NUMBER: _builtins.int
     LIMIT_FIELD_NUMBER: _builtins.int
     document: _builtins.str
-    """document, such as "documents/x", or a source path."""
+    """document: "documents/x", the beginning of its id, a source path or URL, or a part of one that no other page has."""
     job: _builtins.str
     """job; empty for all."""
     until_step: _builtins.int
@@ -535,7 +539,7 @@ class TraceTextRequest(_message.Message):
     within: _builtins.str
     """within a checkpoint, which means its job's own dataset and not those mixed with it, or a dataset."""
     least: _builtins.int
-    """least tokens of a span that is told; 0 means 8."""
+    """least tokens of a span that is told; 0 means 8, or all of a text that has fewer."""
     limit: _builtins.int
     """limit of spans, at most 1,000; 0 means 100. Where there are more the longest are told."""
     documents: _builtins.int
