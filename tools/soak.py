@@ -21,7 +21,7 @@ WRONG_LINES = 200
 LIMIT_SECONDS = 2 * 3600
 MARKS = ("scale:", "seed", "count", "moment", "faults", "events", "passed", "failed")
 """What the lines of a campaign contain that are kept."""
-KEPT_LINES = 200
+KEPT_LINES = 2_000
 
 
 @dataclass(frozen=True)
@@ -89,6 +89,11 @@ def git(*arguments: str) -> str:
     return done.stdout.strip()
 
 
+def changed() -> bool:
+    """Whether the working tree differs from its commit in anything but records."""
+    return git("status", "--porcelain", "--untracked-files=no", "--", ".", ":(exclude)soak") != ""
+
+
 def source_digest() -> str:
     """Over the names and bytes of all files that git knows or would add, without records and prose (`soak/`, *.md)."""
     state = hashlib.sha256()
@@ -125,7 +130,7 @@ def wrong(output: str) -> list[str]:
 def run(number: int, row: Row) -> int:
     """Carry a row out and record it; the exit code of the command that failed, else 0."""
     began, code, printed = time.monotonic(), 0, list[str]()
-    commit, source = git("describe", "--always", "--dirty", "--abbrev=12", "--match="), source_digest()
+    commit, source = git("rev-parse", "--short=12", "HEAD") + ("-dirty" if changed() else ""), source_digest()
     for command in row.commands:
         code, output = carry_out(command, seconds=LIMIT_SECONDS - (time.monotonic() - began))
         printed += command.kept(output)

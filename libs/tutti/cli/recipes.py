@@ -29,15 +29,17 @@ dedup:
   near: 0.8 # similarity from which on two documents are the same; 0: equal texts alone
 size: small # tiny, small, medium, large: docs/recipes.md has their numbers
 tokenizer:
-  vocabulary: 4096
+  vocabulary: 4096 # tokens that are learned at most, 256 bytes among them
 data:
   context: 256 # tokens of a sequence
 train:
-  steps: 400
+  steps: 400 # of the optimizer
   ranks: 2 # processes; another number gives the same bits
-  microbatches: 8
+  microbatches: 8 # of a step; ranks share them
   rows: 2 # sequences of a microbatch: 16 a step here
-  checkpoint_every: 50
+  checkpoint_every: 50 # steps
+index: true # of verbatim spans, so that `tutti trace --text` finds where a text is from
+# sample: {prompts: ["Once upon a time"], tokens: 64} # what the last checkpoint continues
 """
 
 

@@ -120,6 +120,11 @@ def test_a_line_of_any_length_takes_no_memory(tmp_path: Path) -> None:
     assert texts(found) == {"a.jsonl.gz:2": "after"}
 
 
+def test_a_number_may_have_any_length(tmp_path: Path) -> None:
+    (tmp_path / "a.jsonl").write_text('{"text": "words", "id": ' + "9" * 5_000 + "}\n")
+    assert texts(read(tmp_path)) == {"a.jsonl:1": "words"}
+
+
 def test_a_file_that_is_mostly_rubbish_is_not_read_to_its_end() -> None:
     def rubbish() -> Iterator[Record]:
         for number in range(10**9):

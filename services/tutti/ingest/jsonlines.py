@@ -59,7 +59,7 @@ def _lines(file: io.BufferedIOBase, limit: int) -> Iterator[bytes | None]:
 
 def _record(line: bytes, place: str, wanted: Wanted) -> Record:
     try:
-        found = json.loads(line)
+        found = json.loads(line, parse_int=float)  # of any length
     except (ValueError, RecursionError) as error:
         begin = line[:_QUOTED].decode("utf-8", "backslashreplace")
         what = "nested too deep" if isinstance(error, RecursionError) else "not JSON in UTF-8"

@@ -153,7 +153,8 @@ class Owners:
             raise InvalidField(
                 key,
                 seen=shown,
-                expected="a folder that holds HTML, Markdown or plain text pages; this one is empty",
+                expected="a folder that holds pages (HTML, Markdown, plain text), JSON lines, Parquet or WARC; "
+                "this one is empty",
             )
         return Source(spec.input_path, found.input_digest, found.logic_version, files=found.files, nbytes=found.bytes)
 
