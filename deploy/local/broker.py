@@ -9,7 +9,7 @@ import socket
 import struct
 from pathlib import Path
 
-from processes import Process, ServerError, free_port, is_free, run, start
+from processes import Process, ServerError, free_port, is_free, run, start, tell
 
 VERSION = "4.1.0"
 _LOG4J = "2.25.1"
@@ -42,6 +42,7 @@ class Broker:
             return
         if shutil.which("mvn") is None:
             raise ServerError("Kafka's jars are fetched by Maven: apt-get install maven")
+        tell(f"kafka: fetches the jars of {VERSION}; once")
         self._jars.mkdir(parents=True, exist_ok=True)
         (self._jars / "pom.xml").write_text(_POM)
         run(["mvn", "-q", "-B", "-f", self._jars / "pom.xml", "dependency:copy-dependencies",

@@ -12,7 +12,7 @@ import urllib.error
 import urllib.request
 from pathlib import Path
 
-from processes import Process, ServerError, free_port, is_free, start
+from processes import Process, ServerError, free_port, is_free, start, tell
 
 VERSION = "v1.8.0"
 _MODULE = f"github.com/versity/versitygw/cmd/versitygw@{VERSION}"
@@ -32,6 +32,7 @@ class Gateway:
             return
         if shutil.which("go") is None:
             raise ServerError("versitygw is built by Go 1.24 or newer: install it from https://go.dev/dl")
+        tell(f"s3: compiles versitygw {VERSION}; once, one to three minutes")
         self._folder.mkdir(parents=True, exist_ok=True)
         result = subprocess.run(
             ["go", "install", _MODULE],

@@ -24,6 +24,7 @@ from processes import (
     lives_in,
     run,
     start,
+    tell,
     wait_until,
     write_secret,
 )
@@ -43,6 +44,7 @@ class Postgres:
             return
         if not (install and os.getuid() == 0 and shutil.which("apt-get")):
             raise ServerError(_HINT)
+        tell("postgres: installs the system's packages; once")
         # The package would start a cluster of its own.
         Path("/etc/postgresql-common").mkdir(exist_ok=True)
         Path("/etc/postgresql-common/createcluster.conf").write_text("create_main_cluster = false\n")

@@ -9,6 +9,7 @@ import pwd
 import signal
 import socket
 import subprocess
+import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -28,6 +29,11 @@ class ServerError(Exception):
 
 class PortTaken(ServerError):
     """Another process was faster: pick again."""
+
+
+def tell(what: str) -> None:
+    """Say on stderr what takes its time."""
+    print(what, file=sys.stderr, flush=True)
 
 
 @dataclass(frozen=True)

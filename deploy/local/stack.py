@@ -10,6 +10,7 @@ started is stopped by its pid.
 import argparse
 import contextlib
 import json
+import os
 import signal
 import subprocess
 import sys
@@ -118,8 +119,11 @@ def _serving(data_dir: Path, agents: int) -> Iterator[None]:
 
 
 def _start(data_dir: Path, agents: int) -> subprocess.Popen[bytes]:
-    """Raises DataDirError."""
+    """Raises DataDirError, ServerError."""
     DataDir(data_dir)
+    servers = Stack(data_dir / "servers")
+    servers.obtain(servers.names, install=bool(os.environ.get("CI")))  # what takes minutes the first time
+    _say("starts Kafka, Postgres, S3, every service and the agents")
     with open(data_dir / "logs" / "keeper.out", "wb") as output:
         command = [sys.executable, str(Path(__file__).resolve()), "keep", "--data-dir", str(data_dir), "--agents",
                    str(agents)]  # fmt: skip
