@@ -48,6 +48,7 @@ test: setup ## every test, real servers included
 
 run: setup ## a web site becomes a committed checkpoint, embedded
 	@$(BIN)/python -m tools.exhibit_site -- $(BIN)/tutti run recipes/first-light.yaml --set 'input.crawl.connect.exhibit.test={address}'
+	@echo 'to go on with these commands: export PATH=$(CURDIR)/$(BIN):$$PATH' >&2
 
 run-stack: setup ## the same on Kafka, Postgres and S3, every service a process of its own, two agents
 	@pages=$$($(BIN)/python tools/exhibit.py) && $(BIN)/python deploy/local/stack.py run recipes/spine.yaml --set "input.path=$$pages"

@@ -3,6 +3,7 @@
 python examples/list_checkpoints.py [DATA_DIR]
 """
 
+import argparse
 import sys
 from pathlib import Path
 
@@ -25,7 +26,9 @@ def main(data_dir: Path) -> None:
 
 
 if __name__ == "__main__":
+    parser = argparse.ArgumentParser(description="List the committed checkpoints of a platform.")
+    parser.add_argument("data_dir", nargs="?", type=Path, default=Path(".tutti"))
     try:
-        main(Path(sys.argv[1] if len(sys.argv) > 1 else ".tutti"))
+        main(parser.parse_args().data_dir)
     except Problem as problem:
         sys.exit(f"{problem.reason}: {problem.message}")

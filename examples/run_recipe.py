@@ -40,7 +40,7 @@ def main(recipe: Path, overrides: list[str], data_dir: Path) -> int:
 if __name__ == "__main__":
     parser = argparse.ArgumentParser(description="Run a recipe on a platform that is up, and follow it to its end.")
     parser.add_argument("recipe", type=Path)
-    parser.add_argument("overrides", nargs="*", metavar="KEY=VALUE")
+    parser.add_argument("overrides", nargs="*", default=[], metavar="KEY=VALUE")
     parser.add_argument("--data-dir", type=Path, default=Path(".tutti"))
     given = parser.parse_args()
     try:

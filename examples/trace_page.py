@@ -1,8 +1,9 @@
 """Trace a page to the steps that saw it, and to the checkpoints that descend from it.
 
-python examples/trace_page.py PATH_OF_THE_PAGE_IN_ITS_FOLDER [DATA_DIR]
+python examples/trace_page.py PAGE [DATA_DIR]
 """
 
+import argparse
 import sys
 from pathlib import Path
 
@@ -25,9 +26,11 @@ def main(page: str, data_dir: Path) -> None:
 
 
 if __name__ == "__main__":
-    if len(sys.argv) < 2:
-        sys.exit(f"{sys.argv[0]}: expected the path of a page in its folder, such as array.html")
+    parser = argparse.ArgumentParser(description="Trace a page to the steps that saw it.")
+    parser.add_argument("page", help="its URL, its path in its folder, or a part that no other has, such as array.html")
+    parser.add_argument("data_dir", nargs="?", type=Path, default=Path(".tutti"))
+    given = parser.parse_args()
     try:
-        main(sys.argv[1], Path(sys.argv[2] if len(sys.argv) > 2 else ".tutti"))
+        main(given.page, given.data_dir)
     except Problem as problem:
         sys.exit(f"{problem.reason}: {problem.message}")

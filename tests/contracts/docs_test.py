@@ -199,4 +199,11 @@ def test_an_example_says_what_it_was_not_given(arguments: tuple[str, ...], tmp_p
     result = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=60, check=False)
     assert result.returncode in (1, 2)
     assert "Traceback" not in result.stderr
-    assert (arguments[0] if arguments else "recipe") in result.stderr
+    assert (arguments[0] if arguments else "are required: recipe\n") in result.stderr
+
+
+@pytest.mark.parametrize("example", EXAMPLES, ids=name)
+def test_an_example_has_help(example: Path, tmp_path: Path) -> None:
+    command = [sys.executable, str(example), "--help"]
+    result = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=60, check=True)
+    assert result.stdout.startswith("usage: ")

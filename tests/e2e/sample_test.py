@@ -72,7 +72,7 @@ def test_without_a_platform_one_is_started_for_the_time_being(data_dir: Path, ch
     result = tutti("sample", checkpoint, "--prompt", "The ", "--tokens", "5", "--data-dir", data_dir)
     assert result.code == 0, result.err
     assert result.out.startswith("The ")
-    assert "[5 tokens; ended by: tokens]" in result.err
+    assert "[5 tokens; ended by: length limit (--tokens)]" in result.err
     assert not (data_dir / "endpoint").exists()
 
 
@@ -321,8 +321,8 @@ def test_what_cannot_be_sampled_is_refused_in_a_line(up: None, data_dir: Path, c
 
 
 def test_an_export_overwrites_nothing_and_leaves_nothing_half_done(
-    exported: Path, data_dir: Path, checkpoint: str
-) -> None:
+    exported: Path, data_dir: Path, checkpoint: str, run: dict  # type: ignore[type-arg]
+) -> None:  # fmt: skip
     before = {path.name: path.read_bytes() for path in exported.iterdir()}
     again = tutti("checkpoints", "export", checkpoint, "--to", exported, "--data-dir", data_dir)
     assert_one_line(again, 2, "--to", "not an empty folder; name a new one")
@@ -331,6 +331,16 @@ def test_an_export_overwrites_nothing_and_leaves_nothing_half_done(
     missing = tutti("checkpoints", "export", "none/0/5", "--to", other, "--data-dir", data_dir)
     assert_one_line(missing, 1, "checkpoints/none/0/5 does not exist")
     assert [path.name for path in exported.parent.iterdir()] == [exported.name]
+    below = exported / "config.json" / "out"
+    for export in (("checkpoints", "export", checkpoint), ("datasets", "export", run["run"]["name"])):
+        refused = tutti(*export, "--to", below, "--data-dir", data_dir)
+        assert_one_line(
+            refused, 1, f"{below} cannot be written: a part of its path is a file; name another place with --to"
+        )
+    report = tutti("report", "--out", below, "--data-dir", data_dir)
+    assert_one_line(
+        report, 1, f"{below} cannot be written: a part of its path is a file; name another place with --out"
+    )
 
 
 def test_transformers_writes_the_same_greedy_text(exported: Path, data_dir: Path, checkpoint: str) -> None:

@@ -37,7 +37,7 @@ def tutti() -> None:
     """Pages become a model: crawl, ingest, filter, dedup, tokenize, train, checkpoint, trace.
 
     \b
-    tutti run recipes/tiny.yaml      carry a recipe out; starts and stops the platform by itself
+    tutti run recipes/tiny.yaml      run a recipe; starts and stops the platform by itself
     tutti up                         start the platform, until Ctrl-C; --detach leaves it running
     tutti checkpoints ls             what was committed
     tutti trace checkpoints/x/0/20   where it came from

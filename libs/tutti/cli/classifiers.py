@@ -20,7 +20,7 @@ from tutti.contracts.ingest.v1 import Classifier, ClassifierSpec, CreateClassifi
 def extend(group: click.Group) -> None:
     """Add the verbs of a classifier to the group `classifiers`."""
 
-    @group.command("train", help="Learn from FOLDER, whose folders are labels with texts.")
+    @group.command("train", help="Learn from FOLDER: one subfolder per label, its texts in it.")
     @click.argument("folder", type=click.Path(exists=True, file_okay=False, path_type=Path))
     @click.option("--name", required=True, help="Of the classifier, and of its rules: NAME.LABEL.")
     @click.option("--keeps", required=True, help="The label of what is wanted.")

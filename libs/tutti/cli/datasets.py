@@ -10,6 +10,7 @@ from tutti.chassis.errors import NotFound
 from tutti.cli import mixtures
 from tutti.cli.access import served
 from tutti.cli.connection import connection_options
+from tutti.cli.failures import Failure
 from tutti.cli.nouns import BY_PLURAL, Noun, full_name
 from tutti.cli.output import output_option, print_one
 from tutti.cli.plain import Plain, plain
@@ -30,16 +31,28 @@ def extend(group: click.Group) -> None:
     @output_option
     @connection_options
     def show(name: str, output: str, **where: Any) -> None:
-        """Show dataset NAME whole, as `tutti datasets ls` has it: sizes, languages, tokenizer, packing, ancestry.
+        """Show a dataset whole: sizes, languages, tokenizer, packing, ancestry. NAME is datasets/… or runs/….
 
         \b
         tutti datasets show datasets/ID -o json
+        tutti datasets show runs/0f5c2d3e4a5b-1           # what this run made
 
         Bytes a token say how well the tokenizer knows a language: more are better. `mixed_in`: trainings that read it
         beside others, each with its share.
         """
         with served(**where) as client:
-            print_one(described(client, full_name("datasets", name)), output)
+            print_one(described(client, dataset_of(client, name)), output)
+
+
+def dataset_of(client: Client, name: str) -> str:
+    """A dataset by its name, or that of a run. Raises Failure, NotFound."""
+    if not name.startswith("runs/"):
+        return full_name("datasets", name)
+    run = BY_PLURAL["runs"].get(client, name)
+    made = next((each.content_digest for each in run.stages if each.name == "tokenization"), "")
+    if not made:
+        raise Failure(f"{name} has made no dataset yet; `tutti runs show {name}` says how far it is")
+    return f"datasets/{made.removeprefix('blake3:')}"
 
 
 def described(client: Client, name: str) -> Plain:

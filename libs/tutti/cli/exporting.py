@@ -10,16 +10,21 @@ from tutti.backbone.folders import new_folder
 from tutti.chassis.client import Client
 from tutti.cli.access import reached
 from tutti.cli.connection import connection_options
-from tutti.cli.failures import Failure
-from tutti.cli.nouns import BY_PLURAL, full_name
+from tutti.cli.datasets import dataset_of
 from tutti.cli.output import JSON, output_option, print_json, print_one
 from tutti.cli.plain import Plain
-from tutti.cli.sampling import taken
+from tutti.cli.targets import written_to
 from tutti.contracts.tokenization.v1 import ListDatasetFilesRequest, ListDatasetFilesResponse
 
 ENDINGS = {"webdataset": ".tar", "hf-datasets": ".parquet"}
 MEGABYTE = 10**6
 FILE_MEGABYTES = 268
+WORDS = {
+    "text_bytes": "bytes of text",
+    "reads_bytes": "bytes to read",
+    "train": "documents to train on",
+    "validation": "documents held out",
+}
 
 
 def extend(group: click.Group) -> None:
@@ -59,31 +64,24 @@ def extend(group: click.Group) -> None:
         else:
             from tutti.cli.datasetfiles import written  # no other command waits for it
 
-            with taken(folder), new_folder(RealFiles(), folder.absolute()) as made, reached(**where) as platform:
+            with (
+                written_to(folder, "--to"),
+                new_folder(RealFiles(), folder.absolute()) as made,
+                reached(**where) as platform,
+            ):
                 dataset, listed = known(platform.client, name)
                 splits = written(platform.client, dataset, listed, made, wanted, file_bytes)
                 found |= {"dataset": dataset, "splits": splits}
         if output == JSON:
             print_json(found)
         else:
-            print_one(found, output)
+            print_one({WORDS.get(key, key): value for key, value in found.items()}, output)
 
 
 def known(client: Client, name: str) -> tuple[str, ListDatasetFilesResponse]:
     """A dataset, and what it was made of. Raises Failure, NotFound, Refused."""
     dataset = dataset_of(client, name)
     return dataset, client.tokenization.ListDatasetFiles(ListDatasetFilesRequest(name=dataset))
-
-
-def dataset_of(client: Client, name: str) -> str:
-    """A dataset by its name, or that of a run. Raises Failure, NotFound."""
-    if not name.startswith("runs/"):
-        return full_name("datasets", name)
-    run = BY_PLURAL["runs"].get(client, name)
-    made = next((each.content_digest for each in run.stages if each.name == "tokenization"), "")
-    if not made:
-        raise Failure(f"{name} has made no dataset yet; `tutti runs show {name}` says how far it is")
-    return f"datasets/{made.removeprefix('blake3:')}"
 
 
 def planned(listed: ListDatasetFilesResponse, file_bytes: int, ending: str) -> Plain:

@@ -47,7 +47,7 @@ NOUNS = (
     Noun(
         "runs", "runs", "pipeline", "Run", ("name", "state", "title", "started_at", "reason"),
         "no runs yet; start one with `tutti run RECIPE`",
-        "Recipes carried out: list, show, follow, cancel.",
+        "Recipes that were run: list, show, follow, cancel.",
     ),
     Noun(
         "crawls", "crawls", "ingest", "Crawl", ("name", "state", "started_at", "ended_at", "site_digest", "reason"),

@@ -73,7 +73,7 @@ def check(
     if problems:
         count = len(problems)
         raise Failure(f"{what}: {count} problem{'' if count == 1 else 's'}; fix these and check again", MISUSE)
-    say(f"{what} can be carried out; `tutti recipes plan` says what that takes")
+    say(f"{what} can be run; `tutti recipes plan` says what that takes")
 
 
 @click.command("plan", short_help="Say what one would do, and what that takes.")

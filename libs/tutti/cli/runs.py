@@ -61,7 +61,7 @@ def naming(recipe: str) -> Iterator[None]:
         raise Failure(f"{recipe}: {error.message.removeprefix('recipe: ')}", MISUSE) from error
 
 
-@click.command("run", short_help="Carry a recipe out, or one over a folder or a site.")
+@click.command("run", short_help="Run a recipe, or one over a folder or a site.")
 @click.argument("recipe", type=click.Path(path_type=Path), required=False)
 @source_options
 @click.option("--set", "overrides", multiple=True, metavar="KEY=VALUE", help="Override a key, such as train.ranks=4.")
@@ -80,7 +80,7 @@ def run(
     output: str,
     data_dir: Path,
 ) -> None:
-    """Carry RECIPE out, or with --data or --site the one that `tutti recipes new` prints.
+    """Run RECIPE, or with --data or --site the one that `tutti recipes new` prints for it.
 
     \b
     tutti run recipes/tiny.yaml
@@ -187,7 +187,7 @@ def extend(group: click.Group) -> None:
         with connected(**where) as client:
             print_one(plain(client.pipeline.CancelRun(CancelRequest(name=full, request_id=fresh_id()))), output)
 
-    @group.command("again", help="Carry the recipe of a run out again, over the pages that it read.")
+    @group.command("again", help="Run the recipe of a run again, over the pages that it read.")
     @click.argument("name")
     @dry_run_option
     @detach_option

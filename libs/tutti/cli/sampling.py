@@ -1,7 +1,5 @@
 """What a checkpoint says: texts that it continues, and files in which others can read it."""
 
-import contextlib
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +16,7 @@ from tutti.cli.fetching import fetch
 from tutti.cli.identity import fresh_id
 from tutti.cli.output import JSON, output_option, patiently, print_json, print_one, say
 from tutti.cli.plain import plain
+from tutti.cli.targets import written_to
 from tutti.cli.waiting import cancelling
 from tutti.contracts.common.v1 import GetRequest
 from tutti.contracts.sampling.v1 import (
@@ -35,6 +34,7 @@ from tutti.contracts.sampling.v1 import (
 FORMATS = {"hf": FORMAT_HUGGING_FACE}
 MOST = 2**31 - 1
 SHOWN_SPANS = 5
+STOPS = {"end": "the model", "tokens": "length limit (--tokens)", "context": "the model's context, which is full"}
 
 
 def readable(context: click.Context, parameter: click.Parameter, prompts: tuple[str, ...]) -> tuple[str, ...]:
@@ -117,7 +117,7 @@ def sample(
         if number:
             click.echo()
         click.echo(f"{each['prompt']}{each['text']}")
-        say(f"[{each['tokens']} tokens; ended by: {each['stop']}]")
+        say(f"[{each['tokens']} tokens; ended by: {STOPS.get(each['stop'], each['stop'])}]")
         for passage in passages.longest(each.get("passages") or [], SHOWN_SPANS):
             for line in passages.lines(passage):
                 say(f"  {line}")
@@ -142,7 +142,11 @@ def extend(group: click.Group) -> None:
         transformers read. The folder is there whole or not at all.
         """
         spec = ExportSpec(checkpoint=full(name), format=FORMATS[wanted])
-        with taken(folder), new_folder(RealFiles(), folder.absolute()) as made, reached(**where) as platform:
+        with (
+            written_to(folder, "--to"),
+            new_folder(RealFiles(), folder.absolute()) as made,
+            reached(**where) as platform,
+        ):
             client = platform.client
             client.committer.GetCheckpoint(GetRequest(name=spec.checkpoint))
             request_id = fresh_id()
@@ -166,12 +170,3 @@ def written(client: Client, export: Export, file: ExportedFile, folder: Path) ->
 
     again = "export again"
     fetch(piece, folder / file.name, size=file.bytes, digest=file.bytes_digest, name=file.name, otherwise=again)
-
-
-@contextlib.contextmanager
-def taken(folder: Path) -> Iterator[None]:
-    """A folder that holds something is misuse."""
-    try:
-        yield
-    except FileExistsError as error:
-        raise click.BadParameter(str(error), param_hint="'--to'") from error

@@ -19,6 +19,7 @@ from tutti.cli.failures import Failure
 from tutti.cli.nouns import full_name
 from tutti.cli.output import JSON, output_option, print_json, print_list, say
 from tutti.cli.plain import Plain
+from tutti.cli.targets import written_to
 from tutti.contracts.common.v1 import GetRequest
 from tutti.contracts.tokenization.v1 import ReadTokenizerRequest
 
@@ -92,7 +93,8 @@ def written(client: Client, name: str, to: Path) -> Path:
         raise Failure(f"{name} came damaged: {error}; run the recipe again that trained it") from error
     if seen != found.content_digest:
         raise Failure(f"{name} came as {seen}, expected {found.content_digest}; run the recipe again that trained it")
-    to.write_bytes(artefact)
+    with written_to(to, "--to"):
+        to.write_bytes(artefact)
     return to
 
 

@@ -34,7 +34,7 @@ def read_json_lines(path: Path, source: str, wanted: Wanted) -> Iterator[Record]
                 elif stripped := line.removeprefix(_MARK if number == 1 else b"").strip():
                     yield _record(stripped, f"{source}:{number}", wanted)
     except (OSError, EOFError, zlib.error, pa.ArrowException) as error:
-        detail = f"behind line {number} the file cannot be read ({why(error)}): it is cut or damaged"
+        detail = f"after line {number} the file cannot be read ({why(error)}): it is cut or damaged"
         yield Rejection(source, Reason.DAMAGED, detail)
 
 

@@ -8,11 +8,11 @@ import click
 from tutti.cli.access import served
 from tutti.cli.connection import connection_options
 from tutti.cli.documents import newest
-from tutti.cli.failures import Failure
 from tutti.cli.nouns import full_name
 from tutti.cli.output import JSON, output_option, print_json, say
 from tutti.cli.report.facts import gather
 from tutti.cli.report.writing import place_of, write
+from tutti.cli.targets import written_to
 from tutti.contracts.common.v1 import GetRequest
 
 
@@ -34,10 +34,9 @@ def report(run: str, out: Path | None, output: str, data_dir: Path, **where: Any
     with served(data_dir=data_dir, **where) as client:
         name = full_name("runs", run) if run else newest(client)
         facts = gather(client, client.pipeline.GetRun(GetRequest(name=name)))
-    try:
-        written = write(facts, out or place_of(data_dir, name))
-    except OSError as error:
-        raise Failure(f"the report cannot be written: {error}; name another file with --out") from error
+    place = out or place_of(data_dir, name)
+    with written_to(place, "--out"):
+        written = write(facts, place)
     if output == JSON:
         print_json({"run": name, "files": [str(each) for each in written]})
     else:
