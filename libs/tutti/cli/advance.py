@@ -68,6 +68,17 @@ def far(known: Progress) -> str:
     return f"{done}{f'/{total}' if known.total else ''}{' MB' if known.unit == 'bytes' else ''}"
 
 
+def left(known: Progress, a_second: float) -> str:
+    """Such as 3 min left; nothing while it cannot be told."""
+    if not a_second or known.done >= known.total:
+        return ""
+    seconds = (known.total - known.done) / a_second
+    for most, one, name in ((90, 1, "s"), (5400, 60, "min"), (float("inf"), 3600, "h")):
+        if seconds < most:
+            return f"{max(1, round(seconds / one)):,} {name} left"
+    return ""
+
+
 def speed(known: Progress, a_second: float) -> str:
     """Such as 3.1 MB/s; nothing while it is not known."""
     if not a_second:

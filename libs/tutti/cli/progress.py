@@ -28,7 +28,8 @@ if TYPE_CHECKING:  # no other command waits for it
     from rich.progress import Progress as Bars
     from rich.progress import TaskID
 
-WORD_SECONDS = 10.0
+WORD_SECONDS, TRAINING_SECONDS = 10.0, 20.0
+"""Between two lines of a stage where there is no terminal; a tenth of the training is a line in any case."""
 
 
 def follow(client: Client, name: str, *, quiet: bool, ended: Callable[[], bool], trouble: Callable[[], str]) -> Run:
@@ -72,7 +73,8 @@ class PlainView:
     """Lines: a stage began, a stage ended, training moved on (every tenth of it), how far another stage is."""
 
     def __init__(self, console: Console) -> None:
-        self._console, self._said, self._tenth, self._reason = console, dict[str, int](), -1, ""
+        self._console, self._said, self._reason = console, dict[str, int](), ""
+        self._tenth, self._step = -1, 0
         self._past, self._advance = Past(), Advance()
         self._word, self._rates = time.monotonic(), defaultdict[str, Rate](Rate)
 
@@ -100,15 +102,19 @@ class PlainView:
 
     def _training(self, client: Client, stage: Stage) -> None:
         job = client.scheduler.GetJob(GetRequest(name=stage.resource))
-        tenth = 10 * job.step // max(job.spec.steps, 1)
+        tenth, now = 10 * job.step // max(job.spec.steps, 1), time.monotonic()
+        steps = self._rates["train"].of(now, job.step)
         for event in self._past.news(job):
             self._console.print(f"  {event}", soft_wrap=True)
         if job.reason and job.reason != self._reason and job.reason not in self._past.newest:
             self._reason = job.reason
             self._console.print(f"  {job.reason}", soft_wrap=True)
-        if tenth > self._tenth and job.step:
-            self._tenth = tenth
-            self._console.print(f"  step {job.step}/{job.spec.steps}  loss {job.loss:.4f}", soft_wrap=True)
+        if job.step and (tenth > self._tenth or (job.step > self._step and now - self._word > TRAINING_SECONDS)):
+            self._tenth, self._step, self._word = tenth, job.step, now
+            left = advance.left(Progress(done=job.step, total=job.spec.steps), steps)
+            speed = tokens_of_step(job) * steps
+            told = (f"step {job.step}/{job.spec.steps}", training_words(job, speed, reason=False), left)
+            self._console.print(f"  {'  '.join(filter(None, told))}", soft_wrap=True)
 
 
 class LiveView:
@@ -148,12 +154,15 @@ class LiveView:
             elif stage.name == "train" and job is not None:
                 for event in self._past.news(job):
                     self._progress.console.print(f"  {event}", soft_wrap=True)
-                a_second = tokens_of_step(job) * self._rates["train"].of(now, job.step)
+                steps = self._rates["train"].of(now, job.step)
                 far = Progress(done=job.step, total=job.spec.steps)
-                self._show(task, far, training_words(job, a_second))
+                told = (training_words(job, tokens_of_step(job) * steps), advance.left(far, steps))
+                self._show(task, far, "  ".join(filter(None, told)))
             elif stage.name in known:
                 a_second = self._rates[stage.name].of(now, known[stage.name].done)
-                self._show(task, known[stage.name], advance.speed(known[stage.name], a_second))
+                far = known[stage.name]
+                told = (advance.speed(far, a_second), advance.left(far, a_second) if far.unit != "URLs" else "")
+                self._show(task, far, "  ".join(filter(None, told)))
             else:
                 self._progress.update(task, words=stage.reason)
 
@@ -172,14 +181,14 @@ def tokens_of_step(job: Job) -> int:
         return 0
 
 
-def training_words(job: Job, speed: float) -> str:
-    """What a job does, or what it waits for."""
+def training_words(job: Job, speed: float, *, reason: bool = True) -> str:
+    """What a job does, or what it waits for; `reason`: also why it does not go on."""
     if not job.step:
         return job.reason or "waits"
     ranks = job.shape.data_parallel
     told = [f"loss {job.loss:.4f}", *([f"{speed:,.0f} tokens/s"] if speed else [])]
     told.append(f"{ranks} rank{'' if ranks == 1 else 's'}")
-    return "  ".join([*told, *([job.reason] if job.reason else [])])
+    return "  ".join([*told, *([job.reason] if job.reason and reason else [])])
 
 
 @contextlib.contextmanager
@@ -187,12 +196,19 @@ def _view(console: Console) -> Iterator[PlainView | LiveView]:
     if not console.is_terminal or console.quiet:
         yield PlainView(console)
         return
-    from rich.progress import BarColumn, TextColumn, TimeElapsedColumn
+    from rich.progress import BarColumn, Task, TextColumn, TimeElapsedColumn
     from rich.progress import Progress as Bars
+    from rich.progress_bar import ProgressBar
+
+    class StageBar(BarColumn):
+        """Still before its stage has begun, where the library's would move."""
+
+        def render(self, task: Task) -> ProgressBar:
+            return super().render(task) if task.started else ProgressBar(total=1, completed=0, width=self.bar_width)
 
     columns = (
         TextColumn("{task.description}"),
-        BarColumn(bar_width=24),
+        StageBar(bar_width=24),
         TextColumn("{task.fields[far]}", justify="right"),
         TimeElapsedColumn(),
         TextColumn("{task.fields[words]}", markup=False),

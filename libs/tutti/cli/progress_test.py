@@ -5,7 +5,7 @@ import json
 
 from rich.console import Console
 
-from tutti.cli.advance import Rate, far, speed
+from tutti.cli.advance import Rate, far, left, speed
 from tutti.cli.progress import LiveView, Past, _view, tokens_of_step, training_words
 from tutti.contracts.common.v1 import STATE_DONE, STATE_RUNNING, Progress
 from tutti.contracts.pipeline.v1 import Run, Stage
@@ -44,6 +44,14 @@ def test_how_far_a_stage_is_stands_in_its_unit() -> None:
     documents = Progress(done=1_200, total=3_400, unit="documents")
     assert (far(documents), speed(documents, 250.4), speed(documents, 0)) == ("1,200/3,400", "250 documents/s", "")
     assert far(Progress(done=1_250_000, total=2_000_000, unit="bytes")) == "1.2/2.0 MB"
+
+
+def test_how_long_it_takes_stands_in_round_numbers() -> None:
+    steps = Progress(done=40, total=100)
+    assert [left(steps, rate) for rate in (2.0, 0.5, 0.01, 0.001, 100.0)] == [
+        "30 s left", "2 min left", "2 h left", "17 h left", "1 s left",
+    ]  # fmt: skip
+    assert (left(steps, 0), left(Progress(done=3), 1.0), left(Progress(done=9, total=9), 1.0)) == ("", "", "")
 
 
 def test_a_job_says_what_it_does_or_what_it_waits_for() -> None:
