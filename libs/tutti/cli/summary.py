@@ -49,11 +49,26 @@ def summary(client: Client, run: Run) -> Plain:
             found["mixture"] = mixtures.mixture(client, found["train"])
         rows = [plain(each) for each in BY_PLURAL["checkpoints"].all(client, f"job={found['train']['name']}")]
         found["checkpoints"] = sorted(rows, key=lambda each: (each["line"], each["step"]))
+        found["train"] |= trained(found["train"], None if found["mixture"] else found["dataset"])
     found["continuations"] = []
     if found["train"] and found["sample"] and found["sample"]["state"] == "done":
         read = client.sampling.ReadSample(ReadSampleRequest(name=found["sample"]["name"])).continuations
         found["continuations"] = passages.continued(client, [plain(each) for each in read], newest(found["train"]))
     return found
+
+
+def trained(job: Plain, dataset: Plain | None) -> Plain:
+    """`parameters` of the model, and how many `passes` over its one dataset the steps were; null where nobody knows."""
+    # They bring numpy, for which no other command waits.
+    from tutti.model.chunks import Layout
+    from tutti.model.training import Training
+
+    if not job["spec"]["training"]:
+        return {"parameters": None, "passes": None}
+    training = Training.from_json(job["spec"]["training"])
+    read = job["step"] * training.step.leaves * training.step.rows
+    passes = read / dataset["sequences"] if dataset and dataset["sequences"] else None
+    return {"parameters": Layout(training.model).elements, "passes": passes}
 
 
 def newest(job: Plain) -> str:
@@ -114,6 +129,9 @@ def show_summary(found: Plain) -> None:
     lines += [("mixture", words) for words in mixtures.words(found["mixture"])]
     if job:
         lines.append(("job", job["name"]))
+        if job["parameters"]:
+            passes = f", {job['passes']:.1f} passes over the tokens" if job["passes"] is not None else ""
+            lines.append(("model", f"{job['parameters']:,} parameters{passes}"))
         lines.append(("steps", f"{job['step']:,} on {ranks(job)}, loss {job['loss']:.4f}"))
     for name, value in lines:
         click.echo(f"{name:14}{value}")

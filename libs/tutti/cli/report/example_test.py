@@ -73,7 +73,7 @@ def facts() -> Facts:
         "filter": plain(Filter(state=STATE_DONE, documents=289, rejected=12)),
         "dedup": plain(dedup),
         "tokenization": plain(Tokenization(spec=TokenizationSpec(vocabulary=4096))),
-        "train": plain(job),
+        "train": plain(job) | {"parameters": 1_803_456, "passes": 3.1},
         "dataset": datasets.told(plain(dataset)) | {"vocabulary": 4096},
         "mixture": [_read("datasets/" + "a" * 64, 3.0, 3174, 4.03), _read("datasets/" + "b" * 64, 1.0, 900, 1.58)],
         "continuations": continuations(),

@@ -176,6 +176,9 @@ def _figures(found: Plain) -> list[Figure]:
         figures.append(Figure("Documents kept", f"{dedup['documents']:,}", f"of {_read(ingest):,} read"))
     if dataset:
         figures.append(Figure("Tokens", f"{dataset['tokens']:,}", f"{dataset['validation_tokens']:,} held out"))
+    if job and job["parameters"]:
+        read = f"{job['passes']:.1f} passes over the tokens" if job["passes"] is not None else "of a mixture"
+        figures.append(Figure("Parameters", f"{job['parameters']:,}", read))
     if job:
         ranks = job["shape"]["data_parallel"]
         figures.append(Figure("Steps", f"{job['step']:,}", f"on {ranks} rank{'' if ranks == 1 else 's'}"))
