@@ -238,6 +238,8 @@ def test_what_stands_nowhere_is_told_as_such_and_a_dataset_has_no_steps(
     nowhere = tutti("trace", "--text", f"{WORD} " * 3, "--in", dataset, "--data-dir", data_dir)
     assert (nowhere.code, nowhere.out) == (0, "")
     assert nowhere.err == f"none of it stands word for word in {dataset}\n"
+    anywhere = tutti("trace", "--text", f"{WORD} " * 3, "--data-dir", data_dir)
+    assert anywhere.err == f"{nowhere.err}--in names another dataset, or a checkpoint\n"
     found = client.lineage.TraceText(TraceTextRequest(text=" the", within=dataset, least=1, documents=1))
     (passage,) = found.passages
     assert (passage.begin, passage.end, passage.tokens) == (0, 4, 1)

@@ -11,7 +11,7 @@ from tutti.chassis.client import Client
 from tutti.chassis.errors import InvalidField
 from tutti.cli import INTERRUPTED
 from tutti.cli.access import consulted
-from tutti.cli.connection import connected, connection_options, data_dir_option
+from tutti.cli.connection import DEFAULT_DATA_DIR, connected, connection_options, data_dir_option
 from tutti.cli.failures import MISUSE, Failure
 from tutti.cli.identity import fresh_id
 from tutti.cli.nouns import full_name
@@ -166,7 +166,7 @@ def finish(platform: Platform, name: str, output: str) -> None:
             files = reported(facts, platform.data_dir)
             print_json({**facts.summary, "report": files[0] if files else None, "pictures": files[1:]})
         else:
-            show_summary(facts.summary)
+            show_summary(facts.summary, platform.data_dir or DEFAULT_DATA_DIR)
             for at, each in enumerate(reported(facts, platform.data_dir)):
                 click.echo(f"{('report', 'curves')[at] if at < 2 else '':14}{each}")
     elif output == JSON:

@@ -3,6 +3,7 @@
 import contextlib
 import json
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import click
@@ -10,6 +11,7 @@ import click
 from tutti.chassis.client import Client
 from tutti.chassis.errors import NotFound
 from tutti.cli import datasets, mixtures, passages
+from tutti.cli.connection import DEFAULT_DATA_DIR, typed
 from tutti.cli.nouns import BY_PLURAL
 from tutti.cli.output import shown
 from tutti.cli.plain import Plain, plain
@@ -83,8 +85,8 @@ SHOWN_LANGUAGES = 5
 SHOWN_UNITS = 3
 
 
-def show_summary(found: Plain) -> None:
-    """Print a summary for people."""
+def show_summary(found: Plain, data_dir: Path = DEFAULT_DATA_DIR) -> None:
+    """Print a summary for people; commands that it names are those for this data directory."""
     ingest, chosen, dedup, dataset, job = (found[key] for key in ("ingest", "filter", "dedup", "dataset", "train"))
     lines: list[tuple[str, str]] = [("run", f"{found['run']['name']}  {found['run']['spec']['title']}")]
     if found["crawl"]:
@@ -139,7 +141,8 @@ def show_summary(found: Plain) -> None:
         show_quality(job["bits_per_byte"], dataset)
     checkpoints = found["checkpoints"]
     if len(checkpoints) > SHOWN_CHECKPOINTS:
-        click.echo(f"{'checkpoints':14}{len(checkpoints)}, the last {SHOWN_CHECKPOINTS}; all: `tutti checkpoints ls`")
+        every = typed("tutti checkpoints ls", data_dir)
+        click.echo(f"{'checkpoints':14}{len(checkpoints)}, the last {SHOWN_CHECKPOINTS}; all: `{every}`")
     for checkpoint in checkpoints[-SHOWN_CHECKPOINTS:]:
         click.echo(
             f"{'checkpoint':14}step {checkpoint['step']:>6}  model {shown(checkpoint['model_digest'], short=True)}"

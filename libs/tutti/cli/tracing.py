@@ -100,6 +100,8 @@ def trace(
         with served(**where) as client, hinted(within):
             answer = passages.traced(client, text, place(client, within), least=least or 0, limit=limit)
         print_json(answer) if output == JSON else passages.show(answer, least or 0)
+        if not (within or answer["passages"]):
+            say("--in names another dataset, or a checkpoint")
         return
     assert resource is not None
     with served(**where) as client, hinted(resource):
