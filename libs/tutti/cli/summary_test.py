@@ -17,7 +17,7 @@ def test_what_was_left_out_is_told_by_reason_the_most_frequent_first(capsys: pyt
 
 
 def test_the_commands_that_are_named_are_those_for_the_data_directory(capsys: pytest.CaptureFixture[str]) -> None:
-    found = facts().summary
+    found = {**facts().summary, "crawl": None}
     show_summary(found)
     assert "all: `tutti checkpoints ls`\n" in capsys.readouterr().out
     show_summary(found, Path("/data/my own"))
