@@ -2,7 +2,7 @@
 
 import shutil
 import subprocess
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -94,6 +94,15 @@ def beside(folder: Path, *arguments: str | Path) -> Iterator[subprocess.Popen[by
         process.wait(60)
 
 
+def for_want_of_room(command: Sequence[str | Path]) -> None:
+    """It is refused in one line that says so."""
+    refused = tutti(*command)
+    assert refused.code != 0
+    assert (refused.out, refused.err.count("\n")) == ("", 1), refused.err
+    assert "the disk is full" in refused.err
+    assert "free some space, and try again" in refused.err or "free some space and try again" in refused.err
+
+
 def test_training_and_exports_stop_where_there_is_no_room_and_go_on_to_the_same(
     disk: Path, pages: Path, tmp_path: Path
 ) -> None:
@@ -117,14 +126,14 @@ def test_training_and_exports_stop_where_there_is_no_room_and_go_on_to_the_same(
         assert checkpoints(made)[STEPS] == checkpoints(calm.json())[STEPS]
 
         last = next(each["name"] for each in made["checkpoints"] if each["step"] == STEPS)
+        sample = ("sample", last, "--prompt", "The module", "--tokens", "8", "--data-dir", data, "-o", "json")
+        with full(seen):
+            for_want_of_room(sample)
+        assert tutti(*sample).json()["state"] == "done"
         for export in (("checkpoints", "export", last), ("datasets", "export", made["run"]["name"])):
             to = seen / export[0]
             with full(seen):
-                refused = tutti(*export, "--to", to, "--data-dir", data)
-                assert refused.code != 0
-                assert (refused.out, refused.err.count("\n")) == ("", 1), refused.err
-                assert "the disk is full" in refused.err
-                assert "free some space, and try again" in refused.err or "free some space and try again" in refused.err
+                for_want_of_room((*export, "--to", to, "--data-dir", data))
                 assert sorted(path.name for path in seen.iterdir()) == ["ballast", "data"]
             done = tutti(*export, "--to", to, "--data-dir", data)
             assert done.code == 0, done.err
