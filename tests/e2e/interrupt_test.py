@@ -93,7 +93,7 @@ def test_a_platform_ends_with_the_command_that_started_it_even_when_that_is_kill
 def test_an_interrupt_leaves_a_run_of_a_platform_that_is_up_alone(pages: Path, tmp_path: Path, begin: Begin) -> None:
     up = tutti("up", "--detach", "--data-dir", tmp_path)
     assert up.code == 0, up.err
-    assert "`tutti down` stops it" in up.err
+    assert f"`tutti down --data-dir {tmp_path}` stops it" in up.err
     try:
         process = begin(*tiny(tmp_path, pages, "train.steps=100000", output=()))
         assert process.stderr is not None
