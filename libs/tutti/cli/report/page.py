@@ -23,6 +23,7 @@ from tutti.cli.report.outcomes import outcome, reason
 from tutti.cli.report.samples import samples, visible
 from tutti.contracts.committer.v1 import CurvePoint, GetCurveResponse
 
+NEWEST_STEPS = 20
 SHOWN_CHECKPOINTS, SHOWN_STEPS, SHOWN_LANGUAGES, LONGEST = 30, 12, 20, 160
 _UNITS = ((1 << 30, "GiB"), (1 << 20, "MiB"), (1 << 10, "KiB"))
 
@@ -72,7 +73,7 @@ def page(facts: Facts) -> str:
         "title": run["spec"]["title"] or run["name"],
         "run": run,
         "took": sum(found["seconds"].values()),
-        "figures": _figures(found),
+        "figures": _figures(found, facts.curve),
         "funnel": _funnel(found),
         "visited": sorted(found["crawl"]["counts"], key=lambda each: -each["pages"]) if found["crawl"] else [],
         "pages": facts.pages,
@@ -169,7 +170,7 @@ def size(nbytes: int) -> str:
     return f"{nbytes} B"
 
 
-def _figures(found: Plain) -> list[Figure]:
+def _figures(found: Plain, curve: GetCurveResponse) -> list[Figure]:
     ingest, dedup, dataset, job = (found[key] for key in ("ingest", "dedup", "dataset", "train"))
     figures = []
     if ingest and dedup and dedup["state"] == "done":
@@ -182,12 +183,22 @@ def _figures(found: Plain) -> list[Figure]:
     if job:
         ranks = job["shape"]["data_parallel"]
         figures.append(Figure("Steps", f"{job['step']:,}", f"on {ranks} rank{'' if ranks == 1 else 's'}"))
-        figures.append(Figure("Loss", f"{job['loss']:.3f}", "nats a token, last step"))
+        figures.append(_loss(job, curve))
     if job and job["bits_per_byte"] is not None:
         figures.append(Figure("Bits per byte", f"{job['bits_per_byte']:.3f}", _beside_bigram(job, dataset)))
     if found["checkpoints"]:
         figures.append(Figure("Checkpoints", f"{len(found['checkpoints']):,}", f"last: step {job['decided_step']:,}"))
     return figures
+
+
+def _loss(job: Plain, curve: GetCurveResponse) -> Figure:
+    """Of the newest steps, since one alone is noise, beside that of the text that was held out."""
+    every = curve.points if len(curve.points) == curve.steps else []  # of a long curve there are extremes alone
+    newest = [point.loss for point in every[-NEWEST_STEPS:] if math.isfinite(point.loss)] or [job["loss"]]
+    what = f"nats a token, mean of the last {len(newest)} steps" if len(newest) > 1 else "nats a token, last step"
+    if checked := [each.nats / each.tokens for each in curve.validations if each.tokens]:
+        what += f"; {checked[-1]:.3f} on held-out text"
+    return Figure("Loss", f"{sum(newest) / len(newest):.3f}", what)
 
 
 def _read(ingest: Plain) -> int:
