@@ -86,9 +86,10 @@ def trace(
     """Walk from RESOURCE (a checkpoint, dataset, document, source path) to where it came from, or what came of it.
 
     \b
-    tutti trace checkpoints/JOB/0/800              # back to the pages
-    tutti trace https://docs.example/os.html --down  # on to the steps that saw it; os.html, if no other ends so
-    tutti trace jobs/JOB --step 3                  # what a step read
+    tutti trace checkpoints/JOB/0/800                # back to the pages
+    tutti trace https://docs.example/os.html --down  # on to the steps that saw it
+    tutti trace os.html --down                       # the same, where no other page ends so
+    tutti trace jobs/JOB --step 3                    # the pages that a step saw
     tutti trace --text "Return a copy"
 
     With --text: what of a text stands word for word in what a model was trained on, in which documents, and which steps
