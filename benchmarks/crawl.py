@@ -27,10 +27,10 @@ from tutti.backbone import SystemClock, SystemRandomness
 from tutti.backbone.embedded.blobs import EmbeddedBlobs
 from tutti.backbone.embedded.database import EmbeddedDatabase
 from tutti.chassis.unit import Units
+from tutti.ingest.crawl.asking import Manner
 from tutti.ingest.crawl.crawling import Crawling, Plan
 from tutti.ingest.crawl.frontier import Frontier
 from tutti.ingest.crawl.scope import Scope
-from tutti.ingest.crawl.visiting import Manner
 
 GOAL_PAGES = 300.0
 CONNECTIONS = 16

@@ -70,7 +70,7 @@ def crawl(folder: Path, count: int, most: int) -> int:
 
     def run(work: Callable[..., Any], *arguments: Any) -> Any:
         found = hosts.run(work, *arguments)
-        if work is visit_all and arguments[0][0].count("/") > 3:
+        if work is visit_all and next(iter(arguments[0])).count("/") > 3:
             raise Killed
         return found
 

@@ -11,6 +11,7 @@ from fastwarc.warc import ArchiveIterator
 from tests.crawl.site_test import Killed
 from tests.crawl.virtual import HTML, Headers, Hosts, page
 from tutti.backbone.embedded.blobs import EmbeddedBlobs
+from tutti.chassis.progress import Progress, listen
 from tutti.chassis.tasks_test import Bench
 from tutti.contracts.ingest.v1 import CrawlSpec
 from tutti.ingest.crawl.crawling import Crawling
@@ -161,7 +162,7 @@ def test_a_host_that_is_busy_for_good_is_asked_little(tmp_path: Path) -> None:
     hosts = Hosts(world.bench.clock, answer)
     world.crawl(hosts.run)
     assert min(hosts.gaps(ROOT)[1:]) > 60 - ALMOST
-    assert len(hosts.asked) == 1 + 3 + 2  # three times in the first batch of pages, once in each of the others
+    assert len(hosts.asked) == 1 + 3 + 2  # three times before it is given up, then once for twenty pages
 
 
 def test_a_single_page_that_fails_is_tried_again_and_holds_nothing_back(tmp_path: Path) -> None:
@@ -261,6 +262,31 @@ def test_more_hosts_than_fit_together_come_in_turn(tmp_path: Path) -> None:
     assert min(min(hosts.gaps(f"http://h{each:03}.example")) for each in range(130)) > 10 - ALMOST
 
 
+def archived(world: World) -> list[str]:
+    """The URLs of all answers in the order of the archives."""
+    found = []
+    for key in world.bench.units.run(lambda unit: world.frontier.archives(unit, "crawls/a")):
+        path = world.bench.blobs._path(key)  # type: ignore[attr-defined]
+        records = ArchiveIterator(str(path), parse_http=False)
+        found += [each.headers["WARC-Target-URI"] for each in records if each.headers["WARC-Type"] == "response"]
+    return found
+
+
+def dying(run: Callable[..., Any], batches: int) -> Callable[..., Any]:
+    """Killed when so many batches were visited, of which the last is lost."""
+    visited = 0
+
+    def work(fn: Callable[..., Any], *arguments: Any) -> Any:
+        nonlocal visited
+        found = run(fn, *arguments)
+        visited += fn is visit_all
+        if visited == batches:
+            raise Killed
+        return found
+
+    return work
+
+
 @pytest.mark.parametrize("delay", [0.0, 1.0, 30.0])
 def test_archives_have_the_pages_in_the_order_of_their_level_and_url_whatever_was_visited_together(
     delay: float, tmp_path: Path
@@ -281,14 +307,50 @@ def test_archives_have_the_pages_in_the_order_of_their_level_and_url_whatever_wa
     with pytest.raises(Killed):
         world.crawl(run)
     world.crawl(hosts.run)
-    found = []
-    for key in world.bench.units.run(lambda unit: world.frontier.archives(unit, "crawls/a")):
-        path = world.bench.blobs._path(key)  # type: ignore[attr-defined]
-        records = ArchiveIterator(str(path), parse_http=False)
-        found += [each.headers["WARC-Target-URI"] for each in records if each.headers["WARC-Type"] == "response"]
+    found = archived(world)
     known = world.bench.units.run(lambda unit: world.frontier.known(unit, "crawls/a", "visited", limit=1_000))
     assert found == [each.url for each in sorted(known, key=lambda each: (each.depth, each.url))]
     assert len(found) == 1 + 3 * 30 - 1
+
+
+@pytest.mark.parametrize("kill", [0, 2, 3, 5])
+def test_archives_have_the_pages_in_order_where_some_are_put_off_and_the_others_are_not_held_up(
+    kill: int, tmp_path: Path
+) -> None:
+    def answer(url: str, times: int) -> Said:
+        number = ord(url[-1]) % 7
+        if url == f"{ROOT}/" or number > 1 or times > 2:
+            return tree(40)(url, times)
+        busy = number == 0 and url.startswith(ROOT)
+        return (429, (("Retry-After", "300"),), b"") if busy else (500, (HTML,), b"")
+
+    world = World(tmp_path, f"{ROOT}/", "http://b.example/", delay_seconds=1, connections=3)
+    hosts = Hosts(world.bench.clock, answer)
+    if kill:
+        with pytest.raises(Killed):
+            world.crawl(dying(hosts.run, kill))
+    world.crawl(hosts.run)
+    assert hosts.times("http://b.example")[-1] < 100 < 300 < hosts.times(ROOT)[-1]
+    visited = world.bench.units.run(lambda unit: world.frontier.known(unit, "crawls/a", "visited", limit=1_000))
+    found = archived(world)
+    assert found == [each.url for each in sorted(visited, key=lambda each: (each.depth, each.url))]
+    assert len(found) == 2 * 41
+
+
+def test_how_far_a_crawl_is_counts_each_page_as_it_comes_and_what_was_visited_before(tmp_path: Path) -> None:
+    world = World(tmp_path)
+    hosts = Hosts(world.bench.clock, tree(40))
+    with pytest.raises(Killed):
+        world.crawl(dying(hosts.run, 3))
+    before = list(world.known().values()).count("visited/page")
+    heard: list[Progress] = []
+    listen(heard.append)
+    try:
+        world.crawl(hosts.run)
+    finally:
+        listen(None)
+    assert before > 1
+    assert heard[0] == Progress(before + 1, 0, "URLs")
 
 
 def test_what_comes_next_is_of_all_hosts_in_turn(tmp_path: Path) -> None:

@@ -1,15 +1,27 @@
 """What becomes of a page that is forbidden, broken, inside or another one by now: it has its reason."""
 
+import gzip
+import random
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from fastwarc.warc import ArchiveIterator
+from warcio.archiveiterator import ArchiveIterator as WarcioIterator
 
 from tests.crawl.site_test import Answer, Killed, Site, World
-from tutti.ingest.crawl.fetching import Limits
+from tutti.contracts.ingest.v1 import Crawl, ShowCrawlResponse
+from tutti.ingest.containers import Wanted
+from tutti.ingest.crawl.asking import NEW
+from tutti.ingest.crawl.causes import Causes
+from tutti.ingest.crawl.fetching import UNWANTED_BYTES, Limits
 from tutti.ingest.crawl.pacing import Pace
-from tutti.ingest.crawl.visiting import Outcome, visit_all
+from tutti.ingest.crawl.standing import Standing
+from tutti.ingest.crawl.visiting import Bounds, Outcome, Visit, visit_all
+from tutti.ingest.crawls import nothing_visited
+from tutti.ingest.rejections import Reason, Rejection
+from tutti.ingest.warcrecords import read_crawled
 
 NAMED = "http://site.test"
 
@@ -52,6 +64,39 @@ def counts(world: World, host: str) -> dict[str, int]:
     return world.bench.units.run(lambda unit: world.frontier.counts_of_host(unit, "crawls/a", host))
 
 
+@pytest.mark.parametrize("coding", ["", "gzip"])
+def test_of_a_large_picture_the_beginning_is_kept_which_others_read(coding: str, site: Odd, tmp_path: Path) -> None:
+    noise = random.Random(1).randbytes(4 << 20)
+    headers = {"Content-Type": "image/png", **({"Content-Encoding": coding} if coding else {})}
+    site.odd["/image"] = 200, headers, gzip.compress(noise, 0) if coding else noise
+    world = World(tmp_path, site)
+    world.plan = replace(world.plan, manner=replace(world.plan.manner, limits=Limits()))
+    world.crawl()
+    assert world.known()["/image"] == "visited/not_text"
+    assert site.asked["/image"] == 1
+    path = next(path for path in world.archives() if b"image/png" in gzip.decompress(path.read_bytes()))
+    with path.open("rb") as file:
+        for record in WarcioIterator(file, check_digests="raise"):
+            body = record.raw_stream.read()
+            if (
+                record.rec_headers.get_header("WARC-Target-URI") == f"{site.root}/image"
+                and record.rec_type == "response"
+            ):
+                assert record.rec_headers.get_header("WARC-Truncated") == "length"
+                assert body == site.odd["/image"][2][:UNWANTED_BYTES]
+    for found in ArchiveIterator(str(path), parse_http=False):
+        assert found.verify_block_digest()
+    read = [each for each in read_crawled(path, Wanted(1 << 20, "text"), {}) if isinstance(each, Rejection)]
+    assert [(each.path, each.reason) for each in read if each.path.endswith("/image")] == [
+        (f"{site.root}/image", Reason.BINARY)
+    ]
+    site.odd["/image"] = 200, headers, site.odd["/image"][2] + b"another end"
+    world.crawl(name="crawls/b", since="crawls/a")
+    assert world.bench.units.run(lambda unit: world.frontier.answers.find(unit, "crawls/b", [f"{site.root}/image"]))[
+        f"{site.root}/image"
+    ].archive in world.bench.units.run(lambda unit: world.frontier.archives(unit, "crawls/b"))
+
+
 def test_a_redirect_into_a_machine_inside_leads_nowhere(site: Odd, inside: Odd, tmp_path: Path) -> None:
     site.odd["/page-aab"] = 302, {"Location": f"{inside.root}/secret"}, b""
     world = named(World(tmp_path, site), site, f"{inside.root}/")
@@ -67,9 +112,11 @@ def test_a_page_inside_fails_for_that_reason_even_where_its_rules_are_known(
     site: Odd, inside: Odd, tmp_path: Path
 ) -> None:
     world = named(World(tmp_path, site), site)
-    urls = [f"{NAMED}/", f"{inside.root}/secret"]
+    urls = dict.fromkeys([f"{NAMED}/", f"{inside.root}/secret"], NEW)
     paces = {NAMED: Pace(), inside.root: Pace()}
-    (there, secret), _ = visit_all(urls, paces, world.plan.manner, {})
+    (there, secret), _ = visit_all(urls, paces, world.plan.manner, {}, Bounds())
+    assert isinstance(there, Visit)
+    assert isinstance(secret, Visit)
     assert there.outcome is Outcome.PAGE
     assert (secret.outcome, secret.reason, secret.tries) == (Outcome.FAILED, "private_address", 1)
     assert not inside.asked
@@ -130,3 +177,93 @@ def test_a_site_that_changes_while_it_is_crawled_is_as_it_was_when_each_page_was
     bodies = dict(world.answers())
     assert b"Other words" in bodies[waiting]
     assert not [path for path in before if b"Other words" in bodies[path]]
+
+
+def causes(world: World, *seeds: str) -> list[str]:
+    return world.bench.units.run(lambda unit: Causes(world.frontier, "crawls/a").of_seeds(unit, seeds))
+
+
+def begun(world: World, *seeds: str) -> World:
+    world.plan = replace(world.plan, seeds=seeds, scope=replace(world.plan.scope, prefixes=seeds))
+    return world
+
+
+def test_why_a_crawl_brought_no_page_is_said_with_what_to_do(site: Odd, tmp_path: Path) -> None:
+    seeds = "http://127.0.0.1:1/", "http://nosuch.invalid/", f"{site.root}/page-aab", f"{site.root}/page-aac"
+    world = begun(World(tmp_path, site), *seeds)
+    world.plan = replace(world.plan, manner=replace(world.plan.manner, delay_seconds=0.0, tries=2))
+    site.odd["/page-aab"] = 301, {"Location": "https://elsewhere.invalid/"}, b""
+    site.odd["/page-aac"] = 302, {"Location": "/page-aacd"}, b""
+    site.odd["/page-aacd"] = 410, {}, b""
+    world.crawl()
+    told = causes(world, *seeds)
+    assert told == [
+        "http://127.0.0.1:1/: no robots.txt: connection refused by 127.0.0.1:1",
+        "http://nosuch.invalid/: no robots.txt: no address for nosuch.invalid",
+        f"{site.root}/page-aab leads to https://elsewhere.invalid/, which lies elsewhere: "
+        "begin there, or name it in input.crawl.within",
+        f"{site.root}/page-aac leads to {site.root}/page-aacd: visited/not_ok 410",
+    ]
+    assert all(each in nothing_visited({"visited/not_ok": 1}, told) for each in told)
+
+
+def test_a_private_address_is_named_with_the_key_that_allows_it(site: Odd, tmp_path: Path) -> None:
+    world = World(tmp_path, site)
+    world.plan = replace(world.plan, manner=replace(world.plan.manner, allow_private=False))
+    world.crawl()
+    cause = "no robots.txt: 127.0.0.1 is a private address: set input.crawl.allow_private=true"
+    assert causes(world, f"{site.root}/") == [f"{site.root}/: {cause}"]
+    known = world.bench.units.run(lambda unit: world.frontier.known(unit, "crawls/a"))
+    found = world.bench.units.run(lambda unit: Causes(world.frontier, "crawls/a").of_pages(unit, known))
+    assert found == {f"{site.root}/": cause}
+    (host,) = standing(world).hosts
+    assert f"no robots.txt: {host.cause}" == cause
+
+
+def test_where_a_named_host_lies_is_in_no_cause(site: Odd, tmp_path: Path) -> None:
+    world = named(World(tmp_path, site), site)
+    world.plan = replace(world.plan, manner=replace(world.plan.manner, connect={"site.test": "127.0.0.1:1"}, tries=1))
+    world.crawl()
+    assert causes(world, f"{NAMED}/") == [f"{NAMED}/: no robots.txt: connection refused by site.test:80"]
+
+
+def test_a_redirect_in_raw_utf_8_leads_where_it_says(site: Odd, tmp_path: Path) -> None:
+    site.odd["/page-aab"] = 302, {"Location": "/caf\u00e9"}, b""
+    world = World(tmp_path, site)
+    world.crawl()
+    assert world.known()["/caf%C3%A9"] == "visited/page"
+    assert "/caf%C3%83%C2%A9" not in world.known()
+    assert "Location: /caf\u00e9".encode() in dict(world.answers())["/page-aab"]
+
+
+def test_sitemaps_are_asked_for_as_pages_are_and_what_came_of_each_is_told(site: Odd, tmp_path: Path) -> None:
+    listed = ("moved", "busy", "gone", "page", "round", "away")
+    lines = "".join(f"Sitemap: {site.root}/{each}.xml\n" for each in listed)
+    site.odd["/robots.txt"] = 200, {"Content-Type": "text/plain"}, lines.encode()
+    site.odd["/moved.xml"] = 301, {"Location": "/there.xml"}, b""
+    site.odd["/there.xml"] = 200, {"Content-Type": "text/xml"}, f"<url><loc>{site.root}/from-there</loc></url>".encode()
+    site.changed["/busy.xml"] = f"<url><loc>{site.root}/from-busy</loc></url>".encode()
+    site.away.add("/busy.xml")
+    site.odd["/gone.xml"] = 404, {}, b""
+    site.odd["/page.xml"] = 200, {"Content-Type": "text/html"}, b"<html><p>No."
+    site.odd["/round.xml"] = 301, {"Location": "/round.xml"}, b""
+    site.odd["/away.xml"] = 503, {}, b""
+    world = World(tmp_path, site)
+    world.crawl()
+    known = world.known()
+    assert (known["/from-there"], known["/from-busy"]) == ("visited/page", "visited/page")
+    told = {each.url.removeprefix(site.root): each.outcome for each in standing(world).sitemaps}
+    assert {path: words.partition(" (")[0] for path, words in told.items()} == {
+        "/moved.xml": f"redirect to {site.root}/there.xml",
+        "/there.xml": "1 URLs",
+        "/busy.xml": "1 URLs",
+        "/gone.xml": "not_ok/404",
+        "/page.xml": "no sitemap, it cannot be read",
+        "/round.xml": f"redirect to {site.root}/round.xml",
+        "/away.xml": "not_ok/503",
+    }
+    assert site.asked["/away.xml"] == 3
+
+
+def standing(world: World) -> ShowCrawlResponse:
+    return Standing(world.bench, world.frontier, Crawl(name="crawls/a")).told(5, 5)

@@ -17,12 +17,13 @@ from tests.scale import scale
 from tutti.backbone.embedded.blobs import EmbeddedBlobs
 from tutti.chassis.tasks_test import Bench
 from tutti.contracts.ingest.v1 import Crawl, CrawlSpec
+from tutti.ingest.crawl.asking import Manner
 from tutti.ingest.crawl.crawling import Crawling, Plan
 from tutti.ingest.crawl.fetching import Limits
 from tutti.ingest.crawl.frontier import Frontier, State
 from tutti.ingest.crawl.scope import Scope
 from tutti.ingest.crawl.standing import Standing
-from tutti.ingest.crawl.visiting import Manner, visit_all
+from tutti.ingest.crawl.visiting import visit_all
 
 Answer = tuple[int, dict[str, str], bytes]
 

@@ -1,17 +1,14 @@
 """The generated site as slow as sites are, in virtual time: pages take seconds, and who is busy asks for minutes."""
 
 import itertools
-from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import pytest
 
-from tests.crawl.manners_test import ALMOST, ROOT, Said, World
+from tests.crawl.manners_test import ALMOST, ROOT, Said, World, dying
 from tests.crawl.site_test import Killed, Tree, reachable
 from tests.crawl.virtual import Hosts
 from tests.scale import scale
-from tutti.ingest.crawl.visiting import visit_all
 
 SLOW, BUSY, DELAY = 20.0, 120, 1.0
 """Seconds that a slow page takes, that a busy host asks for, and between two visits."""
@@ -42,20 +39,6 @@ def crawled(folder: Path, connections: int, *kills: int) -> tuple[World, Hosts, 
             world.crawl(dying(hosts.run, batches))
     world.crawl(hosts.run)
     return world, hosts, tree
-
-
-def dying(run: Callable[..., Any], batches: int) -> Callable[..., Any]:
-    visited = 0
-
-    def work(fn: Callable[..., Any], *arguments: Any) -> Any:
-        nonlocal visited
-        found = run(fn, *arguments)
-        visited += fn is visit_all
-        if visited == batches:
-            raise Killed
-        return found
-
-    return work
 
 
 @pytest.mark.parametrize("connections", [1, 4])

@@ -8,10 +8,10 @@ from collections.abc import Callable, Coroutine, Mapping
 from typing import Any
 
 from tutti.backbone import ManualClock
+from tutti.ingest.crawl.announcements import RobotsAnswer, read_sitemap, robots_all, sitemap_at
 from tutti.ingest.crawl.fetching import Answer
-from tutti.ingest.crawl.sitemaps import Sitemap
 from tutti.ingest.crawl.urls import host_of
-from tutti.ingest.crawl.visiting import RobotsAnswer, read_sitemap, robots_all, visit_all, visits
+from tutti.ingest.crawl.visiting import visit_all, visits
 
 Headers = tuple[tuple[str, str], ...]
 HTML = ("Content-Type", "text/html")
@@ -73,7 +73,7 @@ class Hosts:
         if work is robots_all:
             return [self._rules(host) for host in arguments[0]]
         if work is read_sitemap:
-            return Sitemap((), ())
+            return self.virtually(sitemap_at(self, *arguments))
         assert work is visit_all
         self.batches.append(list(arguments[0]))
         return self.virtually(visits(self, *arguments))

@@ -43,7 +43,7 @@ def extend(group: click.Group) -> None:
             rows = list(itertools.islice(known(client, full, what), limit))
         print_list(
             rows,
-            ("url", "what", "status", "depth"),
+            ("url", "what", "status", "depth", "cause"),
             output,
             nothing=f"no URL of {full} is {what}" if what else f"{full} knows no URL",
         )
@@ -75,6 +75,8 @@ def extend(group: click.Group) -> None:
         print_list([host_row(each) for each in found.hosts], HOST_COLUMNS, output, nothing="no host was asked yet")
         if found.more_hosts:
             say(f"and {found.more_hosts:,} hosts more")
+        for each in found.sitemaps:
+            click.echo(f"sitemap  {each.url}  {each.outcome}")
         for url in found.next:
             click.echo(f"next  {url}")
 
@@ -134,7 +136,7 @@ def host_row(host: CrawledHost) -> Plain:
     """A host for people; `trouble` is what it refused or could not do, the most frequent first."""
     trouble = [each for each in host.counts if each.what.startswith(TROUBLE)]
     told = sorted(trouble, key=lambda each: (-each.pages, each.what))
-    answer = f" ({host.robots_status})" if host.robots_status else ""
+    answer = f" ({host.cause or host.robots_status})" if host.cause or host.robots_status else ""
     return {
         "host": host.host,
         "robots": f"{host.robots}{answer}",
@@ -158,10 +160,15 @@ def known(client: Client, crawl: str, what: str) -> Iterator[Plain]:
 
 
 def visited(crawl: Crawl) -> int:
-    """URLs that were asked for."""
-    return sum(each.pages for each in crawl.counts if each.what.startswith("visited/"))
+    """URLs that were asked for, also those of which that is not recorded yet."""
+    return max(_recorded(crawl), crawl.progress.done)
 
 
 def waiting(crawl: Crawl) -> int:
     """URLs that are known and may still be asked for."""
-    return sum(each.pages for each in crawl.counts if each.what in ("waiting", "found"))
+    known = sum(each.pages for each in crawl.counts if each.what in ("waiting", "found"))
+    return max(0, known - visited(crawl) + _recorded(crawl))
+
+
+def _recorded(crawl: Crawl) -> int:
+    return sum(each.pages for each in crawl.counts if each.what.startswith("visited/"))

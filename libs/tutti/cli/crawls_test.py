@@ -1,6 +1,6 @@
 """Where a crawl stands, in words."""
 
-from tutti.cli.crawls import expected, host_row, lines, speed
+from tutti.cli.crawls import expected, host_row, lines, speed, visited, waiting
 from tutti.contracts.common.v1 import STATE_DONE, STATE_RUNNING
 from tutti.contracts.ingest.v1 import Crawl, CrawledHost, PageCount, ShowCrawlResponse
 
@@ -44,6 +44,14 @@ def test_what_a_crawl_waits_for_names_the_slowest_host() -> None:
     assert told[0] == "crawl      crawls/a  running"
     assert told[1] == "visited    14 URLs in 7 s, 2.0 a second"
     assert told[-1].startswith("waits for  43 URLs")
+
+
+def test_what_was_visited_is_told_before_it_is_recorded() -> None:
+    crawl = Crawl(state=STATE_RUNNING, counts=counts(found=3, visited__page=9, waiting=4))
+    assert (visited(crawl), waiting(crawl)) == (9, 7)
+    for done, seen in ((8, (9, 7)), (12, (12, 4)), (20, (20, 0))):
+        crawl.progress.done = done
+        assert (visited(crawl), waiting(crawl)) == seen
 
 
 def test_a_crawl_that_has_ended_waits_for_nothing() -> None:

@@ -6,7 +6,7 @@ that brought no page fails and says what became of its URLs.
 
 import json
 import tempfile
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from functools import partial
 from pathlib import Path
 
@@ -38,17 +38,18 @@ from tutti.contracts.ingest.v1 import (
 from tutti.corpus.stages import CrawlBody
 from tutti.ingest.crawl.addresses import address_of
 from tutti.ingest.crawl.answers import Saved
+from tutti.ingest.crawl.asking import Manner
+from tutti.ingest.crawl.causes import Causes
 from tutti.ingest.crawl.crawling import Crawling, Plan
 from tutti.ingest.crawl.fetching import Limits
 from tutti.ingest.crawl.frontier import Frontier
 from tutti.ingest.crawl.scope import Scope
 from tutti.ingest.crawl.standing import Standing, counted
 from tutti.ingest.crawl.urls import NotAPage, canonical, host_of
-from tutti.ingest.crawl.visiting import Manner
 from tutti.ingest.extraction import EXTRACTION_VERSION
 from tutti.ingest.paths import Paths
 
-LOGIC_VERSION = f"crawl-1.{EXTRACTION_VERSION}"
+LOGIC_VERSION = f"crawl-2.{EXTRACTION_VERSION}"
 PAGES, ALIKE = 10_000, 1_000
 MAX_LISTED = 1_000
 
@@ -123,10 +124,12 @@ def work_of(host: Host, frontier: Frontier, paths: Paths) -> Work[Crawl]:
         spec.CopyFrom(crawl.spec)
         kept = host.units.run(lambda unit: paths.find(unit, name))
         spec.connect.extend(json_format.ParseDict(place, Place()) for place in json.loads(kept or "[]"))
-        Crawling(host, frontier, name, plan_of(spec)).run(context.pool, partial(check, context))
+        plan = plan_of(spec)
+        Crawling(host, frontier, name, plan).run(context.pool, partial(check, context))
         counts = host.units.run(lambda unit: frontier.counts(unit, name))
         if not counts.get("visited/page"):
-            raise WorkFailed(nothing_visited(counts))
+            causes = host.units.run(lambda unit: Causes(frontier, name).of_seeds(unit, plan.seeds))
+            raise WorkFailed(nothing_visited(counts, causes))
         body = CrawlBody(
             archives=tuple(host.units.run(lambda unit: frontier.archives(unit, name))),
             site_digest=host.units.run(lambda unit: frontier.site_digest(unit, name)),
@@ -150,10 +153,11 @@ def work_of(host: Host, frontier: Frontier, paths: Paths) -> Work[Crawl]:
     return Work(host, "crawls", Crawl, run, LOGIC_VERSION)
 
 
-def nothing_visited(counts: Mapping[str, int]) -> str:
-    """What became of all URLs of a crawl that brought no page."""
+def nothing_visited(counts: Mapping[str, int], causes: Sequence[str]) -> str:
+    """What became of all URLs of a crawl that brought no page, and why."""
     found = ", ".join(f"{count} {what}" for what, count in counts.items())
-    return f"the crawl brought no page; of its URLs: {found or 'none was found'}; change input.crawl of the recipe"
+    why = "; ".join(causes) or "change input.crawl of the recipe"
+    return f"the crawl brought no page; of its URLs: {found or 'none was found'}; {why}"
 
 
 def _show(crawl: Crawl, saved: Saved) -> None:
@@ -218,5 +222,11 @@ class CrawlApi:
         found = self._host.units.run(
             lambda unit: self._frontier.known(unit, request.name, request.what, request.page_token, size)
         )
-        pages = [CrawledPage(url=each.url, depth=each.depth, what=each.what, status=each.status) for each in found]
+        causes = self._host.units.run(lambda unit: Causes(self._frontier, request.name).of_pages(unit, found))
+        pages = [
+            CrawledPage(
+                url=each.url, depth=each.depth, what=each.what, status=each.status, cause=causes.get(each.url, "")
+            )
+            for each in found
+        ]
         return ListCrawledPagesResponse(pages=pages, next_page_token=found[-1].url if len(found) == size else "")

@@ -83,7 +83,7 @@ def socket_factory(
     def make(info: AddressInfo) -> socket.socket:
         family, kind, protocol, _, address = info
         if not allow_private and address[:2] not in named and not is_public(str(address[0])):
-            raise PrivateAddress(f"{address[0]} is no address of the public web")
+            raise PrivateAddress(f"{address[0]} is a private address: set input.crawl.allow_private=true")
         made = socket.socket(family, kind, protocol)
         made.setblocking(False)
         return made

@@ -27,12 +27,13 @@ IDENTICAL = "http://netpreserve.org/warc/1.1/revisit/identical-payload-digest"
 NOT_MODIFIED = "http://netpreserve.org/warc/1.1/revisit/server-not-modified"
 REFERS_TO_FILE, REFERS_TO_OFFSET = "WARC-Refers-To-Filename", "WARC-Refers-To-File-Offset"
 """Where the record lies that a revisit refers to; not of the standard, but as other crawlers write it."""
+TRUNCATED = "WARC-Truncated"
 _KEPT_AS = "X-Transfer-Encoding"
 _NAMESPACE = uuid.UUID("6ba7b811-9dad-11d1-80b4-00c04fd430c8")  # that of URLs (RFC 9562, appendix A)
 
 
 def response(answer: Answer, at: datetime) -> bytes:
-    """What was answered, at an aware time."""
+    """What was answered, at an aware time. A record says so that has only the beginning of a body."""
     return _record(
         WarcRecordType.response,
         _id(answer.url, at, "response"),
@@ -41,6 +42,7 @@ def response(answer: Answer, at: datetime) -> bytes:
         "application/http; msgtype=response",
         _head(answer) + answer.body,
         payload=answer.body,
+        more={} if answer.whole else {TRUNCATED: "length"},
     )
 
 
@@ -118,7 +120,8 @@ def read_response(record: bytes) -> Answer | None:
         version, code, reason = [*status.split(" ", 2), ""][:3]
         pairs = (line.partition(": ") for line in lines)
         headers = tuple(("Transfer-Encoding" if key == _KEPT_AS else key, value) for key, _, value in pairs)
-        return Answer(found.headers["WARC-Target-URI"], version, int(code), reason, headers, body)
+        whole = TRUNCATED not in found.headers
+        return Answer(found.headers["WARC-Target-URI"], version, int(code), reason, headers, body, whole)
     except (OSError, ValueError, KeyError, StopIteration):
         return None
 

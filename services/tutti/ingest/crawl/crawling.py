@@ -1,7 +1,8 @@
 """Crawling: level by level, from the seeds on, until nothing is left to visit.
 
 Promises: whatever is stopped, it goes on where it was: a page counts as visited once its records are stored, so that at
-most a batch is visited twice. The same site gives the same set of pages, however often it was stopped.
+most a batch is visited twice, which takes seconds. The same site gives the same set of pages, however often it was
+stopped. Memory holds no more than a batch, whose bytes are bounded.
 """
 
 from __future__ import annotations
@@ -17,17 +18,23 @@ from tutti.chassis import version
 from tutti.chassis.service import Host
 from tutti.chassis.unit import Unit
 from tutti.chassis.work import put_named
+from tutti.ingest.crawl.announcements import RobotsAnswer, SitemapAnswer, read_sitemap, robots_all
 from tutti.ingest.crawl.answers import Earlier
 from tutti.ingest.crawl.archive import warcinfo
-from tutti.ingest.crawl.frontier import Asked, Found, Frontier
+from tutti.ingest.crawl.asking import AGENT, NEW, Manner, Put
+from tutti.ingest.crawl.fetching import HELD_BYTES
+from tutti.ingest.crawl.frontier import MAX_REDIRECTS, Asked, Found, Frontier
+from tutti.ingest.crawl.notes import About
 from tutti.ingest.crawl.pacing import LONGEST_WAIT_SECONDS, Paces
 from tutti.ingest.crawl.robots import MAX_DELAY_SECONDS, Access, Robots, robots, unavailable
 from tutti.ingest.crawl.scope import Scope, Taken
 from tutti.ingest.crawl.urls import NotAPage, canonical, host_of
-from tutti.ingest.crawl.visiting import AGENT, Manner, RobotsAnswer, Visit, read_sitemap, robots_all, visit_all
+from tutti.ingest.crawl.visiting import Bounds, Visit, visit_all
 
 MAX_HOSTS = 50
 """That are visited together: with more, archives would have a page or two."""
+PATIENCE = 2
+"""Times as many pages of a host that was given up go into a batch: it is asked once in each."""
 RULES_SECONDS, MAX_RULES_ASKED = 24 * 3600, 5
 """For so long rules hold; at so many levels those that could not be had are asked for."""
 MAX_SITEMAPS = 1_000
@@ -41,15 +48,16 @@ Run = Callable[..., Any]
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """`seeds` are canonical URLs; at most `batch` pages are visited, and recorded, together, of a host as many as take
-    `batch_seconds`.
+    """`seeds` are canonical URLs; at most `batch` pages are visited, and recorded, together: as many as can be begun in
+    `batch_seconds`, and no more once what came has `batch_bytes`.
     """
 
     seeds: tuple[str, ...]
     scope: Scope
     manner: Manner
     batch: int = 200
-    batch_seconds: float = 20.0
+    batch_seconds: float = 10.0
+    batch_bytes: int = HELD_BYTES
     sitemaps: bool = True
     since: str = ""
     """An earlier crawl: what it kept is asked for only if it has changed."""
@@ -59,6 +67,9 @@ class Crawling:
     def __init__(self, host: Host, frontier: Frontier, name: str, plan: Plan) -> None:
         self._host, self._frontier, self._name, self._plan = host, frontier, name, plan
         self._paces = Paces(host.clock, plan.manner.delay_seconds)
+        self._visited = 0
+        self._put: dict[str, tuple[Put, float]] = {}
+        """Pages that were put off, and when; forgotten when a crawl is stopped: then they are tried as often again."""
 
     def run(self, run: Run, check: Callable[[], None]) -> None:
         """Go on to the end; `check` raises where the work is to stop."""
@@ -67,6 +78,8 @@ class Crawling:
         if self._plan.sitemaps and not units.run(lambda unit: frontier.begun(unit, name)):
             self._sitemaps(run, check)
         taken = units.run(lambda unit: frontier.taken(unit, name))
+        counts = units.run(lambda unit: frontier.counts(unit, name))
+        self._visited = sum(count for what, count in counts.items() if what.startswith("visited/"))
         while (depth := units.run(lambda unit: frontier.depth(unit, name))) is not None:
             self._decide(depth, taken, check)
             self._visit(depth, run, check)
@@ -76,23 +89,29 @@ class Crawling:
         hosts = {host_of(url) for url in self._plan.seeds}
         found = self._rules(hosts, 0, run)
         near = [rules for rules in found.values() if rules.delay_seconds <= MAX_DELAY_SECONDS]
-        waiting = [each for rules in near for each in rules.sitemaps]
+        waiting = [Found(each) for rules in near for each in rules.sitemaps]
         seen: set[str] = set()
         while waiting and len(seen) < MAX_SITEMAPS:
             check()
+            place = waiting.pop(0)
             try:
-                url = canonical(waiting.pop(0))
+                url = canonical(place.url)
             except NotAPage:
                 continue
-            if url in seen or (host := host_of(url)) not in hosts:
+            if url in seen or (host := host_of(url)) not in hosts or place.redirects > MAX_REDIRECTS:
                 continue
             seen.add(url)
-            listed = run(read_sitemap, url, self._paces.of(host), self._plan.manner)
-            self._paces.asked(host, found[host].delay_seconds)
-            waiting += listed.sitemaps
-            self._host.units.run(
-                lambda unit, listed=listed: self._frontier.find(unit, self._name, map(Found, listed.pages), 1)  # type: ignore[misc]
-            )
+            answer = run(read_sitemap, url, self._paces.of(host, found[host].delay_seconds), self._plan.manner)
+            self._paces.keep({host: answer.pace})
+            if answer.target:
+                waiting.insert(0, Found(answer.target, place.redirects + 1))
+            waiting += map(Found, answer.listed.sitemaps[: MAX_SITEMAPS - len(waiting)])
+
+            def record(unit: Unit, url: str = url, answer: SitemapAnswer = answer) -> None:
+                self._frontier.find(unit, self._name, map(Found, answer.listed.pages), 1)
+                self._frontier.notes.keep(unit, self._name, About.SITEMAP, {url: answer.outcome})
+
+            self._host.units.run(record)
 
     def _decide(self, depth: int, taken: Taken, check: Callable[[], None]) -> None:
         """The whole level is decided before any of it is visited; `taken` grows once that is recorded."""
@@ -112,7 +131,7 @@ class Crawling:
             check()
             chosen = self._ready(hosts)
             rules = self._rules(chosen, depth, run)
-            shares = {host: self._share(rules[host], len(chosen)) for host in chosen}
+            shares = {host: self._share(host, rules[host], len(chosen)) for host in chosen}
             pages = units.run(lambda unit, shares=shares: frontier.waiting(unit, self._name, depth, shares))  # type: ignore[misc]
             there = {host_of(page.url) for page in pages}
             # Those that were chosen come last; one without a page is done.
@@ -129,29 +148,38 @@ class Crawling:
         return hosts
 
     def _ready(self, hosts: Sequence[str]) -> list[str]:
-        """The first hosts that may be asked soon; else the one that may be asked first."""
-        waits = ((self._paces.wait(host), host) for host in hosts)
-        soon = itertools.islice((host for wait, host in waits if wait <= self._plan.batch_seconds), MAX_HOSTS)
-        return list(soon) or [min(hosts, key=self._paces.wait)]
+        """The first hosts that may be asked soon after the one that may be asked first."""
+        soon = min(map(self._paces.wait, hosts)) + self._plan.batch_seconds
+        return list(itertools.islice((host for host in hosts if self._paces.wait(host) <= soon), MAX_HOSTS))
 
-    def _share(self, rules: Robots, hosts: int) -> int:
+    def _share(self, host: str, rules: Robots, hosts: int) -> int:
         """Pages of a host, one of so many, that are visited together."""
-        delay = max(rules.delay_seconds, self._plan.manner.delay_seconds)
-        most = max(1, self._plan.batch // hosts)
-        in_time = int(self._plan.batch_seconds / delay) if delay and rules.delay_seconds <= MAX_DELAY_SECONDS else most
+        pace = self._paces.of(host, rules.delay_seconds)
+        delay, most = pace.delay_seconds, max(1, self._plan.batch // hosts)
+        seconds = self._plan.batch_seconds * (PATIENCE if pace.refusals >= self._plan.manner.tries else 1)
+        in_time = int(seconds / delay) if delay and rules.delay_seconds <= MAX_DELAY_SECONDS else most
         return max(1, min(most, in_time))
 
     def _batch(self, depth: int, pages: Sequence[Found], rules: Mapping[str, Robots], run: Run) -> None:
-        """Visit pages, host by host, and record them. Each host has an archive, so that archives in the order of their
-        first URLs have all URLs in order, whatever was visited together.
+        """Visit pages, host by host, and record them. Archives in the order of their first URLs have all URLs of a host
+        in order, whatever was visited together: each has pages of which none that comes between is in another.
         """
-        urls = [page.url for page in pages]
-        paces = {host: self._paces.of(host, rules[host].delay_seconds) for host in map(host_of, urls)}
-        visits, after = run(visit_all, urls, paces, self._plan.manner, self._earlier(urls))
+        units, clock = self._host.units, self._host.clock
+        earlier = self._earlier([page.url for page in pages])
+        put = {page.url: self._put_off(page.url) for page in pages[: len(earlier)]}
+        paces = {host: self._paces.of(host, rules[host].delay_seconds) for host in map(host_of, put)}
+        known = {url: each for url, each in zip(put, earlier, strict=True) if each is not None}
+        bounds = Bounds(self._plan.batch_seconds, self._plan.batch_bytes, self._visited)
+        came, after = run(visit_all, put, paces, self._plan.manner, known, bounds)
         self._paces.keep(after)
-        head = warcinfo(self._host.clock.now(), {"software": version.producer("ingest"), **_ABOUT})
+        for url, each in zip(put, came, strict=True):
+            self._put.pop(url, None)
+            if isinstance(each, Put) and each.tries:
+                self._put[url] = each, clock.monotonic()
+        last = units.run(lambda unit: self._frontier.last_visited(unit, self._name, depth, paces))
+        head = warcinfo(clock.now(), {"software": version.producer("ingest"), **_ABOUT})
         done: list[tuple[str, list[tuple[Found, Visit]]]] = []
-        for _, part in itertools.groupby(zip(pages, visits, strict=True), lambda each: host_of(each[0].url)):
+        for part in together(pages, came, last):
             found, answers = zip(*part, strict=True)
             records = b"".join((head, *(visit.records for visit in answers)))
             archive = put_named(self._host.blobs, "ingest/archives", records, ".warc.gz")
@@ -161,20 +189,32 @@ class Crawling:
             for archive, visited in done:
                 self._frontier.visited(unit, self._name, depth, visited, archive)
 
-        self._host.units.run(record)
+        units.run(record)
+        self._visited += sum(len(visited) for _, visited in done)
 
-    def _earlier(self, urls: Sequence[str]) -> dict[str, Earlier]:
-        """What the earlier crawl kept of URLs, as far as it is still there."""
+    def _put_off(self, url: str) -> Put:
+        put, at = self._put.get(url, (NEW, 0.0))
+        return replace(put, wait_seconds=max(0.0, put.wait_seconds + at - self._host.clock.monotonic()))
+
+    def _earlier(self, urls: Sequence[str]) -> list[Earlier | None]:
+        """What the earlier crawl kept of URLs, as far as it is still there: of all, or of the first if that is much."""
         if not self._plan.since:
-            return {}
+            return [None] * len(urls)
         blobs, since = self._host.blobs, self._plan.since
         known = self._host.units.run(lambda unit: self._frontier.answers.find(unit, since, urls))
         there = {key: _size(blobs, key) for key in {each.archive for each in known.values()}}
-        return {
-            url: Earlier(each, blobs.get_range(each.archive, each.offset, each.size) if each.conditions else b"")
-            for url, each in known.items()
-            if each.offset + each.size <= there[each.archive]
-        }
+        found, held = list[Earlier | None](), 0
+        for url in urls:
+            each = known.get(url)
+            if each is None or each.offset + each.size > there[each.archive]:
+                found.append(None)
+                continue
+            wanted = each.size if each.conditions else 0
+            held += wanted
+            if found and held > self._plan.batch_bytes:
+                break
+            found.append(Earlier(each, blobs.get_range(each.archive, each.offset, wanted) if wanted else b""))
+        return found
 
     def _rules(self, hosts: Iterable[str], depth: int, run: Run) -> dict[str, Robots]:
         """The rules of hosts: asked for once a day, and where they could not be had at some further levels."""
@@ -216,11 +256,32 @@ class Crawling:
         return [page for page in pages if not reasons[page.url]]
 
 
+def together(
+    pages: Sequence[Found], came: Iterable[Visit | Put], last: Mapping[str, str]
+) -> Iterator[list[tuple[Found, Visit]]]:
+    """Of pages, in order, those that were visited, in parts: of one host, with nothing between them that is put off, or
+    was visited before. `last`: by host the last URL of the level that was.
+    """
+    part: list[tuple[Found, Visit]] = []
+    for page, visit in zip(pages, came, strict=False):
+        before, host = part[-1][0].url if part else "", host_of(page.url)
+        if part and (isinstance(visit, Put) or host_of(before) != host or before < last.get(host, "")):
+            yield part
+            part = []
+        if not isinstance(visit, Put):
+            part.append((page, visit))
+    if part:
+        yield part
+
+
 def placed(visits: Sequence[Visit], archive: str, offset: int) -> Iterator[Visit]:
-    """Visits whose answers know the archive in which their records stand, one behind the other, from `offset` on."""
+    """Visits whose answers know the archive in which their records stand, one behind the other, from `offset` on, and
+    which hold those no more.
+    """
     for visit in visits:
         new = visit.kept is not None and not visit.kept.archive
-        yield replace(visit, kept=replace(visit.kept, archive=archive, offset=offset)) if new else visit  # type: ignore[type-var]
+        kept = replace(visit.kept, archive=archive, offset=offset) if new else visit.kept  # type: ignore[type-var]
+        yield replace(visit, kept=kept, records=b"")
         offset += len(visit.records)
 
 

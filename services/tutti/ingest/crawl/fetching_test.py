@@ -10,7 +10,17 @@ from typing import Any
 import pytest
 
 from tutti.ingest.crawl.addresses import is_public
-from tutti.ingest.crawl.fetching import MAX_MEMBERS, Answer, Failure, Fetcher, FetchFailed, Limits, decoded
+from tutti.ingest.crawl.fetching import (
+    HELD_BYTES,
+    MAX_MEMBERS,
+    UNWANTED_BYTES,
+    Answer,
+    Failure,
+    Fetcher,
+    FetchFailed,
+    Limits,
+    decoded,
+)
 
 Serve = Callable[[asyncio.StreamReader, asyncio.StreamWriter], Coroutine[Any, Any, None]]
 QUICK = Limits(connect_seconds=2, silent_seconds=0.3, total_seconds=0.6, max_bytes=100_000)
@@ -111,6 +121,48 @@ def test_a_redirect_is_an_answer_and_not_followed() -> None:
 def test_chunks_are_joined() -> None:
     chunked = OK + b"Transfer-Encoding: chunked\r\n\r\n3\r\nabc\r\n2\r\nde\r\n0\r\n\r\n"
     assert fetched(saying(chunked)).body == b"abcde"
+
+
+@pytest.mark.parametrize("length", [b"", b"Content-Length: 10737418240\r\n"])
+def test_of_a_body_that_is_not_wanted_the_beginning_is_taken(length: bytes) -> None:
+    picture = endless(OK + b"Content-Type: image/png\r\n" + length + b"\r\n", b"a" * 65_535)
+    answer = fetched(picture, wanted=("text/html", ""))
+    assert (len(answer.body), answer.whole) == (UNWANTED_BYTES, False)
+    small = OK + b"Content-Type: image/png\r\nContent-Length: 3\r\n\r\nabc"
+    assert (fetched(saying(small), wanted=("text/html", "")).body, fetched(saying(small)).whole) == (b"abc", True)
+    page = endless(OK + b"Content-Type: Text/HTML; charset=x\r\n\r\n", b"a" * 65_536)
+    assert failed(page, wanted=("text/html", "")) is Failure.TOO_LARGE
+
+
+def test_large_bodies_wait_for_room_in_which_no_time_passes_for_them() -> None:
+    large = 3 * HELD_BYTES // 4
+    held = asyncio.Event()
+    most = under_way = 0
+
+    async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        nonlocal most, under_way
+        await reader.readuntil(b"\r\n\r\n")
+        writer.write(OK + b"Content-Length: %d\r\n\r\n" % large + bytes(large // 2))
+        await writer.drain()
+        under_way += 1
+        most = max(most, under_way)
+        await held.wait()
+        writer.write(bytes(large // 2))
+        await writer.drain()
+        under_way -= 1
+        writer.close()
+
+    async def run() -> list[int]:
+        limits = Limits(connect_seconds=5, silent_seconds=5, total_seconds=5, max_bytes=large)
+        async with server(serve) as url, Fetcher("t", limits, allow_private=True) as fetcher:
+            questions = [asyncio.create_task(fetcher.fetch(url)) for _ in range(3)]
+            while not under_way:
+                await asyncio.sleep(0.01)
+            held.set()
+            return [len((await each).body) for each in questions]
+
+    assert asyncio.run(run()) == [large] * 3
+    assert most == 1
 
 
 @pytest.mark.parametrize(

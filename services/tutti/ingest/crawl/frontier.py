@@ -11,6 +11,7 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from enum import IntEnum
+from typing import Any
 
 from sqlalchemy import (
     BigInteger,
@@ -33,10 +34,13 @@ from sqlalchemy import (
 from tutti.chassis.tables import NAME, declare
 from tutti.chassis.unit import Unit
 from tutti.corpus.canonical import framed, hasher, named
+from tutti.ingest.crawl.announcements import RobotsAnswer
 from tutti.ingest.crawl.answers import Answers
+from tutti.ingest.crawl.notes import LEADS_TO, About, Notes
+from tutti.ingest.crawl.robots import unavailable
 from tutti.ingest.crawl.scope import Scope, Taken, level
 from tutti.ingest.crawl.urls import host_of
-from tutti.ingest.crawl.visiting import Outcome, RobotsAnswer, Visit
+from tutti.ingest.crawl.visiting import Outcome, Visit
 
 MAX_REDIRECTS = 10
 _TOGETHER = 500
@@ -115,7 +119,8 @@ class Frontier:
             Column("times", Integer, nullable=False),
         )
         self.answers = Answers(metadata)
-        self.tables = (self.pages, self.hosts, self.rules, self.answers.table)
+        self.notes = Notes(metadata)
+        self.tables = (self.pages, self.hosts, self.rules, self.answers.table, self.notes.table)
 
     def find(self, unit: Unit, crawl: str, found: Iterable[Found], depth: int) -> None:
         """Remember URLs; those that are known stay as they are, but for a shorter way of redirects at this depth."""
@@ -209,6 +214,19 @@ class Frontier:
         parts = (self._waiting(unit, crawl, depth, f"{host}/", _behind(host), share) for host, share in shares.items())
         return list(itertools.chain.from_iterable(parts))
 
+    def last_visited(self, unit: Unit, crawl: str, depth: int, hosts: Iterable[str]) -> dict[str, str]:
+        """Of hosts the last URL of a level that was visited, where there is one."""
+        pages, found = self.pages, dict[str, str]()
+        for host in hosts:
+            wanted = and_(
+                *(pages.c.crawl == crawl, pages.c.state == State.VISITED, pages.c.depth == depth),
+                *(pages.c.url >= f"{host}/", pages.c.url < _behind(host)),
+            )
+            last = unit.tx.execute(select(func.max(pages.c.url)).where(wanted)).scalar()
+            if last is not None:
+                found[host] = str(last)
+        return found
+
     def coming(self, unit: Unit, crawl: str, depth: int, limit: int) -> list[str]:
         """URLs of a level that are visited next: of its hosts in turn."""
         hosts = self.hosts_waiting(unit, crawl, depth, limit=limit)
@@ -250,6 +268,8 @@ class Frontier:
             found += map(Found, visit.found)
             if outcome is Outcome.REDIRECT and visit.target:
                 found.append(Found(visit.target, page.redirects + 1))
+        words = {page.url: f"{LEADS_TO}{visit.target}" if visit.target else visit.detail for page, visit in visits}
+        self.notes.keep(unit, crawl, About.PAGE, {url: said for url, said in words.items() if said})
         self.answers.keep(unit, crawl, ((visit.url, visit.again, visit.kept) for _, visit in visits if visit.kept))
         self.find(unit, crawl, found, depth + 1)
 
@@ -302,9 +322,13 @@ class Frontier:
         if detail:
             wanted.append(or_(pages.c.outcome == detail, and_(pages.c.outcome == "", pages.c.reason == detail)))
         rows = unit.tx.execute(select(pages).where(and_(*wanted)).order_by(pages.c.url).limit(limit))
-        return [
-            Known(row.url, row.depth, _what(row.state, row.outcome, row.reason), row.status, row.digest) for row in rows
-        ]
+        return list(map(_known, rows))
+
+    def page(self, unit: Unit, crawl: str, url: str) -> Known:
+        """One URL, which may be unknown."""
+        pages = self.pages
+        row = unit.tx.execute(select(pages).where(and_(pages.c.crawl == crawl, pages.c.url == url))).first()
+        return Known(url, 0, "unknown", 0, "") if row is None else _known(row)
 
     def site_digest(self, unit: Unit, crawl: str) -> str:
         """Names what a site answered: each URL that was visited, with its outcome, status and body."""
@@ -338,6 +362,8 @@ class Frontier:
     def keep_robots(self, unit: Unit, crawl: str, answers: Iterable[tuple[RobotsAnswer, Asked]]) -> None:
         """Remember rules, instead of those that were known."""
         for answer, asked in answers:
+            cause = (answer.cause or f"it was answered with {answer.status}") if unavailable(answer.status) else ""
+            self.notes.keep(unit, crawl, About.RULES, {answer.host: cause})
             key = {"crawl": crawl, "host": answer.host}
             rows = ((self.hosts, {"status": answer.status, "body": answer.body}), (self.rules, asdict(asked)))
             for table, row in rows:
@@ -356,6 +382,10 @@ def _behind(host: str) -> str:
 
 def _what(state: int, outcome: str, reason: str) -> str:
     return "/".join(filter(None, (State(state).name.lower(), outcome or reason)))
+
+
+def _known(row: Any) -> Known:
+    return Known(row.url, row.depth, _what(row.state, row.outcome, row.reason), row.status, row.digest)
 
 
 def _row(crawl: str, url: str, depth: int) -> dict[str, object]:

@@ -88,6 +88,10 @@ def test_a_sitemap_lists_pages_of_its_own_host() -> None:
       <url><loc>https://b.example/y</loc></url><url><loc>javascript:x</loc></url><url/></urlset>"""
     for data in (body, gzip.compress(body), b"https://a.example/x\nhttps://b.example/y\n\n"):
         assert sitemap(URL, data).pages == ("https://a.example/x",)
+    nested = (
+        b"<urlset><url><image><loc>/i</loc></image><loc>https://a.example/<!-- -->x</loc><loc>/y</loc></url></urlset>"
+    )
+    assert sitemap(URL, nested).pages == ("https://a.example/x",)
     index = b"<sitemapindex><sitemap><loc>https://a.example/m.xml</loc></sitemap></sitemapindex>"
     assert (sitemap(URL, index).pages, sitemap(URL, index).sitemaps) == ((), ("https://a.example/m.xml",))
 
@@ -96,7 +100,10 @@ def test_a_sitemap_in_any_state_gives_what_it_can_or_is_refused() -> None:
     one = b"<urlset><url><loc>https://a.example/x</loc></url>"
     assert sitemap(URL, one + b"<url><loc>https://a.ex").pages == ("https://a.example/x",)
     entities = b'<!DOCTYPE x [<!ENTITY a "aaaa"><!ENTITY b "&a;&a;">]>' + one
-    for body in (entities, b" " * 65_530 + entities, b"<html><p>not <found", b"\x1f\x8brubbish"):
+    deep, long = b"<a>" * 99 + one, b"<a b='" + b"c" * (2 << 20) + b"'/>" + one
+    wide = entities.decode().encode("utf-16-le")
+    assert sitemap(URL, one + entities).pages == ("https://a.example/x",)
+    for body in (entities, b" " * 65_530 + entities, wide, deep, long, b"<html><p>not <found", b"\x1f\x8brubbish"):
         with pytest.raises(BadSitemap):
             sitemap(URL, body)
     many = b"".join(b"<url><loc>https://a.example/%d</loc></url>" % number for number in range(MAX_URLS + 9))

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import asyncio
 import email.utils
-from collections.abc import Mapping
+from collections.abc import AsyncIterator, Callable, Mapping
+from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
 
@@ -21,6 +22,10 @@ LONGEST_WAIT_SECONDS = 600.0
 
 class HostBusy(Exception):
     """A host that is given up for now: it asks to be left alone for too long, or again and again."""
+
+
+class Late(Exception):
+    """A question that is not asked for now: there is no more time or room for it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,7 +71,7 @@ class Paces:
 
 
 class Turn:
-    """When a host may be asked within a batch; of one event loop. Raises HostBusy where it is given up."""
+    """When a host may be asked within a batch; of one event loop."""
 
     def __init__(self, pace: Pace, connections: int, tries: int) -> None:
         self._delay, self._tries = pace.delay_seconds, tries
@@ -87,23 +92,25 @@ class Turn:
         """What the next batch has to know."""
         return Pace(self._delay, max(0.0, self._next - self._loop.time()), self._refusals)
 
-    async def __aenter__(self) -> int:
-        """How often it had asked to be left alone when it was asked."""
-        await self._connections.acquire()
-        try:
+    @asynccontextmanager
+    async def taken(self, begins: Callable[[float], bool] | None = None) -> AsyncIterator[int]:
+        """A question to the host: how often it had asked to be left alone when it was asked.
+
+        Raises HostBusy; Late where `begins` says no of the time of the loop at which the host may be asked.
+        """
+        async with self._connections:
             # Once more after each sleep: others may have been first, or have heard that the host is to be left alone.
-            while not self.over and (wait := self._next - self._loop.time()) > 0:
-                await asyncio.sleep(wait)
+            while not self.over:
+                now = self._loop.time()
+                if begins is not None and not begins(max(self._next, now)):
+                    raise Late
+                if self._next <= now:
+                    break
+                await asyncio.sleep(self._next - now)
             if self.over:
                 raise HostBusy
-        except BaseException:
-            self._connections.release()
-            raise
-        self._next = self._loop.time() + self._delay
-        return self._held
-
-    async def __aexit__(self, *_: object) -> None:
-        self._connections.release()
+            self._next = self._loop.time() + self._delay
+            yield self._held
 
     def hold(self, seconds: float, held: int) -> None:
         """The host asks, in an answer to what was asked when it had been held so often, to be left alone."""

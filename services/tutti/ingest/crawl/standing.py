@@ -6,12 +6,15 @@ Promises: only reads; a look is bounded by the hosts and URLs that are asked for
 from collections.abc import Mapping
 
 from tutti.chassis.service import Host
-from tutti.contracts.ingest.v1 import Crawl, CrawledHost, PageCount, ShowCrawlResponse
+from tutti.contracts.ingest.v1 import Crawl, CrawledHost, PageCount, ReadSitemap, ShowCrawlResponse
+from tutti.ingest.crawl.announcements import RobotsAnswer
+from tutti.ingest.crawl.asking import AGENT
 from tutti.ingest.crawl.frontier import Frontier
+from tutti.ingest.crawl.notes import About
 from tutti.ingest.crawl.robots import robots
-from tutti.ingest.crawl.visiting import AGENT, RobotsAnswer
 
 MOST_HOSTS = 1_000  # that are looked at, by name
+MOST_SITEMAPS = 100
 
 
 def counted(counts: Mapping[str, int]) -> list[PageCount]:
@@ -39,17 +42,22 @@ class Standing:
         if depth is not None:
             found.level = depth
             found.next.extend(units.run(lambda unit: frontier.coming(unit, name, depth, most_urls)))
+        read = units.run(lambda unit: frontier.notes.first(unit, name, About.SITEMAP, MOST_SITEMAPS))
+        found.sitemaps.extend(ReadSitemap(url=url, outcome=outcome) for url, outcome in read.items())
         return found
 
     def _of_host(self, answer: RobotsAnswer) -> CrawledHost:
         rules = robots(answer.status, answer.body, AGENT)
-        counts = self._host.units.run(lambda unit: self._frontier.counts_of_host(unit, self._crawl.name, answer.host))
+        units, frontier, name = self._host.units, self._frontier, self._crawl.name
+        counts = units.run(lambda unit: frontier.counts_of_host(unit, name, answer.host))
+        cause = units.run(lambda unit: frontier.notes.find(unit, name, About.RULES, [answer.host]))
         return CrawledHost(
             host=answer.host,
             robots=rules.access.value,
             robots_status=answer.status or 0,
             delay_seconds=max(rules.delay_seconds, self._crawl.spec.delay_seconds),
             counts=counted(counts),
+            cause=cause.get(answer.host, ""),
         )
 
     def _seconds(self) -> float:

@@ -1,34 +1,32 @@
 """Visiting: a batch of pages, fetched politely; each comes back with its records for the archive and what it says.
 
-Promises: one host is asked by no more connections, and no faster, than its manner allows; what passes (a host that is
-busy or away) is tried again, as late as it asks for; every page of the batch has an outcome.
+Promises: each page has an outcome, or is put off: what a batch holds, and how long it takes, is bounded.
 """
 
 from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Mapping, Sequence
+import math
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from enum import StrEnum
 
+from tutti.chassis.progress import say
 from tutti.corpus.canonical import bytes_digest
 from tutti.ingest.crawl import archive
 from tutti.ingest.crawl.answers import Again, Earlier, Kept, form, freshened, kept
 from tutti.ingest.crawl.archive import Place, metadata, payload_digest, request, response, revisit
-from tutti.ingest.crawl.fetching import Answer, Failure, Fetcher, Fetches, FetchFailed, Limits, decoded
+from tutti.ingest.crawl.asking import AGENT, Asking, Manner, Put
+from tutti.ingest.crawl.fetching import HELD_BYTES, Answer, Failure, Fetches, FetchFailed, decoded
 from tutti.ingest.crawl.links import Said, said
-from tutti.ingest.crawl.pacing import HostBusy, Pace, Turn, retry_after
-from tutti.ingest.crawl.robots import MAX_BYTES, MAX_REDIRECTS, whole_lines
-from tutti.ingest.crawl.sitemaps import MAX_BYTES as MAX_SITEMAP_BYTES
-from tutti.ingest.crawl.sitemaps import BadSitemap, Sitemap, sitemap
+from tutti.ingest.crawl.pacing import Pace, Turn
 from tutti.ingest.crawl.urls import NotAPage, canonical, host_of
 from tutti.ingest.sniffing import TEXTS
 
-AGENT = "tutti"
-PASSING = (Failure.TIME, Failure.CONNECTION, Failure.NAME, Failure.CUT)
-LONGEST_BACKOFF_SECONDS = 60.0
+_OF_A_URL = 100
+"""Bytes that a URL takes beside its characters."""
 _log = logging.getLogger(__name__)
 
 
@@ -41,25 +39,6 @@ class Outcome(StrEnum):
     NOT_OK = "not_ok"  # a status that is no success
     NOT_TEXT = "not_text"  # by its content type
     FAILED = "failed"  # no answer that can be used
-
-
-@dataclass(frozen=True, slots=True)
-class Manner:
-    """How a crawl behaves. `contact` is a URL or an address for those who are visited; `delay_seconds` between the
-    beginnings of two visits to a host, at least; robots may ask for more. `connect`: where hosts lie, see Connect."""
-
-    contact: str
-    delay_seconds: float = 1.0
-    connections_of_host: int = 1
-    tries: int = 3
-    limits: Limits = field(default_factory=Limits)
-    allow_private: bool = False
-    connect: Mapping[str, str] = field(default_factory=dict)
-
-    @property
-    def agent(self) -> str:
-        """The header User-Agent."""
-        return f"{AGENT} (+{self.contact})"
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,6 +57,8 @@ class Visit:
     said: Said = field(default_factory=Said)
     target: str = ""
     digest: str = ""
+    detail: str = ""
+    """In words, why it failed."""
     again: Again = Again.READ
     kept: Kept | None = None
     """Of an answer whose body may be asked for again; without an archive where its record is the first of `records`."""
@@ -89,168 +70,112 @@ class Visit:
 
 
 @dataclass(frozen=True, slots=True)
-class RobotsAnswer:
-    """The last answer to GET /robots.txt of a host, redirects followed; `status` is None when there was none. Of a
-    large `body` a little more than is read.
+class Bounds:
+    """No question is put so many `seconds` after the first can be, nor once what came takes `nbytes`; what was asked is
+    waited for. `before`: how many URLs the crawl had visited, for those who want to know how far it is.
     """
 
-    host: str
-    status: int | None
-    body: bytes
+    seconds: float = math.inf
+    nbytes: int = HELD_BYTES
+    before: int = 0
 
 
 def visit_all(
-    urls: Sequence[str], paces: Mapping[str, Pace], manner: Manner, earlier: Mapping[str, Earlier]
-) -> tuple[list[Visit], dict[str, Pace]]:
-    """Visit canonical URLs, in any order; the outcomes are in theirs, beside how each host is to be asked from then on.
+    pages: Mapping[str, Put],
+    paces: Mapping[str, Pace],
+    manner: Manner,
+    earlier: Mapping[str, Earlier],
+    bounds: Bounds,
+) -> tuple[list[Visit | Put], dict[str, Pace]]:
+    """Visit canonical URLs, some of which were put off before, in any order; the outcomes are in theirs, beside how
+    each host is to be asked from then on.
 
-    What an `earlier` crawl kept of a URL is asked for only if it has changed.
+    At least one question is put; pages that are not done are put off. What an `earlier` crawl kept of a URL is asked
+    for only if it has changed.
     """
 
-    async def run() -> tuple[list[Visit], dict[str, Pace]]:
-        async with _fetcher(manner, manner.limits) as fetcher:
-            return await visits(fetcher, urls, paces, manner, earlier)
+    async def run() -> tuple[list[Visit | Put], dict[str, Pace]]:
+        async with manner.fetcher(manner.limits, wanted=TEXTS) as fetcher:
+            return await visits(fetcher, pages, paces, manner, earlier, bounds)
 
     return asyncio.run(run())
 
 
 async def visits(
     fetcher: Fetches,
-    urls: Sequence[str],
+    pages: Mapping[str, Put],
     paces: Mapping[str, Pace],
     manner: Manner,
     earlier: Mapping[str, Earlier],
-) -> tuple[list[Visit], dict[str, Pace]]:
+    bounds: Bounds,
+) -> tuple[list[Visit | Put], dict[str, Pace]]:
     """The same by a fetcher."""
-    turns = {host: Turn(paces[host], manner.connections_of_host, manner.tries) for host in map(host_of, urls)}
-    found = await asyncio.gather(*(_visit(url, turns[host_of(url)], fetcher, manner, earlier.get(url)) for url in urls))
+    turns = {host: Turn(paces[host], manner.connections_of_host, manner.tries) for host in map(host_of, pages)}
+    first = min(max(paces[host_of(url)].wait_seconds, put.wait_seconds) for url, put in pages.items())
+    batch = _Batch(bounds, first)
+    found = await asyncio.gather(
+        *(
+            _visit(url, put, Asking(fetcher, manner, turns[host_of(url)], batch.begins), earlier.get(url), batch)
+            for url, put in pages.items()
+        )
+    )
     return found, {host: turn.pace for host, turn in turns.items()}
 
 
-def robots_all(hosts: Sequence[str], waits: Mapping[str, float], manner: Manner) -> list[RobotsAnswer]:
-    """The robots.txt of each host, some of which are to be left alone for some seconds."""
+class _Batch:
+    """Whether questions of a batch may still be put; the first can be in so many seconds."""
 
-    async def run() -> list[RobotsAnswer]:
-        async with _fetcher(manner, replace(manner.limits, max_bytes=10 * MAX_BYTES, cut=True)) as fetcher:
-            return await asyncio.gather(*(_robots(host, waits.get(host, 0.0), fetcher, manner) for host in hosts))
+    def __init__(self, bounds: Bounds, first: float) -> None:
+        self._bounds, self._loop = bounds, asyncio.get_running_loop()
+        self._until = self._loop.time() + first + bounds.seconds
+        self._held = self._visited = 0
+        self.asked = False
 
-    return asyncio.run(run())
+    def begins(self, at: float) -> bool:
+        """Whether one may be put at a time of the loop; the first may in any case."""
+        if not self.asked and at <= self._loop.time():
+            return True
+        return at <= self._until and self._held < self._bounds.nbytes
+
+    def keep(self, visit: Visit) -> None:
+        """Count what it holds."""
+        self._held += len(visit.records) + sum(len(url) + _OF_A_URL for url in visit.found)
+        self._visited += 1
+        say(self._bounds.before + self._visited, unit="URLs")
 
 
-def read_sitemap(url: str, pace: Pace, manner: Manner) -> Sitemap:
-    """What the sitemap at a canonical URL lists; nothing where there is none, or what is there is none."""
+async def _visit(url: str, put: Put, asking: Asking, earlier: Earlier | None, batch: _Batch) -> Visit | Put:
+    """A defect that a page brings to light is its failure: others go on."""
 
-    async def run() -> Sitemap:
-        await asyncio.sleep(pace.wait_seconds)
-        async with _fetcher(manner, replace(manner.limits, max_bytes=MAX_SITEMAP_BYTES)) as fetcher:
-            answer = await fetcher.fetch(url)
-        if answer.status != 200:
-            return Sitemap((), ())
-        return sitemap(url, decoded(answer, MAX_SITEMAP_BYTES))
+    def headers() -> Mapping[str, str]:
+        batch.asked = True
+        # The earlier answer is not held while the page is asked for.
+        return earlier.kept.conditions if earlier and earlier.answer() else {}
 
     try:
-        return asyncio.run(run())
-    except (FetchFailed, BadSitemap):
-        return Sitemap((), ())
-
-
-def _fetcher(manner: Manner, limits: Limits) -> Fetcher:
-    return Fetcher(manner.agent, limits, allow_private=manner.allow_private, connect=manner.connect)
-
-
-async def _robots(host: str, wait_seconds: float, fetcher: Fetches, manner: Manner) -> RobotsAnswer:
-    """The answer; what passes is tried again."""
-    await asyncio.sleep(wait_seconds)
-    for tried in range(1, manner.tries):
-        answer, wait = await _robots_once(host, fetcher)
-        passing = answer.status is None or answer.status == 429 or answer.status >= 500
-        if not passing or (wait is not None and wait > LONGEST_BACKOFF_SECONDS):
-            return answer
-        await asyncio.sleep(_backoff(tried, manner) if wait is None else wait)
-    return (await _robots_once(host, fetcher))[0]
-
-
-async def _robots_once(host: str, fetcher: Fetches) -> tuple[RobotsAnswer, float | None]:
-    """The answer, and the seconds after which it asks to be asked again."""
-    url = f"{host}/robots.txt"
-    for _ in range(MAX_REDIRECTS + 1):
-        try:
-            answer = await fetcher.fetch(url)
-            if not 300 <= answer.status < 400:
-                body = decoded(answer, MAX_BYTES + 1, cut=True)
-                if not answer.whole and len(body) <= MAX_BYTES:  # it ends where the answer was cut
-                    body = whole_lines(body)
-                return RobotsAnswer(host, answer.status, body), retry_after(answer)
-            url = canonical(answer.header("Location"), url)
-        except FetchFailed:
-            return RobotsAnswer(host, None, b""), None
-        except NotAPage:
-            break
-        except MemoryError:
-            raise
-        except Exception:
-            _log.exception("the rules at %s could not be had", url)
-            return RobotsAnswer(host, None, b""), None
-    return RobotsAnswer(host, 404, b""), None
-
-
-async def _visit(url: str, turn: Turn, fetcher: Fetches, manner: Manner, earlier: Earlier | None) -> Visit:
-    """A visit that fails for a reason of which nobody thought is one that failed: others go on."""
-    try:
-        return await _tried(url, turn, fetcher, manner, earlier)
+        came = await asking.ask(url, headers, put)
+        if isinstance(came, Put):
+            return came
+        if came.answer is None:
+            visit = _failed(url, came.failure, came.tries, came.detail)
+        else:
+            before = earlier.answer() if earlier and came.asked and came.answer.status == 304 else None
+            exchange = _Exchange(came.asked, came.answer, earlier, before)
+            visit = _answered(exchange, came.tries, asking.manner, busy=came.busy)
     except MemoryError:
         raise
     except Exception as error:
         _log.exception("the visit of %s failed", url)
-        return _failed(url, Failure.UNEXPECTED, 1, f"{type(error).__name__}: {error}")
-
-
-async def _tried(url: str, turn: Turn, fetcher: Fetches, manner: Manner, earlier: Earlier | None) -> Visit:
-    for tried in range(1, manner.tries + 1):
-        last = tried == manner.tries
-        try:
-            async with turn as held:
-                before = earlier.answer() if earlier else None
-                asked = earlier.kept.conditions if earlier and before else {}
-                answer = await fetcher.fetch(url, asked)
-                wait = _wait(answer, tried, manner)
-                if wait is None:
-                    turn.answered()
-                else:
-                    turn.hold(wait, held)
-        except HostBusy:
-            return _failed(url, Failure.BUSY, tried - 1)
-        except FetchFailed as error:
-            if error.failure in PASSING and not last:
-                await asyncio.sleep(_backoff(tried, manner))
-                continue
-            return _failed(url, error.failure, tried)
-        if (answer.status == 429 or answer.status >= 500) and not last and not turn.over:
-            if wait is None:
-                await asyncio.sleep(_backoff(tried, manner))
-            continue
-        busy = wait is not None and turn.over
-        return _answered(_Exchange(asked, answer, earlier, before), tried, manner, busy=busy)
-    raise AssertionError("a page has at least one try")
-
-
-def _wait(answer: Answer, tried: int, manner: Manner) -> float | None:
-    """Seconds for which an answer asks that the whole host be left alone, if it does."""
-    if answer.status not in (429, 503):
-        return None
-    wait = retry_after(answer)
-    return _backoff(tried, manner) if wait is None and answer.status == 429 else wait
-
-
-def _backoff(tried: int, manner: Manner) -> float:
-    return min(max(manner.delay_seconds, 0.1) * float(2**tried), LONGEST_BACKOFF_SECONDS)
+        visit = _failed(url, Failure.UNEXPECTED, 1, f"{type(error).__name__}: {error}")
+    batch.keep(visit)
+    return visit
 
 
 def _failed(url: str, failure: Failure, tries: int, detail: str = "") -> Visit:
     at = datetime.now(UTC)
     told = {"detail": detail.encode("unicode_escape").decode()[:300]} if detail else {}
     record = metadata(url, at, {"failure": failure.value, "tries": str(tries), **told})
-    return Visit(url, Outcome.FAILED, 0, failure.value, tries, record)
+    return Visit(url, Outcome.FAILED, 0, failure.value, tries, record, detail=detail)
 
 
 @dataclass(frozen=True, slots=True)
@@ -271,7 +196,7 @@ class _Exchange:
     def again(self) -> Again:
         if self.came.status == 304 and self.before is not None:
             return Again.NOT_MODIFIED
-        if self.earlier is None or self.came.status != 200:
+        if self.earlier is None or self.came.status != 200 or not self.came.whole:
             return Again.READ
         same = (bytes_digest(self.came.body), form(self.came)) == (self.earlier.kept.digest, self.earlier.kept.form)
         return Again.IDENTICAL if same else Again.READ
@@ -302,9 +227,9 @@ def _answered(exchange: _Exchange, tries: int, manner: Manner, *, busy: bool = F
         beside = {"digest": bytes_digest(answer.body), "again": exchange.again, "kept": known, **more}
         return Visit(url, outcome, answer.status, reason, tries, records, **beside)  # type: ignore[arg-type]
 
-    if 300 <= answer.status < 400 and answer.header("Location"):
+    if 300 <= answer.status < 400 and (place := answer.text("Location")):
         try:
-            return made(Outcome.REDIRECT, target=canonical(answer.header("Location"), url))
+            return made(Outcome.REDIRECT, target=canonical(place, url))
         except NotAPage as error:
             return made(Outcome.REDIRECT, error.fault.value)
     if answer.status != 200:
@@ -315,7 +240,7 @@ def _answered(exchange: _Exchange, tries: int, manner: Manner, *, busy: bool = F
     try:
         body = decoded(answer, manner.limits.max_bytes)
     except FetchFailed as error:
-        return made(Outcome.FAILED, error.failure.value)
+        return made(Outcome.FAILED, error.failure.value, detail=error.detail)
     charset = parameters.lower().partition("charset=")[2].partition(";")[0].strip(" \"'")
     header = ",".join(value for key, value in answer.headers if key.lower() == "x-robots-tag")
     words = said(url, body, agent=AGENT, kind=kind.strip().lower(), charset=charset, header=header)

@@ -185,6 +185,7 @@ class Crawl(_message.Message):
     NOT_MODIFIED_FIELD_NUMBER: _builtins.int
     IDENTICAL_FIELD_NUMBER: _builtins.int
     BYTES_SAVED_FIELD_NUMBER: _builtins.int
+    PROGRESS_FIELD_NUMBER: _builtins.int
     name: _builtins.str
     """name of the resource."""
     revision: _builtins.int
@@ -221,6 +222,10 @@ class Crawl(_message.Message):
     def counts(self) -> _containers.RepeatedCompositeFieldContainer[Global___PageCount]:
         """counts of all URLs that were found, by what became of them."""
 
+    @_builtins.property
+    def progress(self) -> _common_pb2.Progress:
+        """progress while it runs: only an answer to a get has it, no event. URLs that were visited, some not yet in counts."""
+
     def __init__(
         self,
         *,
@@ -237,10 +242,11 @@ class Crawl(_message.Message):
         not_modified: _builtins.int = ...,
         identical: _builtins.int = ...,
         bytes_saved: _builtins.int = ...,
+        progress: _common_pb2.Progress | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["ended_at", b"ended_at", "result", b"result", "spec", b"spec", "started_at", b"started_at"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["ended_at", b"ended_at", "progress", b"progress", "result", b"result", "spec", b"spec", "started_at", b"started_at"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["bytes_saved", b"bytes_saved", "counts", b"counts", "ended_at", b"ended_at", "identical", b"identical", "name", b"name", "not_modified", b"not_modified", "reason", b"reason", "result", b"result", "revision", b"revision", "site_digest", b"site_digest", "spec", b"spec", "started_at", b"started_at", "state", b"state"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["bytes_saved", b"bytes_saved", "counts", b"counts", "ended_at", b"ended_at", "identical", b"identical", "name", b"name", "not_modified", b"not_modified", "progress", b"progress", "reason", b"reason", "result", b"result", "revision", b"revision", "site_digest", b"site_digest", "spec", b"spec", "started_at", b"started_at", "state", b"state"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

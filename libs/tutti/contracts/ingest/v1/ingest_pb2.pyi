@@ -385,6 +385,7 @@ class CrawledPage(_message.Message):
     DEPTH_FIELD_NUMBER: _builtins.int
     WHAT_FIELD_NUMBER: _builtins.int
     STATUS_FIELD_NUMBER: _builtins.int
+    CAUSE_FIELD_NUMBER: _builtins.int
     url: _builtins.str
     """url in its canonical form."""
     depth: _builtins.int
@@ -393,6 +394,8 @@ class CrawledPage(_message.Message):
     """what became of it."""
     status: _builtins.int
     """status of the answer; 0 when there was none."""
+    cause: _builtins.str
+    """cause in words, of what failed, was refused since its host could not be asked, or leads elsewhere; else empty."""
     def __init__(
         self,
         *,
@@ -400,10 +403,11 @@ class CrawledPage(_message.Message):
         depth: _builtins.int = ...,
         what: _builtins.str = ...,
         status: _builtins.int = ...,
+        cause: _builtins.str = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["depth", b"depth", "status", b"status", "url", b"url", "what", b"what"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["cause", b"cause", "depth", b"depth", "status", b"status", "url", b"url", "what", b"what"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -478,6 +482,7 @@ class CrawledHost(_message.Message):
     ROBOTS_STATUS_FIELD_NUMBER: _builtins.int
     DELAY_SECONDS_FIELD_NUMBER: _builtins.int
     COUNTS_FIELD_NUMBER: _builtins.int
+    CAUSE_FIELD_NUMBER: _builtins.int
     host: _builtins.str
     """host with its scheme: https://docs.example."""
     robots: _builtins.str
@@ -486,6 +491,8 @@ class CrawledHost(_message.Message):
     """robots_status of the answer; 0 when there was none."""
     delay_seconds: _builtins.float
     """delay_seconds between the beginnings of two visits: what the crawl wants, or the host if that is more."""
+    cause: _builtins.str
+    """cause in words for which its rules could not be had; else empty."""
     @_builtins.property
     def counts(self) -> _containers.RepeatedCompositeFieldContainer[_events_pb2.PageCount]:
         """counts of its URLs: waiting, refused/robots, visited/page, visited/not_ok/429, visited/failed/time."""
@@ -498,14 +505,41 @@ class CrawledHost(_message.Message):
         robots_status: _builtins.int = ...,
         delay_seconds: _builtins.float = ...,
         counts: _abc.Iterable[_events_pb2.PageCount] | None = ...,
+        cause: _builtins.str = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["counts", b"counts", "delay_seconds", b"delay_seconds", "host", b"host", "robots", b"robots", "robots_status", b"robots_status"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["cause", b"cause", "counts", b"counts", "delay_seconds", b"delay_seconds", "host", b"host", "robots", b"robots", "robots_status", b"robots_status"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
 Global___CrawledHost: _TypeAlias = CrawledHost  # noqa: Y015
+
+@_typing.final
+class ReadSitemap(_message.Message):
+    """ReadSitemap says what came of a sitemap."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    URL_FIELD_NUMBER: _builtins.int
+    OUTCOME_FIELD_NUMBER: _builtins.int
+    url: _builtins.str
+    """url of it in its canonical form."""
+    outcome: _builtins.str
+    """outcome in words: how many URLs it lists, or why none."""
+    def __init__(
+        self,
+        *,
+        url: _builtins.str = ...,
+        outcome: _builtins.str = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["outcome", b"outcome", "url", b"url"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___ReadSitemap: _TypeAlias = ReadSitemap  # noqa: Y015
 
 @_typing.final
 class ShowCrawlResponse(_message.Message):
@@ -520,6 +554,7 @@ class ShowCrawlResponse(_message.Message):
     NEXT_FIELD_NUMBER: _builtins.int
     LEAST_SECONDS_FIELD_NUMBER: _builtins.int
     SECONDS_FIELD_NUMBER: _builtins.int
+    SITEMAPS_FIELD_NUMBER: _builtins.int
     level: _builtins.int
     """level that is being visited: links away from a seed; unset when nothing is left to visit."""
     more_hosts: _builtins.int
@@ -540,6 +575,10 @@ class ShowCrawlResponse(_message.Message):
     def next(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
         """next URLs of the level, in their order."""
 
+    @_builtins.property
+    def sitemaps(self) -> _containers.RepeatedCompositeFieldContainer[Global___ReadSitemap]:
+        """sitemaps that were read, by URL, the first hundred."""
+
     def __init__(
         self,
         *,
@@ -550,10 +589,11 @@ class ShowCrawlResponse(_message.Message):
         next: _abc.Iterable[_builtins.str] | None = ...,
         least_seconds: _builtins.float = ...,
         seconds: _builtins.float = ...,
+        sitemaps: _abc.Iterable[Global___ReadSitemap] | None = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["_level", b"_level", "crawl", b"crawl", "level", b"level"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["_level", b"_level", "crawl", b"crawl", "hosts", b"hosts", "least_seconds", b"least_seconds", "level", b"level", "more_hosts", b"more_hosts", "next", b"next", "seconds", b"seconds"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_level", b"_level", "crawl", b"crawl", "hosts", b"hosts", "least_seconds", b"least_seconds", "level", b"level", "more_hosts", b"more_hosts", "next", b"next", "seconds", b"seconds", "sitemaps", b"sitemaps"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     _WhichOneofReturnType__level: _TypeAlias = _typing.Literal["level"]  # noqa: Y015
     _WhichOneofArgType__level: _TypeAlias = _typing.Literal["_level", b"_level"]  # noqa: Y015

@@ -7,9 +7,10 @@ import zlib
 
 import pytest
 
+from tutti.ingest.crawl.announcements import RobotsAnswer, robots_all
+from tutti.ingest.crawl.asking import Manner
 from tutti.ingest.crawl.fetching_test import OK, Serve, endless, saying, server
 from tutti.ingest.crawl.robots import MAX_BYTES, Access, Robots, robots
-from tutti.ingest.crawl.visiting import Manner, RobotsAnswer, robots_all
 
 FIRST = b"User-agent: *\nDisallow: /first\n"
 RULES = FIRST + b"".join(b"Disallow: /%06d/%s\n" % (number, b"x" * 80) for number in range(100_000))
