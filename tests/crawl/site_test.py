@@ -1,6 +1,8 @@
 """Crawling a hostile site of a few hundred pages: what can be reached and is allowed is fetched, whatever is killed."""
 
 import asyncio
+import itertools
+import random
 import threading
 from collections import Counter
 from collections.abc import Callable, Iterator
@@ -45,6 +47,24 @@ def dying(last: int) -> Callable[..., Any]:
         return found
 
     return run
+
+
+class Lives:
+    """What runs the work of a crawl that is killed so many times and goes on: in each of as many equal parts of its
+    `calls` once, somewhere, when what it was given is done. The same every time.
+    """
+
+    def __init__(self, kills: int, calls: int) -> None:
+        parts = [2 + (calls - 2) * part // kills for part in range(kills + 1)]
+        self.moments = [random.Random(part[0]).randrange(*part) for part in itertools.pairwise(parts)]
+        self.calls = 0
+
+    def run(self, work: Callable[..., Any], *arguments: Any) -> Any:
+        self.calls += 1
+        found = work(*arguments)
+        if self.calls in self.moments:
+            raise Killed
+        return found
 
 
 class Tree:
@@ -260,20 +280,26 @@ def test_what_is_fetched_is_what_can_be_reached_and_is_allowed(site: Site, tmp_p
 def test_killed_anywhere_the_same_is_fetched_and_nothing_twice_but_what_was_on_its_way(
     limit: int, site: Site, tmp_path: Path
 ) -> None:
-    kills = scale(test=3, soak=10) if limit > 40 else 3  # a crawl of forty pages is at its end soon
+    kills = scale(test=3, soak=10) if limit > 40 else 3
     (tmp_path / "calm").mkdir()
-    calm = World(tmp_path / "calm", site, pages=limit)
-    calm.crawl()
+    calm, counted = World(tmp_path / "calm", site, pages=limit), Lives(1, 10**9)
+    calm.crawl(counted.run)
     asked = Counter(site.asked)
     site.asked.clear()
     (tmp_path / "killed").mkdir()
-    world = World(tmp_path / "killed", site, pages=limit)
-    for kill in range(kills):
+    world, lives = World(tmp_path / "killed", site, pages=limit), Lives(kills, counted.calls)
+    visited = []
+    for moment in lives.moments:
         with pytest.raises(Killed):
-            world.crawl(dying(2 + kill))
-    world.crawl()
+            world.crawl(lives.run)
+        assert lives.calls == moment
+        visited.append(sum(what.startswith("visited/") for what in world.known().values()))
+    world.crawl(lives.run)
+    assert visited == sorted(visited)
     assert world.known() == calm.known()
     assert set(world.archived().values()) == {1}
+    whole = sum(what.startswith("visited/") for what in calm.known().values())
+    assert visited[0] < whole / 2 < visited[-1]
     again = sum((site.asked - asked).values())
     assert 0 < again <= kills * world.plan.batch
 
