@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.e2e.command import TINY, platform, tutti
+from tests.e2e.command import TINY, platform, start, tutti
 from tests.faults.processes import family
 
 
@@ -31,6 +31,14 @@ def test_what_reads_is_answered_after_the_platform_was_stopped(
     result = tutti(*command, "--data-dir", stopped)
     assert words in result.err
     assert result.code != 3
+    assert family(stopped) == []
+
+
+def test_what_reads_beside_others_has_its_turn(stopped: Path, pages: Path) -> None:
+    asked = ("run", TINY, "--set", f"input.path={pages}", "--dry-run")
+    beside = [start(*command, "--data-dir", stopped) for command in (("runs", "ls"), ("jobs", "ls"), asked)]
+    told = [each.communicate(timeout=120)[1] for each in beside]
+    assert [each.returncode for each in beside] == [0, 0, 0], told
     assert family(stopped) == []
 
 

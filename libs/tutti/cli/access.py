@@ -13,7 +13,8 @@ from pathlib import Path
 from tutti.chassis.client import Client
 from tutti.cli.connection import connected, typed
 from tutti.cli.output import patiently
-from tutti.cli.platform import Platform, owner_of, running
+from tutti.cli.platform import Platform, owner_of, running, serving
+from tutti.cli.turns import turn
 
 NO_AGENTS = ("--agents", "0")
 
@@ -31,20 +32,16 @@ def reached(data_dir: Path, address: str | None) -> Iterator[Platform]:
 
 @contextlib.contextmanager
 def served(data_dir: Path, address: str | None = None) -> Iterator[Client]:
-    """A client of the platform at an address, or of a data directory, to read what is there.
+    """A client of the platform at an address, or of a data directory, for a command that is soon done.
 
     A platform that was stopped is started for it. Raises Unreachable where there never was one.
     """
-    owner = None if address else owner_of(data_dir)
-    if owner is None or owner.alive():
+    if address or owner_of(data_dir) is None:
         with connected(data_dir, address) as client:
             yield client
-        return
-    with contextlib.ExitStack() as started:
-        up = typed("tutti up --detach", data_dir)
-        with patiently(f"starts the platform of {data_dir} for this command alone; `{up}` leaves one running"):
-            platform = started.enter_context(running(data_dir, *NO_AGENTS))
-        yield platform.client
+    else:
+        with _meanwhile(data_dir) as platform:
+            yield platform.client
 
 
 @contextlib.contextmanager
@@ -52,8 +49,24 @@ def consulted(data_dir: Path) -> Iterator[Platform]:
     """The platform of a data directory, to ask about a recipe; where there is none, or it cannot be written, an empty
     one that is gone afterwards."""
     if (data_dir / "version").exists() and os.access(data_dir, os.W_OK):
-        with running(data_dir, *NO_AGENTS) as platform:
+        with _meanwhile(data_dir) as platform:
             yield platform
         return
-    with tempfile.TemporaryDirectory(prefix="tutti-") as folder, running(Path(folder), *NO_AGENTS) as platform:
+    with tempfile.TemporaryDirectory(prefix="tutti-") as folder, serving(Path(folder), *NO_AGENTS) as platform:
         yield platform
+
+
+@contextlib.contextmanager
+def _meanwhile(data_dir: Path) -> Iterator[Platform]:
+    """The platform that is up, or else one without agents for as long as this takes."""
+    with turn(data_dir):
+        owner = owner_of(data_dir)
+        if owner is None or not owner.alive():
+            up = typed("tutti up --detach", data_dir)
+            with contextlib.ExitStack() as started:
+                with patiently(f"starts the platform of {data_dir} for this command alone; `{up}` leaves one running"):
+                    platform = started.enter_context(serving(data_dir, *NO_AGENTS))
+                yield platform
+            return
+    with connected(data_dir) as client:
+        yield Platform(client, data_dir=data_dir)

@@ -23,6 +23,7 @@ from tutti.cli.connection import data_dir_option, typed
 from tutti.cli.failures import FAILED, Failure
 from tutti.cli.handover import await_others, unfinished
 from tutti.cli.output import say
+from tutti.cli.turns import turn
 from tutti.contracts.admin.v1 import DescribeRequest
 
 READY_SECONDS = 60.0
@@ -69,6 +70,8 @@ def up(port: int, agents: int, detach: bool, data_dir: Path) -> None:
 
     Everything it needs lies in the data directory: databases, event log, blobs, tokens. It listens on loopback only.
     """
+    with turn(data_dir):  # who reads has a platform for some seconds
+        pass
     command = supervise(data_dir, "--agents", str(agents), *(("--listen", f"127.0.0.1:{port}") if port else ()))
     with started(command, data_dir, detach=detach) as (process, client):
         told: list[int] = []
@@ -103,8 +106,17 @@ def down(data_dir: Path) -> None:
 
 
 @contextlib.contextmanager
-def running(data_dir: Path, *arguments: str) -> Iterator[Platform]:
-    """The platform of a data directory, which is started for the time being when nobody serves it.
+def running(data_dir: Path) -> Iterator[Platform]:
+    """The platform of a data directory, which is started for the time being when nobody serves it."""
+    with turn(data_dir):  # not on one that ends with a command that reads
+        pass
+    with serving(data_dir) as platform:
+        yield platform
+
+
+@contextlib.contextmanager
+def serving(data_dir: Path, *arguments: str) -> Iterator[Platform]:
+    """The same, whoever has it up.
 
     `arguments` are for its supervisor. What was started is stopped once no run of another command needs it, or at once
     after Ctrl-C.
