@@ -162,6 +162,25 @@ def test_killed_in_the_middle_elsewhere_gives_the_same_states_and_asks_for_littl
     assert digests(summary) == digests(first)
 
 
+def test_interrupted_while_it_crawls_the_same_command_goes_on_where_the_site_lies_by_now(
+    first: Any, tmp_path: Path, pages: Path
+) -> None:
+    folder, before, after, slow = tmp_path / "other", Counting(pages), Counting(pages), "input.crawl.delay_seconds=0.1"
+    with serving(before) as address:
+        process = start(*crawl(folder, address, slow))
+        until(lambda: sum(before.asked.values()) >= 8, seconds=60, what="8 questions")
+        process.send_signal(signal.SIGINT)
+        _, err = process.communicate(timeout=90)
+    assert process.returncode == 130, err
+    with serving(after) as address:
+        result = tutti(*crawl(folder, address, slow))
+    assert result.code == 0, result.err
+    summary = result.json()
+    assert err.splitlines()[-1].endswith(f"the same command resumes {summary['run']['name']}")
+    assert summary["crawl"]["site_digest"] == first["crawl"]["site_digest"]
+    assert digests(summary) == digests(first)
+
+
 @pytest.mark.parametrize(
     ("override", "said"),
     [

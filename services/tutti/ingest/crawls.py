@@ -1,16 +1,13 @@
 """Crawls as work: what is asked is checked, a task carries it out, its archives become a manifest.
 
-Promises: where hosts lie instead of where their names lead is told to nobody; a crawl that was stopped goes on; one
-that brought no page fails and says what became of its URLs.
+Promises: where hosts lie instead of where their names lead is told to nobody, and the newest word counts; a crawl that
+was stopped goes on; one that brought no page fails and says what became of its URLs.
 """
 
-import json
 import tempfile
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
-
-from google.protobuf import json_format
 
 from tutti.chassis import version
 from tutti.chassis.call import Call
@@ -31,7 +28,6 @@ from tutti.contracts.ingest.v1 import (
     ListCrawledPagesRequest,
     ListCrawledPagesResponse,
     ListCrawlsResponse,
-    Place,
     ShowCrawlRequest,
     ShowCrawlResponse,
 )
@@ -43,6 +39,7 @@ from tutti.ingest.crawl.causes import Causes
 from tutti.ingest.crawl.crawling import Crawling, Plan
 from tutti.ingest.crawl.fetching import Limits
 from tutti.ingest.crawl.frontier import Frontier
+from tutti.ingest.crawl.places import Places, decoded, encoded
 from tutti.ingest.crawl.scope import Scope
 from tutti.ingest.crawl.standing import Standing, counted
 from tutti.ingest.crawl.urls import NotAPage, canonical, host_of
@@ -109,23 +106,36 @@ def _canonical(field: str, url: str) -> str:
         raise InvalidField(field, seen=url, expected=f"a URL of http or https ({error.fault.value})") from None
 
 
-def check(context: TaskContext) -> None:
+def check(context: TaskContext, still: Callable[[], None] = lambda: None) -> None:
     """Raises what ends the work, and Retry where what a host answers could not be kept: it would be asked in vain."""
     context.check()
+    still()
     if words := little_left(Path(tempfile.gettempdir())):
         raise Retry(words, after=MAX_WAIT)
 
 
 def work_of(host: Host, frontier: Frontier, paths: Paths) -> Work[Crawl]:
     """The work of crawling."""
+    places = Places(host, frontier, paths)
+
+    def say(name: str, reason: str) -> None:
+        def put(unit: Unit) -> None:
+            crawl = work.resource.lock(unit, name)
+            if crawl.state not in ENDED:
+                crawl.reason = reason
+                work.resource.put(unit, crawl)
+
+        host.units.run(put)
 
     def run(context: TaskContext, crawl: Crawl) -> Outcome:
         spec, name = CrawlSpec(), crawl.name
         spec.CopyFrom(crawl.spec)
-        kept = host.units.run(lambda unit: paths.find(unit, name))
-        spec.connect.extend(json_format.ParseDict(place, Place()) for place in json.loads(kept or "[]"))
-        plan = plan_of(spec)
-        Crawling(host, frontier, name, plan).run(context.pool, partial(check, context))
+        kept = places.kept(name)
+        spec.connect.extend(decoded(kept))
+        if context.task.attempt > 1:
+            places.await_all(name, kept, context.pool, partial(say, name))
+        plan, still = plan_of(spec), partial(places.check, name, kept)
+        Crawling(host, frontier, name, plan).run(context.pool, partial(check, context, still))
         counts = host.units.run(lambda unit: frontier.counts(unit, name))
         if not counts.get("visited/page"):
             causes = host.units.run(lambda unit: Causes(frontier, name).of_seeds(unit, plan.seeds))
@@ -150,7 +160,8 @@ def work_of(host: Host, frontier: Frontier, paths: Paths) -> Work[Crawl]:
 
         return fill
 
-    return Work(host, "crawls", Crawl, run, LOGIC_VERSION)
+    work = Work(host, "crawls", Crawl, run, LOGIC_VERSION)
+    return work
 
 
 def nothing_visited(counts: Mapping[str, int], causes: Sequence[str]) -> str:
@@ -173,13 +184,11 @@ class CrawlApi:
     def CreateCrawl(self, request: CreateCrawlRequest, call: Call) -> CreateCrawlResponse:
         plan_of(request.spec)
         self._check_since(request.spec.since)
-        shown = CrawlSpec()
-        shown.CopyFrom(request.spec)
-        shown.ClearField("connect")
-        connect = json.dumps([json_format.MessageToDict(place) for place in request.spec.connect])
-        made = self._crawls.create(
-            request, shown=shown, keep=lambda unit: self._paths.keep(unit, request.name, connect)
-        )
+        # Where hosts lie is no part of what is asked: asked again with other places, it is the same crawl.
+        asked, connect = CreateCrawlRequest(), encoded(request.spec)
+        asked.CopyFrom(request)
+        asked.spec.ClearField("connect")
+        made = self._crawls.create(asked, keep=lambda unit: self._paths.keep(unit, request.name, connect))
         return CreateCrawlResponse(crawl=made)
 
     def _check_since(self, since: str) -> None:

@@ -3,7 +3,7 @@
 Promises: an absolute path, or an address, of this machine stays here; no resource, event or reason holds it.
 """
 
-from sqlalchemy import Column, MetaData, String, Text, insert, select
+from sqlalchemy import Column, MetaData, String, Text, insert, select, update
 
 from tutti.chassis.tables import declare
 from tutti.chassis.unit import Unit
@@ -19,8 +19,9 @@ class Paths:
         )
 
     def keep(self, unit: Unit, ingest: str, path: str) -> None:
-        """Record the path of an ingest, or of a crawl its hosts as JSON; the first one stays."""
-        if not self.find(unit, ingest):
+        """Record the path of an ingest, or of a crawl its hosts as JSON; the newest one stays."""
+        changed = unit.tx.execute(update(self.table).where(self.table.c.ingest == ingest).values(path=path))
+        if changed.rowcount == 0:
             unit.tx.execute(insert(self.table).values(ingest=ingest, path=path))
 
     def find(self, unit: Unit, ingest: str) -> str:

@@ -4,6 +4,7 @@ Promises: the name of a stage's resource is recorded before its owner is asked, 
 for the same again; an answer is recorded only where the stage still waits for it.
 """
 
+import contextlib
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import lru_cache
@@ -62,6 +63,16 @@ class Driver:
             message = problem.message
             self._change(name, stage, lambda unit, run: saga.ended(run, STATE_FAILED, message, unit.now))
             return None
+
+    def move(self, name: str) -> None:
+        """Tell the owner of a crawl that goes on where its hosts lie by now. Raises Problem while it is away."""
+        view = self._host.units.run(lambda unit: self._view(unit, name))
+        stage = saga.current(view.run)
+        if stage is None or stage.state != STATE_RUNNING or stage.name != StageName.CRAWL:
+            return
+        if self._owners.see(StageName.CRAWL, stage.resource) is not None:
+            with contextlib.suppress(AlreadyExists):  # one of a version that could not be told
+                self._ask(view, stage)
 
     def find(self, stage: StageName, recipe: Recipe, source: Source, given: Given) -> Found:
         """Whether an earlier result of the stage is still there."""

@@ -5,6 +5,7 @@ once; what is recorded goes on without the caller.
 """
 
 from collections.abc import Callable
+from dataclasses import replace
 
 from tutti.chassis import crud
 from tutti.chassis.call import Call
@@ -63,6 +64,8 @@ class PipelineApi:
                 run = self._tables.runs.create(unit, saga.created(name, recipe, unit.now, origin), request)
                 if new:
                     self._tables.keep_source(unit, name, source)
+            elif not request.again:  # which knows no newer place of its hosts
+                self._tables.move_source(unit, run.name, source)
             woken = run.name
             unit.on_commit(lambda: self._wake(woken))
             return run
@@ -70,12 +73,17 @@ class PipelineApi:
         if request.validate_only:
             made = saga.created(request.name, recipe, self._host.clock.now(), origin)
             return CreateRunResponse(run=made)
-        return CreateRunResponse(run=self._host.units.run(create))
+        run = self._host.units.run(create)
+        self._driver.move(run.name)
+        return CreateRunResponse(run=run)
 
     def _unfinished(self, unit: Unit, recipe: Recipe, source: Source) -> Run | None:
-        """The run of the same recipe over the same pages that has not ended, if any."""
+        """The run of the same recipe over the same pages that has not ended, if any; hosts of a crawl may move."""
         for run in self._tables.runs.select(unit, recipe_digest=recipe.digest()):
-            if run.state not in saga.ENDED and self._tables.source(unit, run.name) == source:
+            if run.state in saga.ENDED:
+                continue
+            before = self._tables.source(unit, run.name)
+            if (replace(before, path=source.path) if recipe.input.crawl else before) == source:
                 return run
         return None
 

@@ -267,6 +267,37 @@ def test_where_hosts_lie_is_recorded_nowhere_but_in_the_private_table(world: Wor
     assert b"4821" not in world.told()
 
 
+def places(world: World) -> list[str]:
+    (crawl,) = world.crawls.made.values()
+    return [each.address for each in crawl.spec.connect]
+
+
+def test_an_unfinished_run_goes_on_wherever_the_hosts_of_its_crawl_lie_by_now(world: World) -> None:
+    name = world.create(*SITE, "input.crawl.connect.a.example=127.0.0.1:4821").name
+    assert world.create(*SITE, "input.crawl.connect.a.example=127.0.0.1:4822").name == name
+    assert places(world) == ["127.0.0.1:4822"]
+    world.finish("crawl", "ingest")
+    assert world.create(*SITE, "input.crawl.connect.a.example=127.0.0.1:4823").name == name
+    assert world.create(*SITE, "input.crawl.pages=3").name != name
+
+
+def test_a_crawl_that_was_not_asked_for_yet_is_asked_for_where_its_hosts_lie_by_now(world: World) -> None:
+    world.ingest.crawls.down = Unavailable("not now")
+    world.create(*SITE, "input.crawl.connect.a.example=127.0.0.1:4821")
+    assert not world.crawls.made
+    world.ingest.crawls.down = None
+    world.create(*SITE, "input.crawl.connect.a.example=127.0.0.1:4822")
+    assert places(world) == ["127.0.0.1:4822"]
+
+
+def test_another_repetition_moves_no_host_back(world: World) -> None:
+    first = world.create(*SITE, "input.crawl.connect.a.example=127.0.0.1:4821").name
+    world.api.CancelRun(CancelRequest(name=first), CALL)
+    second = world.create(*SITE, "input.crawl.connect.a.example=127.0.0.1:4822").name
+    assert world.api.CreateRun(CreateRunRequest(again=first), CALL).run.name == second
+    assert [each.spec.connect[0].address for each in world.crawls.made.values()][1:] == ["127.0.0.1:4822"]
+
+
 def test_what_the_owner_of_crawls_refuses_is_named_by_its_key(world: World) -> None:
     with pytest.raises(InvalidField, match=r"input\.crawl\.seeds"):
         world.create(*SITE, "input.crawl.seeds=ftp://a.example/")

@@ -76,6 +76,10 @@ class Tables:
         if source.evaluation is not None:
             self.keep_source(unit, run + EVALUATION, source.evaluation)
 
+    def move_source(self, unit: Unit, run: str, source: Source) -> None:
+        """The pages of a run lie there from now on."""
+        unit.tx.execute(update(self.sources).where(self.sources.c.run == run).values(path=source.path))
+
     def result(self, unit: Unit, reuse_key: str) -> Result | None:
         row = unit.tx.execute(select(self.results).where(self.results.c.reuse_key == reuse_key)).first()
         return Result(row.resource, row.manifest_key, row.content_digest) if row else None

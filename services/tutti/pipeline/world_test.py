@@ -45,6 +45,7 @@ from tutti.contracts.dedup.v1 import CreateDedupResponse, Dedup
 from tutti.contracts.ingest.v1 import (
     Classifier,
     Crawl,
+    CreateCrawlRequest,
     CreateCrawlResponse,
     CreateFilterResponse,
     CreateIngestResponse,
@@ -170,7 +171,13 @@ class IngestOwner(DataOwner):
     def CreateCrawl(self, request: Any, call: Call) -> CreateCrawlResponse:
         if bad := [seed for seed in request.spec.seeds if not seed.startswith("http")]:
             raise InvalidField("spec.seeds", seen=bad[0], expected="a URL")
-        return CreateCrawlResponse(crawl=self.crawls.create(request, Crawl))
+        asked = CreateCrawlRequest()
+        asked.CopyFrom(request)
+        asked.spec.ClearField("connect")  # no part of what is asked: the newest word counts
+        crawl = self.crawls.create(asked, Crawl)
+        del crawl.spec.connect[:]
+        crawl.spec.connect.extend(request.spec.connect)
+        return CreateCrawlResponse(crawl=crawl)
 
     def GetCrawl(self, request: GetRequest, call: Call) -> Crawl:
         return cast(Crawl, self.crawls.get(request))

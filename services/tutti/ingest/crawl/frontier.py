@@ -345,6 +345,12 @@ class Frontier:
         query = select(table).where(and_(table.c.crawl == crawl, table.c.host.in_(sorted(set(hosts)))))
         return {row.host: RobotsAnswer(row.host, row.status, row.body) for row in unit.tx.execute(query)}
 
+    def answered(self, unit: Unit, crawl: str) -> list[str]:
+        """The hosts that answered when they were asked for their rules."""
+        table = self.hosts
+        query = select(table.c.host).where(and_(table.c.crawl == crawl, table.c.status.is_not(None)))
+        return [str(host) for host in unit.tx.execute(query).scalars()]
+
     def asked(self, unit: Unit, crawl: str, limit: int) -> tuple[list[RobotsAnswer], int]:
         """The first hosts that were asked for their rules, by name, and how many there are."""
         table = self.hosts
