@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.e2e.command import checkpoints, start, tiny, tutti
+from tests.e2e.command import checkpoints, platform, start, tiny, tutti
 from tests.faults.processes import blobs, family, until
 
 Begin = Callable[..., subprocess.Popen[str]]
@@ -90,14 +90,59 @@ def test_a_platform_ends_with_the_command_that_started_it_even_when_that_is_kill
     assert "stops: SIGTERM" in (tmp_path / "logs" / "host.log").read_text()
 
 
+def await_words(process: subprocess.Popen[str], words: str) -> None:
+    """Until it says them."""
+    assert process.stderr is not None
+    assert any(words in line for line in iter(process.stderr.readline, ""))
+
+
+def test_stops_before_the_first_checkpoint_cost_the_run_nothing_but_those_steps(
+    pages: Path, tmp_path: Path, begin: Begin
+) -> None:
+    """By Ctrl-C, and by `tutti down` from elsewhere, more often than attempts may fail."""
+    long = tiny(tmp_path, pages, "train.steps=100000", "train.checkpoint_every=50000", "train.attempts=1", output=())
+    names = set()
+    for epoch, way in enumerate(("down", "interrupt", "down"), start=1):
+        process = begin(*long)
+        await_words(process, f"epoch {epoch}: 2 ranks")
+        if way == "down":
+            assert tutti("down", "--data-dir", tmp_path).code == 0
+        else:
+            process.send_signal(signal.SIGINT)
+        said = interrupted(process, tmp_path).splitlines()[-1]
+        how, _, name = said.partition("; the same command resumes ")
+        assert how == ("tutti: stopped by `tutti down`" if way == "down" else "tutti: interrupted")
+        names.add(name)
+    assert len(names) == 1
+    with platform(tmp_path):
+        (run,) = tutti("runs", "ls", "-o", "json", "--data-dir", tmp_path).json()
+        (job,) = tutti("jobs", "ls", "-o", "json", "--data-dir", tmp_path).json()
+    assert (run["name"], run["state"]) == (names.pop(), "running")
+    assert [line.partition(": ")[2] for line in job["history"]][:6] == 3 * [
+        "2 ranks on nodes/a from the start",
+        "the agent of nodes/a was asked to stop",
+    ]
+
+
+def test_a_run_of_a_platform_that_is_up_ends_with_it_in_words(pages: Path, tmp_path: Path, begin: Begin) -> None:
+    up = begin("up", "--data-dir", tmp_path)
+    until((tmp_path / "endpoint").exists, seconds=60, what="the platform")
+    process = begin(*tiny(tmp_path, pages, "train.steps=100000", output=()))
+    await_words(process, "step ")
+    assert tutti("down", "--data-dir", tmp_path).code == 0
+    up.communicate(timeout=60)
+    assert up.returncode == 0
+    said = interrupted(process, tmp_path).splitlines()[-1]
+    assert said.startswith("tutti: stopped by `tutti down`; the same command resumes runs/")
+
+
 def test_an_interrupt_leaves_a_run_of_a_platform_that_is_up_alone(pages: Path, tmp_path: Path, begin: Begin) -> None:
     up = tutti("up", "--detach", "--data-dir", tmp_path)
     assert up.code == 0, up.err
     assert f"`tutti down --data-dir {tmp_path}` stops it" in up.err
     try:
         process = begin(*tiny(tmp_path, pages, "train.steps=100000", output=()))
-        assert process.stderr is not None
-        assert any("step " in line for line in iter(process.stderr.readline, ""))
+        await_words(process, "step ")
         process.send_signal(signal.SIGINT)
         _, err = process.communicate(timeout=60)
         (run,) = tutti("runs", "ls", "-o", "json", "--data-dir", tmp_path).json()

@@ -132,6 +132,7 @@ class ControlPlane:
         self.ranks: list[ReportRankRequest] = []
         self.progress: list[ReportProgressRequest] = []
         self.released: list[ReportReleasedRequest] = []
+        self.left: dict[str, int] = {}  # of a node that leaves: how many reports had come
         self.shards: list[ReportShardRequest] = []
         self.verifications: list[ReportVerificationRequest] = []
         self.claims: list[ClaimVerificationResponse] = []
@@ -174,6 +175,8 @@ class ControlPlane:
 
     def Heartbeat(self, request: HeartbeatRequest) -> HeartbeatResponse:
         with self._reachable():
+            if request.leaving:
+                self.left.setdefault(request.name, len(self.ranks) + len(self.released))
             return HeartbeatResponse(revision=self.nodes[request.name].revision)
 
     def ReportRank(self, request: ReportRankRequest) -> ReportRankResponse:

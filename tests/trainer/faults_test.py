@@ -162,11 +162,22 @@ def test_a_rank_waits_beyond_the_rendezvous_deadline_for_a_node_that_still_stage
 def test_a_draining_agent_ends_its_ranks_and_says_so(stage: Any, wait: Wait) -> None:
     agent = running_gang(stage, wait)
     ranks = [process_id(pid) for pid in agent.pids().values()]
+    told = len(stage.plane.ranks)
     agent.agent.drain()
     wait(lambda: not agent.thread.is_alive())
     assert not any(rank.alive() for rank in ranks)
-    assert "was asked to stop" in stage.plane.losses[0].cause
-    assert stage.plane.released[0].epoch == 1
+    assert [each.epoch for each in stage.plane.released] == [1]
+    assert stage.plane.left == {"nodes/a": told}
+    assert not stage.plane.losses
+
+
+def test_a_draining_agent_does_not_wait_for_a_scheduler_that_is_away(stage: Any, wait: Wait) -> None:
+    agent = running_gang(stage, wait, drain=0.5)
+    ranks = [process_id(pid) for pid in agent.pids().values()]
+    stage.plane.away = True
+    agent.agent.drain()
+    wait(lambda: not agent.thread.is_alive())
+    assert not any(rank.alive() for rank in ranks)
 
 
 def test_snapshots_wait_in_the_spool_while_the_blob_store_is_away(stage: Any, wait: Wait) -> None:

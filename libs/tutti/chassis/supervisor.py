@@ -6,6 +6,7 @@ by a supervisor that was killed is ended before anything starts. Imports no gRPC
 """
 
 import argparse
+import contextlib
 import json
 import logging
 import os
@@ -240,6 +241,8 @@ class Supervisor:
         return words or f"{child.spec.name} ended with {child.exit}; look into {path}"
 
     def _stop_all(self) -> None:
+        with contextlib.suppress(DiskFull):
+            self._record()  # so that who is left without an answer learns why
         self._stop_together([child for child in self._children if child.spec.after is not None])
         self._stop_together([child for child in self._children if child.spec.after is None])
         self._withdraw_all()
@@ -287,7 +290,11 @@ class Supervisor:
             for child in self._children
         ]
         mine = process_id(os.getpid())
-        content = {"supervisor": asdict(mine), "children": [asdict(each) for each in children]}
+        content = {
+            "supervisor": asdict(mine),
+            "stopping": self._stopping,
+            "children": [asdict(each) for each in children],
+        }
         try:
             self._data_dir.write(PROCESSES, json.dumps(content, indent=1).encode())
         except DiskFull as error:

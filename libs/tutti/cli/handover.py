@@ -19,11 +19,15 @@ def unfinished(client: Client) -> set[str]:
     return {run.name for run in BY_PLURAL["runs"].all(client) if run.state not in ENDED}
 
 
-def await_others(look: Callable[[], Collection[str]], left_over: Collection[str]) -> None:
-    """Until `look` finds nothing but `left_over`. Raises Failure when interrupted, Problem when looking fails."""
+def await_others(
+    look: Callable[[], Collection[str]], left_over: Collection[str], *, gone: Callable[[], bool] = lambda: False
+) -> None:
+    """Until `look` finds nothing but `left_over`. Raises Failure when interrupted, Problem when looking fails, at once
+    when the platform is `gone`.
+    """
     waits_for: list[str] = []
     try:
-        for seen in answers(look, lambda: False, POLL_SECONDS):
+        for seen in answers(look, gone, POLL_SECONDS):
             found = sorted(set(seen) - set(left_over))
             if not found:
                 return

@@ -9,6 +9,7 @@ import time
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import click
 
@@ -33,15 +34,25 @@ LOOK_SECONDS = 0.2
 
 @dataclass(frozen=True)
 class Platform:
-    """A platform that answers; `supervisor` is that of one which this command started, `data_dir` lies here."""
+    """A platform that answers; `supervisor` is that of one which this command started, `data_dir` lies here.
+
+    `resumed_by`: what goes on with a run once the platform was stopped.
+    """
 
     client: Client
     supervisor: subprocess.Popen[bytes] | None = None
     data_dir: Path | None = None
+    resumed_by: str = "the same command"
 
     def ended(self) -> bool:
-        """Whether the supervisor that this command started is gone, so that nothing is left to wait for."""
-        return self.supervisor is not None and self.supervisor.poll() is not None
+        """Whether its supervisor is gone, so that nothing is left to wait for."""
+        if self.supervisor is None:
+            return self.data_dir is not None and stopped(self.data_dir)
+        return self.supervisor.poll() is not None
+
+    def stopped(self) -> bool:
+        """Whether somebody stopped it, or is about to have stopped it, now that nobody answers."""
+        return self.data_dir is not None and ends(self.data_dir)
 
     @property
     def own(self) -> bool:
@@ -82,7 +93,7 @@ def up(port: int, agents: int, detach: bool, data_dir: Path) -> None:
         say(f"the platform of {data_dir} is up at {(data_dir / 'endpoint').read_text().strip()}; {way} stops it")
         while not (told or detach) and process.poll() is None:
             time.sleep(LOOK_SECONDS)
-        if not (told or detach):
+        if not (told or detach) and process.returncode != 0:
             raise last_words(process)
 
 
@@ -130,13 +141,19 @@ def serving(data_dir: Path, *arguments: str) -> Iterator[Platform]:
                 yield Platform(client, process, data_dir)
             except (Failure, Problem) as error:
                 if not (isinstance(error, Unavailable) or getattr(error, "code", FAILED) == INTERRUPTED):
-                    await_others(lambda: unfinished(client), left_over)
+                    await_others(lambda: unfinished(client), left_over, gone=lambda: process.poll() is not None)
                 raise
-            await_others(lambda: unfinished(client), left_over)
+            await_others(lambda: unfinished(client), left_over, gone=lambda: process.poll() is not None)
     else:
         interrupt.raised()
-        yield Platform(client, data_dir=data_dir)
-        client.close()
+        try:
+            yield Platform(client, data_dir=data_dir)
+        except Unavailable:
+            if not ends(data_dir):
+                raise
+            raise put_down() from None
+        finally:
+            client.close()
 
 
 @contextlib.contextmanager
@@ -158,7 +175,8 @@ def started(
             client = await_ready(process, data_dir)
             try:
                 yield process, client
-            except Unreachable:
+            except Unavailable:
+                ends(data_dir)
                 if process.poll() is None:
                     raise
                 raise last_words(process) from None  # they say why nobody answers
@@ -219,9 +237,32 @@ def await_ready(process: subprocess.Popen[bytes], data_dir: Path) -> Client:
 def last_words(process: subprocess.Popen[bytes]) -> Failure:
     """What a supervisor that ended said last."""
     assert process.stderr is not None
+    if process.returncode == 0:
+        return put_down()
     words = process.stderr.read().decode(errors="replace").strip()
     last = words.splitlines()[-1] if words else f"the supervisor of the platform ended with {process.returncode}"
     return Failure(last.removeprefix("tutti: "), process.returncode if process.returncode in (1, 2) else FAILED)
+
+
+def put_down(then: str = "the same command goes on where it was") -> Failure:
+    """Somebody else stopped the platform under a command."""
+    return Failure(f"stopped by `tutti down`; {then}", INTERRUPTED)
+
+
+def stopped(data_dir: Path) -> bool:
+    """Whether the last platform of the directory was stopped, not killed."""
+    supervisor = owner_of(data_dir)
+    return supervisor is not None and _stopping(data_dir) and not supervisor.alive()
+
+
+def ends(data_dir: Path) -> bool:
+    """The same, after waiting for one that is about to be."""
+    supervisor = owner_of(data_dir)
+    return supervisor is not None and _stopping(data_dir) and gone(supervisor, STOP_SECONDS)
+
+
+def _stopping(data_dir: Path) -> bool:
+    return bool(_record(data_dir).get("stopping"))
 
 
 def stop(process: subprocess.Popen[bytes]) -> None:
@@ -238,6 +279,14 @@ def stop(process: subprocess.Popen[bytes]) -> None:
 def owner_of(data_dir: Path) -> ProcessId | None:
     """The supervisor that keeps the record of the directory: another's platform is not ours."""
     try:
-        return ProcessId(**json.loads((data_dir / PROCESSES).read_text())["supervisor"])
-    except (OSError, ValueError, KeyError, TypeError):
+        return ProcessId(**_record(data_dir)["supervisor"])
+    except (KeyError, TypeError):
         return None
+
+
+def _record(data_dir: Path) -> dict[str, Any]:
+    """What the supervisor wrote down of itself and its children; empty when that cannot be read."""
+    try:
+        return dict(json.loads((data_dir / PROCESSES).read_text()))
+    except (OSError, ValueError, TypeError):
+        return {}

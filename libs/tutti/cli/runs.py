@@ -8,7 +8,7 @@ from typing import Any
 import click
 
 from tutti.chassis.client import Client
-from tutti.chassis.errors import InvalidField
+from tutti.chassis.errors import InvalidField, Unavailable
 from tutti.cli import INTERRUPTED
 from tutti.cli.access import consulted
 from tutti.cli.connection import DEFAULT_DATA_DIR, connected, connection_options, data_dir_option
@@ -17,7 +17,7 @@ from tutti.cli.identity import fresh_id
 from tutti.cli.nouns import full_name
 from tutti.cli.output import JSON, READING_SECONDS, output_option, patiently, print_json, print_list, print_one, say
 from tutti.cli.plain import plain
-from tutti.cli.platform import Platform, running
+from tutti.cli.platform import Platform, put_down, running
 from tutti.cli.progress import follow
 from tutti.cli.recipes import recipe_for, source_options
 from tutti.cli.report.facts import Facts, gather
@@ -160,6 +160,10 @@ def finish(platform: Platform, name: str, output: str) -> None:
         done = follow(client, name, quiet=output == JSON, ended=platform.ended, trouble=platform.trouble)
     except KeyboardInterrupt as error:
         raise Failure(left(platform, name), INTERRUPTED) from error
+    except Unavailable:
+        if not platform.stopped():
+            raise
+        raise put_down(f"{platform.resumed_by} resumes {name}") from None
     if done.state == STATE_DONE:
         facts = gather(client, done)
         if output == JSON:
@@ -209,4 +213,5 @@ def extend(group: click.Group) -> None:
         full = full_name("runs", name)
         with connected(**where) as client:
             say(f"looking on at {full}")
-            finish(Platform(client, data_dir=None if where["address"] else where["data_dir"]), full, output)
+            place = None if where["address"] else where["data_dir"]
+            finish(Platform(client, data_dir=place, resumed_by="`tutti up`"), full, output)

@@ -15,6 +15,7 @@ from tutti.contracts.scheduler.v1 import (
     JOB_STATE_STARTING,
     JOB_STATE_STOPPING,
     NODE_STATE_DRAINING,
+    NODE_STATE_LEFT,
     NODE_STATE_LOST,
     NODE_STATE_READY,
     RANK_EVENT_DISTURBED,
@@ -36,6 +37,7 @@ from tutti.contracts.scheduler.v1 import (
 from tutti.scheduler import jobs
 from tutti.scheduler.epochs import Epochs, LostRank
 from tutti.scheduler.gangs import MAX_ADDRESS_BYTES, MAX_DEVICE_BYTES, MAX_SLOTS
+from tutti.scheduler.nodewatch import NodeWatch
 from tutti.scheduler.settings import SchedulerSettings
 from tutti.scheduler.tables import RankRow, Tables
 
@@ -43,8 +45,11 @@ MAX_WORD_BYTES = 128
 
 
 class AgentCalls:
-    def __init__(self, host: Host, tables: Tables, epochs: Epochs, settings: SchedulerSettings) -> None:
-        self._host, self._tables, self._epochs, self._settings = host, tables, epochs, settings
+    def __init__(
+        self, host: Host, tables: Tables, epochs: Epochs, watch: NodeWatch, settings: SchedulerSettings
+    ) -> None:
+        self._host, self._tables, self._epochs = host, tables, epochs
+        self._watch, self._settings = watch, settings
 
     def RegisterNode(self, request: RegisterNodeRequest, call: Call) -> Node:
         check_name("nodes", request.name)
@@ -67,12 +72,12 @@ class AgentCalls:
             self._epochs.wake_queue(unit)
             return node
         node = self._tables.nodes.lock(unit, request.name)
-        void = list(node.assignments) if node.incarnation != request.incarnation else []
+        new = node.incarnation != request.incarnation
+        void = list(node.assignments) if new else []
         if void:
             del node.assignments[:]
-        agent = self._tables.agent(unit, request.name)
-        node.state = NODE_STATE_DRAINING if agent and agent.draining else NODE_STATE_READY
-        node.reason = ""
+        if new or node.state != NODE_STATE_LEFT:
+            self._back(unit, node)
         node = self._tables.nodes.put(unit, _described(node, request))
         # A new agent has killed what the old one left behind, before it registered: nothing of those epochs is left.
         self._epochs.forsake(unit, node, void, "has a new agent, the ranks of the old one are gone")
@@ -85,17 +90,34 @@ class AgentCalls:
         def hear(unit: Unit) -> HeartbeatResponse:
             node = self._tables.nodes.get(unit, request.name)
             _check_incarnation(node, request.incarnation)
+            first = not self._watch.heard(unit, [node])
             self._tables.heard(unit, request.name)
-            if node.state == NODE_STATE_LOST:
+            if request.leaving and node.state != NODE_STATE_LEFT:
+                node = self._leave(unit, request.name)
+            elif node.state == NODE_STATE_LOST:
                 node = self._tables.nodes.lock(unit, request.name)
-                agent = self._tables.agent(unit, request.name)
-                node.state = NODE_STATE_DRAINING if agent and agent.draining else NODE_STATE_READY
-                node.reason = ""
+                self._back(unit, node)
                 node = self._tables.nodes.put(unit, node)
+                self._epochs.wake_queue(unit)
+            elif first:
                 self._epochs.wake_queue(unit)
             return HeartbeatResponse(revision=node.revision)
 
         return self._host.units.run(hear)
+
+    def _back(self, unit: Unit, node: Node) -> None:
+        """Its agent is there: the node takes ranks, unless somebody drains it."""
+        agent = self._tables.agent(unit, node.name)
+        node.state = NODE_STATE_DRAINING if agent and agent.draining else NODE_STATE_READY
+        node.reason = ""
+
+    def _leave(self, unit: Unit, name: str) -> Node:
+        """Its agent was asked to stop: what runs there ends on purpose, and nothing more is placed there."""
+        node = self._tables.nodes.lock(unit, name)
+        node.state, node.reason = NODE_STATE_LEFT, "its agent was stopped; it takes ranks again when one is started"
+        self._epochs.leave(unit, self._tables.nodes.put(unit, node))
+        self._epochs.wake_queue(unit)
+        return self._tables.nodes.get(unit, name)
 
     def ReportRank(self, request: ReportRankRequest, call: Call) -> ReportRankResponse:
         required(request, "job", "epoch", "node", "event")
@@ -185,7 +207,7 @@ class AgentCalls:
             raise StaleEpoch(f"{name} is in epoch {job.epoch}; end the ranks of epoch {epoch} and report them released")
         if epoch > job.epoch:
             raise Refused("UNKNOWN_EPOCH", f"{name} is in epoch {job.epoch}; epoch {epoch} was never given out")
-        return job
+        return self._watch.went_on(unit, job)
 
 
 def _check_length(field: str, text: str, most: int) -> None:

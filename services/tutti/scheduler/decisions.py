@@ -17,6 +17,7 @@ from tutti.contracts.scheduler.v1 import (
     JOB_STATE_STARTING,
     JOB_STATE_STOPPING,
     NODE_STATE_DRAINING,
+    NODE_STATE_LEFT,
     NODE_STATE_LOST,
     NODE_STATE_READY,
     TRANSITION_STATE_RECORDED,
@@ -26,6 +27,7 @@ from tutti.contracts.scheduler.v1 import (
 )
 from tutti.scheduler import gangs, jobs, queue, topology
 from tutti.scheduler.epochs import Epochs
+from tutti.scheduler.nodewatch import NodeWatch
 from tutti.scheduler.settings import SchedulerSettings
 from tutti.scheduler.tables import Attempt, RankRow, Tables
 
@@ -75,8 +77,8 @@ Next = Rest | Again | Open | Look | Finish
 
 
 class Decisions:
-    def __init__(self, tables: Tables, epochs: Epochs, settings: SchedulerSettings) -> None:
-        self._tables, self._epochs, self._settings = tables, epochs, settings
+    def __init__(self, tables: Tables, epochs: Epochs, watch: NodeWatch, settings: SchedulerSettings) -> None:
+        self._tables, self._epochs, self._watch, self._settings = tables, epochs, watch, settings
 
     def decide(self, unit: Unit, name: str) -> Next:
         try:
@@ -112,22 +114,28 @@ class Decisions:
         own = next(each for each in waiting if each.job == job.name)
         first = queue.ahead_of(own, waiting, gangs.capacity(nodes))
         if first is not None:
-            self._tables.jobs.put(unit, jobs.waiting(job, f"pending because {first.job} was there first"))
+            self._tables.jobs.put(unit, jobs.waiting(job, f"waiting for {first.job}, which was there first"))
             return Rest()
-        found = gangs.place(ranks, [gangs.room_of(node) for node in nodes], job.placement)
+        heard = self._watch.heard(unit, nodes)
+        found = gangs.place(ranks, [gangs.room_of(node) for node in heard], job.placement)
         if not isinstance(found, gangs.Short):
             self._tables.jobs.put(unit, jobs.opening(job, topology.shape_of(ranks)))
             self._epochs.wake_queue(unit)
             return Again()
         if self._shrink(unit, job, nodes):
             return Again()
-        reason = queue.pending_because(
+        ready = [node for node in nodes if node.state == NODE_STATE_READY]
+        reason = queue.waits_for(
             ranks=ranks,
             missing=found.missing,
-            lost=[node.name for node in nodes if node.state == NODE_STATE_LOST],
-            draining=[node.name for node in nodes if node.state == NODE_STATE_DRAINING],
-            full=[node.name for node in nodes if node.state == NODE_STATE_READY and gangs.is_full(node)],
-            kernels=len({node.kernel for node in nodes if node.state == NODE_STATE_READY}),
+            without={
+                "lost": [node.name for node in nodes if node.state == NODE_STATE_LOST],
+                "stopped": [node.name for node in nodes if node.state == NODE_STATE_LEFT],
+                "draining": [node.name for node in nodes if node.state == NODE_STATE_DRAINING],
+                "not heard of yet": [node.name for node in ready if node not in heard],
+                "with as many jobs as a node can be told of": [node.name for node in ready if gangs.is_full(node)],
+            },
+            kernels=len({node.kernel for node in ready}),
         )
         self._tables.jobs.put(unit, jobs.waiting(job, reason))
         return Rest()
@@ -188,8 +196,8 @@ class Decisions:
         return Open(request, job.spec.steps)
 
     def seats(self, unit: Unit, job: Job) -> tuple[gangs.Seat, ...] | gangs.Short:
-        rooms = [gangs.room_of(node) for node in self._tables.nodes.select(unit)]
-        return gangs.place(job.shape.data_parallel, rooms, job.placement)
+        heard = self._watch.heard(unit, self._tables.nodes.select(unit))
+        return gangs.place(job.shape.data_parallel, [gangs.room_of(node) for node in heard], job.placement)
 
     def _starting(self, unit: Unit, job: Job, attempt: Attempt) -> Next:
         pending = self._due(unit, job)

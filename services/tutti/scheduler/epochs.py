@@ -111,11 +111,10 @@ class Epochs:
             RankLost(job=job.name, epoch=after.epoch, rank=lost.rank, node=lost.node, step=lost.step, cause=lost.cause),
         )
 
-    def note(self, unit: Unit, job: Job, what: str) -> None:
+    def note(self, unit: Unit, job: Job, what: str) -> Job:
         """The ranks go on; the history says through what. Told twice, it is there once."""
         after = jobs.also(job, what)
-        if after.history[-1] not in job.history:
-            self._tables.jobs.put(unit, after)
+        return job if after.history[-1] in job.history else self._tables.jobs.put(unit, after)
 
     def fail(self, unit: Unit, job: Job, what: str) -> Job:
         """The attempt failed: stop its ranks; the next one follows, or the job gives up."""
@@ -155,6 +154,14 @@ class Epochs:
             if job.epoch == assignment.epoch and job.state in jobs.PLACED:
                 self.fail(unit, job, f"{node.name} {what}")
             self.wake(unit, job.name)
+
+    def leave(self, unit: Unit, node: Node) -> None:
+        """The agent of the node was asked to stop: each epoch that it still works on ends, and no attempt is spent."""
+        for assignment in list(node.assignments):
+            job = self._tables.jobs.lock(unit, assignment.job)
+            works = any(row.node == node.name and not row.finished for row in self._tables.gang(unit, job))
+            if job.epoch == assignment.epoch and job.state in jobs.PLACED and works:
+                self.stop(unit, job, f"the agent of {node.name} was asked to stop")
 
     def holders(self, unit: Unit, job: Job) -> list[Node]:
         """The nodes that were heard of and still hold something of the job's epoch."""

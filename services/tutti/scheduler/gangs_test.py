@@ -3,12 +3,20 @@
 import itertools
 from collections import Counter
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from tutti.chassis.event import MAX_PAYLOAD_BYTES
 from tutti.contracts.common.v1 import Placed, Shape
-from tutti.contracts.scheduler.v1 import NODE_STATE_DRAINING, NODE_STATE_LOST, NODE_STATE_READY, Assignment, Node
+from tutti.contracts.scheduler.v1 import (
+    NODE_STATE_DRAINING,
+    NODE_STATE_LEFT,
+    NODE_STATE_LOST,
+    NODE_STATE_READY,
+    Assignment,
+    Node,
+)
 from tutti.scheduler.gangs import (
     ASSIGNMENT_BYTES,
     MAX_ADDRESS_BYTES,
@@ -16,10 +24,11 @@ from tutti.scheduler.gangs import (
     MAX_SPEC_BYTES,
     Room,
     Short,
+    is_full,
     place,
     room_of,
 )
-from tutti.scheduler.queue import Waiting, ahead_of, pending_because
+from tutti.scheduler.queue import Waiting, ahead_of, waits_for
 from tutti.scheduler.topology import fastest
 
 ROOMS = st.lists(st.integers(0, 8), max_size=8).map(
@@ -116,13 +125,34 @@ def test_a_node_takes_no_more_jobs_than_its_event_can_hold() -> None:
     for each in node.assignments:
         each.rendezvous, each.stop = "r" * MAX_ADDRESS_BYTES, True
     assert MAX_PAYLOAD_BYTES - ASSIGNMENT_BYTES < node.ByteSize() <= MAX_PAYLOAD_BYTES
-    because = pending_because(ranks=1, missing=1, lost=[], draining=[], full=[node.name], kernels=1)
-    assert because.endswith(f"with as many jobs as a node can be told of: {node.name}")
+    assert is_full(node)
 
 
 def test_nodes_that_drain_or_are_lost_have_no_room() -> None:
-    for state in (NODE_STATE_DRAINING, NODE_STATE_LOST):
+    for state in (NODE_STATE_DRAINING, NODE_STATE_LEFT, NODE_STATE_LOST):
         assert room_of(Node(name="nodes/a", state=state, slots=4)).free == ()
+
+
+@pytest.mark.parametrize(
+    ("ranks", "missing", "words"),
+    [
+        (1, 1, "waiting for a node with 1 free slot"),
+        (2, 2, "waiting for nodes with 2 free slots"),
+        (3, 1, "waiting for 1 more free slot: it needs 3, one a rank"),
+        (4, 2, "waiting for 2 more free slots: it needs 4, one a rank"),
+    ],
+)
+def test_a_job_says_what_it_waits_for(ranks: int, missing: int, words: str) -> None:
+    assert waits_for(ranks=ranks, missing=missing, without={"lost": []}, kernels=1) == words
+
+
+def test_a_job_names_the_nodes_that_take_no_ranks() -> None:
+    words = waits_for(ranks=1, missing=1, without={"lost": ["nodes/a", "nodes/b"], "draining": ["nodes/c"]}, kernels=2)
+    assert words.split("; ")[1:] == [
+        "lost: nodes/a, nodes/b",
+        "draining: nodes/c",
+        "kernel signatures differ: 2 among the nodes, and a gang has one",
+    ]
 
 
 @given(st.integers(1, 64), st.integers(1, 64))

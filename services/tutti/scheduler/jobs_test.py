@@ -38,7 +38,7 @@ def test_a_job_waits_for_slots_and_says_how_many(world: World) -> None:
     Agent(world, slots=1)
     world.create(ranks=3)
     assert world.job().state == JOB_STATE_QUEUED
-    assert world.job().reason == "pending because 2 slots of 3 slots for ranks are missing"
+    assert world.job().reason == "waiting for 2 more free slots: it needs 3, one a rank"
 
 
 def test_no_words_keep_a_job_from_going_on(world: World) -> None:
@@ -61,7 +61,7 @@ def test_a_gang_is_not_spread_over_two_kernel_signatures(world: World) -> None:
     world.create(ranks=3)
     assert world.job().state == JOB_STATE_QUEUED
     assert world.job().reason == (
-        "pending because 1 slot of 3 slots for ranks is missing; "
+        "waiting for 1 more free slot: it needs 3, one a rank; "
         "kernel signatures differ: 2 among the nodes, and a gang has one"
     )
     Agent(world, "c", slots=1, kernel="old")
@@ -404,8 +404,12 @@ def test_a_scheduler_that_comes_back_says_so_in_the_history_of_what_runs(world: 
     for _ in range(2):
         world.start()
         world.settle()
+    assert len(world.job().history) == 1
+    agent.progress(1)
     world.clock.advance(40)
     world.settle()
+    agent.progress(2)
+    agent.progress(3)
     assert (world.job().state, world.job().epoch) == (JOB_STATE_RUNNING, 1)
     assert world.job().history[1:] == [
         "epoch 1: the scheduler was started again; its ranks went on",
@@ -469,7 +473,7 @@ def test_first_come_first_served_but_an_impossible_job_blocks_nobody(world: Worl
     assert world.job("jobs/a").state == JOB_STATE_STARTING
     world.clock.advance(1)
     world.create("jobs/last", ranks=1)
-    assert world.job("jobs/last").reason == "pending because jobs/later was there first"
+    assert world.job("jobs/last").reason == "waiting for jobs/later, which was there first"
 
 
 def test_a_repeated_create_is_the_same_job_and_another_body_is_refused(world: World) -> None:

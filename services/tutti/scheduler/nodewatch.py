@@ -1,15 +1,24 @@
-"""The watch over nodes: declares those lost that gave no word for a TTL.
+"""The watch over nodes: declares those lost that gave no word for a TTL, and tells who was heard.
 
 Promises: only time counts during which the scheduler itself was up and had its database; after any gap everybody has a
-whole TTL again, and the history of jobs whose ranks went on meanwhile says so.
+whole TTL again, but is given nothing before the first word; and the history of jobs whose ranks went on meanwhile says
+so, once they are heard.
 """
 
+from collections.abc import Iterable
 from datetime import datetime
 
 from tutti.chassis.service import Host
 from tutti.chassis.tables import micros
 from tutti.chassis.unit import Unit
-from tutti.contracts.scheduler.v1 import NODE_STATE_DRAINING, NODE_STATE_LOST, NODE_STATE_READY
+from tutti.contracts.scheduler.v1 import (
+    NODE_STATE_DRAINING,
+    NODE_STATE_LEFT,
+    NODE_STATE_LOST,
+    NODE_STATE_READY,
+    Job,
+    Node,
+)
 from tutti.scheduler import jobs
 from tutti.scheduler.epochs import Epochs
 from tutti.scheduler.tables import Tables
@@ -29,6 +38,7 @@ class NodeWatch:
         self._gap = max(ttl_seconds / 3, 2 * self.interval)
         self._up_since: datetime | None = None
         self._looked: datetime | None = None
+        self._owed: dict[str, list[tuple[int, str]]] = {}  # of a job: an epoch, and through what its ranks may go on
 
     def step(self) -> bool:
         now = self._host.units.run(lambda unit: unit.now)
@@ -37,24 +47,43 @@ class NodeWatch:
         elif not 0 <= (away := (now - self._looked).total_seconds()) <= self._gap:
             self._returned(now, f"the scheduler was away for {away:.0f} s")
         self._looked = now
-        since = micros(self._up_since) if self._up_since else 0
-        return self._host.units.run(lambda unit: self._look(unit, since))
+        return self._host.units.run(self._look)
+
+    def heard(self, unit: Unit, nodes: Iterable[Node]) -> list[Node]:
+        """Those whose agents gave a word since the scheduler is up: whom a former one heard may be gone since."""
+        if self._up_since is None:
+            return []
+        since = micros(self._up_since)
+        return [node for node in nodes if (agent := self._tables.agent(unit, node.name)) and agent.heard_at >= since]
+
+    def went_on(self, unit: Unit, job: Job) -> Job:
+        """The ranks of a job gave a word: its history says through what they went on."""
+        name = job.name
+        owed = self._owed.get(name, [])
+        for epoch, words in owed:
+            if job.epoch == epoch and job.state in jobs.PLACED:
+                job = self._epochs.note(unit, job, f"{words}; its ranks went on")
+        if owed:
+            unit.on_commit(lambda: self._forget(name))
+        return job
+
+    def _forget(self, job: str) -> None:
+        self._owed.pop(job, None)
 
     def _returned(self, now: datetime, words: str) -> None:
-        def note(unit: Unit) -> None:
-            for job in self._tables.jobs.select(unit, state=[int(state) for state in jobs.PLACED]):
-                self._epochs.note(unit, self._tables.jobs.lock(unit, job.name), f"{words}; its ranks went on")
-
-        self._host.units.run(note)
+        placed = [int(state) for state in jobs.PLACED]
+        for job in self._host.units.run(lambda unit: self._tables.jobs.select(unit, state=placed)):
+            self._owed.setdefault(job.name, []).append((job.epoch, words))
         self._up_since = now
 
-    def _look(self, unit: Unit, up_since: int) -> bool:
+    def _look(self, unit: Unit) -> bool:
         """Whether a node was declared lost."""
         limit = micros(unit.now) - int(self._ttl * 1_000_000)
-        if up_since > limit:
+        if self._up_since and micros(self._up_since) > limit:
             return False
         found = False
-        for node in self._tables.nodes.select(unit, state=[int(NODE_STATE_READY), int(NODE_STATE_DRAINING)]):
+        there = [int(state) for state in (NODE_STATE_READY, NODE_STATE_DRAINING, NODE_STATE_LEFT)]
+        for node in self._tables.nodes.select(unit, state=there):
             agent = self._tables.agent(unit, node.name)
             if agent is not None and agent.heard_at > limit:
                 continue

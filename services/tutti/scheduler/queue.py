@@ -3,7 +3,7 @@
 Promises: first come, first served; a job that the nodes could never hold does not keep others waiting.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 
@@ -22,25 +22,17 @@ def ahead_of(job: Waiting, queue: Iterable[Waiting], capacity: int) -> Waiting |
     return min(before, key=lambda each: (each.since, each.job), default=None)
 
 
-def pending_because(
-    *, ranks: int, missing: int, lost: Sequence[str], draining: Sequence[str], full: Sequence[str], kernels: int
-) -> str:
-    """Why no gang can be placed, for people."""
-    reason = f"pending because {_count(missing, 'slot')} of {_count(ranks, 'slot')} for ranks {_are(missing)} missing"
-    if lost:
-        reason += f"; lost: {', '.join(lost)}"
-    if draining:
-        reason += f"; draining: {', '.join(draining)}"
-    if full:
-        reason += f"; with as many jobs as a node can be told of: {', '.join(full)}"
+def waits_for(*, ranks: int, missing: int, without: Mapping[str, Sequence[str]], kernels: int) -> str:
+    """What a gang that cannot be placed waits for, for people; `without`: nodes by why they take no ranks."""
+    if missing < ranks:
+        reason = f"waiting for {_slots(missing, 'more free')}: it needs {ranks}, one a rank"
+    else:
+        reason = f"waiting for {'a node' if ranks == 1 else 'nodes'} with {_slots(ranks, 'free')}"
+    reason += "".join(f"; {why}: {', '.join(nodes)}" for why, nodes in without.items() if nodes)
     if kernels > 1:
         reason += f"; kernel signatures differ: {kernels} among the nodes, and a gang has one"
     return reason
 
 
-def _count(number: int, noun: str) -> str:
-    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
-
-
-def _are(number: int) -> str:
-    return "is" if number == 1 else "are"
+def _slots(number: int, which: str) -> str:
+    return f"{number} {which} {'slot' if number == 1 else 'slots'}"

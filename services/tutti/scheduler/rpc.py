@@ -13,6 +13,7 @@ from tutti.chassis.unit import Unit
 from tutti.contracts.common.v1 import CancelRequest, GetRequest, ListRequest
 from tutti.contracts.scheduler.v1 import (
     NODE_STATE_DRAINING,
+    NODE_STATE_LEFT,
     NODE_STATE_LOST,
     NODE_STATE_READY,
     CreateJobRequest,
@@ -36,6 +37,7 @@ from tutti.scheduler import gangs, jobs, topology
 from tutti.scheduler.agentcalls import AgentCalls
 from tutti.scheduler.decisions import Decisions
 from tutti.scheduler.epochs import Epochs
+from tutti.scheduler.nodewatch import NodeWatch
 from tutti.scheduler.settings import SchedulerSettings
 from tutti.scheduler.tables import Tables
 
@@ -44,9 +46,15 @@ MAX_CAUSE = 300
 
 class SchedulerApi(AgentCalls):
     def __init__(
-        self, host: Host, tables: Tables, epochs: Epochs, decisions: Decisions, settings: SchedulerSettings
+        self,
+        host: Host,
+        tables: Tables,
+        epochs: Epochs,
+        watch: NodeWatch,
+        decisions: Decisions,
+        settings: SchedulerSettings,
     ) -> None:
-        super().__init__(host, tables, epochs, settings)
+        super().__init__(host, tables, epochs, watch, settings)
         self._decisions = decisions
 
     def CreateJob(self, request: CreateJobRequest, call: Call) -> CreateJobResponse:
@@ -146,7 +154,7 @@ class SchedulerApi(AgentCalls):
         def drain(unit: Unit) -> Node:
             node = self._tables.nodes.lock(unit, request.name)
             self._tables.drain(unit, node.name, draining=request.drain)
-            if node.state != NODE_STATE_LOST:
+            if node.state not in (NODE_STATE_LOST, NODE_STATE_LEFT):
                 node.state = NODE_STATE_DRAINING if request.drain else NODE_STATE_READY
                 node.reason = "takes no new ranks, on request" if request.drain else ""
             self._epochs.wake_queue(unit)

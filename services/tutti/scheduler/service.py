@@ -38,9 +38,10 @@ def build(host: Host) -> Service:
         "jobs", host, open=lambda unit: driver.open(unit), advance=lambda name: driver.advance(name)
     )
     epochs = Epochs(tables, reconciler.wake, settings.attempts)
-    decisions = Decisions(tables, epochs, settings)
+    watch = NodeWatch(host, tables, epochs, settings.node_ttl_seconds)
+    decisions = Decisions(tables, epochs, watch, settings)
     driver = Driver(host, tables, epochs, decisions, settings)
-    api = SchedulerApi(host, tables, epochs, decisions, settings)
+    api = SchedulerApi(host, tables, epochs, watch, decisions, settings)
     return Service(
         name="scheduler",
         resources=[tables.jobs, tables.nodes, tables.topologies, tables.transitions],
@@ -48,7 +49,7 @@ def build(host: Host) -> Service:
         serves=[Served(DESCRIPTOR.services_by_name["SchedulerService"], api)],
         consumes=consumed(driver.observe),
         facts=[EpochOpened, RankLost],
-        loops=[reconciler, NodeWatch(host, tables, epochs, settings.node_ttl_seconds)],
+        loops=[watch, reconciler],
         export=lambda unit: canonical(unit, tables),
     )
 

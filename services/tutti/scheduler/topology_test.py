@@ -169,7 +169,7 @@ def test_a_lost_node_leaves_a_job_waiting_that_does_not_allow_it_until_it_comes_
     stays.release()
     job = world.job()
     assert job.state == JOB_STATE_QUEUED
-    assert job.reason == "pending because 1 slot of 2 slots for ranks is missing; lost: nodes/b"
+    assert job.reason == "waiting for 1 more free slot: it needs 2, one a rank; lost: nodes/b"
     goes.silent = False
     world.pass_time(1)
     assert goes.node.state == NODE_STATE_READY

@@ -11,6 +11,7 @@ from tutti.chassis.errors import Problem
 from tutti.contracts.common.v1 import CancelRequest
 from tutti.contracts.scheduler.v1 import (
     JOB_STATE_DONE,
+    NODE_STATE_LEFT,
     RANK_EVENT_FINISHED,
     RANK_EVENT_LISTENING,
     RANK_EVENT_LOST,
@@ -27,7 +28,7 @@ STEPS = 20
 JOBS = ("jobs/a", "jobs/b")
 ACTIONS = st.one_of(
     st.sampled_from(["work", "commit", "release"]),
-    st.sampled_from(["lose", "silence", "speak", "restart", "replace", "reshape", "wait", "cancel"]),
+    st.sampled_from(["lose", "silence", "speak", "leave", "restart", "replace", "reshape", "wait", "cancel"]),
 )
 WALKS = st.lists(st.tuples(ACTIONS, st.integers(0, 7)), max_size=25)
 
@@ -53,10 +54,12 @@ class Walk:
             agent.release()
         elif action in ("silence", "speak"):
             agent.silent = action == "silence"
+        elif action == "leave":
+            agent.heartbeat(leaving=True)
         elif action == "restart":
             self.world.start()
         elif action == "replace":
-            self.agents[at] = Agent(self.world, "ab"[at], incarnation=f"{agent.incarnation}+")
+            self.replace(at)
         elif action == "reshape":
             self.refused_or_done(ReshapeJobRequest(job=job, data_parallel=1 + number % 4))
         elif action == "commit":
@@ -69,6 +72,9 @@ class Walk:
         for name in JOBS:
             self.world.wake(name)
         self.world.settle()
+
+    def replace(self, at: int) -> None:
+        self.agents[at] = Agent(self.world, "ab"[at], incarnation=f"{self.agents[at].incarnation}+")
 
     def work(self, agent: Agent) -> None:
         """Every rank that this agent should run gets ready; when the job is decided to its end, it finishes."""
@@ -136,6 +142,9 @@ class Walk:
         """From now on everybody does what they should."""
         for agent in self.agents:
             agent.silent = False
+        for at, agent in enumerate(self.agents):
+            if agent.node.state == NODE_STATE_LEFT:
+                self.replace(at)
         for _ in range(80):
             self.world.pass_time(1)
             for agent in self.agents:

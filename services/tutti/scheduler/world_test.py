@@ -281,8 +281,9 @@ class Agent:
     def assignments(self) -> list[Assignment]:
         return list(self.node.assignments)
 
-    def heartbeat(self) -> None:
-        self._world.api.Heartbeat(HeartbeatRequest(name=self.name, incarnation=self.incarnation), CALL)
+    def heartbeat(self, *, leaving: bool = False) -> None:
+        request = HeartbeatRequest(name=self.name, incarnation=self.incarnation, leaving=leaving)
+        self._world.api.Heartbeat(request, CALL)
         self._world.settle()
 
     def report(self, event: int, *ranks: int, epoch: int = 0, job: str = "jobs/a", **more: Any) -> None:

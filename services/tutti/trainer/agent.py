@@ -116,9 +116,15 @@ class Agent:
     def drain(self) -> None:
         """End all ranks at a step boundary, release what ran, then be DONE."""
         if self.state in (AgentState.REGISTERING, AgentState.SERVING):
+            if self.state is AgentState.SERVING:
+                self._tell_leaving()
             self.state, self._drain_until = AgentState.DRAINING, self._clock.monotonic() + self.settings.drain
             for attempt in self._attempts.values():
                 attempt.stop_gently()
+
+    def _tell_leaving(self) -> None:
+        """Before what then happens to its ranks, so that no attempt is spent on it and nothing is placed here."""
+        self._to_scheduler.add(HeartbeatRequest(name=self.settings.name, incarnation=self.incarnation, leaving=True))
 
     def close(self) -> None:
         """End every process now."""
@@ -148,6 +154,8 @@ class Agent:
         if isinstance(answer, Node):
             if self.state is AgentState.REGISTERING:
                 self.state, self._node = AgentState.SERVING, Node()
+            elif self.state is AgentState.DRAINING:  # asked to stop while this was on its way
+                self._tell_leaving()
             self._see(answer)
         elif not is_transient(answer):
             log.error("%s cannot be registered: %s", self.settings.name, answer)
@@ -315,10 +323,8 @@ class Agent:
         elif self.state is AgentState.DRAINING:
             late = self._clock.monotonic() > self._drain_until
             for attempt in self._attempts.values():
-                if attempt.all_finished:
+                if attempt.all_finished or late or attempt.phase in (Phase.STAGING, Phase.BUFFERS):
                     attempt.end()
-                elif late or attempt.phase in (Phase.STAGING, Phase.BUFFERS):
-                    attempt.lose((), f"the agent of {self.settings.name} was asked to stop")
             told = not (self._to_scheduler or self._handing_over)
             if not self._attempts and (told or late):
                 self.state = AgentState.DONE
@@ -380,6 +386,8 @@ class Agent:
         return request
 
     def _call_scheduler(self, request: Any) -> object:
+        if isinstance(request, HeartbeatRequest):
+            return self._scheduler.Heartbeat(request)
         with span_from(self._traces.get((request.job, request.epoch), ""), f"{self.settings.name} reports"):
             return self._tell_scheduler(request)
 

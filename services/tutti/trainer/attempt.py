@@ -354,7 +354,7 @@ class Attempt:
         places = list(self._places.values())
         if self._stopping and places and all_ended(places):
             # One rank leaves at its boundary, another loses contact in the step after: both were asked to.
-            return self.lose((min(self._places),), f"the agent of {self._settings.name} was asked to stop")
+            return self.end()
         if (loss := first_loss(places, now=now, settle=self._settings.settle)) is not None:
             return self.lose(loss.ranks, loss.cause)
         settings = self._settings

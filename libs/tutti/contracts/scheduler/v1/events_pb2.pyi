@@ -83,6 +83,8 @@ class _NodeStateEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_NodeState.V
     """NODE_STATE_DRAINING takes no new ranks."""
     NODE_STATE_LOST: _NodeState.ValueType  # 3
     """NODE_STATE_LOST has not been heard of for a lease."""
+    NODE_STATE_LEFT: _NodeState.ValueType  # 4
+    """NODE_STATE_LEFT has an agent that was asked to stop; another will take ranks."""
 
 class NodeState(_NodeState, metaclass=_NodeStateEnumTypeWrapper):
     """NodeState of a node."""
@@ -95,6 +97,8 @@ NODE_STATE_DRAINING: NodeState.ValueType  # 2
 """NODE_STATE_DRAINING takes no new ranks."""
 NODE_STATE_LOST: NodeState.ValueType  # 3
 """NODE_STATE_LOST has not been heard of for a lease."""
+NODE_STATE_LEFT: NodeState.ValueType  # 4
+"""NODE_STATE_LEFT has an agent that was asked to stop; another will take ranks."""
 Global___NodeState: _TypeAlias = NodeState  # noqa: Y015
 
 class _TransitionState:
@@ -250,7 +254,7 @@ class Job(_message.Message):
     state: Global___JobState.ValueType
     """state of the job."""
     reason: _builtins.str
-    """reason in words: pending because, lost because, failed because."""
+    """reason in words: what it waits for, why it was lost, why it failed."""
     epoch: _builtins.int
     """epoch of the current attempt; 0 before the first."""
     line: _builtins.int

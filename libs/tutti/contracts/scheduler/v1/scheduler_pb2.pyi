@@ -352,19 +352,23 @@ class HeartbeatRequest(_message.Message):
 
     NAME_FIELD_NUMBER: _builtins.int
     INCARNATION_FIELD_NUMBER: _builtins.int
+    LEAVING_FIELD_NUMBER: _builtins.int
     name: _builtins.str
     """name of the node."""
     incarnation: _builtins.str
     """incarnation of the agent process."""
+    leaving: _builtins.bool
+    """leaving is the agent that was asked to stop: its ranks end, it takes no others."""
     def __init__(
         self,
         *,
         name: _builtins.str = ...,
         incarnation: _builtins.str = ...,
+        leaving: _builtins.bool = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["incarnation", b"incarnation", "name", b"name"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["incarnation", b"incarnation", "leaving", b"leaving", "name", b"name"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
