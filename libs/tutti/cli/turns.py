@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from tutti.backbone.files import Lock, RealFiles
+from tutti.chassis.datadir import PROCESSES
 from tutti.cli import interrupt
 from tutti.cli.output import patiently
 
@@ -19,7 +20,7 @@ LOOK_SECONDS = 0.05
 @contextlib.contextmanager
 def turn(data_dir: Path) -> Iterator[None]:
     """For as long as it lasts no other command has its turn. Where there is no platform yet nobody waits."""
-    lock = _awaited(data_dir) if (data_dir / "version").exists() else None
+    lock = _awaited(data_dir) if (data_dir / PROCESSES).exists() else None
     try:
         yield
     finally:
