@@ -1,8 +1,10 @@
 """Crawling a site again, beginning with an earlier crawl: as if it were crawled afresh, for fewer bytes."""
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 from fastwarc.warc import ArchiveIterator
@@ -12,6 +14,7 @@ from warcio.checker import Checker
 from tests.crawl.site_test import Killed, Site, World, dying
 from tutti.ingest import shards
 from tutti.ingest.crawl.answers import Saved
+from tutti.ingest.crawl.visiting import visit_all
 
 PAGES = 60
 
@@ -98,6 +101,25 @@ def test_killed_anywhere_again_is_as_afresh(site: Site, tmp_path: Path) -> None:
     world.crawl(name="crawls/b", since="crawls/a")
     world.crawl(name="crawls/fresh")
     assert read(world, "crawls/b", tmp_path / "b") == read(world, "crawls/fresh", tmp_path / "fresh")
+
+
+def test_however_few_earlier_answers_a_batch_may_hold_again_is_as_afresh(site: Site, tmp_path: Path) -> None:
+    world = World(tmp_path, site)
+    world.crawl(name="crawls/a")
+    change(site)
+    world.crawl(name="crawls/fresh")
+    held: list[int] = []
+
+    def run(work: Callable[..., Any], *arguments: Any) -> Any:
+        if work is visit_all and len(arguments[0]) > 1:
+            held.append(sum(len(each.record) for each in arguments[3].values()))
+        return work(*arguments)
+
+    world.plan = replace(world.plan, batch_bytes=1_500)
+    world.crawl(run, "crawls/b", "crawls/a")
+    assert 700 < max(held) <= world.plan.batch_bytes
+    assert read(world, "crawls/b", tmp_path / "b") == read(world, "crawls/fresh", tmp_path / "fresh")
+    assert saved(world, "crawls/b").not_modified > 20
 
 
 def test_what_is_gone_of_the_earlier_crawl_is_asked_for_whole(site: Site, tmp_path: Path) -> None:
