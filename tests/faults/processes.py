@@ -43,16 +43,19 @@ def kill_all(data_dir: Path, *others: int) -> int:
     return count
 
 
+LOOK_SECONDS = 0.05
+
+
 def until(condition: Callable[[], bool], *, seconds: float, what: str) -> None:
     """Look closely until it holds, but for a fifth of the time at most: who is looked at needs the processor too.
 
-    AssertionError naming what never came.
+    No moment is missed by more than LOOK_SECONDS and the look. AssertionError naming what never came.
     """
     deadline, looked = time.monotonic() + seconds, time.monotonic()
     while not condition():
         now = time.monotonic()
         assert now < deadline, f"{what} did not come within {seconds:.0f} s"
-        time.sleep(max(0.002, 4 * (now - looked)))
+        time.sleep(min(max(0.002, 4 * (now - looked)), LOOK_SECONDS))
         looked = time.monotonic()
 
 
