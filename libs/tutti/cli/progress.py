@@ -103,7 +103,7 @@ class PlainView:
     def _training(self, client: Client, stage: Stage) -> None:
         job = client.scheduler.GetJob(GetRequest(name=stage.resource))
         tenth, now = 10 * job.step // max(job.spec.steps, 1), time.monotonic()
-        steps = self._rates["train"].of(now, job.step)
+        steps = self._rates["train"].of(now, job.step) if job.step else 0.0  # a start takes its time
         for event in self._past.news(job):
             self._console.print(f"  {event}", soft_wrap=True)
         if job.reason and job.reason != self._reason and job.reason not in self._past.newest:
@@ -154,7 +154,7 @@ class LiveView:
             elif stage.name == "train" and job is not None:
                 for event in self._past.news(job):
                     self._progress.console.print(f"  {event}", soft_wrap=True)
-                steps = self._rates["train"].of(now, job.step)
+                steps = self._rates["train"].of(now, job.step) if job.step else 0.0  # a start takes its time
                 far = Progress(done=job.step, total=job.spec.steps)
                 told = (training_words(job, tokens_of_step(job) * steps), advance.left(far, steps))
                 self._show(task, far, "  ".join(filter(None, told)))
