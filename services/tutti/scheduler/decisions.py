@@ -80,6 +80,10 @@ class Decisions:
     def __init__(self, tables: Tables, epochs: Epochs, watch: NodeWatch, settings: SchedulerSettings) -> None:
         self._tables, self._epochs, self._watch, self._settings = tables, epochs, watch, settings
 
+    def went_on(self, unit: Unit, job: Job) -> Job:
+        """The ranks of a job did something: its history says through what they went on."""
+        return self._watch.went_on(unit, job)
+
     def decide(self, unit: Unit, name: str) -> Next:
         try:
             job = self._tables.jobs.lock(unit, name)

@@ -90,6 +90,7 @@ class Driver:
         job = self._tables.jobs.lock(unit, finish.job)
         if job.state in jobs.ENDED:
             return
+        job = self._decisions.went_on(unit, job)  # its ranks came to the end, and may have no word left to give
         attempt = self._tables.attempt(unit, job)
         crossed = jobs.progressed(job, attempt.crossed) if attempt else job
         self._epochs.end(unit, jobs.done(jobs.committed(crossed, of_checkpoint(last)), unit.now))

@@ -24,6 +24,7 @@ from tutti.scheduler.epochs import Epochs
 from tutti.scheduler.tables import Tables
 
 INTERVAL_SECONDS = 1.0
+STARTED = "the scheduler was started again"
 
 
 class NodeWatch:
@@ -39,11 +40,12 @@ class NodeWatch:
         self._up_since: datetime | None = None
         self._looked: datetime | None = None
         self._owed: dict[str, list[tuple[int, str]]] = {}  # of a job: an epoch, and through what its ranks may go on
+        self._early = set[str]()  # jobs whose ranks gave a word before the first look
 
     def step(self) -> bool:
         now = self._host.units.run(lambda unit: unit.now)
         if self._looked is None:
-            self._returned(now, "the scheduler was started again")
+            self._returned(now, STARTED)
         elif not 0 <= (away := (now - self._looked).total_seconds()) <= self._gap:
             self._returned(now, f"the scheduler was away for {away:.0f} s")
         self._looked = now
@@ -59,22 +61,27 @@ class NodeWatch:
     def went_on(self, unit: Unit, job: Job) -> Job:
         """The ranks of a job gave a word: its history says through what they went on."""
         name = job.name
-        owed = self._owed.get(name, [])
+        early = self._up_since is None and name not in self._early  # placed by a former scheduler: this places nothing
+        owed = [(job.epoch, STARTED)] if early else self._owed.get(name, [])
         for epoch, words in owed:
             if job.epoch == epoch and job.state in jobs.PLACED:
                 job = self._epochs.note(unit, job, f"{words}; its ranks went on")
         if owed:
-            unit.on_commit(lambda: self._forget(name))
+            unit.on_commit(lambda: self._forget(name, early=early))
         return job
 
-    def _forget(self, job: str) -> None:
+    def _forget(self, job: str, *, early: bool) -> None:
         self._owed.pop(job, None)
+        if early:
+            self._early.add(job)
 
     def _returned(self, now: datetime, words: str) -> None:
         placed = [int(state) for state in jobs.PLACED]
         for job in self._host.units.run(lambda unit: self._tables.jobs.select(unit, state=placed)):
-            self._owed.setdefault(job.name, []).append((job.epoch, words))
+            if job.name not in self._early:
+                self._owed.setdefault(job.name, []).append((job.epoch, words))
         self._up_since = now
+        self._early.clear()
 
     def _look(self, unit: Unit) -> bool:
         """Whether a node was declared lost."""
