@@ -39,7 +39,7 @@ def extract(page: Page) -> Document | Rejection:
             f"{decoded.replaced} of {len(decoded.text)} characters are not {decoded.charset}",
         )
     if kind is MediaType.HTML:
-        if too_many_attributes(page.data if decoded.charset == "utf-8" else decoded.text.encode()):
+        if too_many_attributes(decoded.utf8(page.data)):
             return Rejection(page.path, Reason.TOO_DEEP, "tags have more attributes than are parsed in little time")
         tree = None if tags_too_deep(decoded.text, most=seen.tags) else HTMLTree.parse(decoded.text)
         if tree is None or tree_too_deep(tree, tags=seen.tags):

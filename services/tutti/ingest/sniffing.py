@@ -53,6 +53,10 @@ class Decoded:
     charset: str
     replaced: int
 
+    def utf8(self, data: bytes) -> bytes:
+        """The text in UTF-8, a byte order mark or not; `data`: the bytes that it was decoded from."""
+        return data if self.charset == "utf-8" else self.text.encode()
+
     @property
     def fits(self) -> bool:
         """Whether little was replaced of what is not ASCII, on which most character sets agree."""

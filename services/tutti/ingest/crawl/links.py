@@ -41,10 +41,9 @@ def said(url: str, body: bytes, *, agent: str, kind: str = "", charset: str = ""
     if is_binary(body, charset) or media_type(url, body, charset, kind) is not MediaType.HTML:
         return Said(index=index)
     decoded = decode(body, MediaType.HTML, charset)
-    text = decoded.text
-    if too_many_attributes(body if decoded.charset == "utf-8" else text.encode()) or tags_too_deep(text):
+    if too_many_attributes(decoded.utf8(body)) or tags_too_deep(decoded.text):
         return Said(index=index)
-    tree = HTMLTree.parse(text)
+    tree = HTMLTree.parse(decoded.text)
     if tree_too_deep(tree):
         return Said(index=index)
     names = {"robots", agent.lower()}
