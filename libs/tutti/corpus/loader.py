@@ -1,11 +1,14 @@
 """The loader: samples of a split, by number, from token shards on local disk.
 
-A gather copies each row once out of the page cache; it keeps no state, so any rank may ask for any sample.
+A gather copies each row once out of the page cache, by a kernel (gather.c) or its twin in numpy; it keeps no state, so
+any rank may ask for any sample.
 """
 
 from __future__ import annotations
 
+import ctypes
 from collections.abc import Sequence
+from functools import cached_property
 from pathlib import Path
 
 import numpy as np
@@ -13,7 +16,13 @@ import numpy.typing as npt
 
 from tutti.corpus.batch import PackedSequenceBatch
 from tutti.corpus.errors import CorpusError, UnknownSample
+from tutti.corpus.native import Kernel, kernel
 from tutti.corpus.tokenshard import Header, TokenShard
+
+SOURCE = Path(__file__).with_name("gather.c")
+Numbers = npt.NDArray[np.int64]
+Gathered = tuple[npt.NDArray[np.int32], Numbers, Numbers]
+"""Tokens, lengths and boundaries, as a PackedSequenceBatch has them."""
 
 
 class Loader:
@@ -40,7 +49,7 @@ class Loader:
         self.vocabulary = first.vocabulary
         self.eos = first.eos
         self.packed = first.packed
-        self._firsts = np.array([shard.first_sample for shard in self.shards], np.int64)
+        self.firsts = np.array([shard.first_sample for shard in self.shards], np.int64)
 
     def batch(self, samples: npt.NDArray[np.int64] | Sequence[int]) -> PackedSequenceBatch:
         """The rows of `samples`, in that order; raises UnknownSample for a number that the split does not have."""
@@ -49,21 +58,60 @@ class Loader:
             raise CorpusError(f"expected a list of at least one sample, seen shape {wanted.shape}")
         if wanted.view(np.uint64).max() >= self.sequences:  # as unsigned, what is negative is vast
             raise UnknownSample(f"samples {wanted.min()} to {wanted.max()}: this split has 0 to {self.sequences - 1}")
-        tokens = np.empty((len(wanted), self.context + 1), np.int32)
-        lengths = np.empty(len(wanted), np.int64)
-        packed = np.full(len(wanted), self.packed)
-        places = np.arange(len(wanted))
-        if len(self.shards) == 1:
-            found = _fill(self.shards[0], wanted, places, tokens, lengths)
-            return PackedSequenceBatch(tokens, lengths, found, packed)
-        owner = self._firsts.searchsorted(wanted, side="right") - 1
-        boundaries = []
-        for index in set(owner.tolist()):
-            mine = owner == index
-            boundaries.append(_fill(self.shards[index], wanted[mine], places[mine], tokens, lengths))
-        merged = np.concatenate(boundaries)
-        merged.sort()
-        return PackedSequenceBatch(tokens, lengths, merged, packed)
+        library = native().library
+        gathered = by_numpy(self, wanted) if library is None else by_kernel(library, self, wanted)
+        return PackedSequenceBatch(*gathered, np.full(len(wanted), self.packed))
+
+    @cached_property
+    def table(self) -> Numbers:
+        """int64 [shards, 6]: what the kernel knows of each shard, with the addresses of its mapped arrays."""
+        return np.array(
+            [
+                (
+                    shard.tokens.ctypes.data,
+                    shard.starts.ctypes.data,
+                    0 if shard.lengths is None else shard.lengths.ctypes.data,
+                    shard.header.documents,
+                    shard.first_sample,
+                    shard.header.tokens_used,
+                )
+                for shard in self.shards
+            ],
+            np.int64,
+        )
+
+
+def native() -> Kernel:
+    """gather.c, or why there is none here; it costs time alone."""
+    return kernel(SOURCE)
+
+
+def by_kernel(library: ctypes.CDLL, loader: Loader, wanted: Numbers) -> Gathered:
+    header, rows, width = loader.shards[0].header, len(wanted), loader.context + 1
+    tokens, lengths = np.empty((rows, width), np.int32), np.empty(rows, np.int64)
+    boundaries = np.empty(tokens.size, np.int64)  # what is not written is never resident
+    gather = library.gather
+    gather.restype = ctypes.c_int64
+    found = gather(
+        ctypes.c_void_p(loader.table.ctypes.data),
+        *map(ctypes.c_int64, (len(loader.shards), header.token_bytes, width, header.stride)),
+        ctypes.c_void_p(wanted.ctypes.data),
+        ctypes.c_int64(rows),
+        *(ctypes.c_void_p(each.ctypes.data) for each in (tokens, lengths, boundaries)),
+    )
+    return tokens, lengths, boundaries[:found]
+
+
+def by_numpy(loader: Loader, wanted: Numbers) -> Gathered:
+    tokens, lengths = np.empty((len(wanted), loader.context + 1), np.int32), np.empty(len(wanted), np.int64)
+    places, owner = np.arange(len(wanted)), loader.firsts.searchsorted(wanted, side="right") - 1
+    boundaries = []
+    for index in np.unique(owner).tolist():
+        mine = owner == index
+        boundaries.append(_fill(loader.shards[index], wanted[mine], places[mine], tokens, lengths))
+    merged = np.concatenate(boundaries)
+    merged.sort()
+    return tokens, lengths, merged
 
 
 def _common(header: Header) -> tuple[int, int, int, bool]:

@@ -311,7 +311,7 @@ class TokenShard:
         self.starts = np.frombuffer(self._map, "<u8", self.header.documents, self._offset(1)).view("<i8")
         self.doc_ids = np.frombuffer(self._map, "S32", self.header.documents, self._offset(2))
         self.order = np.frombuffer(self._map, "<u4", self.header.documents, self._offset(3))
-        self._lengths = np.frombuffer(self._map, "<u4", self.sequences, self._offset(4)) if self.header.packed else None
+        self.lengths = np.frombuffer(self._map, "<u4", self.sequences, self._offset(4)) if self.header.packed else None
         stride = self.header.stride * dtype.itemsize
         self.rows: npt.NDArray[np.unsignedinteger] = np.lib.stride_tricks.as_strided(
             self.tokens, (self.sequences, self.header.context + 1), (stride, dtype.itemsize), writeable=False
@@ -342,8 +342,8 @@ class TokenShard:
 
     def present(self, rows: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
         """int64: how many tokens of each of these rows (numbered in the shard) are no padding."""
-        if self._lengths is not None:
-            return self._lengths[rows].astype(np.int64)
+        if self.lengths is not None:
+            return self.lengths[rows].astype(np.int64)
         return np.minimum(self.header.tokens_used - rows * self.header.context, self.header.context + 1)
 
     def documents_of(self, sample: int) -> list[str]:

@@ -15,6 +15,7 @@ from tutti.dedup.components import Components
 from tutti.dedup.externalsort import ExternalSort
 from tutti.dedup.kernel import native
 from tutti.dedup.names import Names
+from tutti.dedup.verification import distinct_by_kernel, distinct_by_numpy
 
 NUMBERS = st.one_of(st.integers(0, 300), st.integers(0, 2**64 - 1))
 
@@ -48,6 +49,21 @@ def test_the_kernel_sorts_as_numpy_does(rows: list[tuple[int, int]]) -> None:
     kept = given_rows.copy()
     np.testing.assert_array_equal(externalsort.by_kernel(library, given_rows), externalsort.by_numpy(given_rows))
     np.testing.assert_array_equal(given_rows, kept)
+
+
+@pytest.mark.skipif(native().library is None, reason=native().why_not)
+@given(runs=st.lists(st.lists(st.integers(0, 9)), max_size=20))
+def test_the_kernel_keeps_each_member_once_as_numpy_does(runs: list[list[int]]) -> None:
+    library = native().library
+    assert library is not None
+    members = np.array([each for run in runs for each in sorted(run)], np.uint64)
+    bounds = np.cumsum([0, *map(len, runs)])
+    expected = distinct_by_numpy(members.copy(), bounds.copy())
+    for ours, theirs in zip(distinct_by_kernel(library, members, bounds), expected, strict=True):
+        np.testing.assert_array_equal(ours, theirs)
+    assert [part.tolist() for part in np.split(expected[0], expected[1][1:-1])][: len(runs)] == [
+        sorted(set(run)) for run in runs
+    ]
 
 
 def test_ids_of_one_length_and_of_several_are_numbered_alike() -> None:

@@ -295,6 +295,21 @@ void shingles(const uint8_t *data, const int64_t *offsets, int64_t texts, const 
     }
 }
 
+// Each number of each run of ascending ones kept once, in place; bounds[texts + 1], where runs begin, move with them.
+void distinct(uint64_t *numbers, int64_t *bounds, int64_t texts) {
+    int64_t kept = 0, begin = texts ? bounds[0] : 0;
+    for (int64_t text = 0; text < texts; text++) {
+        const int64_t end = bounds[text + 1], first = kept;
+        for (int64_t i = begin; i < end; i++) {
+            numbers[kept] = numbers[i];
+            kept += i + 1 == end || numbers[i + 1] != numbers[i];
+        }
+        bounds[text] = first;
+        bounds[text + 1] = kept;
+        begin = end;
+    }
+}
+
 // Rows of two numbers in order, by the first and then by the second: a radix sort from the last byte to the first, in
 // which a byte that is the same in all rows costs nothing. The sorted rows are in `rows`; `spare` is as large.
 void sort_rows(uint64_t *rows, uint64_t *spare, int64_t n) {

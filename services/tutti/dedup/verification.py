@@ -31,6 +31,17 @@ def sets(texts: pa.Array) -> tuple[Names, Counts]:
     found, bounds = shingles(texts)
     for begin, end in pairwise(bounds.tolist()):
         found[begin:end].sort()
+    library = native().library
+    return distinct_by_numpy(found, bounds) if library is None else distinct_by_kernel(library, found, bounds)
+
+
+def distinct_by_kernel(library: ctypes.CDLL, found: Names, bounds: Counts) -> tuple[Names, Counts]:
+    """Each member of ascending runs once, and where each run begins then; in place."""
+    library.distinct(address(found), address(bounds), ctypes.c_int64(len(bounds) - 1))
+    return found[: bounds[-1]], bounds
+
+
+def distinct_by_numpy(found: Names, bounds: Counts) -> tuple[Names, Counts]:
     new = np.ones(len(found), np.bool_)
     np.not_equal(found[1:], found[:-1], out=new[1:])
     new[bounds[:-1][bounds[:-1] < len(found)]] = True

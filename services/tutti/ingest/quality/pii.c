@@ -27,9 +27,9 @@ static int has_digit(uint64_t w) {
     return ((low + 0x50 * ones) & ~(low + 0x46 * ones) & ~w & highs) != 0;  // from 0x30 on, and not from 0x3a on
 }
 
-// The next run of what numbers are written with that may hold one, from its first digit, plus or bracket on: it has at
-// least seven digits, or four and three full stops.  NULL where there is none; `stop`: its end.  No run begins before
-// `begin`.
+// The next run of what numbers are written with that may hold one, from its first digit, plus or bracket on.  A card has
+// 13 digits or more, an address four and three full stops; a telephone seven and a plus, or ten and a full stop or a
+// hyphen.  NULL where there is none; `stop`: its end.  No run begins before `begin`.
 static const uint8_t *number(const uint8_t *begin, const uint8_t *end, const uint8_t *kinds, const uint8_t **stop) {
     const uint8_t *s = begin;
     uint64_t w;
@@ -37,15 +37,21 @@ static const uint8_t *number(const uint8_t *begin, const uint8_t *end, const uin
         while (end - s >= 8 && (memcpy(&w, s, 8), !has_digit(w))) s += 8;
         while (s < end && !(kinds[*s] & DIGIT)) s++;
         const uint8_t *first = s;
-        int64_t digits = 0, stops = 0;
+        const uint8_t *run = first;
+        int64_t digits = 0, stops = 0, hyphens = 0, pluses = 0;
+        for (const uint8_t *p = first; p > begin && (kinds[p[-1]] & IN_NUMBER); p--) {
+            pluses += p[-1] == '+';
+            if (p[-1] == '+' || p[-1] == '(') run = p - 1;
+        }
         for (; s < end && (kinds[*s] & IN_NUMBER); s++) {
             digits += kinds[*s] & DIGIT;
             stops += *s == '.';
+            hyphens += *s == '-';
+            pluses += *s == '+';
         }
-        if (digits < 7 && (digits < 4 || stops < 3)) continue;
-        const uint8_t *run = first;
-        for (const uint8_t *p = first; p > begin && (kinds[p[-1]] & IN_NUMBER); p--)
-            if (p[-1] == '+' || p[-1] == '(') run = p - 1;
+        const int card = digits >= 13, address = digits >= 4 && stops >= 3;
+        const int telephone = (digits >= 7 && pluses) || (digits >= 10 && stops + hyphens);
+        if (!card && !address && !telephone) continue;
         *stop = s;
         return run;
     }
