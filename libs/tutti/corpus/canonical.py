@@ -44,13 +44,17 @@ def _is_plain(value: object) -> bool:
     if isinstance(value, int):
         return -_END < value < _END
     if isinstance(value, dict):
-        return all(map(_is_plain_key, value)) and all(map(_is_plain, value.values()))
+        return _are_plain_keys(value) and all(map(_is_plain, value.values()))
     return isinstance(value, list | tuple) and all(map(_is_plain, value))
 
 
-def _is_plain_key(key: object) -> bool:
+def _are_plain_keys(keys: Iterable[object]) -> bool:
     """Below the surrogates code points sort as UTF-16 does."""
-    return isinstance(key, str) and (key.isascii() or max(key) < "\ud800")
+    try:
+        written = "".join(keys)  # type: ignore[arg-type]
+    except TypeError:
+        return False
+    return written.isascii() or max(written) < "\ud800"
 
 
 def parse_json(data: bytes | str) -> JsonValue:

@@ -20,6 +20,7 @@ from tutti.ingest.rejections import Reason, Rejection
 _QUOTED = 60
 _PIECE = 1 << 20
 _MARK = b"\xef\xbb\xbf"
+_DECODER = json.JSONDecoder(parse_int=float)  # integers may be of any length
 
 
 def read_json_lines(path: Path, source: str, wanted: Wanted) -> Iterator[Record]:
@@ -59,7 +60,7 @@ def _lines(file: io.BufferedIOBase, limit: int) -> Iterator[bytes | None]:
 
 def _record(line: bytes, place: str, wanted: Wanted) -> Record:
     try:
-        found = json.loads(line, parse_int=float)  # of any length
+        found = _DECODER.decode(line.decode(json.detect_encoding(line), "surrogatepass"))
     except (ValueError, RecursionError) as error:
         begin = line[:_QUOTED].decode("utf-8", "backslashreplace")
         what = "nested too deep" if isinstance(error, RecursionError) else "not JSON in UTF-8"

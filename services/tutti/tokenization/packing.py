@@ -13,7 +13,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from tutti.corpus.canonical import keyed_bytes
+from tutti.corpus.canonical import framed, hasher
 from tutti.tokenization.documents import Ids, Numbers, as_names
 
 PACKING_VERSION = 1
@@ -93,7 +93,8 @@ def split_documents(ids: Ids, *, validation_fraction: float, key: str) -> Docume
 
 def draws(kind: str, key: str, ids: Ids) -> npt.NDArray[np.uint64]:
     """A number below 2^64 for each document, by its id alone."""
-    found = (keyed_bytes(kind, key.encode(), name.encode())[:8] for name in as_names(ids))
+    begun = framed(hasher(kind), (key.encode(),))
+    found = (framed(begun.copy(), (name.encode(),)).digest(8) for name in as_names(ids))
     return np.frombuffer(b"".join(found), "<u8")
 
 

@@ -45,6 +45,7 @@ enum { MAYBE = 1 << 15 };  // bits that tell of most names that they are not in 
 
 typedef struct {
     const uint64_t *table;
+    const int64_t *numbers;
     uint64_t mask;
     uint8_t *found;
     uint64_t maybe[MAYBE / 64];
@@ -66,7 +67,7 @@ static inline void search(void *state, uint64_t value) {
     uint64_t name = mix(value), bit = name >> 49;
     if (!(t->maybe[bit >> 6] >> (bit & 63) & 1)) return;
     for (uint64_t at = name & t->mask; t->table[at]; at = (at + 1) & t->mask)
-        if (t->table[at] == name) *t->found = 1;
+        if (t->table[at] == name) { t->found[t->numbers[at]] = 1; return; }
 }
 
 // Give every feature of a text to `take`, which the compiler puts in its place.
@@ -129,14 +130,15 @@ void sums(const uint8_t *data, const int64_t *offsets, int64_t texts, const uint
     }
 }
 
+// found[texts][names]: which of the names in the table each text has a feature of; `numbers`: which those are.
 void having(const uint8_t *data, const int64_t *offsets, int64_t texts, const uint8_t *classes, const uint32_t *folding,
-            const uint64_t *table, int64_t mask, uint8_t *found) {
+            const uint64_t *table, const int64_t *numbers, int64_t mask, int64_t names, uint8_t *found) {
     make_table();
-    Search state = {table, (uint64_t)mask, found, {0}};
+    Search state = {table, numbers, (uint64_t)mask, found, {0}};
     for (int64_t k = 0; k <= mask; k++)
         if (table[k]) state.maybe[table[k] >> 55] |= 1ULL << (table[k] >> 49 & 63);
     for (int64_t at = 0; at < texts; at++) {
-        state.found = found + at;
+        state.found = found + at * names;
         walk(data + offsets[at], data + offsets[at + 1], classes, folding, search, &state);
     }
 }

@@ -155,13 +155,16 @@ def sums(texts: pa.Array, weights: npt.NDArray[np.int16]) -> tuple[npt.NDArray[n
 
 
 def having(texts: pa.Array, wanted: npt.NDArray[np.uint64]) -> npt.NDArray[np.bool_]:
-    """bool [texts]: which have a feature of one of these names, none of them 0. Raises UnreadableTexts."""
+    """bool [texts, wanted]: which have a feature of each of these names, of which none is 0 or there twice.
+
+    Raises UnreadableTexts.
+    """
     data, offsets = buffers(texts)
     library = native().library
     if library is None:
-        return np.array([bool(np.isin(names(text), wanted).any()) for text in texts.to_pylist()], np.bool_)
-    found = np.zeros(len(texts), np.uint8)
-    table = _table(wanted)
+        return np.array([np.isin(wanted, names(text)) for text in texts.to_pylist()], np.bool_).reshape(-1, len(wanted))
+    found = np.zeros((len(texts), len(wanted)), np.bool_)
+    table, numbers = _table(wanted)
     library.having(
         data.ctypes.data_as(ctypes.c_void_p),
         offsets.ctypes.data_as(ctypes.c_void_p),
@@ -169,22 +172,26 @@ def having(texts: pa.Array, wanted: npt.NDArray[np.uint64]) -> npt.NDArray[np.bo
         characters(),
         folding().ctypes.data_as(ctypes.c_void_p),
         table.ctypes.data_as(ctypes.c_void_p),
+        numbers.ctypes.data_as(ctypes.c_void_p),
         ctypes.c_int64(len(table) - 1),
+        ctypes.c_int64(len(wanted)),
         found.ctypes.data_as(ctypes.c_void_p),
     )
-    return found.astype(np.bool_)
+    return found
 
 
-def _table(wanted: npt.NDArray[np.uint64]) -> npt.NDArray[np.uint64]:
-    """Open addressing by the last bits: names, and 0 for nothing; at most a quarter of it is taken."""
+def _table(wanted: npt.NDArray[np.uint64]) -> tuple[npt.NDArray[np.uint64], npt.NDArray[np.int64]]:
+    """Open addressing by the last bits: names, and 0 for nothing, and beside each which it is; at most a quarter of it
+    is taken.
+    """
     size = 1 << (4 * len(wanted)).bit_length()
-    table = [0] * size
-    for name in wanted.tolist():
+    table, numbers = [0] * size, np.zeros(size, np.int64)
+    for number, name in enumerate(wanted.tolist()):
         at = name % size
-        while table[at] not in (0, name):
+        while table[at]:
             at = (at + 1) % size
-        table[at] = name
-    return np.array(table, np.uint64)
+        table[at], numbers[at] = name, number
+    return np.array(table, np.uint64), numbers
 
 
 def _by_python(texts: pa.Array, weights: npt.NDArray[np.int16]) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:

@@ -18,7 +18,6 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from tutti.corpus.texts import require_texts
 from tutti.ingest.quality.features import STEM, having, of_pair, of_stem, of_word, words
 from tutti.ingest.quality.rules import Keep, Rule
 
@@ -114,19 +113,50 @@ def lexicon() -> Lexicon:
     return Lexicon(held["window"], terms, beginnings, excuses)
 
 
+@dataclass(frozen=True, slots=True)
+class Signs:
+    """What a text must have for a term to stand in it, as features.
+
+    `names`: uint64, of the features; a way that a term may stand needs those from needs[begins[k]] on, and of them
+    rarest[k] is in the fewest texts: int64 each, places among the names.
+    """
+
+    names: npt.NDArray[np.uint64]
+    needs: npt.NDArray[np.int64]
+    begins: npt.NDArray[np.int64]
+    rarest: npt.NDArray[np.int64]
+
+
 @functools.cache
-def _signs() -> npt.NDArray[np.uint64]:
-    """uint64: the names of features of which every text with a term has one, and few others have."""
-    signs: list[int] = []
+def _signs() -> Signs:
+    names, needs, begins, rarest = dict[int, int](), list[int](), list[int](), list[int]()
     for term in chain.from_iterable((*lexicon().beginnings.values(), *lexicon().terms.values())):
-        last = term.words[-1]
-        if term.open_ended:
-            signs += (of_stem(last), of_word(last))
-        else:
-            pairs = list(pairwise(term.words))[::-1]
-            rarest = max(pairs, key=lambda pair: (not COMMON.issuperset(pair), len("".join(pair))), default=None)
-            signs.append(of_pair(*rarest) if rarest else of_word(last))
-    return np.array(signs, np.uint64)
+        for way in _ways(term):
+            begins.append(len(needs))
+            needs += [names.setdefault(name, len(names)) for name in way]
+            rarest.append(needs[begins[-1]])
+    return Signs(np.array([*names], np.uint64), np.array(needs), np.array(begins), np.array(rarest))
+
+
+def _ways(term: Term) -> Iterator[list[int]]:
+    """The features that a text with this term has, one way or the other; the one that is in the fewest texts first."""
+    last = term.words[-1]
+    pairs = list(pairwise(term.words[:-1] if term.open_ended else term.words))[::-1]
+    pairs.sort(key=lambda pair: (not COMMON.issuperset(pair), len("".join(pair))), reverse=True)
+    others = [of_pair(*pair) for pair in pairs]
+    if term.open_ended:
+        yield from ([of_stem(last), *others], [of_word(last), *others])
+    else:
+        yield others or [of_word(last)]
+
+
+def possible(texts: pa.Array) -> npt.NDArray[np.int64]:
+    """int64: which texts may hold a term. Raises UnreadableTexts."""
+    signs = _signs()
+    found = having(texts, signs.names)
+    some = np.flatnonzero(found[:, signs.rarest].any(axis=1))
+    ways = np.logical_and.reduceat(found[some][:, signs.needs], signs.begins, axis=1)
+    return some[ways.any(axis=1)]
 
 
 def count(text: str) -> list[int]:
@@ -140,8 +170,7 @@ def count(text: str) -> list[int]:
 
 def counts(texts: pa.Array) -> pa.RecordBatch:
     """One row of SCHEMA for each text of a string array. Raises UnreadableTexts."""
-    require_texts(texts)
     rows = np.zeros((len(texts), len(CATEGORIES)), np.int64)
-    for at in np.flatnonzero(having(texts, _signs())).tolist():
+    for at in possible(texts).tolist():
         rows[at] = count(texts[at].as_py())
     return pa.record_batch([np.ascontiguousarray(column) for column in rows.T], schema=SCHEMA)
