@@ -213,6 +213,27 @@ def test_a_page_that_brings_a_defect_to_light_fails_alone(tmp_path: Path, caplog
     assert "RecursionError: too deep" in caplog.text
 
 
+def test_a_page_that_asks_all_not_to_keep_it_is_not_kept_whatever_it_asks_one_beside(tmp_path: Path) -> None:
+    asked = {
+        f"{ROOT}/ab": ("another: nofollow", "max-snippet:20, noindex"),
+        f"{ROOT}/ac": ("another: noindex", "nofollow"),
+        f"{ROOT}/ad": ("another: none",),
+    }
+
+    def answer(url: str, times: int) -> Said:
+        if url == f"{ROOT}/":
+            return tree(4)(url, times)
+        status, headers, body = page([f"{url}/below"] if url in asked else [])
+        return status, (*headers, *(("X-Robots-Tag", each) for each in asked.get(url, ()))), body
+
+    world = World(tmp_path)
+    world.crawl(Hosts(world.bench.clock, answer).run)
+    known = world.known()
+    assert {url: what for url, what in known.items() if what != "visited/page"} == {f"{ROOT}/ab": "visited/no_index"}
+    assert [url for url in known if url.endswith("/below")] == [f"{ROOT}/ab/below", f"{ROOT}/ad/below"]
+    assert f"{ROOT}/ab" not in archived(world)
+
+
 def several(hosts: int, width: int) -> Callable[[str, int], Said]:
     """A page that leads to so many pages of each host."""
 

@@ -20,6 +20,8 @@ from tutti.ingest.sniffing import decode, is_binary, media_type
 
 MAX_LINKS = 20_000
 """Of a page; the first of them in its order. A page with more is a list made for machines."""
+_VALUED = frozenset(("max-snippet", "max-image-preview", "max-video-preview", "unavailable_after"))
+"""Directives that have a value behind a colon; what else stands before one is the name of an agent."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,12 +34,12 @@ class Said:
     faults: dict[str, int] = field(default_factory=dict)
 
 
-def said(url: str, body: bytes, *, agent: str, kind: str = "", charset: str = "", header: str = "") -> Said:
+def said(url: str, body: bytes, *, agent: str, kind: str = "", charset: str = "", headers: Iterable[str] = ()) -> Said:
     """What a page at a canonical URL says.
 
-    `kind` (its content type), `charset` and `header` (X-Robots-Tag) came with it.
+    `kind` (its content type), `charset` and `headers` (each X-Robots-Tag) came with it.
     """
-    index, follow = asked([header], agent)
+    index, follow = asked(headers, agent)
     if is_binary(body, charset) or media_type(url, body, charset, kind) is not MediaType.HTML:
         return Said(index=index)
     decoded = decode(body, MediaType.HTML, charset)
@@ -48,7 +50,7 @@ def said(url: str, body: bytes, *, agent: str, kind: str = "", charset: str = ""
         return Said(index=index)
     names = {"robots", agent.lower()}
     metas = tree.document.query_selector_all("meta[name][content]")
-    inside = asked((each.getattr("content") for each in metas if each.getattr("name").strip().lower() in names), agent)
+    inside = _obeyed(each.getattr("content") for each in metas if each.getattr("name").strip().lower() in names)
     base = next((each.getattr("href") for each in tree.document.query_selector_all("base[href]")), "")
     where = _resolved(base, url) or url
     faults: dict[str, int] = {}
@@ -56,19 +58,26 @@ def said(url: str, body: bytes, *, agent: str, kind: str = "", charset: str = ""
     return Said(tuple(sorted(found)), _own(tree, where), index and inside[0], faults)
 
 
-def asked(directives: Iterable[str], agent: str) -> tuple[bool, bool]:
-    """Whether a page may be kept, and its links be followed. A directive may be for one agent: `bot: noindex`."""
-    index = follow = True
-    for directive in directives:
-        name, colon, rest = directive.partition(":")
-        if colon and re.fullmatch(r"\s*[A-Za-z0-9_-]+\s*", name):
-            if name.strip().lower() != agent.lower():
-                continue
-            directive = rest
-        words = {each.strip().lower() for each in directive.split(",")}
-        index = index and not words & {"noindex", "none"}
-        follow = follow and not words & {"nofollow", "none"}
-    return index, follow
+def asked(headers: Iterable[str], agent: str) -> tuple[bool, bool]:
+    """Whether a page may be kept, and its links be followed, by each X-Robots-Tag that came with it."""
+    return _obeyed(directive for header in headers for directive in _heard(header, agent))
+
+
+def _heard(header: str, agent: str) -> Iterator[str]:
+    """The directives for an agent, or for all. Those behind the name of one, as in `bot: noindex`, are for that one."""
+    heard = True
+    for directive in header.split(","):
+        name, colon, rest = (part.strip() for part in directive.partition(":"))
+        if colon and re.fullmatch(r"\S+", name) and name.lower() not in _VALUED:
+            heard, directive = name.lower() == agent.lower(), rest
+        if heard:
+            yield directive
+
+
+def _obeyed(lists: Iterable[str]) -> tuple[bool, bool]:
+    """Whether lists of directives allow that a page is kept, and that its links are followed."""
+    words = {word.strip().lower() for each in lists for word in each.split(",")}
+    return not words & {"noindex", "none"}, not words & {"nofollow", "none"}
 
 
 def _references(tree: HTMLTree) -> list[str]:

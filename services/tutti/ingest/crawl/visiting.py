@@ -242,8 +242,8 @@ def _answered(exchange: _Exchange, tries: int, manner: Manner, *, busy: bool = F
     except FetchFailed as error:
         return made(Outcome.FAILED, error.failure.value, detail=error.detail)
     charset = parameters.lower().partition("charset=")[2].partition(";")[0].strip(" \"'")
-    header = ",".join(value for key, value in answer.headers if key.lower() == "x-robots-tag")
-    words = said(url, body, agent=AGENT, kind=kind.strip().lower(), charset=charset, header=header)
+    headers = [value for key, value in answer.headers if key.lower() == "x-robots-tag"]
+    words = said(url, body, agent=AGENT, kind=kind.strip().lower(), charset=charset, headers=headers)
     if not words.index:
         records = metadata(url, at, {"outcome": Outcome.NO_INDEX.value})
         return made(Outcome.NO_INDEX, said=words, again=Again.READ, kept=None)
