@@ -5,16 +5,13 @@ A line that is no object, or has no text, is a rejection with its number and how
 
 from __future__ import annotations
 
-import gzip
 import io
 import json
-import zlib
 from collections.abc import Iterator
 from pathlib import Path
 
-import pyarrow as pa
-
 from tutti.ingest.containers import Record, Text, Wanted, source_of, why
+from tutti.ingest.packed import DAMAGE, unpacked
 from tutti.ingest.rejections import Reason, Rejection
 
 _QUOTED = 60
@@ -34,16 +31,14 @@ def read_json_lines(path: Path, source: str, wanted: Wanted) -> Iterator[Record]
                     yield Rejection(f"{source}:{number}", Reason.TOO_LARGE, detail)
                 elif stripped := line.removeprefix(_MARK if number == 1 else b"").strip():
                     yield _record(stripped, f"{source}:{number}", wanted)
-    except (OSError, EOFError, zlib.error, pa.ArrowException) as error:
+    except DAMAGE as error:
         detail = f"after line {number} the file cannot be read ({why(error)}): it is cut or damaged"
         yield Rejection(source, Reason.DAMAGED, detail)
 
 
 def _opened(path: Path) -> io.BufferedIOBase:
-    if path.name.lower().endswith(".gz"):
-        return gzip.open(path)
-    if path.name.lower().endswith(".zst"):
-        return io.BufferedReader(pa.CompressedInputStream(pa.OSFile(str(path)), "zstd"))
+    if path.name.lower().endswith((".gz", ".zst")):
+        return unpacked(path)
     return io.BufferedReader(io.FileIO(path), _PIECE)
 
 

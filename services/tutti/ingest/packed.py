@@ -1,0 +1,65 @@
+"""Packed files: read as a stream, to the last byte before their damage.
+
+A decompressor that meets damage forgets what it had unpacked in that call.  So the place is remembered; from there the
+file is read once more, by the byte.
+"""
+
+from __future__ import annotations
+
+import gzip
+import io
+import zlib
+from collections.abc import Callable
+from pathlib import Path
+from typing import Protocol
+
+import pyarrow as pa
+
+DAMAGE = (OSError, EOFError, zlib.error, pa.ArrowException)
+"""What reading raises where a file is cut or damaged."""
+
+_PIECE = 1 << 13
+
+
+class _Stream(Protocol):
+    def read1(self, size: int) -> bytes: ...
+
+    def close(self) -> None: ...
+
+
+def unpacked(path: Path) -> io.BufferedReader:
+    """What is in a `.gz` or a `.zst`, all of its members or frames; reading raises DAMAGE."""
+    if path.name.lower().endswith(".gz"):
+        return io.BufferedReader(_Unpacked(lambda: gzip.open(path)), _PIECE)
+    return io.BufferedReader(_Unpacked(lambda: pa.CompressedInputStream(pa.OSFile(str(path)), "zstd")), _PIECE)
+
+
+class _Unpacked(io.RawIOBase):
+    def __init__(self, opened: Callable[[], _Stream]) -> None:
+        self._opened, self._stream, self._at, self._most = opened, opened(), 0, _PIECE
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, room: memoryview) -> int:  # type: ignore[override]
+        try:
+            data = self._stream.read1(min(len(room), self._most))
+        except DAMAGE:
+            if self._most == 1:
+                raise
+            self._go_back()
+            return self.readinto(room)
+        room[: len(data)] = data
+        self._at += len(data)
+        return len(data)
+
+    def _go_back(self) -> None:
+        self._stream.close()
+        self._stream, self._most = self._opened(), 1
+        behind = self._at
+        while behind and (data := self._stream.read1(min(behind, _PIECE))):
+            behind -= len(data)
+
+    def close(self) -> None:
+        self._stream.close()
+        super().close()
