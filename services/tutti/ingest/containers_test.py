@@ -190,6 +190,30 @@ def test_rows_of_parquet_are_documents(tmp_path: Path) -> None:
     assert refused(found) == {"a.parquet:2": Reason.NO_TEXT, "a.parquet:3": Reason.TOO_LARGE}
 
 
+@pytest.mark.parametrize("column", ["text", "title", "url"])
+def test_a_row_that_is_not_utf_8_takes_no_other_along(column: str, tmp_path: Path) -> None:
+    columns = {name: pa.array(["one", "two", "three"]) for name in {"text", column}}
+    columns[column] = pa.array([b"one", b"\xff\xfe bad", b"three"]).view(pa.string())
+    pq.write_table(pa.table(columns), tmp_path / "a.parquet")  # type: ignore[no-untyped-call]
+    found = read(tmp_path)
+    assert list(texts(found).values()) == ["one", "three"]
+    (rejected,) = (each for each in found if isinstance(each, Rejection))
+    assert (rejected.path, rejected.reason) == ("a.parquet:2", Reason.MALFORMED)
+    assert rejected.detail == f"the column {column!r} is not UTF-8; begins with '\\\\xff\\\\xfe bad'"
+
+
+STRINGS = [pa.string(), pa.large_string(), pa.string_view(), pa.dictionary(pa.int32(), pa.string())]
+
+
+@pytest.mark.parametrize("kind", STRINGS, ids=str)
+def test_texts_are_read_whatever_kind_of_strings_they_are(kind: pa.DataType, tmp_path: Path) -> None:
+    texts_and_urls = {name: pa.array(["one", None, "one"]).cast(kind) for name in ("text", "url")}
+    pq.write_table(pa.table(texts_and_urls), tmp_path / "a.parquet")  # type: ignore[no-untyped-call]
+    found = read(tmp_path)
+    assert [(each.source, each.text) for each in found if isinstance(each, Document)] == [("one", "one")] * 2
+    assert refused(found) == {"a.parquet:2": Reason.NO_TEXT}
+
+
 @pytest.mark.parametrize("columns", [{"content": ["one"]}, {"text": [1]}, {"text": [["one"]]}, {}])
 def test_parquet_without_a_column_of_texts_names_those_it_has(columns: dict[str, list[object]], tmp_path: Path) -> None:
     pq.write_table(pa.table(columns), tmp_path / "a.parquet")  # type: ignore[no-untyped-call]
