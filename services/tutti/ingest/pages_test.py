@@ -48,6 +48,17 @@ def test_a_folder_is_read_in_the_order_of_its_paths(tmp_path: Path) -> None:
     assert paths == ["a.txt", "a/b/c.txt", "a/z.txt", "b.txt", "\u00e9.txt"]
 
 
+def test_folders_may_be_nested_hundreds_deep(tmp_path: Path) -> None:
+    deep = tmp_path
+    for _ in range(700):
+        deep /= "a"
+        deep.mkdir()
+    for folder in (deep, deep.parent, tmp_path):
+        (folder / "b.txt").write_text("b")
+    paths = [item.path for item in read_folder(tmp_path)]
+    assert paths == ["a/" * 700 + "b.txt", "a/" * 699 + "b.txt", "b.txt"]
+
+
 def test_a_page_that_is_too_large_is_left_out_and_one_of_just_that_size_is_not(tmp_path: Path) -> None:
     (tmp_path / "large").write_bytes(b"x" * 101)
     (tmp_path / "fits").write_bytes(b"x" * 100)

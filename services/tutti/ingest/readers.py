@@ -10,7 +10,7 @@ from __future__ import annotations
 import os
 import stat
 import unicodedata
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -54,12 +54,19 @@ class _Entry:
     path: str  # as the file system spells it, relative to the root
 
 
+@dataclass(frozen=True, slots=True)
+class _Folder:
+    path: str
+    identity: tuple[int, int]
+    entries: Iterator[os.DirEntry[str]]
+
+
 def read_folder(root: Path, limits: Limits | None = None) -> Iterator[Page | Container | Rejection]:
     """Every file below `root`, by path; raises InputRootError when there is no such folder."""
     limits = limits or Limits()
     try:
         real_root = os.path.realpath(root, strict=True)
-        found = list(_walk(real_root, "", (_identity(real_root),)))
+        found = list(_walk(real_root))
     except OSError as error:
         raise InputRootError(error.strerror or type(error).__name__) from error
     found.sort(key=lambda item: (_name(item).encode("utf-8", "surrogateescape"), _spelling(item)))
@@ -87,11 +94,21 @@ def _identity(path: str) -> tuple[int, int]:
     return status.st_dev, status.st_ino
 
 
-def _walk(root: str, folder: str, above: tuple[tuple[int, int], ...]) -> Iterator[_Entry | Rejection]:
-    with os.scandir(os.path.join(root, folder)) as listing:
-        entries = sorted(listing, key=lambda entry: os.fsencode(entry.name))
-    for entry in entries:
-        path = os.path.join(folder, entry.name)
+def _folder(root: str, path: str) -> _Folder:
+    place = os.path.join(root, path)
+    with os.scandir(place) as listing:
+        return _Folder(path, _identity(place), iter(sorted(listing, key=lambda entry: os.fsencode(entry.name))))
+
+
+def _walk(root: str) -> Iterator[_Entry | Rejection]:
+    """What is in a folder and in those below it, however deep they are."""
+    above = [_folder(root, "")]
+    while above:
+        entry = next(above[-1].entries, None)
+        if entry is None:
+            above.pop()
+            continue
+        path = os.path.join(above[-1].path, entry.name)
         try:
             source = unicodedata.normalize("NFC", os.fsencode(path).decode()).replace(os.sep, "/")
         except UnicodeDecodeError:
@@ -99,35 +116,35 @@ def _walk(root: str, folder: str, above: tuple[tuple[int, int], ...]) -> Iterato
             yield Rejection(shown, Reason.NAME_NOT_UNICODE, "expected a name in UTF-8; rename the file")
             continue
         try:
-            yield from _visit(root, path, source, entry, above)
+            found = _visit(root, path, source, entry, above)
         except OSError as error:
             reason = Reason.LINK_BROKEN if entry.is_symlink() else Reason.UNREADABLE
-            yield Rejection(source, reason, error.strerror or type(error).__name__)
+            found = Rejection(source, reason, error.strerror or type(error).__name__)
+        if isinstance(found, _Folder):
+            above.append(found)
+        else:
+            yield found
 
 
 def _visit(
-    root: str, path: str, source: str, entry: os.DirEntry[str], above: tuple[tuple[int, int], ...]
-) -> Iterator[_Entry | Rejection]:
+    root: str, path: str, source: str, entry: os.DirEntry[str], above: Sequence[_Folder]
+) -> _Entry | _Folder | Rejection:
     if entry.is_symlink():
         target = os.path.realpath(entry.path, strict=True)
         if os.path.commonpath((root, target)) != root:
-            yield Rejection(
+            return Rejection(
                 source, Reason.LINK_OUTSIDE, "the link leads out of the input folder; copy the file into it"
             )
-            return
-    if entry.is_dir():
-        identity = _identity(entry.path)
-        if identity in above:
-            yield Rejection(source, Reason.LINK_BROKEN, "the link leads back to a folder above it")
-            return
-        if entry.is_symlink():  # folders that link to each other have more paths than can be walked
-            place = os.path.relpath(os.path.realpath(entry.path), root)
-            shown = os.fsencode(place).decode("utf-8", "backslashreplace")
-            yield Rejection(source, Reason.LINK_REPEATED, f"the link leads to {shown}, which is read at its own place")
-            return
-        yield from _walk(root, path, (*above, identity))
-    else:
-        yield _Entry(source, path)
+    if not entry.is_dir():
+        return _Entry(source, path)
+    identity = _identity(entry.path)
+    if any(folder.identity == identity for folder in above):
+        return Rejection(source, Reason.LINK_BROKEN, "the link leads back to a folder above it")
+    if entry.is_symlink():  # folders that link to each other have more paths than can be walked
+        place = os.path.relpath(os.path.realpath(entry.path), root)
+        shown = os.fsencode(place).decode("utf-8", "backslashreplace")
+        return Rejection(source, Reason.LINK_REPEATED, f"the link leads to {shown}, which is read at its own place")
+    return _folder(root, path)
 
 
 def _read(root: str, entry: _Entry, limits: Limits) -> Page | Container | Rejection:
