@@ -130,6 +130,43 @@ def test_rules_that_lie_inside_cannot_be_had(site: Odd, inside: Odd, tmp_path: P
     assert not inside.asked
 
 
+LARGE = b"<p>" + b"words " * 200_000
+PACKED = gzip.compress(LARGE[:10_000])
+
+
+@pytest.mark.parametrize(
+    ("coding", "body", "failure"),
+    [
+        ("gzip", gzip.compress(LARGE), "too_large"),
+        ("gzip", PACKED[: len(PACKED) // 2], "cut"),
+        ("gzip", PACKED[:-8], "cut"),
+        ("deflate", b"no page", "encoding"),
+        ("br", b"\x0b\x02\x80<p>words\x03", "encoding"),
+    ],
+    ids=["bomb", "half", "without its end", "rubbish", "not asked for"],
+)
+def test_a_page_that_is_of_no_use_is_in_no_archive_but_with_the_reason(
+    coding: str, body: bytes, failure: str, site: Odd, tmp_path: Path
+) -> None:
+    site.odd["/page-aab"] = 200, {"Content-Type": "text/html", "Content-Encoding": coding}, body
+    world = World(tmp_path, site)
+    world.crawl()
+    assert counts(world, site.root)[f"visited/failed/{failure}"] == 1
+    url, read, told = f"{site.root}/page-aab", list[str](), list[tuple[str, str, bytes]]()
+    for path in world.archives():
+        read += [each.path for each in read_crawled(path, Wanted(10 * len(LARGE), "text"), {})]
+        with path.open("rb") as file:
+            told += [
+                (each.rec_headers.get_header("WARC-Target-URI"), each.rec_type, each.content_stream().readline())
+                for each in WarcioIterator(file, check_digests="raise")
+            ]
+    assert [each[1:] for each in told if each[0] == url] == [("metadata", f"failure: {failure}\r\n".encode())]
+    assert f"{site.root}/" in read
+    assert url not in read
+    find = world.frontier.answers.find
+    assert not world.bench.units.run(lambda unit: find(unit, "crawls/a", [url]))
+
+
 @pytest.mark.parametrize(("status", "tries"), [(401, 1), (403, 1), (410, 1), (451, 1), (500, 3), (502, 3), (503, 3)])
 def test_a_page_that_is_refused_or_broken_is_kept_as_that(status: int, tries: int, site: Odd, tmp_path: Path) -> None:
     site.odd["/page-aab"] = status, {"Content-Type": "text/html"}, b"<a href='/behind'>No.</a>"

@@ -360,6 +360,36 @@ def test_a_record_longer_than_is_read_takes_no_memory(tmp_path: Path) -> None:
     assert list(texts(found)) == ["b"]
 
 
+BARE = zlib.compressobj(wbits=-zlib.MAX_WBITS)
+BROTLI = bytes.fromhex(
+    "1b4c00309c07768c06dac4122357adf40109ab17b8e2094a973437c738"
+    "70b8699bf0416e70c8594071cb8e14f69cc92303f2a6c5c035d0a51102"
+)  # PAGE
+
+
+@pytest.mark.parametrize(
+    ("encoding", "body"),
+    [
+        ("gzip", gzip.compress(PAGE)),
+        ("X-Gzip", gzip.compress(PAGE[:9]) + gzip.compress(PAGE[9:])),
+        ("deflate", zlib.compress(PAGE)),
+        ("deflate", BARE.compress(PAGE) + BARE.flush()),
+        ("deflate, gzip", gzip.compress(zlib.compress(PAGE))),
+        ("br", BROTLI),
+    ],
+    ids=["gzip", "members", "zlib", "deflate", "twice", "br"],
+)
+def test_an_answer_is_read_in_whatever_encoding_it_came_and_is_damaged_where_that_ends_too_early(
+    encoding: str, body: bytes, tmp_path: Path
+) -> None:
+    headers = b"Content-Type: text/html\r\nContent-Encoding: %b\r\n" % encoding.encode()
+    cut = [answer(f"{missing} less", body[:-missing], headers=headers) for missing in (1, 8, len(body) // 2)]
+    (tmp_path / "a.warc").write_bytes(b"".join((answer("whole", body, headers=headers), *cut)))
+    found = read(tmp_path)
+    assert texts(found) == {"whole": "Some words of a page."}
+    assert list(refused(found).values()) == [Reason.DAMAGED] * 3
+
+
 def test_what_is_written_by_another_writer_of_archives_is_read(tmp_path: Path) -> None:
     made = WarcRecord()
     made.init_headers(WarcRecordType.response)

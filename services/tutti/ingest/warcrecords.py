@@ -10,11 +10,14 @@ from __future__ import annotations
 import io
 from collections.abc import Iterator, Mapping
 from pathlib import Path
+from typing import Literal
 
 from fastwarc.warc import ArchiveIterator, WarcRecord, WarcRecordType
 
 from tutti.ingest.containers import Page, Record, Text, Wanted, source_of
 from tutti.ingest.crawl.archive import REFERS_TO_FILE, REFERS_TO_OFFSET
+from tutti.ingest.crawl.encodings import known, undone
+from tutti.ingest.crawl.failures import Failure, FetchFailed
 from tutti.ingest.rejections import Reason, Rejection
 from tutti.ingest.sniffing import TEXTS, is_pdf
 
@@ -94,24 +97,46 @@ def _answer(source: str, block: bytes, place: str, wanted: Wanted) -> Record:
     # Most bodies are sent as they are: then the head alone is parsed.
     is_plain = end != b"" and head.startswith(b"HTTP/") and _ENCODED not in head.lower()
     parsed = head + end if is_plain else block
-    alone = io.BytesIO(_HEAD % len(parsed) + parsed + b"\r\n\r\n")
     try:
-        answer = next(ArchiveIterator(alone, auto_decode="all"))
+        answer = _http(parsed, "transfer")
         status = answer.http_headers.status_code if answer.http_headers else None
         if status != OK:
             return Rejection(source, Reason.NOT_OK, f"{place} has status {status or 'unknown'}")
-        body = plain if is_plain else answer.reader.read(wanted.max_bytes + 1)
+        body = plain if is_plain else _decoded(answer, parsed, wanted)
+    except FetchFailed as error:
+        if error.failure is Failure.TOO_LARGE:
+            return Rejection(source, Reason.TOO_LARGE, f"{place} is more than {wanted.max_bytes} bytes once decoded")
+        return Rejection(source, Reason.DAMAGED, f"{place} cannot be decoded: {error.detail}")
     except (OSError, ValueError, StopIteration) as error:
         return Rejection(source, Reason.DAMAGED, f"{place} cannot be decoded: {error}")
-    if len(body) > wanted.max_bytes:
-        return Rejection(source, Reason.TOO_LARGE, f"{place} is more than {wanted.max_bytes} bytes once decoded")
     return _page(source, body, answer.http_content_type or "", answer.http_charset or "", place)
 
 
+def _http(block: bytes, auto_decode: Literal["transfer", "all"]) -> WarcRecord:
+    return next(ArchiveIterator(io.BytesIO(_HEAD % len(block) + block + b"\r\n\r\n"), auto_decode=auto_decode))
+
+
+def _decoded(answer: WarcRecord, block: bytes, wanted: Wanted) -> bytes:
+    """The body of an answer without its encodings. Of what is no text the beginning may be all that was kept.
+
+    Raises OSError, ValueError, FetchFailed.
+    """
+    encoding = answer.http_headers.get("Content-Encoding") or ""
+    ours, part = known(encoding), _kind(answer.http_content_type or "") not in TEXTS
+    body = (answer if ours else _http(block, "all")).reader.read(wanted.max_bytes + 1)
+    if len(body) > wanted.max_bytes:
+        raise FetchFailed(Failure.TOO_LARGE, encoding)
+    return undone(body, encoding, wanted.max_bytes, part=part) if ours else body
+
+
 def _page(source: str, body: bytes, content_type: str, charset: str, place: str) -> Record:
-    kind = content_type.partition(";")[0].strip().lower()
+    kind = _kind(content_type)
     if kind == "application/pdf" or is_pdf(body):
         return Rejection(source, Reason.PDF, f"{place} is a PDF, expected text: convert it to text")
     if kind not in TEXTS:
         return Rejection(source, Reason.BINARY, f"{place} is {kind[:100]}, expected text")
     return Page(source, body, charset, kind)
+
+
+def _kind(content_type: str) -> str:
+    return content_type.partition(";")[0].strip().lower()

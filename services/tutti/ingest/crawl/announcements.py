@@ -11,7 +11,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from tutti.ingest.crawl.asking import LONGEST_BACKOFF_SECONDS, Asking, Manner, Put, backoff
-from tutti.ingest.crawl.fetching import Fetches, FetchFailed, decoded
+from tutti.ingest.crawl.failures import FetchFailed
+from tutti.ingest.crawl.fetching import Fetches, decoded
 from tutti.ingest.crawl.pacing import Pace, Turn, retry_after
 from tutti.ingest.crawl.robots import MAX_BYTES, MAX_REDIRECTS, whole_lines
 from tutti.ingest.crawl.sitemaps import MAX_BYTES as MAX_SITEMAP_BYTES

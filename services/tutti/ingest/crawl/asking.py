@@ -11,7 +11,8 @@ import logging
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
 
-from tutti.ingest.crawl.fetching import Answer, Failure, Fetcher, Fetches, FetchFailed, Limits
+from tutti.ingest.crawl.failures import Failure, FetchFailed
+from tutti.ingest.crawl.fetching import Answer, Fetcher, Fetches, Limits
 from tutti.ingest.crawl.pacing import HostBusy, Late, Turn, retry_after
 
 AGENT = "tutti"

@@ -10,11 +10,9 @@ from __future__ import annotations
 import asyncio
 import os
 import ssl
-import zlib
 from collections.abc import AsyncIterator, Collection, Iterator, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
-from enum import StrEnum
 from types import TracebackType
 from typing import Protocol, Self
 
@@ -22,18 +20,17 @@ import aiohttp
 from yarl import URL
 
 from tutti.ingest.crawl.addresses import Connect, PrivateAddress, address_of, socket_factory
+from tutti.ingest.crawl.encodings import undone
+from tutti.ingest.crawl.failures import Failure, FetchFailed
 
 _PIECE = 64 << 10
 _MAX_HEADER = 32 << 10
-_FIRST_STEP = 512
 HELD_BYTES = 32 << 20
 """Of all bodies that come at once; one that is larger comes alone."""
 _SMALL = 256 << 10
 """Bytes of a body that need no room."""
 UNWANTED_BYTES = 64 << 10
 """That are read of a body of a type that is not wanted: to have few of those whole is cheaper than to connect again."""
-MAX_MEMBERS = 10_000
-"""Of gzip in one body: those who write blocks have one for 64 KiB or more."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,30 +42,6 @@ class Limits:
     total_seconds: float = 60.0
     max_bytes: int = 10 << 20
     cut: bool = False
-
-
-class Failure(StrEnum):
-    """Why there is no answer, or none that can be used."""
-
-    NAME = "name"  # the host has no address
-    PRIVATE = "private_address"  # it has none of the public web
-    CONNECTION = "connection"  # refused, reset, unreachable
-    CERTIFICATE = "certificate"  # TLS did not come about
-    TIME = "time"  # not whole within the limits of time
-    TOO_LARGE = "too_large"  # as it came, or once decoded
-    PROTOCOL = "protocol"  # what came is no HTTP
-    CUT = "cut"  # it ended before it was whole
-    ENCODING = "encoding"  # a content encoding that is unknown or wrong
-    BUSY = "busy"  # its host asks to be left alone for longer, or more often, than is waited
-    UNEXPECTED = "unexpected"  # a defect of this program that the page brought to light
-
-
-class FetchFailed(Exception):
-    """No answer; `failure` says why, `detail` what was seen."""
-
-    def __init__(self, failure: Failure, detail: str) -> None:
-        super().__init__(f"{failure.value}: {detail}")
-        self.failure, self.detail = failure, detail
 
 
 @dataclass(frozen=True, slots=True)
@@ -242,72 +215,8 @@ def decoded(answer: Answer, max_bytes: int, *, cut: bool = False) -> bytes:
 
     `cut`: of what is too large, or was taken in part, as much as there is, at most `max_bytes`.
     """
-    body = answer.body
-    codings = [each.strip().lower() for each in answer.header("Content-Encoding").split(",") if each.strip()]
-    for coding in reversed(codings):
-        if coding == "identity":
-            continue
-        if coding not in ("gzip", "x-gzip", "deflate"):
-            raise FetchFailed(Failure.ENCODING, f"{coding[:40]!r} was not asked for")
-        try:
-            body = _inflated(body, coding, max_bytes, cut, cut and not answer.whole)
-        except zlib.error as error:
-            raise FetchFailed(Failure.ENCODING, f"{coding}: {error}") from error
-    return body[:max_bytes] if cut else body
-
-
-def _inflated(body: bytes, coding: str, max_bytes: int, cut: bool, part: bool) -> bytes:
-    """`cut`: what is too large is cut; `part`: it may end anywhere.
-
-    Raises zlib.error, FetchFailed. What says deflate may come without the frame of zlib.
-    """
-    bare = coding == "deflate" and not (len(body) > 1 and body[0] & 0x0F == 8 and int.from_bytes(body[:2]) % 31 == 0)
-    parts, size, at, members = list[bytes](), 0, 0, 0
-    while at < len(body):
-        members += 1
-        if members > MAX_MEMBERS:
-            if cut:
-                break
-            raise FetchFailed(Failure.ENCODING, f"{coding} of more than {MAX_MEMBERS:,} members")
-        member = _Member(bare)
-        for piece in member.pieces(memoryview(body)[at:], max_bytes + 1 - size):
-            parts.append(piece)
-            size += len(piece)
-        at += member.read
-        if size > max_bytes and not cut:
-            raise FetchFailed(Failure.TOO_LARGE, f"more than {max_bytes} bytes once decoded")
-        if size > max_bytes or (part and not member.whole):
-            break
-        if not member.whole:
-            raise FetchFailed(Failure.CUT, f"{coding} ends too early")
-    return b"".join(parts)
-
-
-class _Member:
-    """One of the streams, one behind the other, that compressed bytes are. It is fed in steps that grow: what zlib does
-    not use of a step it copies.
-    """
-
-    def __init__(self, bare: bool) -> None:
-        self._stream = zlib.decompressobj(-zlib.MAX_WBITS if bare else zlib.MAX_WBITS | 32)
-        self.read = 0
-        """Bytes that were used."""
-
-    @property
-    def whole(self) -> bool:
-        return self._stream.eof
-
-    def pieces(self, data: memoryview, most: int) -> Iterator[bytes]:
-        """What the beginning of these bytes stands for, until the member ends or there is more. Raises zlib.error."""
-        step = _FIRST_STEP
-        while most > 0 and not self.whole:
-            given = data[self.read : self.read + step]
-            piece = self._stream.decompress(given, min(most, 1 << 20))
-            if not given and not piece:
-                return
-            self.read += len(given) - len(self._stream.unconsumed_tail) - len(self._stream.unused_data)
-            step, most = min(2 * step, _PIECE), most - len(piece)
-            yield piece
+    part = cut and not answer.whole
+    return undone(answer.body, answer.header("Content-Encoding"), max_bytes, cut=cut, part=part)
 
 
 def _failure(error: BaseException) -> Failure:

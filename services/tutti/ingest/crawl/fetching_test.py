@@ -10,14 +10,13 @@ from typing import Any
 import pytest
 
 from tutti.ingest.crawl.addresses import is_public
+from tutti.ingest.crawl.encodings import MAX_MEMBERS
+from tutti.ingest.crawl.failures import Failure, FetchFailed
 from tutti.ingest.crawl.fetching import (
     HELD_BYTES,
-    MAX_MEMBERS,
     UNWANTED_BYTES,
     Answer,
-    Failure,
     Fetcher,
-    FetchFailed,
     Limits,
     decoded,
 )

@@ -19,7 +19,8 @@ from tutti.ingest.crawl import archive
 from tutti.ingest.crawl.answers import Again, Earlier, Kept, form, freshened, kept
 from tutti.ingest.crawl.archive import Place, metadata, payload_digest, request, response, revisit
 from tutti.ingest.crawl.asking import AGENT, Asking, Manner, Put
-from tutti.ingest.crawl.fetching import HELD_BYTES, Answer, Failure, Fetches, FetchFailed, decoded
+from tutti.ingest.crawl.failures import Failure, FetchFailed
+from tutti.ingest.crawl.fetching import HELD_BYTES, Answer, Fetches, decoded
 from tutti.ingest.crawl.links import Said, said
 from tutti.ingest.crawl.pacing import Pace, Turn
 from tutti.ingest.crawl.urls import NotAPage, canonical, host_of
@@ -172,10 +173,14 @@ async def _visit(url: str, put: Put, asking: Asking, earlier: Earlier | None, ba
 
 
 def _failed(url: str, failure: Failure, tries: int, detail: str = "") -> Visit:
-    at = datetime.now(UTC)
-    told = {"detail": detail.encode("unicode_escape").decode()[:300]} if detail else {}
-    record = metadata(url, at, {"failure": failure.value, "tries": str(tries), **told})
+    record = _failure(url, datetime.now(UTC), failure, tries, detail)
     return Visit(url, Outcome.FAILED, 0, failure.value, tries, record, detail=detail)
+
+
+def _failure(url: str, at: datetime, failure: Failure, tries: int, detail: str) -> bytes:
+    """The record of a failure: an answer of no use is not kept, lest those who read the archive make a page of it."""
+    told = {"detail": detail.encode("unicode_escape").decode()[:300]} if detail else {}
+    return metadata(url, at, {"failure": failure.value, "tries": str(tries), **told})
 
 
 @dataclass(frozen=True, slots=True)
@@ -240,7 +245,8 @@ def _answered(exchange: _Exchange, tries: int, manner: Manner, *, busy: bool = F
     try:
         body = decoded(answer, manner.limits.max_bytes)
     except FetchFailed as error:
-        return made(Outcome.FAILED, error.failure.value, detail=error.detail)
+        records = _failure(url, at, error.failure, tries, error.detail)
+        return made(Outcome.FAILED, error.failure.value, detail=error.detail, again=Again.READ, kept=None)
     charset = parameters.lower().partition("charset=")[2].partition(";")[0].strip(" \"'")
     headers = [value for key, value in answer.headers if key.lower() == "x-robots-tag"]
     words = said(url, body, agent=AGENT, kind=kind.strip().lower(), charset=charset, headers=headers)
