@@ -277,7 +277,7 @@ def test_an_archive_gives_its_pages_and_says_why_others_are_none(tmp_path: Path)
         ),
         answer("https://a.example/paper", b"%PDF-1.4", headers=b"Content-Type: application/pdf\r\n"),
         answer("https://a.example/print", b"%PDF-1.4", headers=b"Content-Type: text/html\r\n"),
-        answer("https://a.example/lies", b"no gzip", headers=b"Content-Encoding: gzip\r\n"),
+        answer("https://a.example/lies", b"\x1f\x8bno gzip", headers=b"Content-Encoding: gzip\r\n"),
         answer("https://a.example/large", b"x" * 5000),
         answer("https://a.example/bomb", gzip.compress(b"x" * 10**7), headers=b"Content-Encoding: gzip\r\n"),
         record("resource", "file:///a.md", b"# Words\n\nof a resource", "text/markdown"),
@@ -340,6 +340,39 @@ def test_a_packed_archive_that_is_damaged_gives_all_records_before(
     found = read(tmp_path)
     assert list(texts(found)) == [f"a{n}" for n in range(9)]
     assert list(refused(found).values()) == [Reason.DAMAGED]
+
+
+CHUNKED, GZIPPED = b"Transfer-Encoding: chunked\r\n", b"Content-Encoding: gzip\r\n"
+TYPED = b"Content-Type: text/html\r\n"
+
+
+def in_chunks(body: bytes, size: int = 1 << 16) -> bytes:
+    parts = [body[at : at + size] for at in range(0, len(body), size)]
+    return b"".join(b"%x\r\n%b\r\n" % (len(part), part) for part in parts) + b"0\r\n\r\n"
+
+
+@pytest.mark.parametrize("headers", [TYPED + CHUNKED + GZIPPED, GZIPPED.lower() + TYPED + CHUNKED.lower()])
+@pytest.mark.parametrize(
+    "body",
+    [PAGE, in_chunks(PAGE), gzip.compress(PAGE), in_chunks(gzip.compress(PAGE)), in_chunks(gzip.compress(PAGE), 1)],
+    ids=["plain", "chunked", "gzip", "both", "both-in-many"],
+)
+def test_encodings_are_undone_where_they_are_not_undone_already(body: bytes, headers: bytes, tmp_path: Path) -> None:
+    (tmp_path / "a.warc").write_bytes(answer("a", body, headers=headers))
+    assert texts(read(tmp_path)) == {"a": "Some words of a page."}
+
+
+def test_a_revisit_in_an_archive_of_others_is_refused_and_says_what_it_refers_to(tmp_path: Path) -> None:
+    named = record("revisit", "https://a.example/", b"HTTP/1.1 304 Not Modified\r\n\r\n", "application/http")
+    refers = b"WARC-Refers-To-Target-URI: https://a.example/x\r\nWARC-Refers-To-Date: 2025-12-31T00:00:00Z\r\n"
+    (tmp_path / "a.warc").write_bytes(answer("b", PAGE) + named.replace(b"WARC-Date", refers + b"WARC-Date"))
+    (tmp_path / "b.warc").write_bytes(named)
+    found = [each for each in read(tmp_path) if isinstance(each, Rejection)]
+    assert [(each.path, each.reason) for each in found] == [("https://a.example/", Reason.NO_TEXT)] * 2
+    assert [each.detail for each in found] == [
+        "a.warc:2 is a revisit, without a body: it refers to the answer of https://a.example/x on 2025-12-31T00:00:00Z",
+        "b.warc:1 is a revisit, without a body: it refers to the answer of https://a.example/ on an earlier day",
+    ]
 
 
 def test_an_archive_without_pages_says_so(tmp_path: Path) -> None:

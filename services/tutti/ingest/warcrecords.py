@@ -1,13 +1,14 @@
 """WARC: the pages of a crawl, as the web answered (ISO 28500).
 
 Responses and resources become pages, conversions become texts; requests and metadata are no documents. A revisit is one
-in a crawl of our own, whose record says where the body lies. What a server said was no success, or was no text, is a
-rejection by that reason.
+in a crawl of our own, whose record says where the body lies; in an archive of others it is a rejection. What a server
+said was no success, or was no text, is a rejection by that reason.
 """
 
 from __future__ import annotations
 
 import io
+import re
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Literal
@@ -21,9 +22,12 @@ from tutti.ingest.crawl.failures import Failure, FetchFailed
 from tutti.ingest.rejections import Reason, Rejection
 from tutti.ingest.sniffing import TEXTS, is_pdf
 
-_PAGES = WarcRecordType.response | WarcRecordType.resource | WarcRecordType.conversion
+_KINDS = WarcRecordType.response | WarcRecordType.resource | WarcRecordType.conversion | WarcRecordType.revisit
 OK = 200
 _ENCODED = b"-encoding"
+_CHUNKED = re.compile(rb"^transfer-encoding:[ \t]*chunked[ \t]*\r?\n", re.IGNORECASE | re.MULTILINE)
+_CHUNK = re.compile(rb"[0-9A-Fa-f]{1,16}[ \t]*(?:;[^\r\n]{0,1000})?\r?\n")
+_GZIP = b"\x1f\x8b"
 _HEAD = (
     b"WARC/1.1\r\nWARC-Type: response\r\nContent-Type: application/http; msgtype=response\r\nContent-Length: %d\r\n\r\n"
 )
@@ -43,14 +47,13 @@ def read_crawled(path: Path, wanted: Wanted, earlier: Mapping[str, Path]) -> Ite
 
 
 def _read(path: Path, source: str, wanted: Wanted, earlier: Mapping[str, Path] | None) -> Iterator[Record]:
-    kinds = _PAGES if earlier is None else _PAGES | WarcRecordType.revisit
     number = 0
     try:
         with path.open("rb") as file:
-            for number, record in enumerate(ArchiveIterator(file, record_types=kinds, parse_http=False), 1):
+            for number, record in enumerate(ArchiveIterator(file, record_types=_KINDS, parse_http=False), 1):
                 place = f"{source}:{number}" if source else "the answer"
                 if record.record_type == WarcRecordType.revisit:
-                    yield _revisited(record, place, wanted, earlier or {})
+                    yield _revisited(record, place, wanted, earlier)
                 else:
                     yield _record(record, place, wanted)
             if not number and path.stat().st_size:
@@ -62,9 +65,14 @@ def _read(path: Path, source: str, wanted: Wanted, earlier: Mapping[str, Path] |
         yield Rejection(source, Reason.DAMAGED, detail)
 
 
-def _revisited(record: WarcRecord, place: str, wanted: Wanted, earlier: Mapping[str, Path]) -> Record:
+def _revisited(record: WarcRecord, place: str, wanted: Wanted, earlier: Mapping[str, Path] | None) -> Record:
     """The page that an earlier crawl kept."""
     source = source_of(record.headers.get("WARC-Target-URI"), place)
+    if earlier is None:
+        answer = source_of(record.headers.get("WARC-Refers-To-Target-URI"), source)
+        when = source_of(record.headers.get("WARC-Refers-To-Date"), "an earlier day")
+        detail = f"{place} is a revisit, without a body: it refers to the answer of {answer[:200]} on {when[:40]}"
+        return Rejection(source, Reason.NO_TEXT, detail)
     file, offset = record.headers.get(REFERS_TO_FILE) or "", record.headers.get(REFERS_TO_OFFSET) or ""
     if file not in earlier or not offset.isdecimal():
         return Rejection(source, Reason.DAMAGED, f"{place} refers to {file[:200] or 'no file'}, which is not there")
@@ -96,7 +104,7 @@ def _answer(source: str, block: bytes, place: str, wanted: Wanted) -> Record:
     head, end, plain = block.partition(b"\r\n\r\n")
     # Most bodies are sent as they are: then the head alone is parsed.
     is_plain = end != b"" and head.startswith(b"HTTP/") and _ENCODED not in head.lower()
-    parsed = head + end if is_plain else block
+    parsed = head + end if is_plain else _truthful(head + end, plain) + plain
     try:
         answer = _http(parsed, "transfer")
         status = answer.http_headers.status_code if answer.http_headers else None
@@ -110,6 +118,11 @@ def _answer(source: str, block: bytes, place: str, wanted: Wanted) -> Record:
     except (OSError, ValueError, StopIteration) as error:
         return Rejection(source, Reason.DAMAGED, f"{place} cannot be decoded: {error}")
     return _page(source, body, answer.http_content_type or "", answer.http_charset or "", place)
+
+
+def _truthful(head: bytes, body: bytes) -> bytes:
+    """The head without the chunks that it names where there are none: they were joined before the body was written."""
+    return head if _CHUNK.match(body) else _CHUNKED.sub(b"", head)
 
 
 def _http(block: bytes, auto_decode: Literal["transfer", "all"]) -> WarcRecord:
@@ -126,6 +139,8 @@ def _decoded(answer: WarcRecord, block: bytes, wanted: Wanted) -> bytes:
     body = (answer if ours else _http(block, "all")).reader.read(wanted.max_bytes + 1)
     if len(body) > wanted.max_bytes:
         raise FetchFailed(Failure.TOO_LARGE, encoding)
+    if encoding.strip().lower() in ("gzip", "x-gzip") and not body.startswith(_GZIP):
+        return body  # undone before it was written: many archives name it still
     return undone(body, encoding, wanted.max_bytes, part=part) if ours else body
 
 
