@@ -9,7 +9,6 @@ from typing import Any
 
 import pytest
 
-from tutti.ingest.crawl.addresses import is_public
 from tutti.ingest.crawl.encodings import MAX_MEMBERS
 from tutti.ingest.crawl.failures import Failure, FetchFailed
 from tutti.ingest.crawl.fetching import (
@@ -219,31 +218,6 @@ def test_addresses_inside_are_refused_when_the_socket_is_made(host: str) -> None
     with pytest.raises(FetchFailed) as error:
         asyncio.run(run())
     assert error.value.failure is Failure.PRIVATE
-
-
-@pytest.mark.parametrize(
-    ("address", "public"),
-    [
-        ("93.184.216.34", True),
-        ("2606:2800:220:1::1", True),
-        ("10.1.2.3", False),
-        ("100.64.0.1", False),
-        ("169.254.169.254", False),
-        ("192.168.0.1", False),
-        ("224.0.0.1", False),
-        ("255.255.255.255", False),
-        ("::", False),
-        ("fe80::1%eth0", False),
-        ("fd00::1", False),
-        ("::ffff:10.0.0.1", False),
-        ("::ffff:93.184.216.34", True),
-        ("64:ff9b::a00:1", False),
-        ("2002:a00:1::", False),
-        ("name", False),
-    ],
-)
-def test_which_addresses_are_of_the_public_web(address: str, public: bool) -> None:
-    assert is_public(address) is public
 
 
 def answered(coding: str, body: bytes) -> Answer:
