@@ -12,6 +12,9 @@ import numpy.typing as npt
 
 from tutti.inference.errors import InvalidSampling, NotFinite
 
+_COLDEST = 1e-200
+"""At this temperature all but the likeliest logits have no probability left; to divide by less would overflow."""
+
 
 @dataclass(frozen=True)
 class Sampling:
@@ -65,7 +68,7 @@ def kept(logits: npt.NDArray[np.float32], sampling: Sampling) -> tuple[npt.NDArr
     tokens = np.arange(len(logits))
     if sampling.top_k or sampling.top_p < 1:
         tokens = np.argsort(-logits, kind="stable")[: sampling.top_k or None]
-    scaled = logits[tokens].astype(np.float64) / sampling.temperature
+    scaled = logits[tokens].astype(np.float64) / max(sampling.temperature, _COLDEST)
     probabilities = np.exp(scaled - scaled.max())
     probabilities /= probabilities.sum()
     if sampling.top_p < 1:

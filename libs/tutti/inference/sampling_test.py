@@ -70,6 +70,17 @@ def test_one_token_kept_is_the_greedy_one(values: list[float], drawn: float) -> 
     assert choose(logits * 1000, Sampling(temperature=1e-3), 0.0) in np.flatnonzero(logits == logits.max())
 
 
+@pytest.mark.parametrize("temperature", [1e-100, 1e-200, 1e-308, 5e-324])
+@pytest.mark.parametrize("scale", [1e-38, 1, 1e38])
+def test_at_the_lowest_temperatures_only_the_likeliest_are_left(temperature: float, scale: float) -> None:
+    logits = np.array([1, 3, -3, 3], np.float32) * np.float32(scale)
+    for sampling in (Sampling(temperature=temperature), Sampling(temperature=temperature, top_p=5e-324)):
+        tokens, probabilities = kept(logits, sampling)
+        assert tokens.tolist() == ([1, 3] if sampling.top_p == 1 else [1])
+        assert set(probabilities) == {1 / len(tokens)}
+    assert choose(np.array([1, 20, 3], np.float32), Sampling(temperature=temperature), 0.5) == 1
+
+
 @given(st.integers(0, 2**53 - 1), st.integers(0, 2**20), st.integers(0, 2**20))
 def test_a_draw_belongs_to_seed_prompt_and_position(seed: int, prompt: int, position: int) -> None:
     drawn = draw(seed, prompt, position)
@@ -89,8 +100,10 @@ def test_draws_are_those_of_the_first_release() -> None:
     [
         ("temperature", -0.1),
         ("temperature", float("nan")),
+        ("temperature", float("inf")),
         ("top_p", 0.0),
         ("top_p", 1.1),
+        ("top_p", float("nan")),
         ("top_k", -1),
         ("seed", -1),
         ("seed", 2**53),
