@@ -302,5 +302,41 @@ def test_sitemaps_are_asked_for_as_pages_are_and_what_came_of_each_is_told(site:
     assert site.asked["/away.xml"] == 3
 
 
+def test_a_sitemap_that_is_not_allowed_is_not_asked_for_wherever_it_is_named(
+    site: Odd, inside: Odd, tmp_path: Path
+) -> None:
+    listed = f"{site.root}/private/listed.xml", f"{site.root}/moved.xml", f"{site.root}/index.xml", f"{site.root}/b.xml"
+    rules = "User-agent: *\nDisallow: /private\n" + "".join(f"Sitemap: {each}\n" for each in listed)
+    site.odd["/robots.txt"] = 200, {"Content-Type": "text/plain"}, rules.encode()
+    site.odd["/moved.xml"] = 301, {"Location": "/private/there.xml"}, b""
+    nested = f"{site.root}/private/nested.xml", f"{site.root}/open.xml"
+    index = "".join(f"<sitemap><loc>{each}</loc></sitemap>" for each in nested)
+    site.odd["/index.xml"] = 200, {"Content-Type": "text/xml"}, f"<sitemapindex>{index}</sitemapindex>".encode()
+    site.odd["/open.xml"] = 200, {"Content-Type": "text/plain"}, f"{site.root}/from-open".encode()
+    site.odd["/b.xml"] = 302, {"Location": f"{inside.root}/b.xml"}, b""
+    inside.odd["/robots.txt"] = 503, {}, b""
+    world = begun(World(tmp_path, site), f"{site.root}/", f"{inside.root}/")
+    world.crawl()
+    told = {each.url: each.outcome for each in standing(world).sitemaps if each.outcome.startswith("refused")}
+    assert told == {
+        f"{site.root}/private/listed.xml": "refused/robots",
+        f"{site.root}/private/there.xml": "refused/robots",
+        f"{site.root}/private/nested.xml": "refused/robots",
+        f"{inside.root}/b.xml": "refused/robots_unavailable",
+    }
+    assert not [path for path in site.asked if path.startswith("/private")]
+    assert set(inside.asked) == {"/robots.txt"}
+    assert world.known()["/from-open"] == "visited/page"
+
+
+def test_a_sitemap_of_a_host_that_wants_too_long_a_pause_is_not_asked_for(site: Odd, tmp_path: Path) -> None:
+    rules = f"User-agent: *\nCrawl-delay: 61\nSitemap: {site.root}/a.xml\n"
+    site.odd["/robots.txt"] = 200, {"Content-Type": "text/plain"}, rules.encode()
+    world = World(tmp_path, site)
+    world.crawl()
+    assert [each.outcome for each in standing(world).sitemaps] == ["refused/robots_delay"]
+    assert set(site.asked) == {"/robots.txt"}
+
+
 def standing(world: World) -> ShowCrawlResponse:
     return Standing(world.bench, world.frontier, Crawl(name="crawls/a")).told(5, 5)

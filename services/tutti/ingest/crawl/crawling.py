@@ -18,7 +18,7 @@ from tutti.chassis import version
 from tutti.chassis.service import Host
 from tutti.chassis.unit import Unit
 from tutti.chassis.work import put_named
-from tutti.ingest.crawl.announcements import RobotsAnswer, SitemapAnswer, read_sitemap, robots_all
+from tutti.ingest.crawl.announcements import NONE_LISTED, RobotsAnswer, SitemapAnswer, read_sitemap, robots_all
 from tutti.ingest.crawl.answers import Earlier
 from tutti.ingest.crawl.archive import warcinfo
 from tutti.ingest.crawl.asking import AGENT, NEW, Manner, Put
@@ -88,8 +88,7 @@ class Crawling:
         """What the hosts of the seeds list is as far away as what the seeds link to."""
         hosts = {host_of(url) for url in self._plan.seeds}
         found = self._rules(hosts, 0, run)
-        near = [rules for rules in found.values() if rules.delay_seconds <= MAX_DELAY_SECONDS]
-        waiting = [Found(each) for rules in near for each in rules.sitemaps]
+        waiting = [Found(each) for rules in found.values() for each in rules.sitemaps]
         seen: set[str] = set()
         while waiting and len(seen) < MAX_SITEMAPS:
             check()
@@ -101,7 +100,11 @@ class Crawling:
             if url in seen or (host := host_of(url)) not in hosts or place.redirects > MAX_REDIRECTS:
                 continue
             seen.add(url)
-            answer = run(read_sitemap, url, self._paces.of(host, found[host].delay_seconds), self._plan.manner)
+            pace = self._paces.of(host, found[host].delay_seconds)
+            if reason := _refusal(url, found[host]):
+                answer = SitemapAnswer(NONE_LISTED, f"refused/{reason}", pace)
+            else:
+                answer = run(read_sitemap, url, pace, self._plan.manner)
             self._paces.keep({host: answer.pace})
             if answer.target:
                 waiting.insert(0, Found(answer.target, place.redirects + 1))
