@@ -1,9 +1,11 @@
-"""Duplicates of one set of shards found embedded, by the plan in Daft, and by the plan in Daft on two nodes of Ray.
+"""What a Ray cluster does, beside one process: duplicates found, and documents made of an archive.
 
-All three read, find and write the same: a search that gave another file would end the benchmark. Beside them the first
-step alone, bands from texts in memory, by our kernel and by Daft's own `minhash`. Megabytes of UTF-8 a second of one
-core; for Ray the core seconds of all of its processes on both nodes, with those of the driver. The texts are those of
-near_duplicates.py.
+Duplicates of one set of shards are found embedded, by the plan in Daft, and by it on two nodes of Ray. All three read,
+find and write the same: a search that gave another file would end the benchmark. Then documents are made of an archive
+by one process, and on those nodes. Beside them the first step of the search alone, bands from texts in memory, by our
+kernel and by Daft's own `minhash`. Megabytes of UTF-8 a second of one core; for Ray the core seconds of all of its
+processes on both nodes, with those of the driver, but of an archive those of the driver alone, which is what a larger
+cluster would wait for. The texts are those of near_duplicates.py and reading.py.
 """
 
 import json
@@ -19,12 +21,14 @@ import psutil
 import pyarrow as pa
 from daft import col
 from tests.raynodes import two_nodes
+from tools import exhibit
 
 from benchmarks.near_corpus import families
 from benchmarks.near_duplicates import SAMPLE, words
 from benchmarks.pairs import alternate, median, timed
 from benchmarks.program import ROOT, WentWrong, main, scratch
 from benchmarks.quality import texts
+from benchmarks.reading import archived
 from benchmarks.table import Row
 from tutti.corpus.documents import Document, Extraction, MediaType
 from tutti.corpus.documentshard import encode_document_shard
@@ -100,7 +104,31 @@ def measure(quick: bool) -> list[Row]:
                 )
             )
         here.close()
+        rows.append(reading_beside_ray(nodes.address, folder, copies=2 if quick else 8, turns=turns))
     return [*rows, bands_beside_daft(pages, 3 if quick else 7)]
+
+
+def reading_beside_ray(address: str, folder: Path, *, copies: int, turns: int) -> Row:
+    """An archive read by one process, beside what is left to it where nodes make the documents."""
+    archive, size = archived(exhibit.build(ROOT / "build" / "exhibit").folder, folder / "web.warc.gz", copies=copies)
+    told: list[dict[str, Any]] = []
+
+    def read(*ray: str) -> float:
+        command = [sys.executable, "-m", "benchmarks.reading_run", "1", str(archive), str(folder), *ray]
+        told.append(json.loads(subprocess.run(command, check=True, stdout=subprocess.PIPE, cwd=ROOT).stdout))
+        if told[-1]["digests"] != told[0]["digests"]:
+            raise WentWrong("other shards than the first turn wrote")
+        return float(told[-1]["core"])
+
+    found = alternate(read, lambda: read(address), pairs=turns)
+    return Row.of_speed(
+        f"WARC to document shards, {size:.0f} MB; peer: documents made on two nodes of Ray",
+        unit="MB/s",
+        amount=size,
+        pairs=found,
+        note=f"of the process that reads and writes alone, from its begin; on the wall {told[-2]['wall']:.1f} s by one "
+        f"process, {told[-1]['wall']:.1f} s there",
+    )
 
 
 def put(pages: Sequence[str], size: int, folder: Path) -> tuple[list[str], int]:

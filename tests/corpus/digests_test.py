@@ -1,5 +1,5 @@
-"""The same documents stay and make the same dataset: in 1, 2 and 8 files, by 1, 2 and 4 workers, by kernels and by
-their twins, embedded and on two nodes of Ray.
+"""The same pages make the same documents, the same of these stay and make the same dataset: in 1, 2 and 8 files, by 1,
+2 and 4 workers, by kernels and by their twins, embedded and on two nodes of Ray.
 """
 
 import os
@@ -22,6 +22,11 @@ from tutti.dedup.clusters import Found
 from tutti.dedup.onray_test import NEAR, NONE, Store, corpus, cut
 from tutti.dedup.reading import Unreadable
 from tutti.dedup.settings import DedupSettings
+from tutti.ingest import onray as ingest
+from tutti.ingest.batches_test import filled, written
+from tutti.ingest.onray import UnfitNode
+from tutti.ingest.quality.learning import learn
+from tutti.ingest.quality.learning_test import examples
 from tutti.tokenization.making import Making, make
 
 FILES, WORKERS = (1, 2, 8), (1, 2, 4)
@@ -117,3 +122,24 @@ def test_two_nodes_of_ray_find_the_same_in_1_2_and_8_files_and_it_makes_the_same
         store.file(entries[0]).unlink()
         with pytest.raises(Unreadable, match=entries[0].blob):
             pool.run(onray.find, settings, entries, NONE, NEAR, store.scratch())
+
+
+@pytest.mark.timeout(600)
+def test_two_nodes_of_ray_make_the_documents_and_measures_that_one_process_makes(tmp_path: Path, address: str) -> None:
+    pages, model = tmp_path / "pages", tmp_path / "model"
+    pages.mkdir()
+    filled(pages)
+    model.write_bytes(learn(examples(), "good", 0.02).classifier.encode())
+    models = (("quality", model),)
+    with closing(ProcessPool(1)) as pool:
+        there = pool.run(written, pages, tmp_path / "there", 1, address, models)
+        assert there == written(pages, tmp_path / "here", 1, "", models)
+        with pytest.raises(UnfitNode, match="expected an earlier one: install on it"):
+            pool.run(refused, address)
+
+
+def refused(address: str) -> None:
+    """A cluster is asked for documents of another version."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(ingest, "LOGIC_VERSION", "an earlier one")
+        list(ingest.made(iter([[]]), (), address))

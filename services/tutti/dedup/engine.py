@@ -6,12 +6,9 @@ nobody. Raises what a step raised, as if it had been called here.
 
 from __future__ import annotations
 
-import logging
 import os
-import socket
 from collections.abc import Iterable
 from dataclasses import dataclass
-from urllib.parse import urlsplit
 
 import pyarrow as pa
 
@@ -22,30 +19,15 @@ import daft
 import ray
 from daft import col
 
+from tutti.chassis import cluster
 from tutti.dedup.steps import Step
-
-CONNECT_SECONDS = 5.0
-
-
-class ClusterUnreachable(Exception):
-    """The Ray cluster cannot be joined."""
 
 
 def join(address: str) -> int:
-    """Let Daft of this process run on the Ray cluster whose head is at host:port; the cores that it has.
-
-    This machine is one of its nodes. Raises ClusterUnreachable.
-    """
-    parts = urlsplit(f"//{address}")
-    try:
-        socket.create_connection((parts.hostname, parts.port), CONNECT_SECONDS).close()
-        ray.init(address, log_to_driver=False, logging_level=logging.ERROR, ignore_reinit_error=True)
-    except (OSError, ConnectionError) as error:
-        raise ClusterUnreachable(
-            f"the Ray cluster at {address} cannot be joined: {error}; start it, or set dedup.ray to where it is"
-        ) from error
+    """`cluster.join`, and Daft of this process runs there."""
+    cores = cluster.join(address, "dedup.ray")
     daft.set_runner_ray(noop_if_initialized=True)
-    return int(ray.cluster_resources().get("CPU", 1))  # type: ignore[no-untyped-call]
+    return cores
 
 
 @dataclass(frozen=True)
@@ -121,7 +103,4 @@ def _done(rows: daft.DataFrame) -> daft.DataFrame:
     try:
         return rows.collect()
     except ray.exceptions.RayTaskError as error:
-        cause: BaseException = error
-        while isinstance(cause, ray.exceptions.RayTaskError):
-            cause = cause.cause
-        raise cause from None
+        raise cluster.cause(error) from None

@@ -5,13 +5,13 @@ Promises: nothing of Daft or Ray is imported before a search begins. The texts n
 
 from __future__ import annotations
 
-import importlib.util
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
+from tutti.chassis import cluster
 from tutti.corpus.duplicates import How
 from tutti.corpus.stages import DocumentShardEntry
 from tutti.dedup.clusters import Found, Stands, through, written
@@ -29,9 +29,8 @@ BUCKET_DOCUMENTS = 1 << 16
 
 def lacking(settings: DedupSettings) -> str:
     """What this place lacks to use a cluster, and how to get it; "" for nothing."""
-    for name in ("daft", "ray"):
-        if importlib.util.find_spec(name) is None:
-            return f"{name} is not installed where dedup runs: pip install 'tutti[cluster]'"
+    if lacks := cluster.uninstalled("dedup", "daft", "ray"):
+        return lacks
     if not (settings.ray and settings.ray_blobs):
         return "no cluster is known where dedup runs: set dedup.ray and dedup.ray_blobs"
     return ""

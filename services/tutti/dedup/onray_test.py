@@ -13,6 +13,7 @@ import pyarrow as pa
 import pytest
 
 from tutti.backbone.connect import open_blobs
+from tutti.chassis.cluster import ClusterUnreachable
 from tutti.corpus.documents import Document
 from tutti.corpus.documentshard import DocumentShardInfo, encode_document_shard
 from tutti.corpus.native import Kernel
@@ -21,7 +22,7 @@ from tutti.dedup import clusters, onray, steps
 from tutti.dedup.clusters import Found
 from tutti.dedup.clusters_test import document
 from tutti.dedup.components import Components
-from tutti.dedup.engine import ClusterUnreachable, Engine, join
+from tutti.dedup.engine import Engine, join
 from tutti.dedup.exact import ConflictingDocument
 from tutti.dedup.near_test import planted
 from tutti.dedup.reading import Reading, Unreadable

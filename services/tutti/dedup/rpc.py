@@ -1,6 +1,7 @@
 """The calls that dedup answers."""
 
 from tutti.chassis.call import Call
+from tutti.chassis.cluster import LOCAL, RAY, require_engine
 from tutti.chassis.errors import InvalidField
 from tutti.chassis.required import required
 from tutti.chassis.work import Work
@@ -11,7 +12,6 @@ from tutti.dedup.onray import lacking
 from tutti.dedup.settings import DedupSettings
 from tutti.dedup.units import Unit
 
-LOCAL, RAY = "local", "ray"
 ALONE = "a cluster compares a run's own documents, not earlier datasets, evaluation texts or lines"
 
 
@@ -37,10 +37,7 @@ class DedupApi:
             raise InvalidField("spec.near", seen=request.spec.near, expected="a similarity up to 1, or 0 for none")
         if not 0 <= request.spec.evaluation_share < 1:
             raise InvalidField("spec.evaluation_share", seen=request.spec.evaluation_share, expected="a share below 1")
-        if request.spec.engine not in ("", LOCAL, RAY):
-            raise InvalidField("spec.engine", seen=request.spec.engine, expected=f"{LOCAL} or {RAY}")
-        if request.spec.engine == RAY and (lacks := lacking(self._settings)):
-            raise InvalidField("spec.engine", seen=RAY, expected=f"{LOCAL}, since {lacks}")
+        require_engine(request.spec.engine, lacking(self._settings))
         alone = request.spec.against or request.spec.HasField("evaluation") or request.spec.HasField("lines")
         if request.spec.engine == RAY and alone:
             raise InvalidField("spec.engine", seen=RAY, expected=f"{LOCAL}, since {ALONE}")

@@ -12,6 +12,7 @@ from pathlib import Path
 
 from tutti.backbone import Blobs
 from tutti.chassis import kernels, staging, version
+from tutti.chassis.cluster import RAY
 from tutti.chassis.service import Host, Served, Service
 from tutti.chassis.tasks import TaskContext, WorkFailed
 from tutti.chassis.unit import Unit
@@ -30,7 +31,7 @@ from tutti.dedup.contamination import WORDS, Sought, TooManyTexts
 from tutti.dedup.kernel import native
 from tutti.dedup.lines import Lines, Wanted
 from tutti.dedup.reading import Unreadable
-from tutti.dedup.rpc import RAY, DedupApi, wanted
+from tutti.dedup.rpc import DedupApi, wanted
 from tutti.dedup.settings import DedupSettings
 from tutti.dedup.shards import Texts
 

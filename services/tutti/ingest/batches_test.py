@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from tutti.ingest import batches, shards
 from tutti.ingest.batches import Batch
 from tutti.ingest.containers import Page, Text
+from tutti.ingest.measures import Models
 from tutti.ingest.quality.findings import Kind
 from tutti.ingest.readers import InputRootError
 from tutti.ingest.rejections import Reason, Rejection
@@ -32,8 +33,14 @@ def test_batches_keep_the_order_and_their_size(large: list[int], small: int) -> 
 
 @pytest.fixture(scope="module")
 def pages(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("pages")
+    filled(folder)
+    return folder
+
+
+def filled(folder: Path) -> None:
     """Several megabytes: pages, records, some of both that are left out, some that repeat themselves."""
-    folder, chance = tmp_path_factory.mktemp("pages"), random.Random(4)
+    chance = random.Random(4)
 
     def text() -> str:
         return " ".join(chance.choices(WORDS, k=3_000)) + " Write to ada@analytical.org."
@@ -44,14 +51,16 @@ def pages(tmp_path_factory: pytest.TempPathFactory) -> Path:
     (folder / "picture.html").write_bytes(b"\x89PNG" + bytes(100))
     lines = [json.dumps({"text": text(), "url": f"https://a.example/{number}"}) for number in range(150)]
     (folder / "records.jsonl").write_text("\n".join([*lines, "rubbish", lines[7], lines[7]]))
-    return folder
 
 
-def written(pages: Path, scratch: Path, workers: int) -> tuple[object, list[bytes]]:
+Files = tuple[object, list[bytes]]
+
+
+def written(pages: Path, scratch: Path, workers: int, ray: str = "", models: Models = ()) -> Files:
     """What was written, but for paths, and the bytes of all files."""
     scratch.mkdir()
-    reading = shards.Reading(pages, 1 << 20, 0, mask=frozenset({Kind.EMAIL}))
-    made = shards.write_shards(reading, scratch, workers)
+    reading = shards.Reading(pages, 1 << 20, 0, mask=frozenset({Kind.EMAIL}), models=models)
+    made = shards.write_shards(reading, scratch, workers, ray)
     files = [path.read_bytes() for shard in made.shards for path in (shard.path, shard.measures)]
     told = [asdict(shard.info) for shard in made.shards], made.rejections.encode(), made.survey, made.masked
     return told, files

@@ -35,8 +35,8 @@ SCHEMA = pa.schema(
 )
 
 
-Models = tuple[tuple[str, Path], ...]
-"""Classifiers by their names, each a local file; a score of each text is a column, NAME.LABEL."""
+Models = tuple[tuple[str, Path | bytes], ...]
+"""Classifiers by their names, each a local file or its bytes; a score of each text is a column, NAME.LABEL."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,16 +66,21 @@ def measured(inspected: Sequence[Inspected], models: Models = ()) -> pa.RecordBa
     columns = [names, *statistics.statistics(texts).columns, *languages.told(written).columns, *personal]
     columns += lexicon.counts(texts).columns
     fields = list(SCHEMA)
-    for name, path in models:
-        classifier = _loaded(path)
+    for name, source in models:
+        classifier = _loaded(source)
         columns += [pa.array(column) for column in classifier.scores(texts).T]
         fields += [pa.field(f"{name}.{label.name}", pa.float64(), nullable=False) for label in classifier.labels]
     return pa.record_batch(columns, schema=pa.schema(fields))
 
 
+def held(models: Models) -> Models:
+    """The same with the bytes of each, for a machine that has not the files."""
+    return tuple((name, source if isinstance(source, bytes) else source.read_bytes()) for name, source in models)
+
+
 @functools.lru_cache(maxsize=8)
-def _loaded(path: Path) -> Classifier:
-    return decode(path.read_bytes())
+def _loaded(source: Path | bytes) -> Classifier:
+    return decode(source if isinstance(source, bytes) else source.read_bytes())
 
 
 def write(rows: pa.Table, path: Path) -> None:

@@ -12,6 +12,7 @@ from pathlib import Path
 from tutti.backbone import Blobs
 from tutti.chassis import kernels, staging, version
 from tutti.chassis.canonical import CanonicalLine
+from tutti.chassis.cluster import RAY, require_engine
 from tutti.chassis.errors import InvalidField
 from tutti.chassis.service import Host, Served, Service
 from tutti.chassis.tasks import CancellablePool, TaskContext, WorkFailed
@@ -32,6 +33,7 @@ from tutti.ingest.crawls import work_of as crawl_work
 from tutti.ingest.extraction import EXTRACTION_VERSION
 from tutti.ingest.measures import Models
 from tutti.ingest.normalisation import NORMALISATION_VERSION
+from tutti.ingest.onray import UnfitNode, lacking
 from tutti.ingest.paths import Paths
 from tutti.ingest.quality import features, languagemodel, pii, statistics
 from tutti.ingest.quality.findings import Kind as Personal
@@ -76,7 +78,8 @@ NATIVES = tuple(
 
 def build(host: Host) -> Service:
     # Where functions of the pool run in this very process, they start no others.
-    workers = host.settings(IngestSettings).processes if isinstance(host.pool, CancellablePool) else 1
+    settings = host.settings(IngestSettings)
+    workers = settings.processes if isinstance(host.pool, CancellablePool) else 1
     paths, frontier = Paths(host.metadata), Frontier(host.metadata)
     crawls = crawl_work(host, frontier, paths)
 
@@ -95,8 +98,9 @@ def build(host: Host) -> Service:
                     earlier=earlier,
                     models=models(host.blobs, spec, Path(scratch)),
                 )
-                written = context.pool(shards.write_shards, wanted, Path(scratch), workers)
-            except InputRootError as error:
+                ray = settings.ray if spec.engine == RAY else ""
+                written = context.pool(shards.write_shards, wanted, Path(scratch), workers, ray)
+            except (InputRootError, UnfitNode) as error:
                 raise WorkFailed(str(error)) from error
             if ingest.spec.input_digest not in ("", written.survey.input_digest):
                 raise WorkFailed(
@@ -180,9 +184,11 @@ def build(host: Host) -> Service:
         yield from retractions.export(unit)
         yield from classifiers.export(unit)
 
-    api = IngestApi(
-        host, crawls, frontier, work, filters, retractions, paths, reading, ClassifierApi(classifiers, paths)
-    )
+    def asked(spec: IngestSpec) -> shards.Reading:
+        require_engine(spec.engine, lacking(settings))
+        return reading(spec)
+
+    api = IngestApi(host, crawls, frontier, work, filters, retractions, paths, asked, ClassifierApi(classifiers, paths))
     return Service(
         name="ingest",
         resources=[crawls.resource, work.resource, filters.resource, retractions.resource, classifiers.resource],

@@ -115,6 +115,13 @@ def test_a_kind_of_personal_data_that_is_not_known_is_refused(world: World) -> N
         world.create(world.pages, mask=["emails"])
 
 
+def test_an_engine_that_is_not_here_is_refused(world: World) -> None:
+    with pytest.raises(InvalidField, match=r"spec\.engine.*local, since no cluster is known.*set ingest\.ray"):
+        world.create(world.pages, engine="ray")
+    with pytest.raises(InvalidField, match=r"spec\.engine.*local or ray"):
+        world.create(world.pages, engine="spark")
+
+
 def test_a_folder_that_is_gone_fails_the_work_without_its_path(world: World) -> None:
     world.create(world.pages / "gone")
     failed = world.work()

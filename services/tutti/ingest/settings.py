@@ -14,6 +14,11 @@ class IngestSettings(Section):
         default=0, ge=0, le=64, description=f"processes that extract and measure; 0: one a core, at most {MOST}"
     )
 
+    ray: str = Field(
+        default="",
+        description="host:port of the head of a Ray cluster that this machine is a node of, for engine: ray",
+    )
+
     @property
     def processes(self) -> int:
         """How many work side by side."""

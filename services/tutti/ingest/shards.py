@@ -17,7 +17,7 @@ from tutti.corpus.canonical import bytes_digest, canonical_json, file_digest, fr
 from tutti.corpus.documents import Document
 from tutti.corpus.documentshard import DocumentShardInfo, encode_document_shard
 from tutti.ingest import measures
-from tutti.ingest.batches import Made, batches, chosen, made
+from tutti.ingest.batches import Batch, Made, batches, chosen, made
 from tutti.ingest.containers import Page, Record, Wanted, patiently
 from tutti.ingest.extraction import EXTRACTION_VERSION
 from tutti.ingest.normalisation import NORMALISATION_VERSION
@@ -253,11 +253,20 @@ class _Shelf:
         pa.default_memory_pool().release_unused()
 
 
-def write_shards(reading: Reading, scratch: Path, workers: int = 1) -> Written:
-    """Extract every page, by so many processes, and write shards into `scratch`. Raises InputRootError."""
+def write_shards(reading: Reading, scratch: Path, workers: int = 1, ray: str = "") -> Written:
+    """Extract every page and write shards into `scratch`: by so many processes, or on the Ray cluster whose head is at
+    `ray`, which makes no difference to them. Raises InputRootError, and what `onray.made` raises.
+    """
     surveyor, rejections, shelf = Surveyor(), Rejections(), _Shelf(scratch)
-    for each in made(batches(read_records(reading, surveyor)), reading.mask, workers, scratch, reading.models):
+    read = batches(read_records(reading, surveyor))
+    for each in _made_on_ray(read, reading, ray) if ray else made(read, reading.mask, workers, scratch, reading.models):
         shelf.add(each, rejections)
     shelf.flush()
     masked = tuple(sorted((kind.value, shelf.personal[kind]) for kind in reading.mask))
     return Written(tuple(shelf.shards), rejections, surveyor.survey(), masked)
+
+
+def _made_on_ray(read: Iterator[Batch], reading: Reading, address: str) -> Iterator[Made]:
+    from tutti.ingest import onray  # it asks this module for the version of the logic
+
+    return onray.made(read, reading.mask, address, reading.models)

@@ -193,8 +193,8 @@ class Owners:
         if recipe.input.crawl is not None:
             keys = ("seeds", "within", "without", "contact", "delay_seconds", "page_seconds", "connect", "since")
             yield judge(StageName.CRAWL, recipe, {key: f"input.crawl.{key}" for key in keys}, source)
-        if quality.mask:
-            yield judge(StageName.INGEST, recipe, {"mask": "quality.mask"})
+        if quality.mask or recipe.engine != "local":
+            yield judge(StageName.INGEST, recipe, {"mask": "quality.mask", "engine": "engine"})
         if quality.rules or quality.thresholds or quality.classifiers or quality.languages:
             fields = {"rule_sets": "rules", "thresholds": "thresholds", "classifiers": "classifiers"}
             fields |= {"languages": "languages"}

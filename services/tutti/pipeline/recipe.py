@@ -227,7 +227,7 @@ class Recipe(Part):
     size: Size = Field(default="small", description="of the model")
     engine: Literal["local", "ray"] = Field(
         default="local",
-        description="where documents are compared: here, or on a Ray cluster; changes no bit",
+        description="where pages are read and documents compared: here, or on a Ray cluster; changes no bit",
     )
     input: InputPart
     quality: QualityPart = QualityPart()

@@ -198,6 +198,7 @@ def spec_of(stage: StageName, recipe: Recipe, source: Source, given: Given, logi
             text_field=recipe.input.text_field,
             mask=sorted(set(recipe.quality.mask)),
             classifiers=sorted(set(recipe.quality.classifiers)),
+            engine="" if recipe.engine == "local" else recipe.engine,
         )
     clean = recipe.dedup.decontaminate
     if stage is StageName.EVALUATION:

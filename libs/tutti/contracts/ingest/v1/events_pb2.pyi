@@ -268,6 +268,7 @@ class IngestSpec(_message.Message):
     CONTENT_DIGEST_FIELD_NUMBER: _builtins.int
     MASK_FIELD_NUMBER: _builtins.int
     CLASSIFIERS_FIELD_NUMBER: _builtins.int
+    ENGINE_FIELD_NUMBER: _builtins.int
     input_path: _builtins.str
     """input_path is the folder to read."""
     max_file_bytes: _builtins.int
@@ -284,6 +285,8 @@ class IngestSpec(_message.Message):
     """manifest_key of the crawl, where no folder is given."""
     content_digest: _builtins.str
     """content_digest of that manifest."""
+    engine: _builtins.str
+    """engine that makes documents: "local" or empty, or "ray", a cluster that the service is set to; no part of the result."""
     @_builtins.property
     def mask(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
         """mask: personal data (email, phone, key, card, address) that is replaced by a word before a text is kept."""
@@ -305,10 +308,11 @@ class IngestSpec(_message.Message):
         content_digest: _builtins.str = ...,
         mask: _abc.Iterable[_builtins.str] | None = ...,
         classifiers: _abc.Iterable[_builtins.str] | None = ...,
+        engine: _builtins.str = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["classifiers", b"classifiers", "content_digest", b"content_digest", "input_digest", b"input_digest", "input_path", b"input_path", "limit", b"limit", "logic_version", b"logic_version", "manifest_key", b"manifest_key", "mask", b"mask", "max_file_bytes", b"max_file_bytes", "text_field", b"text_field"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["classifiers", b"classifiers", "content_digest", b"content_digest", "engine", b"engine", "input_digest", b"input_digest", "input_path", b"input_path", "limit", b"limit", "logic_version", b"logic_version", "manifest_key", b"manifest_key", "mask", b"mask", "max_file_bytes", b"max_file_bytes", "text_field", b"text_field"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
