@@ -20,6 +20,7 @@ from tutti.chassis.client import Client, connect
 from tutti.chassis.errors import NotFound
 from tutti.cli.failures import Failure
 from tutti.cli.progress import follow
+from tutti.cli.reruns import EVERY, PERHAPS
 from tutti.cli.retractions import recorded, retract
 from tutti.contracts.common.v1 import STATE_DONE, ListRequest
 from tutti.contracts.lineage.v1 import ListDocumentsRequest
@@ -51,10 +52,11 @@ class Place:
     def __init__(self, folder: Path, client: Client) -> None:
         self.folder, self.client = folder, client
 
-    def run(self, pages: Path) -> Run:
+    def run(self, pages: Path, against: str = "") -> Run:
         wanted = {"input.path": pages, "input.limit": 0, "dedup.lines.most": 2}
         training = {"train.steps": STEPS, "train.checkpoint_every": 1, "train.ranks": 1}
-        sets = [f"{key}={value}" for key, value in {**wanted, **training}.items()]
+        compared = {"dedup.against": against} if against else {}
+        sets = [f"{key}={value}" for key, value in {**wanted, **training, **compared}.items()]
         return self.ended(CreateRunRequest(recipe=TINY.read_text(), overrides=sets, directory=str(TINY.parent)))
 
     def again(self, run: Run) -> Run:
@@ -94,6 +96,10 @@ def asked_for(run: Run, what: str) -> ListDocumentsRequest:
 
 def stage_of(run: Run, name: str) -> Any:
     return next(stage for stage in run.stages if stage.name == name)
+
+
+def dataset_of(run: Run) -> str:
+    return f"datasets/{stage_of(run, 'tokenization').content_digest.removeprefix('blake3:')}"
 
 
 def reused(run: Run) -> set[str]:
@@ -162,8 +168,7 @@ def require_touched(made: Any, here: Place, first: Run) -> None:
     """Everything that the first run made of a page that it trained on is named, with the way to make it again."""
     assert (made["recorded"], made["document_count"]) == (True, 1)
     assert made["retraction"]["spec"]["reason"] == "its author asked"
-    dataset = f"datasets/{stage_of(first, 'tokenization').content_digest.removeprefix('blake3:')}"
-    assert dataset in [each["dataset"] for each in made["datasets"]]
+    assert dataset_of(first) in [each["dataset"] for each in made["datasets"]]
     job = stage_of(first, "train").resource
     told = {each["checkpoint"] for each in made["checkpoints"]}
     assert told >= {f"checkpoints/{job.removeprefix('jobs/')}/0/{step}" for step in here.states(first)}
@@ -186,6 +191,52 @@ def test_a_duplicate_that_was_dropped_is_retracted_without_a_step_of_training(he
     assert here.states(again) == here.states(first)
     listed = here.ask(recorded(), "ls")
     assert [each["source"] for each in listed if not each["withdrawn"]] == [dropped]
+    here.ask(recorded(), "withdraw", made["retraction"]["name"])
+
+
+def test_who_was_compared_with_the_page_gets_what_it_lost_to_it_as_if_it_had_never_been_there(
+    here: Place, elsewhere: Place, first: Run, pages: Path, tmp_path: Path
+) -> None:
+    dropped = here.client.lineage.ListDocuments(asked_for(first, "duplicate")).documents
+    page = next(source for source in here.listed(first, "kept") if source not in {each.stays for each in dropped})
+    later, without = tmp_path / "later", tmp_path / "without"
+    later.mkdir()
+    shutil.copy(pages / page, later / "again.html")
+    for number in range(FEW):
+        words = " ".join(f"Story {number} goes on, {number * 60 + word} words in." for word in range(60))
+        (later / f"{number}.txt").write_text(words)
+    compared = here.run(later, dataset_of(first))
+    here.require_listed(compared, "duplicate/earlier", ["again.html"])
+    made = here.ask(retract, page)
+    own, taker = made["plan"]
+    assert taker == {
+        "run": compared.name,
+        "title": compared.spec.title,
+        "command": f"tutti runs again {compared.name}",
+        "after": EVERY,
+        "steps": STEPS,
+        "stages": [
+            {"name": "ingest", "what": "reused"},
+            {"name": "filter", "what": "reused"},
+            *({"name": name, "what": PERHAPS} for name in ("dedup", "tokenization", "train")),
+        ],
+    }
+    shutil.copytree(pages, without)
+    (without / page).unlink()
+    never = elsewhere.run(later, dataset_of(elsewhere.run(without)))
+    at_once = here.again(compared)
+    assert reused(at_once) == {"ingest", "filter"}
+    assert at_once.spec == compared.spec
+    before = here.ended(CreateRunRequest(again=own["command"].split()[-1]))
+    again = here.again(compared)
+    assert json.loads(again.spec.recipe)["dedup"]["against"] == [dataset_of(before)] != [dataset_of(first)]
+    for run in (at_once, again):
+        assert here.states(run) == elsewhere.states(never) != here.states(compared)
+        assert stage_of(run, "train").content_digest == stage_of(never, "train").content_digest
+        assert dataset_of(run) == dataset_of(never)
+        here.require_listed(run, "duplicate/earlier", [])
+    told = here.ask(retract, made["documents"][0]["document"], "--dry-run")["plan"]
+    assert [each["command"] for each in told] == [""]
     here.ask(recorded(), "withdraw", made["retraction"]["name"])
 
 

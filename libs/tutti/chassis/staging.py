@@ -12,7 +12,7 @@ from tutti.chassis.errors import InvalidField, Refused
 from tutti.chassis.tasks import WorkFailed
 from tutti.corpus import decisions as decisions_file
 from tutti.corpus import duplicates as duplicates_file
-from tutti.corpus.canonical import bytes_digest, file_digest
+from tutti.corpus.canonical import bytes_digest, file_digest, parse_json
 from tutti.corpus.errors import CorpusError
 from tutti.corpus.manifest import Kind, Manifest
 from tutti.corpus.stages import DocumentShardEntry
@@ -93,6 +93,16 @@ def rejected(blobs: Blobs, decisions: str) -> frozenset[str]:
 def dropped(blobs: Blobs, clusters: str) -> frozenset[str]:
     """The ids that dedup left out; `clusters` is its blob. Raises WorkFailed."""
     return _ids(blobs, clusters, duplicates_file.decode)
+
+
+def retracted(blobs: Blobs, key: str) -> frozenset[str]:
+    """The ids of a list that FindRetracted of ingest named; "" for none. Raises WorkFailed."""
+    if not key:
+        return frozenset()
+    try:
+        return frozenset(str(each) for each in parse_json(small(blobs, key)))  # type: ignore[union-attr]
+    except CorpusError as error:
+        raise WorkFailed(f"the blob {key}: {error}") from error
 
 
 def _ids(blobs: Blobs, key: str, decode: Callable[[bytes], pa.Table]) -> frozenset[str]:

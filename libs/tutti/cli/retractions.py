@@ -3,10 +3,9 @@
 Promises: the plan names commands and no command is run; what retraction does not remove is named.
 """
 
-import json
 import re
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import click
@@ -18,17 +17,16 @@ from tutti.cli.connection import connection_options
 from tutti.cli.failures import Failure
 from tutti.cli.groups import group
 from tutti.cli.identity import fresh_id
-from tutti.cli.nouns import BY_PLURAL, Noun, full_name
+from tutti.cli.nouns import Noun, full_name
 from tutti.cli.output import JSON, READING_SECONDS, output_option, patiently, print_json, print_one, say
 from tutti.cli.plain import Plain, plain
-from tutti.contracts.common.v1 import STATE_CANCELLED, STATE_DONE, STATE_FAILED
+from tutti.cli.reruns import plans
 from tutti.contracts.ingest.v1 import (
     CreateRetractionRequest,
     RetractionSpec,
     WithdrawRetractionRequest,
 )
-from tutti.contracts.lineage.v1 import Reach, ReachedRun, ShowReachRequest
-from tutti.contracts.pipeline.v1 import CheckRecipeRequest, CheckRecipeResponse, Run, Stage
+from tutti.contracts.lineage.v1 import Reach, ShowReachRequest
 
 NOUN = Noun(
     "retractions", "retractions", "ingest", "Retraction",
@@ -38,10 +36,6 @@ NOUN = Noun(
 MOST = 10_000
 FOLDED_SECONDS, LOOK_SECONDS = 20.0, 0.25
 _ID = re.compile(r"[0-9a-f]{64}")
-REUSED, AGAIN, PERHAPS = "reused", "again", "again, unless the dataset comes out the same"
-EVERY = "every run above"
-READS = ("crawl", "ingest", "evaluation")
-ENDED = (STATE_DONE, STATE_FAILED, STATE_CANCELLED)
 STEPS = 20  # that are shown to a person; JSON has all
 
 
@@ -100,97 +94,6 @@ def reached(client: Client, documents: Sequence[str]) -> Reach:
             if time.monotonic() >= until:
                 raise
             time.sleep(LOOK_SECONDS)
-
-
-def plans(client: Client, reach: Reach, *, dry_run: bool) -> Iterator[Plain]:
-    """Of every recipe that used the page the command that carries it out again, and what that does."""
-    by_name = {each.run: each for each in reach.runs}
-    every = sorted(BY_PLURAL["runs"].all(client), key=lambda run: run.started_at.ToNanoseconds())
-    taking, later = takers(every, reach), list[Plain]()
-    for runs in families(every):
-        newest = runs[-1]
-        if newest.name in taking:
-            later.append(taker_plan(newest, tokenizer=taking[newest.name], read=newest.name in by_name))
-            continue
-        if not (users := [run for run in runs if run.name in by_name]):
-            continue
-        used = users[-1]
-        found = by_name[used.name]
-        if used is newest and not (found.kept or found.duplicates or found.rejected):
-            yield {"run": used.name, "title": used.spec.title, "command": "", "after": "", "steps": 0, "stages": []}
-            continue
-        checked = client.pipeline.CheckRecipe(CheckRecipeRequest(again=used.name), timeout=READING_SECONDS)
-        waits = newest.name if newest.state not in ENDED else ""
-        yield {
-            "run": used.name,
-            "title": used.spec.title,
-            "after": waits,
-            **plan(used.name, found, checked, dry_run=dry_run),
-        }
-    yield from later
-
-
-def families(every: Sequence[Run]) -> list[list[Run]]:
-    """Runs that carry out the same recipe, or it again with what it takes of others made anew."""
-    found: dict[str, list[Run]] = {}
-    for run in every:
-        found.setdefault(run.spec.origin or run.spec.recipe_digest, []).append(run)
-    return [found[recipe] for recipe in sorted(found)]
-
-
-def takers(every: Sequence[Run], reach: Reach) -> dict[str, bool]:
-    """The runs that mix a dataset, or take a tokenizer, in which the page had a part; True where it is the tokenizer.
-
-    `every` run in order of time, since a run takes of earlier ones alone.
-    """
-    datasets = {each.dataset for each in reach.datasets if each.train}
-    tokenizers = {each.tokenizer for each in reach.datasets if each.tokenizer}
-    found: dict[str, bool] = {}
-    for run in every:
-        recipe = json.loads(run.spec.recipe)
-        tokenizer = recipe["tokenizer"].get("of", "") in tokenizers
-        if tokenizer or datasets & set((recipe.get("mixture") or {"datasets": ()})["datasets"]):
-            found[run.name] = tokenizer
-        if tokenizer:
-            made = [stage.content_digest for stage in run.stages if stage.name == "tokenization"]
-            datasets |= {f"datasets/{digest.removeprefix('blake3:')}" for digest in made if digest}
-    return found
-
-
-def taker_plan(run: Run, *, tokenizer: bool, read: bool) -> Plain:
-    """What carrying out again a run does that takes of others, once these were made again."""
-    anew = {"train", "index", "sample"} if not tokenizer else {"tokenization", "train", "index", "sample"}
-    anew |= {"filter", "dedup", "tokenization"} if read else set()
-    stages = [{"name": stage.name, "what": AGAIN if stage.name in anew else REUSED} for stage in run.stages]
-    return {
-        "run": run.name,
-        "title": run.spec.title,
-        "after": EVERY,
-        "command": f"tutti runs again {run.name}",
-        "steps": json.loads(run.spec.recipe)["train"]["steps"],
-        "stages": stages,
-    }
-
-
-def plan(run: str, found: ReachedRun, checked: CheckRecipeResponse, *, dry_run: bool) -> Plain:
-    """What carrying a run out again does: each stage with a word, the steps that are trained at most, and the command.
-
-    There is none where everything would be reused.
-    """
-    later = AGAIN if found.kept or found.duplicates else REUSED
-    trained = AGAIN if found.kept else PERHAPS if found.duplicates else REUSED
-    expected = {**dict.fromkeys(READS, AGAIN), "filter": AGAIN, "dedup": later, "tokenization": later}
-
-    def word(stage: Stage) -> str:
-        # Before anything is recorded the filter is still the one that was made with the page.
-        sure = stage.name in READS or not dry_run
-        return REUSED if stage.reused and sure else expected.get(stage.name, trained)
-
-    stages = [{"name": stage.name, "what": word(stage)} for stage in checked.stages]
-    trains = any(stage["name"] == "train" and stage["what"] != REUSED for stage in stages)
-    steps = json.loads(checked.recipe)["train"]["steps"] if trains else 0
-    again = any(stage["what"] != REUSED for stage in stages)
-    return {"command": f"tutti runs again {run}" if again else "", "steps": steps, "stages": stages}
 
 
 def show(answer: Plain) -> None:

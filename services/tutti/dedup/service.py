@@ -49,7 +49,8 @@ def others(blobs: Blobs, spec: DedupSpec, scratch: Path) -> Compared:
     earlier = []
     for number, each in enumerate(spec.against):
         kept = DedupBody.read(staging.manifest(blobs, each.manifest_key, each.content_digest, Kind.DEDUP))
-        without = staging.rejected(blobs, kept.decisions) | staging.dropped(blobs, kept.clusters)
+        left_out = staging.rejected(blobs, kept.decisions) | staging.dropped(blobs, kept.clusters)
+        without = left_out | staging.retracted(blobs, each.retracted_key)
         earlier.append(staged(blobs, kept.shards, scratch / f"earlier-{number}", without))
     if not spec.HasField("evaluation"):
         return Compared(earlier=tuple(earlier))

@@ -1,4 +1,4 @@
-"""Retractions: pages that are left out of every filter from now on, as if they had never been there.
+"""Retractions: pages that are left out of every dataset from now on, as if they had never been there.
 
 Promises: what is retracted twice is one resource; what nobody ever read is refused; whether a document is retracted
 follows from its id and source alone, so a page that is crawled again, with another text, is left out again.
@@ -11,13 +11,14 @@ from collections.abc import Callable, Iterator, Sequence
 from itertools import islice
 
 from tutti.backbone.blobs import BlobMissing
-from tutti.chassis import crud
+from tutti.chassis import crud, staging
 from tutti.chassis.call import Call
 from tutti.chassis.canonical import CanonicalLine
 from tutti.chassis.errors import DeadlineExceeded, InvalidField, NotFound, Refused
 from tutti.chassis.required import required
 from tutti.chassis.resources import Resource, check_name
 from tutti.chassis.service import Host
+from tutti.chassis.tasks import WorkFailed
 from tutti.chassis.unit import Unit
 from tutti.chassis.work import Work, put_named
 from tutti.contracts.common.v1 import STATE_DONE, GetRequest, ListRequest
@@ -36,7 +37,7 @@ from tutti.corpus.canonical import canonical_json, content_digest
 from tutti.corpus.documents import canonical_source
 from tutti.corpus.errors import CorpusError
 from tutti.corpus.manifest import Kind, Manifest
-from tutti.corpus.stages import DocumentShardEntry, IngestBody
+from tutti.corpus.stages import DedupBody, DocumentShardEntry, IngestBody
 from tutti.ingest.crawl.urls import NotAPage, canonical
 from tutti.ingest.seeking import Seeker, Seen, Wanted
 
@@ -135,17 +136,19 @@ class Retractions:
         return self._host.units.run(end)
 
     def find(self, request: FindRetractedRequest, call: Call) -> FindRetractedResponse:
-        """Where nothing is retracted this costs one look at a table."""
+        """Of an ingest, or of what a dedup kept. Where nothing is retracted this costs one look at a table."""
         required(request, "manifest_key", "content_digest")
         active = self._host.units.run(lambda unit: self.resource.select(unit, withdrawn=0))
         if not active:
             return FindRetractedResponse()
         wanted = wanted_by(*(each.spec for each in active))
-        shards = self._shards(request.manifest_key)
-        found = sorted({each.doc_id for each in self._seek(shards, wanted, call.deadline_seconds)})
+        body = self._body(request.manifest_key)
+        found = {each.doc_id for each in self._seek(body.shards, wanted, call.deadline_seconds)}
+        if found and isinstance(body, DedupBody):
+            found -= self._left_out(body)
         if not found:
             return FindRetractedResponse()
-        key = put_named(self._host.blobs, "ingest/retracted", canonical_json(found), ".json")
+        key = put_named(self._host.blobs, "ingest/retracted", canonical_json(sorted(found)), ".json")
         return FindRetractedResponse(retracted_key=key, documents=len(found))
 
     def export(self, unit: Unit) -> Iterator[CanonicalLine]:
@@ -159,18 +162,26 @@ class Retractions:
         found: dict[str, DocumentShardEntry] = {}
         for key in dict.fromkeys(each.result.manifest_key for each in done):
             try:
-                found |= {shard.blob: shard for shard in self._shards(key)}
+                found |= {shard.blob: shard for shard in self._body(key).shards}
             except NotFound:
                 continue
         return list(found.values())
 
-    def _shards(self, manifest_key: str) -> tuple[DocumentShardEntry, ...]:
+    def _body(self, manifest_key: str) -> IngestBody | DedupBody:
         try:
-            return IngestBody.read(Manifest.decode(self._host.blobs.get(manifest_key), expected=Kind.INGEST)).shards
+            found = Manifest.decode(self._host.blobs.get(manifest_key), expected=(Kind.INGEST, Kind.DEDUP))
+            return IngestBody.read(found) if found.kind is Kind.INGEST else DedupBody.read(found)
         except BlobMissing as error:
             raise NotFound(manifest_key) from error
         except CorpusError as error:
             raise Refused("SHARD_UNREADABLE", f"{manifest_key} is damaged: {error}; run its ingest again") from error
+
+    def _left_out(self, kept: DedupBody) -> frozenset[str]:
+        """The documents of its shards that a dedup did not keep."""
+        try:
+            return staging.rejected(self._host.blobs, kept.decisions) | staging.dropped(self._host.blobs, kept.clusters)
+        except WorkFailed as error:
+            raise Refused("SHARD_UNREADABLE", error.reason) from error
 
     def _seek(self, shards: Sequence[DocumentShardEntry], wanted: Wanted, seconds: float) -> Iterator[Seen]:
         return self._seeker.documents(shards, wanted, _within(self._host.clock.monotonic, seconds, len(shards)))

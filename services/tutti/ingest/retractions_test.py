@@ -4,11 +4,13 @@ from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
+import pyarrow as pa
 import pytest
 
 from tutti.chassis.errors import AlreadyExists, DeadlineExceeded, InvalidField, NotFound, Refused
 from tutti.chassis.tasks import TaskWorker
-from tutti.contracts.common.v1 import STATE_DONE, GetRequest, ListRequest
+from tutti.chassis.work import publish, put_file
+from tutti.contracts.common.v1 import STATE_DONE, Artifact, GetRequest, ListRequest
 from tutti.contracts.ingest.v1 import (
     CreateFilterRequest,
     CreateIngestRequest,
@@ -23,8 +25,11 @@ from tutti.contracts.ingest.v1 import (
     RetractionSpec,
     WithdrawRetractionRequest,
 )
+from tutti.corpus import duplicates
 from tutti.corpus.canonical import parse_json
 from tutti.corpus.documents import document_id
+from tutti.corpus.manifest import Kind, Manifest
+from tutti.corpus.stages import DedupBody, IngestBody
 from tutti.ingest.service_test import CALL, World
 
 PREFIX = "documents/"
@@ -57,14 +62,13 @@ class Read(World):
         assert answer.document_count == len(answer.documents)
         return answer.retraction
 
-    def find(self, ingest: Ingest) -> FindRetractedResponse:
-        result = ingest.result
+    def find(self, result: Artifact) -> FindRetractedResponse:
         asked = FindRetractedRequest(manifest_key=result.manifest_key, content_digest=result.content_digest)
         return self.api.FindRetracted(asked, CALL)
 
-    def retracted(self, ingest: Ingest) -> set[str]:
-        """The ids that a filter of this ingest is to leave out."""
-        found = self.find(ingest)
+    def retracted(self, made: Ingest | Artifact) -> set[str]:
+        """The ids that a filter of this ingest is to leave out, or that are so of this result of a dedup."""
+        found = self.find(made.result if isinstance(made, Ingest) else made)
         ids = parse_json(self.bench.blobs.get(found.retracted_key)) if found.retracted_key else []
         assert isinstance(ids, list)
         assert found.documents == len(ids)
@@ -112,6 +116,34 @@ def test_a_url_means_its_canonical_form_too(world: Read) -> None:
         world.retract(source="https://a.example/b")
 
 
+def test_what_a_dedup_kept_is_asked_for_without_what_it_left_out(world: Read) -> None:
+    read = IngestBody.read(Manifest.decode(world.bench.blobs.get(world.a.result.manifest_key), expected=Kind.INGEST))
+    kept, dropped = name("a.txt", "one page"), name("b.txt", "another page")
+    file = world.pages.parent / "clusters.parquet"
+    row = ([dropped], [kept], ["near"], [0.9])
+    duplicates.write([pa.record_batch([pa.array(each) for each in row], schema=duplicates.SCHEMA)], file)
+    body = DedupBody(
+        shards=read.shards,
+        decisions="",
+        clusters=put_file(world.bench.blobs, "dedup/clusters", file),
+        documents=2,
+        duplicates=1,
+        near_duplicates=1,
+        cluster_count=1,
+        rejected=(),
+        rejections="",
+    )
+    dedup = publish(world.bench.blobs, "dedup", body.manifest(producer="test"), data_bytes=0)
+    assert world.retracted(dedup) == set()
+    world.retract(source="b.txt")
+    assert (world.retracted(dedup), world.retracted(world.a)) == (set(), {dropped})
+    world.retract(source="a.txt")
+    assert world.retracted(dedup) == {kept}
+    world.bench.blobs.delete(body.clusters)
+    with pytest.raises(Refused, match=f"{body.clusters} is gone"):
+        world.find(dedup)
+
+
 def test_what_is_retracted_twice_is_one_retraction_with_its_first_reason(world: Read) -> None:
     first = world.retract(source="a.txt", request_id="1")
     assert world.retract(source="a.txt", request_id="2", reason="another") == first
@@ -140,7 +172,7 @@ def test_what_would_be_retracted_is_said_without_an_effect(world: Read) -> None:
     assert world.left_out == {f"{PREFIX}{name('a.txt', 'one page')}"}
     with pytest.raises(NotFound):
         world.api.GetRetraction(GetRequest(name=made.name), CALL)
-    assert world.find(world.a).retracted_key == ""
+    assert world.find(world.a.result).retracted_key == ""
     kept = world.retract(source="a.txt")
     validated = WithdrawRetractionRequest(name=kept.name, validate_only=True)
     assert world.api.WithdrawRetraction(validated, CALL).withdrawn
@@ -172,12 +204,12 @@ def test_what_names_nothing_is_refused_by_field(world: Read, spec: dict[str, str
 def test_a_filter_leaves_out_what_is_retracted_and_the_same_documents_make_the_same_filter(world: Read) -> None:
     assert world.filter("all", world.a, "").documents == 3
     world.retract(source="a.txt")
-    by_source = world.find(world.a)
+    by_source = world.find(world.a.result)
     made = world.filter("retracted", world.a, by_source.retracted_key)
     assert (made.state, made.documents) == (STATE_DONE, 2)
     assert [(each.rule, each.documents) for each in made.rules] == [("retracted", 1)]
     world.retract(document=f"{PREFIX}{name('a.txt', 'one page')}")
-    assert world.find(world.a) == by_source
+    assert world.find(world.a.result) == by_source
 
 
 def test_a_caller_waits_as_long_as_it_says_and_finds_what_was_looked_at_remembered(world: Read) -> None:

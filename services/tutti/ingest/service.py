@@ -20,9 +20,7 @@ from tutti.chassis.unit import Unit
 from tutti.chassis.work import Outcome, Work, publish, put_content, put_file, put_named
 from tutti.contracts.ingest.v1 import Filter, Ingest, IngestSpec, MaskCount, ReasonCount, RuleCount
 from tutti.contracts.ingest.v1.ingest_pb2 import DESCRIPTOR
-from tutti.corpus.canonical import parse_json
 from tutti.corpus.dataset import Rejected
-from tutti.corpus.errors import CorpusError
 from tutti.corpus.manifest import Kind
 from tutti.corpus.stages import CrawlBody, DocumentShardEntry, FilterBody, IngestBody
 from tutti.ingest import attributes, census, choosing, nesting, normalisation, shards
@@ -147,9 +145,8 @@ def build(host: Host) -> Service:
             raise WorkFailed("an earlier version read the documents and measured nothing; run the recipe again")
         with tempfile.TemporaryDirectory(prefix="tutti-filter-") as scratch:
             measures = [staging.named(host.blobs, key, Path(scratch)) for key in read.measures]
-            wanted = replace(
-                choice_of(found.spec, host.blobs), retracted=retracted(host.blobs, found.spec.retracted_key)
-            )
+            gone = staging.retracted(host.blobs, found.spec.retracted_key)
+            wanted = replace(choice_of(found.spec, host.blobs), retracted=gone)
             made = context.pool(choosing.choose, measures, wanted, Path(scratch, "decisions.parquet"))
             if not made.documents:
                 raise WorkFailed(nothing_stays(made))
@@ -217,16 +214,6 @@ def archives(blobs: Blobs, spec: IngestSpec, scratch: Path) -> tuple[tuple[Path,
 def models(blobs: Blobs, spec: IngestSpec, scratch: Path) -> Models:
     """The classifiers that score texts, fetched. Raises WorkFailed."""
     return tuple((name, staging.named(blobs, key_of(digest), scratch)) for name, digest in named(spec.classifiers))
-
-
-def retracted(blobs: Blobs, key: str) -> frozenset[str]:
-    """The ids of a list that FindRetracted named; "" for none. Raises WorkFailed."""
-    if not key:
-        return frozenset()
-    try:
-        return frozenset(str(each) for each in parse_json(staging.small(blobs, key)))  # type: ignore[union-attr]
-    except CorpusError as error:
-        raise WorkFailed(f"the blob {key}: {error}") from error
 
 
 def nothing_stays(made: choosing.Chosen) -> str:

@@ -114,8 +114,45 @@ def test_a_run_that_is_none_and_a_run_beside_a_recipe_are_refused(world: World) 
         world.api.CreateRun(CreateRunRequest(), CALL)
 
 
+def test_what_is_retracted_of_an_earlier_dataset_goes_to_dedup_and_nothing_before_it_is_made_again(
+    world: World,
+) -> None:
+    again(world)
+    first = dataset(world, world.create().name)
+    world.page("b.html", "more")
+    later = f"dedup.against={first}"
+    again(world, later)
+    world.ingest.retracted_earlier = LIST
+    assert again(world, later) == ["dedup"]
+    before, after = list(world.dedup.made.values())[-2:]
+    (with_it,), (without,) = before.spec.against, after.spec.against
+    assert (with_it.retracted_key, without.retracted_key) == ("", LIST)
+    assert with_it.content_digest == without.content_digest
+    assert again(world, later) == []
+    world.ingest.retracted_earlier = ""
+    assert again(world, later) == []
+
+
 def dataset(world: World, run: str) -> str:
     return dataset_of(world.run(run))
+
+
+def test_a_run_that_is_carried_out_again_is_compared_with_what_an_earlier_dataset_has_become(world: World) -> None:
+    first = world.create().name
+    world.finish()
+    world.page("b.html", "another page")
+    second = world.create(f"dedup.against={dataset(world, first)}")
+    world.finish()
+    assert repeat(world, second.name).spec.recipe == second.spec.recipe, "nothing has changed"
+    world.settle()
+    world.tokenization.version = "2"  # by which the same documents give another dataset, as without a page
+    world.clock.advance(1)
+    anew = repeat(world, first).name
+    world.finish("tokenization", "train")
+    last = repeat(world, second.name)
+    assert dataset(world, anew) != dataset(world, first)
+    assert json.loads(last.spec.recipe)["dedup"]["against"] == [dataset(world, anew)]
+    assert last.spec.origin == second.spec.recipe_digest
 
 
 def test_a_mixture_that_is_carried_out_again_takes_what_its_parts_have_become(world: World) -> None:

@@ -42,10 +42,15 @@ class Earlier:
         What a run made is followed to the newest of the runs that carry out the same recipe. Raises InvalidField where
         some of a mixture was made again and some not.
         """
-        if not recipe.tokenizer.of and recipe.mixture is None:
+        if not recipe.tokenizer.of and not recipe.dedup.against and recipe.mixture is None:
             return recipe
         newest = self._host.units.run(self._newest)
-        found = recipe.model_copy(update={"tokenizer": self._tokenizer_today(recipe.tokenizer, newest)})
+        against = [newest.get(name, name) for name in recipe.dedup.against]
+        taken = {
+            "dedup": recipe.dedup.model_copy(update={"against": against}),
+            "tokenizer": self._tokenizer_today(recipe.tokenizer, newest),
+        }
+        found = recipe.model_copy(update=taken)
         if recipe.mixture is None:
             return found
         datasets = {newest.get(name, name): amount for name, amount in recipe.mixture.datasets.items()}

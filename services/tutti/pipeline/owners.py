@@ -61,7 +61,7 @@ from tutti.pipeline.recipe import Recipe
 from tutti.pipeline.stages import TRAINING_VERSION, Given, Result, Source, Spec, StageName, spec_of
 
 PAGE = 500
-SEEK_SECONDS = 60.0  # to look for retracted documents in an ingest, once; what was looked at by then is remembered
+SEEK_SECONDS = 60.0  # to look for retracted documents of a stage, once; what was looked at by then is remembered
 _JOB_STATES = {
     JOB_STATE_QUEUED: STATE_PENDING,
     JOB_STATE_DONE: STATE_DONE,
@@ -223,18 +223,21 @@ class Owners:
         """What a stage is given, as it counts today.
 
         For a filter with what is retracted of the documents, for dedup with those of the earlier datasets that the
-        recipe names, for a training with its mixture. Raises InvalidField naming dedup.against or mixture.datasets.
+        recipe names, and what is retracted of them, for a training with its mixture. Raises InvalidField naming
+        dedup.against or mixture.datasets.
         """
         if stage is StageName.FILTER and given.before is not None:
-            before = given.before
-            asked = FindRetractedRequest(manifest_key=before.manifest_key, content_digest=before.content_digest)
-            found = self._ingest.FindRetracted(asked, timeout=SEEK_SECONDS)
-            return replace(given, before=replace(before, retracted=found.retracted_key))
+            return replace(given, before=self._with_retracted(given.before))
         if stage is StageName.DEDUP and recipe.dedup.against:
-            return replace(given, against=self.earlier(recipe))
+            return replace(given, against=tuple(map(self._with_retracted, self.earlier(recipe))))
         if stage is StageName.TRAIN and recipe.mixture is not None and given.before is not None:
             return replace(given, mixture=shares(recipe.mixture, given.before, self._dataset))
         return given
+
+    def _with_retracted(self, result: Result) -> Result:
+        """The same, of an ingest or a dedup, with the list of its documents that are retracted now."""
+        asked = FindRetractedRequest(manifest_key=result.manifest_key, content_digest=result.content_digest)
+        return replace(result, retracted=self._ingest.FindRetracted(asked, timeout=SEEK_SECONDS).retracted_key)
 
     def _dataset(self, name: str) -> Dataset:
         try:

@@ -66,7 +66,8 @@ USES = {
 class Result:
     """What a stage made: a manifest, named by its content.
 
-    `retracted`: of an ingest, the list of its documents that a filter leaves out today; "" for none.
+    `retracted`: of an ingest, the list of its documents that a filter leaves out today; of an earlier dataset, the list
+    of those that dedup does not compare with today; "" for none.
     """
 
     resource: str
@@ -285,7 +286,9 @@ def _training(recipe: Recipe, own: Result, given: Given) -> Training:
 
 
 def _documents(result: Result) -> Documents:
-    return Documents(manifest_key=result.manifest_key, content_digest=result.content_digest)
+    return Documents(
+        manifest_key=result.manifest_key, content_digest=result.content_digest, retracted_key=result.retracted
+    )
 
 
 def reuse_of(stage: StageName, recipe: Recipe, source: Source, given: Given, logic_version: str) -> Reuse:
@@ -327,6 +330,8 @@ def reuse_of(stage: StageName, recipe: Recipe, source: Source, given: Given, log
         }
     elif stage is StageName.DEDUP:
         parameters = recipe.dedup.parameters()
+        if any(each.retracted for each in given.against):
+            parameters["retracted"] = [each.retracted for each in given.against]
     elif stage is StageName.TOKENIZATION:
         parameters = {**recipe.tokenizer.parameters(), **recipe.data.parameters()}
     elif stage is StageName.INDEX:

@@ -166,6 +166,8 @@ class IngestOwner(DataOwner):
     filters: DataOwner = field(kw_only=True)
     retracted: str = ""
     """the list of what is retracted of every ingest"""
+    retracted_earlier: str = ""
+    """that of every dedup"""
     classifiers: dict[str, Classifier] = field(default_factory=dict)
 
     def CreateCrawl(self, request: Any, call: Call) -> CreateCrawlResponse:
@@ -210,8 +212,8 @@ class IngestOwner(DataOwner):
 
     def FindRetracted(self, request: FindRetractedRequest, call: Call) -> FindRetractedResponse:
         self.check("find retracted")
-        assert request.manifest_key
-        return FindRetractedResponse(retracted_key=self.retracted)
+        kept = request.manifest_key.startswith("dedup/")
+        return FindRetractedResponse(retracted_key=self.retracted_earlier if kept else self.retracted)
 
     def CreateFilter(self, request: Any, call: Call) -> CreateFilterResponse:
         if unknown := set(request.spec.rule_sets) - {"c4"}:

@@ -28,19 +28,23 @@ class Documents(_message.Message):
 
     MANIFEST_KEY_FIELD_NUMBER: _builtins.int
     CONTENT_DIGEST_FIELD_NUMBER: _builtins.int
+    RETRACTED_KEY_FIELD_NUMBER: _builtins.int
     manifest_key: _builtins.str
     """manifest_key of it."""
     content_digest: _builtins.str
     """content_digest of that manifest."""
+    retracted_key: _builtins.str
+    """retracted_key of the list of them that count as not there, as FindRetracted names it; empty means none."""
     def __init__(
         self,
         *,
         manifest_key: _builtins.str = ...,
         content_digest: _builtins.str = ...,
+        retracted_key: _builtins.str = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["content_digest", b"content_digest", "manifest_key", b"manifest_key"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["content_digest", b"content_digest", "manifest_key", b"manifest_key", "retracted_key", b"retracted_key"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

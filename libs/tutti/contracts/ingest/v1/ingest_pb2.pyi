@@ -727,14 +727,14 @@ Global___WithdrawRetractionRequest: _TypeAlias = WithdrawRetractionRequest  # no
 
 @_typing.final
 class FindRetractedRequest(_message.Message):
-    """FindRetractedRequest names an ingest by its manifest."""
+    """FindRetractedRequest names an ingest, or a dedup, by its manifest."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
     MANIFEST_KEY_FIELD_NUMBER: _builtins.int
     CONTENT_DIGEST_FIELD_NUMBER: _builtins.int
     manifest_key: _builtins.str
-    """manifest_key of the ingest."""
+    """manifest_key of it."""
     content_digest: _builtins.str
     """content_digest of that manifest."""
     def __init__(

@@ -290,7 +290,8 @@ class IngestServiceServicer:
         raise NotImplementedError('Method not implemented!')
 
     def FindRetracted(self, request, context):
-        """FindRetracted names the documents of an ingest that are retracted now, for a filter of it.
+        """FindRetracted names the documents that are retracted now: of an ingest, for a filter of it, or of those that a dedup
+        kept, for another that compares with them.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')

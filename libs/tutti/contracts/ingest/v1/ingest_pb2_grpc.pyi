@@ -72,7 +72,9 @@ class IngestServiceStub:
     WithdrawRetraction: _grpc.UnaryUnaryMultiCallable[_ingest_pb2.WithdrawRetractionRequest, _events_pb2.Retraction]
     """WithdrawRetraction lets pages be used again."""
     FindRetracted: _grpc.UnaryUnaryMultiCallable[_ingest_pb2.FindRetractedRequest, _ingest_pb2.FindRetractedResponse]
-    """FindRetracted names the documents of an ingest that are retracted now, for a filter of it."""
+    """FindRetracted names the documents that are retracted now: of an ingest, for a filter of it, or of those that a dedup
+    kept, for another that compares with them.
+    """
     CreateClassifier: _grpc.UnaryUnaryMultiCallable[_ingest_pb2.CreateClassifierRequest, _ingest_pb2.CreateClassifierResponse]
     """CreateClassifier records the work and returns at once; the same request_id with another body is refused."""
     GetClassifier: _grpc.UnaryUnaryMultiCallable[_common_pb2.GetRequest, _events_pb2.Classifier]
@@ -126,7 +128,9 @@ class IngestServiceAsyncStub(IngestServiceStub):
     WithdrawRetraction: _aio.UnaryUnaryMultiCallable[_ingest_pb2.WithdrawRetractionRequest, _events_pb2.Retraction]  # type: ignore[assignment]
     """WithdrawRetraction lets pages be used again."""
     FindRetracted: _aio.UnaryUnaryMultiCallable[_ingest_pb2.FindRetractedRequest, _ingest_pb2.FindRetractedResponse]  # type: ignore[assignment]
-    """FindRetracted names the documents of an ingest that are retracted now, for a filter of it."""
+    """FindRetracted names the documents that are retracted now: of an ingest, for a filter of it, or of those that a dedup
+    kept, for another that compares with them.
+    """
     CreateClassifier: _aio.UnaryUnaryMultiCallable[_ingest_pb2.CreateClassifierRequest, _ingest_pb2.CreateClassifierResponse]  # type: ignore[assignment]
     """CreateClassifier records the work and returns at once; the same request_id with another body is refused."""
     GetClassifier: _aio.UnaryUnaryMultiCallable[_common_pb2.GetRequest, _events_pb2.Classifier]  # type: ignore[assignment]
@@ -291,7 +295,9 @@ class IngestServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _ingest_pb2.FindRetractedRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_ingest_pb2.FindRetractedResponse, _abc.Awaitable[_ingest_pb2.FindRetractedResponse]]:
-        """FindRetracted names the documents of an ingest that are retracted now, for a filter of it."""
+        """FindRetracted names the documents that are retracted now: of an ingest, for a filter of it, or of those that a dedup
+        kept, for another that compares with them.
+        """
 
     @_abc_1.abstractmethod
     def CreateClassifier(

@@ -1,0 +1,164 @@
+"""Reruns: which runs are to be carried out again without a page, in which order, and what that does.
+
+Promises: no command is run; what a run takes of others (`dedup.against`, `tokenizer.of`, `mixture`) is followed however
+far it goes, and a run comes after those that it takes of.
+"""
+
+import json
+from collections.abc import Iterator, Mapping, Sequence
+
+from tutti.chassis.client import Client
+from tutti.cli.nouns import BY_PLURAL
+from tutti.cli.output import READING_SECONDS
+from tutti.cli.plain import Plain
+from tutti.contracts.common.v1 import STATE_CANCELLED, STATE_DONE, STATE_FAILED
+from tutti.contracts.lineage.v1 import Reach, ReachedRun
+from tutti.contracts.pipeline.v1 import CheckRecipeRequest, CheckRecipeResponse, Run, Stage
+
+REUSED, AGAIN, PERHAPS = "reused", "again", "again, unless the dataset comes out the same"
+SURER = (REUSED, PERHAPS, AGAIN)
+EVERY = "every run above"
+READS = ("crawl", "ingest", "evaluation")
+ENDED = (STATE_DONE, STATE_FAILED, STATE_CANCELLED)
+
+Words = Mapping[str, str]
+"""By stage of a run what becomes of it, as one of SURER."""
+
+
+def plans(client: Client, reach: Reach, *, dry_run: bool) -> Iterator[Plain]:
+    """Of every recipe that used the page the command that carries it out again, and what that does."""
+    by_name = {each.run: each for each in reach.runs}
+    every = sorted(BY_PLURAL["runs"].all(client), key=lambda run: run.started_at.ToNanoseconds())
+    datasets = BY_PLURAL["datasets"].all(client, fields=("name", "tokenizer"))
+    changed = changes(every, reach, {each.name: each.tokenizer for each in datasets})
+    later = list[Plain]()
+    for runs in families(every):
+        newest = runs[-1]
+        if takes(words := taken(newest, changed)):
+            later.append(taker_plan(newest, words, by_name.get(newest.name)))
+            continue
+        if not (users := [run for run in runs if run.name in by_name]):
+            continue
+        used = users[-1]
+        found = by_name[used.name]
+        if used is newest and not (found.kept or found.duplicates or found.rejected):
+            yield {"run": used.name, "title": used.spec.title, "command": "", "after": "", "steps": 0, "stages": []}
+            continue
+        checked = client.pipeline.CheckRecipe(CheckRecipeRequest(again=used.name), timeout=READING_SECONDS)
+        waits = newest.name if newest.state not in ENDED else ""
+        yield {
+            "run": used.name,
+            "title": used.spec.title,
+            "after": waits,
+            **plan(used.name, found, checked, dry_run=dry_run),
+        }
+    yield from later
+
+
+def families(every: Sequence[Run]) -> list[list[Run]]:
+    """Runs that carry out the same recipe, or it again with what it takes of others made anew.
+
+    `every` run in order of time; so are these, by the first of each: after those that it takes of.
+    """
+    found: dict[str, list[Run]] = {}
+    for run in every:
+        found.setdefault(run.spec.origin or run.spec.recipe_digest, []).append(run)
+    return list(found.values())
+
+
+def changes(every: Sequence[Run], reach: Reach, tokenizers: Mapping[str, str]) -> dict[str, str]:
+    """By dataset and tokenizer that comes out otherwise without the page, or may, what becomes of a training on it.
+
+    A page may be held out, and so be in no training. `every` run in order of time; `tokenizers` by dataset.
+    """
+    by_name = {each.run: each for each in reach.runs}
+    found = {each.dataset: AGAIN if each.train else REUSED for each in reach.datasets}
+    found |= {each.tokenizer: AGAIN for each in reach.datasets if each.tokenizer}
+    for run in every:
+        words, reached = taken(run, found), by_name.get(run.name)
+        dataset = dataset_of(run)
+        bound = json.loads(run.spec.recipe)["tokenizer"].get("of", "")
+        own = {dataset} if bound else {dataset, tokenizers.get(dataset, "")}
+        word = words.get("tokenization", REUSED)
+        if word == REUSED and reached is not None and reached.duplicates:
+            word = PERHAPS
+        for name in own - {""}:
+            if word != REUSED:
+                found[name] = surest(word, found.get(name, word))
+            elif found.get(name) == PERHAPS:
+                del found[name]  # it came out the same
+    return found
+
+
+def dataset_of(run: Run) -> str:
+    """The dataset that a run made; "" before it has."""
+    made = next((stage.content_digest for stage in run.stages if stage.name == "tokenization"), "")
+    return f"datasets/{made.removeprefix('blake3:')}" if made else ""
+
+
+def taken(run: Run, changed: Mapping[str, str]) -> Words:
+    """What becomes of the stages of a run by what it takes of others, once these were made again.
+
+    What a dataset is compared with may leave it as it was.
+    """
+    recipe = json.loads(run.spec.recipe)
+    enters = {
+        "dedup": [PERHAPS for name in recipe.get("dedup", {}).get("against", ()) if name in changed],
+        "tokenization": [changed.get(recipe["tokenizer"].get("of", ""), REUSED)],
+        "train": [changed.get(name, REUSED) for name in (recipe.get("mixture") or {"datasets": ()})["datasets"]],
+    }
+    found, word = dict[str, str](), REUSED
+    for stage in run.stages:
+        word = surest(word, *enters.get(stage.name, ()))
+        found[stage.name] = word
+    return found
+
+
+def takes(words: Words) -> bool:
+    return any(word != REUSED for word in words.values())
+
+
+def surest(*words: str) -> str:
+    return max(words, key=SURER.index)
+
+
+def taker_plan(run: Run, words: Words, read: ReachedRun | None) -> Plain:
+    """What carrying out again a run does that takes of others, once these were made again; `read`: the page too."""
+    own = decided(run.stages, read) if read else {}
+    stages = [{"name": name, "what": surest(word, own.get(name, REUSED))} for name, word in words.items()]
+    return {
+        "run": run.name,
+        "title": run.spec.title,
+        "after": EVERY,
+        "command": f"tutti runs again {run.name}",
+        "steps": json.loads(run.spec.recipe)["train"]["steps"],
+        "stages": stages,
+    }
+
+
+def decided(stages: Sequence[Stage], found: ReachedRun) -> Words:
+    """What becomes of the stages that follow the reading, by what became of the page in them."""
+    later = AGAIN if found.kept or found.duplicates else REUSED
+    trained = AGAIN if found.kept else PERHAPS if found.duplicates else REUSED
+    chosen = AGAIN if found.kept or found.duplicates or found.rejected else REUSED
+    words = {**dict.fromkeys(READS, REUSED), "filter": chosen, "dedup": later, "tokenization": later}
+    return {stage.name: words.get(stage.name, trained) for stage in stages}
+
+
+def plan(run: str, found: ReachedRun, checked: CheckRecipeResponse, *, dry_run: bool) -> Plain:
+    """What carrying a run out again does: each stage with a word, the steps that are trained at most, and the command.
+
+    There is none where everything would be reused.
+    """
+    expected = {**decided(checked.stages, found), **dict.fromkeys(READS, AGAIN)}
+
+    def word(stage: Stage) -> str:
+        # Before anything is recorded the filter is still the one that was made with the page.
+        sure = stage.name in READS or not dry_run
+        return REUSED if stage.reused and sure else expected[stage.name]
+
+    stages = [{"name": stage.name, "what": word(stage)} for stage in checked.stages]
+    trains = any(stage["name"] == "train" and stage["what"] != REUSED for stage in stages)
+    steps = json.loads(checked.recipe)["train"]["steps"] if trains else 0
+    again = any(stage["what"] != REUSED for stage in stages)
+    return {"command": f"tutti runs again {run}" if again else "", "steps": steps, "stages": stages}
