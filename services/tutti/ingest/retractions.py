@@ -38,8 +38,7 @@ from tutti.corpus.documents import canonical_source
 from tutti.corpus.errors import CorpusError
 from tutti.corpus.manifest import Kind, Manifest
 from tutti.corpus.stages import DedupBody, DocumentShardEntry, IngestBody
-from tutti.ingest.crawl.urls import NotAPage, canonical
-from tutti.ingest.seeking import Seeker, Seen, Wanted
+from tutti.ingest.seeking import Seeker, Seen, Wanted, form
 
 PREFIX = "documents/"
 SHOWN = 10_000
@@ -69,17 +68,9 @@ def name_of(spec: RetractionSpec) -> str:
 
 
 def wanted_by(*specs: RetractionSpec) -> Wanted:
-    """What these leave out. A URL means its canonical form too, under which a crawl reads it."""
+    """What these leave out. A URL means the page, however it was written where it was read."""
     documents = frozenset(spec.document.removeprefix(PREFIX) for spec in specs if spec.document)
-    return Wanted(documents, frozenset(form for spec in specs if spec.source for form in _forms(spec.source)))
-
-
-def _forms(source: str) -> Iterator[str]:
-    yield source
-    try:
-        yield canonical(source)
-    except NotAPage:
-        return
+    return Wanted(documents, frozenset(form(spec.source) for spec in specs if spec.source))
 
 
 class Retractions:

@@ -1,11 +1,14 @@
 """Retractions: what is named is left out of every filter from now on, whoever read it, until that is withdrawn."""
 
+import json
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
 import pyarrow as pa
 import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
 
 from tutti.chassis.errors import AlreadyExists, DeadlineExceeded, InvalidField, NotFound, Refused
 from tutti.chassis.tasks import TaskWorker
@@ -30,6 +33,8 @@ from tutti.corpus.canonical import parse_json
 from tutti.corpus.documents import document_id
 from tutti.corpus.manifest import Kind, Manifest
 from tutti.corpus.stages import DedupBody, IngestBody
+from tutti.ingest.crawl.urls import NotAPage, canonical
+from tutti.ingest.seeking import form
 from tutti.ingest.service_test import CALL, World
 
 PREFIX = "documents/"
@@ -109,11 +114,42 @@ def test_a_source_means_every_text_that_was_or_will_be_read_under_it_and_a_docum
     assert world.retracted(world.ingest("later")) == {name("a.txt", "one page, changed again")}
 
 
-def test_a_url_means_its_canonical_form_too(world: Read) -> None:
-    world.retract(source="HTTPS://A.example:443/B#part")
-    assert world.retracted(world.a) == {name("https://a.example/B", "a record")}
+WRITTEN = (
+    "https://a.example/B",
+    "https://A.example/B",
+    "HTTPS://a.example:443/./B#part",
+    "https://a.example/%42?sid=1",
+)
+
+
+@pytest.mark.parametrize("asked", WRITTEN)
+def test_a_url_means_its_page_however_it_is_written_and_was_written_where_it_was_read(world: Read, asked: str) -> None:
+    records = [json.dumps({"text": "a record", "url": url}) for url in (*WRITTEN, "https://a.example/b")]
+    (world.pages / "d.jsonl").write_text("\n".join(records))
+    made = world.ingest("written")
+    world.retract(source=asked)
+    assert world.retracted(made) == {name(url, "a record") for url in WRITTEN}
     with pytest.raises(NotFound):
-        world.retract(source="https://a.example/b")
+        world.retract(source="https://a.example/c")
+
+
+LABEL = st.from_regex(r"[a-z0-9-]{1,70}", fullmatch=True)
+PART = st.from_regex(r"[A-Za-z0-9._~%-]{0,9}", fullmatch=True)
+
+
+@given(
+    labels=st.lists(LABEL, min_size=1, max_size=4), path=st.lists(PART, max_size=4), port=st.sampled_from(["", ":80"])
+)
+@example(labels=["xn--mnchen-3ya", "de"], path=["a"], port="")
+@example(labels=["a", "example"], path=["a", "..", "b"], port="")
+def test_what_needs_not_be_taken_apart_is_written_as_a_crawl_writes_it(
+    labels: list[str], path: list[str], port: str
+) -> None:
+    url = "/".join([f"http://{'.'.join(labels)}{port}", *path])
+    try:
+        assert form(url) == canonical(url)
+    except NotAPage:
+        assert form(url) == url
 
 
 def test_what_a_dedup_kept_is_asked_for_without_what_it_left_out(world: Read) -> None:

@@ -7,6 +7,7 @@ another look at the same ingest costs nothing until something else is wanted.
 from __future__ import annotations
 
 import io
+import re
 from bisect import bisect_left
 from collections import OrderedDict
 from collections.abc import Callable, Iterable, Iterator
@@ -20,9 +21,13 @@ from tutti.backbone.blobs import BlobMissing
 from tutti.chassis.errors import Refused, declare
 from tutti.corpus.rows import batches
 from tutti.corpus.stages import DocumentShardEntry
+from tutti.ingest.crawl.urls import NotAPage, canonical
 
 REMEMBERED = 1 << 16
 """Shards of which is known what was found in them."""
+_HOST, _NAME = r"(?:(?!xn--)[a-z0-9-]+\.)+[a-z]+", r"[A-Za-z0-9_~-][A-Za-z0-9._~-]*"
+_CANONICAL = re.compile(rf"https?://{_HOST}/(?:{_NAME}/)*(?:{_NAME})?")  # most URLs, which are not taken apart
+_URL = re.compile(r"\s*https?:", re.IGNORECASE)
 
 declare(
     {"SHARD_UNREADABLE": "a document shard is gone or damaged, so nobody knows what it holds; run its ingest again"}
@@ -31,7 +36,7 @@ declare(
 
 @dataclass(frozen=True, slots=True)
 class Wanted:
-    """Documents by id, and all that was read under these sources."""
+    """Documents by id, and all that was read under these sources, each in its one form."""
 
     documents: frozenset[str]
     sources: frozenset[str]
@@ -40,7 +45,7 @@ class Wanted:
         return self.documents >= other.documents and self.sources >= other.sources
 
     def names(self, seen: Seen) -> bool:
-        return seen.doc_id in self.documents or seen.source in self.sources
+        return seen.doc_id in self.documents or (bool(self.sources) and form(seen.source) in self.sources)
 
     def may_be_in(self, shard: DocumentShardEntry) -> bool:
         """Whether the shard has to be read: a source may be anywhere, an id only in a range that holds it."""
@@ -55,6 +60,16 @@ class Seen:
 
     doc_id: str
     source: str
+
+
+def form(source: str) -> str:
+    """A URL as a crawl writes it, however it was written; another source as it is."""
+    if _CANONICAL.fullmatch(source) or not _URL.match(source):
+        return source
+    try:
+        return canonical(source)
+    except NotAPage:
+        return source
 
 
 class Seeker:
