@@ -16,6 +16,7 @@ import time
 from collections.abc import Callable
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import Any
 
 from fastwarc.warc import ArchiveIterator, WarcRecordType
 from resiliparse.extract.html2text import extract_plain_text
@@ -64,10 +65,10 @@ def measure(quick: bool) -> list[Row]:
 
 
 def _two(programs: _Programs, size: float, turns: int) -> list[Row]:
-    """Two processes beside one, and beside what two do here that need nothing but a core."""
+    """Two processes beside one, and beside what two programs do here that have nothing to do with each other."""
     two = alternate(lambda: programs.wall(2), lambda: programs.wall(1), pairs=turns)
-    spinning = alternate(lambda: _spin(2) / 2, lambda: _spin(1), pairs=max(turns, 5))
-    what, most = "the same in two processes", spinning.speed().median
+    apart = alternate(lambda: programs.apart() / 2, lambda: programs.wall(1), pairs=min(turns, 3))
+    what, most = "the same in two processes", apart.speed().median
     return [
         Row.of_speed(
             what,
@@ -79,13 +80,13 @@ def _two(programs: _Programs, size: float, turns: int) -> list[Row]:
             f"at most {programs.megabytes():.0f} MB in each process",
         ),
         Row(
-            f"{what}, beside two that only count",
+            f"{what}, beside two programs",
             unit="times one",
             ours=two.speed().median,
             peer=most,
             ratio=bootstrap([one / both / most for both, one in zip(two.ours, two.peer, strict=True)]),
             goal=TIMES_POSSIBLE,
-            note="what two processes can do here at most: cores are shared with others, and with each other",
+            note="each of which reads all of it by one process, at the same time: more cannot be done on these cores",
         ),
     ]
 
@@ -139,15 +140,32 @@ class _Programs:
         self._digests: list[str] = []
 
     def wall(self, workers: int) -> float:
-        """Seconds on the wall. Raises WentWrong."""
-        command = [sys.executable, "-m", "benchmarks.reading_run", str(workers), str(self._archive), str(self._folder)]
-        told = json.loads(subprocess.run(command, check=True, stdout=subprocess.PIPE, cwd=ROOT).stdout)
-        self._digests = self._digests or told["digests"]
-        if told["digests"] != self._digests:
-            raise WentWrong(f"{workers} processes wrote other shards than were written before")
+        """Seconds on the wall by so many processes. Raises WentWrong."""
+        told = self._told(self._started(workers, self._folder))
         self._core[workers].append(told["core"])
         self._megabytes.append(told["megabytes"])
         return float(told["wall"])
+
+    def apart(self) -> float:
+        """The same for two programs at once, of one process each."""
+        folders = [self._folder / f"apart-{number}" for number in range(2)]
+        for folder in folders:
+            folder.mkdir(exist_ok=True)
+        return max(float(self._told(each)["wall"]) for each in [self._started(1, folder) for folder in folders])
+
+    def _started(self, workers: int, folder: Path) -> subprocess.Popen[bytes]:
+        command = [sys.executable, "-m", "benchmarks.reading_run", str(workers), str(self._archive), str(folder)]
+        return subprocess.Popen(command, stdout=subprocess.PIPE, cwd=ROOT)
+
+    def _told(self, program: subprocess.Popen[bytes]) -> Any:
+        said, _ = program.communicate()
+        if program.returncode:
+            raise WentWrong(f"a reading ended with exit code {program.returncode}")
+        told = json.loads(said)
+        self._digests = self._digests or told["digests"]
+        if told["digests"] != self._digests:
+            raise WentWrong("other shards were written than before")
+        return told
 
     def dearer(self) -> float:
         """What two processes cost on the cores, as a multiple of what one does."""
@@ -156,15 +174,6 @@ class _Programs:
     def megabytes(self) -> float:
         """The most that one process had resident, of all that there were."""
         return max(self._megabytes)
-
-
-def _spin(processes: int) -> float:
-    """Seconds on the wall of so many processes at once that only count."""
-    begun = time.perf_counter()
-    command = [sys.executable, "-S", "-c", "for _ in range(20_000_000): pass"]
-    for each in [subprocess.Popen(command) for _ in range(processes)]:
-        each.wait()
-    return time.perf_counter() - begun
 
 
 def _core(work: Callable[[], object]) -> Callable[[], float]:
