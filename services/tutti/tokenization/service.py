@@ -29,6 +29,7 @@ from tutti.contracts.tokenization.v1 import (
     Tokenizer,
 )
 from tutti.contracts.tokenization.v1.tokenization_pb2 import DESCRIPTOR
+from tutti.corpus import loader
 from tutti.corpus.bytepairs import LLAMA3_PATTERN, native
 from tutti.corpus.dataset import DatasetBody, Packing
 from tutti.corpus.manifest import Kind
@@ -210,7 +211,10 @@ def build(host: Host) -> Service:
         serves=[Served(DESCRIPTOR.services_by_name["TokenizationService"], api)],
         tasks=[work.task(), indexes.task()],
         export=export,
-        checks=[kernels.check("texts are encoded", "by tokenizers, slower", (native,))],
+        checks=[
+            kernels.check("texts are encoded", "by tokenizers, slower", (native,)),
+            kernels.check("a training's rows are gathered", "by numpy, somewhat slower", (loader.native,)),
+        ],
     )
 
 
