@@ -1,6 +1,7 @@
 """Electronic mail addresses, as they are written in practice: a dot-atom of ASCII and a domain (RFC 5321, 4.1.2).
 
-Domains that are reserved for documentation and tests (RFC 2606, RFC 6761) are nobody's.
+A domain may have letters of any script, as they are or encoded (RFC 5891). Those that are reserved for documentation
+and tests (RFC 2606, RFC 6761) are nobody's.
 """
 
 from __future__ import annotations
@@ -15,8 +16,9 @@ DOMAIN = 253
 LABEL = 63
 RESERVED = ("example", "example.com", "example.net", "example.org", "test", "invalid", "localhost", "local")
 
-_DOMAIN = re.compile(r"[A-Za-z0-9.\-]{1,253}+")
-PATTERNS = (_DOMAIN,)
+_DOMAIN = re.compile(r"(?:[^\W_]|[.\-]){1,253}+")
+_ASCII_TOP = re.compile(r"[A-Za-z]{2,63}+(?=[^\x00-\x7f])")
+PATTERNS = (_DOMAIN, _ASCII_TOP)
 _LOCAL_CHARACTERS = frozenset("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789._%+-")
 
 
@@ -49,15 +51,24 @@ def find(text: str) -> Iterator[Finding]:
 
 def _host(written: str) -> str:
     """The longest beginning that is the name of a host below a top-level domain; empty when there is none."""
-    labels = written.split(".")
+    labels = written.rstrip(".-").split(".")
     good = 0
     while good < len(labels) and _is_label(labels[good]):
         good += 1
-    while good and not (labels[good - 1].isalpha() and len(labels[good - 1]) > 1):
-        good -= 1
-    name = ".".join(labels[:good])
-    reserved = any(name.lower() == each or name.lower().endswith(f".{each}") for each in RESERVED)
-    return "" if good < 2 or reserved else name
+    for last in range(min(good, len(labels) - 1), 0, -1):
+        if top := _top(labels[last]):
+            name = ".".join([*labels[:last], top])
+            reserved = any(name.lower() == each or name.lower().endswith(f".{each}") for each in RESERVED)
+            return "" if reserved else name
+    return ""
+
+
+def _top(label: str) -> str:
+    """The top-level domain that a label is, or begins with: text may follow one of ASCII without a space."""
+    if (ascii_top := _ASCII_TOP.match(label)) is not None:
+        return ascii_top[0]
+    encoded = label[:4].lower() == "xn--"
+    return label if _is_label(label) and len(label) > 1 and (label.isalpha() or encoded) else ""
 
 
 def _is_label(label: str) -> bool:

@@ -2,7 +2,8 @@
 
 *Cards*: 13 to 19 digits, together or in the groups that are printed on them, of an issuer's range and length (ISO/IEC
 7812) and with Luhn's check digit. *Telephones*: `+` and 7 to 15 digits (ITU E.164), or the North American form with its
-area code; a national form without either is no finding, nor are the numbers kept for fiction (555-0100 to 0199).
+area code; a national form without either is no finding, nor are the numbers kept for fiction (555-0100 to 0199). Where
+more numbers follow, a telephone takes all groups that fit into 15 digits: how long it is only its country knows.
 *Addresses*: IPv4 in four decimal parts and IPv6 of the range 2000::/3, unless they are not routed publicly.
 """
 
@@ -18,16 +19,19 @@ _RUN = re.compile(r"[0-9+(][0-9 ().+\-]{6,}+")
 _IPV6 = re.compile(r"[23][0-9A-Fa-f]{3}+:[0-9A-Fa-f:.]{2,40}+")
 
 _CARD = re.compile(
-    r"(?<![0-9A-Za-z])(?:[0-9]{13,19}+|[0-9]{4}([ \-])[0-9]{4}\1[0-9]{4}\1[0-9]{4}(?:\1[0-9]{3})?+"
+    r"(?<![0-9A-Za-z])(?:[0-9]{13,19}+|[0-9]{4}([ \-])[0-9]{4}\1[0-9]{4}\1[0-9]{4}(?:\1[0-9]{3}(?![0-9A-Za-z]))?+"
     r"|[0-9]{4}([ \-])[0-9]{6}\2[0-9]{4,5}+)(?![0-9A-Za-z])"
 )
+_GROUP, _FOUR_GROUPS = 4, 19  # characters of a card that is written in groups
 _OCTET = r"(?>25[0-5]|2[0-4][0-9]|1[0-9][0-9]|[1-9]?[0-9])"
 _IPV4 = re.compile(rf"(?<![0-9A-Za-z.]){_OCTET}\.{_OCTET}\.{_OCTET}\.{_OCTET}(?![0-9A-Za-z]|\.[0-9])")
-_INTERNATIONAL = re.compile(r"(?<![0-9A-Za-z+])\+[1-9](?:[ .()\-]{0,2}+[0-9]){6,14}+(?![0-9A-Za-z])")
+_INTERNATIONAL = re.compile(r"(?<![0-9A-Za-z+])\+[1-9](?:[ .()\-]{0,2}+[0-9]){6,14}+")
 _NORTH_AMERICAN = re.compile(
     r"(?<![0-9A-Za-z.+\-])(?:1[ .\-])?+(?:\([2-9][0-9]{2}\)[ ]?+|[2-9][0-9]{2}[ .\-])[2-9][0-9]{2}[.\-][0-9]{4}"
     r"(?![0-9A-Za-z])"
 )
+_DIGITS = frozenset("0123456789")
+_IN_GROUP = frozenset("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789")
 _FICTION = re.compile(r"5550?1[0-9][0-9]\Z")
 PATTERNS = (_IPV6, _CARD, _IPV4, _INTERNATIONAL, _NORTH_AMERICAN)
 """Each looks at a bounded number of characters from where it begins."""
@@ -46,16 +50,47 @@ def find(text: str, among: Iterable[Window] | None = None) -> Iterator[Finding]:
     """
     for window in windows(text) if among is None else among:
         end = min(window.end + 2, len(text))  # what stands behind decides, too
-        for card in _CARD.finditer(text, window.begin, end):
-            if is_card(re.sub(r"[ \-]", "", card[0])):
-                yield Finding(card.start(), card.end(), Kind.CARD)
+        yield from _cards(text, window.begin, end)
         for address in _IPV4.finditer(text, window.begin, end):
             if ipaddress.ip_address(address[0]).is_global:
                 yield Finding(address.start(), address.end(), Kind.ADDRESS)
-        for pattern in (_INTERNATIONAL, _NORTH_AMERICAN):
-            for phone in pattern.finditer(text, window.begin, end):
-                if not _is_fiction(phone[0]):
-                    yield Finding(phone.start(), phone.end(), Kind.PHONE)
+        for written in _INTERNATIONAL.finditer(text, window.begin, end):
+            if (phone := telephone(text, written.start(), written.end())) is not None:
+                yield phone
+        for written in _NORTH_AMERICAN.finditer(text, window.begin, end):
+            if not _is_fiction(written[0]):
+                yield Finding(written.start(), written.end(), Kind.PHONE)
+
+
+def telephone(text: str, begin: int, limit: int) -> Finding | None:
+    """The longest international number that begins here and ends at `limit` or before, with a group of digits.
+
+    Of North America it has 11 digits, where a group ends with them.
+    """
+    written = _INTERNATIONAL.match(text, begin, limit)
+    if written is None:
+        return None
+    ends, digits = dict[int, int](), 0  # by how many digits stand before
+    for at in range(begin + 1, written.end()):
+        if text[at] in _DIGITS:
+            digits += 1
+            if digits >= 7 and text[at + 1 : at + 2] not in _IN_GROUP:
+                ends[digits] = at + 1
+    if not ends:
+        return None
+    end = ends[11] if text[begin + 1] == "1" and 11 in ends else ends[max(ends)]
+    return None if _is_fiction(text[begin:end]) else Finding(begin, end, Kind.PHONE)
+
+
+def _cards(text: str, begin: int, end: int) -> Iterator[Finding]:
+    """Those that begin with a group of digits; a group behind may belong to them, or be another number."""
+    while (written := _CARD.search(text, begin, end)) is not None:
+        begin = written.start() + _GROUP
+        for each in dict.fromkeys((written[0], written[0][:_FOUR_GROUPS])):
+            if is_card(each.replace(" ", "").replace("-", "")):
+                begin = written.start() + len(each)
+                yield Finding(written.start(), begin, Kind.CARD)
+                break
 
 
 def find_ipv6(text: str) -> Iterator[Finding]:

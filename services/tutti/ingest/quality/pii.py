@@ -20,7 +20,7 @@ from tutti.ingest.quality import emails, keys, numerals
 from tutti.ingest.quality.findings import Finding, Kind, Window
 from tutti.ingest.quality.rules import Keep, Rule
 
-PII_VERSION = 1
+PII_VERSION = 2
 MASKS = {kind: f"[{kind.value}]" for kind in Kind}
 COLUMNS = {kind: f"pii_{kind.value}s" if kind is not Kind.ADDRESS else "pii_addresses" for kind in Kind}
 SCHEMA = pa.schema([pa.field(name, pa.int64(), nullable=False) for name in COLUMNS.values()])
@@ -87,8 +87,11 @@ def find(text: str) -> list[Finding]:
     for each in found:
         if not kept or each.begin >= kept[-1].end:
             kept.append(each)
-        elif _PRECEDENCE.index(each.kind) < _PRECEDENCE.index(kept[-1].kind):
-            kept[-1] = each
+            continue
+        wins = _PRECEDENCE.index(each.kind) < _PRECEDENCE.index(kept[-1].kind)
+        if wins or each.end > kept[-1].end:
+            shorter = numerals.telephone(text, kept[-1].begin, each.begin)  # which took groups of what is behind it
+            kept[-1:] = [shorter, each] if shorter else [each] if wins else kept[-1:]
     return kept
 
 

@@ -18,6 +18,8 @@ from tutti.ingest.quality.pii import MASKS, NO_PII, Suspicion, find, inspect, ma
 from tutti.ingest.quality.rules import decide
 
 PEM = "-----BEGIN RSA PRIVATE KEY-----\nMIIEow==\n-----END RSA PRIVATE KEY-----"
+CUT_PEM = "-----BEGIN EC PRIVATE KEY-----\nProc-Type: 4,ENCRYPTED\n\n" + "aB1+" * 16 + "\n" + "cD2/" * 16
+PGP = "-----BEGIN PGP PRIVATE KEY BLOCK-----\nVersion: 2\n\nlQ==\n=aB1c\n-----END PGP PRIVATE KEY BLOCK-----"
 JWT = "eyJhbGciOiJIUzI1NiJ9.eyJzdWIiOiIxMjM0NTY3ODkwIn0.dozjgNryP4J3jVmNHl0w5N"
 
 MASKED = {
@@ -32,6 +34,31 @@ MASKED = {
     f"Bearer {JWT}": "Bearer [key]",
     "ghp_" + "a1B2" * 9 + "\nsk-proj-" + "x9" * 20: "[key]\n[key]",
     f"a\n{PEM}\nb": "a\n[key]\nb",
+    f"a\n{PGP}\nb": "a\n[key]\nb",
+    f"{CUT_PEM}\nThat was it. {PEM} {CUT_PEM}": "[key]\nThat was it. [key] [key]",
+    f"{PEM.partition('-----END ')[0]}-----END {PEM}": "[key]-----END [key]",
+    CUT_PEM.replace("\n", r"\n") + '"}': '[key]"}',
+    f"AKIAIOSFODNN7EXAMPLE.Then {JWT}.Then AKIAIOSFODNN7EXAMPLE...": "[key].Then [key].Then [key]...",
+    "ivan@xn--e1afmkfd.xn--p1ai, max@m\u00fcller.de, a@\u4f8b\u5b50.\u4e2d\u56fd.": "[email], [email], [email].",
+    "\u8bf7\u8054\u7cfbivan@qq.com\u8c22\u8c22 jane@b.co-": "\u8bf7\u8054\u7cfb[email]\u8c22\u8c22 [email]-",
+}
+
+FOLLOWED_BY_DIGITS = {
+    "4111 1111 1111 1111 123 exp 12/27": "[card] 123 exp 12/27",
+    "4111-1111-1111-1111-123": "[card]-123",
+    "Visa 4242 4242 4242 4242 999, 4242 4242 4242 4242 9999": "Visa [card] 999, [card] 9999",
+    "1234 4111 1111 1111 1111 1234": "1234 [card] 1234",
+    "4111 1111 1111 1111 110": "[card]",  # Luhn's digit is that of all 19
+    "Tel. +49 30 1234567 10115 Berlin": "Tel. [phone] 10115 Berlin",
+    "+1 202 456 1111 20500 Washington": "[phone] 20500 Washington",
+    "+1 202 456 1111 123 or +1 202 555 0100 123": "[phone] 123 or +1 202 555 0100 123",
+    "phone +33 1 42 34 56 78 75001 Paris": "phone [phone] 75001 Paris",
+    "+41 44 668 18 00 8005 Zurich": "[phone] Zurich",  # 15 digits
+    "+49 30 1234567x, +49 301 1234567 12345678x": "+49 30 1234567x, [phone] 12345678x",
+    "+49 30 1234567 4111 1111 1111 1111": "[phone] [card]",
+    "+49 30 1234567 8.8.8.8": "[phone] [address]",
+    "+49 30 1234567 1234@b.co": "[phone] [email]",
+    "+44 20 7946 0958 212-736-5000": "[phone] [phone]",
 }
 
 LEFT_ALONE = [
@@ -41,6 +68,7 @@ LEFT_ALONE = [
     "212-555-0100, 2024-01-31, 3.14159265, 1 2 3 4 5 6 7 8 9 10 11 12, 736-5000, +123",
     "AKIA, sk-SK, sk-" + "abcdefgh" * 4 + ", eyJhbGciOiJIUzI1NiJ9, hf_hub_download, my" + "ghp_" + "a1B2" * 9,
     "-----BEGIN CERTIFICATE-----\nMIIE\n-----END CERTIFICATE-----",
+    "What begins with -----BEGIN PRIVATE KEY----- is a key; -----BEGIN PRIVATE KEY-----\nNote: none",
 ]
 
 
@@ -49,9 +77,13 @@ def test_what_identifies_is_masked_by_its_kind(text: str) -> None:
     assert masked(text, find(text)) == MASKED[text]
 
 
-FORMS = st.sampled_from(
-    [*MASKED, *LEFT_ALONE, *(form + "a1" * 30 for form in keys.FORMS), "2001:db8::", " 1.1.1.1", "7" * 7]
-)
+@pytest.mark.parametrize("text", FOLLOWED_BY_DIGITS)
+def test_a_number_is_found_whatever_numbers_stand_around_it(text: str) -> None:
+    assert masked(text, find(text)) == FOLLOWED_BY_DIGITS[text]
+
+
+TEXTS = [*MASKED, *FOLLOWED_BY_DIGITS, *LEFT_ALONE]
+FORMS = st.sampled_from([*TEXTS, *(form + "a1" * 30 for form in keys.FORMS), "2001:db8::", " 1.1.1.1", "7" * 7])
 CUT = st.tuples(FORMS, st.integers(0, 80), st.integers(0, 80)).map(lambda cut: cut[0][cut[1] : len(cut[0]) - cut[2]])
 
 
@@ -105,7 +137,12 @@ PARTS = st.sampled_from(
         *"aZ09@.-+() :\n[]",
         "a@b.co",
         "+44 20 7946 0958",
+        "+1 202 456 1111 ",
+        " 212-736-5000",
         "4111111111111111",
+        "4111 1111 1111 1111",
+        "AKIAIOSFODNN7EXAMPLE",
+        CUT_PEM,
         "8.8.8.8",
         "AKIA",
         "2001:db8:",
@@ -133,6 +170,7 @@ HOSTILE = {
     "1": 10,
     "a.": 10,
     "-----BEGIN RSA PRIVATE KEY-----": 10,
+    "-----BEGIN PGP PRIVATE KEY BLOCK-----\nA-: ": 2,
     "eyJ": 2,
     "+(": 2,
     "1.2.": 2,
