@@ -4,16 +4,16 @@
 7812) and with Luhn's check digit. *Telephones*: `+` and 7 to 15 digits (ITU E.164), or the North American form with its
 area code; a national form without either is no finding, nor are the numbers kept for fiction (555-0100 to 0199). Where
 more numbers follow, a telephone takes all groups that fit into 15 digits: how long it is only its country knows.
-*Addresses*: IPv4 in four decimal parts and IPv6 of the range 2000::/3, unless they are not routed publicly.
+*Addresses*: IPv4 in four decimal parts and IPv6 of the range 2000::/3, unless no site of the public web has them.
 """
 
 from __future__ import annotations
 
-import ipaddress
 import re
 from collections.abc import Iterable, Iterator
 
 from tutti.ingest.quality.findings import Finding, Kind, Window
+from tutti.ingest.ranges import is_public
 
 _RUN = re.compile(r"[0-9+(][0-9 ().+\-]{6,}+")
 _IPV6 = re.compile(r"[23][0-9A-Fa-f]{3}+:[0-9A-Fa-f:.]{2,40}+")
@@ -52,7 +52,7 @@ def find(text: str, among: Iterable[Window] | None = None) -> Iterator[Finding]:
         end = min(window.end + 2, len(text))  # what stands behind decides, too
         yield from _cards(text, window.begin, end)
         for address in _IPV4.finditer(text, window.begin, end):
-            if ipaddress.ip_address(address[0]).is_global:
+            if is_public(address[0]):
                 yield Finding(address.start(), address.end(), Kind.ADDRESS)
         for written in _INTERNATIONAL.finditer(text, window.begin, end):
             if (phone := telephone(text, written.start(), written.end())) is not None:
@@ -97,7 +97,7 @@ def find_ipv6(text: str) -> Iterator[Finding]:
     """The addresses of hosts in IPv6, in their order."""
     for address in _IPV6.finditer(text):
         written = address[0].rstrip(".:") if not address[0].endswith("::") else address[0]
-        if (address.start() == 0 or not _in_word(text[address.start() - 1])) and _is_public(written):
+        if (address.start() == 0 or not _in_word(text[address.start() - 1])) and is_public(written):
             yield Finding(address.start(), address.start() + len(written), Kind.ADDRESS)
 
 
@@ -135,10 +135,3 @@ def _is_fiction(written: str) -> bool:
 
 def _in_word(character: str) -> bool:
     return character.isalnum() or character in ":."
-
-
-def _is_public(written: str) -> bool:
-    try:
-        return ipaddress.ip_address(written).is_global
-    except ValueError:
-        return False

@@ -2,7 +2,7 @@
 
 import pytest
 
-from tutti.ingest.crawl.addresses import is_public
+from tutti.ingest.ranges import is_public
 
 PUBLIC = {
     "IPv4": ["93.184.216.34", "1.1.1.1", "9.255.255.255", "100.63.255.255", "172.32.0.1", "192.0.1.1", "223.255.255.1"],
