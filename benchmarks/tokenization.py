@@ -43,7 +43,7 @@ def measure(quick: bool) -> list[Row]:
         path = written(place / "texts", QUICK if quick else SMALL)
         rows = _training(path, place, 3 if quick else 5)
         with _tiktoken(path, place) as peer:
-            rows += [*_encoding(path, place, peer, 3 if quick else 7), *_whole(path, place, peer, 3)]
+            rows += [*_encoding(path, place, peer, 3 if quick else 7), *_whole(path, place, peer, 3 if quick else 5)]
         if not quick:
             rows.append(_memory(written(place / "more", LARGE), place))
     return rows
