@@ -33,9 +33,9 @@ from benchmarks.pairs import median, timed
 from benchmarks.program import main
 from benchmarks.quality import texts as pages
 from benchmarks.table import Goal, Row, at_least, at_most
+from tutti.corpus.counts.statistics import statistics
 from tutti.ingest.quality import lexicon
 from tutti.ingest.quality.learning import Example, Lesson, learn
-from tutti.ingest.quality.statistics import statistics
 
 DOCUMENTS = 10_000
 RECALL, FALSE, FALSE_REAL = at_least(90), at_most(2), at_most(0.5)

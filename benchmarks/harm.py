@@ -15,10 +15,10 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from benchmarks.program import ROOT
+from tutti.corpus.counts.statistics import statistics
 from tutti.ingest.quality import lexicon
 from tutti.ingest.quality.classifier import Classifier, told
 from tutti.ingest.quality.learning import Example
-from tutti.ingest.quality.statistics import statistics
 
 CARRIED = ROOT / "datasets" / "harm"
 UNSEEN = ROOT / "datasets" / "harm_unseen"

@@ -25,12 +25,12 @@ from benchmarks.peers import HOW, PYTHON
 from benchmarks.program import ROOT, main, scratch
 from benchmarks.resident import memory_row, nothing, peak_megabytes, peak_of
 from benchmarks.table import Goal, Row, at_least, ratio_at_least
+from tutti.corpus.counts.statistics import count, native, statistics
 from tutti.ingest.containers import Page
 from tutti.ingest.extraction import extract
 from tutti.ingest.quality import pii
 from tutti.ingest.quality.languages import languages
 from tutti.ingest.quality.rules import GOPHER_QUALITY, GOPHER_REPETITION, RULES, decide
-from tutti.ingest.quality.statistics import count, native, statistics
 from tutti.ingest.readers import read_folder
 from tutti.ingest.rejections import Rejection
 

@@ -1,4 +1,4 @@
-"""The class of every character, frozen: services/tutti/ingest/quality/characters.txt.
+"""The class of every character, frozen: libs/tutti/corpus/counts/characters.txt.
 
 Promises: the table is a function of the Unicode version that it names and of the rules below; `--check` fails when the
 file is not what this makes. Another Unicode version, or another rule, is another version of the statistics.
@@ -9,7 +9,7 @@ import sys
 import unicodedata
 from pathlib import Path
 
-TARGET = Path(__file__).resolve().parents[1] / "services" / "tutti" / "ingest" / "quality" / "characters.txt"
+TARGET = Path(__file__).resolve().parents[1] / "libs" / "tutti" / "corpus" / "counts" / "characters.txt"
 UNICODE = "14.0.0"
 LAST = 0x10FFFF
 

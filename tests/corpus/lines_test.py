@@ -1,4 +1,4 @@
-"""Repeated lines, from document shards to a dataset: the same for any files, and through crashes."""
+"""Lines that are cut, from document shards to a dataset: the same for any files, and through crashes."""
 
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
@@ -72,8 +72,8 @@ class Place:
         manifest = FilterBody(tuple(entries), before, len(PAGES), (), "").manifest(producer="test")
         return put_named(self.blobs, "ingest/manifests", manifest.encode(), ".json"), manifest.content_digest
 
-    def dedup(self, chosen: tuple[str, str], lines: Lines | None) -> Dedup:
-        spec = DedupSpec(manifest_key=chosen[0], content_digest=chosen[1], lines=lines)
+    def dedup(self, chosen: tuple[str, str], lines: Lines | None, clean: str = "") -> Dedup:
+        spec = DedupSpec(manifest_key=chosen[0], content_digest=chosen[1], lines=lines, clean=clean)
         request = CreateDedupRequest(request_id="a", name="dedups/a", spec=spec)
         self.simulation.insist(lambda: self._dedup.CreateDedup(request))
         self._until(lambda: self._dedup.GetDedup(GetRequest(name="dedups/a")).state)
@@ -153,11 +153,33 @@ def test_where_no_lines_are_asked_for_nothing_is_another() -> None:
     with (place := Place(0)).simulation:
         dedup = place.dedup(place.chosen(parts(1)), None)
         manifest = Manifest.decode(place.blobs.get(dedup.result.manifest_key), expected=Kind.DEDUP)
-        assert not [key for key in manifest.body if key.startswith("cut")]
+        assert not [key for key in manifest.body if key.startswith(("cut", "clean"))]
         assert dedup.documents == 25
 
 
+@pytest.mark.parametrize("lines", [None, LINES])
+def test_what_c4_removes_is_cut_and_counted(
+    lines: Lines | None, made: dict[int, tuple[Place, Dedup, Tokenization]]
+) -> None:
+    with (place := Place(0)).simulation:
+        dedup = place.dedup(place.chosen(parts(2)), lines, "c4")
+        assert dedup.state == STATE_DONE, dedup.reason
+        body, repeated = body_of(place, dedup), made[2]
+        assert (body.cuts, dedup.cut_bytes) == (body_of(*repeated[:2]).cuts, repeated[1].cut_bytes)
+        assert (dedup.documents, dedup.cut_documents, dedup.cleaned_lines, dedup.short) == (24, 24, 48, 1)
+        assert dedup.cut_units == (48 if lines else 0)
+        rows = {row["doc_id"]: row for row in decisions.decode(place.blobs.get(body.decisions)).to_pylist()}
+        assert rows.keys() == {REJECTED.doc_id, EMPTY.doc_id}
+        found = rows[EMPTY.doc_id]
+        assert (found["rule"], found["value"], found["threshold"]) == (decisions.CLEANED_RULE, 0, 1)
+        assert [(each.reason, each.count) for each in body.rejected] == [(decisions.CLEANED_RULE, 1)]
+        assert place.tokenized(dedup).dataset == repeated[2].dataset
+
+
 def test_that_nothing_is_left_is_said() -> None:
+    with (place := Place(0)).simulation:
+        dedup = place.dedup(place.chosen([[EMPTY]]), None, "c4")
+        assert (dedup.state, "change quality.clean of the recipe" in dedup.reason) == (STATE_FAILED, True)
     with (place := Place(0)).simulation:
         dedup = place.dedup(place.chosen([PAGES]), Lines(unit="line", most=1, least_characters=1, left=1000))
         assert (dedup.state, "change dedup.lines of the recipe" in dedup.reason) == (STATE_FAILED, True)

@@ -5,6 +5,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import pyarrow.parquet as pq
 import pytest
 
 from tests.e2e.command import platform, tiny, tutti
@@ -150,6 +151,30 @@ def test_evaluation_texts_and_an_earlier_dataset_are_kept_out_and_named(
     assert question in shown.out
     traced = tutti("trace", "2.txt", "--down", "--data-dir", data_dir)
     assert "left out: it holds 100% of the n-grams" in traced.err
+
+
+def test_lines_that_c4_removes_are_not_trained_on(first: Any, data_dir: Path, tmp_path: Path) -> None:
+    folder = tmp_path / "cleaned"
+    folder.mkdir()
+    said = {}
+    for number in range(6):
+        prose = [PROSE.format(page).strip() for page in (number, number + 50)]
+        lines = ["Home | About us", "", prose[0], "Few words here.", prose[1], "Please enable JavaScript to read this."]
+        (folder / f"{number}.txt").write_text("\n".join([*lines, "", "Read our privacy policy before you go."]))
+        said[f"{number}.txt"] = "\n".join(prose)
+    (folder / "bare.txt").write_text("Home | About us\nPlease enable JavaScript to read all of this page.")
+    made = tutti(*tiny(data_dir, folder, "train.steps=2", "dedup.near=0", "quality.clean=c4"))
+    assert made.code == 0, made.err
+    dedup = made.json()["dedup"]
+    assert (dedup["documents"], dedup["cut_documents"], dedup["cleaned_lines"], dedup["short"]) == (6, 6, 24, 1)
+    (rejected,) = tutti("documents", "rejected", "-o", "json", "--data-dir", data_dir).json()
+    assert (rejected["source"], rejected["what"]) == ("bare.txt", "rejected/cleaned_lines")
+    kept = tutti("documents", "find", "--what", "kept", "-o", "json", "--data-dir", data_dir).json()
+    assert {each["detail"] for each in kept} == {f"without {dedup['cut_bytes'] // 6} bytes that were cut out"}
+    export = ("datasets", "export", made.json()["run"]["name"], "--format", "hf-datasets", "--to", tmp_path / "texts")
+    assert tutti(*export, "--data-dir", data_dir).code == 0
+    rows = [row for file in (tmp_path / "texts").glob("*.parquet") for row in pq.read_table(file).to_pylist()]  # type: ignore[no-untyped-call]
+    assert {row["source"]: row["text"] for row in rows} == said
 
 
 @pytest.mark.parametrize(

@@ -113,9 +113,8 @@ def show_summary(found: Plain, data_dir: Path = DEFAULT_DATA_DIR) -> None:
         near += f", {dedup['earlier']:,} of earlier datasets" if dedup["earlier"] else ""
         near += f"; {dedup['contaminated']:,} contaminated" if dedup["contaminated"] else ""
         lines.append(("documents", f"{dedup['documents']:,} kept, {dedup['duplicates']:,} duplicates{near}"))
-        if dedup["cut_units"] or dedup["short"]:
-            what = f"{dedup['cut_units']:,} that are repeated were cut out of {dedup['cut_documents']:,} documents"
-            lines.append((f"{dedup['spec']['lines']['unit']}s", f"{what}, {dedup['cut_bytes']:,} bytes"))
+        if dedup["cut_documents"] or dedup["short"]:
+            lines.append(("cut out", cut_out(dedup)))
             if dedup["short"]:
                 lines.append(("", f"{dedup['short']:,} documents were left out, since too little was left of them"))
             lines += [("", f"in {each['documents']:,}: {each['text']}") for each in dedup["repeated"][:SHOWN_UNITS]]
@@ -165,6 +164,14 @@ def left_out(counts: list[Plain]) -> str:
     """How many pages and records were left out for each reason, the most frequent first."""
     most = sorted(counts, key=lambda each: -each["pages"])
     return ", ".join(f"{each['pages']:,} {each['reason']}" for each in most)
+
+
+def cut_out(dedup: Plain) -> str:
+    """What the texts of documents that stay have lost."""
+    asked = dedup["spec"]
+    what = [f"{dedup['cut_units']:,} {asked['lines']['unit']}s that are repeated"] if asked["lines"] else []
+    what += [f"{dedup['cleaned_lines']:,} lines that C4 removes"] if asked["clean"] else []
+    return f"{' and '.join(what)}, of {dedup['cut_documents']:,} documents, {dedup['cut_bytes']:,} bytes"
 
 
 def packed(dataset: Plain) -> str:

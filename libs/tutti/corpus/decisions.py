@@ -12,6 +12,7 @@ from tutti.corpus.rows import read_rows, write_rows
 LANGUAGE_RULE = "language"
 RETRACTED_RULE = "retracted"
 REPEATED_RULE = "repeated_lines"
+CLEANED_RULE = "cleaned_lines"
 _ROWS = 1 << 14
 SCHEMA = pa.schema(
     [
@@ -23,13 +24,14 @@ SCHEMA = pa.schema(
     ]
 )
 """Sorted by `doc_id`. `rule` is the first that rejects. Two have no value: `language`, which looks at `language`, and
-`retracted`, for documents that somebody named. `repeated_lines` is dedup's: the characters that cuts leave."""
+`retracted`, for documents that somebody named. `repeated_lines` and
+`cleaned_lines` are dedup's: the characters that cuts leave."""
 
 
-def short(documents: Iterable[tuple[str, int]], threshold: int) -> pa.Table:
+def short(documents: Iterable[tuple[str, int]], threshold: int, rule: str = REPEATED_RULE) -> pa.Table:
     """Rows for documents, by id, of which so many characters are left that `threshold` is more."""
     ids, left = [list(each) for each in zip(*documents, strict=True)] or ([], [])
-    columns = (ids, [REPEATED_RULE] * len(ids), left, [threshold] * len(ids), [""] * len(ids))
+    columns = (ids, [rule] * len(ids), left, [threshold] * len(ids), [""] * len(ids))
     arrays = [pa.array(column).cast(field.type) for column, field in zip(columns, SCHEMA, strict=True)]
     return pa.table(arrays, schema=SCHEMA)
 

@@ -185,8 +185,9 @@ class DedupBody:
 
     `compared` are the manifests of evaluation texts and of the dedups of earlier datasets; how many documents were left
     out for those, `contaminated` and `earlier` (which are `duplicates` too), is in no manifest of a dedup without them.
-    `cuts` (a blob, "" for none) is what is left out of the texts of those that were kept: so many units and bytes of so
-    many documents. None of it is in the manifest of a dedup that cuts nothing out.
+    `cuts` (a blob, "" for none) is what is left out of the texts of those that were kept: so many units and bytes of
+    so many documents, and lines that were cleaned away. None of it is in the manifest of a dedup that cuts nothing out,
+    nor `cleaned_lines` in that of one that cleans none away.
     """
 
     shards: tuple[DocumentShardEntry, ...]
@@ -205,6 +206,7 @@ class DedupBody:
     cut_documents: int = 0
     cut_units: int = 0
     cut_bytes: int = 0
+    cleaned_lines: int = 0
 
     def manifest(self, *, producer: str) -> Manifest:
         body: dict[str, JsonValue] = asdict(self)
@@ -212,6 +214,8 @@ class DedupBody:
             body = {key: value for key, value in body.items() if key not in ("contaminated", "earlier", "compared")}
         if not self.cuts:
             body = {key: value for key, value in body.items() if not key.startswith("cut")}
+        if not self.cleaned_lines:
+            del body["cleaned_lines"]
         return Manifest(kind=Kind.DEDUP, body=body, parents=_parents(self.shards), producer=producer)
 
     @classmethod
@@ -237,4 +241,5 @@ class DedupBody:
             cut_documents=fields.count("cut_documents", missing=0),
             cut_units=fields.count("cut_units", missing=0),
             cut_bytes=fields.count("cut_bytes", missing=0),
+            cleaned_lines=fields.count("cleaned_lines", missing=0),
         )

@@ -1,9 +1,10 @@
-"""Repeated lines, or paragraphs: cut out of the texts of the documents that stay.
+"""Lines that are cut out of the texts of the documents that stay: repeated ones, or paragraphs, and what C4 removes.
 
 Promises: a function of the set of documents, whatever their files, order, cut and workers. Units are counted over all
 documents before any is cut: what one loses changes nothing for another. They are compared by 128 bits, one half after
 the other: what one half finds repeated is looked at by the other. Memory is about 70 bytes a document, and the longest
-text; documents are read four times: their ids, all texts, then twice those with repeated units.
+text; documents are read four times: their ids, all texts, then twice those with repeated units, or the second time all
+where C4 has a say. For C4 alone they are read twice.
 """
 
 from __future__ import annotations
@@ -11,24 +12,27 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TypeVar
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
 from tutti.corpus import arrays, cuts
-from tutti.corpus.texts import buffers
+from tutti.corpus.counts.cleaning import Judged, judged
 from tutti.corpus.threads import in_threads
 from tutti.dedup.components import Documents
 from tutti.dedup.externalsort import RUN_ROWS, ExternalSort, Rows
+from tutti.dedup.losses import losses
 from tutti.dedup.names import Names
 from tutti.dedup.repeats import SHIFT, Common, Places, commonest, repeated
 from tutti.dedup.shards import Texts, reader
-from tutti.dedup.units import Unit, Units, characters, cut, said, units
+from tutti.dedup.units import Unit, Units, none, said, units
 
 MOST = 6
 EXAMPLES, EXAMPLE_CHARACTERS = 5, 100
 Choice = Callable[[Documents], npt.NDArray[np.bool_]]
+Made = TypeVar("Made")
 _ROWS = 1 << 16
 LOWER = np.uint64((1 << 32) - 1)
 
@@ -61,7 +65,9 @@ class Example:
 class Lines:
     """`path` is the file of cuts (tutti.corpus.cuts): `units` of `documents` that stay, `bytes` in all.
 
-    `short`: documents of which too little is left, by id, and how many characters that is; they are in no other number.
+    `short`: documents of which too little is left, by id, and how many characters that is; `bare`: those of which the
+    cleaning keeps no line; they are in no other number. `cleaned`: lines that C4 removes from those that stay; one that
+    is repeated too is in both numbers.
     """
 
     path: Path
@@ -70,11 +76,24 @@ class Lines:
     bytes: int
     short: tuple[tuple[str, int], ...]
     examples: tuple[Example, ...]
+    cleaned: int = 0
+    bare: tuple[str, ...] = ()
 
 
-def find(own: Texts, wanted: Wanted, scratch: Path, *, workers: int = 1, run_rows: int = RUN_ROWS) -> Lines:
-    """Cut the documents; `scratch` is an empty folder: 16 bytes a unit, twice, and those that are repeated."""
-    return _Search(own, wanted, scratch, workers, run_rows).lines()
+def find(
+    own: Texts,
+    wanted: Wanted | None,
+    scratch: Path,
+    *,
+    clean: bool = False,
+    workers: int = 1,
+    run_rows: int = RUN_ROWS,
+) -> Lines:
+    """Cut the documents: by what is repeated, none of it without `wanted`, and by what C4 removes for `clean` ones.
+
+    `scratch` is an empty folder: 16 bytes a unit, twice, those that are repeated, and 16 bytes for each range.
+    """
+    return _Search(own, wanted, scratch, clean, workers, run_rows).lines()
 
 
 class _Places:
@@ -101,12 +120,17 @@ class _Places:
 
 
 class _Search:
-    def __init__(self, own: Texts, wanted: Wanted, scratch: Path, workers: int, run_rows: int) -> None:
+    def __init__(
+        self, own: Texts, wanted: Wanted | None, scratch: Path, clean: bool, workers: int, run_rows: int
+    ) -> None:
         self._read = reader(own.shards, without=own.without)
-        self._wanted, self._scratch, self._workers, self._run_rows = wanted, scratch, workers, run_rows
+        self._wanted, self._scratch, self._clean = wanted, scratch, clean
+        self._workers, self._run_rows = workers, run_rows
         self._names = Names(batch["doc_id"] for batch in self._read(["doc_id"]))
 
     def lines(self) -> Lines:
+        if self._wanted is None:
+            return self._cut(self._placed("repeated", iter(())), ())
         most, keep = self._wanted.most, self._wanted.keep
         first = self._counted(0, None)
         among = self._placed("candidates", repeated(first.blocks(), most=most, keep=0))
@@ -117,22 +141,28 @@ class _Search:
         second.remove()
         return self._cut(places, examples)
 
-    def _units(self, chosen: Choice) -> Iterator[tuple[Documents, pa.Array, Units]]:
-        """Documents that are chosen, their texts and units, a few at a time."""
+    def _each(self, chosen: Choice, made: Callable[[pa.Array], Made]) -> Iterator[tuple[Documents, pa.Array, Made]]:
+        """Documents that are chosen, their texts and what is made of these, a few at a time."""
 
-        def made(batch: pa.RecordBatch) -> tuple[Documents, pa.Array, Units]:
+        def of(batch: pa.RecordBatch) -> tuple[Documents, pa.Array, Made]:
             documents, texts = self._names.documents(batch["doc_id"]), batch["text"]
             if not (here := chosen(documents)).all():
                 documents, texts = documents[here], texts.filter(pa.array(here))
-            return documents, texts, units(texts, self._wanted.unit, self._wanted.least)
+            return documents, texts, made(texts)
 
-        return in_threads(made, self._read(["doc_id", "text"]), self._workers)
+        return in_threads(of, self._read(["doc_id", "text"]), self._workers)
+
+    def _units(self, texts: pa.Array) -> Units:
+        return units(texts, self._wanted.unit, self._wanted.least) if self._wanted else none(len(texts))
+
+    def _parts(self, texts: pa.Array) -> tuple[Units, Judged | None]:
+        return self._units(texts), judged(texts) if self._clean else None
 
     def _counted(self, half: int, among: _Places | None) -> ExternalSort:
         """Rows (half of a unit's name, its place), of all units or of those in `among`."""
         found = ExternalSort(self._scratch, f"units-{half}", run_rows=self._run_rows)
         every = among.among if among else lambda documents: np.ones(len(documents), np.bool_)
-        for documents, _, made in self._units(every):
+        for documents, _, made in self._each(every, self._units):
             places = _places(documents, made)
             wanted = made.counted & among.holds(places) if among else made.counted
             found.add(made.names[wanted, half], places[wanted])
@@ -149,30 +179,34 @@ class _Search:
     def _cut(self, places: _Places, examples: tuple[Example, ...]) -> Lines:
         ranges = ExternalSort(self._scratch, "ranges", run_rows=self._run_rows)
         seen = np.zeros(len(self._names), np.bool_)
-        documents = count = size = 0
-        short = list[tuple[str, int]]()
-        for some, texts, made in self._units(lambda each: places.among(each) & ~seen[each]):
+        documents = count = cleaned = size = 0
+        short, bare = list[tuple[str, int]](), list[str]()
+
+        def cut(documents: Documents) -> npt.NDArray[np.bool_]:
+            return ~seen[documents] & (self._clean | places.among(documents))
+
+        for some, texts, (made, lines) in self._each(cut, self._parts):
             new = ~seen[some]  # what lies in two shards is cut once
             seen[some] = True
-            gone = places.holds(_places(some, made)) & np.repeat(new, np.diff(made.bounds))
-            held, found = cut(made, gone)
-            left = _left(texts, made, gone, held, found)
-            stays = left >= self._wanted.left
-            ids = self._names.ids(some[new & ~stays]).to_pylist()
-            short += zip(ids, left[new & ~stays].tolist(), strict=True)
-            held, found = held[stays[held]], found[stays[held]]
-            begins, ends = found.astype(np.uint64).T
+            lost = losses(texts, new, made, places.holds(_places(some, made)), lines)
+            goes = lost.short(self._wanted.left if self._wanted else 1)
+            bare += self._names.ids(some[goes & lost.bare]).to_pylist()
+            little = goes & ~lost.bare
+            short += zip(self._names.ids(some[little]).to_pylist(), lost.left[little].tolist(), strict=True)
+            stay = ~goes[lost.texts]
+            held, (begins, ends) = lost.texts[stay], lost.ranges[stay].astype(np.uint64).T
             ranges.add(some[held].astype(np.uint64) << SHIFT | begins, ends)
-            documents += int((new & stays).sum())
-            count += int((gone & np.repeat(stays, np.diff(made.bounds))).sum())
+            documents += len(np.unique(held))
+            count += int(lost.units[~goes].sum())
+            cleaned += int(lost.lines[~goes].sum())
             size += int((ends - begins).sum())
         path = self._scratch / "cuts.parquet"
         cuts.write(self._rows(ranges.blocks()), path)
-        return Lines(path, documents, count, size, tuple(sorted(short)), examples)
+        return Lines(path, documents, count, size, tuple(sorted(short)), examples, cleaned, tuple(sorted(bare)))
 
     def _examples(self, common: list[Common]) -> tuple[Example, ...]:
         wanted, told = np.array([each.place for each in common], np.uint64), dict[int, str]()
-        for documents, texts, made in self._units(lambda some: np.isin(some, wanted >> SHIFT)):
+        for documents, texts, made in self._each(lambda some: np.isin(some, wanted >> SHIFT), self._units):
             places = _places(documents, made)
             for at in np.flatnonzero(np.isin(places, wanted)).tolist():
                 text = texts[int(np.searchsorted(made.bounds, at, "right")) - 1].as_py().encode()
@@ -192,18 +226,6 @@ def _places(documents: Documents, made: Units) -> Places:
     counts = np.diff(made.bounds)
     numbers = np.arange(len(made.spans)) - np.repeat(made.bounds[:-1], counts)
     return np.repeat(documents, counts).astype(np.uint64) << SHIFT | numbers.astype(np.uint64)
-
-
-def _left(
-    texts: pa.Array, made: Units, gone: npt.NDArray[np.bool_], held: Documents, found: npt.NDArray[np.int64]
-) -> npt.NDArray[np.int64]:
-    """How many characters are left of each text without these ranges; 0 where none of its units is."""
-    data, offsets = buffers(texts)
-    left = characters(data, np.stack([offsets[:-1], offsets[1:]], axis=1))
-    np.subtract.at(left, held, characters(data, found + offsets[held][:, None]))
-    kept = np.zeros(len(left), np.bool_)
-    kept[np.repeat(np.arange(len(left)), np.diff(made.bounds))[~gone]] = True
-    return np.where(kept, left, 0)
 
 
 def _even(blocks: Iterator[Rows], size: int) -> Iterator[Rows]:

@@ -1,4 +1,4 @@
-"""Repeated lines and paragraphs: cut by the file as by a plain computation over all of them, whatever the files."""
+"""Lines that are repeated, or that C4 removes: cut by the file as by a plain computation, whatever the files."""
 
 import random
 import re
@@ -15,6 +15,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tutti.corpus import cuts
+from tutti.corpus.counts.lines import Verdict, stripped, verdict
 from tutti.corpus.cuts import Cuts
 from tutti.corpus.documents import Document
 from tutti.corpus.texts import buffers
@@ -51,14 +52,14 @@ def plain(documents: Sequence[Document], wanted: Wanted) -> dict[str, str]:
 def left(found: Lines, documents: Sequence[Document], folder: Path) -> dict[str, str]:
     """By id the text that stays, of documents that do."""
     opened = Cuts(found.path, folder)
-    gone = dict(found.short)
+    gone = {*dict(found.short), *found.bare}
     stay = [each for each in documents if each.doc_id not in gone]
     texts = opened.applied([each.doc_id for each in stay], pa.array([each.text for each in stay], pa.large_string()))
     return {each.doc_id: text for each, text in zip(stay, texts.to_pylist(), strict=True)}
 
 
-def corpus(seed: int, count: int) -> list[Document]:
-    """Texts of lines and paragraphs, of which some come in many; of scripts of several kinds."""
+def corpus(seed: int, count: int, ends: Sequence[str] = ("",)) -> list[Document]:
+    """Texts of lines and paragraphs, of which some come in many; of scripts of several kinds; each with an end."""
     source = random.Random(seed)
     common = [NAVIGATION, "版权所有 翻印必究", "كل الحقوق محفوظة", "}", "---", "a\u200bb", "x" * 30, "read   more"]
     made = []
@@ -67,7 +68,7 @@ def corpus(seed: int, count: int) -> list[Document]:
             source.choice(common) if source.random() < 0.4 else f"{number} says {source.randrange(3 * count)} of it"
             for _ in range(source.randrange(1, 9))
         ]
-        text = "".join(line + source.choice(("\n", "\n", "\n\n")) for line in lines).strip("\n")
+        text = "".join(line + source.choice(ends) + source.choice(("\n", "\n", "\n\n")) for line in lines).strip("\n")
         made.append(document(f"{seed}/{number}", text))
     return made
 
@@ -92,17 +93,64 @@ def test_what_is_cut_is_what_a_plain_computation_cuts(
     )
 
 
+def kept(text: str) -> list[str]:
+    """The lines that C4 keeps."""
+    return [line for line in text.split("\n") if stripped(line) and verdict(line) is Verdict.KEPT]
+
+
+@pytest.mark.parametrize("wanted", [None, Wanted(Unit.LINE, 6, left=1), Wanted(Unit.PARAGRAPH, 1, 1, left=1)])
+def test_what_c4_removes_is_cut_beside_what_is_repeated(tmp_path: Path, wanted: Wanted | None) -> None:
+    documents = corpus(7, 80, ends=(".", ".", "", " is one of them.", " uses cookies as we do."))
+    (tmp_path / "work").mkdir()
+    own = shards(tmp_path, documents[:30], documents[30:])
+    found = find(own, wanted, tmp_path / "work", clean=True, run_rows=64)
+    before = {each.doc_id: each.text for each in documents}
+    repeated = plain(documents, wanted) if wanted else before
+    expected = {doc_id: kept(text) for doc_id, text in repeated.items()}
+    assert set(found.bare) == {doc_id for doc_id, text in before.items() if not kept(text)}
+    assert {doc_id for doc_id, lines in expected.items() if not lines} == {*dict(found.short), *found.bare}
+    stay = left(found, documents, tmp_path)
+    assert {doc_id: [line for line in text.split("\n") if line] for doc_id, text in stay.items()} == {
+        doc_id: expected[doc_id] for doc_id in stay
+    }
+    lines = [line for doc_id in stay for line in before[doc_id].split("\n") if stripped(line)]
+    assert found.cleaned == len(lines) - sum(len(kept(before[doc_id])) for doc_id in stay)
+    assert found.documents == sum(text != before[doc_id] for doc_id, text in stay.items())
+
+
+def test_a_document_goes_where_cleaning_leaves_nothing_or_repeats_leave_too_little(tmp_path: Path) -> None:
+    (tmp_path / "work").mkdir()
+    same, end, own = "This line stands in three of them.", "A short one is kept.", "This line is long enough. " * 3
+    texts = {
+        "little": f"{same}\n{end}",
+        "nothing": f"{same}\nno end",
+        "bare": "no end here\nnor here",
+        "repeated": f"{same}\n{own}",
+        "cleaned": f"{end}\n\nit has no end",
+        "whole": "So short is what was not cut.",
+    }
+    named = {name: document(name, text) for name, text in texts.items()}
+    ids = {each.doc_id: name for name, each in named.items()}
+    found = find(shards(tmp_path, list(named.values())), Wanted(most=2, left=60), tmp_path / "work", clean=True)
+    assert {ids[doc_id]: count for doc_id, count in found.short} == {"little": len(end), "nothing": 0}
+    assert [ids[doc_id] for doc_id in found.bare] == ["bare"]
+    stay = {ids[doc_id]: text for doc_id, text in left(found, list(named.values()), tmp_path).items()}
+    assert stay == {"cleaned": end, "whole": texts["whole"], "repeated": own}
+    assert (found.documents, found.units, found.cleaned) == (2, 1, 1)
+
+
+@pytest.mark.parametrize("clean", [False, True])
 @pytest.mark.parametrize("files", [2, 8])
-def test_the_answer_does_not_depend_on_files_order_workers_or_memory(tmp_path: Path, files: int) -> None:
-    documents = corpus(5, 120)
+def test_the_answer_does_not_depend_on_files_order_workers_or_memory(tmp_path: Path, files: int, clean: bool) -> None:
+    documents = corpus(5, 120, ends=("", " of it."))
     parts = [documents[place::files][::-1] for place in range(files)]
     parts.append(documents[5:40])  # again, in another file
     answers = set()
     for name, cut, rows, workers in (("one", [documents], 1 << 18, 1), ("many", parts[::-1], 50, 4)):
         (tmp_path / name / "work").mkdir(parents=True)
         own, work = shards(tmp_path / name, *cut), tmp_path / name / "work"
-        found = find(own, Wanted(most=2), work, workers=workers, run_rows=rows)
-        counted = (found.documents, found.units, found.bytes, found.short, found.examples)
+        found = find(own, Wanted(most=2), work, clean=clean, workers=workers, run_rows=rows)
+        counted = (found.documents, found.units, found.bytes, found.short, found.examples, found.cleaned, found.bare)
         answers.add((counted, found.path.read_bytes()))
     assert len(answers) == 1
 

@@ -12,6 +12,7 @@ from tutti.dedup.onray import lacking
 from tutti.dedup.settings import DedupSettings
 from tutti.dedup.units import Unit
 
+C4 = "c4"
 ALONE = "a cluster compares a run's own documents, not earlier datasets, evaluation texts or lines"
 
 
@@ -38,8 +39,10 @@ class DedupApi:
         if not 0 <= request.spec.evaluation_share < 1:
             raise InvalidField("spec.evaluation_share", seen=request.spec.evaluation_share, expected="a share below 1")
         require_engine(request.spec.engine, lacking(self._settings))
-        alone = request.spec.against or request.spec.HasField("evaluation") or request.spec.HasField("lines")
-        if request.spec.engine == RAY and alone:
+        if request.spec.clean not in ("", C4):
+            raise InvalidField("spec.clean", seen=request.spec.clean, expected=f"{C4}, or nothing")
+        cuts = request.spec.HasField("lines") or request.spec.clean
+        if request.spec.engine == RAY and (request.spec.against or request.spec.HasField("evaluation") or cuts):
             raise InvalidField("spec.engine", seen=RAY, expected=f"{LOCAL}, since {ALONE}")
         if request.spec.HasField("lines"):
             wanted(request.spec.lines)

@@ -1,12 +1,12 @@
 """The dedup service: drops duplicates from a fixed set of document shards.
 
 Promises: of documents with the same text, or nearly the same where that is asked for, the one with the smallest id
-stays, whatever the order or number of shards. Repeated lines are cut out of the texts of those that stay.
+stays, whatever the order or number of shards. Repeated lines, and those that C4 removes, are cut out of the texts of
+those that stay.
 """
 
 import os
 import tempfile
-from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -18,11 +18,11 @@ from tutti.chassis.tasks import TaskContext, WorkFailed
 from tutti.chassis.unit import Unit
 from tutti.chassis.work import Outcome, Work, publish, put_file
 from tutti.contracts.dedup.v1 import Dedup, DedupSpec
-from tutti.contracts.dedup.v1 import Lines as LinesSpec
 from tutti.contracts.dedup.v1.dedup_pb2 import DESCRIPTOR
 from tutti.corpus import decisions, duplicates
+from tutti.corpus.counts import statistics
 from tutti.corpus.dataset import Rejected
-from tutti.corpus.decisions import REPEATED_RULE
+from tutti.corpus.decisions import CLEANED_RULE, REPEATED_RULE
 from tutti.corpus.manifest import Kind
 from tutti.corpus.stages import DedupBody, DocumentShardEntry, FilterBody, IngestBody
 from tutti.dedup import clusters, lines, onray, units
@@ -74,29 +74,36 @@ def nothing_stays(found: clusters.Found) -> str:
     )
 
 
-def cut(own: Texts, dropped: Path, wanted: Wanted, folder: Path) -> Lines:
-    """Cut what is repeated among documents, without those that a file of duplicates drops."""
+def cut(own: Texts, dropped: Path, wanted: Wanted | None, clean: bool, folder: Path) -> Lines:
+    """Cut documents, without those that a file of duplicates drops."""
     folder.mkdir()
     gone = frozenset(duplicates.decode(dropped.read_bytes())["doc_id"].to_pylist())
     stay = replace(own, without=own.without | gone)
-    return lines.find(stay, wanted, folder, workers=len(os.sched_getaffinity(0)))
+    return lines.find(stay, wanted, folder, clean=clean, workers=len(os.sched_getaffinity(0)))
 
 
-def nothing_is_left(asked: LinesSpec) -> str:
+def nothing_is_left(spec: DedupSpec) -> str:
     """Why every document that is no duplicate was left out."""
-    return (
-        f"no document stays: without the {asked.unit}s that are in more than {asked.most} documents each of them has "
-        f"fewer than {asked.left} characters; change dedup.lines of the recipe"
-    )
+    asked, gone, keys = spec.lines, list[str](), list[str]()
+    if spec.clean:
+        gone.append("the lines that C4 removes")
+        keys.append("quality.clean")
+    if spec.HasField("lines"):
+        gone.append(f"the {asked.unit}s that are in more than {asked.most} documents")
+        keys.append("dedup.lines")
+    left = f"has fewer than {asked.left} characters" if asked.left else "is empty"
+    without, change = " and ".join(gone), " or ".join(keys)
+    return f"no document stays: without {without} each of them {left}; change {change} of the recipe"
 
 
-def decided(blobs: Blobs, before: str, short: Sequence[tuple[str, int]], left: int, scratch: Path) -> str:
+def decided(blobs: Blobs, before: str, made: Lines | None, left: int, scratch: Path) -> str:
     """The blob of decisions with those about documents of which too little is left; as before where there are none."""
-    if not short:
+    if made is None or not (made.short or made.bare):
         return before
     earlier = [decisions.decode(staging.small(blobs, before))] if before else []
     path = scratch / "decisions.parquet"
-    decisions.write(decisions.together(*earlier, decisions.short(short, left)), path)
+    bare = decisions.short([(doc_id, 0) for doc_id in made.bare], 1, CLEANED_RULE)
+    decisions.write(decisions.together(*earlier, decisions.short(made.short, left), bare), path)
     return put_file(blobs, "dedup/decisions", path)
 
 
@@ -116,9 +123,10 @@ def build(host: Host) -> Service:
             found = context.pool(clusters.find, own, spec.near, work, others(host.blobs, spec, scratch))
         except (TooManyTexts, Unreadable) as error:
             raise WorkFailed(str(error)) from error
-        if not found.documents or not spec.HasField("lines"):
+        if not found.documents or not (spec.clean or spec.HasField("lines")):
             return found, None
-        return found, context.pool(cut, own, found.path, wanted(spec.lines), scratch / "lines")
+        asked = wanted(spec.lines) if spec.HasField("lines") else None
+        return found, context.pool(cut, own, found.path, asked, bool(spec.clean), scratch / "lines")
 
     def run(context: TaskContext, dedup: Dedup) -> Outcome:
         spec = dedup.spec
@@ -129,21 +137,22 @@ def build(host: Host) -> Service:
             found, made = find(context, spec, chosen, Path(scratch))
             if not found.documents:
                 raise WorkFailed(nothing_stays(found))
-            short = made.short if made else ()
-            if len(short) == found.documents:
-                raise WorkFailed(nothing_is_left(spec.lines))
+            gone = {REPEATED_RULE: len(made.short), CLEANED_RULE: len(made.bare)} if made else {}
+            short = sum(gone.values())
+            if short == found.documents:
+                raise WorkFailed(nothing_is_left(spec))
             kept = put_file(host.blobs, "dedup/clusters", found.path)
             cuts = put_file(host.blobs, "dedup/cuts", made.path) if made else ""
-            told = decided(host.blobs, chosen.decisions, short, spec.lines.left, Path(scratch))
+            told = decided(host.blobs, chosen.decisions, made, spec.lines.left, Path(scratch))
         body = DedupBody(
             shards=chosen.shards,
             decisions=told,
             clusters=kept,
-            documents=found.documents - len(short),
+            documents=found.documents - short,
             duplicates=found.duplicates,
             near_duplicates=found.near,
             cluster_count=found.clusters,
-            rejected=(*chosen.rejected, *([Rejected(REPEATED_RULE, len(short))] if short else [])),
+            rejected=(*chosen.rejected, *(Rejected(rule, count) for rule, count in gone.items() if count)),
             rejections=chosen.rejections,
             contaminated=found.contaminated,
             earlier=found.earlier,
@@ -152,6 +161,7 @@ def build(host: Host) -> Service:
             cut_documents=made.documents if made else 0,
             cut_units=made.units if made else 0,
             cut_bytes=made.bytes if made else 0,
+            cleaned_lines=made.cleaned if made else 0,
         )
         result = publish(host.blobs, "dedup", body.manifest(producer=version.producer("dedup")), data_bytes=0)
 
@@ -161,18 +171,19 @@ def build(host: Host) -> Service:
             dedup.near_duplicates = body.near_duplicates
             dedup.contaminated, dedup.earlier = body.contaminated, body.earlier
             dedup.cut_documents, dedup.cut_units, dedup.cut_bytes = body.cut_documents, body.cut_units, body.cut_bytes
-            dedup.short = len(short)
+            dedup.cleaned_lines, dedup.short = body.cleaned_lines, short
             for example in made.examples if made else ():
                 dedup.repeated.add(text=example.text, documents=example.documents)
 
         return fill
 
     work = Work(host, "dedups", Dedup, run, clusters.LOGIC_VERSION)
+    natives = (native, units.native, statistics.native)
     return Service(
         name="dedup",
         resources=[work.resource],
         serves=[Served(DESCRIPTOR.services_by_name["DedupService"], DedupApi(work, settings))],
         tasks=[work.task()],
         export=work.export,
-        checks=[kernels.check("duplicates are found", "by Python, some fifteen times slower", (native, units.native))],
+        checks=[kernels.check("duplicates are found", "by Python, some fifteen times slower", natives)],
     )

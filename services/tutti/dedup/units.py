@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from itertools import pairwise
 from pathlib import Path
+from typing import Protocol
 
 import numpy as np
 import numpy.typing as npt
@@ -30,6 +31,16 @@ NAME_BYTES = 16
 SOURCE = Path(__file__).with_suffix(".c")
 Bytes = npt.NDArray[np.uint8]
 Numbers = npt.NDArray[np.int64]
+
+
+class Parts(Protocol):
+    """Parts of texts in a row: where those of each text are among all, and where each begins and ends in its text."""
+
+    @property
+    def bounds(self) -> Numbers: ...
+
+    @property
+    def spans(self) -> Numbers: ...
 
 
 class Unit(StrEnum):
@@ -67,6 +78,12 @@ def units(texts: pa.Array, unit: Unit, least: int = 1) -> Units:
     data, offsets = buffers(texts)
     library = native().library
     return by_python(data, offsets, unit, least) if library is None else by_kernel(library, data, offsets, unit, least)
+
+
+def none(texts: int) -> Units:
+    """The units of texts that are looked at for none."""
+    spans, names = np.zeros((0, 2), np.int64), np.zeros((0, 2), np.uint64)
+    return Units(np.zeros(texts + 1, np.int64), spans, names, np.zeros(0, np.bool_))
 
 
 def by_kernel(library: ctypes.CDLL, data: Bytes, offsets: Numbers, unit: Unit, least: int) -> Units:
@@ -114,10 +131,17 @@ def said(unit: bytes) -> str:
     return " ".join(unit.decode().split())
 
 
-def cut(made: Units, gone: npt.NDArray[np.bool_]) -> tuple[Numbers, Numbers]:
-    """The text of each range, int64 [n], and the ranges, int64 [n, 2], that leave the units that are not gone.
+def holders(lines: Parts, made: Units) -> Numbers:
+    """The unit that each line lies in, where there is one of all that is not blank."""
+    first, second = (np.repeat(np.arange(len(each.bounds) - 1), np.diff(each.bounds)) for each in (made, lines))
+    begins = first << 32 | made.spans[:, 0]
+    return np.searchsorted(begins, second << 32 | lines.spans[:, 0], "right") - 1
 
-    What stays is apart as before: each unit goes with what is behind it, those behind the last that stays with what is
+
+def cut(made: Parts, gone: npt.NDArray[np.bool_]) -> tuple[Numbers, Numbers]:
+    """The text of each range, int64 [n], and the ranges, int64 [n, 2], that leave the parts that are not gone.
+
+    What stays is apart as before: each part goes with what is behind it, those behind the last that stays with what is
     before them. Ranges come in order and do not meet.
     """
     every = np.arange(len(gone))

@@ -13,9 +13,10 @@ from pathlib import Path
 
 import pyarrow as pa
 
+from tutti.corpus.counts import statistics
 from tutti.corpus.documents import Document
 from tutti.corpus.rows import write_rows
-from tutti.ingest.quality import languages, lexicon, pii, statistics
+from tutti.ingest.quality import languages, lexicon, pii
 from tutti.ingest.quality.classifier import Classifier, decode
 from tutti.ingest.quality.findings import Kind
 

@@ -20,6 +20,7 @@ from tutti.chassis.unit import Unit
 from tutti.chassis.work import Outcome, Work, publish, put_content, put_file, put_named
 from tutti.contracts.ingest.v1 import Filter, Ingest, IngestSpec, MaskCount, ReasonCount, RuleCount
 from tutti.contracts.ingest.v1.ingest_pb2 import DESCRIPTOR
+from tutti.corpus.counts import statistics
 from tutti.corpus.dataset import Rejected
 from tutti.corpus.manifest import Kind
 from tutti.corpus.stages import CrawlBody, DocumentShardEntry, FilterBody, IngestBody
@@ -33,7 +34,7 @@ from tutti.ingest.measures import Models
 from tutti.ingest.normalisation import NORMALISATION_VERSION
 from tutti.ingest.onray import UnfitNode, lacking
 from tutti.ingest.paths import Paths
-from tutti.ingest.quality import features, languagemodel, pii, statistics
+from tutti.ingest.quality import features, languagemodel, pii
 from tutti.ingest.quality.findings import Kind as Personal
 from tutti.ingest.readers import InputRootError
 from tutti.ingest.rejections import Reason

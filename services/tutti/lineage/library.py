@@ -160,7 +160,7 @@ class Library:
         return self.once(key, read)
 
     def cuts(self, key: str) -> dict[str, int]:
-        """By document that stays: how many bytes of its text were cut out, since they are repeated."""
+        """By document that stays: how many bytes of its text were cut out."""
 
         def read() -> dict[str, int]:
             rows = cuts.decode(self._named(key))

@@ -115,6 +115,6 @@ class Listing:
                 kept, how, jaccard = stands
                 what = REJECTED if How(how).contaminated else DUPLICATE
                 return f"{what}/{how}", How(how).detail(jaccard, f"{PREFIX}{kept}")
-            return KEPT, f"without {cuts[doc_id]:,} bytes that are repeated" if doc_id in cuts else ""
+            return KEPT, f"without {cuts[doc_id]:,} bytes that were cut out" if doc_id in cuts else ""
 
         return fate

@@ -60,7 +60,7 @@ def test_of_a_page_it_is_told_what_was_cut_out_that_too_little_was_left_and_of_w
     listed = world.api.ListDocuments(ListDocumentsRequest(run="runs/a"), CALL)
     assert [(each.source, each.what, each.detail) for each in listed.documents] == [
         ("a", "kept", ""),
-        ("b", "kept", "without 1,234 bytes that are repeated"),
+        ("b", "kept", "without 1,234 bytes that were cut out"),
         ("c", "rejected/repeated_lines", "value 3, threshold 100"),
         ("d", "duplicate/near", f"of documents/{whole}, similarity 0.88"),
     ]

@@ -96,6 +96,9 @@ class QualityPart(Part):
     languages: Names = Field(
         default_factory=list, description="ISO 639 codes of languages or macro-languages that stay; none: all"
     )
+    clean: Literal["none", "c4"] = Field(
+        default="none", description="c4: the lines that C4 removes are cut out of what is trained on"
+    )
 
 
 class DecontaminationPart(Part):
@@ -251,6 +254,7 @@ class Recipe(Part):
         later: dict[str, Any] = {} if self.tokenizer.of else {"tokenizer": {"of"}}
         later |= {} if self.mixture else {"mixture": True}
         later |= {"data": {"packing"}} if self.data.packing == "stream" else {}
+        later |= {"quality": {"clean"}} if self.quality.clean == "none" else {}
         if self.input.crawl is not None and not self.input.crawl.since:
             later["input"] = {"crawl": {"since"}}
         return self.model_dump(exclude={"train": {"batch"}, **later})

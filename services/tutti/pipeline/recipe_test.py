@@ -39,6 +39,12 @@ def test_a_written_default_is_the_same_recipe() -> None:
     assert read(LEAST + "size: small\ndata: {context: 256}\n").digest() == read(LEAST).digest()
     assert read(LEAST, ["train.batch=16"]).digest() == read(LEAST).digest()
     assert read(LEAST, ["train.seed=1"]).digest() != read(LEAST).digest()
+    assert (
+        read(LEAST, ["quality.clean=none"]).digest()
+        == read(LEAST).digest()
+        != read(LEAST, ["quality.clean=c4"]).digest()
+    )
+    assert '"clean"' not in read(LEAST).canonical()
 
 
 def test_a_crawl_stands_in_place_of_a_folder() -> None:
@@ -81,6 +87,8 @@ def test_the_recipes_that_we_ship_can_be_read(path: Path) -> None:
         ("train: {ranks: 9}", "train.ranks", r"train.microbatches \(8\)"),
         ("engine: ray\ndedup: {against: [datasets/a]}", "engine", r"local with dedup\.against"),
         ("engine: ray\ndedup: {lines: {}}", "engine", r"local with dedup\.lines"),
+        ("engine: ray\nquality: {clean: c4}", "engine", r"local with quality\.clean"),
+        ("quality: {clean: c5}", "quality.clean", "'none' or 'c4'"),
         ("dedup: {lines: {unit: word}}", "dedup.lines.unit", "'line' or 'paragraph'"),
         ("dedup: {lines: {most: 0}}", "dedup.lines.most", "greater than or equal to 1"),
         ("dedup: {lines: {most: 1, keep: 2}}", "dedup.lines.keep", r"at most dedup\.lines\.most \(1\)"),
@@ -185,6 +193,7 @@ def test_rules_and_languages_are_lists_and_thresholds_go_by_the_name_of_the_rule
         "thresholds": {"c4_least_sentences": 2.0, "c4_lorem_ipsum": 10.0},
         "classifiers": [],
         "languages": ["en"],
+        "clean": "none",
     }
 
 

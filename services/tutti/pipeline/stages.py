@@ -237,6 +237,7 @@ def spec_of(stage: StageName, recipe: Recipe, source: Source, given: Given, logi
             against=[_documents(each) for each in given.against],
             engine="" if recipe.engine == "local" else recipe.engine,
             lines=Lines(**recipe.dedup.lines.model_dump()) if recipe.dedup.lines else None,
+            clean="" if recipe.quality.clean == "none" else recipe.quality.clean,
         )
     if stage is StageName.TOKENIZATION:
         return TokenizationSpec(
@@ -330,6 +331,8 @@ def reuse_of(stage: StageName, recipe: Recipe, source: Source, given: Given, log
         }
     elif stage is StageName.DEDUP:
         parameters = recipe.dedup.parameters()
+        if recipe.quality.clean != "none":
+            parameters["clean"] = recipe.quality.clean
         if any(each.retracted for each in given.against):
             parameters["retracted"] = [each.retracted for each in given.against]
     elif stage is StageName.TOKENIZATION:

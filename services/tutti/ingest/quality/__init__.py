@@ -1,4 +1,4 @@
-"""Quality: what a text is like, in counts, and rules that decide by them.
+"""Quality: rules that decide by what was counted of a text, personal data, harm, language.
 
-Words and their statistics, published rules, personal data, language: pure functions of text and Arrow batches.
+Pure functions of text and Arrow batches.
 """

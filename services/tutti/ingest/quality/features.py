@@ -20,9 +20,9 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from tutti.corpus.counts.characters import Class, characters, class_of
 from tutti.corpus.native import Kernel, kernel
 from tutti.corpus.texts import buffers
-from tutti.ingest.quality.characters import Class, characters, class_of
 
 _SOURCE = Path(__file__).with_suffix(".c")
 FEATURES_VERSION = 1

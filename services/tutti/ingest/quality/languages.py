@@ -16,9 +16,9 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from tutti.corpus.counts.characters import Class, class_of
 from tutti.corpus.texts import require_texts
 from tutti.ingest.quality import languagemodel
-from tutti.ingest.quality.characters import Class, class_of
 
 LANGUAGES_VERSION = 2
 SAMPLE = 2048

@@ -6,8 +6,8 @@ from pydoc_data.topics import topics
 import pyarrow as pa
 import pytest
 
+from tutti.corpus.counts.statistics import statistics
 from tutti.ingest.quality.lexicon import CATEGORIES, HARM_LEXICON, SCHEMA, count, counts, lexicon, possible
-from tutti.ingest.quality.statistics import statistics
 
 PLAIN = {
     "spam": "Order now, satisfaction guaranteed! Best prices guaranteed, CLICK HERE.",

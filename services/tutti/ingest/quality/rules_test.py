@@ -7,8 +7,8 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
+from tutti.corpus.counts.statistics import COLUMNS, statistics
 from tutti.ingest.quality.rules import RULES, Keep, Rule, UnknownRule, decide, with_thresholds
-from tutti.ingest.quality.statistics import COLUMNS, statistics
 
 
 def filled(text: str, length: int) -> str:

@@ -130,6 +130,7 @@ class DedupSpec(_message.Message):
     AGAINST_FIELD_NUMBER: _builtins.int
     ENGINE_FIELD_NUMBER: _builtins.int
     LINES_FIELD_NUMBER: _builtins.int
+    CLEAN_FIELD_NUMBER: _builtins.int
     manifest_key: _builtins.str
     """manifest_key of the document shards."""
     content_digest: _builtins.str
@@ -144,6 +145,8 @@ class DedupSpec(_message.Message):
     """evaluation_share: a document that holds more than this share of a text's n-grams is left out; 0: any."""
     engine: _builtins.str
     """engine that compares: "local" or empty, or "ray", a cluster that the service is set to; no part of the result."""
+    clean: _builtins.str
+    """clean: "c4" cuts the lines that C4 removes out of the documents that stay; empty: none."""
     @_builtins.property
     def evaluation(self) -> Global___Documents:
         """evaluation: texts of an ingest; documents that hold one, or are nearly the same as one, are left out."""
@@ -169,10 +172,11 @@ class DedupSpec(_message.Message):
         against: _abc.Iterable[Global___Documents] | None = ...,
         engine: _builtins.str = ...,
         lines: Global___Lines | None = ...,
+        clean: _builtins.str = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["evaluation", b"evaluation", "lines", b"lines"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["against", b"against", "content_digest", b"content_digest", "engine", b"engine", "evaluation", b"evaluation", "evaluation_share", b"evaluation_share", "evaluation_words", b"evaluation_words", "lines", b"lines", "logic_version", b"logic_version", "manifest_key", b"manifest_key", "near", b"near"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["against", b"against", "clean", b"clean", "content_digest", b"content_digest", "engine", b"engine", "evaluation", b"evaluation", "evaluation_share", b"evaluation_share", "evaluation_words", b"evaluation_words", "lines", b"lines", "logic_version", b"logic_version", "manifest_key", b"manifest_key", "near", b"near"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -204,6 +208,7 @@ class Dedup(_message.Message):
     SHORT_FIELD_NUMBER: _builtins.int
     REPEATED_FIELD_NUMBER: _builtins.int
     PROGRESS_FIELD_NUMBER: _builtins.int
+    CLEANED_LINES_FIELD_NUMBER: _builtins.int
     name: _builtins.str
     """name of the resource."""
     revision: _builtins.int
@@ -225,13 +230,15 @@ class Dedup(_message.Message):
     earlier: _builtins.int
     """earlier: those of the duplicates that an earlier dataset stands for."""
     cut_documents: _builtins.int
-    """cut_documents that stay, without repeated units."""
+    """cut_documents that stay, without repeated units, or without lines that were cleaned away."""
     cut_units: _builtins.int
-    """cut_units of those."""
+    """cut_units of those: what is repeated."""
     cut_bytes: _builtins.int
-    """cut_bytes of those, with what was between units."""
+    """cut_bytes of those, and of lines that were cleaned away, with what was between them."""
     short: _builtins.int
     """short: documents that were left out, since too little was left of them."""
+    cleaned_lines: _builtins.int
+    """cleaned_lines of those documents, those that are repeated too among them."""
     @_builtins.property
     def spec(self) -> Global___DedupSpec:
         """spec that it was created with."""
@@ -279,10 +286,11 @@ class Dedup(_message.Message):
         short: _builtins.int = ...,
         repeated: _abc.Iterable[Global___RepeatedUnit] | None = ...,
         progress: _common_pb2.Progress | None = ...,
+        cleaned_lines: _builtins.int = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["ended_at", b"ended_at", "progress", b"progress", "result", b"result", "spec", b"spec", "started_at", b"started_at"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["clusters", b"clusters", "contaminated", b"contaminated", "cut_bytes", b"cut_bytes", "cut_documents", b"cut_documents", "cut_units", b"cut_units", "documents", b"documents", "duplicates", b"duplicates", "earlier", b"earlier", "ended_at", b"ended_at", "name", b"name", "near_duplicates", b"near_duplicates", "progress", b"progress", "reason", b"reason", "repeated", b"repeated", "result", b"result", "revision", b"revision", "short", b"short", "spec", b"spec", "started_at", b"started_at", "state", b"state"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["cleaned_lines", b"cleaned_lines", "clusters", b"clusters", "contaminated", b"contaminated", "cut_bytes", b"cut_bytes", "cut_documents", b"cut_documents", "cut_units", b"cut_units", "documents", b"documents", "duplicates", b"duplicates", "earlier", b"earlier", "ended_at", b"ended_at", "name", b"name", "near_duplicates", b"near_duplicates", "progress", b"progress", "reason", b"reason", "repeated", b"repeated", "result", b"result", "revision", b"revision", "short", b"short", "spec", b"spec", "started_at", b"started_at", "state", b"state"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

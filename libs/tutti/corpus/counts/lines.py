@@ -11,7 +11,7 @@ from __future__ import annotations
 import re
 from enum import Enum
 
-from tutti.ingest.quality.characters import Class, Flag, class_of, has
+from tutti.corpus.counts.characters import Class, Flag, class_of, has
 
 SHORT_LINE = 30
 LONG_PIECE = 1000
@@ -72,11 +72,6 @@ def verdict(line: str) -> Verdict:
     if "javascript" in lowered:
         return Verdict.JAVASCRIPT
     return Verdict.POLICY if any(phrase in lowered for phrase in POLICY) else Verdict.KEPT
-
-
-def retained(text: str) -> str:
-    """The lines that the cleaning of C4 keeps, as they are."""
-    return "\n".join(line for line in text.split("\n") if stripped(line) and verdict(line) is Verdict.KEPT)
 
 
 def _without_citations(line: str) -> str:

@@ -17,11 +17,11 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from tutti.corpus.counts.characters import Flag, characters, has
+from tutti.corpus.counts.lines import ELLIPSIS, SHORT_LINE, Verdict, ends_well, lower, stripped, verdict
+from tutti.corpus.counts.words import tokens
 from tutti.corpus.native import Kernel, kernel
 from tutti.corpus.texts import buffers
-from tutti.ingest.quality.characters import Flag, characters, has
-from tutti.ingest.quality.lines import ELLIPSIS, SHORT_LINE, Verdict, ends_well, lower, stripped, verdict
-from tutti.ingest.quality.words import tokens
 
 STATISTICS_VERSION = 1
 

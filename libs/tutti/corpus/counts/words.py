@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from tutti.ingest.quality.characters import Class, class_of
+from tutti.corpus.counts.characters import Class, class_of
 
 IN_WORD = (Class.LETTER, Class.NUMBER)
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tutti.ingest.quality.words import tokens
+from tutti.corpus.counts.words import tokens
 
 TOOL = Path(__file__).resolve().parents[4] / "tools" / "characters.py"
 

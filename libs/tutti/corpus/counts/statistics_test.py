@@ -5,9 +5,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tutti.corpus.counts.lines import Verdict, verdict
+from tutti.corpus.counts.statistics import COLUMNS, count, native, statistics
 from tutti.corpus.texts import UnreadableTexts
-from tutti.ingest.quality.lines import Verdict, retained, verdict
-from tutti.ingest.quality.statistics import COLUMNS, count, native, statistics
 
 KERNEL = pytest.mark.skipif(native().library is None, reason=native().why_not)
 
@@ -198,4 +198,3 @@ def test_c4_counts_sentences_in_the_lines_that_it_keeps() -> None:
         'One is here. Two is here?! At 3.14 example.com it is three.\nNo end here. Here\n"A quote has no stop at all"\n'
     )
     assert counts(text)["c4_sentences"] == 4
-    assert retained(text) == text.splitlines()[0] + "\n" + text.splitlines()[2]

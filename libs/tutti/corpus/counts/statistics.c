@@ -267,6 +267,30 @@ static void token(Work *w, const uint8_t *s, const uint8_t *end, int64_t charact
     w->tokens_count++;
 }
 
+// The phrases that begin before `end`, the end of a line, and behind the line before; there is no line feed in a phrase.
+static int phrases(Work *w, const uint8_t *end) {
+    int found = 0;
+    while (w->phrase < end) {
+        found |= w->phrase_found;
+        w->phrase = phrase(w->phrase + 1, w->begin, w->end, &w->phrase_found);
+    }
+    return found;
+}
+
+// The column that counts what C4 does with a line whose last character that is no space ends at `last`; `longest`: the
+// characters of its longest piece.
+static int verdict(const uint8_t *classes, const uint8_t *begin, const uint8_t *last, int64_t pieces, int64_t longest,
+                   int found) {
+    const uint8_t *ended = without_citations(classes, begin, last);
+    uint32_t code;
+    if (longest > LONG_PIECE) return C4_LONG_PIECE;
+    if (ended == begin || (ended - begin >= 3 && !memcmp(ended - 3, "...", 3))) return C4_UNENDED;
+    before(begin, ended, &code);
+    if (!(classes[code] & LINE_END)) return C4_UNENDED;
+    if (pieces < LEAST_PIECES) return C4_FEW_PIECES;
+    return found & HAS_JAVASCRIPT ? C4_JAVASCRIPT : found & HAS_POLICY ? C4_POLICY : C4_LINES;
+}
+
 // Adds what one line has to the counts; returns its characters, or -1 - characters for a blank one.
 static int64_t line(Work *w, const uint8_t *begin, const uint8_t *end, int64_t *out, unsigned *stops) {
     const uint8_t *classes = w->classes, *s = begin, *start = begin, *last = begin;
@@ -361,22 +385,12 @@ static int64_t line(Work *w, const uint8_t *begin, const uint8_t *end, int64_t *
     out[ENDED_LINES] += (classes[code] & LINE_END) != 0;
     out[ELLIPSIS_LINES] += code == 0x2026 || (last - begin >= 3 && !memcmp(last - 3, "...", 3));
     out[SHORT_LINES] += characters <= SHORT_LINE;
-    int found = 0;
-    while (w->phrase < end) {  // there is no line feed in a phrase
-        found |= w->phrase_found;
-        w->phrase = phrase(w->phrase + 1, w->begin, w->end, &w->phrase_found);
-    }
+    int found = phrases(w, end);
     out[LOREM_IPSUM_LINES] += (found & HAS_LOREM) != 0;
     out[CURLY_BRACKET_LINES] += (found & HAS_CURLY) != 0;
-    const uint8_t *ended = without_citations(classes, begin, last);
-    int good = ended > begin && !(ended - begin >= 3 && !memcmp(ended - 3, "...", 3));
-    if (good) { before(begin, ended, &code); good = (classes[code] & LINE_END) != 0; }
-    if (longest > LONG_PIECE) out[C4_LONG_PIECE]++;
-    else if (!good) out[C4_UNENDED]++;
-    else if (pieces < LEAST_PIECES) out[C4_FEW_PIECES]++;
-    else if (found & HAS_JAVASCRIPT) out[C4_JAVASCRIPT]++;
-    else if (found & HAS_POLICY) out[C4_POLICY]++;
-    else { out[C4_LINES]++; out[C4_SENTENCES] += sentences ? sentences : 1; }
+    int kind = verdict(classes, begin, last, pieces, longest, found);
+    out[kind]++;
+    if (kind == C4_LINES) out[C4_SENTENCES] += sentences ? sentences : 1;
     return characters;
 }
 
@@ -523,6 +537,40 @@ static void document(Work *w, const uint8_t *s, const uint8_t *end, int64_t *out
     out[TOKENS] = w->tokens_count;
     out[STOP_WORDS] = __builtin_popcount(stops);
     if (!w->failed) repetition(w, out);
+}
+
+// What C4 does with each line of texts that is not blank: spans[][2] from the begin of its text, found[] as Verdict of
+// lines.py has them in order; ends[i] is how many there are in the texts up to the i-th. A text of n bytes has at most
+// n / 2 + 1.
+void verdicts(const uint8_t *data, const int64_t *offsets, int64_t texts, const uint8_t *classes, int64_t *spans,
+              uint8_t *found, int64_t *ends) {
+    Work w = {.classes = classes};
+    int64_t count = 0;
+    for (int64_t text = 0; text < texts; text++) {
+        w.begin = data + offsets[text];
+        w.end = data + offsets[text + 1];
+        w.phrase = phrase(w.begin, w.begin, w.end, &w.phrase_found);
+        for (const uint8_t *s = w.begin, *limit; s < w.end; s = limit + 1) {
+            const uint8_t *begin = s, *last = s;
+            int64_t pieces = 0, piece = 0, longest = 0;
+            limit = memchr(s, '\n', (size_t)(w.end - s));
+            if (!limit) limit = w.end;
+            while (s < limit) {
+                uint32_t code;
+                s += decode(s, &code);
+                if ((classes[code] & CLASS) == SPACE) { piece = 0; continue; }
+                if (!piece++) pieces++;
+                if (piece > longest) longest = piece;
+                last = s;
+            }
+            int phrased = phrases(&w, limit);
+            if (!pieces) continue;
+            spans[2 * count] = begin - w.begin;
+            spans[2 * count + 1] = limit - w.begin;
+            found[count++] = (uint8_t)(verdict(classes, begin, last, pieces, longest, phrased) - C4_LONG_PIECE);
+        }
+        ends[text] = count;
+    }
 }
 
 // COLUMNS counts a document; -1 when memory is short.

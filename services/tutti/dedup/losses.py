@@ -1,0 +1,77 @@
+"""Losses: what texts lose with repeated units and with lines that C4 removes, and what is left of them. Pure."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from tutti.corpus.counts.cleaning import Judged
+from tutti.corpus.texts import buffers
+from tutti.dedup.units import Numbers, Parts, Units, characters, cut, holders
+
+Flags = npt.NDArray[np.bool_]
+
+
+@dataclass(frozen=True, slots=True)
+class Losses:
+    """Of texts in a row: `ranges`, int64 [n, 2], are cut out of `texts`, int64 [n].
+
+    Of each text: `units` that are repeated, `lines` that are cleaned away, whether these are all (`bare`), and the
+    characters that are `left`, 0 where none of its parts is.
+    """
+
+    texts: Numbers
+    ranges: Numbers
+    units: Numbers
+    lines: Numbers
+    bare: Flags
+    left: Numbers
+
+    def short(self, least: int) -> Flags:
+        """The texts of which too little is left: less than `least` where repeated units went, else nothing."""
+        found = np.zeros(len(self.left), np.bool_)
+        found[self.texts] = True
+        return found & (self.left < np.where(self.units, least, 1))
+
+
+def losses(texts: pa.Array, chosen: Flags, made: Units, repeated: Flags, judged: Judged | None) -> Losses:
+    """What those that are chosen lose with the units that are repeated, and the lines that are not kept."""
+    repeated = repeated & _of_each(made, chosen)
+    parts: Parts
+    if judged is None:
+        parts, removed, gone = made, np.zeros_like(repeated), repeated
+    else:
+        parts, removed = judged, ~judged.kept & _of_each(judged, chosen)
+        gone = removed | np.isin(holders(judged, made), np.flatnonzero(repeated))
+    held, found = cut(parts, gone)
+    lines = _counts(parts, removed)
+    return Losses(
+        texts=held,
+        ranges=found,
+        units=_counts(made, repeated),
+        lines=lines,
+        bare=(lines > 0) & (lines == np.diff(parts.bounds)),
+        left=_left(texts, parts, gone, held, found),
+    )
+
+
+def _of_each(parts: Parts, flags: Flags) -> Flags:
+    """Flags of texts as those of their parts."""
+    return np.repeat(flags, np.diff(parts.bounds))
+
+
+def _counts(parts: Parts, flags: Flags) -> Numbers:
+    """How many parts of each text are flagged."""
+    before = np.concatenate([[0], np.cumsum(flags)])
+    return np.asarray(np.diff(before[parts.bounds]))
+
+
+def _left(texts: pa.Array, parts: Parts, gone: Flags, held: Numbers, ranges: Numbers) -> Numbers:
+    """How many characters are left of each text without these ranges; 0 where none of its parts is."""
+    data, offsets = buffers(texts)
+    left = characters(data, np.stack([offsets[:-1], offsets[1:]], axis=1))
+    np.subtract.at(left, held, characters(data, ranges + offsets[held][:, None]))
+    return np.where(_counts(parts, ~gone) > 0, left, 0)
