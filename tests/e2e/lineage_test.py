@@ -188,3 +188,16 @@ def test_checkpoints_are_shown_by_step_and_not_by_name(client: Client, data_dir:
     steps = [int(step) for step in re.findall(r"^checkpoint +checkpoints/\S+/(\d+)", shown, flags=re.MULTILINE)]
     assert steps == sorted(steps)
     assert len(steps) > 1
+
+
+def test_what_is_to_be_pruned_is_listed_before_and_where_there_is_nothing_that_is_said(
+    client: Client, data_dir: Path
+) -> None:
+    newest = max(client.committer.ListCheckpoints(ListRequest()).checkpoints, key=lambda each: each.step)
+    listed = tutti("checkpoints", "prune", newest.job, "--keep-last", "1", "--data-dir", data_dir)
+    assert newest.name not in listed.out
+    assert (listed.out.count("checkpoints/"), listed.err) == (3, "nothing was removed; add --yes to remove these\n")
+    for asked in ([], ["--yes"]):
+        nothing = tutti("checkpoints", "prune", newest.job, "--keep-last", "4", *asked, "--data-dir", data_dir)
+        said = "there is nothing to remove beside the last 4 of each line and what is pinned or in use\n"
+        assert (nothing.code, nothing.out, nothing.err) == (0, "", said)

@@ -119,6 +119,9 @@ def extend(group: click.Group) -> None:
         name = full_name("jobs", job)
         request = PruneCheckpointsRequest(request_id=fresh_id(), job=name, keep_last=keep_last, validate_only=not yes)
         with served(**where) as client:
-            print_one(plain(client.committer.PruneCheckpoints(request)), output)
-        if not yes:
+            found = plain(client.committer.PruneCheckpoints(request))
+        print_one(found, output)
+        if not found["checkpoints"]:
+            say(f"there is nothing to remove beside the last {keep_last} of each line and what is pinned or in use")
+        elif not yes:
             say("nothing was removed; add --yes to remove these")
