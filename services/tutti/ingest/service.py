@@ -103,8 +103,9 @@ def build(host: Host) -> Service:
                 raise WorkFailed(str(error)) from error
             if ingest.spec.input_digest not in ("", written.survey.input_digest):
                 raise WorkFailed(
-                    f"the pages of input.path changed while the run was under way: they were "
-                    f"{ingest.spec.input_digest}, they are {written.survey.input_digest}; run the recipe again"
+                    f"in the folder lie other pages than those of this run: it is of {ingest.spec.input_digest}, there "
+                    f"lie {written.survey.input_digest}; `tutti run` of its recipe, or with --data, reads what lies "
+                    f"there now"
                 )
             if not written.shards:
                 raise WorkFailed(nothing_readable(written, "input.path" if spec.input_path else "input.crawl"))

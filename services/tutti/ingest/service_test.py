@@ -25,6 +25,7 @@ from tutti.ingest.rpc import IngestApi
 from tutti.ingest.service import build
 
 CALL = Call(role=Role.OPERATOR, request_id="", peer="test", deadline_seconds=10)
+DIGEST = "blake3:" + "0" * 64
 
 
 class World:
@@ -120,6 +121,14 @@ def test_an_engine_that_is_not_here_is_refused(world: World) -> None:
         world.create(world.pages, engine="ray")
     with pytest.raises(InvalidField, match=r"spec\.engine.*local or ray"):
         world.create(world.pages, engine="spark")
+
+
+def test_a_folder_with_other_pages_than_were_asked_for_says_which_command_reads_these(world: World) -> None:
+    world.create(world.pages, input_digest=DIGEST)
+    failed = world.work()
+    assert failed.state == STATE_FAILED
+    assert f"other pages than those of this run: it is of {DIGEST}, there lie blake3:" in failed.reason
+    assert "`tutti run` of its recipe, or with --data, reads what lies there now" in failed.reason
 
 
 def test_a_folder_that_is_gone_fails_the_work_without_its_path(world: World) -> None:
