@@ -6,16 +6,19 @@ ranges of bytes out. Memory of an opened file is about 40 bytes a document that 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+import io
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from tutti.corpus import arrays
 from tutti.corpus.errors import UnsupportedFormat
-from tutti.corpus.rows import batches, read_rows, write_rows
+from tutti.corpus.rows import batches, write_rows
 
 SCHEMA = pa.schema(
     [
@@ -34,9 +37,27 @@ def write(rows: Iterable[pa.RecordBatch], path: Path) -> None:
     write_rows(SCHEMA, rows, path)
 
 
-def decode(data: bytes) -> pa.Table:
-    """The rows of a file. Raises UnsupportedFormat."""
-    return read_rows(SCHEMA, data, "cuts")
+def sizes(data: bytes) -> dict[str, int]:
+    """By document of a file how many bytes are left out; its rows are not held at once. Raises UnsupportedFormat."""
+    found: dict[str, int] = {}
+    with _readable():
+        for batch in batches(io.BytesIO(data), rows=_ROWS):
+            sized = batch.append_column("size", pc.subtract(batch["end"], batch["begin"]))  # type: ignore[attr-defined]
+            each = pa.table(sized).group_by("doc_id").aggregate([("size", "sum")])
+            for doc_id, size in zip(each["doc_id"].to_pylist(), each["size_sum"].to_pylist(), strict=True):
+                found[doc_id] = found.get(doc_id, 0) + size  # a document may lie in two batches
+    return found
+
+
+@contextmanager
+def _readable() -> Iterator[None]:
+    """Raises UnsupportedFormat for what is in a file."""
+    try:
+        yield
+    except (pa.ArrowException, OSError, ValueError, KeyError) as error:
+        if isinstance(error, OSError) and error.errno:  # of the machine, such as a full disk, and not of the file
+            raise
+        raise UnsupportedFormat(f"not a file of cuts: {error}; run the stage again") from error
 
 
 class Cuts:
@@ -45,17 +66,12 @@ class Cuts:
     def __init__(self, path: Path, scratch: Path) -> None:
         """The ranges are laid in a file in `scratch`, and mapped. Raises UnsupportedFormat."""
         ids, counts, kept = [_as_ids([])], [np.zeros(0, np.int64)], scratch / "cuts.ranges"
-        try:
-            with kept.open("wb") as ranges:
-                for batch in batches(path, rows=_ROWS):
-                    arrays.append(ranges, np.stack([batch["begin"].to_numpy(), batch["end"].to_numpy()], axis=1))
-                    found = batch["doc_id"].value_counts()
-                    ids.append(_as_ids(found.field("values").to_pylist()))
-                    counts.append(found.field("counts").to_numpy())
-        except (pa.ArrowException, OSError, ValueError, KeyError) as error:
-            if isinstance(error, OSError) and error.errno:  # of the machine, such as a full disk, and not of the file
-                raise
-            raise UnsupportedFormat(f"not a file of cuts: {error}; run the stage again") from error
+        with _readable(), kept.open("wb") as ranges:
+            for batch in batches(path, rows=_ROWS):
+                arrays.append(ranges, np.stack([batch["begin"].to_numpy(), batch["end"].to_numpy()], axis=1))
+                found = batch["doc_id"].value_counts()
+                ids.append(_as_ids(found.field("values").to_pylist()))
+                counts.append(found.field("counts").to_numpy())
         every, each = np.concatenate(ids), np.concatenate(counts)
         new = np.ones(len(every), np.bool_)
         new[1:] = every[1:] != every[:-1]  # a document may lie in two batches

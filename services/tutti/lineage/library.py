@@ -11,7 +11,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeVar
 
-import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from tutti.backbone import Blobs
@@ -161,14 +160,7 @@ class Library:
 
     def cuts(self, key: str) -> dict[str, int]:
         """By document that stays: how many bytes of its text were cut out."""
-
-        def read() -> dict[str, int]:
-            rows = cuts.decode(self._named(key))
-            sizes = pc.subtract(rows["end"], rows["begin"])  # type: ignore[attr-defined]
-            summed = rows.append_column("bytes", sizes).group_by("doc_id").aggregate([("bytes", "sum")])
-            return dict(zip(summed["doc_id"].to_pylist(), summed["bytes_sum"].to_pylist(), strict=True))
-
-        return self.once(key, read)
+        return self.once(key, lambda: cuts.sizes(self._named(key)))
 
     def documents(self, entry: DocumentShardEntry) -> list[DocumentRow]:
         """The documents of a shard, without texts."""
