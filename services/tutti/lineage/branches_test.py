@@ -1,8 +1,9 @@
 """Over a branch every step is told under the line that made it, once, as a slow replay of the job's history has it."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -16,11 +17,11 @@ from tutti.checkpoints.manifest import CheckpointBody, build_manifest
 from tutti.checkpoints.scalars import StateScalars
 from tutti.checkpoints.writer import Snapshot, describe
 from tutti.contracts.committer.v1 import CHECKPOINT_STATE_COMMITTED, Checkpoint
+from tutti.contracts.lineage.v1 import DIRECTION_DOWN, TraceDocumentRequest, TraceRequest, TraceStepRequest
 from tutti.contracts.lineage.v1 import Sighting as Told
-from tutti.contracts.lineage.v1 import TraceDocumentRequest, TraceRequest, TraceStepRequest
 from tutti.contracts.tokenization.v1 import Dataset
 from tutti.corpus.dataset import DatasetBody, ShardEntry, Split
-from tutti.corpus.ledger import Ledger
+from tutti.corpus.ledger import Ledger, LedgerReading
 from tutti.corpus.sampler import DatasetShare, Span
 from tutti.lineage.service_test import World, page
 from tutti.lineage.sightings_test import CONTEXT, shards
@@ -63,8 +64,8 @@ class Job:
     def names(self) -> list[str]:
         return [name for names in self.holds.values() for name in names]
 
-    def checkpoints(self) -> Iterator[Checkpoint]:
-        for line, (parent_line, from_step, steps) in LINES.items():
+    def checkpoints(self, lines: Mapping[int, tuple[int, int, Sequence[int]]] = LINES) -> Iterator[Checkpoint]:
+        for line, (parent_line, from_step, steps) in lines.items():
             parent = f"checkpoints/j/{parent_line}/{from_step}" if from_step else ""
             for step in steps:
                 body = self.body(line, step, parent)
@@ -148,6 +149,30 @@ def test_every_step_is_told_once_under_the_line_that_made_it(job: Job) -> None:
         read = job.world.api.TraceStep(TraceStepRequest(job="jobs/j", line=2, step=step), CALL)
         seen = {(told.document.removeprefix("documents/"), place(told)) for told in read.sightings}
         assert seen == {(name, at) for name, places in expected.items() for at in places if at[:2] == (line, step)}
+
+
+def test_many_epochs_of_a_toy_dataset_cost_what_was_asked_for(job: Job, monkeypatch: pytest.MonkeyPatch) -> None:
+    for checkpoint in job.checkpoints({0: (0, 0, range(100, 3001, 100)), 1: (0, 2000, range(2100, 3001, 100))}):
+        job.world.admit(checkpoint)
+    every, computed = Ledger.readings, 0
+
+    def counted(*args: Any, **kwargs: Any) -> Iterator[LedgerReading]:
+        nonlocal computed
+        for reading in every(*args, **kwargs):
+            computed += 1
+            yield reading
+
+    monkeypatch.setattr(Ledger, "readings", counted)
+    document = job.names[3]
+    answer = job.world.api.TraceDocument(TraceDocumentRequest(document=document, limit=10), CALL)
+    assert len(answer.sightings) == 10
+    assert answer.truncated
+    down = job.world.api.Trace(TraceRequest(name=f"documents/{document}", direction=DIRECTION_DOWN), CALL)
+    seen = [f"checkpoints/j/0/{step}" for step in range(100, 3001, 100)]
+    seen += [f"checkpoints/j/1/{step}" for step in range(2100, 3001, 100)]
+    assert list(answer.checkpoints) == seen
+    assert [vertex.name for vertex in down.vertices if vertex.kind == "checkpoint"] == seen
+    assert computed < 200  # of some ten thousand on each line
 
 
 def test_a_branch_whose_root_is_not_folded_yet_is_waited_for(job: Job) -> None:

@@ -5,8 +5,10 @@ path in all of them.
 """
 
 from bisect import bisect_left
-from collections.abc import Collection
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass
+from heapq import merge
+from itertools import groupby
 
 from tutti.chassis.errors import NotFound, Unavailable
 from tutti.chassis.service import Host
@@ -157,21 +159,37 @@ class Documents:
         """The datasets whose training split holds the document."""
         return [each for each in self.datasets() if each.train.samples_of(document)]
 
-    def sightings(self, document: str, head: Head, *, until_step: int = 0) -> list[Sighting]:
-        """Where the line that ends at a checkpoint read a document."""
+    def sightings(self, document: str, head: Head, *, until_step: int = 0) -> Iterator[Sighting]:
+        """Where the line that ends at a checkpoint read a document, in order, each computed when it is asked for."""
         body = self._library.checkpoint(head.key)
         until = min(body.step, until_step) if until_step else body.step
-        return sorted(
-            sighting
-            for each in self.datasets()
-            if each.version in body.training.datasets
-            for sighting in sightings.of_document(each.train, body.scalars.ledger, document, until_step=until)
+        return merge(
+            *(
+                sightings.of_document(each.train, body.scalars.ledger, document, until_step=until)
+                for each in self.datasets()
+                if each.version in body.training.datasets
+            )
         )
+
+    def told(self, document: str, job: str = "", until_step: int = 0) -> Iterator[tuple[str, int, Sighting]]:
+        """Where the lines (of a job) read a document, each place once: job, line and place, in their order."""
+
+        def of_line(head: Head) -> Iterator[tuple[str, int, Sighting]]:
+            lines = self.ancestry(head)  # a line has a larger number than the one that it branched from
+            for found in self.sightings(document, head, until_step=until_step):
+                yield head.job, lines.line_of(found.step), found
+
+        heads = self.newest(job, until_step)
+        return (each for each, _ in groupby(merge(*map(of_line, heads))))  # lines share what is before a branch
 
     def seen_by(self, document: str) -> list[str]:
         """The checkpoints that descend from a document, by job, line and step: those that read a token of it."""
-        heads = sorted(self.heads(), key=lambda head: (head.job, place_of(head.name)))
-        return [head.name for head in heads if self.sightings(document, head)]
+        first: dict[tuple[str, int], int] = {}
+        for head in self.newest("", 0):
+            if found := next(self.sightings(document, head), None):
+                first[head.job, place_of(head.name)[0]] = found.step
+        places = sorted((head.job, *place_of(head.name), head.name) for head in self.heads())
+        return [name for job, line, step, name in places if first.get((job, line), step + 1) <= step]
 
     def read_by(self, head: Head) -> set[str]:
         """The documents that the steps up to a checkpoint read."""

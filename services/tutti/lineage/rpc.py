@@ -1,6 +1,7 @@
 """The calls that lineage answers."""
 
 from collections.abc import Collection, Mapping
+from itertools import islice
 
 from tutti.chassis.call import Call
 from tutti.chassis.errors import InvalidField, NotFound
@@ -120,12 +121,8 @@ class LineageApi:
                 raise
             return TraceDocumentResponse(fate=fate)
         answer = TraceDocumentResponse()
-        found: set[tuple[str, int, Sighting]] = set()
-        for head in self._documents.newest(request.job, request.until_step):
-            ancestry = self._documents.ancestry(head)
-            for sighting in self._documents.sightings(row.doc_id, head, until_step=request.until_step):
-                found.add((head.job, ancestry.line_of(sighting.step), sighting))  # lines share what is before a branch
-        answer.sightings.extend(_message(*each, row.source) for each in sorted(found)[:limit])
+        found = list(islice(self._documents.told(row.doc_id, request.job, request.until_step), limit + 1))
+        answer.sightings.extend(_message(*each, row.source) for each in found[:limit])
         answer.truncated = len(found) > limit
         answer.checkpoints.extend(self._documents.seen_by(row.doc_id))
         if not answer.sightings:

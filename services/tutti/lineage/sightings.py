@@ -6,6 +6,7 @@ directions say the same.
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from heapq import merge
 
 import numpy as np
 
@@ -49,10 +50,16 @@ class Shelf:
 
 
 def of_document(shelf: Shelf, ledger: Ledger, document: str, *, until_step: int) -> Iterator[Sighting]:
-    """Every place up to and with `until_step` where a token of the document was read, by sample and step."""
-    for sample in shelf.samples_of(document):
+    """Every place up to and with `until_step` where a token of the document was read, in order.
+
+    A place is computed when it is asked for: small datasets are read in thousands of epochs.
+    """
+
+    def of_sample(sample: int) -> Iterator[Sighting]:
         for at in ledger.readings(shelf.dataset, sample, before_step=until_step):
             yield Sighting(at.step + 1, at.leaf, at.row, sample, document, shelf.dataset, at.skipped)
+
+    return merge(*map(of_sample, shelf.samples_of(document)))
 
 
 def of_step(shelf: Shelf, ledger: Ledger, step: int) -> Iterator[Sighting]:
