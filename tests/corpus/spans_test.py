@@ -1,6 +1,7 @@
 """Spans of real pages: what tokenization packs, the index finds, and its tokens read as the text that was asked for."""
 
 import json
+import re
 from dataclasses import replace
 from pathlib import Path
 
@@ -9,11 +10,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tutti.cli import passages as words
 from tutti.corpus.dataset import Packing
 from tutti.corpus.documents import document_id
 from tutti.corpus.spans.building import build
-from tutti.corpus.spans.index import Index
-from tutti.corpus.spans.passages import Passage, passages
+from tutti.corpus.spans.index import LEAST, Index
+from tutti.corpus.spans.passages import BEFORE, Passage, passages, whole
 from tutti.corpus.tokenizer import BytePairTokenizer
 from tutti.tokenization.bpe import train_bpe
 from tutti.tokenization.documents import as_ids
@@ -158,3 +160,31 @@ def test_a_limit_leaves_the_shorter_passages_out_and_says_so(
     assert min(each.tokens for each in longest.found) == sorted(each.tokens for each in every.found)[-3]
     assert [each.begin for each in longest.found] == sorted(each.begin for each in longest.found)
     assert {each.documents for each in longest.found} == {()}
+
+
+@given(st.data())
+@settings(max_examples=60, deadline=None)
+def test_a_few_words_are_found_wherever_they_stand_as_words(
+    index: Index, texts: Texts, tokenizer: BytePairTokenizer, data: st.DataObject
+) -> None:
+    """Whatever stands before them, which may be in one token with their beginning."""
+    text = data.draw(st.sampled_from(sorted(texts.values())))
+    pairs = [each for each in re.finditer(r"\b[a-z]+ [a-z]+\b(?= )", text) if text[each.start() - 1] in BEFORE]
+    wanted = data.draw(st.sampled_from(pairs))[0]
+    (passage,) = whole(index, tokenizer, wanted).found
+    assert (passage.begin, passage.end) == (0, len(wanted))
+
+
+def test_a_few_words_are_counted_in_every_place(tmp_path: Path) -> None:
+    one, other = 'the harbour, near the harbour. "the harbour"\nthe harbour (the harbour)', "a harbour"
+    texts = {document_id(source=str(place), text=text): text for place, text in enumerate((one, other * 40))}
+    tokenizer = train_bpe([*texts.values()] * 20, vocabulary=300)
+    index = indexed(tmp_path, texts, tokenizer)
+    (passage,) = whole(index, tokenizer, "the harbour").found
+    assert (passage.count, passage.documents) == (5, (document_id(source="0", text=one),))
+    assert whole(index, tokenizer, "no harbour").found == ()
+    assert whole(index, tokenizer, "").found == ()
+
+
+def test_the_command_speaks_of_as_many_tokens_as_are_looked_for() -> None:
+    assert words.LEAST == LEAST

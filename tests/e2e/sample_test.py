@@ -237,7 +237,7 @@ def test_what_stands_nowhere_is_told_as_such_and_a_dataset_has_no_steps(
     dataset = run["dataset"]["name"]
     nowhere = tutti("trace", "--text", f"{WORD} " * 3, "--in", dataset, "--data-dir", data_dir)
     assert (nowhere.code, nowhere.out) == (0, "")
-    assert nowhere.err == f"none of it stands word for word in {dataset}\n"
+    assert nowhere.err == f"no 8 tokens of it in a row stand in {dataset}\n"
     anywhere = tutti("trace", "--text", f"{WORD} " * 3, "--data-dir", data_dir)
     assert anywhere.err == f"{nowhere.err}--in names another dataset, or a checkpoint\n"
     found = client.lineage.TraceText(TraceTextRequest(text=" the", within=dataset, least=1, documents=1))

@@ -13,6 +13,8 @@ from tutti.contracts.lineage.v1 import TraceTextRequest
 
 SHOWN_CHARACTERS = 90
 SHOWN_STEPS = 5
+LEAST = 8
+"""Tokens of a passage, unless another number is asked for."""
 
 
 def traced(client: Client, text: str, within: str, *, least: int = 0, limit: int = 0) -> Plain:
@@ -80,7 +82,9 @@ def show(answer: Plain, least: int) -> None:
             click.echo(f"{'':6}  {line}")
     if not answer["passages"] and answer["tokens"] < least:
         say(f"the text has {answer['tokens']} tokens, fewer than --least {least}: nothing was looked for")
+    elif not answer["passages"] and not least and answer["tokens"] < LEAST:
+        say(f"it stands nowhere as a whole in {answer['dataset']}; --least {max(answer['tokens'] // 2, 1)} finds parts")
     elif not answer["passages"]:
-        say(f"none of it stands word for word in {answer['dataset']}")
+        say(f"no {least or LEAST} tokens of it in a row stand in {answer['dataset']}")
     if answer["truncated"]:
         say("there are more, and shorter ones; raise --limit")

@@ -1,11 +1,13 @@
 """What is wrong with a recipe, and what it would do: told before anything starts."""
 
+import json
 import shutil
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 import click
 
+from tutti.cli import verdict
 from tutti.cli.access import consulted
 from tutti.cli.connection import data_dir_option
 from tutti.cli.failures import MISUSE, Failure
@@ -114,6 +116,11 @@ def plan(
         click.echo(f"input: {found.input_files:,} files, {size(found.input_bytes)}")
     print_list(rows(found), COLUMNS, output, nothing="a recipe without stages")
     click.echo(total(found, free))
+    filled = json.loads(found.recipe)
+    train, context = filled["train"], filled["data"]["context"]
+    tokens = train["steps"] * train["microbatches"] * train["rows"] * context
+    if warned := verdict.foreseen(tokens, found.input_bytes):
+        say(warned)
 
 
 def there(folder: Path) -> Path:

@@ -10,7 +10,7 @@ import click
 
 from tutti.chassis.client import Client
 from tutti.chassis.errors import NotFound
-from tutti.cli import datasets, mixtures, passages
+from tutti.cli import datasets, mixtures, passages, verdict
 from tutti.cli.connection import DEFAULT_DATA_DIR, typed
 from tutti.cli.nouns import BY_PLURAL
 from tutti.cli.output import shown
@@ -137,7 +137,7 @@ def show_summary(found: Plain, data_dir: Path = DEFAULT_DATA_DIR) -> None:
     for name, value in lines:
         click.echo(f"{name:14}{value}")
     if dataset and job and job["bits_per_byte"] is not None:
-        show_quality(job["bits_per_byte"], dataset)
+        show_quality(job, dataset)
     checkpoints = found["checkpoints"]
     if len(checkpoints) > SHOWN_CHECKPOINTS:
         every = typed("tutti checkpoints ls", data_dir)
@@ -218,15 +218,15 @@ def visited(counts: list[Plain]) -> str:
     return f"{seen:,} URLs visited, {of.get('visited/page', 0):,} pages{f'; {rest}' if rest else ''}"
 
 
-def show_quality(model: float, dataset: Plain) -> None:
+def show_quality(job: Plain, dataset: Plain) -> None:
+    model: float = job["bits_per_byte"]
     unigram, bigram, xz = (dataset[f"{name}_bits_per_byte"] for name in ("unigram", "bigram", "xz"))
     click.echo(
         f"{'bits per byte':14}{model:.3f}  (unigram {unigram:.3f}, Kneser-Ney bigram {bigram:.3f}, xz primed {xz:.3f})"
     )
-    apart = 100 * abs(1 - model / bigram)
-    if model >= bigram:
-        click.echo(f"{'':14}{apart:.1f} % above the bigram: worse than a bigram model; train longer")
-        return
-    click.echo(f"{'':14}{apart:.1f} % below the bigram")
-    if xz < model:
+    apart, change = verdict.beside_bigram(job, dataset), verdict.advice(job, dataset)
+    click.echo(f"{'':14}{apart} the bigram{f': worse than a bigram model; {change}' if change else ''}")
+    if few := verdict.rough(dataset):
+        click.echo(f"{'':14}{few}")
+    if not change and xz < model:
         click.echo(f"{'':14}xz wins: it was primed with the training text, and pages share boilerplate")

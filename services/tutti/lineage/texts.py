@@ -14,7 +14,7 @@ from tutti.contracts.common.v1 import GetRequest
 from tutti.contracts.tokenization.v1 import Dataset
 from tutti.contracts.tokenization.v1.stubs import TokenizationServiceStub
 from tutti.corpus.spans.index import LEAST
-from tutti.corpus.spans.passages import Passages, passages
+from tutti.corpus.spans.passages import Passages, passages, whole
 from tutti.lineage import sightings
 from tutti.lineage.graph import dataset_name
 from tutti.lineage.library import Library
@@ -47,7 +47,7 @@ class Texts:
     def trace(self, text: str, within: str, *, least: int, limit: int, documents: int) -> Traced:
         """The passages of a text in the training split of a dataset, or of that of a checkpoint.
 
-        `least` 0: LEAST tokens, or all of a text that has fewer.
+        `least` 0: LEAST tokens; a text that has fewer is looked for whole.
 
         Raises InvalidField for what names neither and for a text that is too long, NotFound, and Refused for a
         checkpoint that is not committed, a dataset without an index, and blobs that are gone or damaged.
@@ -58,9 +58,10 @@ class Texts:
         dataset = self._dataset(dataset_name(body.training.dataset) if body else within)
         opened = self._library.index(self._index(dataset), dataset.name)
         tokenizer = self._library.tokenizer(dataset.tokenizer)
-        if not least:  # a text that is shorter is looked for whole
-            least = min(LEAST, max(len(tokenizer.encode(text)), 1))
-        found = passages(opened, tokenizer, text, least=least, limit=limit, documents=documents)
+        if not least and len(tokenizer.encode(text)) < LEAST:
+            found = whole(opened, tokenizer, text, documents=documents)
+        else:
+            found = passages(opened, tokenizer, text, least=least or LEAST, limit=limit, documents=documents)
         held = {document for passage in found.found for document in passage.documents}
         return Traced(dataset.name, found, self._steps(dataset, body, held) if body else {})
 

@@ -16,6 +16,7 @@ from typing import Any
 from markupsafe import Markup
 
 from tutti.chassis.version import VERSION
+from tutti.cli import verdict
 from tutti.cli.plain import Plain
 from tutti.cli.report.charts import Series, chart, describe
 from tutti.cli.report.facts import Facts
@@ -208,8 +209,7 @@ def _read(ingest: Plain) -> int:
 def _beside_bigram(job: Plain, dataset: Plain | None) -> str:
     if not dataset or not dataset["bigram_bits_per_byte"]:
         return "held-out text"
-    apart = 100 * (1 - job["bits_per_byte"] / dataset["bigram_bits_per_byte"])
-    return f"{abs(apart):.1f} % {'below' if apart > 0 else 'above'} a bigram"
+    return f"{verdict.beside_bigram(job, dataset)} a bigram"
 
 
 def _verdict(job: Plain | None, dataset: Plain | None) -> str:
@@ -217,9 +217,12 @@ def _verdict(job: Plain | None, dataset: Plain | None) -> str:
     if not job or not dataset or job["bits_per_byte"] is None or not dataset["bigram_bits_per_byte"]:
         return ""
     told = f"The model lies {_beside_bigram(job, dataset)}"
-    if job["bits_per_byte"] < dataset["bigram_bits_per_byte"]:
-        return f"{told}: it knows more than pairs of tokens tell."
-    return f"{told}: worse than a bigram model of the tokens. Train it longer."
+    if change := verdict.advice(job, dataset):
+        told += f": worse than a bigram model of the tokens. What to do: {change}."
+    else:
+        told += ": it knows more than pairs of tokens tell."
+    few = verdict.rough(dataset)
+    return f"{told} {few[:1].upper()}{few[1:]}." if few else told
 
 
 def _funnel(found: Plain) -> list[Left]:

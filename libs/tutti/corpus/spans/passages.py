@@ -6,15 +6,18 @@ on the text and the dataset alone.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 import numpy as np
 
-from tutti.corpus.spans.index import LEAST, Index
+from tutti.corpus.spans.index import LEAST, Index, SpanMatch
 from tutti.corpus.tokenizer import BytePairTokenizer
 
 PLACES = 64
 """Of a span's places so many are looked at for documents."""
+BEFORE = ("", *" \t\"'`([{<*_-/.@#=:,\u201c\u2018\u00ab\u2014")
+"""What a token may begin with, before the letters of a word; the space stands there most often."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,8 +61,29 @@ def passages(
             end=at[span.end],
             tokens=span.end - span.start,
             count=span.count,
-            documents=tuple(dict.fromkeys(place.doc_id for place in span.examples))[:documents],
+            documents=_holders([span])[:documents],
         )
         for span in sorted(longest, key=lambda span: span.start)
     )
     return Passages(tuple(found), len(ids), len(every) > limit)
+
+
+def whole(index: Index, tokenizer: BytePairTokenizer, text: str, *, documents: int = 3) -> Passages:
+    """The text as one passage, wherever it stands from a word's first letter on; none where it stands nowhere.
+
+    What stands before it may be in one token with its beginning, so it is looked for behind each of BEFORE.
+    """
+    matches, tokens, size = list[SpanMatch](), len(tokenizer.encode(text)), len(text.encode())
+    for before in BEFORE:
+        ids = tokenizer.encode(before + text)
+        alone = before != "" and int(tokenizer.byte_lengths[ids[0]]) <= len(before.encode())
+        if len(ids) and not alone:  # what stands alone before it is found with nothing before it
+            matches += index.spans(ids.tolist(), least=len(ids), examples=PLACES if documents else 0)
+    if not matches:
+        return Passages((), tokens, truncated=False)
+    count = sum(each.count for each in matches)
+    return Passages((Passage(0, size, tokens, count, _holders(matches)[:documents]),), tokens, truncated=False)
+
+
+def _holders(matches: Iterable[SpanMatch]) -> tuple[str, ...]:
+    return tuple(dict.fromkeys(place.doc_id for match in matches for place in match.examples))

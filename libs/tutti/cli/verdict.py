@@ -1,0 +1,44 @@
+"""The verdict on a model: what its figures say of it, and what to change."""
+
+from tutti.cli.plain import Plain
+
+PASSES = 4
+"""Over the same tokens teach nearly as much as new ones; each one more teaches less (Muennighoff et al. 2023)."""
+MANY = 16
+"""Passes from which on a plan warns; what a file holds is not known to a factor of four."""
+BYTES_A_TOKEN = 4
+LITTLE = 20_000
+"""Tokens held out, of which fewer make a rough figure."""
+
+
+def beside_bigram(job: Plain, dataset: Plain) -> str:
+    """How far the model lies from a bigram model of the tokens, in bits a byte of the text that was held out."""
+    apart = 100 * (1 - job["bits_per_byte"] / dataset["bigram_bits_per_byte"])
+    return f"{abs(apart):.1f} % {'below' if apart > 0 else 'above'}"
+
+
+def advice(job: Plain, dataset: Plain) -> str:
+    """What to change of a model that is worse than a bigram model; "" where it is not."""
+    if job["bits_per_byte"] < dataset["bigram_bits_per_byte"]:
+        return ""
+    if (passes := job["passes"] or 0) > PASSES:
+        often = f"it read the same text {passes:,.0f} times and learnt it by heart"
+        return f"{often}: give more text, fewer steps or a smaller size"
+    return "train longer"
+
+
+def rough(dataset: Plain) -> str:
+    """Why the figures say little; "" where they do not."""
+    held = dataset["validation_tokens"]
+    return f"only {held:,} tokens were held out: the figures are rough" if held < LITTLE else ""
+
+
+def foreseen(tokens: int, input_bytes: int) -> str:
+    """What a plan warns of that trains on so many tokens, of files of so many bytes; "" for nothing."""
+    passes = tokens * BYTES_A_TOKEN / input_bytes if input_bytes else 0
+    if passes < MANY:
+        return ""
+    return (
+        f"train reads {tokens:,} tokens, about {passes:,.0f} times what is in these files: a model learns that by "
+        "heart; give more text, fewer steps (train.steps) or a smaller size"
+    )

@@ -1,0 +1,41 @@
+"""The verdict on a model: the advice fits what is wrong with it."""
+
+import pytest
+
+from tutti.cli import verdict
+
+
+def figures(model: float, passes: float | None, held: int = 100_000) -> tuple[dict[str, object], dict[str, object]]:
+    return (
+        {"bits_per_byte": model, "passes": passes},
+        {"bigram_bits_per_byte": 1.6, "validation_tokens": held},
+    )
+
+
+@pytest.mark.parametrize(
+    ("model", "passes", "beside", "advice"),
+    [
+        (1.2, 3.0, "25.0 % below", ""),
+        (1.2, 90.0, "25.0 % below", ""),
+        (2.0, 0.5, "25.0 % above", "train longer"),
+        (2.0, None, "25.0 % above", "train longer"),
+        (2.0, 148.8, "25.0 % above", "it read the same text 149 times and learnt it by heart: give more text"),
+    ],
+)
+def test_a_model_that_learnt_by_heart_is_not_told_to_train_longer(
+    model: float, passes: float | None, beside: str, advice: str
+) -> None:
+    job, dataset = figures(model, passes)
+    assert verdict.beside_bigram(job, dataset) == beside
+    assert verdict.advice(job, dataset).startswith(advice)
+    assert bool(verdict.advice(job, dataset)) == bool(advice)
+
+
+def test_a_figure_of_little_text_is_said_to_be_rough() -> None:
+    assert verdict.rough(figures(1.2, 1.0)[1]) == ""
+    assert verdict.rough(figures(1.2, 1.0, 937)[1]) == "only 937 tokens were held out: the figures are rough"
+
+
+def test_a_plan_that_reads_little_text_often_is_warned_of() -> None:
+    assert verdict.foreseen(3_276_800, 80_000).startswith("train reads 3,276,800 tokens, about 164 times what")
+    assert verdict.foreseen(3_276_800, 4_000_000) == verdict.foreseen(3_276_800, 0) == ""
