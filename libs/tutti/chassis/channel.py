@@ -223,7 +223,9 @@ def problem_of(error: grpc.RpcError, address: str, path: str) -> Problem:
             f"nobody answers at {address} ({details}): start the platform with `tutti up`, or give another address"
         )
     if code is grpc.StatusCode.DEADLINE_EXCEEDED:
-        details = f"{name} had no answer from {address} in time; its effect is unknown: repeat with the same request_id"
+        method = find_method(path)
+        advice = method.unanswered if method else "its effect is unknown"
+        details = f"{name} had no answer from {address} in time; {advice}"
     elif code is grpc.StatusCode.RESOURCE_EXHAUSTED:
         details = f"{name}: {details}; send data by blob"
     elif code is grpc.StatusCode.UNIMPLEMENTED:

@@ -118,6 +118,8 @@ class DemoApi:
         return ListCrawlsResponse()
 
     def CancelCrawl(self, request: CancelRequest, call: Call) -> Crawl:
+        if request.name == "crawls/wait":
+            self.release.wait(30)
         raise NotFound(request.name)
 
     def ListCrawledPages(self, request: ListCrawledPagesRequest, call: Call) -> ListCrawledPagesResponse:

@@ -165,7 +165,7 @@ CATALOGUE: dict[str, str] = {
     "CANCELLED": "the work was cancelled",
     "UNIMPLEMENTED": "nobody serves this method at this address",
     "UNAVAILABLE": "the service or what it stands on cannot be reached; try again",
-    "DEADLINE_EXCEEDED": "no answer in time; the effect is unknown, repeat with the same request_id",
+    "DEADLINE_EXCEEDED": "no answer in time; what has a request_id may have had its effect, so repeat it with the same",
     "CORRUPT_ROW": "a stored row was damaged; restore it from a backup",
     "EMIT_REFUSED": "a service emitted an event that it may not emit (a defect)",
     "STALE_WRITE": "a service wrote a resource that it had not locked (a defect)",

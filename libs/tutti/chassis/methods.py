@@ -32,6 +32,13 @@ class Method:
     retry: bool
     long: bool = False
 
+    @property
+    def unanswered(self) -> str:
+        """What is to be done where no answer came in time."""
+        if "request_id" in self.request.DESCRIPTOR.fields_by_name:
+            return "its effect is unknown: repeat with the same request_id"
+        return "ask again, for less at once or with more time"
+
 
 def methods_of(descriptor: ServiceDescriptor) -> list[Method]:
     """Raises BadService when a method declares no role, or streams its requests."""

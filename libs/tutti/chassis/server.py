@@ -178,8 +178,7 @@ class RpcServer:
             response = await asyncio.wait_for(work, call.deadline_seconds)
         except TimeoutError:
             raise DeadlineExceeded(
-                f"{method.name} had no answer within {call.deadline_seconds:.1f} s; its effect is unknown: "
-                f"call again with the same request_id"
+                f"{method.name} had no answer within {call.deadline_seconds:.1f} s; {method.unanswered}"
             ) from None
         return _serialized(method, response)
 

@@ -44,7 +44,7 @@ from tutti.chassis.service import Served
 from tutti.chassis.settings import RpcSettings
 from tutti.contracts.admin.v1 import ExportRequest
 from tutti.contracts.admin.v1.stubs import AdminStub
-from tutti.contracts.common.v1 import GetRequest, ListRequest
+from tutti.contracts.common.v1 import CancelRequest, GetRequest, ListRequest
 from tutti.contracts.ingest.v1 import CreateIngestRequest, IngestSpec
 from tutti.contracts.ingest.v1.ingest_pb2 import DESCRIPTOR
 from tutti.contracts.ingest.v1.stubs import IngestServiceStub
@@ -142,11 +142,15 @@ def test_a_defect_is_an_incident_in_the_log_and_no_traceback(demo: Demo, caplog:
     assert any(incident in record.getMessage() and record.exc_info for record in caplog.records)
 
 
-def test_a_call_that_takes_too_long_ends_at_its_deadline(demo: Demo) -> None:
+def test_a_call_that_takes_too_long_ends_at_its_deadline_and_only_what_changes_something_has_an_effect(
+    demo: Demo,
+) -> None:
     api = demo.host.services[0].service.serves[0].api
     assert isinstance(api, DemoApi)
-    with pytest.raises(DeadlineExceeded, match="request_id"):
+    with pytest.raises(DeadlineExceeded, match=r"ListIngests had no answer .*; ask again, for less"):
         demo.ingest().ListIngests(ListRequest(filter="wait"), timeout=0.2)
+    with pytest.raises(DeadlineExceeded, match=r"CancelCrawl had no answer .*; its effect is unknown: .* request_id"):
+        demo.ingest().CancelCrawl(CancelRequest(name="crawls/wait"), timeout=0.2)
     api.release.set()
 
 
