@@ -2,6 +2,7 @@
 
 import json
 import random
+import re
 import shutil
 import subprocess
 import sys
@@ -157,6 +158,7 @@ def test_every_rerun_ends_in_the_state_of_a_run_that_never_had_the_page(
         assert stage_of(again, "tokenization").content_digest == stage_of(never, "tokenization").content_digest
         assert not here.states(again).items() & here.states(first).items()
         here.require_listed(again, "rejected/retracted", [page])
+        require_told_who_uses_what_stays(here.ask(retract, page), first, again)
         assert sum(source.startswith("copy-") for source in here.listed(again, "kept")) == 1
         (plan,) = here.ask(retract, made["documents"][0]["document"], "--dry-run")["plan"]
         assert plan["command"] == ""
@@ -179,6 +181,14 @@ def require_touched(made: Any, here: Place, first: Run) -> None:
     }  # fmt: skip
     assert any(blob.startswith("ingest/document-shards/") for blob in made["blobs"])
     assert any(blob.startswith("tokenization/token-shards/") for blob in made["blobs"])
+
+
+def require_told_who_uses_what_stays(told: Any, first: Run, again: Run) -> None:
+    """A run that was made without the page uses the documents beside it, and of the tokens none."""
+    used = {run.name: {each["blob"] for each in told["held"] if run.name in each["runs"]} for run in (first, again)}
+    assert [each["blob"] for each in told["held"]] == told["blobs"]
+    read = {blob for blob in told["blobs"] if blob.startswith("ingest/document-shards/")}
+    assert used[again.name] == read < used[first.name]
 
 
 def test_a_duplicate_that_was_dropped_is_retracted_without_a_step_of_training(here: Place, first: Run) -> None:
@@ -247,7 +257,8 @@ def test_what_nobody_read_is_refused_and_a_person_is_told_what_stays(here: Place
     told = tutti("documents", "retract", page, "--dry-run", "--data-dir", here.folder)
     assert told.code == 0, told.err
     assert f"{page} would be left out\n" in told.out
-    assert "What stays, until you remove it\n  ingest/document-shards/" in told.out
+    assert re.search(r"What stays, until you remove it\n  ingest/document-shards/\S+  used by .*runs/", told.out)
+    assert "`tutti runs again` reuses those of what was read. To be rid of them take the page" in told.out
     assert "nothing was recorded" in told.err
     assert all(each["withdrawn"] for each in here.ask(recorded(), "ls"))
     again = tutti("runs", "again", first.name, "--dry-run", "-o", "json", "--data-dir", here.folder)

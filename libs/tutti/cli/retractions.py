@@ -36,7 +36,11 @@ NOUN = Noun(
 MOST = 10_000
 FOLDED_SECONDS, LOOK_SECONDS = 20.0, 0.25
 _ID = re.compile(r"[0-9a-f]{64}")
-STEPS = 20  # that are shown to a person; JSON has all
+STEPS, RUNS = 20, 5  # that are shown to a person; JSON has all
+REMOVING = """
+These blobs hold other pages too, and `tutti runs again` reuses those of what was read. To be rid of them take the page
+out of the folder (of a site: name it in input.crawl.without), carry the recipe out with `tutti run`, which then uses
+none of them, and remove them once nothing is wanted any more of the runs that use them (docs/retraction.md)."""
 
 
 def spec_of(wanted: str, reason: str) -> RetractionSpec:
@@ -99,6 +103,7 @@ def reached(client: Client, documents: Sequence[str]) -> Reach:
 def show(answer: Plain) -> None:
     """All of it for a person."""
     made, documents = answer["retraction"], answer["documents"]
+    checkpoints = [each["checkpoint"] for each in answer["checkpoints"]]
     what = made["spec"]["source"] or made["spec"]["document"]
     click.echo(f"{what} is left out from now on: {made['name']}" if answer["recorded"] else f"{what} would be left out")
     for each in documents:
@@ -112,10 +117,12 @@ def show(answer: Plain) -> None:
     for line in [line for each in answer["plan"] for line in commands(each)] or ["nothing is to be done"]:
         click.echo(f"  {line}")
     click.echo("\nWhat stays, until you remove it")
-    for line in (*answer["blobs"], *(f"{each} (its archives)" for each in answer["crawls"])):
+    for each in answer["held"]:
+        click.echo(f"  {each['blob']}  {used(each['runs'])}")
+    for line in (*(f"{each} (its archives)" for each in answer["crawls"]), *checkpoints):
         click.echo(f"  {line}")
-    for each in answer["checkpoints"]:
-        click.echo(f"  {each['checkpoint']}")
+    if answer["held"]:
+        click.echo(REMOVING)
     if answer["truncated"]:
         say("lists are cut after 10,000 entries")
     if not answer["recorded"]:
@@ -133,6 +140,12 @@ def parts(answer: Plain) -> list[str]:
         found.append(f"{each['job']} line {each['line']}  {each['step_count']:,} steps read it: {steps}")
     before = "of a dataset that holds it, before it was read"
     return found + [f"{each['checkpoint']}  {'read it' if each['read'] else before}" for each in answer["checkpoints"]]
+
+
+def used(runs: Sequence[str]) -> str:
+    """Which runs use a blob."""
+    more = f" and {len(runs) - RUNS:,} more" if len(runs) > RUNS else ""
+    return f"used by {', '.join(runs[:RUNS])}{more}" if runs else "used by no run"
 
 
 def commands(plan: Plain) -> list[str]:

@@ -46,6 +46,15 @@ class Held:
     rows: dict[str, DocumentRow]
 
 
+@dataclass(frozen=True)
+class Indexed:
+    """An index by name, the dataset that it is of, and its blob."""
+
+    name: str
+    dataset: str
+    blob: str
+
+
 class Documents:
     def __init__(self, host: Host, tables: Tables, library: Library) -> None:
         self._host, self._tables, self._library = host, tables, library
@@ -123,10 +132,10 @@ class Documents:
     def datasets(self) -> list[OpenDataset]:
         return [self._library.dataset(key) for key in self._manifests(Kind.DATASET)]
 
-    def indexes(self) -> list[tuple[str, str]]:
-        """Of every index its dataset and its blob, which holds the tokens of all documents that are trained on."""
-        found = [self._library.indexed(key) for key in self._manifests(Kind.INDEX)]
-        return [(dataset, body.blob) for dataset, body in found]
+    def indexes(self) -> list[Indexed]:
+        """Every index; its blob holds the tokens of all documents that are trained on."""
+        found = [(name, *self._library.indexed(key)) for key, name in self._keys(Kind.INDEX)]
+        return [Indexed(name, dataset, body.blob) for name, dataset, body in found]
 
     def heads(self, job: str = "") -> list[Head]:
         """All checkpoints (of a job), by name."""

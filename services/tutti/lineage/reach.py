@@ -58,11 +58,39 @@ class Reaching:
         for each in sorted(datasets, key=lambda each: each.version):
             answer.datasets.append(_dataset(each, ids, self._learnt(each)))
         self._steps(answer, ids, {dataset_name(each.version) for each in datasets}, limit)
-        blobs = {each.blob for each in held} | {blob for each in datasets for blob in _blobs(each, ids)}
-        trained = {each.dataset for each in answer.datasets if each.train}
-        blobs |= {blob for dataset, blob in self._documents.indexes() if dataset in trained}
-        answer.blobs.extend(sorted(blobs))
+        makers_of = self._blobs(held, datasets, ids)
+        for blob, names in sorted(makers_of.items()):
+            answer.blobs.append(blob)
+            answer.held.add(blob=blob, runs=self._users(names)[:limit])
         return _cut(answer, limit)
+
+    def _blobs(
+        self, held: Iterable[Held], datasets: Iterable[OpenDataset], ids: Collection[str]
+    ) -> dict[str, set[str]]:
+        """The blobs that hold any of the documents, each with the ingests, datasets or indexes that it is of."""
+        found: dict[str, set[str]] = {each.blob: set() for each in held}
+        for name, blobs in self._documents.ingests().items():
+            for blob in blobs & found.keys():
+                found[blob].add(name)
+        trained = set[str]()
+        for each in datasets:
+            name = dataset_name(each.version)
+            trained |= {name} if _holds(each.train, ids) else set()
+            for blob in _token_shards(each, ids):
+                found.setdefault(blob, set()).add(name)
+        for index in self._documents.indexes():
+            if index.dataset in trained:
+                found.setdefault(index.blob, set()).add(index.name)
+        return found
+
+    def _users(self, names: Collection[str]) -> list[str]:
+        """The runs that made or reused one of these, or trained on it."""
+        children = self._host.units.run(lambda unit: list(self._tables.edges_of(unit, sorted(names), up=False)))
+        new = {*names, *(edge.child for edge in children if edge.relation == "trained")}
+        found = set[str]()
+        while new := {edge.parent for edge in self._makers(new) if edge.relation == "made"}:
+            found |= {name for name in new if name.startswith("runs/")}
+        return sorted(found)
 
     def _read(self, held: Iterable[Held]) -> dict[str, set[str]]:
         """By ingest the documents that it read."""
@@ -150,7 +178,7 @@ def _dataset(found: OpenDataset, ids: Collection[str], tokenizer: str) -> Reache
     return ReachedDataset(dataset=dataset_name(found.version), tokenizer=tokenizer, train=train, validation=validation)
 
 
-def _blobs(found: OpenDataset, ids: Collection[str]) -> Iterable[str]:
+def _token_shards(found: OpenDataset, ids: Collection[str]) -> Iterable[str]:
     """The token shards that hold any of the documents."""
     for shelf, split in ((found.train, found.body.train), (found.validation, found.body.validation)):
         for shard, entry in zip(shelf.shards, split.shards, strict=True):
@@ -159,7 +187,7 @@ def _blobs(found: OpenDataset, ids: Collection[str]) -> Iterable[str]:
 
 
 def _cut(answer: Reach, limit: int) -> Reach:
-    for name in ("documents", "runs", "datasets", "lines", "checkpoints", "blobs"):
+    for name in ("documents", "runs", "datasets", "lines", "checkpoints", "blobs", "held"):
         found: Any = getattr(answer, name)
         if len(found) > limit:
             del found[limit:]

@@ -12,6 +12,8 @@ from tutti.contracts.dedup.v1 import Dedup
 from tutti.contracts.ingest.v1 import Crawl, CrawlSpec
 from tutti.contracts.lineage.v1 import ShowReachRequest
 from tutti.contracts.pipeline.v1 import Run, Stage
+from tutti.contracts.scheduler.v1 import Job as TrainingJob
+from tutti.contracts.scheduler.v1 import JobSpec, MixedDataset
 from tutti.contracts.tokenization.v1 import Index, Tokenization, TokenizationSpec
 from tutti.corpus import decisions, duplicates
 from tutti.corpus.spans.building import IndexInfo
@@ -65,6 +67,9 @@ def test_of_every_run_it_is_told_what_became_of_the_documents(world: World, tmp_
     assert {(each.source, *each.ingests) for each in reach.documents} == {(source, "ingests/a") for source in "abcde"}
     assert list(reach.crawls) == ["crawls/a", "crawls/b", "crawls/c"], "in whose archives pages may be"
     assert list(reach.blobs) == sorted(shard.blob for shard in shards)
+    assert [(each.blob, list(each.runs)) for each in reach.held] == [
+        (blob, ["runs/begun", "runs/whole"]) for blob in reach.blobs
+    ]
     one = world.api.ShowReach(ShowReachRequest(documents=names("b")), CALL)
     assert [(each.kept, each.retracted) for each in one.runs] == [(0, 1)]
     assert len(one.blobs) == 1
@@ -83,6 +88,10 @@ def test_steps_and_checkpoints_are_those_that_a_replay_finds(parts: tuple[int, .
     for name, given in zip(map(dataset_name, job.holds), ("", TOKENIZER), strict=False):
         spec = TokenizationSpec(tokenizer=given)
         world.admit(Tokenization(name=f"tokenizations/{name[9:19]}", spec=spec, dataset=name, tokenizer=TOKENIZER))
+    own_digest, *others = job.holds
+    mixed = [MixedDataset(digest=digest) for digest in others]
+    world.admit(TrainingJob(name="jobs/j", spec=JobSpec(dataset_digest=own_digest, mixed=mixed)))
+    world.admit(Run(name="runs/trained", stages=[Stage(name="train", resource="jobs/j")]))
     info = IndexInfo(DIGEST, DIGEST, 1, 2, 1, 1)
     own = [(name, f"own-{name[9:19]}") for name in map(dataset_name, job.holds)]
     for name, blob in (*own, ("datasets/another", "another")):
@@ -99,6 +108,8 @@ def test_steps_and_checkpoints_are_those_that_a_replay_finds(parts: tuple[int, .
         (dataset,) = reach.datasets
         assert bool(dataset.tokenizer) is (dataset.dataset == own[0][0]), "the second was given that of the first"
         assert (dataset.train, dataset.validation) == (1, 0)
+        users = {each.blob: list(each.runs) for each in reach.held}
+        assert all(users[blob] == ["runs/trained"] for blob in users if blob.startswith("tokenization/token-shards/"))
         assert {blob for blob in reach.blobs if "/" not in blob} == {blob for of, blob in own if of == dataset.dataset}
         assert sum(blob.startswith("tokenization/token-shards/") for blob in reach.blobs) >= 1
     world.close()

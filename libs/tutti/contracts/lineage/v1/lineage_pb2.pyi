@@ -868,6 +868,34 @@ class ReachedCheckpoint(_message.Message):
 Global___ReachedCheckpoint: _TypeAlias = ReachedCheckpoint  # noqa: Y015
 
 @_typing.final
+class ReachedBlob(_message.Message):
+    """ReachedBlob holds texts or tokens of the documents, and other documents beside them."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    BLOB_FIELD_NUMBER: _builtins.int
+    RUNS_FIELD_NUMBER: _builtins.int
+    blob: _builtins.str
+    """blob by its key."""
+    @_builtins.property
+    def runs(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
+        """runs that made or reused it, or trained on it, by name."""
+
+    def __init__(
+        self,
+        *,
+        blob: _builtins.str = ...,
+        runs: _abc.Iterable[_builtins.str] | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["blob", b"blob", "runs", b"runs"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___ReachedBlob: _TypeAlias = ReachedBlob  # noqa: Y015
+
+@_typing.final
 class Reach(_message.Message):
     """Reach is what documents had a part in, and where they still lie."""
 
@@ -881,6 +909,7 @@ class Reach(_message.Message):
     BLOBS_FIELD_NUMBER: _builtins.int
     CRAWLS_FIELD_NUMBER: _builtins.int
     TRUNCATED_FIELD_NUMBER: _builtins.int
+    HELD_FIELD_NUMBER: _builtins.int
     truncated: _builtins.bool
     """truncated is true when the limit cut a list."""
     @_builtins.property
@@ -911,6 +940,10 @@ class Reach(_message.Message):
     def crawls(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
         """crawls whose archives hold the pages."""
 
+    @_builtins.property
+    def held(self) -> _containers.RepeatedCompositeFieldContainer[Global___ReachedBlob]:
+        """held are these blobs once more, each with the runs that use it."""
+
     def __init__(
         self,
         *,
@@ -922,10 +955,11 @@ class Reach(_message.Message):
         blobs: _abc.Iterable[_builtins.str] | None = ...,
         crawls: _abc.Iterable[_builtins.str] | None = ...,
         truncated: _builtins.bool = ...,
+        held: _abc.Iterable[Global___ReachedBlob] | None = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["blobs", b"blobs", "checkpoints", b"checkpoints", "crawls", b"crawls", "datasets", b"datasets", "documents", b"documents", "lines", b"lines", "runs", b"runs", "truncated", b"truncated"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["blobs", b"blobs", "checkpoints", b"checkpoints", "crawls", b"crawls", "datasets", b"datasets", "documents", b"documents", "held", b"held", "lines", b"lines", "runs", b"runs", "truncated", b"truncated"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
