@@ -74,7 +74,7 @@ def choice(
     Raises UnknownRuleSet, UnknownRule, UnknownLanguage.
     """
     if unknown := sorted(set(sets) - RULE_SETS.keys()):
-        raise UnknownRuleSet(f"no set of rules {unknown[0]!r}; expected one of {', '.join(RULE_SETS)}")
+        raise UnknownRuleSet(f"sets of rules such as {', '.join(RULE_SETS)}; not {', '.join(map(repr, unknown))}")
     languages = frozenset(languages)
     if strangers := sorted(languages - KNOWN):
         raise UnknownLanguage(

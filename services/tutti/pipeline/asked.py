@@ -59,6 +59,7 @@ class Asked:
         """Everything that is wrong with a recipe; of its folders one file is read."""
         required(request, "recipe")
         recipe, found = reading.examine(request.recipe, request.overrides)
+        recipe = recipe or reading.remains(request.recipe, request.overrides)
         if recipe is None:
             return found
         source = Source("{}", "", "")
@@ -121,8 +122,9 @@ class Asked:
 
 @contextlib.contextmanager
 def _kept(problems: list[InvalidField]) -> Iterator[None]:
-    """What is refused inside is added to the problems."""
+    """What is refused inside is added to the problems, if nothing is known of its key yet."""
     try:
         yield
     except InvalidField as problem:
-        problems.append(problem)
+        if problem.field not in [each.field for each in problems]:
+            problems.append(problem)

@@ -43,6 +43,8 @@ def test_all_that_the_text_the_folders_and_the_owners_say_is_told_at_once(world:
         "dedup.against",
         "tokenizer.pattern",
     ]
+    several = ("trian.steps=3", "size=huge", "input.path=nowhere", "quality.rules=none")
+    assert problems(world, *several) == ["trian.steps", "size", "input.path", "quality.rules"]
     assert not world.api.ListRuns(ListRequest(), CALL).runs
 
 

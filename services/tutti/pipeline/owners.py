@@ -198,7 +198,10 @@ class Owners:
         if quality.rules or quality.thresholds or quality.classifiers or quality.languages:
             fields = {"rule_sets": "rules", "thresholds": "thresholds", "classifiers": "classifiers"}
             fields |= {"languages": "languages"}
-            yield judge(StageName.FILTER, recipe, {field: f"quality.{key}" for field, key in fields.items()})
+            alone: dict[str, object] = {"rules": [], "thresholds": {}, "classifiers": []}
+            for apart in ({"languages": []}, alone):
+                part = recipe.model_copy(update={"quality": quality.model_copy(update=apart)})
+                yield judge(StageName.FILTER, part, {field: f"quality.{key}" for field, key in fields.items()})
         if recipe.dedup.against:
             yield partial(self.earlier, recipe)
         if recipe.engine != "local":
@@ -217,7 +220,7 @@ class Owners:
         except InvalidField as problem:
             seen, expected = (problem.metadata.get(name, problem.message) for name in ("seen", "expected"))
             field = problem.metadata.get("field", "").removeprefix("spec.")
-            raise InvalidField(keys.get(field, stage.value), seen=seen, expected=expected) from problem
+            raise InvalidField(keys.get(field, stage.value), seen=_Shown(seen), expected=expected) from problem
 
     def today(self, stage: StageName, recipe: Recipe, given: Given) -> Given:
         """What a stage is given, as it counts today.
@@ -359,3 +362,10 @@ class Owners:
             call(request)
         except (NotFound, Refused):
             return
+
+
+class _Shown(str):
+    """A value as an owner has shown it already."""
+
+    def __repr__(self) -> str:
+        return str(self)

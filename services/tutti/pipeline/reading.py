@@ -6,6 +6,7 @@ once; what is not wrong has every default filled in.
 
 import difflib
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from typing import Any, get_args, get_origin
 
 from pydantic import ValidationError
@@ -16,6 +17,11 @@ from tutti.corpus.sampler import MAX_WEIGHTS
 from tutti.model.spec import SpecError
 from tutti.pipeline import yamltext
 from tutti.pipeline.recipe import Recipe, keys
+
+STAND_INS = {"input.path": "", "train.steps": 1}
+"""For keys that every recipe has."""
+DEPTH = 8
+"""Keys lie less deep."""
 
 
 def read(text: str, overrides: Sequence[str] = ()) -> Recipe:
@@ -43,6 +49,39 @@ def examine(text: str, overrides: Sequence[str] = ()) -> tuple[Recipe | None, li
     recipe, found = _examine(tree)
     problems += found
     return (None if problems else recipe), problems
+
+
+def remains(text: str, overrides: Sequence[str] = ()) -> Recipe | None:
+    """The recipe without the keys that are wrong in themselves, so that the others can be judged too; None for no text
+    that can be read. It is not one to run.
+    """
+    try:
+        tree = _copied(yamltext.read(text))
+    except InvalidField:
+        return None
+    for override in overrides:
+        with suppress(InvalidField):
+            _override(tree, override)
+    for _ in range(DEPTH):
+        try:
+            return Recipe.model_validate(tree)
+        except ValidationError as error:
+            for each in error.errors(include_url=False):
+                _without(tree, each["loc"])
+    return None
+
+
+def _without(tree: dict[str, Any], place: Sequence[int | str]) -> None:
+    """Take out what is wrong there, or put in what stands for what is missing."""
+    for at, key in enumerate(place):
+        inner = tree.get(key) if isinstance(key, str) else None
+        if key in tree and not (isinstance(inner, dict) and at + 1 < len(place)):
+            del tree[key]
+            return
+        if not isinstance(inner, dict):
+            tree[str(key)] = STAND_INS.get(".".join(map(str, place)), {})
+            return
+        tree = inner
 
 
 def _sound(recipe: Recipe | None, problems: Sequence[InvalidField]) -> Recipe:
@@ -205,13 +244,18 @@ def _value(kind: Any, text: str) -> Any:
 
 
 def _refusals(error: ValidationError) -> list[InvalidField]:
-    """A problem for each error; unknown keys come first, because they explain missing ones."""
+    """A problem for each error; unknown keys come first. That a key is missing is no other one where it is misspelt."""
     errors = sorted(error.errors(include_url=False), key=lambda each: each["type"] != "extra_forbidden")
-    return [_refusal(each) for each in errors]
+    meant = {_meant(_key(each)) for each in errors if each["type"] == "extra_forbidden"}
+    return [_refusal(each) for each in errors if each["type"] != "missing" or _key(each) not in meant]
+
+
+def _key(error: ErrorDetails) -> str:
+    return ".".join(str(part) for part in error["loc"])
 
 
 def _refusal(error: ErrorDetails) -> InvalidField:
-    key = ".".join(str(part) for part in error["loc"])
+    key = _key(error)
     if error["type"] == "extra_forbidden":
         return _unknown(key)
     if error["type"] == "missing":
@@ -232,13 +276,19 @@ def _unknown(key: str) -> InvalidField:
 
 
 def _nearest(key: str) -> str:
+    meant = _meant(key)
+    return f"a key of recipes (the nearest is {meant})" if meant else f"one of {', '.join(sorted(keys()))}"
+
+
+def _meant(key: str) -> str:
+    """The key that is most like it; "" where none is."""
     every = list(keys())
     found = difflib.get_close_matches(key, every, n=1, cutoff=0.5)
     if not found:
         last = key.rpartition(".")[2]
         found = difflib.get_close_matches(last, [each.rpartition(".")[2] for each in every], n=1, cutoff=0.6)
         found = [each for each in every if found and each.rpartition(".")[2] == found[0]][:1]
-    return f"a key of recipes (the nearest is {found[0]})" if found else f"one of {', '.join(sorted(every))}"
+    return found[0] if found else ""
 
 
 def _copied(tree: Mapping[str, Any]) -> dict[str, Any]:

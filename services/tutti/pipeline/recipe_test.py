@@ -1,6 +1,7 @@
 """Recipes: what is wrong is named before anything starts."""
 
 import contextlib
+import json
 from pathlib import Path
 
 import pytest
@@ -9,7 +10,7 @@ from hypothesis import strategies as st
 
 from tutti.chassis.errors import InvalidField
 from tutti.cli.recipes import recipe_for
-from tutti.pipeline.reading import examine, parse, read
+from tutti.pipeline.reading import examine, parse, read, remains
 from tutti.pipeline.recipe import keys
 
 LEAST = "input: {path: pages}\ntrain: {steps: 20}\n"
@@ -246,6 +247,11 @@ TREES = st.recursive(LEAVES, lambda inner: st.lists(inner) | st.dictionaries(KEY
 
 
 @given(st.dictionaries(KEYS, TREES))
+def test_of_any_tree_something_remains_to_be_judged(tree: dict[str, object]) -> None:
+    assert remains(json.dumps(tree)) is not None
+
+
+@given(st.dictionaries(KEYS, TREES))
 def test_any_tree_is_a_recipe_or_refused(tree: dict[str, object]) -> None:
     with contextlib.suppress(InvalidField):
         assert parse(tree).train.ranks <= parse(tree).train.microbatches
@@ -268,4 +274,5 @@ def test_everything_that_is_wrong_can_be_told_at_once() -> None:
         "train.steps",
     ]
     assert [each.field for each in examine("a: [")[1]] == ["recipe"]
+    assert [each.field for each in examine("input: {path: x}\ntrain: {stpes: 3}")[1]] == ["train.stpes"]
     assert examine(LEAST) == (read(LEAST), [])
