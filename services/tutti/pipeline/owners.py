@@ -198,8 +198,8 @@ class Owners:
         if quality.rules or quality.thresholds or quality.classifiers or quality.languages:
             fields = {"rule_sets": "rules", "thresholds": "thresholds", "classifiers": "classifiers"}
             fields |= {"languages": "languages"}
-            alone: dict[str, object] = {"rules": [], "thresholds": {}, "classifiers": []}
-            for apart in ({"languages": []}, alone):
+            parts: list[dict[str, object]] = [{"languages": []}, {"rules": [], "thresholds": {}, "classifiers": []}]
+            for apart in parts:
                 part = recipe.model_copy(update={"quality": quality.model_copy(update=apart)})
                 yield judge(StageName.FILTER, part, {field: f"quality.{key}" for field, key in fields.items()})
         if recipe.dedup.against:
