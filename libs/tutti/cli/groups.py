@@ -15,6 +15,8 @@ from tutti.cli.plain import Plain, plain
 from tutti.cli.words import Words
 
 NUMBERED = {"checkpoints": ("job", "line", "step"), "topologies": ("job", "version")}
+LATER = "~"
+"""Behind every time: of what has not begun."""
 
 
 def titles(noun: Noun, client: Client) -> dict[str, str]:
@@ -46,9 +48,13 @@ def row(noun: Noun, message: Any, titled: Mapping[str, str]) -> Plain:
 
 
 def in_order(noun: Noun, rows: list[Plain]) -> list[Plain]:
-    """By name; what has numbers in its name by these."""
+    """Work by when it began, the newest last; all else by name, or by the numbers in it."""
     numbers = NUMBERED.get(noun.kind, ())
-    return sorted(rows, key=lambda each: (*(each[field] for field in numbers), each["name"]))
+
+    def key(row: Plain) -> tuple[Any, ...]:
+        return (row.get("started_at") or LATER).removesuffix("Z"), *(row[field] for field in numbers), row["name"]
+
+    return sorted(rows, key=key)
 
 
 def group(noun: Noun) -> click.Group:

@@ -128,6 +128,7 @@ def carry_out(platform: Platform, wanted: CreateRunRequest, output: str, *, deta
         name = platform.client.pipeline.CreateRun(wanted, timeout=READING_SECONDS).run.name
     if detach:
         click.echo(name)
+        say(f"it goes on: `tutti runs follow {name}`, `tutti runs cancel {name}`")
     else:
         finish(platform, name, output)
 

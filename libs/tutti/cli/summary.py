@@ -107,6 +107,8 @@ def show_summary(found: Plain, data_dir: Path = DEFAULT_DATA_DIR) -> None:
     if chosen and chosen["rejected"]:
         worst = sorted(chosen["rules"], key=lambda each: -each["documents"])
         rules = ", ".join(f"{each['documents']:,} {each['rule']}" for each in worst[:SHOWN_RULES])
+        if others := worst[SHOWN_RULES:]:
+            rules += f", {sum(each['documents'] for each in others):,} by {len(others)} more"
         lines.append(("filtered", f"{chosen['rejected']:,} of them rejected by rules: {rules}"))
     if dedup:
         near = f", {dedup['near_duplicates']:,} of them near" if dedup["near_duplicates"] else ""
