@@ -1,5 +1,6 @@
 """Documents are chosen by rules: counted in the summary, named by a trace, chosen anew without reading a text."""
 
+import json
 import re
 from collections.abc import Iterator
 from pathlib import Path
@@ -85,6 +86,23 @@ def test_documents_are_found_by_what_became_of_them_and_shown_with_their_text(fi
     assert documents("show", "example/3") == documents("show", shown["name"][:22]) == shown
     nobody = tutti("documents", "show", "nobody.html", "--data-dir", data_dir)
     assert (nobody.code, "Traceback" in nobody.err) == (1, False)
+
+
+def test_a_page_that_is_retracted_is_shown_as_such_and_asked_for_again_since_when(first: Any, data_dir: Path) -> None:
+    def said(*arguments: str) -> str:
+        result = tutti("documents", *arguments, "--data-dir", data_dir)
+        assert result.code == 0, result.err
+        return result.out
+
+    page, other = "https://a.example/3", "https://a.example/4"
+    assert said("retract", page).startswith(f"{page} is left out from now on: retractions/")
+    (made,) = json.loads(said("retractions", "ls", "-o", "json"))
+    since = made["retracted_at"][:19]
+    assert said("retract", page).startswith(f"{page} is left out since {since}Z already: {made['name']}\n")
+    assert re.search(rf"^fate +retracted, so every run since {since}Z leaves it out$", said("show", page), re.MULTILINE)
+    assert "fate" not in said("show", other)
+    said("retractions", "withdraw", made["name"])
+    assert "fate" not in said("show", page)
 
 
 def test_a_table_of_documents_is_short_and_says_what_it_leaves_out(first: Any, data_dir: Path) -> None:

@@ -11,8 +11,8 @@ from tutti.chassis.client import Client
 from tutti.cli.access import served
 from tutti.cli.connection import connection_options
 from tutti.cli.failures import Failure
-from tutti.cli.nouns import BY_PLURAL, full_name
-from tutti.cli.output import JSON, output_option, print_list, print_one, say
+from tutti.cli.nouns import BY_PLURAL, RETRACTIONS, full_name
+from tutti.cli.output import JSON, output_option, print_list, print_one, say, shown
 from tutti.cli.plain import Plain, plain
 from tutti.contracts.lineage.v1 import ListDocumentsRequest, ListedDocument, ShowDocumentRequest
 
@@ -53,6 +53,7 @@ def show(document: str, output: str, **where: Any) -> None:
     """
     with served(**where) as client:
         found = plain(client.lineage.ShowDocument(ShowDocumentRequest(document=document)))
+        found["fate"] = found["fate"] or retracted(client, found)
     if output == JSON:
         print_one(found, output)
         return
@@ -63,6 +64,14 @@ def show(document: str, output: str, **where: Any) -> None:
     click.echo(f"\n{text}")
     if len(text) < found["characters"]:
         say(f"the first {len(text):,} of {found['characters']:,} characters")
+
+
+def retracted(client: Client, document: Plain) -> str:
+    """What is to become of a document that every run kept so far, where it is retracted; else ""."""
+    for each in RETRACTIONS.all(client):
+        if not each.withdrawn and (each.spec.document or each.spec.source) in (document["name"], document["source"]):
+            return f"retracted, so every run since {shown(plain(each)['retracted_at'])} leaves it out"
+    return ""
 
 
 def listing_options(command: Callable[..., None]) -> Callable[..., None]:

@@ -105,3 +105,10 @@ NOUNS = (
     ),
 )  # fmt: skip
 BY_PLURAL = {noun.plural: noun for noun in NOUNS}
+
+RETRACTIONS = Noun(
+    "retractions", "retractions", "ingest", "Retraction",
+    ("name", "source", "document", "withdrawn", "retracted_at", "reason"),
+    "nothing is retracted; `tutti documents retract` does that",
+)  # fmt: skip
+"""Below `tutti documents`."""

@@ -17,8 +17,8 @@ from tutti.cli.connection import connection_options
 from tutti.cli.failures import Failure
 from tutti.cli.groups import group
 from tutti.cli.identity import fresh_id
-from tutti.cli.nouns import Noun, full_name
-from tutti.cli.output import JSON, READING_SECONDS, output_option, patiently, print_json, print_one, say
+from tutti.cli.nouns import RETRACTIONS, full_name
+from tutti.cli.output import JSON, READING_SECONDS, output_option, patiently, print_json, print_one, say, shown
 from tutti.cli.plain import Plain, plain
 from tutti.cli.reruns import plans
 from tutti.contracts.ingest.v1 import (
@@ -28,11 +28,6 @@ from tutti.contracts.ingest.v1 import (
 )
 from tutti.contracts.lineage.v1 import Reach, ShowReachRequest
 
-NOUN = Noun(
-    "retractions", "retractions", "ingest", "Retraction",
-    ("name", "source", "document", "withdrawn", "retracted_at", "reason"),
-    "nothing is retracted; `tutti documents retract` does that",
-)  # fmt: skip
 MOST = 10_000
 FOLDED_SECONDS, LOOK_SECONDS = 20.0, 0.25
 _ID = re.compile(r"[0-9a-f]{64}")
@@ -76,6 +71,7 @@ def retract(page: str, reason: str, dry_run: bool, output: str, **where: Any) ->
         reach = reached(client, list(made.documents))
         answer = {
             "recorded": not dry_run,
+            "already": made.already,
             "retraction": plain(made.retraction),
             "document_count": made.document_count,
             **plain(reach),
@@ -105,7 +101,12 @@ def show(answer: Plain) -> None:
     made, documents = answer["retraction"], answer["documents"]
     checkpoints = [each["checkpoint"] for each in answer["checkpoints"]]
     what = made["spec"]["source"] or made["spec"]["document"]
-    click.echo(f"{what} is left out from now on: {made['name']}" if answer["recorded"] else f"{what} would be left out")
+    if answer["already"]:
+        click.echo(f"{what} is left out since {shown(made['retracted_at'])} already: {made['name']}")
+    elif answer["recorded"]:
+        click.echo(f"{what} is left out from now on: {made['name']}")
+    else:
+        click.echo(f"{what} would be left out")
     for each in documents:
         click.echo(f"  {each['document']}  {each['source']}")
     if answer["document_count"] > len(documents):
@@ -125,7 +126,7 @@ def show(answer: Plain) -> None:
         click.echo(REMOVING)
     if answer["truncated"]:
         say("lists are cut after 10,000 entries")
-    if not answer["recorded"]:
+    if not answer["recorded"] and not answer["already"]:
         say("nothing was recorded; without --dry-run it is")
 
 
@@ -162,7 +163,7 @@ def commands(plan: Plain) -> list[str]:
 
 def recorded() -> click.Group:
     """The group `retractions`: ls, show, withdraw."""
-    made = group(NOUN)
+    made = group(RETRACTIONS)
 
     @made.command("withdraw", help="Let the pages be used again, by every filter from now on.")
     @click.argument("name")

@@ -89,20 +89,23 @@ class Retractions:
         if not found:
             raise NotFound(spec.source or spec.document)
 
-        def record(unit: Unit) -> Retraction:
+        def record(unit: Unit) -> tuple[Retraction, bool]:
             known = self.resource.find(unit, name)
             if known is not None and not known.withdrawn:
-                return known
+                return known, True
             made = Retraction(name=name, spec=spec) if known is None else self.resource.lock(unit, name)
             made.withdrawn = False
             made.ClearField("withdrawn_at")
             made.retracted_at.FromDatetime(unit.now)
             if request.validate_only:
-                return made
-            return self.resource.create(unit, made, request) if known is None else self.resource.put(unit, made)
+                return made, False
+            put = self.resource.create(unit, made, request) if known is None else self.resource.put(unit, made)
+            return put, False
 
+        retraction, already = self._host.units.run(record)
         return CreateRetractionResponse(
-            retraction=self._host.units.run(record),
+            retraction=retraction,
+            already=already,
             documents=[f"{PREFIX}{doc_id}" for doc_id in islice(found, SHOWN)],
             document_count=len(found),
         )

@@ -63,7 +63,7 @@ class Read(World):
         spec = RetractionSpec(source=source, document=document, reason=reason)
         request = CreateRetractionRequest(spec=spec, **more)  # type: ignore[arg-type]
         answer = self.api.CreateRetraction(request, CALL)
-        self.left_out = set(answer.documents)
+        self.left_out, self.already = set(answer.documents), answer.already
         assert answer.document_count == len(answer.documents)
         return answer.retraction
 
@@ -182,7 +182,9 @@ def test_what_a_dedup_kept_is_asked_for_without_what_it_left_out(world: Read) ->
 
 def test_what_is_retracted_twice_is_one_retraction_with_its_first_reason(world: Read) -> None:
     first = world.retract(source="a.txt", request_id="1")
+    assert not world.already
     assert world.retract(source="a.txt", request_id="2", reason="another") == first
+    assert world.already
     assert list(world.api.ListRetractions(ListRequest(), CALL).retractions) == [first]
     assert world.api.GetRetraction(GetRequest(name=first.name), CALL) == first
     with pytest.raises(AlreadyExists):
@@ -198,6 +200,7 @@ def test_what_is_withdrawn_is_used_again_until_it_is_retracted_again(world: Read
         assert world.retracted(world.a) == set()
     again = world.retract(source="a.txt")
     assert (again.name, again.withdrawn, again.revision) == (made.name, False, 3)
+    assert not world.already
     assert world.retracted(world.a) == {name("a.txt", "one page")}
     with pytest.raises(NotFound):
         world.api.WithdrawRetraction(WithdrawRetractionRequest(name="retractions/none"), CALL)

@@ -642,8 +642,11 @@ class CreateRetractionResponse(_message.Message):
     RETRACTION_FIELD_NUMBER: _builtins.int
     DOCUMENTS_FIELD_NUMBER: _builtins.int
     DOCUMENT_COUNT_FIELD_NUMBER: _builtins.int
+    ALREADY_FIELD_NUMBER: _builtins.int
     document_count: _builtins.int
     """document_count of all of them."""
+    already: _builtins.bool
+    """already is true where it was retracted before, and still is."""
     @_builtins.property
     def retraction(self) -> _events_pb2.Retraction:
         """retraction as recorded."""
@@ -658,10 +661,11 @@ class CreateRetractionResponse(_message.Message):
         retraction: _events_pb2.Retraction | None = ...,
         documents: _abc.Iterable[_builtins.str] | None = ...,
         document_count: _builtins.int = ...,
+        already: _builtins.bool = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["retraction", b"retraction"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["document_count", b"document_count", "documents", b"documents", "retraction", b"retraction"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["already", b"already", "document_count", b"document_count", "documents", b"documents", "retraction", b"retraction"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
