@@ -108,6 +108,13 @@ def test_folders_that_link_to_each_other_are_read_once_each(tmp_path: Path) -> N
     assert found["package00/package01"] is Reason.LINK_REPEATED
 
 
+def test_what_tools_hide_in_a_folder_is_no_text_of_it(tmp_path: Path) -> None:
+    (tmp_path / ".git" / "logs").mkdir(parents=True)
+    for name in (".git/HEAD", ".git/logs/HEAD", ".notes.md", "a.md"):
+        (tmp_path / name).write_text("words")
+    assert read(tmp_path) == {".git": Reason.HIDDEN, ".notes.md": Reason.HIDDEN, "a.md": b"words"}
+
+
 def test_what_is_no_page_has_a_reason(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "pipe")
     with socket.socket(socket.AF_UNIX) as listener:

@@ -115,6 +115,9 @@ def _walk(root: str) -> Iterator[_Entry | Rejection]:
             shown = os.fsencode(path).decode("utf-8", "backslashreplace").replace(os.sep, "/")
             yield Rejection(shown, Reason.NAME_NOT_UNICODE, "expected a name in UTF-8; rename the file")
             continue
+        if entry.name.startswith("."):
+            yield Rejection(source, Reason.HIDDEN, "its name begins with a dot, as those of tools do; rename it")
+            continue
         try:
             found = _visit(root, path, source, entry, above)
         except OSError as error:

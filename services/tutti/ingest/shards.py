@@ -25,7 +25,7 @@ from tutti.ingest.quality.findings import Kind
 from tutti.ingest.readers import Container, InputRootError, Limits, read_folder
 from tutti.ingest.rejections import Reason, Rejection
 
-LOGIC_VERSION = f"ingest-5.{EXTRACTION_VERSION}.{NORMALISATION_VERSION}.{measures.MEASURES_VERSION}"
+LOGIC_VERSION = f"ingest-6.{EXTRACTION_VERSION}.{NORMALISATION_VERSION}.{measures.MEASURES_VERSION}"
 MAX_FILE_BYTES = 50 << 20
 TEXT_FIELD = "text"
 SHARD_TEXT_BYTES = 64 << 20
