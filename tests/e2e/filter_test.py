@@ -105,6 +105,21 @@ def test_a_page_that_is_retracted_is_shown_as_such_and_asked_for_again_since_whe
     assert "fate" not in said("show", page)
 
 
+def test_what_cannot_be_retracted_is_refused_with_the_reason(first: Any, data_dir: Path) -> None:
+    def refused(page: str) -> str:
+        result = tutti("documents", "retract", page, "--data-dir", data_dir)
+        assert (result.code, result.out) == (1, "")
+        return result.err.removeprefix("tutti: ")
+
+    rejected = "records.jsonl:14 is in no dataset, there is nothing to retract: rejected: malformed, "
+    assert refused("records.jsonl:14").startswith(rejected)
+    named = "(a record goes by its `url`, or by FILE:LINE where it has none)"
+    of_file, of_line = refused("records.jsonl"), refused("records.jsonl:3")
+    assert "documents named by their place in it: 1, such as records.jsonl:13; expected a URL" in of_file
+    assert "named by their place" not in of_line
+    assert all(named in said for said in (of_file, of_line))
+
+
 def test_a_table_of_documents_is_short_and_says_what_it_leaves_out(first: Any, data_dir: Path) -> None:
     table = tutti("documents", "find", "--limit", "2", "--url", "a.example", "--data-dir", data_dir)
     assert table.err == "10 more; `--limit 12` shows all\n"

@@ -3,6 +3,7 @@
 Promises: the plan names commands and no command is run; what retraction does not remove is named.
 """
 
+import contextlib
 import re
 import time
 from collections.abc import Sequence
@@ -11,13 +12,14 @@ from typing import Any
 import click
 
 from tutti.chassis.client import Client
-from tutti.chassis.errors import NotFound
+from tutti.chassis.errors import InvalidField, NotFound
 from tutti.cli.access import served
 from tutti.cli.connection import connection_options
+from tutti.cli.documents import listed, newest
 from tutti.cli.failures import Failure
 from tutti.cli.groups import group
 from tutti.cli.identity import fresh_id
-from tutti.cli.nouns import RETRACTIONS, full_name
+from tutti.cli.nouns import BY_PLURAL, RETRACTIONS, full_name
 from tutti.cli.output import JSON, READING_SECONDS, output_option, patiently, print_json, print_one, say, shown
 from tutti.cli.plain import Plain, plain
 from tutti.cli.reruns import plans
@@ -26,7 +28,7 @@ from tutti.contracts.ingest.v1 import (
     RetractionSpec,
     WithdrawRetractionRequest,
 )
-from tutti.contracts.lineage.v1 import Reach, ShowReachRequest
+from tutti.contracts.lineage.v1 import Reach, ShowDocumentRequest, ShowReachRequest
 
 MOST = 10_000
 FOLDED_SECONDS, LOOK_SECONDS = 20.0, 0.25
@@ -64,10 +66,7 @@ def retract(page: str, reason: str, dry_run: bool, output: str, **where: Any) ->
         try:
             made = client.ingest.CreateRetraction(request, timeout=READING_SECONDS)
         except NotFound as error:
-            raise Failure(
-                f"nothing was read under {page} [{error.reason}]; expected a URL or a path as `tutti documents find` "
-                f"lists it, or documents/ID; what is not to be visited at all: input.crawl.without"
-            ) from error
+            raise Failure(absent(client, page)) from error
         reach = reached(client, list(made.documents))
         answer = {
             "recorded": not dry_run,
@@ -81,6 +80,32 @@ def retract(page: str, reason: str, dry_run: bool, output: str, **where: Any) ->
         print_json(answer)
     else:
         show(answer)
+
+
+def absent(client: Client, page: str) -> str:
+    """Why there is nothing to retract under a name: what became of the page, or how pages are named."""
+    with contextlib.suppress(NotFound, InvalidField):
+        found = client.lineage.ShowDocument(ShowDocumentRequest(document=page))
+        if found.source == page and not found.name:
+            return f"{page} is in no dataset, there is nothing to retract: {found.fate}"
+    records = placed(client, page)
+    there = (
+        f"documents that are named by their place in it: {len(records):,}, such as {records[0]}; " if records else ""
+    )
+    return (
+        f"nothing was read under {page} [NOT_FOUND]; {there}expected a URL or a path as `tutti documents find` lists "
+        f"it (a record goes by its `url`, or by FILE:LINE where it has none), or documents/ID; what is not to be "
+        f"visited at all: input.crawl.without"
+    )
+
+
+def placed(client: Client, file: str) -> list[str]:
+    """The documents of the newest run that are named by their place in a file; none where that is not known yet."""
+    found = list[str]()
+    if any(BY_PLURAL["runs"].all(client, fields=("name",))):
+        with contextlib.suppress(NotFound):
+            found += [each.source for each in listed(client, newest(client), "", f"{file}:") if each.document]
+    return [source for source in found if source.startswith(f"{file}:")]
 
 
 def reached(client: Client, documents: Sequence[str]) -> Reach:
