@@ -89,9 +89,7 @@ def absent(client: Client, page: str) -> str:
         if found.source == page and not found.name:
             return f"{page} is in no dataset, there is nothing to retract: {found.fate}"
     records = placed(client, page)
-    there = (
-        f"documents that are named by their place in it: {len(records):,}, such as {records[0]}; " if records else ""
-    )
+    there = f"documents named by their place in it: {len(records):,}, such as {records[0]}; " if records else ""
     return (
         f"nothing was read under {page} [NOT_FOUND]; {there}expected a URL or a path as `tutti documents find` lists "
         f"it (a record goes by its `url`, or by FILE:LINE where it has none), or documents/ID; what is not to be "
