@@ -12,7 +12,7 @@ from tutti.cli.access import served
 from tutti.cli.connection import connection_options
 from tutti.cli.failures import Failure
 from tutti.cli.nouns import BY_PLURAL, RETRACTIONS, full_name
-from tutti.cli.output import JSON, output_option, print_list, print_one, say, shown
+from tutti.cli.output import JSON, output_option, print_list, print_one, say, say_versions, shown
 from tutti.cli.plain import Plain, plain
 from tutti.contracts.lineage.v1 import ListDocumentsRequest, ListedDocument, ShowDocumentRequest
 
@@ -49,7 +49,8 @@ def show(document: str, output: str, **where: Any) -> None:
     tutti documents show library/os.html -o json      # a path below the folder of pages
     tutti documents show os.html                      # where no other page ends so
 
-    Of a page that was rejected before it had a text it is said why.
+    Of a page that was read with several texts the newest run's is shown, and which others there are. Of a page that
+    was rejected before it had a text it is said why.
     """
     with served(**where) as client:
         found = plain(client.lineage.ShowDocument(ShowDocumentRequest(document=document)))
@@ -57,8 +58,9 @@ def show(document: str, output: str, **where: Any) -> None:
     if output == JSON:
         print_one(found, output)
         return
-    text = found.pop("text")
+    text, others = found.pop("text"), found.pop("versions")
     print_one(found, output)
+    say_versions(others)
     if not found["name"]:
         return
     click.echo(f"\n{text}")

@@ -15,6 +15,7 @@ _MOMENT = re.compile(r"^(\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d)\.\d+Z$")
 _DOCUMENT = re.compile(r"\b(documents/[0-9a-f]{12})[0-9a-f]{52}\b")
 JSON, TEXT = "json", "text"
 SOON_SECONDS = 3.0  # after which a person wonders
+NAMED = 5  # of many
 READING_SECONDS = 3600.0  # for what is read whole before there is an answer
 output_option = click.option(
     "-o", "--output", type=click.Choice([TEXT, JSON]), default=TEXT, help="How to print: for people, or for scripts."
@@ -24,6 +25,14 @@ output_option = click.option(
 def say(text: str) -> None:
     """A line for the person, beside the data."""
     click.echo(text, err=True)
+
+
+def say_versions(others: Sequence[str]) -> None:
+    """Of a page that was read with several texts: that the newest is shown, and which documents the others are."""
+    if others:
+        more = f" and {len(others) - NAMED:,} more" if len(others) > NAMED else ""
+        named = ", ".join(map(brief, others[:NAMED]))
+        say(f"this is the newest of {len(others) + 1:,} versions that runs read, before {named}{more}")
 
 
 @contextlib.contextmanager

@@ -16,7 +16,7 @@ from tutti.cli.checkpoints import full
 from tutti.cli.connection import connection_options
 from tutti.cli.failures import Failure
 from tutti.cli.nouns import BY_PLURAL, full_name
-from tutti.cli.output import JSON, TEXT, brief, output_option, print_json, print_list, say
+from tutti.cli.output import JSON, TEXT, brief, output_option, print_json, print_list, say, say_versions
 from tutti.cli.plain import Plain, plain
 from tutti.contracts.committer.v1 import CHECKPOINT_STATE_COMMITTED
 from tutti.contracts.lineage.v1 import (
@@ -152,7 +152,9 @@ def walked(client: Client, resource: str, direction: str, limit: int) -> Plain:
         # What was left out before it was a document is nowhere in the graph, but somebody knows why.
         return {"vertices": [], "edges": [], **sightings(client, resource, limit)}
     if direction == "down" and any(each["kind"] == "document" for each in answer["vertices"][:1]):
-        answer |= sightings(client, answer["vertices"][0]["name"], limit)
+        seen = sightings(client, answer["vertices"][0]["name"], limit)
+        cut = answer["truncated"] or seen["truncated"]
+        answer |= seen | {"versions": answer["versions"], "truncated": cut}
     return answer
 
 
@@ -191,6 +193,7 @@ def show(answer: Plain) -> None:
         label = f"  {vertex['label']}" if vertex["label"] else ""
         click.echo(f"{vertex['kind']:16} {brief(vertex['name'])}{label}")
     show_sightings(answer.get("sightings", []))
+    say_versions(answer.get("versions", []))
     if answer.get("fate"):
         say(answer["fate"])
     if answer.get("truncated"):

@@ -20,6 +20,7 @@ from tutti.lineage import naming, sightings
 from tutti.lineage.ancestry import Ancestry, ancestry, place_of
 from tutti.lineage.graph import dataset_name
 from tutti.lineage.library import DocumentRow, Library, OpenDataset
+from tutti.lineage.owners import ingests_of_runs
 from tutti.lineage.sightings import Sighting
 from tutti.lineage.tables import Tables
 
@@ -59,23 +60,36 @@ class Documents:
     def __init__(self, host: Host, tables: Tables, library: Library) -> None:
         self._host, self._tables, self._library = host, tables, library
 
-    def find(self, wanted: str) -> DocumentRow:
+    def find(self, wanted: str) -> list[DocumentRow]:
         """By `documents/{doc_id}`, doc_id, the beginning of one, source or a part of it as in `naming`.
 
-        The smallest id where a source was read with several texts. Raises NotFound, and InvalidField where several are
-        meant.
+        Several where a source was read with several texts, those that newer runs read first. Raises NotFound, and
+        InvalidField where several sources are meant.
         """
         doc_id = wanted.removeprefix(PREFIX)
         if row := self.rows({doc_id}).get(doc_id):
-            return row
+            return [row]
         every = [row for entry in self._shards() for row in self._library.documents(entry)]
         begun = {row.doc_id: row for row in every if naming.is_beginning(doc_id) and row.doc_id.startswith(doc_id)}
         if len(begun) == 1:
-            return next(iter(begun.values()))
+            return list(begun.values())
         source = naming.meant(wanted, (row.source for row in every))
         if not source:
             raise NotFound(wanted)
-        return min((row for row in every if row.source == source), key=lambda row: row.doc_id)
+        return self._newest_first([row for row in every if row.source == source])
+
+    def _newest_first(self, rows: list[DocumentRow]) -> list[DocumentRow]:
+        """Each document once; where there are several the runs are asked which read them, and when."""
+        rows = sorted(rows, key=lambda row: row.doc_id)
+        if rows[0].doc_id != rows[-1].doc_id:
+            shards = {name: self._library.ingest(key).shards for key, name in self._keys(Kind.INGEST)}
+            read = [entry.resource for name in ingests_of_runs(self._host) for entry in shards.get(name, ())]
+            ages = {shard: age for age, shard in reversed(list(enumerate(read)))}
+            rows.sort(key=lambda row: ages.get(row.shard, len(read)))
+        found: dict[str, DocumentRow] = {}
+        for row in rows:
+            found.setdefault(row.doc_id, row)
+        return list(found.values())
 
     def rejected(self, wanted: str) -> tuple[str, str]:
         """Of a page that never was a document its source, and why; both "" where there is none. Raises InvalidField."""

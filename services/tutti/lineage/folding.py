@@ -3,7 +3,7 @@
 Promises: events only make it quicker; the owners' lists are read at start and at every interval, so nothing is missed.
 """
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any
 
@@ -21,7 +21,6 @@ from tutti.contracts.committer.v1 import (
     Checkpoint,
 )
 from tutti.contracts.committer.v1.stubs import CommitterServiceStub
-from tutti.contracts.common.v1 import ListRequest
 from tutti.contracts.dedup.v1 import Dedup
 from tutti.contracts.dedup.v1.stubs import DedupServiceStub
 from tutti.contracts.ingest.v1 import Filter, Ingest
@@ -35,10 +34,10 @@ from tutti.corpus.errors import CorpusError
 from tutti.corpus.manifest import Kind, Manifest
 from tutti.corpus.stages import IngestBody
 from tutti.lineage.graph import Testimony, Vertex, of_parents, of_shards, testimony
+from tutti.lineage.owners import pages
 from tutti.lineage.tables import Noted, Reading, Tables
 
 OWNERS, MANIFESTS = "owners", "manifests"
-PAGE = 500
 BATCH, SHOWN = 50, 5
 GONE = (CHECKPOINT_STATE_PRUNED, CHECKPOINT_STATE_QUARANTINED)
 
@@ -110,7 +109,7 @@ class Folding:
 
     def _fold_owners(self) -> None:
         for call, field in self._lists():
-            for page in _pages(call, field):
+            for page in pages(call, field):
                 self._host.units.run(partial(self._admit_all, page))
 
     def _lists(self) -> list[tuple[Callable[..., Any], str]]:
@@ -170,13 +169,3 @@ class Folding:
     def _settle(self, said: Testimony, noted: Noted, state: Reading, unit: Unit) -> None:
         self._tables.admit(unit, said)
         self._tables.settle(unit, noted, state)
-
-
-def _pages(call: Callable[..., Any], field: str) -> Iterator[Sequence[Message]]:
-    token = ""
-    while True:
-        page = call(ListRequest(page_size=PAGE, page_token=token))
-        yield getattr(page, field)
-        token = page.next_page_token
-        if not token:
-            return

@@ -1,12 +1,13 @@
 """The calls that lineage answers."""
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from itertools import islice
 
 from tutti.chassis.call import Call
 from tutti.chassis.errors import InvalidField, NotFound
 from tutti.chassis.required import limit_of, required
 from tutti.chassis.service import Host
+from tutti.chassis.unit import Unit
 from tutti.contracts.lineage.v1 import (
     DIRECTION_DOWN,
     Document,
@@ -54,7 +55,7 @@ class LineageApi:
     def ShowDocument(self, request: ShowDocumentRequest, call: Call) -> Document:
         required(request, "document")
         try:
-            row = self._documents.find(request.document)
+            row, *others = self._documents.find(request.document)
         except NotFound:
             source, fate = self._documents.rejected(request.document)
             if not fate:
@@ -69,6 +70,7 @@ class LineageApi:
             characters=len(text),
             text=text[:CHARACTERS],
             fate=self._documents.fate(row.doc_id),
+            versions=_names(others),
         )
 
     def ShowReach(self, request: ShowReachRequest, call: Call) -> Reach:
@@ -103,7 +105,10 @@ class LineageApi:
         up, limit = request.direction != DIRECTION_DOWN, limit_of(request, default=LIMIT, most=MOST)
         known = self._host.units.run(lambda unit: self._tables.vertex(unit, request.name))
         if known is None:
-            return self._trace_document(self._documents.find(request.name), up=up, limit=limit)
+            row, *others = self._documents.find(request.name)
+            answer = self._trace_document(row, up=up, limit=limit)
+            answer.versions.extend(_names(others))
+            return answer
         found = self._walk(request.name, up=up, limit=limit)
         extra: dict[str, Vertex] = {}
         if up and known.kind in ("checkpoint", "dataset"):
@@ -114,13 +119,13 @@ class LineageApi:
         required(request, "document")
         limit = limit_of(request, default=SIGHTINGS, most=MOST_SIGHTINGS)
         try:
-            row = self._documents.find(request.document)
+            row, *others = self._documents.find(request.document)
         except NotFound:
             _, fate = self._documents.rejected(request.document)
             if not fate:
                 raise
             return TraceDocumentResponse(fate=fate)
-        answer = TraceDocumentResponse()
+        answer = TraceDocumentResponse(versions=_names(others))
         found = list(islice(self._documents.told(row.doc_id, request.job, request.until_step), limit + 1))
         answer.sightings.extend(_message(*each, row.source) for each in found[:limit])
         answer.truncated = len(found) > limit
@@ -172,21 +177,24 @@ class LineageApi:
             sightings=[_message(head.job, line, each, sources.get(each.document, "")) for each in found]
         )
 
-    def _walk(self, name: str, *, up: bool, limit: int) -> Walk:
-        return self._host.units.run(
-            lambda unit: walk(
-                name, up=up, limit=limit, neighbours=lambda names: self._tables.edges_of(unit, names, up=up)
-            )
-        )
+    def _walk(self, name: str, *, up: bool, limit: int, first: Sequence[Edge] = ()) -> Walk:
+        """A walk; `first` are the edges of `name`, where it is in no table."""
+
+        def read(unit: Unit) -> Walk:
+            def neighbours(names: list[str]) -> Iterator[Edge]:
+                return iter(first) if first and names == [name] else self._tables.edges_of(unit, names, up=up)
+
+            return walk(name, up=up, limit=limit, neighbours=neighbours)
+
+        return self._host.units.run(read)
 
     def _trace_document(self, row: DocumentRow, *, up: bool, limit: int) -> TraceResponse:
-        """A document came from its shard; what came of it are the checkpoints whose steps read it."""
+        """A document came from every shard that holds it; what came of it are the checkpoints whose steps read it."""
         name = f"{PREFIX}{row.doc_id}"
         extra = {name: Vertex(name, "document", f"blake3:{row.doc_id}", row.source)}
         if up:
-            found = self._walk(row.shard, up=True, limit=limit - 1)
-            found.names.insert(0, name)
-            found.edges.insert(0, Edge(row.shard, name, "holds"))
+            held = (each.rows[row.doc_id].shard for each in self._documents.holders({row.doc_id}))
+            found = self._walk(name, up=True, limit=limit, first=[Edge(shard, name, "holds") for shard in held])
             return self._answer(found, extra)
         found = Walk([name])
         for each in self._documents.packed_in(row.doc_id):
@@ -238,6 +246,10 @@ def show(
         found.edges.append(Edge(name, known.name, "trained" if known.kind == "checkpoint" else "packed"))
         found.edges += [Edge(row.shard, name, "holds")] if row else []
     return extra
+
+
+def _names(rows: Iterable[DocumentRow]) -> list[str]:
+    return [f"{PREFIX}{row.doc_id}" for row in rows]
 
 
 def _message(job: str, line: int, sighting: Sighting, source: str) -> SightingMessage:

@@ -51,7 +51,9 @@ class ShowDocumentRequest(_message.Message):
 
     DOCUMENT_FIELD_NUMBER: _builtins.int
     document: _builtins.str
-    """document: "documents/x", the beginning of its id, a source path or URL, or a part of one that no other page has."""
+    """document: "documents/x", the beginning of its id, a source path or URL, or a part of one that no other page has;
+    of a source that was read with several texts the one that the newest run read.
+    """
     def __init__(
         self,
         *,
@@ -78,6 +80,7 @@ class Document(_message.Message):
     CHARACTERS_FIELD_NUMBER: _builtins.int
     TEXT_FIELD_NUMBER: _builtins.int
     FATE_FIELD_NUMBER: _builtins.int
+    VERSIONS_FIELD_NUMBER: _builtins.int
     name: _builtins.str
     """name of it; empty for a page that never was one, of which source and fate are told."""
     source: _builtins.str
@@ -92,6 +95,10 @@ class Document(_message.Message):
     """text, of a long one the first 1,048,576 characters."""
     fate: _builtins.str
     """fate of the document when nothing was trained on it: duplicate of, validation, rejected because."""
+    @_builtins.property
+    def versions(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
+        """versions: other documents of the same source, those that newer runs read first; none of a document by its id."""
+
     def __init__(
         self,
         *,
@@ -102,10 +109,11 @@ class Document(_message.Message):
         characters: _builtins.int = ...,
         text: _builtins.str = ...,
         fate: _builtins.str = ...,
+        versions: _abc.Iterable[_builtins.str] | None = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["characters", b"characters", "fate", b"fate", "name", b"name", "shard", b"shard", "source", b"source", "text", b"text", "title", b"title"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["characters", b"characters", "fate", b"fate", "name", b"name", "shard", b"shard", "source", b"source", "text", b"text", "title", b"title", "versions", b"versions"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -289,7 +297,7 @@ class TraceRequest(_message.Message):
     DIRECTION_FIELD_NUMBER: _builtins.int
     LIMIT_FIELD_NUMBER: _builtins.int
     name: _builtins.str
-    """name of the resource: a checkpoint, a dataset, a document, a source path."""
+    """name of the resource: a checkpoint, a dataset, a document, a source path, of which the newest run's text is meant."""
     direction: Global___Direction.ValueType
     """direction of the walk."""
     limit: _builtins.int
@@ -318,6 +326,7 @@ class TraceResponse(_message.Message):
     VERTICES_FIELD_NUMBER: _builtins.int
     EDGES_FIELD_NUMBER: _builtins.int
     TRUNCATED_FIELD_NUMBER: _builtins.int
+    VERSIONS_FIELD_NUMBER: _builtins.int
     truncated: _builtins.bool
     """truncated is true when the limit cut the walk."""
     @_builtins.property
@@ -328,16 +337,21 @@ class TraceResponse(_message.Message):
     def edges(self) -> _containers.RepeatedCompositeFieldContainer[Global___Edge]:
         """edges between them."""
 
+    @_builtins.property
+    def versions(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
+        """versions: other documents of the same source, those that newer runs read first; none of a document by its id."""
+
     def __init__(
         self,
         *,
         vertices: _abc.Iterable[Global___Vertex] | None = ...,
         edges: _abc.Iterable[Global___Edge] | None = ...,
         truncated: _builtins.bool = ...,
+        versions: _abc.Iterable[_builtins.str] | None = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["edges", b"edges", "truncated", b"truncated", "vertices", b"vertices"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["edges", b"edges", "truncated", b"truncated", "versions", b"versions", "vertices", b"vertices"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -408,7 +422,9 @@ class TraceDocumentRequest(_message.Message):
     UNTIL_STEP_FIELD_NUMBER: _builtins.int
     LIMIT_FIELD_NUMBER: _builtins.int
     document: _builtins.str
-    """document: "documents/x", the beginning of its id, a source path or URL, or a part of one that no other page has."""
+    """document: "documents/x", the beginning of its id, a source path or URL, or a part of one that no other page has;
+    of a source that was read with several texts the one that the newest run read.
+    """
     job: _builtins.str
     """job; empty for all."""
     until_step: _builtins.int
@@ -441,6 +457,7 @@ class TraceDocumentResponse(_message.Message):
     CHECKPOINTS_FIELD_NUMBER: _builtins.int
     FATE_FIELD_NUMBER: _builtins.int
     TRUNCATED_FIELD_NUMBER: _builtins.int
+    VERSIONS_FIELD_NUMBER: _builtins.int
     fate: _builtins.str
     """fate of the document when no step saw it: duplicate of, validation, rejected because."""
     truncated: _builtins.bool
@@ -453,6 +470,10 @@ class TraceDocumentResponse(_message.Message):
     def checkpoints(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
         """checkpoints that descend from it."""
 
+    @_builtins.property
+    def versions(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
+        """versions: other documents of the same source, those that newer runs read first; none of a document by its id."""
+
     def __init__(
         self,
         *,
@@ -460,10 +481,11 @@ class TraceDocumentResponse(_message.Message):
         checkpoints: _abc.Iterable[_builtins.str] | None = ...,
         fate: _builtins.str = ...,
         truncated: _builtins.bool = ...,
+        versions: _abc.Iterable[_builtins.str] | None = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["checkpoints", b"checkpoints", "fate", b"fate", "sightings", b"sightings", "truncated", b"truncated"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["checkpoints", b"checkpoints", "fate", b"fate", "sightings", b"sightings", "truncated", b"truncated", "versions", b"versions"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

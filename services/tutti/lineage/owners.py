@@ -1,0 +1,31 @@
+"""Owners: what is asked of them, page by page."""
+
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
+
+from google.protobuf.message import Message
+
+from tutti.chassis.service import Host
+from tutti.contracts.common.v1 import ListRequest
+from tutti.contracts.pipeline.v1.stubs import PipelineServiceStub
+
+PAGE = 500
+
+
+def pages(call: Callable[..., Any], field: str) -> Iterator[Sequence[Message]]:
+    """Every page of a list of an owner."""
+    token = ""
+    while True:
+        page = call(ListRequest(page_size=PAGE, page_token=token))
+        yield getattr(page, field)
+        token = page.next_page_token
+        if not token:
+            return
+
+
+def ingests_of_runs(host: Host) -> list[str]:
+    """The ingests that runs name, those of the run that was started last first."""
+    listed = pages(PipelineServiceStub(host.channel("pipeline")).ListRuns, "runs")
+    runs: list[Any] = [run for page in listed for run in page]
+    runs.sort(key=lambda run: run.started_at.ToNanoseconds(), reverse=True)
+    return [stage.resource for run in runs for stage in run.stages if stage.resource.startswith("ingests/")]
