@@ -173,7 +173,8 @@ def total(found: CheckRecipeResponse, free: int) -> str:
     need, lack = told["disk_bytes"], ""
     if need > free:
         lack = "; that is not enough: free some, or write fewer checkpoints (train.checkpoint_every)"
-    return f"in all: {duration(told['seconds'])}, {size(need)} of disk{more}; {size(free)} are free{lack}"
+    time = f"{duration(told['seconds'])}, and some seconds for each stage to start"
+    return f"in all: {time}; {size(need)} of disk{more}; {size(free)} are free{lack}"
 
 
 def known(values: Iterable[float | None]) -> tuple[float, bool]:
