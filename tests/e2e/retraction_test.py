@@ -263,3 +263,33 @@ def test_what_nobody_read_is_refused_and_a_person_is_told_what_stays(here: Place
     assert all(each["withdrawn"] for each in here.ask(recorded(), "ls"))
     again = tutti("runs", "again", first.name, "--dry-run", "-o", "json", "--data-dir", here.folder)
     assert [stage["reused"] for stage in again.json()] == [True] * len(first.stages)
+
+
+def test_blobs_are_removed_once_no_run_uses_them_that_is_wanted_and_the_rest_is_told_as_before(
+    pages: Path, tmp_path: Path
+) -> None:
+    data, without = tmp_path / "data", tmp_path / "without"
+    up = place(data)
+    here = next(up)
+    first = here.run(pages)
+    until(lambda: here.listed(first, "kept") != [], seconds=60, what="lineage")
+    page, other = [source for source in here.listed(first, "kept") if not source.startswith("copy-")][:2]
+    here.ask(retract, page)
+    shutil.copytree(pages, without)
+    (without / page).unlink()
+    run = here.run(without)
+    until(lambda: here.listed(run, "kept") != [], seconds=60, what="lineage")
+    held = here.ask(retract, page, "--dry-run")["held"]
+    assert [each["runs"] for each in held] == [[first.name]] * len(held)
+    assert next(up, None) is None  # it is down
+
+    for each in held:
+        (data / "blobs" / each["blob"]).unlink()
+    shown = tutti("documents", "show", other, "--data-dir", data)
+    assert shown.code == 0, shown.err
+    told = tutti("documents", "retract", other, "--dry-run", "--data-dir", data)
+    assert (told.code, "\nGone, so what came of the page there is not told\n" in told.out) == (0, True), told.err
+    again = tutti("runs", "again", run.name, "--dry-run", "-o", "json", "--data-dir", data)
+    assert [stage["reused"] for stage in again.json()] == [True] * len(run.stages)
+    lost = tutti("documents", "retract", page, "--data-dir", data)
+    assert (lost.code, "is gone; run its ingest again" in lost.err) == (1, True)

@@ -147,6 +147,10 @@ def show(answer: Plain) -> None:
         click.echo(f"  {line}")
     if answer["held"]:
         click.echo(REMOVING)
+    if answer["gone"]:
+        click.echo("\nGone, so what came of the page there is not told")
+    for blob in answer["gone"]:
+        click.echo(f"  {blob}")
     if answer["truncated"]:
         say("lists are cut after 10,000 entries")
     if not answer["recorded"] and not answer["already"]:

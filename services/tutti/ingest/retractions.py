@@ -38,7 +38,7 @@ from tutti.corpus.documents import canonical_source
 from tutti.corpus.errors import CorpusError
 from tutti.corpus.manifest import Kind, Manifest
 from tutti.corpus.stages import DedupBody, DocumentShardEntry, IngestBody
-from tutti.ingest.seeking import Seeker, Seen, Wanted, form
+from tutti.ingest.seeking import Seeker, Seen, ShardGone, Wanted, form
 
 PREFIX = "documents/"
 SHOWN = 10_000
@@ -85,9 +85,7 @@ class Retractions:
     def create(self, request: CreateRetractionRequest, call: Call) -> CreateRetractionResponse:
         spec = checked(request.spec)
         name = name_of(spec)
-        found = sorted({each.doc_id for each in self._seek(self._read(), wanted_by(spec), call.deadline_seconds)})
-        if not found:
-            raise NotFound(spec.source or spec.document)
+        found = self._named(spec, call.deadline_seconds)
 
         def record(unit: Unit) -> tuple[Retraction, bool]:
             known = self.resource.find(unit, name)
@@ -160,6 +158,19 @@ class Retractions:
             except NotFound:
                 continue
         return list(found.values())
+
+    def _named(self, spec: RetractionSpec, seconds: float) -> list[str]:
+        """The ids that a spec names, of all ingests. Raises NotFound, or ShardGone where they may be in one that is."""
+        wanted, shards, found, gone = wanted_by(spec), self._read(), set[str](), None
+        check = _within(self._host.clock.monotonic, seconds, len(shards))
+        for shard in shards:
+            try:
+                found |= {each.doc_id for each in self._seeker.documents([shard], wanted, check)}
+            except ShardGone as error:
+                gone = error
+        if not found:
+            raise gone or NotFound(spec.source or spec.document)
+        return sorted(found)
 
     def _body(self, manifest_key: str) -> IngestBody | DedupBody:
         try:

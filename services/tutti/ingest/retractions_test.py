@@ -263,6 +263,17 @@ def test_a_caller_waits_as_long_as_it_says_and_finds_what_was_looked_at_remember
     assert world.retracted(world.a) == known
 
 
+def test_what_is_read_elsewhere_is_retracted_where_a_shard_is_gone(world: Read) -> None:
+    (gone,) = world.bench.blobs.list("ingest/document-shards/")
+    (world.pages / "b.txt").unlink()
+    later = world.ingest("later")
+    world.bench.blobs.delete(gone.key)
+    world.retract(source="a.txt")
+    assert world.retracted(later) == {name("a.txt", "one page")}
+    with pytest.raises(Refused, match=f"{gone.key} is gone"):
+        world.retract(source="b.txt")
+
+
 def test_a_shard_that_cannot_be_read_is_named(world: Read) -> None:
     (stored,) = world.bench.blobs.list("ingest/document-shards/")
     world.bench.blobs.delete(stored.key)

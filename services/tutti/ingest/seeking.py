@@ -34,6 +34,13 @@ declare(
 )
 
 
+class ShardGone(Refused):
+    """A document shard is gone, by accident or since a page in it was retracted."""
+
+    def __init__(self, blob: str) -> None:
+        super().__init__("SHARD_UNREADABLE", f"{blob} is gone; run its ingest again")
+
+
 @dataclass(frozen=True, slots=True)
 class Wanted:
     """Documents by id, and all that was read under these sources, each in its one form."""
@@ -105,7 +112,7 @@ def rows(blobs: Blobs, shard: DocumentShardEntry) -> Iterator[Seen]:
         for batch in batches(pa.PythonFile(BlobFile(blobs, shard.blob), "r"), ["doc_id", "source"]):
             yield from map(Seen, batch["doc_id"].to_pylist(), batch["source"].to_pylist())
     except BlobMissing as error:
-        raise Refused("SHARD_UNREADABLE", f"{shard.blob} is gone; run its ingest again") from error
+        raise ShardGone(shard.blob) from error
     except (pa.ArrowException, OSError) as error:
         raise Refused("SHARD_UNREADABLE", f"{shard.blob} is damaged: {error}; run its ingest again") from error
 

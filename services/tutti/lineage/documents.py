@@ -5,10 +5,11 @@ path in all of them.
 """
 
 from bisect import bisect_left
-from collections.abc import Collection, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator
 from dataclasses import dataclass
 from heapq import merge
 from itertools import groupby
+from typing import TypeVar
 
 from tutti.chassis.errors import NotFound, Unavailable
 from tutti.chassis.service import Host
@@ -19,12 +20,15 @@ from tutti.corpus.stages import DocumentShardEntry
 from tutti.lineage import naming, sightings
 from tutti.lineage.ancestry import Ancestry, ancestry, place_of
 from tutti.lineage.graph import dataset_name
-from tutti.lineage.library import DocumentRow, Library, OpenDataset
+from tutti.lineage.library import BlobGone, DocumentRow, Library, OpenDataset
 from tutti.lineage.owners import ingests_of_runs
 from tutti.lineage.sightings import Sighting
 from tutti.lineage.tables import Tables
+from tutti.model.training import Training
 
 PREFIX = "documents/"
+K = TypeVar("K")
+T = TypeVar("T")
 
 
 @dataclass(frozen=True)
@@ -56,6 +60,17 @@ class Indexed:
     blob: str
 
 
+def _there(read: Callable[[K], T], keys: Iterable[K]) -> tuple[list[T], list[BlobGone]]:
+    """What is read of each of these, and what is gone instead."""
+    found, gone = list[T](), list[BlobGone]()
+    for key in keys:
+        try:
+            found.append(read(key))
+        except BlobGone as error:
+            gone.append(error)
+    return found, gone
+
+
 class Documents:
     def __init__(self, host: Host, tables: Tables, library: Library) -> None:
         self._host, self._tables, self._library = host, tables, library
@@ -63,19 +78,21 @@ class Documents:
     def find(self, wanted: str) -> list[DocumentRow]:
         """By `documents/{doc_id}`, doc_id, the beginning of one, source or a part of it as in `naming`.
 
-        Several where a source was read with several texts, those that newer runs read first. Raises NotFound, and
-        InvalidField where several sources are meant.
+        Several where a source was read with several texts, those that newer runs read first. Raises NotFound, or
+        BlobGone where it may be in a shard that is, and InvalidField where several sources are meant.
         """
         doc_id = wanted.removeprefix(PREFIX)
-        if row := self.rows({doc_id}).get(doc_id):
-            return [row]
-        every = [row for entry in self._shards() for row in self._library.documents(entry)]
+        held, _ = self.holders({doc_id})
+        if held:
+            return [held[0].rows[doc_id]]
+        shards, gone = _there(self._library.documents, self._shards())
+        every = [row for shard in shards for row in shard]
         begun = {row.doc_id: row for row in every if naming.is_beginning(doc_id) and row.doc_id.startswith(doc_id)}
         if len(begun) == 1:
             return list(begun.values())
         source = naming.meant(wanted, (row.source for row in every))
         if not source:
-            raise NotFound(wanted)
+            raise gone[0] if gone else NotFound(wanted)
         return self._newest_first([row for row in every if row.source == source])
 
     def _newest_first(self, rows: list[DocumentRow]) -> list[DocumentRow]:
@@ -99,26 +116,40 @@ class Documents:
         return (source, f"rejected: {every[source]['reason']}, {every[source]['detail']}") if source else ("", "")
 
     def text(self, row: DocumentRow) -> str:
-        """The text of a document."""
-        entry = next(each for each in self._shards() if each.resource == row.shard)
-        return self._library.text(entry, row.doc_id)
+        """The text of a document, of any shard that holds it. Raises BlobGone when none is left."""
+        held, gone = self.holders({row.doc_id})
+        entries = {entry.blob: entry for entry in self._shards()}
+        for each in held:
+            try:
+                return self._library.text(entries[each.blob], row.doc_id)
+            except BlobGone as error:
+                gone.append(error)
+        raise gone[0]
 
     def rows(self, ids: Collection[str]) -> dict[str, DocumentRow]:
-        """The rows of these documents, of those that an ingest tells of."""
+        """The rows of these documents, of those that an ingest tells of. Raises BlobGone where one may be in such."""
         found: dict[str, DocumentRow] = {}
-        for held in self.holders(ids):
-            found = held.rows | found
+        held, gone = self.holders(ids)
+        for each in held:
+            found = each.rows | found
+        if gone and set(ids) - found.keys():
+            raise gone[0]
         return found
 
-    def holders(self, ids: Collection[str]) -> list[Held]:
-        """Every document shard that holds some of these documents, with them."""
-        wanted, ordered, found = set(ids), sorted(ids), list[Held]()
-        for entry in self._shards():
+    def holders(self, ids: Collection[str]) -> tuple[list[Held], list[BlobGone]]:
+        """Every document shard that holds some of these documents, with them; and those that may, and are gone."""
+        wanted, ordered = set(ids), sorted(ids)
+
+        def may_hold(entry: DocumentShardEntry) -> bool:
             at = bisect_left(ordered, entry.info.first_doc_id)
-            if at < len(ordered) and ordered[at] <= entry.info.last_doc_id:
-                held = {row.doc_id: row for row in self._library.documents(entry) if row.doc_id in wanted}
-                found += [Held(entry.blob, held)] if held else []
-        return found
+            return at < len(ordered) and ordered[at] <= entry.info.last_doc_id
+
+        def held(entry: DocumentShardEntry) -> Held:
+            rows = self._library.documents(entry)
+            return Held(entry.blob, {row.doc_id: row for row in rows if row.doc_id in wanted})
+
+        found, gone = _there(held, filter(may_hold, self._shards()))
+        return [each for each in found if each.rows], gone
 
     def ingests(self) -> dict[str, set[str]]:
         """By ingest, the blobs of its document shards."""
@@ -144,7 +175,18 @@ class Documents:
         return [found[blob] for blob in sorted(found)]
 
     def datasets(self) -> list[OpenDataset]:
+        """All of them. Raises BlobGone."""
         return [self._library.dataset(key) for key in self._manifests(Kind.DATASET)]
+
+    def kept(self) -> tuple[list[OpenDataset], list[BlobGone]]:
+        """The datasets whose blobs are there, and of each other one that is gone."""
+        return _there(self._library.dataset, self._manifests(Kind.DATASET))
+
+    def _read_of(self, training: Training) -> list[OpenDataset]:
+        """The datasets of a training. Raises BlobGone."""
+        names = {dataset_name(digest) for digest in training.datasets}
+        keys = dict.fromkeys(key for key, name in self._keys(Kind.DATASET) if name in names)
+        return [self._library.dataset(key) for key in keys]
 
     def indexes(self) -> list[Indexed]:
         """Every index; its blob holds the tokens of all documents that are trained on."""
@@ -189,8 +231,7 @@ class Documents:
         return merge(
             *(
                 sightings.of_document(each.train, body.scalars.ledger, document, until_step=until)
-                for each in self.datasets()
-                if each.version in body.training.datasets
+                for each in self._read_of(body.training)
             )
         )
 
@@ -218,9 +259,8 @@ class Documents:
         """The documents that the steps up to a checkpoint read."""
         body = self._library.checkpoint(head.key)
         found: set[str] = set()
-        for each in self.datasets():
-            if each.version in body.training.datasets:
-                found |= sightings.read_by(each.train, body.scalars.ledger, until_step=body.step)
+        for each in self._read_of(body.training):
+            found |= sightings.read_by(each.train, body.scalars.ledger, until_step=body.step)
         return found
 
     def step(self, head: Head, step: int) -> list[Sighting]:
@@ -228,8 +268,7 @@ class Documents:
         body = self._library.checkpoint(head.key)
         return sorted(
             sighting
-            for each in self.datasets()
-            if each.version in body.training.datasets
+            for each in self._read_of(body.training)
             for sighting in sightings.of_step(each.train, body.scalars.ledger, step)
         )
 
@@ -247,7 +286,7 @@ class Documents:
             if stands is not None:
                 kept, how, jaccard = stands
                 return How(how).fate(jaccard, f"{PREFIX}{kept}")
-        for each in self.datasets():
+        for each in self.kept()[0]:
             if each.validation.samples_of(doc_id):
                 return f"held out for validation in {dataset_name(each.version)}"
         return ""

@@ -43,6 +43,14 @@ declare(
 )
 
 
+class BlobGone(Refused):
+    """A blob that a manifest names is gone, by accident or since a page in it was retracted."""
+
+    def __init__(self, key: str) -> None:
+        super().__init__("BLOB_MISSING", f"the blob {key} is gone; run its stage again to trace through it")
+        self.key = key
+
+
 @dataclass(frozen=True)
 class DocumentRow:
     """A document without its text; `shard` is the resource name of the document shard that holds it."""
@@ -216,7 +224,7 @@ class Library:
         try:
             return read()
         except BlobMissing as error:
-            raise Refused("BLOB_MISSING", f"the blob {key} is gone; run its stage again to trace through it") from error
+            raise BlobGone(key) from error
 
     def once(self, key: str, make: Callable[[], T], *, kept: Kept | None = None, weight: int = 1) -> T:
         """What `make` makes, or made before; under a key that says what it is of."""

@@ -1,6 +1,7 @@
 """Reach: everything that some documents had a part in, and where their texts and tokens still lie.
 
-Promises: nothing is stored for it; a run is told once it has looked for duplicates, a checkpoint while it can be read.
+Promises: nothing is stored for it; a run is told once it has looked for duplicates, a checkpoint while it can be read;
+what could not be looked through, since it is gone, is named.
 """
 
 from collections import Counter
@@ -37,10 +38,10 @@ class Reaching:
 
     def reach(self, ids: Collection[str], limit: int) -> Reach:
         """Of documents by id; every list with at most `limit` entries. Raises NotFound for one that nobody read."""
-        held = self._documents.holders(ids)
+        held, gone = self._documents.holders(ids)
         known = {doc_id: row for each in held for doc_id, row in each.rows.items()}
         if unknown := sorted(set(ids) - known.keys()):
-            raise NotFound(f"{PREFIX}{unknown[0]}")
+            raise gone[0] if gone else NotFound(f"{PREFIX}{unknown[0]}")
         read = self._read(held)
         makers = self._makers(read)
         answer = Reach(crawls=self._crawls(makers)[:limit])
@@ -52,9 +53,8 @@ class Reaching:
             if edge.relation == "made":
                 runs.setdefault(edge.parent, set()).update(read[edge.child])
         answer.runs.extend(made for run in sorted(runs) if (made := self._run(run, runs[run])) is not None)
-        datasets = [
-            each for each in self._documents.datasets() if _holds(each.train, ids) or _holds(each.validation, ids)
-        ]
+        there, lost = self._documents.kept()
+        datasets = [each for each in there if _holds(each.train, ids) or _holds(each.validation, ids)]
         for each in sorted(datasets, key=lambda each: each.version):
             answer.datasets.append(_dataset(each, ids, self._learnt(each)))
         self._steps(answer, ids, {dataset_name(each.version) for each in datasets}, limit)
@@ -62,6 +62,7 @@ class Reaching:
         for blob, names in sorted(makers_of.items()):
             answer.blobs.append(blob)
             answer.held.add(blob=blob, runs=self._users(names)[:limit])
+        answer.gone.extend(sorted({each.key for each in (*gone, *lost)}))
         return _cut(answer, limit)
 
     def _blobs(
@@ -187,7 +188,7 @@ def _token_shards(found: OpenDataset, ids: Collection[str]) -> Iterable[str]:
 
 
 def _cut(answer: Reach, limit: int) -> Reach:
-    for name in ("documents", "runs", "datasets", "lines", "checkpoints", "blobs", "held"):
+    for name in ("documents", "runs", "datasets", "lines", "checkpoints", "blobs", "held", "gone"):
         found: Any = getattr(answer, name)
         if len(found) > limit:
             del found[limit:]

@@ -32,7 +32,7 @@ from tutti.contracts.lineage.v1 import Vertex as VertexMessage
 from tutti.lineage.ancestry import place_of
 from tutti.lineage.documents import PREFIX, Documents
 from tutti.lineage.graph import Edge, Vertex, Walk, dataset_name, kind_of, walk
-from tutti.lineage.library import DocumentRow
+from tutti.lineage.library import BlobGone, DocumentRow
 from tutti.lineage.listing import Listing
 from tutti.lineage.reach import Reaching
 from tutti.lineage.sightings import Sighting
@@ -56,7 +56,7 @@ class LineageApi:
         required(request, "document")
         try:
             row, *others = self._documents.find(request.document)
-        except NotFound:
+        except (NotFound, BlobGone):
             source, fate = self._documents.rejected(request.document)
             if not fate:
                 raise
@@ -120,7 +120,7 @@ class LineageApi:
         limit = limit_of(request, default=SIGHTINGS, most=MOST_SIGHTINGS)
         try:
             row, *others = self._documents.find(request.document)
-        except NotFound:
+        except (NotFound, BlobGone):
             _, fate = self._documents.rejected(request.document)
             if not fate:
                 raise
@@ -193,8 +193,9 @@ class LineageApi:
         name = f"{PREFIX}{row.doc_id}"
         extra = {name: Vertex(name, "document", f"blake3:{row.doc_id}", row.source)}
         if up:
-            held = (each.rows[row.doc_id].shard for each in self._documents.holders({row.doc_id}))
-            found = self._walk(name, up=True, limit=limit, first=[Edge(shard, name, "holds") for shard in held])
+            held, _ = self._documents.holders({row.doc_id})
+            first = [Edge(each.rows[row.doc_id].shard, name, "holds") for each in held]
+            found = self._walk(name, up=True, limit=limit, first=first)
             return self._answer(found, extra)
         found = Walk([name])
         for each in self._documents.packed_in(row.doc_id):

@@ -932,6 +932,7 @@ class Reach(_message.Message):
     CRAWLS_FIELD_NUMBER: _builtins.int
     TRUNCATED_FIELD_NUMBER: _builtins.int
     HELD_FIELD_NUMBER: _builtins.int
+    GONE_FIELD_NUMBER: _builtins.int
     truncated: _builtins.bool
     """truncated is true when the limit cut a list."""
     @_builtins.property
@@ -966,6 +967,10 @@ class Reach(_message.Message):
     def held(self) -> _containers.RepeatedCompositeFieldContainer[Global___ReachedBlob]:
         """held are these blobs once more, each with the runs that use it."""
 
+    @_builtins.property
+    def gone(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
+        """gone are blobs in which the documents may have been; what came of these there is not told."""
+
     def __init__(
         self,
         *,
@@ -978,10 +983,11 @@ class Reach(_message.Message):
         crawls: _abc.Iterable[_builtins.str] | None = ...,
         truncated: _builtins.bool = ...,
         held: _abc.Iterable[Global___ReachedBlob] | None = ...,
+        gone: _abc.Iterable[_builtins.str] | None = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["blobs", b"blobs", "checkpoints", b"checkpoints", "crawls", b"crawls", "datasets", b"datasets", "documents", b"documents", "held", b"held", "lines", b"lines", "runs", b"runs", "truncated", b"truncated"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["blobs", b"blobs", "checkpoints", b"checkpoints", "crawls", b"crawls", "datasets", b"datasets", "documents", b"documents", "gone", b"gone", "held", b"held", "lines", b"lines", "runs", b"runs", "truncated", b"truncated"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
