@@ -164,14 +164,15 @@ class Span:
     def _order(self, dataset: int, epoch: int) -> Permutation:
         share = self.datasets[dataset]
         orders = self._orders
-        if (dataset, epoch) not in orders:
+        found = orders.get((dataset, epoch))
+        if found is None:  # another thread may forget it again, so that it is kept here
             if len(orders) >= 64:
                 orders.clear()
             key = keyed_bytes(
                 "epoch", self.seed.to_bytes(8, "little"), share.dataset_version.encode(), epoch.to_bytes(8, "little")
             )
-            orders[dataset, epoch] = Permutation(share.sequences, key)
-        return orders[dataset, epoch]
+            orders[dataset, epoch] = found = Permutation(share.sequences, key)
+        return found
 
     @cached_property
     def _orders(self) -> dict[tuple[int, int], Permutation]:
