@@ -32,7 +32,8 @@ def test_a_row_says_what_a_stage_does_and_on_what_its_figures_rest() -> None:
 
 
 def test_the_sum_says_when_it_is_not_all_and_when_the_disk_is_too_small() -> None:
-    assert total(plan(MEASURED, TRAINING), FREE) == "in all: 10.1 min, and some seconds for each stage to start; 100.0 MB of disk; 1.0 GB are free"
+    time = "10.1 min, and some seconds for each stage to start"
+    assert total(plan(MEASURED, TRAINING), FREE) == f"in all: {time}; 100.0 MB of disk; 1.0 GB are free"
     assert "and what is not known above" in total(plan(MEASURED, Forecast(stage="train")), FREE)
     assert "not enough" in total(plan(MEASURED, TRAINING), 10**7)
     assert total(CheckRecipeResponse(stages=[Stage(reused=True)]), FREE) == "all is reused: nothing runs"
