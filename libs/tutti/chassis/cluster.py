@@ -7,6 +7,7 @@ import importlib.util
 import logging
 import os
 import socket
+from collections.abc import Callable
 from urllib.parse import urlsplit
 
 from tutti.chassis.errors import InvalidField
@@ -19,12 +20,12 @@ class ClusterUnreachable(Exception):
     """The Ray cluster cannot be joined."""
 
 
-def require_engine(engine: str, lacking: str) -> None:
+def require_engine(engine: str, lacking: Callable[[], str]) -> None:
     """Raise InvalidField unless this engine can be used here; `lacking`: what is missing for a cluster, "" nothing."""
     if engine not in ("", LOCAL, RAY):
         raise InvalidField("spec.engine", seen=engine, expected=f"{LOCAL} or {RAY}")
-    if engine == RAY and lacking:
-        raise InvalidField("spec.engine", seen=RAY, expected=f"{LOCAL}, since {lacking}")
+    if engine == RAY and (lacks := lacking()):
+        raise InvalidField("spec.engine", seen=RAY, expected=f"{LOCAL}, since {lacks}")
 
 
 def uninstalled(service: str, *modules: str) -> str:

@@ -24,8 +24,8 @@ SCHEMA = pa.schema(
     ]
 )
 """Sorted by `doc_id`. `rule` is the first that rejects. Two have no value: `language`, which looks at `language`, and
-`retracted`, for documents that somebody named. `repeated_lines` and
-`cleaned_lines` are dedup's: the characters that cuts leave."""
+`retracted`, for documents that somebody named. `repeated_lines` and `cleaned_lines` are dedup's:
+the characters that cuts leave."""
 
 
 def short(documents: Iterable[tuple[str, int]], threshold: int, rule: str = REPEATED_RULE) -> pa.Table:

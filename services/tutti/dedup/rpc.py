@@ -38,7 +38,7 @@ class DedupApi:
             raise InvalidField("spec.near", seen=request.spec.near, expected="a similarity up to 1, or 0 for none")
         if not 0 <= request.spec.evaluation_share < 1:
             raise InvalidField("spec.evaluation_share", seen=request.spec.evaluation_share, expected="a share below 1")
-        require_engine(request.spec.engine, lacking(self._settings))
+        require_engine(request.spec.engine, lambda: lacking(self._settings))
         if request.spec.clean not in ("", C4):
             raise InvalidField("spec.clean", seen=request.spec.clean, expected=f"{C4}, or nothing")
         cuts = request.spec.HasField("lines") or request.spec.clean

@@ -76,12 +76,16 @@ def measured(inspected: Sequence[Inspected], models: Models = ()) -> pa.RecordBa
 
 def held(models: Models) -> Models:
     """The same with the bytes of each, for a machine that has not the files."""
-    return tuple((name, source if isinstance(source, bytes) else source.read_bytes()) for name, source in models)
+    return tuple((name, _bytes(source)) for name, source in models)
 
 
 @functools.lru_cache(maxsize=8)
 def _loaded(source: Path | bytes) -> Classifier:
-    return decode(source if isinstance(source, bytes) else source.read_bytes())
+    return decode(_bytes(source))
+
+
+def _bytes(source: Path | bytes) -> bytes:
+    return source if isinstance(source, bytes) else source.read_bytes()
 
 
 def write(rows: pa.Table, path: Path) -> None:

@@ -1,8 +1,8 @@
 """Parquet: a document a row, its text in one column, its `url` and `title` in others.
 
 A file without such a column is one rejection that names the columns it has; a row whose strings are not UTF-8, which no
-reader checks, is one by itself.  Memory holds the rows of a batch, few of
-them where they may be long: a text that stands in a dictionary is small in the file, however many rows have it.
+reader checks, is one by itself.  Memory holds the rows of a batch, few of them where they may be long: a text that
+stands in a dictionary is small in the file, however many rows have it.
 """
 
 from __future__ import annotations

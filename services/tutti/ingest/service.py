@@ -184,7 +184,7 @@ def build(host: Host) -> Service:
         yield from classifiers.export(unit)
 
     def asked(spec: IngestSpec) -> shards.Reading:
-        require_engine(spec.engine, lacking(settings))
+        require_engine(spec.engine, lambda: lacking(settings))
         return reading(spec)
 
     api = IngestApi(host, crawls, frontier, work, filters, retractions, paths, asked, ClassifierApi(classifiers, paths))

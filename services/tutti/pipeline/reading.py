@@ -6,7 +6,6 @@ once; what is not wrong has every default filled in.
 
 import difflib
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import suppress
 from typing import Any, get_args, get_origin
 
 from pydantic import ValidationError
@@ -36,6 +35,32 @@ def parse(tree: Mapping[str, Any]) -> Recipe:
 
 def examine(text: str, overrides: Sequence[str] = ()) -> tuple[Recipe | None, list[InvalidField]]:
     """The same recipe, or everything that is wrong with it."""
+    tree, problems = _tree(text, overrides)
+    if tree is None:
+        return None, problems
+    recipe, found = _examine(tree)
+    problems += found
+    return (None if problems else recipe), problems
+
+
+def remains(text: str, overrides: Sequence[str] = ()) -> Recipe | None:
+    """The recipe without the keys that are wrong in themselves, so that the others can be judged too; None for no text
+    that can be read. It is not one to run.
+    """
+    tree, _ = _tree(text, overrides)
+    if tree is None:
+        return None
+    for _ in range(DEPTH):
+        try:
+            return Recipe.model_validate(tree)
+        except ValidationError as error:
+            for each in error.errors(include_url=False):
+                _without(tree, each["loc"])
+    return None
+
+
+def _tree(text: str, overrides: Sequence[str]) -> tuple[dict[str, Any] | None, list[InvalidField]]:
+    """The values of a text with those overrides that there can be, and what is wrong with the others."""
     problems: list[InvalidField] = []
     try:
         tree = _copied(yamltext.read(text))
@@ -46,29 +71,7 @@ def examine(text: str, overrides: Sequence[str] = ()) -> tuple[Recipe | None, li
             _override(tree, override)
         except InvalidField as problem:
             problems.append(problem)
-    recipe, found = _examine(tree)
-    problems += found
-    return (None if problems else recipe), problems
-
-
-def remains(text: str, overrides: Sequence[str] = ()) -> Recipe | None:
-    """The recipe without the keys that are wrong in themselves, so that the others can be judged too; None for no text
-    that can be read. It is not one to run.
-    """
-    try:
-        tree = _copied(yamltext.read(text))
-    except InvalidField:
-        return None
-    for override in overrides:
-        with suppress(InvalidField):
-            _override(tree, override)
-    for _ in range(DEPTH):
-        try:
-            return Recipe.model_validate(tree)
-        except ValidationError as error:
-            for each in error.errors(include_url=False):
-                _without(tree, each["loc"])
-    return None
+    return tree, problems
 
 
 def _without(tree: dict[str, Any], place: Sequence[int | str]) -> None:
