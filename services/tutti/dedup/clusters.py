@@ -6,34 +6,25 @@ together, evaluation texts first, earlier documents after them: the first of a c
 """
 
 import os
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from types import MappingProxyType
 
-import numpy as np
 import pyarrow as pa
 
 from tutti.chassis import progress
 from tutti.corpus import duplicates
 from tutti.corpus.duplicates import How
 from tutti.corpus.threads import in_threads
+from tutti.dedup.components import Documents
 from tutti.dedup.contamination import Contaminated, Evaluation, Sought
-from tutti.dedup.exact import Clusters, exact_duplicates
+from tutti.dedup.exact import exact_duplicates
 from tutti.dedup.names import Names
-from tutti.dedup.near import NEAR_VERSION, near_duplicates
+from tutti.dedup.near import NEAR_VERSION, Near, alone, near_duplicates
 from tutti.dedup.shards import Reader, Texts, reader, together
+from tutti.dedup.standing import EARLIER, EVALUATION, OWN, Standing
 
 LOGIC_VERSION = f"dedup-2.{NEAR_VERSION}"
-ROWS = 1 << 15
-
-# Before the ids of what is compared: the order in which they stand for others.
-EVALUATION, EARLIER, OWN = "0", "1", "2"
-
-Stands = dict[str, tuple[str, How, float]]
-"""By dropped document: the one that stands for it, why, and how similar its closest link is."""
-
-NONE: Mapping[str, tuple[str, How, float]] = MappingProxyType({})
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,113 +60,67 @@ def find(own: Texts, near: float, scratch: Path, compared: Compared = Compared()
     are never held together but for evaluation texts. `scratch` is an empty folder.
     """
     workers = len(os.sched_getaffinity(0))
-    held = _holding(own, compared, workers) if compared.evaluation else {}
-    readers = [reader(own.shards, without=own.without | held.keys(), before=OWN)]
+    held = _holding(own, compared, workers) if compared.evaluation else ()
+    without = own.without.union(each.doc_id for each in held)
+    readers = [reader(own.shards, without=without, before=OWN)]
     readers += [reader(each.shards, without=each.without, before=EARLIER) for each in compared.earlier]
     if compared.evaluation is not None:
         readers.append(reader(compared.evaluation.shards, before=EVALUATION))
-    exact, documents = _exact(together(readers))
-    dropped = frozenset(doc_id for cluster in exact for doc_id in cluster.dropped)
-    links = _near(together(readers), dropped, near, scratch, workers) if near else {}
-    stands = _own(through(exact, links), exact)
-    left = {each.doc_id: (each.text, How.CONTAMINATED, each.share) for each in held.values()}
-    return written(stands, documents, scratch, left)
+    read = together(readers)
+    names = Names(batch["doc_id"] for batch in read(["doc_id"]))
+    equal = exact_duplicates(read, names)
+    found = _near(read, names, equal, near, scratch, workers) if near else alone(len(names))
+    return written(Standing.through(names, equal, found), len(names) - names.before(OWN), scratch, held)
 
 
-def written(stands: Stands, documents: int, scratch: Path, held: Mapping[str, tuple[str, How, float]] = NONE) -> Found:
-    """The file, and what is in it, of so many documents that were compared; `held` were left out before that."""
+def written(standing: Standing, documents: int, scratch: Path, held: Sequence[Contaminated] = ()) -> Found:
+    """The file, and what is in it, of so many documents that were compared; `held`, by id, were left out before."""
     path = scratch / "clusters.parquet"
-    duplicates.write(_rows({**held, **stands}), path)
-    why = [how for _, how, _ in stands.values()]
-    kept_out = why.count(How.CONTAMINATED_NEAR)
+    duplicates.write(_with(held, standing.rows()), path)
+    kept_out = standing.count(How.CONTAMINATED_NEAR)
     return Found(
         path,
-        documents=documents - len(stands),
-        duplicates=len(stands) - kept_out,
-        near=why.count(How.NEAR) + why.count(How.EARLIER_NEAR),
-        earlier=why.count(How.EARLIER) + why.count(How.EARLIER_NEAR),
+        documents=documents - len(standing.documents),
+        duplicates=len(standing.documents) - kept_out,
+        near=standing.count(How.NEAR, How.EARLIER_NEAR),
+        earlier=standing.count(How.EARLIER, How.EARLIER_NEAR),
         contaminated=len(held) + kept_out,
-        clusters=len({kept for kept, how, _ in stands.values() if how is not How.CONTAMINATED_NEAR}),
+        clusters=standing.clusters(),
     )
 
 
-def _exact(read: Reader) -> tuple[Clusters, int]:
-    """Equal documents, and how many are our own."""
-    names = Names(batch["doc_id"] for batch in read(["doc_id"]))
-    return exact_duplicates(read, names), names.beginning(OWN)
-
-
-def _holding(own: Texts, compared: Compared, workers: int) -> dict[str, Contaminated]:
-    """The documents that hold n-grams of evaluation texts, by id."""
+def _holding(own: Texts, compared: Compared, workers: int) -> Sequence[Contaminated]:
+    """The documents that hold n-grams of evaluation texts, by id, each once."""
     assert compared.evaluation is not None
     evaluation = Evaluation(reader(compared.evaluation.shards)(["doc_id", "text"]), compared.sought)
     batches = reader(own.shards, without=own.without)(["doc_id", "text"])
-    return {each.doc_id: each for found in in_threads(evaluation.found, batches, workers) for each in found}
+    return sorted({each for found in in_threads(evaluation.found, batches, workers) for each in found})
 
 
-def through(exact: Clusters, near: Stands) -> Stands:
-    """Both together: who stood for equal texts and was dropped later is stood for by another, and so are they."""
-    found = dict(near)
-    for cluster in exact:
-        kept = near[cluster.kept][0] if cluster.kept in near else cluster.kept
-        found |= {doc_id: (kept, How.EXACT, 1.0) for doc_id in cluster.dropped}
-    return found
-
-
-def _own(stands: Stands, exact: Clusters) -> Stands:
-    """Of our own documents, without what is before ids, and with who stands for them.
-
-    What is equal to a document of ours that is nearly the same as another's is nearly the same as that too.
-    """
-    equal = {doc_id: cluster.kept for cluster in exact for doc_id in cluster.dropped}
-    found: Stands = {}
-    for doc_id, (kept, how, jaccard) in stands.items():
-        if doc_id.startswith(OWN):
-            same = equal.get(doc_id, doc_id)
-            if how is How.EXACT and not kept.startswith(OWN) and not same.startswith(kept[0]):
-                _, how, jaccard = stands[same]
-            found[doc_id[1:]] = (kept[1:], _HOW[kept[0], how], jaccard)
-    return found
-
-
-_HOW = {
-    (OWN, How.EXACT): How.EXACT,
-    (OWN, How.NEAR): How.NEAR,
-    (EARLIER, How.EXACT): How.EARLIER,
-    (EARLIER, How.NEAR): How.EARLIER_NEAR,
-    (EVALUATION, How.EXACT): How.CONTAMINATED_NEAR,
-    (EVALUATION, How.NEAR): How.CONTAMINATED_NEAR,
-}
-
-
-def _near(read: Reader, dropped: frozenset[str], threshold: float, scratch: Path, workers: int) -> Stands:
+def _near(read: Reader, names: Names, equal: Documents, threshold: float, scratch: Path, workers: int) -> Near:
+    """Of the first documents of each text."""
     folder = scratch / "near"
     folder.mkdir()
-    total = texts = 0
+    passed, total = 0, len(names)
 
-    def without(columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
-        nonlocal total, texts
+    def firsts(columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
+        nonlocal passed
         for batch in read(columns):
-            # They are read three times: ids, all texts, texts once more. The texts take the time, so they count.
-            texts += len(batch) if "text" in columns else 0
-            total += 0 if texts else len(batch)
-            if texts:
-                progress.say(min(texts // 2, total), total, unit="documents")
-            stay = [doc_id not in dropped for doc_id in batch["doc_id"].to_pylist()]
-            yield batch if all(stay) else batch.filter(pa.array(np.array(stay)))
+            passed += len(batch)  # of both readings
+            progress.say(min(passed // 2, total), total, unit="documents")
+            documents = names.documents(batch["doc_id"])
+            stay = equal[documents] == documents
+            yield batch if stay.all() else batch.filter(pa.array(stay))
 
-    found: Stands = {}
-    for batch in near_duplicates(without, folder, threshold=threshold, workers=workers):
-        for doc_id, kept, jaccard in zip(*(column.to_pylist() for column in batch.columns), strict=True):
-            if doc_id != kept:
-                found[doc_id] = (kept, How.NEAR, jaccard)
-    return found
+    return near_duplicates(firsts, names, folder, threshold=threshold, workers=workers)
 
 
-def _rows(stands: Stands) -> Iterator[pa.RecordBatch]:
-    ids = sorted(stands)
-    for begin in range(0, len(ids), ROWS):
-        part = ids[begin : begin + ROWS]
-        kept, how, jaccard = zip(*(stands[doc_id] for doc_id in part), strict=True)
-        columns = (part, kept, [each.value for each in how], jaccard)
-        yield pa.record_batch([pa.array(column) for column in columns], schema=duplicates.SCHEMA)
+def _with(held: Sequence[Contaminated], rows: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """The rows of both, by id."""
+    if held:
+        ids, texts, shares = zip(*((each.doc_id, each.text, each.share) for each in held), strict=True)
+        columns = [ids, texts, [How.CONTAMINATED.value] * len(held), shares]
+        more = pa.record_batch([pa.array(column) for column in columns], schema=duplicates.SCHEMA)
+        yield from pa.Table.from_batches([more, *rows]).sort_by("doc_id").to_batches()
+    else:
+        yield from rows

@@ -6,16 +6,13 @@ from pathlib import Path
 from pydoc_data.topics import topics
 
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
 from tutti.corpus import duplicates
 from tutti.corpus.documents import Document, Extraction, MediaType
 from tutti.corpus.documentshard import encode_document_shard
 from tutti.corpus.duplicates import How
-from tutti.dedup.clusters import Compared, Found, Stands, find, through
+from tutti.dedup.clusters import Compared, Found, find
 from tutti.dedup.contamination import Sought
-from tutti.dedup.exact import Cluster
 from tutti.dedup.shards import Texts
 
 PROSE = topics["assert"]
@@ -158,22 +155,3 @@ def test_what_is_equal_to_what_is_like_an_earlier_document_is_like_it_too(tmp_pa
         (How.EARLIER_NEAR, rows[mine[0].doc_id]["jaccard"])
     }
     assert len(rows) == 2
-
-
-IDS = "abcdef"
-
-
-@settings(deadline=None)
-@given(texts=st.lists(st.sampled_from("xyz"), min_size=6, max_size=6), data=st.data())
-def test_whatever_stands_for_another_stays(texts: list[str], data: st.DataObject) -> None:
-    holders = {text: [name for name, held in zip(IDS, texts, strict=True) if held == text] for text in texts}
-    exact = [Cluster(ids[0], tuple(ids[1:]), text) for text, ids in holders.items() if len(ids) > 1]
-    stay = sorted(ids[0] for ids in holders.values())
-    near: Stands = {}
-    for place, kept in enumerate(stay[1:], 1):
-        roots = [each for each in stay[:place] if each not in near]
-        if data.draw(st.booleans()):
-            near[kept] = (data.draw(st.sampled_from(roots)), How.NEAR, 0.9)
-    stands = through(exact, near)
-    assert {kept for kept, _, _ in stands.values()}.isdisjoint(stands)
-    assert len(IDS) - len(stands) == len(stay) - len(near)

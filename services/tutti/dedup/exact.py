@@ -1,19 +1,17 @@
 """Exact duplicates: of documents with the same text, the smallest id stays.
 
 The answer is a function of the set of documents, whatever their order. Memory is 24 bytes a document beside their
-names, and what is equal. Documents are read twice: for 64 bits of each text's digest, and for the digests of those that
-share them.
+names, and some 90 for each of those that share a text. Documents are read twice: for 64 bits of each text's digest, and
+for the digests of those that share them.
 """
 
 from __future__ import annotations
-
-from collections.abc import Sequence
-from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from tutti.dedup.components import Documents
 from tutti.dedup.names import Names, letters
 from tutti.dedup.shards import Reader
 from tutti.dedup.shingles import ODD, mix
@@ -25,29 +23,24 @@ class ConflictingDocument(Exception):
     """One doc_id came with two texts: an input is damaged."""
 
 
-@dataclass(frozen=True, slots=True, order=True)
-class Cluster:
-    """Documents with one text: `kept` and what it stands for, sorted."""
+def exact_duplicates(read: Reader, names: Names) -> Documents:
+    """For each document the first with the same `text_digest`, int64 [documents]; `names` has all of them.
 
-    kept: str
-    dropped: tuple[str, ...]
-    text_digest: str
-
-
-Clusters = Sequence[Cluster]
-"""The texts that came more than once, by kept id."""
-
-
-def exact_duplicates(read: Reader, names: Names) -> Clusters:
-    """Cluster the documents of `read` by `text_digest`; `names` has all of them. Raises ConflictingDocument."""
+    Raises ConflictingDocument.
+    """
     several = _several(read, names)
-    holders: dict[str, set[str]] = {}
+    documents, digests = [np.zeros(0, np.int64)], [np.zeros(0, "S1")]
     for batch in read(_COLUMNS):
-        some = batch.take(pa.array(np.flatnonzero(several[names.documents(batch["doc_id"])])))
-        for doc_id, digest in zip(*(some[column].to_pylist() for column in _COLUMNS), strict=True):
-            holders.setdefault(digest, set()).add(doc_id)
-    found = ((sorted(ids), digest) for digest, ids in holders.items() if len(ids) > 1)
-    return sorted(Cluster(kept, tuple(dropped), digest) for (kept, *dropped), digest in found)
+        found = names.documents(batch["doc_id"])
+        some = several[found]
+        documents.append(found[some])
+        digests.append(letters(batch["text_digest"].filter(pa.array(some))))
+    first = np.arange(len(names))
+    held = np.concatenate(documents)
+    order = np.argsort(texts := np.concatenate(digests), kind="stable")
+    starts = np.flatnonzero(np.append(True, texts[order[1:]] != texts[order[:-1]])) if len(order) else order
+    first[held[order]] = np.repeat(np.minimum.reduceat(held[order], starts), np.diff(starts, append=len(order)))
+    return first
 
 
 def _several(read: Reader, names: Names) -> npt.NDArray[np.bool_]:

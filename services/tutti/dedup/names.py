@@ -44,9 +44,9 @@ class Names:
         found[others] = np.searchsorted(self._ids, given[others])
         return found.astype(np.int64, copy=False)
 
-    def beginning(self, letter: str) -> int:
-        """How many ids begin so."""
-        return int(np.char.startswith(self._ids, letter.encode()).sum())
+    def before(self, letter: str) -> int:
+        """How many ids come before all those that begin so."""
+        return int(np.searchsorted(self._ids, np.bytes_(letter.encode())))
 
     def ids(self, documents: Documents) -> pa.Array:
         """The ids of numbers, a string array."""

@@ -2,14 +2,15 @@
 
 Shared bands make candidates, candidates make components, the pairs of a component are verified exactly, and what is
 similar enough is one cluster, directly or through others. Promises: the answer is a function of the set of documents,
-whatever their files, order and workers. Memory does not grow with the texts; it is about 130 bytes a document, and the
-longest text. Documents are read three times: their ids, all texts, the texts of candidates.
+whatever their files, order and workers. Memory does not grow with the texts; it is about 60 bytes a document beside
+their names, and the longest text. Documents are read twice: all texts, and the texts of candidates.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import closing
+from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
@@ -27,29 +28,40 @@ from tutti.dedup.verification import SetFile, sets, verified
 
 NEAR_VERSION = 1
 THRESHOLD = 0.8
-SCHEMA = pa.schema(
-    [
-        pa.field("doc_id", pa.string(), nullable=False),
-        pa.field("cluster", pa.string(), nullable=False),
-        pa.field("jaccard", pa.float64()),
-    ]
-)
-_OUTPUT_ROWS = 1 << 15
 _LOWER = np.uint64((1 << 32) - 1)
 
 
-def near_duplicates(
-    read: Reader, folder: Path, *, threshold: float = THRESHOLD, workers: int = 1, run_rows: int = RUN_ROWS
-) -> Iterator[pa.RecordBatch]:
-    """One row of SCHEMA for each document, by doc_id; those with doc_id = cluster stay.
+@dataclass(frozen=True, slots=True)
+class Near:
+    """For each document the smallest of its cluster, int64 [documents], and the similarity of its closest link, 0 for
+    a document alone.
+    """
 
-    `cluster` is the smallest doc_id of its cluster; `jaccard`, the similarity of its closest link, is null for a
-    document alone. `folder` is an empty one for what does not fit in memory: up to 1 KB a document and what the texts
-    of candidates take. Raises UnreadableTexts, and ValueError for a threshold not above 0 and at most 1.
+    roots: Documents
+    closest: npt.NDArray[np.float64]
+
+
+def alone(documents: int) -> Near:
+    """No document is near another."""
+    return Near(np.arange(documents), np.zeros(documents))
+
+
+def near_duplicates(
+    read: Reader,
+    names: Names,
+    folder: Path,
+    *,
+    threshold: float = THRESHOLD,
+    workers: int = 1,
+    run_rows: int = RUN_ROWS,
+) -> Near:
+    """The clusters of the documents of `read`; `names` has all of them, and maybe others.
+
+    `folder` is an empty one for what does not fit in memory: up to 1 KB a document and what the texts of candidates
+    take. Raises UnreadableTexts, and ValueError for a threshold not above 0 and at most 1.
     """
     if not 0 < threshold <= 1:
         raise ValueError(f"a threshold of {threshold}; expected above 0 and at most 1")
-    names = Names(batch["doc_id"] for batch in read(["doc_id"]))
     candidates = _by_component(_candidates(read, names, folder, workers, run_rows), len(names), folder, run_rows)
     links, closest = Components(len(names)), np.zeros(len(names))
     with closing(SetFile(folder / "sets", len(names))) as store:
@@ -59,11 +71,7 @@ def near_duplicates(
                 links.join(a, b)
                 np.maximum.at(closest, a, similarity)
                 np.maximum.at(closest, b, similarity)
-    for begin in range(0, len(names), _OUTPUT_ROWS):
-        documents = np.arange(begin, min(begin + _OUTPUT_ROWS, len(names)))
-        found = closest[documents]
-        columns = [names.ids(documents), names.ids(links.roots(documents)), pa.array(found, mask=found == 0)]
-        yield pa.record_batch(columns, schema=SCHEMA)
+    return Near(links.roots(np.arange(len(names))), closest)
 
 
 def _candidates(read: Reader, names: Names, folder: Path, workers: int, run_rows: int) -> ExternalSort:

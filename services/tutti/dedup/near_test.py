@@ -15,10 +15,12 @@ import pytest
 from tutti.corpus.native import Kernel
 from tutti.dedup import verification
 from tutti.dedup.externalsort import RUN_ROWS
+from tutti.dedup.names import Names
 from tutti.dedup.near import near_duplicates
 from tutti.dedup.shards import Reader, reader
 
-Rows = dict[str, tuple[str, float | None]]
+Rows = dict[str, tuple[str, float]]
+"""The first of each document's cluster, and the similarity of its closest link, 0 if it is alone."""
 WORDS = [f"w{number}" for number in range(5000)]
 
 
@@ -30,10 +32,10 @@ def of(documents: dict[str, str], batch: int = 7) -> Reader:
 
 def found(read: Reader, folder: Path, *, workers: int = 1, run_rows: int = RUN_ROWS) -> Rows:
     folder.mkdir()
-    batches = near_duplicates(read, folder, workers=workers, run_rows=run_rows)
-    rows = [row for batch in batches for row in batch.to_pylist()]
-    assert [row["doc_id"] for row in rows] == sorted({row["doc_id"] for row in rows})
-    return {row["doc_id"]: (row["cluster"], row["jaccard"]) for row in rows}
+    names = Names(batch["doc_id"] for batch in read(["doc_id"]))
+    near = near_duplicates(read, names, folder, workers=workers, run_rows=run_rows)
+    ids, clusters = (names.ids(each).to_pylist() for each in (np.arange(len(names)), near.roots))
+    return dict(zip(ids, zip(clusters, near.closest.tolist(), strict=True), strict=True))
 
 
 def shingled(text: str) -> set[tuple[str, ...]]:
@@ -93,7 +95,7 @@ def test_what_an_exact_join_finds_is_found_and_nothing_else(tmp_path: Path) -> N
     expected = clusters(alike)
     best = {name: max(similarities[pair] for pair in alike if name in pair) for name in expected}
     for name, (cluster, jaccard) in rows.items():
-        if jaccard is None:
+        if not jaccard:
             assert cluster == name
         else:
             assert jaccard <= best[name], "no pair below the threshold makes a cluster"
@@ -157,19 +159,19 @@ def test_more_alike_documents_than_a_window_holds_are_one_cluster(tmp_path: Path
 @pytest.mark.parametrize("texts", [[], [""], ["\n" * 1000, "\U0001f600", ""], ["one", "two"], ["\u200b \u0301", " "]])
 def test_texts_without_common_words_are_alone(tmp_path: Path, texts: Sequence[str]) -> None:
     documents = {f"{place}": text for place, text in enumerate(texts)}
-    assert found(of(documents), tmp_path / "f") == {name: (name, None) for name in documents}
+    assert found(of(documents), tmp_path / "f") == {name: (name, 0) for name in documents}
 
 
 def test_a_document_that_comes_twice_is_one(tmp_path: Path) -> None:
     table = pa.table({"doc_id": ["a", "b", "a"], "text": ["one two", "three", "one two"]})
     rows = found(lambda columns: table.select(list(columns)).to_batches(1), tmp_path / "f")
-    assert rows == {"a": ("a", None), "b": ("b", None)}
+    assert rows == {"a": ("a", 0), "b": ("b", 0)}
 
 
 @pytest.mark.parametrize("threshold", [0, -1, 1.01])
 def test_a_threshold_outside_its_range_is_refused(tmp_path: Path, threshold: float) -> None:
     with pytest.raises(ValueError, match="expected above 0 and at most 1"):
-        next(near_duplicates(of({}), tmp_path, threshold=threshold))
+        near_duplicates(of({}), Names([]), tmp_path, threshold=threshold)
 
 
 def test_an_id_that_cannot_be_kept_is_refused(tmp_path: Path) -> None:

@@ -9,16 +9,19 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import numpy as np
 import pyarrow as pa
 
 from tutti.chassis import cluster
-from tutti.corpus.duplicates import How
 from tutti.corpus.stages import DocumentShardEntry
-from tutti.dedup.clusters import Found, Stands, through, written
-from tutti.dedup.exact import Cluster
+from tutti.dedup.clusters import Found, written
+from tutti.dedup.components import Documents
+from tutti.dedup.names import Names
+from tutti.dedup.near import alone
 from tutti.dedup.plan import Duplicates, duplicates
 from tutti.dedup.reading import SHARDS, Reading, named
 from tutti.dedup.settings import DedupSettings
+from tutti.dedup.standing import OWN, Standing
 
 if TYPE_CHECKING:
     from tutti.dedup.engine import Engine
@@ -66,13 +69,23 @@ def search(
     places = pa.table([range(len(keys)), keys, digests], schema=SHARDS)
     without = pa.table({"doc": named(pa.array(sorted(rejected), pa.string()))})
     found = duplicates(engine, Reading(blobs), places, without, near)
-    return written(stands(found), found.documents, scratch)
+    return written(standing(found), found.documents, scratch)
 
 
-def stands(found: Duplicates) -> Stands:
+def standing(found: Duplicates) -> Standing:
     """By document what stands for it, of both kinds."""
-    near: Stands = {row["doc"].hex(): (row["kept"].hex(), How.NEAR, row["jaccard"]) for row in found.near.to_pylist()}
-    exact: dict[str, list[str]] = {}
-    for row in found.exact.to_pylist():
-        exact.setdefault(row["kept"].hex(), []).append(row["doc"].hex())
-    return through([Cluster(kept, tuple(dropped), "") for kept, dropped in exact.items()], near)
+    names = Names(map(_own, (found.exact["doc"], found.exact["kept"], found.near["doc"], found.near["kept"])))
+
+    def numbers(ids: pa.ChunkedArray) -> Documents:
+        return names.documents(_own(ids))
+
+    equal, near = np.arange(len(names)), alone(len(names))
+    equal[numbers(found.exact["doc"])] = numbers(found.exact["kept"])
+    close = numbers(found.near["doc"])
+    near.roots[close] = numbers(found.near["kept"])
+    near.closest[close] = found.near["jaccard"].to_numpy()
+    return Standing.through(names, equal, near)
+
+
+def _own(ids: pa.ChunkedArray) -> pa.Array:
+    return pa.array([OWN + each.hex() for each in ids.to_pylist()], pa.string())
