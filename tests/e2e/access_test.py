@@ -1,5 +1,6 @@
 """Commands where no platform is up: who reads has one for as long as it reads, who only asks leaves nothing behind."""
 
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
@@ -42,8 +43,19 @@ def test_what_reads_beside_others_has_its_turn(stopped: Path, pages: Path) -> No
     assert family(stopped) == []
 
 
-def test_what_reads_starts_nothing_where_there_was_no_platform(tmp_path: Path) -> None:
-    result = tutti("runs", "ls", "--data-dir", tmp_path / "none")
+@pytest.mark.parametrize(
+    "command",
+    [
+        ("runs", "ls"),
+        ("sample", "checkpoints/c", "--prompt", "Once"),
+        ("checkpoints", "export", "checkpoints/c", "--to", "model"),
+    ],
+)
+def test_what_needs_something_that_was_made_starts_nothing_where_there_was_no_platform(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, command: Sequence[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    result = tutti(*command, "--data-dir", tmp_path / "none")
     assert result.code == 3
     assert list(tmp_path.iterdir()) == []
 

@@ -20,9 +20,12 @@ NO_AGENTS = ("--agents", "0")
 
 
 @contextlib.contextmanager
-def reached(data_dir: Path, address: str | None) -> Iterator[Platform]:
-    """The platform at an address, or of a data directory, which is started when nobody serves it."""
-    if address:
+def reached(data_dir: Path, address: str | None, *, anew: bool = False) -> Iterator[Platform]:
+    """The platform at an address, or of a data directory, which is started when nobody serves it.
+
+    Raises Unreachable where there never was one, unless it may be made `anew`.
+    """
+    if address or not (anew or owner_of(data_dir)):
         with connected(data_dir, address) as client:
             yield Platform(client)
     else:

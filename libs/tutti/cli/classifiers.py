@@ -33,7 +33,7 @@ def extend(group: click.Group) -> None:
     def train(folder: Path, name: str, keeps: str, most_false: float, output: str, **where: Any) -> None:
         spec = ClassifierSpec(input_path=str(folder.resolve()), keeps=keeps, most_false=most_false)
         full = full_name("classifiers", name)
-        with reached(**where) as platform:
+        with reached(**where, anew=True) as platform:
             client = platform.client
             client.ingest.CreateClassifier(CreateClassifierRequest(request_id=fresh_id(), name=full, spec=spec))
             with cancelling(client.ingest.CancelClassifier, full), patiently(f"{full} is trained"):

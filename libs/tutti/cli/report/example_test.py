@@ -1,5 +1,6 @@
 """Facts of a run that never was, for tests of its report: every part is there, and pages are hostile."""
 
+import json
 import math
 
 from tutti.chassis.bodies import content_digest
@@ -29,13 +30,16 @@ HOSTILE = (
     "{{ 7 * 7 }}{% include '/etc/passwd' %}",
     "\u202egnp.elpmaxe/\u0000\u0007\u200b" + "very-long-" * 60,
 )
+RECIPE = json.dumps({"name": HOSTILE[2], "input": {"crawl": {"seeds": HOSTILE[:2]}}, "train": {"steps": STEPS}})
 _TOOK = {"crawl": 41.3, "ingest": 22.8, "filter": 3.1, "dedup": 6.4, "tokenization": 12.9, "train": 214.7}
 
 
 def facts() -> Facts:
     run = Run(
         name="runs/0f5c2d3e4a5b",
-        spec=RunSpec(title="first-light <b>of</b> the docs", recipe_digest=content_digest(Run(name="recipe"))),
+        spec=RunSpec(
+            title="first-light <b>of</b> the docs", recipe=RECIPE, recipe_digest=content_digest(Run(name="r"))
+        ),
         state=STATE_DONE,
         stages=[
             Stage(name=name, state=STATE_DONE, content_digest=content_digest(Run(name=name)), reused=name == "filter")

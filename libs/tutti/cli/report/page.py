@@ -6,6 +6,7 @@ on the web said is text here: escaped, and apart from the direction of what stan
 
 import base64
 import hashlib
+import json
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -73,6 +74,8 @@ def page(facts: Facts) -> str:
     values: dict[str, Any] = {
         "title": run["spec"]["title"] or run["name"],
         "run": run,
+        "source": _source(run),
+        "recipe": _recipe(run),
         "took": sum(found["seconds"].values()),
         "figures": _figures(found, facts.curve),
         "funnel": _funnel(found),
@@ -169,6 +172,18 @@ def size(nbytes: int) -> str:
         if nbytes >= unit:
             return f"{nbytes / unit:.1f} {name}"
     return f"{nbytes} B"
+
+
+def _recipe(run: Plain) -> str:
+    """As it was carried out, with every default; "" where it is not known."""
+    text = run["spec"]["recipe"]
+    return visible(json.dumps(json.loads(text), indent=2, ensure_ascii=False)) if text else ""
+
+
+def _source(run: Plain) -> str:
+    """What was read: the first pages of the crawl, or the folder, of which the digest of its content is known."""
+    read = json.loads(run["spec"]["recipe"] or "{}").get("input", {})
+    return ", ".join((read.get("crawl") or {}).get("seeds", ())) or read.get("path", "")
 
 
 def _figures(found: Plain, curve: GetCurveResponse) -> list[Figure]:

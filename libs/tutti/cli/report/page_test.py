@@ -3,6 +3,7 @@
 import base64
 import hashlib
 import itertools
+import json
 import math
 import re
 from dataclasses import replace
@@ -14,7 +15,7 @@ import pytest
 
 from tutti.cli.plain import Plain
 from tutti.cli.report.charts import Series, chart, nice_ticks
-from tutti.cli.report.example_test import HOSTILE, STEPS, continuations, facts
+from tutti.cli.report.example_test import HOSTILE, RECIPE, STEPS, continuations, facts
 from tutti.cli.report.facts import Facts, clusters_of, heard, rules_of
 from tutti.cli.report.page import page, shortened
 from tutti.cli.report.samples import samples, visible
@@ -100,6 +101,13 @@ def test_what_pages_said_is_text(outline: Outline) -> None:
     assert not outline.every("b", "i")
     assert "\0" not in outline.text
     assert "\u202e" not in outline.text
+
+
+def test_what_was_read_and_the_recipe_are_told(outline: Outline) -> None:
+    header, _, rest = outline.text.partition("Documents kept")
+    assert shortened(", ".join(HOSTILE[:2])) in header
+    recipe = rest.rpartition("with every default")[2]
+    assert json.loads(recipe[recipe.index("{") : recipe.rindex("}") + 1]) == json.loads(RECIPE)
 
 
 def test_it_can_be_read_by_its_structure(outline: Outline) -> None:
