@@ -11,14 +11,16 @@ import contextlib
 import subprocess
 import sys
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import aiohttp
 from sqlalchemy import MetaData
 from tools import exhibit
 
+from benchmarks.crawl_site import LINKS
 from benchmarks.pairs import alternate, timed
 from benchmarks.program import ROOT, main, scratch
 from benchmarks.resident import memory_row, nothing, peak_of
@@ -31,9 +33,11 @@ from tutti.ingest.crawl.asking import Manner
 from tutti.ingest.crawl.crawling import Crawling, Plan
 from tutti.ingest.crawl.frontier import Frontier
 from tutti.ingest.crawl.scope import Scope
+from tutti.ingest.crawl.visiting import visit_all
 
 GOAL_PAGES = 300.0
 CONNECTIONS = 16
+FEW, MANY, VISITED = 10, 1000, 2000
 
 
 @dataclass
@@ -51,8 +55,9 @@ def measure(quick: bool) -> list[Row]:
     copies = 1 if quick else 5
     with site(pages.folder, copies) as root:
         urls = [f"{root}/docs/{copy}/{page.name}" for copy in range(copies) for page in pages.folder.glob("*.html")]
-        turns = alternate(lambda: crawled(root), lambda: fetched(urls), pairs=3 if quick else 5)
-        resident = [(peak_of(crawled, root), peak_of(fetched, urls)) for _ in range(3)]
+        turns = alternate(lambda: crawled(f"{root}/"), lambda: fetched(urls), pairs=3 if quick else 5)
+        resident = [(peak_of(crawled, f"{root}/"), peak_of(fetched, urls)) for _ in range(3)]
+        few, many = (peak_of(begun, f"{root}/wide/{lists}") for lists in (FEW, FEW if quick else MANY))
     what = "crawl of a static site"
     ours, peer = map(list, zip(*resident, strict=True))
     return [
@@ -65,6 +70,12 @@ def measure(quick: bool) -> list[Row]:
             note=f"{len(urls)} pages, {CONNECTIONS} connections; peer: aiohttp alone, nothing looked at or kept",
         ),
         memory_row(what, ours, peer, f"{len(urls)} pages; {peak_of(nothing):.0f} MB of both are what is loaded"),
+        memory_row(
+            f"crawl that knows {(FEW if quick else MANY) * LINKS:,} URLs",
+            [many],
+            [],
+            f"{few:.0f} MB where it knows {FEW * LINKS:,}; all of these are to be visited, {VISITED} are",
+        ),
     ]
 
 
@@ -80,10 +91,31 @@ def site(folder: Path, copies: int) -> Iterator[str]:
             served.communicate()
 
 
-def crawled(root: str) -> float:
-    """A crawl of the whole site into a new folder; core seconds."""
+class Enough(Exception):
+    """So many pages were visited."""
+
+
+def begun(seed: str) -> None:
+    """A crawl of a wide site, given up when VISITED pages of its last level have been visited."""
+    visited = 0
+    lists = int(seed.rpartition("/")[2])
+
+    def run(work: Callable[..., Any], *given: Any) -> Any:
+        nonlocal visited
+        if work is visit_all:
+            visited += len(given[0])
+        if visited > 1 + lists + VISITED:
+            raise Enough
+        return work(*given)
+
+    with contextlib.suppress(Enough):
+        crawled(seed, run)
+
+
+def crawled(seed: str, run: Callable[..., Any] = lambda work, *given: work(*given)) -> float:
+    """A crawl of all that is below a page into a new folder; core seconds."""
     manner = Manner("bench@a.example", 0.0, connections_of_host=CONNECTIONS, allow_private=True)
-    plan = Plan((f"{root}/",), Scope((f"{root}/",)), manner)
+    plan = Plan((seed,), Scope((seed,)), manner)
     with scratch("crawl") as folder:
         clock, metadata = SystemClock(), MetaData()
         database = EmbeddedDatabase(Path(folder) / "crawl.db", clock=clock)
@@ -92,8 +124,7 @@ def crawled(root: str) -> float:
         database.create(metadata)
         crawl = Crawling(host, frontier, "crawls/bench", plan)  # type: ignore[arg-type]
         try:
-            run = timed(lambda: crawl.run(lambda work, *arguments: work(*arguments), lambda: None), time.process_time)
-            return run()
+            return timed(lambda: crawl.run(run, lambda: None), time.process_time)()
         finally:
             database.close()
 

@@ -1,11 +1,36 @@
 """A static web site on loopback for benchmarks, in a process of its own: pages of real HTML in a folder, each linked.
 
-The index links to all; a page has the links that its HTML has. Prints its port, and ends with its standard input.
+The index links to all; a page has the links that its HTML has. Below /wide/N is an index of N lists, each of LINKS
+links to small pages, no two with names that differ in digits alone. Prints its port, and ends with its standard input.
 """
 
 import asyncio
 import sys
 from pathlib import Path
+
+LINKS = 1000
+_SYLLABLES = ("ba", "de", "fi", "go", "hu", "ka", "le", "mi", "no", "pu")
+
+
+def name(number: int) -> str:
+    return "-".join(_SYLLABLES[int(digit)] for digit in f"{number:09}")
+
+
+def wide(path: str) -> bytes | None:
+    """The answer to a path below /wide/, None to others."""
+    parts = path.split("/")[1:]
+    match parts:
+        case ["wide", count] if count.isdecimal():
+            links = [f"{path}/lists/{name(each)}" for each in range(int(count))]
+        case ["wide", count, "lists", of]:
+            begin = LINKS * int("".join(str(_SYLLABLES.index(each)) for each in of.split("-")))
+            links = [f"/wide/{count}/pages/{name(begin + each)}" for each in range(LINKS)]
+        case ["wide", _, "pages", _]:
+            links = []
+        case _:
+            return None
+    body = "".join(f'<a href="{link}">{link}</a>\n' for link in links)
+    return _answer(b"200 OK", b"text/html", f"<html><body><h1>{path}</h1>{body}</body></html>".encode())
 
 
 def answers(folder: Path, copies: int) -> dict[str, bytes]:
@@ -33,7 +58,8 @@ async def serve(known: dict[str, bytes]) -> None:
     async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         try:
             while head := await reader.readuntil(b"\r\n\r\n"):
-                writer.write(known.get(head.split(b" ", 2)[1].decode(), missing))
+                path = head.split(b" ", 2)[1].decode()
+                writer.write(known.get(path) or wide(path) or missing)
                 await writer.drain()
         except (asyncio.IncompleteReadError, ConnectionError):
             writer.close()
