@@ -231,6 +231,15 @@ def tokens_in(path: Path) -> Tokens:
         raise NotUsable(f"{file}: {error}; remove it and start again to make new ones") from None
 
 
+def is_data_dir(path: Path) -> bool:
+    """Whether a folder is a data directory, in use or not; changes nothing there."""
+    try:
+        text = (path / "version").read_text().strip()
+    except (OSError, ValueError):
+        return False
+    return text.isdigit() and all((path / name).is_dir() for name in FOLDERS)
+
+
 def _holder(path: Path) -> Holder | None:
     try:
         return Holder(**json.loads(path.read_text()))

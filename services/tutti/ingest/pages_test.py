@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tutti.chassis.datadir import DataDir
 from tutti.corpus.documents import Document, Extraction, MediaType
 from tutti.ingest.containers import Page
 from tutti.ingest.extraction import extract
@@ -113,6 +114,28 @@ def test_what_tools_hide_in_a_folder_is_no_text_of_it(tmp_path: Path) -> None:
     for name in (".git/HEAD", ".git/logs/HEAD", ".notes.md", "a.md"):
         (tmp_path / name).write_text("words")
     assert read(tmp_path) == {".git": Reason.HIDDEN, ".notes.md": Reason.HIDDEN, "a.md": b"words"}
+
+
+def test_what_a_platform_keeps_below_a_folder_is_no_text_of_it(tmp_path: Path) -> None:
+    data = DataDir(tmp_path / "below" / "data")
+    (tmp_path / "a.md").write_text("words")
+    for _ in range(2):
+        assert read(tmp_path) == {"a.md": b"words", "below/data": Reason.DATA_DIRECTORY}
+        (data.path / "logs" / "host.log").write_text("another line")
+    (data.path / "version").unlink()
+    assert read(tmp_path)["below/data/logs/host.log"] == b"another line"
+
+
+def test_a_folder_of_pages_may_lie_in_a_data_directory_but_not_among_what_is_kept_there(tmp_path: Path) -> None:
+    data = DataDir(tmp_path)
+    for folder in ("pages", "pages/logs", "logs/old"):
+        (data.path / folder).mkdir()
+        (data.path / folder / "a.md").write_text("words")
+    assert read(data.path / "pages") == {"a.md": b"words", "logs/a.md": b"words"}
+    assert read(data.path / "pages" / "logs") == {"a.md": b"words"}
+    for folder in (".", "logs", "logs/old"):
+        with pytest.raises(InputRootError, match=r"input\.path: .* data directory; expected a folder of pages"):
+            list(read_folder(data.path / folder))
 
 
 def test_what_is_no_page_has_a_reason(tmp_path: Path) -> None:

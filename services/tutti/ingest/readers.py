@@ -1,8 +1,8 @@
 """Readers: a folder becomes a sorted stream of pages, and of files that hold many.
 
 The stream depends on names and bytes alone, never on the order in which a file system lists them.  Links to files are
-followed inside the folder and refused outside; a folder inside it is read once, at its own place; a page that can't be
-read is a rejection, never the end.
+followed inside the folder and refused outside; a folder inside it is read once, at its own place; a data directory of
+Tutti is no text of it; a page that can't be read is a rejection, never the end.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from tutti.chassis.datadir import FOLDERS, is_data_dir
 from tutti.ingest.containers import Page, Reader, reader_of
 from tutti.ingest.rejections import Reason, Rejection
 
@@ -62,10 +63,15 @@ class _Folder:
 
 
 def read_folder(root: Path, limits: Limits | None = None) -> Iterator[Page | Container | Rejection]:
-    """Every file below `root`, by path; raises InputRootError when there is no such folder."""
+    """Every file below `root`, by path.
+
+    Raises InputRootError when there is no such folder, and for one in which a platform keeps what it makes.
+    """
     limits = limits or Limits()
     try:
         real_root = os.path.realpath(root, strict=True)
+        if _kept_by_a_platform(Path(real_root)):
+            raise InputRootError("this one a platform writes to, as part of its data directory", "a folder of pages")
         found = list(_walk(real_root))
     except OSError as error:
         raise InputRootError(error.strerror or type(error).__name__) from error
@@ -147,7 +153,15 @@ def _visit(
         place = os.path.relpath(os.path.realpath(entry.path), root)
         shown = os.fsencode(place).decode("utf-8", "backslashreplace")
         return Rejection(source, Reason.LINK_REPEATED, f"the link leads to {shown}, which is read at its own place")
+    if is_data_dir(Path(entry.path)):
+        return Rejection(source, Reason.DATA_DIRECTORY, "a data directory of Tutti, with its logs, databases and blobs")
     return _folder(root, path)
+
+
+def _kept_by_a_platform(path: Path) -> bool:
+    """Whether it is a data directory, or lies in a folder that every data directory has."""
+    kept = [above.parent for above in (path, *path.parents) if above.name in FOLDERS]
+    return any(map(is_data_dir, (path, *kept)))
 
 
 def _read(root: str, entry: _Entry, limits: Limits) -> Page | Container | Rejection:

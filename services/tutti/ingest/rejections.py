@@ -19,6 +19,7 @@ class Reason(StrEnum):
     LINK_BROKEN = "link_broken"  # leads nowhere, or in a circle
     LINK_REPEATED = "link_repeated"  # leads to a folder that is read at its own place
     HIDDEN = "hidden"  # a file or a folder whose name begins with a dot
+    DATA_DIRECTORY = "data_directory"  # a folder in which a platform keeps what it makes
     NAME_NOT_UNICODE = "name_not_unicode"
     NAME_TAKEN = "name_taken"  # the same name in another Unicode form came before
     PDF = "pdf"  # a document that is not read, to be converted first

@@ -27,6 +27,7 @@ _REASONS = {
     "link_broken": "a link to nowhere, or in a circle",
     "link_repeated": "a link to a folder that is read at its own place",
     "hidden": "a name that begins with a dot",
+    "data_directory": "a folder in which a platform of Tutti keeps what it makes",
     "name_not_unicode": "a name that is no Unicode",
     "name_taken": "the same name in another Unicode form came before",
     "pdf": "not read; to be converted first",
