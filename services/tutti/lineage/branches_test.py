@@ -151,6 +151,17 @@ def test_every_step_is_told_once_under_the_line_that_made_it(job: Job) -> None:
         assert seen == {(name, at) for name, places in expected.items() for at in places if at[:2] == (line, step)}
 
 
+@pytest.mark.parametrize("until", [4, 5, 9, 12, 20])
+def test_every_reading_up_to_a_step_is_told_also_behind_the_last_checkpoint_before_it(job: Job, until: int) -> None:
+    for checkpoint in job.checkpoints():
+        job.world.admit(checkpoint)
+    expected = job.replay()
+    for document in job.names:
+        asked = TraceDocumentRequest(document=document, until_step=until)
+        told = [place(each) for each in job.world.api.TraceDocument(asked, CALL).sightings]
+        assert told == sorted(at for at in expected[document] if at[1] <= until)
+
+
 def test_many_epochs_of_a_toy_dataset_cost_what_was_asked_for(job: Job, monkeypatch: pytest.MonkeyPatch) -> None:
     for checkpoint in job.checkpoints({0: (0, 0, range(100, 3001, 100)), 1: (0, 2000, range(2100, 3001, 100))}):
         job.world.admit(checkpoint)

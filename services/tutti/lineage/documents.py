@@ -198,13 +198,11 @@ class Documents:
         prefix = f"checkpoints/{job.removeprefix('jobs/')}/" if job else "checkpoints/"
         return [Head(name, key) for key, name in self._keys(Kind.CHECKPOINT) if name.startswith(prefix)]
 
-    def newest(self, job: str, until_step: int) -> list[Head]:
-        """Of each line of each job the checkpoint with the most steps, at most `until_step` (0: any)."""
+    def newest(self, job: str = "") -> list[Head]:
+        """Of each line (of a job) the checkpoint with the most steps."""
         best: dict[tuple[str, int], tuple[int, Head]] = {}
         for head in self.heads(job):
             line, step = place_of(head.name)
-            if until_step and step > until_step:
-                continue
             if (head.job, line) not in best or best[head.job, line][0] < step:
                 best[head.job, line] = (step, head)
         return [head for _, head in sorted(best.values(), key=lambda each: each[1].name)]
@@ -243,13 +241,13 @@ class Documents:
             for found in self.sightings(document, head, until_step=until_step):
                 yield head.job, lines.line_of(found.step), found
 
-        heads = self.newest(job, until_step)
+        heads = self.newest(job)
         return (each for each, _ in groupby(merge(*map(of_line, heads))))  # lines share what is before a branch
 
     def seen_by(self, document: str) -> list[str]:
         """The checkpoints that descend from a document, by job, line and step: those that read a token of it."""
         first: dict[tuple[str, int], int] = {}
-        for head in self.newest("", 0):
+        for head in self.newest():
             if found := next(self.sightings(document, head), None):
                 first[head.job, place_of(head.name)[0]] = found.step
         places = sorted((head.job, *place_of(head.name), head.name) for head in self.heads())

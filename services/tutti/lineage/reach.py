@@ -140,7 +140,7 @@ class Reaching:
         """The steps that read them, and the checkpoints of their datasets."""
         steps: dict[tuple[str, int], set[int]] = {}
         first: dict[tuple[str, int], int] = {}
-        for head in self._documents.newest("", 0):
+        for head in self._documents.newest():
             if not self._documents.datasets_of(head) & datasets:
                 continue
             ancestry = self._documents.ancestry(head)

@@ -163,7 +163,7 @@ class LineageApi:
 
     def TraceStep(self, request: TraceStepRequest, call: Call) -> TraceStepResponse:
         required(request, "job", "step")
-        places = {place_of(head.name): head for head in self._documents.newest(request.job, 0)}
+        places = {place_of(head.name): head for head in self._documents.newest(request.job)}
         last, head = next(((step, head) for (line, step), head in places.items() if line == request.line), (0, None))
         if head is None:
             raise NotFound(f"a checkpoint of line {request.line} of {request.job}")
