@@ -103,6 +103,10 @@ def dataset_of(run: Run) -> str:
     return f"datasets/{stage_of(run, 'tokenization').content_digest.removeprefix('blake3:')}"
 
 
+def job_of(run: Run) -> str:
+    return str(stage_of(run, "train").resource)
+
+
 def reused(run: Run) -> set[str]:
     return {stage.name for stage in run.stages if stage.reused}
 
@@ -171,7 +175,7 @@ def require_touched(made: Any, here: Place, first: Run) -> None:
     assert (made["recorded"], made["document_count"]) == (True, 1)
     assert made["retraction"]["spec"]["reason"] == "its author asked"
     assert dataset_of(first) in [each["dataset"] for each in made["datasets"]]
-    job = stage_of(first, "train").resource
+    job = job_of(first)
     told = {each["checkpoint"] for each in made["checkpoints"]}
     assert told >= {f"checkpoints/{job.removeprefix('jobs/')}/0/{step}" for step in here.states(first)}
     (plan,) = made["plan"]
@@ -285,11 +289,18 @@ def test_blobs_are_removed_once_no_run_uses_them_that_is_wanted_and_the_rest_is_
 
     for each in held:
         (data / "blobs" / each["blob"]).unlink()
-    shown = tutti("documents", "show", other, "--data-dir", data)
-    assert shown.code == 0, shown.err
-    told = tutti("documents", "retract", other, "--dry-run", "--data-dir", data)
-    assert (told.code, "\nGone, so what came of the page there is not told\n" in told.out) == (0, True), told.err
-    again = tutti("runs", "again", run.name, "--dry-run", "-o", "json", "--data-dir", data)
-    assert [stage["reused"] for stage in again.json()] == [True] * len(run.stages)
-    lost = tutti("documents", "retract", page, "--data-dir", data)
-    assert (lost.code, "is gone; run its ingest again" in lost.err) == (1, True)
+    with platform(data, agents=0):
+        shown = tutti("documents", "show", other, "--data-dir", data)
+        assert shown.code == 0, shown.err
+        down = tutti("trace", other, "--down", "--data-dir", data)
+        assert down.code == 0, down.err
+        assert (dataset_of(run) in down.out, f"{job_of(run)} line 0" in down.out) == (True, True), down.out
+        assert "blobs are gone, so what they hold of it is not told: tokenization/token-shards/" in down.err
+        came_from = tutti("trace", dataset_of(run), "--data-dir", data)
+        assert (came_from.code, other in came_from.out, page in came_from.out, came_from.err) == (0, True, False, "")
+        told = tutti("documents", "retract", other, "--dry-run", "--data-dir", data)
+        assert (told.code, "\nGone, so what came of the page there is not told\n" in told.out) == (0, True), told.err
+        again = tutti("runs", "again", run.name, "--dry-run", "-o", "json", "--data-dir", data)
+        assert [stage["reused"] for stage in again.json()] == [True] * len(run.stages)
+        lost = tutti("documents", "retract", page, "--data-dir", data)
+        assert (lost.code, "is gone; run its ingest again" in lost.err) == (1, True)

@@ -16,7 +16,7 @@ from tutti.cli.checkpoints import full
 from tutti.cli.connection import connection_options
 from tutti.cli.failures import Failure
 from tutti.cli.nouns import BY_PLURAL, full_name
-from tutti.cli.output import JSON, TEXT, brief, output_option, print_json, print_list, say, say_versions
+from tutti.cli.output import JSON, NAMED, TEXT, brief, output_option, print_json, print_list, say, say_versions
 from tutti.cli.plain import Plain, plain
 from tutti.contracts.committer.v1 import CHECKPOINT_STATE_COMMITTED
 from tutti.contracts.lineage.v1 import (
@@ -196,5 +196,8 @@ def show(answer: Plain) -> None:
     say_versions(answer.get("versions", []))
     if answer.get("fate"):
         say(answer["fate"])
+    if gone := answer.get("gone"):
+        more = f" and {len(gone) - NAMED:,} more" if len(gone) > NAMED else ""
+        say(f"blobs are gone, so what they hold of it is not told: {', '.join(gone[:NAMED])}{more}")
     if answer.get("truncated"):
         say("there is more; raise --limit")

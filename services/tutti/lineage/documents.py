@@ -174,19 +174,14 @@ class Documents:
             found |= {entry.blob: entry for entry in self._library.ingest(key).shards}
         return [found[blob] for blob in sorted(found)]
 
-    def datasets(self) -> list[OpenDataset]:
-        """All of them. Raises BlobGone."""
-        return [self._library.dataset(key) for key in self._manifests(Kind.DATASET)]
+    def kept(self, names: Collection[str] | None = None) -> tuple[list[OpenDataset], list[BlobGone]]:
+        """The datasets (of these names) whose blobs are there, and of each other one that is gone."""
+        wanted = [key for key, name in self._keys(Kind.DATASET) if names is None or name in names]
+        return _there(self._library.dataset, dict.fromkeys(wanted))
 
-    def kept(self) -> tuple[list[OpenDataset], list[BlobGone]]:
-        """The datasets whose blobs are there, and of each other one that is gone."""
-        return _there(self._library.dataset, self._manifests(Kind.DATASET))
-
-    def _read_of(self, training: Training) -> list[OpenDataset]:
-        """The datasets of a training. Raises BlobGone."""
-        names = {dataset_name(digest) for digest in training.datasets}
-        keys = dict.fromkeys(key for key, name in self._keys(Kind.DATASET) if name in names)
-        return [self._library.dataset(key) for key in keys]
+    def _read_of(self, training: Training) -> tuple[list[OpenDataset], list[BlobGone]]:
+        """The same of the datasets of a training."""
+        return self.kept({dataset_name(digest) for digest in training.datasets})
 
     def indexes(self) -> list[Indexed]:
         """Every index; its blob holds the tokens of all documents that are trained on."""
@@ -218,18 +213,17 @@ class Documents:
 
         return self._host.units.run(read)
 
-    def packed_in(self, document: str) -> list[OpenDataset]:
-        """The datasets whose training split holds the document."""
-        return [each for each in self.datasets() if each.train.samples_of(document)]
-
     def sightings(self, document: str, head: Head, *, until_step: int = 0) -> Iterator[Sighting]:
-        """Where the line that ends at a checkpoint read a document, in order, each computed when it is asked for."""
+        """Where the line that ends at a checkpoint read a document, in order, each computed when it is asked for.
+
+        In the datasets whose blobs are there; `kept` tells of the others.
+        """
         body = self._library.checkpoint(head.key)
         until = min(body.step, until_step) if until_step else body.step
         return merge(
             *(
                 sightings.of_document(each.train, body.scalars.ledger, document, until_step=until)
-                for each in self._read_of(body.training)
+                for each in self._read_of(body.training)[0]
             )
         )
 
@@ -253,22 +247,18 @@ class Documents:
         places = sorted((head.job, *place_of(head.name), head.name) for head in self.heads())
         return [name for job, line, step, name in places if first.get((job, line), step + 1) <= step]
 
-    def read_by(self, head: Head) -> set[str]:
-        """The documents that the steps up to a checkpoint read."""
+    def read_by(self, head: Head) -> tuple[set[str], list[BlobGone]]:
+        """The documents that the steps up to a checkpoint read; and the blobs of those that cannot be told."""
         body = self._library.checkpoint(head.key)
-        found: set[str] = set()
-        for each in self._read_of(body.training):
-            found |= sightings.read_by(each.train, body.scalars.ledger, until_step=body.step)
-        return found
+        there, gone = self._read_of(body.training)
+        ledger, until = body.scalars.ledger, body.step
+        return set[str]().union(*(sightings.read_by(each.train, ledger, until_step=until) for each in there)), gone
 
-    def step(self, head: Head, step: int) -> list[Sighting]:
-        """What one step read."""
+    def step(self, head: Head, step: int) -> tuple[list[Sighting], list[BlobGone]]:
+        """What one step read; and the blobs of what cannot be told."""
         body = self._library.checkpoint(head.key)
-        return sorted(
-            sighting
-            for each in self._read_of(body.training)
-            for sighting in sightings.of_step(each.train, body.scalars.ledger, step)
-        )
+        there, gone = self._read_of(body.training)
+        return sorted(s for each in there for s in sightings.of_step(each.train, body.scalars.ledger, step)), gone
 
     def fate(self, document: str) -> str:
         """Why no step saw a document: left out, a duplicate, held out; empty when nothing is known."""

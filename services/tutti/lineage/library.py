@@ -8,6 +8,7 @@ import tempfile
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -194,6 +195,8 @@ class Library:
     def _open(self, key: str) -> OpenDataset:
         manifest = Manifest.decode(self._bytes(key), expected=Kind.DATASET)
         body, version = DatasetBody.read(manifest), manifest.content_digest
+        for entry in (*body.train.shards, *body.validation.shards):
+            self._settled(entry.blob, partial(self._blobs.stat, entry.blob))  # before anything is fetched
         return OpenDataset(version, body, self._shelf(version, body.train), self._shelf(version, body.validation))
 
     def _shelf(self, version: str, split: Split) -> Shelf:

@@ -111,9 +111,11 @@ class LineageApi:
             return answer
         found = self._walk(request.name, up=up, limit=limit)
         extra: dict[str, Vertex] = {}
+        gone: list[BlobGone] = []
         if up and known.kind in ("checkpoint", "dataset"):
-            extra = self._pages(known, found, limit)
-        return self._answer(found, extra)
+            ids, gone = self._pages(known)
+            extra = show(known, ids, self._documents.rows(ids), found, limit)
+        return self._answer(found, extra, gone)
 
     def TraceDocument(self, request: TraceDocumentRequest, call: Call) -> TraceDocumentResponse:
         required(request, "document")
@@ -130,6 +132,7 @@ class LineageApi:
         answer.sightings.extend(_message(*each, row.source) for each in found[:limit])
         answer.truncated = len(found) > limit
         answer.checkpoints.extend(self._documents.seen_by(row.doc_id))
+        answer.gone.extend(_keys(self._documents.kept()[1]))
         if not answer.sightings:
             answer.fate = self._documents.fate(row.doc_id)
         return answer
@@ -170,12 +173,11 @@ class LineageApi:
         if not 1 <= request.step <= last:
             raise InvalidField("step", seen=request.step, expected=f"1 to {last}, the newest committed step")
         line = self._documents.ancestry(head).line_of(request.step)
-        found = self._documents.step(head, request.step)
+        found, gone = self._documents.step(head, request.step)
         rows = self._documents.rows({sighting.document for sighting in found})
         sources = {doc_id: row.source for doc_id, row in rows.items()}
-        return TraceStepResponse(
-            sightings=[_message(head.job, line, each, sources.get(each.document, "")) for each in found]
-        )
+        seen = [_message(head.job, line, each, sources.get(each.document, "")) for each in found]
+        return TraceStepResponse(sightings=seen, gone=_keys(gone))
 
     def _walk(self, name: str, *, up: bool, limit: int, first: Sequence[Edge] = ()) -> Walk:
         """A walk; `first` are the edges of `name`, where it is in no table."""
@@ -193,12 +195,12 @@ class LineageApi:
         name = f"{PREFIX}{row.doc_id}"
         extra = {name: Vertex(name, "document", f"blake3:{row.doc_id}", row.source)}
         if up:
-            held, _ = self._documents.holders({row.doc_id})
+            held, gone = self._documents.holders({row.doc_id})
             first = [Edge(each.rows[row.doc_id].shard, name, "holds") for each in held]
-            found = self._walk(name, up=True, limit=limit, first=first)
-            return self._answer(found, extra)
+            return self._answer(self._walk(name, up=True, limit=limit, first=first), extra, gone)
         found = Walk([name])
-        for each in self._documents.packed_in(row.doc_id):
+        there, gone = self._documents.kept()
+        for each in (each for each in there if each.train.samples_of(row.doc_id)):
             found.edges.append(Edge(name, dataset_name(each.version), "packed"))
             found.names.append(dataset_name(each.version))
         for checkpoint in self._documents.seen_by(row.doc_id):
@@ -206,29 +208,24 @@ class LineageApi:
             found.names.append(checkpoint)
         found.truncated = len(found.names) > limit
         found.names = found.names[:limit]
-        return self._answer(found, extra)
+        return self._answer(found, extra, gone)
 
-    def _pages(self, known: Vertex, found: Walk, limit: int) -> dict[str, Vertex]:
-        """The documents that a checkpoint's steps read, or that a dataset packed to train on."""
+    def _pages(self, known: Vertex) -> tuple[set[str], list[BlobGone]]:
+        """The documents that a checkpoint's steps read, or that a dataset packed to train on; and what is gone."""
         if known.kind == "checkpoint":
             head = next((head for head in self._documents.heads() if head.name == known.name), None)
-            ids = self._documents.read_by(head) if head else set()
-        else:
-            ids = {
-                doc_id
-                for each in self._documents.datasets()
-                if dataset_name(each.version) == known.name
-                for doc_id in each.train.documents()
-            }
-        return show(known, ids, self._documents.rows(ids), found, limit)
+            return self._documents.read_by(head) if head else (set(), [])
+        there, gone = self._documents.kept({known.name})
+        return {doc_id for each in there for doc_id in each.train.documents()}, gone
 
-    def _answer(self, found: Walk, extra: dict[str, Vertex]) -> TraceResponse:
+    def _answer(self, found: Walk, extra: dict[str, Vertex], gone: Iterable[BlobGone]) -> TraceResponse:
         vertices = self._host.units.run(lambda unit: self._tables.vertices_of(unit, found.names)) | extra
         shown = [vertices.get(name) or Vertex(name, kind_of(name)) for name in found.names]
         return TraceResponse(
             vertices=[VertexMessage(name=v.name, kind=v.kind, digest=v.digest, label=v.label) for v in shown],
             edges=[EdgeMessage(parent=e.parent, child=e.child, relation=e.relation) for e in found.edges],
             truncated=found.truncated,
+            gone=_keys(gone),
         )
 
 
@@ -251,6 +248,10 @@ def show(
 
 def _names(rows: Iterable[DocumentRow]) -> list[str]:
     return [f"{PREFIX}{row.doc_id}" for row in rows]
+
+
+def _keys(gone: Iterable[BlobGone]) -> list[str]:
+    return sorted({each.key for each in gone})
 
 
 def _message(job: str, line: int, sighting: Sighting, source: str) -> SightingMessage:

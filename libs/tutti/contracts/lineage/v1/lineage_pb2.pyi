@@ -327,6 +327,7 @@ class TraceResponse(_message.Message):
     EDGES_FIELD_NUMBER: _builtins.int
     TRUNCATED_FIELD_NUMBER: _builtins.int
     VERSIONS_FIELD_NUMBER: _builtins.int
+    GONE_FIELD_NUMBER: _builtins.int
     truncated: _builtins.bool
     """truncated is true when the limit cut the walk."""
     @_builtins.property
@@ -341,6 +342,10 @@ class TraceResponse(_message.Message):
     def versions(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
         """versions: other documents of the same source, those that newer runs read first; none of a document by its id."""
 
+    @_builtins.property
+    def gone(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
+        """gone are blobs in which there may have been more of what was asked for."""
+
     def __init__(
         self,
         *,
@@ -348,10 +353,11 @@ class TraceResponse(_message.Message):
         edges: _abc.Iterable[Global___Edge] | None = ...,
         truncated: _builtins.bool = ...,
         versions: _abc.Iterable[_builtins.str] | None = ...,
+        gone: _abc.Iterable[_builtins.str] | None = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["edges", b"edges", "truncated", b"truncated", "versions", b"versions", "vertices", b"vertices"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["edges", b"edges", "gone", b"gone", "truncated", b"truncated", "versions", b"versions", "vertices", b"vertices"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -458,6 +464,7 @@ class TraceDocumentResponse(_message.Message):
     FATE_FIELD_NUMBER: _builtins.int
     TRUNCATED_FIELD_NUMBER: _builtins.int
     VERSIONS_FIELD_NUMBER: _builtins.int
+    GONE_FIELD_NUMBER: _builtins.int
     fate: _builtins.str
     """fate of the document when no step saw it: duplicate of, validation, rejected because."""
     truncated: _builtins.bool
@@ -474,6 +481,10 @@ class TraceDocumentResponse(_message.Message):
     def versions(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
         """versions: other documents of the same source, those that newer runs read first; none of a document by its id."""
 
+    @_builtins.property
+    def gone(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
+        """gone are blobs in which the document may have been; the steps that read it there are not told."""
+
     def __init__(
         self,
         *,
@@ -482,10 +493,11 @@ class TraceDocumentResponse(_message.Message):
         fate: _builtins.str = ...,
         truncated: _builtins.bool = ...,
         versions: _abc.Iterable[_builtins.str] | None = ...,
+        gone: _abc.Iterable[_builtins.str] | None = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["checkpoints", b"checkpoints", "fate", b"fate", "sightings", b"sightings", "truncated", b"truncated", "versions", b"versions"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["checkpoints", b"checkpoints", "fate", b"fate", "gone", b"gone", "sightings", b"sightings", "truncated", b"truncated", "versions", b"versions"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -528,18 +540,24 @@ class TraceStepResponse(_message.Message):
     DESCRIPTOR: _descriptor.Descriptor
 
     SIGHTINGS_FIELD_NUMBER: _builtins.int
+    GONE_FIELD_NUMBER: _builtins.int
     @_builtins.property
     def sightings(self) -> _containers.RepeatedCompositeFieldContainer[Global___Sighting]:
         """sightings by leaf, row, document."""
+
+    @_builtins.property
+    def gone(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
+        """gone are blobs that held more of what the step saw."""
 
     def __init__(
         self,
         *,
         sightings: _abc.Iterable[Global___Sighting] | None = ...,
+        gone: _abc.Iterable[_builtins.str] | None = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["sightings", b"sightings"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["gone", b"gone", "sightings", b"sightings"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
