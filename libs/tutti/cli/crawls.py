@@ -11,7 +11,7 @@ from tutti.cli.access import served
 from tutti.cli.connection import connection_options
 from tutti.cli.failures import Failure
 from tutti.cli.nouns import BY_PLURAL, full_name
-from tutti.cli.output import JSON, output_option, print_list, print_one, say
+from tutti.cli.output import JSON, output_option, print_list, print_one, printable, say
 from tutti.cli.plain import Plain, plain
 from tutti.contracts.common.v1 import State
 from tutti.contracts.ingest.v1 import (
@@ -76,7 +76,7 @@ def extend(group: click.Group) -> None:
         if found.more_hosts:
             say(f"and {found.more_hosts:,} hosts more")
         for each in found.sitemaps:
-            click.echo(f"sitemap  {each.url}  {each.outcome}")
+            click.echo(f"sitemap  {each.url}  {printable(each.outcome)}")
         for url in found.next:
             click.echo(f"next  {url}")
 

@@ -18,6 +18,7 @@ from tutti.chassis.errors import InvalidField, NotFound, Problem, Unavailable
 from tutti.chassis.room import is_full
 from tutti.cli import INTERRUPTED
 from tutti.cli.nouns import BY_PLURAL
+from tutti.cli.output import say
 from tutti.cli.words import misuse
 
 DONE, FAILED, MISUSE, UNREACHABLE = 0, 1, 2, 3
@@ -87,7 +88,7 @@ def kept(error: Exception) -> str:
 
 
 def end(message: str, code: int) -> NoReturn:
-    click.echo(f"tutti: {message}", err=True)
+    say(f"tutti: {message}")
     sys.exit(code)
 
 

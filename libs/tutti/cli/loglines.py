@@ -14,6 +14,8 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, BinaryIO
 
+from tutti.cli.output import printable
+
 LEVELS = ("debug", "info", "warning", "error", "critical")
 MOST_BYTES = 1 << 20  # of a line; what is longer is cut
 ROTATED = ".1"  # behind the name of a log: what it held before
@@ -40,11 +42,6 @@ class Line:
 def moment(time: str) -> str:
     """A time as logs write it, in short."""
     return time.replace("+00:00", "Z")
-
-
-def printable(text: str) -> str:
-    """Pages and names of elsewhere stand in messages: what a terminal would obey is shown instead."""
-    return "".join(each if each.isprintable() else repr(each)[1:-1] for each in text)
 
 
 def read(data: bytes, service: str, before: Line | None) -> Line:

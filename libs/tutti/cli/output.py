@@ -13,6 +13,7 @@ from tutti.cli.plain import Plain
 
 _MOMENT = re.compile(r"^(\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d)\.\d+Z$")
 _DOCUMENT = re.compile(r"\b(documents/[0-9a-f]{12})[0-9a-f]{52}\b")
+_OBEYED = re.compile(r"[\x00-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u206f\ud800-\udfff]")
 JSON, TEXT = "json", "text"
 SOON_SECONDS = 3.0  # after which a person wonders
 NAMED = 5  # of many
@@ -22,9 +23,16 @@ output_option = click.option(
 )
 
 
+def printable(text: str, *, kept: str = "") -> str:
+    """Text of elsewhere as a terminal may have it: of what it would obey (controls, changes of direction) the escapes
+    are shown, but for the characters `kept`.
+    """
+    return _OBEYED.sub(lambda found: found[0] if found[0] in kept else repr(found[0])[1:-1], text)
+
+
 def say(text: str) -> None:
-    """A line for the person, beside the data."""
-    click.echo(text, err=True)
+    """A line for the person, or some, beside the data."""
+    click.echo(printable(text, kept="\n"), err=True)
 
 
 def say_versions(others: Sequence[str]) -> None:
@@ -81,9 +89,8 @@ def print_one(row: Plain, output: str) -> None:
         if value in ("", None, [], 0, False):
             continue
         if isinstance(value, list) and value and not isinstance(value[0], dict):
-            click.echo(f"{key:{width}}  {value[0]}")
-            for item in value[1:]:
-                click.echo(f"{'':{width}}  {item}")
+            for index, item in enumerate(value):
+                click.echo(f"{key if not index else '':{width}}  {printable(str(item))}")
         elif isinstance(value, list):
             for index, item in enumerate(value):
                 click.echo(f"{key if not index else '':{width}}  {_inline(item)}")
@@ -103,7 +110,9 @@ def flat(row: Plain) -> Plain:
 
 
 def shown(value: Any, *, short: bool = False) -> str:
-    """A value for a person: numbers grouped, times to the second; `short` cuts digests and ids of documents."""
+    """A value for a person, on one line: numbers grouped, times to the second; `short` cuts digests and ids of
+    documents.
+    """
     if value is None:
         return "-"
     if isinstance(value, bool):
@@ -114,7 +123,7 @@ def shown(value: Any, *, short: bool = False) -> str:
         return f"{value:.4g}"
     if isinstance(value, dict):
         return _inline(value)
-    text = _MOMENT.sub(r"\1Z", str(value))
+    text = _MOMENT.sub(r"\1Z", printable(str(value)))
     if not short:
         return text
     return text[:19] if text.startswith("blake3:") else brief(text)
@@ -126,7 +135,9 @@ def brief(text: str) -> str:
 
 
 def _inline(value: Plain) -> str:
-    return " ".join(f"{key}={shown(item)}" for key, item in value.items() if item not in ("", None, [], 0, False))
+    return " ".join(
+        f"{printable(key)}={shown(item)}" for key, item in value.items() if item not in ("", None, [], 0, False)
+    )
 
 
 def _numeric(rows: Sequence[Plain], column: str) -> bool:

@@ -20,7 +20,17 @@ from tutti.cli.failures import Failure
 from tutti.cli.groups import group
 from tutti.cli.identity import fresh_id
 from tutti.cli.nouns import BY_PLURAL, RETRACTIONS, full_name
-from tutti.cli.output import JSON, READING_SECONDS, output_option, patiently, print_json, print_one, say, shown
+from tutti.cli.output import (
+    JSON,
+    READING_SECONDS,
+    output_option,
+    patiently,
+    print_json,
+    print_one,
+    printable,
+    say,
+    shown,
+)
 from tutti.cli.plain import Plain, plain
 from tutti.cli.reruns import plans
 from tutti.contracts.ingest.v1 import (
@@ -123,7 +133,7 @@ def show(answer: Plain) -> None:
     """All of it for a person."""
     made, documents = answer["retraction"], answer["documents"]
     checkpoints = [each["checkpoint"] for each in answer["checkpoints"]]
-    what = made["spec"]["source"] or made["spec"]["document"]
+    what = printable(made["spec"]["source"] or made["spec"]["document"])
     if answer["already"]:
         click.echo(f"{what} is left out since {shown(made['retracted_at'])} already: {made['name']}")
     elif answer["recorded"]:
@@ -131,7 +141,7 @@ def show(answer: Plain) -> None:
     else:
         click.echo(f"{what} would be left out")
     for each in documents:
-        click.echo(f"  {each['document']}  {each['source']}")
+        click.echo(f"  {each['document']}  {printable(each['source'])}")
     if answer["document_count"] > len(documents):
         click.echo(f"  and {answer['document_count'] - len(documents):,} more")
     click.echo("\nIt had a part in")
