@@ -15,9 +15,8 @@ from benchmarks.resident import peak_megabytes
 from tutti.corpus.canonical import file_digest
 from tutti.dedup import clusters, onray
 from tutti.dedup.engine import Engine, join
+from tutti.dedup.reading import Placed
 from tutti.dedup.shards import Texts
-
-NONE = frozenset[str]()
 
 
 def main() -> None:
@@ -25,14 +24,14 @@ def main() -> None:
     files = [Path(folder, "blobs", shard) for shard in shards]
     if engine not in ("here", "daft"):
         join(engine)
-    places = [(shard, file_digest(path)) for shard, path in zip(shards, files, strict=True)]
+    own = Placed(tuple((shard, file_digest(path)) for shard, path in zip(shards, files, strict=True)))
     for _ in sys.stdin:
         scratch = Path(mkdtemp(dir=folder))
         wall, core = time.perf_counter(), time.process_time()
         if engine == "here":
             found = clusters.find(Texts(tuple(files)), float(near), scratch)
         else:
-            found = onray.search(Engine(buckets=4), f"file://{folder}/blobs", places, NONE, float(near), scratch)
+            found, _ = onray.search(Engine(buckets=4), f"file://{folder}/blobs", own, float(near), scratch)
         done = {
             "wall": time.perf_counter() - wall,
             "core": time.process_time() - core,

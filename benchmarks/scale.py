@@ -23,6 +23,7 @@ from benchmarks.streams import Reading, Tokenization, reading, tokenization
 from tutti.corpus.canonical import file_digest
 from tutti.dedup import onray
 from tutti.dedup.engine import Engine
+from tutti.dedup.reading import Placed
 from tutti.dedup.steps import Step
 
 SIZE = 20_000_000
@@ -110,10 +111,10 @@ def measured() -> Measured:
     with scratch("scale") as place:
         folder = Path(place)
         shards, size = put(pages, SIZE, folder)
-        places = [(shard, file_digest(folder / "blobs" / shard)) for shard in shards]
+        own = Placed(tuple((shard, file_digest(folder / "blobs" / shard)) for shard in shards))
 
         def search(engine: Engine) -> int:
-            found = onray.search(engine, f"file://{folder}/blobs", places, frozenset(), 0.8, Path(mkdtemp(dir=folder)))
+            found, _ = onray.search(engine, f"file://{folder}/blobs", own, 0.8, Path(mkdtemp(dir=folder)))
             return found.documents + found.duplicates
 
         search(Engine(4))

@@ -19,8 +19,10 @@ from tutti.corpus.stages import DocumentShardEntry
 from tutti.dedup import kernel as dedup
 from tutti.dedup import onray
 from tutti.dedup.clusters import Found
-from tutti.dedup.onray_test import NEAR, NONE, Store, corpus, cut
+from tutti.dedup.clusters_test import document
+from tutti.dedup.onray_test import NEAR, NONE, Asked, Store, corpus, cut, shared
 from tutti.dedup.reading import Unreadable
+from tutti.dedup.service_test import World, of
 from tutti.dedup.settings import DedupSettings
 from tutti.ingest import onray as ingest
 from tutti.ingest.batches_test import filled, written
@@ -117,11 +119,34 @@ def test_two_nodes_of_ray_find_the_same_in_1_2_and_8_files_and_it_makes_the_same
     with closing(ProcessPool(1)) as pool:
         for files in FILES:
             entries = store.put(cut(documents, files))
-            found = pool.run(onray.find, settings, entries, NONE, NEAR, store.scratch())
+            own, _ = Asked((entries, NONE)).there()
+            found, _ = pool.run(onray.find, settings, own, NEAR, store.scratch())
             assert made(store, entries, found) == expected
         store.file(entries[0]).unlink()
         with pytest.raises(Unreadable, match=entries[0].blob):
-            pool.run(onray.find, settings, entries, NONE, NEAR, store.scratch())
+            pool.run(onray.find, settings, own, NEAR, store.scratch())
+
+
+@pytest.mark.timeout(600)
+def test_two_nodes_of_ray_leave_out_and_cut_all_that_a_recipe_asks_for(tmp_path: Path, address: str) -> None:
+    every = shared(1, 90)
+    like = [document(f"like/{each.source}", each.text) for each in every[30::19]]
+    with closing(ProcessPool(1)) as pool:
+        world = World(tmp_path, DedupSettings(ray=address, ray_blobs=f"file://{tmp_path}/blobs"), pool)
+        earlier = world.dedup("earlier", world.filtered(world.shards(every[:40], every[20:60])))
+        chosen = world.filtered(world.shards(*cut(every[30:], 3), every[30::7]), *every[30::9])
+        everything = {
+            "evaluation": world.ingested(*like),
+            "evaluation_share": 0.7,
+            "lines": {"unit": "line", "most": 2, "keep": 1, "least_characters": 1, "left": 100},
+            "clean": "c4",
+        }
+        against = of(earlier, world.retracted(every[32]))
+        here, there = (world.dedup(engine, chosen, against, engine=engine, **everything) for engine in ("local", "ray"))
+    assert min(here.contaminated, here.earlier, here.near_duplicates, here.cut_units, here.cleaned_lines) > 0
+    assert there.result.content_digest == here.result.content_digest
+    assert list(there.repeated) == list(here.repeated)
+    assert len(here.repeated) > 1
 
 
 @pytest.mark.timeout(600)

@@ -19,7 +19,7 @@ from tutti.chassis.machinery import assemble
 from tutti.chassis.reconciler import Reconciler
 from tutti.chassis.service import Service, TaskKind
 from tutti.chassis.settings import LifecycleSettings, Settings
-from tutti.chassis.tasks import Finish, Retry, Task, TaskContext, TaskRenewer, TaskSweeper, TaskWorker, WorkFailed
+from tutti.chassis.tasks import Finish, Pool, Retry, Task, TaskContext, TaskRenewer, TaskSweeper, TaskWorker, WorkFailed
 from tutti.chassis.telemetry import span
 from tutti.chassis.unit import Cause, Unit, Units, caused_by, current_cause
 
@@ -39,7 +39,7 @@ class Bench:
     service: str = "bench"
     clock: ManualClock = field(default_factory=ManualClock)
     randomness: SeededRandomness = field(default_factory=lambda: SeededRandomness(1))
-    pool: Inline = field(default_factory=Inline)
+    pool: Pool = field(default_factory=Inline)
     metadata: MetaData = field(default_factory=MetaData)
     work: Callable[[TaskContext], None] = lambda context: None
     failed: list[str] = field(default_factory=list)

@@ -9,6 +9,7 @@ import os
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Generic, TypeVar
 
 import pyarrow as pa
 
@@ -26,14 +27,20 @@ from tutti.dedup.standing import EARLIER, EVALUATION, OWN, Standing
 
 LOGIC_VERSION = f"dedup-2.{NEAR_VERSION}"
 
+Held = TypeVar("Held")
+"""Documents, wherever they are."""
+
 
 @dataclass(frozen=True, slots=True)
-class Compared:
+class Compared(Generic[Held]):
     """What documents are compared with, beside each other."""
 
-    evaluation: Texts | None = None
+    evaluation: Held | None = None
     sought: Sought = field(default_factory=Sought)
-    earlier: tuple[Texts, ...] = ()
+    earlier: tuple[Held, ...] = ()
+
+
+ALONE: Compared[Texts] = Compared()
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,7 +60,7 @@ class Found:
     clusters: int
 
 
-def find(own: Texts, near: float, scratch: Path, compared: Compared = Compared()) -> Found:
+def find(own: Texts, near: float, scratch: Path, compared: Compared[Texts] = ALONE) -> Found:
     """Compare documents with each other and with others.
 
     `near` is the similarity of near-duplicates, 0 for exact ones alone; only those, and n-grams, need the texts, which
@@ -89,7 +96,7 @@ def written(standing: Standing, documents: int, scratch: Path, held: Sequence[Co
     )
 
 
-def _holding(own: Texts, compared: Compared, workers: int) -> Sequence[Contaminated]:
+def _holding(own: Texts, compared: Compared[Texts], workers: int) -> Sequence[Contaminated]:
     """The documents that hold n-grams of evaluation texts, by id, each once."""
     assert compared.evaluation is not None
     evaluation = Evaluation(reader(compared.evaluation.shards)(["doc_id", "text"]), compared.sought)

@@ -63,9 +63,9 @@ class Engine:
     def count(self, rows: daft.DataFrame) -> int:
         return rows.count_rows()
 
-    def table(self, rows: daft.DataFrame) -> pa.Table:
-        """All rows, here."""
-        return rows.to_arrow()
+    def table(self, rows: daft.DataFrame, *columns: str) -> pa.Table:
+        """All rows, here; with these columns, or with all."""
+        return (rows.select(*columns) if columns else rows).to_arrow()
 
 
 @dataclass(frozen=True)

@@ -9,7 +9,7 @@ where C4 has a say. For C4 alone they are read twice.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TypeVar
@@ -18,14 +18,15 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from tutti.corpus import arrays, cuts
+from tutti.corpus import arrays
 from tutti.corpus.counts.cleaning import Judged, judged
 from tutti.corpus.threads import in_threads
 from tutti.dedup.components import Documents
-from tutti.dedup.externalsort import RUN_ROWS, ExternalSort, Rows
-from tutti.dedup.losses import losses
+from tutti.dedup.externalsort import RUN_ROWS, ExternalSort
+from tutti.dedup.losses import Lost, losses
 from tutti.dedup.names import Names
-from tutti.dedup.repeats import SHIFT, Common, Places, commonest, repeated
+from tutti.dedup.ranges import Ranges
+from tutti.dedup.repeats import LOWER, SHIFT, Common, Places, commonest, repeated
 from tutti.dedup.shards import Texts, reader
 from tutti.dedup.units import Unit, Units, none, said, units
 
@@ -33,8 +34,6 @@ MOST = 6
 EXAMPLES, EXAMPLE_CHARACTERS = 5, 100
 Choice = Callable[[Documents], npt.NDArray[np.bool_]]
 Made = TypeVar("Made")
-_ROWS = 1 << 16
-LOWER = np.uint64((1 << 32) - 1)
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,6 +77,19 @@ class Lines:
     examples: tuple[Example, ...]
     cleaned: int = 0
     bare: tuple[str, ...] = ()
+
+    @classmethod
+    def of(
+        cls,
+        path: Path,
+        lost: Lost,
+        short: Iterable[tuple[str, int]],
+        examples: Iterable[Example],
+        bare: Iterable[str],
+    ) -> Lines:
+        """Lines of a file of cuts, with `short` and `bare` in any order."""
+        sizes = (lost.documents, lost.units, lost.bytes)
+        return cls(path, *sizes, tuple(sorted(short)), tuple(examples), lost.lines, tuple(sorted(bare)))
 
 
 def find(
@@ -153,7 +165,7 @@ class _Search:
         return in_threads(of, self._read(["doc_id", "text"]), self._workers)
 
     def _units(self, texts: pa.Array) -> Units:
-        return units(texts, self._wanted.unit, self._wanted.least) if self._wanted else none(len(texts))
+        return units_of(texts, self._wanted)
 
     def _parts(self, texts: pa.Array) -> tuple[Units, Judged | None]:
         return self._units(texts), judged(texts) if self._clean else None
@@ -177,64 +189,56 @@ class _Search:
         return placed
 
     def _cut(self, places: _Places, examples: tuple[Example, ...]) -> Lines:
-        ranges = ExternalSort(self._scratch, "ranges", run_rows=self._run_rows)
+        ranges = Ranges(self._scratch, run_rows=self._run_rows)
         seen = np.zeros(len(self._names), np.bool_)
-        documents = count = cleaned = size = 0
+        lost = Lost()
         short, bare = list[tuple[str, int]](), list[str]()
 
-        def cut(documents: Documents) -> npt.NDArray[np.bool_]:
+        def some(documents: Documents) -> npt.NDArray[np.bool_]:
             return ~seen[documents] & (self._clean | places.among(documents))
 
-        for some, texts, (made, lines) in self._each(cut, self._parts):
-            new = ~seen[some]  # what lies in two shards is cut once
-            seen[some] = True
-            lost = losses(texts, new, made, places.holds(_places(some, made)), lines)
-            goes = lost.short(self._wanted.left if self._wanted else 1)
-            bare += self._names.ids(some[goes & lost.bare]).to_pylist()
-            little = goes & ~lost.bare
-            short += zip(self._names.ids(some[little]).to_pylist(), lost.left[little].tolist(), strict=True)
-            stay = ~goes[lost.texts]
-            held, (begins, ends) = lost.texts[stay], lost.ranges[stay].astype(np.uint64).T
-            ranges.add(some[held].astype(np.uint64) << SHIFT | begins, ends)
-            documents += len(np.unique(held))
-            count += int(lost.units[~goes].sum())
-            cleaned += int(lost.lines[~goes].sum())
-            size += int((ends - begins).sum())
-        path = self._scratch / "cuts.parquet"
-        cuts.write(self._rows(ranges.blocks()), path)
-        return Lines(path, documents, count, size, tuple(sorted(short)), examples, cleaned, tuple(sorted(bare)))
+        for documents, texts, (made, lines) in self._each(some, self._parts):
+            new = ~seen[documents]  # what lies in two shards is cut once
+            seen[documents] = True
+            found = losses(texts, new, made, places.holds(_places(documents, made)), lines)
+            cut = found.cut(least_left(self._wanted))
+            bare += self._names.ids(documents[cut.bare]).to_pylist()
+            short += zip(self._names.ids(documents[cut.short]).to_pylist(), cut.left[cut.short].tolist(), strict=True)
+            ranges.add(documents[cut.texts], cut.ranges)
+            lost += cut.lost
+        return Lines.of(ranges.write(self._names), lost, short, examples, bare)
 
     def _examples(self, common: list[Common]) -> tuple[Example, ...]:
         wanted, told = np.array([each.place for each in common], np.uint64), dict[int, str]()
         for documents, texts, made in self._each(lambda some: np.isin(some, wanted >> SHIFT), self._units):
             places = _places(documents, made)
             for at in np.flatnonzero(np.isin(places, wanted)).tolist():
-                text = texts[int(np.searchsorted(made.bounds, at, "right")) - 1].as_py().encode()
-                begin, end = made.spans[at]
-                told[int(places[at])] = said(text[begin:end])[:EXAMPLE_CHARACTERS]
+                told[int(places[at])] = example(texts, made, at)
         return tuple(Example(told[each.place], each.documents) for each in common)
 
-    def _rows(self, blocks: Iterator[Rows]) -> Iterator[pa.RecordBatch]:
-        for rows in _even(blocks, _ROWS):
-            documents, begins = (rows[:, 0] >> SHIFT).astype(np.int64), (rows[:, 0] & LOWER).astype(np.int64)
-            columns = [self._names.ids(documents), pa.array(begins), pa.array(rows[:, 1].astype(np.int64))]
-            yield pa.record_batch(columns, schema=cuts.SCHEMA)
+
+def units_of(texts: pa.Array, wanted: Wanted | None) -> Units:
+    """The units of texts that are looked at."""
+    return units(texts, wanted.unit, wanted.least) if wanted else none(len(texts))
+
+
+def least_left(wanted: Wanted | None) -> int:
+    """How many characters must be left of what loses units."""
+    return wanted.left if wanted else 1
+
+
+def numbers(made: Units) -> npt.NDArray[np.int64]:
+    """The number of each unit in its text."""
+    return np.arange(len(made.spans)) - np.repeat(made.bounds[:-1], np.diff(made.bounds))
+
+
+def example(texts: pa.Array, made: Units, at: int) -> str:
+    """What the unit at this place among those of texts says, or its beginning."""
+    text = texts[int(np.searchsorted(made.bounds, at, "right")) - 1].as_py().encode()
+    begin, end = made.spans[at]
+    return said(text[begin:end])[:EXAMPLE_CHARACTERS]
 
 
 def _places(documents: Documents, made: Units) -> Places:
     """The places of the units of documents."""
-    counts = np.diff(made.bounds)
-    numbers = np.arange(len(made.spans)) - np.repeat(made.bounds[:-1], counts)
-    return np.repeat(documents, counts).astype(np.uint64) << SHIFT | numbers.astype(np.uint64)
-
-
-def _even(blocks: Iterator[Rows], size: int) -> Iterator[Rows]:
-    """The same rows in blocks of `size`, the last one of what remains: how they were cut before leaves no trace."""
-    held = np.zeros((0, 2), np.uint64)
-    for block in blocks:
-        held = np.concatenate([held, block])
-        while len(held) >= size:
-            yield held[:size]
-            held = held[size:]
-    if len(held):
-        yield held
+    return np.repeat(documents, np.diff(made.bounds)).astype(np.uint64) << SHIFT | numbers(made).astype(np.uint64)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import astuple, dataclass
 
 import numpy as np
 import numpy.typing as npt
@@ -30,11 +30,54 @@ class Losses:
     bare: Flags
     left: Numbers
 
-    def short(self, least: int) -> Flags:
-        """The texts of which too little is left: less than `least` where repeated units went, else nothing."""
-        found = np.zeros(len(self.left), np.bool_)
-        found[self.texts] = True
-        return found & (self.left < np.where(self.units, least, 1))
+    def cut(self, least: int) -> Cut:
+        """Without the texts of which too little is left: less than `least` where repeated units went, else nothing."""
+        goes = np.zeros(len(self.left), np.bool_)
+        goes[self.texts] = True
+        goes &= self.left < np.where(self.units, least, 1)
+        stay = ~goes[self.texts]
+        texts, ranges = self.texts[stay], self.ranges[stay]
+        return Cut(
+            texts,
+            ranges,
+            short=np.flatnonzero(goes & ~self.bare),
+            bare=np.flatnonzero(goes & self.bare),
+            left=self.left,
+            lost=Lost(
+                documents=len(np.unique(texts)),
+                units=int(self.units[~goes].sum()),
+                lines=int(self.lines[~goes].sum()),
+                bytes=int((ranges[:, 1] - ranges[:, 0]).sum()),
+            ),
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Lost:
+    """How much is cut out of how many documents that stay: units that are repeated, lines that are cleaned away."""
+
+    documents: int = 0
+    units: int = 0
+    lines: int = 0
+    bytes: int = 0
+
+    def __add__(self, other: Lost) -> Lost:
+        return Lost(*(one + another for one, another in zip(astuple(self), astuple(other), strict=True)))
+
+
+@dataclass(frozen=True, slots=True)
+class Cut:
+    """Of texts in a row: `ranges` are cut out of `texts`, as Losses has them, which makes what is `lost`.
+
+    The others go: those that are too `short`, or `bare`; of each text so many characters are `left`.
+    """
+
+    texts: Numbers
+    ranges: Numbers
+    short: Numbers
+    bare: Numbers
+    left: Numbers
+    lost: Lost
 
 
 def losses(texts: pa.Array, chosen: Flags, made: Units, repeated: Flags, judged: Judged | None) -> Losses:

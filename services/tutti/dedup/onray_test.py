@@ -1,12 +1,16 @@
-"""Duplicates by the plan, in Daft: the same file as without it, for any cut. On Ray: tests/corpus/digests_test.py."""
+"""What is left out and cut by the plan, in Daft: the same files as without it, for any cut.
+
+On Ray: tests/corpus/digests_test.py.
+"""
 
 import random
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import closing
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from pydoc_data.topics import topics
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -14,29 +18,66 @@ import pytest
 
 from tutti.backbone.connect import open_blobs
 from tutti.chassis.cluster import ClusterUnreachable
+from tutti.corpus import duplicates
 from tutti.corpus.documents import Document
 from tutti.corpus.documentshard import DocumentShardInfo, encode_document_shard
+from tutti.corpus.duplicates import How
 from tutti.corpus.native import Kernel
 from tutti.corpus.stages import DedupBody, DocumentShardEntry
-from tutti.dedup import clusters, onray, steps
-from tutti.dedup.clusters import Found
-from tutti.dedup.clusters_test import document
+from tutti.dedup import clusters, contamination, lines, onray, steps
+from tutti.dedup.clusters import LOGIC_VERSION, Compared, Found, Held
+from tutti.dedup.clusters_test import document, texts
 from tutti.dedup.components import Components
+from tutti.dedup.contamination import Sought, TooManyTexts
+from tutti.dedup.cutting import Cutting, names_units
 from tutti.dedup.engine import Engine, join
 from tutti.dedup.exact import ConflictingDocument
+from tutti.dedup.lines import Lines, Wanted
 from tutti.dedup.near_test import planted
-from tutti.dedup.reading import Reading, Unreadable
+from tutti.dedup.reading import SHARDS, Placed, Reading, Unreadable
 from tutti.dedup.shards import Texts
+from tutti.dedup.standing import OWN
+from tutti.dedup.units import Unit
 
 NEAR = 0.8
 NONE = frozenset[str]()
+SOUGHT = Sought(words=20, share=0.7)
 
 
 def corpus(count: int) -> list[Document]:
     """Near-duplicates, exact ones over other sources, a text in another script, and texts without a word."""
-    texts = list(planted(count).values())
-    texts += [*texts[::7], topics["assert"], topics["assert"], "", "", "\U0001f600", "\u4f60\u597d" * 40]
-    return [document(str(number), text) for number, text in enumerate(texts)]
+    found = list(planted(count).values())
+    found += [*found[::7], topics["assert"], topics["assert"], "", "", "\U0001f600", "\u4f60\u597d" * 40]
+    return [document(str(number), text) for number, text in enumerate(found)]
+
+
+Entries = Sequence[DocumentShardEntry]
+Kept = tuple[Entries, frozenset[str]]
+"""Shards, and the ids of their documents that are left out."""
+
+
+@dataclass(frozen=True)
+class Asked:
+    """A search for all that is left out and cut."""
+
+    own: Kept
+    earlier: Sequence[Kept] = ()
+    evaluation: Entries = ()
+    near: float = NEAR
+    wanted: Wanted | None = None
+    clean: bool = False
+
+    def there(self) -> tuple[Placed, Compared[Placed]]:
+        """Where the nodes find the documents."""
+
+        def placed(kept: Kept) -> Placed:
+            return Placed(tuple((each.blob, each.info.bytes_digest) for each in kept[0]), kept[1])
+
+        return placed(self.own), self.compared(placed)
+
+    def compared(self, held: Callable[[Kept], Held]) -> Compared[Held]:
+        evaluation = held((self.evaluation, NONE)) if self.evaluation else None
+        return Compared(evaluation, SOUGHT, tuple(map(held, self.earlier)))
 
 
 class Store:
@@ -57,21 +98,32 @@ class Store:
     def file(self, shard: DocumentShardEntry) -> Path:
         return self.folder / "blobs" / shard.blob
 
-    def here(self, entries: Sequence[DocumentShardEntry], rejected: frozenset[str] = NONE) -> Found:
+    def here(self, entries: Entries, rejected: frozenset[str] = NONE) -> Found:
         """What the embedded search finds."""
-        return clusters.find(Texts(tuple(map(self.file, entries)), rejected), NEAR, self.scratch())
+        return self.all_here(Asked((entries, rejected)))[0]
 
     def in_daft(
-        self,
-        entries: Sequence[DocumentShardEntry],
-        rejected: frozenset[str] = NONE,
-        *,
-        near: float = NEAR,
-        buckets: int = 3,
+        self, entries: Entries, rejected: frozenset[str] = NONE, *, near: float = NEAR, buckets: int = 3
     ) -> Found:
         """What the plan finds, on Daft's engine for one machine."""
-        shards = [(each.blob, each.info.bytes_digest) for each in entries]
-        return onray.search(Engine(buckets), self.url, shards, rejected, near, self.scratch())
+        return self.all_in_daft(Asked((entries, rejected), near=near), buckets=buckets)[0]
+
+    def all_here(self, asked: Asked) -> tuple[Found, Lines | None]:
+        def held(kept: Kept) -> Texts:
+            return Texts(tuple(map(self.file, kept[0])), kept[1])
+
+        own = held(asked.own)
+        found = clusters.find(own, asked.near, self.scratch(), asked.compared(held))
+        if not (asked.wanted or asked.clean):
+            return found, None
+        gone = own.without.union(duplicates.decode(found.path.read_bytes())["doc_id"].to_pylist())
+        return found, lines.find(replace(own, without=gone), asked.wanted, self.scratch(), clean=asked.clean)
+
+    def all_in_daft(self, asked: Asked, *, buckets: int = 3) -> tuple[Found, Lines | None]:
+        own, compared = asked.there()
+        return onray.search(
+            Engine(buckets), self.url, own, asked.near, self.scratch(), compared, asked.wanted, clean=asked.clean
+        )
 
     def scratch(self) -> Path:
         return Path(tempfile.mkdtemp(dir=self.folder))
@@ -79,6 +131,50 @@ class Store:
 
 def entry(info: DocumentShardInfo) -> DocumentShardEntry:
     return DocumentShardEntry(f"ingest/document-shards/{info.bytes_digest.removeprefix('blake3:')}.parquet", info)
+
+
+def told(found: Found, made: Lines | None) -> tuple[bytes, Found, bytes, Lines | None]:
+    """Both files, and everything that was counted."""
+    nowhere = Path()
+    cuts = made.path.read_bytes() if made else b""
+    return found.path.read_bytes(), replace(found, path=nowhere), cuts, replace(made, path=nowhere) if made else None
+
+
+def shared(seed: int, count: int) -> list[Document]:
+    """Texts of which about half are like others, with lines that many have; some end as C4 wants it."""
+    common = [f"This line number {number} is {'above' * number}{'.' * (number % 2)}" for number in range(8)] + ["}"]
+    made = []
+    for place, text in enumerate(texts(seed, count)):
+        words = text.split()
+        source = random.Random(" ".join(words[:5]))  # so that texts that are alike stay so
+        ends = source.choice(["", ".", "."])
+        parts = [" ".join(words[at : at + 12]) + ends for at in range(0, len(words), 12)]
+        for line in source.sample(common, source.randrange(5)):
+            parts.insert(source.randrange(len(parts) + 1), line)
+        made.append(document(f"{seed}/{place}", source.choice(["\n", "\n\n"]).join(parts)))
+    return made
+
+
+def all_at_once(store: Store, seed: int, files: int, count: int = 90) -> Asked:
+    """Documents of which some were in two earlier datasets, each of which rejected others, and some in two shards;
+    evaluation texts are like some, and parts of others."""
+    every = shared(seed, count)
+    third = count // 3
+    first, second, own = every[: 2 * third], every[third // 2 : 2 * third], every[third:]
+    like = [document(f"evaluation/{each.source}", each.text) for each in every[third::19]]
+    parts = [document(f"part/{each.source}", " ".join(each.text.split()[8:40])) for each in every[third + 1 :: 17]]
+
+    def ids(documents: Sequence[Document]) -> frozenset[str]:
+        return frozenset(each.doc_id for each in documents)
+
+    return Asked(
+        (store.put([*cut(own, files), own[::7]]), ids(own[::9])),
+        (
+            (store.put(cut(first, 2)), ids(first[::2])),
+            (store.put([second]), ids(second[1::2])),
+        ),
+        store.put(cut([*like, *parts], 2)),
+    )
 
 
 def cut(documents: Sequence[Document], files: int) -> list[list[Document]]:
@@ -119,12 +215,57 @@ def test_the_plan_finds_what_is_found_without_it(store: Store, files: int, bucke
     assert expected.path.read_bytes() == store.here(store.put([documents]), rejected).path.read_bytes()
 
 
+ASKED: dict[str, dict[str, Any]] = {
+    "earlier": {"evaluation": ()},
+    "evaluation": {"earlier": ()},
+    "equal texts alone": {"near": 0.0},
+    "lines": {"earlier": (), "evaluation": (), "wanted": Wanted(most=3, left=150)},
+    "paragraphs that some keep": {"earlier": (), "evaluation": (), "wanted": Wanted(Unit.PARAGRAPH, 2, 2, left=20)},
+    "cleaned": {"earlier": (), "evaluation": (), "near": 0.0, "clean": True},
+    "everything": {"wanted": Wanted(most=2, keep=1, left=100), "clean": True},
+}
+
+
+@pytest.mark.parametrize("what", ASKED)
+def test_whatever_is_asked_for_is_found_as_it_is_without_it(store: Store, what: str) -> None:
+    asked = replace(all_at_once(store, 3, 5), **ASKED[what])
+    assert told(*store.all_in_daft(asked, buckets=7)) == told(*store.all_here(asked))
+
+
+@pytest.mark.parametrize(("files", "buckets"), [(1, 2), (3, 1), (6, 16)])
+def test_everything_at_once_is_found_as_it_is_without_it(store: Store, files: int, buckets: int) -> None:
+    asked = replace(all_at_once(store, 2, files), **ASKED["everything"])
+    found, made = store.all_here(asked)
+    rows = duplicates.decode(found.path.read_bytes())
+    assert {*rows["how"].to_pylist()} == {*How}
+    assert made is not None
+    assert min(made.documents, made.units, made.cleaned, len(made.short), len(made.bare), len(made.examples)) > 0
+    assert told(*store.all_in_daft(asked, buckets=buckets)) == told(found, made)
+
+
 def test_without_a_compiler_it_finds_the_same(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
     entries = store.put(cut(corpus(60), 2))
     expected = said(store.here(entries), entries)
-    for module in ("shingles", "minhash", "verification"):
+    everything = replace(all_at_once(store, 4, 2, 45), **ASKED["everything"])
+    known = told(*store.all_here(everything))
+    for module in ("shingles", "minhash", "verification", "units"):
         monkeypatch.setattr(f"tutti.dedup.{module}.native", lambda: Kernel("minhash", None, "none in this test"))
     assert said(store.in_daft(entries), entries) == expected
+    assert told(*store.all_in_daft(everything)) == known
+
+
+def test_a_node_that_would_name_lines_otherwise_is_refused(store: Store) -> None:
+    cutting = Cutting(Reading(store.url), Wanted(), clean=False, kernel=not names_units())
+    with pytest.raises(Unreadable, match="have a C compiler on all of them, or on none"):
+        cutting.units(SHARDS.empty_table())
+
+
+def test_more_evaluation_texts_than_can_be_held_are_refused_as_they_are_without_it(
+    store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(contamination, "LARGEST", 10)
+    with pytest.raises(TooManyTexts, match="more than 10 n-grams"):
+        store.all_in_daft(replace(all_at_once(store, 1, 2), earlier=()))
 
 
 def test_a_component_of_more_pairs_than_are_verified_together_is_cut(
@@ -185,9 +326,9 @@ def test_a_shard_that_is_damaged_or_gone_is_named(store: Store) -> None:
 
 
 def test_a_node_of_another_version_is_refused(store: Store) -> None:
-    rows = pa.table({"shard": [0], "blob": ["a/b/c"], "digest": ["blake3:"]})
-    with pytest.raises(Unreadable, match="has version 1 of near-duplicates, expected 2"):
-        Reading(store.url, version=2).names(rows)
+    rows = pa.table({"shard": [0], "part": [OWN], "of": [0], "blob": ["a/b/c"], "digest": ["blake3:"]})
+    with pytest.raises(Unreadable, match=f"has version {LOGIC_VERSION} of dedup, expected an earlier one"):
+        Reading(store.url, version="an earlier one").names(rows)
 
 
 def test_one_document_with_two_texts_is_refused(store: Store) -> None:

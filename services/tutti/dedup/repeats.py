@@ -17,6 +17,7 @@ from tutti.dedup.externalsort import Rows
 
 Places = npt.NDArray[np.uint64]
 SHIFT = np.uint64(32)
+LOWER = np.uint64((1 << 32) - 1)
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,7 +52,7 @@ def repeated(blocks: Iterable[Rows], *, most: int, keep: int) -> Iterator[Places
                 continue
             block, known = block[size:], None
         rows = np.concatenate([held, block])
-        groups = _Groups(rows)
+        groups = Groups(rows)
         chosen = (groups.documents[groups.of] > most) & (groups.rank >= keep)
         yield rows[chosen, 1]
         last = int(groups.begins[-1])
@@ -74,7 +75,7 @@ def commonest(blocks: Iterable[Rows], count: int, *, most: int) -> list[Common]:
                 heapq.heappop(best)
 
     for block in filter(len, blocks):
-        groups = _Groups(block)
+        groups = Groups(block)
         keys, places = block[groups.begins, 0].tolist(), block[groups.begins, 1].tolist()
         for number, (key, place) in enumerate(zip(keys, places, strict=True)):
             documents = int(groups.documents[number])
@@ -89,17 +90,17 @@ def commonest(blocks: Iterable[Rows], count: int, *, most: int) -> list[Common]:
     return [Common(documents, -place) for documents, place in sorted(best, reverse=True)]
 
 
-class _Groups:
-    """Rows by key, at least one: where groups begin, how many documents are in each; of each row its group, and how
-    many documents of the group come before its own."""
+class Groups:
+    """Rows by key, at least one: where groups begin, how many documents are in each; of each row its group, how many
+    documents of the group come before its own, and whether it is the first of its document there."""
 
     def __init__(self, rows: Rows) -> None:
         document = rows[:, 1] >> SHIFT
         new = np.ones(len(rows), np.bool_)
         new[1:] = rows[1:, 0] != rows[:-1, 0]
-        other = new.copy()
-        other[1:] |= document[1:] != document[:-1]
-        seen = np.cumsum(other)
+        self.first = new.copy()
+        self.first[1:] |= document[1:] != document[:-1]
+        seen = np.cumsum(self.first)
         self.begins = np.flatnonzero(new)
         self.of = np.cumsum(new) - 1
         self.rank = seen - seen[self.begins][self.of]

@@ -1,7 +1,7 @@
 """The calls that dedup answers."""
 
 from tutti.chassis.call import Call
-from tutti.chassis.cluster import LOCAL, RAY, require_engine
+from tutti.chassis.cluster import require_engine
 from tutti.chassis.errors import InvalidField
 from tutti.chassis.required import required
 from tutti.chassis.work import Work
@@ -13,7 +13,6 @@ from tutti.dedup.settings import DedupSettings
 from tutti.dedup.units import Unit
 
 C4 = "c4"
-ALONE = "a cluster compares a run's own documents, not earlier datasets, evaluation texts or lines"
 
 
 def wanted(lines: Lines) -> Wanted:
@@ -41,9 +40,6 @@ class DedupApi:
         require_engine(request.spec.engine, lambda: lacking(self._settings))
         if request.spec.clean not in ("", C4):
             raise InvalidField("spec.clean", seen=request.spec.clean, expected=f"{C4}, or nothing")
-        cuts = request.spec.HasField("lines") or request.spec.clean
-        if request.spec.engine == RAY and (request.spec.against or request.spec.HasField("evaluation") or cuts):
-            raise InvalidField("spec.engine", seen=RAY, expected=f"{LOCAL}, since {ALONE}")
         if request.spec.HasField("lines"):
             wanted(request.spec.lines)
         return CreateDedupResponse(dedup=self._work.create(request))

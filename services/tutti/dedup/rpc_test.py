@@ -33,9 +33,6 @@ def asked(**changes: Any) -> CreateDedupRequest:
     ("changes", "field", "expected"),
     [
         ({"near": 1.5}, "spec.near", "a similarity up to 1"),
-        ({"engine": "ray", "evaluation": {"manifest_key": "a"}}, "spec.engine", "local, since"),
-        ({"engine": "ray", "lines": LINES}, "spec.engine", "local, since"),
-        ({"engine": "ray", "clean": "c4"}, "spec.engine", "local, since"),
         ({"clean": "c5"}, "spec.clean", "c4, or nothing"),
         ({"lines": {}}, "spec.lines.unit", "line, paragraph"),
         ({"lines": {**LINES, "most": 0}}, "spec.lines.most", "at least 1"),

@@ -7,8 +7,10 @@ those that stay.
 
 import os
 import tempfile
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
+from typing import TypeVar
 
 from tutti.backbone import Blobs
 from tutti.chassis import kernels, staging, version
@@ -30,7 +32,7 @@ from tutti.dedup.clusters import Compared
 from tutti.dedup.contamination import WORDS, Sought, TooManyTexts
 from tutti.dedup.kernel import native
 from tutti.dedup.lines import Lines, Wanted
-from tutti.dedup.reading import Unreadable
+from tutti.dedup.reading import Placed, Unreadable
 from tutti.dedup.rpc import DedupApi, wanted
 from tutti.dedup.settings import DedupSettings
 from tutti.dedup.shards import Texts
@@ -44,14 +46,25 @@ def staged(
     return Texts(tuple(path for path, _ in staging.shards(blobs, entries, folder)), without)
 
 
-def others(blobs: Blobs, spec: DedupSpec, scratch: Path) -> Compared:
-    """Fetch what the documents are compared with. Raises WorkFailed."""
+def placed(entries: tuple[DocumentShardEntry, ...], without: frozenset[str] = frozenset()) -> Placed:
+    """The documents of shards where they are, but for some."""
+    shards = tuple((each.blob, each.info.bytes_digest) for each in entries)
+    return Placed(shards, without, sum(each.info.documents for each in entries))
+
+
+Held = TypeVar("Held", Texts, Placed)
+Hold = Callable[[tuple[DocumentShardEntry, ...], str, frozenset[str]], Held]
+"""Takes shards, a name for them, and the ids of documents that are left out."""
+
+
+def others(blobs: Blobs, spec: DedupSpec, hold: Hold[Held]) -> Compared[Held]:
+    """What the documents are compared with. Raises WorkFailed."""
     earlier = []
     for number, each in enumerate(spec.against):
         kept = DedupBody.read(staging.manifest(blobs, each.manifest_key, each.content_digest, Kind.DEDUP))
         left_out = staging.rejected(blobs, kept.decisions) | staging.dropped(blobs, kept.clusters)
         without = left_out | staging.retracted(blobs, each.retracted_key)
-        earlier.append(staged(blobs, kept.shards, scratch / f"earlier-{number}", without))
+        earlier.append(hold(kept.shards, f"earlier-{number}", without))
     if not spec.HasField("evaluation"):
         return Compared(earlier=tuple(earlier))
     key, digest = spec.evaluation.manifest_key, spec.evaluation.content_digest
@@ -63,7 +76,7 @@ def others(blobs: Blobs, spec: DedupSpec, scratch: Path) -> Compared:
             "out; mend it, or take it out of the folder"
         )
     sought = Sought(spec.evaluation_words or WORDS, spec.evaluation_share)
-    return Compared(staged(blobs, read.shards, scratch / "evaluation"), sought, tuple(earlier))
+    return Compared(hold(read.shards, "evaluation", frozenset()), sought, tuple(earlier))
 
 
 def nothing_stays(found: clusters.Found) -> str:
@@ -114,18 +127,23 @@ def build(host: Host) -> Service:
         context: TaskContext, spec: DedupSpec, chosen: FilterBody, scratch: Path
     ) -> tuple[clusters.Found, Lines | None]:
         rejected = staging.rejected(host.blobs, chosen.decisions)
+        asked = wanted(spec.lines) if spec.HasField("lines") else None
         work = scratch / "work"
         work.mkdir()
         try:
             if spec.engine == RAY:
-                return context.pool(onray.find, settings, chosen.shards, rejected, spec.near, work), None
+                there = others(host.blobs, spec, lambda entries, _, without: placed(entries, without))
+                every = placed(chosen.shards, rejected)
+                return context.pool(onray.find, settings, every, spec.near, work, there, asked, clean=bool(spec.clean))
             own = staged(host.blobs, chosen.shards, scratch / "own", rejected)
-            found = context.pool(clusters.find, own, spec.near, work, others(host.blobs, spec, scratch))
+            here = others(
+                host.blobs, spec, lambda entries, name, without: staged(host.blobs, entries, scratch / name, without)
+            )
+            found = context.pool(clusters.find, own, spec.near, work, here)
         except (TooManyTexts, Unreadable) as error:
             raise WorkFailed(str(error)) from error
-        if not found.documents or not (spec.clean or spec.HasField("lines")):
+        if not found.documents or not (spec.clean or asked):
             return found, None
-        asked = wanted(spec.lines) if spec.HasField("lines") else None
         return found, context.pool(cut, own, found.path, asked, bool(spec.clean), scratch / "lines")
 
     def run(context: TaskContext, dedup: Dedup) -> Outcome:

@@ -1,8 +1,10 @@
 """The dedup service: documents of an earlier dataset stand for what is like them, but those that are retracted."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 from pydoc_data.topics import topics
+from typing import Any
 
 import pytest
 
@@ -10,44 +12,91 @@ from tutti.backbone.embedded.blobs import EmbeddedBlobs
 from tutti.chassis import staging
 from tutti.chassis.auth import Role
 from tutti.chassis.call import Call
-from tutti.chassis.tasks import TaskWorker
-from tutti.chassis.tasks_test import Bench
-from tutti.chassis.work import publish, put_named
+from tutti.chassis.tasks import Pool, TaskWorker
+from tutti.chassis.tasks_test import Bench, Inline
+from tutti.chassis.work import publish, put_file, put_named
 from tutti.contracts.common.v1 import STATE_DONE, Artifact, GetRequest
 from tutti.contracts.dedup.v1 import CreateDedupRequest, Dedup, DedupSpec, Documents
-from tutti.corpus.canonical import canonical_json
+from tutti.corpus import decisions
+from tutti.corpus.canonical import bytes_digest, canonical_json
 from tutti.corpus.documents import Document
 from tutti.corpus.documentshard import encode_document_shard
 from tutti.corpus.manifest import Kind
-from tutti.corpus.stages import DedupBody, FilterBody
+from tutti.corpus.stages import DedupBody, DocumentShardEntry, FilterBody, IngestBody
 from tutti.dedup.clusters_test import NEARLY, PROSE, document
 from tutti.dedup.onray_test import entry
 from tutti.dedup.rpc import DedupApi
 from tutti.dedup.service import build
+from tutti.dedup.settings import DedupSettings
 
+LOCAL, INLINE = DedupSettings(), Inline()
 CALL = Call(role=Role.OPERATOR, request_id="", peer="test", deadline_seconds=10)
 
 
+@dataclass
+class Host(Bench):
+    asked: DedupSettings = field(default_factory=DedupSettings)
+
+    def settings(self, model: type[Any]) -> Any:
+        return self.asked
+
+
 class World:
-    def __init__(self, folder: Path) -> None:
-        self.bench = Bench(EmbeddedBlobs(folder / "blobs"), service="dedup")
+    """The service over blobs in a folder, with a pool of processes or none."""
+
+    def __init__(self, folder: Path, settings: DedupSettings = LOCAL, pool: Pool = INLINE) -> None:
+        self.folder = folder
+        self.bench = Host(EmbeddedBlobs(folder / "blobs"), service="dedup", asked=settings, pool=pool)
         self.service = build(self.bench)
         self.bench.database.create(self.bench.metadata)
         api = self.service.serves[0].api
         assert isinstance(api, DedupApi)
         self.api = api
 
+    def shards(self, *cut: Sequence[Document]) -> tuple[DocumentShardEntry, ...]:
+        entries = []
+        for documents in cut:
+            data, info = encode_document_shard(documents)
+            entries.append(entry(info))
+            self.bench.blobs.put_if_absent(entries[-1].blob, data)
+        return tuple(entries)
+
     def chosen(self, *documents: Document) -> Artifact:
         """A filter that kept all of these."""
-        data, info = encode_document_shard(documents)
-        shard = entry(info)
-        self.bench.blobs.put_if_absent(shard.blob, data)
-        body = FilterBody(shards=(shard,), decisions="", documents=len(documents), rejected=(), rejections="")
+        return self.filtered(self.shards(documents))
+
+    def filtered(self, shards: tuple[DocumentShardEntry, ...], *rejected: Document) -> Artifact:
+        """A filter that kept all of these but some."""
+        told = ""
+        if rejected:
+            path = self.folder / "decisions.parquet"
+            ids = sorted(each.doc_id for each in rejected)
+            decisions.write(decisions.together(decisions.short([(each, 0) for each in ids], 1, "rule")), path)
+            told = put_file(self.bench.blobs, "ingest/decisions", path)
+        documents = sum(each.info.documents for each in shards)
+        body = FilterBody(shards=shards, decisions=told, documents=documents, rejected=(), rejections="")
         return publish(self.bench.blobs, "ingest/filters", body.manifest(producer="test"), data_bytes=0)
 
-    def dedup(self, name: str, chosen: Artifact, *against: Documents) -> Dedup:
+    def ingested(self, *documents: Document) -> Documents:
+        """Evaluation texts."""
+        body = IngestBody(
+            shards=self.shards(documents),
+            measures=(),
+            input_digest=bytes_digest(b""),
+            files=1,
+            documents=len(documents),
+            rejected=(),
+            rejections="",
+            extraction_version=1,
+            normalisation_version=1,
+        )
+        made = publish(self.bench.blobs, "ingest", body.manifest(producer="test"), data_bytes=0)
+        return Documents(manifest_key=made.manifest_key, content_digest=made.content_digest)
+
+    def dedup(self, name: str, chosen: Artifact, *against: Documents, **asked: Any) -> Dedup:
+        wanted = {"near": 0.8, **asked}
         spec = DedupSpec(
-            manifest_key=chosen.manifest_key, content_digest=chosen.content_digest, near=0.8, against=against
+            manifest_key=chosen.manifest_key, content_digest=chosen.content_digest, against=against, **wanted
         )
         self.api.CreateDedup(CreateDedupRequest(name=f"dedups/{name}", request_id=name, spec=spec), CALL)
         TaskWorker(self.bench, {kind.name: kind for kind in self.service.tasks}, holder="a").step()

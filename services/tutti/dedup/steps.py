@@ -1,8 +1,8 @@
 """Steps: what is done to the rows that an exchange brought together; each is a function Arrow table → Arrow table.
 
 Promises: the rows that come out, as a set, are a function of the set of rows of the whole key, whatever their order and
-which other keys came with them. A document is named by the 32 bytes of its id, whose order is that of the ids.
-`plan.py` says which step follows which.
+which other keys came with them. A document is named by the letter of its part and the 32 bytes of its id, whose
+order is that of the embedded search (`standing.py`). `plan.py` says which step follows which.
 """
 
 from __future__ import annotations
@@ -12,7 +12,6 @@ from collections.abc import Callable
 from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -20,18 +19,21 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from tutti.dedup.candidates import pairs
+from tutti.dedup.columns import Numbers, as_numbers, flags, in_pairs, numbered, smallest, table
 from tutti.dedup.externalsort import in_order
 from tutti.dedup.minhash import BANDS, bands
+from tutti.dedup.standing import OWN
 from tutti.dedup.verification import SetFile, sets, verified
 
 PAIRS = 4096
 """Pairs that are verified together, or up to twice as many; they have at most twice as many documents."""
 
-Numbers = npt.NDArray[np.int64]
-
 _BINARY, _SHARD = pa.binary(), pa.int32()
-DOCUMENTS = pa.schema([("doc", _BINARY), ("text", _BINARY), ("shard", _SHARD), ("conflict", pa.bool_())])
-STANDING = pa.schema([("doc", _BINARY), ("kept", _BINARY), ("shard", _SHARD)])
+READ = pa.schema([("doc", _BINARY), ("text", _BINARY), ("shard", _SHARD), ("of", pa.int32())])
+DOCUMENTS = pa.schema(
+    [("doc", _BINARY), ("text", _BINARY), ("shard", _SHARD), ("own", pa.bool_()), ("conflict", pa.bool_())]
+)
+STANDING = pa.schema([("doc", _BINARY), ("kept", _BINARY), ("shard", _SHARD), ("own", pa.bool_())])
 BANDED = pa.schema([("band", pa.uint64()), ("doc", _BINARY), ("shard", _SHARD)])
 PAIRED = pa.schema([("node", _BINARY), ("other", _BINARY), ("node_shard", _SHARD), ("other_shard", _SHARD)])
 LINKED = pa.schema([("node", _BINARY), ("other", _BINARY), ("changed", pa.bool_())])
@@ -40,6 +42,7 @@ GROUPED = pa.schema([("group", _BINARY), ("node", _BINARY), ("other", _BINARY), 
 TOLD = pa.schema([("group", _BINARY), ("node", _BINARY), ("text", pa.large_string())])
 SIMILAR = pa.schema([("node", _BINARY), ("other", _BINARY), ("jaccard", pa.float64())])
 NEAR = pa.schema([("doc", _BINARY), ("kept", _BINARY), ("jaccard", pa.float64())])
+STAYING = pa.schema([("doc", _BINARY), ("shard", _SHARD)])
 
 
 @dataclass(frozen=True)
@@ -51,30 +54,38 @@ class Step:
     gives: pa.Schema
 
 
-def chosen(rows: pa.Table) -> pa.Table:
-    """By doc, DOCUMENTS of what was read, and a row without a shard of what is rejected → each that stays, once.
+def both(one: pa.Schema, other: pa.Schema) -> pa.Schema:
+    """The columns of rows of two kinds."""
+    return pa.schema([*one, *(field for field in other if field.name not in one.names)])
 
-    `shard` is the first that has it; `conflict` is true where it came with two texts, else null.
+
+def chosen(rows: pa.Table) -> pa.Table:
+    """By doc, READ, and rows without a shard of what a dataset rejected → DOCUMENTS that some dataset has, each once.
+
+    `shard` is the first of these that has it; `conflict` is true where it came with two texts, else null.
     """
-    names, doc = _numbered(rows["doc"])
-    _, text = _numbered(rows["text"])
-    pairs = in_order(_rows(doc, text)).astype(np.int64)
-    _, texts = np.unique(pairs[:, 0], return_counts=True)
-    shard = _number(rows["shard"], -1)
-    first = _least(doc, shard, len(names))
-    stays = np.flatnonzero(first >= 0)
+    names, doc = numbered(rows["doc"])
+    _, text = numbered(rows["text"])
+    shard, of = as_numbers(rows["shard"], -1), as_numbers(rows["of"], 0).astype(np.int64)
+    held = doc * (of.max(initial=0) + 1) + of
+    here = np.flatnonzero((shard >= 0) & ~np.isin(held, held[shard < 0]))
+    pairs = in_order(in_pairs(doc[here], text[here])).astype(np.int64)
+    stays, texts = np.unique(pairs[:, 0], return_counts=True)
+    first = smallest(doc[here], shard[here], len(names))[stays]
     place = np.zeros(len(names), np.int64)
-    place[doc] = np.arange(len(doc))
+    place[doc[here]] = here
+    found = names.take(pa.array(stays))
     text_of = rows["text"].take(pa.array(place[stays]))
-    return _table(DOCUMENTS, names.take(pa.array(stays)), text_of, first[stays], _flags(texts[stays] > 1))
+    return table(DOCUMENTS, found, text_of, first, flags(_own(found)), flags(texts > 1))
 
 
 def equal(rows: pa.Table) -> pa.Table:
     """By text, DOCUMENTS → STANDING: beside each document the smallest with its text, null where it is that itself."""
-    names, doc = _numbered(rows["doc"])
-    texts, text = _numbered(rows["text"])
-    least = _least(text, doc, len(texts))[text]
-    return _table(STANDING, rows["doc"], names.take(pa.array(least, mask=least == doc)), rows["shard"])
+    names, doc = numbered(rows["doc"])
+    texts, text = numbered(rows["text"])
+    least = smallest(text, doc, len(texts))[text]
+    kept = names.take(pa.array(least, mask=least == doc))
+    return table(STANDING, rows["doc"], kept, rows["shard"], rows["own"])
 
 
 def banded(ids: pa.Array, texts: pa.Array, shard: int) -> pa.Table:
@@ -83,18 +94,18 @@ def banded(ids: pa.Array, texts: pa.Array, shard: int) -> pa.Table:
     some = found["shingles"].to_numpy() > 0
     keys = found["bands"].flatten().to_numpy().reshape(-1, BANDS)[some].ravel()
     doc = ids.take(np.repeat(np.flatnonzero(some), BANDS))
-    return _table(BANDED, keys, doc, np.full(len(keys), shard))
+    return table(BANDED, keys, doc, np.full(len(keys), shard))
 
 
 def met(rows: pa.Table) -> pa.Table:
     """By band, BANDED → PAIRED: pairs of candidates, of which `node` is the larger; one may come of several bands."""
-    names, doc = _numbered(rows["doc"])
-    shard = _least(doc, _number(rows["shard"], -1), len(names))
-    ordered = in_order(_rows(_number(rows["band"], 0).astype(np.uint64), doc.astype(np.uint64)))
-    met = [_rows(*both) for both in pairs([ordered])]
+    names, doc = numbered(rows["doc"])
+    shard = smallest(doc, as_numbers(rows["shard"], -1), len(names))
+    ordered = in_order(in_pairs(as_numbers(rows["band"], 0).astype(np.uint64), doc.astype(np.uint64)))
+    met = [in_pairs(*both) for both in pairs([ordered])]
     found = in_order(np.concatenate([np.zeros((0, 2), np.uint64), *met])).astype(np.int64)
     other, node = found.T
-    return _table(PAIRED, names.take(node), names.take(other), shard[node], shard[other])
+    return table(PAIRED, names.take(node), names.take(other), shard[node], shard[other])
 
 
 def small_star(rows: pa.Table) -> pa.Table:
@@ -103,18 +114,18 @@ def small_star(rows: pa.Table) -> pa.Table:
     Links to larger ones are left out: those come with the larger. What comes out goes both ways. With `large_star` it
     is a step of Kiveris et al., Connected Components in MapReduce and Beyond (SoCC 2014), section 3.
     """
-    names, node, other = _numbered(rows["node"], rows["other"])
+    names, node, other = numbered(rows["node"], rows["other"])
     smaller = other < node
     node, other = node[smaller], other[smaller]
-    least = _least(node, other, len(names))[node]
+    least = smallest(node, other, len(names))[node]
     before = np.asarray(rows["changed"].fill_null(False))[smaller]
     return _links(names, np.append(node, other), np.append(least, least), np.append(before, other != least))
 
 
 def large_star(rows: pa.Table) -> pa.Table:
     """By node, LINKED both ways → LINKED: the larger ones that a document is linked with, to the smallest of all."""
-    names, node, other = _numbered(rows["node"], rows["other"])
-    least = np.minimum(_least(node, other, len(names)), np.arange(len(names)))[node]
+    names, node, other = numbered(rows["node"], rows["other"])
+    least = np.minimum(smallest(node, other, len(names)), np.arange(len(names)))[node]
     larger = other > node
     changed = least != node
     return _links(names, other[larger], least[larger], changed[larger])
@@ -122,12 +133,12 @@ def large_star(rows: pa.Table) -> pa.Table:
 
 def labelled(rows: pa.Table) -> pa.Table:
     """By node, PAIRED and the links of `small_star` when nothing changes any more → LABELLED."""
-    names, node, other = _numbered(rows["node"], rows["other"])
+    names, node, other = numbered(rows["node"], rows["other"])
     pair = rows["node_shard"].is_valid().to_numpy(zero_copy_only=False)
-    root = np.minimum(_least(node[~pair], other[~pair], len(names)), np.arange(len(names)))
+    root = np.minimum(smallest(node[~pair], other[~pair], len(names)), np.arange(len(names)))
     found = rows.filter(pa.array(pair))
     columns = [found[name] for name in PAIRED.names]
-    return _table(LABELLED, names.take(root[node[pair]]), *columns)
+    return table(LABELLED, names.take(root[node[pair]]), *columns)
 
 
 def grouped(rows: pa.Table) -> pa.Table:
@@ -135,7 +146,7 @@ def grouped(rows: pa.Table) -> pa.Table:
 
     A component is in one group unless it has more than PAIRS pairs; so most texts are read once, and memory is bounded.
     """
-    names, component, node, other = _numbered(rows["component"], rows["node"], rows["other"])
+    names, component, node, other = numbered(rows["component"], rows["node"], rows["other"])
     order = np.lexsort((node, other, component))
     component, node, other = component[order], node[order], other[order]
     new = np.ones(len(order), np.bool_)
@@ -147,21 +158,21 @@ def grouped(rows: pa.Table) -> pa.Table:
     keys = pa.array(
         [names[int(component[at])].as_py() + number.to_bytes(4, "big") for number, at in enumerate(first)], _BINARY
     )
-    shards = [_number(rows[f"{side}_shard"], -1)[order] for side in ("node", "other")]
+    shards = [as_numbers(rows[f"{side}_shard"], -1)[order] for side in ("node", "other")]
     both = np.append(group, group) * len(names) + np.append(node, other)
     wanted, where = np.unique(both, return_index=True)
     texts, document = np.divmod(wanted, max(len(names), 1))
     return pa.concat_tables(
         [
-            _table(GROUPED, keys.take(group), names.take(node), names.take(other), None),
-            _table(GROUPED, keys.take(texts), names.take(document), None, np.concatenate(shards)[where]),
+            table(GROUPED, keys.take(group), names.take(node), names.take(other), None),
+            table(GROUPED, keys.take(texts), names.take(document), None, np.concatenate(shards)[where]),
         ]
     )
 
 
 def similar(rows: pa.Table, *, threshold: float) -> pa.Table:
     """By group, the pairs of GROUPED and TOLD → SIMILAR, both ways."""
-    names, node, other = _numbered(rows["node"], rows["other"])
+    names, node, other = numbered(rows["node"], rows["other"])
     pair = other >= 0
     told, texts = node[~pair], rows["text"].filter(pa.array(~pair))
     with (
@@ -177,45 +188,32 @@ def similar(rows: pa.Table, *, threshold: float) -> pa.Table:
         )
     )
     sides = np.append(left, right), np.append(right, left)
-    return _table(SIMILAR, *(names.take(side) for side in sides), np.append(jaccard, jaccard))
+    return table(SIMILAR, *(names.take(side) for side in sides), np.append(jaccard, jaccard))
 
 
 def closest(rows: pa.Table) -> pa.Table:
     """By node, SIMILAR and the links of `small_star` when nothing changes any more → NEAR, without those that stay."""
-    names, node, other = _numbered(rows["node"], rows["other"])
+    names, node, other = numbered(rows["node"], rows["other"])
     label = rows["jaccard"].is_null().to_numpy(zero_copy_only=False)
-    kept = _least(node[label], other[label], len(names))
+    kept = smallest(node[label], other[label], len(names))
     most = np.zeros(len(names))
     np.maximum.at(most, node[~label], rows["jaccard"].filter(pa.array(~label)).to_numpy())
     dropped = np.flatnonzero((kept < np.arange(len(names))) & (most > 0))
-    return _table(NEAR, names.take(dropped), names.take(kept[dropped]), most[dropped])
+    return table(NEAR, names.take(dropped), names.take(kept[dropped]), most[dropped])
 
 
-def _numbered(*columns: pa.ChunkedArray) -> tuple[pa.Array, ...]:
-    """All values in their order, each once; then the places of each column's values among them, -1 for null."""
-    names = pa.chunked_array([chunk for column in columns for chunk in column.chunks], columns[0].type).unique()
-    names = names.drop_null().sort()
-    return names, *(_places(column, names) for column in columns)
+def staying(rows: pa.Table) -> pa.Table:
+    """By doc, STANDING and NEAR → STAYING: our own for which nothing stands."""
+    _, doc = numbered(rows["doc"])
+    first = pc.and_(rows["own"].is_valid(), rows["kept"].is_null())  # type: ignore[attr-defined]
+    near = rows["jaccard"].is_valid().to_numpy(zero_copy_only=False)
+    stays = np.asarray(first) & ~np.isin(doc, doc[near])
+    return rows.select(STAYING.names).filter(pa.array(stays)).cast(STAYING)
 
 
-def _places(column: pa.ChunkedArray, names: pa.Array) -> Numbers:
-    found = pc.index_in(column, value_set=names)  # type: ignore[attr-defined]
-    return np.asarray(found.fill_null(-1)).astype(np.int64)
-
-
-def _number(column: pa.ChunkedArray, missing: int) -> npt.NDArray[Any]:
-    return np.asarray(column.fill_null(missing))
-
-
-def _least(keys: Numbers, values: Numbers, count: int) -> Numbers:
-    """The smallest value of each key 0 … count - 1; the largest int64 where there is none."""
-    found = np.full(count, np.iinfo(np.int64).max)
-    np.minimum.at(found, keys, values)
-    return found
-
-
-def _rows(first: npt.NDArray[np.generic], second: npt.NDArray[np.generic]) -> npt.NDArray[np.uint64]:
-    return np.stack([first.astype(np.uint64), second.astype(np.uint64)], axis=1)
+def _own(names: pa.Array) -> npt.NDArray[np.bool_]:
+    found = pc.starts_with(names, OWN)  # type: ignore[attr-defined]
+    return np.asarray(found.to_numpy(zero_copy_only=False))
 
 
 def _links(names: pa.Array, node: Numbers, other: Numbers, changed: npt.NDArray[np.bool_]) -> pa.Table:
@@ -227,21 +225,4 @@ def _links(names: pa.Array, node: Numbers, other: Numbers, changed: npt.NDArray[
     any_changed = np.zeros(len(links), np.bool_)
     np.logical_or.at(any_changed, where, np.append(changed, changed))
     node, other = np.divmod(links, max(len(names), 1))
-    return _table(LINKED, names.take(node), names.take(other), _flags(any_changed))
-
-
-def _flags(true: npt.NDArray[np.bool_]) -> pa.Array:
-    """True, or null: what an engine can choose by."""
-    return pa.array(true, mask=~true)
-
-
-def _table(schema: pa.Schema, *columns: pa.Array | pa.ChunkedArray | npt.NDArray[np.generic] | None) -> pa.Table:
-    """A table of columns in the order of the schema, cast to its types; None is a column of nulls."""
-    count = next(len(column) for column in columns if column is not None)
-    arrays = [
-        pa.nulls(count, field.type)
-        if column is None
-        else (pa.array(column) if isinstance(column, np.ndarray) else column).cast(field.type)
-        for column, field in zip(columns, schema, strict=True)
-    ]
-    return pa.table(arrays, schema=schema)
+    return table(LINKED, names.take(node), names.take(other), flags(any_changed))

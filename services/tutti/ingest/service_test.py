@@ -152,7 +152,7 @@ def test_a_path_that_is_none_is_refused(world: World, path: str) -> None:
 def test_a_folder_is_read_for_as_long_as_the_caller_waits(world: World) -> None:
     request = DigestInputRequest(spec=IngestSpec(input_path=str(world.pages)))
     with closing(ProcessPool(1)) as pool:
-        world.bench.pool = pool  # type: ignore[assignment]
+        world.bench.pool = pool
         assert world.api.DigestInput(request, CALL).files == 1
         with pytest.raises(DeadlineExceeded, match="not read within 0 s"):
             world.api.DigestInput(request, replace(CALL, deadline_seconds=0.0))

@@ -136,15 +136,6 @@ def _of_dedup(recipe: Recipe) -> Iterator[InvalidField]:
         yield InvalidField("dedup.against", seen=wrong, expected="names of datasets, such as datasets/…")
     if lines is not None and lines.keep > lines.most:
         yield InvalidField("dedup.lines.keep", seen=lines.keep, expected=f"at most dedup.lines.most ({lines.most})")
-    alone = {
-        "dedup.against": bool(dedup.against),
-        "dedup.decontaminate": dedup.decontaminate is not None,
-        "dedup.lines": lines is not None,
-        "quality.clean": recipe.quality.clean != "none",
-    }
-    if recipe.engine == "ray" and (key := next((key for key, asked in alone.items() if asked), "")):
-        expected = f"local with {key}: a cluster compares a run's own documents"
-        yield InvalidField("engine", seen="ray", expected=expected)
 
 
 def _of_mixture(recipe: Recipe) -> Iterator[InvalidField]:
