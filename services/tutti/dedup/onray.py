@@ -35,8 +35,8 @@ if TYPE_CHECKING:
     from tutti.dedup.engine import Engine
 
 ALONE: Compared[Placed] = Compared()
-BUCKET_DOCUMENTS = 1 << 16
-"""Documents of a bucket: their bands, the largest rows, take about 75 MB."""
+BUCKET_DOCUMENTS, BUCKET_DOCUMENTS_WITH_LINES = 1 << 16, 1 << 14
+"""Documents of a bucket: their bands, the largest rows, take about 75 MB, and the lines of fewer as much."""
 
 
 def lacking(settings: DedupSettings) -> str:
@@ -63,7 +63,7 @@ def find(
 
     cores = join(settings.ray)
     documents = sum(each.documents for each in (own, *compared.earlier))
-    engine = Engine(buckets=max(2 * cores, documents // BUCKET_DOCUMENTS))
+    engine = Engine(buckets=max(2 * cores, documents // (BUCKET_DOCUMENTS_WITH_LINES if wanted else BUCKET_DOCUMENTS)))
     return search(engine, settings.ray_blobs, own, near, scratch, compared, wanted, clean=clean)
 
 

@@ -155,7 +155,7 @@ def shared(seed: int, count: int) -> list[Document]:
     return made
 
 
-def all_at_once(store: Store, seed: int, files: int, count: int = 90) -> Asked:
+def all_at_once(store: Store, seed: int, files: int, count: int = 120) -> Asked:
     """Documents of which some were in two earlier datasets, each of which rejected others, and some in two shards;
     evaluation texts are like some, and parts of others."""
     every = shared(seed, count)
@@ -171,7 +171,7 @@ def all_at_once(store: Store, seed: int, files: int, count: int = 90) -> Asked:
         (store.put([*cut(own, files), own[::7]]), ids(own[::9])),
         (
             (store.put(cut(first, 2)), ids(first[::2])),
-            (store.put([second]), ids(second[1::2])),
+            (store.put([second]), ids(second[::2])),
         ),
         store.put(cut([*like, *parts], 2)),
     )

@@ -15,9 +15,9 @@ from tutti.dedup.lines import EXAMPLES
 from tutti.dedup.repeats import LOWER, SHIFT, Groups
 
 _BINARY, _SHARD = pa.binary(), pa.int32()
-MET = pa.schema([("unit", _BINARY), ("doc", _BINARY), ("number", pa.int64())])
+MET = pa.schema([("unit", _BINARY), ("doc", _BINARY), ("number", pa.uint32())])
 """A unit of a document, and its number there."""
-TALLIED = pa.schema([*MET, ("shard", _SHARD), ("documents", pa.int64())])
+TALLIED = pa.schema([*MET, ("shard", _SHARD), ("documents", pa.uint32())])
 REPEATED = pa.schema(
     [("unit", _BINARY), ("shard", _SHARD), ("doc", _BINARY), ("number", pa.int64()), ("documents", pa.int64())]
 )

@@ -123,6 +123,11 @@ def test_what_is_wrong_is_named(text: str, field: str, words: str) -> None:
     assert refused.value.field == field
 
 
+def test_a_cluster_does_all_that_is_asked_of_dedup() -> None:
+    asked = "dedup: {against: [datasets/a], decontaminate: {path: texts}, lines: {}}\nquality: {clean: c4}\n"
+    assert read(f"{LEAST}engine: ray\n{asked}").engine == "ray"
+
+
 @pytest.mark.parametrize("missing", ["input.path", "train.steps"])
 def test_what_is_missing_is_named_with_the_way_to_give_it(missing: str) -> None:
     text = {"input.path": "input: {}\ntrain: {steps: 3}", "train.steps": "input: {path: x}\ntrain: {}"}[missing]
