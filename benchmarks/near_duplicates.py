@@ -2,10 +2,10 @@
 
 Megabytes of UTF-8 a second of one core and peak resident memory, on 81 MB and (not with --quick) 900 MB of which half
 are copies. The texts are lines of the standard library's documentation with seeded noise (near_corpus.py). Recall and
-precision are against all similar pairs of the smaller corpus, by an exact join that shares none of our code
-(near_exact.py), and against planted pairs of the larger one, by Python's sets of tuples of words: the text is in lower
-case and words lie between spaces there, so that all definitions of a word are the same. Beside it rensa's MinHash
-signatures of a sample, from the dependency group `peers`; that is the first of the steps alone.
+precision are against all similar pairs, by an exact join that shares none of our code (near_exact.py), which takes
+minutes and 10 GB for the larger corpus: the text is in lower case and words lie between spaces, so that all definitions
+of a word are the same. Beside it rensa's MinHash signatures of a sample, from the dependency group `peers`; that is the
+first of the steps alone.
 """
 
 import json
@@ -31,7 +31,6 @@ from tutti.dedup.near import THRESHOLD
 SMALL, LARGE = 81_500_000, 911_000_000
 SAMPLE = 2_000_000
 SPEED, MEMORY, SHARE = at_least(60), at_most(300), at_least(0.98)
-CHECKED = 2500  # families of the larger corpus
 Pairs = Sequence[tuple[str, str]]
 
 
@@ -49,15 +48,12 @@ def words(line: str) -> list[str]:
 
 
 def _all_in(pages: Sequence[str], size: int) -> list[Row]:
-    checked: list[Family] = []
     written = 0
 
     def watched() -> Iterator[Family]:
         nonlocal written
         for family in families(pages, size):
             written += sum(len(text) for _, text in family.members)
-            if len(checked) < CHECKED:
-                checked.append(family)
             yield family
 
     with scratch("near") as folder:
@@ -66,12 +62,7 @@ def _all_in(pages: Sequence[str], size: int) -> list[Row]:
         done, together = (_run(cores, place / f"work-{cores}", shards) for cores in (1, 2))
         table = duplicates.decode(Path(done["path"]).read_bytes())
         dropped = dict(zip(table["doc_id"].to_pylist(), table["kept"].to_pylist(), strict=True))
-        if size == SMALL:
-            similar, of = _joined(place, shards)
-        else:
-            similar, of = _planted(checked), f"planted pairs of at least {THRESHOLD}, in the first {CHECKED} families"
-            looked = {name for family in checked for name, _ in family.members}
-            dropped = {name: kept for name, kept in dropped.items() if name in looked}
+        similar, of = _joined(place, shards)
     recall, precision = quality(similar, dropped)
     megabytes = written / 1e6
     what = f"near-duplicates in {megabytes:.0f} MB"
@@ -102,17 +93,6 @@ def _joined(place: Path, shards: Sequence[Path]) -> tuple[Pairs, str]:
     return pairs, f"pairs of at least {THRESHOLD}, all that an exact join of {done['documents']} documents finds"
 
 
-def _planted(checked: Sequence[Family]) -> Pairs:
-    """The similar pairs within these families."""
-    found = []
-    for family in checked:
-        sets = {name: _shingles(text) for name, text in family.members}
-        found += [
-            (a, b) for a in sets for b in sets if a < b and len(sets[a] & sets[b]) / len(sets[a] | sets[b]) >= THRESHOLD
-        ]
-    return found
-
-
 def quality(similar: Pairs, dropped: Mapping[str, str]) -> tuple[float, float]:
     """Of similar pairs the share that one document stands for; of dropped documents the share that similar pairs lead
     from to the one that stays. `dropped`: what stays, by what goes.
@@ -131,11 +111,6 @@ def quality(similar: Pairs, dropped: Mapping[str, str]) -> tuple[float, float]:
     met = sum(dropped.get(one, one) == dropped.get(other, other) for one, other in similar)
     right = sum(top(name) == top(kept) for name, kept in dropped.items())
     return met / len(similar), right / len(dropped)
-
-
-def _shingles(text: str) -> set[tuple[str, ...]]:
-    words = text.split(" ")
-    return {tuple(words[at : at + 5]) for at in range(len(words) - 4)}
 
 
 def _beside_rensa(pages: Sequence[str], turns: int) -> Row:

@@ -9,6 +9,7 @@ Chaudhuri et al. 2006, Bayardo et al. 2007), and whoever shares one is compared 
 
 import json
 import sys
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 import numpy as np
@@ -16,27 +17,28 @@ import numpy.typing as npt
 import pyarrow.parquet as pq
 
 RUN = 5
+LARGEST = 1 << 63
 OVER, UNDER = 4, 5
 """The least similarity, as a fraction."""
 
 Numbers = npt.NDArray[np.int64]
 
 
-def runs(texts: list[str]) -> tuple[Numbers, Numbers]:
+def runs(texts: Iterable[str]) -> tuple[Numbers, Numbers]:
     """int64 [runs]: the document of each run of five words, and a number for the words: equal numbers, equal words."""
     known: dict[str, int] = {}
-    lines = [np.array([known.setdefault(word, len(known)) for word in text.split(" ")], np.int64) for text in texts]
+    lines = [np.array([known.setdefault(word, len(known)) for word in text.split(" ")], np.int32) for text in texts]
     lines = [line if len(line) >= RUN else line[:0] for line in lines]
     doc = np.repeat(np.arange(len(lines)), [max(0, len(line) - RUN + 1) for line in lines])
-
-    def at(place: int) -> Numbers:
-        """The word at this place of each run."""
-        return np.concatenate([line[place : len(line) - RUN + 1 + place] for line in lines])
-
-    found = at(0)
-    for place in range(1, RUN):
-        found = np.unique(found * len(known) + at(place), return_inverse=True)[1].astype(np.int64)
-    return doc.astype(np.int64), found
+    found, most = np.zeros(len(doc), np.int64), 1
+    for place in range(RUN):
+        if most * len(known) >= LARGEST:
+            found = np.unique(found, return_inverse=True)[1]
+            most = len(doc)
+        found *= len(known)
+        found += np.concatenate([line[place : len(line) - RUN + 1 + place] for line in lines])
+        most *= len(known)
+    return doc, np.unique(found, return_inverse=True)[1]
 
 
 def ordered(doc: Numbers, run: Numbers) -> tuple[Numbers, Numbers, Numbers]:
@@ -85,7 +87,7 @@ def similar(pairs: Numbers, doc: Numbers, place: Numbers) -> list[tuple[int, int
     return found
 
 
-def join(names: list[str], texts: list[str]) -> tuple[list[tuple[str, str]], int]:
+def join(names: list[str], texts: Iterable[str]) -> tuple[list[tuple[str, str]], int]:
     """Names of similar documents, smaller first, and how many pairs were compared."""
     doc, run = runs(texts)
     if not len(doc):
@@ -96,17 +98,22 @@ def join(names: list[str], texts: list[str]) -> tuple[list[tuple[str, str]], int
     return sorted((one, other) for one, other in found), len(compared)
 
 
+def _read(shards: list[Path], column: str) -> Iterator[str]:
+    """The values of a column of all shards."""
+    for shard in shards:
+        with pq.ParquetFile(shard) as file:  # type: ignore[no-untyped-call]
+            for batch in file.iter_batches(1000, columns=[column]):
+                yield from batch[column].to_pylist()
+
+
 def main() -> None:
     out, *shards = map(Path, sys.argv[1:])
-    tables = [pq.read_table(shard, columns=["doc_id", "text"]) for shard in shards]  # type: ignore[no-untyped-call]
-    rows = {
-        name: text
-        for table in tables
-        for name, text in zip(table["doc_id"].to_pylist(), table["text"].to_pylist(), strict=True)
-    }
-    found, compared = join(list(rows), list(rows.values()))
+    names = list(_read(shards, "doc_id"))
+    if len(set(names)) < len(names):
+        raise SystemExit("a document came twice; expected each once")
+    found, compared = join(names, _read(shards, "text"))
     out.write_text(json.dumps(found))
-    print(json.dumps({"documents": len(rows), "compared": compared, "pairs": len(found)}))
+    print(json.dumps({"documents": len(names), "compared": compared, "pairs": len(found)}))
 
 
 if __name__ == "__main__":
