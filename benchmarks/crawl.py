@@ -22,7 +22,7 @@ from tools import exhibit
 
 from benchmarks.crawl_site import LINKS
 from benchmarks.pairs import alternate, timed
-from benchmarks.program import ROOT, main, scratch
+from benchmarks.program import ROOT, WentWrong, main, scratch
 from benchmarks.resident import memory_row, nothing, peak_of
 from benchmarks.table import Row, at_least
 from tutti.backbone import SystemClock, SystemRandomness
@@ -55,8 +55,8 @@ def measure(quick: bool) -> list[Row]:
     copies = 1 if quick else 5
     with site(pages.folder, copies) as root:
         urls = [f"{root}/docs/{copy}/{page.name}" for copy in range(copies) for page in pages.folder.glob("*.html")]
-        turns = alternate(lambda: crawled(f"{root}/"), lambda: fetched(urls), pairs=3 if quick else 5)
-        resident = [(peak_of(crawled, f"{root}/"), peak_of(fetched, urls)) for _ in range(3)]
+        turns = alternate(lambda: crawled(f"{root}/", len(urls) + 1), lambda: fetched(urls), pairs=3 if quick else 5)
+        resident = [(peak_of(crawled, f"{root}/", len(urls) + 1), peak_of(fetched, urls)) for _ in range(3)]
         few, many = (peak_of(begun, f"{root}/wide/{lists}") for lists in (FEW, FEW if quick else MANY))
     what = "crawl of a static site"
     ours, peer = map(list, zip(*resident, strict=True))
@@ -109,11 +109,11 @@ def begun(seed: str) -> None:
         return work(*given)
 
     with contextlib.suppress(Enough):
-        crawled(seed, run)
+        crawled(seed, 0, run)
 
 
-def crawled(seed: str, run: Callable[..., Any] = lambda work, *given: work(*given)) -> float:
-    """A crawl of all that is below a page into a new folder; core seconds."""
+def crawled(seed: str, pages: int, run: Callable[..., Any] = lambda work, *given: work(*given)) -> float:
+    """A crawl of all that is below a page into a new folder; core seconds. Raises WentWrong unless it kept so many."""
     manner = Manner("bench@a.example", 0.0, connections_of_host=CONNECTIONS, allow_private=True)
     plan = Plan((seed,), Scope((seed,)), manner)
     with scratch("crawl") as folder:
@@ -124,7 +124,10 @@ def crawled(seed: str, run: Callable[..., Any] = lambda work, *given: work(*give
         database.create(metadata)
         crawl = Crawling(host, frontier, "crawls/bench", plan)  # type: ignore[arg-type]
         try:
-            return timed(lambda: crawl.run(run, lambda: None), time.process_time)()
+            core = timed(lambda: crawl.run(run, lambda: None), time.process_time)()
+            if (kept := units.run(lambda unit: frontier.counts(unit, "crawls/bench")).get("visited/page")) != pages:
+                raise WentWrong(f"the crawl kept {kept} pages; expected {pages}")
+            return core
         finally:
             database.close()
 

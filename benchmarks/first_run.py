@@ -67,8 +67,8 @@ def measure(quick: bool) -> list[Row]:
         _expect([], shown, "the third time")
         elsewhere = program.run(ELSEWHERE, workers=4)
         alone = program.run(ALONE, "--set", f"train.steps={OTHER_STEPS}", workers=1)
-        if (seen := alone["dataset"]["name"]) != shown["dataset"]["name"]:
-            raise WentWrong(f"one process made {seen}, several made {shown['dataset']['name']}")
+        for other in (elsewhere, alone):
+            _expect_same(shown, other)
         behind = ["train", *(stage["name"] for stage in shown["run"]["stages"] if stage["name"] == "sample")]
         _expect(behind, program.run(DATA_DIR, "--set", f"train.steps={OTHER_STEPS}"), "with other train.steps")
         states = checkpoints(shown)
@@ -83,6 +83,16 @@ def measure(quick: bool) -> list[Row]:
 def _expect(stages: list[str], summary: Any, when: str) -> None:
     if (seen := stages_run(summary)) != stages:
         raise WentWrong(f"{when} these stages ran: {seen}; expected {stages}")
+
+
+def _expect_same(shown: Any, other: Any) -> None:
+    """The site and the dataset, in another data directory, by another number of processes."""
+    for what, seen, expected in (
+        ("site", *((each["crawl"] or {}).get("site_digest") for each in (other, shown))),
+        ("dataset", *(each["dataset"]["name"] for each in (other, shown))),
+    ):
+        if seen != expected:
+            raise WentWrong(f"in another data directory the {what} is {seen}, expected {expected}")
 
 
 def _measured(setup: Done, first: Done, again: Done) -> list[Row]:
@@ -115,6 +125,7 @@ def _found(shown: Any, elsewhere: dict[int, str]) -> list[Row]:
     model, bigram = shown["train"]["bits_per_byte"], shown["dataset"]["bigram_bits_per_byte"]
     states = checkpoints(shown)
     last = max(states)
+    site = f", of the site {shown['crawl']['site_digest']}" if shown["crawl"] else ""
     causes = {f"train.steps={OTHER_STEPS}": "train", **{f"without {glob}": name for name, glob in BLOBS.items()}}
     return [
         Row(
@@ -130,8 +141,8 @@ def _found(shown: Any, elsewhere: dict[int, str]) -> list[Row]:
             unit="checkpoints",
             ours=sum(elsewhere.get(step) == digest for step, digest in states.items()),
             goal=at_least(len(states)),
-            note=f"pages read by four processes there; step {last}: {states[last]}; of {shown['dataset']['name']}, "
-            f"which one process made too",
+            note=f"pages read by four processes there; step {last}: {states[last]}; of {shown['dataset']['name']}"
+            f"{site}, which one process made too",
         ),
         Row(
             what="stages that run again",

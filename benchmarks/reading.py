@@ -45,6 +45,8 @@ def measure(quick: bool) -> list[Row]:
     with scratch("reading") as name:
         folder = Path(name)
         archive, size = archived(pages, folder / "pages.warc.gz", copies=1)
+        if (ours := _shards(archive, folder)) != (theirs := _bare(archive)):
+            raise WentWrong(f"{ours} documents came of {theirs} pages")
         alone = alternate(_core(lambda: _shards(archive, folder)), _core(lambda: _bare(archive)), pairs=turns)
         rows = [
             Row.of_speed(
@@ -200,15 +202,21 @@ def archived(folder: Path, path: Path, *, copies: int, pages: int | None = None)
     return path, size / 1e6
 
 
-def _shards(archive: Path, folder: Path) -> None:
-    shards.write_shards(shards.Reading(None, 50 << 20, 0, archives=(archive,)), folder)
+def _shards(archive: Path, folder: Path) -> int:
+    """How many documents came of an archive."""
+    written = shards.write_shards(shards.Reading(None, 50 << 20, 0, archives=(archive,)), folder)
+    return written.documents
 
 
-def _bare(archive: Path) -> None:
+def _bare(archive: Path) -> int:
+    """How many records an archive has."""
+    count = 0
     with archive.open("rb") as file:
         for record in ArchiveIterator(file, record_types=WarcRecordType.response):
             tree = HTMLTree.parse_from_bytes(record.reader.read(), "utf-8")
             extract_plain_text(tree, main_content=True, alt_texts=False)
+            count += 1
+    return count
 
 
 if __name__ == "__main__":

@@ -203,6 +203,12 @@ def _whole(path: Path, place: Path, peer: _Peer | None, turns: int) -> list[Row]
             + (f"peer: tiktoken encodes and does nothing else; {SHARE_IS}" if peer else HOW),
         ),
         Row(
+            f"{what}, with baselines",
+            unit="MB/s",
+            ours=size / median([done["ingest"] + done["tokenization"] for done in runs]),
+            note="unigram, Kneser-Ney bigram and xz of the held-out text besides",
+        ),
+        Row(
             f"{what}: tokenization alone",
             unit="MB/s",
             ours=size / median(packing),

@@ -31,17 +31,17 @@ class Measure:
 
 
 _XEON = "`make run` on two cores of a Xeon (README)"
-# Where nothing was measured yet: the figures of `make run` in the README, over 649 pages and 800 steps. What it wrote
+# Where nothing was measured yet: what `make run` took in the README, over 649 pages and 800 steps. What it wrote
 # is told by `tutti recipes plan` after it, for the same pages.
 ELSEWHERE = {
-    StageName.INGEST: Measure(_XEON, 3.8, 649, 857_000),
-    StageName.EVALUATION: Measure(_XEON, 3.8, 649, 857_000),
+    StageName.INGEST: Measure(_XEON, 1.5, 649, 857_000),
+    StageName.EVALUATION: Measure(_XEON, 1.5, 649, 857_000),
     StageName.FILTER: Measure(_XEON, 0.1, 649, 6_900),
-    StageName.DEDUP: Measure(_XEON, 0.3, 649, 13_900),
-    StageName.TOKENIZATION: Measure(_XEON, 4.9, 649, 2_552_000),
-    StageName.TRAIN: Measure(_XEON, 314.9, 800 * 16 * 256 * 1_279_104),
-    StageName.INDEX: Measure(_XEON, 1.5, 649, 7_225_000),
-    StageName.SAMPLE: Measure(_XEON, 4.0, 4 * 48, 1_500),
+    StageName.DEDUP: Measure(_XEON, 0.2, 649, 13_900),
+    StageName.TOKENIZATION: Measure(_XEON, 2.2, 649, 2_552_000),
+    StageName.TRAIN: Measure(_XEON, 252.9, 800 * 16 * 256 * 1_279_104),
+    StageName.INDEX: Measure(_XEON, 1.2, 649, 7_225_000),
+    StageName.SAMPLE: Measure(_XEON, 1.9, 4 * 48, 1_500),
 }
 
 
@@ -56,12 +56,12 @@ class Resident:
 
 # No run measures memory. What grows with documents is told in docs/near-duplicates.md and the README of tokenization.
 RESIDENT = {
-    StageName.CRAWL: Resident("benchmarks.crawl", 111_000_000),
-    StageName.INGEST: Resident("each process of benchmarks.reading", 290_000_000),
-    StageName.EVALUATION: Resident("each process of benchmarks.reading", 290_000_000),
+    StageName.CRAWL: Resident("benchmarks.crawl", 116_000_000),
+    StageName.INGEST: Resident("each process of benchmarks.reading", 376_000_000),
+    StageName.EVALUATION: Resident("each process of benchmarks.reading", 376_000_000),
     StageName.DEDUP: Resident("benchmarks.near_duplicates", 184_000_000, 340),
-    StageName.TOKENIZATION: Resident("benchmarks.tokenization", 336_000_000, 150),
-    StageName.INDEX: Resident("benchmarks.spans", 126_000_000),
+    StageName.TOKENIZATION: Resident("benchmarks.tokenization", 441_000_000, 460),
+    StageName.INDEX: Resident("benchmarks.spans", 147_000_000),
 }
 
 
