@@ -140,14 +140,20 @@ def test_a_chain_of_similar_documents_is_one_cluster(tmp_path: Path) -> None:
     assert {cluster for cluster, _ in found(of(documents), tmp_path / "f").values()} == {"00"}
 
 
-def test_exactly_the_threshold_is_similar(tmp_path: Path) -> None:
-    documents = {"a": " ".join(WORDS[:13]), "b": " ".join(WORDS[1:14])}
-    assert joined(documents) == {("a", "b"): 0.8}
+@pytest.mark.parametrize(
+    ("one", "other", "similarity", "above"),
+    [(WORDS[:13], WORDS[1:14], 0.8, 0.81), (WORDS[:59], WORDS[:104], 0.55, 0.551)],  # .55 x 100 is more than 55
+)
+def test_exactly_the_threshold_is_similar(
+    tmp_path: Path, one: Sequence[str], other: Sequence[str], similarity: float, above: float
+) -> None:
+    documents = {"a": " ".join(one), "b": " ".join(other)}
+    assert joined(documents) == {("a", "b"): similarity}
     with closing(verification.SetFile(tmp_path / "sets", 2)) as store:
         store.add(np.arange(2), *verification.sets(pa.array(documents.values())))
-        for threshold, expected in ((0.8, [0.8]), (0.81, [])):
-            ((_, _, similarity),) = verification.verified(store, np.array([0]), np.array([1]), threshold=threshold)
-            assert similarity.tolist() == expected
+        for threshold, expected in ((similarity, [similarity]), (above, [])):
+            ((_, _, found),) = verification.verified(store, np.array([0]), np.array([1]), threshold=threshold)
+            assert found.tolist() == expected
 
 
 def test_more_alike_documents_than_a_window_holds_are_one_cluster(tmp_path: Path) -> None:

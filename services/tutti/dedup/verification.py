@@ -109,7 +109,7 @@ def verified(
 ) -> Iterator[tuple[Documents, Documents, Similarities]]:
     """Of pairs in an order that keeps near what shares documents, those at least as similar as `threshold`."""
     small, large = (side(store.sizes[left], store.sizes[right]) for side in (np.minimum, np.maximum))
-    possible = small >= threshold * large  # of sets of 1 and 2 members no more than 1 of 2 is common
+    possible = small / large >= threshold  # of sets of 1 and 2 members no more than 1 of 2 is common
     left, right = left[possible], right[possible]
     for begin, end in _groups(store.sizes, left, right):
         documents = np.unique(np.concatenate([left[begin:end], right[begin:end]]))
