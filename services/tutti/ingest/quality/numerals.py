@@ -2,8 +2,9 @@
 
 *Cards*: 13 to 19 digits, together or in the groups that are printed on them, of an issuer's range and length (ISO/IEC
 7812) and with Luhn's check digit. *Telephones*: `+` and 7 to 15 digits (ITU E.164), or the North American form with its
-area code; a national form without either is no finding, nor are the numbers kept for fiction (555-0100 to 0199). Where
-more numbers follow, a telephone takes all groups that fit into 15 digits: how long it is only its country knows.
+area code, with spaces alone where no number stands beside it; a national form without either is no finding, nor are the
+numbers kept for fiction (555-0100 to 0199). Where more numbers follow, a telephone takes all groups that fit into 15
+digits: how long it is only its country knows.
 *Addresses*: IPv4 in four decimal parts and IPv6 of the range 2000::/3, unless no site of the public web has them.
 """
 
@@ -25,9 +26,11 @@ _CARD = re.compile(
 _GROUP, _FOUR_GROUPS = 4, 19  # characters of a card that is written in groups
 _OCTET = r"(?>25[0-5]|2[0-4][0-9]|1[0-9][0-9]|[1-9]?[0-9])"
 _IPV4 = re.compile(rf"(?<![0-9A-Za-z.]){_OCTET}\.{_OCTET}\.{_OCTET}\.{_OCTET}(?![0-9A-Za-z]|\.[0-9])")
-_INTERNATIONAL = re.compile(r"(?<![0-9A-Za-z+])\+[1-9](?:[ .()\-]{0,2}+[0-9]){6,14}+")
+_INTERNATIONAL = re.compile(r"(?<![0-9A-Za-z+])\+[1-9](?:[ .()\-]{0,3}+[0-9]){6,14}+")
 _NORTH_AMERICAN = re.compile(
-    r"(?<![0-9A-Za-z.+\-])(?:1[ .\-])?+(?:\([2-9][0-9]{2}\)[ ]?+|[2-9][0-9]{2}[ .\-])[2-9][0-9]{2}[.\-][0-9]{4}"
+    r"(?<![0-9A-Za-z.+\-])(?:(?:1[ .\-])?+(?:\([2-9][0-9]{2}\)[ ]?+|[2-9][0-9]{2}[ .\-])[2-9][0-9]{2}[.\-][0-9]{4}"
+    r"|(?:1[ ])?+\([2-9][0-9]{2}\)[ ]?+[2-9][0-9]{2}[ ][0-9]{4}"
+    r"|(?<![0-9][ ])(?:1[ ])?+[2-9][0-9]{2}[ ][2-9][0-9]{2}[ ][0-9]{4}(?![ ][0-9]))"
     r"(?![0-9A-Za-z])"
 )
 _DIGITS = frozenset("0123456789")

@@ -28,8 +28,8 @@ static int has_digit(uint64_t w) {
 }
 
 // The next run of what numbers are written with that may hold one, from its first digit, plus or bracket on.  A card has
-// 13 digits or more, an address four and three full stops; a telephone seven and a plus, or ten and a full stop or a
-// hyphen.  NULL where there is none; `stop`: its end.  No run begins before `begin`.
+// 13 digits or more, an address four and three full stops; a telephone seven and a plus, ten and a full stop or a
+// hyphen, or groups of three, three and four.  NULL where there is none; `stop`: its end.  No run begins before `begin`.
 static const uint8_t *number(const uint8_t *begin, const uint8_t *end, const uint8_t *kinds, const uint8_t **stop) {
     const uint8_t *s = begin;
     uint64_t w;
@@ -38,7 +38,9 @@ static const uint8_t *number(const uint8_t *begin, const uint8_t *end, const uin
         while (s < end && !(kinds[*s] & DIGIT)) s++;
         const uint8_t *first = s;
         const uint8_t *run = first;
-        int64_t digits = 0, stops = 0, hyphens = 0, pluses = 0;
+        int64_t digits = 0, stops = 0, hyphens = 0, pluses = 0, group = 0;
+        unsigned groups = 0;  // the digits of each of the last three, four bits each
+        int american = 0;
         for (const uint8_t *p = first; p > begin && (kinds[p[-1]] & IN_NUMBER); p--) {
             pluses += p[-1] == '+';
             if (p[-1] == '+' || p[-1] == '(') run = p - 1;
@@ -48,9 +50,17 @@ static const uint8_t *number(const uint8_t *begin, const uint8_t *end, const uin
             stops += *s == '.';
             hyphens += *s == '-';
             pluses += *s == '+';
+            if (kinds[*s] & DIGIT) {
+                group++;
+            } else if (group) {
+                groups = (groups << 4 | (unsigned)(group < 15 ? group : 15)) & 0xfff;
+                american |= groups == 0x334;
+                group = 0;
+            }
         }
+        american |= ((groups << 4 | (unsigned)(group < 15 ? group : 15)) & 0xfff) == 0x334;
         const int card = digits >= 13, address = digits >= 4 && stops >= 3;
-        const int telephone = (digits >= 7 && pluses) || (digits >= 10 && stops + hyphens);
+        const int telephone = (digits >= 7 && pluses) || (digits >= 10 && stops + hyphens) || american;
         if (!card && !address && !telephone) continue;
         *stop = s;
         return run;

@@ -20,7 +20,7 @@ from tutti.ingest.quality import emails, keys, numerals
 from tutti.ingest.quality.findings import Finding, Kind, Window
 from tutti.ingest.quality.rules import Keep, Rule
 
-PII_VERSION = 2
+PII_VERSION = 3
 MASKS = {kind: f"[{kind.value}]" for kind in Kind}
 COLUMNS = {kind: f"pii_{kind.value}s" if kind is not Kind.ADDRESS else "pii_addresses" for kind in Kind}
 SCHEMA = pa.schema([pa.field(name, pa.int64(), nullable=False) for name in COLUMNS.values()])
