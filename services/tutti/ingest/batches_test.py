@@ -62,7 +62,7 @@ def written(pages: Path, scratch: Path, workers: int, ray: str = "", models: Mod
     reading = shards.Reading(pages, 1 << 20, 0, mask=frozenset({Kind.EMAIL}), models=models)
     made = shards.write_shards(reading, scratch, workers, ray)
     files = [path.read_bytes() for shard in made.shards for path in (shard.path, shard.measures)]
-    told = [asdict(shard.info) for shard in made.shards], made.rejections.encode(), made.survey, made.masked
+    told = [asdict(shard.info) for shard in made.shards], made.rejections.path.read_bytes(), made.survey, made.masked
     return told, files
 
 

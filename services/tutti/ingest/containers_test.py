@@ -18,7 +18,7 @@ from tutti.ingest import containers, shards, warcrecords
 from tutti.ingest.batches import document
 from tutti.ingest.containers import Record, Text, Wanted, patiently
 from tutti.ingest.readers import InputRootError
-from tutti.ingest.rejections import Reason, Rejection
+from tutti.ingest.rejections import Reason, Rejection, RejectionFile
 
 RUSSIAN = "Библиотека открыта каждый день."
 PAGE = b"<!doctype html><title>A page</title><main><p>Some words of a page.</p></main>"
@@ -457,8 +457,7 @@ def test_shards_hold_each_document_once_and_rejections_are_counted_beyond_those_
     written = shards.write_shards(shards.Reading(folder, 1 << 20, 0), scratch)
     assert (written.documents, written.survey.files) == (2, 2)
     assert written.rejections.by_reason() == [("malformed", 150), ("repeated", 1)]
-    assert len(written.rejections.named) == 101
-    told = json.loads(written.rejections.encode())
+    told = json.loads(written.rejections.path.read_bytes())
     assert len(told) == 102
     assert told[-1] == {
         "path": "a.jsonl",
@@ -466,6 +465,42 @@ def test_shards_hold_each_document_once_and_rejections_are_counted_beyond_those_
         "detail": "50 more of this file, which are not named",
     }
     assert written.survey == shards.survey(shards.Reading(folder, 1 << 20, 0))
+
+
+def test_what_came_before_is_known_in_every_shard(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(shards, "SHARD_TEXT_BYTES", 1000)
+    folder, scratch = tmp_path / "in", tmp_path / "scratch"
+    folder.mkdir()
+    scratch.mkdir()
+    lines = [line(f"{number} " + "many words " * 20, url=f"u{number}") for number in range(12)]
+    (folder / "a.jsonl").write_text("\n".join([*lines, lines[0], lines[11]]))
+    written = shards.write_shards(shards.Reading(folder, 1 << 20, 0), scratch)
+    assert len(written.shards) == 3
+    assert (written.documents, written.rejections.by_reason()) == (12, [("repeated", 2)])
+
+
+def test_the_file_of_rejections_names_some_of_each_file(tmp_path: Path) -> None:
+    rejected = (
+        [("a", Reason.MALFORMED)] * 102 + [("a", Reason.NO_TEXT), ("b", Reason.EMPTY)] + [("c", Reason.EMPTY)] * 101
+    )
+    with RejectionFile(tmp_path / "r.json") as rejections:
+        for file, reason in rejected:
+            rejections.add(file, Rejection(file, reason, "seen"))
+    told = rejections.told()
+    assert told.counts == {Reason.MALFORMED: 102, Reason.NO_TEXT: 1, Reason.EMPTY: 102}
+    rows = [(each["path"], each["reason"], each["detail"]) for each in json.loads(told.path.read_bytes())]
+    named = [("a", "malformed")] * 100 + [("a", "no_text"), ("b", "empty")] + [("c", "empty")] * 100
+    more = [("a", "malformed", "2"), ("c", "empty", "1")]
+    assert rows == [
+        *((path, reason, "seen") for path, reason in named),
+        *((path, reason, f"{count} more of this file, which are not named") for path, reason, count in more),
+    ]
+
+
+def test_nothing_rejected_is_an_empty_list(tmp_path: Path) -> None:
+    with RejectionFile(tmp_path / "r.json") as rejections:
+        pass
+    assert (rejections.told().first, (tmp_path / "r.json").read_bytes()) == (None, b"[]")
 
 
 def test_names_tell_files_of_records_from_pages() -> None:

@@ -17,7 +17,7 @@ from tutti.chassis.errors import InvalidField
 from tutti.chassis.service import Host, Served, Service
 from tutti.chassis.tasks import CancellablePool, TaskContext, WorkFailed
 from tutti.chassis.unit import Unit
-from tutti.chassis.work import Outcome, Work, publish, put_content, put_file, put_named
+from tutti.chassis.work import Outcome, Work, publish, put_content, put_file
 from tutti.contracts.ingest.v1 import Filter, Ingest, IngestSpec, MaskCount, ReasonCount, RuleCount
 from tutti.contracts.ingest.v1.ingest_pb2 import DESCRIPTOR
 from tutti.corpus.counts import statistics
@@ -116,6 +116,7 @@ def build(host: Host) -> Service:
                 put_content(host.blobs, key, shard.path, shard.info.bytes_digest)
                 entries.append(DocumentShardEntry(key, shard.info))
                 measures.append(put_file(host.blobs, "ingest/measures", shard.measures))
+            rejections = put_file(host.blobs, "ingest/rejections", written.rejections.path)
         body = IngestBody(
             shards=tuple(entries),
             measures=tuple(measures),
@@ -124,7 +125,7 @@ def build(host: Host) -> Service:
             documents=written.documents,
             rejected=tuple(Rejected(reason, count) for reason, count in written.rejections.by_reason()),
             masked=written.masked,
-            rejections=put_named(host.blobs, "ingest/rejections", written.rejections.encode(), ".json"),
+            rejections=rejections,
             extraction_version=EXTRACTION_VERSION,
             normalisation_version=NORMALISATION_VERSION,
         )
@@ -230,10 +231,10 @@ def nothing_stays(made: choosing.Chosen) -> str:
 def nothing_readable(written: shards.Written, where: str) -> str:
     """Why a folder, or a crawl, gave no document, with the reasons that were found; `where` is the recipe's key."""
     rejections = written.rejections
-    if not rejections.named:
+    if rejections.first is None:
         return f"{where} holds no {'files' if not written.survey.files else 'documents'}; expected {EXPECTED}"
     reasons = ", ".join(f"{count} {reason}" for reason, count in rejections.by_reason())
-    first = rejections.named[0]
+    first = rejections.first
     larger = ", and larger ones where input.max_file_bytes says so" if rejections.counts[Reason.TOO_LARGE] else ""
     return (
         f"none of the {written.survey.files} files under {where} could be read as text ({reasons}); "

@@ -1,19 +1,19 @@
 """A folder, or what a crawl kept, becomes document shards.
 
 Promises: the result is a function of names and bytes, below a folder or as a site gave them; memory holds one shard,
-never the corpus.
+the names of a folder's files and 16 bytes a document, never the corpus.
 """
 
 import itertools
 import os
 from collections import Counter
 from collections.abc import Iterator
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 
 import pyarrow as pa
 
-from tutti.corpus.canonical import bytes_digest, canonical_json, file_digest, framed, hasher, named
+from tutti.corpus.canonical import bytes_digest, file_digest, framed, hasher, named
 from tutti.corpus.documents import Document
 from tutti.corpus.documentshard import DocumentShardInfo, encode_document_shard
 from tutti.ingest import measures
@@ -23,14 +23,13 @@ from tutti.ingest.extraction import EXTRACTION_VERSION
 from tutti.ingest.normalisation import NORMALISATION_VERSION
 from tutti.ingest.quality.findings import Kind
 from tutti.ingest.readers import Container, InputRootError, Limits, read_folder
-from tutti.ingest.rejections import Reason, Rejection
+from tutti.ingest.rejections import Reason, Rejection, RejectionFile, Rejections
+from tutti.ingest.seen import Seen
 
-LOGIC_VERSION = f"ingest-6.{EXTRACTION_VERSION}.{NORMALISATION_VERSION}.{measures.MEASURES_VERSION}"
+LOGIC_VERSION = f"ingest-7.{EXTRACTION_VERSION}.{NORMALISATION_VERSION}.{measures.MEASURES_VERSION}"
 MAX_FILE_BYTES = 50 << 20
 TEXT_FIELD = "text"
 SHARD_TEXT_BYTES = 64 << 20
-NAMED_REJECTIONS = 100
-"""Of one file, for one reason, this many rejections are named; of others their number is."""
 
 STEADY = "files that stay as they are while they are read"
 
@@ -63,33 +62,6 @@ class Survey:
     input_digest: str
     files: int
     bytes: int
-
-
-@dataclass(slots=True)
-class Rejections:
-    """What was left out: all of it counted, and named where that is not too much."""
-
-    counts: Counter[Reason] = field(default_factory=Counter)
-    named: list[Rejection] = field(default_factory=list)
-    _of_files: Counter[tuple[str, Reason]] = field(default_factory=Counter)
-
-    def add(self, file: str, rejection: Rejection) -> None:
-        self.counts[rejection.reason] += 1
-        self._of_files[file, rejection.reason] += 1
-        if self._of_files[file, rejection.reason] <= NAMED_REJECTIONS:
-            self.named.append(rejection)
-
-    def by_reason(self) -> list[tuple[str, int]]:
-        return sorted((reason.value, count) for reason, count in self.counts.items())
-
-    def encode(self) -> bytes:
-        """Those that are named, and of each file how many are not, as canonical JSON."""
-        return canonical_json([asdict(rejection) for rejection in (*self.named, *self._more())])
-
-    def _more(self) -> Iterator[Rejection]:
-        for (file, reason), count in self._of_files.items():
-            if count > NAMED_REJECTIONS:
-                yield Rejection(file, reason, f"{count - NAMED_REJECTIONS:,} more of this file, which are not named")
 
 
 @dataclass(frozen=True, slots=True)
@@ -212,11 +184,12 @@ class _Shelf:
         self.shards: list[ShardFile] = []
         self.personal = Counter[Kind]()
         self._scratch = scratch
-        self._held: dict[str, Document] = {}
+        self._seen = Seen()
+        self._held: list[Document] = []
         self._rows: list[pa.RecordBatch] = []
         self._size = 0
 
-    def add(self, made: Made, rejections: Rejections) -> None:
+    def add(self, made: Made, rejections: RejectionFile) -> None:
         """Take the documents that were not there before."""
         taken: list[int] = []
         row = -1
@@ -226,11 +199,11 @@ class _Shelf:
                 continue
             row += 1
             found = item.document
-            if found.doc_id in self._held:
+            if not self._seen.add(found.doc_id):
                 detail = f"the same text from the same source came before, in or before {path}"
                 rejections.add(path, Rejection(found.source, Reason.REPEATED, detail))
                 continue
-            self._held[found.doc_id] = found
+            self._held.append(found)
             taken.append(row)
             self._size += len(found.text)
             self.personal.update(item.personal)
@@ -244,12 +217,12 @@ class _Shelf:
         """Make a shard of what is held, if anything is."""
         if not self._held:
             return
-        data, info = encode_document_shard(self._held.values())
+        data, info = encode_document_shard(self._held)
         path, beside = (self._scratch / f"{name}-{len(self.shards)}.parquet" for name in ("documents", "measures"))
         path.write_bytes(data)
         measures.write(chosen(self._rows), beside)
         self.shards.append(ShardFile(path, info, beside))
-        self._held, self._rows, self._size = {}, [], 0
+        self._held, self._rows, self._size = [], [], 0
         pa.default_memory_pool().release_unused()
 
 
@@ -257,13 +230,15 @@ def write_shards(reading: Reading, scratch: Path, workers: int = 1, ray: str = "
     """Extract every page and write shards into `scratch`: by so many processes, or on the Ray cluster whose head is at
     `ray`, which makes no difference to them. Raises InputRootError, and what `onray.made` raises.
     """
-    surveyor, rejections, shelf = Surveyor(), Rejections(), _Shelf(scratch)
+    surveyor, shelf = Surveyor(), _Shelf(scratch)
     read = batches(read_records(reading, surveyor))
-    for each in _made_on_ray(read, reading, ray) if ray else made(read, reading.mask, workers, scratch, reading.models):
-        shelf.add(each, rejections)
+    done = _made_on_ray(read, reading, ray) if ray else made(read, reading.mask, workers, scratch, reading.models)
+    with RejectionFile(scratch / "rejections.json") as rejections:
+        for each in done:
+            shelf.add(each, rejections)
     shelf.flush()
     masked = tuple(sorted((kind.value, shelf.personal[kind]) for kind in reading.mask))
-    return Written(tuple(shelf.shards), rejections, surveyor.survey(), masked)
+    return Written(tuple(shelf.shards), rejections.told(), surveyor.survey(), masked)
 
 
 def _made_on_ray(read: Iterator[Batch], reading: Reading, address: str) -> Iterator[Made]:
