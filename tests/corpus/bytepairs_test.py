@@ -21,7 +21,7 @@ from tutti.corpus import bytepairs
 from tutti.corpus.bytepairs import CHARACTERS, LLAMA3_PATTERN, spelling
 from tutti.corpus.canonical import canonical_json
 from tutti.corpus.texts import UnreadableTexts
-from tutti.corpus.tokenizer import EOS, PROBE, BytePairTokenizer
+from tutti.corpus.tokenizer import EOS, PROBE, BytePairTokenizer, least_tokens
 from tutti.tokenization.bpe import train_bpe, trained
 
 WORLD = (
@@ -136,6 +136,18 @@ def test_bytes_that_are_no_text_have_tokens_and_reach_no_tokenizer(
 @settings(max_examples=100, deadline=None)
 def test_what_was_encoded_decodes_to_itself(tokenizer: BytePairTokenizer, text: str) -> None:
     assert tokenizer.decode(tokenizer.encode(text).tolist()) == text
+
+
+@given(text=st.text(alphabet=st.characters(codec="utf-8"), max_size=300))
+@settings(max_examples=100, deadline=None)
+def test_a_text_has_no_fewer_tokens_than_pieces_whatever_was_learnt_from_it(text: str) -> None:
+    learnt = train_bpe([text] * 50, vocabulary=2000)
+    assert len(learnt.encode(text)) >= least_tokens(text)
+
+
+def test_words_that_were_learnt_whole_are_no_more_tokens_than_pieces() -> None:
+    text = "the model moves, and the barrier stays\n"
+    assert len(train_bpe([text] * 50, vocabulary=2000).encode(text)) == least_tokens(text) == 9
 
 
 PIECES = st.sampled_from(

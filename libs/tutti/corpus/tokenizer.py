@@ -15,7 +15,8 @@ from functools import cached_property
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
-from tokenizers import Tokenizer
+from tokenizers import Regex, Tokenizer
+from tokenizers.pre_tokenizers import Split
 
 from tutti.corpus import bytepairs
 from tutti.corpus.canonical import bytes_digest, content_digest, parse_json
@@ -31,6 +32,11 @@ PROBE = (
     "caf\u00e9 cafe\u0301 \u4e2d\u6587\u5b57 \ud55c\uad6d\uc5b4 \u0627\u0644\u0639 \u0928\u092e\u0938 "
     "\u200b\u00a0\u3000\x1c\x85\ufeff \U0001f600\U0001f468\u200d\U0001f469 \0 aaaaaaaaaaaaaaaa <|endoftext|> "
 )
+
+
+def least_tokens(text: str) -> int:
+    """How many ids any tokenizer with Llama 3's pattern gives a text at least: none of them reaches over a cut."""
+    return len(Split(Regex(bytepairs.LLAMA3_PATTERN), behavior="isolated").pre_tokenize_str(text))
 
 
 class TokenizerError(Exception):

@@ -20,6 +20,7 @@ from tutti.contracts.ingest.v1 import IngestSpec
 from tutti.contracts.pipeline.v1 import CheckRecipeRequest, CreateRunRequest
 from tutti.pipeline import reading
 from tutti.pipeline.earlier import Earlier, origin
+from tutti.pipeline.limits import Limits
 from tutti.pipeline.owners import Owners
 from tutti.pipeline.recipe import Recipe
 from tutti.pipeline.stages import Source
@@ -32,6 +33,7 @@ Request = CreateRunRequest | CheckRecipeRequest
 class Asked:
     def __init__(self, host: Host, tables: Tables, owners: Owners, earlier: Earlier) -> None:
         self._host, self._tables, self._owners, self._earlier = host, tables, owners, earlier
+        self._limits = Limits(host)
 
     def read(self, request: Request, call: Call) -> tuple[Recipe, Source]:
         """The recipe over the content of its folder, and where that lies. Raises InvalidField."""
@@ -47,6 +49,7 @@ class Asked:
             source = replace(source, evaluation=found)
         for judge in self._owners.judgements(recipe, source):
             judge()
+        self._limits.foreseen(recipe)
         return recipe.over(source.input_digest, source.evaluation.input_digest if source.evaluation else ""), source
 
     def origin(self, request: Request) -> str:
@@ -75,6 +78,8 @@ class Asked:
         for judge in self._owners.judgements(recipe, source):
             with _kept(found):
                 judge()
+        with _kept(found):
+            self._limits.foreseen(recipe)
         return found
 
     def _input(self, recipe: Recipe, request: Request, call: Call, most: int = 0) -> Source:

@@ -15,6 +15,7 @@ from tutti.chassis.unit import Unit
 from tutti.contracts.common.v1 import STATE_CANCELLED, STATE_DONE, STATE_FAILED, STATE_PENDING, STATE_RUNNING
 from tutti.contracts.pipeline.v1 import Run, Stage
 from tutti.pipeline import evidence, reading, saga
+from tutti.pipeline.limits import Limits
 from tutti.pipeline.owners import Owners, Seen
 from tutti.pipeline.recipe import Recipe
 from tutti.pipeline.stages import Given, Result, Reuse, Source, StageName, resource_name, reuse_of, spec_of
@@ -46,7 +47,7 @@ class _View:
 
 class Driver:
     def __init__(self, host: Host, tables: Tables, owners: Owners) -> None:
-        self._host, self._tables, self._owners = host, tables, owners
+        self._host, self._tables, self._owners, self._limits = host, tables, owners, Limits(host)
 
     def advance(self, name: str) -> bool | None:
         """One step. Raises Problem when an owner cannot be reached."""
@@ -75,7 +76,12 @@ class Driver:
                 self._ask(view, stage)
 
     def find(self, stage: StageName, recipe: Recipe, source: Source, given: Given) -> Found:
-        """Whether an earlier result of the stage is still there."""
+        """Whether an earlier result of the stage is still there.
+
+        Raises InvalidField for a training after which the recipe cannot go on.
+        """
+        if stage is StageName.TRAIN and given.before is not None:
+            self._limits.judge(recipe, given.before)
         given = self._owners.today(stage, recipe, given)
         version = self._owners.logic_version(stage, recipe, source, given)
         reuse = reuse_of(stage, recipe, source, given, version)

@@ -216,7 +216,10 @@ Prompts = Annotated[list[Annotated[str, Field(max_length=16_384)]], Field(min_le
 
 
 class SamplePart(Part):
-    prompts: Prompts = Field(description="texts that the last checkpoint continues; an empty one begins a new text")
+    prompts: Prompts = Field(
+        description="texts of fewer tokens than data.context, which the last checkpoint continues; an empty one "
+        "begins a new text"
+    )
     tokens: Positive = Field(default=64, description="that follow each prompt, at most")
     temperature: Real = Field(default=1.0, ge=0, description="0: the likeliest token each time")
     top_p: Real = Field(default=1.0, gt=0, le=1, description="the likeliest tokens that together reach it")

@@ -75,7 +75,7 @@ from tutti.contracts.tokenization.v1 import (
     Tokenization,
     Tokenizer,
 )
-from tutti.corpus.canonical import JsonValue, bytes_digest, canonical_json, content_digest
+from tutti.corpus.canonical import JsonValue, bytes_digest, canonical_json, content_digest, parse_json
 from tutti.corpus.dataset import DatasetBody, ShardEntry, Split
 from tutti.corpus.documentshard import DocumentShardInfo
 from tutti.corpus.manifest import Kind, Manifest
@@ -372,6 +372,8 @@ class World:
         self.indexes, self.sampling, self.train = DataOwner(self), SamplingOwner(self), TrainOwner(self)
         self.tokenization = TokenizationOwner(self, indexes=self.indexes)
         self.deaf = False
+        self.artefact: bytes | None = None  # of the tokenizer that a tokenization trains; else something that is none
+        self.tokens = 1  # of the dataset that it makes
         self.start()
 
     def start(self) -> None:
@@ -484,10 +486,12 @@ class World:
         key = put_named(self.blobs, "tokenization/token-shards", data, ".bin")
         entry = ShardEntry(digest, key, len(data), digest, 1, 1, 0, 1, "a", "a")
         learnt = {"of": spec.content_digest, "version": spec.logic_version}
-        tokenizer = spec.tokenizer.replace("tokenizers/", "blake3:") or content_digest(learnt, kind="tokenizer")
+        artefact = self.artefact or canonical_json(learnt)
+        trained = content_digest(parse_json(artefact), kind="tokenizer")
+        tokenizer = spec.tokenizer.replace("tokenizers/", "blake3:") or trained
         if not spec.tokenizer:
             named = f"tokenization/tokenizers/{tokenizer.removeprefix('blake3:')}.json"
-            put_content(self.blobs, named, canonical_json(learnt), tokenizer)
+            put_content(self.blobs, named, artefact, tokenizer)
         split = Split((entry,), 1, 1, 1, 1)
         body = DatasetBody(tokenizer, spec.vocabulary, 1, spec.context, split, split)
         manifest = body.manifest(parents=(), producer="test")
@@ -500,6 +504,7 @@ class World:
             manifest_key=made.manifest_key,
             content_digest=made.content_digest,
             tokenizer=work.tokenizer,
+            tokens=self.tokens,
             sequences=1,
             context=spec.context,
         )
