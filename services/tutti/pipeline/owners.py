@@ -56,6 +56,7 @@ from tutti.contracts.scheduler.v1 import (
 from tutti.contracts.scheduler.v1.stubs import SchedulerServiceStub
 from tutti.contracts.tokenization.v1 import CreateIndexRequest, CreateTokenizationRequest, Dataset, Index, Tokenization
 from tutti.contracts.tokenization.v1.stubs import TokenizationServiceStub
+from tutti.pipeline import evidence
 from tutti.pipeline.mixing import shares
 from tutti.pipeline.recipe import Recipe
 from tutti.pipeline.stages import TRAINING_VERSION, Given, Result, Source, Spec, StageName, spec_of
@@ -105,6 +106,7 @@ class Work:
 
 class Owners:
     def __init__(self, host: Host) -> None:
+        self._blobs = host.blobs
         self._ingest = ingest = IngestServiceStub(host.channel("ingest"))
         dedup = DedupServiceStub(host.channel("dedup"))
         self._tokenization = tokenization = TokenizationServiceStub(host.channel("tokenization"))
@@ -271,18 +273,25 @@ class Owners:
         return tuple(found[name] for name in wanted)
 
     def _documents(self, datasets: set[str]) -> dict[str, Result]:
-        """By dataset: the dedup whose documents are in it. Of several that gave the same one, the first by name."""
-        found: dict[str, Result] = {}
+        """By dataset: the dedup whose documents are in it. Of several that gave the same one, see `_there`."""
+        found: dict[str, dict[str, Result]] = {}
         token = ""
         while True:
             page = self._tokenization.ListTokenizations(ListRequest(page_size=PAGE, page_token=token))
             for each in page.tokenizations:
                 if each.state == STATE_DONE and each.dataset in datasets:
-                    spec = each.spec
-                    found.setdefault(each.dataset, Result(each.dataset, spec.manifest_key, spec.content_digest))
+                    made = Result(each.dataset, each.spec.manifest_key, each.spec.content_digest)
+                    found.setdefault(each.dataset, {}).setdefault(made.manifest_key, made)
             token = page.next_page_token
             if not token:
-                return found
+                return {dataset: self._there(list(several.values())) for dataset, several in found.items()}
+
+    def _there(self, several: list[Result]) -> Result:
+        """Of dedups that gave the same dataset the first whose blobs are there, or else the first."""
+        if len(several) == 1:
+            return several[0]
+        there = (each for each in several if not evidence.missing(self._blobs, StageName.DEDUP, each))
+        return next(there, several[0])
 
     def logic_version(self, stage: StageName, recipe: Recipe, source: Source, given: Given) -> str:
         """The version of the stage's logic today, as its owner says."""

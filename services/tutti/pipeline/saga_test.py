@@ -21,6 +21,8 @@ from tutti.contracts.common.v1 import (
 )
 from tutti.contracts.pipeline.v1 import CheckRecipeRequest, CreateRunRequest, Run, Stage
 from tutti.contracts.scheduler.v1 import JOB_STATE_CANCELLED, Job
+from tutti.corpus.manifest import Kind, Manifest
+from tutti.corpus.stages import DedupBody
 from tutti.pipeline import saga
 from tutti.pipeline.stages import StageName
 from tutti.pipeline.world_test import CALL, RECIPE, World
@@ -162,6 +164,22 @@ def test_dedup_is_told_of_which_documents_an_earlier_dataset_was_made(world: Wor
     for wrong in ("datasets/unheard-of", "jobs/1"):
         with pytest.raises(InvalidField, match=r"dedup\.against"):
             world.create(f"dedup.against={wrong}")
+
+
+@pytest.mark.parametrize("gone", [0, 1])
+def test_dedup_compares_with_the_documents_of_an_earlier_dataset_that_are_there(world: World, gone: int) -> None:
+    """Two runs made the dataset, of documents in other shards."""
+    again(world)
+    world.page("b.html", "more")
+    again(world)
+    made = [world.tokenization.made[name] for name in sorted(world.tokenization.made)]
+    made[1].dataset = made[0].dataset
+    lost = DedupBody.read(Manifest.decode(world.blobs.get(made[gone].spec.manifest_key), expected=Kind.DEDUP))
+    world.blobs.delete(lost.shards[0].blob)
+    world.page("c.html", "still more")
+    again(world, f"dedup.against={made[0].dataset}")
+    (against,) = list(world.dedup.made.values())[-1].spec.against
+    assert against.content_digest == made[1 - gone].spec.content_digest
 
 
 def test_a_check_says_what_would_be_read_and_compared(world: World) -> None:

@@ -3,7 +3,7 @@
 Promises: what is not part of the dataset cannot be read here; a dataset never changes, so its files are looked up once.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from functools import lru_cache
 
 from tutti.backbone import Blobs
@@ -16,7 +16,14 @@ from tutti.chassis.tasks import WorkFailed
 from tutti.chassis.unit import Unit
 from tutti.chassis.work import Work
 from tutti.contracts.common.v1 import STATE_DONE, GetRequest
-from tutti.contracts.tokenization.v1 import Dataset, DatasetFile, ListDatasetFilesResponse, Tokenization, Tokenizer
+from tutti.contracts.tokenization.v1 import (
+    Dataset,
+    DatasetFile,
+    ListDatasetFilesResponse,
+    Tokenization,
+    TokenizationSpec,
+    Tokenizer,
+)
 from tutti.corpus.dataset import DatasetBody
 from tutti.corpus.manifest import Kind
 from tutti.corpus.stages import DedupBody
@@ -55,30 +62,40 @@ class Sources:
             raise gone from error
 
     def _list(self, name: str) -> ListDatasetFilesResponse:
-        blobs, dataset, made = self._host.blobs, *self._host.units.run(lambda unit: self._made(unit, name))
+        blobs, (dataset, specs) = self._host.blobs, self._host.units.run(lambda unit: self._made(unit, name))
         body = DatasetBody.read(staging.manifest(blobs, dataset.manifest_key, dataset.content_digest, Kind.DATASET))
-        spec = made.spec
-        kept = DedupBody.read(staging.manifest(blobs, spec.manifest_key, spec.content_digest, Kind.DEDUP))
         return ListDatasetFilesResponse(
-            files=listed(blobs, body, kept),
+            files=first_listed(blobs, body, specs),
             documents=body.train.documents,
             validation_documents=body.validation.documents,
             text_bytes=body.train.text_bytes + body.validation.text_bytes,
         )
 
-    def _made(self, unit: Unit, name: str) -> tuple[Dataset, Tokenization]:
-        """A dataset and a tokenization that made it: of several all were given the same texts."""
-        for each in self._work.resource.select(unit, state=int(STATE_DONE)):
-            if each.dataset == name:
-                return self._datasets.get(unit, name), each
-        raise Refused("SOURCES_GONE", f"{name}: the tokenization that made it is not known any more")
+    def _made(self, unit: Unit, name: str) -> tuple[Dataset, list[TokenizationSpec]]:
+        """A dataset, and what the tokenizations that made it were given: the same texts, of several dedups maybe."""
+        done = self._work.resource.select(unit, state=int(STATE_DONE))
+        if not (specs := [each.spec for each in done if each.dataset == name]):
+            raise Refused("SOURCES_GONE", f"{name}: the tokenization that made it is not known any more")
+        return self._datasets.get(unit, name), specs
+
+
+def first_listed(blobs: Blobs, body: DatasetBody, specs: Iterable[TokenizationSpec]) -> list[DatasetFile]:
+    """The files by the first of these that has all of its blobs. Raises WorkFailed, of the first, where none has."""
+    problems = list[WorkFailed]()
+    for spec in specs:
+        try:
+            kept = DedupBody.read(staging.manifest(blobs, spec.manifest_key, spec.content_digest, Kind.DEDUP))
+            return list(listed(blobs, body, kept))
+        except WorkFailed as problem:
+            problems.append(problem)
+    raise problems[0]
 
 
 def listed(blobs: Blobs, body: DatasetBody, kept: DedupBody) -> Iterator[DatasetFile]:
     """Raises WorkFailed where one is gone."""
     for shard in kept.shards:
         yield DatasetFile(
-            key=shard.blob, holds="documents", bytes=shard.info.bytes, bytes_digest=shard.info.bytes_digest
+            key=shard.blob, holds="documents", bytes=size(blobs, shard.blob), bytes_digest=shard.info.bytes_digest
         )
     for key, holds in ((kept.decisions, "decisions"), (kept.clusters, "duplicates"), (kept.cuts, "cuts")):
         if key:

@@ -29,22 +29,29 @@ class World:
         datasets: Resource[Dataset] = Resource(self.bench.metadata, "datasets", Dataset)
         work = Work(self.bench, "tokenizations", Tokenization, cast(Callable[..., Any], None), "test-1")
         self.bench.database.create(self.bench.metadata)
-        self.sources = Sources(self.bench, work, datasets)
+        self.work, self.sources = work, Sources(self.bench, work, datasets)
         blobs = self.bench.blobs
-        self.key = put_named(blobs, "ingest/document-shards", DOCUMENTS, ".parquet")
         self.clusters = put_named(blobs, "dedup/clusters", b"[]", ".json")
         held_out = put_named(blobs, "tokenization/token-shards", HELD_OUT, ".bin")
-        digest, tokens = bytes_digest(DOCUMENTS), bytes_digest(HELD_OUT)
-        shard = DocumentShardEntry(self.key, DocumentShardInfo(digest, digest, len(DOCUMENTS), 9, 90, "a", "b"))
-        kept = DedupBody((shard,), "", self.clusters, 8, 1, 0, 1, (), "ingest/rejections/x.json")
+        tokens = bytes_digest(HELD_OUT)
         entry = ShardEntry(tokens, held_out, len(HELD_OUT), tokens, 1, 1, 0, 1, "a", "a")
         body = DatasetBody(tokens, 300, 1, 8, Split((), 7, 0, 60, 70), Split((entry,), 1, 1, 9, 10))
-        dedup = publish(blobs, "dedup", kept.manifest(producer="test"), data_bytes=0)
         made = publish(blobs, "tokenization", body.manifest(parents=(), producer="test"), data_bytes=0)
-        spec = TokenizationSpec(manifest_key=dedup.manifest_key, content_digest=dedup.content_digest)
-        done = Tokenization(name="tokenizations/t", spec=spec, state=STATE_DONE, dataset=NAME)
         dataset = Dataset(name=NAME, manifest_key=made.manifest_key, content_digest=made.content_digest)
-        self.bench.units.run(lambda unit: (datasets.create(unit, dataset), work.resource.create(unit, done)))
+        self.bench.units.run(lambda unit: datasets.create(unit, dataset))
+        self.key = self.tokenized("t", DOCUMENTS)
+
+    def tokenized(self, name: str, documents: bytes) -> str:
+        """The dataset is made of these documents by a tokenization of this name; the key of their blob."""
+        blobs, digest = self.bench.blobs, bytes_digest(documents)
+        key = put_named(blobs, "ingest/document-shards", documents, ".parquet")
+        shard = DocumentShardEntry(key, DocumentShardInfo(digest, digest, len(documents), 9, 90, "a", "b"))
+        kept = DedupBody((shard,), "", self.clusters, 8, 1, 0, 1, (), "ingest/rejections/x.json")
+        dedup = publish(blobs, "dedup", kept.manifest(producer="test"), data_bytes=0)
+        spec = TokenizationSpec(manifest_key=dedup.manifest_key, content_digest=dedup.content_digest)
+        done = Tokenization(name=f"tokenizations/{name}", spec=spec, state=STATE_DONE, dataset=NAME)
+        self.bench.units.run(lambda unit: self.work.resource.create(unit, done))
+        return key
 
 
 @pytest.fixture
@@ -85,4 +92,23 @@ def test_a_dataset_whose_documents_are_gone_says_so(world: World, gone: str) -> 
     world.bench.blobs.delete(getattr(world, gone))
     with pytest.raises(Refused, match="is gone; run") as refused:
         world.sources.read(NAME, world.key, 0)
+    assert refused.value.reason == "SOURCES_GONE"
+
+
+@pytest.mark.parametrize("gone", [0, 1])
+def test_a_dataset_that_two_runs_made_is_read_back_from_the_one_whose_documents_are_there(
+    world: World, gone: int
+) -> None:
+    texts = [DOCUMENTS, b"the same texts in another shard"]
+    keys = [world.key, world.tokenized("u", texts[1])]
+    world.bench.blobs.delete(keys[gone])
+    assert [each.key for each in world.sources.files(NAME).files if each.holds == "documents"] == [keys[1 - gone]]
+    assert world.sources.read(NAME, keys[1 - gone], 0) == texts[1 - gone]
+
+
+def test_of_a_dataset_whose_documents_are_gone_wherever_they_were_a_blob_is_named(world: World) -> None:
+    for key in (world.key, world.tokenized("u", b"the same texts in another shard")):
+        world.bench.blobs.delete(key)
+    with pytest.raises(Refused, match=f"{world.key} is gone; run") as refused:
+        world.sources.files(NAME)
     assert refused.value.reason == "SOURCES_GONE"
