@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 from fastwarc.warc import ArchiveIterator
+from protego import Protego
 from warcio.archiveiterator import ArchiveIterator as WarcioIterator
 
 from tests.crawl.site_test import Answer, Killed, Site, World
@@ -15,6 +16,7 @@ from tutti.contracts.ingest.v1 import Crawl, ShowCrawlResponse
 from tutti.ingest.containers import Wanted
 from tutti.ingest.crawl.asking import NEW
 from tutti.ingest.crawl.causes import Causes
+from tutti.ingest.crawl.crawling import MAX_SITEMAPS
 from tutti.ingest.crawl.fetching import UNWANTED_BYTES, Limits
 from tutti.ingest.crawl.pacing import Pace
 from tutti.ingest.crawl.standing import Standing
@@ -340,3 +342,31 @@ def test_a_sitemap_of_a_host_that_wants_too_long_a_pause_is_not_asked_for(site: 
 
 def standing(world: World) -> ShowCrawlResponse:
     return Standing(world.bench, world.frontier, Crawl(name="crawls/a")).told(5, 5)
+
+
+def test_of_an_index_no_sitemap_is_read_where_as_many_wait_as_are_read_at_most(site: Odd, tmp_path: Path) -> None:
+    elsewhere = "".join(f"Sitemap: http://elsewhere.test/{number}.xml\n" for number in range(MAX_SITEMAPS + 1))
+    rules = f"Sitemap: {site.root}/index.xml\n{elsewhere}"
+    site.odd["/robots.txt"] = 200, {"Content-Type": "text/plain"}, rules.encode()
+    index = "".join(f"<sitemap><loc>{site.root}/{each}.xml</loc></sitemap>" for each in "abc")
+    site.odd["/index.xml"] = 200, {"Content-Type": "text/xml"}, f"<sitemapindex>{index}</sitemapindex>".encode()
+    world = World(tmp_path, site)
+    world.crawl()
+    assert [each.outcome for each in standing(world).sitemaps] == ["0 URLs and 3 sitemaps"]
+
+
+def test_the_rules_of_a_host_are_parsed_once_for_all_its_batches(
+    site: Odd, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    parsed, parse = list[str](), Protego.parse
+
+    def counted(text: str) -> Protego:
+        parsed.append(text)
+        return parse(text)
+
+    monkeypatch.setattr(Protego, "parse", counted)
+    world = World(tmp_path, site)
+    world.plan = replace(world.plan, batch=2)
+    world.crawl()
+    assert len(world.archives()) > 2
+    assert len(parsed) == 1

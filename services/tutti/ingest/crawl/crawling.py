@@ -26,7 +26,7 @@ from tutti.ingest.crawl.fetching import HELD_BYTES
 from tutti.ingest.crawl.frontier import MAX_REDIRECTS, Asked, Found, Frontier
 from tutti.ingest.crawl.notes import About
 from tutti.ingest.crawl.pacing import LONGEST_WAIT_SECONDS, Paces
-from tutti.ingest.crawl.robots import MAX_DELAY_SECONDS, Access, Robots, robots, unavailable
+from tutti.ingest.crawl.robots import MAX_DELAY_SECONDS, Access, Parsed, Robots, unavailable
 from tutti.ingest.crawl.scope import Scope, Taken
 from tutti.ingest.crawl.urls import NotAPage, canonical, host_of
 from tutti.ingest.crawl.visiting import Bounds, Visit, visit_all
@@ -67,6 +67,7 @@ class Crawling:
     def __init__(self, host: Host, frontier: Frontier, name: str, plan: Plan) -> None:
         self._host, self._frontier, self._name, self._plan = host, frontier, name, plan
         self._paces = Paces(host.clock, plan.manner.delay_seconds)
+        self._parsed = Parsed(AGENT)
         self._visited = 0
         self._put: dict[str, tuple[Put, float]] = {}
         """Pages that were put off, and when; forgotten when a crawl is stopped: then they are tried as often again."""
@@ -108,7 +109,7 @@ class Crawling:
             self._paces.keep({host: answer.pace})
             if answer.target:
                 waiting.insert(0, Found(answer.target, place.redirects + 1))
-            waiting += map(Found, answer.listed.sitemaps[: MAX_SITEMAPS - len(waiting)])
+            waiting += map(Found, answer.listed.sitemaps[: max(0, MAX_SITEMAPS - len(waiting))])
 
             def record(unit: Unit, url: str = url, answer: SitemapAnswer = answer) -> None:
                 self._frontier.find(unit, self._name, map(Found, answer.listed.pages), 1)
@@ -238,7 +239,7 @@ class Crawling:
             kept = [_renewed(each, known.get(each.host), asked.get(each.host), depth, now) for each in answers]
             units.run(lambda unit: frontier.keep_robots(unit, self._name, kept))
             known |= {answer.host: answer for answer, _ in kept}
-        found = {host: robots(known[host].status, known[host].body, AGENT) for host in wanted}
+        found = {host: self._parsed.of(known[host].status, known[host].body) for host in wanted}
         for host, rules in found.items():
             # One that is not new was asked before a crawl was stopped, nobody knows when last.
             if host in new or host not in self._paces:

@@ -1,12 +1,16 @@
 """Robots: what a host allows, after RFC 9309.
 
-Its text is parsed by protego; what its answer means is decided here (section 2.3): a page that is not there (4xx)
-allows everything, one that cannot be had (5xx, 429, time, connection) nothing, until it can.
+Its rules are parsed by protego; whom they are for is decided here (section 2.2), and what an answer means (section
+2.3): a page that is not there (4xx) allows everything, one that cannot be had (5xx, 429, time, connection) nothing,
+until it can.
+
+Promises: what a file takes, in time and memory, grows with its bytes alone, whatever it says.
 """
 
 from __future__ import annotations
 
 import codecs
+import re
 from dataclasses import dataclass
 from enum import StrEnum
 
@@ -14,9 +18,20 @@ from protego import Protego
 
 MAX_BYTES = 500 << 10
 MAX_REDIRECTS = 5
+HELD_BYTES = 2 << 20
+"""Of files whose rules are held; parsed they take up to seventy times as much."""
 MAX_DELAY_SECONDS = 60.0
 """A host that asks for a longer pause between two pages is not crawled: it would take for ever, or ask for no visit."""
 _MARKS = ((codecs.BOM_UTF8, "utf-8"), (codecs.BOM_UTF16_LE, "utf-16-le"), (codecs.BOM_UTF16_BE, "utf-16-be"))
+_LINE = re.compile(
+    r"(user[- ]?agent|sitemaps?|site-map"
+    r"|allow|diss?all?ow|diasllow|disallaw|crawl[- ]delay|request[- ]rate|visit[- ]time)(?:\s*[:\s]\s*(.*)|$)",
+    re.IGNORECASE,
+)
+"""A field, in the spellings that there are, and its value."""
+_ANY = "*"
+_TOKEN = re.compile(r"\*(?!\S)|[A-Za-z_-]+")
+"""The product token of an agent, or the sign for all."""
 
 
 class Access(StrEnum):
@@ -32,19 +47,18 @@ class Robots:
     """What one host allows one agent."""
 
     access: Access
-    agent: str
     _rules: Protego
 
     def allows(self, url: str) -> bool:
         if self.access is Access.UNAVAILABLE:
             return False
-        return bool(self._rules.can_fetch(url, self.agent))
+        return bool(self._rules.can_fetch(url, _ANY))
 
     @property
     def delay_seconds(self) -> float:
         """The pause that the host asks for between two pages, 0 for none."""
-        delay = self._rules.crawl_delay(self.agent)
-        rate = self._rules.request_rate(self.agent)
+        delay = self._rules.crawl_delay(_ANY)
+        rate = self._rules.request_rate(_ANY)
         of_rate = rate.seconds / rate.requests if rate is not None and rate.requests else 0.0
         return max(float(delay or 0.0), of_rate, 0.0)
 
@@ -54,11 +68,67 @@ class Robots:
         return list(dict.fromkeys(self._rules.sitemaps))
 
 
+class Parsed:
+    """The rules for an agent in answers, each parsed once: those that were wanted last are held, in at most so many
+    bytes of answers, and the very last in any case.
+    """
+
+    def __init__(self, agent: str, most_bytes: int = HELD_BYTES) -> None:
+        self._agent, self._most_bytes = agent, most_bytes
+        self._held: dict[tuple[int | None, bytes], Robots] = {}
+        self._nbytes = 0
+
+    def of(self, status: int | None, body: bytes) -> Robots:
+        key = status, body if _has_rules(status) else b""
+        found = self._held.pop(key, None)
+        if found is None:
+            found = robots(*key, self._agent)
+            self._nbytes += len(key[1])
+        self._held[key] = found
+        while self._nbytes > self._most_bytes and len(self._held) > 1:
+            oldest = next(iter(self._held))
+            del self._held[oldest]
+            self._nbytes -= len(oldest[1])
+        return found
+
+
 def robots(status: int | None, body: bytes, agent: str) -> Robots:
     """The rules in an answer to GET /robots.txt after its redirects; `status` is None when there was none in time."""
-    if status is not None and 200 <= status < 300:
-        return Robots(Access.RULES, agent, Protego.parse(_text(body)))
-    return Robots(Access.UNAVAILABLE if unavailable(status) else Access.NONE_GIVEN, agent, Protego.parse(""))
+    if _has_rules(status):
+        return Robots(Access.RULES, Protego.parse(ours(_text(body), agent)))
+    return Robots(Access.UNAVAILABLE if unavailable(status) else Access.NONE_GIVEN, Protego.parse(""))
+
+
+def ours(text: str, agent: str) -> str:
+    """What a text says to an agent, as one group for all: the rules of the groups that name it, else of those for all
+    (RFC 9309, section 2.2.1); and the sitemaps. Parsers keep each rule for each agent of its group.
+    """
+    rules: dict[str, list[str]] = {}
+    sitemaps: list[str] = []
+    named, open_to_names = set[str](), False
+    for line in text.splitlines():
+        found = _LINE.fullmatch(line.partition("#")[0].strip())
+        if found is None:
+            continue
+        field, value = found[1].lower(), found[2] or ""
+        if field.startswith("site"):
+            sitemaps.append(f"{field}:{value}")
+        elif field.startswith("user"):
+            named = named if open_to_names else set()
+            open_to_names = True
+            token = _TOKEN.match(value)
+            if token and token[0].lower() in (_ANY, agent.lower()):
+                named.add(token[0].lower())
+                rules.setdefault(token[0].lower(), [])
+        else:
+            open_to_names = False
+            for name in named:
+                rules[name].append(f"{field}:{value}")
+    return "\n".join([f"user-agent:{_ANY}", *rules.get(agent.lower(), rules.get(_ANY, [])), *sitemaps])
+
+
+def _has_rules(status: int | None) -> bool:
+    return status is not None and 200 <= status < 300
 
 
 def unavailable(status: int | None) -> bool:

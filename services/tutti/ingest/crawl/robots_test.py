@@ -1,8 +1,10 @@
 """Rules of a host, after RFC 9309: the cases that it decides, and hostile ones."""
 
+import tracemalloc
+
 import pytest
 
-from tutti.ingest.crawl.robots import MAX_BYTES, Access, robots
+from tutti.ingest.crawl.robots import MAX_BYTES, Access, Parsed, robots
 
 AGENT = "tutti"
 RULES = b"""\
@@ -82,3 +84,91 @@ def test_a_rule_that_the_limit_cuts_is_no_rule(charset: str, end: str) -> None:
     assert not rules.allows("https://a.example/first")
     assert rules.allows("https://a.example/x")
     assert rules.allows("https://a.example/" + "x" * (MAX_BYTES // 2))
+
+
+@pytest.mark.parametrize("agent", ["tutti", "Tutti", "TUTTI/1.0", "tutti (+http://a.example)", "tutti*", "tutti # us"])
+def test_an_agent_is_named_by_its_product_token_in_any_case(agent: str) -> None:
+    body = f"User-agent: *\nDisallow:\nUser-agent: {agent}\nDisallow: /\n".encode()
+    assert not robots(200, body, AGENT).allows("https://a.example/x")
+
+
+@pytest.mark.parametrize(
+    "agent", ["tut", "tutti-images", "not-tutti", "Mozilla/5.0 (compatible; tutti)", "1", "", "*x"]
+)
+def test_another_product_token_is_another_agent(agent: str) -> None:
+    body = f"User-agent: *\nDisallow:\nUser-agent: {agent}\nDisallow: /\n".encode()
+    assert robots(200, body, AGENT).allows("https://a.example/x")
+
+
+def test_groups_of_the_same_agent_are_one() -> None:
+    body = b"""\
+User-agent: other
+Disallow: /theirs
+User-agent: tutti
+User-agent: other
+Disallow: /a
+Crawl-delay: 3
+
+User-agent: *
+Disallow: /
+
+User-agent: Tutti/2
+Disallow: /b
+"""
+    rules = robots(200, body, AGENT)
+    assert [rules.allows(f"https://a.example/{each}") for each in ("a", "b", "theirs")] == [False, False, True]
+    assert rules.delay_seconds == 3.0
+
+
+@pytest.mark.parametrize("between", ["", "Unknown: x", "Sitemap: https://a.example/", "# x", "rubbish", "Host: x"])
+def test_what_is_no_rule_ends_no_group(between: str) -> None:
+    body = f"User-agent: tutti\n{between}\nUser-agent: other\n{between}\nDisallow: /x\n".encode()
+    assert not robots(200, body, AGENT).allows("https://a.example/x")
+
+
+@pytest.mark.parametrize("rule", ["Disallow: /a", "Disallow:", "Allow: /b", "Crawl-delay: 1", "Request-rate: 1/5"])
+def test_a_rule_ends_the_agents_of_its_group(rule: str) -> None:
+    body = f"User-agent: tutti\n{rule}\nUser-agent: other\nDisallow: /x\n".encode()
+    assert robots(200, body, AGENT).allows("https://a.example/x")
+
+
+def test_a_group_of_ours_without_rules_wins_too() -> None:
+    assert robots(200, b"User-agent: *\nDisallow: /\n\nUser-agent: tutti\n", AGENT).allows("https://a.example/x")
+
+
+@pytest.mark.parametrize("line", ["disallow /x", "DISALOW: /x", "Disallow : /x", "user-agent: *", "Disallow\t/x # why"])
+def test_fields_are_known_in_the_spellings_that_there_are(line: str) -> None:
+    body = f"User Agent *\n{line}\ndisallow:/x\n".encode()
+    rules = robots(200, body, AGENT)
+    assert (rules.allows("https://a.example/x"), rules.allows("https://a.example/y")) == (False, True)
+
+
+@pytest.mark.parametrize("ours", ["", "useragent:tutti\n", "useragent:*\n"])
+def test_a_group_of_many_agents_and_many_rules_takes_no_more_than_its_bytes(ours: str) -> None:
+    agents, rules = ("".join(f"{field}{number:x}\n" for number in range(600)) for field in ("useragent:a-", "allow:/"))
+    tracemalloc.start()
+    try:
+        found = robots(200, f"{ours}{agents}{rules}disallow:/\n".encode(), AGENT)
+        held = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+    assert held < 2 << 20
+    assert found.allows("https://a.example/zz") == (not ours)
+
+
+def test_the_rules_of_a_host_are_parsed_once_and_those_of_many_not_all_held() -> None:
+    parsed = Parsed(AGENT, most_bytes=100)
+    first = parsed.of(200, b"User-agent: *\nDisallow: /0\n")
+    assert parsed.of(200, b"User-agent: *\nDisallow: /0\n") is first
+    assert parsed.of(503, b"User-agent: *\nDisallow: /0\n").access is Access.UNAVAILABLE
+    for number in range(1, 9):
+        assert not parsed.of(200, f"User-agent: *\nDisallow: /{number}\n".encode()).allows(
+            f"https://a.example/{number}"
+        )
+    assert parsed.of(200, b"User-agent: *\nDisallow: /0\n") is not first
+
+
+def test_what_is_larger_than_all_that_is_held_is_held_alone() -> None:
+    parsed, body = Parsed(AGENT, most_bytes=10), b"User-agent: *\nDisallow: /x\n"
+    parsed.of(404, b"")
+    assert parsed.of(200, body) is parsed.of(200, body)
