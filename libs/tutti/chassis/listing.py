@@ -39,15 +39,26 @@ def parse(request: ListRequest, kind: str, columns: Mapping[str, type[Value]], f
 
 
 def token(kind: str, request: ListRequest, last: str) -> str:
-    return base64.urlsafe_b64encode(json.dumps([kind, request.filter, last]).encode()).decode()
+    return packed(kind, request.filter, last)
 
 
-def _untoken(text: str, kind: str, asked: str) -> str:
+def packed(*parts: Value) -> str:
+    """A token that says all of this."""
+    return base64.urlsafe_b64encode(json.dumps(parts).encode()).decode()
+
+
+def unpacked(text: str) -> list[Any]:
+    """What a token says; nothing where it is none."""
     try:
         found = json.loads(base64.urlsafe_b64decode(text.encode()))
     except (ValueError, binascii.Error):
-        found = None
-    if not (isinstance(found, list) and len(found) == 3 and found[:2] == [kind, asked] and isinstance(found[2], str)):
+        return []
+    return found if isinstance(found, list) else []
+
+
+def _untoken(text: str, kind: str, asked: str) -> str:
+    found = unpacked(text)
+    if not (len(found) == 3 and found[:2] == [kind, asked] and isinstance(found[2], str)):
         raise InvalidField("page_token", seen=text, expected=f"next_page_token of {kind} with the same filter")
     return str(found[2])
 

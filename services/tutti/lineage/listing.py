@@ -1,13 +1,14 @@
 """Listing: what became of every page that a run read: kept, rejected and by what, a duplicate and of what.
 
 Promises: the order is that of sources, whatever the order in which manifests came; what a manifest names is read whole
-once and kept, so that the next part of a list costs little.
+once and kept, so that the next part of a list costs little; it continues the list, though the run has come further.
 """
 
 from collections.abc import Callable, Collection, Iterator
 from dataclasses import dataclass
 
-from tutti.chassis.errors import NotFound
+from tutti.chassis.errors import InvalidField, NotFound
+from tutti.chassis.listing import packed, unpacked
 from tutti.chassis.service import Host
 from tutti.chassis.unit import Unit
 from tutti.corpus.duplicates import How
@@ -36,6 +37,33 @@ class Listed:
 
 
 @dataclass(frozen=True)
+class Asked:
+    """Of which pages of a run a list is: `what` became of them, or began to, and the `source` holds this text."""
+
+    run: str
+    what: str
+    source: str
+
+    def holds(self, page: Listed) -> bool:
+        return f"{page.what}/".startswith(self.what and f"{self.what}/") and self.source in page.source
+
+    def token(self, key: str, begin: int) -> str:
+        """The place in a list: the manifest that it is of, and how many pages come before."""
+        return packed(self.what, self.source, key, begin)
+
+    def place(self, token: str) -> tuple[str, int]:
+        """Raises InvalidField where the token is of another list."""
+        match unpacked(token):
+            case [self.what, self.source, str(key), int(begin)] if key and begin > 0:
+                return key, begin
+        raise no_token(token)
+
+
+def no_token(seen: str) -> InvalidField:
+    return InvalidField("page_token", seen=seen, expected="next_page_token of the same run, `what` and `source`")
+
+
+@dataclass(frozen=True)
 class Chosen:
     """What the furthest stage of a run tells of; keys are "" where it does not come that far."""
 
@@ -51,20 +79,30 @@ class Listing:
     def __init__(self, host: Host, tables: Tables, library: Library) -> None:
         self._host, self._tables, self._library = host, tables, library
 
-    def of_run(self, run: str) -> list[Listed]:
-        """Every page that a run read, by source. Raises NotFound when nothing of the run was folded."""
-        chosen = self._chosen(run)
-        return self._library.once(f"listing of {chosen.key}", lambda: sorted(self._listed(chosen)))
+    def page(self, asked: Asked, token: str, *, size: int) -> tuple[list[Listed], str]:
+        """So many of the pages that are asked for, from where a token leads, by source; and the token of the next ones.
+
+        Raises NotFound when nothing of the run was folded, InvalidField for a token of another list.
+        """
+        key, begin = asked.place(token) if token else ("", 0)
+        if (chosen := self._chosen(asked.run, key)) is None:
+            raise no_token(token) if token else NotFound(asked.run)
+        every = self._library.once(f"listing of {chosen.key}", lambda: sorted(self._listed(chosen)))
+        found = list(filter(asked.holds, every))
+        end = begin + size
+        return found[begin:end], asked.token(chosen.key, end) if end < len(found) else ""
 
     def fates(self, run: str, ids: Collection[str]) -> dict[str, str]:
         """What became of documents that a run read, as in `Listed.what`; of none before it looked for duplicates."""
         chosen = self._chosen(run)
-        if not chosen.clusters:
+        if chosen is None or not chosen.clusters:
             return {}
         fates = self._fates(chosen)
         return {doc_id: fates(doc_id)[0] for doc_id in ids}
 
-    def _chosen(self, run: str) -> Chosen:
+    def _chosen(self, run: str, wanted: str = "") -> Chosen | None:
+        """What the furthest stage of a run tells, or the one with this manifest; None where there is none."""
+
         def read(unit: Unit) -> tuple[set[str], dict[Kind, list[tuple[str, str]]]]:
             made = {edge.child for edge in self._tables.edges_of(unit, [run], up=False) if edge.relation == "made"}
             return made, {kind: self._tables.keys(unit, kind.value) for kind in FURTHEST}
@@ -72,9 +110,9 @@ class Listing:
         made, keys = self._host.units.run(read)
         for kind in FURTHEST:
             for key, resource in keys[kind]:
-                if resource in made:
+                if resource in made and wanted in ("", key):
                     return self._told(kind, key)
-        raise NotFound(run)
+        return None
 
     def _told(self, kind: Kind, key: str) -> Chosen:
         if kind is Kind.INGEST:

@@ -2,13 +2,16 @@
 
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 from pyarrow import RecordBatch
 
+from tutti.chassis.errors import InvalidField
 from tutti.chassis.work import publish, put_file, put_named
 from tutti.contracts.dedup.v1 import Dedup
-from tutti.contracts.lineage.v1 import ListDocumentsRequest
+from tutti.contracts.ingest.v1 import Ingest
+from tutti.contracts.lineage.v1 import ListDocumentsRequest, ListDocumentsResponse
 from tutti.contracts.pipeline.v1 import Run, Stage
 from tutti.corpus import cuts, decisions, duplicates
 from tutti.corpus.stages import DedupBody
@@ -67,3 +70,64 @@ def test_of_a_page_it_is_told_what_was_cut_out_that_too_little_was_left_and_of_w
     assert [each.stays for each in listed.documents] == ["", "", "", "a"]
     assert world.documents.fate(short) == "rejected by the rule repeated_lines, value 3, threshold 100"
     assert (world.documents.fate(cut), world.documents.fate(whole)) == ("", "")
+
+
+ODD = "a\nb.txt"  # files may be named so
+REJECTED = [{"path": "d", "reason": reason, "detail": "a record"} for reason in ("empty", "not_text", "too_long")]
+
+
+def listed(world: World, **asked: Any) -> ListDocumentsResponse:
+    return world.api.ListDocuments(ListDocumentsRequest(run="runs/a", **asked), CALL)
+
+
+@pytest.fixture
+def read(world: World) -> World:
+    """A run has read pages; of one file several records were rejected."""
+    data, made, _ = world.ingested(("a", ODD, "c"), rejections=REJECTED)
+    world.blobs.put_if_absent(made.result.manifest_key, data)
+    world.admit(made)
+    world.admit(Run(name="runs/a", stages=[Stage(name="ingest", resource="ingests/a")]))
+    return world
+
+
+@pytest.mark.parametrize("size", [1, 2, 3, 4, 5, 6])
+def test_page_by_page_every_page_is_listed_once_whatever_its_name(read: World, size: int) -> None:
+    found, token = list[tuple[str, str]](), ""
+    for _ in range(6):
+        page = listed(read, page_size=size, page_token=token)
+        found += [(each.source, each.what) for each in page.documents]
+        if not (token := page.next_page_token):
+            break
+    kept = [(source, "kept") for source in ("a", ODD, "c")]
+    assert found == [*kept, *(("d", f"rejected/{each['reason']}") for each in REJECTED)]
+
+
+def test_a_list_goes_on_as_it_began_though_the_run_comes_further(read: World, tmp_path: Path) -> None:
+    begun = listed(read, what="kept", page_size=1)
+    _, _, shards = read.ingested(("a", ODD, "c"))
+    row = {"doc_id": page("c").doc_id, "kept": page("a").doc_id, "how": "exact", "jaccard": 1.0}
+    duplicates.write([RecordBatch.from_pylist([row], schema=duplicates.SCHEMA)], tmp_path / "clusters.parquet")
+    rejections = put_named(read.blobs, "ingest/rejections", b"[]", ".json")
+    clusters = put_file(read.blobs, "dedup/clusters", tmp_path / "clusters.parquet")
+    body = DedupBody(tuple(shards), "", clusters, 2, 1, 0, 1, (), rejections)
+    read.admit(
+        Dedup(name="dedups/a", result=publish(read.blobs, "dedup", body.manifest(producer="test"), data_bytes=0))
+    )
+    stages = [Stage(name="ingest", resource="ingests/a"), Stage(name="dedup", resource="dedups/a")]
+    read.admit(Run(name="runs/a", stages=stages))
+    rest = listed(read, what="kept", page_token=begun.next_page_token)
+    assert [each.source for each in (*begun.documents, *rest.documents)] == ["a", ODD, "c"]
+    assert [each.source for each in listed(read, what="kept").documents] == ["a", ODD]
+
+
+def test_a_token_of_another_list_is_refused(read: World) -> None:
+    token = listed(read, page_size=1).next_page_token
+    read.admit(Run(name="runs/b", stages=[Stage(name="ingest", resource="ingests/b")]))
+    data, made, _ = read.ingested(("z",))
+    read.blobs.put_if_absent(made.result.manifest_key, data)
+    read.admit(Ingest(name="ingests/b", result=made.result))
+    for asked in ({"what": "kept"}, {"source": "a"}, {"page_token": "a\nb"}, {"run": "runs/b"}):
+        fields: dict[str, Any] = {"run": "runs/a", "page_token": token, **asked}
+        request = ListDocumentsRequest(**fields)
+        with pytest.raises(InvalidField, match="page_token: expected next_page_token of the same run"):
+            read.api.ListDocuments(request, CALL)

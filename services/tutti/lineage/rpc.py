@@ -33,7 +33,7 @@ from tutti.lineage.ancestry import place_of
 from tutti.lineage.documents import PREFIX, Documents
 from tutti.lineage.graph import Edge, Vertex, Walk, dataset_name, kind_of, walk
 from tutti.lineage.library import BlobGone, DocumentRow
-from tutti.lineage.listing import Listing
+from tutti.lineage.listing import Asked, Listing
 from tutti.lineage.reach import Reaching
 from tutti.lineage.sightings import Sighting
 from tutti.lineage.tables import Tables
@@ -82,22 +82,14 @@ class LineageApi:
 
     def ListDocuments(self, request: ListDocumentsRequest, call: Call) -> ListDocumentsResponse:
         required(request, "run")
-        size = min(request.page_size or PAGE, MOST)
-        after = tuple(request.page_token.split("\n", 1)) if request.page_token else ()
-        found = [
-            each
-            for each in self._listing.of_run(request.run)
-            if f"{each.what}/".startswith(request.what and f"{request.what}/")
-            and request.source in each.source
-            and (each.source, each.document) > after
-        ]
+        asked = Asked(request.run, request.what, request.source)
+        found, token = self._listing.page(asked, request.page_token, size=min(request.page_size or PAGE, MOST))
         listed = [
             ListedDocument(
                 source=each.source, document=each.document, what=each.what, detail=each.detail, stays=each.stays
             )
-            for each in found[:size]
+            for each in found
         ]
-        token = f"{found[size - 1].source}\n{found[size - 1].document}" if len(found) > size else ""
         return ListDocumentsResponse(documents=listed, next_page_token=token)
 
     def Trace(self, request: TraceRequest, call: Call) -> TraceResponse:

@@ -37,7 +37,7 @@ from tutti.contracts.committer.v1 import (
 from tutti.contracts.dedup.v1 import Dedup
 from tutti.contracts.ingest.v1 import Ingest
 from tutti.corpus import duplicates
-from tutti.corpus.canonical import canonical_json
+from tutti.corpus.canonical import JsonValue, canonical_json
 from tutti.corpus.documents import Document, Extraction, MediaType
 from tutti.corpus.documentshard import encode_document_shard
 from tutti.corpus.manifest import Kind
@@ -154,7 +154,9 @@ class World:
         self.settle()
         return [head.name for head in self.documents.heads()]
 
-    def ingested(self, *sources: tuple[str, ...]) -> tuple[bytes, Ingest, list[DocumentShardEntry]]:
+    def ingested(
+        self, *sources: tuple[str, ...], rejections: JsonValue = ()
+    ) -> tuple[bytes, Ingest, list[DocumentShardEntry]]:
         """The bytes of a manifest of shards with pages of these sources, its ingest, its shards."""
         entries = []
         for each in sources:
@@ -169,7 +171,7 @@ class World:
             files=len(sources),
             documents=sum(map(len, sources)),
             rejected=(),
-            rejections=put_named(self.blobs, "ingest/rejections", b"[]", ".json"),
+            rejections=put_named(self.blobs, "ingest/rejections", canonical_json(rejections), ".json"),
             extraction_version=1,
             normalisation_version=1,
         )
