@@ -7,7 +7,7 @@ import click
 
 from tutti.chassis.client import Client, Problem
 from tutti.chassis.errors import Refused
-from tutti.cli.output import READING_SECONDS, say
+from tutti.cli.output import READING_SECONDS, printable, say
 from tutti.cli.plain import Plain, plain
 from tutti.contracts.lineage.v1 import TraceTextRequest
 
@@ -60,7 +60,7 @@ def lines(passage: Plain) -> Iterator[str]:
     count = passage["count"]
     yield f"{json.dumps(text, ensure_ascii=False)}  {passage['tokens']} tokens, {count:,} place{'s' * (count > 1)}"
     for each in passage["documents"]:
-        yield f"    {each['source'] or each['document']}{seen(each)}"
+        yield f"    {printable(each['source']) or each['document']}{seen(each)}"
 
 
 def seen(holder: Plain) -> str:

@@ -16,7 +16,18 @@ from tutti.cli.checkpoints import full
 from tutti.cli.connection import connection_options
 from tutti.cli.failures import Failure
 from tutti.cli.nouns import BY_PLURAL, full_name
-from tutti.cli.output import JSON, NAMED, TEXT, brief, output_option, print_json, print_list, say, say_versions
+from tutti.cli.output import (
+    JSON,
+    NAMED,
+    TEXT,
+    brief,
+    output_option,
+    print_json,
+    print_list,
+    printable,
+    say,
+    say_versions,
+)
 from tutti.cli.plain import Plain, plain
 from tutti.contracts.committer.v1 import CHECKPOINT_STATE_COMMITTED
 from tutti.contracts.lineage.v1 import (
@@ -182,7 +193,7 @@ def show_sightings(sightings: list[Plain]) -> None:
         rows = list(every)
         columns = [name for name in COLUMNS if len({each[name] for each in rows}) > 1]
         alike = {name: rows[0][name] for name in COLUMNS if name not in columns and rows[0][name] != ""}
-        same = [brief(each) if isinstance(each, str) else f"{name} {each}" for name, each in alike.items()]
+        same = [brief(printable(each)) if isinstance(each, str) else f"{name} {each}" for name, each in alike.items()]
         click.echo(f"{job} line {line}{''.join(f', {each}' for each in same)}")
         if columns:
             print_list(rows, columns, TEXT, nothing="")
@@ -190,7 +201,7 @@ def show_sightings(sightings: list[Plain]) -> None:
 
 def show(answer: Plain) -> None:
     for vertex in in_order(answer.get("vertices", [])):
-        label = f"  {vertex['label']}" if vertex["label"] else ""
+        label = f"  {printable(vertex['label'])}" if vertex["label"] else ""
         click.echo(f"{vertex['kind']:16} {brief(vertex['name'])}{label}")
     show_sightings(answer.get("sightings", []))
     say_versions(answer.get("versions", []))

@@ -1,0 +1,33 @@
+"""What `tutti trace` shows a person."""
+
+import pytest
+
+from tutti.cli import passages, tracing
+from tutti.cli.plain import Plain
+
+ODD = "a\n\x1b]0;x\x07.txt"  # files may be named so
+SHOWN = r"a\n\x1b]0;x\x07.txt"
+SIGHTING = {"job": "jobs/j", "line": 0, "step": 1, "leaf": 0, "row": 0, "sample": 2, "document": "documents/d"}
+
+
+def shown(capsys: pytest.CaptureFixture[str], **answer: object) -> list[str]:
+    tracing.show(dict(answer))
+    out, err = capsys.readouterr()
+    return [*out.splitlines(), *err.splitlines()]
+
+
+def test_a_terminal_obeys_no_name_of_a_page(capsys: pytest.CaptureFixture[str]) -> None:
+    page = {"kind": "document", "name": "documents/d", "label": ODD}
+    assert shown(capsys, vertices=[page]) == [f"document         documents/d  {SHOWN}"]
+    one = SIGHTING | {"source": ODD}
+    assert shown(capsys, sightings=[one])[0].endswith(f", documents/d, {SHOWN}")
+    assert shown(capsys, sightings=[one, one | {"source": "b"}])[2].endswith(SHOWN)
+    passage: Plain = {"text": ODD, "tokens": 3, "count": 1, "documents": [{"source": ODD, "steps": None}]}
+    assert list(passages.lines(passage))[1] == f"    {SHOWN}"
+
+
+def test_blobs_that_are_gone_are_named_as_far_as_they_are_few(capsys: pytest.CaptureFixture[str]) -> None:
+    said = "blobs are gone, so what they hold of it is not told: "
+    assert shown(capsys, gone=["a", "b"]) == [f"{said}a, b"]
+    assert shown(capsys, gone=list("abcdefg")) == [f"{said}a, b, c, d, e and 2 more"]
+    assert shown(capsys, gone=[]) == []
