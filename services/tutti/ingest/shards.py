@@ -1,7 +1,7 @@
 """A folder, or what a crawl kept, becomes document shards.
 
 Promises: the result is a function of names and bytes, below a folder or as a site gave them; memory holds one shard,
-the names of a folder's files and 16 bytes a document, never the corpus.
+the names of a folder's files and 20 bytes a document, never the corpus.
 """
 
 import itertools
@@ -24,7 +24,7 @@ from tutti.ingest.normalisation import NORMALISATION_VERSION
 from tutti.ingest.quality.findings import Kind
 from tutti.ingest.readers import Container, InputRootError, Limits, read_folder
 from tutti.ingest.rejections import Reason, Rejection, RejectionFile, Rejections
-from tutti.ingest.seen import Seen
+from tutti.ingest.tally import KEY_BYTES, Tally
 
 LOGIC_VERSION = f"ingest-7.{EXTRACTION_VERSION}.{NORMALISATION_VERSION}.{measures.MEASURES_VERSION}"
 MAX_FILE_BYTES = 50 << 20
@@ -184,7 +184,7 @@ class _Shelf:
         self.shards: list[ShardFile] = []
         self.personal = Counter[Kind]()
         self._scratch = scratch
-        self._seen = Seen()
+        self._seen = Tally()
         self._held: list[Document] = []
         self._rows: list[pa.RecordBatch] = []
         self._size = 0
@@ -199,7 +199,7 @@ class _Shelf:
                 continue
             row += 1
             found = item.document
-            if not self._seen.add(found.doc_id):
+            if self._seen.add(bytes.fromhex(found.doc_id)[:KEY_BYTES]) > 1:
                 detail = f"the same text from the same source came before, in or before {path}"
                 rejections.add(path, Rejection(found.source, Reason.REPEATED, detail))
                 continue

@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from tutti.ingest.crawl.links import MAX_LINKS, Said, said
 from tutti.ingest.crawl.scope import Left, Scope, Taken, circles, level, shape
 from tutti.ingest.crawl.sitemaps import MAX_URLS, BadSitemap, sitemap
+from tutti.ingest.crawl.urls import host_of
 
 URL = "https://a.example/one/two"
 
@@ -188,4 +189,8 @@ def test_a_level_that_is_decided_in_parts_is_decided_as_a_whole(together: int) -
         taken.grow(more)
     assert parts == whole
     assert {Left.LIMIT, Left.TRAP, None} == set(whole.values())
-    assert taken.pages == list(whole.values()).count(None) == taken.hosts.total() == taken.shapes.total()
+    stay = [url for url, left in whole.items() if left is None]
+    assert taken.pages == len(stay)
+    for url in stay:
+        assert taken.of_host(url) == sum(host_of(each) == host_of(url) for each in stay)
+        assert taken.alike(url) == sum(shape(each) == shape(url) for each in stay)

@@ -12,7 +12,10 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from enum import StrEnum
 
+import xxhash
+
 from tutti.ingest.crawl.urls import host_of
+from tutti.ingest.tally import Tally
 
 _DIGITS = re.compile(r"\d+")
 
@@ -46,22 +49,35 @@ class Scope:
 
 @dataclass(slots=True)
 class Taken:
-    """How many pages were taken already: in all, by host, by shape."""
+    """How many pages were taken already: in all, by host, by shape. Memory is 20 bytes a shape, and a host."""
 
     pages: int = 0
-    hosts: Counter[str] = field(default_factory=Counter)
-    shapes: Counter[str] = field(default_factory=Counter)
+    _hosts: Tally = field(default_factory=Tally)
+    _shapes: Tally = field(default_factory=Tally)
 
     def add(self, url: str) -> None:
         self.pages += 1
-        self.hosts[host_of(url)] += 1
-        self.shapes[shape(url)] += 1
+        self._hosts.add(_key(host_of(url)))
+        self._shapes.add(_key(shape(url)))
 
     def grow(self, more: Taken) -> None:
         """By what was taken since."""
         self.pages += more.pages
-        self.hosts.update(more.hosts)
-        self.shapes.update(more.shapes)
+        for mine, new in ((self._hosts, more._hosts), (self._shapes, more._shapes)):
+            for key, count in new.items():
+                mine.add(key, count)
+
+    def of_host(self, url: str) -> int:
+        """How many of its host."""
+        return self._hosts[_key(host_of(url))]
+
+    def alike(self, url: str) -> int:
+        """How many of its shape."""
+        return self._shapes[_key(shape(url))]
+
+
+def _key(text: str) -> bytes:
+    return xxhash.xxh3_128_digest(text.encode())
 
 
 def level(
@@ -85,11 +101,10 @@ def _left(url: str, depth: int, scope: Scope, taken: Taken, more: Taken) -> Left
         return Left.EXCLUDED
     if depth > scope.depth:
         return Left.TOO_DEEP
-    form, host = shape(url), host_of(url)
-    alike = taken.shapes[form] + more.shapes[form]
+    alike = taken.alike(url) + more.alike(url)
     if circles(url, segments=scope.segments, parameters=scope.parameters) or alike >= scope.alike:
         return Left.TRAP
-    of_host = taken.hosts[host] + more.hosts[host]
+    of_host = taken.of_host(url) + more.of_host(url)
     if taken.pages + more.pages >= scope.pages or of_host >= scope.pages_of_host:
         return Left.LIMIT
     return None
