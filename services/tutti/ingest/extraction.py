@@ -1,7 +1,8 @@
 """Extraction: a page, or a text, becomes a document, or a rejection with its reason.
 
 HTML gives its main content, or all visible text where main content is empty; text and Markdown stay as they are.
-Which of these it was is recorded in the document.
+Which of these it was is recorded in the document. What was decoded wrongly before it was written is repaired first
+(`mojibake.py`), then the text is normalised.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ from tutti.corpus.documents import Document, Extraction, MediaType
 from tutti.ingest.attributes import too_many_attributes
 from tutti.ingest.census import census
 from tutti.ingest.containers import Page, Text
+from tutti.ingest.mojibake import repaired
 from tutti.ingest.nesting import MAX_DEPTH, tags_too_deep, tree_too_deep
 from tutti.ingest.normalisation import NORMALISATION_VERSION, normalise, normalise_title
 from tutti.ingest.rejections import Reason, Rejection
@@ -63,13 +65,13 @@ def extract(page: Page) -> Document | Rejection:
 
 def taken(found: Text) -> Document | Rejection:
     """The document of a text that was one before."""
-    text = normalise(found.text)
+    text = normalise(repaired(found.text))
     if not text:
         return Rejection(found.path, Reason.EMPTY, f"no text in {len(found.text)} characters")
     return Document.make(
         source=found.path,
         text=text,
-        title=normalise_title(found.title),
+        title=normalise_title(repaired(found.title)),
         media_type=MediaType.PLAIN,
         charset="utf-8",
         replaced_characters=0,
@@ -79,15 +81,15 @@ def taken(found: Text) -> Document | Rejection:
 
 
 def _html(tree: HTMLTree) -> tuple[str, str, Extraction]:
-    title = normalise_title(tree.title or "")
-    main = normalise(extract_plain_text(tree, main_content=True, alt_texts=False))
+    title = normalise_title(repaired(tree.title or ""))
+    main = normalise(repaired(extract_plain_text(tree, main_content=True, alt_texts=False)))
     if main:
         return main, title, Extraction.MAIN
-    return normalise(extract_plain_text(tree, main_content=False, alt_texts=False)), title, Extraction.BODY
+    return normalise(repaired(extract_plain_text(tree, main_content=False, alt_texts=False))), title, Extraction.BODY
 
 
 def _verbatim(text: str, kind: MediaType) -> tuple[str, str, Extraction]:
-    text = normalise(text)
+    text = normalise(repaired(text))
     title = ""
     if kind is MediaType.MARKDOWN:
         title = next((line.lstrip("#") for line in text.split("\n") if line.startswith("# ")), "")

@@ -20,13 +20,14 @@ from tutti.ingest import measures
 from tutti.ingest.batches import Batch, Made, batches, chosen, made
 from tutti.ingest.containers import Page, Record, Wanted, patiently
 from tutti.ingest.extraction import EXTRACTION_VERSION
+from tutti.ingest.mojibake import MOJIBAKE_VERSION
 from tutti.ingest.normalisation import NORMALISATION_VERSION
 from tutti.ingest.quality.findings import Kind
 from tutti.ingest.readers import Container, InputRootError, Limits, read_folder
 from tutti.ingest.rejections import Reason, Rejection, RejectionFile, Rejections
 from tutti.ingest.tally import KEY_BYTES, Tally
 
-LOGIC_VERSION = f"ingest-7.{EXTRACTION_VERSION}.{NORMALISATION_VERSION}.{measures.MEASURES_VERSION}"
+LOGIC_VERSION = f"ingest-7.{EXTRACTION_VERSION}.{MOJIBAKE_VERSION}.{NORMALISATION_VERSION}.{measures.MEASURES_VERSION}"
 MAX_FILE_BYTES = 50 << 20
 TEXT_FIELD = "text"
 SHARD_TEXT_BYTES = 64 << 20

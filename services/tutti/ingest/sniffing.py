@@ -3,8 +3,7 @@
 HTML is what was declared as that, what begins as that, and, where nothing was declared, what is named so.  The
 character set is the byte order mark's, else UTF-8 where the bytes are (but for few faults), whatever was declared, else
 the one that came with the page (in a header), else the one that HTML declares, else the one that the bytes look like,
-else windows-1252: the first by which little has to be replaced; how many characters were is part of the answer.  Text
-that was decoded wrongly where it is from stays as it is.
+else windows-1252: the first by which little has to be replaced; how many characters were is part of the answer.
 """
 
 from __future__ import annotations
