@@ -99,6 +99,13 @@ def test_of_a_large_picture_the_beginning_is_kept_which_others_read(coding: str,
     ].archive in world.bench.units.run(lambda unit: world.frontier.archives(unit, "crawls/b"))
 
 
+def test_a_content_type_that_is_none_is_told_without_what_a_terminal_would_obey(site: Odd, tmp_path: Path) -> None:
+    site.odd["/image"] = 200, {"Content-Type": "image/\x1b[2J\x9bpng"}, b"x"
+    world = World(tmp_path, site)
+    world.crawl()
+    assert counts(world, site.root)["visited/not_text/image/2jpng"] == 1
+
+
 def test_a_redirect_into_a_machine_inside_leads_nowhere(site: Odd, inside: Odd, tmp_path: Path) -> None:
     site.odd["/page-aab"] = 302, {"Location": f"{inside.root}/secret"}, b""
     world = named(World(tmp_path, site), site, f"{inside.root}/")

@@ -17,7 +17,7 @@ from tutti.chassis.client import Client
 from tutti.chassis.errors import NotFound
 from tutti.cli import advance
 from tutti.cli.advance import Advance, Rate
-from tutti.cli.output import say
+from tutti.cli.output import printable, say
 from tutti.cli.waiting import ENDED, POLL_SECONDS, answers
 from tutti.contracts.common.v1 import STATE_DONE, STATE_FAILED, STATE_RUNNING, GetRequest, Progress
 from tutti.contracts.pipeline.v1 import Run, Stage
@@ -39,7 +39,7 @@ def follow(client: Client, name: str, *, quiet: bool, ended: Callable[[], bool],
     """
     from rich.console import Console
 
-    console = Console(stderr=True, highlight=False, quiet=quiet)
+    console = Console(stderr=True, highlight=False, markup=False, emoji=False, quiet=quiet)
     with _view(console) as view:
         troubled = False
 
@@ -150,7 +150,7 @@ class LiveView:
                 self._progress.update(task, total=1, completed=1, words=words, far="")
                 self._progress.stop_task(task)
             elif stage.state != STATE_RUNNING:
-                self._progress.update(task, words=stage.reason or "waits for the stages before it")
+                self._progress.update(task, words=printable(stage.reason) or "waits for the stages before it")
             elif stage.name == "train" and job is not None:
                 for event in self._past.news(job):
                     self._progress.console.print(f"  {event}", soft_wrap=True)
@@ -164,7 +164,7 @@ class LiveView:
                 told = (advance.speed(far, a_second), advance.left(far, a_second) if far.unit != "URLs" else "")
                 self._show(task, far, "  ".join(filter(None, told)))
             else:
-                self._progress.update(task, words=stage.reason)
+                self._progress.update(task, words=printable(stage.reason))
 
     def _show(self, task: TaskID, known: Progress, words: str) -> None:
         self._progress.update(
@@ -219,14 +219,15 @@ def _view(console: Console) -> Iterator[PlainView | LiveView]:
 
 def line(stage: Stage) -> str:
     """A stage in one line."""
+    reason = printable(stage.reason)
     if stage.state == STATE_RUNNING:
-        return f"{stage.name:13} began{f'  {stage.reason}' if stage.reason else ''}"
+        return f"{stage.name:13} began{f'  {reason}' if reason else ''}"
     if stage.state == STATE_DONE and stage.reused:
         return f"{stage.name:13} reused  {stage.content_digest[:19]}"
     if stage.state == STATE_DONE:
         return f"{stage.name:13} done in {seconds(stage):.1f} s  {stage.content_digest[:19]}"
     word = "failed" if stage.state == STATE_FAILED else "cancelled"
-    return f"{stage.name:13} {word}: {stage.reason}"
+    return f"{stage.name:13} {word}: {reason}"
 
 
 def seconds(stage: Stage) -> float:

@@ -2,12 +2,15 @@
 
 import io
 import json
+from types import SimpleNamespace
+from typing import Any
 
+import pytest
 from rich.console import Console
 
 from tutti.cli.advance import Rate, far, left, speed
-from tutti.cli.progress import LiveView, Past, _view, tokens_of_step, training_words
-from tutti.contracts.common.v1 import STATE_DONE, STATE_RUNNING, Progress
+from tutti.cli.progress import LiveView, Past, _view, follow, tokens_of_step, training_words
+from tutti.contracts.common.v1 import STATE_DONE, STATE_FAILED, STATE_RUNNING, Progress
 from tutti.contracts.pipeline.v1 import Run, Stage
 from tutti.contracts.scheduler.v1 import Job, JobSpec
 
@@ -92,3 +95,12 @@ def test_every_stage_has_a_line_from_the_start() -> None:
     assert "loss 2.5000  1 rank" in shown
     assert "done in 0.0 s" in shown
     assert "waits for the stages before it" in shown
+
+
+def test_a_reason_is_told_as_it_is_and_nothing_of_it_is_obeyed(capsys: pytest.CaptureFixture[str]) -> None:
+    stage = Stage(name="crawl", state=STATE_FAILED, reason="http://a.example/[/x] [red]:apple:\x1b[2J")
+    client: Any = SimpleNamespace(
+        pipeline=SimpleNamespace(GetRun=lambda _: Run(name="runs/a", state=STATE_FAILED, stages=[stage]))
+    )
+    follow(client, "runs/a", quiet=False, ended=lambda: False, trouble=lambda: "")
+    assert capsys.readouterr().err == f"{'crawl':13} failed: http://a.example/[/x] [red]:apple:\\x1b[2J\n"

@@ -21,6 +21,7 @@ MAX_REPLACED_SHARE = 0.1
 _HTML_TYPES = ("text/html", "application/xhtml+xml")
 TEXTS = (*_HTML_TYPES, "text/plain", "text/markdown", "")
 """Content types of answers that are read as pages; an empty one says nothing."""
+_NO_TYPE = re.compile(r"[^!#$%&'*+.^_`|~0-9a-z/-]")
 _HEAD = 1024
 _WIDE_HEAD = 64 << 10
 _MARKS = ((codecs.BOM_UTF8, "utf-8"), (codecs.BOM_UTF16_LE, "utf-16-le"), (codecs.BOM_UTF16_BE, "utf-16-be"))
@@ -42,6 +43,13 @@ _MARKDOWN_NAMES, _HTML_NAMES = (".md", ".markdown", ".mdown"), (".html", ".htm",
 _WIDE = {"utf-16": "", "utf-16le": "utf-16-le", "utf-16be": "utf-16-be"}
 _LEAST_BYTES = 16
 """So many bytes that are UTF-8 and not ASCII do not come about by accident in a set of several bytes a character."""
+
+
+def shown_type(kind: str) -> str:
+    """A content type, whoever sent it, as it may be told: of the characters that one can have (RFC 9110, section 8.3.1)
+    the first 100.
+    """
+    return _NO_TYPE.sub("", kind.lower())[:100]
 
 
 @dataclass(frozen=True, slots=True)

@@ -20,7 +20,7 @@ from tutti.ingest.crawl.archive import REFERS_TO_FILE, REFERS_TO_OFFSET
 from tutti.ingest.crawl.encodings import known, undone
 from tutti.ingest.crawl.failures import Failure, FetchFailed
 from tutti.ingest.rejections import Reason, Rejection
-from tutti.ingest.sniffing import TEXTS, is_pdf
+from tutti.ingest.sniffing import TEXTS, is_pdf, shown_type
 
 _KINDS = WarcRecordType.response | WarcRecordType.resource | WarcRecordType.conversion | WarcRecordType.revisit
 OK = 200
@@ -149,7 +149,7 @@ def _page(source: str, body: bytes, content_type: str, charset: str, place: str)
     if kind == "application/pdf" or is_pdf(body):
         return Rejection(source, Reason.PDF, f"{place} is a PDF, expected text: convert it to text")
     if kind not in TEXTS:
-        return Rejection(source, Reason.BINARY, f"{place} is {kind[:100]}, expected text")
+        return Rejection(source, Reason.BINARY, f"{place} is {shown_type(kind) or 'of no known type'}, expected text")
     return Page(source, body, charset, kind)
 
 

@@ -24,7 +24,7 @@ from tutti.ingest.crawl.fetching import HELD_BYTES, Answer, Fetches, decoded
 from tutti.ingest.crawl.links import Said, said
 from tutti.ingest.crawl.pacing import Pace, Turn
 from tutti.ingest.crawl.urls import NotAPage, canonical, host_of
-from tutti.ingest.sniffing import TEXTS
+from tutti.ingest.sniffing import TEXTS, shown_type
 
 _OF_A_URL = 100
 """Bytes that a URL takes beside its characters."""
@@ -241,7 +241,7 @@ def _answered(exchange: _Exchange, tries: int, manner: Manner, *, busy: bool = F
         return made(Outcome.NOT_OK, f"{answer.status}/{Failure.BUSY.value}" if busy else str(answer.status))
     kind, _, parameters = answer.header("Content-Type").partition(";")
     if kind.strip().lower() not in TEXTS:
-        return made(Outcome.NOT_TEXT, kind.strip().lower()[:100])
+        return made(Outcome.NOT_TEXT, shown_type(kind))
     try:
         body = decoded(answer, manner.limits.max_bytes)
     except FetchFailed as error:
