@@ -18,7 +18,7 @@ from tests.e2e.command import ROOT, TINY, platform, tutti
 from tests.faults.processes import until
 from tests.scale import scale
 from tutti.chassis.client import Client, connect
-from tutti.chassis.errors import NotFound
+from tutti.chassis.errors import NotFound, Refused
 from tutti.cli.failures import Failure
 from tutti.cli.progress import follow
 from tutti.cli.reruns import EVERY, PERHAPS
@@ -78,7 +78,7 @@ class Place:
         """The sources of the pages of which that is so, as far as lineage knows."""
         try:
             return [each.source for each in self.client.lineage.ListDocuments(asked_for(run, what)).documents]
-        except NotFound:
+        except (NotFound, Refused):
             return []
 
     def require_listed(self, run: Run, what: str, sources: list[str]) -> None:

@@ -12,7 +12,7 @@ from typing import Any
 import click
 
 from tutti.chassis.client import Client
-from tutti.chassis.errors import InvalidField, NotFound
+from tutti.chassis.errors import InvalidField, NotFound, Refused
 from tutti.cli.access import served
 from tutti.cli.connection import connection_options
 from tutti.cli.documents import listed, newest
@@ -111,7 +111,7 @@ def placed(client: Client, file: str) -> list[str]:
     """The documents of the newest run that are named by their place in a file; none where that is not known yet."""
     found = list[str]()
     if any(BY_PLURAL["runs"].all(client, fields=("name",))):
-        with contextlib.suppress(NotFound):
+        with contextlib.suppress(NotFound, Refused):
             found += [each.source for each in listed(client, newest(client), "", f"{file}:") if each.document]
     return [source for source in found if source.startswith(f"{file}:")]
 

@@ -7,19 +7,24 @@ once and kept, so that the next part of a list costs little; it continues the li
 from collections.abc import Callable, Collection, Iterator
 from dataclasses import dataclass
 
-from tutti.chassis.errors import InvalidField, NotFound
+from tutti.chassis.errors import InvalidField, Refused, declare
 from tutti.chassis.listing import packed, unpacked
 from tutti.chassis.service import Host
 from tutti.chassis.unit import Unit
+from tutti.contracts.common.v1 import STATE_CANCELLED, STATE_DONE, STATE_FAILED
+from tutti.contracts.pipeline.v1 import Run
 from tutti.corpus.duplicates import How
 from tutti.corpus.manifest import Kind
 from tutti.corpus.stages import DocumentShardEntry
 from tutti.lineage.library import Library
+from tutti.lineage.owners import run_of
 from tutti.lineage.tables import Tables
 
 PREFIX = "documents/"
 KEPT, REJECTED, DUPLICATE = "kept", "rejected", "duplicate"
 FURTHEST = (Kind.DEDUP, Kind.FILTER, Kind.INGEST)
+
+declare({"NOTHING_READ": "the run has read nothing, or nothing yet; the message says why"})
 
 
 @dataclass(frozen=True, order=True)
@@ -63,6 +68,20 @@ def no_token(seen: str) -> InvalidField:
     return InvalidField("page_token", seen=seen, expected="next_page_token of the same run, `what` and `source`")
 
 
+def unread(run: Run) -> Refused:
+    """Why there is no list of what a run read."""
+    stage = next((stage for stage in run.stages if stage.state != STATE_DONE), None)
+    if stage is None or any(each.name == Kind.INGEST and each.state == STATE_DONE for each in run.stages):
+        why = f"what {run.name} read is not known here yet; ask again in a moment"
+    elif run.state == STATE_FAILED:
+        why = f"{run.name} read nothing, it failed in {run.reason}"
+    elif run.state == STATE_CANCELLED:
+        why = f"{run.name} read nothing, it was cancelled in {stage.name}"
+    else:
+        why = f"{run.name} has read nothing yet, it is in {stage.name}; ask again later, or name another run"
+    return Refused("NOTHING_READ", why)
+
+
 @dataclass(frozen=True)
 class Chosen:
     """What the furthest stage of a run tells of; keys are "" where it does not come that far."""
@@ -82,11 +101,12 @@ class Listing:
     def page(self, asked: Asked, token: str, *, size: int) -> tuple[list[Listed], str]:
         """So many of the pages that are asked for, from where a token leads, by source; and the token of the next ones.
 
-        Raises NotFound when nothing of the run was folded, InvalidField for a token of another list.
+        Raises NotFound for what is no run, Refused for one of which nothing was read or folded, InvalidField for a
+        token of another list.
         """
         key, begin = asked.place(token) if token else ("", 0)
         if (chosen := self._chosen(asked.run, key)) is None:
-            raise no_token(token) if token else NotFound(asked.run)
+            raise no_token(token) if token else unread(run_of(self._host, asked.run))
         every = self._library.once(f"listing of {chosen.key}", lambda: sorted(self._listed(chosen)))
         found = list(filter(asked.holds, every))
         end = begin + size

@@ -7,8 +7,9 @@ from typing import Any
 import pytest
 from pyarrow import RecordBatch
 
-from tutti.chassis.errors import InvalidField
+from tutti.chassis.errors import InvalidField, NotFound, Refused
 from tutti.chassis.work import publish, put_file, put_named
+from tutti.contracts.common.v1 import STATE_CANCELLED, STATE_DONE, STATE_FAILED, STATE_PENDING, STATE_RUNNING, State
 from tutti.contracts.dedup.v1 import Dedup
 from tutti.contracts.ingest.v1 import Ingest
 from tutti.contracts.lineage.v1 import ListDocumentsRequest, ListDocumentsResponse
@@ -131,3 +132,47 @@ def test_a_token_of_another_list_is_refused(read: World) -> None:
         request = ListDocumentsRequest(**fields)
         with pytest.raises(InvalidField, match="page_token: expected next_page_token of the same run"):
             read.api.ListDocuments(request, CALL)
+
+
+def stages(**states: State.ValueType) -> list[Stage]:
+    return [Stage(name=name, state=state) for name, state in states.items()]
+
+
+@pytest.mark.parametrize(
+    ("run", "why"),
+    [
+        (
+            Run(
+                state=STATE_FAILED,
+                reason="ingest: no page was read",
+                stages=stages(ingest=STATE_FAILED, filter=STATE_PENDING),
+            ),
+            "runs/a read nothing, it failed in ingest: no page was read",
+        ),
+        (
+            Run(state=STATE_CANCELLED, reason="cancelled", stages=stages(crawl=STATE_CANCELLED, ingest=STATE_PENDING)),
+            "runs/a read nothing, it was cancelled in crawl",
+        ),
+        (
+            Run(state=STATE_RUNNING, stages=stages(crawl=STATE_RUNNING, ingest=STATE_PENDING)),
+            "runs/a has read nothing yet, it is in crawl; ask again later",
+        ),
+        (
+            Run(state=STATE_FAILED, reason="filter: why", stages=stages(ingest=STATE_DONE, filter=STATE_FAILED)),
+            "what runs/a read is not known here yet; ask again in a moment",
+        ),
+        (Run(state=STATE_DONE, stages=stages(ingest=STATE_DONE)), "what runs/a read is not known here yet"),
+    ],
+)
+def test_of_a_run_that_read_nothing_it_is_said_why(world: World, run: Run, why: str) -> None:
+    run.name = "runs/a"
+    world.host.pipeline.runs[run.name] = run
+    world.admit(run)
+    with pytest.raises(Refused, match=f"^{why}") as refused:
+        listed(world)
+    assert refused.value.reason == "NOTHING_READ"
+
+
+def test_what_is_no_run_is_not_found(world: World) -> None:
+    with pytest.raises(NotFound, match="runs/a does not exist"):
+        listed(world)

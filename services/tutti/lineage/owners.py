@@ -6,7 +6,8 @@ from typing import Any
 from google.protobuf.message import Message
 
 from tutti.chassis.service import Host
-from tutti.contracts.common.v1 import ListRequest
+from tutti.contracts.common.v1 import GetRequest, ListRequest
+from tutti.contracts.pipeline.v1 import Run
 from tutti.contracts.pipeline.v1.stubs import PipelineServiceStub
 
 PAGE = 500
@@ -21,6 +22,12 @@ def pages(call: Callable[..., Any], field: str) -> Iterator[Sequence[Message]]:
         token = page.next_page_token
         if not token:
             return
+
+
+def run_of(host: Host, name: str) -> Run:
+    """A run. Raises NotFound."""
+    found: Run = PipelineServiceStub(host.channel("pipeline")).GetRun(GetRequest(name=name))
+    return found
 
 
 def ingests_of_runs(host: Host) -> list[str]:

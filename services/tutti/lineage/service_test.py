@@ -20,7 +20,7 @@ from tutti.backbone import Blobs, Clock, Database, ManualClock, Randomness, Seed
 from tutti.backbone.embedded.blobs import EmbeddedBlobs
 from tutti.backbone.embedded.database import EmbeddedDatabase
 from tutti.backbone.embedded.eventlog import EmbeddedEventLog
-from tutti.chassis.errors import Refused
+from tutti.chassis.errors import NotFound, Refused
 from tutti.chassis.parts import assemble
 from tutti.chassis.service import Finding
 from tutti.chassis.tables import shared
@@ -34,8 +34,10 @@ from tutti.contracts.committer.v1 import (
     CHECKPOINT_STATE_QUARANTINED,
     Checkpoint,
 )
+from tutti.contracts.common.v1 import GetRequest
 from tutti.contracts.dedup.v1 import Dedup
 from tutti.contracts.ingest.v1 import Ingest
+from tutti.contracts.pipeline.v1 import Run
 from tutti.corpus import duplicates
 from tutti.corpus.canonical import JsonValue, canonical_json
 from tutti.corpus.documents import Document, Extraction, MediaType
@@ -87,6 +89,21 @@ class Silent(grpc.Channel):
     def __exit__(self, *_: object) -> None: ...
 
 
+@dataclass
+class Pipeline(Silent):
+    """To the owner of runs, which knows these; lists of it are empty."""
+
+    runs: dict[str, Run] = field(default_factory=dict)
+
+    def unary_unary(self, method: str, *serializers: Any, **more: Any) -> Any:
+        def get(request: GetRequest, **_: Any) -> Run:
+            if request.name not in self.runs:
+                raise NotFound(request.name)
+            return self.runs[request.name]
+
+        return get if method.endswith("/GetRun") else super().unary_unary(method, *serializers, **more)
+
+
 class InlinePool:
     def run(self, fn: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
         return fn(*args, **kwargs)
@@ -104,9 +121,10 @@ class OneThreadHost:
     randomness: Randomness
     service: str = "lineage"
     pool: Pool = field(default_factory=InlinePool)
+    pipeline: Pipeline = field(default_factory=Pipeline)
 
     def channel(self, service: str) -> grpc.Channel:
-        return Silent()
+        return self.pipeline if service == "pipeline" else Silent()
 
     def settings(self, model: type[S]) -> S:
         return model()

@@ -11,7 +11,7 @@ from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 
 from tutti.chassis.client import Client
-from tutti.chassis.errors import NotFound, Problem
+from tutti.chassis.errors import NotFound, Problem, Refused
 from tutti.cli import interrupt
 from tutti.cli.documents import listed
 from tutti.cli.output import READING_SECONDS
@@ -122,7 +122,7 @@ def _rows(client: Client, run: str, what: str, stages: Iterable[Collection[str]]
     """Waits a little for lineage, which hears of a run's stages after they ended."""
     deadline = time.monotonic() + FOLDED_SECONDS
     while True:
-        with contextlib.suppress(NotFound):
+        with contextlib.suppress(NotFound, Refused):
             rows = [plain(each) for each in itertools.islice(listed(client, run, what, ""), MOST_ROWS)]
             if heard(rows, stages) or time.monotonic() > deadline:
                 return rows
