@@ -52,7 +52,7 @@ def _several(read: Reader, names: Names) -> npt.NDArray[np.bool_]:
         marks[documents] = found
         other |= marks[documents] != found
         if other.any():
-            doc_id = batch["doc_id"][int(other.argmax())].as_py()
+            doc_id = batch["doc_id"][int(other.argmax())].as_py()[1:]  # behind the letter of its part
             raise ConflictingDocument(f"document {doc_id} has two texts; read its shards again")
         seen[documents] = True
     order = np.argsort(marks)

@@ -49,5 +49,5 @@ def test_texts_are_compared_by_their_whole_digests(monkeypatch: pytest.MonkeyPat
 
 @pytest.mark.parametrize("batch", [1, 2])
 def test_one_id_with_two_texts_is_refused(batch: int) -> None:
-    with pytest.raises(ConflictingDocument, match="document a"):
-        found([("b", "x"), ("a", "x"), ("a", "y"), ("a", "x")], batch)
+    with pytest.raises(ConflictingDocument, match="document a has"):
+        found([("2b", "x"), ("2a", "x"), ("2a", "y"), ("2a", "x")], batch)

@@ -30,6 +30,7 @@ from tutti.corpus.stages import DedupBody, DocumentShardEntry, FilterBody, Inges
 from tutti.dedup import clusters, lines, onray, units
 from tutti.dedup.clusters import Compared
 from tutti.dedup.contamination import WORDS, Sought, TooManyTexts
+from tutti.dedup.exact import ConflictingDocument
 from tutti.dedup.kernel import native
 from tutti.dedup.lines import Lines, Wanted
 from tutti.dedup.reading import Placed, Unreadable
@@ -140,7 +141,7 @@ def build(host: Host) -> Service:
                 host.blobs, spec, lambda entries, name, without: staged(host.blobs, entries, scratch / name, without)
             )
             found = context.pool(clusters.find, own, spec.near, work, here)
-        except (TooManyTexts, Unreadable) as error:
+        except (ConflictingDocument, TooManyTexts, Unreadable) as error:
             raise WorkFailed(str(error)) from error
         if not found.documents or not (spec.clean or asked):
             return found, None
