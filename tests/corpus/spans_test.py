@@ -131,18 +131,43 @@ def test_the_passages_of_a_text_are_those_of_a_slow_scan_of_bytes(
 ) -> None:
     texts = {document_id(source=str(number), text=each): each for number, each in enumerate(written)}
     index = indexed(tmp_path_factory.mktemp("passages"), texts, tokenizer)
-    found = passages(index, tokenizer, text, least=least, documents=64)
+    found = passages([index], tokenizer, text, least=least, documents=64)
     assert [replace(each, documents=tuple(sorted(each.documents))) for each in found.found] == scanned(
         texts, text, tokenizer, least
     )
     assert (found.tokens, found.truncated) == (len(pieces(text, tokenizer)), False)
 
 
+@given(
+    written=st.lists(st.lists(WRITTEN.filter(bool), min_size=1, max_size=3), min_size=2, max_size=3),
+    text=WRITTEN,
+    least=st.integers(1, 4),
+)
+@settings(max_examples=60, deadline=None)
+def test_the_passages_in_several_datasets_are_those_of_a_slow_scan_of_all(
+    tmp_path_factory: pytest.TempPathFactory,
+    tokenizer: BytePairTokenizer,
+    written: list[list[str]],
+    text: str,
+    least: int,
+) -> None:
+    datasets = [
+        {document_id(source=f"{number}/{at}", text=each): each for at, each in enumerate(texts)}
+        for number, texts in enumerate(written)
+    ]
+    indexes = [indexed(tmp_path_factory.mktemp("passages"), texts, tokenizer) for texts in datasets]
+    found = passages(indexes, tokenizer, text, least=least, documents=64)
+    every = {name: each for texts in datasets for name, each in texts.items()}
+    assert [replace(each, documents=tuple(sorted(each.documents))) for each in found.found] == scanned(
+        every, text, tokenizer, least
+    )
+
+
 def test_a_passage_reads_as_it_stands_in_the_page_that_it_names(
     index: Index, texts: Texts, tokenizer: BytePairTokenizer
 ) -> None:
     text = "".join(f"{page[100:400]} Zymurgy! " for page in texts.values())
-    found = passages(index, tokenizer, text)
+    found = passages([index], tokenizer, text)
     assert len(found.found) >= len(texts)
     for each in found.found:
         words = text.encode()[each.begin : each.end]
@@ -155,7 +180,7 @@ def test_a_limit_leaves_the_shorter_passages_out_and_says_so(
     index: Index, texts: Texts, tokenizer: BytePairTokenizer
 ) -> None:
     text = "".join(f"{page[100 : 400 - 10 * number]} Zymurgy! " for number, page in enumerate(texts.values()))
-    every, longest = passages(index, tokenizer, text), passages(index, tokenizer, text, limit=3, documents=0)
+    every, longest = passages([index], tokenizer, text), passages([index], tokenizer, text, limit=3, documents=0)
     assert (every.truncated, longest.truncated) == (False, True)
     assert min(each.tokens for each in longest.found) == sorted(each.tokens for each in every.found)[-3]
     assert [each.begin for each in longest.found] == sorted(each.begin for each in longest.found)
@@ -171,7 +196,7 @@ def test_a_few_words_are_found_wherever_they_stand_as_words(
     text = data.draw(st.sampled_from(sorted(texts.values())))
     pairs = [each for each in re.finditer(r"\b[a-z]+ [a-z]+\b(?= )", text) if text[each.start() - 1] in BEFORE]
     wanted = data.draw(st.sampled_from(pairs))[0]
-    (passage,) = whole(index, tokenizer, wanted).found
+    (passage,) = whole([index], tokenizer, wanted).found
     assert (passage.begin, passage.end) == (0, len(wanted))
 
 
@@ -180,10 +205,10 @@ def test_a_few_words_are_counted_in_every_place(tmp_path: Path) -> None:
     texts = {document_id(source=str(place), text=text): text for place, text in enumerate((one, other * 40))}
     tokenizer = train_bpe([*texts.values()] * 20, vocabulary=300)
     index = indexed(tmp_path, texts, tokenizer)
-    (passage,) = whole(index, tokenizer, "the harbour").found
+    (passage,) = whole([index], tokenizer, "the harbour").found
     assert (passage.count, passage.documents) == (5, (document_id(source="0", text=one),))
-    assert whole(index, tokenizer, "no harbour").found == ()
-    assert whole(index, tokenizer, "").found == ()
+    assert whole([index], tokenizer, "no harbour").found == ()
+    assert whole([index], tokenizer, "").found == ()
 
 
 def test_the_command_speaks_of_as_many_tokens_as_are_looked_for() -> None:

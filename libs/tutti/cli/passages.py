@@ -7,6 +7,7 @@ import click
 
 from tutti.chassis.client import Client, Problem
 from tutti.chassis.errors import Refused
+from tutti.cli import mixtures
 from tutti.cli.output import READING_SECONDS, printable, say
 from tutti.cli.plain import Plain, plain
 from tutti.contracts.lineage.v1 import TraceTextRequest
@@ -21,6 +22,7 @@ def traced(client: Client, text: str, within: str, *, least: int = 0, limit: int
     """The passages of a text, each with its own text; in a dataset the steps are null. Raises Problem."""
     request = TraceTextRequest(text=text, within=within, least=least, limit=limit)
     answer, data = plain(client.lineage.TraceText(request, timeout=READING_SECONDS)), text.encode()
+    answer["datasets"] = answer["datasets"] or [answer["dataset"]]  # an earlier version searched one alone
     for each in answer["passages"]:
         each["text"] = data[each["begin"] : each["end"]].decode(errors="replace")
         if not within.startswith("checkpoints/"):
@@ -31,20 +33,45 @@ def traced(client: Client, text: str, within: str, *, least: int = 0, limit: int
 def continued(client: Client, continuations: Sequence[Plain], checkpoint: str) -> list[Plain]:
     """Continuations with those `passages` of prompt and text together that reach behind the prompt.
 
-    They are null where nothing can be said: without an index in silence, otherwise with the reason on standard error.
+    They were looked for in `datasets`; those of the training that are `unindexed` were left out. `passages` are null
+    where nothing can be said: without any index in silence, otherwise with the reason on standard error.
     """
     found = []
     for each in continuations:
-        passages = None
+        told: Plain = {"passages": None, "datasets": [], "unindexed": []}
         try:
-            whole = traced(client, each["prompt"] + each["text"], checkpoint) if each["text"] else {"passages": []}
-            prompt = len(each["prompt"].encode())
-            passages = [one for one in whole["passages"] if one["end"] > prompt]
+            if each["text"]:
+                whole = traced(client, each["prompt"] + each["text"], checkpoint)
+                prompt = len(each["prompt"].encode())
+                told = {name: whole[name] for name in told}
+                told["passages"] = [one for one in whole["passages"] if one["end"] > prompt]
         except Problem as problem:
             if not (isinstance(problem, Refused) and problem.reason == "NOT_INDEXED"):
                 say(f"no spans are shown: {problem.message}")
-        found.append({**each, "passages": passages})
+        found.append(each | told)
     return found
+
+
+def nothing(continuation: Plain) -> str:
+    """What is said of a continuation without passages; "" where nobody looked for them."""
+    if not continuation["text"]:
+        return "the model wrote nothing"
+    if continuation["passages"] is None:
+        return ""
+    where = "what it was trained on"
+    if continuation["unindexed"]:
+        where = " or ".join(each[: mixtures.SHOWN] for each in continuation["datasets"])
+    return f"no {LEAST} tokens in a row that reach into what the model wrote stand in {where}"
+
+
+def unsearched(continuations: Sequence[Plain]) -> str:
+    """Of which datasets of a training nothing is known, in a sentence; "" where all were searched."""
+    names = list(dict.fromkeys(name for each in continuations for name in each["unindexed"]))
+    if not names:
+        return ""
+    have = "has no index" if len(names) == 1 else "have no index"
+    shown = ", ".join(name[: mixtures.SHOWN] for name in names)
+    return f"{shown} {have} and could not be searched; run what made it again with `index: true`"
 
 
 def longest(passages: Sequence[Plain], most: int) -> list[Plain]:
@@ -80,11 +107,14 @@ def show(answer: Plain, least: int) -> None:
         click.echo(f"{passage['begin']:>6}  {next(found := lines(passage))}")
         for line in found:
             click.echo(f"{'':6}  {line}")
+    where = " or ".join(answer["datasets"])
     if not answer["passages"] and answer["tokens"] < least:
         say(f"the text has {answer['tokens']} tokens, fewer than --least {least}: nothing was looked for")
     elif not answer["passages"] and not least and answer["tokens"] < LEAST:
-        say(f"it stands nowhere as a whole in {answer['dataset']}; --least {max(answer['tokens'] // 2, 1)} finds parts")
+        say(f"it stands nowhere as a whole in {where}; --least {max(answer['tokens'] // 2, 1)} finds parts")
     elif not answer["passages"]:
-        say(f"no {least or LEAST} tokens of it in a row stand in {answer['dataset']}")
+        say(f"no {least or LEAST} tokens of it in a row stand in {where}")
+    if gone := unsearched([answer]):
+        say(gone)
     if answer["truncated"]:
         say("there are more, and shorter ones; raise --limit")

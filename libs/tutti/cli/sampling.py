@@ -62,7 +62,10 @@ def readable(context: click.Context, parameter: click.Parameter, prompts: tuple[
 @click.option(
     "--seed", type=click.IntRange(0, 2**53 - 1), default=0, show_default=True, help="The same seed, the same text."
 )
-@click.option("--spans/--no-spans", default=True, help="Show what of a text the model was trained on word for word.")
+@click.option(
+    "--spans/--no-spans", default=True,
+    help=f"Show what of a text, {passages.LEAST} tokens in a row or more, stands in what the model was trained on.",
+)  # fmt: skip
 @output_option
 @connection_options
 def sample(
@@ -85,7 +88,7 @@ def sample(
     tutti sample checkpoints/JOB/0/800 --prompt "Return a copy" --seed 7 -o json
 
     Where its dataset has an index (`index: true` in the recipe) the verbatim spans of a text are shown below it, with
-    documents that hold them and the steps that saw those.
+    documents that hold them and the steps that saw those; of a mixture the datasets without one are named.
 
     Where nobody serves the data directory the platform is started for the time being.
     """
@@ -121,6 +124,10 @@ def sample(
         for passage in passages.longest(each.get("passages") or [], SHOWN_SPANS):
             for line in passages.lines(passage):
                 say(f"  {line}")
+        if spans and not each["passages"] and (words := passages.nothing(each)):
+            say(f"  {words}")
+    if spans and (gone := passages.unsearched(found)):
+        say(gone)
 
 
 def extend(group: click.Group) -> None:

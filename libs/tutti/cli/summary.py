@@ -51,7 +51,7 @@ def summary(client: Client, run: Run) -> Plain:
             found["mixture"] = mixtures.mixture(client, found["train"])
         rows = [plain(each) for each in BY_PLURAL["checkpoints"].all(client, f"job={found['train']['name']}")]
         found["checkpoints"] = sorted(rows, key=lambda each: (each["line"], each["step"]))
-        found["train"] |= trained(found["train"], None if found["mixture"] else found["dataset"])
+        found["train"] |= trained(found["train"], found["dataset"])
     found["continuations"] = []
     if found["train"] and found["sample"] and found["sample"]["state"] == "done":
         read = client.sampling.ReadSample(ReadSampleRequest(name=found["sample"]["name"])).continuations
@@ -69,7 +69,8 @@ def trained(job: Plain, dataset: Plain | None) -> Plain:
         return {"parameters": None, "passes": None}
     training = Training.from_json(job["spec"]["training"])
     read = job["step"] * training.step.leaves * training.step.rows
-    passes = read / dataset["sequences"] if dataset and dataset["sequences"] else None
+    alone = dataset and dataset["sequences"] and not training.mixture
+    passes = read / dataset["sequences"] if dataset and alone else None
     return {"parameters": Layout(training.model).elements, "passes": passes}
 
 
@@ -139,7 +140,7 @@ def show_summary(found: Plain, data_dir: Path = DEFAULT_DATA_DIR) -> None:
     for name, value in lines:
         click.echo(f"{name:14}{value}")
     if dataset and job and job["bits_per_byte"] is not None:
-        show_quality(job, dataset)
+        show_quality(job, dataset, found["mixture"])
     checkpoints = found["checkpoints"]
     if len(checkpoints) > SHOWN_CHECKPOINTS:
         every = typed("tutti checkpoints ls", data_dir)
@@ -196,11 +197,13 @@ def show_continuations(continuations: list[Plain]) -> None:
     for each in continuations:
         text = json.dumps(f"{each['prompt']}{each['text']}", ensure_ascii=False)
         click.echo(f"{'sample':14}{text}")
-        if each["passages"] == []:
-            click.echo(f"{'':16}nothing of it stands word for word in what it was trained on")
+        if not each["passages"] and (words := passages.nothing(each)):
+            click.echo(f"{'':16}{words}")
         for passage in passages.longest(each["passages"] or [], SHOWN_SPANS):
             for line in passages.lines(passage):
                 click.echo(f"{'':16}{line}")
+    if gone := passages.unsearched(continuations):
+        click.echo(f"{'':16}{gone}")
 
 
 def unchanged(crawl: Plain) -> str:
@@ -220,13 +223,13 @@ def visited(counts: list[Plain]) -> str:
     return f"{seen:,} URLs visited, {of.get('visited/page', 0):,} pages{f'; {rest}' if rest else ''}"
 
 
-def show_quality(job: Plain, dataset: Plain) -> None:
+def show_quality(job: Plain, dataset: Plain, mixture: list[Plain]) -> None:
     model: float = job["bits_per_byte"]
     unigram, bigram, xz = (dataset[f"{name}_bits_per_byte"] for name in ("unigram", "bigram", "xz"))
     click.echo(
         f"{'bits per byte':14}{model:.3f}  (unigram {unigram:.3f}, Kneser-Ney bigram {bigram:.3f}, xz primed {xz:.3f})"
     )
-    apart, change = verdict.beside_bigram(job, dataset), verdict.advice(job, dataset)
+    apart, change = verdict.beside_bigram(job, dataset), verdict.advice(job, dataset, mixture)
     click.echo(f"{'':14}{apart} the bigram{f': worse than a bigram model; {change}' if change else ''}")
     if few := verdict.rough(dataset):
         click.echo(f"{'':14}{few}")

@@ -22,3 +22,18 @@ def test_the_commands_that_are_named_are_those_for_the_data_directory(capsys: py
     assert "all: `tutti checkpoints ls`\n" in capsys.readouterr().out
     show_summary(found, Path("/data/my own"))
     assert "all: `tutti checkpoints ls --data-dir '/data/my own'`\n" in capsys.readouterr().out
+
+
+def test_of_a_sample_without_passages_it_is_told_what_was_looked_for_and_where(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    show_summary({**facts().summary, "crawl": None})
+    told = capsys.readouterr().out
+    nothing = "no 8 tokens in a row that reach into what the model wrote stand in datasets/aaaaaaaaaaaa\n"
+    assert f'"Once"\n{"":16}{nothing}' in told
+    assert told.count("datasets/bbbbbbbbbbbb has no index and could not be searched") == 1
+    found = [{**each, "unindexed": []} for each in facts().summary["continuations"]]
+    show_summary({**facts().summary, "crawl": None, "continuations": found})
+    told = capsys.readouterr().out
+    assert "reach into what the model wrote stand in what it was trained on\n" in told
+    assert "no index" not in told

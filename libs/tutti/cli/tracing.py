@@ -104,7 +104,7 @@ def trace(
     tutti trace --text "Return a copy"
 
     With --text: what of a text stands word for word in what a model was trained on, in which documents, and which steps
-    saw those. The dataset needs an index: `index: true` in its recipe.
+    saw those. Of what it read, datasets with an index are searched (`index: true` in a recipe), the others named.
     """
     if (resource is None) == (text is None):
         raise click.UsageError("give a RESOURCE, or --text TEXT, and one of them alone")
@@ -147,11 +147,16 @@ def place(client: Client, name: str) -> str:
 
 
 def indexed_jobs(client: Client) -> set[str]:
-    """The jobs whose own dataset has an index of verbatim spans."""
+    """The jobs that read a dataset which has an index of verbatim spans."""
     datasets = BY_PLURAL["datasets"].all(client, fields=("name", "index"))
     digests = {f"blake3:{each.name.removeprefix('datasets/')}" for each in datasets if each.index}
     jobs = BY_PLURAL["jobs"].all(client, fields=("name", "spec"))
-    return {each.name for each in jobs if json.loads(each.spec.training or "{}").get("dataset") in digests}
+    return {each.name for each in jobs if digests & _read(json.loads(each.spec.training or "{}"))}
+
+
+def _read(training: Plain) -> set[str]:
+    """The digests of the datasets that a training reads."""
+    return {training.get("dataset", ""), *(each["dataset"] for each in training.get("mixture", []))}
 
 
 def walked(client: Client, resource: str, direction: str, limit: int) -> Plain:

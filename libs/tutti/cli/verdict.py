@@ -1,5 +1,8 @@
 """The verdict on a model: what its figures say of it, and what to change."""
 
+from collections.abc import Sequence
+
+from tutti.cli import mixtures
 from tutti.cli.plain import Plain
 
 PASSES = 4
@@ -17,13 +20,19 @@ def beside_bigram(job: Plain, dataset: Plain) -> str:
     return f"{abs(apart):.1f} % {'below' if apart > 0 else 'above'}"
 
 
-def advice(job: Plain, dataset: Plain) -> str:
-    """What to change of a model that is worse than a bigram model; "" where it is not."""
+def advice(job: Plain, dataset: Plain, mixture: Sequence[Plain] = ()) -> str:
+    """What to change of a model that is worse than a bigram model; "" where it is not. `mixture`: what it read of which
+    dataset, where it read several.
+    """
     if job["bits_per_byte"] < dataset["bigram_bits_per_byte"]:
         return ""
-    if (passes := job["passes"] or 0) > PASSES:
-        often = f"it read the same text {passes:,.0f} times and learnt it by heart"
-        return f"{often}: give more text, fewer steps or a smaller size"
+    if mixture:
+        most = max(mixture, key=lambda each: each["epochs"])
+        what, passes, change = most["dataset"][: mixtures.SHOWN], most["epochs"], "give that one less weight, more text"
+    else:
+        what, passes, change = "the same text", job["passes"] or 0, "give more text, fewer steps"
+    if passes > PASSES:
+        return f"it read {what} {passes:,.0f} times and learnt it by heart: {change} or a smaller size"
     return "train longer"
 
 

@@ -31,6 +31,15 @@ def test_a_model_that_learnt_by_heart_is_not_told_to_train_longer(
     assert bool(verdict.advice(job, dataset)) == bool(advice)
 
 
+def test_of_a_mixture_the_dataset_that_was_read_most_often_decides() -> None:
+    job, dataset = figures(2.0, None)
+    rows = [{"dataset": f"datasets/{name * 64}", "epochs": epochs} for name, epochs in (("a", 0.4), ("b", 14.6))]
+    told = verdict.advice(job, dataset, rows)
+    assert told.startswith("it read datasets/bbbbbbbbbbbb 15 times and learnt it by heart: give that one less weight")
+    assert verdict.advice(job, dataset, [{**each, "epochs": 1.5} for each in rows]) == "train longer"
+    assert verdict.advice({**job, "bits_per_byte": 1.2}, dataset, rows) == ""
+
+
 def test_a_figure_of_little_text_is_said_to_be_rough() -> None:
     assert verdict.rough(figures(1.2, 1.0)[1]) == ""
     assert verdict.rough(figures(1.2, 1.0, 937)[1]) == "only 937 tokens were held out: the figures are rough"

@@ -143,7 +143,13 @@ class LineageApi:
         )
         found = traced.passages
         rows = self._documents.rows({document for passage in found.found for document in passage.documents})
-        answer = TraceTextResponse(dataset=traced.dataset, tokens=found.tokens, truncated=found.truncated)
+        answer = TraceTextResponse(
+            dataset=traced.datasets[0],
+            datasets=traced.datasets,
+            unindexed=traced.unindexed,
+            tokens=found.tokens,
+            truncated=found.truncated,
+        )
         for each in found.found:
             passage = answer.passages.add(begin=each.begin, end=each.end, tokens=each.tokens, count=each.count)
             for doc_id in each.documents:

@@ -1,8 +1,10 @@
 """Texts: the verbatim spans of a text in what a model was trained on, and the steps that saw them.
 
-Promises: which dataset, index and checkpoint are meant is asked of their owners, so that an answer waits for no event.
+Promises: which datasets, indexes and checkpoint are meant is asked of their owners, so that an answer waits for no
+event; of what a training read, and nobody can search, the answer says so.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from tutti.chassis.errors import InvalidField, Refused, declare
@@ -31,9 +33,13 @@ declare(
 
 @dataclass(frozen=True)
 class Traced:
-    """The passages of a text; by document that holds one, the steps of the checkpoint that saw it, in order."""
+    """The passages of a text; by document that holds one, the steps of the checkpoint that saw it, in order.
 
-    dataset: str
+    `datasets` were searched, `unindexed` ones that the training read too could not be.
+    """
+
+    datasets: tuple[str, ...]
+    unindexed: tuple[str, ...]
     passages: Passages
     steps: dict[str, list[int]]
 
@@ -45,25 +51,34 @@ class Texts:
         self._committer = CommitterServiceStub(host.channel("committer"))
 
     def trace(self, text: str, within: str, *, least: int, limit: int, documents: int) -> Traced:
-        """The passages of a text in the training split of a dataset, or of that of a checkpoint.
+        """The passages of a text in the training split of a dataset, or in those of all that a checkpoint's job reads.
 
         `least` 0: LEAST tokens; a text that has fewer is looked for whole.
 
         Raises InvalidField for what names neither and for a text that is too long, NotFound, and Refused for a
-        checkpoint that is not committed, a dataset without an index, and blobs that are gone or damaged.
+        checkpoint that is not committed, where no dataset has an index, and for blobs that are gone or damaged.
         """
         if (size := len(text.encode())) > MAX_BYTES:
             raise InvalidField("text", seen=f"{size} bytes", expected=f"at most {MAX_BYTES} bytes of UTF-8")
         body = self._checkpoint(within) if within.startswith("checkpoints/") else None
-        dataset = self._dataset(dataset_name(body.training.dataset) if body else within)
-        opened = self._library.index(self._index(dataset), dataset.name)
-        tokenizer = self._library.tokenizer(dataset.tokenizer)
+        names = [dataset_name(each) for each in body.training.datasets] if body else [within]
+        datasets = [self._dataset(name) for name in names]
+        indexed = [each for each in datasets if each.index]
+        if not indexed:
+            raise _unsearchable(names)
+        opened = [self._library.index(self._index(each), each.name) for each in indexed]
+        tokenizer = self._library.tokenizer(indexed[0].tokenizer)
         if not least and len(tokenizer.encode(text)) < LEAST:
             found = whole(opened, tokenizer, text, documents=documents)
         else:
             found = passages(opened, tokenizer, text, least=least or LEAST, limit=limit, documents=documents)
         held = {document for passage in found.found for document in passage.documents}
-        return Traced(dataset.name, found, self._steps(dataset, body, held) if body else {})
+        return Traced(
+            tuple(each.name for each in indexed),
+            tuple(each.name for each in datasets if not each.index),
+            found,
+            self._steps(datasets, body, held) if body and held else {},
+        )
 
     def _checkpoint(self, name: str) -> CheckpointBody:
         found = self._committer.GetCheckpoint(GetRequest(name=name))
@@ -79,20 +94,27 @@ class Texts:
 
     def _index(self, dataset: Dataset) -> str:
         """The key of the manifest of its index."""
-        if not dataset.index:
-            raise Refused(
-                "NOT_INDEXED",
-                f"{dataset.name} has no index of verbatim spans: run its recipe again with `index: true` (`tutti run "
-                f"RECIPE --set index=true`); what was done before is reused",
-            )
         return self._tokenization.GetIndex(GetRequest(name=dataset.index)).result.manifest_key
 
-    def _steps(self, dataset: Dataset, body: CheckpointBody, documents: set[str]) -> dict[str, list[int]]:
-        """The steps up to a checkpoint that saw each document."""
-        train, ledger = self._library.dataset(dataset.manifest_key).train, body.scalars.ledger
+    def _steps(self, datasets: Sequence[Dataset], body: CheckpointBody, documents: set[str]) -> dict[str, list[int]]:
+        """The steps up to a checkpoint that saw each document, of whichever dataset it was read."""
+        shelves, ledger = [self._library.dataset(each.manifest_key).train for each in datasets], body.scalars.ledger
         return {
             document: sorted(
-                {each.step for each in sightings.of_document(train, ledger, document, until_step=body.step)}
+                {
+                    each.step
+                    for shelf in shelves
+                    for each in sightings.of_document(shelf, ledger, document, until_step=body.step)
+                }
             )
             for document in documents
         }
+
+
+def _unsearchable(names: Sequence[str]) -> Refused:
+    one = len(names) == 1
+    return Refused(
+        "NOT_INDEXED",
+        f"{', '.join(names)} {'has' if one else 'have'} no index of verbatim spans: run {'its' if one else 'their'} "
+        f"recipe again with `index: true` (`tutti run RECIPE --set index=true`); what was done before is reused",
+    )

@@ -3,14 +3,12 @@
 from pathlib import Path
 
 import pytest
-from tokenizers import AddedToken, Tokenizer, models, pre_tokenizers
 
 from tutti.chassis.errors import InvalidField
 from tutti.contracts.common.v1 import STATE_DONE, STATE_FAILED, STATE_PENDING, ListRequest
 from tutti.contracts.pipeline.v1 import CheckRecipeRequest, Run
-from tutti.corpus.canonical import canonical_json, parse_json
 from tutti.corpus.spans.building import MOST_TOKENS
-from tutti.corpus.tokenizer import EOS
+from tutti.corpus.tokenizer_test import of_bytes
 from tutti.pipeline.world_test import CALL, RECIPE, World
 
 CONTEXT = 32
@@ -20,17 +18,8 @@ BEFORE = ("ingest", "filter", "dedup", "tokenization")
 @pytest.fixture
 def world(tmp_path: Path) -> World:
     made = World(tmp_path)
-    made.artefact = of_bytes()
+    made.artefact = of_bytes().artefact
     return made
-
-
-def of_bytes() -> bytes:
-    """A tokenizer whose tokens are single bytes."""
-    alphabet = sorted(pre_tokenizers.ByteLevel.alphabet())
-    tokenizer = Tokenizer(models.BPE(vocab={each: number for number, each in enumerate(alphabet)}, merges=[]))
-    tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
-    tokenizer.add_special_tokens([AddedToken(EOS, special=True, normalized=False)])
-    return canonical_json(parse_json(tokenizer.to_str()))
 
 
 def tokenized(world: World, *overrides: str) -> Run:

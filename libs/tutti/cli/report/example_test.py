@@ -92,7 +92,9 @@ def facts() -> Facts:
 
 
 def continuations() -> list[Plain]:
-    """One with passages that overlap and end inside a character, one with none, one of which nobody can say."""
+    """One with passages that overlap and end inside a character, one with none in what could be searched, one of which
+    nobody can say, one that is empty.
+    """
     prompt, text = "The «os» module", " provides a portable way — {{ 7 * 7 }}</bdi><b>\u202e of using\nit."
     dash = len(f"{prompt} provides a portable way ".encode())
     holder = {"document": "documents/d", "source": HOSTILE[0], "steps": [3, 71], "step_count": 2}
@@ -101,10 +103,12 @@ def continuations() -> list[Plain]:
         {"begin": 4, "end": dash - 10, "tokens": 9, "count": 1, "text": "«os» module provides", "documents": [unseen]},
         {"begin": dash - 20, "end": dash + 1, "tokens": 12, "count": 3, "text": HOSTILE[2], "documents": [holder] * 5},
     ]
+    searched = {"datasets": ["datasets/" + "a" * 64], "unindexed": ["datasets/" + "b" * 64]}
     return [
-        {"prompt": prompt, "text": text, "tokens": 20, "stop": "length", "passages": found},
-        {"prompt": "", "text": "Once", "tokens": 1, "stop": "end", "passages": []},
-        {"prompt": "Once", "text": "", "tokens": 0, "stop": "end", "passages": None},
+        {"prompt": prompt, "text": text, "tokens": 20, "stop": "length", "passages": found, **searched},
+        {"prompt": "", "text": "Once", "tokens": 1, "stop": "end", "passages": [], **searched},
+        {"prompt": "", "text": "Twice", "tokens": 1, "stop": "end", "passages": None, "datasets": [], "unindexed": []},
+        {"prompt": "Once", "text": "", "tokens": 0, "stop": "end", "passages": None, "datasets": [], "unindexed": []},
     ]
 
 

@@ -17,7 +17,7 @@ from typing import Any
 from markupsafe import Markup
 
 from tutti.chassis.version import VERSION
-from tutti.cli import verdict
+from tutti.cli import passages, verdict
 from tutti.cli.plain import Plain
 from tutti.cli.report.charts import Series, chart, describe
 from tutti.cli.report.facts import Facts
@@ -93,9 +93,11 @@ def page(facts: Facts) -> str:
         "curve": facts.curve,
         "steps": _steps(facts.curve),
         "quality": _quality(job, dataset),
-        "verdict": _verdict(job, dataset),
+        "verdict": _verdict(job, dataset, found["mixture"]),
         "mixture": found["mixture"],
         "samples": samples(found["continuations"]),
+        "unsearched": passages.unsearched(found["continuations"]),
+        "least": passages.LEAST,
         "checkpoints": checkpoints,
         "more_checkpoints": len(found["checkpoints"]) if len(found["checkpoints"]) > len(checkpoints) else 0,
         "stages": _stages(found),
@@ -139,6 +141,7 @@ def _template() -> Any:
         "moment": moment,
         "outcome": outcome,
         "reason": reason,
+        "sentence": sentence,
         "shortened": shortened,
         "size": size,
     }
@@ -152,6 +155,11 @@ def count(number: int) -> str:
 def moment(text: str) -> str:
     """`2026-11-21T22:10:11.5Z`, to the minute."""
     return f"{text[:16].replace('T', ' ')} UTC"
+
+
+def sentence(words: str) -> str:
+    """Words that stand alone; "" where there are none."""
+    return f"{words[:1].upper()}{words[1:]}." if words else ""
 
 
 def shortened(text: str) -> str:
@@ -227,17 +235,17 @@ def _beside_bigram(job: Plain, dataset: Plain | None) -> str:
     return f"{verdict.beside_bigram(job, dataset)} a bigram"
 
 
-def _verdict(job: Plain | None, dataset: Plain | None) -> str:
+def _verdict(job: Plain | None, dataset: Plain | None, mixture: Sequence[Plain]) -> str:
     """Whether it learnt more than pairs of tokens tell; "" where that was not measured."""
     if not job or not dataset or job["bits_per_byte"] is None or not dataset["bigram_bits_per_byte"]:
         return ""
     told = f"The model lies {_beside_bigram(job, dataset)}"
-    if change := verdict.advice(job, dataset):
+    if change := verdict.advice(job, dataset, mixture):
         told += f": worse than a bigram model of the tokens. What to do: {change}."
     else:
         told += ": it knows more than pairs of tokens tell."
     few = verdict.rough(dataset)
-    return f"{told} {few[:1].upper()}{few[1:]}." if few else told
+    return f"{told} {sentence(few)}" if few else told
 
 
 def _funnel(found: Plain) -> list[Left]:

@@ -72,7 +72,7 @@ def test_how_each_language_is_tokenized_is_told(outline: Outline) -> None:
 
 
 def test_what_the_model_had_read_is_marked_in_its_samples(outline: Outline) -> None:
-    first, second, third = samples(continuations())
+    first, second, third, fourth = samples(continuations())
     assert "".join(piece.text for piece in first.pieces) == visible("".join(continuations()[0][key] for key in KEYS))
     assert [(piece.kind.value, piece.text) for piece in first.pieces[:3]] == [
         ("prompt", "The «os» module"),
@@ -80,12 +80,15 @@ def test_what_the_model_had_read_is_marked_in_its_samples(outline: Outline) -> N
         ("own", "— {{ 7 * 7 }}</bdi><b>  of using\nit."),
     ]
     assert [(span.tokens, len(span.holders)) for span in first.spans or ()] == [(12, 3), (9, 1)]
-    assert (second.spans, third.spans) == ((), None)
+    assert (second.spans, third.spans, fourth.spans) == ((), (), ())
     told = outline.text.partition("What the last checkpoint makes of prompts")[2]
     assert "12 tokens, in 3 places" in told
     assert "steps 3, 71" in told
-    assert "Nothing of it stands word for word" in told
-    assert "is not known" in told
+    assert "8 tokens in a row or more" in told
+    assert "No 8 tokens in a row that reach into what the model wrote stand in datasets/aaaaaaaaaaaa." in told
+    assert "datasets/bbbbbbbbbbbb has no index and could not be searched" in told
+    assert told.count("is not known") == 1
+    assert "The model wrote nothing." in told
 
 
 def test_each_dataset_of_a_mixture_is_told(outline: Outline) -> None:

@@ -39,15 +39,16 @@ class Span:
 
 @dataclass(frozen=True)
 class Sample:
-    """`spans`: the longest passages, None where nobody could say."""
+    """`spans`: the longest passages; `words` stand where there are none, "" where nobody could say."""
 
     pieces: tuple[Piece, ...]
-    spans: tuple[Span, ...] | None
+    spans: tuple[Span, ...]
+    words: str
 
 
 def samples(continuations: Sequence[Plain]) -> list[Sample]:
     """Continuations as `passages.continued` tells them, to be shown."""
-    return [Sample(_pieces(each), _spans(each["passages"])) for each in continuations]
+    return [Sample(_pieces(each), _spans(each["passages"] or []), passages.nothing(each)) for each in continuations]
 
 
 def visible(text: str) -> str:
@@ -80,9 +81,7 @@ def _begin(data: bytes, at: int) -> int:
     return at
 
 
-def _spans(found: Sequence[Plain] | None) -> tuple[Span, ...] | None:
-    if found is None:
-        return None
+def _spans(found: Sequence[Plain]) -> tuple[Span, ...]:
     return tuple(
         Span(
             each["text"],

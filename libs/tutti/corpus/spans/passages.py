@@ -1,13 +1,14 @@
 """Passages: the verbatim spans of a text, as bytes of it, and the documents that hold them.
 
 Promises: a span is one of tokens, so it begins and ends where tokens of the text do; which passages there are depends
-on the text and the dataset alone.
+on the text and the datasets alone, which are searched as if they were one.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from itertools import groupby
 
 import numpy as np
 
@@ -22,7 +23,7 @@ BEFORE = ("", *" \t\"'`([{<*_-/.@#=:,\u201c\u2018\u00ab\u2014")
 
 @dataclass(frozen=True, slots=True)
 class Passage:
-    """Bytes begin … end - 1 of a text are `tokens` tokens that stand `count` times in the dataset.
+    """Bytes begin … end - 1 of a text are `tokens` tokens that stand `count` times in the datasets.
 
     `documents` are some that hold them, by id. A boundary may lie inside a character, since a token may end there.
     """
@@ -44,16 +45,26 @@ class Passages:
 
 
 def passages(
-    index: Index, tokenizer: BytePairTokenizer, text: str, *, least: int = LEAST, limit: int = 100, documents: int = 3
+    indexes: Sequence[Index],
+    tokenizer: BytePairTokenizer,
+    text: str,
+    *,
+    least: int = LEAST,
+    limit: int = 100,
+    documents: int = 3,
 ) -> Passages:
     """The maximal verbatim spans of at least `least` tokens; the longest `limit` of them, the earlier before the later.
 
-    Each names at most `documents` documents, in the order of what follows the span there, among its first 64 places.
-    `tokenizer` is that of the dataset. Raises CorpusError for `least` < 1.
+    Each names at most `documents` documents, dataset by dataset in the order of what follows the span there, among its
+    first 64 places. `tokenizer` is that of the datasets. Raises CorpusError for `least` < 1.
     """
     ids = tokenizer.encode(text)
     at = [0, *np.cumsum(tokenizer.byte_lengths[ids]).tolist()]
-    every = index.spans(ids.tolist(), least=least, examples=PLACES if documents else 0)
+    every = _maximal(
+        span
+        for index in indexes
+        for span in index.spans(ids.tolist(), least=least, examples=PLACES if documents else 0)
+    )
     longest = sorted(every, key=lambda span: span.start - span.end)[:limit]
     found = (
         Passage(
@@ -68,7 +79,7 @@ def passages(
     return Passages(tuple(found), len(ids), len(every) > limit)
 
 
-def whole(index: Index, tokenizer: BytePairTokenizer, text: str, *, documents: int = 3) -> Passages:
+def whole(indexes: Sequence[Index], tokenizer: BytePairTokenizer, text: str, *, documents: int = 3) -> Passages:
     """The text as one passage, wherever it stands from a word's first letter on; none where it stands nowhere.
 
     What stands before it may be in one token with its beginning, so it is looked for behind each of BEFORE.
@@ -78,11 +89,27 @@ def whole(index: Index, tokenizer: BytePairTokenizer, text: str, *, documents: i
         ids = tokenizer.encode(before + text)
         alone = before != "" and int(tokenizer.byte_lengths[ids[0]]) <= len(before.encode())
         if len(ids) and not alone:  # what stands alone before it is found with nothing before it
-            matches += index.spans(ids.tolist(), least=len(ids), examples=PLACES if documents else 0)
+            for index in indexes:
+                matches += index.spans(ids.tolist(), least=len(ids), examples=PLACES if documents else 0)
     if not matches:
         return Passages((), tokens, truncated=False)
     count = sum(each.count for each in matches)
     return Passages((Passage(0, size, tokens, count, _holders(matches)[:documents]),), tokens, truncated=False)
+
+
+def _maximal(every: Iterable[SpanMatch]) -> list[SpanMatch]:
+    """Of the spans of several datasets those around which no longer one stands in any; what is the same is one."""
+
+    def merged() -> Iterator[SpanMatch]:
+        reached = 0
+        ordered = sorted(every, key=lambda span: (span.start, -span.end))
+        for (start, end), alike in groupby(ordered, key=lambda span: (span.start, span.end)):
+            if end > reached:
+                reached, same = end, list(alike)
+                examples = tuple(place for span in same for place in span.examples)
+                yield SpanMatch(start, end, sum(span.count for span in same), examples)
+
+    return list(merged())
 
 
 def _holders(matches: Iterable[SpanMatch]) -> tuple[str, ...]:

@@ -577,7 +577,7 @@ class TraceTextRequest(_message.Message):
     text: _builtins.str
     """text of 64 KiB at most."""
     within: _builtins.str
-    """within a checkpoint, which means its job's own dataset and not those mixed with it, or a dataset."""
+    """within a checkpoint, which means every dataset that its job reads and that has an index, or a dataset."""
     least: _builtins.int
     """least tokens of a span that is told; 0 means 8, or all of a text that has fewer."""
     limit: _builtins.int
@@ -655,10 +655,10 @@ class Passage(_message.Message):
     tokens: _builtins.int
     """tokens of it."""
     count: _builtins.int
-    """count of the places where it stands in the training split."""
+    """count of the places where it stands in the training splits."""
     @_builtins.property
     def documents(self) -> _containers.RepeatedCompositeFieldContainer[Global___Holder]:
-        """documents that hold it: some, of its first 64 places."""
+        """documents that hold it: some, of its first 64 places in each split."""
 
     def __init__(
         self,
@@ -687,8 +687,10 @@ class TraceTextResponse(_message.Message):
     DATASET_FIELD_NUMBER: _builtins.int
     TOKENS_FIELD_NUMBER: _builtins.int
     TRUNCATED_FIELD_NUMBER: _builtins.int
+    DATASETS_FIELD_NUMBER: _builtins.int
+    UNINDEXED_FIELD_NUMBER: _builtins.int
     dataset: _builtins.str
-    """dataset whose training split was searched."""
+    """dataset whose training split was searched; of several the first."""
     tokens: _builtins.int
     """tokens of the whole text."""
     truncated: _builtins.bool
@@ -697,6 +699,14 @@ class TraceTextResponse(_message.Message):
     def passages(self) -> _containers.RepeatedCompositeFieldContainer[Global___Passage]:
         """passages in the order of the text."""
 
+    @_builtins.property
+    def datasets(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
+        """datasets whose training splits were searched, the job's own before those mixed with it."""
+
+    @_builtins.property
+    def unindexed(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
+        """unindexed datasets that the job reads too: without an index nothing is known of them."""
+
     def __init__(
         self,
         *,
@@ -704,10 +714,12 @@ class TraceTextResponse(_message.Message):
         dataset: _builtins.str = ...,
         tokens: _builtins.int = ...,
         truncated: _builtins.bool = ...,
+        datasets: _abc.Iterable[_builtins.str] | None = ...,
+        unindexed: _abc.Iterable[_builtins.str] | None = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["dataset", b"dataset", "passages", b"passages", "tokens", b"tokens", "truncated", b"truncated"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["dataset", b"dataset", "datasets", b"datasets", "passages", b"passages", "tokens", b"tokens", "truncated", b"truncated", "unindexed", b"unindexed"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
