@@ -16,12 +16,12 @@ from tutti.chassis.service import Host
 from tutti.chassis.unit import Unit
 from tutti.corpus.duplicates import How
 from tutti.corpus.manifest import Kind
-from tutti.corpus.stages import DocumentShardEntry
+from tutti.corpus.stages import DedupBody, DocumentShardEntry, FilterBody
 from tutti.lineage import naming, sightings
 from tutti.lineage.ancestry import Ancestry, ancestry, place_of
 from tutti.lineage.graph import dataset_name
 from tutti.lineage.library import BlobGone, DocumentRow, Library, OpenDataset
-from tutti.lineage.owners import ingests_of_runs
+from tutti.lineage.owners import ingests_of_runs, newest_runs
 from tutti.lineage.sightings import Sighting
 from tutti.lineage.tables import Tables
 from tutti.model.training import Training
@@ -261,20 +261,35 @@ class Documents:
         return sorted(s for each in there for s in sightings.of_step(each.train, body.scalars.ledger, step)), gone
 
     def fate(self, document: str) -> str:
-        """Why no step saw a document: left out, a duplicate, held out; empty when nothing is known."""
+        """Why no step saw a document: left out, a duplicate, held out; empty when nothing is known.
+
+        Of runs that chose otherwise the newest counts.
+        """
         doc_id = document.removeprefix(PREFIX)
-        told = [self._library.filter(key).decisions for key in self._manifests(Kind.FILTER)]
-        told += [self._library.dedup(key).decisions for key in self._manifests(Kind.DEDUP)]
-        for decisions in dict.fromkeys(filter(None, told)):
-            decision = self._library.decisions(decisions).get(doc_id)
-            if decision is not None:
-                return f"rejected by the rule {decision}"
-        for key in self._manifests(Kind.DEDUP):
-            stands = self._library.duplicates(self._library.dedup(key).clusters).get(doc_id)
-            if stands is not None:
-                kept, how, jaccard = stands
-                return How(how).fate(jaccard, f"{PREFIX}{kept}")
+        blobs = {each.blob for each in self.holders({doc_id})[0]}
+        choices = (body for body in self._choices() if not blobs.isdisjoint(shard.blob for shard in body.shards))
+        if (newest := next(choices, None)) and (fate := self._chosen(newest, doc_id)):
+            return fate
         for each in self.kept()[0]:
             if each.validation.samples_of(doc_id):
                 return f"held out for validation in {dataset_name(each.version)}"
         return ""
+
+    def _choices(self) -> Iterator[FilterBody | DedupBody]:
+        """What filters and dedups chose, those of newer runs first, and of a run the further stage."""
+        named = [stage.resource for run in newest_runs(self._host) for stage in reversed(run.stages)]
+        ages = {name: age for age, name in reversed(list(enumerate(named)))}
+        found = [(kind, key, name) for kind in (Kind.DEDUP, Kind.FILTER) for key, name in self._keys(kind)]
+        for kind, key, _ in sorted(found, key=lambda each: ages.get(each[2], len(ages))):
+            yield self._library.dedup(key) if kind is Kind.DEDUP else self._library.filter(key)
+
+    def _chosen(self, body: FilterBody | DedupBody, doc_id: str) -> str:
+        """Why a document was left out there; "" where it stayed."""
+        decision = self._library.decisions(body.decisions).get(doc_id) if body.decisions else None
+        if decision is not None:
+            return f"rejected by the rule {decision}"
+        stands = self._library.duplicates(body.clusters).get(doc_id) if isinstance(body, DedupBody) else None
+        if stands is None:
+            return ""
+        kept, how, jaccard = stands
+        return How(how).fate(jaccard, f"{PREFIX}{kept}")

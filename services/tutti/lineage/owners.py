@@ -32,7 +32,12 @@ def run_of(host: Host, name: str) -> Run:
 
 def ingests_of_runs(host: Host) -> list[str]:
     """The ingests that runs name, those of the run that was started last first."""
+    stages = (stage for run in newest_runs(host) for stage in run.stages)
+    return [stage.resource for stage in stages if stage.resource.startswith("ingests/")]
+
+
+def newest_runs(host: Host) -> list[Run]:
+    """All runs, the one that was started last first."""
     listed = pages(PipelineServiceStub(host.channel("pipeline")).ListRuns, "runs")
     runs: list[Any] = [run for page in listed for run in page]
-    runs.sort(key=lambda run: run.started_at.ToNanoseconds(), reverse=True)
-    return [stage.resource for run in runs for stage in run.stages if stage.resource.startswith("ingests/")]
+    return sorted(runs, key=lambda run: run.started_at.ToNanoseconds(), reverse=True)

@@ -34,18 +34,18 @@ from tutti.contracts.committer.v1 import (
     CHECKPOINT_STATE_QUARANTINED,
     Checkpoint,
 )
-from tutti.contracts.common.v1 import GetRequest
+from tutti.contracts.common.v1 import GetRequest, ListRequest
 from tutti.contracts.dedup.v1 import Dedup
-from tutti.contracts.ingest.v1 import Ingest
-from tutti.contracts.pipeline.v1 import Run
-from tutti.corpus import duplicates
+from tutti.contracts.ingest.v1 import Filter, Ingest
+from tutti.contracts.pipeline.v1 import ListRunsResponse, Run, Stage
+from tutti.corpus import decisions, duplicates
 from tutti.corpus.canonical import JsonValue, canonical_json
 from tutti.corpus.documents import Document, Extraction, MediaType
 from tutti.corpus.documentshard import encode_document_shard
 from tutti.corpus.manifest import Kind
 from tutti.corpus.spans.building import build as build_index
 from tutti.corpus.spans.manifest import IndexBody
-from tutti.corpus.stages import DedupBody, DocumentShardEntry, IngestBody
+from tutti.corpus.stages import DedupBody, DocumentShardEntry, FilterBody, IngestBody
 from tutti.corpus.tokenshard import TokenRun, encode_token_shard
 from tutti.lineage.folding import Folding
 from tutti.lineage.graph import Edge, Vertex, Walk
@@ -91,7 +91,7 @@ class Silent(grpc.Channel):
 
 @dataclass
 class Pipeline(Silent):
-    """To the owner of runs, which knows these; lists of it are empty."""
+    """To the owner of runs, which knows these."""
 
     runs: dict[str, Run] = field(default_factory=dict)
 
@@ -101,7 +101,11 @@ class Pipeline(Silent):
                 raise NotFound(request.name)
             return self.runs[request.name]
 
-        return get if method.endswith("/GetRun") else super().unary_unary(method, *serializers, **more)
+        def every(request: ListRequest, **_: Any) -> ListRunsResponse:
+            return ListRunsResponse(runs=self.runs.values())
+
+        known = {"GetRun": get, "ListRuns": every}
+        return known.get(method.rpartition("/")[2]) or super().unary_unary(method, *serializers, **more)
 
 
 class InlinePool:
@@ -327,6 +331,38 @@ def test_the_duplicates_of_version_0_1_are_named_too(world: World) -> None:
     clusters = canonical_json([{"dropped": [dropped], "kept": kept, "text_digest": DIGEST}])
     world.deduplicated(shards, put_named(world.blobs, "dedup/clusters", clusters, ".json"))
     assert world.documents.fate(f"documents/{dropped}") == f"dropped as a duplicate of documents/{kept}"
+
+
+def test_of_runs_that_chose_otherwise_the_newest_that_read_a_document_tells_its_fate(
+    world: World, tmp_path: Path
+) -> None:
+    """As after a retraction was withdrawn, or a rule changed."""
+    doc_id = page("a").doc_id
+
+    def chosen(name: str, source: str, rule: str) -> None:
+        """A filter of one page, which leaves it out by this rule; "" for none."""
+        data, made, shards = world.ingested((source,))
+        world.blobs.put_if_absent(made.result.manifest_key, data)
+        world.admit(Ingest(name=f"ingests/{source}", result=made.result))
+        row = {"doc_id": page(source).doc_id, "rule": rule, "value": None, "threshold": None, "language": "seen"}
+        decisions.write([RecordBatch.from_pylist([row], schema=decisions.SCHEMA)], tmp_path / name)
+        told = put_file(world.blobs, "ingest/decisions", tmp_path / name) if rule else ""
+        body = FilterBody(tuple(shards), told, 1, (), "ingest/rejections/none.json")
+        result = publish(world.blobs, "ingest/filters", body.manifest(producer="test"), data_bytes=0)
+        world.admit(Filter(name=f"filters/{name}", result=result))
+
+    chosen("kept", "a", "")
+    chosen("retracted", "a", "retracted")
+    chosen("ruled", "a", "c4")
+    chosen("another", "b", "c4")
+    ruled, retracted = "rejected by the rule c4, seen", "rejected by the rule retracted, on request"
+    for second, (name, fate) in enumerate(
+        [("retracted", retracted), ("kept", ""), ("ruled", ruled), ("another", ruled), ("retracted", retracted)]
+    ):
+        run = Run(name=f"runs/{9 - second}", stages=[Stage(name="filter", resource=f"filters/{name}")])
+        run.started_at.FromSeconds(second)
+        world.host.pipeline.runs[run.name] = run
+        assert world.documents.fate(doc_id) == fate
 
 
 def test_an_index_is_opened_from_what_its_manifest_says_and_only_for_its_dataset(world: World, tmp_path: Path) -> None:
