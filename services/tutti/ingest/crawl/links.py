@@ -22,6 +22,7 @@ MAX_LINKS = 20_000
 """Of a page; the first of them in its order. A page with more is a list made for machines."""
 _VALUED = frozenset(("max-snippet", "max-image-preview", "max-video-preview", "unavailable_after"))
 """Directives that have a value behind a colon; what else stands before one is the name of an agent."""
+_VALUE = re.compile(rf"(?:{'|'.join(sorted(_VALUED))})\s*:\s*[^\s,]*")
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,8 +76,10 @@ def _heard(header: str, agent: str) -> Iterator[str]:
 
 
 def _obeyed(lists: Iterable[str]) -> tuple[bool, bool]:
-    """Whether lists of directives allow that a page is kept, and that its links are followed."""
-    words = {word.strip().lower() for each in lists for word in each.split(",")}
+    """Whether lists of directives allow that a page is kept, and that its links are followed. Many a page has spaces
+    where commas should stand.
+    """
+    words = {word for each in lists for word in _VALUE.sub(" ", each.lower()).replace(",", " ").split()}
     return not words & {"noindex", "none"}, not words & {"nofollow", "none"}
 
 
