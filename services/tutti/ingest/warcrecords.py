@@ -16,14 +16,16 @@ from typing import Literal
 from fastwarc.warc import ArchiveIterator, WarcRecord, WarcRecordType
 
 from tutti.ingest.containers import Page, Record, Text, Wanted, source_of
-from tutti.ingest.crawl.archive import REFERS_TO_FILE, REFERS_TO_OFFSET
+from tutti.ingest.crawl.archive import REFERS_TO_FILE, REFERS_TO_OFFSET, TRUNCATED
 from tutti.ingest.crawl.encodings import known, undone
 from tutti.ingest.crawl.failures import Failure, FetchFailed
 from tutti.ingest.rejections import Reason, Rejection
 from tutti.ingest.sniffing import TEXTS, is_pdf, shown_type
+from tutti.ingest.warcends import is_cut
 
 _KINDS = WarcRecordType.response | WarcRecordType.resource | WarcRecordType.conversion | WarcRecordType.revisit
 OK = 200
+_CUT = ": the file is cut"
 _ENCODED = b"-encoding"
 _CHUNKED = re.compile(rb"^transfer-encoding:[ \t]*chunked[ \t]*\r?\n", re.IGNORECASE | re.MULTILINE)
 _CHUNK = re.compile(rb"[0-9A-Fa-f]{1,16}[ \t]*(?:;[^\r\n]{0,1000})?\r?\n")
@@ -47,15 +49,20 @@ def read_crawled(path: Path, wanted: Wanted, earlier: Mapping[str, Path]) -> Ite
 
 
 def _read(path: Path, source: str, wanted: Wanted, earlier: Mapping[str, Path] | None) -> Iterator[Record]:
-    number = 0
+    number, last, told = 0, 0, False
     try:
         with path.open("rb") as file:
             for number, record in enumerate(ArchiveIterator(file, record_types=_KINDS, parse_http=False), 1):
-                place = f"{source}:{number}" if source else "the answer"
+                place, last = f"{source}:{number}" if source else "the answer", record.stream_pos
                 if record.record_type == WarcRecordType.revisit:
-                    yield _revisited(record, place, wanted, earlier)
+                    made = _revisited(record, place, wanted, earlier)
                 else:
-                    yield _record(record, place, wanted)
+                    made = _record(record, place, wanted)
+                told = isinstance(made, Rejection) and made.detail.endswith(_CUT)
+                yield made
+                del made  # before the next one is there
+            if not told and is_cut(path, last):
+                raise ValueError("it ends within a record")
             if not number and path.stat().st_size:
                 yield Rejection(source, Reason.NO_TEXT, "an archive without a response, a resource or a conversion")
     except (OSError, ValueError) as error:
@@ -85,18 +92,24 @@ def _revisited(record: WarcRecord, place: str, wanted: Wanted, earlier: Mapping[
 
 
 def _record(record: WarcRecord, place: str, wanted: Wanted) -> Record:
+    if not (record.headers.get("Content-Length") or "").strip().isdecimal():
+        return Rejection(place, Reason.DAMAGED, f"{place} ends before it says how long it is{_CUT}")
     source = source_of(record.headers.get("WARC-Target-URI"), place)
     size = record.content_length
     if size > wanted.max_bytes:
         return Rejection(source, Reason.TOO_LARGE, f"{size} bytes at {place}, at most {wanted.max_bytes} are read")
     block = record.reader.read(size) if size else b""
     if len(block) < size:
-        return Rejection(source, Reason.DAMAGED, f"{place} says {size} bytes and has {len(block)}: the file is cut")
+        return Rejection(source, Reason.DAMAGED, f"{place} says {size} bytes and has {len(block)}{_CUT}")
     if record.record_type == WarcRecordType.conversion:
-        return Text(source, block.decode("utf-8", "replace"), "")
-    if not record.is_http:
-        return _page(source, block, record.headers.get("Content-Type") or "", "", place)
-    return _answer(source, block, place, wanted)
+        made: Record = Text(source, block.decode("utf-8", "replace"), "")
+    elif record.is_http:
+        made = _answer(source, block, place, wanted)
+    else:
+        made = _page(source, block, record.headers.get("Content-Type") or "", "", place)
+    if TRUNCATED in record.headers and not isinstance(made, Rejection):
+        return Rejection(source, Reason.DAMAGED, f"{place} is the beginning of an answer: no more of it was kept")
+    return made
 
 
 def _answer(source: str, block: bytes, place: str, wanted: Wanted) -> Record:

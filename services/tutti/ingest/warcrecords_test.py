@@ -1,22 +1,32 @@
 """Archives of others: what is told of their records, and which of these are pages."""
 
+import gzip
+import random
 from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
 
-from tutti.ingest.containers import Record, Wanted
-from tutti.ingest.containers_test import answer
+from tutti.ingest.containers import Page, Record, Wanted
+from tutti.ingest.containers_test import answer, record
 from tutti.ingest.rejections import Reason, Rejection
 from tutti.ingest.warcrecords import read_records
 
 WANTED = Wanted(1 << 20, "text")
 URL = "https://a.example/"
+BODY = b"<p>" + b" and ".join(b"%d" % number for number in range(40))
 
 
 def records(folder: Path, *written: bytes, name: str = "a.warc") -> Sequence[Record]:
     (folder / name).write_bytes(b"".join(written))
     return list(read_records(folder / name, name, WANTED))
+
+
+def damages(found: Sequence[Record]) -> int:
+    """How often damage is told, which is all that is."""
+    refused = [each for each in found if isinstance(each, Rejection)]
+    assert all(each.reason is Reason.DAMAGED for each in refused)
+    return len(refused)
 
 
 @pytest.mark.parametrize(
@@ -33,3 +43,60 @@ def records(folder: Path, *written: bytes, name: str = "a.warc") -> Sequence[Rec
 def test_a_content_type_is_told_by_the_characters_that_one_can_have(kind: bytes, told: str, tmp_path: Path) -> None:
     found = records(tmp_path, answer(URL, b"\x89PNG", headers=b"Content-Type: " + kind + b"\r\n"))
     assert found == [Rejection(URL, Reason.BINARY, f"a.warc:1 is {told}, expected text")]
+
+
+def test_an_archive_that_ends_within_a_record_is_damaged_wherever_it_was_cut(tmp_path: Path) -> None:
+    first, second = answer(f"{URL}a", BODY), answer(f"{URL}b", BODY)
+    between = record("request", f"{URL}b", b"GET /b HTTP/1.1\r\n\r\n", "application/http; msgtype=request")
+    for pack, name in ((bytes, "a.warc"), (gzip.compress, "a.warc.gz")):
+        for behind in (second, between):
+            whole, packed = pack(first), pack(behind)
+            end = packed.index(behind[-4:]) if pack is bytes else len(packed)
+            for cut in range(1, end):
+                page, *others = records(tmp_path, whole, packed[:cut], name=name)
+                assert isinstance(page, Page)
+                assert damages(others) == 1, (name, cut)
+            assert all(isinstance(each, Page) for each in records(tmp_path, whole, packed, name=name))
+
+
+@pytest.mark.parametrize("cut", [1, 5, 12, 40, -1])
+def test_an_archive_that_ends_within_its_first_record_is_cut_and_not_empty(cut: int, tmp_path: Path) -> None:
+    assert damages(records(tmp_path, gzip.compress(answer(URL, b"<p>x"))[:cut], name="a.warc.gz")) == 1
+
+
+@pytest.mark.parametrize("count", [1, 2, 300])
+def test_an_archive_that_was_compressed_as_a_whole_is_read_and_is_damaged_where_it_is_cut(
+    count: int, tmp_path: Path
+) -> None:
+    noise = random.Random(1)
+    packed = gzip.compress(b"".join(answer(f"{URL}{n}", noise.randbytes(999).hex().encode()) for n in range(count)))
+    assert [type(each) for each in records(tmp_path, packed, name="a.warc.gz")] == [Page] * count
+    assert damages(records(tmp_path, packed[:-9], name="a.warc.gz")) == 1
+
+
+def test_a_cut_behind_a_page_that_is_damaged_itself_is_told_too(tmp_path: Path) -> None:
+    lies = answer(URL, b"\x1f\x8bno gzip", headers=b"Content-Encoding: gzip\r\n")
+    assert damages(records(tmp_path, lies)) == 1
+    assert damages(records(tmp_path, lies, b"WARC/1.1\r\nWARC-Ty")) == 2
+
+
+@pytest.mark.parametrize("behind", [b"\r\n\r\n", b"\n" * 99, b""])
+def test_empty_lines_at_the_end_of_an_archive_cut_nothing(behind: bytes, tmp_path: Path) -> None:
+    assert [type(each) for each in records(tmp_path, answer(URL, BODY).rstrip(), behind)] == [Page]
+
+
+@pytest.mark.parametrize("why", ["length", "time", "disconnect", "unspecified"])
+@pytest.mark.parametrize("kind", ["response", "conversion"])
+def test_a_page_of_which_a_crawler_kept_the_beginning_is_damaged(kind: str, why: str, tmp_path: Path) -> None:
+    made = answer(URL, BODY) if kind == "response" else record(kind, URL, BODY, "text/plain")
+    marked = made.replace(b"WARC-Date", f"WARC-Truncated: {why}\r\nWARC-Date".encode(), 1)
+    (found,) = records(tmp_path, marked)
+    assert isinstance(found, Rejection)
+    assert (found.path, found.reason) == (URL, Reason.DAMAGED)
+
+
+def test_what_is_no_page_is_told_as_that_also_where_it_is_not_whole(tmp_path: Path) -> None:
+    made = answer(URL, b"\x89PNG", headers=b"Content-Type: image/png\r\n")
+    (found,) = records(tmp_path, made.replace(b"WARC-Date", b"WARC-Truncated: length\r\nWARC-Date", 1))
+    assert isinstance(found, Rejection)
+    assert found.reason is Reason.BINARY
