@@ -11,7 +11,6 @@ from resiliparse.extract.html2text import extract_plain_text
 from resiliparse.parse.html import HTMLTree
 
 from tutti.corpus.documents import Document, Extraction, MediaType
-from tutti.ingest.attributes import too_many_attributes
 from tutti.ingest.census import census
 from tutti.ingest.containers import Page, Text
 from tutti.ingest.mojibake import repaired
@@ -19,6 +18,7 @@ from tutti.ingest.nesting import MAX_DEPTH, tags_too_deep, tree_too_deep
 from tutti.ingest.normalisation import NORMALISATION_VERSION, normalise, normalise_title
 from tutti.ingest.rejections import Reason, Rejection
 from tutti.ingest.sniffing import decode, is_binary, is_pdf, media_type
+from tutti.ingest.tags import too_dear
 
 EXTRACTION_VERSION = 3
 
@@ -41,8 +41,8 @@ def extract(page: Page) -> Document | Rejection:
             f"{decoded.replaced} of {len(decoded.text)} characters are not {decoded.charset}",
         )
     if kind is MediaType.HTML:
-        if too_many_attributes(decoded.utf8(page.data)):
-            return Rejection(page.path, Reason.TOO_DEEP, "tags have more attributes than are parsed in little time")
+        if why := too_dear(decoded.utf8(page.data)):
+            return Rejection(page.path, Reason.TOO_DEEP, why)
         tree = None if tags_too_deep(decoded.text, most=seen.tags) else HTMLTree.parse(decoded.text)
         if tree is None or tree_too_deep(tree, tags=seen.tags):
             return Rejection(page.path, Reason.TOO_DEEP, f"elements lie more than {MAX_DEPTH} deep")

@@ -33,7 +33,7 @@ class Reason(StrEnum):
     PDF = "pdf"  # a document that is not read, to be converted first
     BINARY = "binary"
     UNDECODABLE = "undecodable"
-    TOO_DEEP = "too_deep"  # elements nested so deep, or with so many attributes, that parsing would not end in time
+    TOO_DEEP = "too_deep"  # elements so deep, or so many, or with so many attributes, that parsing would not end
     EMPTY = "empty"  # no text was left
     MALFORMED = "malformed"  # a record that is not of the form of its file
     NO_TEXT = "no_text"  # a record, or a file of records, without the field of texts

@@ -24,7 +24,7 @@ from tutti.corpus.counts import statistics
 from tutti.corpus.dataset import Rejected
 from tutti.corpus.manifest import Kind
 from tutti.corpus.stages import CrawlBody, DocumentShardEntry, FilterBody, IngestBody
-from tutti.ingest import attributes, census, choosing, nesting, normalisation, shards
+from tutti.ingest import census, choosing, nesting, normalisation, shards, tags
 from tutti.ingest.classifiers import ClassifierApi, key_of, named
 from tutti.ingest.classifiers import work_of as classifier_work
 from tutti.ingest.crawl.frontier import Frontier
@@ -71,7 +71,7 @@ def reading(spec: IngestSpec) -> shards.Reading:
 
 
 NATIVES = tuple(
-    each.native for each in (attributes, census, nesting, normalisation, pii, statistics, features, languagemodel)
+    each.native for each in (census, nesting, normalisation, pii, statistics, features, languagemodel, tags)
 )
 
 

@@ -33,7 +33,7 @@ _REASONS = {
     "pdf": "not read; to be converted first",
     "binary": "no text",
     "undecodable": "in no character set that is known",
-    "too_deep": "elements nested too deep, or with too many attributes",
+    "too_deep": "elements nested too deep, with too many attributes, or left open too often",
     "empty": "no text was left of it",
     "malformed": "a record that is not of the form of its file",
     "no_text": "without the field of texts",

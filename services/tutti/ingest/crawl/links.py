@@ -13,10 +13,10 @@ from dataclasses import dataclass, field
 from resiliparse.parse.html import HTMLTree
 
 from tutti.corpus.documents import MediaType
-from tutti.ingest.attributes import too_many_attributes
 from tutti.ingest.crawl.urls import NotAPage, canonical
 from tutti.ingest.nesting import tags_too_deep, tree_too_deep
 from tutti.ingest.sniffing import decode, is_binary, media_type
+from tutti.ingest.tags import too_dear
 
 MAX_LINKS = 20_000
 """Of a page; the first of them in its order. A page with more is a list made for machines."""
@@ -44,7 +44,7 @@ def said(url: str, body: bytes, *, agent: str, kind: str = "", charset: str = ""
     if is_binary(body, charset) or media_type(url, body, charset, kind) is not MediaType.HTML:
         return Said(index=index)
     decoded = decode(body, MediaType.HTML, charset)
-    if too_many_attributes(decoded.utf8(body)) or tags_too_deep(decoded.text):
+    if too_dear(decoded.utf8(body)) or tags_too_deep(decoded.text):
         return Said(index=index)
     tree = HTMLTree.parse(decoded.text)
     if tree_too_deep(tree):
