@@ -220,6 +220,16 @@ def test_pages_stay_true_under_writes(bench: Bench) -> None:
             bench.units.run(lambda unit, bad=bad: bench.jobs.page(unit, bad))  # type: ignore[misc]
 
 
+@pytest.mark.parametrize("state", ["JOB_STATE_QUEUED", "queued", str(int(JOB_STATE_QUEUED))])
+def test_a_state_is_filtered_by_its_name_or_as_it_is_printed(bench: Bench, state: str) -> None:
+    bench.create("jobs/a", state=JOB_STATE_QUEUED)
+    bench.create("jobs/b", state=JOB_STATE_DONE)
+    found, _ = bench.units.run(lambda unit: bench.jobs.page(unit, ListRequest(filter=f"state={state}")))
+    assert [job.name for job in found] == ["jobs/a"]
+    with pytest.raises(InvalidField, match=r"a whole number or one of .*queued, .*running.* for state"):
+        bench.units.run(lambda unit: bench.jobs.page(unit, ListRequest(filter="state=waiting")))
+
+
 def test_an_event_is_refused_without_its_resource_its_key_or_a_small_payload(bench: Bench) -> None:
     bench.create()
 

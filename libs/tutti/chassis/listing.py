@@ -78,11 +78,18 @@ def _value(text: str, field: str, value: str, kind: type[Value], fields: Fields)
     if kind is str:
         return value
     declared = fields.get(field)
-    enum = declared.enum_type if declared is not None else None
-    if enum is not None and value in enum.values_by_name:
-        return int(enum.values_by_name[value].number)
+    names = {} if declared is None or declared.enum_type is None else _names(declared.enum_type)
+    if value in names:
+        return names[value]
     try:
         return int(value)
     except ValueError:
-        names = f" or one of {', '.join(sorted(enum.values_by_name))}" if enum is not None else ""
-        raise InvalidField("filter", seen=text, expected=f"a whole number{names} for {field}") from None
+        words = f" or one of {', '.join(each for each in names if each.islower())}" if names else ""
+        raise InvalidField("filter", seen=text, expected=f"a whole number{words} for {field}") from None
+
+
+def _names(enum: Any) -> dict[str, int]:
+    """The numbers of an enum by their names, and by what is behind its own in these, as it is printed: `running`."""
+    own = re.sub(r"(?<=[a-z])(?=[A-Z])", "_", enum.name).upper() + "_"
+    known = {name: int(value.number) for name, value in enum.values_by_name.items()}
+    return {each: number for name, number in known.items() for each in (name, name.removeprefix(own).lower())}
