@@ -10,7 +10,7 @@ from tutti.chassis.client import Client
 from tutti.cli.access import served
 from tutti.cli.connection import connection_options
 from tutti.cli.nouns import BY_PLURAL, Noun
-from tutti.cli.output import output_option, print_list, print_one
+from tutti.cli.output import JSON, output_option, print_list, print_one
 from tutti.cli.plain import Plain, plain
 from tutti.cli.words import Words
 
@@ -47,6 +47,14 @@ def row(noun: Noun, message: Any, titled: Mapping[str, str]) -> Plain:
     return value
 
 
+def for_people(noun: Noun, value: Plain) -> Plain:
+    """What a person reads of a resource: of a run the recipe comes last, a line a key."""
+    if noun.kind != "runs" or not value["spec"]["recipe"]:
+        return value
+    recipe = json.dumps(json.loads(value["spec"]["recipe"]), indent=2, ensure_ascii=False)
+    return value | {"spec": value["spec"] | {"recipe": ""}, "recipe": recipe.splitlines()}
+
+
 def in_order(noun: Noun, rows: list[Plain]) -> list[Plain]:
     """Work by when it began, the newest last; all else by name, or by the numbers in it."""
     numbers = NUMBERED.get(noun.kind, ())
@@ -79,6 +87,7 @@ def group(noun: Noun) -> click.Group:
     @connection_options
     def show(name: str, output: str, **where: Any) -> None:
         with served(**where) as client:
-            print_one(row(noun, noun.get(client, name), titles(noun, client)), output)
+            found = row(noun, noun.get(client, name), titles(noun, client))
+        print_one(found if output == JSON else for_people(noun, found), output)
 
     return made

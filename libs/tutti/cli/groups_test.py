@@ -1,9 +1,13 @@
-"""Lists: in an order in which people look for what they want."""
+"""Lists in an order in which people look for what they want, and resources as they read them."""
+
+import json
 
 import pytest
 
-from tutti.cli.groups import in_order
+from tutti.cli.groups import for_people, in_order, row
 from tutti.cli.nouns import BY_PLURAL
+from tutti.cli.output import JSON, TEXT, print_one
+from tutti.contracts.pipeline.v1 import Run, RunSpec
 
 T = "2026-01-01T00:00"
 
@@ -26,3 +30,17 @@ T = "2026-01-01T00:00"
 )
 def test_what_began_last_is_last(noun: str, rows: list[dict[str, object]]) -> None:
     assert in_order(BY_PLURAL[noun], rows[::-1]) == rows
+
+
+def test_the_recipe_of_a_run_is_a_line_a_key_for_people_and_as_it_was_for_scripts(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    noun, recipe = BY_PLURAL["runs"], '{"name":"café","train":{"steps":20}}'
+    found = row(noun, Run(name="runs/a", spec=RunSpec(recipe=recipe, title="café")), {})
+    print_one(for_people(noun, found), TEXT)
+    told = capsys.readouterr().out.partition("recipe ")[2].splitlines()
+    assert [line.strip() for line in told] == ["{", '"name": "café",', '"train": {', '"steps": 20', "}", "}"]
+    print_one(found, JSON)
+    assert json.loads(capsys.readouterr().out)["spec"]["recipe"] == recipe
+    without = row(noun, Run(name="runs/b", spec=RunSpec(title="b")), {})
+    assert for_people(noun, without) == without

@@ -2,20 +2,22 @@
 
 import contextlib
 import json
-from collections.abc import Callable
+import math
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
 import click
 
-from tutti.chassis.client import Client
+from tutti.chassis.client import Client, Problem
 from tutti.chassis.errors import NotFound
 from tutti.cli import datasets, mixtures, passages, verdict
 from tutti.cli.connection import DEFAULT_DATA_DIR, typed
 from tutti.cli.nouns import BY_PLURAL
-from tutti.cli.output import shown
+from tutti.cli.output import READING_SECONDS, shown
 from tutti.cli.plain import Plain, plain
 from tutti.cli.progress import seconds
+from tutti.contracts.committer.v1 import GetCurveRequest
 from tutti.contracts.common.v1 import GetRequest
 from tutti.contracts.pipeline.v1 import Run
 from tutti.contracts.sampling.v1 import ReadSampleRequest
@@ -51,7 +53,7 @@ def summary(client: Client, run: Run) -> Plain:
             found["mixture"] = mixtures.mixture(client, found["train"])
         rows = [plain(each) for each in BY_PLURAL["checkpoints"].all(client, f"job={found['train']['name']}")]
         found["checkpoints"] = sorted(rows, key=lambda each: (each["line"], each["step"]))
-        found["train"] |= trained(found["train"], found["dataset"])
+        found["train"] |= trained(found["train"], found["dataset"]) | newest_loss(client, found["checkpoints"])
     found["continuations"] = []
     if found["train"] and found["sample"] and found["sample"]["state"] == "done":
         read = client.sampling.ReadSample(ReadSampleRequest(name=found["sample"]["name"])).continuations
@@ -74,11 +76,24 @@ def trained(job: Plain, dataset: Plain | None) -> Plain:
     return {"parameters": Layout(training.model).elements, "passes": passes}
 
 
+def newest_loss(client: Client, checkpoints: Sequence[Plain]) -> Plain:
+    """The mean of the `newest_steps` up to the last checkpoint whose loss is known and finite; null for none."""
+    losses: list[float] = []
+    if checkpoints:
+        name, step = checkpoints[-1]["name"], checkpoints[-1]["step"]
+        asked = GetCurveRequest(name=name, after_step=max(0, step - NEWEST_STEPS))
+        with contextlib.suppress(Problem):
+            losses = [each.loss for each in client.committer.GetCurve(asked, timeout=READING_SECONDS).points]
+    finite = [each for each in losses if math.isfinite(each)]
+    return {"newest_loss": sum(finite) / len(finite) if finite else None, "newest_steps": len(finite)}
+
+
 def newest(job: Plain) -> str:
     """The last checkpoint of a job."""
     return f"checkpoints/{job['name'].removeprefix('jobs/')}/{job['line']}/{job['decided_step']}"
 
 
+NEWEST_STEPS = 20
 SHOWN_CHECKPOINTS = 3
 SHOWN_RULES = 3
 SHOWN_SPANS = 2
@@ -136,7 +151,8 @@ def show_summary(found: Plain, data_dir: Path = DEFAULT_DATA_DIR) -> None:
         if job["parameters"]:
             passes = f", {job['passes']:.1f} passes over the tokens" if job["passes"] is not None else ""
             lines.append(("model", f"{job['parameters']:,} parameters{passes}"))
-        lines.append(("steps", f"{job['step']:,} on {ranks(job)}, loss {job['loss']:.4f}"))
+        loss, what = verdict.loss(job)
+        lines.append(("steps", f"{job['step']:,} on {ranks(job)}, loss {loss:.4f}, {what}"))
     for name, value in lines:
         click.echo(f"{name:14}{value}")
     if dataset and job and job["bits_per_byte"] is not None:

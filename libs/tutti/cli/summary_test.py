@@ -5,6 +5,7 @@ from pathlib import Path
 import pytest
 
 from tutti.cli.report.example_test import facts
+from tutti.cli.report.page import page
 from tutti.cli.summary import left_out, show_summary
 
 
@@ -37,3 +38,14 @@ def test_of_a_sample_without_passages_it_is_told_what_was_looked_for_and_where(
     told = capsys.readouterr().out
     assert "reach into what the model wrote stand in what it was trained on\n" in told
     assert "no index" not in told
+
+
+def test_the_loss_is_the_one_of_the_report_and_says_what_it_is(capsys: pytest.CaptureFixture[str]) -> None:
+    found = {**facts().summary, "crawl": None}
+    show_summary(found)
+    assert "steps         800 on 2 ranks, loss 1.7504, mean of the last 20 steps\n" in capsys.readouterr().out
+    told = page(facts())
+    assert "1.750" in told
+    assert "nats a token, mean of the last 20 steps" in told
+    show_summary({**found, "train": {**found["train"], "newest_loss": None, "newest_steps": 0}})
+    assert "loss 1.8710, of the last step\n" in capsys.readouterr().out

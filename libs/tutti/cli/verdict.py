@@ -14,6 +14,13 @@ LITTLE = 20_000
 """Tokens held out, of which fewer make a rough figure."""
 
 
+def loss(job: Plain) -> tuple[float, str]:
+    """Nats a token of the newest steps, since one alone is noise; and what this figure is."""
+    if job["newest_steps"] > 1:
+        return job["newest_loss"], f"mean of the last {job['newest_steps']} steps"
+    return job["loss"], "of the last step"
+
+
 def beside_bigram(job: Plain, dataset: Plain) -> str:
     """How far the model lies from a bigram model of the tokens, in bits a byte of the text that was held out."""
     apart = 100 * (1 - job["bits_per_byte"] / dataset["bigram_bits_per_byte"])

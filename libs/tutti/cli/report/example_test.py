@@ -69,6 +69,7 @@ def facts() -> Facts:
     dedup.repeated.add(documents=77, text=HOSTILE[2])
     urls = (("visited/page", 301), ("left/trap", 40), ("visited/not_ok", 12))
     counts = [PageCount(what=what, pages=pages) for what, pages in urls]
+    newest = {"newest_loss": 1.7504, "newest_steps": 20}
     found = {
         "run": plain(run),
         "seconds": _TOOK,
@@ -77,7 +78,7 @@ def facts() -> Facts:
         "filter": plain(Filter(state=STATE_DONE, documents=289, rejected=12)),
         "dedup": plain(dedup),
         "tokenization": plain(Tokenization(spec=TokenizationSpec(vocabulary=4096))),
-        "train": plain(job) | {"parameters": 1_803_456, "passes": 3.1},
+        "train": plain(job) | {"parameters": 1_803_456, "passes": 3.1, **newest},
         "dataset": datasets.told(plain(dataset)) | {"vocabulary": 4096},
         "mixture": [_read("datasets/" + "a" * 64, 3.0, 3174, 4.03), _read("datasets/" + "b" * 64, 1.0, 900, 1.58)],
         "continuations": continuations(),

@@ -25,7 +25,6 @@ from tutti.cli.report.outcomes import outcome, reason
 from tutti.cli.report.samples import samples, visible
 from tutti.contracts.committer.v1 import CurvePoint, GetCurveResponse
 
-NEWEST_STEPS = 20
 SHOWN_CHECKPOINTS, SHOWN_STEPS, SHOWN_LANGUAGES, LONGEST = 30, 12, 20, 160
 _UNITS = ((1 << 30, "GiB"), (1 << 20, "MiB"), (1 << 10, "KiB"))
 
@@ -216,13 +215,11 @@ def _figures(found: Plain, curve: GetCurveResponse) -> list[Figure]:
 
 
 def _loss(job: Plain, curve: GetCurveResponse) -> Figure:
-    """Of the newest steps, since one alone is noise, beside that of the text that was held out."""
-    every = curve.points if len(curve.points) == curve.steps else []  # of a long curve there are extremes alone
-    newest = [point.loss for point in every[-NEWEST_STEPS:] if math.isfinite(point.loss)] or [job["loss"]]
-    what = f"nats a token, mean of the last {len(newest)} steps" if len(newest) > 1 else "nats a token, last step"
+    """Beside that of the text that was held out."""
+    loss, what = verdict.loss(job)
     if checked := [each.nats / each.tokens for each in curve.validations if each.tokens]:
         what += f"; {checked[-1]:.3f} on held-out text"
-    return Figure("Loss", f"{sum(newest) / len(newest):.3f}", what)
+    return Figure("Loss", f"{loss:.3f}", f"nats a token, {what}")
 
 
 def _read(ingest: Plain) -> int:
