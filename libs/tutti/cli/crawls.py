@@ -109,7 +109,7 @@ def lines(found: ShowCrawlResponse) -> list[str]:
     crawl = found.crawl
     state = State.Name(crawl.state).removeprefix("STATE_").lower()
     told = [
-        f"crawl      {crawl.name}  {state}{f': {crawl.reason}' if crawl.reason else ''}",
+        f"crawl      {crawl.name}  {state}{f': {printable(crawl.reason)}' if crawl.reason else ''}",
         f"visited    {visited(crawl):,} URLs in {found.seconds:,.0f} s, {speed(found):,.1f} a second",
     ]
     told += [f"{'urls' if not at else '':10} {each.pages:>9,}  {each.what}" for at, each in enumerate(crawl.counts)]

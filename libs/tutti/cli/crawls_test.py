@@ -1,7 +1,7 @@
 """Where a crawl stands, in words."""
 
 from tutti.cli.crawls import expected, host_row, lines, speed, visited, waiting
-from tutti.contracts.common.v1 import STATE_DONE, STATE_RUNNING
+from tutti.contracts.common.v1 import STATE_DONE, STATE_FAILED, STATE_RUNNING
 from tutti.contracts.ingest.v1 import Crawl, CrawledHost, PageCount, ShowCrawlResponse
 
 
@@ -57,3 +57,8 @@ def test_what_was_visited_is_told_before_it_is_recorded() -> None:
 def test_a_crawl_that_has_ended_waits_for_nothing() -> None:
     done = ShowCrawlResponse(crawl=Crawl(name="crawls/a", state=STATE_DONE, counts=counts(visited__page=9)), seconds=3)
     assert [line.partition(" ")[0] for line in lines(done)] == ["crawl", "visited", "urls"]
+
+
+def test_why_a_crawl_failed_is_told_on_one_line_that_no_terminal_obeys() -> None:
+    failed = ShowCrawlResponse(crawl=Crawl(name="crawls/a", state=STATE_FAILED, reason="400,\n\x1b[2J"))
+    assert lines(failed)[0] == "crawl      crawls/a  failed: 400,\\n\\x1b[2J"
