@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tutti.ingest.normalisation import native, normalise, written
+from tutti.ingest.normalisation import _COMBINED, composed, native, normalise, normalise_title, written
 
 KERNEL = pytest.mark.skipif(native().library is None, reason=native().why_not)
 
@@ -38,6 +38,35 @@ def test_the_kernel_knows_every_range_of_characters() -> None:
         shuffled.shuffle(codes)
         text = "e".join(codes) + "\n" + "\u0301 ".join(codes)
         assert normalise(text) == written(text), f"U+{begin:04X}"
+
+
+MARKS = st.sampled_from(
+    "\u0300\u0301\u0315\u0327\u0344\u0345\u0f71\u0f72\u0f73\u0f75\u0f81\u1161\u11a8\u3099\u0334ea\u1100\u00e9"
+)
+
+
+@settings(deadline=None)
+@given(st.lists(MARKS | st.characters(categories=["Mn"]), max_size=200).map("".join), st.text(max_size=40))
+def test_a_text_is_composed_as_unicode_says_whatever_is_combined(marks: str, others: str) -> None:
+    for text in (marks, others + marks + others + marks[::-1], "a" + marks.replace("e", "").replace("a", "")):
+        assert composed(text) == unicodedata.normalize("NFC", text)
+
+
+def test_combining_characters_are_compared_with_few_others() -> None:
+    """So many of them on one letter that by insertion there are a hundred billion steps, and no end of this test."""
+    run = "\u0315\u0300" * 200_000
+    for text in (f"a{run}", f"a{run} {run}", "a" + "\u0f73" * 200_000):
+        once = normalise(text)
+        assert once == written(text)
+        assert len(once) >= len(text) - 2
+    assert normalise(f"a{run}") == "\u00e0" + "\u0300" * 199_999 + "\u0315" * 200_000
+    assert normalise_title(f"a{run}") == "\u00e0" + "\u0300" * 299
+
+
+def test_characters_of_class_0_that_are_made_of_combining_ones_are_known() -> None:
+    made = {chr(code): unicodedata.normalize("NFD", chr(code)) for code in range(0x20000)}
+    combined = [each for each, of in made.items() if unicodedata.combining(of[0]) and not unicodedata.combining(each)]
+    assert "".join(combined) == _COMBINED
 
 
 def test_what_is_not_composed_by_the_kernel_stays_as_it_is_when_composed() -> None:
