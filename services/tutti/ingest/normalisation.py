@@ -74,7 +74,8 @@ def _in_order(text: str) -> str:
     if not any(map(_combines, set(text[_LONG :: _LONG + 1]))):
         return text
     marks = {each: unicodedata.normalize("NFD", each) for each in set(text) if _combines(each)}
-    pieces, done = [], 0
+    pieces: list[str] = []
+    done = 0
     for at in range(_LONG, len(text), _LONG + 1):
         if at < done or text[at] not in marks:
             continue
