@@ -4,6 +4,7 @@ Promises: which datasets, indexes and checkpoint are meant is asked of their own
 event; of what a training read, and nobody can search, the answer says so.
 """
 
+import contextlib
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -15,11 +16,11 @@ from tutti.contracts.committer.v1.stubs import CommitterServiceStub
 from tutti.contracts.common.v1 import GetRequest
 from tutti.contracts.tokenization.v1 import Dataset
 from tutti.contracts.tokenization.v1.stubs import TokenizationServiceStub
-from tutti.corpus.spans.index import LEAST
+from tutti.corpus.spans.index import LEAST, Index
 from tutti.corpus.spans.passages import Passages, passages, whole
 from tutti.lineage import sightings
 from tutti.lineage.graph import dataset_name
-from tutti.lineage.library import Library
+from tutti.lineage.library import BlobGone, Library
 
 MAX_BYTES = 64 << 10
 
@@ -35,7 +36,7 @@ declare(
 class Traced:
     """The passages of a text; by document that holds one, the steps of the checkpoint that saw it, in order.
 
-    `datasets` were searched, `unindexed` ones that the training read too could not be.
+    `datasets` were searched; `unindexed` ones, which the training read too, have no index, or lost it.
     """
 
     datasets: tuple[str, ...]
@@ -63,21 +64,18 @@ class Texts:
         body = self._checkpoint(within) if within.startswith("checkpoints/") else None
         names = [dataset_name(each) for each in body.training.datasets] if body else [within]
         datasets = [self._dataset(name) for name in names]
-        indexed = [each for each in datasets if each.index]
-        if not indexed:
-            raise _unsearchable(names)
-        opened = [self._library.index(self._index(each), each.name) for each in indexed]
-        tokenizer = self._library.tokenizer(indexed[0].tokenizer)
+        searched, others, opened = self._opened(datasets)
+        tokenizer = self._library.tokenizer(searched[0].tokenizer)
         if not least and len(tokenizer.encode(text)) < LEAST:
             found = whole(opened, tokenizer, text, documents=documents)
         else:
             found = passages(opened, tokenizer, text, least=least or LEAST, limit=limit, documents=documents)
         held = {document for passage in found.found for document in passage.documents}
         return Traced(
-            tuple(each.name for each in indexed),
-            tuple(each.name for each in datasets if not each.index),
+            tuple(each.name for each in searched),
+            tuple(each.name for each in others),
             found,
-            self._steps(datasets, body, held) if body and held else {},
+            self._steps(searched, others, body, held) if body and held else {},
         )
 
     def _checkpoint(self, name: str) -> CheckpointBody:
@@ -96,9 +94,30 @@ class Texts:
         """The key of the manifest of its index."""
         return self._tokenization.GetIndex(GetRequest(name=dataset.index)).result.manifest_key
 
-    def _steps(self, datasets: Sequence[Dataset], body: CheckpointBody, documents: set[str]) -> dict[str, list[int]]:
-        """The steps up to a checkpoint that saw each document, of whichever dataset it was read."""
-        shelves, ledger = [self._library.dataset(each.manifest_key).train for each in datasets], body.scalars.ledger
+    def _opened(self, datasets: Sequence[Dataset]) -> tuple[list[Dataset], list[Dataset], list[Index]]:
+        """Those of which there is an index, the others, and the indexes. Raises Refused where there is none."""
+        searched, others, opened, gone = list[Dataset](), list[Dataset](), list[Index](), list[BlobGone]()
+        for each in datasets:
+            if each.index:
+                try:
+                    opened.append(self._library.index(self._index(each), each.name))
+                    searched.append(each)
+                    continue
+                except BlobGone as lost:
+                    gone.append(lost)
+            others.append(each)
+        if not opened:
+            raise next(iter(gone), None) or _unsearchable([each.name for each in datasets])
+        return searched, others, opened
+
+    def _steps(
+        self, searched: Sequence[Dataset], others: Sequence[Dataset], body: CheckpointBody, documents: set[str]
+    ) -> dict[str, list[int]]:
+        """The steps up to a checkpoint that saw each document, of whichever dataset that is there it was read."""
+        shelves, ledger = [self._library.dataset(each.manifest_key).train for each in searched], body.scalars.ledger
+        for each in others:
+            with contextlib.suppress(BlobGone):
+                shelves.append(self._library.dataset(each.manifest_key).train)
         return {
             document: sorted(
                 {

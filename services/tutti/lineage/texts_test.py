@@ -61,6 +61,8 @@ class Training:
     def __init__(self, folder: Path, *texts: str) -> None:
         self.world, self._folder = World(folder), folder
         self.host = Host(**vars(self.world.host))
+        self.blobs: list[dict[str, str]] = []
+        """of each dataset by folder"""
         self.datasets = [self.packed(source, text) for source, text in zip("abcd", texts, strict=False)]
         shares = tuple(DatasetShare(each.content_digest, 1, 1, 0) for each in self.datasets)
         self.ledger = Ledger((Span(0, shares, seed=1, leaves=2, rows_per_leaf=1),))
@@ -76,6 +78,7 @@ class Training:
         (self._folder / source).write_bytes(encode_token_shard(run)[0])
         info = encode_token_shard(run)[1]
         blob = put_file(self.world.blobs, "tokenization/token-shards", self._folder / source)
+        self.blobs.append({"tokenization/token-shards": blob})
         train = Split((ShardEntry.of(info, blob=blob),), 1, 1, len(tokens) - 1, len(text))
         empty = Split((), 0, 0, 0, 0)
         body = DatasetBody(TOKENIZER.version, TOKENIZER.vocabulary, TOKENIZER.eos, CONTEXT, train, empty)
@@ -90,7 +93,7 @@ class Training:
         """Make the index of a dataset."""
         dataset, target = self.datasets[at], self._folder / f"index-{at}"
         info = build_index([self._folder / "abcd"[at]], target)
-        blob = put_file(self.world.blobs, "tokenization/indexes", target)
+        self.blobs[at]["tokenization/indexes"] = blob = put_file(self.world.blobs, "tokenization/indexes", target)
         manifest = IndexBody(blob, info).manifest(dataset=dataset.name, producer="test")
         made = publish(self.world.blobs, "tokenization/indexes", manifest, data_bytes=0)
         dataset.index = f"indexes/{at}"
@@ -157,6 +160,20 @@ def test_where_nothing_has_an_index_the_search_is_refused(training: Training) ->
     assert all(each.name in caught.value.message for each in training.datasets)
     with pytest.raises(Refused, match="has no index of verbatim spans: run its recipe again"):
         training.trace(OTHER, within=training.datasets[1].name)
+
+
+def test_a_dataset_whose_blobs_are_gone_is_named_and_the_others_are_searched(training: Training) -> None:
+    training.index(0)
+    training.index(1)
+    for folder in ("tokenization/indexes", "tokenization/token-shards"):
+        training.world.blobs.delete(training.blobs[1][folder])
+    found = training.trace(OWN)
+    assert [list(one.steps) for each in found.passages for one in each.documents] == [training.steps(0)]
+    assert (list(found.datasets), list(found.unindexed)) == (names(training, 0), names(training, 1))
+    training.world.blobs.delete(training.blobs[0]["tokenization/indexes"])
+    with pytest.raises(Refused, match="is gone") as caught:
+        training.trace(OWN)
+    assert caught.value.reason == "BLOB_MISSING"
 
 
 def test_a_dataset_that_is_named_is_searched_alone(training: Training) -> None:

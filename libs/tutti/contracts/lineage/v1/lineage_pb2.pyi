@@ -705,7 +705,7 @@ class TraceTextResponse(_message.Message):
 
     @_builtins.property
     def unindexed(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
-        """unindexed datasets that the job reads too: without an index nothing is known of them."""
+        """unindexed datasets that the job reads too: they have no index, or lost it, so nothing is known of them."""
 
     def __init__(
         self,
