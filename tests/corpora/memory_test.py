@@ -53,12 +53,26 @@ def page(file: IO[bytes]) -> None:
     file.truncate(2 * LONG * MIB)
 
 
+def paragraphs(file: IO[bytes]) -> None:
+    """35 kB, of which a parser makes four million elements."""
+    file.write(b"<html><p>" + b"".join(b"<b id=x%d>" % each for each in range(500)) + b"x" + b"<p>x" * 9_000)
+
+
 def dictionary(file: IO[bytes]) -> None:
     """Rows that all have one text, which is there once; and one that has another."""
     column = pa.DictionaryArray.from_arrays(
         pa.array([0] * 60 + [1], pa.int32()), ["x" * (MAX_FILE_BYTES + 1), "Words."]
     )
     pq.write_table(pa.table({"text": column}), file, store_schema=False)  # type: ignore[no-untyped-call]
+
+
+def column(file: IO[bytes]) -> None:
+    """A row of one long text between others, which are in pages of their own, or in a group of their own."""
+    groups = (["Words."] * 32 + ["x" * (LONG * MIB)] + ["Words."] * 16, ["Words."])
+    options = {"compression": "zstd", "use_dictionary": False, "write_batch_size": 16, "data_page_size": 16}
+    with pq.ParquetWriter(file, pa.schema({"text": pa.string()}), **options) as writer:  # type: ignore[no-untyped-call]
+        for texts in groups:
+            writer.write_table(pa.table({"text": texts}))  # type: ignore[no-untyped-call]
 
 
 def opened(path: Path) -> AbstractContextManager[Any]:
@@ -110,3 +124,16 @@ def test_a_text_that_many_rows_have_is_not_held_as_often(tmp_path: Path) -> None
     assert set(found["rejected"].values()) == {"too_large"}
     assert len(found["rejected"]) == 60
     assert found["megabytes"] < 16 * MAX_FILE_BYTES / 1e6
+
+
+def test_a_page_of_a_column_that_is_too_large_is_not_unpacked_and_those_before_it_are_read(tmp_path: Path) -> None:
+    found = measured(tmp_path, "a.parquet", column)
+    assert found["documents"] == 33
+    assert found["rejected"] == {f"a.parquet:{row}": "too_large" for row in range(33, 50)}
+    assert found["megabytes"] < BOUND
+
+
+def test_a_small_page_whose_elements_would_be_rebuilt_is_refused_without_being_parsed(tmp_path: Path) -> None:
+    found = measured(tmp_path, "a.html", paragraphs)
+    assert (found["documents"], found["rejected"]) == (0, {"a.html": "too_deep"})
+    assert found["megabytes"] < BOUND

@@ -17,6 +17,7 @@ from tutti.corpus.documents import Document
 from tutti.ingest import containers, shards, warcrecords
 from tutti.ingest.batches import document
 from tutti.ingest.containers import Record, Text, Wanted, patiently
+from tutti.ingest.parquetpages import pages
 from tutti.ingest.readers import InputRootError
 from tutti.ingest.rejections import Reason, Rejection, RejectionFile
 
@@ -221,6 +222,27 @@ def test_parquet_without_a_column_of_texts_names_those_it_has(columns: dict[str,
     assert isinstance(found, Rejection)
     assert found.reason is Reason.NO_TEXT
     assert all(repr(name) in found.detail for name in columns)
+
+
+def test_pages_of_parquet_are_known_by_their_headers(tmp_path: Path) -> None:
+    path = tmp_path / "a.parquet"
+    table = pa.table({"text": ["one", "two", None, "three"] * 100})
+    for options in ({"data_page_version": "1.0"}, {"data_page_version": "2.0"}, {"use_dictionary": False}):
+        pq.write_table(table, path, write_batch_size=40, data_page_size=1, **options)  # type: ignore[no-untyped-call]
+        column = pq.read_metadata(path).row_group(0).column(0)  # type: ignore[no-untyped-call]
+        with path.open("rb") as file:
+            found = list(pages(file, column))
+        assert sum(each.values for each in found) == 400
+        assert len(found) == 10 + column.has_dictionary_page
+        assert sum(each.size for each in found) < column.total_uncompressed_size
+
+
+@pytest.mark.parametrize("header", [b"", b"\x00", b"\x15\x00\x15", b"\x19\x05", b"\x1c" * 20, b"\x15" + b"\xff" * 20])
+def test_a_page_of_parquet_without_a_size_is_damage(header: bytes, tmp_path: Path) -> None:
+    pq.write_table(pa.table({"text": ["one"]}), tmp_path / "a.parquet", use_dictionary=False)  # type: ignore[no-untyped-call]
+    column = pq.read_metadata(tmp_path / "a.parquet").row_group(0).column(0)  # type: ignore[no-untyped-call]
+    with pytest.raises(ValueError, match="page"):
+        list(pages(io.BytesIO(b"PAR1" + header), column))
 
 
 def test_parquet_that_is_damaged_is_refused_from_there_on(tmp_path: Path) -> None:

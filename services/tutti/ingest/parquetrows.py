@@ -2,21 +2,27 @@
 
 A file without such a column is one rejection that names the columns it has; a row whose strings are not UTF-8, which no
 reader checks, is one by itself.  Memory holds the rows of a batch, few of them where they may be long: a text that
-stands in a dictionary is small in the file, however many rows have it.
+stands in a dictionary is small in the file, however many rows have it.  A page that is too large is not unpacked: rows
+in it, and those behind it in its group, which are not read without it, are rejections one by one.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from itertools import islice
 from pathlib import Path
+from typing import IO
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 
 from tutti.ingest.containers import Record, Text, Wanted, source_of, why
+from tutti.ingest.parquetpages import pages
 from tutti.ingest.rejections import Reason, Rejection
 
-_ROWS, _BATCH_BYTES = 16, 128 << 20
+_ROWS, _BATCH_BYTES, _PAGE_BYTES = 16, 128 << 20, 128 << 20
 _BUFFER = 1 << 20
 _QUOTED = 60
 OTHERS = ("url", "title")
@@ -26,7 +32,10 @@ def read_rows(path: Path, source: str, wanted: Wanted) -> Iterator[Record]:
     """The rows of a file, in its order; a place is the row's number from 1 on."""
     number = 0
     try:
-        with pq.ParquetFile(path, pre_buffer=False, buffer_size=_BUFFER) as file:  # type: ignore[no-untyped-call]
+        with (
+            path.open("rb") as headers,
+            pq.ParquetFile(path, pre_buffer=False, buffer_size=_BUFFER) as file,  # type: ignore[no-untyped-call]
+        ):
             schema: pa.Schema = file.schema_arrow
             if not _is_text(schema, wanted.text_field):
                 seen = ", ".join(f"{field.name!a} ({field.type})" for field in schema)[:300] or "none"
@@ -34,12 +43,20 @@ def read_rows(path: Path, source: str, wanted: Wanted) -> Iterator[Record]:
                 yield Rejection(source, Reason.NO_TEXT, detail)
                 return
             names = [wanted.text_field, *(name for name in OTHERS if _is_text(schema, name))]
-            rows = max(1, min(_ROWS, _BATCH_BYTES // max(_longest(file.metadata, names), 1)))
-            for batch in file.iter_batches(rows, columns=names, use_threads=False):
-                columns = [batch[name].cast(pa.large_string()) for name in names]
-                for row in range(batch.num_rows):
+            for group in range(file.num_row_groups):
+                found = _group(headers, file.metadata.row_group(group), names, max(_PAGE_BYTES, 2 * wanted.max_bytes))
+                batches = file.iter_batches(found.batch, row_groups=[group], columns=names, use_threads=False)
+                for batch in islice(batches, math.ceil(found.rows / found.batch)):
+                    columns = [batch[name].cast(pa.large_string()) for name in names]
+                    for row in range(batch.num_rows):
+                        number += 1
+                        yield _record([column[row] for column in columns], names, f"{source}:{number}", wanted)
+                if found.damage:
+                    raise found.damage
+                for _ in range(found.unread):
                     number += 1
-                    yield _record([column[row] for column in columns], names, f"{source}:{number}", wanted)
+                    detail = f"in or behind a page of {found.too_large} bytes, which is not unpacked"
+                    yield Rejection(f"{source}:{number}", Reason.TOO_LARGE, detail)
     except (OSError, ValueError, pa.ArrowException) as error:
         detail = f"behind row {number} the file cannot be read ({why(error)}): it is cut, damaged or no Parquet"
         yield Rejection(source, Reason.DAMAGED, detail)
@@ -54,11 +71,41 @@ def _is_text(schema: pa.Schema, name: str) -> bool:
     return bool(pa.types.is_string(kind) or pa.types.is_large_string(kind) or pa.types.is_string_view(kind))
 
 
-def _longest(metadata: pq.FileMetaData, names: Sequence[str]) -> int:
-    """Bytes that no text of these columns is longer than, as the file says: of all that a group of rows has in one."""
-    groups = (metadata.row_group(group) for group in range(metadata.num_row_groups))
-    columns = (group.column(number) for group in groups for number in range(group.num_columns))
-    return max((each.total_uncompressed_size for each in columns if each.path_in_schema in names), default=0)
+@dataclass(frozen=True, slots=True)
+class _Group:
+    """What can be read of a group of rows: the first `rows`, in batches that end with them.
+
+    `unread`: those behind them, for a page of `too_large` bytes or for `damage`.
+    """
+
+    rows: int
+    batch: int
+    unread: int
+    too_large: int
+    damage: ValueError | None
+
+
+def _group(file: IO[bytes], group: pq.RowGroupMetaData, names: Sequence[str], most: int) -> _Group:
+    """By the headers of its pages, of which none is longer than `most`, and no text longer than its page."""
+    rows, longest, too_large, damage = group.num_rows, 1, 0, None
+    for column in (group.column(number) for number in range(group.num_columns)):
+        if column.path_in_schema not in names:
+            continue
+        seen = 0
+        try:
+            for page in pages(file, column):
+                if seen >= rows:
+                    break
+                if page.size > most:
+                    rows, too_large, damage = seen, page.size, None
+                    break
+                longest, seen = max(longest, page.size), seen + page.values
+        except ValueError as error:
+            if seen < rows:
+                rows, too_large, damage = seen, 0, error
+    batch = max(1, min(_ROWS, _BATCH_BYTES // longest))
+    unread = group.num_rows - rows
+    return _Group(rows, math.gcd(rows, batch) if unread and rows else batch, unread, too_large, damage)
 
 
 def _record(row: list[pa.Scalar], names: Sequence[str], place: str, wanted: Wanted) -> Record:
