@@ -72,7 +72,7 @@ def column(file: IO[bytes]) -> None:
     options = {"compression": "zstd", "use_dictionary": False, "write_batch_size": 16, "data_page_size": 16}
     with pq.ParquetWriter(file, pa.schema({"text": pa.string()}), **options) as writer:  # type: ignore[no-untyped-call]
         for texts in groups:
-            writer.write_table(pa.table({"text": texts}))  # type: ignore[no-untyped-call]
+            writer.write_table(pa.table({"text": texts}))
 
 
 def opened(path: Path) -> AbstractContextManager[Any]:
