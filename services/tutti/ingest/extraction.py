@@ -1,8 +1,8 @@
 """Extraction: a page, or a text, becomes a document, or a rejection with its reason.
 
-HTML gives its main content, or all visible text where main content is empty; text and Markdown stay as they are.
-Which of these it was is recorded in the document. What was decoded wrongly before it was written is repaired first
-(`mojibake.py`), then the text is normalised.
+HTML gives its main content, or all visible text where main content is empty or would take too long; text and Markdown
+stay as they are. Which of these it was is recorded in the document. What was decoded wrongly before it was written is
+repaired first (`mojibake.py`), then the text is normalised.
 """
 
 from __future__ import annotations
@@ -19,8 +19,9 @@ from tutti.ingest.normalisation import NORMALISATION_VERSION, normalise, normali
 from tutti.ingest.rejections import Reason, Rejection
 from tutti.ingest.sniffing import decode, is_binary, is_pdf, media_type
 from tutti.ingest.tags import too_dear
+from tutti.ingest.visible import MOST, effort, visible_text
 
-EXTRACTION_VERSION = 3
+EXTRACTION_VERSION = 4
 
 
 def extract(page: Page) -> Document | Rejection:
@@ -46,7 +47,8 @@ def extract(page: Page) -> Document | Rejection:
         tree = None if tags_too_deep(decoded.text, most=seen.tags) else HTMLTree.parse(decoded.text)
         if tree is None or tree_too_deep(tree, tags=seen.tags):
             return Rejection(page.path, Reason.TOO_DEEP, f"elements lie more than {MAX_DEPTH} deep")
-        text, title, how = _html(tree)
+        work = effort(tree, tags=seen.tags, characters=len(decoded.text))
+        text, title, how = _html(tree, main=work <= MOST)
     else:
         text, title, how = _verbatim(decoded.text, kind)
     if not text:
@@ -80,11 +82,13 @@ def taken(found: Text) -> Document | Rejection:
     )
 
 
-def _html(tree: HTMLTree) -> tuple[str, str, Extraction]:
+def _html(tree: HTMLTree, *, main: bool) -> tuple[str, str, Extraction]:
+    """A text, a title, and how the text was taken; `main`: whether main content is looked for."""
     title = normalise_title(repaired(tree.title or ""))
-    main = normalise(repaired(extract_plain_text(tree, main_content=True, alt_texts=False)))
-    if main:
-        return main, title, Extraction.MAIN
+    if not main:
+        return normalise(repaired(visible_text(tree))), title, Extraction.BODY
+    if text := normalise(repaired(extract_plain_text(tree, main_content=True, alt_texts=False))):
+        return text, title, Extraction.MAIN
     return normalise(repaired(extract_plain_text(tree, main_content=False, alt_texts=False))), title, Extraction.BODY
 
 
