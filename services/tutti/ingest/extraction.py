@@ -14,7 +14,7 @@ from tutti.corpus.documents import Document, Extraction, MediaType
 from tutti.ingest.census import census
 from tutti.ingest.containers import Page, Text
 from tutti.ingest.mojibake import repaired
-from tutti.ingest.nesting import MAX_DEPTH, tags_too_deep, tree_too_deep
+from tutti.ingest.nesting import MAX_DEPTH, levels, tags_too_deep
 from tutti.ingest.normalisation import NORMALISATION_VERSION, normalise, normalise_title
 from tutti.ingest.rejections import Reason, Rejection
 from tutti.ingest.sniffing import decode, is_binary, is_pdf, media_type
@@ -45,9 +45,9 @@ def extract(page: Page) -> Document | Rejection:
         if why := too_dear(decoded.utf8(page.data)):
             return Rejection(page.path, Reason.TOO_DEEP, why)
         tree = None if tags_too_deep(decoded.text, most=seen.tags) else HTMLTree.parse(decoded.text)
-        if tree is None or tree_too_deep(tree, tags=seen.tags):
+        if tree is None or (depth := levels(tree, tags=seen.tags)) > 2 * MAX_DEPTH:
             return Rejection(page.path, Reason.TOO_DEEP, f"elements lie more than {MAX_DEPTH} deep")
-        work = effort(tree, tags=seen.tags, characters=len(decoded.text))
+        work = effort(tree, tags=seen.tags, characters=len(decoded.text), depth=depth)
         text, title, how = _html(tree, main=work <= MOST)
     else:
         text, title, how = _verbatim(decoded.text, kind)

@@ -84,22 +84,31 @@ def tree_too_deep(tree: HTMLTree, *, tags: int = 0) -> bool:
 
     `tags`: how many the page has, if that is known.
     """
-    node, depth = tree.document, 0
+    return levels(tree, tags=tags) > 2 * MAX_DEPTH
+
+
+def levels(tree: HTMLTree, *, tags: int = 0) -> int:
+    """How deep nodes of the parsed page lie at most, up to one more than 2 * MAX_DEPTH; or a bound that is lower.
+
+    `tags`: how many the page has, if that is known.
+    """
+    node, depth, deepest = tree.document, 0, 0
     if node is None:
-        return False
+        return 0
     # Elements are counted where they may be few: then it is not so even if all are in each other.
     if tags < 4 * MAX_DEPTH and len(node.get_elements_by_tag_name("*")) < 2 * MAX_DEPTH:
-        return False
+        return 2 * MAX_DEPTH
     if node.query_selector(DEEPER) is None:
-        return False
+        return SHALLOW
     while node is not None:
         if node.first_child is not None:
             node, depth = node.first_child, depth + 1
+            deepest = max(deepest, depth)
             if depth > 2 * MAX_DEPTH:
-                return True
+                return depth
             continue
         while node is not None and node.next is None:
             node, depth = node.parent, depth - 1
         if node is not None:
             node = node.next
-    return False
+    return deepest

@@ -83,6 +83,13 @@ def test_a_tree_is_too_deep_by_its_deepest_node(levels: int, deep: bool) -> None
     assert tree_too_deep(HTMLTree.parse("<p>before</p>" + "<div>" * levels + "x")) is deep
 
 
+def test_levels_are_no_fewer_than_there_are() -> None:
+    for deep in (1, 22, 23, 60, 900):
+        found = nesting.levels(HTMLTree.parse("<div>" * deep + "x" + "<br>" * 2_000), tags=2_000 + deep)
+        assert found >= deep + 3  # in <html>, in <body>, with a text in it
+        assert found < 2 * deep + 2 * nesting.SHALLOW
+
+
 def test_a_page_is_walked_when_it_has_more_levels_than_most() -> None:
     """The selector that spares the walk finds exactly the pages with an element so deep below the root."""
     for level in ("<div>", "<div>x", "<div><i></i>", "x<div><!-- --><b><i></i></b>"):

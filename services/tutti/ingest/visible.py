@@ -7,7 +7,7 @@ The extraction of main content copies what it has at each block: its time is the
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 
 from resiliparse.parse.html import DOMNode, HTMLTree
@@ -37,20 +37,29 @@ _ELEMENT, _TEXT = 1, 3
 _SPACE = re.compile(r"[ \t\n\f\r]+")
 
 
-def effort(tree: HTMLTree, *, tags: int, characters: int) -> int:
+def effort(tree: HTMLTree, *, tags: int, characters: int, depth: int) -> int:
     """What the main content of a page would take, in blocks times characters; 0 where it is little for sure.
 
-    `tags` and `characters` are those of the page.
+    `tags` and `characters` are those of the page, `depth` a bound of how deep its elements lie.
     """
     if tags < _FEW_TAGS and tags * characters < MOST / 2:
         return 0
-    deep = 2 * (1 + _deepest_list(tree))  # spaces before a line
-    if tags * (characters + tags * deep) < MOST:
+    if tags * (characters + tags * _indent(depth)) < MOST:
         return 0
     root = tree.body or tree.document
+    lists = root.query_selector_all("ul, ol")
+    depth = min(depth, len(lists))
+    elements, letters = len(root.get_elements_by_tag_name("*")), len(root.text)
+    if elements * (letters + elements * _indent(depth)) < MOST:
+        return 0
     blocks = len(root.query_selector_all(_COUNTED))
     hidden = sum(len(each.text) for each in root.query_selector_all("script, style"))
-    return blocks * (len(root.text) - hidden + blocks * deep)
+    return blocks * (letters - hidden + blocks * _indent(_deepest(lists) if depth > _INDENTED else depth))
+
+
+def _indent(lists: int) -> int:
+    """So many spaces are before a line in lists in each other."""
+    return 2 * (1 + lists)
 
 
 def visible_text(tree: HTMLTree) -> str:
@@ -123,14 +132,12 @@ class _Lines:
             self.mark = "  " * min(max(self.lists, 1), _INDENTED) + "\u2022 " if begins else ""
 
 
-def _deepest_list(tree: HTMLTree) -> int:
+def _deepest(lists: Iterable[DOMNode]) -> int:
     """How many lists lie in each other at most, or more."""
-    found = tree.document.query_selector_all("ul, ol")
-    if len(found) <= _INDENTED:
-        return len(found)
     steps = deepest = 0
-    for each in found:
-        node, depth = each, 0
+    for each in lists:
+        node: DOMNode | None = each
+        depth = 0
         while node is not None:
             depth += node.type == _ELEMENT and node.tag in _LISTS
             node, steps = node.parent, steps + 1

@@ -7,6 +7,7 @@ from resiliparse.parse.html import HTMLTree
 from tutti.corpus.documents import Document, Extraction
 from tutti.ingest.containers import Page
 from tutti.ingest.extraction import extract
+from tutti.ingest.nesting import levels
 from tutti.ingest.normalisation import normalise
 from tutti.ingest.visible import MOST, effort, visible_text
 
@@ -30,7 +31,8 @@ def extracted(html: str) -> Document:
 
 
 def of(html: str) -> int:
-    return effort(HTMLTree.parse(html), tags=html.count("<"), characters=len(html))
+    tree = HTMLTree.parse(html)
+    return effort(tree, tags=html.count("<"), characters=len(html), depth=levels(tree))
 
 
 @pytest.mark.parametrize(
@@ -80,9 +82,15 @@ def test_main_content_is_looked_for_on_every_page_but_the_longest() -> None:
     assert extracted("<p>" + "<b>Some words</b> in here " * 100_000).extraction is Extraction.MAIN
 
 
+def test_lists_in_lists_are_an_effort_for_the_spaces_before_their_lines() -> None:
+    flat, deep = "<ul><li></ul>" * 400 + "<li>x" * 20_000, "<ul>" * 400 + "<li>x" * 20_000
+    assert of(flat) < MOST < 100 * MOST < 200 * of(deep)
+    assert of(deep) >= 20_000 * 20_000 * 2 * 400
+
+
 def test_effort_is_blocks_times_what_is_written() -> None:
     words = len("Some words of text in here.\n")
-    assert of(LINE * 10_000) == 0
+    assert of(LINE * 1_000) == 0
     assert of(LINE * 40_000) > 40_000 * 40_000 * words > MOST
     assert of(LINE * 80_000) == pytest.approx(4 * of(LINE * 40_000), rel=0.01)
 
