@@ -49,6 +49,7 @@ def test_what_reads_beside_others_has_its_turn(stopped: Path, pages: Path) -> No
         ("runs", "ls"),
         ("sample", "checkpoints/c", "--prompt", "Once"),
         ("checkpoints", "export", "checkpoints/c", "--to", "model"),
+        ("run", TINY, "--detach"),
     ],
 )
 def test_what_needs_something_that_was_made_starts_nothing_where_there_was_no_platform(

@@ -15,6 +15,7 @@ from tutti.cli.connection import connected, typed
 from tutti.cli.output import patiently
 from tutti.cli.platform import Platform, owner_of, running, serving
 from tutti.cli.turns import turn
+from tutti.contracts.common.v1 import ListRequest
 
 NO_AGENTS = ("--agents", "0")
 
@@ -28,6 +29,21 @@ def reached(data_dir: Path, address: str | None, *, anew: bool = False) -> Itera
     if address or not (anew or owner_of(data_dir)):
         with connected(data_dir, address) as client:
             yield Platform(client)
+    else:
+        with running(data_dir) as platform:
+            yield platform
+
+
+@contextlib.contextmanager
+def upheld(data_dir: Path, *, detach: bool) -> Iterator[Platform]:
+    """The platform that carries a run out: to `detach` from, one that is up; else one is started where none is.
+
+    Raises Unreachable.
+    """
+    if detach:
+        with connected(data_dir) as client:
+            client.pipeline.ListRuns(ListRequest(page_size=1))  # whoever was up may be gone
+            yield Platform(client, data_dir=data_dir)
     else:
         with running(data_dir) as platform:
             yield platform

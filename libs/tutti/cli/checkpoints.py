@@ -83,7 +83,7 @@ def extend(group: click.Group) -> None:
         show_default=True,
         help="At most so many steps: all of them, or the lowest and highest loss of each stretch.",
     )
-    @click.option("--after", type=click.IntRange(min=0), default=0, help="Only steps after this one.")
+    @click.option("--after", type=click.IntRange(0, 2**53 - 1), default=0, help="Only steps after this one.")
     @output_option
     @connection_options
     def curve(name: str, points: int, after: int, output: str, **where: Any) -> None:
@@ -111,7 +111,7 @@ def extend(group: click.Group) -> None:
         help="Remove what is not among the last N of each line; lists it unless --yes is given.",
     )
     @click.argument("job")
-    @click.option("--keep-last", type=click.IntRange(min=1), default=3, show_default=True)
+    @click.option("--keep-last", type=click.IntRange(1, 2**31 - 1), default=3, show_default=True)
     @click.option("--yes", is_flag=True, help="Really remove.")
     @output_option
     @connection_options

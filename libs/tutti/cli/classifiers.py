@@ -5,9 +5,11 @@ from typing import Any
 
 import click
 
+from tutti.chassis.errors import AlreadyExists
 from tutti.cli import waiting
 from tutti.cli.access import reached, served
 from tutti.cli.connection import connection_options
+from tutti.cli.failures import Failure
 from tutti.cli.identity import fresh_id
 from tutti.cli.nouns import full_name
 from tutti.cli.output import JSON, output_option, patiently, print_json, print_list
@@ -35,7 +37,14 @@ def extend(group: click.Group) -> None:
         full = full_name("classifiers", name)
         with reached(**where, anew=True) as platform:
             client = platform.client
-            client.ingest.CreateClassifier(CreateClassifierRequest(request_id=fresh_id(), name=full, spec=spec))
+            try:
+                client.ingest.CreateClassifier(CreateClassifierRequest(request_id=fresh_id(), name=full, spec=spec))
+            except AlreadyExists as error:
+                known = client.ingest.GetClassifier(GetRequest(name=full))
+                raise Failure(
+                    f"{full} exists ({plain(known)['state']}), of another folder, or with another --keeps or "
+                    f"--most-false, and keeps its name: choose another --name [ALREADY_EXISTS]"
+                ) from error
             with cancelling(client.ingest.CancelClassifier, full), patiently(f"{full} is trained"):
                 found = waiting.done(lambda: client.ingest.GetClassifier(GetRequest(name=full)), platform.ended)
         print_classifier(found, output)

@@ -22,7 +22,7 @@ def extend(group: click.Group) -> None:
 
     @group.command("reshape", help="Go on with another number of data-parallel ranks.")
     @click.argument("job")
-    @click.option("--dp", "ranks", type=click.IntRange(min=1), required=True, help="Data-parallel ranks wanted.")
+    @click.option("--dp", "ranks", type=click.IntRange(1, 2**31 - 1), required=True, help="Data-parallel ranks wanted.")
     @click.option("--cause", default="asked for on the command line", help="Why, for the record.")
     @click.option("--dry-run", is_flag=True, help="Check and change nothing.")
     @output_option

@@ -50,6 +50,18 @@ out of the folder (of a site: name it in input.crawl.without), carry the recipe 
 none of them, and remove them once nothing is wanted any more of the runs that use them (docs/retraction.md)."""
 
 
+MOVES = (
+    "a record without a `url` is named by its line or row: once another stands above it in the file, this means "
+    "another record; give the records a `url`, and retract that"
+)
+_PLACED = re.compile(r"(?!\w+://).+:[0-9]+")
+
+
+def moves(source: str) -> bool:
+    """Whether it names a record by its place in a file, where another can stand later."""
+    return _PLACED.fullmatch(source) is not None
+
+
 def spec_of(wanted: str, reason: str) -> RetractionSpec:
     """A document by its name or id, else a source."""
     if wanted.startswith("documents/") or _ID.fullmatch(wanted):
@@ -161,6 +173,8 @@ def show(answer: Plain) -> None:
         click.echo("\nGone, so what came of the page there is not told")
     for blob in answer["gone"]:
         click.echo(f"  {blob}")
+    if moves(made["spec"]["source"]):
+        say(MOVES)
     if answer["truncated"]:
         say("lists are cut after 10,000 entries")
     if not answer["recorded"] and not answer["already"]:

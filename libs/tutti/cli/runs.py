@@ -10,14 +10,14 @@ import click
 from tutti.chassis.client import Client
 from tutti.chassis.errors import InvalidField, Unavailable
 from tutti.cli import INTERRUPTED
-from tutti.cli.access import consulted
+from tutti.cli.access import consulted, upheld
 from tutti.cli.connection import DEFAULT_DATA_DIR, connected, connection_options, data_dir_option
 from tutti.cli.failures import MISUSE, Failure
 from tutti.cli.identity import fresh_id
 from tutti.cli.nouns import full_name
 from tutti.cli.output import JSON, READING_SECONDS, output_option, patiently, print_json, print_list, print_one, say
 from tutti.cli.plain import plain
-from tutti.cli.platform import Platform, put_down, running
+from tutti.cli.platform import Platform, put_down
 from tutti.cli.progress import follow
 from tutti.cli.recipes import recipe_for, source_options
 from tutti.cli.report.facts import Facts, gather
@@ -107,7 +107,7 @@ def run(
         with consulted(data_dir) as platform, naming(what):
             show_plan(platform.client, request, output)
         return
-    with running(data_dir) as platform, naming(what):
+    with upheld(data_dir, detach=detach) as platform, naming(what):
         wanted = CreateRunRequest(request_id=fresh_id(), recipe=text, overrides=overrides, directory=directory)
         carry_out(platform, wanted, output, detach=detach)
 
@@ -200,7 +200,7 @@ def extend(group: click.Group) -> None:
     @data_dir_option
     def again(name: str, dry_run: bool, detach: bool, output: str, data_dir: Path) -> None:
         full = full_name("runs", name)
-        with running(data_dir) as platform:
+        with upheld(data_dir, detach=detach) as platform:
             if dry_run:
                 show_plan(platform.client, CheckRecipeRequest(again=full), output)
             else:

@@ -64,8 +64,8 @@ def hinted(resource: str) -> Iterator[None]:
 @click.option(
     "--down", "direction", flag_value="down", help="To its descendants; of a document: the steps that saw it."
 )
-@click.option("--step", type=int, default=None, help="Of a job: the documents that this step saw.")
-@click.option("--line", type=int, default=0, help="Line of the step.")
+@click.option("--step", type=click.IntRange(1, 2**53 - 1), default=None, help="Of a job: what this step saw.")
+@click.option("--line", type=click.IntRange(0, 2**31 - 1), default=0, help="Line of the step.")
 @click.option(
     "--in",
     "within",
@@ -75,11 +75,11 @@ def hinted(resource: str) -> Iterator[None]:
 )
 @click.option(
     "--least",
-    type=click.IntRange(min=1),
+    type=click.IntRange(1, 2**31 - 1),
     default=None,
     help="Of --text: the shortest match, in tokens  [default: 8, or all of a text that has fewer]",
 )
-@click.option("--limit", type=click.IntRange(min=1), default=1000, show_default=True)
+@click.option("--limit", type=click.IntRange(1, 2**31 - 1), default=1000, show_default=True)
 @output_option
 @connection_options
 def trace(
@@ -108,6 +108,10 @@ def trace(
     """
     if (resource is None) == (text is None):
         raise click.UsageError("give a RESOURCE, or --text TEXT, and one of them alone")
+    if text == "":
+        raise click.UsageError("--text is empty; expected words to look for")
+    if step is not None and "/" in (resource or "jobs/") and not (resource or "jobs/").startswith("jobs/"):
+        raise click.UsageError(f"--step is one of a job, and {resource!r} is none: tutti trace jobs/JOB --step {step}")
     if text is not None:
         with served(**where) as client, hinted(within):
             answer = passages.traced(client, text, place(client, within), least=least or 0, limit=limit)

@@ -32,8 +32,9 @@ class Forecasts:
         """A forecast for each stage that has no result yet."""
         runs = self._host.units.run(self._runs)
         files = pages(source)
-        if StageName.CRAWL in results:
-            files = self._owners.files(StageName.CRAWL, results[StageName.CRAWL].resource)
+        for known in (StageName.CRAWL, StageName.INGEST):
+            if known in results:
+                files = self._owners.files(known, results[known].resource)
         for stage in stages_of(recipe):
             if stage not in results:
                 evaluation = pages(source.evaluation) if source.evaluation else 0

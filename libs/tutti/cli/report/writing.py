@@ -1,5 +1,6 @@
 """Writing a report: the page, and its curves as pictures beside it. All of it is there, or what was there before."""
 
+import os
 from pathlib import Path
 
 from tutti.backbone.files import RealFiles, overwrite
@@ -27,6 +28,6 @@ def write(facts: Facts, place: Path) -> list[Path]:
 
 
 def _put(place: Path, text: str) -> Path:
-    part = place.with_name(f".{place.name}.part")
+    part = place.with_name(f".{place.name}.{os.getpid()}.part")  # another process may write the same
     overwrite(RealFiles(), part, place, [text.encode()])
     return place
