@@ -7,7 +7,7 @@ import click
 from tutti.cli.connection import connected, connection_options
 from tutti.cli.identity import fresh_id
 from tutti.cli.nouns import full_name
-from tutti.cli.output import output_option, print_one, say
+from tutti.cli.output import output_option, print_cancelled, print_one, say
 from tutti.cli.plain import plain
 from tutti.contracts.common.v1 import CancelRequest
 from tutti.contracts.scheduler.v1 import ReshapeJobRequest
@@ -43,4 +43,4 @@ def extend(group: click.Group) -> None:
     def cancel(job: str, output: str, **where: Any) -> None:
         with connected(**where) as client:
             request = CancelRequest(name=full(job), request_id=fresh_id())
-            print_one(plain(client.scheduler.CancelJob(request)), output)
+            print_cancelled(plain(client.scheduler.CancelJob(request)), output)

@@ -98,6 +98,17 @@ def print_one(row: Plain, output: str) -> None:
             click.echo(f"{key:{width}}  {_inline(value) if isinstance(value, dict) else shown(value)}")
 
 
+def print_cancelled(row: Plain, output: str) -> None:
+    """What became of a thing that was to be cancelled."""
+    if output == JSON:
+        print_json(row)
+        return
+    reason = f": {printable(row['reason'])}" if row["reason"] else ""
+    click.echo(f"{row['name']} is {row['state']}{reason}")
+    if row["state"] in ("done", "failed"):
+        say("it had ended before; nothing was cancelled")
+
+
 def flat(row: Plain) -> Plain:
     """The same with dotted keys, where a value is a mapping that holds mappings itself."""
     found: Plain = {}

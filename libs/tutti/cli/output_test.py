@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from tutti.cli.output import JSON, TEXT, print_list, print_one, printable, say, shown
+from tutti.cli.output import JSON, TEXT, print_cancelled, print_list, print_one, printable, say, shown
 
 
 def test_a_mapping_of_mappings_is_shown_by_dotted_keys(capsys: pytest.CaptureFixture[str]) -> None:
@@ -14,6 +14,20 @@ def test_a_mapping_of_mappings_is_shown_by_dotted_keys(capsys: pytest.CaptureFix
         "spec.steps           3",
         "spec.training.model  width=32 layers=2",
     ]
+
+
+@pytest.mark.parametrize(
+    ("state", "reason", "out", "err"),
+    [
+        ("cancelled", "by request", "jobs/a is cancelled: by request\n", ""),
+        ("done", "", "jobs/a is done\n", "it had ended before; nothing was cancelled\n"),
+    ],
+)
+def test_what_was_to_be_cancelled_is_told(
+    capsys: pytest.CaptureFixture[str], state: str, reason: str, out: str, err: str
+) -> None:
+    print_cancelled({"name": "jobs/a", "state": state, "reason": reason}, TEXT)
+    assert capsys.readouterr() == (out, err)
 
 
 def test_times_are_shown_to_the_second() -> None:

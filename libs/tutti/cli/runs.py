@@ -15,7 +15,16 @@ from tutti.cli.connection import DEFAULT_DATA_DIR, connected, connection_options
 from tutti.cli.failures import MISUSE, Failure
 from tutti.cli.identity import fresh_id
 from tutti.cli.nouns import full_name
-from tutti.cli.output import JSON, READING_SECONDS, output_option, patiently, print_json, print_list, print_one, say
+from tutti.cli.output import (
+    JSON,
+    READING_SECONDS,
+    output_option,
+    patiently,
+    print_cancelled,
+    print_json,
+    print_list,
+    say,
+)
 from tutti.cli.plain import plain
 from tutti.cli.platform import Platform, put_down
 from tutti.cli.progress import follow
@@ -190,7 +199,7 @@ def extend(group: click.Group) -> None:
     def cancel(name: str, output: str, **where: Any) -> None:
         full = full_name("runs", name)
         with connected(**where) as client:
-            print_one(plain(client.pipeline.CancelRun(CancelRequest(name=full, request_id=fresh_id()))), output)
+            print_cancelled(plain(client.pipeline.CancelRun(CancelRequest(name=full, request_id=fresh_id()))), output)
 
     @group.command("again", help="Run the recipe of a run again, over the pages that it read.")
     @click.argument("name")

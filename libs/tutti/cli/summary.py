@@ -114,7 +114,8 @@ def show_summary(found: Plain, data_dir: Path = DEFAULT_DATA_DIR) -> None:
         if ingest["documents"] + ingest["rejected"] > ingest["files"]:
             lines[-1] = (
                 "documents",
-                f"{ingest['documents']:,} in {ingest['files']:,} files ({ingest['rejected']:,} rejected)",
+                f"{ingest['documents']:,} in {ingest['files']:,} file{'' if ingest['files'] == 1 else 's'} "
+                f"({ingest['rejected']:,} rejected)",
             )
     if ingest and ingest["left_out"]:
         lines.append(("left out", left_out(ingest["left_out"])))

@@ -22,6 +22,7 @@ from tutti.ingest.tags import too_dear
 from tutti.ingest.visible import MOST, effort, visible_text
 
 EXTRACTION_VERSION = 4
+_GZIP = b"\x1f\x8b"
 
 
 def extract(page: Page) -> Document | Rejection:
@@ -32,7 +33,8 @@ def extract(page: Page) -> Document | Rejection:
         return Rejection(page.path, Reason.PDF, f"expected text, begins with {page.data[:8]!r}: convert it to text")
     seen = census(page.data)
     if is_binary(page.data, page.declared, seen):
-        return Rejection(page.path, Reason.BINARY, f"expected text, begins with {page.data[:8]!r}")
+        advice = ": unpack it, only JSON lines and WARC are read gzipped" if page.data[:2] == _GZIP else ""
+        return Rejection(page.path, Reason.BINARY, f"expected text, begins with {page.data[:8]!r}{advice}")
     kind = media_type(page.path, page.data, page.declared, page.kind)
     decoded = decode(page.data, kind, page.declared)
     if decoded.unreadable:

@@ -1,5 +1,6 @@
 """From a folder to documents: each page becomes one document or one rejection with its reason."""
 
+import gzip
 import os
 import socket
 from pathlib import Path
@@ -230,6 +231,11 @@ def test_a_title_in_markdown_is_found_behind_its_introduction() -> None:
 )
 def test_a_page_without_usable_text_is_refused_with_its_reason(data: bytes, reason: Reason) -> None:
     assert refused(data).reason is reason
+
+
+def test_what_is_to_be_unpacked_first_is_told() -> None:
+    assert "unpack it, only JSON lines and WARC are read gzipped" in refused(gzip.compress(b"Words.")).detail
+    assert "unpack" not in refused(b"<html>\0").detail
 
 
 def test_a_page_of_comments_is_sniffed_at_once() -> None:

@@ -41,6 +41,7 @@ _REASONS = {
     "not_ok": "what its server answered was no success",
     "repeated": "the same source with the same text came before",
     "language": "none of those that are wanted; und: none for certain",
+    "retracted": "left out by a retraction",
     "contaminated": "holds a text for evaluation, or is nearly one",
 }
 
