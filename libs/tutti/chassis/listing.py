@@ -12,6 +12,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from tutti.chassis.enums import word
 from tutti.chassis.errors import InvalidField
 from tutti.contracts.common.v1 import ListRequest
 
@@ -89,7 +90,6 @@ def _value(text: str, field: str, value: str, kind: type[Value], fields: Fields)
 
 
 def _names(enum: Any) -> dict[str, int]:
-    """The numbers of an enum by their names, and by what is behind its own in these, as it is printed: `running`."""
-    own = re.sub(r"(?<=[a-z])(?=[A-Z])", "_", enum.name).upper() + "_"
+    """The numbers of an enum by their names, and by these as they are printed: `running`."""
     known = {name: int(value.number) for name, value in enum.values_by_name.items()}
-    return {each: number for name, number in known.items() for each in (name, name.removeprefix(own).lower())}
+    return {each: number for name, number in known.items() for each in (name, word(enum, name))}

@@ -11,7 +11,7 @@ from tutti.cli.access import served
 from tutti.cli.connection import connection_options
 from tutti.cli.nouns import BY_PLURAL, Noun
 from tutti.cli.output import JSON, output_option, print_list, print_one
-from tutti.cli.plain import Plain, plain
+from tutti.cli.plain import Plain, indented, plain
 from tutti.cli.words import Words
 
 NUMBERED = {"checkpoints": ("job", "line", "step"), "topologies": ("job", "version")}
@@ -51,7 +51,7 @@ def for_people(noun: Noun, value: Plain) -> Plain:
     """What a person reads of a resource: of a run the recipe comes last, a line a key."""
     if noun.kind != "runs" or not value["spec"]["recipe"]:
         return value
-    recipe = json.dumps(json.loads(value["spec"]["recipe"]), indent=2, ensure_ascii=False)
+    recipe = indented(json.loads(value["spec"]["recipe"]))
     return value | {"spec": value["spec"] | {"recipe": ""}, "recipe": recipe.splitlines()}
 
 

@@ -1,7 +1,6 @@
 """What is printed: tables for people, JSON for scripts, on standard output; everything else goes to standard error."""
 
 import contextlib
-import json
 import re
 import threading
 from collections.abc import Iterator, Sequence
@@ -9,7 +8,7 @@ from typing import Any
 
 import click
 
-from tutti.cli.plain import Plain
+from tutti.cli.plain import Plain, indented
 
 _MOMENT = re.compile(r"^(\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d)\.\d+Z$")
 _DOCUMENT = re.compile(r"\b(documents/[0-9a-f]{12})[0-9a-f]{52}\b")
@@ -56,7 +55,7 @@ def patiently(text: str) -> Iterator[None]:
 
 
 def print_json(value: Any) -> None:
-    click.echo(json.dumps(value, indent=2, ensure_ascii=False))
+    click.echo(indented(value))
 
 
 def print_list(rows: Sequence[Plain], columns: Sequence[str], output: str, *, nothing: str) -> None:

@@ -5,12 +5,15 @@ numbers; times are ISO 8601 in UTC or null; an optional field that is not set is
 "NaN", "Infinity" or "-Infinity", as JSON has none.
 """
 
+import json
 import math
 from collections.abc import Mapping
 from typing import Any
 
 from google.protobuf.message import Message
 from google.protobuf.timestamp_pb2 import Timestamp
+
+from tutti.chassis import enums
 
 Plain = dict[str, Any]
 
@@ -50,5 +53,9 @@ def enum_name(field: Any, number: int) -> str:
     found = kind.values_by_number.get(number)
     if found is None:
         return f"unknown-{number}"
-    prefix = "".join(f"_{letter}" if letter.isupper() and at else letter for at, letter in enumerate(kind.name)).upper()
-    return str(found.name).removeprefix(f"{prefix}_").lower()
+    return enums.word(kind, str(found.name))
+
+
+def indented(value: object) -> str:
+    """JSON for people, a line a key."""
+    return json.dumps(value, indent=2, ensure_ascii=False)

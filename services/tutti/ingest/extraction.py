@@ -69,13 +69,13 @@ def extract(page: Page) -> Document | Rejection:
 
 def taken(found: Text) -> Document | Rejection:
     """The document of a text that was one before."""
-    text = normalise(repaired(found.text))
+    text = _written(found.text)
     if not text:
         return Rejection(found.path, Reason.EMPTY, f"no text in {len(found.text)} characters")
     return Document.make(
         source=found.path,
         text=text,
-        title=normalise_title(repaired(found.title)),
+        title=_title(found.title),
         media_type=MediaType.PLAIN,
         charset="utf-8",
         replaced_characters=0,
@@ -84,18 +84,26 @@ def taken(found: Text) -> Document | Rejection:
     )
 
 
+def _written(text: str) -> str:
+    return normalise(repaired(text))
+
+
+def _title(title: str) -> str:
+    return normalise_title(repaired(title))
+
+
 def _html(tree: HTMLTree, *, main: bool) -> tuple[str, str, Extraction]:
     """A text, a title, and how the text was taken; `main`: whether main content is looked for."""
-    title = normalise_title(repaired(tree.title or ""))
+    title = _title(tree.title or "")
     if not main:
-        return normalise(repaired(visible_text(tree))), title, Extraction.BODY
-    if text := normalise(repaired(extract_plain_text(tree, main_content=True, alt_texts=False))):
+        return _written(visible_text(tree)), title, Extraction.BODY
+    if text := _written(extract_plain_text(tree, main_content=True, alt_texts=False)):
         return text, title, Extraction.MAIN
-    return normalise(repaired(extract_plain_text(tree, main_content=False, alt_texts=False))), title, Extraction.BODY
+    return _written(extract_plain_text(tree, main_content=False, alt_texts=False)), title, Extraction.BODY
 
 
 def _verbatim(text: str, kind: MediaType) -> tuple[str, str, Extraction]:
-    text = normalise(repaired(text))
+    text = _written(text)
     title = ""
     if kind is MediaType.MARKDOWN:
         title = next((line.lstrip("#") for line in text.split("\n") if line.startswith("# ")), "")

@@ -27,13 +27,17 @@ _SUSPECT = re.compile(
 
 def repaired(text: str) -> str:
     """The text as it was before; most texts are returned as they are."""
-    if text.isascii() or not _SUSPECT.search(text.encode("utf-8", "surrogatepass")):
+    if not _suspected(text):
         return text
     return "\n".join(map(_line, text.split("\n")))
 
 
+def _suspected(text: str) -> bool:
+    return not text.isascii() and _SUSPECT.search(text.encode("utf-8", "surrogatepass")) is not None
+
+
 def _line(line: str) -> str:
-    if line.isascii() or not _SUSPECT.search(line.encode("utf-8", "surrogatepass")):
+    if not _suspected(line):
         return line
     import ftfy  # few texts need it
 

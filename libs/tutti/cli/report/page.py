@@ -18,7 +18,7 @@ from markupsafe import Markup
 
 from tutti.chassis.version import VERSION
 from tutti.cli import passages, verdict
-from tutti.cli.plain import Plain
+from tutti.cli.plain import Plain, indented
 from tutti.cli.report.charts import Series, chart, describe
 from tutti.cli.report.facts import Facts
 from tutti.cli.report.outcomes import outcome, reason
@@ -184,7 +184,7 @@ def size(nbytes: int) -> str:
 def _recipe(run: Plain) -> str:
     """As it was carried out, with every default; "" where it is not known."""
     text = run["spec"]["recipe"]
-    return visible(json.dumps(json.loads(text), indent=2, ensure_ascii=False)) if text else ""
+    return visible(indented(json.loads(text))) if text else ""
 
 
 def _source(run: Plain) -> str:
