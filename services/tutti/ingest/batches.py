@@ -17,14 +17,13 @@ from pathlib import Path
 import pyarrow as pa
 
 from tutti.chassis import progress
-from tutti.corpus.documents import Document
 from tutti.ingest import measures
 from tutti.ingest.containers import Page, Record, Text
-from tutti.ingest.extraction import extract, taken
+from tutti.ingest.extraction import extract_all
 from tutti.ingest.quality.findings import Kind
 from tutti.ingest.rejections import Rejection
 
-BATCH_BYTES, BATCH_RECORDS = 4 << 20, 1024
+BATCH_BYTES, BATCH_RECORDS = 8 << 20, 1024
 """A batch reads the tables of languages and characters anew, which parsing drove out of the processor's cache."""
 FEW = 2
 """Fewer batches are not worth another process."""
@@ -58,21 +57,12 @@ def batches(records: Iterable[tuple[str, Record]]) -> Iterator[Batch]:
         yield batch
 
 
-def document(record: Record) -> Document | Rejection:
-    """The document of a page or a text."""
-    if isinstance(record, Rejection):
-        return record
-    return taken(record) if isinstance(record, Text) else extract(record)
-
-
 def make(batch: Batch, mask: Collection[Kind], models: measures.Models = ()) -> Made:
     """Extract, mask, measure and score."""
-    items: list[tuple[str, measures.Inspected | Rejection]] = []
-    for path, record in batch:
-        found = document(record)
-        items.append((path, found if isinstance(found, Rejection) else measures.inspect(found, mask)))
-    inspected = [each for _, each in items if isinstance(each, measures.Inspected)]
-    return Made(items, measures.measured(inspected, models))
+    found = extract_all(record for _, record in batch)
+    items = [each if isinstance(each, Rejection) else measures.inspect(each, mask) for each in found]
+    rows = measures.measured([each for each in items if isinstance(each, measures.Inspected)], models)
+    return Made([(path, each) for (path, _), each in zip(batch, items, strict=True)], rows)
 
 
 def made(

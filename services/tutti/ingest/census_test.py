@@ -4,23 +4,24 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tutti.ingest.census import Census, census, counted, native
+from tutti.ingest.census import NOTHING, Census, census, counted, native
 from tutti.ingest.sniffing import decode, media_type
 
 
 @pytest.mark.skipif(native().library is None, reason=native().why_not)
 @given(
     st.binary(max_size=600)
-    | st.lists(st.sampled_from([b"<", b"\0", b"a", b"\x7f", b"\n"] * 2 + [b"<" * 200])).map(b"".join)
+    | st.lists(st.sampled_from([b"<", b"\0", b"a", b"T", b"z", b"{", b"\x7f", b"\n"] * 2 + [b"<" * 200])).map(b"".join)
 )
 def test_the_kernel_counts_what_python_counts(data: bytes) -> None:
     assert census(data) == counted(data)
 
 
 def test_every_byte_is_counted_for_what_it_is() -> None:
-    assert census(bytes(range(256))) == Census(28, 1)
-    assert census(bytes(range(256)) * 100) == Census(2800, 100)
-    assert census(b"") == Census(0, 0)
+    assert census(bytes(range(256))) == Census(28, 1, 0, 0)
+    assert census(bytes(range(256)) * 100) == Census(2800, 100, 0, 0)
+    assert census(b"<table><Ta></table><a><z <td><@><[><\xe1>" * 20) == Census(0, 180, 100, 40)
+    assert census(b"") == NOTHING
 
 
 @given(

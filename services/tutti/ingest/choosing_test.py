@@ -13,7 +13,7 @@ from tutti.ingest import measures
 from tutti.ingest.batches import chosen
 from tutti.ingest.choosing import RULE_SETS, UnknownLanguage, UnknownRuleSet, choice, choose
 from tutti.ingest.containers import Text
-from tutti.ingest.extraction import taken
+from tutti.ingest.extraction import extract
 from tutti.ingest.quality.rules import UnknownRule
 
 ENGLISH = "The people of the town have to be happy with the river that flows through it. " * 5
@@ -27,7 +27,7 @@ TEXTS = {
 
 
 def documents(texts: dict[str, str] = TEXTS) -> list[Document]:
-    found = [taken(Text(name, text, "")) for name, text in texts.items()]
+    found = [extract(Text(name, text, "")) for name, text in texts.items()]
     return sorted((each for each in found if isinstance(each, Document)), key=lambda each: each.doc_id)
 
 

@@ -34,8 +34,7 @@ from tutti.contracts.ingest.v1 import (
 from tutti.corpus.canonical import file_digest, is_digest
 from tutti.corpus.stages import ClassifierBody
 from tutti.ingest import shards
-from tutti.ingest.batches import document
-from tutti.ingest.extraction import EXTRACTION_VERSION
+from tutti.ingest.extraction import EXTRACTION_VERSION, extract
 from tutti.ingest.normalisation import NORMALISATION_VERSION
 from tutti.ingest.paths import Paths
 from tutti.ingest.quality.classifier import LABEL, MAGIC, MOST_HEADER, Header, UnreadableClassifier, header
@@ -67,7 +66,7 @@ def train(reading: shards.Reading, keeps: str, most_false: float, scratch: Path)
     found: list[Example] = []
     left: list[str] = []
     for path, record in shards.read_records(reading, surveyor):
-        made = document(record)
+        made = extract(record)
         label, _, rest = path.partition("/")
         if isinstance(made, Rejection):
             left.append(f"{path} ({made.reason.value})")

@@ -15,8 +15,8 @@ from fastwarc.warc import WarcRecord, WarcRecordType
 
 from tutti.corpus.documents import Document
 from tutti.ingest import containers, shards, warcrecords
-from tutti.ingest.batches import document
 from tutti.ingest.containers import Record, Text, Wanted, patiently
+from tutti.ingest.extraction import extract
 from tutti.ingest.parquetpages import pages
 from tutti.ingest.readers import InputRootError
 from tutti.ingest.rejections import Reason, Rejection, RejectionFile
@@ -27,7 +27,7 @@ PAGE = b"<!doctype html><title>A page</title><main><p>Some words of a page.</p><
 
 def read(folder: Path, *, max_bytes: int = 1 << 20, text_field: str = "text") -> list[Document | Rejection]:
     reading = shards.Reading(folder, max_bytes, 0, text_field)
-    return [document(record) for file in shards.files(reading) for record in shards.records(file, reading)]
+    return [extract(record) for file in shards.files(reading) for record in shards.records(file, reading)]
 
 
 def texts(found: list[Document | Rejection]) -> dict[str, str]:

@@ -3,19 +3,26 @@
 HTML gives its main content, or all visible text where main content is empty or would take too long; text and Markdown
 stay as they are. Which of these it was is recorded in the document. What was decoded wrongly before it was written is
 repaired first (`mojibake.py`), then the text is normalised.
+
+Each step is done for all records of a batch before the next: what it needs stays in the processor's cache, from which a
+parser drives everything else.
 """
 
 from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from typing import TypeVar
 
 from resiliparse.extract.html2text import extract_plain_text
 from resiliparse.parse.html import HTMLTree
 
 from tutti.corpus.documents import Document, Extraction, MediaType
-from tutti.ingest.census import census
-from tutti.ingest.containers import Page, Text
+from tutti.ingest.census import NOTHING, Census, census
+from tutti.ingest.containers import Page, Record
 from tutti.ingest.mojibake import repaired
 from tutti.ingest.nesting import MAX_DEPTH, levels, tags_too_deep
-from tutti.ingest.normalisation import NORMALISATION_VERSION, normalise, normalise_title
+from tutti.ingest.normalisation import NORMALISATION_VERSION, is_blank, normalise_title, normalised, utf8
 from tutti.ingest.rejections import Reason, Rejection
 from tutti.ingest.sniffing import decode, is_binary, is_pdf, media_type
 from tutti.ingest.tags import too_dear
@@ -25,8 +32,62 @@ EXTRACTION_VERSION = 4
 _GZIP = b"\x1f\x8b"
 
 
-def extract(page: Page) -> Document | Rejection:
-    """The document of a page."""
+_Given = TypeVar("_Given")
+_Made = TypeVar("_Made")
+
+
+@dataclass(frozen=True, slots=True)
+class _Readable:
+    """A record whose characters are known.
+
+    `size`: what it is, and how much; `seen`: of HTML in UTF-8.
+    """
+
+    path: str
+    text: str
+    title: str
+    kind: MediaType
+    charset: str
+    replaced: int
+    size: str
+    seen: Census = NOTHING
+
+
+@dataclass(frozen=True, slots=True)
+class _Found:
+    """A text and a title: at first as they stand in the record, then as they are written."""
+
+    of: _Readable
+    text: str
+    title: str
+    how: Extraction
+
+
+def extract_all(records: Iterable[Record]) -> list[Document | Rejection]:
+    """What becomes of records, in their order."""
+    readable = [_readable(each) for each in records]
+    return _each(_document, _each(_written, _each(_found, readable)))
+
+
+def extract(record: Record) -> Document | Rejection:
+    """What becomes of one record."""
+    return extract_all([record])[0]
+
+
+def _each(step: Callable[[_Given], _Made | Rejection], items: Iterable[_Given | Rejection]) -> list[_Made | Rejection]:
+    return [each if isinstance(each, Rejection) else step(each) for each in items]
+
+
+def _readable(record: Record) -> _Readable | Rejection:
+    if isinstance(record, Rejection):
+        return record
+    if isinstance(record, Page):
+        return _decoded(record)
+    size = f"{len(record.text)} characters"
+    return _Readable(record.path, record.text, record.title, MediaType.PLAIN, "utf-8", replaced=0, size=size)
+
+
+def _decoded(page: Page) -> _Readable | Rejection:
     if not page.data:
         return Rejection(page.path, Reason.EMPTY, "the file is empty")
     if is_pdf(page.data):
@@ -38,73 +99,56 @@ def extract(page: Page) -> Document | Rejection:
     kind = media_type(page.path, page.data, page.declared, page.kind)
     decoded = decode(page.data, kind, page.declared)
     if decoded.unreadable:
-        return Rejection(
-            page.path,
-            Reason.UNDECODABLE,
-            f"{decoded.replaced} of {len(decoded.text)} characters are not {decoded.charset}",
-        )
+        detail = f"{decoded.replaced} of {len(decoded.text)} characters are not {decoded.charset}"
+        return Rejection(page.path, Reason.UNDECODABLE, detail)
     if kind is MediaType.HTML:
-        if why := too_dear(decoded.utf8(page.data)):
+        utf8 = decoded.utf8(page.data)
+        if why := too_dear(utf8):
             return Rejection(page.path, Reason.TOO_DEEP, why)
-        tree = None if tags_too_deep(decoded.text, most=seen.tags) else HTMLTree.parse(decoded.text)
-        if tree is None or (depth := levels(tree, tags=seen.tags)) > 2 * MAX_DEPTH:
-            return Rejection(page.path, Reason.TOO_DEEP, f"elements lie more than {MAX_DEPTH} deep")
-        work = effort(tree, tags=seen.tags, characters=len(decoded.text), depth=depth)
-        text, title, how = _html(tree, main=work <= MOST)
-    else:
-        text, title, how = _verbatim(decoded.text, kind)
-    if not text:
-        return Rejection(page.path, Reason.EMPTY, f"no text in {len(page.data)} bytes of {kind.value}")
-    return Document.make(
-        source=page.path,
-        text=text,
-        title=title,
-        media_type=kind,
-        charset=decoded.charset,
-        replaced_characters=decoded.replaced,
-        extraction=how,
-        normalisation_version=NORMALISATION_VERSION,
-    )
+        seen = seen if utf8 is page.data else census(utf8)
+        if tags_too_deep(decoded.text, seen):
+            return _too_deep(page.path)
+    size = f"{len(page.data)} bytes of {kind.value}"
+    return _Readable(page.path, decoded.text, "", kind, decoded.charset, decoded.replaced, size, seen)
 
 
-def taken(found: Text) -> Document | Rejection:
-    """The document of a text that was one before."""
-    text = _written(found.text)
-    if not text:
-        return Rejection(found.path, Reason.EMPTY, f"no text in {len(found.text)} characters")
-    return Document.make(
-        source=found.path,
-        text=text,
-        title=_title(found.title),
-        media_type=MediaType.PLAIN,
-        charset="utf-8",
-        replaced_characters=0,
-        extraction=Extraction.VERBATIM,
-        normalisation_version=NORMALISATION_VERSION,
-    )
+def _too_deep(path: str) -> Rejection:
+    return Rejection(path, Reason.TOO_DEEP, f"elements lie more than {MAX_DEPTH} deep")
 
 
-def _written(text: str) -> str:
-    return normalise(repaired(text))
+def _found(page: _Readable) -> _Found | Rejection:
+    if page.kind is not MediaType.HTML:
+        return _Found(page, page.text, page.title, Extraction.VERBATIM)
+    tree = HTMLTree.parse(page.text)
+    if (depth := levels(tree, page.seen)) > 2 * MAX_DEPTH:
+        return _too_deep(page.path)
+    title = tree.title or ""
+    if effort(tree, tags=page.seen.tags, characters=len(page.text), depth=depth) > MOST:
+        return _Found(page, visible_text(tree), title, Extraction.BODY)
+    text = extract_plain_text(tree, main_content=True, alt_texts=False)
+    if not is_blank(text):
+        return _Found(page, text, title, Extraction.MAIN)
+    return _Found(page, extract_plain_text(tree, main_content=False, alt_texts=False), title, Extraction.BODY)
 
 
-def _title(title: str) -> str:
-    return normalise_title(repaired(title))
-
-
-def _html(tree: HTMLTree, *, main: bool) -> tuple[str, str, Extraction]:
-    """A text, a title, and how the text was taken; `main`: whether main content is looked for."""
-    title = _title(tree.title or "")
-    if not main:
-        return _written(visible_text(tree)), title, Extraction.BODY
-    if text := _written(extract_plain_text(tree, main_content=True, alt_texts=False)):
-        return text, title, Extraction.MAIN
-    return _written(extract_plain_text(tree, main_content=False, alt_texts=False)), title, Extraction.BODY
-
-
-def _verbatim(text: str, kind: MediaType) -> tuple[str, str, Extraction]:
-    text = _written(text)
-    title = ""
-    if kind is MediaType.MARKDOWN:
+def _written(found: _Found) -> _Found:
+    text = normalised(repaired(utf8(found.text)))
+    title = repaired(utf8(found.title)).decode("utf-8", "surrogatepass")
+    if found.of.kind is MediaType.MARKDOWN:
         title = next((line.lstrip("#") for line in text.split("\n") if line.startswith("# ")), "")
-    return text, normalise_title(title), Extraction.VERBATIM
+    return _Found(found.of, text, normalise_title(title), found.how)
+
+
+def _document(found: _Found) -> Document | Rejection:
+    if not found.text:
+        return Rejection(found.of.path, Reason.EMPTY, f"no text in {found.of.size}")
+    return Document.make(
+        source=found.of.path,
+        text=found.text,
+        title=found.title,
+        media_type=found.of.kind,
+        charset=found.of.charset,
+        replaced_characters=found.of.replaced,
+        extraction=found.how,
+        normalisation_version=NORMALISATION_VERSION,
+    )

@@ -11,6 +11,8 @@ import re
 from functools import cache
 from typing import TYPE_CHECKING
 
+from tutti.ingest.normalisation import utf8
+
 if TYPE_CHECKING:
     from ftfy import TextFixerConfig
 
@@ -25,23 +27,17 @@ _SUSPECT = re.compile(
 )
 
 
-def repaired(text: str) -> str:
-    """The text as it was before; most texts are returned as they are."""
-    if not _suspected(text):
-        return text
-    return "\n".join(map(_line, text.split("\n")))
+def repaired(data: bytes) -> bytes:
+    """A text in UTF-8 (`normalisation.utf8`) as it was before; most texts are returned as they are."""
+    if data.isascii() or _SUSPECT.search(data) is None:
+        return data
+    return b"\n".join(_line(line) if _SUSPECT.search(line) else line for line in data.split(b"\n"))
 
 
-def _suspected(text: str) -> bool:
-    return not text.isascii() and _SUSPECT.search(text.encode("utf-8", "surrogatepass")) is not None
-
-
-def _line(line: str) -> str:
-    if not _suspected(line):
-        return line
+def _line(line: bytes) -> bytes:
     import ftfy  # few texts need it
 
-    return ftfy.fix_encoding(line, _config())
+    return utf8(ftfy.fix_encoding(line.decode("utf-8", "surrogatepass"), _config()))
 
 
 @cache

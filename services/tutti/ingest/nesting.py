@@ -15,6 +15,7 @@ from pathlib import Path
 from resiliparse.parse.html import HTMLTree
 
 from tutti.corpus.native import Kernel, kernel
+from tutti.ingest.census import Census
 
 MAX_DEPTH = 512
 FEW_TAGS = 5_000  # parsed within 20 ms however they lie
@@ -30,6 +31,8 @@ _FLAT = frozenset((
     "a", "body", "colgroup", "dd", "dt", "head", "html", "li", "nobr", "optgroup", "option", "p", "rp",
     "rt", "tbody", "td", "tfoot", "th", "thead", "tr",
 ))  # fmt: skip
+ABOVE = 4
+"""Levels that are no tag's: the document and its first two elements, and a text below all."""
 _UNKNOWN = -1
 _FLAT_NAMES = "".join(f"{name} " for name in sorted(_FLAT)).encode()
 SHALLOW = 24  # levels of elements that most pages do not have
@@ -43,12 +46,12 @@ def native() -> Kernel:
     return kernel(_SOURCE)
 
 
-def tags_too_deep(html: str, *, few: int = FEW_TAGS, most: int | None = None) -> bool:
+def tags_too_deep(html: str, seen: Census, *, few: int = FEW_TAGS) -> bool:
     """Whether more than MAX_DEPTH elements that can nest are open at once; a page of few tags is left to the tree.
 
-    `most`: how many tags it has at most, if that is known.
+    `seen`: the census of the page in UTF-8.
     """
-    if (most is not None and most <= few) or html.count("<") <= few:
+    if seen.tags <= few:
         return False
     library = native().library
     found = _UNKNOWN if library is None else _by_kernel(library, html)
@@ -79,24 +82,16 @@ def open_too_deep(html: str) -> bool:
     return False
 
 
-def tree_too_deep(tree: HTMLTree, *, tags: int = 0) -> bool:
-    """Whether a node of the parsed page lies more than 2 * MAX_DEPTH deep (the parser adds elements).
+def levels(tree: HTMLTree, seen: Census) -> int:
+    """How deep nodes of the parsed page lie at most, up to one more than 2 * MAX_DEPTH; or a bound that is no higher.
 
-    `tags`: how many the page has, if that is known.
-    """
-    return levels(tree, tags=tags) > 2 * MAX_DEPTH
-
-
-def levels(tree: HTMLTree, *, tags: int = 0) -> int:
-    """How deep nodes of the parsed page lie at most, up to one more than 2 * MAX_DEPTH; or a bound that is lower.
-
-    `tags`: how many the page has, if that is known.
+    `seen`: the census of the page in UTF-8.
     """
     node, depth, deepest = tree.document, 0, 0
     if node is None:
         return 0
-    # Elements are counted where they may be few: then it is not so even if all are in each other.
-    if tags < 4 * MAX_DEPTH and len(node.get_elements_by_tag_name("*")) < 2 * MAX_DEPTH:
+    # Of elements in each other each has a tag of its own, but for two that a parser puts between a table and a cell.
+    if seen.starts + 2 * seen.tables + ABOVE < 2 * MAX_DEPTH:
         return 2 * MAX_DEPTH
     if node.query_selector(DEEPER) is None:
         return SHALLOW

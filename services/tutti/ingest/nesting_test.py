@@ -3,10 +3,11 @@
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from resiliparse.parse.html import HTMLTree
+from resiliparse.parse.html import DOMNode, HTMLTree
 
 from tutti.ingest import nesting
-from tutti.ingest.nesting import FEW_TAGS, MAX_DEPTH, native, open_too_deep, tags_too_deep, tree_too_deep
+from tutti.ingest.census import census
+from tutti.ingest.nesting import FEW_TAGS, MAX_DEPTH, native, open_too_deep, tags_too_deep
 
 KERNEL = pytest.mark.skipif(native().library is None, reason=native().why_not)
 FEW = "<br>" * (FEW_TAGS + 1)  # so that tags are looked at
@@ -59,7 +60,7 @@ PIECES = st.sampled_from(
 @given(st.lists(PIECES, max_size=30).map("".join))
 def test_the_kernel_counts_what_the_expression_counts(tags: str) -> None:
     for begins in (INSIDE, INSIDE[:-18] + "<div>" * 9 + "</div>" * 3):
-        assert tags_too_deep(begins + tags, few=0) == open_too_deep(begins + tags)
+        assert _tags_too_deep(begins + tags, few=0) == open_too_deep(begins + tags)
 
 
 @pytest.mark.parametrize(
@@ -75,17 +76,17 @@ def test_the_kernel_counts_what_the_expression_counts(tags: str) -> None:
     ],
 )
 def test_elements_that_can_nest_are_counted_while_they_are_open(html: str, deep: bool) -> None:
-    assert tags_too_deep(html) is open_too_deep(html) is deep
+    assert _tags_too_deep(html) is open_too_deep(html) is deep
 
 
 @pytest.mark.parametrize(("levels", "deep"), [(0, False), (30, False), (2 * MAX_DEPTH, True)])
 def test_a_tree_is_too_deep_by_its_deepest_node(levels: int, deep: bool) -> None:
-    assert tree_too_deep(HTMLTree.parse("<p>before</p>" + "<div>" * levels + "x")) is deep
+    assert (_levels("<p>before</p>" + "<div>" * levels + "x") > 2 * MAX_DEPTH) is deep
 
 
 def test_levels_are_no_fewer_than_there_are() -> None:
     for deep in (1, 22, 23, 60, 900):
-        found = nesting.levels(HTMLTree.parse("<div>" * deep + "x" + "<br>" * 2_000), tags=2_000 + deep)
+        found = _levels("<div>" * deep + "x" + "<br>" * 2_000)
         assert found >= deep + 3  # in <html>, in <body>, with a text in it
         assert found < 2 * deep + 2 * nesting.SHALLOW
 
@@ -98,3 +99,41 @@ def test_a_page_is_walked_when_it_has_more_levels_than_most() -> None:
             deep = tree.document.query_selector("html > " + " > ".join("*" * nesting.SHALLOW))
             assert (tree.document.query_selector(nesting.DEEPER) is None) is (deep is None)
             assert deep is not None or levels + 1 < nesting.SHALLOW
+
+
+# Elements that a parser moves, closes, rebuilds or puts others around.
+NAMES = (
+    *("div", "p", "a", "b", "i", "nobr", "font", "span", "h1", "h2", "ul", "li", "dl", "dd", "dt", "x-y", "DIV", "P"),
+    *("table", "tbody", "tr", "td", "th", "caption", "colgroup", "col", "form", "button", "input", "object", "TABLE"),
+    *("template", "marquee", "pre", "blockquote", "center", "address", "main", "details", "summary", "plaintext"),
+    *("option", "ruby", "rt", "br", "body", "head", "html", "frameset", "noscript", "textarea", "title", "script"),
+    *("select", "svg", "math", "desc", "mi"),
+)
+SOUP = st.sampled_from([*(f"<{name}>" for name in NAMES), *(f"</{name}>" for name in NAMES), "x", "<!--", "-->"])
+
+
+@settings(deadline=None)
+@given(st.lists(SOUP, max_size=60).map("".join), st.integers(1, 20))
+def test_of_elements_in_each_other_each_has_a_tag_of_its_own_but_few_in_tables(page: str, times: int) -> None:
+    seen = census((page * times).encode())
+    assert _depth(HTMLTree.parse(page * times).document) <= seen.starts + 2 * seen.tables + nesting.ABOVE
+
+
+def _tags_too_deep(html: str, few: int = FEW_TAGS) -> bool:
+    return tags_too_deep(html, census(html.encode("utf-8", "surrogatepass")), few=few)
+
+
+def _levels(page: str) -> int:
+    return nesting.levels(HTMLTree.parse(page), census(page.encode()))
+
+
+def _depth(root: DOMNode) -> int:
+    deepest, found = 0, [(root, 0)]
+    while found:
+        node, depth = found.pop()
+        deepest = max(deepest, depth)
+        child = node.first_child
+        while child is not None:
+            found.append((child, depth + 1))
+            child = child.next
+    return deepest

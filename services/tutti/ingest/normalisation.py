@@ -25,6 +25,7 @@ _GONE = {code: None for code in (*range(0, 9), 11, 12, *range(14, 32), *range(12
 _MAPPED: dict[int, int | None] = {**_GONE, 0xA0: 0x20, 0x202F: 0x20}
 _TRAILING = re.compile(r"(?<![ \t])[ \t]++(?=\n|\Z)")  # begins at a run's begin alone: linear in hostile text
 _BLANK = re.compile(r"\n{3,}")
+_WRITTEN = re.compile(f"[^\\s{re.escape(''.join(map(chr, _GONE)))}]")
 _LONG = 30
 """Of combining characters: few texts have so many on one letter."""
 _COMBINED = "\u0f73\u0f75\u0f81"
@@ -39,8 +40,23 @@ def native() -> Kernel:
 
 def normalise(text: str) -> str:
     """The written form of `text`; empty when nothing but space is in it."""
+    return normalised(utf8(text))
+
+
+def is_blank(text: str) -> bool:
+    """Whether the written form of `text` is empty."""
+    return _WRITTEN.search(text) is None
+
+
+def utf8(text: str) -> bytes:
+    """A text in UTF-8, in which a surrogate may stand alone, as three bytes."""
+    return text.encode("utf-8", "surrogatepass")
+
+
+def normalised(data: bytes) -> str:
+    """The written form of a text by its `utf8`."""
     library = native().library
-    return written(text) if library is None else _by_kernel(library, text)
+    return written(data.decode("utf-8", "surrogatepass")) if library is None else _by_kernel(library, data)
 
 
 def written(text: str) -> str:
@@ -52,8 +68,7 @@ def written(text: str) -> str:
     return text.strip("\n") if text.strip() else ""
 
 
-def _by_kernel(library: ctypes.CDLL, text: str) -> str:
-    data = text.encode("utf-8", "surrogatepass")
+def _by_kernel(library: ctypes.CDLL, data: bytes) -> str:
     buffer, length = np.empty(len(data), np.uint8), ctypes.c_int64()
     place = ctypes.c_void_p(buffer.ctypes.data)
     may_compose = library.normalise(data, ctypes.c_int64(len(data)), place, ctypes.byref(length))

@@ -5,6 +5,7 @@ from resiliparse.extract.html2text import extract_plain_text
 from resiliparse.parse.html import HTMLTree
 
 from tutti.corpus.documents import Document, Extraction
+from tutti.ingest.census import census
 from tutti.ingest.containers import Page
 from tutti.ingest.extraction import extract
 from tutti.ingest.nesting import levels
@@ -32,7 +33,7 @@ def extracted(html: str) -> Document:
 
 def of(html: str) -> int:
     tree = HTMLTree.parse(html)
-    return effort(tree, tags=html.count("<"), characters=len(html), depth=levels(tree))
+    return effort(tree, tags=html.count("<"), characters=len(html), depth=levels(tree, census(html.encode())))
 
 
 @pytest.mark.parametrize(

@@ -21,6 +21,7 @@ enum {
 };
 
 enum { SHORT_LINE = 30, LONG_PIECE = 1000, LEAST_PIECES = 5, LARGEST_TOP = 4, LARGEST_GRAM = 10 };
+#define INLINE static inline __attribute__((always_inline))
 #define MET 0x80000000u  // beside a count of n-grams of over LARGEST_TOP: one of them was met
 
 // Tables: open addressing; a slot belongs to the table when it bears its stamp, so that emptying one costs nothing.
@@ -96,7 +97,7 @@ static int grow_table(Table *t, uint64_t seed, int hashed) {
 
 // Where a key was met first: at `place` when it was not yet; NULL when memory is short.
 static uint32_t *place_of(Table *t, uint64_t key, uint32_t place, uint64_t seed) {
-    if (2 * t->used >= t->size && !grow_table(t, seed, 0)) return NULL;
+    if (4 * t->used >= 3 * t->size && !grow_table(t, seed, 0)) return NULL;
     for (uint64_t at = mix(key ^ seed) & (t->size - 1);; at = (at + 1) & (t->size - 1)) {
         Slot *slot = t->slots + at;
         if (slot->stamp != t->stamp) {
@@ -109,8 +110,8 @@ static uint32_t *place_of(Table *t, uint64_t key, uint32_t place, uint64_t seed)
 
 // The id of bytes, from 1 in order of first occurrence, 0 when memory is short; `known` are those of each id.  Of bytes
 // of the same length up to eight the key tells all.
-static uint32_t name_bytes(Table *t, Spans *known, const uint8_t *s, int64_t n, uint32_t place, const Work *w) {
-    if (2 * t->used >= t->size && !grow_table(t, w->seed, 1)) return 0;
+INLINE uint32_t name_bytes(Table *t, Spans *known, const uint8_t *s, int64_t n, uint32_t place, const Work *w) {
+    if (4 * t->used >= 3 * t->size && !grow_table(t, w->seed, 1)) return 0;
     if (known->count + 1 >= known->room) {
         int64_t room = known->room ? 2 * known->room : 1024;
         Span *items = realloc(known->items, (size_t)room * sizeof(Span));
@@ -250,7 +251,7 @@ static unsigned stop_word(const uint8_t *s, int64_t n) {
     return (unsigned)(known == word) << place;
 }
 
-static void token(Work *w, const uint8_t *s, const uint8_t *end, int64_t characters) {
+INLINE void token(Work *w, const uint8_t *s, const uint8_t *end, int64_t characters) {
     if (w->tokens_count + 2 >= w->tokens_room) {
         int64_t room = w->tokens_room ? 2 * w->tokens_room : 4096;
         uint32_t *ends = realloc(w->ends, (size_t)room * sizeof *ends);

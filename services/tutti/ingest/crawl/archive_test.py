@@ -10,7 +10,6 @@ from warcio.archiveiterator import ArchiveIterator as WarcioIterator
 from warcio.checker import Checker
 
 from tutti.ingest import shards
-from tutti.ingest.batches import document
 from tutti.ingest.crawl.archive import (
     IDENTICAL,
     NOT_MODIFIED,
@@ -26,6 +25,7 @@ from tutti.ingest.crawl.archive import (
     warcinfo,
 )
 from tutti.ingest.crawl.fetching import Answer
+from tutti.ingest.extraction import extract
 from tutti.ingest.rejections import Reason
 
 AT = datetime(2026, 11, 21, 12, 30, 15, 123456, tzinfo=UTC)
@@ -90,7 +90,7 @@ def test_warcio_reads_every_record(tmp_path: Path) -> None:
 def test_our_own_reader_makes_the_page_a_document(tmp_path: Path) -> None:
     (tmp_path / "a.warc.gz").write_bytes(FILE)
     reading = shards.Reading(tmp_path, 1 << 20, 0)
-    made, again = [document(each) for file in shards.files(reading) for each in shards.records(file, reading)]
+    made, again = [extract(each) for file in shards.files(reading) for each in shards.records(file, reading)]
     assert (getattr(made, "source", ""), getattr(made, "text", "")) == (URL, "Some words of a page.")
     assert getattr(again, "reason", None) is Reason.NO_TEXT  # the revisit, whose answer is not of this folder
 

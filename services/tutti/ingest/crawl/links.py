@@ -13,8 +13,9 @@ from dataclasses import dataclass, field
 from resiliparse.parse.html import HTMLTree
 
 from tutti.corpus.documents import MediaType
+from tutti.ingest.census import census
 from tutti.ingest.crawl.urls import NotAPage, canonical
-from tutti.ingest.nesting import tags_too_deep, tree_too_deep
+from tutti.ingest.nesting import MAX_DEPTH, levels, tags_too_deep
 from tutti.ingest.sniffing import decode, is_binary, media_type
 from tutti.ingest.tags import too_dear
 
@@ -44,10 +45,12 @@ def said(url: str, body: bytes, *, agent: str, kind: str = "", charset: str = ""
     if is_binary(body, charset) or media_type(url, body, charset, kind) is not MediaType.HTML:
         return Said(index=index)
     decoded = decode(body, MediaType.HTML, charset)
-    if too_dear(decoded.utf8(body)) or tags_too_deep(decoded.text):
+    utf8 = decoded.utf8(body)
+    seen = census(utf8)
+    if too_dear(utf8) or tags_too_deep(decoded.text, seen):
         return Said(index=index)
     tree = HTMLTree.parse(decoded.text)
-    if tree_too_deep(tree):
+    if levels(tree, seen) > 2 * MAX_DEPTH:
         return Said(index=index)
     names = {"robots", agent.lower()}
     metas = tree.document.query_selector_all("meta[name][content]")

@@ -164,7 +164,7 @@ def having(texts: pa.Array, wanted: npt.NDArray[np.uint64]) -> npt.NDArray[np.bo
     if library is None:
         return np.array([np.isin(wanted, names(text)) for text in texts.to_pylist()], np.bool_).reshape(-1, len(wanted))
     found = np.zeros((len(texts), len(wanted)), np.bool_)
-    table, numbers = _table(wanted)
+    table, numbers = _table(wanted.tobytes())
     library.having(
         data.ctypes.data_as(ctypes.c_void_p),
         offsets.ctypes.data_as(ctypes.c_void_p),
@@ -180,10 +180,12 @@ def having(texts: pa.Array, wanted: npt.NDArray[np.uint64]) -> npt.NDArray[np.bo
     return found
 
 
-def _table(wanted: npt.NDArray[np.uint64]) -> tuple[npt.NDArray[np.uint64], npt.NDArray[np.int64]]:
+@functools.lru_cache(maxsize=4)
+def _table(names: bytes) -> tuple[npt.NDArray[np.uint64], npt.NDArray[np.int64]]:
     """Open addressing by the last bits: names, and 0 for nothing, and beside each which it is; at most a quarter of it
     is taken.
     """
+    wanted = np.frombuffer(names, np.uint64)
     size = 1 << (4 * len(wanted)).bit_length()
     table, numbers = [0] * size, np.zeros(size, np.int64)
     for number, name in enumerate(wanted.tolist()):
