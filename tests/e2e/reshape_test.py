@@ -95,7 +95,10 @@ def test_a_way_of_transitions_gives_the_states_of_an_undisturbed_run(
 def test_without_a_transition_and_beyond_the_leaves_it_is_refused(pages: Path, tmp_path: Path) -> None:
     with training(tmp_path / "data", pages, 1) as (_, client):
         found = job(client)
-        refused = tutti("jobs", "reshape", found.name, "--dp", "9", "--data-dir", tmp_path / "data")
+        refused, dry = (
+            tutti("jobs", "reshape", found.name, "--dp", *options, "--data-dir", tmp_path / "data")
+            for options in (["9"], ["2", "--dry-run"])
+        )
         until(lambda: job(client).decided_step > 0, seconds=60, what="a checkpoint of one rank")
         request = OpenEpochRequest(
             job=found.name,
@@ -119,6 +122,7 @@ def test_without_a_transition_and_beyond_the_leaves_it_is_refused(pages: Path, t
         )
     assert refused.code == 2
     assert "8" in refused.err
+    assert (dry.code, "unspecified" in dry.out, "nothing was changed" in dry.err) == (0, False, True)
     assert (none.value.reason, strange.value.field) == ("TRANSITION_REQUIRED", "transition")
     assert (line.epoch, line.shape.data_parallel) == (found.epoch, 1)
     assert [(each["job"], each["version"], each["ranks"]) for each in versions.json()] == [(found.name, 1, 1)]

@@ -33,7 +33,9 @@ def extend(group: click.Group) -> None:
         )
         with connected(**where) as client:
             print_one(plain(client.scheduler.ReshapeJob(request)), output)
-        if not dry_run:
+        if dry_run:
+            say("nothing was changed; without --dry-run it is recorded")
+        else:
             say("recorded; it takes effect from the next checkpoint on: watch `tutti jobs show`")
 
     @group.command("cancel", help="End a job; its checkpoints stay.")

@@ -85,7 +85,7 @@ def print_one(row: Plain, output: str) -> None:
     row = flat(row)
     width = max(len(key) for key in row)
     for key, value in row.items():
-        if value in ("", None, [], 0, False):
+        if value in ("", None, [], 0, False, "unspecified"):
             continue
         if isinstance(value, list) and value and not isinstance(value[0], dict):
             for index, item in enumerate(value):

@@ -36,7 +36,7 @@ from tutti.corpus.stages import ClassifierBody
 from tutti.ingest import shards
 from tutti.ingest.extraction import EXTRACTION_VERSION, extract
 from tutti.ingest.normalisation import NORMALISATION_VERSION
-from tutti.ingest.paths import Paths
+from tutti.ingest.paths import Paths, folder
 from tutti.ingest.quality.classifier import LABEL, MAGIC, MOST_HEADER, Header, UnreadableClassifier, header
 from tutti.ingest.quality.features import FEATURES_VERSION
 from tutti.ingest.quality.learning import LEARNING_VERSION, Example, Held, Learnt, Unlearnable, learn
@@ -86,11 +86,7 @@ def train(reading: shards.Reading, keeps: str, most_false: float, scratch: Path)
 
 def reading_of(spec: ClassifierSpec) -> shards.Reading:
     """Raises InvalidField."""
-    path = Path(spec.input_path)
-    if not path.is_absolute() or "\0" in spec.input_path:
-        raise InvalidField(
-            "spec.input_path", seen=spec.input_path or "nothing", expected="an absolute path of a folder"
-        )
+    path = folder(spec.input_path)
     if not LABEL.fullmatch(spec.keeps):
         raise InvalidField("spec.keeps", seen=spec.keeps or "nothing", expected="the folder of texts that are kept")
     if not 0 < most_false(spec) < 1:

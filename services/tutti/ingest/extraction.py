@@ -10,6 +10,7 @@ parser drives everything else.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import TypeVar
@@ -22,7 +23,7 @@ from tutti.ingest.census import NOTHING, Census, census
 from tutti.ingest.containers import Page, Record
 from tutti.ingest.mojibake import repaired
 from tutti.ingest.nesting import MAX_DEPTH, levels, tags_too_deep
-from tutti.ingest.normalisation import NORMALISATION_VERSION, is_blank, normalise_title, normalised, utf8
+from tutti.ingest.normalisation import NORMALISATION_VERSION, normalise_title, normalised, utf8
 from tutti.ingest.rejections import Reason, Rejection
 from tutti.ingest.sniffing import decode, is_binary, is_pdf, media_type
 from tutti.ingest.tags import too_dear
@@ -30,7 +31,8 @@ from tutti.ingest.visible import MOST, effort, visible_text
 
 EXTRACTION_VERSION = 4
 _GZIP = b"\x1f\x8b"
-
+_VISIBLE = re.compile("[!-~]")
+"""What stays, however a text is repaired and normalised."""
 
 _Given = TypeVar("_Given")
 _Made = TypeVar("_Made")
@@ -102,10 +104,10 @@ def _decoded(page: Page) -> _Readable | Rejection:
         detail = f"{decoded.replaced} of {len(decoded.text)} characters are not {decoded.charset}"
         return Rejection(page.path, Reason.UNDECODABLE, detail)
     if kind is MediaType.HTML:
-        utf8 = decoded.utf8(page.data)
-        if why := too_dear(utf8):
+        html = decoded.utf8(page.data)
+        if why := too_dear(html):
             return Rejection(page.path, Reason.TOO_DEEP, why)
-        seen = seen if utf8 is page.data else census(utf8)
+        seen = seen if html is page.data else census(html)
         if tags_too_deep(decoded.text, seen):
             return _too_deep(page.path)
     size = f"{len(page.data)} bytes of {kind.value}"
@@ -126,13 +128,17 @@ def _found(page: _Readable) -> _Found | Rejection:
     if effort(tree, tags=page.seen.tags, characters=len(page.text), depth=depth) > MOST:
         return _Found(page, visible_text(tree), title, Extraction.BODY)
     text = extract_plain_text(tree, main_content=True, alt_texts=False)
-    if not is_blank(text):
+    if _VISIBLE.search(text) or _one_form(text):
         return _Found(page, text, title, Extraction.MAIN)
     return _Found(page, extract_plain_text(tree, main_content=False, alt_texts=False), title, Extraction.BODY)
 
 
+def _one_form(text: str) -> str:
+    return normalised(repaired(utf8(text)))
+
+
 def _written(found: _Found) -> _Found:
-    text = normalised(repaired(utf8(found.text)))
+    text = _one_form(found.text)
     title = repaired(utf8(found.title)).decode("utf-8", "surrogatepass")
     if found.of.kind is MediaType.MARKDOWN:
         title = next((line.lstrip("#") for line in text.split("\n") if line.startswith("# ")), "")

@@ -25,7 +25,6 @@ _GONE = {code: None for code in (*range(0, 9), 11, 12, *range(14, 32), *range(12
 _MAPPED: dict[int, int | None] = {**_GONE, 0xA0: 0x20, 0x202F: 0x20}
 _TRAILING = re.compile(r"(?<![ \t])[ \t]++(?=\n|\Z)")  # begins at a run's begin alone: linear in hostile text
 _BLANK = re.compile(r"\n{3,}")
-_WRITTEN = re.compile(f"[^\\s{re.escape(''.join(map(chr, _GONE)))}]")
 _LONG = 30
 """Of combining characters: few texts have so many on one letter."""
 _COMBINED = "\u0f73\u0f75\u0f81"
@@ -41,11 +40,6 @@ def native() -> Kernel:
 def normalise(text: str) -> str:
     """The written form of `text`; empty when nothing but space is in it."""
     return normalised(utf8(text))
-
-
-def is_blank(text: str) -> bool:
-    """Whether the written form of `text` is empty."""
-    return _WRITTEN.search(text) is None
 
 
 def utf8(text: str) -> bytes:

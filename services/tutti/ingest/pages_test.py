@@ -185,6 +185,12 @@ def test_html_without_main_content_gives_its_visible_text() -> None:
     assert (document.text, document.extraction) == ("Home and away", Extraction.BODY)
 
 
+@pytest.mark.parametrize("blank", ["\u00ad", "\u00c2\u00a0", "\ufeff \x85"])
+def test_main_content_that_is_nothing_once_it_is_written_is_none(blank: str) -> None:
+    document = extracted(f"<html><body><nav>Home and away</nav><main><p>{blank}</p></main></body>".encode())
+    assert (document.text, document.extraction) == ("Home and away", Extraction.BODY)
+
+
 def test_what_a_page_is_follows_from_what_was_declared_then_its_bytes_then_its_name() -> None:
     assert media_type("page.txt", PAGE) is MediaType.HTML
     assert media_type("page.txt", b"\xef\xbb\xbf \n<!-- x --><HTML>") is MediaType.HTML

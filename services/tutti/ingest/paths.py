@@ -3,8 +3,11 @@
 Promises: an absolute path, or an address, of this machine stays here; no resource, event or reason holds it.
 """
 
+from pathlib import Path
+
 from sqlalchemy import Column, MetaData, String, Text, insert, select, update
 
+from tutti.chassis.errors import InvalidField
 from tutti.chassis.tables import declare
 from tutti.chassis.unit import Unit
 
@@ -28,3 +31,11 @@ class Paths:
         """The path, or "" for what is not known."""
         row = unit.tx.execute(select(self.table.c.path).where(self.table.c.ingest == ingest)).first()
         return str(row.path) if row else ""
+
+
+def folder(path: str) -> Path:
+    """The folder that a spec names. Raises InvalidField."""
+    found = Path(path)
+    if not found.is_absolute() or "\0" in path:
+        raise InvalidField("spec.input_path", seen=path or "nothing", expected="an absolute path of a folder")
+    return found
