@@ -22,11 +22,10 @@ from tutti.corpus.documents import Document, Extraction, MediaType
 from tutti.ingest.census import NOTHING, Census, census
 from tutti.ingest.containers import Page, Record
 from tutti.ingest.mojibake import repaired
-from tutti.ingest.nesting import MAX_DEPTH, levels, tags_too_deep
+from tutti.ingest.nesting import MAX_DEPTH, TOO_DEEP, levels, why_not_parsed
 from tutti.ingest.normalisation import NORMALISATION_VERSION, normalise_title, normalised, utf8
 from tutti.ingest.rejections import Reason, Rejection
 from tutti.ingest.sniffing import decode, is_binary, is_pdf, media_type
-from tutti.ingest.tags import too_dear
 from tutti.ingest.visible import MOST, effort, visible_text
 
 EXTRACTION_VERSION = 4
@@ -104,18 +103,12 @@ def _decoded(page: Page) -> _Readable | Rejection:
         detail = f"{decoded.replaced} of {len(decoded.text)} characters are not {decoded.charset}"
         return Rejection(page.path, Reason.UNDECODABLE, detail)
     if kind is MediaType.HTML:
-        html = decoded.utf8(page.data)
-        if why := too_dear(html):
+        data = decoded.utf8(page.data)
+        seen = seen if data is page.data else census(data)
+        if why := why_not_parsed(data, decoded.text, seen):
             return Rejection(page.path, Reason.TOO_DEEP, why)
-        seen = seen if html is page.data else census(html)
-        if tags_too_deep(decoded.text, seen):
-            return _too_deep(page.path)
     size = f"{len(page.data)} bytes of {kind.value}"
     return _Readable(page.path, decoded.text, "", kind, decoded.charset, decoded.replaced, size, seen)
-
-
-def _too_deep(path: str) -> Rejection:
-    return Rejection(path, Reason.TOO_DEEP, f"elements lie more than {MAX_DEPTH} deep")
 
 
 def _found(page: _Readable) -> _Found | Rejection:
@@ -123,7 +116,7 @@ def _found(page: _Readable) -> _Found | Rejection:
         return _Found(page, page.text, page.title, Extraction.VERBATIM)
     tree = HTMLTree.parse(page.text)
     if (depth := levels(tree, page.seen)) > 2 * MAX_DEPTH:
-        return _too_deep(page.path)
+        return Rejection(page.path, Reason.TOO_DEEP, TOO_DEEP)
     title = tree.title or ""
     if effort(tree, tags=page.seen.tags, characters=len(page.text), depth=depth) > MOST:
         return _Found(page, visible_text(tree), title, Extraction.BODY)

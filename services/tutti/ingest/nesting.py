@@ -16,8 +16,11 @@ from resiliparse.parse.html import HTMLTree
 
 from tutti.corpus.native import Kernel, kernel
 from tutti.ingest.census import Census
+from tutti.ingest.normalisation import utf8
+from tutti.ingest.tags import too_dear
 
 MAX_DEPTH = 512
+TOO_DEEP = f"elements lie more than {MAX_DEPTH} deep"
 FEW_TAGS = 5_000  # parsed within 20 ms however they lie
 _TOKEN = re.compile(
     r"<!--(?:-?>|.*?(?:--!?>|\Z))"
@@ -46,6 +49,14 @@ def native() -> Kernel:
     return kernel(_SOURCE)
 
 
+def why_not_parsed(data: bytes, html: str, seen: Census) -> str:
+    """Why a page would take a parser, or what reads its tree, too long; empty where it is parsed.
+
+    `data`: the page in UTF-8, `html`: its characters, `seen`: the census of `data`.
+    """
+    return too_dear(data) or (TOO_DEEP if tags_too_deep(html, seen) else "")
+
+
 def tags_too_deep(html: str, seen: Census, *, few: int = FEW_TAGS) -> bool:
     """Whether more than MAX_DEPTH elements that can nest are open at once; a page of few tags is left to the tree.
 
@@ -59,7 +70,7 @@ def tags_too_deep(html: str, seen: Census, *, few: int = FEW_TAGS) -> bool:
 
 
 def _by_kernel(library: ctypes.CDLL, html: str) -> int:
-    data = html.encode("utf-8", "surrogatepass")
+    data = utf8(html)
     return int(library.tags_too_deep(data, ctypes.c_int64(len(data)), _FLAT_NAMES, ctypes.c_int64(MAX_DEPTH)))
 
 

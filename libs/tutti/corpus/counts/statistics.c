@@ -95,9 +95,12 @@ static int grow_table(Table *t, uint64_t seed, int hashed) {
     return 1;
 }
 
+// Denser, keys are far from their places; sparser, a table does not fit into the processor's cache.
+static int is_full(const Table *t) { return 4 * t->used >= 3 * t->size; }
+
 // Where a key was met first: at `place` when it was not yet; NULL when memory is short.
 static uint32_t *place_of(Table *t, uint64_t key, uint32_t place, uint64_t seed) {
-    if (4 * t->used >= 3 * t->size && !grow_table(t, seed, 0)) return NULL;
+    if (is_full(t) && !grow_table(t, seed, 0)) return NULL;
     for (uint64_t at = mix(key ^ seed) & (t->size - 1);; at = (at + 1) & (t->size - 1)) {
         Slot *slot = t->slots + at;
         if (slot->stamp != t->stamp) {
@@ -111,7 +114,7 @@ static uint32_t *place_of(Table *t, uint64_t key, uint32_t place, uint64_t seed)
 // The id of bytes, from 1 in order of first occurrence, 0 when memory is short; `known` are those of each id.  Of bytes
 // of the same length up to eight the key tells all.
 INLINE uint32_t name_bytes(Table *t, Spans *known, const uint8_t *s, int64_t n, uint32_t place, const Work *w) {
-    if (4 * t->used >= 3 * t->size && !grow_table(t, w->seed, 1)) return 0;
+    if (is_full(t) && !grow_table(t, w->seed, 1)) return 0;
     if (known->count + 1 >= known->room) {
         int64_t room = known->room ? 2 * known->room : 1024;
         Span *items = realloc(known->items, (size_t)room * sizeof(Span));

@@ -15,9 +15,8 @@ from resiliparse.parse.html import HTMLTree
 from tutti.corpus.documents import MediaType
 from tutti.ingest.census import census
 from tutti.ingest.crawl.urls import NotAPage, canonical
-from tutti.ingest.nesting import MAX_DEPTH, levels, tags_too_deep
+from tutti.ingest.nesting import MAX_DEPTH, levels, why_not_parsed
 from tutti.ingest.sniffing import decode, is_binary, media_type
-from tutti.ingest.tags import too_dear
 
 MAX_LINKS = 20_000
 """Of a page; the first of them in its order. A page with more is a list made for machines."""
@@ -45,9 +44,9 @@ def said(url: str, body: bytes, *, agent: str, kind: str = "", charset: str = ""
     if is_binary(body, charset) or media_type(url, body, charset, kind) is not MediaType.HTML:
         return Said(index=index)
     decoded = decode(body, MediaType.HTML, charset)
-    utf8 = decoded.utf8(body)
-    seen = census(utf8)
-    if too_dear(utf8) or tags_too_deep(decoded.text, seen):
+    data = decoded.utf8(body)
+    seen = census(data)
+    if why_not_parsed(data, decoded.text, seen):
         return Said(index=index)
     tree = HTMLTree.parse(decoded.text)
     if levels(tree, seen) > 2 * MAX_DEPTH:

@@ -16,6 +16,7 @@ import pyarrow as pa
 
 from tutti.corpus.native import Kernel, kernel
 from tutti.corpus.texts import require_texts
+from tutti.ingest.normalisation import utf8
 from tutti.ingest.quality import emails, keys, numerals
 from tutti.ingest.quality.findings import Finding, Kind, Window
 from tutti.ingest.quality.rules import Keep, Rule
@@ -54,7 +55,7 @@ def suspicions(text: str) -> Suspicion:
     library = native().library
     if library is None:
         return Suspicion.KEYS | Suspicion.NUMBERS | Suspicion.ADDRESSES
-    data = text.encode("utf-8", "surrogatepass")
+    data = utf8(text)
     return Suspicion(library.suspicions(data, ctypes.c_int64(len(data)), _FORMS))
 
 
@@ -64,7 +65,7 @@ def number_windows(text: str) -> Iterator[Window]:
     if library is None:
         yield from numerals.windows(text)
         return
-    data = text.encode("utf-8", "surrogatepass")
+    data = utf8(text)
     room, at = (ctypes.c_int64 * (2 * _WINDOWS))(), ctypes.c_int64()
     behind = characters = 0  # bytes that are counted, and as how many characters
     while at.value < len(data):
