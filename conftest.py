@@ -2,16 +2,20 @@
 
 Promises: the tests of a module run on one worker in their order, but for campaigns that are cut in parts; the summary
 shows the scale of every campaign, what tests recorded as `said`, and the outcome of the contract suites on every
-adapter, whichever worker ran them.
+adapter, whichever worker ran them. How long an example takes is no reason to fail: the machine may be busy.
 """
 
 import signal
 from typing import Any
 
 import pytest
+from hypothesis import HealthCheck, settings
 from tests.spreading import unit
 from tests.summary import adapters, adapters_table, scales, scales_table
 from xdist.scheduler import LoadScopeScheduling
+
+settings.register_profile("any pace", settings.default, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.load_profile("any pace")
 
 
 def pytest_configure() -> None:

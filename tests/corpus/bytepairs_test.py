@@ -133,13 +133,13 @@ def test_bytes_that_are_no_text_have_tokens_and_reach_no_tokenizer(
 
 
 @given(text=st.text(alphabet=st.characters(codec="utf-8"), max_size=300))
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=100)
 def test_what_was_encoded_decodes_to_itself(tokenizer: BytePairTokenizer, text: str) -> None:
     assert tokenizer.decode(tokenizer.encode(text).tolist()) == text
 
 
 @given(text=st.text(alphabet=st.characters(codec="utf-8"), max_size=300))
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=100)
 def test_a_text_has_no_fewer_tokens_than_pieces_whatever_was_learnt_from_it(text: str) -> None:
     learnt = train_bpe([text] * 50, vocabulary=2000)
     assert len(learnt.encode(text)) >= least_tokens(text)
@@ -161,7 +161,7 @@ PIECES = st.sampled_from(
     vocabulary=st.sampled_from([257, 260, 300, 500]),
     repeated=st.integers(0, 3000),
 )
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 def test_merges_are_learned_as_the_library_learns_them(
     texts: list[str], asked: str, vocabulary: int, repeated: int, monkeypatch_of_kernel: pytest.MonkeyPatch
 ) -> None:

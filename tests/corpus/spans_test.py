@@ -125,7 +125,7 @@ WRITTEN = st.lists(WORDS, max_size=12).map("".join)
 
 
 @given(written=st.lists(WRITTEN.filter(bool), min_size=1, max_size=5), text=WRITTEN, least=st.integers(1, 4))
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 def test_the_passages_of_a_text_are_those_of_a_slow_scan_of_bytes(
     tmp_path_factory: pytest.TempPathFactory, tokenizer: BytePairTokenizer, written: list[str], text: str, least: int
 ) -> None:
@@ -143,7 +143,7 @@ def test_the_passages_of_a_text_are_those_of_a_slow_scan_of_bytes(
     text=WRITTEN,
     least=st.integers(1, 4),
 )
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 def test_the_passages_in_several_datasets_are_those_of_a_slow_scan_of_all(
     tmp_path_factory: pytest.TempPathFactory,
     tokenizer: BytePairTokenizer,
@@ -188,7 +188,7 @@ def test_a_limit_leaves_the_shorter_passages_out_and_says_so(
 
 
 @given(st.data())
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 def test_a_few_words_are_found_wherever_they_stand_as_words(
     index: Index, texts: Texts, tokenizer: BytePairTokenizer, data: st.DataObject
 ) -> None:

@@ -142,7 +142,7 @@ def test_an_agent_that_another_one_replaced_ends_its_ranks_and_stops(stage: Any)
     assert all(rank.gone for rank in ranks)
 
 
-@settings(max_examples=12, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=12, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(crashes=st.frozensets(st.integers(1, 60), max_size=6))
 def test_io_children_that_crash_anywhere_lose_no_snapshot(
     tmp_path_factory: Any, crashes: frozenset[int], make_stage: Callable[[Path], Any]

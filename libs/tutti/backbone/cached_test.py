@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 from blake3 import blake3
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from tutti.backbone.blobs import BlobMissing
@@ -132,7 +132,6 @@ def test_what_is_wanted_soon_comes_by_itself(store: EmbeddedBlobs, blobs: Cached
         blobs.fetch("owner/kind/" + "0" * 64, tmp_path / "one")
 
 
-@settings(deadline=None)
 @given(data=st.data())
 def test_it_never_changes_what_a_store_says(data: st.DataObject, tmp_path_factory: pytest.TempPathFactory) -> None:
     """Whatever is prefetched, fetched, deleted and put again, by two caches of one folder, in any order."""

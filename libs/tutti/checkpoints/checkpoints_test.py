@@ -39,7 +39,7 @@ from tutti.model.plan import Shape
 
 TRAINING = example.training()
 LAYOUT = Layout(TRAINING.model)
-MANY = settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+MANY = settings(max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture])
 
 
 @pytest.fixture

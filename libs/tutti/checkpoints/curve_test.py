@@ -11,7 +11,7 @@ from tutti.checkpoints.curve import STEP, Curve, Recorder, Thinner, joined
 from tutti.checkpoints.errors import InvalidCurve
 from tutti.checkpoints.example_test import curve
 
-FEW = settings(max_examples=60, deadline=None)
+FEW = settings(max_examples=60)
 
 
 def told(losses: list[float]) -> Curve:

@@ -17,7 +17,7 @@ DATASETS = st.lists(st.tuples(st.integers(1, 10**4), st.integers(1, 100)), min_s
 
 
 @given(datasets=DATASETS, unit=st.sampled_from([0.25, 1, 7]))
-@settings(max_examples=20, deadline=None)
+@settings(max_examples=20)
 def test_a_part_is_off_by_a_hundredth_or_by_what_the_sum_of_weights_lets_it(
     datasets: list[tuple[int, int]], unit: float
 ) -> None:
@@ -47,7 +47,7 @@ def test_weights_are_as_small_as_they_can_be() -> None:
 
 
 @given(first=st.integers(1, 60), second=st.integers(1, 60), times=st.integers(1, 4))
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 def test_a_span_of_these_weights_reads_each_dataset_about_as_often_as_was_wanted(
     first: int, second: int, times: int
 ) -> None:
@@ -60,7 +60,7 @@ def test_a_span_of_these_weights_reads_each_dataset_about_as_often_as_was_wanted
 
 
 @given(wanted=st.lists(st.tuples(st.integers(0, 2), st.integers(0, 2)), min_size=1, max_size=20))
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 def test_the_rows_of_a_mixture_are_those_of_its_datasets(
     tmp_path_factory: pytest.TempPathFactory, wanted: list[tuple[int, int]]
 ) -> None:

@@ -16,7 +16,7 @@ KEYS = st.binary(min_size=0, max_size=40)
 
 
 @given(size=st.integers(1, 700), key=KEYS)
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 def test_a_permutation_is_a_bijection_and_its_inverse_undoes_it(size: int, key: bytes) -> None:
     permutation, every = Permutation(size, key), np.arange(size, dtype=np.int64)
     forward = permutation.forward(every)
@@ -25,7 +25,7 @@ def test_a_permutation_is_a_bijection_and_its_inverse_undoes_it(size: int, key: 
 
 
 @given(size=st.integers(2**40, 2**52), key=KEYS, value=st.integers(0, 2**40 - 1))
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 def test_a_permutation_of_a_vast_range_is_undone_too(size: int, key: bytes, value: int) -> None:
     permutation = Permutation(size, key)
     there = permutation.forward(np.array([value], np.int64))
@@ -64,7 +64,7 @@ def table(span: Span, *, steps: int) -> dict[Reading, tuple[int, int]]:
 
 
 @given(span=spans(), steps=st.integers(1, 8))
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 def test_the_inverse_names_exactly_the_places_that_read_a_sample(span: Span, steps: int) -> None:
     forward = table(span, steps=steps)
     for index, share in enumerate(span.datasets):
@@ -74,7 +74,7 @@ def test_the_inverse_names_exactly_the_places_that_read_a_sample(span: Span, ste
 
 
 @given(span=spans(), data=st.data())
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 def test_leaves_asked_for_together_are_those_asked_for_alone(span: Span, data: st.DataObject) -> None:
     wanted = data.draw(st.permutations(range(span.leaves)))
     together, alone = span.samples(span.from_step, *wanted), [span.samples(span.from_step, leaf) for leaf in wanted]
@@ -83,7 +83,7 @@ def test_leaves_asked_for_together_are_those_asked_for_alone(span: Span, data: s
 
 
 @given(span=spans(), steps=st.integers(0, 5))
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 def test_a_span_that_goes_on_reads_what_its_predecessor_had_not(span: Span, steps: int) -> None:
     at = span.from_step + steps
     starts = span.starts_at(at)
@@ -141,7 +141,7 @@ def test_a_ledger_finds_the_readings_of_every_span_and_marks_skipped_steps() -> 
 
 
 @given(span=spans())
-@settings(max_examples=20, deadline=None)
+@settings(max_examples=20)
 def test_a_ledger_comes_back_from_its_canonical_form(span: Span) -> None:
     ledger = Ledger((replace(span, from_step=0),)).skip(2, cause="spike")
     assert Ledger.from_json(ledger.to_json()) == ledger

@@ -117,7 +117,7 @@ def test_a_token_shard_gives_back_what_was_packed(tmp_path: Path) -> None:
     context=st.integers(1, 9), sequences=st.integers(1, 9), first=st.integers(0, 50), padding=st.integers(0, 5),
     lengths=st.lists(st.integers(1, 20), min_size=1, max_size=30),
 )  # fmt: skip
-@settings(max_examples=80, deadline=None)
+@settings(max_examples=80)
 def test_the_index_of_documents_and_samples_equals_a_slow_scan(
     tmp_path_factory: pytest.TempPathFactory, context: int, sequences: int, first: int, padding: int, lengths: list[int]
 ) -> None:
@@ -249,7 +249,7 @@ def test_a_batch_knows_its_documents_padding_and_positions(tmp_path: Path) -> No
 
 
 @given(wanted=st.lists(st.integers(0, 11), min_size=1, max_size=20))
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 def test_a_batch_across_shards_equals_its_rows_one_by_one(
     tmp_path_factory: pytest.TempPathFactory, wanted: list[int]
 ) -> None:

@@ -68,7 +68,7 @@ def test_control_another_rotation_or_norm_predicts_something_else() -> None:
 
 
 @given(models().filter(lambda model: min(model.vocabulary, model.width, 2 * model.hidden) >= 16), st.data())
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=30)
 def test_what_is_decoded_beside_a_text_moves_no_bit_of_it(model: ModelSpec, data: st.DataObject) -> None:
     decoder = Decoder(*parameters(model))
     lengths = data.draw(st.lists(st.integers(1, 12), min_size=1, max_size=ROWS))

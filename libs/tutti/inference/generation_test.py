@@ -25,7 +25,7 @@ def prompts(lengths: list[int]) -> list[list[int]]:
 
 
 @given(st.lists(st.integers(0, 25), min_size=1, max_size=12), st.integers(0, 2**53 - 1), st.data())
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=25)
 def test_the_same_seed_gives_the_same_text_alone_and_in_a_batch(
     lengths: list[int], seed: int, data: st.DataObject
 ) -> None:

@@ -81,7 +81,7 @@ def test_transformers_reads_the_same_ids_and_texts(tmp_path: Path) -> None:
         assert theirs.decode(ids) == text
 
     @given(st.text(alphabet=st.characters(codec="utf-8"), max_size=100))
-    @settings(max_examples=100, deadline=None)
+    @settings(max_examples=100)
     def any_text(text: str) -> None:
         assert theirs(text)["input_ids"] == TOKENIZER.encode(text).tolist()
 

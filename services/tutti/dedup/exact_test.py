@@ -5,7 +5,7 @@ from collections.abc import Iterable
 import numpy as np
 import pyarrow as pa
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from tutti.dedup import exact
@@ -31,7 +31,6 @@ def test_of_documents_with_one_text_the_smallest_id_stays() -> None:
     assert found([("c", "x"), ("b", "y"), ("a", "x"), ("d", "x"), ("a", "x")]) == {"c": "a", "d": "a"}
 
 
-@settings(deadline=None)
 @given(documents=DOCUMENTS, data=st.data())
 def test_what_is_equal_is_found_in_any_order(documents: dict[str, str], data: st.DataObject) -> None:
     order = data.draw(st.permutations(list(documents.items())))

@@ -6,7 +6,7 @@ from pathlib import Path
 import numpy as np
 import pyarrow as pa
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from tutti.dedup import externalsort
@@ -41,7 +41,6 @@ def test_rows_come_out_in_order_and_once(tmp_path: Path, run_rows: int) -> None:
 
 @pytest.mark.skipif(native().library is None, reason=native().why_not)
 @given(rows=st.lists(st.tuples(NUMBERS, NUMBERS), max_size=300))
-@settings(deadline=None)
 def test_the_kernel_sorts_as_numpy_does(rows: list[tuple[int, int]]) -> None:
     library = native().library
     assert library is not None

@@ -11,7 +11,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from tutti.corpus import cuts
@@ -220,7 +220,6 @@ def test_characters_of_all_scripts_are_taken_alike_by_the_kernel_and_by_python()
     require_equal(*both_ways(texts))
 
 
-@settings(deadline=None)
 @given(
     texts=st.lists(st.text("ab  \n\n\t\u3000\u00e9}\u4e2d\U0001f600", max_size=60), min_size=1, max_size=5),
     unit=st.sampled_from(Unit),
@@ -264,7 +263,6 @@ def test_what_stays_is_as_far_apart_as_it_was(lines: list[str], unit: Unit, data
         assert kept == text.encode()
 
 
-@settings(deadline=None)
 @given(
     rows=st.sets(st.tuples(st.integers(0, 4), st.integers(0, 5), st.integers(0, 2)), max_size=60),
     cut=st.integers(1, 9),

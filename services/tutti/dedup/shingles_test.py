@@ -102,7 +102,7 @@ def require_equal_bits(texts: list[str]) -> None:
 
 
 @KERNEL
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=200)
 @given(texts=st.lists(TEXTS, max_size=5))
 def test_kernel_and_numpy_give_the_same_bits(texts: list[str]) -> None:
     require_equal_bits(texts)

@@ -1,7 +1,7 @@
 """Nesting: tags counted alike by the kernel and by the regular expression, and trees that are too deep."""
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from resiliparse.parse.html import DOMNode, HTMLTree
 
@@ -56,7 +56,6 @@ PIECES = st.sampled_from(
 
 
 @KERNEL
-@settings(deadline=None)
 @given(st.lists(PIECES, max_size=30).map("".join))
 def test_the_kernel_counts_what_the_expression_counts(tags: str) -> None:
     for begins in (INSIDE, INSIDE[:-18] + "<div>" * 9 + "</div>" * 3):
@@ -112,7 +111,6 @@ NAMES = (
 SOUP = st.sampled_from([*(f"<{name}>" for name in NAMES), *(f"</{name}>" for name in NAMES), "x", "<!--", "-->"])
 
 
-@settings(deadline=None)
 @given(st.lists(SOUP, max_size=60).map("".join), st.integers(1, 20))
 def test_of_elements_in_each_other_each_has_a_tag_of_its_own_but_few_in_tables(page: str, times: int) -> None:
     seen = census((page * times).encode())

@@ -5,7 +5,7 @@ import sys
 import unicodedata
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from tutti.ingest.normalisation import _COMBINED, composed, native, normalise, normalise_title, written
@@ -24,7 +24,6 @@ PIECES = st.sampled_from(
 
 
 @KERNEL
-@settings(deadline=None)
 @given(st.lists(PIECES | st.text(max_size=9), max_size=40).map("".join))
 def test_the_kernel_writes_what_python_writes(text: str) -> None:
     assert normalise(text) == written(text)
@@ -45,7 +44,6 @@ MARKS = st.sampled_from(
 )
 
 
-@settings(deadline=None)
 @given(st.lists(MARKS | st.characters(categories=["Mn"]), max_size=200).map("".join), st.text(max_size=40))
 def test_a_text_is_composed_as_unicode_says_whatever_is_combined(marks: str, others: str) -> None:
     for text in (marks, others + marks + others + marks[::-1], "a" + marks.replace("e", "").replace("a", "")):

@@ -1,7 +1,7 @@
 """Tags: counted alike by the kernel and by Python, and a page that they make too dear refused before it is parsed."""
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from resiliparse.parse.html import HTMLTree
 
@@ -47,7 +47,6 @@ FORMATTING = st.sampled_from(
 
 
 @KERNEL
-@settings(deadline=None)
 @given(st.lists(PIECES, max_size=30).map(b"".join) | st.lists(FORMATTING, max_size=40).map(b"".join))
 def test_the_kernel_counts_what_python_counts(page: bytes) -> None:
     assert costs(page) == counted(page)
@@ -135,7 +134,6 @@ def test_a_page_whose_open_elements_would_be_rebuilt_in_each_paragraph_is_refuse
     assert "rebuilt" in refused(page)
 
 
-@settings(deadline=None)
 @given(st.lists(FORMATTING, max_size=60).map(b"".join))
 def test_no_less_is_counted_than_is_rebuilt(page: bytes) -> None:
     """Of a page whose formatting is open, paragraphs behind it have as many elements as the parser rebuilds."""

@@ -178,7 +178,7 @@ def take(walk: list[tuple[str, int]]) -> None:
         assert all(agent.assignments == [] for agent in walked.agents)
 
 
-CAREFUL = settings(deadline=None, derandomize=True, suppress_health_check=list(HealthCheck))
+CAREFUL = settings(derandomize=True, suppress_health_check=list(HealthCheck))
 
 
 @settings(CAREFUL, max_examples=15, derandomize=False)

@@ -208,7 +208,7 @@ def test_texts_are_counted_by_the_language_that_was_told_of_each(tmp_path: Path)
 
 
 @given(lengths=st.lists(st.integers(0, 30), min_size=1, max_size=60), data=st.data())
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=50)
 def test_what_was_put_is_read_in_any_order_of_buckets(
     lengths: list[int], data: st.DataObject, tmp_path_factory: pytest.TempPathFactory
 ) -> None:

@@ -32,7 +32,7 @@ def written(documents: list[list[int]], folder: Path, *, context: int, per_shard
 
 @pytest.mark.parametrize("window", [1, 20, rows.WINDOW_TOKENS])
 @given(documents=DOCUMENTS, context=st.integers(1, 9), per_shard=st.integers(1, 5))
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 def test_each_token_of_each_document_is_a_target_once_and_none_is_cut_that_fits(
     window: int, documents: list[list[int]], context: int, per_shard: int
 ) -> None:
@@ -100,14 +100,14 @@ def rooms_of(sizes: Numbers, bins: Numbers, capacity: int) -> list[int]:
 
 
 @given(sizes=st.lists(st.integers(2, 12), min_size=1, max_size=60))
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=100)
 def test_items_are_put_where_a_slow_search_puts_them(sizes: list[int]) -> None:
     # Rooms of one place take nothing, so that it does not matter which of them is looked at.
     assert rooms_of(np.array(sizes), best_fit(np.array(sizes), 12), 12) == slow_best_fit(sizes, 12)
 
 
 @given(sizes=st.lists(st.integers(2, 12), min_size=1, max_size=8))
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 def test_the_rows_are_at_most_eleven_ninths_of_the_fewest(sizes: list[int]) -> None:
     made = int(best_fit(np.array(sizes), 12).max()) + 1
     assert 9 * made <= 11 * fewest(tuple(sorted(sizes, reverse=True)), 12) + 6

@@ -34,7 +34,7 @@ TOKENIZER = train_bpe(TEXTS, vocabulary=300)
 
 
 @given(text=st.text(alphabet=st.characters(codec="utf-8"), max_size=200))
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=200)
 def test_any_text_survives_encoding_and_decoding(text: str) -> None:
     assert TOKENIZER.decode(TOKENIZER.encode(text).tolist()) == text
 
@@ -112,7 +112,7 @@ def test_the_split_is_by_document_and_another_document_moves_none() -> None:
 
 
 @given(count=st.integers(2, 30), fraction=st.sampled_from([1e-9, 0.5, 1 - 1e-9]))
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=30)
 def test_either_split_has_a_document(count: int, fraction: float) -> None:
     assert all(split_of(ids_of(count), fraction=fraction, key="k"))
 
@@ -140,7 +140,7 @@ def written(documents: list[list[int]], layout: Layout, folder: Path, *, per_sha
 
 
 @given(documents=TOKENS, context=st.integers(1, 9), per_shard=st.integers(1, 5))
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=100)
 def test_packing_and_cutting_lose_and_add_nothing(documents: list[list[int]], context: int, per_shard: int) -> None:
     lengths = np.array([len(tokens) for tokens in documents])
     layout = concatenated(np.arange(len(documents)), lengths, context=context)
@@ -165,7 +165,7 @@ def test_packing_and_cutting_lose_and_add_nothing(documents: list[list[int]], co
 
 
 @given(train=TOKENS, validation=TOKENS)
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 def test_the_baselines_equal_a_slow_computation(train: list[list[int]], validation: list[list[int]]) -> None:
     seen, asked = (sum(([*tokens, EOS_ID] for tokens in split), [EOS_ID]) for split in (train, validation))
     streams = Streams(np.array(seen), np.array(asked), vocabulary=10, asked_bytes=7)

@@ -24,7 +24,7 @@ def both_ways(texts: Sequence[str]) -> list[Judged]:
 
 
 @KERNEL
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=200)
 @given(texts=st.lists(st.one_of(TEXTS, st.lists(st.sampled_from(list(LINES)), max_size=6).map("\n".join)), max_size=4))
 def test_kernel_and_python_judge_every_line_alike(texts: list[str]) -> None:
     ours, theirs = both_ways(texts)
@@ -32,7 +32,7 @@ def test_kernel_and_python_judge_every_line_alike(texts: list[str]) -> None:
         np.testing.assert_array_equal(getattr(ours, name), getattr(theirs, name))
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(text=TEXTS)
 def test_lines_are_judged_as_they_are_counted(text: str) -> None:
     counted = statistics.statistics(pa.array([text])).to_pylist()[0]

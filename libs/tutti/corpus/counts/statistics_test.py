@@ -91,7 +91,7 @@ def counts(text: str) -> dict[str, int]:
 
 
 @KERNEL
-@settings(max_examples=120, deadline=None)
+@settings(max_examples=120)
 @given(texts=st.lists(TEXTS, max_size=4))
 def test_kernel_and_python_give_the_same_bits(texts: list[str]) -> None:
     found = statistics(pa.array(texts, pa.string()))

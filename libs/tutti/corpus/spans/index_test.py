@@ -89,7 +89,7 @@ texts = st.lists(st.integers(1, 3), max_size=14)
     least=st.integers(1, 5), context=st.integers(1, 9), sequences=st.integers(1, 6),
     vocabulary=st.sampled_from([4, 300, 1 << 16, 1 << 20]),
 )  # fmt: skip
-@settings(max_examples=80, deadline=None)
+@settings(max_examples=80)
 def test_the_spans_are_those_of_a_slow_scan(
     tmp_path_factory: pytest.TempPathFactory, documents: list[list[int]], query: list[int], least: int, context: int,
     sequences: int, vocabulary: int,
@@ -103,7 +103,7 @@ def test_the_spans_are_those_of_a_slow_scan(
 
 
 @given(seed=st.integers(0, 1 << 32), letters=st.integers(2, 4), copies=st.integers(0, 6))
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=25)
 def test_long_spans_are_those_of_a_slow_scan(
     tmp_path_factory: pytest.TempPathFactory, seed: int, letters: int, copies: int
 ) -> None:

@@ -14,7 +14,7 @@ from tutti.corpus.spans.sorting import Sorter
     parts=st.lists(st.lists(st.integers(0, 30) | st.integers(0, (1 << 64) - 1), max_size=60), max_size=6),
     capacity=st.integers(1, 200), rows=st.integers(1, 50),
 )  # fmt: skip
-@settings(max_examples=80, deadline=None)
+@settings(max_examples=80)
 def test_records_come_out_sorted_with_their_values(
     tmp_path_factory: pytest.TempPathFactory, parts: list[list[int]], capacity: int, rows: int
 ) -> None:

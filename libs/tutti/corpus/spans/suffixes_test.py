@@ -34,7 +34,7 @@ def by_sorting(tokens: list[int], eos: int) -> list[int]:
     copies=st.integers(0, 3), eos=st.sampled_from([0, 4, 9]), vocabulary=st.sampled_from([10, 1 << 16, 1 << 31]),
     memory_bytes=st.sampled_from([0, 1_000, 4_000, 100_000]),
 )  # fmt: skip
-@settings(max_examples=80, deadline=None)
+@settings(max_examples=80)
 def test_it_equals_a_sort_of_all_suffixes(
     tmp_path_factory: pytest.TempPathFactory, documents: list[list[int]], copies: int, eos: int, vocabulary: int,
     memory_bytes: int,

@@ -39,7 +39,7 @@ def test_names_of_features_are_frozen() -> None:
 
 
 @given(TEXTS)
-@settings(deadline=None, max_examples=60)
+@settings(max_examples=60)
 def test_the_kernel_sums_what_python_sums(texts: list[str]) -> None:
     if features.native().library is None:
         pytest.skip(features.native().why_not)
@@ -51,7 +51,7 @@ def test_the_kernel_sums_what_python_sums(texts: list[str]) -> None:
 
 
 @given(TEXTS)
-@settings(deadline=None, max_examples=40)
+@settings(max_examples=40)
 def test_it_is_told_which_of_some_features_each_text_has(texts: list[str]) -> None:
     wanted = np.unique(np.array([of_word("x"), of_pair("don", "t"), *names("図 😀").tolist()], np.uint64))
     expected = [[name in names(text).tolist() for name in wanted.tolist()] for text in texts]

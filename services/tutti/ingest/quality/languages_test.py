@@ -57,7 +57,7 @@ def test_a_corpus_asks_for_languages_or_macro_languages() -> None:
 
 
 @pytest.mark.skipif(languagemodel.native().library is None, reason=languagemodel.native().why_not)
-@settings(max_examples=20, deadline=None)
+@settings(max_examples=20)
 @given(st.lists(st.text(max_size=300) | st.sampled_from(list(SENTENCES.values())), min_size=1, max_size=4))
 def test_kernel_and_numpy_add_to_the_same_bits(texts: list[str]) -> None:
     read = [text.encode() for text in texts]

@@ -91,7 +91,6 @@ CUT = st.tuples(FORMS, st.integers(0, 80), st.integers(0, 80)).map(lambda cut: c
 
 
 @pytest.mark.skipif(native().library is None, reason=native().why_not)
-@settings(deadline=None)
 @given(st.lists(FORMS | CUT | st.text(max_size=5), max_size=5).map("".join))
 def test_nothing_is_found_that_was_not_suspected(text: str) -> None:
     seen = suspicions(text)
@@ -157,7 +156,7 @@ PARTS = st.sampled_from(
 )
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=100)
 @given(text=st.lists(PARTS, max_size=40).map("".join))
 def test_findings_do_not_overlap_and_each_is_found_alone(text: str) -> None:
     found = find(text)
