@@ -225,9 +225,14 @@ def line(stage: Stage) -> str:
     if stage.state == STATE_DONE and stage.reused:
         return f"{stage.name:13} reused  {stage.content_digest[:19]}"
     if stage.state == STATE_DONE:
-        return f"{stage.name:13} done in {seconds(stage):.1f} s  {stage.content_digest[:19]}"
+        return f"{stage.name:13} done in {taken(seconds(stage), stage.resumptions)}  {stage.content_digest[:19]}"
     word = "failed" if stage.state == STATE_FAILED else "cancelled"
     return f"{stage.name:13} {word}: {reason}"
+
+
+def taken(seconds: float, resumptions: int) -> str:
+    """How long a stage took, and that nobody may have worked on it all the time, in words."""
+    return f"{seconds:.1f} s{' with a stop in between' if resumptions else ''}"
 
 
 def seconds(stage: Stage) -> float:

@@ -16,7 +16,7 @@ from tutti.cli.connection import DEFAULT_DATA_DIR, typed
 from tutti.cli.nouns import BY_PLURAL
 from tutti.cli.output import READING_SECONDS, shown
 from tutti.cli.plain import Plain, plain
-from tutti.cli.progress import seconds
+from tutti.cli.progress import seconds, taken
 from tutti.contracts.committer.v1 import GetCurveRequest
 from tutti.contracts.common.v1 import GetRequest
 from tutti.contracts.pipeline.v1 import Run
@@ -168,9 +168,10 @@ def show_summary(found: Plain, data_dir: Path = DEFAULT_DATA_DIR) -> None:
             f"  state {shown(checkpoint['state_digest'], short=True)}  {checkpoint['bytes']:,} bytes"
         )
     show_continuations(found["continuations"])
-    reused = {stage["name"] for stage in found["run"]["stages"] if stage["reused"]}
     times = ", ".join(
-        f"{name} {'reused' if name in reused else f'{value:.1f} s'}" for name, value in found["seconds"].items()
+        f"{name} {'reused' if stage['reused'] else taken(found['seconds'][name], stage['resumptions'])}"
+        for stage in found["run"]["stages"]
+        if (name := stage["name"])
     )
     click.echo(f"{'took':14}{times}")
 

@@ -18,7 +18,7 @@ from tutti.chassis.service import Host
 from tutti.chassis.unit import Unit
 from tutti.contracts.ingest.v1 import IngestSpec
 from tutti.contracts.pipeline.v1 import CheckRecipeRequest, CreateRunRequest
-from tutti.pipeline import reading
+from tutti.pipeline import reading, saga
 from tutti.pipeline.earlier import Earlier, origin
 from tutti.pipeline.limits import Limits
 from tutti.pipeline.owners import Owners
@@ -119,7 +119,8 @@ class Asked:
             raise InvalidField("again", seen=f"{name} and a recipe", expected="a run, or a recipe, and one alone")
 
         def read(unit: Unit) -> tuple[Recipe, Source]:
-            return reading.read(self._tables.runs.get(unit, name).spec.recipe), self._tables.source(unit, name)
+            run = self._tables.runs.get(unit, name)
+            return reading.read(run.spec.recipe), saga.sized(run, self._tables.source(unit, name))
 
         recipe, source = self._host.units.run(read)
         return self._earlier.as_today(recipe), self._owners.as_today(recipe, source)

@@ -52,7 +52,7 @@ def test_a_forecast_rests_on_the_newest_run_that_did_the_stage(world: World) -> 
     assert "make run" in forecasts(world)["ingest"].basis
     run = world.create()
     world.pass_time(4)
-    world.ingest.made[next(iter(world.ingest.made))].files = 1
+    world.ingest.made[next(iter(world.ingest.made))].documents = 5000  # a page may hold many
     world.finish()
     assert forecasts(world) == {}
     world.page("b.html", "two")
@@ -65,10 +65,34 @@ def test_a_forecast_rests_on_the_newest_run_that_did_the_stage(world: World) -> 
     assert told["train"].disk_bytes > 0
 
 
+def test_of_an_earlier_run_a_forecast_goes_by_the_pages_that_it_read(world: World) -> None:
+    run = world.create()
+    world.pass_time(4)
+    world.ingest.made[next(iter(world.ingest.made))].documents = 5000
+    world.finish()
+    world.page("b.html", "two")  # it has no part in what was read before
+    world.ingest.version = "9"
+    answer = world.api.CheckRecipe(CheckRecipeRequest(again=run.name, forecast=True), CALL)
+    assert (answer.input_files, answer.input_bytes) == (1, 3)
+    told = next(each for each in answer.forecasts if each.stage == "ingest")
+    assert told.basis.startswith(f"by {run.name}, work x 1;")
+
+
+def test_a_stage_that_was_taken_up_again_is_no_measure(world: World) -> None:
+    run = world.create()
+    world.pass_time(2)
+    world.start()
+    world.pass_time(2)
+    world.finish()
+    taken_up = {each.name: each.resumptions for each in world.run(run.name).stages}
+    assert {name for name, count in taken_up.items() if count} == {"ingest"}
+    world.page("b.html", "two")
+    assert "make run" in forecasts(world)["ingest"].basis
+
+
 def test_a_run_whose_blobs_are_gone_is_no_measure(world: World) -> None:
     run = world.create()
     world.pass_time(4)
-    world.ingest.made[next(iter(world.ingest.made))].files = 1
     world.finish()
     stage = next(each for each in world.run(run.name).stages if each.name == "ingest")
     world.blobs.delete(stage.manifest_key)

@@ -48,6 +48,7 @@ class _View:
 class Driver:
     def __init__(self, host: Host, tables: Tables, owners: Owners) -> None:
         self._host, self._tables, self._owners, self._limits = host, tables, owners, Limits(host)
+        self._followed: set[str] = set()  # resources that were asked for, or found under way, since this process began
 
     def advance(self, name: str) -> bool | None:
         """One step. Raises Problem when an owner cannot be reached."""
@@ -109,6 +110,7 @@ class Driver:
             self._change(run.name, stage, lambda unit, at: saga.reused(at, name, result, found.reuse.key, unit.now))
         else:
             resource = resource_name(run.name, name)
+            self._followed.add(resource)
             self._change(
                 run.name,
                 stage,
@@ -118,6 +120,9 @@ class Driver:
 
     def _follow(self, view: _View, stage: Stage) -> bool | None:
         name, run = StageName(stage.name), view.run
+        if stage.resource not in self._followed:
+            self._change(run.name, stage, lambda unit, at: saga.resumed(at, name))
+            self._followed.add(stage.resource)
         seen = self._owners.see(name, stage.resource)
         if seen is None:
             return self._ask(view, stage)

@@ -31,37 +31,40 @@ class Forecasts:
     def of(self, recipe: Recipe, source: Source, results: Mapping[StageName, Result]) -> Iterator[Forecast]:
         """A forecast for each stage that has no result yet."""
         runs = self._host.units.run(self._runs)
-        files = pages(source)
-        for known in (StageName.CRAWL, StageName.INGEST):
-            if known in results:
-                files = self._owners.files(known, results[known].resource)
         for stage in stages_of(recipe):
             if stage not in results:
-                evaluation = pages(source.evaluation) if source.evaluation else 0
-                size = evaluation if stage is StageName.EVALUATION else files
+                resources = {name: result.resource for name, result in results.items()}
+                size = self._pages(stage, source, resources)
                 yield forecast(stage, recipe, size, list(islice(self._measures(stage, runs), MOST)))
 
     def _runs(self, unit: Unit) -> list[Run]:
         """The newest first."""
         return sorted(self._tables.runs.select(unit), key=lambda run: run.started_at.ToNanoseconds(), reverse=True)
 
+    def _pages(self, stage: StageName, source: Source, resources: Mapping[StageName, str]) -> int:
+        """How many pages the input of a stage has, as its folder tells, or the crawl's visits; 0 if it is not known."""
+        if stage is StageName.EVALUATION:
+            return pages(source.evaluation) if source.evaluation else 0
+        known = (each for each in (StageName.INGEST, StageName.CRAWL) if each in resources)
+        return pages(source) or next((self._owners.files(each, resources[each]) for each in known), 0)
+
     def _measures(self, stage: StageName, runs: list[Run]) -> Iterator[Measure]:
-        """Of the runs in which the stage was done, and not reused."""
+        """Of the runs in which the stage was done, and neither reused nor taken up again after a while."""
         for run in runs:
             for each in run.stages:
-                if each.name == stage.value and each.state == STATE_DONE and not each.reused:
+                if each.name == stage.value and each.state == STATE_DONE and not each.reused and not each.resumptions:
                     measure = self._measure(stage, run, each)
                     if measure is not None:
                         yield measure
 
     def _measure(self, stage: StageName, run: Run, done: Stage) -> Measure | None:
-        read = StageName.EVALUATION if stage is StageName.EVALUATION else StageName.INGEST
-        ingest = next((each.resource for each in run.stages if each.name == read.value), "")
         try:
             recipe = reading.read(run.spec.recipe)
             nbytes = evidence.written(self._host.blobs, stage, saga.result_of(done))
         except (InvalidField, BlobMissing, CorpusError, CheckpointError):
             return None
         seconds = (done.ended_at.ToNanoseconds() - done.started_at.ToNanoseconds()) / 1e9
-        work = amount(stage, recipe, self._owners.files(read, ingest))
+        source = saga.sized(run, self._host.units.run(lambda unit: self._tables.source(unit, run.name)))
+        resources = {StageName(each.name): each.resource for each in run.stages}
+        work = amount(stage, recipe, self._pages(stage, source, resources))
         return Measure(run.name, seconds, work, nbytes) if work and seconds > 0 else None

@@ -61,7 +61,7 @@ class PipelineApi:
             if run is None:
                 name = name or self._next_name(unit, recipe)
                 new = self._tables.runs.find(unit, name) is None
-                run = self._tables.runs.create(unit, saga.created(name, recipe, unit.now, origin), request)
+                run = self._tables.runs.create(unit, saga.created(name, recipe, source, unit.now, origin), request)
                 if new:
                     self._tables.keep_source(unit, name, source)
             elif not request.again:  # which knows no newer place of its hosts
@@ -71,7 +71,7 @@ class PipelineApi:
             return run
 
         if request.validate_only:
-            made = saga.created(request.name, recipe, self._host.clock.now(), origin)
+            made = saga.created(request.name, recipe, source, self._host.clock.now(), origin)
             return CreateRunResponse(run=made)
         run = self._host.units.run(create)
         self._driver.move(run.name)

@@ -3,6 +3,7 @@
 Promises: stages are done in order, one at a time; an ended run never changes again.
 """
 
+from dataclasses import replace
 from datetime import datetime
 
 from tutti.chassis.words import clipped
@@ -17,21 +18,37 @@ from tutti.contracts.common.v1 import (
 from tutti.contracts.pipeline.v1 import Run, RunSpec, Stage
 from tutti.pipeline import stages
 from tutti.pipeline.recipe import Recipe
-from tutti.pipeline.stages import Given, Result, StageName, stages_of
+from tutti.pipeline.stages import Given, Result, Source, StageName, stages_of
 
 ENDED = (STATE_DONE, STATE_FAILED, STATE_CANCELLED)
 OPEN = (STATE_PENDING, STATE_RUNNING)
 
 
-def created(name: str, recipe: Recipe, now: datetime, origin: str = "") -> Run:
+def created(name: str, recipe: Recipe, source: Source, now: datetime, origin: str = "") -> Run:
     """`origin` names the recipe that the first of these runs had, where this one carries it out again."""
     digest = recipe.digest()
     origin = "" if origin == digest else origin
     spec = RunSpec(recipe=recipe.canonical(), recipe_digest=digest, title=recipe.name, origin=origin)
     run = Run(name=name, spec=spec, state=STATE_RUNNING)
     run.stages.extend(Stage(name=stage.value, state=STATE_PENDING) for stage in stages_of(recipe))
+    read = {StageName.INGEST: source, StageName.EVALUATION: source.evaluation}
+    for stage in run.stages:
+        if folder := read.get(StageName(stage.name)):
+            stage.input_files, stage.input_bytes = folder.files, folder.nbytes
     run.started_at.FromDatetime(now)
     return run
+
+
+def sized(run: Run, source: Source) -> Source:
+    """The folders of a run with how much was in them when it was created."""
+    stages = {StageName(each.name): each for each in run.stages}
+
+    def of(folder: Source, name: StageName) -> Source:
+        stage = stages.get(name, Stage())
+        return replace(folder, files=stage.input_files, nbytes=stage.input_bytes)
+
+    evaluation = source.evaluation and of(source.evaluation, StageName.EVALUATION)
+    return replace(of(source, StageName.INGEST), evaluation=evaluation)
 
 
 def current(run: Run) -> Stage | None:
@@ -59,6 +76,14 @@ def begun(run: Run, name: str, resource: str, reuse_key: str, reason: str, now: 
     after, stage = _at(run, name)
     stage.state, stage.resource, stage.reuse_key, stage.reason = STATE_RUNNING, resource, reuse_key, reason
     stage.started_at.FromDatetime(now)
+    stage.resumptions = 0
+    return after
+
+
+def resumed(run: Run, name: str) -> Run:
+    """Somebody who did not begin the stage goes on with it: nobody may have, for a while."""
+    after, stage = _at(run, name)
+    stage.resumptions += 1
     return after
 
 

@@ -203,7 +203,8 @@ class IngestOwner(DataOwner):
             raise InvalidField("input.path", seen=folder, expected="a folder; it is not there")
         pages = sorted(folder.iterdir())
         digest = bytes_digest(b"".join(page.name.encode() + page.read_bytes() for page in pages))
-        return DigestInputResponse(input_digest=digest, files=len(pages), logic_version=self.version)
+        nbytes = sum(page.stat().st_size for page in pages)
+        return DigestInputResponse(input_digest=digest, files=len(pages), bytes=nbytes, logic_version=self.version)
 
     def GetClassifier(self, request: GetRequest, call: Call) -> Classifier:
         if request.name not in self.classifiers:

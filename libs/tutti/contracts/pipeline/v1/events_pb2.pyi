@@ -70,6 +70,9 @@ class Stage(_message.Message):
     ENDED_AT_FIELD_NUMBER: _builtins.int
     REASON_FIELD_NUMBER: _builtins.int
     MANIFEST_KEY_FIELD_NUMBER: _builtins.int
+    RESUMPTIONS_FIELD_NUMBER: _builtins.int
+    INPUT_FILES_FIELD_NUMBER: _builtins.int
+    INPUT_BYTES_FIELD_NUMBER: _builtins.int
     name: _builtins.str
     """name: crawl, ingest, filter, dedup, tokenization, train, index, sample."""
     state: _common_pb2.State.ValueType
@@ -86,6 +89,12 @@ class Stage(_message.Message):
     """reason in words."""
     manifest_key: _builtins.str
     """manifest_key of the result."""
+    resumptions: _builtins.int
+    """resumptions: how often a service that was started anew found the stage under way; the time between counts as its."""
+    input_files: _builtins.int
+    """input_files of the folder that the stage reads; 0 where it reads what others made, and of a crawl."""
+    input_bytes: _builtins.int
+    """input_bytes of these files."""
     @_builtins.property
     def started_at(self) -> _timestamp_pb2.Timestamp:
         """started_at is when the stage began."""
@@ -107,10 +116,13 @@ class Stage(_message.Message):
         ended_at: _timestamp_pb2.Timestamp | None = ...,
         reason: _builtins.str = ...,
         manifest_key: _builtins.str = ...,
+        resumptions: _builtins.int = ...,
+        input_files: _builtins.int = ...,
+        input_bytes: _builtins.int = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["ended_at", b"ended_at", "started_at", b"started_at"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["content_digest", b"content_digest", "ended_at", b"ended_at", "manifest_key", b"manifest_key", "name", b"name", "reason", b"reason", "resource", b"resource", "reuse_key", b"reuse_key", "reused", b"reused", "started_at", b"started_at", "state", b"state"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["content_digest", b"content_digest", "ended_at", b"ended_at", "input_bytes", b"input_bytes", "input_files", b"input_files", "manifest_key", b"manifest_key", "name", b"name", "reason", b"reason", "resource", b"resource", "resumptions", b"resumptions", "reuse_key", b"reuse_key", "reused", b"reused", "started_at", b"started_at", "state", b"state"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

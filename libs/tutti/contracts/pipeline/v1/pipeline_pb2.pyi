@@ -181,7 +181,7 @@ class CheckRecipeResponse(_message.Message):
     recipe_digest: _builtins.str
     """recipe_digest names it."""
     input_files: _builtins.int
-    """input_files of the folder; 0 of a crawl, and where an earlier run is asked about."""
+    """input_files of the folder; 0 of a crawl."""
     input_bytes: _builtins.int
     """input_bytes of these files."""
     @_builtins.property
