@@ -70,7 +70,10 @@ def measure(quick: bool) -> list[Row]:
         for other in (elsewhere, alone):
             _expect_same(shown, other)
         behind = ["train", *(stage["name"] for stage in shown["run"]["stages"] if stage["name"] == "sample")]
-        _expect(behind, program.run(DATA_DIR, "--set", f"train.steps={OTHER_STEPS}"), "with other train.steps")
+        shorter = program.run(DATA_DIR, "--set", f"train.steps={OTHER_STEPS}")
+        _expect(behind, shorter, "with other train.steps")
+        if checkpoints(alone) != checkpoints(shorter):
+            raise WentWrong(f"by one process the states are {checkpoints(alone)}, expected {checkpoints(shorter)}")
         states = checkpoints(shown)
         for stage, pattern in BLOBS.items():
             found = program.without(pattern)

@@ -64,7 +64,13 @@ def measure(quick: bool) -> list[Row]:
     """Each case beside each peer."""
     rows = [row for case in CASES for row in _rows(case, quick=quick)]
     tokens = next(row for row in rows if row.what.startswith(f"loader, {CASES[-1].name}"))
-    alone = Row("loader, shuffled", tokens.unit, tokens.ours, goal=GOAL_TOKENS, note=f"{tokens.note}; on one core")
+    alone = Row(
+        f"loader, shuffled, {CASES[-1].name}",
+        tokens.unit,
+        tokens.ours,
+        goal=GOAL_TOKENS,
+        note=f"{tokens.note}; on one core",
+    )
     return [*rows, alone, _resume(CASES[-1], quick=quick)]
 
 

@@ -18,6 +18,8 @@ from benchmarks.table import Row, render
 ROOT = Path(__file__).resolve().parents[1]
 BUILD = ROOT / "build" / "bench"
 INTERRUPTED = 130
+SKIPPED = "skipped: "
+"""How the note of a row begins that stands for a whole benchmark."""
 
 
 class NotHere(Exception):
@@ -77,7 +79,7 @@ def main(name: str, description: str | None, measure: Callable[[bool], Sequence[
     try:
         rows = list(measure(given.quick))
     except NotHere as error:
-        rows = [Row(name, note=f"skipped: {error}")]
+        rows = [Row(name, note=f"{SKIPPED}{error}")]
     except WentWrong as error:
         sys.exit(f"{name}: {error}")
     except KeyboardInterrupt:
@@ -90,8 +92,8 @@ def main(name: str, description: str | None, measure: Callable[[bool], Sequence[
 
 
 def missed(rows: Sequence[Row]) -> list[Row]:
-    """Those whose goal was not met, or could not be measured."""
-    return [row for row in rows if row.goal is not None and not row.met]
+    """Those whose goal was not met, or could not be measured; and whole benchmarks, whatever goals they have."""
+    return [row for row in rows if (row.goal is not None and not row.met) or row.note.startswith(SKIPPED)]
 
 
 def scratch(name: str) -> AbstractContextManager[str]:

@@ -25,19 +25,20 @@ from benchmarks.peers import HOW, PYTHON
 from benchmarks.program import ROOT, main, scratch
 from benchmarks.resident import memory_row, nothing, peak_megabytes, peak_of
 from benchmarks.table import Goal, Row, at_least, ratio_at_least
+from benchmarks.verdicts import texts as compared
+from benchmarks.verdicts import verdicts
 from tutti.corpus.counts.statistics import count, native, statistics
 from tutti.ingest.containers import Page
 from tutti.ingest.extraction import extract
 from tutti.ingest.quality import pii
 from tutti.ingest.quality.languages import languages
-from tutti.ingest.quality.rules import GOPHER_QUALITY, GOPHER_REPETITION, RULES, decide
+from tutti.ingest.quality.rules import RULES, decide
 from tutti.ingest.readers import read_folder
 from tutti.ingest.rejections import Rejection
 
 SPEED, TIMES = at_least(30), ratio_at_least(100)
 REPEATS = 20  # of ours in a turn, which is short
 LOADED = "{:.0f} MB of ours are what is loaded"
-GOPHER = (*GOPHER_QUALITY, *GOPHER_REPETITION)
 
 
 class Peer:
@@ -46,7 +47,6 @@ class Peer:
     def __init__(self, texts: Path) -> None:
         command = [str(PYTHON), str(Path(__file__).with_name("quality_peer.py")), str(texts)]
         self._process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
-        self.kept: list[bool] = self._answer()
 
     def turn(self) -> float:
         """Seconds on the core to filter all texts."""
@@ -84,9 +84,13 @@ def measure(quick: bool) -> list[Row]:
     """Ours beside the peer, then the other measures of the package."""
     every, chapters = texts(), [text for _, text in sorted(topics.items())]
     turns = 3 if quick else 7
-    rows = _beside_datatrove(chapters[:: 4 if quick else 1], turns)
+    part = 4 if quick else 1
+    rows = [*_beside_datatrove(chapters[::part], turns), *verdicts(compared()[::part])]
     arrays = pa.array(every)
-    if native().library is not None:
+    kernel = native()
+    if kernel.library is None:
+        rows.append(Row("all statistics", goal=SPEED, note=f"there is no kernel: {kernel.why_not}"))
+    else:
         rows.append(_speed("all statistics", every, lambda: statistics(arrays), turns, goal=SPEED))
     counts = statistics(arrays)
     rows += [
@@ -116,8 +120,6 @@ def _beside_datatrove(texts: Sequence[str], turns: int) -> list[Row]:
         with Peer(path) as peer:
             cost = timed(lambda: [statistics(arrays) for _ in range(REPEATS)], time.process_time)
             pairs = alternate(lambda: cost() / REPEATS, peer.turn, pairs=turns)
-            kept = decide(statistics(arrays), GOPHER).column("rule").is_null().to_pylist()
-            alike = sum(ours == theirs for ours, theirs in zip(kept, peer.kept, strict=True)) / len(texts)
             memory = memory_row(
                 what, [peak_of(_over, statistics, texts)], [peer.megabytes()], LOADED.format(peak_of(nothing))
             )
@@ -128,8 +130,7 @@ def _beside_datatrove(texts: Sequence[str], turns: int) -> list[Row]:
             amount=size,
             pairs=pairs,
             goal=TIMES,
-            note=f"{size:.2f} MB in {len(texts)} chapters; with the published thresholds of Gopher ours keeps "
-            f"{sum(kept)} of them and theirs {sum(peer.kept)}, alike in {alike:.1%}",
+            note=f"{size:.2f} MB in {len(texts)} chapters",
         ),
         memory,
     ]

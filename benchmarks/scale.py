@@ -27,6 +27,7 @@ from tutti.dedup.reading import Placed
 from tutti.dedup.steps import Step
 
 SIZE = 20_000_000
+NOT_WRITTEN = "(on many nodes: not written)"
 NAMES = {
     "chosen": "anti-join: what is rejected",
     "equal": "anti-join: by equal text",
@@ -148,7 +149,7 @@ def stages(found: Measured, assumed: Assumed) -> list[Stage]:
     token_bytes = 2 if found.tokenization.vocabulary <= 1 << 16 else 4
     return [
         Stage(
-            "reading: archives to document shards",
+            f"reading: archives to document shards {NOT_WRITTEN}",
             found.reading.core_seconds * html * hours,
             html * found.reading.archive_bytes,
             text * assumed.compressed,
@@ -161,7 +162,7 @@ def stages(found: Measured, assumed: Assumed) -> list[Stage]:
             sum(size for _, size in shuffled(found, assumed).values()),
         ),
         Stage(
-            "tokenization: document shards to token shards",
+            f"tokenization: document shards to token shards {NOT_WRITTEN}",
             found.tokenization.core_seconds * text * hours,
             text * assumed.compressed,
             text / found.tokenization.bytes_a_token * token_bytes,
@@ -198,7 +199,7 @@ def table(found: Measured, assumed: Assumed) -> list[str]:
     every = [each for each, _ in rows]
     lines += [
         _row(
-            "**all**",
+            "**all, if it were**",
             sum(each.core_hours for each in every),
             sums,
             sum(each.read for each in every),

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
-import pytest
+from tests.lacking import lacking
 
 ROOT = Path(__file__).resolve().parents[1]
 OWN_MOUNTS = ["unshare", "--mount", *([] if os.geteuid() == 0 else ["--map-root-user"])]
@@ -34,16 +34,16 @@ def started(
 
 
 def mountable(folder: Path) -> Path:
-    """A new folder where a tmpfs can be mounted; the test is skipped where none can be."""
+    """A new folder where a tmpfs can be mounted; the test is skipped where none can be, and fails with CI set."""
     disk = folder / "disk"
     disk.mkdir()
     try:
         with started("1m", disk, ["true"]) as (process, _):
             refused = process.wait(30)
     except FileNotFoundError as error:
-        pytest.skip(f"needs unshare of util-linux to mount a small tmpfs: {error}")
+        lacking(f"needs unshare of util-linux to mount a small tmpfs: {error}")
     if refused:
-        pytest.skip("needs root, or user namespaces, to mount a small tmpfs: " + said(disk, "1m"))
+        lacking("needs root, or user namespaces, to mount a small tmpfs: " + said(disk, "1m"))
     return disk
 
 

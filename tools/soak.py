@@ -77,7 +77,7 @@ ROWS = {
     ),
     12: Row("a hostile site crawled, and killed meanwhile", (campaign("tests/crawl"),)),
     13: Row("pages retracted, to the state of runs that never had them", (campaign("tests/e2e/retraction_test.py"),)),
-    14: Row("ids that others give too, and texts that come back", (campaign("tests/corpus"),)),
+    14: Row("ids that others give too, and texts that come back", (campaign("tests/corpus", "tests/corpora"),)),
     15: Row("harm and quality told on texts that were held out", (benchmark("benchmarks.classifiers"),)),
     16: Row("figures of the data plane beside their peers", (Command(("-m", "benchmarks", "data", "--strict")),)),
 }

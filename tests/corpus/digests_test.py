@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 from tests.raynodes import two_nodes
+from tests.scale import scale
 
 from tutti.chassis.pool import ProcessPool
 from tutti.corpus import bytepairs, duplicates, native
@@ -43,7 +44,7 @@ def store(tmp_path: Path) -> Store:
 
 @pytest.fixture(scope="module")
 def documents() -> list[Document]:
-    return corpus(120)
+    return corpus(scale(test=120, soak=10_000))
 
 
 def made(store: Store, entries: Sequence[DocumentShardEntry], found: Found, workers: int = 1) -> Made:

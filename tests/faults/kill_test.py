@@ -86,10 +86,11 @@ class OfSite(Undisturbed):
         self._address, self.site = address, site
         super().__init__(data_dir)
         self.made(OF_SITE)
+        assert 0 < self.summary["filter"]["documents"] < self.summary["ingest"]["documents"]
         assert site.asked.total() >= OF_SITE[CRAWL]
 
     def arguments(self, data_dir: Path) -> Arguments:
-        more = ("train.steps=20", "index=true", "sample.prompts=This module", "sample.tokens=8")
+        more = ("train.steps=20", "quality.rules=c4", "index=true", "sample.prompts=This module", "sample.tokens=8")
         return crawl(data_dir, self._address, "input.crawl.delay_seconds=0.02", *more)
 
     def events(self, data_dir: Path, stage: str) -> int:

@@ -1,6 +1,7 @@
 """The house: who may import whom is derived from what exists, and files stay small."""
 
 import importlib.util
+import re
 import statistics
 import subprocess
 import sys
@@ -49,6 +50,15 @@ def test_every_row_of_the_campaigns_names_what_is_there() -> None:
         assert command[0] != "-m" or importlib.util.find_spec(command[1]), command
         paths = [part for part in command if "/" in part]
         assert [path for path in paths if not (ROOT / path).exists()] == []
+
+
+def test_every_campaign_that_has_a_full_number_is_in_a_row() -> None:
+    """What nobody runs at its full number shows nothing at it."""
+    rows = {part for row in soak.ROWS.values() for command in row.commands for part in command.arguments}
+    scaled = re.compile(r"^from tests\.scale import .*\bscale\b", re.MULTILINE)
+    found = [path.relative_to(ROOT) for path in (ROOT / "tests").rglob("*_test.py") if scaled.search(path.read_text())]
+    left = [each for each in found if rows.isdisjoint({str(each), *map(str, each.parents)})]
+    assert left == [Path("tests/summary_test.py")]  # which is about `scale` itself
 
 
 def test_every_service_has_a_page_about_itself() -> None:

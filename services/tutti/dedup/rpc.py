@@ -8,6 +8,7 @@ from tutti.chassis.work import Work
 from tutti.contracts.common.v1 import CancelRequest, GetRequest, ListRequest
 from tutti.contracts.dedup.v1 import CreateDedupRequest, CreateDedupResponse, Dedup, Lines, ListDedupsResponse
 from tutti.dedup.lines import Wanted
+from tutti.dedup.near import LEAST
 from tutti.dedup.onray import lacking
 from tutti.dedup.settings import DedupSettings
 from tutti.dedup.units import Unit
@@ -33,8 +34,10 @@ class DedupApi:
 
     def CreateDedup(self, request: CreateDedupRequest, call: Call) -> CreateDedupResponse:
         required(request, "spec.manifest_key", "spec.content_digest")
-        if not 0 <= request.spec.near <= 1:
-            raise InvalidField("spec.near", seen=request.spec.near, expected="a similarity up to 1, or 0 for none")
+        near = request.spec.near
+        if near != 0 and not LEAST <= near <= 1:
+            expected = f"0 for none, or a similarity from {LEAST} to 1: of what is less alike, too few are found"
+            raise InvalidField("spec.near", seen=near, expected=expected)
         if not 0 <= request.spec.evaluation_share < 1:
             raise InvalidField("spec.evaluation_share", seen=request.spec.evaluation_share, expected="a share below 1")
         require_engine(request.spec.engine, lambda: lacking(self._settings))

@@ -32,7 +32,8 @@ def asked(**changes: Any) -> CreateDedupRequest:
 @pytest.mark.parametrize(
     ("changes", "field", "expected"),
     [
-        ({"near": 1.5}, "spec.near", "a similarity up to 1"),
+        ({"near": 1.5}, "spec.near", "0 for none, or a similarity from 0.7 to 1"),
+        ({"near": 0.69}, "spec.near", "of what is less alike, too few are found"),
         ({"clean": "c5"}, "spec.clean", "c4, or nothing"),
         ({"lines": {}}, "spec.lines.unit", "line, paragraph"),
         ({"lines": {**LINES, "most": 0}}, "spec.lines.most", "at least 1"),

@@ -186,7 +186,7 @@ class Owners:
         return f"{name}@{found.model_digest}"
 
     def judgements(self, recipe: Recipe, source: Source) -> Iterator[Callable[[], object]]:
-        """What only owners can judge of a recipe: URLs, rules, engine, the tokenizer's pattern.
+        """What only owners can judge of a recipe: URLs, rules, engine, similarity, the tokenizer's pattern.
 
         Each is a call that raises InvalidField where something is wrong.
         """
@@ -206,8 +206,8 @@ class Owners:
                 yield judge(StageName.FILTER, part, {field: f"quality.{key}" for field, key in fields.items()})
         if recipe.dedup.against:
             yield partial(self.earlier, recipe)
-        if recipe.engine != "local":
-            yield judge(StageName.DEDUP, recipe, {"engine": "engine"})
+        if recipe.engine != "local" or "near" in recipe.dedup.model_fields_set:
+            yield judge(StageName.DEDUP, recipe, {"engine": "engine", "near": "dedup.near"})
         if recipe.tokenizer.pattern:
             yield judge(StageName.TOKENIZATION, recipe, {"pattern": "tokenizer.pattern"})
         if recipe.sample is not None:

@@ -123,7 +123,9 @@ class LinesPart(Part):
 
 
 class DedupPart(Part):
-    near: Real = Field(default=0.8, ge=0, le=1, description="similarity of near-duplicates; 0: equal texts alone")
+    near: Real = Field(
+        default=0.8, ge=0, le=1, description="similarity of near-duplicates, from 0.7 on; 0: equal texts alone"
+    )
     against: Names = Field(
         default_factory=list,
         description="earlier datasets (datasets/…): what is like one of their documents is left out",
