@@ -7,6 +7,7 @@ of our rules which ones they keep with that threshold and no other.
 import json
 import sys
 from pathlib import Path
+from typing import Any
 
 from datatrove.data import Document
 from datatrove.pipeline.filters import GopherQualityFilter, GopherRepetitionFilter
@@ -38,7 +39,7 @@ published = (GopherQualityFilter(), GopherRepetitionFilter())
 found = {"all": [all(each.filter(text) is True for each in published) for text in texts]}
 
 
-def alone(rules, made):
+def alone(rules: str, made: Any) -> None:
     """What is kept by a filter that has one threshold."""
     found[rules] = [made.filter(text) is True for text in texts]
 
