@@ -256,6 +256,8 @@ def _funnel(found: Plain) -> list[Left]:
         left -= chosen["rejected"]
         rows.append(("Kept by the rules", left, chosen["rejected"]))
     if dedup and dedup["state"] == "done":
+        if dedup["contaminated"]:
+            rows.append(("Free of evaluation texts", left - dedup["contaminated"], dedup["contaminated"]))
         rows.append(("Not a duplicate", dedup["documents"] + dedup["short"], dedup["duplicates"]))
         if dedup["short"]:
             rows.append(("Enough left of it", dedup["documents"], dedup["short"]))

@@ -106,6 +106,21 @@ def test_what_pages_said_is_text(outline: Outline) -> None:
     assert "\u202e" not in outline.text
 
 
+def test_each_row_of_the_documents_has_what_the_one_above_it_has_less_what_went() -> None:
+    found = facts().summary
+    found["dedup"] |= {"documents": 262, "duplicates": 20, "contaminated": 4, "short": 3}
+    told = page(Facts(found))
+    cells = re.findall(r"<tr><th scope=.row.>([^<]*)</th><td[^>]*>([0-9,]+)</td><td[^>]*>([0-9,]*)</td>", told)
+    rows = [(name, int(left), int(gone or 0)) for name, left, gone in cells[:6]]
+    assert rows[-3:] == [
+        ("Free of evaluation texts", 285, 4),
+        ("Not a duplicate", 265, 20),
+        ("Enough left of it", 262, 3),
+    ]
+    assert all(before - gone == left for (_, before, _), (_, left, gone) in itertools.pairwise(rows))
+    assert "20 of 285 documents went because another one" in told
+
+
 def test_what_was_read_and_the_recipe_are_told(outline: Outline) -> None:
     header, _, rest = outline.text.partition("Documents kept")
     assert shortened(", ".join(HOSTILE[:2])) in header
