@@ -180,8 +180,12 @@ def test_evaluation_texts_and_an_earlier_dataset_are_kept_out_and_named(
         "kept",
     ]
     assert "100% of the n-grams of the evaluation text documents/" in found["2.txt"][1]
-    shown = tutti("documents", "show", found["2.txt"][1].split()[-1], "--data-dir", data_dir)
+    evaluation = found["2.txt"][1].split()[-1]
+    shown = tutti("documents", "show", evaluation, "--data-dir", data_dir)
     assert question in shown.out
+    assert "an evaluation text; it stays in use until it is taken out of the folder" in shown.out
+    retracted = tutti("documents", "retract", evaluation, "--dry-run", "-o", "json", "--data-dir", data_dir).json()
+    assert (retracted["evaluated"], retracted["runs"], retracted["plan"]) == ([made.json()["run"]["name"]], [], [])
     traced = tutti("trace", "2.txt", "--down", "--data-dir", data_dir)
     assert "left out: it holds 100% of the n-grams" in traced.err
 

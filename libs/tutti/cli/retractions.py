@@ -6,7 +6,7 @@ Promises: the plan names commands and no command is run; what retraction does no
 import contextlib
 import re
 import time
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import click
@@ -39,10 +39,12 @@ from tutti.contracts.ingest.v1 import (
     WithdrawRetractionRequest,
 )
 from tutti.contracts.lineage.v1 import Reach, ShowDocumentRequest, ShowReachRequest
+from tutti.contracts.pipeline.v1 import Run
 
 MOST = 10_000
 FOLDED_SECONDS, LOOK_SECONDS = 20.0, 0.25
 _ID = re.compile(r"[0-9a-f]{64}")
+EVALUATION = "evaluation"  # the stage that reads the texts which dedup takes out of the corpus
 STEPS, RUNS = 20, 5  # that are shown to a person; JSON has all
 REMOVING = """
 These blobs hold other pages too, and `tutti runs again` reuses those of what was read. To be rid of them take the page
@@ -96,6 +98,7 @@ def retract(page: str, reason: str, dry_run: bool, output: str, **where: Any) ->
             "retraction": plain(made.retraction),
             "document_count": made.document_count,
             **plain(reach),
+            "evaluated": evaluated(BY_PLURAL["runs"].all(client, fields=("name", "stages")), reach),
             "plan": list(plans(client, reach, dry_run=dry_run)),
         }
     if output == JSON:
@@ -141,6 +144,13 @@ def reached(client: Client, documents: Sequence[str]) -> Reach:
             time.sleep(LOOK_SECONDS)
 
 
+def evaluated(every: Iterable[Run], reach: Reach) -> list[str]:
+    """The runs, by name, that read one of the documents as an evaluation text."""
+    ingests = {name for each in reach.documents for name in each.ingests}
+    stages = ((run.name, stage) for run in every for stage in run.stages)
+    return sorted({run for run, stage in stages if stage.name == EVALUATION and stage.resource in ingests})
+
+
 def show(answer: Plain) -> None:
     """All of it for a person."""
     made, documents = answer["retraction"], answer["documents"]
@@ -184,6 +194,8 @@ def show(answer: Plain) -> None:
 def parts(answer: Plain) -> list[str]:
     """Datasets, steps and checkpoints, a line each."""
     found = []
+    if users := answer["evaluated"]:
+        found.append(f"{named(users)}  an evaluation text; it stays in use until it is taken out of the folder")
     for each in answer["datasets"]:
         found.append(f"{each['dataset']}  {each['train']} trained on, {each['validation']} held out")
         found += [f"{each['tokenizer']}  learnt from it"] if each["tokenizer"] else []
@@ -196,8 +208,11 @@ def parts(answer: Plain) -> list[str]:
 
 def used(runs: Sequence[str]) -> str:
     """Which runs use a blob."""
-    more = f" and {len(runs) - RUNS:,} more" if len(runs) > RUNS else ""
-    return f"used by {', '.join(runs[:RUNS])}{more}" if runs else "used by no run"
+    return f"used by {named(runs)}" if runs else "used by no run"
+
+
+def named(runs: Sequence[str]) -> str:
+    return f"{', '.join(runs[:RUNS])}{f' and {len(runs) - RUNS:,} more' if len(runs) > RUNS else ''}"
 
 
 def commands(plan: Plain) -> list[str]:

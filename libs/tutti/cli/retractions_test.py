@@ -2,7 +2,10 @@
 
 import pytest
 
-from tutti.cli.retractions import moves
+from tutti.cli.plain import Plain
+from tutti.cli.retractions import evaluated, moves, parts
+from tutti.contracts.lineage.v1 import Reach, ReachedDocument
+from tutti.contracts.pipeline.v1 import Run, Stage
 
 
 @pytest.mark.parametrize(
@@ -18,3 +21,18 @@ from tutti.cli.retractions import moves
 )
 def test_a_record_that_is_named_by_its_place_may_be_another_later(source: str, expected: bool) -> None:
     assert moves(source) is expected
+
+
+def test_of_an_evaluation_text_it_is_said_that_it_stays_in_use_and_in_which_runs() -> None:
+    reach = Reach(documents=[ReachedDocument(document="documents/e", ingests=["ingests/e"])])
+    others = [Stage(name="ingest", resource="ingests/e"), Stage(name="evaluation", resource="ingests/other")]
+    every = [
+        Run(name="runs/b", stages=[Stage(name="evaluation", resource="ingests/e")]),
+        Run(name="runs/a", stages=[*others[:1], Stage(name="evaluation", resource="ingests/e")]),
+        Run(name="runs/c", stages=others),
+    ]
+    assert evaluated(every, reach) == ["runs/a", "runs/b"]
+    answer: Plain = {"evaluated": ["runs/a", "runs/b"], "datasets": [], "lines": [], "checkpoints": []}
+    told = "runs/a, runs/b  an evaluation text; it stays in use until it is taken out of the folder"
+    assert parts(answer) == [told]
+    assert parts({**answer, "evaluated": []}) == []

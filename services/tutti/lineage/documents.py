@@ -21,12 +21,13 @@ from tutti.lineage import naming, sightings
 from tutti.lineage.ancestry import Ancestry, ancestry, place_of
 from tutti.lineage.graph import dataset_name
 from tutti.lineage.library import BlobGone, DocumentRow, Library, OpenDataset
-from tutti.lineage.owners import ingests_of_runs, newest_runs
+from tutti.lineage.owners import evaluated, ingests_of_runs, newest_runs
 from tutti.lineage.sightings import Sighting
 from tutti.lineage.tables import Tables
 from tutti.model.training import Training
 
 PREFIX = "documents/"
+EVALUATES = "an evaluation text; it stays in use until it is taken out of the folder"
 K = TypeVar("K")
 T = TypeVar("T")
 
@@ -261,19 +262,21 @@ class Documents:
         return sorted(s for each in there for s in sightings.of_step(each.train, body.scalars.ledger, step)), gone
 
     def fate(self, document: str) -> str:
-        """Why no step saw a document: left out, a duplicate, held out; empty when nothing is known.
+        """Why no step saw a document: left out, a duplicate, held out, for evaluation; empty when nothing is known.
 
         Of runs that chose otherwise the newest counts.
         """
         doc_id = document.removeprefix(PREFIX)
         blobs = {each.blob for each in self.holders({doc_id})[0]}
         choices = (body for body in self._choices() if not blobs.isdisjoint(shard.blob for shard in body.shards))
-        if (newest := next(choices, None)) and (fate := self._chosen(newest, doc_id)):
+        newest = next(choices, None)
+        if newest and (fate := self._chosen(newest, doc_id)):
             return fate
         for each in self.kept()[0]:
             if each.validation.samples_of(doc_id):
                 return f"held out for validation in {dataset_name(each.version)}"
-        return ""
+        read = {name for name, found in self.ingests().items() if not blobs.isdisjoint(found)}
+        return EVALUATES if newest is None and evaluated(self._host, read) else ""
 
     def _choices(self) -> Iterator[FilterBody | DedupBody]:
         """What filters and dedups chose, those of newer runs first, and of a run the further stage."""

@@ -4,7 +4,7 @@ Promises: the order is that of sources, whatever the order in which manifests ca
 once and kept, so that the next part of a list costs little; it continues the list, though the run has come further.
 """
 
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass
 
 from tutti.chassis.errors import InvalidField, Refused, declare
@@ -112,13 +112,17 @@ class Listing:
         end = begin + size
         return found[begin:end], asked.token(chosen.key, end) if end < len(found) else ""
 
-    def fates(self, run: str, ids: Collection[str]) -> dict[str, str]:
-        """What became of documents that a run read, as in `Listed.what`; of none before it looked for duplicates."""
+    def fates(self, run: str, held: Mapping[str, Collection[str]]) -> dict[str, str]:
+        """What became of documents in a run, as in `Listed.what`; of none before it looked for duplicates.
+
+        `held`: by document shard those that are asked for. Of a shard that the run chose nothing among, such as one of
+        evaluation texts, nothing became of them.
+        """
         chosen = self._chosen(run)
         if chosen is None or not chosen.clusters:
             return {}
         fates = self._fates(chosen)
-        return {doc_id: fates(doc_id)[0] for doc_id in ids}
+        return {doc_id: fates(doc_id)[0] for entry in chosen.shards for doc_id in held.get(entry.blob, ())}
 
     def _chosen(self, run: str, wanted: str = "") -> Chosen | None:
         """What the furthest stage of a run tells, or the one with this manifest; None where there is none."""

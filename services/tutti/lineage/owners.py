@@ -1,6 +1,6 @@
 """Owners: what is asked of them, page by page."""
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from typing import Any
 
 from google.protobuf.message import Message
@@ -9,6 +9,7 @@ from tutti.chassis.service import Host
 from tutti.contracts.common.v1 import GetRequest, ListRequest
 from tutti.contracts.pipeline.v1 import Run
 from tutti.contracts.pipeline.v1.stubs import PipelineServiceStub
+from tutti.lineage.graph import EVALUATION
 
 PAGE = 500
 
@@ -34,6 +35,13 @@ def ingests_of_runs(host: Host) -> list[str]:
     """The ingests that runs name, those of the run that was started last first."""
     stages = (stage for run in newest_runs(host) for stage in run.stages)
     return [stage.resource for stage in stages if stage.resource.startswith("ingests/")]
+
+
+def evaluated(host: Host, ingests: Collection[str]) -> bool:
+    """Whether a run takes its evaluation texts from one of these ingests."""
+    return any(
+        stage.name == EVALUATION and stage.resource in ingests for run in newest_runs(host) for stage in run.stages
+    )
 
 
 def newest_runs(host: Host) -> list[Run]:

@@ -1,7 +1,7 @@
 """Reach: everything that some documents had a part in, and where their texts and tokens still lie.
 
-Promises: nothing is stored for it; a run is told once it has looked for duplicates, a checkpoint while it can be read;
-what could not be looked through, since it is gone, is named.
+Promises: nothing is stored for it; a run is told once it has looked for duplicates among them, a checkpoint while it
+can be read; what could not be looked through, since it is gone, is named.
 """
 
 from collections import Counter
@@ -48,11 +48,8 @@ class Reaching:
         for doc_id, row in sorted(known.items()):
             ingests = sorted(name for name, found in read.items() if doc_id in found)
             answer.documents.append(ReachedDocument(document=f"{PREFIX}{doc_id}", source=row.source, ingests=ingests))
-        runs: dict[str, set[str]] = {}
-        for edge in makers:
-            if edge.relation == "made":
-                runs.setdefault(edge.parent, set()).update(read[edge.child])
-        answer.runs.extend(made for run in sorted(runs) if (made := self._run(run, runs[run])) is not None)
+        runs = sorted({edge.parent for edge in makers if edge.relation == "made"})
+        answer.runs.extend(made for run in runs if (made := self._run(run, held)) is not None)
         there, lost = self._documents.kept()
         datasets = [each for each in there if _holds(each.train, ids) or _holds(each.validation, ids)]
         for each in sorted(datasets, key=lambda each: each.version):
@@ -122,9 +119,9 @@ class Reaching:
         makers = {child: {edge.parent for edge in made if edge.child == child} for child in (name, tokenizer)}
         return tokenizer if not makers[tokenizer] or makers[name] & makers[tokenizer] else ""
 
-    def _run(self, run: str, ids: Collection[str]) -> ReachedRun | None:
-        """What became of them in a run; None before it has looked for duplicates."""
-        fates = self._listing.fates(run, ids)
+    def _run(self, run: str, held: Iterable[Held]) -> ReachedRun | None:
+        """What became of them in a run; None before it has looked for duplicates, and where it did so without them."""
+        fates = self._listing.fates(run, {each.blob: each.rows for each in held})
         if not fates:
             return None
         counts = Counter(map(_counted, fates.values()))

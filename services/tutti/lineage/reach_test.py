@@ -9,8 +9,8 @@ from pyarrow import RecordBatch
 from tutti.chassis.errors import InvalidField, NotFound
 from tutti.chassis.work import publish, put_file
 from tutti.contracts.dedup.v1 import Dedup
-from tutti.contracts.ingest.v1 import Crawl, CrawlSpec
-from tutti.contracts.lineage.v1 import ShowReachRequest
+from tutti.contracts.ingest.v1 import Crawl, CrawlSpec, Ingest
+from tutti.contracts.lineage.v1 import ShowDocumentRequest, ShowReachRequest
 from tutti.contracts.pipeline.v1 import Run, Stage
 from tutti.contracts.scheduler.v1 import Job as TrainingJob
 from tutti.contracts.scheduler.v1 import JobSpec, MixedDataset
@@ -75,6 +75,27 @@ def test_of_every_run_it_is_told_what_became_of_the_documents(world: World, tmp_
     assert len(one.blobs) == 1
     cut = world.api.ShowReach(ShowReachRequest(documents=names(*"abcde"), limit=1), CALL)
     assert (len(cut.documents), len(cut.blobs), cut.truncated) == (1, 1, True)
+
+
+def test_an_evaluation_text_had_a_part_in_no_run_and_stays_in_use(world: World, tmp_path: Path) -> None:
+    shards = {}
+    for name in ("a", "e"):
+        data, read, shards[name] = world.ingested((name,))
+        world.blobs.put_if_absent(read.result.manifest_key, data)
+        world.admit(Ingest(name=f"ingests/{name}", result=read.result))
+    duplicates.write([], tmp_path / "clusters.parquet")
+    world.deduplicated(shards["a"], put_file(world.blobs, "dedup/clusters", tmp_path / "clusters.parquet"))
+    resources = {"ingest": "ingests/a", "evaluation": "ingests/e", "dedup": "dedups/a"}
+    run = Run(name="runs/r", stages=[Stage(name=name, resource=resource) for name, resource in resources.items()])
+    world.admit(run)
+    world.host.pipeline.runs[run.name] = run
+    reach = world.api.ShowReach(ShowReachRequest(documents=names("e")), CALL)
+    assert list(reach.runs) == []
+    assert [list(each.runs) for each in reach.held] == [["runs/r"]]
+    (both,) = world.api.ShowReach(ShowReachRequest(documents=names("a", "e")), CALL).runs
+    assert (both.kept, both.duplicates, both.rejected) == (1, 0, 0)
+    fates = [world.api.ShowDocument(ShowDocumentRequest(document=each), CALL).fate for each in names("a", "e")]
+    assert fates == ["", "an evaluation text; it stays in use until it is taken out of the folder"]
 
 
 @pytest.mark.parametrize("parts", [(), (2, 3)], ids=["one-dataset", "a-mixture"])
