@@ -179,6 +179,8 @@ def test_evaluation_texts_and_an_earlier_dataset_are_kept_out_and_named(
         "kept",
         "kept",
     ]
+    earlier = tutti("documents", "find", "--what", "duplicate/earlier", "-o", "json", "--data-dir", data_dir).json()
+    assert [each["source"] for each in earlier] == ["0.txt", "1.txt"]
     assert "100% of the n-grams of the evaluation text documents/" in found["2.txt"][1]
     evaluation = found["2.txt"][1].split()[-1]
     shown = tutti("documents", "show", evaluation, "--data-dir", data_dir)

@@ -98,7 +98,8 @@ def listing_options(command: Callable[..., None]) -> Callable[..., None]:
 @click.option(
     "--what",
     default="",
-    help="kept, rejected, rejected/RULE, rejected/contaminated, duplicate, or duplicate/HOW: exact, near, earlier.",
+    help="kept, rejected, rejected/RULE, duplicate, or duplicate/HOW: exact, near, earlier. Of both near and earlier "
+    "is duplicate/earlier-near; rejected/contaminated has rejected/contaminated-near too.",
 )
 @listing_options
 def find(what: str, **options: Any) -> None:
@@ -133,7 +134,7 @@ def duplicates(**options: Any) -> None:
 
     \b
     tutti documents duplicates --limit 20
-    tutti documents find --what duplicate/exact       # or near, earlier
+    tutti documents find --what duplicate/exact       # or near, earlier, earlier-near
     tutti documents show documents/ID                 # the one that stands for it
     """
     print_listed("duplicate", DUPLICATES, **options)

@@ -6,6 +6,7 @@ once and kept, so that the next part of a list costs little; it continues the li
 
 from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass
+from functools import cache
 
 from tutti.chassis.errors import InvalidField, Refused, declare
 from tutti.chassis.listing import packed, unpacked
@@ -22,6 +23,7 @@ from tutti.lineage.tables import Tables
 
 PREFIX = "documents/"
 KEPT, REJECTED, DUPLICATE = "kept", "rejected", "duplicate"
+HOWS = frozenset(how.value for how in How)
 FURTHEST = (Kind.DEDUP, Kind.FILTER, Kind.INGEST)
 
 declare({"NOTHING_READ": "the run has read nothing, or nothing yet; the message says why"})
@@ -50,7 +52,8 @@ class Asked:
     source: str
 
     def holds(self, page: Listed) -> bool:
-        return f"{page.what}/".startswith(self.what and f"{self.what}/") and self.source in page.source
+        wanted = self.what and f"{self.what}/"
+        return self.source in page.source and any(f"{each}/".startswith(wanted) for each in said(page.what))
 
     def token(self, key: str, begin: int) -> str:
         """The place in a list: the manifest that it is of, and how many pages come before."""
@@ -62,6 +65,13 @@ class Asked:
             case [self.what, self.source, str(key), int(begin)] if key and begin > 0:
                 return key, begin
         raise no_token(token)
+
+
+@cache
+def said(what: str) -> tuple[str, ...]:
+    """All that is so of a page of which `what` is: what is `duplicate/earlier-near` is `earlier`, and is `near`."""
+    kind, _, how = what.partition("/")
+    return (what, *(f"{kind}/{part}" for part in how.split("-") if how in HOWS))
 
 
 def no_token(seen: str) -> InvalidField:

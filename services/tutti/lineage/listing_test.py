@@ -103,6 +103,32 @@ def test_page_by_page_every_page_is_listed_once_whatever_its_name(read: World, s
     assert found == [*kept, *(("d", f"rejected/{each['reason']}") for each in REJECTED)]
 
 
+def test_what_is_nearly_the_same_is_listed_with_what_is_and_with_what_is_near(read: World, tmp_path: Path) -> None:
+    hows = ("contaminated", "contaminated-near", "earlier", "earlier-near", "near")
+    _, _, shards = read.ingested(hows, ("kept",))
+    rows = [{"doc_id": page(how).doc_id, "kept": page("kept").doc_id, "how": how, "jaccard": 0.9} for how in hows]
+    rows.sort(key=lambda row: str(row["doc_id"]))
+    duplicates.write([RecordBatch.from_pylist(rows, schema=duplicates.SCHEMA)], tmp_path / "clusters.parquet")
+    rejections = put_named(read.blobs, "ingest/rejections", b"[]", ".json")
+    clusters = put_file(read.blobs, "dedup/clusters", tmp_path / "clusters.parquet")
+    body = DedupBody(tuple(shards), "", clusters, 1, 3, 2, 1, (), rejections)
+    read.admit(
+        Dedup(name="dedups/a", result=publish(read.blobs, "dedup", body.manifest(producer="test"), data_bytes=0))
+    )
+    read.admit(Run(name="runs/a", stages=[Stage(name="dedup", resource="dedups/a")]))
+    expected: dict[str, tuple[str, ...]] = {
+        "rejected/contaminated": hows[:2],
+        "rejected/contaminated-near": hows[1:2],
+        "duplicate": hows[2:],
+        "duplicate/earlier": hows[2:4],
+        "duplicate/earlier-near": hows[3:4],
+        "duplicate/near": hows[3:],
+        "duplicate/exact": (),
+    }
+    found = {what: tuple(each.source for each in listed(read, what=what).documents) for what in expected}
+    assert found == expected
+
+
 def test_a_list_goes_on_as_it_began_though_the_run_comes_further(read: World, tmp_path: Path) -> None:
     begun = listed(read, what="kept", page_size=1)
     _, _, shards = read.ingested(("a", ODD, "c"))

@@ -42,7 +42,8 @@ _REASONS = {
     "repeated": "the same source with the same text came before",
     "language": "none of those that are wanted; und: none for certain",
     "retracted": "left out by a retraction",
-    "contaminated": "holds a text for evaluation, or is nearly one",
+    "contaminated": "holds a text for evaluation",
+    "contaminated-near": "is nearly a text for evaluation",
 }
 
 

@@ -133,7 +133,9 @@ class ListDocumentsRequest(_message.Message):
     run: _builtins.str
     """run that read them."""
     what: _builtins.str
-    """what became of them: kept, rejected, rejected/RULE, duplicate, duplicate/near; empty means all."""
+    """what became of them: kept, rejected, rejected/RULE, duplicate, duplicate/near, which duplicate/earlier-near is too;
+    empty means all.
+    """
     source: _builtins.str
     """source holds this text; empty means any."""
     page_size: _builtins.int
