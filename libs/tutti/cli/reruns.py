@@ -71,9 +71,22 @@ def changes(every: Sequence[Run], reach: Reach, tokenizers: Mapping[str, str]) -
 
     A page may be held out, and so be in no training. `every` run in order of time; `tokenizers` by dataset.
     """
-    by_name = {each.run: each for each in reach.runs}
-    found = {each.dataset: AGAIN if each.train else REUSED for each in reach.datasets}
-    found |= {each.tokenizer: AGAIN for each in reach.datasets if each.tokenizer}
+    same = frozenset[str]()
+    while True:
+        found, as_before = _changes(every, reach, tokenizers, same)
+        if as_before <= same:
+            return found
+        same |= as_before  # so does what was made with it
+
+
+def _changes(
+    every: Sequence[Run], reach: Reach, tokenizers: Mapping[str, str], same: frozenset[str]
+) -> tuple[dict[str, str], set[str]]:
+    """The same, where these names are known to come out the same; and which others a run without the page made."""
+    by_name, holders = {each.run: each for each in reach.runs}, {each.dataset for each in reach.datasets}
+    learnt = {each.tokenizer for each in reach.datasets} - {""} - same
+    found = {each.dataset: AGAIN if each.train else REUSED for each in reach.datasets} | dict.fromkeys(learnt, AGAIN)
+    as_before = set[str]()
     for run in every:
         words, reached = taken(run, found), by_name.get(run.name)
         dataset = dataset_of(run)
@@ -82,12 +95,13 @@ def changes(every: Sequence[Run], reach: Reach, tokenizers: Mapping[str, str]) -
         word = words.get("tokenization", REUSED)
         if word == REUSED and reached is not None and reached.duplicates:
             word = PERHAPS
-        for name in own - {""}:
+        for name in own - {""} - same:
             if word != REUSED:
                 found[name] = surest(word, found.get(name, word))
-            elif found.get(name) == PERHAPS:
-                del found[name]  # it came out the same
-    return found
+            elif name in found and dataset not in holders:
+                del found[name]
+                as_before.add(name)
+    return found, as_before
 
 
 def dataset_of(run: Run) -> str:

@@ -26,9 +26,12 @@ def run(name: str, makes: str, *mixes: str, of: str = "", against: str = "", ori
     return Run(name=f"runs/{name}", spec=spec, stages=[*stages, Stage(name="train")])
 
 
-def takers(every: list[Run], reach: Reach) -> dict[str, tuple[str, str, str]]:
-    """What becomes of dedup, tokenization and training of the runs that take what may change."""
-    trained = {f"datasets/{each}": f"tokenizers/{each}" for each in "abcde"}
+def takers(every: list[Run], reach: Reach, **others: str) -> dict[str, tuple[str, str, str]]:
+    """What becomes of dedup, tokenization and training of the runs that take what may change.
+
+    A dataset's tokenizer is named as the dataset is, or as `others` say.
+    """
+    trained = {f"datasets/{each}": f"tokenizers/{others.get(each, each)}" for each in "abcde"}
     changed = changes(every, reach, trained)
     words = {each.name: taken(each, changed) for each in every}
     return {name: (each["dedup"], each["tokenization"], each["train"]) for name, each in words.items() if takes(each)}
@@ -70,6 +73,28 @@ def test_a_dataset_from_which_the_page_was_dropped_may_change_until_it_came_out_
     assert takers(every, DROPPED) == {"runs/b": (PERHAPS, PERHAPS, PERHAPS)}
     assert takers([*every, run("a-again", "a", origin="of a")], DROPPED) == {}
     assert takers([*every, run("a-again", "c", origin="of a")], DROPPED).keys() == {"runs/b"}
+
+
+def test_who_takes_a_tokenizer_that_came_out_the_same_is_done_once_it_takes_the_dataset_that_did_not() -> None:
+    """As where another page says the same: the dataset holds that one then, the tokenizer learnt from equal text."""
+    every = [
+        run("a", "a"),
+        run("b", "b", of="tokenizers/a"),
+        run("mixes-a", "c", "datasets/a", of="tokenizers/a"),
+        run("mixes-b", "d", "datasets/b", of="tokenizers/a"),
+    ]
+    assert takers(every, REACH).keys() == {"runs/b", "runs/mixes-a", "runs/mixes-b"}
+    again = [*every, run("a-again", "e", origin="of a")]
+    assert takers(again, REACH, e="a") == {"runs/mixes-a": (REUSED, REUSED, AGAIN)}
+    assert takers(again, REACH).keys() == {"runs/b", "runs/mixes-a", "runs/mixes-b"}
+    done = [*again, run("mixes-a-again", "c", "datasets/e", of="tokenizers/a", origin="of mixes-a")]
+    assert takers(done, REACH, e="a").keys() == {"runs/mixes-a"}, "and no longer the newest of its recipe"
+
+
+def test_who_takes_of_what_came_out_the_same_through_others_is_done() -> None:
+    every = [run("a", "a"), run("b", "b", of="tokenizers/a"), run("mixes-b", "c", "datasets/b", of="tokenizers/a")]
+    assert takers(every, DROPPED).keys() == {"runs/b", "runs/mixes-b"}
+    assert takers([*every, run("a-again", "a", origin="of a")], DROPPED) == {}
 
 
 def test_who_is_compared_with_what_was_made_again_is_done() -> None:
