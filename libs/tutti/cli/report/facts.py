@@ -5,10 +5,11 @@ Lists are read up to a limit, and what was left out is counted; a part that nobo
 
 import contextlib
 import itertools
+import re
 import time
 from collections import Counter
 from collections.abc import Collection, Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from tutti.chassis.client import Client
 from tutti.chassis.errors import NotFound, Problem, Refused
@@ -26,6 +27,8 @@ EXAMPLES, CLUSTERS, MEMBERS = 3, 5, 5
 POINTS = 2000
 FOLDED_SECONDS = 10.0  # for lineage to hear of a run that has just ended
 LOOK_SECONDS = 0.2
+EARLIER = "duplicate/earlier"  # and earlier-near
+_NAME = re.compile(r"\bdocuments/[0-9a-f]+")
 
 
 @dataclass(frozen=True)
@@ -39,11 +42,15 @@ class Rule:
 
 @dataclass(frozen=True)
 class Cluster:
-    """Documents that are the same, or nearly; `stays` stands for the others, of which `members` are some."""
+    """Documents that are the same, or nearly; `stays` stands for the others, of which `members` are some.
+
+    `earlier`: it is of an earlier dataset.
+    """
 
     stays: str
     size: int
     members: tuple[str, ...]
+    earlier: bool = False
 
 
 @dataclass(frozen=True)
@@ -91,12 +98,15 @@ def rules_of(rows: Iterable[Plain], left_out: Mapping[str, int]) -> tuple[Rule, 
     return tuple(Rule(name, count, tuple(examples[name])) for name, count in ordered)
 
 
-def clusters_of(rows: Iterable[Plain]) -> list[tuple[str, list[str]]]:
-    """The biggest: of each the name of the document that stays, and the sources of the others."""
-    others: dict[str, list[str]] = {}
+def clusters_of(rows: Iterable[Plain]) -> list[Cluster]:
+    """The biggest; `stays` is the name of the document."""
+    others, earlier = dict[str, list[str]](), set[str]()
     for row in rows:
-        others.setdefault(row["detail"].removeprefix("of ").partition(",")[0], []).append(row["source"])
-    return sorted(others.items(), key=lambda each: (-len(each[1]), each[0]))[:CLUSTERS]
+        (stays,) = _NAME.findall(row["detail"])
+        others.setdefault(stays, []).append(row["source"])
+        earlier |= {stays} if row["what"].startswith(EARLIER) else set()
+    ordered = sorted(others.items(), key=lambda each: (-len(each[1]), each[0]))[:CLUSTERS]
+    return [Cluster(stays, 1 + len(found), tuple(found[:MEMBERS]), stays in earlier) for stays, found in ordered]
 
 
 def _pages(client: Client, found: Plain) -> Pages:
@@ -105,11 +115,8 @@ def _pages(client: Client, found: Plain) -> Pages:
     rules = [each["rule"] for each in chosen["rules"] if each["documents"]] if chosen else []
     dropped = _rows(client, run, "duplicate", [["duplicate"]] if dedup and dedup["duplicates"] else [])
     rejected = _rows(client, run, "rejected", [names for names in (left_out, rules) if names])
-    clusters = [
-        Cluster(_source(client, stays), 1 + len(sources), tuple(sources[:MEMBERS]))
-        for stays, sources in clusters_of(dropped)
-    ]
-    return Pages(rules_of(rejected, left_out), tuple(clusters), cut=MOST_ROWS in (len(rejected), len(dropped)))
+    clusters = tuple(replace(each, stays=_source(client, each.stays)) for each in clusters_of(dropped))
+    return Pages(rules_of(rejected, left_out), clusters, cut=MOST_ROWS in (len(rejected), len(dropped)))
 
 
 def heard(rows: Iterable[Plain], stages: Iterable[Collection[str]]) -> bool:

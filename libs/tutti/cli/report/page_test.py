@@ -16,11 +16,12 @@ import pytest
 from tutti.cli.plain import Plain
 from tutti.cli.report.charts import Series, chart, nice_ticks
 from tutti.cli.report.example_test import HOSTILE, RECIPE, STEPS, continuations, facts
-from tutti.cli.report.facts import Facts, clusters_of, heard, rules_of
+from tutti.cli.report.facts import Cluster, Facts, Pages, clusters_of, heard, rules_of
 from tutti.cli.report.page import page, shortened
 from tutti.cli.report.samples import samples, visible
 from tutti.cli.report.writing import place_of, write
 from tutti.contracts.committer.v1 import GetCurveResponse
+from tutti.corpus.duplicates import How
 
 KEYS = ("prompt", "text")
 Tag = tuple[str, dict[str, str | None]]
@@ -203,8 +204,20 @@ def test_rules_and_clusters_are_counted_and_the_most_come_first() -> None:
     assert (first.name, first.pages, second.name, second.pages) == ("b", 4, "a", 3)
     assert first.examples == (("b0", "seen"), ("b1", "seen"), ("b2", "seen"))
     assert [each.pages for each in rules_of(rows[1:], {"a": 150, "c": 9})] == [150, 4]
-    doubles = [{"source": each, "detail": f"of documents/{each[0]}, similarity 0.91"} for each in ("x1", "y1", "y2")]
-    assert clusters_of(doubles) == [("documents/y", ["y1", "y2"]), ("documents/x", ["x1"])]
+
+
+def test_of_a_cluster_it_is_told_which_document_stays_and_whether_it_is_of_an_earlier_dataset() -> None:
+    found = [("a1", How.NEAR), ("b1", How.EARLIER), ("b2", How.EARLIER_NEAR), ("c1", How.EXACT)]
+    rows = [
+        {"source": source, "what": f"duplicate/{how}", "detail": how.detail(0.91, f"documents/{source[0]}")}
+        for source, how in found
+    ]
+    of_earlier, own, _ = clusters_of(rows)
+    assert of_earlier == Cluster("documents/b", 3, ("b1", "b2"), earlier=True)
+    assert own == Cluster("documents/a", 2, ("a1",))
+    told = Outline(page(replace(facts(), pages=Pages(clusters=(of_earlier, own))))).text
+    assert "3 documents · stays: documents/b of an earlier dataset" in told
+    assert told.count("of an earlier dataset") == 1
 
 
 def test_pages_are_told_once_every_stage_that_left_some_out_was_heard_of() -> None:
