@@ -19,6 +19,7 @@ from tutti.contracts.tokenization.v1 import ListDatasetFilesRequest, ListDataset
 ENDINGS = {"webdataset": ".tar", "hf-datasets": ".parquet"}
 MEGABYTE = 10**6
 FILE_MEGABYTES = 268
+READ = ("documents", "decisions", "duplicates", "cuts", "validation")
 WORDS = {
     "text_bytes": "bytes of text",
     "reads_bytes": "bytes to read",
@@ -91,5 +92,5 @@ def planned(listed: ListDatasetFilesResponse, file_bytes: int, ending: str) -> P
         "validation": listed.validation_documents,
         "text_bytes": listed.text_bytes,
         "files": f"about {2 + listed.text_bytes // file_bytes} of {ending}",
-        "reads_bytes": sum(each.bytes for each in listed.files),
+        "reads_bytes": sum(each.bytes for each in listed.files if each.holds in READ),
     }

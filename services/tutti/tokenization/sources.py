@@ -1,8 +1,11 @@
-"""The files that a dataset was made of: its documents, what was left out of them, and the token shards held out.
+"""The files that a dataset was made of: its documents, what was left out of them, the token shards held out, and what
+was measured of the documents.
 
 Promises: what is not part of the dataset cannot be read here; a dataset never changes, so its files are looked up once.
+A dataset is read back without its measures, too.
 """
 
+import contextlib
 from collections.abc import Iterable, Iterator
 from functools import lru_cache
 
@@ -26,7 +29,7 @@ from tutti.contracts.tokenization.v1 import (
 )
 from tutti.corpus.dataset import DatasetBody
 from tutti.corpus.manifest import Kind
-from tutti.corpus.stages import DedupBody
+from tutti.corpus.stages import DedupBody, IngestBody
 
 declare({"SOURCES_GONE": "a dataset or tokenizer cannot be read back: blobs that it is made of are gone or damaged"})
 
@@ -65,7 +68,7 @@ class Sources:
         blobs, (dataset, specs) = self._host.blobs, self._host.units.run(lambda unit: self._made(unit, name))
         body = DatasetBody.read(staging.manifest(blobs, dataset.manifest_key, dataset.content_digest, Kind.DATASET))
         return ListDatasetFilesResponse(
-            files=first_listed(blobs, body, specs),
+            files=[*first_listed(blobs, body, specs), *first_measured(blobs, specs)],
             documents=body.train.documents,
             validation_documents=body.validation.documents,
             text_bytes=body.train.text_bytes + body.validation.text_bytes,
@@ -99,12 +102,27 @@ def listed(blobs: Blobs, body: DatasetBody, kept: DedupBody) -> Iterator[Dataset
         )
     for key, holds in ((kept.decisions, "decisions"), (kept.clusters, "duplicates"), (kept.cuts, "cuts")):
         if key:
-            digest = f"blake3:{key.rpartition('/')[2].partition('.')[0]}"
-            yield DatasetFile(key=key, holds=holds, bytes=size(blobs, key), bytes_digest=digest)
+            yield named(blobs, key, holds)
     for held_out in body.validation.shards:
         yield DatasetFile(
             key=held_out.blob, holds="validation", bytes=held_out.bytes, bytes_digest=held_out.bytes_digest
         )
+
+
+def first_measured(blobs: Blobs, specs: Iterable[TokenizationSpec]) -> list[DatasetFile]:
+    """What tells the languages of the documents, by the first of these of which all of it is there; else nothing."""
+    for spec in specs:
+        if spec.measures_key:
+            with contextlib.suppress(WorkFailed):
+                ingested = staging.manifest(blobs, spec.measures_key, spec.measures_digest, Kind.INGEST)
+                return [named(blobs, key, "measures") for key in dict.fromkeys(IngestBody.read(ingested).measures)]
+    return []
+
+
+def named(blobs: Blobs, key: str, holds: str) -> DatasetFile:
+    """A file whose key ends in the digest of its bytes, and a suffix. Raises WorkFailed where it is gone."""
+    digest = f"blake3:{key.rpartition('/')[2].partition('.')[0]}"
+    return DatasetFile(key=key, holds=holds, bytes=size(blobs, key), bytes_digest=digest)
 
 
 def size(blobs: Blobs, key: str) -> int:

@@ -16,7 +16,7 @@ from tutti.contracts.tokenization.v1 import Dataset, Tokenization, TokenizationS
 from tutti.corpus.canonical import bytes_digest
 from tutti.corpus.dataset import DatasetBody, ShardEntry, Split
 from tutti.corpus.documentshard import DocumentShardInfo
-from tutti.corpus.stages import DedupBody, DocumentShardEntry
+from tutti.corpus.stages import DedupBody, DocumentShardEntry, IngestBody
 from tutti.tokenization.sources import Sources
 
 NAME = "datasets/d"
@@ -29,7 +29,7 @@ class World:
         datasets: Resource[Dataset] = Resource(self.bench.metadata, "datasets", Dataset)
         work = Work(self.bench, "tokenizations", Tokenization, cast(Callable[..., Any], None), "test-1")
         self.bench.database.create(self.bench.metadata)
-        self.work, self.sources = work, Sources(self.bench, work, datasets)
+        self.work, self.datasets, self.sources = work, datasets, Sources(self.bench, work, datasets)
         blobs = self.bench.blobs
         self.clusters = put_named(blobs, "dedup/clusters", b"[]", ".json")
         held_out = put_named(blobs, "tokenization/token-shards", HELD_OUT, ".bin")
@@ -41,14 +41,20 @@ class World:
         self.bench.units.run(lambda unit: datasets.create(unit, dataset))
         self.key = self.tokenized("t", DOCUMENTS)
 
-    def tokenized(self, name: str, documents: bytes) -> str:
-        """The dataset is made of these documents by a tokenization of this name; the key of their blob."""
+    def tokenized(self, name: str, documents: bytes, measures: str = "") -> str:
+        """The dataset is made of these documents by a tokenization of this name; the key of their blob. `measures`: the
+        key of what was measured of them, "" where nothing was.
+        """
         blobs, digest = self.bench.blobs, bytes_digest(documents)
         key = put_named(blobs, "ingest/document-shards", documents, ".parquet")
         shard = DocumentShardEntry(key, DocumentShardInfo(digest, digest, len(documents), 9, 90, "a", "b"))
         kept = DedupBody((shard,), "", self.clusters, 8, 1, 0, 1, (), "ingest/rejections/x.json")
         dedup = publish(blobs, "dedup", kept.manifest(producer="test"), data_bytes=0)
         spec = TokenizationSpec(manifest_key=dedup.manifest_key, content_digest=dedup.content_digest)
+        if measures:
+            body = IngestBody((shard,), (measures,), digest, 1, 9, (), "ingest/rejections/x.json", 1, 1)
+            made = publish(blobs, "ingest", body.manifest(producer="test"), data_bytes=0)
+            spec.measures_key, spec.measures_digest = made.manifest_key, made.content_digest
         done = Tokenization(name=f"tokenizations/{name}", spec=spec, state=STATE_DONE, dataset=NAME)
         self.bench.units.run(lambda unit: self.work.resource.create(unit, done))
         return key
@@ -104,6 +110,24 @@ def test_a_dataset_that_two_runs_made_is_read_back_from_the_one_whose_documents_
     world.bench.blobs.delete(keys[gone])
     assert [each.key for each in world.sources.files(NAME).files if each.holds == "documents"] == [keys[1 - gone]]
     assert world.sources.read(NAME, keys[1 - gone], 0) == texts[1 - gone]
+
+
+def test_what_tells_the_languages_is_read_with_it_as_long_as_it_is_there(world: World) -> None:
+    keys = [put_named(world.bench.blobs, "ingest/measures", data, ".parquet") for data in (b"rows", b"other rows")]
+    for name, key in zip("uv", keys, strict=True):
+        world.tokenized(name, DOCUMENTS, key)
+
+    def told() -> list[str]:
+        """As a service that has just begun lists them."""
+        sources = Sources(world.bench, world.work, world.datasets)
+        return [each.key for each in sources.files(NAME).files if each.holds == "measures"]
+
+    assert told() == keys[:1]
+    assert world.sources.read(NAME, keys[0], 0) == b"rows"
+    for key, left in zip(keys, (keys[1:], []), strict=True):
+        world.bench.blobs.delete(key)
+        assert told() == left
+    assert world.sources.read(NAME, world.key, 0) == DOCUMENTS
 
 
 def test_of_a_dataset_whose_documents_are_gone_wherever_they_were_a_blob_is_named(world: World) -> None:

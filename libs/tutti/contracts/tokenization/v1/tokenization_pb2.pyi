@@ -286,7 +286,9 @@ class DatasetFile(_message.Message):
     key: _builtins.str
     """key of the blob."""
     holds: _builtins.str
-    """holds: documents, decisions, duplicates, cuts (what is left out of them), validation (token shards held out)."""
+    """holds: documents, decisions, duplicates, cuts (what is left out of them), validation (token shards held out),
+    measures (of the documents, their languages among them; none where these are gone).
+    """
     bytes: _builtins.int
     """bytes of it."""
     bytes_digest: _builtins.str

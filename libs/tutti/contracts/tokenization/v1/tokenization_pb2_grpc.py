@@ -161,7 +161,7 @@ class TokenizationServiceServicer:
         raise NotImplementedError('Method not implemented!')
 
     def ListDatasetFiles(self, request, context):
-        """ListDatasetFiles names the files that a dataset was made of: documents, and what was left out of them.
+        """ListDatasetFiles names the files that a dataset was made of: documents, what was left out and measured of them.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')

@@ -48,7 +48,7 @@ class TokenizationServiceStub:
     ListDatasets: _grpc.UnaryUnaryMultiCallable[_common_pb2.ListRequest, _tokenization_pb2.ListDatasetsResponse]
     """ListDatasets returns a page in name order."""
     ListDatasetFiles: _grpc.UnaryUnaryMultiCallable[_tokenization_pb2.ListDatasetFilesRequest, _tokenization_pb2.ListDatasetFilesResponse]
-    """ListDatasetFiles names the files that a dataset was made of: documents, and what was left out of them."""
+    """ListDatasetFiles names the files that a dataset was made of: documents, what was left out and measured of them."""
     ReadDatasetFile: _grpc.UnaryUnaryMultiCallable[_tokenization_pb2.ReadDatasetFileRequest, _tokenization_pb2.ReadDatasetFileResponse]
     """ReadDatasetFile returns a piece of one of these files; its reader checks the digest of the whole."""
     GetTokenizer: _grpc.UnaryUnaryMultiCallable[_common_pb2.GetRequest, _events_pb2.Tokenizer]
@@ -84,7 +84,7 @@ class TokenizationServiceAsyncStub(TokenizationServiceStub):
     ListDatasets: _aio.UnaryUnaryMultiCallable[_common_pb2.ListRequest, _tokenization_pb2.ListDatasetsResponse]  # type: ignore[assignment]
     """ListDatasets returns a page in name order."""
     ListDatasetFiles: _aio.UnaryUnaryMultiCallable[_tokenization_pb2.ListDatasetFilesRequest, _tokenization_pb2.ListDatasetFilesResponse]  # type: ignore[assignment]
-    """ListDatasetFiles names the files that a dataset was made of: documents, and what was left out of them."""
+    """ListDatasetFiles names the files that a dataset was made of: documents, what was left out and measured of them."""
     ReadDatasetFile: _aio.UnaryUnaryMultiCallable[_tokenization_pb2.ReadDatasetFileRequest, _tokenization_pb2.ReadDatasetFileResponse]  # type: ignore[assignment]
     """ReadDatasetFile returns a piece of one of these files; its reader checks the digest of the whole."""
     GetTokenizer: _aio.UnaryUnaryMultiCallable[_common_pb2.GetRequest, _events_pb2.Tokenizer]  # type: ignore[assignment]
@@ -159,7 +159,7 @@ class TokenizationServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _tokenization_pb2.ListDatasetFilesRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_tokenization_pb2.ListDatasetFilesResponse, _abc.Awaitable[_tokenization_pb2.ListDatasetFilesResponse]]:
-        """ListDatasetFiles names the files that a dataset was made of: documents, and what was left out of them."""
+        """ListDatasetFiles names the files that a dataset was made of: documents, what was left out and measured of them."""
 
     @_abc_1.abstractmethod
     def ReadDatasetFile(
