@@ -57,30 +57,35 @@ def bar(total: int) -> Progress:
 
 
 def read(client: Client, dataset: str, files: Sequence[DatasetFile], scratch: Path) -> Iterator[Sample]:
-    """The samples of a dataset; of its documents one shard lies in the scratch folder at a time."""
+    """The samples of a dataset; of its documents one shard lies in the scratch folder at a time. Raises Failure."""
+
+    def holding(wanted: str) -> Iterator[tuple[Path, str]]:
+        return fetched(client, dataset, [each for each in files if each.holds == wanted], scratch)
+
+    dropped: set[str] = set()
+    for holds, decode in (("decisions", decisions.decode), ("duplicates", duplicates.decode)):
+        for path, _ in holding(holds):
+            dropped.update(decode(path.read_bytes())["doc_id"].to_pylist())
+    opened = [Cuts(path, scratch) for path, _ in holding("cuts")]
+    validation = held_out(path for path, _ in holding("validation"))
+    yield from samples(holding("documents"), dropped, validation, opened[0] if opened else None)
+
+
+def fetched(client: Client, dataset: str, files: Sequence[DatasetFile], scratch: Path) -> Iterator[tuple[Path, str]]:
+    """Files of a dataset with their digests; each is gone when the next one is asked for. Raises Failure."""
 
     def of_file(key: str, at: int) -> bytes:
         return client.tokenization.ReadDatasetFile(ReadDatasetFileRequest(name=dataset, file=key, offset=at)).data
 
-    def fetched(holds: str) -> Iterator[tuple[Path, str]]:
-        """Each is gone when the next one is asked for."""
-        for number, each in enumerate(file for file in files if file.holds == holds):
-            path = scratch / f"{holds}-{number}"
-            fetch(
-                functools.partial(of_file, each.key),
-                path,
-                size=each.bytes,
-                digest=each.bytes_digest,
-                name=each.key,
-                otherwise="run the recipe again that made it",
-            )
-            yield path, each.bytes_digest
-            path.unlink()
-
-    dropped: set[str] = set()
-    for holds, decode in (("decisions", decisions.decode), ("duplicates", duplicates.decode)):
-        for path, _ in fetched(holds):
-            dropped.update(decode(path.read_bytes())["doc_id"].to_pylist())
-    opened = [Cuts(path, scratch) for path, _ in fetched("cuts")]
-    validation = held_out(path for path, _ in fetched("validation"))
-    yield from samples(fetched("documents"), dropped, validation, opened[0] if opened else None)
+    for number, each in enumerate(files):
+        path = scratch / f"{each.holds}-{number}"
+        fetch(
+            functools.partial(of_file, each.key),
+            path,
+            size=each.bytes,
+            digest=each.bytes_digest,
+            name=each.key,
+            otherwise="run the recipe again that made it",
+        )
+        yield path, each.bytes_digest
+        path.unlink()

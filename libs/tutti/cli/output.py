@@ -3,7 +3,7 @@
 import contextlib
 import re
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import click
@@ -58,8 +58,10 @@ def print_json(value: Any) -> None:
     click.echo(indented(value))
 
 
-def print_list(rows: Sequence[Plain], columns: Sequence[str], output: str, *, nothing: str) -> None:
-    """Rows as a table of these columns, or whole as JSON."""
+def print_list(
+    rows: Sequence[Plain], columns: Sequence[str], output: str, *, nothing: str, heads: Mapping[str, str] | None = None
+) -> None:
+    """Rows as a table of these columns, or whole as JSON; `heads`: of columns that are not called by their names."""
     if output == JSON:
         print_json(rows)
         return
@@ -67,7 +69,8 @@ def print_list(rows: Sequence[Plain], columns: Sequence[str], output: str, *, no
         say(nothing)
         return
     numeric = [_numeric(rows, column) for column in columns]
-    lines = [[column.replace("_", " ") for column in columns]]
+    heads = heads or {}
+    lines = [[shown(heads[each]) if each in heads else each.replace("_", " ") for each in columns]]
     lines += [[shown(row[column], short=True) for column in columns] for row in rows]
     widths = [max(len(line[at]) for line in lines) for at in range(len(columns))]
     for line in lines:

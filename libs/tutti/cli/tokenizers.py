@@ -2,34 +2,29 @@
 
 from __future__ import annotations
 
-import codecs
 import os
-import sysconfig
 import tempfile
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
 
 from tutti.chassis.client import Client
 from tutti.cli.access import served
 from tutti.cli.connection import connection_options
+from tutti.cli.datasets import dataset_of
 from tutti.cli.failures import Failure
 from tutti.cli.nouns import full_name
-from tutti.cli.output import JSON, output_option, print_json, print_list, say
+from tutti.cli.output import JSON, output_option, patiently, print_json, print_list, say
 from tutti.cli.plain import Plain
+from tutti.cli.references import FILE, Reference, measured, opened, references
 from tutti.cli.targets import written_to
+from tutti.cli.texts import LANGUAGE_BYTES, LEAST_BYTES, UNDETERMINED, Spoken, samples, spoken
 from tutti.contracts.common.v1 import GetRequest
 from tutti.contracts.tokenization.v1 import ReadTokenizerRequest
 
-if TYPE_CHECKING:  # no other command waits for it
-    from tokenizers import Tokenizer
-
-FILE = "tokenizer.json"
-SAMPLE_BYTES = 8 << 20
-"""Of the texts of a sample so many are read, in the order of their names."""
-CODE = "Python code"
+COLUMNS = ("sample", "documents", "bytes", "tokenizer", "vocabulary", "tokens", "bytes_a_token")
 
 
 def extend(group: click.Group) -> None:
@@ -50,29 +45,71 @@ def extend(group: click.Group) -> None:
             click.echo(to)
 
     @group.command("compare", short_help="Count the bytes a token beside others.")
-    @click.argument("name")
+    @click.argument("name", default="")
     @click.argument("texts", nargs=-1, type=click.Path(path_type=Path, exists=True))
     @click.option(
         "--with", "others", type=click.Path(path_type=Path, exists=True, dir_okay=False), multiple=True,
-        help="A tokenizer.json to compare with; again for more. Those in Hugging Face's cache are compared anyway.",
+        help="A tokenizer.json to compare with; again for more. Those of this machine are compared anyway.",
     )  # fmt: skip
+    @click.option("--dataset", default="", help="On its texts too, by language: datasets/… or runs/….")
     @output_option
     @connection_options
-    def compare(name: str, texts: tuple[Path, ...], others: tuple[Path, ...], output: str, **where: Any) -> None:
+    def compare(
+        name: str, texts: tuple[Path, ...], others: tuple[Path, ...], dataset: str, output: str, **where: Any
+    ) -> None:
         """Count the bytes a token of a tokenizer beside others, on the same texts: more are fewer tokens.
+
+        \b
+        tutti tokenizers compare tokenizers/ID
+        tutti tokenizers compare --dataset runs/0f5c2d3e4a5b-1   # its own tokenizer, by language and for code
+        tutti tokenizers compare tokenizers/ID --dataset datasets/ID more.txt --with other/tokenizer.json
 
         Each of TEXTS is a sample of its own: a file, or a folder with all files in it that are UTF-8, of which the
         first 8 MiB count. Without TEXTS the sample is code: the standard library of this Python.
+
+        With --dataset each language is a sample, too: of the texts that were told to be in it. The same dataset gives
+        the same samples, and of every sample 1 MiB counts. Without TEXTS, NAME may be left out then: it is that of the
+        dataset.
+
+        The others are those in the cache of Hugging Face and, where tiktoken is installed, those that it has kept;
+        nothing is fetched. A tokenizer that has one token for all that it does not know looks better than it is.
         """
-        name = full_name("tokenizers", name)
+        if not name and not dataset:
+            raise click.UsageError("name a tokenizer, or a dataset: --dataset")
         with tempfile.TemporaryDirectory(prefix="tutti-tokenizer-") as scratch:
             with served(**where) as client:
+                found = (
+                    client.tokenization.GetDataset(GetRequest(name=dataset_of(client, dataset))) if dataset else None
+                )
+                name = full_name("tokenizers", name) if name or not found else found.tokenizer
                 ours = written(client, name, Path(scratch, FILE))
-            compared = {name: ours, **installed(os.environ), **{str(path): path for path in others}}
-            rows = measured(compared, samples(texts))
+                languages = spoken(client, found) if found else None
+            compared = {name: opened(ours), **dict(references(os.environ, say))}
+            compared |= {str(path): opened(path) for path in others}
+            groups = [*languages.enough, *samples(texts, LANGUAGE_BYTES)] if languages else samples(texts)
+            size = sum(each.bytes for each in groups)
+            with patiently(f"counts the tokens of {size:,} bytes, once for each of {len(compared)} tokenizers"):
+                rows = measured(compared, groups)
+        if languages:
+            say_little(languages)
         if len(compared) == 1:
-            say(f"this machine has no other tokenizer; name one: --with path/to/{FILE}")
-        print_list(rows, ("sample", "bytes", "tokenizer", "vocabulary", "tokens", "bytes_a_token"), output, nothing="")
+            say(f"this machine has no other tokenizer; name one: --with path/to/{FILE}, or put one where it is found:")
+            say(f"hf download openai-community/gpt2 {FILE}")
+        if languages and output != JSON:
+            print_list(*beside(rows, compared), output, nothing="", heads=heads(compared))
+        else:
+            print_list(rows, COLUMNS, output, nothing="")
+
+
+def say_little(found: Spoken) -> None:
+    """Which languages of a dataset are left out, and what is not known of the others."""
+    if found.few:
+        which = ", ".join(f"{each.name} ({each.bytes:,})" for each in found.few)
+        say(f"left out, with under {LEAST_BYTES:,} bytes of text: {which}")
+    if not found.told:
+        say(f"nobody knows any more which languages its documents are in: all are {UNDETERMINED}")
+    if found.partly:
+        say("its documents are many, and some were looked at: a rare language has little text here, or none")
 
 
 def written(client: Client, name: str, to: Path) -> Path:
@@ -98,66 +135,25 @@ def written(client: Client, name: str, to: Path) -> Path:
     return to
 
 
-def installed(environment: Mapping[str, str]) -> dict[str, Path]:
-    """The tokenizers of models in the cache of Hugging Face, by the names of the models."""
-    home = environment.get("HF_HOME") or Path.home() / ".cache" / "huggingface"
-    hub = Path(environment.get("HF_HUB_CACHE") or Path(home, "hub"))
-    found = sorted(hub.glob(f"models--*/snapshots/*/{FILE}"))
-    return {path.parts[-4].removeprefix("models--").replace("--", "/"): path for path in found}
+def beside(rows: Sequence[Plain], tokenizers: Mapping[str, Reference]) -> tuple[list[Plain], list[str]]:
+    """A row for each group with the bytes a token of all tokenizers, and its columns."""
+    count = len(tokenizers)
+    found = [
+        {key: rows[first][key] for key in ("sample", "documents", "bytes")}
+        | {f"tokenizer {at}": rows[first + at]["bytes_a_token"] for at in range(count)}
+        for first in range(0, len(rows), count)
+    ]
+    return found, ["sample", "documents", "bytes", *(f"tokenizer {at}" for at in range(count))]
 
 
-def samples(places: Sequence[Path]) -> dict[str, list[str]]:
-    """Texts by the name of their sample. Raises Failure for a sample without text."""
-    wanted = {str(place): place for place in places} or {CODE: Path(sysconfig.get_paths()["stdlib"])}
-    found = {name: list(_texts(place, "*.py" if name == CODE else "*")) for name, place in wanted.items()}
-    for name, texts in found.items():
-        if not texts:
-            raise Failure(f"{name} has no text in UTF-8; name files or folders that do")
-    return found
+def heads(tokenizers: Mapping[str, Reference]) -> dict[str, str]:
+    """What the columns of tokenizers are called: by name and vocabulary."""
+    return {
+        f"tokenizer {at}": f"{named(name)} ({each.vocabulary:,})" for at, (name, each) in enumerate(tokenizers.items())
+    }
 
 
-def _texts(place: Path, pattern: str) -> Iterator[str]:
-    left = SAMPLE_BYTES
-    for path in sorted(place.rglob(pattern)) if place.is_dir() else [place]:
-        if left <= 0:
-            return
-        if path.is_file():
-            with path.open("rb") as file:
-                data = file.read(left)
-            try:
-                text = codecs.getincrementaldecoder("utf-8")().decode(data, final=len(data) < left)
-            except UnicodeDecodeError:
-                continue
-            if text:
-                left -= len(data)
-                yield text
-
-
-def measured(tokenizers: Mapping[str, Path], texts: Mapping[str, Sequence[str]]) -> list[Plain]:
-    """A row for each sample and tokenizer. Raises Failure for a file that is no tokenizer."""
-    opened = {name: _opened(path) for name, path in tokenizers.items()}
-    rows = []
-    for sample, some in texts.items():
-        size = sum(len(text.encode()) for text in some)
-        for name, tokenizer in opened.items():
-            tokens = sum(map(len, tokenizer.encode_batch_fast(list(some), add_special_tokens=False)))
-            rows.append(
-                {
-                    "sample": sample,
-                    "bytes": size,
-                    "tokenizer": name,
-                    "vocabulary": tokenizer.get_vocab_size(),
-                    "tokens": tokens,
-                    "bytes_a_token": round(size / max(tokens, 1), 3),
-                }
-            )
-    return rows
-
-
-def _opened(path: Path) -> Tokenizer:
-    from tokenizers import Tokenizer
-
-    try:
-        return Tokenizer.from_file(str(path))
-    except Exception as error:  # the library raises nothing narrower
-        raise Failure(f"{path} is no tokenizer.json: {error}") from error
+def named(name: str) -> str:
+    """As short as it is still known by: an id by its first digits."""
+    kind, _, digits = name.partition("/")
+    return f"{kind}/{digits[:12]}" if kind == "tokenizers" else name

@@ -89,7 +89,8 @@ def facts() -> Facts:
         Rule("language", 3, ((HOSTILE[3], "de"), (HOSTILE[4], "fr"))),
     )
     clusters = (Cluster(HOSTILE[0], 6, HOSTILE[1:]), Cluster("library/os.html", 3, ("os-2.html", "os-3.html")))
-    return Facts(found, Pages(rules, clusters, cut=True), _curve())
+    others = {"some/model": {"en": 4.017}, HOSTILE[2]: {"en": 3.946, "und": 2.5}}
+    return Facts(found, Pages(rules, clusters, cut=True), _curve(), others)
 
 
 def continuations() -> list[Plain]:

@@ -5,6 +5,7 @@ Lists are read up to a limit, and what was left out is counted; a part that nobo
 
 import contextlib
 import itertools
+import os
 import re
 import time
 from collections import Counter
@@ -15,12 +16,17 @@ from tutti.chassis.client import Client
 from tutti.chassis.errors import NotFound, Problem, Refused
 from tutti.cli import interrupt
 from tutti.cli.documents import listed
+from tutti.cli.failures import Failure
 from tutti.cli.output import READING_SECONDS
 from tutti.cli.plain import Plain, plain
+from tutti.cli.references import measured, references
 from tutti.cli.summary import summary
+from tutti.cli.texts import NEEDED, spoken
 from tutti.contracts.committer.v1 import GetCurveRequest, GetCurveResponse
+from tutti.contracts.common.v1 import GetRequest
 from tutti.contracts.lineage.v1 import ShowDocumentRequest
 from tutti.contracts.pipeline.v1 import Run
+from tutti.contracts.tokenization.v1 import ListDatasetFilesRequest
 
 MOST_ROWS = 100_000
 EXAMPLES, CLUSTERS, MEMBERS = 3, 5, 5
@@ -29,6 +35,7 @@ FOLDED_SECONDS = 10.0  # for lineage to hear of a run that has just ended
 LOOK_SECONDS = 0.2
 EARLIER = "duplicate/earlier"  # and earlier-near
 _NAME = re.compile(r"\bdocuments/[0-9a-f]+")
+REFERENCES, LANGUAGE_BYTES, LOOKED_BYTES = 4, 128 << 10, 64 << 20
 
 
 @dataclass(frozen=True)
@@ -64,11 +71,14 @@ class Pages:
 
 @dataclass(frozen=True)
 class Facts:
-    """`summary` as `tutti run -o json` prints it."""
+    """`summary` as `tutti run -o json` prints it; `references`: other tokenizers by name, with the bytes a token that
+    each has of a sample of a language.
+    """
 
     summary: Plain
     pages: Pages = field(default_factory=Pages)
     curve: GetCurveResponse = field(default_factory=GetCurveResponse)
+    references: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
 
 
 def gather(client: Client, run: Run) -> Facts:
@@ -82,7 +92,11 @@ def gather(client: Client, run: Run) -> Facts:
         newest = found["checkpoints"][-1]["name"]
         with contextlib.suppress(Problem):
             curve = client.committer.GetCurve(GetCurveRequest(name=newest, max_points=POINTS), timeout=READING_SECONDS)
-    return Facts(found, pages, curve)
+    others: Mapping[str, Mapping[str, float]] = {}
+    if found["dataset"] and found["dataset"]["languages"]:
+        with contextlib.suppress(Problem, Failure, OSError):
+            others = _beside(client, found["dataset"]["name"])
+    return Facts(found, pages, curve, others)
 
 
 def rules_of(rows: Iterable[Plain], left_out: Mapping[str, int]) -> tuple[Rule, ...]:
@@ -123,6 +137,26 @@ def heard(rows: Iterable[Plain], stages: Iterable[Collection[str]]) -> bool:
     """Whether there are rows of all stages: of each one of the names with which it leaves pages out is enough."""
     seen = {name for row in rows for name in (row["what"].partition("/")[0], row["what"].partition("/")[2])}
     return all(not seen.isdisjoint(names) for names in stages)
+
+
+def _beside(client: Client, dataset: str) -> dict[str, dict[str, float]]:
+    """The first tokenizers that this machine has, on a little of each language; none where little means to read much.
+
+    Raises Problem, Failure, OSError.
+    """
+    others = dict(itertools.islice(references(os.environ, lambda _: None), REFERENCES))
+    if not others:
+        return {}
+    files = client.tokenization.ListDatasetFiles(ListDatasetFilesRequest(name=dataset)).files
+    if sum(each.bytes for each in files if each.holds in NEEDED) > LOOKED_BYTES:
+        return {}
+    found = client.tokenization.GetDataset(GetRequest(name=dataset))
+    sample = spoken(client, found, language_bytes=LANGUAGE_BYTES, looked_bytes=LOOKED_BYTES)
+    rows = measured(others, sample.enough if sample.told else ())
+    by_name: dict[str, dict[str, float]] = {}
+    for row in rows:
+        by_name.setdefault(row["tokenizer"], {})[row["sample"]] = row["bytes_a_token"]
+    return by_name
 
 
 def _rows(client: Client, run: str, what: str, stages: Iterable[Collection[str]]) -> list[Plain]:

@@ -83,6 +83,7 @@ def page(facts: Facts) -> str:
         "dedup": found["dedup"],
         "dataset": dataset,
         "shown_languages": SHOWN_LANGUAGES,
+        "references": facts.references,
         "job": job,
         "charts": [
             Drawn(series.title, Markup(svg), describe(series), _legend(series))  # noqa: S704  (escaped where it is made)

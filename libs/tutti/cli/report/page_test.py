@@ -72,6 +72,17 @@ def test_how_each_language_is_tokenized_is_told(outline: Outline) -> None:
     assert "3.12" in outline.text.partition("Bytes a token")[2]
 
 
+def test_what_others_make_of_a_language_stands_beside_it_or_nothing() -> None:
+    told, alone = (Outline(page(each)).text for each in (facts(), replace(facts(), references={})))
+    table = told.partition("How the tokenizer tells each language")[2].partition("The datasets that")[0]
+    assert "Beside it other tokenizers" in table
+    assert f"Bytes a tokensome/model{shortened(HOSTILE[2])}" in "".join(table.split("\n"))
+    assert "3.124.023.95" in table
+    assert table.rstrip().endswith("2.50")
+    assert "Beside it" not in alone
+    assert "some/model" not in alone
+
+
 def test_what_the_model_had_read_is_marked_in_its_samples(outline: Outline) -> None:
     first, second, third, fourth = samples(continuations())
     assert "".join(piece.text for piece in first.pieces) == visible("".join(continuations()[0][key] for key in KEYS))
