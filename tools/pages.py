@@ -25,8 +25,10 @@ from grpc_tools import protoc
 from tutti.chassis.catalog import EventType, event_type, every_event, markdown
 from tutti.chassis.errors import CATALOGUE, Problem
 from tutti.chassis.parts import emitted
+from tutti.chassis.recipetext import Part
 from tutti.chassis.service import Build, Service
 from tutti.chassis.simulation import Simulation
+from tutti.cli.classifierrecipe import ClassifierRecipe
 from tutti.contracts.options.v1 import Role, access
 from tutti.model.chunks import Layout
 from tutti.pipeline.reading import parse
@@ -265,7 +267,8 @@ def _cell(text: str) -> str:
 RECIPES = """\
 # Recipes
 
-Generated from `services/tutti/pipeline/recipe.py` and `sizes.py` by `tools/pages.py`; do not edit.
+Generated from `services/tutti/pipeline/recipe.py` and `sizes.py`, and from `libs/tutti/cli/classifierrecipe.py`, by
+`tools/pages.py`; do not edit.
 
 A recipe says what to make: YAML or JSON, at most 64 KiB. `tutti run RECIPE --set KEY=VALUE` changes a key for one run.
 It is checked whole before anything starts; a wrong key or value is named, with what was expected. `recipes/` has some
@@ -292,17 +295,28 @@ that add up to at most 65,536 allow it. How often each was read is in the summar
 run's own held-out documents. A name stands for what it means when the run is accepted: recorded are datasets by their
 content.
 """
+CLASSIFIERS = """\
+## Classifiers
+
+What `quality.classifiers` names is trained by a recipe of its own, over folders of labelled texts
+([quality.md](quality.md#harm)). `recipes/harm.yaml` is the one of the carried set:
+
+    tutti classifiers train recipes/harm.yaml
+    tutti run mine.yaml --set quality.classifiers=harm
+
+It is read, changed with `--set` and refused as one of a run is. The same recipe over the same texts is the same
+`NAME@DIGEST`, and what was trained before is not trained again. A name keeps its classifier: for other texts, or with
+another key changed, choose another name. Every key but `name` decides which classifier is learnt.
+"""
 
 
 def recipes_page() -> str:
-    """Every key with type, default, limits and meaning, and what each size of a model is."""
-    schema = Recipe.model_json_schema()
-    lines = [RECIPES, "## Keys", "", "| key | type | default | limits | meaning |", "|---|---|---|---|---|"]
-    for key, each in _keys(schema, schema, ""):
-        value = next((one for one in each.get("anyOf", []) if one["type"] != "null"), each)
-        words = " or ".join(f"`{one}`" for one in value["enum"]) if "enum" in value else _kind(value)
-        lines.append(f"| `{key}` | {words} | {_default(each)} | {_limits(value)} | {_cell(each['description'])} |")
-    lines += [
+    """Every key with type, default, limits and meaning, of runs and of classifiers; what each size of a model is."""
+    lines = [
+        RECIPES,
+        "## Keys",
+        "",
+        *_table(Recipe),
         "",
         "`name`, `train.ranks`, `train.shrink`, `train.attempts`, and of `input.crawl` the keys `contact`, `connect`,",
         "`connections`, `delay_seconds` and `allow_private`, decide no content. Every other key enters the reuse key",
@@ -310,6 +324,9 @@ def recipes_page() -> str:
         "whatever `connect` says by now: the new places count. Of `input.path` and `input.crawl` a recipe has one.",
         "",
         MIXTURES,
+        CLASSIFIERS,
+        *_table(ClassifierRecipe),
+        "",
         "## Sizes",
         "",
         "A size never changes its numbers. Parameters are counted with the default vocabulary of "
@@ -324,6 +341,16 @@ def recipes_page() -> str:
         row = (size, of.width, of.layers, of.heads, of.kv_heads, of.hidden, f"{Layout(model).elements:,}")
         lines.append(f"| {' | '.join(map(str, row))} |")
     return "\n".join([*lines, ""])
+
+
+def _table(of: type[Part]) -> Iterator[str]:
+    """A row a key."""
+    schema = of.model_json_schema()
+    yield from ("| key | type | default | limits | meaning |", "|---|---|---|---|---|")
+    for key, each in _keys(schema, schema, ""):
+        value = next((one for one in each.get("anyOf", []) if one["type"] != "null"), each)
+        words = " or ".join(f"`{one}`" for one in value["enum"]) if "enum" in value else _kind(value)
+        yield f"| `{key}` | {words} | {_default(each)} | {_limits(value)} | {_cell(each['description'])} |"
 
 
 def _least() -> dict[str, Any]:

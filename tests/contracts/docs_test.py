@@ -17,6 +17,7 @@ from tutti.chassis.methods import find_method
 from tutti.chassis.service import Service
 from tutti.chassis.settings import load
 from tutti.cli.app import build
+from tutti.cli.classifierrecipe import KEYS
 from tutti.pipeline import recipe
 from tutti.pipeline.sizes import SIZES
 
@@ -116,9 +117,11 @@ def test_the_call_of_grpcurl_exists() -> None:
 
 
 def test_every_key_of_a_recipe_is_on_its_page_with_its_meaning() -> None:
-    rows = re.findall(r"^\| `([\w.]+)` \| .+ \| .+ \| .* \| (.+) \|$", RECIPES, flags=re.MULTILINE)
-    assert [key for key, _ in rows] == list(recipe.keys())
-    assert all(meaning.strip() for _, meaning in rows)
+    for title, keys in (("Keys", recipe.keys()), ("Classifiers", KEYS)):
+        page = section(title, RECIPES)
+        rows = re.findall(r"^\| `([\w.]+)` \| .+ \| .+ \| .* \| (.+) \|$", page, flags=re.MULTILINE)
+        assert [key for key, _ in rows] == list(keys)
+        assert all(meaning.strip() for _, meaning in rows)
     assert re.findall(r"^\| (\w+) \| \d", RECIPES, flags=re.MULTILINE) == list(SIZES)
 
 

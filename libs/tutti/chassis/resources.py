@@ -96,6 +96,23 @@ class Resource(Generic[M]):
         self._tell(unit, made, 1)
         return made
 
+    def renew(self, unit: Unit, message: M, request: Any) -> M:
+        """The next revision of what this unit locked, as if `request` had created it; the older request is forgotten.
+
+        A request that was answered before gets what it made. Raises AlreadyExists when its body was another.
+        """
+        name, request_id, digest = _name(message), request.request_id or None, content_digest(request)
+        if request_id is not None and self._requested(unit, request_id):
+            found = self._existing(unit, name, request_id, digest)
+            assert found is not None
+            return found
+        held = unit.held[name]
+        made = self._numbered(message, held.revision + 1)
+        self._update(unit, made, held.revision, (request_id, digest))
+        held.revision, held.body = held.revision + 1, _body(made)
+        self._tell(unit, made, held.revision)
+        return made
+
     def lock(self, unit: Unit, name: str) -> M:
         """The resource, locked until the unit ends. Raises NotFound."""
         row = unit.tx.execute(_locked(self.table), {"wanted": name}).first()
@@ -182,6 +199,10 @@ class Resource(Generic[M]):
                 raise AlreadyExists(row.name, ours=row.request_digest, theirs=digest)
         return self._read(rows[0]) if rows else None
 
+    def _requested(self, unit: Unit, request_id: str) -> bool:
+        asked = select(self.table.c.name).where(self.table.c.request_id == request_id)
+        return unit.tx.execute(asked).first() is not None
+
     def _insert(self, unit: Unit, made: M, request_id: str | None, digest: str) -> None:
         row = {
             **self._row(made, request_id, digest),
@@ -191,13 +212,15 @@ class Resource(Generic[M]):
         }
         unit.tx.execute(insert(self.table), row)
 
-    def _update(self, unit: Unit, made: M, revision: int) -> None:
+    def _update(self, unit: Unit, made: M, revision: int, by: tuple[str | None, str] | None = None) -> None:
+        """Write the next revision; `by` says which request made it, where that is another than before."""
         table, name = self.table, _name(made)
         row = unit.tx.execute(_request(table), {"wanted": name}).one()
-        changed = unit.tx.execute(
-            _written(table),
-            {"wanted": name, "seen": revision, **self._row(made, row.request_id, row.request_digest)},
-        )
+        request_id, digest = by or (row.request_id, row.request_digest)
+        values = {"wanted": name, "seen": revision, **self._row(made, request_id, digest)}
+        if by is not None:
+            values |= {"request_id": request_id, "request_digest": digest}
+        changed = unit.tx.execute(_written(table), values)
         if changed.rowcount != 1:
             raise StaleWrite(
                 f"{name} is no longer at revision {revision}: a savepoint of this unit was undone around it"

@@ -1,8 +1,9 @@
 """Long work as a resource: created by a call, done by one task, ended once.
 
 Promises: a resource whose message has `spec state reason started_at ended_at` goes PENDING, RUNNING and then to exactly
-one of DONE, FAILED, CANCELLED; what `run` computed is recorded in the transaction that ends it. What it stores under a
-key that names its content holds that content afterwards, whatever damage was there before.
+one of DONE, FAILED, CANCELLED, and on from the last two only where its owner lets another request begin it anew; what
+`run` computed is recorded in the transaction that ends it. What it stores under a key that names its content holds that
+content afterwards, whatever damage was there before.
 """
 
 import logging
@@ -37,7 +38,8 @@ from tutti.corpus.canonical import bytes_digest, file_digest
 from tutti.corpus.errors import CorpusError
 from tutti.corpus.manifest import Manifest
 
-ENDED = (STATE_DONE, STATE_FAILED, STATE_CANCELLED)
+IN_VAIN = (STATE_FAILED, STATE_CANCELLED)
+ENDED = (STATE_DONE, *IN_VAIN)
 _log = logging.getLogger(__name__)
 
 M = TypeVar("M", bound=Message)
@@ -56,11 +58,14 @@ class Work(Generic[M]):
         self.resource: Resource[M] = Resource(host.metadata, kind, message, {"state": lambda work: _state(work)})
         self.kind = kind
 
-    def create(self, request: Any, *, shown: Message | None = None, keep: Keep = lambda unit: None) -> M:
+    def create(
+        self, request: Any, *, shown: Message | None = None, keep: Keep = lambda unit: None, anew: bool = False
+    ) -> M:
         """Record the work of a create request (`request_id name spec validate_only`) and enqueue its task.
 
         `shown` is the spec as the resource and its events have it, where parts of the request's are private; `keep`
-        records those in the same transaction, again when the request is repeated.
+        records those in the same transaction, again when the request is repeated. With `anew` another request begins
+        work that failed or was cancelled again, under its name.
         """
         if request.spec.logic_version not in ("", self.logic_version):
             raise InvalidField(
@@ -72,12 +77,20 @@ class Work(Generic[M]):
         made.spec.logic_version = self.logic_version
 
         def record(unit: Unit) -> M:
-            created = self.resource.create(unit, made, request)
+            in_vain = anew and self._in_vain(unit, request.name)
+            created: Any = (self.resource.renew if in_vain else self.resource.create)(unit, made, request)
             keep(unit)
-            unit.enqueue(self.kind, request.name, id=request.name)
-            return created
+            if _state(created) not in ENDED:
+                again = f"/{created.revision}" if in_vain else ""
+                unit.enqueue(self.kind, request.name, id=f"{request.name}{again}")
+            return created  # type: ignore[no-any-return]
 
         return made if request.validate_only else self.host.units.run(record)
+
+    def _in_vain(self, unit: Unit, name: str) -> bool:
+        """Whether it ended without a result; then it is locked."""
+        found = self.resource.find(unit, name)
+        return found is not None and _state(found) in IN_VAIN and _state(self.resource.lock(unit, name)) in IN_VAIN
 
     def get(self, request: GetRequest) -> M:
         return crud.get(self.host.units, self.resource, request, self._told)

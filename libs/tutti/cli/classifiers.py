@@ -1,52 +1,67 @@
-"""Classifiers of texts: trained from labelled folders, shown with what they told of texts that they never saw."""
+"""Classifiers of texts: trained by recipes, shown with what they told of texts that they never saw."""
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import click
 
-from tutti.chassis.errors import AlreadyExists
-from tutti.cli import waiting
 from tutti.cli.access import reached, served
 from tutti.cli.connection import connection_options
-from tutti.cli.failures import Failure
-from tutti.cli.identity import fresh_id
 from tutti.cli.nouns import full_name
-from tutti.cli.output import JSON, output_option, patiently, print_json, print_list
+from tutti.cli.output import JSON, output_option, print_json, print_list
 from tutti.cli.plain import Plain, plain
-from tutti.cli.waiting import cancelling
+from tutti.cli.runs import naming, read_recipe
 from tutti.contracts.common.v1 import GetRequest
-from tutti.contracts.ingest.v1 import Classifier, ClassifierSpec, CreateClassifierRequest
+from tutti.contracts.ingest.v1 import Classifier
 
 
 def extend(group: click.Group) -> None:
     """Add the verbs of a classifier to the group `classifiers`."""
 
-    @group.command("train", help="Learn from FOLDER: one subfolder per label, its texts in it.")
-    @click.argument("folder", type=click.Path(exists=True, file_okay=False, path_type=Path))
-    @click.option("--name", required=True, help="Of the classifier, and of its rules: NAME.LABEL.")
-    @click.option("--keeps", required=True, help="The label of what is wanted.")
+    @group.command("train", short_help="Learn from labelled folders, as a recipe says.")
+    @click.argument("source", metavar="RECIPE|FOLDER", type=click.Path(exists=True, path_type=Path))
+    @click.option("--name", help="With a FOLDER: of the classifier, and of its rules: NAME.LABEL.")
+    @click.option("--keeps", metavar="LABEL", help="With a FOLDER: the label of what is wanted.")
     @click.option(
-        "--most-false", type=click.FloatRange(0, 1, min_open=True, max_open=True), default=0.02, show_default=True,
-        help="Of what is wanted, the share that a threshold may reject.",
+        "--most-false", type=float, metavar="SHARE",
+        help="With a FOLDER: of what is wanted, the share that a threshold may reject; 0.02 unless given.",
     )  # fmt: skip
+    @click.option("--set", "overrides", multiple=True, metavar="KEY=VALUE", help="Override a key, such as name=other.")
     @output_option
     @connection_options
-    def train(folder: Path, name: str, keeps: str, most_false: float, output: str, **where: Any) -> None:
-        spec = ClassifierSpec(input_path=str(folder.resolve()), keeps=keeps, most_false=most_false)
-        full = full_name("classifiers", name)
+    def train(
+        source: Path,
+        name: str | None,
+        keeps: str | None,
+        most_false: float | None,
+        overrides: Sequence[str],
+        output: str,
+        **where: Any,
+    ) -> None:
+        """Learn to tell labels apart: the names of the folders of a folder, their texts in them.
+
+        \b
+        tutti classifiers train recipes/harm.yaml
+        tutti classifiers train datasets/harm --name harm --keeps harmless   # the same
+
+        docs/recipes.md has the keys of a RECIPE. The same recipe over the same texts is the same NAME@DIGEST: what was
+        trained before is not trained again. A name keeps its classifier.
+        """
+        # They bring pydantic, for which no other command waits.
+        from tutti.cli import classifierrecipe, training
+
+        options = {"name": name and name.removeprefix("classifiers/"), "keeps": keeps, "most_false": most_false}
+        if source.is_dir():
+            recipe, directory = classifierrecipe.of_options(source, overrides, **options), Path.cwd()
+        elif given := [f"--{key.replace('_', '-')}" for key, value in options.items() if value is not None]:
+            raise click.UsageError(f"{', '.join(given)}: of a FOLDER; to change a RECIPE: --set KEY=VALUE")
+        else:
+            with naming(str(source)):
+                recipe, directory = classifierrecipe.read(read_recipe(source), overrides), source.resolve().parent
+        spec = classifierrecipe.spec_of(recipe, directory)
         with reached(**where, anew=True) as platform:
-            client = platform.client
-            try:
-                client.ingest.CreateClassifier(CreateClassifierRequest(request_id=fresh_id(), name=full, spec=spec))
-            except AlreadyExists as error:
-                known = client.ingest.GetClassifier(GetRequest(name=full))
-                raise Failure(
-                    f"{full} exists ({plain(known)['state']}), of another folder, or with another --keeps or "
-                    f"--most-false, and keeps its name: choose another --name [ALREADY_EXISTS]"
-                ) from error
-            with cancelling(client.ingest.CancelClassifier, full), patiently(f"{full} is trained"):
-                found = waiting.done(lambda: client.ingest.GetClassifier(GetRequest(name=full)), platform.ended)
+            found = training.trained(platform, recipe.name, spec)
         print_classifier(found, output)
 
     @group.command(

@@ -57,7 +57,7 @@ NOUNS = (
     Noun(
         "classifiers", "classifiers", "ingest", "Classifier",
         ("name", "state", "model_digest", "started_at", "reason"),
-        "no classifiers yet; `tutti classifiers train FOLDER --name NAME --keeps LABEL` makes one",
+        "no classifiers yet; `tutti classifiers train recipes/harm.yaml` makes one",
         "Classifiers of texts, learnt from labelled folders.",
     ),
     Noun(

@@ -1,7 +1,8 @@
 """Classifiers as work: a folder of labelled folders becomes a model, a blob that is named by its digest.
 
-Promises: the same names and bytes below the folder give the same model; where it lies is told to nobody; a name that a
-classifier has keeps it. Recipes name one as `NAME` or `NAME@DIGEST`, specs always as the latter.
+Promises: the same names and bytes below the folder give the same model; where it lies is told to nobody; a name keeps
+the classifier that was trained under it, and is free while none was. Recipes name one as `NAME` or `NAME@DIGEST`, specs
+always as the latter.
 """
 
 from __future__ import annotations
@@ -189,7 +190,10 @@ class ClassifierApi:
         shown.CopyFrom(request.spec)
         shown.ClearField("input_path")
         made = self._classifiers.create(
-            request, shown=shown, keep=lambda unit: self._places.keep(unit, request.name, request.spec.input_path)
+            request,
+            shown=shown,
+            keep=lambda unit: self._places.keep(unit, request.name, request.spec.input_path),
+            anew=True,
         )
         return CreateClassifierResponse(classifier=made)
 

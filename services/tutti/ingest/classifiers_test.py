@@ -14,7 +14,7 @@ from tutti.chassis.call import Call
 from tutti.chassis.errors import AlreadyExists, InvalidField
 from tutti.chassis.tasks import TaskWorker
 from tutti.chassis.tasks_test import Bench
-from tutti.contracts.common.v1 import STATE_DONE, STATE_FAILED, Artifact, GetRequest
+from tutti.contracts.common.v1 import STATE_DONE, STATE_FAILED, STATE_PENDING, Artifact, CancelRequest, GetRequest
 from tutti.contracts.ingest.v1 import (
     Classifier,
     ClassifierSpec,
@@ -86,12 +86,16 @@ class World:
         lines = [json.dumps({"text": text}) for text in texts("junk", 30, 2)]
         (self.labelled / "junk" / "all.jsonl").write_text("\n".join(lines))
 
-    def train(self, name: str = "classifiers/web", **changes: Any) -> Classifier:
-        spec = ClassifierSpec(input_path=str(self.labelled), keeps="fine")
-        spec.MergeFrom(ClassifierSpec(**changes))
-        self.api.CreateClassifier(CreateClassifierRequest(request_id=name, name=name, spec=spec), CALL)
+    def train(self, name: str = "classifiers/web", request_id: str = "", **changes: Any) -> Classifier:
+        self.ask(name, request_id, **changes)
         self.work()
         return self.api.GetClassifier(GetRequest(name=name), CALL)
+
+    def ask(self, name: str = "classifiers/web", request_id: str = "", **changes: Any) -> Classifier:
+        spec = ClassifierSpec(input_path=str(self.labelled), keeps="fine")
+        spec.MergeFrom(ClassifierSpec(**changes))
+        request = CreateClassifierRequest(request_id=request_id or name, name=name, spec=spec)
+        return self.api.CreateClassifier(request, CALL).classifier
 
     def ingest(self, *classifiers: str) -> Ingest:
         spec = IngestSpec(input_path=str(self.pages), classifiers=classifiers)
@@ -180,5 +184,20 @@ def test_what_cannot_be_learnt_fails_the_work_without_its_path(world: World) -> 
     assert failed.state == STATE_FAILED
     assert "'good'" in failed.reason
     assert str(world.labelled) not in failed.reason
+
+
+def test_a_name_keeps_what_was_trained_under_it_and_nothing_that_failed_or_was_cancelled(world: World) -> None:
+    failed = world.train(keeps="good")
+    assert world.ask(keeps="good") == failed  # the same request, as if its answer had been lost
     with pytest.raises(AlreadyExists):
-        world.train(keeps="fine")
+        world.ask(keeps="fine")
+    again = world.ask(request_id="again")
+    assert (again.state, again.reason, again.spec.keeps) == (STATE_PENDING, "waits for a worker", "fine")
+    assert again.revision > failed.revision
+    assert not again.HasField("ended_at")
+    world.api.CancelClassifier(CancelRequest(name=again.name, request_id="cancel"), CALL)
+    done = world.train(request_id="at last")
+    assert (done.state, done.reason) == (STATE_DONE, "")
+    assert world.ask(request_id="at last") == world.ask(request_id="once more") == done
+    with pytest.raises(AlreadyExists):
+        world.ask(request_id="another", most_false=0.5)

@@ -48,6 +48,11 @@ def test_what_is_not_there_is_refused_with_what_was_given(world: World, referenc
     assert reference in str(refused.value)
 
 
+def test_the_refusal_of_a_name_says_how_a_classifier_of_it_is_made(world: World) -> None:
+    with pytest.raises(InvalidField, match="`tutti classifiers train RECIPE` trains one by a recipe with name: harm"):
+        world.create("quality.classifiers=harm")
+
+
 def test_one_that_is_not_trained_yet_is_refused(world: World) -> None:
     train(world, STATE_RUNNING, "")
     with pytest.raises(InvalidField, match="this one is running"):

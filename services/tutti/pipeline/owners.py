@@ -174,7 +174,8 @@ class Owners:
             raise InvalidField(
                 "quality.classifiers",
                 seen=reference,
-                expected="a classifier, as `tutti classifiers ls` has it; `tutti classifiers train` makes one",
+                expected="a classifier that was trained here, as `tutti classifiers ls` has it; "
+                f"`tutti classifiers train RECIPE` trains one by a recipe with name: {name or '…'}",
             ) from problem
         if found.state != STATE_DONE:
             state = State.Name(found.state).removeprefix("STATE_").lower()

@@ -4,17 +4,15 @@ Promises: what is wrong is named by its key, with what was seen and what was exp
 once; what is not wrong has every default filled in.
 """
 
-import difflib
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any, get_args, get_origin
+from typing import Any
 
 from pydantic import ValidationError
-from pydantic_core import ErrorDetails
 
+from tutti.chassis import recipetext
 from tutti.chassis.errors import InvalidField
 from tutti.corpus.sampler import MAX_WEIGHTS
 from tutti.model.spec import SpecError
-from tutti.pipeline import yamltext
 from tutti.pipeline.recipe import Recipe, keys
 
 STAND_INS = {"input.path": "", "train.steps": 1}
@@ -35,9 +33,12 @@ def parse(tree: Mapping[str, Any]) -> Recipe:
 
 def examine(text: str, overrides: Sequence[str] = ()) -> tuple[Recipe | None, list[InvalidField]]:
     """The same recipe, or everything that is wrong with it."""
-    tree, problems = _tree(text, overrides)
+    tree, problems = recipetext.tree_of(text, overrides, _override)
     if tree is None:
         return None, problems
+    if "keeps" in tree and "train" not in tree:
+        expected = "a recipe of a run; `tutti classifiers train` takes this one"
+        return None, [InvalidField("recipe", seen="one of a classifier", expected=expected)]
     recipe, found = _examine(tree)
     problems += found
     return (None if problems else recipe), problems
@@ -47,7 +48,7 @@ def remains(text: str, overrides: Sequence[str] = ()) -> Recipe | None:
     """The recipe without the keys that are wrong in themselves, so that the others can be judged too; None for no text
     that can be read. It is not one to run.
     """
-    tree, _ = _tree(text, overrides)
+    tree, _ = recipetext.tree_of(text, overrides, _override)
     if tree is None:
         return None
     for _ in range(DEPTH):
@@ -57,21 +58,6 @@ def remains(text: str, overrides: Sequence[str] = ()) -> Recipe | None:
             for each in error.errors(include_url=False):
                 _without(tree, each["loc"])
     return None
-
-
-def _tree(text: str, overrides: Sequence[str]) -> tuple[dict[str, Any] | None, list[InvalidField]]:
-    """The values of a text with those overrides that there can be, and what is wrong with the others."""
-    problems: list[InvalidField] = []
-    try:
-        tree = _copied(yamltext.read(text))
-    except InvalidField as problem:
-        return None, [problem]
-    for override in overrides:
-        try:
-            _override(tree, override)
-        except InvalidField as problem:
-            problems.append(problem)
-    return tree, problems
 
 
 def _without(tree: dict[str, Any], place: Sequence[int | str]) -> None:
@@ -95,10 +81,9 @@ def _sound(recipe: Recipe | None, problems: Sequence[InvalidField]) -> Recipe:
 
 
 def _examine(tree: Mapping[str, Any]) -> tuple[Recipe | None, list[InvalidField]]:
-    try:
-        written = Recipe.model_validate(tree)
-    except ValidationError as error:
-        return None, _refusals(error)
+    written, refused = recipetext.checked(Recipe, tree)
+    if written is None:
+        return None, refused
     problems = [*_of_input(written), *_of_dedup(written), *_of_mixture(written), *_of_training(written)]
     try:
         recipe = _filled(written)
@@ -199,91 +184,6 @@ def _filled(recipe: Recipe) -> Recipe:
 
 
 def _override(tree: dict[str, Any], text: str) -> None:
-    key, equals, value = text.partition("=")
-    if not equals or not key:
-        raise InvalidField("overrides", seen=text, expected="KEY=VALUE, such as train.steps=100")
-    known = keys()
-    *parents, last = key.split(".")
-    # The keys of a mapping may have dots themselves.
-    mapping = next(
-        (name for name, kind in known.items() if get_origin(kind) is dict and key.startswith(f"{name}.")), ""
-    )
-    if mapping:
-        parents, last = mapping.split("."), key.removeprefix(f"{mapping}.")
-    of_mapping = bool(mapping and last)
-    if key not in known and not of_mapping:
-        raise _unknown(key)
-    if key == "input.path" and value and isinstance(tree.get("input"), dict):
+    recipetext.override(tree, text, keys())
+    if text.startswith("input.path=") and text != "input.path=":
         tree["input"].pop("crawl", None)  # a folder instead of what the recipe would visit
-    for parent in parents:
-        inner = tree.setdefault(parent, {})
-        if not isinstance(inner, dict):
-            raise InvalidField(parent, seen=inner, expected="a mapping of keys")
-        tree = inner
-    tree[last] = _value(get_args(known[".".join(parents)])[1] if of_mapping else known[key], value)
-
-
-def _value(kind: Any, text: str) -> Any:
-    """What the text of the command line stands for, in a key of this type.
-
-    Names are separated by commas; lists and mappings may be written as in YAML.
-    """
-    if kind is str:
-        return text
-    if (get_origin(kind) is list and text.startswith("[")) or (get_origin(kind) is dict and text.startswith("{")):
-        return yamltext.read(f"value: {text}")["value"]
-    if get_origin(kind) is list:
-        return [name.strip() for name in text.split(",") if name.strip()]
-    return yamltext.scalar(text)
-
-
-def _refusals(error: ValidationError) -> list[InvalidField]:
-    """A problem for each error; unknown keys come first. That a key is missing is no other one where it is misspelt."""
-    errors = sorted(error.errors(include_url=False), key=lambda each: each["type"] != "extra_forbidden")
-    meant = {_meant(_key(each)) for each in errors if each["type"] == "extra_forbidden"}
-    return [_refusal(each) for each in errors if each["type"] != "missing" or _key(each) not in meant]
-
-
-def _key(error: ErrorDetails) -> str:
-    return ".".join(str(part) for part in error["loc"])
-
-
-def _refusal(error: ErrorDetails) -> InvalidField:
-    key = _key(error)
-    if error["type"] == "extra_forbidden":
-        return _unknown(key)
-    if error["type"] == "missing":
-        return InvalidField(key, seen="nothing", expected=f"a value; set {key} in the recipe, or give --set {key}=…")
-    return InvalidField(key, seen=error["input"], expected=_expected(error["msg"]))
-
-
-def _expected(message: str) -> str:
-    """What a validator says, so that it reads on after "expected"."""
-    rest = message.removeprefix("Input should be ").replace("String should have", "text with")
-    if rest.startswith(("greater", "less")):
-        return f"a number {rest}"
-    return rest[:1].lower() + rest[1:]
-
-
-def _unknown(key: str) -> InvalidField:
-    return InvalidField(key, seen=key, expected=_nearest(key))
-
-
-def _nearest(key: str) -> str:
-    meant = _meant(key)
-    return f"a key of recipes (the nearest is {meant})" if meant else f"one of {', '.join(sorted(keys()))}"
-
-
-def _meant(key: str) -> str:
-    """The key that is most like it; "" where none is."""
-    every = list(keys())
-    found = difflib.get_close_matches(key, every, n=1, cutoff=0.5)
-    if not found:
-        last = key.rpartition(".")[2]
-        found = difflib.get_close_matches(last, [each.rpartition(".")[2] for each in every], n=1, cutoff=0.6)
-        found = [each for each in every if found and each.rpartition(".")[2] == found[0]][:1]
-    return found[0] if found else ""
-
-
-def _copied(tree: Mapping[str, Any]) -> dict[str, Any]:
-    return {key: _copied(value) if isinstance(value, dict) else value for key, value in tree.items()}

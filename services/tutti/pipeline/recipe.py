@@ -3,26 +3,21 @@
 Promises: equal recipes have equal canonical JSON and so an equal digest. How its text is read is in `reading`.
 """
 
-from collections.abc import Iterator
-from typing import Annotated, Any, Literal, get_args
+from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
+from pydantic import Field
 
+from tutti.chassis import recipetext
+from tutti.chassis.recipetext import Part, Real
 from tutti.corpus.canonical import canonical_json, content_digest
 from tutti.model.spec import ModelSpec, OptimizerSpec, StepSpec
 from tutti.model.training import Training, WeightedDataset
-from tutti.pipeline import yamltext
 from tutti.pipeline.sizes import SIZES, Size
 
-Real = Annotated[float, BeforeValidator(yamltext.number), Field(allow_inf_nan=False)]
 Count = Annotated[int, Field(ge=0, lt=2**31)]
 Positive = Annotated[int, Field(ge=1, lt=2**31)]
 MAX_MICROBATCHES = 4096  # every one is a leaf of every step's plan
 Seed = Annotated[int, Field(ge=0, lt=2**53)]
-
-
-class Part(BaseModel):
-    model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
 
 
 Names = Annotated[list[Annotated[str, Field(min_length=1, max_length=100)]], Field(max_length=100)]
@@ -317,21 +312,4 @@ class Recipe(Part):
 
 def keys() -> dict[str, Any]:
     """Every key of a recipe, dotted, with its type."""
-    return dict(_keys(Recipe, ""))
-
-
-def _keys(part: type[BaseModel], above: str) -> Iterator[tuple[str, Any]]:
-    for name, field in part.model_fields.items():
-        inner = part_of(field.annotation)
-        if inner is not None:
-            yield from _keys(inner, f"{above}{name}.")
-        else:
-            yield f"{above}{name}", field.annotation
-
-
-def part_of(annotation: Any) -> type[Part] | None:
-    """The part of a recipe that a field holds, or may hold; None for a plain value."""
-    for kind in (annotation, *get_args(annotation)):
-        if isinstance(kind, type) and issubclass(kind, Part):
-            return kind
-    return None
+    return recipetext.keys(Recipe)

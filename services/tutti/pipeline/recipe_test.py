@@ -14,7 +14,8 @@ from tutti.pipeline.reading import examine, parse, read, remains
 from tutti.pipeline.recipe import keys
 
 LEAST = "input: {path: pages}\ntrain: {steps: 20}\n"
-RECIPES = sorted((Path(__file__).parents[3] / "recipes").glob("*.yaml"))
+SHIPPED = sorted((Path(__file__).parents[3] / "recipes").glob("*.yaml"))
+RECIPES = [path for path in SHIPPED if "\nkeeps: " not in path.read_text()]
 
 
 def test_every_default_is_filled_in() -> None:
@@ -126,6 +127,13 @@ def test_what_is_wrong_is_named(text: str, field: str, words: str) -> None:
 def test_a_cluster_does_all_that_is_asked_of_dedup() -> None:
     asked = "dedup: {against: [datasets/a], decontaminate: {path: texts}, lines: {}}\nquality: {clean: c4}\n"
     assert read(f"{LEAST}engine: ray\n{asked}").engine == "ray"
+
+
+def test_a_recipe_of_a_classifier_is_told_apart_from_one_of_a_run() -> None:
+    for path in set(SHIPPED) - set(RECIPES):
+        with pytest.raises(InvalidField, match="tutti classifiers train") as refused:
+            read(path.read_text())
+        assert refused.value.field == "recipe"
 
 
 @pytest.mark.parametrize("missing", ["input.path", "train.steps"])
