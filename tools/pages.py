@@ -304,9 +304,13 @@ What `quality.classifiers` names is trained by a recipe of its own, over folders
     tutti classifiers train recipes/harm.yaml
     tutti run mine.yaml --set quality.classifiers=harm
 
-It is read, changed with `--set` and refused as one of a run is. The same recipe over the same texts is the same
-`NAME@DIGEST`, and what was trained before is not trained again. A name keeps its classifier: for other texts, or with
-another key changed, choose another name. Every key but `name` decides which classifier is learnt.
+A recipe of a run may carry it: `classifiers: [harm.yaml]` names a file that starts from the recipe's own folder, and
+`tutti run` trains by it first what was not trained before; the run records `harm@DIGEST`. `tutti recipes check`, `tutti
+recipes plan` and `--dry-run` train nothing, and say where something is not trained yet.
+
+A recipe of a classifier is read, changed with `--set` and refused as one of a run is. The same recipe over the same
+texts is the same `NAME@DIGEST`, and what was trained before is not trained again. A name keeps its classifier: for
+other texts, or with another key changed, choose another name. Every key but `name` decides which classifier is learnt.
 """
 
 

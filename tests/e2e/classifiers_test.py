@@ -1,7 +1,6 @@
 """A classifier is made by its recipe: once, then found again; a run that names it rejects by its labels."""
 
 import json
-import re
 import shutil
 from collections.abc import Iterator
 from pathlib import Path
@@ -10,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from tests.e2e.command import Result, platform, tiny, tutti
+from tests.e2e.command import TINY, Result, platform, tiny, tutti
 
 COMMON = "the a of and with"
 WORDS = {
@@ -126,7 +125,36 @@ def test_what_could_not_be_learnt_can_be_mended_under_its_name(data_dir: Path, r
 def test_a_recipe_of_a_run_and_one_of_a_classifier_are_told_apart(data_dir: Path, recipe: Path) -> None:
     run = tutti("run", recipe, "--data-dir", data_dir)
     assert run.code == 2
-    assert re.search(r"web\.yaml: expected a recipe of a run; `tutti classifiers train` takes this one", run.err)
+    assert "web.yaml: expected a recipe of a run; `tutti classifiers train` takes this one" in run.err
     trained = train(data_dir, "recipes/tiny.yaml")
     assert trained.code == 2
     assert "tiny.yaml: expected a recipe of a classifier; `tutti run` takes this one" in trained.err
+
+
+def test_a_run_trains_the_classifiers_whose_recipes_it_carries(recipe: Path, tmp_path: Path) -> None:
+    pages, data_dir, mine = tmp_path / "pages", tmp_path / "data", recipe.parent / "mine.yaml"
+    pages.mkdir()
+    for number, text in enumerate([*texts("fine", 8, 7, words=60), *texts("junk", 2, 8, words=60)]):
+        (pages / f"{number}.txt").write_text(text)
+    mine.write_text(
+        f"{TINY.read_text()}quality: {{classifiers: [web.yaml], thresholds: {{web.junk: 0.9}}}}\ndedup: {{near: 0}}\n"
+    )
+    short = ("train.steps=2", "train.warmup=0", "train.checkpoint_every=2")
+    arguments = [mine, *tiny(data_dir, pages, *short)[2:]]
+    with platform(data_dir):
+        planned = tutti("run", *arguments, "--dry-run")
+        assert planned.code == 2
+        assert f"`tutti classifiers train {mine.parent / 'web.yaml'}`" in planned.err
+        refused = tutti("run", *arguments, "--set", "train.rows=none")
+        assert refused.code == 2
+        assert "train.rows: expected" in refused.err
+        assert tutti("classifiers", "ls", "-o", "json", "--data-dir", data_dir).json() == []
+        first = tutti("run", *arguments)
+        assert first.code == 0, first.err
+        (web,) = tutti("classifiers", "ls", "-o", "json", "--data-dir", data_dir).json()
+        assert f"web@{web['model_digest']} was trained, by {mine.parent / 'web.yaml'}" in first.err
+        assert first.json()["filter"]["rules"] == [{"rule": "web.junk", "documents": 2}]
+        named = tutti("runs", "show", first.json()["run"]["name"], "-o", "json", "--data-dir", data_dir).json()
+        assert json.loads(named["spec"]["recipe"])["quality"]["classifiers"] == [f"web@{web['model_digest']}"]
+        again = tutti("run", *arguments, "--dry-run")
+        assert [stage["reused"] for stage in again.json()] == [True] * 5

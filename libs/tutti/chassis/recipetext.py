@@ -81,9 +81,7 @@ def override(tree: Tree, text: str, known: Keys) -> None:
         raise InvalidField("overrides", seen=text, expected=f"KEY=VALUE, such as {example}=…")
     *parents, last = key.split(".")
     # The keys of a mapping may have dots themselves.
-    mapping = next(
-        (name for name, kind in known.items() if get_origin(kind) is dict and key.startswith(f"{name}.")), ""
-    )
+    mapping = next((name for name, kind in known.items() if _holds(kind, dict) and key.startswith(f"{name}.")), "")
     if mapping:
         parents, last = mapping.split("."), key.removeprefix(f"{mapping}.")
     of_mapping = bool(mapping and last)
@@ -112,11 +110,17 @@ def _value(kind: Any, text: str) -> Any:
     """
     if kind is str:
         return text
-    if (get_origin(kind) is list and text.startswith("[")) or (get_origin(kind) is dict and text.startswith("{")):
+    if (_holds(kind, list) and text.startswith("[")) or (_holds(kind, dict) and text.startswith("{")):
         return yamltext.read(f"value: {text}")["value"]
-    if get_origin(kind) is list:
+    if _holds(kind, list):
         return [name.strip() for name in text.split(",") if name.strip()]
     return yamltext.scalar(text)
+
+
+def _holds(kind: Any, many: type) -> bool:
+    """Whether it is a type of lists, or of mappings."""
+    origin: object = get_origin(kind)
+    return origin is many
 
 
 def _refusals(error: ValidationError, known: Keys) -> list[InvalidField]:

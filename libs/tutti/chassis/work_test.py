@@ -11,12 +11,13 @@ from sqlalchemy import select
 from tutti.backbone.blobs import BlobExists
 from tutti.backbone.embedded.blobs import EmbeddedBlobs
 from tutti.chassis import taskrows
+from tutti.chassis.errors import AlreadyExists
 from tutti.chassis.progress import Progress
 from tutti.chassis.tasks import TELL_SECONDS, TaskContext, TaskWorker
 from tutti.chassis.tasks_test import TTL, Bench
 from tutti.chassis.unit import Unit
 from tutti.chassis.work import Outcome, Work, publish, put_content, put_named
-from tutti.contracts.common.v1 import STATE_CANCELLED, CancelRequest, GetRequest
+from tutti.contracts.common.v1 import STATE_CANCELLED, STATE_DONE, STATE_PENDING, CancelRequest, GetRequest
 from tutti.contracts.dedup.v1 import CreateDedupRequest, Dedup, DedupSpec
 from tutti.corpus.canonical import bytes_digest
 from tutti.corpus.manifest import Kind, Manifest
@@ -61,6 +62,39 @@ def test_a_cancel_ends_the_task_too(bench: Bench) -> None:
     worker = TaskWorker(bench, {"dedups": work.task()}, holder="a", ttl=TTL)
     assert not worker.step()
     assert ran == []
+
+
+def test_what_was_cancelled_is_begun_anew_by_another_request_and_what_still_runs_of_it_records_nothing(
+    bench: Bench,
+) -> None:
+    ran: list[str] = []
+
+    def run(context: TaskContext, dedup: Dedup) -> Outcome:
+        ran.append(dedup.spec.manifest_key)
+        if len(ran) == 1:
+            work.cancel(CancelRequest(name="dedups/a"))
+            assert work.create(REQUEST, anew=True).state == STATE_CANCELLED  # that request had its answer
+            assert work.create(other, anew=True).state == STATE_PENDING
+            with pytest.raises(AlreadyExists):
+                work.create(REQUEST, anew=True)  # it is the other one's now
+
+        def fill(unit: Unit, found: Dedup) -> None:
+            found.documents = len(ran)
+
+        return fill
+
+    work = Work(bench, "dedups", Dedup, run, "v1")
+    bench.database.create(bench.metadata)
+    other = CreateDedupRequest(name="dedups/a", request_id="b", spec=DedupSpec(manifest_key="other"))
+    work.create(REQUEST)
+    worker = TaskWorker(bench, {"dedups": work.task()}, holder="a", ttl=TTL)
+    assert worker.step()
+    assert work.get(GetRequest(name="dedups/a")).state == STATE_PENDING
+    assert worker.step()
+    done = work.get(GetRequest(name="dedups/a"))
+    assert (done.state, done.documents, ran) == (STATE_DONE, 2, ["private", "other"])
+    assert work.create(other, anew=True) == done
+    assert not worker.step()
 
 
 def test_how_far_work_is_can_be_seen_while_it_runs_and_is_in_no_event(bench: Bench) -> None:

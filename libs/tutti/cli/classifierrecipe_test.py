@@ -87,10 +87,11 @@ def test_what_is_wrong_is_named(text: str, field: str, words: str) -> None:
     ],
 )
 def test_an_override_that_is_wrong_is_named(override: str, field: str, words: str) -> None:
-    for make in (lambda: read(LEAST, [override]), lambda: of_options(Path("x"), [override], name="a", keeps="b")):
-        with pytest.raises(InvalidField, match=words) as refused:
-            make()
-        assert refused.value.field == field
+    with pytest.raises(InvalidField, match=words) as refused:
+        read(LEAST, [override])
+    with pytest.raises(InvalidField, match=words) as as_well:
+        of_options(Path("labelled"), [override], name="web", keeps="fine")
+    assert refused.value.field == as_well.value.field == field
 
 
 @pytest.mark.parametrize(

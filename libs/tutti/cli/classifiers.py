@@ -9,9 +9,8 @@ import click
 from tutti.cli.access import reached, served
 from tutti.cli.connection import connection_options
 from tutti.cli.nouns import full_name
-from tutti.cli.output import JSON, output_option, print_json, print_list
+from tutti.cli.output import JSON, output_option, print_json, print_list, say
 from tutti.cli.plain import Plain, plain
-from tutti.cli.runs import naming, read_recipe
 from tutti.contracts.common.v1 import GetRequest
 from tutti.contracts.ingest.v1 import Classifier
 
@@ -48,20 +47,21 @@ def extend(group: click.Group) -> None:
         docs/recipes.md has the keys of a RECIPE. The same recipe over the same texts is the same NAME@DIGEST: what was
         trained before is not trained again. A name keeps its classifier.
         """
-        # They bring pydantic, for which no other command waits.
-        from tutti.cli import classifierrecipe, training
+        # It brings pydantic, for which few other commands wait.
+        from tutti.cli import training
 
         options = {"name": name and name.removeprefix("classifiers/"), "keeps": keeps, "most_false": most_false}
         if source.is_dir():
-            recipe, directory = classifierrecipe.of_options(source, overrides, **options), Path.cwd()
+            wanted = training.of_folder(source, overrides, **options)
         elif given := [f"--{key.replace('_', '-')}" for key, value in options.items() if value is not None]:
             raise click.UsageError(f"{', '.join(given)}: of a FOLDER; to change a RECIPE: --set KEY=VALUE")
         else:
-            with naming(str(source)):
-                recipe, directory = classifierrecipe.read(read_recipe(source), overrides), source.resolve().parent
-        spec = classifierrecipe.spec_of(recipe, directory)
+            wanted = training.of_file(source, overrides)
         with reached(**where, anew=True) as platform:
-            found = training.trained(platform, recipe.name, spec)
+            found, before = training.trained(platform, wanted)
+        if before:
+            reference = f"{wanted.name}@{found.model_digest}"
+            say(f"{reference} was trained before, from the same texts by {found.spec.logic_version}; nothing was done")
         print_classifier(found, output)
 
     @group.command(

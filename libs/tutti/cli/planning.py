@@ -64,9 +64,13 @@ def check(
     Each problem is a line: the key, what was expected there, what was seen. Exit code 0 when there is none, else 2. Of
     a folder one file is read, so that this is quick; `tutti recipes plan` reads all of it.
     """
+    # It brings pydantic, for which few other commands wait.
+    from tutti.cli import carried
+
     request, what = asked(recipe, data, site, contact, overrides)
     request.all_problems = True
     with consulted(data_dir) as platform:
+        carried.resolve(platform, request, anew=False)
         problems = [plain(each) for each in platform.client.pipeline.CheckRecipe(request).problems]
     if output == JSON:
         print_json({"recipe": what, "problems": problems})
@@ -104,9 +108,13 @@ def plan(
     holds at least, and of other stages an estimate: what a process of theirs had resident in a benchmark. What cannot
     be known, as of a site that was not visited, is not made up.
     """
+    # It brings pydantic, for which few other commands wait.
+    from tutti.cli import carried
+
     request, what = asked(recipe, data, site, contact, overrides)
     request.forecast = True
     with consulted(data_dir) as platform, naming(what), patiently(READS):
+        carried.resolve(platform, request, anew=False)
         found = platform.client.pipeline.CheckRecipe(request, timeout=READING_SECONDS)
     free = shutil.disk_usage(there(data_dir)).free
     if output == JSON:

@@ -111,13 +111,18 @@ def run(
         raise click.UsageError("give a RECIPE, or --data, or --site; to read another folder: --set input.path=FOLDER")
     else:
         text, directory, what = read_recipe(recipe), str(recipe.resolve().parent), str(recipe)
+    # It brings pydantic, for which few other commands wait.
+    from tutti.cli import carried
+
     if dry_run:
-        request = CheckRecipeRequest(recipe=text, overrides=overrides, directory=directory)
         with consulted(data_dir) as platform, naming(what):
+            request = CheckRecipeRequest(recipe=text, overrides=overrides, directory=directory)
+            carried.resolve(platform, request, anew=False)
             show_plan(platform.client, request, output)
         return
     with upheld(data_dir, detach=detach) as platform, naming(what):
         wanted = CreateRunRequest(request_id=fresh_id(), recipe=text, overrides=overrides, directory=directory)
+        carried.resolve(platform, wanted, anew=True)
         carry_out(platform, wanted, output, detach=detach)
 
 

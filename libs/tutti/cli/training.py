@@ -4,17 +4,22 @@ Promises: what is there already is the classifier of this recipe over the texts 
 that another classifier has is refused, never given to a second one.
 """
 
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
 from tutti.chassis.client import Client
 from tutti.chassis.errors import AlreadyExists, InvalidField, NotFound
 from tutti.cli import waiting
-from tutti.cli.classifierrecipe import asked_for
+from tutti.cli.classifierrecipe import asked_for, of_options, read, spec_of
 from tutti.cli.failures import MISUSE, Failure
 from tutti.cli.identity import fresh_id
 from tutti.cli.nouns import full_name
-from tutti.cli.output import READING_SECONDS, patiently, say
+from tutti.cli.output import READING_SECONDS, patiently
 from tutti.cli.platform import Platform
+from tutti.cli.runs import naming, read_recipe
 from tutti.cli.waiting import cancelling
-from tutti.contracts.common.v1 import STATE_CANCELLED, STATE_FAILED, GetRequest
+from tutti.contracts.common.v1 import STATE_CANCELLED, STATE_DONE, STATE_FAILED, GetRequest
 from tutti.contracts.ingest.v1 import (
     Classifier,
     ClassifierSpec,
@@ -23,57 +28,83 @@ from tutti.contracts.ingest.v1 import (
     IngestSpec,
 )
 
-RENAME = "a name keeps its classifier: choose another, with --set name=…"
+RENAME = "a name keeps its classifier: give this one another"
 
 
-def trained(platform: Platform, name: str, spec: ClassifierSpec) -> Classifier:
-    """The classifier that a spec asks for under a name, trained now unless it was before. Raises Failure."""
-    client, full = platform.client, full_name("classifiers", name)
-    asked = CreateClassifierRequest(request_id=fresh_id(), name=full, spec=spec, validate_only=True)
+@dataclass(frozen=True)
+class Wanted:
+    """The classifier that a recipe asks for."""
+
+    name: str
+    spec: ClassifierSpec
+
+    def request(self, *, only_judge: bool = False) -> CreateClassifierRequest:
+        name = full_name("classifiers", self.name)
+        return CreateClassifierRequest(request_id=fresh_id(), name=name, spec=self.spec, validate_only=only_judge)
+
+
+def of_file(path: Path, overrides: Sequence[str] = ()) -> Wanted:
+    """What the recipe in a file asks for. Raises click.UsageError, InvalidField, Failure."""
+    with naming(str(path)):
+        recipe = read(read_recipe(path), overrides)
+    return Wanted(recipe.name, spec_of(recipe, path.resolve().parent))
+
+
+def of_folder(folder: Path, overrides: Sequence[str], **options: str | float | None) -> Wanted:
+    """What a folder with options asks for. Raises InvalidField."""
+    recipe = of_options(folder, overrides, **options)
+    return Wanted(recipe.name, spec_of(recipe, Path.cwd()))
+
+
+def trained(platform: Platform, wanted: Wanted) -> tuple[Classifier, bool]:
+    """The classifier that is wanted, trained now unless it was before; whether it was. Raises Failure."""
+    client, request = platform.client, wanted.request()
+    known = _begun(client, wanted)
+    if known is None:
+        try:
+            client.ingest.CreateClassifier(request)
+        except AlreadyExists as problem:
+            raise Failure(f"{request.name} was asked for by another just now; {RENAME} [ALREADY_EXISTS]") from problem
+    with cancelling(client.ingest.CancelClassifier, request.name), patiently(f"{request.name} is trained"):
+        done = waiting.done(lambda: client.ingest.GetClassifier(GetRequest(name=request.name)), platform.ended)
+    if known is not None:
+        _same_texts(client, done, wanted)
+    return done, known is not None
+
+
+def trained_before(client: Client, wanted: Wanted) -> Classifier | None:
+    """The same where it is there already; nothing is begun. Raises Failure where the name is another's."""
+    known = _begun(client, wanted)
+    if known is None or known.state != STATE_DONE:
+        return None
+    _same_texts(client, known, wanted)
+    return known
+
+
+def _begun(client: Client, wanted: Wanted) -> Classifier | None:
+    """What is trained, or will be, as is wanted; None where nothing is, or where nothing came of it. Raises Failure."""
     try:
-        judged = client.ingest.CreateClassifier(asked).classifier
+        judged = client.ingest.CreateClassifier(wanted.request(only_judge=True)).classifier
     except InvalidField as problem:
         raise Failure(problem.message.removeprefix("spec."), MISUSE) from problem
-    known = there(client, full)
-    if known is not None:
-        _same_request(known, judged)
-    else:
-        asked.validate_only = False
-        try:
-            client.ingest.CreateClassifier(asked)
-        except AlreadyExists as problem:
-            raise Failure(f"{full} was asked for by another at the same time; {RENAME} [ALREADY_EXISTS]") from problem
-    with cancelling(client.ingest.CancelClassifier, full), patiently(f"{full} is trained"):
-        done = waiting.done(lambda: client.ingest.GetClassifier(GetRequest(name=full)), platform.ended)
-    if known is not None:
-        _same_texts(client, done, spec)
-        logic = known.spec.logic_version, judged.spec.logic_version
-        older = "" if len(set(logic)) == 1 else f" by {logic[0]}, and {logic[1]} may learn another, under another name"
-        say(f"{name}@{done.model_digest} was trained before{older}; these are the same texts, and nothing was done")
-    return done
-
-
-def there(client: Client, full: str) -> Classifier | None:
-    """The classifier of a name, or what will be one; None where nothing came of it."""
     try:
-        found: Classifier = client.ingest.GetClassifier(GetRequest(name=full))
+        known: Classifier = client.ingest.GetClassifier(GetRequest(name=judged.name))
     except NotFound:
         return None
-    return None if found.state in (STATE_FAILED, STATE_CANCELLED) else found
-
-
-def _same_request(known: Classifier, judged: Classifier) -> None:
+    if known.state in (STATE_FAILED, STATE_CANCELLED):
+        return None
     before, now = asked_for(known.spec), asked_for(judged.spec)
     if differ := [f"{key} {before[key]}, not {now[key]}" for key in now if before[key] != now[key]]:
         raise Failure(f"{known.name} exists with {', '.join(differ)}; {RENAME} [ALREADY_EXISTS]")
+    return known
 
 
-def _same_texts(client: Client, known: Classifier, spec: ClassifierSpec) -> None:
-    folder = IngestSpec(input_path=spec.input_path, text_field=spec.text_field)
-    with patiently(f"reads {spec.input_path}, to see whether its texts are those of {known.name}"):
+def _same_texts(client: Client, known: Classifier, wanted: Wanted) -> None:
+    folder = IngestSpec(input_path=wanted.spec.input_path, text_field=wanted.spec.text_field)
+    with patiently(f"reads {folder.input_path}, to see whether its texts are those of {known.name}"):
         found = client.ingest.DigestInput(DigestInputRequest(spec=folder), timeout=READING_SECONDS)
     if found.input_digest != known.source_digest:
         raise Failure(
-            f"{known.name} exists and learnt from other texts than {spec.input_path} holds now; {RENAME} "
+            f"{known.name} exists and learnt from other texts than {folder.input_path} holds now; {RENAME} "
             "[ALREADY_EXISTS]"
         )

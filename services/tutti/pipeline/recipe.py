@@ -86,7 +86,8 @@ class QualityPart(Part):
     )
     classifiers: Names = Field(
         default_factory=list,
-        description="that were trained here (NAME, or NAME@DIGEST) and whose labels reject, by rules NAME.LABEL",
+        description="whose labels reject, by rules NAME.LABEL: trained here (NAME, or NAME@DIGEST), or recipes "
+        "(a file .yaml, relative to the recipe's own folder) by which `tutti run` trains them first",
     )
     languages: Names = Field(
         default_factory=list, description="ISO 639 codes of languages or macro-languages that stay; none: all"
