@@ -298,7 +298,8 @@ class IngestServiceServicer:
         raise NotImplementedError('Method not implemented!')
 
     def CreateClassifier(self, request, context):
-        """CreateClassifier records the work and returns at once; the same request_id with another body is refused.
+        """CreateClassifier records the work and returns at once; the same request_id with another body is refused. Where that of
+        a name failed or was cancelled, another request begins it anew.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')

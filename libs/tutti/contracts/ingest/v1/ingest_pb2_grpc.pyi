@@ -76,7 +76,9 @@ class IngestServiceStub:
     kept, for another that compares with them.
     """
     CreateClassifier: _grpc.UnaryUnaryMultiCallable[_ingest_pb2.CreateClassifierRequest, _ingest_pb2.CreateClassifierResponse]
-    """CreateClassifier records the work and returns at once; the same request_id with another body is refused."""
+    """CreateClassifier records the work and returns at once; the same request_id with another body is refused. Where that of
+    a name failed or was cancelled, another request begins it anew.
+    """
     GetClassifier: _grpc.UnaryUnaryMultiCallable[_common_pb2.GetRequest, _events_pb2.Classifier]
     """GetClassifier returns one."""
     ListClassifiers: _grpc.UnaryUnaryMultiCallable[_common_pb2.ListRequest, _ingest_pb2.ListClassifiersResponse]
@@ -132,7 +134,9 @@ class IngestServiceAsyncStub(IngestServiceStub):
     kept, for another that compares with them.
     """
     CreateClassifier: _aio.UnaryUnaryMultiCallable[_ingest_pb2.CreateClassifierRequest, _ingest_pb2.CreateClassifierResponse]  # type: ignore[assignment]
-    """CreateClassifier records the work and returns at once; the same request_id with another body is refused."""
+    """CreateClassifier records the work and returns at once; the same request_id with another body is refused. Where that of
+    a name failed or was cancelled, another request begins it anew.
+    """
     GetClassifier: _aio.UnaryUnaryMultiCallable[_common_pb2.GetRequest, _events_pb2.Classifier]  # type: ignore[assignment]
     """GetClassifier returns one."""
     ListClassifiers: _aio.UnaryUnaryMultiCallable[_common_pb2.ListRequest, _ingest_pb2.ListClassifiersResponse]  # type: ignore[assignment]
@@ -305,7 +309,9 @@ class IngestServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _ingest_pb2.CreateClassifierRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_ingest_pb2.CreateClassifierResponse, _abc.Awaitable[_ingest_pb2.CreateClassifierResponse]]:
-        """CreateClassifier records the work and returns at once; the same request_id with another body is refused."""
+        """CreateClassifier records the work and returns at once; the same request_id with another body is refused. Where that of
+        a name failed or was cancelled, another request begins it anew.
+        """
 
     @_abc_1.abstractmethod
     def GetClassifier(
