@@ -338,12 +338,21 @@ def test_a_sitemap_that_is_not_allowed_is_not_asked_for_wherever_it_is_named(
     assert world.known()["/from-open"] == "visited/page"
 
 
-def test_a_sitemap_of_a_host_that_wants_too_long_a_pause_is_not_asked_for(site: Odd, tmp_path: Path) -> None:
-    rules = f"User-agent: *\nCrawl-delay: 61\nSitemap: {site.root}/a.xml\n"
+@pytest.mark.parametrize(
+    ("asked", "told"), [("Crawl-delay: 61", 61), ("Crawl-delay: 1e308", 86_400), (f"Request-rate: 1/{'9' * 400}", 86_400)]
+)
+def test_of_a_host_that_wants_too_long_a_pause_nothing_is_asked_for_but_its_rules(
+    asked: str, told: float, site: Odd, tmp_path: Path
+) -> None:
+    rules = f"User-agent: *\n{asked}\nSitemap: {site.root}/a.xml\n"
     site.odd["/robots.txt"] = 200, {"Content-Type": "text/plain"}, rules.encode()
     world = World(tmp_path, site)
     world.crawl()
-    assert [each.outcome for each in standing(world).sitemaps] == ["refused/robots_delay"]
+    found = standing(world)
+    assert [each.outcome for each in found.sitemaps] == ["refused/robots_delay"]
+    assert [each.delay_seconds for each in found.hosts] == [told]
+    assert set(world.known().values()) == {"refused/robots_delay"}
+    assert set(site.asked) == {"/robots.txt"}
     assert set(site.asked) == {"/robots.txt"}
 
 

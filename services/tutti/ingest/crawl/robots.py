@@ -22,6 +22,8 @@ HELD_BYTES = 2 << 20
 """Of files whose rules are held; parsed they take up to seventy times as much."""
 MAX_DELAY_SECONDS = 60.0
 """A host that asks for a longer pause between two pages is not crawled: it would take for ever, or ask for no visit."""
+LONGEST_DELAY_SECONDS = 86_400.0
+"""Of what is asked for no more is told."""
 _MARKS = ((codecs.BOM_UTF8, "utf-8"), (codecs.BOM_UTF16_LE, "utf-16-le"), (codecs.BOM_UTF16_BE, "utf-16-be"))
 _LINE = re.compile(
     r"(user[- ]?agent|sitemaps?|site-map"
@@ -29,6 +31,9 @@ _LINE = re.compile(
     re.IGNORECASE,
 )
 """A field, in the spellings that there are, and its value."""
+_PACES = ("crawl", "request")
+_LONG_NUMBER = re.compile(r"(\d{18})\d+")
+"""Of more digits than anybody means: of hundreds a float is infinite, thousands are no number at all."""
 _ANY = "*"
 _TOKEN = re.compile(r"\*(?!\S)|[A-Za-z_-]+")
 """The product token of an agent, or the sign for all."""
@@ -60,7 +65,7 @@ class Robots:
         delay = self._rules.crawl_delay(_ANY)
         rate = self._rules.request_rate(_ANY)
         of_rate = rate.seconds / rate.requests if rate is not None and rate.requests else 0.0
-        return max(float(delay or 0.0), of_rate, 0.0)
+        return min(max(float(delay or 0.0), of_rate, 0.0), LONGEST_DELAY_SECONDS)
 
     @property
     def sitemaps(self) -> list[str]:
@@ -122,6 +127,8 @@ def ours(text: str, agent: str) -> str:
                 rules.setdefault(token[0].lower(), [])
         else:
             open_to_names = False
+            if field.startswith(_PACES):
+                value = _LONG_NUMBER.sub(r"\1", value)
             for name in named:
                 rules[name].append(f"{field}:{value}")
     return "\n".join([f"user-agent:{_ANY}", *rules.get(agent.lower(), rules.get(_ANY, [])), *sitemaps])

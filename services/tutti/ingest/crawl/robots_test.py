@@ -4,7 +4,7 @@ import tracemalloc
 
 import pytest
 
-from tutti.ingest.crawl.robots import MAX_BYTES, Access, Parsed, robots
+from tutti.ingest.crawl.robots import LONGEST_DELAY_SECONDS, MAX_BYTES, Access, Parsed, robots
 
 AGENT = "tutti"
 RULES = b"""\
@@ -130,6 +130,29 @@ def test_what_is_no_rule_ends_no_group(between: str) -> None:
 def test_a_rule_ends_the_agents_of_its_group(rule: str) -> None:
     body = f"User-agent: tutti\n{rule}\nUser-agent: other\nDisallow: /x\n".encode()
     assert robots(200, body, AGENT).allows("https://a.example/x")
+
+
+@pytest.mark.parametrize("digits", [9, 400, 5_000])
+@pytest.mark.parametrize("line", ["Crawl-delay: {}", "Crawl-delay: {}.5", "Request-rate: 1/{}", "Request-rate: 1/{}d"])
+def test_a_pause_of_any_length_is_told_as_a_day_at_most(line: str, digits: int) -> None:
+    rules = robots(200, f"User-agent: *\n{line.format('9' * digits)}\n".encode(), AGENT)
+    assert rules.delay_seconds == LONGEST_DELAY_SECONDS
+
+
+@pytest.mark.parametrize(
+    ("line", "seconds"),
+    [
+        ("Crawl-delay: 0.3" + "3" * 99, 1 / 3),
+        ("Request-rate: 2/5", 2.5),
+        ("Request-rate: 1/1m", 60.0),
+        ("Request-rate: " + "9" * 5_000 + "/1", 0.0),
+        ("Crawl-delay: soon", 0.0),
+        ("Crawl-delay: -1", 0.0),
+        ("Crawl-delay: nan", 0.0),
+    ],
+)
+def test_a_pause_is_as_long_as_it_is_written(line: str, seconds: float) -> None:
+    assert robots(200, f"User-agent: *\n{line}\n".encode(), AGENT).delay_seconds == pytest.approx(seconds)
 
 
 def test_a_group_of_ours_without_rules_wins_too() -> None:
