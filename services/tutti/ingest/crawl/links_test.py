@@ -136,6 +136,24 @@ def test_a_sitemap_in_any_state_gives_what_it_can_or_is_refused() -> None:
     assert sitemap(URL, gzip.compress(b"\n" * (200 << 20), 1)).pages == ()
 
 
+MUCH = b"> " * (1 << 20)
+
+
+@pytest.mark.parametrize("piece", [b"<!--%s-->", b"<a b='%s'/>", b"<?a %s?>"])
+def test_of_a_sitemap_no_piece_is_read_again_and_again(piece: bytes) -> None:
+    one, long = b"<url><loc>https://a.example/x</loc></url>", piece % MUCH
+    with pytest.raises(BadSitemap, match="more than a MiB"):
+        sitemap(URL, b"<urlset><a>" + long + one)
+    assert sitemap(URL, b"<urlset>" + one + long + one.replace(b"/x", b"/y")).pages == ("https://a.example/x",)
+
+
+@pytest.mark.parametrize("piece", [b"%s", b"<![CDATA[%s]]>", b"<lastmod>%s</lastmod>", b"<a></a>%s<!-- -->"])
+def test_of_what_is_read_as_it_comes_a_sitemap_may_have_any_amount(piece: bytes) -> None:
+    body = b"<urlset>" + piece % MUCH + b"<url><loc>https://a.example/x</loc></url></urlset>"
+    for data in (body, body.decode().encode("utf-16-le"), gzip.compress(body, 1)):
+        assert sitemap(URL, data).pages == ("https://a.example/x",)
+
+
 A = "https://a.example"
 
 

@@ -23,7 +23,7 @@ MAX_ELEMENTS = 2_000_000
 MAX_DEPTH = 50
 _PIECE = 1 << 16
 _MAX_TAG = 1 << 20
-"""Bytes without an end of a tag: attributes come all at once."""
+"""Bytes of a tag, a comment or an instruction: each comes at once, and with each piece is read from its beginning."""
 _LINE = re.compile(rb"[^\r\n]+")
 
 
@@ -98,14 +98,11 @@ class _Listed:
 
     def read(self, data: bytes) -> None:
         """Raises ExpatError, BadSitemap, _Enough."""
-        open_since = 0
         for begin in range(0, len(data), _PIECE):
             piece = data[begin : begin + _PIECE]
             self._parser.Parse(piece, False)
-            if (last := piece.rfind(b">")) >= 0:
-                open_since = begin + last
-            elif begin - open_since > _MAX_TAG:
-                raise BadSitemap("for a MiB no tag ends")
+            if begin + len(piece) - self._parser.CurrentByteIndex > _MAX_TAG:
+                raise BadSitemap("a tag, or a comment, is of more than a MiB")
         self._parser.Parse(b"", True)
 
     def _declare(self, *_: object) -> None:
