@@ -6,6 +6,7 @@ is not followed.
 
 from __future__ import annotations
 
+import itertools
 import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
@@ -20,6 +21,8 @@ from tutti.ingest.sniffing import decode, is_binary, media_type
 
 MAX_LINKS = 20_000
 """Of a page; the first of them in its order. A page with more is a list made for machines."""
+MAX_OWN = 100
+"""Of what a page says that it wants to be known under; the first."""
 _VALUED = frozenset(("max-snippet", "max-image-preview", "max-video-preview", "unavailable_after"))
 """Directives that have a value behind a colon; what else stands before one is the name of an agent."""
 _VALUE = re.compile(rf"(?:{'|'.join(sorted(_VALUED))})\s*:\s*[^\s,]*")
@@ -105,13 +108,14 @@ def _canonical(references: Iterable[str], base: str, faults: dict[str, int]) -> 
 
 
 def _own(tree: HTMLTree, base: str) -> str:
-    """The first rel=canonical; several that differ name none."""
-    named = {
-        _resolved(each.getattr("href"), base)
+    """What rel=canonical says; several that differ name none."""
+    named = (
+        each.getattr("href")
         for each in tree.document.query_selector_all("link[rel][href]")
         if "canonical" in each.getattr("rel").lower().split()
-    }
-    return named.pop() if len(named) == 1 else ""
+    )
+    found = {_resolved(reference, base) for reference in itertools.islice(named, MAX_OWN)}
+    return found.pop() if len(found) == 1 else ""
 
 
 def _resolved(reference: str, base: str) -> str:

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tutti.ingest.crawl.links import MAX_LINKS, Said, said
+from tutti.ingest.crawl.links import MAX_LINKS, MAX_OWN, Said, said
 from tutti.ingest.crawl.scope import Left, Scope, Taken, circles, level, shape
 from tutti.ingest.crawl.sitemaps import MAX_URLS, BadSitemap, sitemap
 from tutti.ingest.crawl.urls import host_of
@@ -105,6 +105,14 @@ def test_a_page_in_any_state_gives_what_it_can(body: bytes) -> None:
 def test_a_page_with_more_links_than_anybody_reads_is_cut() -> None:
     body = b"<html>" + b"".join(b"<a href=%d>x</a>" % number for number in range(MAX_LINKS + 5))
     assert len(said(URL, body, agent="tutti").links) == MAX_LINKS
+
+
+def test_of_what_a_page_wants_to_be_known_under_the_first_count() -> None:
+    same = "".join(f"<link rel=canonical href='/own#{number}'>" for number in range(MAX_OWN))
+    other = "<link rel=canonical href='/other'>"
+    assert page(same + other).canonical == "https://a.example/own"
+    assert page(same[: same.rindex("<link")] + other).canonical == ""
+    assert page(other + same).canonical == ""
 
 
 def test_a_sitemap_lists_pages_of_its_own_host() -> None:
