@@ -13,6 +13,8 @@ from tutti.ingest.crawl.failures import Failure, FetchFailed
 _PIECE = 64 << 10
 _FIRST_STEP = 512
 _NONE, _INFLATED = "identity", ("gzip", "x-gzip", "deflate")
+_MEMBER = b"\x1f\x8b\x08"
+"""How one of gzip begins."""
 MAX_MEMBERS = 10_000
 """Of gzip in one body: those who write blocks have one for 64 KiB or more."""
 
@@ -47,11 +49,12 @@ def _codings(encoding: str) -> list[str]:
 def _inflated(body: bytes, coding: str, max_bytes: int, cut: bool, part: bool) -> bytes:
     """`cut`: what is too large is cut; `part`: it may end anywhere.
 
-    Raises zlib.error, FetchFailed. What says deflate may come without the frame of zlib.
+    Raises zlib.error, FetchFailed. What says deflate may come without the frame of zlib. What lies behind a member and
+    does not begin as one is ignored, as browsers do: padding, or a line that was written in addition.
     """
     bare = coding == "deflate" and not (len(body) > 1 and body[0] & 0x0F == 8 and int.from_bytes(body[:2]) % 31 == 0)
     parts, size, at, members = list[bytes](), 0, 0, 0
-    while at < len(body):
+    while at < len(body) and (members == 0 or _goes_on(body[at : at + len(_MEMBER)], coding)):
         members += 1
         if members > MAX_MEMBERS:
             if cut:
@@ -69,6 +72,11 @@ def _inflated(body: bytes, coding: str, max_bytes: int, cut: bool, part: bool) -
         if not member.whole:
             raise FetchFailed(Failure.CUT, f"{coding} ends too early")
     return b"".join(parts)
+
+
+def _goes_on(behind: bytes, coding: str) -> bool:
+    """Whether what begins so behind a member is a further one, or the beginning of its mark; deflate has none."""
+    return coding != "deflate" and _MEMBER.startswith(behind)
 
 
 class _Member:

@@ -257,6 +257,30 @@ def test_what_has_no_end_mark_behind_it_is_whole() -> None:
         assert len(decoded(answered("deflate", body), 2 << 20)) == size
 
 
+@pytest.mark.parametrize("behind", [b"\0", b"\0" * 600, b"\n", b"</html>\n", b"\x1f\x8c", b"\x1f\x8b\0junk"])
+def test_what_lies_behind_a_body_and_is_none_is_ignored(behind: bytes) -> None:
+    bare = zlib.compressobj(wbits=-15)
+    for coding, body in (
+        ("gzip", gzip.compress(b"some words")),
+        ("x-gzip", gzip.compress(b"some ") + gzip.compress(b"words")),
+        ("deflate", zlib.compress(b"some words")),
+        ("deflate", bare.compress(b"some words") + bare.flush()),
+        ("gzip, gzip", gzip.compress(gzip.compress(b"some words") + behind)),
+    ):
+        assert decoded(answered(coding, body + behind), 1_000) == b"some words"
+    with pytest.raises(FetchFailed) as error:
+        decoded(answered("gzip", behind + gzip.compress(b"some words")), 1_000)
+    assert error.value.failure is Failure.ENCODING
+
+
+def test_a_body_of_members_that_is_cut_is_not_whole_wherever_it_is_cut() -> None:
+    first, second = gzip.compress(b"some "), gzip.compress(b"words")
+    for size in range(1, len(second)):
+        with pytest.raises(FetchFailed) as error:
+            decoded(answered("gzip", first + second[:size]), 10)
+        assert error.value.failure is Failure.CUT
+
+
 def test_many_members_are_walked_once_and_too_many_are_none() -> None:
     empty, large = gzip.compress(b"", mtime=0), 64 << 20
     behind = gzip.compress(bytes(large), 0)
