@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from tutti.ingest.crawl.links import MAX_LINKS, MAX_OWN, Said, said
 from tutti.ingest.crawl.scope import Left, Scope, Taken, circles, level, shape
-from tutti.ingest.crawl.sitemaps import MAX_URLS, BadSitemap, sitemap
+from tutti.ingest.crawl.sitemaps import MAX_BYTES, MAX_URLS, BadSitemap, sitemap
 from tutti.ingest.crawl.urls import host_of
 
 URL = "https://a.example/one/two"
@@ -142,6 +142,20 @@ def test_a_sitemap_in_any_state_gives_what_it_can_or_is_refused() -> None:
     many = b"".join(b"<url><loc>https://a.example/%d</loc></url>" % number for number in range(MAX_URLS + 9))
     assert len(sitemap(URL, b"<urlset>" + many + b"</urlset>").pages) == MAX_URLS
     assert sitemap(URL, gzip.compress(b"\n" * (200 << 20), 1)).pages == ()
+
+
+def test_a_sitemap_may_be_packed_in_members() -> None:
+    lines = [f"https://a.example/{number}\n" for number in range(3)]
+    members = [gzip.compress(line.encode()) for line in lines]
+    pages = tuple(map(str.strip, lines))
+    assert sitemap(URL, b"".join(members)).pages == pages
+    assert sitemap(URL, b"".join(members) + b"\n").pages == pages
+    assert sitemap(URL, b"".join(members)[:-9]).pages[:2] == pages[:2]
+    xml = b"<urlset>%s</urlset>" % b"".join(b"<url><loc>%s</loc></url>" % line.encode() for line in lines)
+    assert sitemap(URL, b"".join(gzip.compress(xml[at : at + 7]) for at in range(0, len(xml), 7))).pages == pages
+    large = gzip.compress(b"\n" * MAX_BYTES, 1)
+    assert sitemap(URL, large + members[0]).pages == ()
+    assert sitemap(URL, members[0] + large).pages == pages[:1]
 
 
 MUCH = b"> " * (1 << 20)

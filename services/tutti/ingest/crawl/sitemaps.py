@@ -9,11 +9,12 @@ from __future__ import annotations
 
 import itertools
 import re
-import zlib
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from xml.parsers import expat
 
+from tutti.ingest.crawl.encodings import undone
+from tutti.ingest.crawl.failures import FetchFailed
 from tutti.ingest.crawl.urls import MAX_LENGTH, NotAPage, canonical, host_of
 
 MAX_URLS = 50_000
@@ -139,9 +140,10 @@ class _Listed:
 
 
 def _unpacked(body: bytes) -> bytes:
+    """As much as may be of all members; one that is cut gives what it has."""
     if not body.startswith(b"\x1f\x8b"):
         return body[:MAX_BYTES]
     try:
-        return zlib.decompressobj(zlib.MAX_WBITS | 16).decompress(body, MAX_BYTES)
-    except zlib.error as error:
-        raise BadSitemap(f"it cannot be unpacked ({error})") from error
+        return undone(body, "gzip", MAX_BYTES, cut=True, part=True)
+    except FetchFailed as error:
+        raise BadSitemap(f"it cannot be unpacked ({error.detail})") from error
