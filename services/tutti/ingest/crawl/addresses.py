@@ -1,14 +1,14 @@
 """Addresses: where hosts lie, and to which a connection is made.
 
 Promises: an address is looked at when its socket is made, so that neither a name, nor a redirect, nor a second answer
-of a name server leads to a machine inside.
+of a name server leads to a machine inside; where a host is said to lie, no other is asked.
 """
 
 from __future__ import annotations
 
 import ipaddress
 import socket
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from aiohttp.abc import AbstractResolver, ResolveResult
@@ -23,8 +23,14 @@ class PrivateAddress(OSError):
     """A connection to an address that is not of the public web."""
 
 
+class Named(str):
+    """The address of a host of which was said that it lies there: that host, and no other, may be asked there."""
+
+    __slots__ = ()
+
+
 class Connect(AbstractResolver):
-    """Says of some hosts where they lie, and asks the name server of the others.
+    """Says of some hosts where they lie, Named, and asks the name server of the others.
 
     `where` has `address:port`, an IP address, by host or by `host:port`.
     """
@@ -42,7 +48,7 @@ class Connect(AbstractResolver):
         version = socket.AF_INET6 if ":" in address else socket.AF_INET
         return [
             ResolveResult(
-                hostname=host, host=address, port=number, family=version, proto=0, flags=socket.AI_NUMERICHOST
+                hostname=host, host=Named(address), port=number, family=version, proto=0, flags=socket.AI_NUMERICHOST
             )
         ]
 
@@ -59,18 +65,16 @@ def address_of(there: str) -> tuple[str, int]:
     return str(found), int(port)
 
 
-def socket_factory(
-    *, allow_private: bool, named: Collection[tuple[str, int]] = ()
-) -> Callable[[AddressInfo], socket.socket]:
+def socket_factory(*, allow_private: bool) -> Callable[[AddressInfo], socket.socket]:
     """Makes the sockets of a client; raises PrivateAddress for addresses that are not of the public web.
 
-    Not for those that are `named`, with their port, and for none where `allow_private` is given.
+    Not for those that are Named, and for none where `allow_private` is given.
     """
 
     def make(info: AddressInfo) -> socket.socket:
-        family, kind, protocol, _, address = info
-        if not allow_private and address[:2] not in named and not is_public(str(address[0])):
-            raise PrivateAddress(f"{address[0]} is a private address: set input.crawl.allow_private=true")
+        family, kind, protocol, _, (address, *_) = info
+        if not (allow_private or isinstance(address, Named) or is_public(str(address))):
+            raise PrivateAddress(f"{address} is a private address: set input.crawl.allow_private=true")
         made = socket.socket(family, kind, protocol)
         made.setblocking(False)
         return made

@@ -19,7 +19,7 @@ from typing import Protocol, Self
 import aiohttp
 from yarl import URL
 
-from tutti.ingest.crawl.addresses import Connect, PrivateAddress, address_of, socket_factory
+from tutti.ingest.crawl.addresses import Connect, PrivateAddress, socket_factory
 from tutti.ingest.crawl.encodings import undone
 from tutti.ingest.crawl.failures import Failure, FetchFailed
 
@@ -104,9 +104,7 @@ class Fetcher:
         connector = aiohttp.TCPConnector(
             limit=self._connections,
             resolver=Connect(self._connect),
-            socket_factory=socket_factory(
-                allow_private=self._allow_private, named=set(map(address_of, self._connect.values()))
-            ),
+            socket_factory=socket_factory(allow_private=self._allow_private),
         )
         self._room = _Room(HELD_BYTES)
         self._session = aiohttp.ClientSession(

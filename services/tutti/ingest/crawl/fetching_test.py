@@ -220,6 +220,22 @@ def test_addresses_inside_are_refused_when_the_socket_is_made(host: str) -> None
     assert error.value.failure is Failure.PRIVATE
 
 
+@pytest.mark.parametrize("name", ["site.example", "site.example:{port}"])
+@pytest.mark.parametrize("other", ["localhost", "127.0.0.1", "[::ffff:127.0.0.1]"])
+def test_where_one_host_is_said_to_lie_no_other_is_asked(name: str, other: str) -> None:
+    async def run() -> tuple[int, Failure]:
+        async with server(saying(OK + b"Content-Length: 0\r\n\r\n")) as url:
+            place = url.removeprefix("http://").rstrip("/")
+            connect = {name.format(port=place.rpartition(":")[2]): place}
+            async with Fetcher("t", QUICK, connect=connect) as fetcher:
+                answer = await fetcher.fetch(url.replace("127.0.0.1", "site.example"))
+                with pytest.raises(FetchFailed) as error:
+                    await fetcher.fetch(url.replace("127.0.0.1", other))
+                return answer.status, error.value.failure
+
+    assert asyncio.run(run()) == (200, Failure.PRIVATE)
+
+
 def answered(coding: str, body: bytes) -> Answer:
     return Answer("http://a.example/", "HTTP/1.1", 200, "OK", (("Content-Encoding", coding),), body)
 
