@@ -119,7 +119,9 @@ async def _robots_once(host: str, fetcher: Fetches) -> tuple[RobotsAnswer, float
                 if not answer.whole and len(body) <= MAX_BYTES:  # it ends where the answer was cut
                     body = whole_lines(body)
                 return RobotsAnswer(host, answer.status, body), retry_after(answer)
-            url = canonical(answer.text("Location"), url)
+            if not (place := answer.text("Location")):  # it leads nowhere: there are none
+                return RobotsAnswer(host, answer.status, b""), None
+            url = canonical(place, url)
         except FetchFailed as error:
             return RobotsAnswer(host, None, b"", error.detail), None
         except NotAPage:

@@ -1,4 +1,4 @@
-"""Rules that are too large: their beginning counts, as it came or unpacked."""
+"""Rules that are too large: their beginning counts, as it came or unpacked; and such as lie nowhere."""
 
 import asyncio
 import gzip
@@ -68,3 +68,18 @@ def test_rules_that_end_where_the_answer_was_cut_are_no_rules_in_half() -> None:
 def test_rules_that_cannot_be_unpacked_allow_nothing() -> None:
     for body in (b"rubbish", gzip.compress(RULES[:1000])[:-9]):
         assert rules(said(body, "gzip"))[1].access is Access.UNAVAILABLE
+
+
+@pytest.mark.parametrize("status", [300, 301, 302, 304, 307, 399])
+@pytest.mark.parametrize("place", [b"", b"Location:\r\n"])
+def test_rules_that_are_redirected_nowhere_are_asked_for_once_and_are_not_there(status: int, place: bytes) -> None:
+    asked = 0
+    say = saying(b"HTTP/1.1 %d X\r\n%sContent-Length: 0\r\n\r\n" % (status, place))
+
+    async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        nonlocal asked
+        asked += 1
+        await say(reader, writer)
+
+    answer, found = rules(serve)
+    assert (asked, answer.status, found.access) == (1, status, Access.NONE_GIVEN)
