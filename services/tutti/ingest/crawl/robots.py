@@ -31,7 +31,8 @@ _LINE = re.compile(
     re.IGNORECASE,
 )
 """A field, in the spellings that there are, and its value."""
-_PACES = ("crawl", "request")
+_OTHERS = ("crawl", "request", "visit")
+"""How fields of a group begin that are no rules of RFC 9309."""
 _LONG_NUMBER = re.compile(r"(\d{18})\d+")
 """Of more digits than anybody means: of hundreds a float is infinite, thousands are no number at all."""
 _ANY = "*"
@@ -107,6 +108,10 @@ def robots(status: int | None, body: bytes, agent: str) -> Robots:
 def ours(text: str, agent: str) -> str:
     """What a text says to an agent, as one group for all: the rules of the groups that name it, else of those for all
     (RFC 9309, section 2.2.1); and the sitemaps. Parsers keep each rule for each agent of its group.
+
+    Only `allow` and `disallow` end the agents of a group, for they alone are rules there (section 2.1), and other records
+    must not interfere with the parsing of those (2.2.4): what stands behind a pause is for the agents before it too, as
+    Google's parser reads it. The pause itself is for those before it alone.
     """
     rules: dict[str, list[str]] = {}
     sitemaps: list[str] = []
@@ -126,9 +131,10 @@ def ours(text: str, agent: str) -> str:
                 named.add(token[0].lower())
                 rules.setdefault(token[0].lower(), [])
         else:
-            open_to_names = False
-            if field.startswith(_PACES):
+            if field.startswith(_OTHERS):
                 value = _LONG_NUMBER.sub(r"\1", value)
+            else:
+                open_to_names = False
             for name in named:
                 rules[name].append(f"{field}:{value}")
     return "\n".join([f"user-agent:{_ANY}", *rules.get(agent.lower(), rules.get(_ANY, [])), *sitemaps])

@@ -120,13 +120,33 @@ Disallow: /b
     assert rules.delay_seconds == 3.0
 
 
-@pytest.mark.parametrize("between", ["", "Unknown: x", "Sitemap: https://a.example/", "# x", "rubbish", "Host: x"])
+@pytest.mark.parametrize(
+    "between",
+    [
+        "",
+        "Unknown: x",
+        "Sitemap: https://a.example/",
+        "# x",
+        "rubbish",
+        "Host: x",
+        "Crawl-delay: 5",
+        "Request-rate: 1/5",
+        "Visit-time: 0600-0845",
+    ],
+)
 def test_what_is_no_rule_ends_no_group(between: str) -> None:
     body = f"User-agent: tutti\n{between}\nUser-agent: other\n{between}\nDisallow: /x\n".encode()
     assert not robots(200, body, AGENT).allows("https://a.example/x")
 
 
-@pytest.mark.parametrize("rule", ["Disallow: /a", "Disallow:", "Allow: /b", "Crawl-delay: 1", "Request-rate: 1/5"])
+@pytest.mark.parametrize("line", ["Crawl-delay: 5", "Request-rate: 1/5"])
+def test_a_pause_is_for_the_agents_before_it(line: str) -> None:
+    body = f"User-agent: tutti\n{line}\nUser-agent: other\nDisallow: /x\n".encode()
+    assert [robots(200, body, agent).delay_seconds for agent in (AGENT, "other")] == [5.0, 0.0]
+    assert [robots(200, body, agent).allows("https://a.example/x") for agent in (AGENT, "other")] == [False, False]
+
+
+@pytest.mark.parametrize("rule", ["Disallow: /a", "Disallow:", "Allow: /b", "Disalow /c"])
 def test_a_rule_ends_the_agents_of_its_group(rule: str) -> None:
     body = f"User-agent: tutti\n{rule}\nUser-agent: other\nDisallow: /x\n".encode()
     assert robots(200, body, AGENT).allows("https://a.example/x")
