@@ -52,9 +52,9 @@ class CrawlPart(Part):
     )
 
     def parameters(self) -> dict[str, object]:
-        """What decides which pages are found, and not how fast or from where."""
-        found = self.model_dump(exclude={"contact", "delay_seconds", "connections", "connect", "allow_private"})
-        return found if self.since else {key: value for key, value in found.items() if key != "since"}
+        """What decides which pages are found, and not how fast or from where; what is not asked for is absent."""
+        later = {name for name in ("since", "allow_private") if not getattr(self, name)}
+        return self.model_dump(exclude={"contact", "delay_seconds", "connections", "connect", *later})
 
 
 class InputPart(Part):

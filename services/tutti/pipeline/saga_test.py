@@ -114,6 +114,7 @@ def test_a_recipe_with_a_crawl_begins_with_it(world: World) -> None:
         ("input.crawl.delay_seconds=3", []),
         ("input.crawl.connect.a.example=127.0.0.1:80", []),
         ("input.crawl.edition=2", ["crawl", "ingest"]),
+        ("input.crawl.allow_private=true", ["crawl", "ingest"]),
         ("input.crawl.pages=7", ["crawl", "ingest"]),
         ("input.max_file_bytes=7", ["ingest"]),
     ],
@@ -121,6 +122,7 @@ def test_a_recipe_with_a_crawl_begins_with_it(world: World) -> None:
 def test_a_site_is_visited_again_when_it_is_asked_for_otherwise(world: World, override: str, done: list[str]) -> None:
     again(world, *SITE)
     assert again(world, *SITE, override) == done
+    assert again(world, *SITE) == []
 
 
 CLEAN = ("dedup.decontaminate.path=asked",)
