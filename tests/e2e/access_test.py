@@ -1,11 +1,12 @@
 """Commands where no platform is up: who reads has one for as long as it reads, who only asks leaves nothing behind."""
 
+import json
 from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
 
-from tests.e2e.command import TINY, platform, start, tutti
+from tests.e2e.command import TINY, platform, start, tiny, tutti
 from tests.faults.processes import family
 
 
@@ -41,6 +42,17 @@ def test_what_reads_beside_others_has_its_turn(stopped: Path, pages: Path) -> No
     told = [each.communicate(timeout=120)[1] for each in beside]
     assert [each.returncode for each in beside] == [0, 0, 0], told
     assert family(stopped) == []
+
+
+def test_runs_that_start_together_share_the_platform_of_the_first(tmp_path: Path, pages: Path) -> None:
+    """In a directory that nobody made yet."""
+    data_dir = tmp_path / "data"
+    least = ("input.limit=5", "train.steps=2")
+    together = [start(*tiny(data_dir, pages, *least, f"train.seed={seed}")) for seed in range(3)]
+    told = [each.communicate(timeout=240) for each in together]
+    assert [each.returncode for each in together] == [0, 0, 0], [err for _, err in told]
+    assert len({json.loads(out)["run"]["name"] for out, _ in told}) == 3
+    assert family(data_dir) == []
 
 
 @pytest.mark.parametrize(

@@ -2,7 +2,7 @@
 
 import sys
 
-FAILED, MISUSE, KILLED = 1, 2, 130
+FAILED, MISUSE, IN_USE, KILLED = 1, 2, 4, 130  # in use: by another supervisor
 PREFIX = "tutti: "
 
 

@@ -24,8 +24,8 @@ from enum import Enum
 from pathlib import Path
 
 from tutti.chassis import logs
-from tutti.chassis.datadir import DEFAULT, PROCESSES, DataDir, DataDirError, DiskFull, NewerVersion
-from tutti.chassis.exits import FAILED, KILLED, MISUSE, PREFIX, say
+from tutti.chassis.datadir import DEFAULT, PROCESSES, DataDir, DataDirError, DiskFull, InUse, NewerVersion
+from tutti.chassis.exits import FAILED, IN_USE, KILLED, MISUSE, PREFIX, say
 from tutti.chassis.leash import EXAMINE, Leash, hold
 from tutti.chassis.logfiles import LOG_BYTES, rotate
 from tutti.chassis.patience import Patience
@@ -341,6 +341,8 @@ def main() -> int:
         return code
     except (SettingsError, NewerVersion) as error:
         return say(str(error), MISUSE)
+    except InUse as error:
+        return say(str(error), IN_USE)
     except (DataDirError, OSError) as error:
         return say(str(error), FAILED)
 

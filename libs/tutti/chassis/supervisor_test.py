@@ -16,6 +16,7 @@ import pytest
 from tutti.chassis.client import connect
 from tutti.chassis.datadir import DataDir, endpoint_in
 from tutti.chassis.demo_test import eventually
+from tutti.chassis.exits import IN_USE
 from tutti.chassis.processes import ProcessId, process_id
 from tutti.chassis.settings import SupervisorSettings
 from tutti.chassis.supervisor import LAST_WORDS_BYTES, ChildSpec, Supervisor
@@ -215,7 +216,7 @@ def test_who_ignores_the_request_to_stop_is_killed_at_the_deadline(tmp_path: Pat
 
 def test_a_second_supervisor_is_refused(tmp_path: Path) -> None:
     with platform(tmp_path) as first, platform(tmp_path) as second:
-        assert second.process.wait(30) == 1
+        assert second.process.wait(30) == IN_USE
         assert second.process.stderr is not None
         assert f"in use by process {first.process.pid} (tutti up)" in second.process.stderr.read()
         assert first.child("host").alive()

@@ -6,7 +6,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -16,6 +16,7 @@ import click
 from tutti.chassis.client import Client, Unreachable, connect
 from tutti.chassis.datadir import PROCESSES
 from tutti.chassis.errors import Problem, Unavailable
+from tutti.chassis.exits import IN_USE
 from tutti.chassis.leash import Leash
 from tutti.chassis.processes import ProcessId, gone
 from tutti.chassis.room import little_left
@@ -23,13 +24,18 @@ from tutti.cli import INTERRUPTED, interrupt
 from tutti.cli.connection import data_dir_option, typed
 from tutti.cli.failures import FAILED, Failure
 from tutti.cli.handover import await_others, unfinished
-from tutti.cli.output import say
+from tutti.cli.output import patiently, say
 from tutti.cli.turns import turn
 from tutti.contracts.admin.v1 import DescribeRequest
 
 READY_SECONDS = 60.0
 STOP_SECONDS = 45.0
 LOOK_SECONDS = 0.2
+AGAIN_SECONDS = 2.0  # until a platform is started once more, where another command was about to
+
+
+class Taken(Failure):
+    """Another supervisor has the data directory: it starts, or stops."""
 
 
 @dataclass(frozen=True)
@@ -119,18 +125,58 @@ def down(data_dir: Path) -> None:
 @contextlib.contextmanager
 def running(data_dir: Path) -> Iterator[Platform]:
     """The platform of a data directory, which is started for the time being when nobody serves it."""
-    with turn(data_dir):  # not on one that ends with a command that reads
-        pass
-    with serving(data_dir) as platform:
+
+    def own() -> contextlib.AbstractContextManager[Platform]:
+        with turn(data_dir):  # not on one that ends with a command that reads
+            pass
+        return _serving(data_dir)
+
+    with _together(data_dir, own) as platform:
         yield platform
 
 
 @contextlib.contextmanager
 def serving(data_dir: Path, *arguments: str) -> Iterator[Platform]:
-    """The same, whoever has it up.
+    """The same, whoever has it up; `arguments` are for its supervisor."""
+    with _together(data_dir, lambda: _serving(data_dir, *arguments)) as platform:
+        yield platform
 
-    `arguments` are for its supervisor. What was started is stopped once no run of another command needs it, or at once
-    after Ctrl-C.
+
+@contextlib.contextmanager
+def _together(data_dir: Path, serving: Callable[[], contextlib.AbstractContextManager[Platform]]) -> Iterator[Platform]:
+    """Of commands that start a platform at the same time one has it; the others wait for it, and are guests."""
+    with contextlib.ExitStack() as stack:
+        deadline = 0.0
+        while True:
+            try:
+                platform = stack.enter_context(serving())
+                break
+            except Taken:
+                deadline = deadline or time.monotonic() + READY_SECONDS
+                if time.monotonic() > deadline:
+                    raise
+            with patiently(f"waits for the platform of {data_dir}, which another command starts or stops"):
+                _await_any(data_dir)
+        yield platform
+
+
+def _await_any(data_dir: Path) -> None:
+    """Until a platform answers, but not for long: who was about to start one may have ended."""
+    interrupt.raised()
+    again = time.monotonic() + AGAIN_SECONDS
+    while time.monotonic() < again:
+        interrupt.check()
+        with contextlib.suppress(Unreachable):
+            ready(data_dir).close()
+            return
+        time.sleep(LOOK_SECONDS)
+
+
+@contextlib.contextmanager
+def _serving(data_dir: Path, *arguments: str) -> Iterator[Platform]:
+    """Raises Taken when another supervisor has the directory and does not answer.
+
+    What was started is stopped once no run of another command needs it, or at once after Ctrl-C.
     """
     try:
         client = ready(data_dir)
@@ -241,6 +287,8 @@ def last_words(process: subprocess.Popen[bytes]) -> Failure:
         return put_down()
     words = process.stderr.read().decode(errors="replace").strip()
     last = words.splitlines()[-1] if words else f"the supervisor of the platform ended with {process.returncode}"
+    if process.returncode == IN_USE:
+        return Taken(last.removeprefix("tutti: "))
     return Failure(last.removeprefix("tutti: "), process.returncode if process.returncode in (1, 2) else FAILED)
 
 
