@@ -92,7 +92,7 @@ def override(tree: Tree, text: str, known: Keys) -> None:
         if not isinstance(inner, dict):
             raise InvalidField(parent, seen=inner, expected="a mapping of keys")
         tree = inner
-    tree[last] = _value(get_args(known[".".join(parents)])[1] if of_mapping else known[key], value)
+    tree[last] = _value(key, get_args(known[".".join(parents)])[1] if of_mapping else known[key], value)
 
 
 def checked(of: type[P], tree: Mapping[str, Any]) -> tuple[P | None, list[InvalidField]]:
@@ -103,8 +103,8 @@ def checked(of: type[P], tree: Mapping[str, Any]) -> tuple[P | None, list[Invali
         return None, _refusals(error, keys(of))
 
 
-def _value(kind: Any, text: str) -> Any:
-    """What the text of the command line stands for, in a key of this type.
+def _value(key: str, kind: Any, text: str) -> Any:
+    """What the text of the command line stands for, in a key of this type. Raises InvalidField.
 
     Names are separated by commas; lists and mappings may be written as in YAML.
     """
@@ -114,7 +114,7 @@ def _value(kind: Any, text: str) -> Any:
         return yamltext.read(f"value: {text}")["value"]
     if _holds(kind, list):
         return [name.strip() for name in text.split(",") if name.strip()]
-    return yamltext.scalar(text)
+    return yamltext.scalar(key, text)
 
 
 def _holds(kind: Any, many: type) -> bool:

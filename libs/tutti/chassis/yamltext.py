@@ -1,7 +1,7 @@
 """YAML (or JSON) text of a recipe, read safely.
 
 Promises: nothing is constructed but plain values; a key that is given twice, too much text and what is no mapping are
-refused with the line.
+refused with the line, and so is a number that YAML 1.1 reads otherwise than people do (010 is 8 there, 1:30 is 90).
 """
 
 import re
@@ -13,11 +13,17 @@ import yaml
 from tutti.chassis.errors import InvalidField
 
 MAX_BYTES = 64 << 10
+DECIMAL = "a number without a leading zero and without a colon; a text stands in quotes"
 _FLOAT = re.compile(r"[+-]?(\d+(\.\d*)?|\.\d+)([eE][+-]?\d+)?")
+_NOT_DECIMAL = re.compile(r"[+-]?0[0-7_]+|.*:.*")
+
+
+class _NotDecimal(yaml.constructor.ConstructorError):
+    """An octal number, or one to the base of 60."""
 
 
 class _Loader(yaml.SafeLoader):
-    """Refuses what YAML would take in silence: a second value for a key, and aliases."""
+    """Refuses what YAML would take in silence: a second value for a key, aliases, and numbers that are not decimal."""
 
     def compose_node(self, parent: Any, index: Any) -> Any:
         if self.check_event(yaml.AliasEvent):
@@ -42,6 +48,16 @@ class _Loader(yaml.SafeLoader):
             seen.add(key)
         return super().construct_mapping(node, deep=deep)
 
+    def construct_decimal(self, node: yaml.ScalarNode) -> int | float:
+        if _NOT_DECIMAL.fullmatch(node.value):
+            raise _NotDecimal(None, None, node.value, node.start_mark)
+        return self.construct_yaml_int(node) if node.tag == _INT else self.construct_yaml_float(node)
+
+
+_INT, _REAL = "tag:yaml.org,2002:int", "tag:yaml.org,2002:float"
+for _tag in (_INT, _REAL):
+    _Loader.add_constructor(_tag, _Loader.construct_decimal)
+
 
 def read(text: str) -> Mapping[str, Any]:
     """The mapping that a recipe's text holds. Raises InvalidField."""
@@ -53,7 +69,8 @@ def read(text: str) -> Mapping[str, Any]:
     except yaml.MarkedYAMLError as error:
         mark = error.problem_mark
         where = f"line {mark.line + 1}, column {mark.column + 1}: " if mark else ""
-        raise InvalidField("recipe", seen=f"{where}{error.problem}", expected="a YAML mapping") from None
+        expected = DECIMAL if isinstance(error, _NotDecimal) else "a YAML mapping"
+        raise InvalidField("recipe", seen=f"{where}{error.problem}", expected=expected) from None
     except (yaml.YAMLError, RecursionError, ValueError) as error:
         raise InvalidField("recipe", seen=str(error) or "too deeply nested", expected="a YAML mapping") from None
     if not isinstance(value, dict):
@@ -61,10 +78,12 @@ def read(text: str) -> Mapping[str, Any]:
     return value
 
 
-def scalar(text: str) -> Any:
-    """A value of the command line as YAML reads it; what is no single value stays text."""
+def scalar(key: str, text: str) -> Any:
+    """A value of the command line as YAML reads it; what is no single value stays text. Raises InvalidField."""
     try:
         value = yaml.load(text, Loader=_Loader)  # noqa: S506 - it is a SafeLoader
+    except _NotDecimal:
+        raise InvalidField(key, seen=text, expected=DECIMAL.partition(";")[0]) from None
     except (yaml.YAMLError, RecursionError, ValueError):
         return text
     return text if isinstance(value, dict | list) or value is None else value

@@ -159,6 +159,9 @@ def test_what_is_missing_is_named_with_the_way_to_give_it(missing: str) -> None:
         ("a: '" + "x" * 70_000 + "'", "at most 65536"),
         ("a: \x00", "mapping"),
         ("when: 2026-13-45", "mapping"),
+        ("train:\n  steps: 010", "a leading zero .* got 'line 2, column 10: 010"),
+        ("train: {steps: 1:30}", "a colon; .* got 'line 1, column 16: 1:30"),
+        ("sample: {prompts: [1:30.5]}", "a text stands in quotes"),
     ],
 )
 def test_text_that_is_no_recipe_is_refused(text: str, words: str) -> None:
@@ -175,6 +178,10 @@ def test_text_that_is_no_recipe_is_refused(text: str, words: str) -> None:
         ("train.stepps=3", "train.stepps", "nearest is train.steps"),
         ("train.steps=many", "train.steps", "integer"),
         ("train=3", "train", "nearest is train"),
+        ("train.steps=010", "train.steps", "a number without a leading zero .*, got '010'"),
+        ("train.steps=1:30", "train.steps", "without a colon, got '1:30'"),
+        ("train.learning_rate=-0_7", "train.learning_rate", "a number without a leading zero"),
+        ("quality.thresholds.c4_least_sentences=010", "quality.thresholds.c4_least_sentences", "leading zero"),
         ("input.path=a\0b", "input.path", "without a NUL"),
     ],
 )
