@@ -92,3 +92,13 @@ def test_up_says_what_stops_it_and_down_refuses_a_directory_that_is_not_there(st
     missing = tutti("down", "--data-dir", stopped / "none")
     assert (missing.code, missing.out) == (1, "")
     assert "does not exist, so no platform runs there" in missing.err
+
+
+def test_a_run_that_nobody_looks_on_at_is_named_as_in_its_summary(served: Path, pages: Path) -> None:
+    began = tutti(*tiny(served, pages), "--detach")
+    assert began.code == 0, began.err
+    name = began.json()["run"]["name"]
+    again = tutti("runs", "again", name, "--detach", "-o", "json", "--data-dir", served)
+    cancelled = tutti("runs", "cancel", name, "--data-dir", served)
+    assert again.json()["run"]["name"] == name
+    assert cancelled.code == 0, cancelled.err

@@ -139,9 +139,13 @@ def show_plan(client: Client, request: CheckRecipeRequest, output: str) -> None:
 def carry_out(platform: Platform, wanted: CreateRunRequest, output: str, *, detach: bool) -> None:
     """Record a run, and look on unless `detach`."""
     with patiently(READS):
-        name = platform.client.pipeline.CreateRun(wanted, timeout=READING_SECONDS).run.name
+        run = platform.client.pipeline.CreateRun(wanted, timeout=READING_SECONDS).run
+    name = run.name
     if detach:
-        click.echo(name)
+        if output == JSON:
+            print_json({"run": plain(run)})
+        else:
+            click.echo(name)
         say(f"it goes on: `tutti runs follow {name}`, `tutti runs cancel {name}`")
     else:
         finish(platform, name, output)
