@@ -25,6 +25,7 @@ def stopped(tmp_path_factory: pytest.TempPathFactory) -> Path:
         (("runs", "ls"), "no runs yet"),
         (("documents", "rejected"), "no run has read anything yet"),
         (("trace", "--text", "a"), "there is no checkpoint yet"),
+        (("runs", "again", "runs/none", "--dry-run"), "runs/none does not exist"),
     ],
 )
 def test_what_reads_is_answered_after_the_platform_was_stopped(
@@ -34,6 +35,7 @@ def test_what_reads_is_answered_after_the_platform_was_stopped(
     assert words in result.err
     assert result.code != 3
     assert family(stopped) == []
+    assert [each["name"] for each in json.loads((stopped / "processes.json").read_text())["children"]] == ["host"]
 
 
 def test_what_reads_beside_others_has_its_turn(stopped: Path, pages: Path) -> None:
@@ -62,6 +64,8 @@ def test_runs_that_start_together_share_the_platform_of_the_first(tmp_path: Path
         ("sample", "checkpoints/c", "--prompt", "Once"),
         ("checkpoints", "export", "checkpoints/c", "--to", "model"),
         ("run", TINY, "--detach"),
+        ("runs", "again", "runs/r"),
+        ("runs", "again", "runs/r", "--dry-run"),
     ],
 )
 def test_what_needs_something_that_was_made_starts_nothing_where_there_was_no_platform(

@@ -35,17 +35,17 @@ def reached(data_dir: Path, address: str | None, *, anew: bool = False) -> Itera
 
 
 @contextlib.contextmanager
-def upheld(data_dir: Path, *, detach: bool) -> Iterator[Platform]:
+def upheld(data_dir: Path, *, detach: bool, anew: bool = True) -> Iterator[Platform]:
     """The platform that carries a run out: to `detach` from, one that is up; else one is started where none is.
 
-    Raises Unreachable.
+    Raises Unreachable, also where there never was one unless it may be made `anew`.
     """
     if detach:
         with connected(data_dir) as client:
             client.pipeline.ListRuns(ListRequest(page_size=1))  # whoever was up may be gone
             yield Platform(client, data_dir=data_dir)
     else:
-        with running(data_dir) as platform:
+        with reached(data_dir, None, anew=anew) as platform:
             yield platform
 
 

@@ -10,7 +10,7 @@ import click
 from tutti.chassis.client import Client
 from tutti.chassis.errors import InvalidField, Unavailable
 from tutti.cli import INTERRUPTED
-from tutti.cli.access import consulted, upheld
+from tutti.cli.access import consulted, served, upheld
 from tutti.cli.connection import DEFAULT_DATA_DIR, connected, connection_options, data_dir_option
 from tutti.cli.failures import MISUSE, Failure
 from tutti.cli.identity import fresh_id
@@ -218,11 +218,12 @@ def extend(group: click.Group) -> None:
     @data_dir_option
     def again(name: str, dry_run: bool, detach: bool, output: str, data_dir: Path) -> None:
         full = full_name("runs", name)
-        with upheld(data_dir, detach=detach) as platform:
-            if dry_run:
-                show_plan(platform.client, CheckRecipeRequest(again=full), output)
-            else:
-                carry_out(platform, CreateRunRequest(request_id=fresh_id(), again=full), output, detach=detach)
+        if dry_run:
+            with served(data_dir) as client:
+                show_plan(client, CheckRecipeRequest(again=full), output)
+            return
+        with upheld(data_dir, detach=detach, anew=False) as platform:
+            carry_out(platform, CreateRunRequest(request_id=fresh_id(), again=full), output, detach=detach)
 
     @group.command("follow", help="Look on at a run until it ends; Ctrl-C stops looking, not the run.")
     @click.argument("name")
