@@ -37,6 +37,10 @@ def test_a_group_of_things_is_found_by_the_word_for_one() -> None:
     assert tree.get_command(context, "thing") is None
 
 
+def test_who_cancels_a_run_is_told_what_becomes_of_its_training() -> None:
+    assert "a training begins anew" in CliRunner().invoke(build(), ["runs", "cancel", "--help"]).output
+
+
 def cut_off(group: click.Group, *words: str) -> list[str]:
     """The commands below a group whose line in the list of commands is not whole, on a screen of 80 columns."""
     room, found = 80 - 6 - max(map(len, group.commands)), list[str]()

@@ -201,7 +201,7 @@ def finish(platform: Platform, name: str, output: str) -> None:
 def extend(group: click.Group) -> None:
     """Add the verbs of a run to the group `runs`."""
 
-    @group.command("cancel", help="End a run; what it made stays and is reused.")
+    @group.command("cancel", help="End a run; finished stages are reused, a training begins anew.")
     @click.argument("name")
     @output_option
     @connection_options
