@@ -21,7 +21,16 @@ from tutti.corpus.rows import batches
 from tutti.ingest.quality.languages import KNOWN, among
 from tutti.ingest.quality.lexicon import HARM_LEXICON
 from tutti.ingest.quality.pii import NO_PII
-from tutti.ingest.quality.rules import C4, FINEWEB, GOPHER_QUALITY, GOPHER_REPETITION, Rule, decide, with_thresholds
+from tutti.ingest.quality.rules import (
+    C4,
+    FINEWEB,
+    GOPHER_QUALITY,
+    GOPHER_REPETITION,
+    Rule,
+    UnknownRule,
+    decide,
+    with_thresholds,
+)
 
 LOGIC_VERSION = "filter-1"
 RULE_SETS: Mapping[str, Sequence[Rule]] = {
@@ -81,6 +90,9 @@ def choice(
             f"ISO 639 codes that texts are told by, such as en; not {', '.join(map(repr, strangers))}"
         )
     rules = [rule for name, rules in RULE_SETS.items() if name in sets for rule in rules]
+    for name, others in RULE_SETS.items():
+        if name not in sets and (meant := sorted(thresholds.keys() & {rule.name for rule in others})):
+            raise UnknownRule(f"{name} among the rules, the set that has {meant[0]!r}")
     return Choice(with_thresholds([*rules, *learnt], thresholds), languages)
 
 

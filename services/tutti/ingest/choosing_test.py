@@ -114,6 +114,10 @@ def test_what_is_not_there_is_refused_by_name() -> None:
         choice([], {}, ["de", "English", "[en]"])
     with pytest.raises(UnknownRule, match=r"'c4_words'; expected one of c4_curly_brackets"):
         choice(["c4"], {"c4_words": 1}, [])
+    with pytest.raises(UnknownRule, match=r"'c4_words'; expected none where no rules are asked for"):
+        choice([], {"c4_words": 1}, [])
+    with pytest.raises(UnknownRule, match="gopher_quality among the rules, the set that has 'gopher_least_words'"):
+        choice(["c4"], {"gopher_least_words": 1}, [])
 
 
 def test_measures_have_a_row_a_document_with_all_that_rules_ask(tmp_path: Path) -> None:

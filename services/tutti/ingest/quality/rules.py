@@ -113,7 +113,8 @@ def with_thresholds(rules: Sequence[Rule], thresholds: Mapping[str, float]) -> t
     """The rules, some with another threshold. Raises UnknownRule."""
     known = {rule.name for rule in rules}
     if unknown := sorted(thresholds.keys() - known):
-        raise UnknownRule(f"no rule {unknown[0]!r}; expected one of {', '.join(sorted(known))}")
+        allowed = f"one of {', '.join(sorted(known))}" if known else "none where no rules are asked for"
+        raise UnknownRule(f"no rule {unknown[0]!r}; expected {allowed}")
     return tuple(replace(rule, threshold=thresholds.get(rule.name, rule.threshold)) for rule in rules)
 
 
