@@ -110,7 +110,8 @@ def test_a_job_reads_the_datasets_of_its_mixture_by_weight_or_by_epochs(world: W
     assert again(world, *both, "mixture.by=epochs") == ["train"]
     assert weights(world) == {own.name: 4, first.name: 2 * 3, second.name: 1}
     assert again(world, *mixed(first), "mixture.own=2", "train.steps=20") == ["train"]
-    assert weights(world) == {own.name: 2, first.name: 2}
+    assert weights(world) == {own.name: 1, first.name: 1}, "2 of 4 reads what 1 of 2 reads"
+    assert again(world, *mixed(first), f"mixture.datasets.{first.name}=3", "mixture.own=3", "train.steps=20") == []
     assert again(world, f"tokenizer.of={first.name}") == ["train"]
     assert weights(world) == {}, "alone it is the training that it always was"
 

@@ -1,9 +1,11 @@
 """The mixture of a training: which datasets it reads and by which weights, once the run's own dataset is known.
 
-Pure but for the dataset rows that it is given. Promises: the order in which a recipe names datasets says nothing.
+Pure but for the dataset rows that it is given. Promises: neither the order in which a recipe names datasets nor
+the unit of their weights says anything.
 """
 
 from collections.abc import Callable
+from math import gcd
 
 from tutti.chassis.errors import InvalidField
 from tutti.contracts.tokenization.v1 import Dataset
@@ -31,6 +33,7 @@ def shares(mixture: MixturePart, own: Result, row: Callable[[str], Dataset]) -> 
     if mixture.by == "epochs":
         weights = weights_of_epochs([each.sequences for each in found], amounts)
     else:
-        weights = tuple(int(amount) for amount in amounts)
+        parts = [int(amount) for amount in amounts]
+        weights = tuple(part // gcd(*parts) for part in parts)  # 2 of 4 reads what 1 of 2 reads
     results = [Result(each.name, each.manifest_key, each.content_digest) for each in found]
     return tuple(Share(result, weight) for result, weight in zip(results, weights, strict=True))
