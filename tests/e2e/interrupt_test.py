@@ -9,6 +9,7 @@ import pytest
 
 from tests.e2e.command import checkpoints, platform, start, tiny, tutti
 from tests.faults.processes import blobs, family, until
+from tutti.chassis.datadir import DataDir
 
 Begin = Callable[..., subprocess.Popen[str]]
 pytestmark = pytest.mark.timeout(600)
@@ -67,6 +68,17 @@ def test_a_platform_that_starts_can_be_interrupted(tmp_path: Path, begin: Begin)
     until((tmp_path / "host.lock").exists, seconds=60, what="the host")
     process.send_signal(signal.SIGINT)
     assert interrupted(process, tmp_path).splitlines()[-1] == "tutti: interrupted"
+
+
+def test_a_command_that_waits_for_the_platform_of_another_can_be_interrupted(
+    pages: Path, tmp_path: Path, begin: Begin
+) -> None:
+    lock = DataDir(tmp_path).lock("a platform that never answers")
+    process = begin(*tiny(tmp_path, pages))
+    await_words(process, "which another command starts or stops")
+    process.send_signal(signal.SIGINT)
+    assert interrupted(process, tmp_path).splitlines()[-1] == "tutti: interrupted"
+    lock.release()
 
 
 def test_a_second_interrupt_does_not_cut_the_end_of_a_platform_short(tmp_path: Path, begin: Begin) -> None:

@@ -145,18 +145,21 @@ def serving(data_dir: Path, *arguments: str) -> Iterator[Platform]:
 @contextlib.contextmanager
 def _together(data_dir: Path, serving: Callable[[], contextlib.AbstractContextManager[Platform]]) -> Iterator[Platform]:
     """Of commands that start a platform at the same time one has it; the others wait for it, and are guests."""
-    with contextlib.ExitStack() as stack:
-        deadline = 0.0
+    deadline = 0.0
+    with contextlib.ExitStack() as stack, contextlib.ExitStack() as waits:
         while True:
             try:
                 platform = stack.enter_context(serving())
                 break
             except Taken:
-                deadline = deadline or time.monotonic() + READY_SECONDS
-                if time.monotonic() > deadline:
+                if deadline and time.monotonic() > deadline:
                     raise
-            with patiently(f"waits for the platform of {data_dir}, which another command starts or stops"):
-                _await_any(data_dir)
+            if not deadline:
+                deadline = time.monotonic() + READY_SECONDS
+                words = f"waits for the platform of {data_dir}, which another command starts or stops"
+                waits.enter_context(patiently(words))
+            _await_any(data_dir)
+        waits.close()
         yield platform
 
 
@@ -314,7 +317,9 @@ def _stopping(data_dir: Path) -> bool:
 
 
 def stop(process: subprocess.Popen[bytes]) -> None:
-    """SIGTERM, then wait; a second Ctrl-C does not cut the drain short."""
+    """SIGTERM, then wait; a second Ctrl-C does not cut the drain short. One that has ended leaves Ctrl-C as it was."""
+    if process.poll() is not None:
+        return
     interrupt.handle(signal.SIG_IGN)
     process.terminate()
     try:
