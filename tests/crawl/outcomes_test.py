@@ -339,7 +339,8 @@ def test_a_sitemap_that_is_not_allowed_is_not_asked_for_wherever_it_is_named(
 
 
 @pytest.mark.parametrize(
-    ("asked", "told"), [("Crawl-delay: 61", 61), ("Crawl-delay: 1e308", 86_400), (f"Request-rate: 1/{'9' * 400}", 86_400)]
+    ("asked", "told"),
+    [("Crawl-delay: 61", 61), ("Crawl-delay: 1e308", 86_400), (f"Request-rate: 1/{'9' * 400}", 86_400)],
 )
 def test_of_a_host_that_wants_too_long_a_pause_nothing_is_asked_for_but_its_rules(
     asked: str, told: float, site: Odd, tmp_path: Path

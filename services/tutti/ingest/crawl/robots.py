@@ -109,9 +109,9 @@ def ours(text: str, agent: str) -> str:
     """What a text says to an agent, as one group for all: the rules of the groups that name it, else of those for all
     (RFC 9309, section 2.2.1); and the sitemaps. Parsers keep each rule for each agent of its group.
 
-    Only `allow` and `disallow` end the agents of a group, for they alone are rules there (section 2.1), and other records
-    must not interfere with the parsing of those (2.2.4): what stands behind a pause is for the agents before it too, as
-    Google's parser reads it. The pause itself is for those before it alone.
+    Only `allow` and `disallow` end the agents of a group: they alone are rules there (section 2.1), and other records
+    must not interfere with the parsing of those (2.2.4). So the rules behind a pause are for the agents before it too,
+    as Google's parser reads it; the pause is for those before it alone.
     """
     rules: dict[str, list[str]] = {}
     sitemaps: list[str] = []
