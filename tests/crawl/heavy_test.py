@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from tests.crawl.site_test import Answer, Site
+from tests.crawl.site import Answer, Site
 from tests.smalldisk import ROOT
 
 PAGES, PAGE_BYTES = 80, 1 << 20

@@ -11,7 +11,8 @@ from fastwarc.warc import ArchiveIterator
 from protego import Protego
 from warcio.archiveiterator import ArchiveIterator as WarcioIterator
 
-from tests.crawl.site_test import Answer, Killed, Site, World
+from tests.crawl.site import Answer, Site
+from tests.crawl.site_test import Killed, World
 from tutti.contracts.ingest.v1 import Crawl, ShowCrawlResponse
 from tutti.ingest.containers import Wanted
 from tutti.ingest.crawl.asking import NEW

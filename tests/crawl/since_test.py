@@ -11,7 +11,8 @@ from fastwarc.warc import ArchiveIterator
 from warcio.archiveiterator import ArchiveIterator as WarcioIterator
 from warcio.checker import Checker
 
-from tests.crawl.site_test import Killed, Site, World, dying
+from tests.crawl.site import Site
+from tests.crawl.site_test import Killed, World, dying
 from tutti.ingest import shards
 from tutti.ingest.crawl.answers import Saved
 from tutti.ingest.crawl.visiting import visit_all

@@ -6,7 +6,8 @@ from pathlib import Path
 import pytest
 
 from tests.crawl.manners_test import ALMOST, ROOT, Said, World, dying
-from tests.crawl.site_test import Killed, Tree, reachable
+from tests.crawl.site import Tree, reachable
+from tests.crawl.site_test import Killed
 from tests.crawl.virtual import Hosts
 from tests.scale import scale
 
