@@ -14,7 +14,7 @@ from tutti.ingest.crawl.asking import LONGEST_BACKOFF_SECONDS, Asking, Manner, P
 from tutti.ingest.crawl.failures import FetchFailed
 from tutti.ingest.crawl.fetching import Fetches, decoded
 from tutti.ingest.crawl.pacing import Pace, Turn, retry_after
-from tutti.ingest.crawl.robots import MAX_BYTES, MAX_REDIRECTS, whole_lines
+from tutti.ingest.crawl.robots import MAX_BYTES, MAX_REDIRECTS, has_rules, whole_lines
 from tutti.ingest.crawl.sitemaps import MAX_BYTES as MAX_SITEMAP_BYTES
 from tutti.ingest.crawl.sitemaps import BadSitemap, Sitemap, sitemap
 from tutti.ingest.crawl.urls import NotAPage, canonical
@@ -115,13 +115,14 @@ async def _robots_once(host: str, fetcher: Fetches) -> tuple[RobotsAnswer, float
         try:
             answer = await fetcher.fetch(url)
             if not 300 <= answer.status < 400:
-                body = decoded(answer, MAX_BYTES + 1, cut=True)
+                body = decoded(answer, MAX_BYTES + 1, cut=True) if has_rules(answer.status) else b""
                 if not answer.whole and len(body) <= MAX_BYTES:  # it ends where the answer was cut
                     body = whole_lines(body)
                 return RobotsAnswer(host, answer.status, body), retry_after(answer)
-            if not (place := answer.text("Location")):  # it leads nowhere: there are none
+            place = answer.text("Location")
+            if not place or (there := canonical(place, url)) == url:  # it leads nowhere: there are none
                 return RobotsAnswer(host, answer.status, b""), None
-            url = canonical(place, url)
+            url = there
         except FetchFailed as error:
             return RobotsAnswer(host, None, b"", error.detail), None
         except NotAPage:

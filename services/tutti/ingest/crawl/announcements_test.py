@@ -70,8 +70,14 @@ def test_rules_that_cannot_be_unpacked_allow_nothing() -> None:
         assert rules(said(body, "gzip"))[1].access is Access.UNAVAILABLE
 
 
+def test_where_no_rules_are_what_stands_in_their_place_need_not_be_unpacked() -> None:
+    head = b"Content-Encoding: gzip\r\nContent-Length: 7\r\n\r\n"
+    answer, found = rules(saying(b"HTTP/1.1 404 Not Found\r\n" + head + b"rubbish"))
+    assert (answer.status, found.access) == (404, Access.NONE_GIVEN)
+
+
 @pytest.mark.parametrize("status", [300, 301, 302, 304, 307, 399])
-@pytest.mark.parametrize("place", [b"", b"Location:\r\n"])
+@pytest.mark.parametrize("place", [b"", b"Location:\r\n", b"Location: /robots.txt\r\n"])
 def test_rules_that_are_redirected_nowhere_are_asked_for_once_and_are_not_there(status: int, place: bytes) -> None:
     asked = 0
     say = saying(b"HTTP/1.1 %d X\r\n%sContent-Length: 0\r\n\r\n" % (status, place))

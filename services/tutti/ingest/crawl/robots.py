@@ -85,7 +85,7 @@ class Parsed:
         self._nbytes = 0
 
     def of(self, status: int | None, body: bytes) -> Robots:
-        key = status, body if _has_rules(status) else b""
+        key = status, body if has_rules(status) else b""
         found = self._held.pop(key, None)
         if found is None:
             found = robots(*key, self._agent)
@@ -100,7 +100,7 @@ class Parsed:
 
 def robots(status: int | None, body: bytes, agent: str) -> Robots:
     """The rules in an answer to GET /robots.txt after its redirects; `status` is None when there was none in time."""
-    if _has_rules(status):
+    if has_rules(status):
         return Robots(Access.RULES, Protego.parse(ours(_text(body), agent)))
     return Robots(Access.UNAVAILABLE if unavailable(status) else Access.NONE_GIVEN, Protego.parse(""))
 
@@ -140,7 +140,7 @@ def ours(text: str, agent: str) -> str:
     return "\n".join([f"user-agent:{_ANY}", *rules.get(agent.lower(), rules.get(_ANY, [])), *sitemaps])
 
 
-def _has_rules(status: int | None) -> bool:
+def has_rules(status: int | None) -> bool:
     return status is not None and 200 <= status < 300
 
 
