@@ -28,7 +28,7 @@ from tutti.ingest.rejections import Reason, Rejection
 from tutti.ingest.sniffing import decode, is_binary, is_pdf, media_type
 from tutti.ingest.visible import MOST, effort, visible_text
 
-EXTRACTION_VERSION = 4
+EXTRACTION_VERSION = 5
 _GZIP = b"\x1f\x8b"
 _VISIBLE = re.compile("[!-~]")
 """What stays, however a text is repaired and normalised."""

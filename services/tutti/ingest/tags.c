@@ -1,6 +1,6 @@
-// What the tags of a page cost a parser: the attributes that it compares with those before them in a tag, and the
-// formatting elements that it rebuilds.  See tags.py and formatting.py, which count the same.  One pass over the UTF-8,
-// by the rules of the HTML standard (13.2.5, tokenization).
+// What the tags of a page cost a parser: the attributes that it compares with those before them in a tag, or in those
+// that a tag is merged with, and the formatting elements that it rebuilds.  See tags.py and formatting.py, which count
+// the same.  One pass over the UTF-8, by the rules of the HTML standard (13.2.5, tokenization).
 #include <stdint.h>
 #include <string.h>
 
@@ -207,10 +207,23 @@ static int is_escaped(const uint8_t *s, const uint8_t *end) {
     return 0;
 }
 
-// The sum over all tags of more than `few` attributes of their number's square.  `raw`: whether scripts and the like hold
+// What all tags of a name, whose elements become one, brought of attributes.
+typedef struct { const uint8_t *rest; int64_t length, held; } Merged;
+
+// What it costs to compare those of one more with them; one that is the same as that before it brings nothing new.
+static int64_t merge(Merged *m, const uint8_t *rest, const uint8_t *close, int64_t attributes) {
+    int64_t cost = 2 * m->held * attributes, length = close - rest;
+    if (!m->rest || m->length != length || memcmp(m->rest, rest, (size_t)length)) m->held += attributes;
+    m->rest = rest;
+    m->length = length;
+    return cost;
+}
+
+// The sum over all tags of more than `few` attributes of their number's square, and what it costs to merge.  `raw`: whether scripts and the like hold
 // no tags; `foreign`: whether there is a picture or a formula, in which they do; `f`: NULL, or what is to count too.
 static int64_t sum(const uint8_t *s, const uint8_t *end, int64_t few, int raw, int *foreign, Formatting *f) {
     int64_t total = 0, count;
+    Merged body = {0}, html = {0};
     while ((s = find(s, end, '<')) < end) {
         if (f && f->lost) { overhear(f, s, end); f = NULL; }
         if (++s >= end) break;
@@ -227,6 +240,8 @@ static int64_t sum(const uint8_t *s, const uint8_t *end, int64_t few, int raw, i
         *foreign |= is_name(name, end, "svg") || is_name(name, end, "math");
         s = behind_tag(p, end, &count, &is_empty);
         if (count > few) total += count * count;
+        if (!is_end && is_name(name, end, "body")) total += merge(&body, p, s, count);
+        if (!is_end && is_name(name, end, "html")) total += merge(&html, p, s, count);
         if (f && p < end) tag(f, name, p, s, end, count, is_end, is_empty, 1);
         const char *hides = raw && !is_end ? raw_name(name, end) : NULL;
         if (!hides) continue;

@@ -1,8 +1,9 @@
 """Tags: what those of a page would cost a parser that takes them as they come.
 
 It compares each attribute with all before it in its tag: a tag of 100,000 is a megabyte and takes a minute and a half.
-And it rebuilds formatting elements that are left open.  So tags are counted before a page is parsed, by the rules of
-the HTML standard (13.2.5); the kernel (tags.c) counts what Python counts.
+Those of a later `<body>`, or `<html>`, go to the first, and are compared with all that it has.  And it rebuilds
+formatting elements that are left open.  So tags are counted before a page is parsed, by the rules of the HTML standard
+(13.2.5); the kernel (tags.c) counts what Python counts.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from typing import NamedTuple
 
 from tutti.corpus.native import Kernel, kernel
 from tutti.ingest.formatting import Formatting
@@ -41,15 +43,27 @@ _WORDS = re.compile(rb"[\t\n\f\r /]")
 _RAW = frozenset((b"script", b"style", b"textarea", b"title", b"xmp", b"iframe", b"noembed", b"noframes"))
 _SCRIPT = re.compile(rb"<script[\t\n\f\r />]", re.IGNORECASE)
 _FOREIGN = frozenset((b"svg", b"math"))
+_MERGED = frozenset((b"body", b"html"))
 _SOURCE = Path(__file__).with_suffix(".c")
 
 
 @dataclass(frozen=True, slots=True)
 class Costs:
-    """`attributes`: the sum of the squares of how many each tag of more than FEW has; `rebuilt`: see Formatting."""
+    """`attributes`: the sum of the squares of how many each tag of more than FEW has, and of a repeated body or html
+    twice its number times what those before it brought; `rebuilt`: see Formatting.
+    """
 
     attributes: int
     rebuilt: int
+
+
+class _Tag(NamedTuple):
+    """`rest`: what stands behind its name; `number`: how many attributes it has."""
+
+    name: bytes
+    rest: bytes
+    number: int
+    ends: bool
 
 
 def native() -> Kernel:
@@ -88,13 +102,26 @@ def counted(data: bytes) -> Costs:
     """The same by Python alone: the definition that the kernel is held to."""
     formatting = Formatting(LIGHT, MOST_REBUILT)
     tags = list(_tags(data, formatting))
-    others = _tags(data) if any(name in _FOREIGN for name, _ in tags) else ()
-    squares = max(sum(number**2 for _, number in found if number > FEW) for found in (tags, others))
-    return Costs(squares, formatting.rebuilt)
+    others = list(_tags(data)) if any(each.name in _FOREIGN for each in tags) else []
+    return Costs(max(_compared(tags), _compared(others)), formatting.rebuilt)
 
 
-def _tags(data: bytes, formatting: Formatting | None = None) -> Iterator[tuple[bytes, int]]:
-    """The name of each tag, and how many attributes it has. With `formatting` scripts and the like hold none."""
+def _compared(tags: list[_Tag]) -> int:
+    alone = sum(each.number**2 for each in tags if each.number > FEW)
+    return alone + sum(_merged([each for each in tags if each.name == name and not each.ends]) for name in _MERGED)
+
+
+def _merged(tags: list[_Tag]) -> int:
+    """As if all were one tag; one that is the same as that before it brings nothing new."""
+    cost = held = 0
+    for before, each in zip([None, *tags], tags, strict=False):
+        cost += 2 * held * each.number
+        held += each.number if before is None or each.rest != before.rest else 0
+    return cost
+
+
+def _tags(data: bytes, formatting: Formatting | None = None) -> Iterator[_Tag]:
+    """The tags of a page. With `formatting` scripts and the like hold none."""
     at, told = 0, formatting
     while tag := _TAG.search(data, at):
         if told and told.lost:
@@ -111,9 +138,10 @@ def _tags(data: bytes, formatting: Formatting | None = None) -> Iterator[tuple[b
         empty = bool(found and found[0].endswith(b"/") and found.end() < len(data))
         at = min(len(data), (found.end() if found else at) + 1)
         name = tag["name"].lower() if tag.end() < len(data) else b""
+        made = _Tag(name, data[tag.end() : at], number, ends=bool(tag["ends"]))
         if told and name:
-            told.tag(name, data[tag.end() : at], number, ends=bool(tag["ends"]), empty=empty)
-        yield name, number
+            told.tag(name, made.rest, number, ends=made.ends, empty=empty)
+        yield made
         if formatting and name in _RAW and not tag["ends"]:
             end = re.compile(rb"</" + name + rb"[\t\n\f\r />]", re.IGNORECASE).search(data, at)
             text, at = data[at : end.start() if end else len(data)], end.start() if end else len(data)

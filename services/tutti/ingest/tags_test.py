@@ -31,6 +31,7 @@ PIECES = st.sampled_from(
             b"<scripts ",
             b"<xmp>",
         ),
+        *(b"<body ", b"<BODY x>", b"<html/", b"<html a b>", b"</body ", b"<body" + b"><body x y" * 2),
         *(b"<svg>", b"<math ", b"</svg>", b"b=c", b"b = 'c'", b'b="<i>"', b"b=", b"=b", b"<q " + MANY, MANY),
     ]
 )
@@ -77,9 +78,24 @@ def test_attributes_of_tags_are_counted_and_nothing_else() -> None:
     assert squares(b"<svg><script><p " + many(100) + b"></script></svg>") == 100**2
 
 
+def test_attributes_of_repeated_bodies_and_of_repeated_html_are_those_of_one_tag() -> None:
+    """The parser compares each with all that the first of them has by then."""
+    bodies = b"".join(b"<body a%d>" % each for each in range(100))
+    assert squares(bodies) == 100**2 - 100
+    assert squares(bodies.replace(b"body", b"HTML")) == 100**2 - 100
+    assert squares(bodies + bodies.replace(b"body", b"html")) == 2 * (100**2 - 100)
+    assert squares(b"<body " + many(100) + b"><body " + many(100) + b" b>") == (100 + 101) ** 2
+    assert squares(bodies.replace(b"<", b"</")) == squares(bodies.replace(b"body", b"p")) == 0
+    assert squares(b"<!--" + bodies + b"-->") == squares(b"<script>" + bodies + b"</script>") == 0
+    assert squares(b"<svg><script>" + bodies) == 100**2 - 100
+    assert squares(b"<body a b><p>" * 100) == 2 * 2 * 2 * 99  # pages behind each other: they bring no more
+
+
 @pytest.mark.parametrize(
     "page",
     [
+        b"<html><body><p>x" + b"".join(b"<body a%d>" % each for each in range(15_000)),
+        b"<html><body><p>x" + b"".join(b"<html a%d>" % each for each in range(15_000)),
         b"<html><p " + many(100_000) + b">text",
         b"<html><p " + b" ".join(b"a%d='>'" % each for each in range(20_000)) + b">text",
         b"<html><p>text" + (b"<p " + many(5_000) + b">") * 10,
