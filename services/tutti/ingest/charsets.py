@@ -10,6 +10,8 @@ import re
 
 from resiliparse.parse.encoding import EncodingDetector
 
+from tutti.ingest.japanese import euc_jp, iso_2022_jp
+
 MULTIBYTE = frozenset(("shift_jis", "euc-jp", "iso-2022-jp", "gb18030", "big5", "euc-kr"))
 _GUESSED_BYTES = 16 << 10
 _MARKUP = re.compile(rb"<[^<>]*>")
@@ -35,6 +37,7 @@ _LABELS = {
     "iso-8859-9": "windows-1254",
 }
 _CODECS = {"shift_jis": "cp932", "euc-kr": "cp949", "big5": "big5hkscs", "windows-874": "cp874"}
+_OURS = {"euc-jp": euc_jp, "iso-2022-jp": iso_2022_jp}
 
 # What the detector calls them. What is not here it sees in pages that are something else.
 _SCRIPTS = {
@@ -63,9 +66,17 @@ def named(label: str) -> str | None:
     return _LABELS.get(label.strip(" \t\"'").lower())
 
 
-def codec(charset: str) -> str:
-    """Python's name of a character set."""
-    return _CODECS.get(charset, charset)
+def characters(data: bytes, charset: str) -> tuple[str, int]:
+    """What bytes stand for in a character set, and how many of them became U+FFFD because they stand for nothing."""
+    if charset in _OURS:
+        text = _OURS[charset](data)
+        return text, text.count("\ufffd")
+    codec = _CODECS.get(charset, charset)
+    try:
+        return data.decode(codec), 0
+    except UnicodeDecodeError:
+        text = data.decode(codec, "replace")
+        return text, text.count("\ufffd")
 
 
 def guessed(data: bytes) -> str | None:

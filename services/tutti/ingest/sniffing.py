@@ -15,7 +15,7 @@ from dataclasses import dataclass
 
 from tutti.corpus.documents import MediaType
 from tutti.ingest.census import Census, census
-from tutti.ingest.charsets import MULTIBYTE, codec, guessed, named
+from tutti.ingest.charsets import MULTIBYTE, characters, guessed, named
 
 MAX_REPLACED_SHARE = 0.1
 _HTML_TYPES = ("text/html", "application/xhtml+xml")
@@ -174,8 +174,5 @@ def _is_wide(data: bytes, charset: str) -> bool:
 
 
 def _replacing(data: bytes, charset: str) -> Decoded:
-    try:
-        return Decoded(data.decode(codec(charset)), charset, 0)
-    except UnicodeDecodeError:
-        text = data.decode(codec(charset), "replace")
-        return Decoded(text, charset, text.count("\ufffd"))
+    text, replaced = characters(data, charset)
+    return Decoded(text, charset, replaced)
