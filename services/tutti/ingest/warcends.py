@@ -1,8 +1,8 @@
 """Ends of archives: whether the last record of a file is all there.
 
 A reader of WARC takes the file that ends before a record says what it is, or within the head of a member of gzip, for
-one that ended.  Promises: memory holds no more than a piece; of what was read before nothing is read again, but where
-all records are one member of gzip.
+one that ended; of zstd it tells itself that the last frame is not whole.  Promises: memory holds no more than a piece;
+of what was read before nothing is read again, but where all records are one member of gzip.
 """
 
 from __future__ import annotations
@@ -13,15 +13,22 @@ from pathlib import Path
 from typing import BinaryIO
 
 _GZIP = b"\x1f\x8b"
+_ZSTD = b"\x28\xb5\x2f\xfd"
 _PIECE = 1 << 20
 _BREAK = (b"", b"\r\n", b"\n")
 """What ends the head of a record, or the file within one."""
 
 
 def is_cut(path: Path, last: int) -> bool:
-    """Whether a file, plain or `.gz`, ends within a record; `last`: where the last one that was read begins."""
+    """Whether a file that was read to its end, whatever packs it, ends within a record.
+
+    `last`: where the last one that was read begins.
+    """
     with path.open("rb") as file:
-        packed = file.read(len(_GZIP)) == _GZIP
+        begin = file.read(len(_ZSTD))
+        if begin == _ZSTD:
+            return False
+        packed = begin.startswith(_GZIP)
         file.seek(last)
         if not packed:
             return _ends_within(file)

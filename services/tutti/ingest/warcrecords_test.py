@@ -5,6 +5,7 @@ import random
 from collections.abc import Sequence
 from pathlib import Path
 
+import pyarrow as pa
 import pytest
 
 from tutti.ingest.containers import Page, Record, Wanted
@@ -57,6 +58,21 @@ def test_an_archive_that_ends_within_a_record_is_damaged_wherever_it_was_cut(tmp
                 assert isinstance(page, Page)
                 assert damages(others) == 1, (name, cut)
             assert all(isinstance(each, Page) for each in records(tmp_path, whole, packed, name=name))
+
+
+def zstd(data: bytes) -> bytes:
+    return bytes(pa.compress(data, "zstd", asbytes=True))
+
+
+def test_an_archive_of_zstd_is_whole_unless_its_last_frame_is_cut(tmp_path: Path) -> None:
+    first, second = answer(f"{URL}a", BODY), answer(f"{URL}b", BODY)
+    apart, together = zstd(first) + zstd(second), zstd(first + second)
+    for whole in (apart, together):
+        assert [type(each) for each in records(tmp_path, whole, name="a.warc.zst")] == [Page, Page]
+        for cut in range(1, len(zstd(second))):
+            found = records(tmp_path, whole[:-cut], name="a.warc.zst")
+            assert damages([each for each in found if not isinstance(each, Page)]) == 1, cut
+            assert len(found) == (2 if whole is apart else 1), cut
 
 
 @pytest.mark.parametrize("cut", [1, 5, 12, 40, -1])
