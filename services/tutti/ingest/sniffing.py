@@ -40,7 +40,10 @@ _ELEMENT = re.compile(
 )
 _DECLARED = re.compile(rb"<meta[^>]*?charset\s*=\s*[\"']?\s*([a-zA-Z0-9_:.\-]{1,40})", re.IGNORECASE)
 _MARKDOWN_NAMES, _HTML_NAMES = (".md", ".markdown", ".mdown"), (".html", ".htm", ".xhtml")
-_WIDE = {"utf-16": "", "utf-16le": "utf-16-le", "utf-16be": "utf-16-be"}
+_WIDE = {
+    **dict.fromkeys(("utf-16", "csunicode", "iso-10646-ucs-2", "ucs-2", "unicode", "unicodefeff"), ""),
+    **{"utf-16le": "utf-16-le", "utf-16be": "utf-16-be", "unicodefffe": "utf-16-be"},
+}
 _LEAST_BYTES = 16
 """So many bytes that are UTF-8 and not ASCII do not come about by accident in a set of several bytes a character."""
 

@@ -64,6 +64,20 @@ LATIN = ("iso-8859-1", "latin1", "us-ascii", "windows-1252", "iso-8859-2", "iso-
         ("联通", "gb18030", "gb2312", "", "gb18030"),
         ("plain", "ascii", "iso-8859-1", "", "windows-1252"),
         ("plain", "ascii", "rot13", "", "utf-8"),
+        (JA, "euc-jp", "", "x-euc-jp", "euc-jp"),
+        (JA, "shift_jis", "", "csShiftJIS", "shift_jis"),
+        (ZH, "gb18030", "", "GB_2312-80", "gb18030"),
+        ("圖書館每天開放", "big5", "", "big5-hkscs", "big5"),
+        (KO, "cp949", "", "korean", "euc-kr"),
+        (PL, "iso-8859-2", "latin2", "", "iso-8859-2"),
+        (PL, "iso-8859-2", "", "ISO_8859-2:1987", "iso-8859-2"),
+        ("prix\u00a0: 5 \u20ac", "iso-8859-15", "iso8859-15", "", "iso-8859-15"),
+        (f"{FR} \u221e", "mac_roman", "", "macintosh", "macintosh"),
+        (RU, "mac_cyrillic", "", "x-mac-cyrillic", "x-mac-cyrillic"),
+        ("ספריות פתוחות", "iso-8859-8", "", "logical", "iso-8859-8-i"),
+        ("Бібліотэкі, дзе ёсць кнігі для ўсіх", "koi8-u", "koi8-u", "", "koi8-u"),
+        (f"e{RU}", "utf-16-le", "Unicode", "", "utf-16-le"),
+        (f"e{RU}", "utf-16-be", "unicodeFFFE", "", "utf-16-be"),
         (RU, "utf-16", "", "", "utf-16-le"),
         (RU, "utf-16", "koi8-r", "koi8-r", "utf-16-le"),
         (RU, "utf-16-le", "utf-16le", "", "utf-16-le"),
@@ -77,7 +91,7 @@ LATIN = ("iso-8859-1", "latin1", "us-ascii", "windows-1252", "iso-8859-2", "iso-
 )
 def test_a_text_comes_back_whatever_was_declared(text: str, stored: str, header: str, meta: str, charset: str) -> None:
     page = f"<meta charset={meta}>{text}" if meta else text
-    data = page.encode(stored)
+    data = page.replace("ў", "╝").encode(stored) if stored == "koi8-u" else page.encode(stored)
     assert not is_binary(data, header)
     kind = media_type("page", data, header)
     assert kind is (MediaType.HTML if meta else MediaType.PLAIN)
