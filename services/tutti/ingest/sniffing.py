@@ -16,13 +16,13 @@ from dataclasses import dataclass
 from tutti.corpus.documents import MediaType
 from tutti.ingest.census import Census, census
 from tutti.ingest.charsets import MULTIBYTE, characters, guessed, named
+from tutti.ingest.prescan import declared
 
 MAX_REPLACED_SHARE = 0.1
 _HTML_TYPES = ("text/html", "application/xhtml+xml")
 TEXTS = (*_HTML_TYPES, "text/plain", "text/markdown", "")
 """Content types of answers that are read as pages; an empty one says nothing."""
 _NO_TYPE = re.compile(r"[^!#$%&'*+.^_`|~0-9a-z/-]")
-_HEAD = 1024
 _WIDE_HEAD = 64 << 10
 _MARKS = ((codecs.BOM_UTF8, "utf-8"), (codecs.BOM_UTF16_LE, "utf-16-le"), (codecs.BOM_UTF16_BE, "utf-16-be"))
 _SIGNATURES = (
@@ -38,7 +38,6 @@ _ELEMENT = re.compile(
     rb"img|iframe|svg)[\s/>]",
     re.IGNORECASE | re.DOTALL,
 )
-_DECLARED = re.compile(rb"<meta[^>]*?charset\s*=\s*[\"']?\s*([a-zA-Z0-9_:.\-]{1,40})", re.IGNORECASE)
 _MARKDOWN_NAMES, _HTML_NAMES = (".md", ".markdown", ".mdown"), (".html", ".htm", ".xhtml")
 _WIDE = {
     **dict.fromkeys(("utf-16", "csunicode", "iso-10646-ucs-2", "ucs-2", "unicode", "unicodefeff"), ""),
@@ -124,8 +123,7 @@ def decode(data: bytes, kind: MediaType, charset: str = "") -> Decoded:
     mark, of_mark = _mark(data, charset)
     if of_mark:
         return _replacing(data[len(mark) :], of_mark)
-    inside = _DECLARED.search(data[:_HEAD]) if kind is MediaType.HTML else None
-    labels = [name for name in (named(charset), named(inside[1].decode("ascii")) if inside else None) if name]
+    labels = [name for name in (named(charset), declared(data) if kind is MediaType.HTML else None) if name]
     try:
         text = data.decode("utf-8")
     except UnicodeDecodeError as error:
