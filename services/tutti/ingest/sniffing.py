@@ -123,17 +123,20 @@ def decode(data: bytes, kind: MediaType, charset: str = "") -> Decoded:
     mark, of_mark = _mark(data, charset)
     if of_mark:
         return _replacing(data[len(mark) :], of_mark)
-    labels = [name for name in (named(charset), declared(data) if kind is MediaType.HTML else None) if name]
     try:
-        text = data.decode("utf-8")
+        text, begin = data.decode("utf-8"), 0
     except UnicodeDecodeError as error:
+        text, begin = None, error.start
+    if text is not None and len(data) - len(text) >= _LEAST_BYTES:  # nobody writes it by accident
+        return Decoded(text, "utf-8", 0)
+    labels = [name for name in (named(charset), declared(data) if kind is MediaType.HTML else None) if name]
+    if text is None:
         # UTF-8 with faults has characters before them; to replace all that is none would take time.
-        return _fitting(data, labels if data[: error.start].isascii() else ["utf-8", *labels])
+        return _fitting(data, labels if data[:begin].isascii() else ["utf-8", *labels])
     if not labels and b"\x1b" in data and (found := guessed(data)):
         labels = [found]
-    # Nobody writes UTF-8 by accident; what is ASCII is as good as what was declared.
-    by_accident = labels and labels[0] in MULTIBYTE and len(data) - len(text) < _LEAST_BYTES
-    if labels and (text.isascii() or by_accident) and labels[0] != "utf-8":
+    # What is ASCII is as good as what was declared, and little else may be of a set of several bytes.
+    if labels and (text.isascii() or labels[0] in MULTIBYTE) and labels[0] != "utf-8":
         return _replacing(data, labels[0])
     return Decoded(text, "utf-8", 0)
 
