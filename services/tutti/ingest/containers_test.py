@@ -158,6 +158,24 @@ def test_a_line_of_any_length_takes_no_memory(tmp_path: Path) -> None:
     assert texts(found) == {"a.jsonl.gz:2": "after"}
 
 
+@pytest.mark.parametrize("values", ["{},", "[],", '"",', '"a\\"",', "1,"])
+def test_a_line_of_very_many_values_is_refused_before_they_take_memory(values: str, tmp_path: Path) -> None:
+    many = values * 1_000_001
+    (tmp_path / "a.jsonl").write_text(f'{{"text": "hello", "a": [{many}1]}}\n' + line("after"))
+    found = read(tmp_path, max_bytes=48 << 20)
+    assert refused(found) == {"a.jsonl:1": Reason.TOO_LARGE}
+    assert [each.detail for each in found if isinstance(each, Rejection)] == [
+        "more than 1,000,000 values in a line: leave out fields that are no text"
+    ]
+    assert texts(found) == {"a.jsonl:2": "after"}
+
+
+@pytest.mark.parametrize("text", ["[{,", '\\",{[', "words, "])
+def test_a_text_of_very_many_commas_and_brackets_is_read(text: str, tmp_path: Path) -> None:
+    (tmp_path / "a.jsonl").write_text(line(text * 600_000, more=[1, "[,"]))
+    assert texts(read(tmp_path, max_bytes=48 << 20)) == {"a.jsonl:1": (text * 600_000).rstrip()}
+
+
 def test_a_number_may_have_any_length(tmp_path: Path) -> None:
     (tmp_path / "a.jsonl").write_text('{"text": "words", "id": ' + "9" * 5_000 + "}\n")
     assert texts(read(tmp_path)) == {"a.jsonl:1": "words"}

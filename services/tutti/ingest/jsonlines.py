@@ -1,12 +1,14 @@
 """JSON lines: an object a line, its text in one field, its `url` and `title` in others.
 
-A line that is no object, or has no text, is a rejection with its number and how it begins.
+A line that is no object, or has no text, is a rejection with its number and how it begins; so is one of very many
+values, which would take 27 times the memory that the line takes.
 """
 
 from __future__ import annotations
 
 import io
 import json
+import re
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -14,9 +16,13 @@ from tutti.ingest.containers import Record, Text, Wanted, source_of, why
 from tutti.ingest.packed import DAMAGE, unpacked
 from tutti.ingest.rejections import Reason, Rejection
 
+MOST_VALUES = 1_000_000
+"""Of a line, lists, objects, and commas between what is in them."""
 _QUOTED = 60
 _PIECE = 1 << 20
 _MARK = b"\xef\xbb\xbf"
+_VALUE = "[{,"
+_STRING = re.compile(r'"(?:[^"\\]++|\\.?)*+(?:"|\Z)', re.DOTALL)
 _DECODER = json.JSONDecoder(parse_int=float)  # integers may be of any length
 
 
@@ -55,7 +61,11 @@ def _lines(file: io.BufferedIOBase, limit: int) -> Iterator[bytes | None]:
 
 def _record(line: bytes, place: str, wanted: Wanted) -> Record:
     try:
-        found = _DECODER.decode(line.decode(json.detect_encoding(line), "surrogatepass"))
+        read = line.decode(json.detect_encoding(line), "surrogatepass")
+        if _has_many_values(read):
+            detail = f"more than {MOST_VALUES:,} values in a line: leave out fields that are no text"
+            return Rejection(place, Reason.TOO_LARGE, detail)
+        found = _DECODER.decode(read)
     except (ValueError, RecursionError) as error:
         begin = line[:_QUOTED].decode("utf-8", "backslashreplace")
         what = "nested too deep" if isinstance(error, RecursionError) else "not JSON in UTF-8"
@@ -68,3 +78,20 @@ def _record(line: bytes, place: str, wanted: Wanted) -> Record:
         seen = "is no string" if wanted.text_field in found else f"is missing; there are: {keys or 'none'}"
         return Rejection(place, Reason.NO_TEXT, f"the field {wanted.text_field!r} {seen} (input.text_field names it)")
     return Text(source_of(found.get("url"), place), text, title if isinstance(title, str) else "")
+
+
+def _has_many_values(line: str) -> bool:
+    """Whether it would be many to decode; where only its strings have what looks like them it is not."""
+    if len(line) <= MOST_VALUES or _values(line, 0, len(line)) <= MOST_VALUES:
+        return False
+    number = at = 0
+    for string in _STRING.finditer(line):
+        number += _values(line, at, string.start())
+        if number > MOST_VALUES:
+            return True
+        at = string.end()
+    return number + _values(line, at, len(line)) > MOST_VALUES
+
+
+def _values(line: str, begin: int, end: int) -> int:
+    return sum(line.count(each, begin, end) for each in _VALUE)
