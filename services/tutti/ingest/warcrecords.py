@@ -27,6 +27,8 @@ _KINDS = WarcRecordType.response | WarcRecordType.resource | WarcRecordType.conv
 OK = 200
 _CUT = ": the file is cut"
 _ENCODED = b"-encoding"
+_END = re.compile(rb"\n\r?\n")
+_LINE = re.compile(rb"\r?\n")
 _CHUNKED = re.compile(rb"^transfer-encoding:[ \t]*chunked[ \t]*\r?\n", re.IGNORECASE | re.MULTILINE)
 _CHUNK = re.compile(rb"[0-9A-Fa-f]{1,16}[ \t]*(?:;[^\r\n]{0,1000})?\r?\n")
 _GZIP = b"\x1f\x8b"
@@ -114,7 +116,7 @@ def _record(record: WarcRecord, place: str, wanted: Wanted) -> Record:
 
 def _answer(source: str, block: bytes, place: str, wanted: Wanted) -> Record:
     """The page in an HTTP answer, its transfer and content encodings undone."""
-    head, end, plain = block.partition(b"\r\n\r\n")
+    head, end, plain = _parted(block)
     # Most bodies are sent as they are: then the head alone is parsed.
     is_plain = end != b"" and head.startswith(b"HTTP/") and _ENCODED not in head.lower()
     parsed = head + end if is_plain else _truthful(head + end, plain) + plain
@@ -131,6 +133,15 @@ def _answer(source: str, block: bytes, place: str, wanted: Wanted) -> Record:
     except (OSError, ValueError, StopIteration) as error:
         return Rejection(source, Reason.DAMAGED, f"{place} cannot be decoded: {error}")
     return _page(source, body, answer.http_content_type or "", answer.http_charset or "", place)
+
+
+def _parted(block: bytes) -> tuple[bytes, bytes, bytes]:
+    """Head, what ends it, and body. A line of the head may end without CR (RFC 9112, section 2.2)."""
+    end = _END.search(block)
+    if end is None:
+        return block, b"", b""
+    head = block[: end.start()].removesuffix(b"\r")
+    return _LINE.sub(b"\r\n", head), b"\r\n\r\n", block[end.end() :]
 
 
 def _truthful(head: bytes, body: bytes) -> bytes:

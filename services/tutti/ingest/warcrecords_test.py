@@ -116,3 +116,14 @@ def test_what_is_no_page_is_told_as_that_also_where_it_is_not_whole(tmp_path: Pa
     (found,) = records(tmp_path, made.replace(b"WARC-Date", b"WARC-Truncated: length\r\nWARC-Date", 1))
     assert isinstance(found, Rejection)
     assert found.reason is Reason.BINARY
+
+
+@pytest.mark.parametrize(("line", "end"), [(b"\n", b"\n"), (b"\n", b"\r\n"), (b"\r\n", b"\n")])
+@pytest.mark.parametrize("packed", [True, False])
+def test_a_head_whose_lines_end_without_a_return_is_one(line: bytes, end: bytes, packed: bool, tmp_path: Path) -> None:
+    body = b"<p>x\r\n\r\ny\n\nz"
+    encoded = b"Content-Encoding: gzip" + line if packed else b""
+    head = b"HTTP/1.1 200 OK" + line + encoded + b"Content-Type: text/html; charset=koi8-r" + line
+    block = head + end + (gzip.compress(body) if packed else body)
+    (found,) = records(tmp_path, record("response", URL, block, "application/http; msgtype=response"))
+    assert found == Page(URL, body, "koi8-r", "text/html")
