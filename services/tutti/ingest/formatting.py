@@ -39,13 +39,15 @@ class _Entry(NamedTuple):
 class Formatting:
     """What is open at a place of a page. More than `few` is counted in `rebuilt`, until that is more than `most`.
 
-    An element weighs one, and one more for each attribute. `lost`: scopes are too deep to be told apart.
+    An element weighs one, and one more for each attribute. `lost`: scopes are too deep to be told apart, or tags can
+    not be told; from `lost_at` on, where a tag may begin, nothing is sure.
     """
 
     few: int
     most: int
     rebuilt: int = 0
     lost: bool = False
+    lost_at: int | None = None
     doubtful: int = 0
     _weight: int = 0
     _ids: int = 0

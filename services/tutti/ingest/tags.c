@@ -21,7 +21,9 @@ static const char *const NAMES[] = {
     "", "a", "b", "big", "code", "em", "font", "i", "nobr", "s", "small", "strike", "strong", "tt", "u",
     "table", "td", "th", "caption", "object", "applet", "marquee", "template", "select", "svg", "math",
 };
-enum { LONGEST = 8, ENTRIES = 512, SCOPES = 256, IDENTICAL = 3 };
+enum { LONGEST = 8, ENTRIES = 512, SCOPES = 256, IDENTICAL = 3, AGAIN = 64 };
+
+static const int64_t ENDLESS = (int64_t)1 << 60;
 
 typedef struct { const uint8_t *rest; int64_t length, weight, scope; int name; } Entry;
 typedef struct { int name; int64_t id; } Scope;
@@ -219,13 +221,37 @@ static int64_t merge(Merged *m, const uint8_t *rest, const uint8_t *close, int64
     return cost;
 }
 
-// The sum over all tags of more than `few` attributes of their number's square, and what it costs to merge.  `raw`: whether scripts and the like hold
-// no tags; `foreign`: whether there is a picture or a formula, in which they do; `f`: NULL, or what is to count too.
+// What tags cost of which nobody can tell where they begin: `total`, and all that whatever may begin one has behind it.
+// Each is read by itself, but no more than `left` bytes: then it is as if there were no end.
+static int64_t heard(const uint8_t *s, const uint8_t *end, int64_t few, int64_t left, int64_t total, Merged body,
+                     Merged html) {
+    int64_t count;
+    for (; (s = find(s, end, '<')) < end; s++) {
+        const uint8_t *name = s + 1 + (end - s > 1 && s[1] == '/'), *p = name;
+        if (name >= end || !is_letter(*name)) continue;
+        while (p < end && !(KINDS[*p] & (SPACE | SLASH | CLOSE))) p++;
+        int is_end = name > s + 1, is_empty;
+        const uint8_t *close = behind_tag(p, end, &count, &is_empty);
+        if ((left -= close - s) < 0) return ENDLESS;
+        if (count > few) total += count * count;
+        if (!is_end && is_name(name, end, "body")) total += merge(&body, p, close, count);
+        if (!is_end && is_name(name, end, "html")) total += merge(&html, p, close, count);
+    }
+    return total;
+}
+
+// The sum over all tags of more than `few` attributes of their number's square, and what it costs to merge, or of what is
+// heard where they cannot be told, if that is more.  `raw`: whether scripts and the like hold no tags; `foreign`: whether
+// there is a picture or a formula, in which they do; `f`: NULL, or what is to count too.
 static int64_t sum(const uint8_t *s, const uint8_t *end, int64_t few, int raw, int *foreign, Formatting *f) {
-    int64_t total = 0, count;
+    int64_t total = 0, most = 0, left = AGAIN * (end - s), count;
     Merged body = {0}, html = {0};
     while ((s = find(s, end, '<')) < end) {
-        if (f && f->lost) { overhear(f, s, end); f = NULL; }
+        if (f && f->lost) {
+            most = heard(s, end, few, left, total, body, html);
+            overhear(f, s, end);
+            f = NULL;
+        }
         if (++s >= end) break;
         if (end - s >= 3 && !memcmp(s, "!--", 3)) { s = behind_comment(s + 3, end); continue; }
         const uint8_t *name = s + (*s == '/');
@@ -250,7 +276,7 @@ static int64_t sum(const uint8_t *s, const uint8_t *end, int64_t few, int raw, i
         if (f && f->doubtful && overhear(f, text, s)) f->lost = 1;
         if (f && !strcmp(hides, "script") && is_escaped(text, s)) f->lost = 1;
     }
-    return total;
+    return total > most ? total : most;
 }
 
 // Of both ways to read a page that has a picture or a formula the dearer; and how much formatting is rebuilt, where no

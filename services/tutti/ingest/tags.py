@@ -26,12 +26,15 @@ LIGHT = 8
 """So much formatting, rebuilt at a tag, costs no more than a few tags."""
 MOST_REBUILT = 10**6
 """Of all that is more; an element takes up to 400 bytes, and an attribute 150."""
+AGAIN, ENDLESS = 64, 2**60
+"""So many times a page is read where tags cannot be told; more is as if there were no end."""
 LEAST_BYTES = 4 << 10
 """Of a page that may have so many attributes, or so much to rebuild: there are few short names."""
 
 _TAG = re.compile(
     rb"<(?:!--(?:-?>|.*?(?:--!?>|\Z))|(?P<ends>/?)(?P<name>[a-zA-Z][^\t\n\f\r />]*+)|(?P<bogus>[!?/][^>]*+))", re.DOTALL
 )
+_BEGIN = re.compile(rb"<(?P<ends>/?)(?P<name>[a-zA-Z][^\t\n\f\r />]*+)")
 _BETWEEN = re.compile(rb"[\t\n\f\r /]*+")
 _ATTRIBUTE = re.compile(
     rb"[^\t\n\f\r />][^\t\n\f\r />=]*+"
@@ -60,6 +63,7 @@ class Costs:
 class _Tag(NamedTuple):
     """`rest`: what stands behind its name; `number`: how many attributes it has."""
 
+    begin: int
     name: bytes
     rest: bytes
     number: int
@@ -103,7 +107,12 @@ def counted(data: bytes) -> Costs:
     formatting = Formatting(LIGHT, MOST_REBUILT)
     tags = list(_tags(data, formatting))
     others = list(_tags(data)) if any(each.name in _FOREIGN for each in tags) else []
-    return Costs(max(_compared(tags), _compared(others)), formatting.rebuilt)
+    found = [_compared(tags), _compared(others)]
+    if formatting.lost_at is not None:
+        heard = _heard(data, formatting.lost_at)
+        before = [each for each in tags if each.begin < formatting.lost_at]
+        found.append(ENDLESS if heard is None else _compared([*before, *heard]))
+    return Costs(max(found), formatting.rebuilt)
 
 
 def _compared(tags: list[_Tag]) -> int:
@@ -125,22 +134,18 @@ def _tags(data: bytes, formatting: Formatting | None = None) -> Iterator[_Tag]:
     at, told = 0, formatting
     while tag := _TAG.search(data, at):
         if told and told.lost:
+            told.lost_at = tag.start()
             _overhear(told, data[tag.start() :])
             told = None
-        at, number = tag.end(), 0
+        at = tag.end()
         if tag["name"] is None:
             if told and told.doubtful and (tag["bogus"] or b"").startswith(b"![CDATA["):
                 told.lost = True
             continue
-        while (found := _BETWEEN.match(data, at)) and (found.end() < len(data) and data[found.end()] != ord(">")):
-            attribute = _ATTRIBUTE.match(data, found.end())
-            at, number = attribute.end() if attribute else len(data), number + 1
-        empty = bool(found and found[0].endswith(b"/") and found.end() < len(data))
-        at = min(len(data), (found.end() if found else at) + 1)
-        name = tag["name"].lower() if tag.end() < len(data) else b""
-        made = _Tag(name, data[tag.end() : at], number, ends=bool(tag["ends"]))
+        made, empty = _read(data, tag)
+        at, name = made.begin + len(tag[0]) + len(made.rest), made.name
         if told and name:
-            told.tag(name, made.rest, number, ends=made.ends, empty=empty)
+            told.tag(name, made.rest, made.number, ends=made.ends, empty=empty)
         yield made
         if formatting and name in _RAW and not tag["ends"]:
             end = re.compile(rb"</" + name + rb"[\t\n\f\r />]", re.IGNORECASE).search(data, at)
@@ -150,6 +155,31 @@ def _tags(data: bytes, formatting: Formatting | None = None) -> Iterator[_Tag]:
             # In a comment of a script stands another: it does not end where it seems to.
             if told and name == b"script" and _SCRIPT.search(text.partition(b"<!--")[2]):
                 told.lost = True
+
+
+def _read(data: bytes, tag: re.Match[bytes]) -> tuple[_Tag, bool]:
+    """The tag whose name was matched, and whether it closes itself."""
+    at, number = tag.end(), 0
+    while (found := _BETWEEN.match(data, at)) and (found.end() < len(data) and data[found.end()] != ord(">")):
+        attribute = _ATTRIBUTE.match(data, found.end())
+        at, number = attribute.end() if attribute else len(data), number + 1
+    empty = bool(found and found[0].endswith(b"/") and found.end() < len(data))
+    at = min(len(data), (found.end() if found else at) + 1)
+    name = tag["name"].lower() if tag.end() < len(data) else b""
+    return _Tag(tag.start(), name, data[tag.end() : at], number, ends=bool(tag["ends"])), empty
+
+
+def _heard(data: bytes, begin: int) -> list[_Tag] | None:
+    """Whatever may be a tag, each read by itself, where nobody can tell where they begin; None for too much of it."""
+    found, left, at = list[_Tag](), AGAIN * len(data), begin
+    while tag := _BEGIN.search(data, at):
+        made, _ = _read(data, tag)
+        left -= len(tag[0]) + len(made.rest)
+        if left < 0:
+            return None
+        found.append(made)
+        at = tag.start() + 1
+    return found
 
 
 def _overhear(formatting: Formatting, text: bytes) -> bool:

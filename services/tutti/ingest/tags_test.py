@@ -32,7 +32,21 @@ PIECES = st.sampled_from(
             b"<xmp>",
         ),
         *(b"<body ", b"<BODY x>", b"<html/", b"<html a b>", b"</body ", b"<body" + b"><body x y" * 2),
-        *(b"<svg>", b"<math ", b"</svg>", b"b=c", b"b = 'c'", b'b="<i>"', b"b=", b"=b", b"<q " + MANY, MANY),
+        *(
+            b"<svg>",
+            b"<math ",
+            b"</svg>",
+            b"<![CDATA[",
+            b"]]>",
+            b"<script><!--<script></script>",
+            b"b=c",
+            b"b = 'c'",
+            b'b="<i>"',
+            b"b=",
+            b"=b",
+            b"<q " + MANY,
+            MANY,
+        ),
     ]
 )
 # What formats, in every kind of element that keeps it from what is outside, or hides it.
@@ -99,6 +113,10 @@ def test_attributes_of_repeated_bodies_and_of_repeated_html_are_those_of_one_tag
         b"<html><p " + many(100_000) + b">text",
         b"<html><p " + b" ".join(b"a%d='>'" % each for each in range(20_000)) + b">text",
         b"<html><p>text" + (b"<p " + many(5_000) + b">") * 10,
+        b"<script><!--<script></script><i a='--></script><p " + many(12_000) + b">",
+        b"<svg><![CDATA[><!--]]><p " + many(12_000) + b">",
+        b"<svg><![CDATA[><!--]]>" + b"".join(b"<body a%d>" % each for each in range(15_000)),
+        b"<svg><![CDATA[>" + b"<p " * 50_000,
     ],
 )
 def test_a_page_of_very_many_attributes_is_refused_before_it_is_parsed(page: bytes) -> None:

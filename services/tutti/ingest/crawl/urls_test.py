@@ -118,5 +118,7 @@ def test_a_reference_that_was_met_beside_the_page_is_what_it_is_by_itself(refere
         absolute = urljoin(base, text.replace("\\", "/") if "?" not in text else text)
     except ValueError:
         return
+    if absolute != absolute.rstrip("".join(map(chr, range(33)))):  # it lost a query that is empty, and kept a space
+        return
     if "\\" not in text and not any(each in text for each in "\t\n\r"):
         assert outcome(reference, base) == outcome(absolute, "")
