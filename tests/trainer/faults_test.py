@@ -43,6 +43,20 @@ def test_a_killed_rank_is_reported_at_once_and_the_others_end(stage: Any, wait: 
     assert [(each.job, each.epoch) for each in stage.plane.released] == [("jobs/tiny", 1)]
 
 
+def test_an_agent_that_let_go_of_a_job_is_not_woken_by_its_dead_ranks(stage: Any, wait: Wait) -> None:
+    for epoch in range(1, 6):  # whether the end of a rank is heard before it is gone, or never, is a matter of luck
+        assignment = stage.assignment(
+            stage.training(steps=LONG, checkpoint_every=LONG), epoch=epoch, ranks=(0, 1), dp=2
+        )
+        agent = stage.agents[0] if stage.agents else stage.agent()
+        stage.plane.assign("a", assignment)
+        wait(lambda: len(agent.pids()) == 2)  # noqa: B023
+        stage.plane.assign("a")
+        wait(lambda: not agent.agent.attempts)  # noqa: B023
+    listened = set(agent.launcher.filenos()) - set(agent.launcher.server.filenos())
+    assert listened == set()
+
+
 def test_a_stopped_rank_is_named_with_what_the_others_were_doing(stage: Any, wait: Wait) -> None:
     agent = running_gang(stage, wait)
     ranks = {rank: process_id(pid) for rank, pid in agent.pids().items()}

@@ -245,6 +245,8 @@ class Attempt:
                 self._examine(now)
             case Phase.ENDING if all(place.process.gone for place in self._places.values()):
                 self.phase, did = Phase.GONE, True
+                for place in self._places.values():
+                    place.process.close()
         return did
 
     def _want(self, message: IoMessage) -> None:

@@ -67,6 +67,10 @@ class RankProcess(Protocol):
         """Whether no such process exists any more."""
         ...
 
+    def close(self) -> None:
+        """Listen no more: to who is gone there is an end to be heard, for ever."""
+        ...
+
 
 class Launcher(Protocol):
     def launch(self, device: str) -> RankProcess:

@@ -116,6 +116,9 @@ class SimulatedRank:
             self.exit_code = -9
             self._out.clear()
 
+    def close(self) -> None:
+        self._out.clear()
+
     def receive(self) -> list[RankMessage]:
         if not self.gone and not self.frozen:
             self._act()
