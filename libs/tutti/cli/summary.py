@@ -168,12 +168,16 @@ def show_summary(found: Plain, data_dir: Path = DEFAULT_DATA_DIR) -> None:
             f"  state {shown(checkpoint['state_digest'], short=True)}  {checkpoint['bytes']:,} bytes"
         )
     show_continuations(found["continuations"])
-    times = ", ".join(
+    click.echo(f"{'took':14}{times(found)}")
+
+
+def times(found: Plain) -> str:
+    """How long each stage took."""
+    return ", ".join(
         f"{name} {'reused' if stage['reused'] else taken(found['seconds'][name], stage['resumptions'])}"
         for stage in found["run"]["stages"]
         if (name := stage["name"])
     )
-    click.echo(f"{'took':14}{times}")
 
 
 def ranks(job: Plain) -> str:

@@ -124,21 +124,25 @@ def decode(data: bytes, kind: MediaType, charset: str = "") -> Decoded:
     if of_mark:
         return _replacing(data[len(mark) :], of_mark)
     try:
-        text, begin = data.decode("utf-8"), 0
+        text = data.decode("utf-8")
     except UnicodeDecodeError as error:
-        text, begin = None, error.start
-    if text is not None and len(data) - len(text) >= _LEAST_BYTES:  # nobody writes it by accident
-        return Decoded(text, "utf-8", 0)
-    labels = [name for name in (named(charset), declared(data) if kind is MediaType.HTML else None) if name]
-    if text is None:
+        labels = _labels(data, kind, charset)
         # UTF-8 with faults has characters before them; to replace all that is none would take time.
-        return _fitting(data, labels if data[:begin].isascii() else ["utf-8", *labels])
+        return _fitting(data, labels if data[: error.start].isascii() else ["utf-8", *labels])
+    if len(data) - len(text) >= _LEAST_BYTES:  # nobody writes it by accident
+        return Decoded(text, "utf-8", 0)
+    labels = _labels(data, kind, charset)
     if not labels and b"\x1b" in data and (found := guessed(data)):
         labels = [found]
     # What is ASCII is as good as what was declared, and little else may be of a set of several bytes.
     if labels and (text.isascii() or labels[0] in MULTIBYTE) and labels[0] != "utf-8":
         return _replacing(data, labels[0])
     return Decoded(text, "utf-8", 0)
+
+
+def _labels(data: bytes, kind: MediaType, charset: str) -> list[str]:
+    """The character sets that are declared: the one that came with a page, then the one that stands in it."""
+    return [name for name in (named(charset), declared(data) if kind is MediaType.HTML else None) if name]
 
 
 def _fitting(data: bytes, labels: list[str]) -> Decoded:

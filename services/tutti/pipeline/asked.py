@@ -23,7 +23,7 @@ from tutti.pipeline.earlier import Earlier, origin
 from tutti.pipeline.limits import Limits
 from tutti.pipeline.owners import Owners
 from tutti.pipeline.recipe import Recipe
-from tutti.pipeline.stages import Source
+from tutti.pipeline.stages import Source, StageName
 from tutti.pipeline.tables import Tables
 
 ANSWER_SECONDS = 1.0  # of a caller's time, for what follows the reading
@@ -120,7 +120,10 @@ class Asked:
 
         def read(unit: Unit) -> tuple[Recipe, Source]:
             run = self._tables.runs.get(unit, name)
-            return reading.read(run.spec.recipe), saga.sized(run, self._tables.source(unit, name))
+            source = self._tables.source(unit, name)
+            evaluation = source.evaluation and saga.sized(source.evaluation, run, StageName.EVALUATION)
+            source = replace(saga.sized(source, run, StageName.INGEST), evaluation=evaluation)
+            return reading.read(run.spec.recipe), source
 
         recipe, source = self._host.units.run(read)
         return self._earlier.as_today(recipe), self._owners.as_today(recipe, source)

@@ -34,19 +34,20 @@ class Forecasts:
         for stage in stages_of(recipe):
             if stage not in results:
                 resources = {name: result.resource for name, result in results.items()}
-                size = self._pages(stage, source, resources)
+                folder = source.evaluation if stage is StageName.EVALUATION else source
+                size = self._pages(stage, folder, resources)
                 yield forecast(stage, recipe, size, list(islice(self._measures(stage, runs), MOST)))
 
     def _runs(self, unit: Unit) -> list[Run]:
         """The newest first."""
         return sorted(self._tables.runs.select(unit), key=lambda run: run.started_at.ToNanoseconds(), reverse=True)
 
-    def _pages(self, stage: StageName, source: Source, resources: Mapping[StageName, str]) -> int:
+    def _pages(self, stage: StageName, folder: Source | None, resources: Mapping[StageName, str]) -> int:
         """How many pages the input of a stage has, as its folder tells, or the crawl's visits; 0 if it is not known."""
-        if stage is StageName.EVALUATION:
-            return pages(source.evaluation) if source.evaluation else 0
+        if folder is None or stage is StageName.EVALUATION:
+            return pages(folder) if folder else 0
         known = (each for each in (StageName.INGEST, StageName.CRAWL) if each in resources)
-        return pages(source) or next((self._owners.files(each, resources[each]) for each in known), 0)
+        return pages(folder) or next((self._owners.files(each, resources[each]) for each in known), 0)
 
     def _measures(self, stage: StageName, runs: list[Run]) -> Iterator[Measure]:
         """Of the runs in which the stage was done, and neither reused nor taken up again after a while."""
@@ -64,7 +65,7 @@ class Forecasts:
         except (InvalidField, BlobMissing, CorpusError, CheckpointError):
             return None
         seconds = (done.ended_at.ToNanoseconds() - done.started_at.ToNanoseconds()) / 1e9
-        source = saga.sized(run, self._host.units.run(lambda unit: self._tables.source(unit, run.name)))
+        read = StageName.EVALUATION if stage is StageName.EVALUATION else StageName.INGEST
         resources = {StageName(each.name): each.resource for each in run.stages}
-        work = amount(stage, recipe, self._pages(stage, source, resources))
+        work = amount(stage, recipe, self._pages(stage, saga.sized(Source("", "", ""), run, read), resources))
         return Measure(run.name, seconds, work, nbytes) if work and seconds > 0 else None

@@ -39,16 +39,10 @@ def created(name: str, recipe: Recipe, source: Source, now: datetime, origin: st
     return run
 
 
-def sized(run: Run, source: Source) -> Source:
-    """The folders of a run with how much was in them when it was created."""
-    stages = {StageName(each.name): each for each in run.stages}
-
-    def of(folder: Source, name: StageName) -> Source:
-        stage = stages.get(name, Stage())
-        return replace(folder, files=stage.input_files, nbytes=stage.input_bytes)
-
-    evaluation = source.evaluation and of(source.evaluation, StageName.EVALUATION)
-    return replace(of(source, StageName.INGEST), evaluation=evaluation)
+def sized(folder: Source, run: Run, reader: StageName) -> Source:
+    """A folder with how much was in it when a run was created, of which this stage reads it."""
+    stage = next((each for each in run.stages if each.name == reader), Stage())
+    return replace(folder, files=stage.input_files, nbytes=stage.input_bytes)
 
 
 def current(run: Run) -> Stage | None:
