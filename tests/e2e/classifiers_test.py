@@ -2,7 +2,6 @@
 
 import json
 import shutil
-from collections.abc import Iterator
 from pathlib import Path
 from random import Random
 from typing import Any
@@ -35,13 +34,6 @@ def recipe(tmp_path_factory: pytest.TempPathFactory) -> Path:
     path = folder / "recipes" / "web.yaml"
     path.write_text("name: web\ninput: {path: ../labelled}\nkeeps: fine\n")
     return path
-
-
-@pytest.fixture(scope="module")
-def data_dir(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
-    folder = tmp_path_factory.mktemp("classified") / "data"
-    with platform(folder):
-        yield folder
 
 
 def train(data_dir: Path, *arguments: str | Path) -> Result:

@@ -26,3 +26,11 @@ def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
     folder = tmp_path_factory.mktemp("served") / "my first däta dir #1"
     with platform(folder):
         yield folder
+
+
+@pytest.fixture(scope="module")
+def data_dir(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    """Of a platform that is up, on which every run of a module is made."""
+    folder = tmp_path_factory.mktemp("module") / "data"
+    with platform(folder):
+        yield folder

@@ -11,7 +11,7 @@ import pytest
 from tools.exhibit_site import serving
 
 from tests.browser.reader import assert_readable
-from tests.e2e.command import checkpoints, platform, start, tutti
+from tests.e2e.command import checkpoints, start, tutti
 from tests.e2e.site import SEED, Counting, crawl, digests
 from tests.faults.processes import until
 
@@ -25,14 +25,6 @@ def site(pages: Path) -> Counting:
 def address(site: Counting) -> Iterator[str]:
     with serving(site) as where:
         yield where
-
-
-@pytest.fixture(scope="module")
-def data_dir(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
-    """Of a platform that is up, on which every run of this module is made."""
-    folder = tmp_path_factory.mktemp("crawl") / "data"
-    with platform(folder):
-        yield folder
 
 
 @pytest.fixture(scope="module")

@@ -2,14 +2,13 @@
 
 import json
 import re
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pyarrow.parquet as pq
 import pytest
 
-from tests.e2e.command import platform, tiny, tutti
+from tests.e2e.command import tiny, tutti
 
 PROSE = "The people of the town have to be happy with the river that flows through it, and with page {}. "
 FEW = "quality.thresholds.gopher_least_words"
@@ -25,14 +24,6 @@ def pages(tmp_path_factory: pytest.TempPathFactory) -> Path:
     (folder / "records.jsonl").write_text("\n".join([*records, '{"text": "Few words are here."}', "rubbish"]))
     (folder / "short.txt").write_text("Few words of a page.")
     return folder
-
-
-@pytest.fixture(scope="module")
-def data_dir(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
-    """Of a platform that is up, on which every run of this module is made."""
-    folder = tmp_path_factory.mktemp("filter") / "data"
-    with platform(folder):
-        yield folder
 
 
 @pytest.fixture(scope="module")

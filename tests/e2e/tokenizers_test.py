@@ -1,7 +1,6 @@
 """Tokenizers beside others on the texts of a dataset: by language, as they were told, and for code."""
 
 import shutil
-from collections.abc import Iterator
 from itertools import permutations
 from pathlib import Path
 from typing import Any
@@ -9,7 +8,7 @@ from typing import Any
 import pytest
 
 from tests.browser.reader import assert_readable
-from tests.e2e.command import ROOT, Result, platform, tiny, tutti
+from tests.e2e.command import ROOT, Result, tiny, tutti
 from tests.e2e.mistakes_test import assert_one_line
 
 OTHER = "some/model"
@@ -24,13 +23,6 @@ def pages(tmp_path_factory: pytest.TempPathFactory) -> Path:
         for number, order in enumerate(list(permutations(sentences))[: 60 * count : 60]):
             (folder / f"{language}-{number}.txt").write_text("\n".join(order))
     return folder
-
-
-@pytest.fixture(scope="module")
-def data_dir(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
-    folder = tmp_path_factory.mktemp("tokenizers") / "data"
-    with platform(folder):
-        yield folder
 
 
 @pytest.fixture(scope="module")

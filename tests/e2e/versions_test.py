@@ -1,11 +1,10 @@
 """A folder is edited between runs: a page is what the newest run read, a page that stayed came through every run."""
 
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-from tests.e2e.command import platform, tiny, tutti
+from tests.e2e.command import tiny, tutti
 
 PROSE = "The people of the town have to be happy with the {}, number {}, that they see from the bridge. "
 EDITED, KEPT = "rivers.md", "bees.md"
@@ -14,13 +13,6 @@ TEXTS = (1, 0, 2, 0)  # of the edited page, run by run
 
 def text(page: str, number: int) -> str:
     return "".join(PROSE.format(page, f"{number}-{line}") for line in range(20))
-
-
-@pytest.fixture(scope="module")
-def data_dir(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
-    folder = tmp_path_factory.mktemp("versions") / "data"
-    with platform(folder):
-        yield folder
 
 
 @pytest.fixture(scope="module")
