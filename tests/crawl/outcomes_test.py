@@ -8,13 +8,13 @@ from pathlib import Path
 
 import pytest
 from fastwarc.warc import ArchiveIterator
-from protego import Protego
 from warcio.archiveiterator import ArchiveIterator as WarcioIterator
 
 from tests.crawl.site import Answer, Site
 from tests.crawl.site_test import Killed, World
 from tutti.contracts.ingest.v1 import Crawl, ShowCrawlResponse
 from tutti.ingest.containers import Wanted
+from tutti.ingest.crawl import robots
 from tutti.ingest.crawl.asking import NEW
 from tutti.ingest.crawl.causes import Causes
 from tutti.ingest.crawl.crawling import MAX_SITEMAPS
@@ -376,13 +376,13 @@ def test_of_an_index_no_sitemap_is_read_where_as_many_wait_as_are_read_at_most(s
 def test_the_rules_of_a_host_are_parsed_once_for_all_its_batches(
     site: Odd, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    parsed, parse = list[str](), Protego.parse
+    parsed, parse = list[str](), robots.parse
 
-    def counted(text: str) -> Protego:
+    def counted(text: str, agent: str) -> robots.Robots:
         parsed.append(text)
-        return parse(text)
+        return parse(text, agent)
 
-    monkeypatch.setattr(Protego, "parse", counted)
+    monkeypatch.setattr(robots, "parse", counted)
     world = World(tmp_path, site)
     world.plan = replace(world.plan, batch=2)
     world.crawl()

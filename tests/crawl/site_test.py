@@ -77,7 +77,7 @@ class World:
         self.bench.database.create(self.bench.metadata)
         limits = Limits(connect_seconds=5, silent_seconds=5, total_seconds=10, max_bytes=1 << 20)
         manner = Manner("https://a.example/bot", 0.0, connections_of_host=8, limits=limits, allow_private=True)
-        scoped = Scope((f"{site.root}/",), **{"alike": 20, **scope})
+        scoped = Scope(**{"prefixes": (f"{site.root}/",), "alike": 20, **scope})
         self.plan = Plan((f"{site.root}/",), scoped, manner, batch=8)
         self.root = site.root
 

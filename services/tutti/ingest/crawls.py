@@ -46,7 +46,7 @@ from tutti.ingest.crawl.urls import NotAPage, canonical, host_of
 from tutti.ingest.extraction import EXTRACTION_VERSION
 from tutti.ingest.paths import Paths
 
-LOGIC_VERSION = f"crawl-4.{EXTRACTION_VERSION}"
+LOGIC_VERSION = f"crawl-5.{EXTRACTION_VERSION}"
 PAGES, ALIKE = 10_000, 1_000
 MAX_LISTED = 1_000
 

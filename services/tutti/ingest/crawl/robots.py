@@ -1,25 +1,25 @@
-"""Robots: what a host allows, after RFC 9309.
+"""Robots: what a host allows an agent, by RFC 9309.
 
-Its rules are parsed by protego; whom they are for is decided here (section 2.2), and what an answer means (section
-2.3): a page that is not there (4xx) allows everything, one that cannot be had (5xx, 429, time, connection) nothing,
-until it can.
+A robots.txt that does not exist (4xx) allows everything; one that is unavailable (5xx, 429, timeout, no connection)
+allows nothing until it is available (section 2.3).
 
-Promises: what a file takes, in time and memory, grows with its bytes alone, whatever it says.
+Promises: time and memory are linear in the bytes of a file, whatever it says.
 """
 
 from __future__ import annotations
 
 import codecs
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import StrEnum
+from urllib.parse import quote, unquote_to_bytes
 
-from protego import Protego
+from tutti.ingest.crawl.urls import host_of
 
 MAX_BYTES = 500 << 10
 MAX_REDIRECTS = 5
 HELD_BYTES = 2 << 20
-"""Of files whose rules are held; parsed they take up to seventy times as much."""
+"""Of files whose rules are held in memory; parsed rules take up to fifteen times as much."""
 MAX_DELAY_SECONDS = 60.0
 """A host that asks for a longer pause between two pages is not crawled: it would take for ever, or ask for no visit."""
 LONGEST_DELAY_SECONDS = 86_400.0
@@ -31,10 +31,17 @@ _LINE = re.compile(
     re.IGNORECASE,
 )
 """A field, in the spellings that there are, and its value."""
-_OTHERS = ("crawl", "request", "visit")
-"""How fields of a group begin that are no rules of RFC 9309."""
-_LONG_NUMBER = re.compile(r"(\d{18})\d+")
-"""Of more digits than anybody means: of hundreds a float is infinite, thousands are no number at all."""
+_NOT_RULES = ("crawl", "request", "visit")
+"""Prefixes of fields that belong to a group and are no rules of RFC 9309."""
+_DELAY = re.compile(r"(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[Ee][0-9]{1,3})?")
+_RATE = re.compile(r"([0-9]+)/([0-9]+)([smhd]?)(?!\S)", re.IGNORECASE)
+"""Pages, and the time for them, such as `1/5m`."""
+_UNITS = {"": 1, "s": 1, "m": 60, "h": 3600, "d": 86_400}
+_DIGITS = 18
+"""Of a number, the digits that are read."""
+_WILDCARD = re.compile(r"\*+")
+_NORMAL = re.compile(r"[A-Za-z0-9._~/-]*")
+_ESCAPED_SLASH = re.compile("%2F", re.IGNORECASE)
 _ANY = "*"
 _TOKEN = re.compile(r"\*(?!\S)|[A-Za-z_-]+")
 """The product token of an agent, or the sign for all."""
@@ -48,30 +55,68 @@ class Access(StrEnum):
     UNAVAILABLE = "unavailable"  # it could not be had: nothing is allowed
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
+class Rule:
+    """A path pattern of `allow` or `disallow`: literal pieces between wildcards, in normal form."""
+
+    allow: bool
+    pieces: tuple[str, ...]
+    anchored: bool
+    """The pattern ends in `$`: it matches the end of the path."""
+
+    @classmethod
+    def of(cls, pattern: str, *, allow: bool) -> Rule:
+        anchored = pattern.endswith("$")
+        return cls(allow, tuple(map(_normal, _WILDCARD.split(pattern.removesuffix("$")))), anchored)
+
+    @property
+    def precedence(self) -> tuple[int, bool]:
+        """The longest pattern wins, and `allow` among equals (RFC 9309, section 2.2.2)."""
+        return sum(map(len, self.pieces)) + len(self.pieces) - 1 + self.anchored, self.allow
+
+    def matches(self, path: str) -> bool:
+        first, *others = self.pieces
+        if not path.startswith(first):
+            return False
+        end = len(first)
+        if not others:
+            return not self.anchored or end == len(path)
+        *middle, last = others
+        for piece in middle:
+            begin = path.find(piece, end)
+            if begin < 0:
+                return False
+            end = begin + len(piece)
+        return path.endswith(last, end) if self.anchored else last in path[end:]
+
+
+@dataclass(frozen=True, slots=True)
 class Robots:
     """What one host allows one agent."""
 
     access: Access
-    _rules: Protego
+    _rules: tuple[Rule, ...] = ()
+    """In the order of precedence."""
+    delay_seconds: float = 0.0
+    """The pause that the host asks for between two pages."""
+    sitemaps: tuple[str, ...] = ()
+    """As they are written, in their order, each once."""
 
     def allows(self, url: str) -> bool:
         if self.access is Access.UNAVAILABLE:
             return False
-        return bool(self._rules.can_fetch(url, _ANY))
+        path = _normal(url.removeprefix(host_of(url)))
+        return next((rule.allow for rule in self._rules if rule.matches(path)), True)
 
-    @property
-    def delay_seconds(self) -> float:
-        """The pause that the host asks for between two pages, 0 for none."""
-        delay = self._rules.crawl_delay(_ANY)
-        rate = self._rules.request_rate(_ANY)
-        of_rate = rate.seconds / rate.requests if rate is not None and rate.requests else 0.0
-        return min(max(float(delay or 0.0), of_rate, 0.0), LONGEST_DELAY_SECONDS)
 
-    @property
-    def sitemaps(self) -> list[str]:
-        """As they are written, in their order, each once."""
-        return list(dict.fromkeys(self._rules.sitemaps))
+def _normal(path: str) -> str:
+    """Return a path, or a piece of a pattern, in the one spelling in which they are compared.
+
+    Every octet but letters, digits, `-._~` and `/` is escaped; an escaped `/` stays one.
+    """
+    if _NORMAL.fullmatch(path):
+        return path
+    return "%2F".join(quote(unquote_to_bytes(piece), safe="/") for piece in _ESCAPED_SLASH.split(path))
 
 
 class Parsed:
@@ -99,45 +144,63 @@ class Parsed:
 
 
 def robots(status: int | None, body: bytes, agent: str) -> Robots:
-    """The rules in an answer to GET /robots.txt after its redirects; `status` is None when there was none in time."""
+    """Return the rules in an answer to GET /robots.txt after its redirects; `status` is None after a timeout."""
     if has_rules(status):
-        return Robots(Access.RULES, Protego.parse(ours(_text(body), agent)))
-    return Robots(Access.UNAVAILABLE if unavailable(status) else Access.NONE_GIVEN, Protego.parse(""))
+        return parse(_text(body), agent)
+    return Robots(Access.UNAVAILABLE if unavailable(status) else Access.NONE_GIVEN)
 
 
-def ours(text: str, agent: str) -> str:
-    """What a text says to an agent, as one group for all: the rules of the groups that name it, else of those for all
-    (RFC 9309, section 2.2.1); and the sitemaps. Parsers keep each rule for each agent of its group.
+def parse(text: str, agent: str) -> Robots:
+    """Return the rules of the groups that name an agent, else of those for all (RFC 9309, section 2.2.1), and sitemaps.
 
     Only `allow` and `disallow` end the agents of a group: they alone are rules there (section 2.1), and other records
     must not interfere with the parsing of those (2.2.4). So the rules behind a pause are for the agents before it too,
     as Google's parser reads it; the pause is for those before it alone.
     """
-    rules: dict[str, list[str]] = {}
-    sitemaps: list[str] = []
+    groups: dict[str, _Group] = {}
+    sitemaps: dict[str, None] = {}
     named, open_to_names = set[str](), False
     for line in text.splitlines():
         found = _LINE.fullmatch(line.partition("#")[0].strip())
         if found is None:
             continue
-        field, value = found[1].lower(), found[2] or ""
-        if field.startswith("site"):
-            sitemaps.append(f"{field}:{value}")
-        elif field.startswith("user"):
+        name, value = found[1].lower(), (found[2] or "").strip()
+        if name.startswith("site"):
+            sitemaps[value] = None
+        elif name.startswith("user"):
             named = named if open_to_names else set()
             open_to_names = True
             token = _TOKEN.match(value)
             if token and token[0].lower() in (_ANY, agent.lower()):
                 named.add(token[0].lower())
-                rules.setdefault(token[0].lower(), [])
+                groups.setdefault(token[0].lower(), _Group())
         else:
-            if field.startswith(_OTHERS):
-                value = _LONG_NUMBER.sub(r"\1", value)
-            else:
-                open_to_names = False
-            for name in named:
-                rules[name].append(f"{field}:{value}")
-    return "\n".join([f"user-agent:{_ANY}", *rules.get(agent.lower(), rules.get(_ANY, [])), *sitemaps])
+            open_to_names = open_to_names and name.startswith(_NOT_RULES)
+            for each in named:
+                groups[each].add(name, value)
+    ours = groups.get(agent.lower()) or groups.get(_ANY) or _Group()
+    rules = sorted(dict.fromkeys(ours.rules), key=lambda rule: rule.precedence, reverse=True)
+    return Robots(Access.RULES, tuple(rules), min(max(ours.delay, ours.rate), LONGEST_DELAY_SECONDS), tuple(sitemaps))
+
+
+@dataclass(slots=True)
+class _Group:
+    """The rules and the pauses, in seconds, that were read so far for an agent."""
+
+    rules: list[Rule] = field(default_factory=list)
+    delay: float = 0.0
+    rate: float = 0.0
+
+    def add(self, name: str, value: str) -> None:
+        """Add a record of the group; a value that has no meaning is skipped."""
+        if not name.startswith(_NOT_RULES):
+            if value:
+                self.rules.append(Rule.of(value, allow=name == "allow"))
+        elif name.startswith("crawl") and (delay := _DELAY.fullmatch(value)):
+            self.delay = float(delay[0])
+        elif name.startswith("request") and (rate := _RATE.match(value)) and rate[1].strip("0"):
+            seconds = int(rate[2][:_DIGITS]) * _UNITS[rate[3].lower()]
+            self.rate = seconds / int(rate[1][:_DIGITS])
 
 
 def has_rules(status: int | None) -> bool:

@@ -1,8 +1,11 @@
 """Rules of a host, after RFC 9309: the cases that it decides, and hostile ones."""
 
+import re
 import tracemalloc
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from tutti.ingest.crawl.robots import LONGEST_DELAY_SECONDS, MAX_BYTES, Access, Parsed, robots
 
@@ -32,7 +35,57 @@ def test_the_longest_rule_wins_and_wildcards_are_known() -> None:
     assert rules.allows("https://a.example/private/open/page")
     assert not rules.allows("https://a.example/a.pdf")
     assert rules.allows("https://a.example/a.pdf?x=1")
-    assert (rules.delay_seconds, rules.sitemaps) == (2.0, ["https://a.example/map.xml"])
+    assert (rules.delay_seconds, rules.sitemaps) == (2.0, ("https://a.example/map.xml",))
+
+
+@pytest.mark.parametrize(
+    ("pattern", "path", "matches"),
+    [
+        ("/a$", "/a", True),
+        ("/a$", "/a$b", False),
+        ("/a$", "/a/", False),
+        ("/a$b", "/a$bc", True),
+        ("/a%24", "/a$b", True),
+        ("/*.php", "/index.php?x=1", True),
+        ("/*.php$", "/index.php5", False),
+        ("/*/b*/c$", "/a/b/x/c", True),
+        ("/*/b*/c$", "/a/b/x/cd", False),
+        ("/a*a$", "/a", False),
+        ("/a**b", "/aXb", True),
+        ("*secret", "/docs/secret", True),
+        ("/a%2Ab", "/a*b", True),
+        ("/a%2Ab", "/aXb", False),
+        ("/foo/bar?baz=https://foo.bar", "/foo/bar?baz=https%3A%2F%2Ffoo.bar", False),
+        ("/foo/bar?baz=http:", "/foo/bar?baz=http%3A//x", True),
+        ("/foo/bar/\u30c4", "/foo/bar/%E3%83%84", True),
+        ("/foo/bar/%E3%83%84", "/foo/bar/%E3%83%84", True),
+        ("/foo/%62%61%7A", "/foo/baz", True),
+        ("/x%2fy", "/x/y", False),
+        ("/x%2fy", "/x%2Fy", True),
+        ("/100%", "/100%25", True),
+        ("secret", "/secret", False),
+    ],
+)
+def test_a_pattern_matches_the_paths_that_rfc_9309_says(pattern: str, path: str, matches: bool) -> None:
+    rules = robots(200, f"User-agent: *\nDisallow: {pattern}\n".encode(), AGENT)
+    assert rules.allows("https://a.example" + path) is not matches
+
+
+@given(pattern=st.text("ab*$", max_size=8), path=st.text("ab", max_size=8))
+def test_wildcards_match_what_a_regular_expression_matches(pattern: str, path: str) -> None:
+    pieces = "/" + pattern.removesuffix("$")
+    expected = re.match(
+        ".*".join(map(re.escape, pieces.split("*"))) + ("$" if pattern.endswith("$") else ""), "/" + path
+    )
+    rules = robots(200, f"User-agent: *\nDisallow: /{pattern}\n".encode(), AGENT)
+    assert rules.allows(f"https://a.example/{path}") == (expected is None)
+
+
+@pytest.mark.parametrize(
+    "rules", ["Allow: /a*\nDisallow: /a", "Disallow: /a/b\nAllow: /a/b", "Allow: /a/\nDisallow: /a$"]
+)
+def test_the_longest_rule_wins_and_allow_among_equals(rules: str) -> None:
+    assert robots(200, f"User-agent: *\n{rules}\n".encode(), AGENT).allows("https://a.example/a/b")
 
 
 @pytest.mark.parametrize(
