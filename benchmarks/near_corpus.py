@@ -46,6 +46,26 @@ def families(pages: Sequence[str], size: int, seed: int = 1) -> Iterator[Family]
         yield Family(tuple(members))
 
 
+def one_shingle(count: int) -> Iterator[Family]:
+    """One cluster: texts of the same four words, which differ in punctuation."""
+    marks = ".!?,;:-+"
+    for number in range(count):
+        yield _single("alpha beta gamma delta" + "".join(marks[int(digit)] for digit in f"{number:o}"))
+
+
+def mutually_similar(count: int, seed: int = 3) -> Iterator[Family]:
+    """One cluster: texts of the same 60 words, each with another word in one place."""
+    source = random.Random(seed)
+    words = [f"w{place}" for place in range(60)]
+    for number in range(count):
+        place = source.randrange(len(words))
+        yield _single(" ".join([*words[:place], f"x{number}", *words[place + 1 :]]))
+
+
+def _single(text: str) -> Family:
+    return Family(((keyed_bytes("near", text.encode()).hex(), text),))
+
+
 def _changed(words: Sequence[str], share: float, source: random.Random) -> list[str]:
     changed = list(words)
     for _ in range(int(share * len(words))):

@@ -4,7 +4,8 @@ Megabytes of UTF-8 a second of one core and peak resident memory, on 81 MB and (
 are copies. The texts are lines of the standard library's documentation with seeded noise (near_corpus.py). Recall and
 precision are against all similar pairs, by an exact join that shares none of our code (near_exact.py), which takes
 minutes and 10 GB for the larger corpus: the text is in lower case and words lie between spaces, so that all definitions
-of a word are the same. Beside it rensa's MinHash signatures of a sample, from the dependency group `peers`; that is the
+of a word are the same. Then the time of a document in one cluster of 200,000, as a multiple of that in one of 20,000.
+Beside it rensa's MinHash signatures of a sample, from the dependency group `peers`; that is the
 first of the steps alone.
 """
 
@@ -12,13 +13,13 @@ import json
 import subprocess
 import sys
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
 
-from benchmarks.near_corpus import Family, families, write
+from benchmarks.near_corpus import Family, families, mutually_similar, one_shingle, write
 from benchmarks.pairs import alternate, timed
 from benchmarks.peers import HOW, PYTHON
 from benchmarks.program import ROOT, main, scratch
@@ -30,7 +31,9 @@ from tutti.dedup.near import THRESHOLD
 
 SMALL, LARGE = 81_500_000, 911_000_000
 SAMPLE = 2_000_000
+FEW, MANY = 20_000, 200_000
 SPEED, MEMORY, SHARE = at_least(60), at_most(300), at_least(0.98)
+LINEAR = at_most(1.5)
 Pairs = Sequence[tuple[str, str]]
 
 
@@ -40,6 +43,7 @@ def measure(quick: bool) -> list[Row]:
     rows: list[Row] = []
     for size in (SMALL,) if quick else (SMALL, LARGE):
         rows += _all_in(pages, size)
+    rows += [_one_cluster("one-shingle", one_shingle), _one_cluster("mutually similar", mutually_similar)]
     return [*rows, _beside_rensa(pages, 3 if quick else 7)]
 
 
@@ -75,6 +79,19 @@ def _all_in(pages: Sequence[str], size: int) -> list[Row]:
         Row(f"{what}: recall", ours=recall, goal=SHARE, note=f"{round(recall * len(similar))} of {len(similar)} {of}"),
         Row(f"{what}: precision", ours=precision, goal=SHARE, note=f"of {len(dropped)} documents dropped"),
     ]
+
+
+def _one_cluster(what: str, texts: Callable[[int], Iterator[Family]]) -> Row:
+    """The time of a document among many of one cluster, as a multiple of that among few."""
+    seconds = dict.fromkeys((FEW, MANY), 0.0)
+    with scratch("near") as folder:
+        for count in seconds:
+            place = Path(folder) / str(count)
+            place.mkdir()
+            seconds[count] = _run(1, place / "work", write(texts(count), place))["core"]
+    note = " and ".join(f"{count:,} in {core:.2f} CPU-s" for count, core in seconds.items())
+    ratio = seconds[MANY] / MANY / (seconds[FEW] / FEW)
+    return Row(f"{what} documents: time of one", unit="x", ours=ratio, goal=LINEAR, note=note)
 
 
 def _run(cores: int, work: Path, shards: Sequence[Path]) -> Any:
