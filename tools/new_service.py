@@ -12,6 +12,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from string import Template
 
+from tutti.chassis.kinds import owners
+
 ROOT = Path(__file__).resolve().parents[1]
 SCAFFOLD = Path(__file__).parent / "scaffold"
 CLIENT = Path("libs/tutti/chassis/client.py")
@@ -58,7 +60,7 @@ def check(of: Names) -> None:
     for folder in (f"services/tutti/{of.name}", f"libs/tutti/{of.name}", f"protos/tutti/{of.name}"):
         if (ROOT / folder).exists():
             raise CannotScaffold(f"{folder} exists already; choose another NAME")
-    if f'"{of.kind}":' in (ROOT / CLIENT).read_text():
+    if of.kind in owners():
         raise CannotScaffold(f"the kind {of.kind!r} belongs to another service; choose another RESOURCE")
 
 
@@ -90,11 +92,10 @@ def registered(project: str, of: Names) -> str:
 
 
 def reachable(client: str, of: Names) -> str:
-    """The typed client with the service's stub and the owner of its kind. Raises CannotScaffold."""
+    """The typed client with the service's stub. Raises CannotScaffold."""
     stub = f"{of.Service}ServiceStub"
     edits = (
         ("\n\n__all__ = ", f"\nfrom tutti.contracts.{of.name}.v1.stubs import {stub}\n\n__all__ = "),
-        ('    "lines": "committer",\n', f'    "lines": "committer",\n    "{of.kind}": "{of.name}",\n'),
         (
             "    @cached_property\n    def admin(",
             f"    @cached_property\n    def {of.name}(self) -> {stub}:\n"

@@ -8,7 +8,7 @@ from tools import golden, house
 
 from tutti.backbone import Kind
 from tutti.chassis.catalog import EventType, every_event
-from tutti.chassis.client import OWNERS
+from tutti.chassis.kinds import owners
 from tutti.contracts.scheduler.v1 import Job, RankLost
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -75,6 +75,6 @@ def test_an_event_belongs_to_the_service_of_its_package(event: EventType) -> Non
     assert event.topic.startswith(f"{event.owner}.")
 
 
-def test_the_client_knows_who_owns_each_kind_of_resource() -> None:
+def test_every_resource_with_a_state_topic_is_declared_as_a_kind() -> None:
     states = [event for event in EVENTS.values() if event.kind is Kind.STATE]
-    assert {event.topic.partition(".")[2]: event.owner for event in states} == OWNERS
+    assert {event.topic.partition(".")[2]: event.owner for event in states} == owners()

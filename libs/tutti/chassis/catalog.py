@@ -6,7 +6,7 @@ topic agree on kind and partitions; a message that declares too little is refuse
 
 import importlib
 import pkgutil
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 from google.protobuf.descriptor import FieldDescriptor
@@ -75,7 +75,7 @@ def _read(message: type[Message]) -> EventType:
         option.key,
         kind,
         option.partitions,
-        _owner(descriptor.file.package),
+        owner_of(descriptor.file.package),
     )
 
 
@@ -92,17 +92,21 @@ def topics_of(messages: Iterable[type[Message]]) -> list[Topic]:
 
 def every_event() -> list[EventType]:
     """All events of the product's contracts, by topic and type."""
+    found = [event_type(message) for message in every_message() if is_event(message)]
+    topics_of(each.message for each in found)
+    return sorted(found, key=lambda each: (each.topic, each.type))
+
+
+def every_message() -> Iterator[type[Message]]:
+    """The messages of the product's contracts, package by package."""
     import tutti.contracts as contracts
 
-    found = []
     for module_name in _domains(contracts.__path__):
         package = importlib.import_module(module_name)
         for name in package.__all__:
             value = getattr(package, name)
-            if isinstance(value, type) and issubclass(value, Message) and is_event(value):
-                found.append(event_type(value))
-    topics_of(each.message for each in found)
-    return sorted(found, key=lambda each: (each.topic, each.type))
+            if isinstance(value, type) and issubclass(value, Message):
+                yield value
 
 
 def markdown(events: Sequence[EventType]) -> str:
@@ -125,8 +129,8 @@ def markdown(events: Sequence[EventType]) -> str:
     return "\n".join([*lines, ""])
 
 
-def _owner(package: str) -> str:
-    """`tutti.scheduler.v1` -> `scheduler`."""
+def owner_of(package: str) -> str:
+    """Return the service that owns a proto package: `tutti.scheduler.v1` -> `scheduler`."""
     parts = package.split(".")
     return parts[1] if parts[0] == "tutti" and len(parts) == 3 else package
 

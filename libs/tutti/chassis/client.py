@@ -23,6 +23,7 @@ from tutti.chassis.channel import RpcChannel, Unreachable
 from tutti.chassis.datadir import DEFAULT, DataDirError, endpoint_in, tokens_in
 from tutti.chassis.errors import InvalidField, Problem, Unauthenticated, Unavailable
 from tutti.chassis.fan import AdminFan
+from tutti.chassis.kinds import owners
 from tutti.chassis.locator import nobody
 from tutti.contracts.admin.v1 import WatchRequest
 from tutti.contracts.committer.v1.stubs import CommitterServiceStub
@@ -38,28 +39,6 @@ __all__ = ["Client", "Problem", "Unreachable", "connect"]
 
 TOKEN_VARIABLE = "TUTTI_TOKEN"  # noqa: S105 - the name of a variable
 DEADLINE_SECONDS = 10.0
-# The first segment of a resource's name -> the service that owns it.
-OWNERS = {
-    "crawls": "ingest",
-    "ingests": "ingest",
-    "filters": "ingest",
-    "retractions": "ingest",
-    "classifiers": "ingest",
-    "dedups": "dedup",
-    "tokenizations": "tokenization",
-    "datasets": "tokenization",
-    "tokenizers": "tokenization",
-    "indexes": "tokenization",
-    "runs": "pipeline",
-    "jobs": "scheduler",
-    "nodes": "scheduler",
-    "topologies": "scheduler",
-    "transitions": "scheduler",
-    "checkpoints": "committer",
-    "lines": "committer",
-    "samples": "sampling",
-    "exports": "sampling",
-}
 
 
 def connect(
@@ -80,7 +59,7 @@ def connect(
     token = token or os.environ.get(TOKEN_VARIABLE, "")
     if address is None and not addresses:
         where = where or DEFAULT
-        if not any(endpoint_in(where, service) for service in sorted(set(OWNERS.values()))):
+        if not any(endpoint_in(where, service) for service in sorted(set(owners().values()))):
             raise Unreachable(nobody(where))
     if not token and where is not None:
         try:
@@ -159,7 +138,7 @@ class Client:
     @cached_property
     def admin(self) -> AdminFan:
         """Admin of all services, wherever each is."""
-        return AdminFan(self.channel, self.address, OWNERS)
+        return AdminFan(self.channel, self.address, owners())
 
     def watch(self, name: str, *, since_revision: int = 0) -> Iterator[Message]:
         """Every snapshot of a resource from now on, across restarts of its service. Raises Problem, not Unavailable."""

@@ -14,14 +14,14 @@ from tutti.corpus import decisions as decisions_file
 from tutti.corpus import duplicates as duplicates_file
 from tutti.corpus.canonical import bytes_digest, file_digest, parse_json
 from tutti.corpus.errors import CorpusError
-from tutti.corpus.manifest import Kind, Manifest
+from tutti.corpus.manifest import Manifest
 from tutti.corpus.stages import DocumentShardEntry
 
 PIECE_BYTES = 4 << 20
 """In one answer, at most."""
 
 
-def manifest(blobs: Blobs, key: str, digest: str, *kinds: Kind) -> Manifest:
+def manifest(blobs: Blobs, key: str, digest: str, *kinds: str) -> Manifest:
     """Read and check a manifest of one of these kinds. Raises WorkFailed when it is missing, damaged or another one."""
     try:
         found = Manifest.decode(blobs.get(key), expected=kinds)

@@ -5,9 +5,9 @@ from collections.abc import Iterator
 
 import pytest
 
-from tutti.chassis.client import OWNERS
 from tutti.chassis.datadir import DataDir
 from tutti.chassis.demo_test import eventually, running
+from tutti.chassis.kinds import owners
 from tutti.cli.app import build
 from tutti.cli.failures import guarded
 
@@ -22,7 +22,7 @@ def stack(tmp_path_factory: pytest.TempPathFactory) -> Iterator[DataDir]:
         data_dir = DataDir(tmp_path_factory.mktemp("stack"))
         data_dir.write("tokens", (demo.data_dir.path / "tokens").read_bytes())
         (data_dir.path / "tokens").chmod(0o600)
-        for service in set(OWNERS.values()):
+        for service in set(owners().values()):
             data_dir.announce(demo.host.address, service)
         yield data_dir
 
@@ -84,7 +84,7 @@ def test_a_service_that_does_not_answer_at_its_address_is_named(
 
 
 def test_with_all_addresses_the_export_is_whole(stack: DataDir, capsys: pytest.CaptureFixture[str]) -> None:
-    (address,) = {stack.endpoint(service) for service in OWNERS.values()}
+    (address,) = {stack.endpoint(service) for service in owners().values()}
     assert address
     stack.announce(address, "lineage")
     try:

@@ -10,7 +10,7 @@ from tutti.cli.connection import connection_options
 from tutti.cli.curves import show_curve
 from tutti.cli.failures import Failure
 from tutti.cli.identity import fresh_id
-from tutti.cli.nouns import BY_PLURAL, full_name
+from tutti.cli.nouns import full_name, list_all
 from tutti.cli.output import JSON, READING_SECONDS, output_option, patiently, print_json, print_one, say
 from tutti.cli.plain import plain
 from tutti.contracts.committer.v1 import (
@@ -31,7 +31,7 @@ def full(name: str) -> str:
 
 def every(client: Client) -> list[str]:
     """The names of all checkpoints that are not quarantined or pruned, by job, line and step."""
-    found = BY_PLURAL["checkpoints"].all(client, fields=("name", "job", "line", "step", "state"))
+    found = list_all(client, "checkpoints", fields=("name", "job", "line", "step", "state"))
     known = [each for each in found if each.state in LIVE]
     return [each.name for each in sorted(known, key=lambda each: (each.job, each.line, each.step))]
 

@@ -6,11 +6,12 @@ from typing import Any
 
 import click
 
+from tutti.chassis import kinds
 from tutti.chassis.client import Client
 from tutti.cli.access import served
 from tutti.cli.connection import connection_options
 from tutti.cli.failures import Failure
-from tutti.cli.nouns import BY_PLURAL, full_name
+from tutti.cli.nouns import full_name, get_one, list_all
 from tutti.cli.output import JSON, output_option, print_list, print_one, printable, say
 from tutti.cli.plain import Plain, plain
 from tutti.contracts.common.v1 import State
@@ -84,7 +85,7 @@ def extend(group: click.Group) -> None:
 def crawl_of(client: Client, name: str) -> str:
     """A crawl by its name, that of a run, or the newest. Raises Failure, NotFound."""
     if name.startswith("runs/"):
-        run = BY_PLURAL["runs"].get(client, name)
+        run = get_one(client, "runs", name)
         found = next((stage.resource for stage in run.stages if stage.name == "crawl"), None)
         if found is None:
             raise Failure(f"{name} reads a folder; expected a run whose recipe has input.crawl")
@@ -93,9 +94,9 @@ def crawl_of(client: Client, name: str) -> str:
         return str(found)
     if name:
         return full_name("crawls", name)
-    crawls = list(BY_PLURAL["crawls"].all(client, fields=("name", "started_at")))
+    crawls = list(list_all(client, "crawls", fields=("name", "started_at")))
     if not crawls:
-        raise Failure(BY_PLURAL["crawls"].empty)
+        raise Failure(kinds.named("crawls").empty)
     return str(max(crawls, key=lambda each: each.started_at.ToNanoseconds()).name)
 
 

@@ -11,7 +11,7 @@ from tutti.cli import mixtures
 from tutti.cli.access import served
 from tutti.cli.connection import connection_options
 from tutti.cli.failures import Failure
-from tutti.cli.nouns import BY_PLURAL, Noun, full_name
+from tutti.cli.nouns import full_name, get_one, list_all
 from tutti.cli.output import output_option, print_one
 from tutti.cli.plain import Plain, plain
 from tutti.contracts.common.v1 import STATE_DONE, GetRequest
@@ -19,7 +19,6 @@ from tutti.contracts.lineage.v1 import TraceRequest
 
 FOREBEARS = ("tokenization", "dedup", "filter", "ingest", "crawl")
 RUN = "run"
-TOKENIZATIONS = Noun("tokenizations", "tokenizations", "tokenization", "Tokenization", (), "")
 LIMIT = 1000
 
 
@@ -48,7 +47,7 @@ def dataset_of(client: Client, name: str) -> str:
     """A dataset by its name, or that of a run. Raises Failure, NotFound."""
     if not name.startswith("runs/"):
         return full_name("datasets", name)
-    run = BY_PLURAL["runs"].get(client, name)
+    run = get_one(client, "runs", name)
     made = next((each.content_digest for each in run.stages if each.name == "tokenization"), "")
     if not made:
         raise Failure(f"{name} has made no dataset yet; `tutti runs show {name}` says how far it is")
@@ -61,8 +60,7 @@ def described(client: Client, name: str) -> Plain:
     tokenizer = client.tokenization.GetTokenizer(GetRequest(name=found["tokenizer"]))
     found |= {"vocabulary": tokenizer.vocabulary, "pattern": tokenizer.pattern}
     jobs = [
-        (job.name, mixtures.mixed(job.spec.training, name))
-        for job in BY_PLURAL["jobs"].all(client, fields=("name", "spec"))
+        (job.name, mixtures.mixed(job.spec.training, name)) for job in list_all(client, "jobs", fields=("name", "spec"))
     ]
     found["mixed_in"] = [{"job": job, "share": share} for job, share in jobs if share]
     found["ancestry"] = ancestry(client, name)
@@ -88,7 +86,7 @@ def bytes_a_token(languages: list[Plain]) -> float | None:
 
 def ancestry(client: Client, name: str) -> list[str]:
     """What was made on the way to a dataset, and the runs that asked for it; as far as lineage has heard of it."""
-    made = TOKENIZATIONS.all(client, fields=("name", "state", "dataset"))
+    made = list_all(client, "tokenizations", fields=("name", "state", "dataset"))
     found = set[str]()
     for each in [each.name for each in made if each.state == STATE_DONE and each.dataset == name]:
         with contextlib.suppress(NotFound):

@@ -11,7 +11,7 @@ from tutti.chassis.client import Client
 from tutti.cli.access import served
 from tutti.cli.connection import connection_options
 from tutti.cli.failures import Failure
-from tutti.cli.nouns import BY_PLURAL, RETRACTIONS, full_name
+from tutti.cli.nouns import full_name, list_all
 from tutti.cli.output import JSON, output_option, print_list, print_one, say, say_versions, shown
 from tutti.cli.plain import Plain, plain
 from tutti.contracts.lineage.v1 import ListDocumentsRequest, ListedDocument, ShowDocumentRequest
@@ -70,7 +70,7 @@ def show(document: str, output: str, **where: Any) -> None:
 
 def retracted(client: Client, document: Plain) -> str:
     """What is to become of a document that every run kept so far, where it is retracted; else ""."""
-    for each in RETRACTIONS.all(client):
+    for each in list_all(client, "retractions"):
         if not each.withdrawn and (each.spec.document or each.spec.source) in (document["name"], document["source"]):
             return f"retracted, so every run since {shown(plain(each)['retracted_at'])} leaves it out"
     return ""
@@ -180,7 +180,7 @@ def none(client: Client, run: str, what: str, source: str) -> str:
 
 def newest(client: Client) -> str:
     """The run that was started last. Raises Failure when there is none."""
-    runs = list(BY_PLURAL["runs"].all(client))
+    runs = list(list_all(client, "runs"))
     if not runs:
         raise Failure("no run has read anything yet; start one with `tutti run RECIPE`")
     return str(max(runs, key=lambda each: each.started_at.ToNanoseconds()).name)

@@ -7,9 +7,10 @@ from typing import Any
 import click
 
 from tutti.chassis.client import Client
+from tutti.chassis.kinds import Kind
 from tutti.cli.access import served
 from tutti.cli.connection import connection_options
-from tutti.cli.nouns import BY_PLURAL, Noun
+from tutti.cli.nouns import get_one, list_all
 from tutti.cli.output import JSON, output_option, print_list, print_one
 from tutti.cli.plain import Plain, indented, plain
 from tutti.cli.words import Words
@@ -19,45 +20,45 @@ LATER = "~"
 """Behind every time: of what has not begun."""
 
 
-def titles(noun: Noun, client: Client) -> dict[str, str]:
+def titles(noun: Kind, client: Client) -> dict[str, str]:
     """Of a job the title of the newest run that made or reused it; other nouns need none."""
-    if noun.kind != "jobs":
+    if noun.plural != "jobs":
         return {}
-    runs = sorted(BY_PLURAL["runs"].all(client), key=lambda run: run.started_at.ToNanoseconds())
+    runs = sorted(list_all(client, "runs"), key=lambda run: run.started_at.ToNanoseconds())
     return {stage.resource: run.spec.title for run in runs for stage in run.stages}
 
 
-def row(noun: Noun, message: Any, titled: Mapping[str, str]) -> Plain:
+def row(noun: Kind, message: Any, titled: Mapping[str, str]) -> Plain:
     """A resource as plain values, with what scripts rely on at the top."""
     value = plain(message)
-    if noun.kind == "jobs":
+    if noun.plural == "jobs":
         value["ranks"] = message.shape.data_parallel or message.spec.data_parallel
         value["steps"] = message.spec.steps
         version = message.topology_version
         value["topology"] = f"topologies/{message.name.removeprefix('jobs/')}/{version}" if version else ""
         value["title"] = titled.get(message.name, "")
         value["spec"]["training"] = json.loads(message.spec.training)
-    if noun.kind == "runs":
+    if noun.plural == "runs":
         value["title"] = message.spec.title
-    if noun.kind == "retractions":
+    if noun.plural == "retractions":
         value |= value["spec"]
-    if noun.kind == "topologies":
+    if noun.plural == "topologies":
         value["ranks"] = message.shape.data_parallel
         value["nodes"] = ", ".join(sorted({placed.node for placed in message.placement}))
     return value
 
 
-def for_people(noun: Noun, value: Plain) -> Plain:
+def for_people(noun: Kind, value: Plain) -> Plain:
     """What a person reads of a resource: of a run the recipe comes last, a line a key."""
-    if noun.kind != "runs" or not value["spec"]["recipe"]:
+    if noun.plural != "runs" or not value["spec"]["recipe"]:
         return value
     recipe = indented(json.loads(value["spec"]["recipe"]))
     return value | {"spec": value["spec"] | {"recipe": ""}, "recipe": recipe.splitlines()}
 
 
-def in_order(noun: Noun, rows: list[Plain]) -> list[Plain]:
+def in_order(noun: Kind, rows: list[Plain]) -> list[Plain]:
     """Work by when it began, the newest last; all else by name, or by the numbers in it."""
-    numbers = NUMBERED.get(noun.kind, ())
+    numbers = NUMBERED.get(noun.plural, ())
 
     def key(row: Plain) -> tuple[Any, ...]:
         return (row.get("started_at") or LATER).removesuffix("Z"), *(row[field] for field in numbers), row["name"]
@@ -65,7 +66,7 @@ def in_order(noun: Noun, rows: list[Plain]) -> list[Plain]:
     return sorted(rows, key=key)
 
 
-def group(noun: Noun) -> click.Group:
+def group(noun: Kind) -> click.Group:
     """The command group of a noun with `ls` and `show`."""
 
     @click.group(noun.plural, cls=Words, help=noun.about or f"List and show {noun.plural}.")
@@ -78,7 +79,7 @@ def group(noun: Noun) -> click.Group:
     def ls(filter_text: str, output: str, **where: Any) -> None:
         with served(**where) as client:
             titled = titles(noun, client)
-            rows = [row(noun, message, titled) for message in noun.all(client, filter_text)]
+            rows = [row(noun, message, titled) for message in list_all(client, noun.plural, filter_text)]
         print_list(in_order(noun, rows), noun.columns, output, nothing=noun.empty)
 
     @made.command("show", help=f"Show one of the {noun.plural} whole.")
@@ -87,7 +88,7 @@ def group(noun: Noun) -> click.Group:
     @connection_options
     def show(name: str, output: str, **where: Any) -> None:
         with served(**where) as client:
-            found = row(noun, noun.get(client, name), titles(noun, client))
+            found = row(noun, get_one(client, noun.plural, name), titles(noun, client))
         print_one(found if output == JSON else for_people(noun, found), output)
 
     return made

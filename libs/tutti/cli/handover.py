@@ -9,14 +9,14 @@ from collections.abc import Callable, Collection
 from tutti.chassis.client import Client
 from tutti.cli import INTERRUPTED
 from tutti.cli.failures import Failure
-from tutti.cli.nouns import BY_PLURAL
+from tutti.cli.nouns import list_all
 from tutti.cli.output import say
 from tutti.cli.waiting import ENDED, POLL_SECONDS, answers
 
 
 def unfinished(client: Client) -> set[str]:
     """Names of the runs that have not ended."""
-    return {run.name for run in BY_PLURAL["runs"].all(client) if run.state not in ENDED}
+    return {run.name for run in list_all(client, "runs") if run.state not in ENDED}
 
 
 def await_others(

@@ -16,7 +16,7 @@ from tutti.cli import INTERRUPTED, interrupt
 from tutti.cli.connection import connected, connection_options
 from tutti.cli.failures import MISUSE, Failure
 from tutti.cli.loglines import LEVELS, Choice, Followed, Line, since, written
-from tutti.cli.nouns import BY_PLURAL
+from tutti.cli.nouns import BY_PLURAL, get_one
 from tutti.cli.output import JSON, output_option, say
 
 LOOK_SECONDS = 0.3
@@ -119,7 +119,7 @@ def names(resource: str, data_dir: Path) -> list[str]:
 
 def beneath(client: Client, kind: str, resource: str) -> list[str]:
     """What belongs to a resource: of a run the resources of its stages. Raises NotFound."""
-    found: Any = BY_PLURAL[kind].get(client, resource) if kind in BY_PLURAL else None
+    found: Any = get_one(client, kind, resource) if kind in BY_PLURAL else None
     return [stage.resource for stage in found.stages if stage.resource] if kind == "runs" else []
 
 

@@ -8,7 +8,7 @@ import json
 from collections.abc import Iterator, Mapping, Sequence
 
 from tutti.chassis.client import Client
-from tutti.cli.nouns import BY_PLURAL
+from tutti.cli.nouns import list_all
 from tutti.cli.output import READING_SECONDS
 from tutti.cli.plain import Plain
 from tutti.contracts.common.v1 import STATE_CANCELLED, STATE_DONE, STATE_FAILED
@@ -28,8 +28,8 @@ Words = Mapping[str, str]
 def plans(client: Client, reach: Reach, *, dry_run: bool) -> Iterator[Plain]:
     """Of every recipe that used the page the command that carries it out again, and what that does."""
     by_name = {each.run: each for each in reach.runs}
-    every = sorted(BY_PLURAL["runs"].all(client), key=lambda run: run.started_at.ToNanoseconds())
-    datasets = BY_PLURAL["datasets"].all(client, fields=("name", "tokenizer"))
+    every = sorted(list_all(client, "runs"), key=lambda run: run.started_at.ToNanoseconds())
+    datasets = list_all(client, "datasets", fields=("name", "tokenizer"))
     changed = changes(every, reach, {each.name: each.tokenizer for each in datasets})
     later = list[Plain]()
     for runs in families(every):

@@ -11,6 +11,7 @@ from typing import Any
 
 import click
 
+from tutti.chassis import kinds
 from tutti.chassis.client import Client
 from tutti.chassis.errors import InvalidField, NotFound, Refused
 from tutti.cli.access import served
@@ -19,7 +20,7 @@ from tutti.cli.documents import listed, newest
 from tutti.cli.failures import Failure
 from tutti.cli.groups import group
 from tutti.cli.identity import fresh_id
-from tutti.cli.nouns import BY_PLURAL, RETRACTIONS, full_name
+from tutti.cli.nouns import full_name, list_all
 from tutti.cli.output import (
     JSON,
     READING_SECONDS,
@@ -98,7 +99,7 @@ def retract(page: str, reason: str, dry_run: bool, output: str, **where: Any) ->
             "retraction": plain(made.retraction),
             "document_count": made.document_count,
             **plain(reach),
-            "evaluated": evaluated(BY_PLURAL["runs"].all(client, fields=("name", "stages")), reach),
+            "evaluated": evaluated(list_all(client, "runs", fields=("name", "stages")), reach),
             "plan": list(plans(client, reach, dry_run=dry_run)),
         }
     if output == JSON:
@@ -125,7 +126,7 @@ def absent(client: Client, page: str) -> str:
 def placed(client: Client, file: str) -> list[str]:
     """The documents of the newest run that are named by their place in a file; none where that is not known yet."""
     found = list[str]()
-    if any(BY_PLURAL["runs"].all(client, fields=("name",))):
+    if any(list_all(client, "runs", fields=("name",))):
         with contextlib.suppress(NotFound, Refused):
             found += [each.source for each in listed(client, newest(client), "", f"{file}:") if each.document]
     return [source for source in found if source.startswith(f"{file}:")]
@@ -229,7 +230,7 @@ def commands(plan: Plain) -> list[str]:
 
 def recorded() -> click.Group:
     """The group `retractions`: ls, show, withdraw."""
-    made = group(RETRACTIONS)
+    made = group(kinds.named("retractions"))
 
     @made.command("withdraw", help="Let the pages be used again, by every filter from now on.")
     @click.argument("name")

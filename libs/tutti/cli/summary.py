@@ -13,7 +13,7 @@ from tutti.chassis.client import Client, Problem
 from tutti.chassis.errors import NotFound
 from tutti.cli import datasets, mixtures, passages, verdict
 from tutti.cli.connection import DEFAULT_DATA_DIR, typed
-from tutti.cli.nouns import BY_PLURAL
+from tutti.cli.nouns import list_all
 from tutti.cli.output import READING_SECONDS, shown
 from tutti.cli.plain import Plain, plain
 from tutti.cli.progress import seconds, taken
@@ -51,7 +51,7 @@ def summary(client: Client, run: Run) -> Plain:
     if found["train"]:
         with contextlib.suppress(NotFound):
             found["mixture"] = mixtures.mixture(client, found["train"])
-        rows = [plain(each) for each in BY_PLURAL["checkpoints"].all(client, f"job={found['train']['name']}")]
+        rows = [plain(each) for each in list_all(client, "checkpoints", f"job={found['train']['name']}")]
         found["checkpoints"] = sorted(rows, key=lambda each: (each["line"], each["step"]))
         found["train"] |= trained(found["train"], found["dataset"]) | newest_loss(client, found["checkpoints"])
     found["continuations"] = []

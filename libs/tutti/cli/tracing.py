@@ -15,7 +15,7 @@ from tutti.cli.access import served
 from tutti.cli.checkpoints import full
 from tutti.cli.connection import connection_options
 from tutti.cli.failures import Failure
-from tutti.cli.nouns import BY_PLURAL, full_name
+from tutti.cli.nouns import full_name, list_all
 from tutti.cli.output import (
     JSON,
     NAMED,
@@ -139,7 +139,7 @@ def place(client: Client, name: str) -> str:
     """
     if name:
         return name if name.startswith("datasets/") else full(name)
-    rows = [each for each in BY_PLURAL["checkpoints"].all(client) if each.state == CHECKPOINT_STATE_COMMITTED]
+    rows = [each for each in list_all(client, "checkpoints") if each.state == CHECKPOINT_STATE_COMMITTED]
     if not rows:
         raise Failure("there is no checkpoint yet; name a dataset: --in datasets/VERSION (`tutti datasets ls`)")
     rows.sort(key=lambda each: each.decided_at.ToNanoseconds(), reverse=True)
@@ -152,9 +152,9 @@ def place(client: Client, name: str) -> str:
 
 def indexed_jobs(client: Client) -> set[str]:
     """The jobs that read a dataset which has an index of verbatim spans."""
-    datasets = BY_PLURAL["datasets"].all(client, fields=("name", "index"))
+    datasets = list_all(client, "datasets", fields=("name", "index"))
     digests = {f"blake3:{each.name.removeprefix('datasets/')}" for each in datasets if each.index}
-    jobs = BY_PLURAL["jobs"].all(client, fields=("name", "spec"))
+    jobs = list_all(client, "jobs", fields=("name", "spec"))
     return {each.name for each in jobs if digests & _read(json.loads(each.spec.training or "{}"))}
 
 

@@ -141,8 +141,8 @@ class DatasetBody:
     @classmethod
     def read(cls, manifest: Manifest) -> DatasetBody:
         """Raises InvalidManifest naming the field that is missing or wrong."""
-        if manifest.kind is not Kind.DATASET:
-            raise InvalidManifest(f"a manifest of kind {manifest.kind.value!r}, expected 'dataset'")
+        if manifest.kind != Kind.DATASET:
+            raise InvalidManifest(f"a manifest of kind {str(manifest.kind)!r}, expected 'dataset'")
         fields = Fields(manifest.body, path="body", error=InvalidManifest)
         packing = fields.text("packing", missing=Packing.STREAM.value)
         if packing not in list(Packing):

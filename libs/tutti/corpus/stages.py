@@ -74,8 +74,8 @@ class CrawlBody:
     @classmethod
     def read(cls, manifest: Manifest) -> CrawlBody:
         """Raises InvalidManifest naming the field that is missing or wrong."""
-        if manifest.kind is not Kind.CRAWL:
-            raise InvalidManifest(f"a manifest of kind {manifest.kind.value!r}, expected 'crawl'")
+        if manifest.kind != Kind.CRAWL:
+            raise InvalidManifest(f"a manifest of kind {str(manifest.kind)!r}, expected 'crawl'")
         fields = Fields(manifest.body, path="body", error=InvalidManifest)
         return cls(
             archives=tuple(fields.texts("archives")),
@@ -124,8 +124,8 @@ class IngestBody:
     @classmethod
     def read(cls, manifest: Manifest) -> IngestBody:
         """Raises InvalidManifest naming the field that is missing or wrong."""
-        if manifest.kind is not Kind.INGEST:
-            raise InvalidManifest(f"a manifest of kind {manifest.kind.value!r}, expected 'ingest'")
+        if manifest.kind != Kind.INGEST:
+            raise InvalidManifest(f"a manifest of kind {str(manifest.kind)!r}, expected 'ingest'")
         fields = Fields(manifest.body, path="body", error=InvalidManifest)
         return cls(
             shards=tuple(DocumentShardEntry.read(item) for item in fields.objects("shards")),
@@ -164,11 +164,11 @@ class FilterBody:
 
         A run that version 0.1 began has no filter: of the manifest of an ingest all documents are chosen.
         """
-        if manifest.kind is Kind.INGEST:
+        if manifest.kind == Kind.INGEST:
             read = IngestBody.read(manifest)
             return cls(read.shards, "", read.documents, read.rejected, read.rejections)
-        if manifest.kind is not Kind.FILTER:
-            raise InvalidManifest(f"a manifest of kind {manifest.kind.value!r}, expected 'filter'")
+        if manifest.kind != Kind.FILTER:
+            raise InvalidManifest(f"a manifest of kind {str(manifest.kind)!r}, expected 'filter'")
         fields = Fields(manifest.body, path="body", error=InvalidManifest)
         return cls(
             shards=tuple(DocumentShardEntry.read(item) for item in fields.objects("shards")),
@@ -221,8 +221,8 @@ class DedupBody:
     @classmethod
     def read(cls, manifest: Manifest) -> DedupBody:
         """Raises InvalidManifest naming the field that is missing or wrong."""
-        if manifest.kind is not Kind.DEDUP:
-            raise InvalidManifest(f"a manifest of kind {manifest.kind.value!r}, expected 'dedup'")
+        if manifest.kind != Kind.DEDUP:
+            raise InvalidManifest(f"a manifest of kind {str(manifest.kind)!r}, expected 'dedup'")
         fields = Fields(manifest.body, path="body", error=InvalidManifest)
         return cls(
             shards=tuple(DocumentShardEntry.read(item) for item in fields.objects("shards")),

@@ -175,7 +175,7 @@ class Retractions:
     def _body(self, manifest_key: str) -> IngestBody | DedupBody:
         try:
             found = Manifest.decode(self._host.blobs.get(manifest_key), expected=(Kind.INGEST, Kind.DEDUP))
-            return IngestBody.read(found) if found.kind is Kind.INGEST else DedupBody.read(found)
+            return IngestBody.read(found) if found.kind == Kind.INGEST else DedupBody.read(found)
         except BlobMissing as error:
             raise NotFound(manifest_key) from error
         except CorpusError as error:

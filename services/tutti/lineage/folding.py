@@ -3,14 +3,14 @@
 Promises: events only make it quicker; the owners' lists are read at start and at every interval, so nothing is missed.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from functools import partial
-from typing import Any
 
 from google.protobuf.message import Message
 
 from tutti.backbone.blobs import BlobMissing
 from tutti.chassis.event import Event
+from tutti.chassis.kinds import kind_of
 from tutti.chassis.reconciler import Reconciler
 from tutti.chassis.service import Finding, Host
 from tutti.chassis.unit import Unit
@@ -20,21 +20,10 @@ from tutti.contracts.committer.v1 import (
     CHECKPOINT_STATE_QUARANTINED,
     Checkpoint,
 )
-from tutti.contracts.committer.v1.stubs import CommitterServiceStub
-from tutti.contracts.dedup.v1 import Dedup
-from tutti.contracts.dedup.v1.stubs import DedupServiceStub
-from tutti.contracts.ingest.v1 import Filter, Ingest
-from tutti.contracts.ingest.v1.stubs import IngestServiceStub
-from tutti.contracts.pipeline.v1.stubs import PipelineServiceStub
-from tutti.contracts.sampling.v1.stubs import SamplingServiceStub
-from tutti.contracts.scheduler.v1.stubs import SchedulerServiceStub
-from tutti.contracts.tokenization.v1 import Dataset, Index
-from tutti.contracts.tokenization.v1.stubs import TokenizationServiceStub
 from tutti.corpus.errors import CorpusError
 from tutti.corpus.manifest import Kind, Manifest
 from tutti.corpus.stages import IngestBody
-from tutti.lineage.graph import Testimony, Vertex, of_parents, of_shards, testimony
-from tutti.lineage.owners import pages
+from tutti.lineage.graph import KINDS, Testimony, Vertex, of_parents, of_shards, testimony
 from tutti.lineage.tables import Noted, Reading, Tables
 
 OWNERS, MANIFESTS = "owners", "manifests"
@@ -42,26 +31,17 @@ BATCH, SHOWN = 50, 5
 GONE = (CHECKPOINT_STATE_PRUNED, CHECKPOINT_STATE_QUARANTINED)
 
 
-def manifest_of(resource: Message) -> tuple[str, Kind] | None:
-    """The manifest that a resource names and that should be there, and its kind."""
-    if isinstance(resource, Ingest):
-        return resource.result.manifest_key, Kind.INGEST
-    if isinstance(resource, Filter):
-        return resource.result.manifest_key, Kind.FILTER
-    if isinstance(resource, Dedup):
-        return resource.result.manifest_key, Kind.DEDUP
-    if isinstance(resource, Dataset):
-        return resource.manifest_key, Kind.DATASET
-    if isinstance(resource, Index):
-        return resource.result.manifest_key, Kind.INDEX
-    if isinstance(resource, Checkpoint) and resource.state == CHECKPOINT_STATE_COMMITTED:
-        return resource.manifest_key, Kind.CHECKPOINT
-    return None
+def manifest_of(resource: Message) -> tuple[str, str]:
+    """The key and kind of the manifest that a resource names and that should be there; two "" for none."""
+    kind = kind_of(type(resource))
+    if isinstance(resource, Checkpoint) and resource.state != CHECKPOINT_STATE_COMMITTED:
+        return "", ""
+    return kind.manifest_key(resource), kind.manifest
 
 
 def testimony_of(manifest: Manifest, resource: str) -> Testimony:
     """What a manifest says that its resource does not."""
-    if manifest.kind is Kind.INGEST:
+    if manifest.kind == Kind.INGEST:
         body = IngestBody.read(manifest)
         digests = {shard.resource: shard.info.content_digest for shard in body.shards}
         return of_shards(resource, (Vertex(name, "document-shard", digest) for name, digest in digests.items()))
@@ -84,11 +64,11 @@ class Folding:
 
     def admit(self, unit: Unit, resource: Message) -> None:
         self._tables.admit(unit, testimony(resource))
-        named = manifest_of(resource)
+        key, kind = manifest_of(resource)
         name: str = resource.name  # type: ignore[attr-defined]
         if isinstance(resource, Checkpoint) and resource.state in GONE:
             self._tables.drop_manifests(unit, name)
-        if named and named[0] and self._tables.note_manifest(unit, key=named[0], resource=name, kind=named[1].value):
+        if key and self._tables.note_manifest(unit, key=key, resource=name, kind=kind):
             unit.on_commit(lambda: self.reconciler.wake(MANIFESTS))
 
     def _advance(self, what: str) -> bool | None:
@@ -108,29 +88,9 @@ class Folding:
         return Finding("manifests", False, f"{shown}{more}; run the stage again")
 
     def _fold_owners(self) -> None:
-        for call, field in self._lists():
-            for page in pages(call, field):
+        for kind in KINDS:
+            for page in kind.pages(self._host.channel(kind.owner)):
                 self._host.units.run(partial(self._admit_all, page))
-
-    def _lists(self) -> list[tuple[Callable[..., Any], str]]:
-        channel = self._host.channel
-        ingest, tokenization = IngestServiceStub(channel("ingest")), TokenizationServiceStub(channel("tokenization"))
-        sampling = SamplingServiceStub(channel("sampling"))
-        return [
-            (PipelineServiceStub(channel("pipeline")).ListRuns, "runs"),
-            (ingest.ListCrawls, "crawls"),
-            (ingest.ListIngests, "ingests"),
-            (ingest.ListFilters, "filters"),
-            (DedupServiceStub(channel("dedup")).ListDedups, "dedups"),
-            (tokenization.ListTokenizations, "tokenizations"),
-            (tokenization.ListDatasets, "datasets"),
-            (tokenization.ListTokenizers, "tokenizers"),
-            (SchedulerServiceStub(channel("scheduler")).ListJobs, "jobs"),
-            (CommitterServiceStub(channel("committer")).ListCheckpoints, "checkpoints"),
-            (tokenization.ListIndexes, "indexes"),
-            (sampling.ListSamples, "samples"),
-            (sampling.ListExports, "exports"),
-        ]
 
     def _noted(self, *states: Reading, limit: int | None = None) -> list[Noted]:
         return self._host.units.run(lambda unit: self._tables.noted(unit, *states, limit=limit))
@@ -151,11 +111,10 @@ class Folding:
                 self._host.units.run(partial(self._settle, said, noted, state))
 
     def _read(self, noted: Noted) -> tuple[Testimony, Reading]:
-        kind = Kind(noted.kind)
-        if kind is Kind.CHECKPOINT:
+        if noted.kind == Kind.CHECKPOINT:
             return Testimony(), Reading.READ  # its ledger is read when somebody asks
         try:
-            manifest = Manifest.decode(self._host.blobs.get(noted.key), expected=kind)
+            manifest = Manifest.decode(self._host.blobs.get(noted.key), expected=noted.kind)
             return testimony_of(manifest, noted.resource), Reading.READ
         except BlobMissing:
             return Testimony(), Reading.MISSING

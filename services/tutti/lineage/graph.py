@@ -10,14 +10,12 @@ from itertools import pairwise
 
 from google.protobuf.message import Message
 
-from tutti.contracts.committer.v1 import Checkpoint
-from tutti.contracts.dedup.v1 import Dedup
-from tutti.contracts.ingest.v1 import Crawl, Filter, Ingest
+from tutti.chassis import kinds
 from tutti.contracts.pipeline.v1 import Run
-from tutti.contracts.sampling.v1 import Export, Sample
-from tutti.contracts.scheduler.v1 import Job
-from tutti.contracts.tokenization.v1 import Dataset, Index, Tokenization, Tokenizer
+from tutti.contracts.tokenization.v1 import Tokenization
 
+CHAIN = ("crawls", "ingests", "filters", "dedups", "tokenizations")
+"""Kinds whose resources do not name what they read: each reads what the stage before it made."""
 EVALUATION = "evaluation"  # the stage that reads the texts which dedup takes out of the corpus
 
 
@@ -71,32 +69,13 @@ def of_run(run: Run) -> Testimony:
     """A run made its stages' resources; each stage of data reads what the one before made."""
     made = [stage.resource for stage in run.stages if stage.resource]
     edges = [Edge(run.name, name, "made") for name in made]
-    # What reads a dataset or a checkpoint says so itself: a reused job would else point at the wrong tokenization.
-    own = ("jobs/", "indexes/", "samples/")
-    data = [stage for stage in run.stages if stage.resource and not stage.resource.startswith(own)]
+    # All others name their parents themselves: a reused job would else point at the wrong tokenization.
+    data = [stage for stage in run.stages if stage.resource.partition("/")[0] in CHAIN]
     chain = [stage.resource for stage in data if stage.name != EVALUATION]
     edges += [Edge(before, after, "read") for before, after in pairwise(chain)]
     texts = [stage.resource for stage in data if stage.name == EVALUATION]
     edges += [Edge(text, name, "kept out") for text in texts for name in chain if name.startswith("dedups/")]
     return Testimony((Vertex(run.name, "run", run.spec.recipe_digest, run.spec.title),), tuple(edges))
-
-
-def of_crawl(crawl: Crawl) -> Testimony:
-    since = crawl.spec.since
-    edges = (Edge(since, crawl.name, "revisited"),) if since else ()
-    return Testimony((Vertex(crawl.name, "crawl", crawl.site_digest),), edges)
-
-
-def of_ingest(ingest: Ingest) -> Testimony:
-    return Testimony((Vertex(ingest.name, "ingest", ingest.result.content_digest),))
-
-
-def of_filter(found: Filter) -> Testimony:
-    return Testimony((Vertex(found.name, "filter", found.result.content_digest),))
-
-
-def of_dedup(dedup: Dedup) -> Testimony:
-    return Testimony((Vertex(dedup.name, "dedup", dedup.result.content_digest),))
 
 
 def of_tokenization(work: Tokenization) -> Testimony:
@@ -106,43 +85,11 @@ def of_tokenization(work: Tokenization) -> Testimony:
     return Testimony((Vertex(work.name, "tokenization", work.result.content_digest),), tuple(edges))
 
 
-def of_dataset(dataset: Dataset) -> Testimony:
-    return Testimony(
-        (Vertex(dataset.name, "dataset", dataset.content_digest),),
-        (Edge(dataset.tokenizer, dataset.name, "encoded"),),
-    )
-
-
-def of_tokenizer(tokenizer: Tokenizer) -> Testimony:
-    return Testimony((Vertex(tokenizer.name, "tokenizer", tokenizer.content_digest),))
-
-
-def of_job(job: Job) -> Testimony:
-    datasets = (job.spec.dataset_digest, *(each.digest for each in job.spec.mixed))
-    edges = tuple(Edge(dataset_name(digest), job.name, "trained") for digest in datasets)
-    return Testimony((Vertex(job.name, "job", job.spec.training_digest),), edges)
-
-
-def of_checkpoint(checkpoint: Checkpoint) -> Testimony:
-    edges = [Edge(checkpoint.job if "/" in checkpoint.job else f"jobs/{checkpoint.job}", checkpoint.name, "made")]
-    if checkpoint.parent:
-        edges.append(Edge(checkpoint.parent, checkpoint.name, "resumed"))
-    return Testimony((Vertex(checkpoint.name, "checkpoint", checkpoint.state_digest),), tuple(edges))
-
-
-def of_index(index: Index) -> Testimony:
-    edges = (Edge(index.dataset, index.name, "indexed"),) if index.dataset else ()
-    return Testimony((Vertex(index.name, "index", index.result.content_digest),), edges)
-
-
-def of_sample(sample: Sample) -> Testimony:
-    edge = Edge(sample.spec.checkpoint, sample.name, "continued")
-    return Testimony((Vertex(sample.name, "sample", sample.result.content_digest),), (edge,))
-
-
-def of_export(export: Export) -> Testimony:
-    edge = Edge(export.spec.checkpoint, export.name, "exported")
-    return Testimony((Vertex(export.name, "export", export.result.content_digest),), (edge,))
+def of_resource(resource: Message) -> Testimony:
+    """What a resource of any kind says: the digest of its content, and the parents that its proto declares."""
+    kind, name = kinds.kind_of(type(resource)), str(resource.name)  # type: ignore[attr-defined]
+    edges = (Edge(parent, name, each.relation) for each in kind.parents for parent in each.names(resource))
+    return Testimony((Vertex(name, kind_of(name), kind.content_digest(resource)),), tuple(edges))
 
 
 def of_shards(maker: str, shards: Iterable[Vertex]) -> Testimony:
@@ -156,27 +103,16 @@ def of_parents(child: str, parents: Iterable[str]) -> Testimony:
     return Testimony(edges=tuple(Edge(parent, child, "packed") for parent in parents))
 
 
-_SPEAKERS: dict[type[Message], Callable[..., Testimony]] = {
-    Run: of_run,
-    Crawl: of_crawl,
-    Ingest: of_ingest,
-    Filter: of_filter,
-    Dedup: of_dedup,
-    Tokenization: of_tokenization,
-    Dataset: of_dataset,
-    Tokenizer: of_tokenizer,
-    Job: of_job,
-    Checkpoint: of_checkpoint,
-    Index: of_index,
-    Sample: of_sample,
-    Export: of_export,
-}
-KINDS = tuple(_SPEAKERS)
+_OWN: dict[type[Message], Callable[..., Testimony]] = {Run: of_run, Tokenization: of_tokenization}
+"""Kinds that name what they made, not only what they were made from."""
+
+KINDS = tuple(kind for kind in kinds.every_kind() if kind.digest)
+"""The kinds that the graph is made of."""
 
 
 def testimony(resource: Message) -> Testimony:
     """What a resource says of itself and its parents."""
-    return _SPEAKERS[type(resource)](resource)
+    return _OWN.get(type(resource), of_resource)(resource)
 
 
 Neighbours = Callable[[list[str]], Iterator[Edge]]

@@ -1,28 +1,13 @@
 """Owners: what is asked of them, page by page."""
 
-from collections.abc import Callable, Collection, Iterator, Sequence
-from typing import Any
+from collections.abc import Collection
 
-from google.protobuf.message import Message
-
+from tutti.chassis.kinds import kind_of
 from tutti.chassis.service import Host
-from tutti.contracts.common.v1 import GetRequest, ListRequest
+from tutti.contracts.common.v1 import GetRequest
 from tutti.contracts.pipeline.v1 import Run
 from tutti.contracts.pipeline.v1.stubs import PipelineServiceStub
 from tutti.lineage.graph import EVALUATION
-
-PAGE = 500
-
-
-def pages(call: Callable[..., Any], field: str) -> Iterator[Sequence[Message]]:
-    """Every page of a list of an owner."""
-    token = ""
-    while True:
-        page = call(ListRequest(page_size=PAGE, page_token=token))
-        yield getattr(page, field)
-        token = page.next_page_token
-        if not token:
-            return
 
 
 def run_of(host: Host, name: str) -> Run:
@@ -46,6 +31,5 @@ def evaluated(host: Host, ingests: Collection[str]) -> bool:
 
 def newest_runs(host: Host) -> list[Run]:
     """All runs, the one that was started last first."""
-    listed = pages(PipelineServiceStub(host.channel("pipeline")).ListRuns, "runs")
-    runs: list[Any] = [run for page in listed for run in page]
+    runs: list[Run] = [run for page in kind_of(Run).pages(host.channel("pipeline")) for run in page]
     return sorted(runs, key=lambda run: run.started_at.ToNanoseconds(), reverse=True)

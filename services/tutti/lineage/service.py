@@ -27,7 +27,7 @@ def build(host: Host) -> Service:
         resources=[],
         tables=tables.all,
         serves=[Served(DESCRIPTOR.services_by_name["LineageService"], api)],
-        consumes=[Consumed(kind, folding.on_resources) for kind in KINDS],
+        consumes=[Consumed(kind.message, folding.on_resources) for kind in KINDS],
         loops=[folding.reconciler],
         checks=[folding.manifests],
     )

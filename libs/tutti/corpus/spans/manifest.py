@@ -26,8 +26,8 @@ class IndexBody:
     @classmethod
     def read(cls, manifest: Manifest) -> IndexBody:
         """Raises InvalidManifest naming the field that is missing or wrong."""
-        if manifest.kind is not Kind.INDEX:
-            raise InvalidManifest(f"a manifest of kind {manifest.kind.value!r}, expected 'index'")
+        if manifest.kind != Kind.INDEX:
+            raise InvalidManifest(f"a manifest of kind {str(manifest.kind)!r}, expected 'index'")
         fields = Fields(manifest.body, path="body", error=InvalidManifest)
         info = fields.nested("info")
         return cls(
