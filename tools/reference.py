@@ -18,9 +18,9 @@ from google.protobuf.json_format import MessageToDict
 from tutti.checkpoints.keys import manifest_key
 from tutti.cli import classifierrecipe
 from tutti.corpus.canonical import bytes_digest
-from tutti.pipeline import reading, stages
-from tutti.pipeline.recipe import Recipe
-from tutti.pipeline.stages import Given, Result, Share, Source, StageName
+from tutti.pipeline import graph, reading
+from tutti.pipeline.graph import Node
+from tutti.pipeline.values import Inputs, Result, Source
 
 ROOT = Path(__file__).resolve().parents[1]
 RECIPES = ROOT / "recipes"
@@ -32,9 +32,8 @@ SITE = (
     "train: {steps: 20}\n"
 )
 OTHER = "datasets/0d"
-FOLDER = Source(
-    "/pages", bytes_digest(b"pages"), "ingest-1", Source("/evaluation", bytes_digest(b"evaluation"), "ingest-1")
-)
+FOLDER = Source("/pages", bytes_digest(b"pages"), "ingest-1")
+EVALUATION = Source("/evaluation", bytes_digest(b"evaluation"), "ingest-1")
 
 
 @dataclass(frozen=True)
@@ -101,48 +100,46 @@ def is_classifier(text: str) -> bool:
     return "\nkeeps:" in text
 
 
-def today(stage: StageName, recipe: Recipe, given: Given, case: Case) -> Given:
-    """What a stage is given, with what its owners would know of earlier datasets and of retractions."""
-    if stage is StageName.FILTER and given.before is not None:
-        return replace(
-            given, before=replace(given.before, retracted="ingest/retracted/r.json" if case.retracted else "")
-        )
-    if stage is StageName.DEDUP and recipe.dedup.against:
+def today(node: Node, inputs: Inputs, case: Case) -> Inputs:
+    """The inputs of a stage, with what its owners would know of earlier datasets and of retractions."""
+    recipe = node.recipe
+    if node.name == "filter" and case.retracted:
+        return {"documents": (replace(inputs["documents"][0], retracted="ingest/retracted/r.json"),)}
+    if node.name == "dedup" and recipe.dedup.against:
         retracted = "ingest/retracted/e.json" if case.retracted else ""
-        return replace(given, against=tuple(earlier(name, retracted) for name in sorted(set(recipe.dedup.against))))
-    if stage is StageName.TRAIN and recipe.mixture is not None and given.before is not None:
-        shares = [Share(given.before, 2), *(Share(earlier(name), 3) for name in sorted(recipe.mixture.datasets))]
-        return replace(given, mixture=tuple(shares))
-    return given
+        against = tuple(earlier(name, retracted=retracted) for name in sorted(set(recipe.dedup.against)))
+        return {**inputs, "against": against}
+    if node.name == "train" and recipe.mixture is not None:
+        others = tuple(earlier(name, weight=3) for name in sorted(recipe.mixture.datasets))
+        return {"dataset": (replace(inputs["dataset"][0], weight=2),), "mixture": others}
+    return inputs
 
 
-def earlier(name: str, retracted: str = "") -> Result:
-    return Result(name, f"manifests/{name}.json", bytes_digest(name.encode()), retracted)
+def earlier(name: str, *, retracted: str = "", weight: int = 0) -> Result:
+    return Result(name, f"manifests/{name}.json", bytes_digest(name.encode()), retracted, weight)
 
 
 def entry(case: Case) -> dict[str, Any]:
     """The recipe of a case, and its stages over synthetic results of those before them."""
     read = reading.read(case.text, case.overrides)
-    source = FOLDER
+    sources = {"": FOLDER, "evaluation": EVALUATION}
     if read.input.crawl is not None:
-        source = Source(json.dumps(read.input.crawl.connect, sort_keys=True), "", "", FOLDER.evaluation)
-    recipe = read.over(source.input_digest, bytes_digest(b"evaluation"))
-    results: dict[StageName, Result] = {}
+        sources[""] = Source(json.dumps(read.input.crawl.connect, sort_keys=True), "", "")
+    recipe = read.over({place: source.input_digest for place, source in sources.items()})
+    results: dict[str, Result] = {}
     found = []
-    for stage in stages.stages_of(recipe):
-        given = today(stage, recipe, stages.given(stage, results), case)
-        resource = stages.resource_name(RUN, stage)
-        key = stages.reuse_of(stage, recipe, source, given, LOGIC).key
-        request = stages.spec_of(stage, recipe, source, given, LOGIC)
+    for node in graph.nodes(recipe):
+        asked = node.asked(today(node, node.given(results), case), sources, LOGIC)
+        resource, key = node.resource(RUN), graph.reuse_of(node.stage, asked).key
         found.append(
             {
-                "stage": stage.value,
+                "stage": node.name,
                 "resource": resource,
                 "reuse_key": key,
-                "request": MessageToDict(request, preserving_proto_field_name=True),
+                "request": MessageToDict(node.stage.request(asked), preserving_proto_field_name=True),
             }
         )
-        results[stage] = Result(resource, manifest_key(stage.value, 0, 20), bytes_digest(key.encode()))
+        results[node.name] = Result(resource, manifest_key(node.name, 0, 20), bytes_digest(key.encode()))
     return {"digest": recipe.digest(), "canonical": recipe.canonical(), "stages": found}
 
 

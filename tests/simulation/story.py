@@ -62,7 +62,8 @@ from tutti.contracts.sampling.v1.stubs import SamplingServiceStub
 from tutti.contracts.scheduler.v1 import EpochOpened, RankLost, ReshapeJobRequest
 from tutti.contracts.scheduler.v1.stubs import SchedulerServiceStub
 from tutti.model.plan import Shape
-from tutti.pipeline.stages import StageName, resource_name
+from tutti.pipeline.graph import node_of
+from tutti.pipeline.reading import read
 
 T = TypeVar("T")
 F = TypeVar("F", Fault, NodeFault)
@@ -200,7 +201,7 @@ class Story:
         self.scheduler = SchedulerServiceStub(self.simulation.channel("scheduler"))
         self.committer = CommitterServiceStub(self.simulation.channel("committer"))
         self.as_agent = CommitterServiceStub(self.simulation.channel("committer", Role.AGENT))
-        self.job = resource_name(MAIN, StageName.TRAIN)
+        self.job = node_of(read(recipe(pages, script)), "train").resource(MAIN)
         self.reshaped, self.diverged = False, 0
 
     def tell(self) -> None:

@@ -7,8 +7,8 @@ seen before.
 import contextlib
 import json
 import os.path
-from collections.abc import Iterator
-from dataclasses import replace
+from collections.abc import Callable, Iterator
+from functools import partial
 
 from tutti.chassis.call import Call
 from tutti.chassis.errors import InvalidField
@@ -18,13 +18,14 @@ from tutti.chassis.service import Host
 from tutti.chassis.unit import Unit
 from tutti.contracts.ingest.v1 import IngestSpec
 from tutti.contracts.pipeline.v1 import CheckRecipeRequest, CreateRunRequest
-from tutti.pipeline import reading, saga
+from tutti.pipeline import graph, reading, saga
 from tutti.pipeline.earlier import Earlier, origin
-from tutti.pipeline.limits import Limits
+from tutti.pipeline.graph import Node
 from tutti.pipeline.owners import Owners
 from tutti.pipeline.recipe import Recipe
-from tutti.pipeline.stages import Source, StageName
+from tutti.pipeline.stages.definition import Folder
 from tutti.pipeline.tables import Tables
+from tutti.pipeline.values import Source, Sources
 
 ANSWER_SECONDS = 1.0  # of a caller's time, for what follows the reading
 Request = CreateRunRequest | CheckRecipeRequest
@@ -33,24 +34,19 @@ Request = CreateRunRequest | CheckRecipeRequest
 class Asked:
     def __init__(self, host: Host, tables: Tables, owners: Owners, earlier: Earlier) -> None:
         self._host, self._tables, self._owners, self._earlier = host, tables, owners, earlier
-        self._limits = Limits(host)
 
-    def read(self, request: Request, call: Call) -> tuple[Recipe, Source]:
-        """The recipe over the content of its folder, and where that lies. Raises InvalidField."""
+    def read(self, request: Request, call: Call) -> tuple[Recipe, Sources]:
+        """The recipe over the content of its folders, and where these are. Raises InvalidField."""
         if request.again:
             return self._again(request)
         required(request, "recipe")
         recipe = reading.read(request.recipe, request.overrides)
         recipe = self._earlier.resolved(self._owners.resolved(recipe))
-        source = self._input(recipe, request, call)
-        clean = recipe.dedup.decontaminate
-        if clean is not None:
-            found = self._folder("dedup.decontaminate.path", clean.path, 0, recipe, request, call)
-            source = replace(source, evaluation=found)
-        for judge in self._owners.judgements(recipe, source):
+        sources = {place: read() for place, read in self._inputs(recipe, request, call)}
+        for judge in self._owners.judgements(recipe, sources):
             judge()
-        self._limits.foreseen(recipe)
-        return recipe.over(source.input_digest, source.evaluation.input_digest if source.evaluation else ""), source
+        self._owners.foreseen(recipe)
+        return recipe.over({place: source.input_digest for place, source in sources.items()}), sources
 
     def origin(self, request: Request) -> str:
         """The first recipe of the runs that this one repeats; "" for one that repeats none. Raises NotFound."""
@@ -65,39 +61,34 @@ class Asked:
         recipe = recipe or reading.remains(request.recipe, request.overrides)
         if recipe is None:
             return found
-        source = Source("{}", "", "")
         for resolve in (self._owners.resolved, self._earlier.resolved):
             with _kept(found):
                 recipe = resolve(recipe)
-        with _kept(found):
-            source = self._input(recipe, request, call, most=1)
-        clean = recipe.dedup.decontaminate
-        if clean is not None:
+        sources: dict[str, Source] = {}
+        for place, read in self._inputs(recipe, request, call, most=1):
             with _kept(found):
-                self._folder("dedup.decontaminate.path", clean.path, 1, recipe, request, call)
-        for judge in self._owners.judgements(recipe, source):
+                sources[place] = read()
+        for judge in self._owners.judgements(recipe, sources):
             with _kept(found):
                 judge()
         with _kept(found):
-            self._limits.foreseen(recipe)
+            self._owners.foreseen(recipe)
         return found
 
-    def _input(self, recipe: Recipe, request: Request, call: Call, most: int = 0) -> Source:
-        """Where the pages of a recipe are."""
+    def _inputs(
+        self, recipe: Recipe, request: Request, call: Call, most: int = 0
+    ) -> Iterator[tuple[str, Callable[[], Source]]]:
+        """What reads each folder of a recipe, by place; of at most so many files. Of a crawl: where hosts are."""
         if recipe.input.crawl is not None:
-            return Source(json.dumps(recipe.input.crawl.connect, sort_keys=True), "", "")
-        return self._folder("input.path", recipe.input.path, most or recipe.input.limit, recipe, request, call)
+            hosts = Source(json.dumps(recipe.input.crawl.connect, sort_keys=True), "", "")
+            yield "", lambda: hosts
+        for node in graph.nodes(recipe):
+            if node.folder is not None:
+                yield node.place, partial(self._folder, node, node.folder, most, request, call)
 
-    def _folder(
-        self,
-        key: str,
-        path: str,
-        limit: int,
-        recipe: Recipe,
-        request: Request,
-        call: Call,
-    ) -> Source:
+    def _folder(self, node: Node, folder: Folder, most: int, request: Request, call: Call) -> Source:
         """The content of a folder that a key of the recipe names."""
+        key, path = folder.key, folder.path
         shown = path
         if not os.path.isabs(path):
             if not os.path.isabs(request.directory):
@@ -107,26 +98,27 @@ class Asked:
                     expected=f"an absolute path that {key} ({path!r}) starts from",
                 )
             path = os.path.normpath(os.path.join(request.directory, path))
-        spec = IngestSpec(input_path=path, max_file_bytes=recipe.input.max_file_bytes, limit=limit)
+        spec = IngestSpec(input_path=path, max_file_bytes=node.recipe.input.max_file_bytes, limit=most or folder.limit)
         return self._owners.source(
             spec, key, shown, seconds=max(call.deadline_seconds - ANSWER_SECONDS, ANSWER_SECONDS)
         )
 
-    def _again(self, request: Request) -> tuple[Recipe, Source]:
+    def _again(self, request: Request) -> tuple[Recipe, Sources]:
         """What an earlier run was asked for, over the pages that it read. Raises InvalidField, NotFound."""
         name = check_name("runs", request.again, field="again")
         if request.recipe or request.overrides:
             raise InvalidField("again", seen=f"{name} and a recipe", expected="a run, or a recipe, and one alone")
 
-        def read(unit: Unit) -> tuple[Recipe, Source]:
+        def read(unit: Unit) -> tuple[Recipe, Sources]:
             run = self._tables.runs.get(unit, name)
-            source = self._tables.source(unit, name)
-            evaluation = source.evaluation and saga.sized(source.evaluation, run, StageName.EVALUATION)
-            source = replace(saga.sized(source, run, StageName.INGEST), evaluation=evaluation)
-            return reading.read(run.spec.recipe), source
+            recipe, sources = reading.read(run.spec.recipe), self._tables.sources_of(unit, name)
+            for node in graph.nodes(recipe):
+                if node.folder is not None:
+                    sources[node.place] = saga.sized(sources[node.place], run, node.name)
+            return recipe, sources
 
-        recipe, source = self._host.units.run(read)
-        return self._earlier.as_today(recipe), self._owners.as_today(recipe, source)
+        recipe, sources = self._host.units.run(read)
+        return self._earlier.as_today(recipe), self._owners.as_today(recipe, sources)
 
 
 @contextlib.contextmanager

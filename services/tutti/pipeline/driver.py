@@ -14,12 +14,12 @@ from tutti.chassis.service import Host
 from tutti.chassis.unit import Unit
 from tutti.contracts.common.v1 import STATE_CANCELLED, STATE_DONE, STATE_FAILED, STATE_PENDING, STATE_RUNNING
 from tutti.contracts.pipeline.v1 import Run, Stage
-from tutti.pipeline import evidence, reading, saga
-from tutti.pipeline.limits import Limits
-from tutti.pipeline.owners import Owners, Seen
+from tutti.pipeline import evidence, graph, reading, saga
+from tutti.pipeline.graph import Node, reuse_of
+from tutti.pipeline.owners import Owners
 from tutti.pipeline.recipe import Recipe
-from tutti.pipeline.stages import Given, Result, Reuse, Source, StageName, resource_name, reuse_of, spec_of
 from tutti.pipeline.tables import Tables
+from tutti.pipeline.values import Inputs, Result, Reuse, Seen, Sources
 
 
 @dataclass(frozen=True)
@@ -37,24 +37,30 @@ _read = lru_cache(maxsize=64)(reading.read)
 @dataclass(frozen=True)
 class _View:
     run: Run
-    source: Source
+    sources: Sources
     cancel: bool
 
     @property
     def recipe(self) -> Recipe:
         return _read(self.run.spec.recipe)
 
+    def node(self, stage: Stage) -> Node:
+        return graph.node_of(self.recipe, stage.name)
+
+    def inputs(self, stage: Stage) -> Inputs:
+        return self.node(stage).given(saga.results(self.run))
+
 
 class Driver:
     def __init__(self, host: Host, tables: Tables, owners: Owners) -> None:
-        self._host, self._tables, self._owners, self._limits = host, tables, owners, Limits(host)
+        self._host, self._tables, self._owners = host, tables, owners
         self._followed: set[str] = set()  # resources that were asked for, or found under way, since this process began
 
     def advance(self, name: str) -> bool | None:
         """One step. Raises Problem when an owner cannot be reached."""
         view = self._host.units.run(lambda unit: self._view(unit, name))
         if view.cancel:
-            self._cancel(view.run)
+            self._cancel(view)
             return None
         stage = saga.current(view.run)
         if view.run.state in saga.ENDED or stage is None:
@@ -67,25 +73,23 @@ class Driver:
             return None
 
     def move(self, name: str) -> None:
-        """Tell the owner of a crawl that goes on where its hosts lie by now. Raises Problem while it is away."""
+        """Tell the owner of work that goes on where its input is by now. Raises Problem while it is away."""
         view = self._host.units.run(lambda unit: self._view(unit, name))
         stage = saga.current(view.run)
-        if stage is None or stage.state != STATE_RUNNING or stage.name != StageName.CRAWL:
+        if stage is None or stage.state != STATE_RUNNING or not view.node(stage).stage.movable:
             return
-        if self._owners.see(StageName.CRAWL, stage.resource) is not None:
+        if self._owners.see(view.node(stage).stage, stage.resource) is not None:
             with contextlib.suppress(AlreadyExists):  # one of a version that could not be told
                 self._ask(view, stage)
 
-    def find(self, stage: StageName, recipe: Recipe, source: Source, given: Given) -> Found:
+    def find(self, node: Node, recipe: Recipe, inputs: Inputs, sources: Sources) -> Found:
         """Whether an earlier result of the stage is still there.
 
-        Raises InvalidField for a training after which the recipe cannot go on.
+        Raises InvalidField for a stage after which the recipe cannot go on.
         """
-        if stage is StageName.TRAIN and given.before is not None:
-            self._limits.judge(recipe, given.before)
-        given = self._owners.today(stage, recipe, given)
-        version = self._owners.logic_version(stage, recipe, source, given)
-        reuse = reuse_of(stage, recipe, source, given, version)
+        self._owners.fits(recipe, node, inputs)
+        stage, asked = node.stage, self._owners.today(node, inputs, sources)
+        reuse = reuse_of(stage, asked)
         earlier = self._host.units.run(lambda unit: self._tables.result(unit, reuse.key))
         if earlier is None:
             return Found(reuse, None, "")
@@ -100,16 +104,16 @@ class Driver:
 
     def _view(self, unit: Unit, name: str) -> _View:
         run = self._tables.runs.get(unit, name)
-        return _View(run, self._tables.source(unit, name), self._tables.cancels_run(unit, name))
+        return _View(run, self._tables.sources_of(unit, name), self._tables.cancels_run(unit, name))
 
     def _begin(self, view: _View, stage: Stage) -> bool:
-        name, run = StageName(stage.name), view.run
-        found = self.find(name, view.recipe, view.source, saga.given(run, stage))
+        node, name, run = view.node(stage), stage.name, view.run
+        found = self.find(node, view.recipe, view.inputs(stage), view.sources)
         if found.result is not None:
             result = found.result
             self._change(run.name, stage, lambda unit, at: saga.reused(at, name, result, found.reuse.key, unit.now))
         else:
-            resource = resource_name(run.name, name)
+            resource = node.resource(run.name)
             self._followed.add(resource)
             self._change(
                 run.name,
@@ -119,26 +123,25 @@ class Driver:
         return True
 
     def _follow(self, view: _View, stage: Stage) -> bool | None:
-        name, run = StageName(stage.name), view.run
+        name, run = stage.name, view.run
         if stage.resource not in self._followed:
             self._change(run.name, stage, lambda unit, at: saga.resumed(at, name))
             self._followed.add(stage.resource)
-        seen = self._owners.see(name, stage.resource)
+        seen = self._owners.see(view.node(stage).stage, stage.resource)
         if seen is None:
             return self._ask(view, stage)
         self._change(run.name, stage, lambda unit, at: self._answered(unit, at, stage, seen))
         return True if seen.state == STATE_DONE else None
 
     def _ask(self, view: _View, stage: Stage) -> bool | None:
-        name = StageName(stage.name)
-        given = self._owners.today(name, view.recipe, saga.given(view.run, stage))
-        version = self._owners.logic_version(name, view.recipe, view.source, given)
-        key = reuse_of(name, view.recipe, view.source, given, version).key
+        node, name = view.node(stage), stage.name
+        asked = self._owners.today(node, view.inputs(stage), view.sources)
+        key = reuse_of(node.stage, asked).key
         if key != stage.reuse_key:
             # The owner was upgraded, or a page retracted, since the stage began: what it makes now has another key.
             self._change(view.run.name, stage, lambda unit, at: saga.begun(at, name, stage.resource, key, "", unit.now))
             return True
-        self._owners.create(name, stage.resource, spec_of(name, view.recipe, view.source, given, version))
+        self._owners.create(node.stage, stage.resource, node.stage.request(asked))
         return None
 
     def _answered(self, unit: Unit, run: Run, stage: Stage, seen: Seen) -> Run:
@@ -163,8 +166,8 @@ class Driver:
 
         self._host.units.run(change)
 
-    def _cancel(self, run: Run) -> None:
-        for stage in run.stages:
+    def _cancel(self, view: _View) -> None:
+        for stage in view.run.stages:
             if stage.state in (STATE_CANCELLED, STATE_RUNNING) and stage.resource:
-                self._owners.cancel(StageName(stage.name), stage.resource)
-        self._host.units.run(lambda unit: self._tables.cancelled(unit, run.name))
+                self._owners.cancel(view.node(stage).stage, stage.resource)
+        self._host.units.run(lambda unit: self._tables.cancelled(unit, view.run.name))

@@ -13,7 +13,6 @@ from tutti.contracts.pipeline.v1 import Run, Stage
 from tutti.contracts.tokenization.v1 import Dataset, Tokenizer
 from tutti.contracts.tokenization.v1.stubs import TokenizationServiceStub
 from tutti.pipeline.recipe import MixturePart, Recipe, TokenizerPart
-from tutti.pipeline.stages import StageName
 from tutti.pipeline.tables import Tables
 
 PAGE = 500
@@ -141,7 +140,7 @@ class Earlier:
             raise InvalidField(key, seen=of, expected=EXPECTED) from problem
 
     def _crawl(self, run: str) -> str:
-        found = stage_of(self._run(run), StageName.CRAWL)
+        found = stage_of(self._run(run), "crawl")
         if found is None:
             expected = "a run that has made its crawl (`tutti runs ls`), or crawls/… (`tutti crawls ls`)"
             raise InvalidField("input.crawl.since", seen=run, expected=expected)
@@ -158,7 +157,7 @@ class Earlier:
         return self._host.units.run(lambda unit: self._tables.runs.find(unit, wanted)) or Run()
 
 
-def stage_of(run: Run, wanted: StageName) -> Stage | None:
+def stage_of(run: Run, wanted: str) -> Stage | None:
     """A stage of a run, if it is done."""
     done = (stage for stage in run.stages if stage.name == wanted and stage.state == STATE_DONE)
     return next(done, None)
@@ -166,7 +165,7 @@ def stage_of(run: Run, wanted: StageName) -> Stage | None:
 
 def dataset_of(run: Run) -> str:
     """The name of the dataset that a run has made, or reused; "" before it has."""
-    found = stage_of(run, StageName.TOKENIZATION)
+    found = stage_of(run, "tokenization")
     return f"datasets/{found.content_digest.removeprefix('blake3:')}" if found else ""
 
 

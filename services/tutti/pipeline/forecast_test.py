@@ -7,20 +7,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tutti.pipeline.forecast import (
-    ELSEWHERE,
-    FAR,
-    Measure,
-    amount,
-    checkpoint_bytes,
-    forecast,
-    nearest,
-    pages,
-    parameters,
-)
+from tutti.contracts.pipeline.v1 import Forecast
+from tutti.pipeline import graph
+from tutti.pipeline.forecast import FAR, forecast, nearest, pages
+from tutti.pipeline.modelsize import parameters
 from tutti.pipeline.reading import read
 from tutti.pipeline.recipe import Recipe
-from tutti.pipeline.stages import Source, StageName
+from tutti.pipeline.registry import definitions
+from tutti.pipeline.values import Measure, Source
 
 README = Path(__file__).parents[3] / "README.md"
 SITE = "input: {crawl: {seeds: [http://a.example/], contact: me@a.example, pages: 30}}\ntrain: {steps: 20}"
@@ -31,8 +25,12 @@ def recipe() -> Recipe:
     return read("size: tiny\ninput: {path: pages}\ntrain: {steps: 20, checkpoint_every: 6}\nsample: {prompts: [a, b]}")
 
 
+def told(recipe: Recipe, stage: str, files: int = 0, *measured: Measure) -> Forecast:
+    return forecast(graph.node_of(recipe, stage), files, measured)
+
+
 def test_time_and_disk_are_in_proportion_to_the_work(recipe: Recipe) -> None:
-    found = forecast(StageName.INGEST, recipe, 300, [Measure("runs/a", 2.0, 100, 1000)])
+    found = told(recipe, "ingest", 300, Measure("runs/a", 2.0, 100, 1000))
     assert (found.seconds, found.disk_bytes) == (6.0, 3000)
     assert found.basis == "by runs/a, work x 3; memory as in each process of benchmarks.reading"
 
@@ -44,54 +42,54 @@ def test_a_file_that_holds_many_texts_is_as_many_pages_as_fill_it() -> None:
 
 
 def test_a_training_writes_whole_checkpoints_and_needs_no_measure_for_that(recipe: Recipe) -> None:
-    found = forecast(StageName.TRAIN, recipe, 0, [])
-    assert found.disk_bytes == checkpoint_bytes(recipe) == 4 * 12 * parameters(recipe)
+    found = told(recipe, "train", 0)
+    assert found.disk_bytes == 4 * 12 * parameters(recipe)
     assert found.memory_bytes > 12 * parameters(recipe)
     assert "make run" in found.basis
 
 
 def test_what_is_not_known_is_not_set(recipe: Recipe) -> None:
-    crawl = forecast(StageName.CRAWL, read(SITE), 0, [])
+    crawl = told(read(SITE), "crawl", 0)
     assert "at most 30 visits, those to a host 1 s apart" in crawl.basis
-    ingest = forecast(StageName.INGEST, read(SITE), 0, [Measure("runs/a", 1, 1, 1)])
+    ingest = told(read(SITE), "ingest", 0, Measure("runs/a", 1, 1, 1))
     for each in (crawl, ingest):
         assert [each.HasField(field) for field in ("seconds", "disk_bytes")] == [False, False]
     assert (
         "for all 30 that it may bring 30.0 s and 270 kB of disk"
-        in forecast(StageName.INGEST, read(SITE), 0, [Measure("runs/a", 1, 1, 9_000)]).basis
+        in told(read(SITE), "ingest", 0, Measure("runs/a", 1, 1, 9_000)).basis
     )
-    assert not forecast(StageName.FILTER, recipe, 7, []).HasField("memory_bytes")
+    assert not told(recipe, "filter", 7).HasField("memory_bytes")
 
 
 def test_where_nothing_was_measured_here_the_figures_of_make_run_count(recipe: Recipe) -> None:
-    for stage in set(StageName) - {StageName.CRAWL}:
-        found = forecast(stage, recipe, 1298, [])
+    for node in graph.nodes(recipe):
+        found = forecast(node, 1298, [])
         assert "make run" in found.basis
         assert found.HasField("disk_bytes")
-    found = forecast(StageName.DEDUP, recipe, 1298, [])
+    found = told(recipe, "dedup", 1298)
     assert (found.seconds, found.disk_bytes) == (0.4, 27_800)
 
 
 def test_the_figures_of_make_run_are_those_of_the_readme() -> None:
     (line,) = (line for line in README.read_text().splitlines() if line.startswith("took "))
-    told = {name: float(seconds) for name, seconds in re.findall(r"(\w+) ([\d.]+) s", line)}
-    assert {stage.value: ELSEWHERE[stage].seconds for stage in ELSEWHERE if stage.value in told} == {
-        name: seconds for name, seconds in told.items() if name != StageName.CRAWL
+    stated = {name: float(seconds) for name, seconds in re.findall(r"(\w+) ([\d.]+) s", line)}
+    assert {name: each.measured.seconds for name, each in definitions().items() if each.measured} == {
+        name: seconds for name, seconds in stated.items() if name != "crawl"
     }
 
 
 def test_memory_grows_with_documents_where_something_of_each_is_kept(recipe: Recipe) -> None:
-    few, many = (forecast(StageName.DEDUP, recipe, files, []).memory_bytes for files in (1, 10**6))
+    few, many = (told(recipe, "dedup", files).memory_bytes for files in (1, 10**6))
     assert many - few == 340 * (10**6 - 1)
-    ingest = {forecast(StageName.INGEST, recipe, files, []).memory_bytes for files in (1, 10**6)}
+    ingest = {told(recipe, "ingest", files).memory_bytes for files in (1, 10**6)}
     assert len(ingest) == 1
-    sample = forecast(StageName.SAMPLE, recipe, 0, [])
+    sample = told(recipe, "sample", 0)
     assert sample.memory_bytes == 4 * parameters(recipe)
 
 
 @pytest.mark.parametrize(("files", "words"), [(5, "comes on top"), (2000, "at most")])
 def test_a_measure_of_far_more_or_less_work_says_so(files: int, words: str, recipe: Recipe) -> None:
-    assert words in forecast(StageName.DEDUP, recipe, files, [Measure("runs/a", 2.0, 100)]).basis
+    assert words in told(recipe, "dedup", files, Measure("runs/a", 2.0, 100)).basis
 
 
 works = st.floats(1, 1e12)
@@ -109,5 +107,6 @@ def test_the_most_similar_work_counts_and_elsewhere_only_when_all_here_is_far(wo
 
 
 def test_every_stage_but_the_crawl_has_an_amount_of_work(recipe: Recipe) -> None:
-    assert {stage for stage in StageName if not amount(stage, recipe, 3)} == {StageName.CRAWL}
-    assert set(ELSEWHERE) == set(StageName) - {StageName.CRAWL}
+    for node in graph.nodes(recipe):
+        assert node.stage.amount(node.recipe, 3)
+    assert {name for name, each in definitions().items() if each.measured is None} == {"crawl"}

@@ -3,7 +3,7 @@
 Promises: reads and changes nothing; a run whose rows or blobs are gone is no measure.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from itertools import islice
 
 from tutti.backbone.blobs import BlobMissing
@@ -14,12 +14,13 @@ from tutti.checkpoints.errors import CheckpointError
 from tutti.contracts.common.v1 import STATE_DONE
 from tutti.contracts.pipeline.v1 import Forecast, Run, Stage
 from tutti.corpus.errors import CorpusError
-from tutti.pipeline import evidence, reading, saga
-from tutti.pipeline.forecast import Measure, amount, forecast, pages
+from tutti.pipeline import evidence, graph, reading, saga
+from tutti.pipeline.forecast import forecast, pages
+from tutti.pipeline.graph import Node
 from tutti.pipeline.owners import Owners
 from tutti.pipeline.recipe import Recipe
-from tutti.pipeline.stages import Result, Source, StageName, stages_of
 from tutti.pipeline.tables import Tables
+from tutti.pipeline.values import Measure, Result, Source, Sources
 
 MOST = 20  # measures of a stage that are looked at, the newest
 
@@ -28,44 +29,48 @@ class Forecasts:
     def __init__(self, host: Host, tables: Tables, owners: Owners) -> None:
         self._host, self._tables, self._owners = host, tables, owners
 
-    def of(self, recipe: Recipe, source: Source, results: Mapping[StageName, Result]) -> Iterator[Forecast]:
+    def of(self, recipe: Recipe, sources: Sources, results: Mapping[str, Result]) -> Iterator[Forecast]:
         """A forecast for each stage that has no result yet."""
         runs = self._host.units.run(self._runs)
-        for stage in stages_of(recipe):
-            if stage not in results:
+        every = graph.nodes(recipe)
+        for node in every:
+            if node.name not in results:
                 resources = {name: result.resource for name, result in results.items()}
-                folder = source.evaluation if stage is StageName.EVALUATION else source
-                size = self._pages(stage, folder, resources)
-                yield forecast(stage, recipe, size, list(islice(self._measures(stage, runs), MOST)))
+                size = self._pages(every, node, sources, resources)
+                yield forecast(node, size, list(islice(self._measures(node, runs), MOST)))
 
     def _runs(self, unit: Unit) -> list[Run]:
         """The newest first."""
         return sorted(self._tables.runs.select(unit), key=lambda run: run.started_at.ToNanoseconds(), reverse=True)
 
-    def _pages(self, stage: StageName, folder: Source | None, resources: Mapping[StageName, str]) -> int:
-        """How many pages the input of a stage has, as its folder tells, or the crawl's visits; 0 if it is not known."""
-        if folder is None or stage is StageName.EVALUATION:
-            return pages(folder) if folder else 0
-        known = (each for each in (StageName.INGEST, StageName.CRAWL) if each in resources)
-        return pages(folder) or next((self._owners.files(each, resources[each]) for each in known), 0)
+    def _pages(self, every: Sequence[Node], node: Node, sources: Sources, resources: Mapping[str, str]) -> int:
+        """How many pages a stage goes back to, as their folder or the work that brought them says; 0 if unknown."""
+        back = list(graph.chain(every, node))
+        folders = [pages(sources[each.place]) for each in back if each.folder is not None and each.place in sources]
+        brought = [each for each in back if each.stage.brings_pages and each.name in resources]
+        return next(
+            (size for size in folders if size),
+            next((self._owners.pages(each.stage, resources[each.name]) for each in brought), 0),
+        )
 
-    def _measures(self, stage: StageName, runs: list[Run]) -> Iterator[Measure]:
+    def _measures(self, node: Node, runs: list[Run]) -> Iterator[Measure]:
         """Of the runs in which the stage was done, and neither reused nor taken up again after a while."""
         for run in runs:
             for each in run.stages:
-                if each.name == stage.value and each.state == STATE_DONE and not each.reused and not each.resumptions:
-                    measure = self._measure(stage, run, each)
+                if each.name == node.name and each.state == STATE_DONE and not each.reused and not each.resumptions:
+                    measure = self._measure(run, each)
                     if measure is not None:
                         yield measure
 
-    def _measure(self, stage: StageName, run: Run, done: Stage) -> Measure | None:
+    def _measure(self, run: Run, done: Stage) -> Measure | None:
         try:
-            recipe = reading.read(run.spec.recipe)
-            nbytes = evidence.written(self._host.blobs, stage, saga.result_of(done))
+            every = graph.nodes(reading.read(run.spec.recipe))
+            node = next(each for each in every if each.name == done.name)
+            nbytes = evidence.written(self._host.blobs, node.stage, saga.result_of(done))
         except (InvalidField, BlobMissing, CorpusError, CheckpointError):
             return None
         seconds = (done.ended_at.ToNanoseconds() - done.started_at.ToNanoseconds()) / 1e9
-        read = StageName.EVALUATION if stage is StageName.EVALUATION else StageName.INGEST
-        resources = {StageName(each.name): each.resource for each in run.stages}
-        work = amount(stage, recipe, self._pages(stage, saga.sized(Source("", "", ""), run, read), resources))
+        sources = {each.place: saga.sized(Source("", "", ""), run, each.name) for each in every if each.folder}
+        resources = {each.name: each.resource for each in run.stages}
+        work = node.stage.amount(node.recipe, self._pages(every, node, sources, resources))
         return Measure(run.name, seconds, work, nbytes) if work and seconds > 0 else None

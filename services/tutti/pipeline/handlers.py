@@ -4,37 +4,27 @@ Promises: an event only wakes the run that waits for it; what is true is asked o
 """
 
 from collections.abc import Callable, Sequence
+from functools import partial
 
 from tutti.chassis.event import Event
 from tutti.chassis.service import Consumed
 from tutti.chassis.unit import Unit
-from tutti.contracts.dedup.v1 import Dedup
-from tutti.contracts.ingest.v1 import Crawl, Filter, Ingest
-from tutti.contracts.sampling.v1 import Sample
-from tutti.contracts.scheduler.v1 import Job
-from tutti.contracts.tokenization.v1 import Index, Tokenization
 from tutti.pipeline import saga
-from tutti.pipeline.owners import Seen, seen_job, seen_work
+from tutti.pipeline.registry import definitions
+from tutti.pipeline.stages.definition import StageDef
 from tutti.pipeline.tables import Tables
 
 
 def consumed(tables: Tables, wake: Callable[[str], None]) -> list[Consumed]:
-    def hear(unit: Unit, seen: Sequence[Seen]) -> None:
-        newest = {each.resource: each for each in seen}
+    def on_work(stage: StageDef, unit: Unit, events: Sequence[Event]) -> None:
+        newest = {seen.resource: seen for seen in (stage.seen(event.message) for event in events)}
         for run in tables.open_runs(unit):
-            stage = saga.current(run)
-            found = newest.get(stage.resource) if stage is not None else None
+            now = saga.current(run)
+            found = newest.get(now.resource) if now is not None else None
             # A job tells of every second of progress; a run waits for less.
-            if stage is not None and found and (found.state in saga.ENDED or found.reason != stage.reason):
-                unit.on_commit(lambda name=run.name: wake(name))  # type: ignore[misc]
+            if now is not None and found and (found.state in saga.ENDED or found.reason != now.reason):
+                unit.on_commit(partial(wake, run.name))
 
-    def on_work(unit: Unit, events: Sequence[Event]) -> None:
-        hear(unit, [seen_work(event.message) for event in events])
-
-    def on_job(unit: Unit, events: Sequence[Event]) -> None:
-        hear(unit, [seen_job(event.message) for event in events])
-
-    return [
-        *(Consumed(message, on_work) for message in (Crawl, Ingest, Filter, Dedup, Tokenization, Index, Sample)),
-        Consumed(Job, on_job),
-    ]
+    # Several kinds of stages may create the same kind of work, which is heard once.
+    works = {stage.work: stage for stage in definitions().values()}
+    return [Consumed(work, partial(on_work, stage)) for work, stage in works.items()]

@@ -3,6 +3,7 @@
 Promises: equal recipes have equal canonical JSON and so an equal digest. How its text is read is in `reading`.
 """
 
+from collections.abc import Mapping
 from typing import Annotated, Any, Literal
 
 from pydantic import Field
@@ -95,6 +96,10 @@ class QualityPart(Part):
     clean: Literal["none", "c4"] = Field(
         default="none", description="c4: the lines that C4 removes are cut out of what is trained on"
     )
+
+    def scored(self) -> dict[str, object]:
+        """The classifiers that decide, where there are any: a key without them stays what it was."""
+        return {"classifiers": sorted(set(self.classifiers))} if self.classifiers else {}
 
 
 class DecontaminationPart(Part):
@@ -260,17 +265,17 @@ class Recipe(Part):
             later["input"] = {"crawl": {"since"}}
         return self.model_dump(exclude={"train": {"batch"}, **later})
 
-    def over(self, input_digest: str, evaluation_digest: str = "") -> "Recipe":
+    def over(self, digests: Mapping[str, str]) -> "Recipe":
         """This recipe as it is recorded: without paths and addresses, which are of one machine alone.
 
-        A folder is named by what was in it.
+        A folder is named by the digest of its content, by place; see `graph.Node.place`.
         """
-        place: dict[str, object] = {"path": input_digest}
+        place: dict[str, object] = {"path": digests.get("", "")}
         if self.input.crawl is not None:
             place = {"crawl": self.input.crawl.model_copy(update={"connect": {}})}
         dedup = self.dedup
         if dedup.decontaminate is not None:
-            clean = dedup.decontaminate.model_copy(update={"path": evaluation_digest})
+            clean = dedup.decontaminate.model_copy(update={"path": digests["evaluation"]})
             dedup = dedup.model_copy(update={"decontaminate": clean})
         return self.model_copy(update={"input": self.input.model_copy(update=place), "dedup": dedup})
 

@@ -52,7 +52,7 @@ def test_a_written_default_is_the_same_recipe() -> None:
 def test_a_crawl_stands_in_place_of_a_folder() -> None:
     site = "train: {steps: 1}\ninput: {crawl: {seeds: [http://a.example/], contact: me}}\n"
     assert read(site, ["input.crawl.connect.a.example=127.0.0.1:80"]).input.crawl is not None
-    assert read(site, ["input.crawl.connect.a.example=127.0.0.1:80"]).over("").canonical() == read(site).canonical()
+    assert read(site, ["input.crawl.connect.a.example=127.0.0.1:80"]).over({}).canonical() == read(site).canonical()
     assert read(site, ["input.path=pages"]).input.crawl is None
     for wrong in ("train: {steps: 1}\ninput: {}\n", site.replace("{crawl", "{path: x, crawl")):
         with pytest.raises(InvalidField, match="one of them alone"):

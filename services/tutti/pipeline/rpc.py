@@ -24,15 +24,15 @@ from tutti.contracts.pipeline.v1 import (
     Run,
     Stage,
 )
-from tutti.pipeline import saga
+from tutti.pipeline import graph, saga
 from tutti.pipeline.asked import Asked
 from tutti.pipeline.driver import Driver
 from tutti.pipeline.earlier import Earlier
 from tutti.pipeline.forecasts import Forecasts
 from tutti.pipeline.owners import Owners
 from tutti.pipeline.recipe import Recipe
-from tutti.pipeline.stages import USES, Result, Source, StageName, given, stages_of
 from tutti.pipeline.tables import Tables
+from tutti.pipeline.values import Result, Sources
 
 
 class PipelineApi:
@@ -52,38 +52,40 @@ class PipelineApi:
     def CreateRun(self, request: CreateRunRequest, call: Call) -> CreateRunResponse:
         if request.name:
             check_name("runs", request.name)
-        recipe, source = self._asked.read(request, call)
+        recipe, sources = self._asked.read(request, call)
         origin = self._asked.origin(request)
 
         def create(unit: Unit) -> Run:
             name = request.name or self._tables.run_of_request(unit, request.request_id)
-            run = None if name else self._unfinished(unit, recipe, source)
+            run = None if name else self._unfinished(unit, recipe, sources)
             if run is None:
                 name = name or self._next_name(unit, recipe)
                 new = self._tables.runs.find(unit, name) is None
-                run = self._tables.runs.create(unit, saga.created(name, recipe, source, unit.now, origin), request)
+                run = self._tables.runs.create(unit, saga.created(name, recipe, sources, unit.now, origin), request)
                 if new:
-                    self._tables.keep_source(unit, name, source)
+                    self._tables.keep_sources(unit, name, sources)
             elif not request.again:  # which knows no newer place of its hosts
-                self._tables.move_source(unit, run.name, source)
+                self._tables.move_sources(unit, run.name, sources)
             woken = run.name
             unit.on_commit(lambda: self._wake(woken))
             return run
 
         if request.validate_only:
-            made = saga.created(request.name, recipe, source, self._host.clock.now(), origin)
+            made = saga.created(request.name, recipe, sources, self._host.clock.now(), origin)
             return CreateRunResponse(run=made)
         run = self._host.units.run(create)
         self._driver.move(run.name)
         return CreateRunResponse(run=run)
 
-    def _unfinished(self, unit: Unit, recipe: Recipe, source: Source) -> Run | None:
+    def _unfinished(self, unit: Unit, recipe: Recipe, sources: Sources) -> Run | None:
         """The run of the same recipe over the same pages that has not ended, if any; hosts of a crawl may move."""
         for run in self._tables.runs.select(unit, recipe_digest=recipe.digest()):
             if run.state in saga.ENDED:
                 continue
-            before = self._tables.source(unit, run.name)
-            if (replace(before, path=source.path) if recipe.input.crawl else before) == source:
+            before = self._tables.sources_of(unit, run.name)
+            if recipe.input.crawl is not None:
+                before[""] = replace(before[""], path=sources[""].path)
+            if before == sources:
                 return run
         return None
 
@@ -117,15 +119,16 @@ class PipelineApi:
     def CheckRecipe(self, request: CheckRecipeRequest, call: Call) -> CheckRecipeResponse:
         if request.all_problems:
             return CheckRecipeResponse(problems=map(_problem, self._asked.problems(request, call)))
-        recipe, source = self._asked.read(request, call)
+        recipe, sources = self._asked.read(request, call)
         response = CheckRecipeResponse(recipe=recipe.canonical(), recipe_digest=recipe.digest())
-        response.input_files, response.input_bytes = source.files, source.nbytes
-        results: dict[StageName, Result] = {}
-        for name in (stages := stages_of(recipe)):
-            stage = Stage(name=name.value, state=STATE_PENDING)
-            if all(each in results for each in USES[name] if each in stages):
-                found = self._driver.find(name, recipe, source, given(name, results))
-                results |= {name: found.result} if found.result else {}
+        if "" in sources:
+            response.input_files, response.input_bytes = sources[""].files, sources[""].nbytes
+        results: dict[str, Result] = {}
+        for node in graph.nodes(recipe):
+            stage = Stage(name=node.name, state=STATE_PENDING)
+            if all(each in results for each in node.reads):
+                found = self._driver.find(node, recipe, node.given(results), sources)
+                results |= {node.name: found.result} if found.result else {}
                 stage.reuse_key, stage.reused = found.reuse.key, found.result is not None
                 stage.reason = "reused" if found.result else found.why or "runs: nothing like it was made before"
                 if found.result:
@@ -135,7 +138,7 @@ class PipelineApi:
                 stage.reason = "runs, or is reused if the stages before it give what they gave before"
             response.stages.append(stage)
         if request.forecast:
-            response.forecasts.extend(self._forecasts.of(recipe, source, results))
+            response.forecasts.extend(self._forecasts.of(recipe, sources, results))
         return response
 
 

@@ -16,30 +16,29 @@ from tutti.contracts.common.v1 import (
     State,
 )
 from tutti.contracts.pipeline.v1 import Run, RunSpec, Stage
-from tutti.pipeline import stages
+from tutti.pipeline import graph
 from tutti.pipeline.recipe import Recipe
-from tutti.pipeline.stages import Given, Result, Source, StageName, stages_of
+from tutti.pipeline.values import Result, Source, Sources
 
 ENDED = (STATE_DONE, STATE_FAILED, STATE_CANCELLED)
 OPEN = (STATE_PENDING, STATE_RUNNING)
 
 
-def created(name: str, recipe: Recipe, source: Source, now: datetime, origin: str = "") -> Run:
+def created(name: str, recipe: Recipe, sources: Sources, now: datetime, origin: str = "") -> Run:
     """`origin` names the recipe that the first of these runs had, where this one carries it out again."""
     digest = recipe.digest()
     origin = "" if origin == digest else origin
     spec = RunSpec(recipe=recipe.canonical(), recipe_digest=digest, title=recipe.name, origin=origin)
     run = Run(name=name, spec=spec, state=STATE_RUNNING)
-    run.stages.extend(Stage(name=stage.value, state=STATE_PENDING) for stage in stages_of(recipe))
-    read = {StageName.INGEST: source, StageName.EVALUATION: source.evaluation}
-    for stage in run.stages:
-        if folder := read.get(StageName(stage.name)):
+    for node in graph.nodes(recipe):
+        stage = run.stages.add(name=node.name, state=STATE_PENDING)
+        if node.folder is not None and (folder := sources.get(node.place)):
             stage.input_files, stage.input_bytes = folder.files, folder.nbytes
     run.started_at.FromDatetime(now)
     return run
 
 
-def sized(folder: Source, run: Run, reader: StageName) -> Source:
+def sized(folder: Source, run: Run, reader: str) -> Source:
     """A folder with how much was in it when a run was created, of which this stage reads it."""
     stage = next((each for each in run.stages if each.name == reader), Stage())
     return replace(folder, files=stage.input_files, nbytes=stage.input_bytes)
@@ -50,15 +49,15 @@ def current(run: Run) -> Stage | None:
     return next((stage for stage in run.stages if stage.state != STATE_DONE), None)
 
 
-def given(run: Run, stage: Stage) -> Given:
-    """What the stages before this one made for it.
+def results(run: Run) -> dict[str, Result]:
+    """What the stages that are done made, by name.
 
     A run that version 0.1 began has no filter: what was read is what was chosen.
     """
-    done = {StageName(each.name): result_of(each) for each in run.stages if each.state == STATE_DONE}
-    if StageName.FILTER not in (each.name for each in run.stages) and StageName.INGEST in done:
-        done[StageName.FILTER] = done[StageName.INGEST]
-    return stages.given(StageName(stage.name), done)
+    done = {stage.name: result_of(stage) for stage in run.stages if stage.state == STATE_DONE}
+    if "filter" not in (stage.name for stage in run.stages) and "ingest" in done:
+        done["filter"] = done["ingest"]
+    return done
 
 
 def result_of(stage: Stage) -> Result:

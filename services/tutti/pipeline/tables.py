@@ -3,18 +3,14 @@
 Promises: a folder's path stays here and reaches no event.
 """
 
-from dataclasses import replace
-
-from sqlalchemy import BigInteger, Column, MetaData, String, Table, Text, delete, insert, select, update
+from sqlalchemy import BigInteger, Column, MetaData, String, Table, Text, delete, insert, or_, select, update
 
 from tutti.chassis.resources import Resource
 from tutti.chassis.tables import declare, micros
 from tutti.chassis.unit import Unit
 from tutti.contracts.pipeline.v1 import Run
 from tutti.pipeline.saga import OPEN
-from tutti.pipeline.stages import Result, Source
-
-EVALUATION = "/evaluation"  # behind the name of a run, which has no slash there
+from tutti.pipeline.values import Result, Source, Sources
 
 
 class Tables:
@@ -60,25 +56,25 @@ class Tables:
     def open_runs(self, unit: Unit) -> list[Run]:
         return self.runs.select(unit, state=[int(state) for state in OPEN])
 
-    def source(self, unit: Unit, run: str) -> Source:
-        names = (run, run + EVALUATION)
-        rows = unit.tx.execute(select(self.sources).where(self.sources.c.run.in_(names))).all()
-        found = {row.run: Source(row.path, row.input_digest, row.logic_version) for row in rows}
-        return replace(found[run], evaluation=found.get(run + EVALUATION))
+    def sources_of(self, unit: Unit, run: str) -> dict[str, Source]:
+        """The folders of a run by place: a row is named by the run alone, or RUN/PLACE."""
+        table = self.sources
+        mine = or_(table.c.run == run, table.c.run.startswith(f"{run}/", autoescape=True))
+        rows = unit.tx.execute(select(table).where(mine)).all()
+        return {
+            row.run.removeprefix(run).removeprefix("/"): Source(row.path, row.input_digest, row.logic_version)
+            for row in rows
+        }
 
-    def keep_source(self, unit: Unit, run: str, source: Source) -> None:
-        """The folder of a run, and beside it that of evaluation texts."""
-        unit.tx.execute(
-            insert(self.sources).values(
-                run=run, path=source.path, input_digest=source.input_digest, logic_version=source.logic_version
-            )
-        )
-        if source.evaluation is not None:
-            self.keep_source(unit, run + EVALUATION, source.evaluation)
+    def keep_sources(self, unit: Unit, run: str, sources: Sources) -> None:
+        for place, source in sources.items():
+            values = {"path": source.path, "input_digest": source.input_digest, "logic_version": source.logic_version}
+            unit.tx.execute(insert(self.sources).values(run=f"{run}/{place}" if place else run, **values))
 
-    def move_source(self, unit: Unit, run: str, source: Source) -> None:
-        """The pages of a run lie there from now on."""
-        unit.tx.execute(update(self.sources).where(self.sources.c.run == run).values(path=source.path))
+    def move_sources(self, unit: Unit, run: str, sources: Sources) -> None:
+        """The pages of a run are there from now on."""
+        if "" in sources:
+            unit.tx.execute(update(self.sources).where(self.sources.c.run == run).values(path=sources[""].path))
 
     def result(self, unit: Unit, reuse_key: str) -> Result | None:
         row = unit.tx.execute(select(self.results).where(self.results.c.reuse_key == reuse_key)).first()

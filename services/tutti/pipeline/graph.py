@@ -1,0 +1,107 @@
+"""The graph of a recipe: its stages by name, what each reads, and their order.
+
+Pure. Promises: equal recipes have equal graphs; a stage comes after those that it reads.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+
+from tutti.contracts.tokenization.v1 import Dataset
+from tutti.corpus.canonical import content_digest
+from tutti.pipeline.recipe import Recipe
+from tutti.pipeline.registry import definitions
+from tutti.pipeline.stages.definition import Asked, Folder, StageDef
+from tutti.pipeline.values import Inputs, Result, Reuse, Source, Sources
+
+ORDER = ("crawl", "ingest", "filter", "evaluation", "dedup", "tokenization", "train", "index", "sample")
+"""The stages that top-level keys ask for, in the order in which they are done."""
+
+
+@dataclass(frozen=True)
+class Node:
+    """A stage of a recipe: an instance of a kind. `recipe` is the recipe as it reads it.
+
+    `inputs` are the names of stages, by role. `place` is where its folder is recorded. `keys` are those of the recipe
+    by the keys that the stage knows, where they differ.
+    """
+
+    name: str
+    stage: StageDef
+    recipe: Recipe
+    inputs: Mapping[str, tuple[str, ...]]
+    place: str = ""
+    keys: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def folder(self) -> Folder | None:
+        """The folder that it reads; None where it reads what others made alone."""
+        folder = None if self.reads else self.stage.folder(self.recipe)
+        return replace(folder, key=self.key(folder.key)) if folder else None
+
+    def key(self, known: str) -> str:
+        """The key of the whole recipe for one that the stage knows."""
+        return self.keys.get(known, known)
+
+    @property
+    def reads(self) -> tuple[str, ...]:
+        """The stages whose results it is given."""
+        return tuple(name for names in self.inputs.values() for name in names)
+
+    def given(self, results: Mapping[str, Result]) -> Inputs:
+        """Its inputs, of the results so far."""
+        found = {role: tuple(results[name] for name in names if name in results) for role, names in self.inputs.items()}
+        return {role: given for role, given in found.items() if given}
+
+    def source(self, sources: Sources) -> Source | None:
+        """Its folder, or where hosts of its crawl are; None where it reads what others made alone."""
+        return None if self.reads else sources.get(self.place)
+
+    def asked(self, inputs: Inputs, sources: Sources, logic_version: str = "") -> Asked:
+        return Asked(self.recipe, inputs, self.source(sources), logic_version)
+
+    def resource(self, run: str) -> str:
+        """The name of its work at the owner: H(run, name)."""
+        digest = content_digest({"run": run, "stage": self.name}, kind="stage").removeprefix("blake3:")
+        return f"{self.stage.kind.plural}/{digest[:20]}"
+
+
+def reuse_of(stage: StageDef, asked: Asked) -> Reuse:
+    """What decides the content of a stage: kind, version, parameters, digests of the inputs and of the folder."""
+    decisive = [role.name for role in stage.roles if role.decides]
+    inputs = [each.content_digest for role in decisive for each in asked.all(role)]
+    if asked.source is not None and asked.source.input_digest:
+        inputs.append(asked.source.input_digest)
+    return Reuse(stage.name, asked.logic_version, stage.parameters(asked), tuple(inputs))
+
+
+def nodes(recipe: Recipe) -> tuple[Node, ...]:
+    """The stages of a recipe in the order in which they are done."""
+    return tuple(sorted(_flat(recipe), key=lambda node: ORDER.index(node.name)))
+
+
+def _flat(recipe: Recipe) -> Iterator[Node]:
+    found = {name: (stage, flat) for stage in definitions().values() for name, flat in stage.flat(recipe).items()}
+    for name, (stage, flat) in found.items():
+        roles = () if flat.alone else stage.roles
+        inputs = {role.name: (role.default,) for role in roles if role.default in found}
+        yield Node(name, stage, flat.recipe, inputs, flat.place, flat.keys)
+
+
+def node_of(recipe: Recipe, name: str) -> Node:
+    """Raises KeyError."""
+    return {node.name: node for node in nodes(recipe)}[name]
+
+
+def chain(every: Sequence[Node], node: Node) -> Iterator[Node]:
+    """A stage, what it reads first of all, what that reads, and so on."""
+    by_name = {each.name: each for each in every}
+    found: Node | None = node
+    while found is not None:
+        yield found
+        first = next(iter(found.inputs.values()), ("",))[0]
+        found = by_name.get(first)
+
+
+def dataset_of(every: Sequence[Node], node: Node) -> str:
+    """The stage that makes the dataset that a stage goes back to; "" for one before any."""
+    return next((each.name for each in chain(every, node) if each.stage.makes is Dataset), "")

@@ -1,0 +1,15 @@
+"""How large the model of a recipe is.
+
+Pure.
+"""
+
+from tutti.model.chunks import Layout
+from tutti.pipeline.recipe import Recipe
+
+NUMBER_BYTES = 4  # parameters, gradients, moments and logits are float32
+STATE_NUMBERS = 3  # of a parameter in a checkpoint: itself and two moments
+
+
+def parameters(recipe: Recipe) -> int:
+    """The parameters of the model, each counted once."""
+    return Layout(recipe.training("blake3:" + "0" * 64).model).elements

@@ -1,0 +1,1 @@
+"""The stages of recipes: a module defines one kind of stage and holds it as `STAGE`."""

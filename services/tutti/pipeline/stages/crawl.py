@@ -1,0 +1,80 @@
+"""The stage `crawl`: visits a part of the web."""
+
+import json
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from tutti.contracts.ingest.v1 import Crawl, CrawlSpec, Place
+from tutti.corpus.manifest import Manifest
+from tutti.corpus.stages import CrawlBody
+from tutti.pipeline.blobchecks import Checked, Expected
+from tutti.pipeline.recipe import CrawlPart, Recipe
+from tutti.pipeline.stages.definition import Asked, Flat, Question, StageDef
+from tutti.pipeline.values import Resident
+
+JUDGED = ("seeds", "within", "without", "contact", "delay_seconds", "page_seconds", "connect", "since")
+
+
+class CrawlStage(StageDef):
+    name = "crawl"
+    work = Crawl
+    movable = True
+    brings_pages = True
+    resident = Resident("benchmarks.crawl", 116_000_000)
+
+    def flat(self, recipe: Recipe) -> Mapping[str, Flat]:
+        return {"crawl": Flat(recipe)} if recipe.input.crawl is not None else {}
+
+    def request(self, asked: Asked) -> CrawlSpec:
+        crawl = _part(asked.recipe)
+        connect = json.loads(asked.source.path) if asked.source else {}
+        return CrawlSpec(
+            seeds=crawl.seeds,
+            within=crawl.within,
+            without=crawl.without,
+            depth=crawl.depth,
+            pages=crawl.pages,
+            pages_of_host=crawl.pages_of_host,
+            alike=crawl.alike,
+            contact=crawl.contact,
+            delay_seconds=crawl.delay_seconds,
+            connections=crawl.connections,
+            page_bytes=crawl.page_bytes,
+            page_seconds=crawl.page_seconds,
+            allow_private=crawl.allow_private,
+            skip_sitemaps=not crawl.sitemaps,
+            connect=[Place(host=host, address=there) for host, there in sorted(connect.items())],
+            logic_version=asked.logic_version,
+            since=crawl.since,
+        )
+
+    def parameters(self, asked: Asked) -> Mapping[str, object]:
+        return _part(asked.recipe).parameters()
+
+    def questions(self, recipe: Recipe) -> Iterator[Question]:
+        yield Question(recipe, {key: f"input.crawl.{key}" for key in JUDGED})
+
+    def blobs(self, manifest: Manifest) -> Iterator[Checked]:
+        crawl = CrawlBody.read(manifest)
+        yield from map(Expected.by_digest, (*crawl.archives, *crawl.earlier))
+
+    def pages(self, work: Any) -> int:
+        return sum(each.pages for each in work.counts if each.what == "visited/page")
+
+    def unforeseeable(self, recipe: Recipe) -> str:
+        crawl = _part(recipe)
+        return (
+            f"not known before the crawl: at most {crawl.pages:,} visits, those to a host {crawl.delay_seconds:g} s "
+            f"apart or what its robots.txt asks for"
+        )
+
+    def summary(self, work: Any) -> str:
+        return f"{self.pages(work):,} pages"
+
+
+def _part(recipe: Recipe) -> CrawlPart:
+    assert recipe.input.crawl is not None
+    return recipe.input.crawl
+
+
+STAGE = CrawlStage()

@@ -1,0 +1,90 @@
+"""The stage `dedup`: leaves out documents that repeat others, earlier datasets or evaluation texts."""
+
+from collections.abc import Callable, Iterator, Mapping
+from functools import partial
+from typing import Any
+
+from tutti.chassis.service import Host
+from tutti.contracts.dedup.v1 import Dedup, DedupSpec, Documents, Lines
+from tutti.contracts.ingest.v1 import Filter, Ingest
+from tutti.corpus.manifest import Manifest
+from tutti.corpus.stages import DedupBody
+from tutti.pipeline.blobchecks import Checked, Expected
+from tutti.pipeline.recipe import Recipe
+from tutti.pipeline.retracted import with_retracted
+from tutti.pipeline.stages.definition import MAKE_RUN, Asked, Flat, Question, Role, StageDef
+from tutti.pipeline.tokenized import documents_of
+from tutti.pipeline.values import Inputs, Measure, Resident, Result
+
+
+class DedupStage(StageDef):
+    name = "dedup"
+    work = Dedup
+    roles = (
+        Role("documents", Filter, default="filter"),
+        Role("held_out", Ingest, default="evaluation", required=False),
+        Role("against", Dedup, required=False, many=True),
+    )
+    measured = Measure(MAKE_RUN, 0.2, 649, 13_900)
+    resident = Resident("benchmarks.near_duplicates", 184_000_000, 340)
+
+    def flat(self, recipe: Recipe) -> Mapping[str, Flat]:
+        return {"dedup": Flat(recipe)}
+
+    def request(self, asked: Asked) -> DedupSpec:
+        recipe, documents, held_out = asked.recipe, asked.one("documents"), asked.get("held_out")
+        clean = recipe.dedup.decontaminate
+        return DedupSpec(
+            manifest_key=documents.manifest_key,
+            content_digest=documents.content_digest,
+            logic_version=asked.logic_version,
+            near=recipe.dedup.near,
+            evaluation=_documents(held_out) if held_out else None,
+            evaluation_words=clean.words if clean else 0,
+            evaluation_share=clean.share if clean else 0.0,
+            against=[_documents(each) for each in asked.all("against")],
+            engine="" if recipe.engine == "local" else recipe.engine,
+            lines=Lines(**recipe.dedup.lines.model_dump()) if recipe.dedup.lines else None,
+            clean="" if recipe.quality.clean == "none" else recipe.quality.clean,
+        )
+
+    def parameters(self, asked: Asked) -> Mapping[str, object]:
+        found = asked.recipe.dedup.parameters()
+        if asked.recipe.quality.clean != "none":
+            found["clean"] = asked.recipe.quality.clean
+        if any(each.retracted for each in asked.all("against")):
+            found["retracted"] = [each.retracted for each in asked.all("against")]
+        return found
+
+    def today(self, asked: Asked, host: Host) -> Inputs:
+        """With the documents of the earlier datasets that the recipe names, and what is retracted of them."""
+        against = asked.recipe.dedup.against
+        if not against:
+            return asked.inputs
+        found = documents_of(host, self, against)
+        return {**asked.inputs, "against": tuple(with_retracted(host, each) for each in found)}
+
+    def questions(self, recipe: Recipe) -> Iterator[Question]:
+        if recipe.engine != "local" or "near" in recipe.dedup.model_fields_set:
+            yield Question(recipe, {"engine": "engine", "near": "dedup.near"})
+
+    def lookups(self, recipe: Recipe, host: Host) -> Iterator[Callable[[], object]]:
+        if recipe.dedup.against:
+            yield partial(documents_of, host, self, recipe.dedup.against)
+
+    def blobs(self, manifest: Manifest) -> Iterator[Checked]:
+        kept = DedupBody.read(manifest)
+        yield from (Expected(shard.blob, shard.info.bytes, own=False) for shard in kept.shards)
+        yield from map(Expected.by_digest, filter(None, (kept.decisions, kept.clusters, kept.cuts)))
+
+    def summary(self, work: Any) -> str:
+        return f"{work.documents:,} documents kept, {work.duplicates:,} duplicates"
+
+
+def _documents(result: Result) -> Documents:
+    return Documents(
+        manifest_key=result.manifest_key, content_digest=result.content_digest, retracted_key=result.retracted
+    )
+
+
+STAGE = DedupStage()

@@ -1,0 +1,209 @@
+"""The definition of a stage: everything that the pipeline knows about one kind of stage.
+
+Promises: what one module of this package says is all there is to say; graph, driver, reuse, forecasts, evidence and
+events are derived from it. Methods without a host are pure.
+"""
+
+from abc import abstractmethod
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any, ClassVar
+
+from google.protobuf.message import Message
+
+from tutti.chassis.kinds import Kind, kind_of
+from tutti.chassis.recipetext import Part
+from tutti.chassis.service import Host
+from tutti.contracts.common.v1 import STATE_DONE
+from tutti.corpus.manifest import Manifest
+from tutti.pipeline.blobchecks import Checked
+from tutti.pipeline.recipe import Recipe
+from tutti.pipeline.values import Inputs, Measure, Resident, Result, Seen, Source
+
+MAKE_RUN = "`make run` on two cores of a Xeon (README)"
+"""Where a stage was measured that has not run on this platform yet: 649 pages, 800 steps."""
+
+
+@dataclass(frozen=True)
+class Role:
+    """An input of a stage: `of` is the kind of resource that fills it.
+
+    `default` names the stage that fills it where a recipe does not say. `many`: it may be filled by several. One that
+    does not `decide` is not part of the reuse key.
+    """
+
+    name: str
+    of: type[Message]
+    default: str = ""
+    required: bool = True
+    many: bool = False
+    decides: bool = True
+
+
+@dataclass(frozen=True)
+class Folder:
+    """A folder that a stage reads: the recipe's key for it, its path, and a limit of files (0: all)."""
+
+    key: str
+    path: str
+    limit: int = 0
+
+
+@dataclass(frozen=True)
+class Flat:
+    """A stage that top-level keys of a recipe ask for: the recipe as that stage reads it.
+
+    `place` is where its folder is recorded. One that stands `alone` takes no input from the stages before it. `keys`
+    are those of the recipe by the keys that the stage knows, where they differ.
+    """
+
+    recipe: Recipe
+    place: str = ""
+    alone: bool = False
+    keys: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Asked:
+    """What one stage of a run works on: the recipe as it reads it, inputs by role, its folder, its owner's version."""
+
+    recipe: Recipe
+    inputs: Inputs = field(default_factory=dict)
+    source: Source | None = None
+    logic_version: str = ""
+
+    def one(self, role: str) -> Result:
+        """The input of a role that is filled."""
+        return self.inputs[role][0]
+
+    def get(self, role: str) -> Result | None:
+        return next(iter(self.inputs.get(role, ())), None)
+
+    def all(self, role: str) -> tuple[Result, ...]:
+        return self.inputs.get(role, ())
+
+
+@dataclass(frozen=True)
+class Question:
+    """A recipe that the stage's owner judges before anything is made; `keys` of the recipe by the spec's fields."""
+
+    recipe: Recipe
+    keys: Mapping[str, str]
+
+
+class StageDef:
+    """One kind of stage. `work` is what the pipeline creates at its owner; `makes` the kind of its result, if another.
+
+    `section` holds the keys of an instance under `stages`; None for a kind that top-level keys alone ask for.
+    """
+
+    name: ClassVar[str]
+    work: ClassVar[type[Message]]
+    makes: ClassVar[type[Message] | None] = None
+    roles: ClassVar[tuple[Role, ...]] = ()
+    section: ClassVar[type[Part] | None] = None
+    measured: ClassVar[Measure | None] = None
+    resident: ClassVar[Resident | None] = None
+    version: ClassVar[str] = ""
+    """The logic version where the owner has none to tell."""
+    movable: ClassVar[bool] = False
+    """Whether work under way is told again where its input is."""
+    brings_pages: ClassVar[bool] = False
+    """Whether its work tells how many `pages` it brought."""
+    expensive: ClassVar[bool] = False
+    """Whether the stages that follow from the same dataset are judged before this one begins; see `fits`."""
+
+    @property
+    def kind(self) -> Kind:
+        return kind_of(self.work)
+
+    @property
+    def result_kind(self) -> Kind:
+        return kind_of(self.makes or self.work)
+
+    def flat(self, recipe: Recipe) -> Mapping[str, Flat]:
+        """The instances that top-level keys ask for, by name."""
+        return {}
+
+    def apply(self, recipe: Recipe, section: Any) -> Recipe:
+        """The recipe as an instance with this section reads it."""
+        raise NotImplementedError(f"{self.name} has no section")
+
+    def folder(self, recipe: Recipe) -> Folder | None:
+        """The folder that an instance reads, if it reads one."""
+        return None
+
+    @abstractmethod
+    def request(self, asked: Asked) -> Message:
+        """The spec of the work."""
+
+    @abstractmethod
+    def parameters(self, asked: Asked) -> Mapping[str, object]:
+        """The parameters that decide the content, beside the inputs; one that came later is absent at its default."""
+
+    def today(self, asked: Asked, host: Host) -> Inputs:
+        """The inputs, with what their owners know of them today. Raises InvalidField."""
+        return asked.inputs
+
+    def questions(self, recipe: Recipe) -> Iterator[Question]:
+        """What the owner judges of a recipe."""
+        yield from ()
+
+    def lookups(self, recipe: Recipe, host: Host) -> Iterator[Callable[[], object]]:
+        """What else has to be there for a recipe: calls that raise InvalidField where it is not."""
+        yield from ()
+
+    def foreseen(self, recipe: Recipe, host: Host) -> None:
+        """Refuse what a recipe alone shows to be impossible. Raises InvalidField."""
+
+    def fits(self, recipe: Recipe, dataset: Result, host: Host) -> None:
+        """Refuse what the dataset that the stage goes back to shows to be impossible. Raises InvalidField."""
+
+    def seen(self, work: Any) -> Seen:
+        """The work as the pipeline sees it; by default of a kind with a state, a reason and a result."""
+        result = Result(work.name, work.result.manifest_key, work.result.content_digest)
+        return Seen(work.name, work.state, work.reason, result if work.state == STATE_DONE else None)
+
+    def settled(self, work: Any, host: Host) -> Seen:
+        """The same where it takes other owners to know the result."""
+        return self.seen(work)
+
+    def on_the_way(self, result: Result, host: Host) -> Iterator[Result]:
+        """What the work made before its result and its owner still keeps."""
+        yield from ()
+
+    def listed(self, data: bytes, *, thorough: bool) -> tuple[str, list[Checked]]:
+        """The content digest of a result's manifest, and the blobs that it names; `thorough`: with their digests.
+
+        Raises CorpusError, CheckpointError.
+        """
+        manifest = Manifest.decode(data, expected=self.result_kind.manifest)
+        return manifest.content_digest, list(self.blobs(manifest))
+
+    def blobs(self, manifest: Manifest) -> Iterator[Checked]:
+        """The blobs that prove that a result is there; none where its manifest is all of it. Raises CorpusError."""
+        yield from ()
+
+    def pages(self, work: Any) -> int:
+        """How many pages the work brought; 0 where that is not known."""
+        raise NotImplementedError(f"{self.name} brings no pages")
+
+    def amount(self, recipe: Recipe, pages: int) -> float:
+        """How much work there is, in a unit of the stage; 0 where that is not known. Pages by default."""
+        return float(pages)
+
+    def disk(self, recipe: Recipe) -> int | None:
+        """Bytes that the stage writes, where they follow from the recipe."""
+        return None
+
+    def memory(self, recipe: Recipe) -> int | None:
+        """Bytes that the stage holds at least, where they follow from the recipe."""
+        return None
+
+    def unforeseeable(self, recipe: Recipe) -> str:
+        """Why nothing can be forecast; "" where it can."""
+        return ""
+
+    def summary(self, work: Any) -> str:
+        """The line of the work in the summary of a run; "" for none."""
+        return ""

@@ -1,0 +1,64 @@
+"""The stage `index`: makes the index that finds verbatim spans of a dataset."""
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from tutti.chassis.errors import InvalidField
+from tutti.chassis.recipetext import Part
+from tutti.chassis.service import Host
+from tutti.contracts.tokenization.v1 import Dataset, Index, IndexSpec
+from tutti.corpus.manifest import Manifest
+from tutti.corpus.spans.building import MOST_TOKENS
+from tutti.corpus.spans.manifest import IndexBody
+from tutti.pipeline.blobchecks import Checked, Expected
+from tutti.pipeline.recipe import Recipe
+from tutti.pipeline.stages.definition import MAKE_RUN, Asked, Flat, Role, StageDef
+from tutti.pipeline.tokenized import dataset_row
+from tutti.pipeline.values import Measure, Resident, Result
+
+
+class IndexSection(Part):
+    """An index has no keys of its own."""
+
+
+class IndexStage(StageDef):
+    name = "index"
+    work = Index
+    roles = (Role("dataset", Dataset, default="tokenization"),)
+    section = IndexSection
+    measured = Measure(MAKE_RUN, 1.2, 649, 7_225_000)
+    resident = Resident("benchmarks.spans", 147_000_000)
+
+    def flat(self, recipe: Recipe) -> Mapping[str, Flat]:
+        return {"index": Flat(recipe)} if recipe.index else {}
+
+    def apply(self, recipe: Recipe, section: IndexSection) -> Recipe:
+        return recipe.model_copy(update={"index": True})
+
+    def request(self, asked: Asked) -> IndexSpec:
+        dataset = asked.one("dataset")
+        return IndexSpec(
+            manifest_key=dataset.manifest_key, content_digest=dataset.content_digest, logic_version=asked.logic_version
+        )
+
+    def parameters(self, asked: Asked) -> Mapping[str, object]:
+        return {}
+
+    def fits(self, recipe: Recipe, dataset: Result, host: Host) -> None:
+        found = dataset_row(host, dataset)
+        if found is not None and found.tokens >= MOST_TOKENS:
+            raise InvalidField(
+                "index",
+                seen=f"true, of {found.tokens:,} tokens to train on",
+                expected=f"false, or a dataset of fewer than {MOST_TOKENS:,} tokens: no index of more can be made",
+            )
+
+    def blobs(self, manifest: Manifest) -> Iterator[Checked]:
+        index = IndexBody.read(manifest)
+        yield Expected(index.blob, index.info.bytes, index.info.bytes_digest)
+
+    def summary(self, work: Any) -> str:
+        return f"{work.documents:,} documents, {work.tokens:,} tokens"
+
+
+STAGE = IndexStage()

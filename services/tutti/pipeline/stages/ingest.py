@@ -1,0 +1,85 @@
+"""The stage `ingest`: reads documents out of a folder or of what was crawled.
+
+A recipe that decontaminates has a second one, `evaluation`, which reads the texts to keep out.
+"""
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from tutti.contracts.ingest.v1 import Crawl, Ingest, IngestSpec
+from tutti.corpus.manifest import Manifest
+from tutti.corpus.stages import IngestBody
+from tutti.pipeline.blobchecks import Checked, Expected
+from tutti.pipeline.recipe import InputPart, QualityPart, Recipe
+from tutti.pipeline.stages.definition import MAKE_RUN, Asked, Flat, Folder, Question, Role, StageDef
+from tutti.pipeline.values import Measure, Resident
+
+EVALUATION = "evaluation"
+
+
+class IngestStage(StageDef):
+    name = "ingest"
+    work = Ingest
+    brings_pages = True
+    roles = (Role("pages", Crawl, default="crawl", required=False),)
+    measured = Measure(MAKE_RUN, 1.5, 649, 857_000)
+    resident = Resident("each process of benchmarks.reading", 376_000_000)
+
+    def flat(self, recipe: Recipe) -> Mapping[str, Flat]:
+        found = {"ingest": Flat(recipe)}
+        clean = recipe.dedup.decontaminate
+        if clean is not None:
+            texts = InputPart(path=clean.path, max_file_bytes=recipe.input.max_file_bytes, text_field=clean.text_field)
+            view = recipe.model_copy(update={"input": texts, "quality": QualityPart(), "engine": "local"})
+            found[EVALUATION] = Flat(
+                view, place=EVALUATION, alone=True, keys={"input.path": "dedup.decontaminate.path"}
+            )
+        return found
+
+    def folder(self, recipe: Recipe) -> Folder:
+        return Folder("input.path", recipe.input.path, recipe.input.limit)
+
+    def request(self, asked: Asked) -> IngestSpec:
+        recipe, pages = asked.recipe, asked.get("pages")
+        read = asked.source if pages is None else None
+        return IngestSpec(
+            input_path=read.path if read else "",
+            manifest_key=pages.manifest_key if pages else "",
+            content_digest=pages.content_digest if pages else "",
+            max_file_bytes=recipe.input.max_file_bytes,
+            limit=recipe.input.limit,
+            logic_version=asked.logic_version,
+            input_digest=read.input_digest if read else "",
+            text_field=recipe.input.text_field,
+            mask=sorted(set(recipe.quality.mask)),
+            classifiers=sorted(set(recipe.quality.classifiers)),
+            engine="" if recipe.engine == "local" else recipe.engine,
+        )
+
+    def parameters(self, asked: Asked) -> Mapping[str, object]:
+        recipe = asked.recipe
+        return {
+            "max_file_bytes": recipe.input.max_file_bytes,
+            "limit": recipe.input.limit,
+            "text_field": recipe.input.text_field,
+            "mask": sorted(set(recipe.quality.mask)),
+            **recipe.quality.scored(),
+        }
+
+    def questions(self, recipe: Recipe) -> Iterator[Question]:
+        if recipe.quality.mask or recipe.engine != "local":
+            yield Question(recipe, {"mask": "quality.mask", "engine": "engine"})
+
+    def blobs(self, manifest: Manifest) -> Iterator[Checked]:
+        ingest = IngestBody.read(manifest)
+        yield from (Expected(shard.blob, shard.info.bytes, shard.info.bytes_digest) for shard in ingest.shards)
+        yield from map(Expected.by_digest, (ingest.rejections, *ingest.measures))
+
+    def pages(self, work: Any) -> int:
+        return max(int(work.files), int(work.documents) + int(work.rejected))
+
+    def summary(self, work: Any) -> str:
+        return f"{work.documents:,} documents ({work.rejected:,} rejected)"
+
+
+STAGE = IngestStage()

@@ -1,0 +1,80 @@
+"""The stage `sample`: a checkpoint continues texts."""
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from tutti.chassis.errors import InvalidField
+from tutti.chassis.service import Host
+from tutti.checkpoints.keys import checkpoint_of
+from tutti.contracts.committer.v1 import Checkpoint
+from tutti.contracts.sampling.v1 import Sample, SampleSpec
+from tutti.pipeline.modelsize import NUMBER_BYTES, parameters
+from tutti.pipeline.recipe import Recipe, SamplePart
+from tutti.pipeline.stages.definition import MAKE_RUN, Asked, Flat, Question, Role, StageDef
+from tutti.pipeline.tokenized import UNKNOWN, dataset_row, lengths
+from tutti.pipeline.values import Measure, Result
+
+
+class SampleStage(StageDef):
+    name = "sample"
+    work = Sample
+    roles = (Role("checkpoint", Checkpoint, default="train"),)
+    section = SamplePart
+    measured = Measure(MAKE_RUN, 1.9, 4 * 48, 1_500)
+
+    def flat(self, recipe: Recipe) -> Mapping[str, Flat]:
+        return {"sample": Flat(recipe)} if recipe.sample is not None else {}
+
+    def apply(self, recipe: Recipe, section: SamplePart) -> Recipe:
+        return recipe.model_copy(update={"sample": section})
+
+    def request(self, asked: Asked) -> SampleSpec:
+        checkpoint = checkpoint_of(asked.one("checkpoint").manifest_key)
+        values = _part(asked.recipe).model_dump()
+        return SampleSpec(checkpoint=checkpoint, logic_version=asked.logic_version, **values)
+
+    def parameters(self, asked: Asked) -> Mapping[str, object]:
+        return _part(asked.recipe).model_dump()
+
+    def questions(self, recipe: Recipe) -> Iterator[Question]:
+        yield Question(recipe, {key: f"sample.{key}" for key in SamplePart.model_fields})
+
+    def foreseen(self, recipe: Recipe, host: Host) -> None:
+        of = recipe.tokenizer.of if recipe.tokenizer.of.startswith("tokenizers/") else UNKNOWN
+        if of or not (recipe.tokenizer.of or recipe.tokenizer.pattern):
+            _check_prompts(recipe, of, host)
+
+    def fits(self, recipe: Recipe, dataset: Result, host: Host) -> None:
+        found = dataset_row(host, dataset)
+        if found is not None:
+            _check_prompts(recipe, found.tokenizer, host)
+
+    def amount(self, recipe: Recipe, pages: int) -> float:
+        return float(len(_part(recipe).prompts) * _part(recipe).tokens)
+
+    def memory(self, recipe: Recipe) -> int:
+        return NUMBER_BYTES * parameters(recipe)
+
+    def summary(self, work: Any) -> str:
+        return f"{len(work.spec.prompts)} prompts continued by {work.tokens:,} tokens"
+
+
+def _check_prompts(recipe: Recipe, tokenizer: str, host: Host) -> None:
+    """Refuse a prompt that fills the context. Raises InvalidField."""
+    context = recipe.data.context
+    for number, tokens in enumerate(lengths(host, _part(recipe).prompts, tokenizer)):
+        if tokens >= context:
+            raise InvalidField(
+                "sample.prompts",
+                seen=f"prompt {number} of {'' if tokenizer else 'at least '}{tokens:,} tokens",
+                expected=f"at most {context - 1:,} tokens, since data.context ({context:,}) must have room for one "
+                f"more; shorten it by at least {tokens - context + 1:,}",
+            )
+
+
+def _part(recipe: Recipe) -> SamplePart:
+    assert recipe.sample is not None
+    return recipe.sample
+
+
+STAGE = SampleStage()

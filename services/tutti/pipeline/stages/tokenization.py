@@ -1,0 +1,66 @@
+"""The stage `tokenization`: trains a tokenizer, or takes an earlier one, and packs documents into a dataset."""
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from tutti.contracts.dedup.v1 import Dedup
+from tutti.contracts.ingest.v1 import Ingest
+from tutti.contracts.tokenization.v1 import Dataset, Tokenization, TokenizationSpec
+from tutti.corpus.dataset import DatasetBody
+from tutti.corpus.manifest import Manifest
+from tutti.pipeline.blobchecks import Checked, Expected, ExpectedTokenizer
+from tutti.pipeline.recipe import Recipe
+from tutti.pipeline.stages.definition import MAKE_RUN, Asked, Flat, Question, Role, StageDef
+from tutti.pipeline.values import Measure, Resident
+
+
+class TokenizationStage(StageDef):
+    name = "tokenization"
+    work = Tokenization
+    makes = Dataset
+    roles = (
+        Role("documents", Dedup, default="dedup"),
+        Role("measures", Ingest, default="ingest", required=False, decides=False),
+    )
+    measured = Measure(MAKE_RUN, 2.2, 649, 2_552_000)
+    resident = Resident("benchmarks.tokenization", 441_000_000, 460)
+
+    def flat(self, recipe: Recipe) -> Mapping[str, Flat]:
+        return {"tokenization": Flat(recipe)}
+
+    def request(self, asked: Asked) -> TokenizationSpec:
+        recipe, documents, measures = asked.recipe, asked.one("documents"), asked.get("measures")
+        return TokenizationSpec(
+            manifest_key=documents.manifest_key,
+            content_digest=documents.content_digest,
+            vocabulary=recipe.tokenizer.vocabulary,
+            pattern=recipe.tokenizer.pattern,
+            context=recipe.data.context,
+            validation_fraction=recipe.data.validation_fraction,
+            seed=recipe.data.seed,
+            shard_sequences=recipe.data.shard_sequences,
+            tokenizer=recipe.tokenizer.of,
+            packing=recipe.data.packing,
+            measures_key=measures.manifest_key if measures else "",
+            measures_digest=measures.content_digest if measures else "",
+            logic_version=asked.logic_version,
+        )
+
+    def parameters(self, asked: Asked) -> Mapping[str, object]:
+        return {**asked.recipe.tokenizer.parameters(), **asked.recipe.data.parameters()}
+
+    def questions(self, recipe: Recipe) -> Iterator[Question]:
+        if recipe.tokenizer.pattern:
+            yield Question(recipe, {"pattern": "tokenizer.pattern"})
+
+    def blobs(self, manifest: Manifest) -> Iterator[Checked]:
+        dataset = DatasetBody.read(manifest)
+        for split in (dataset.train, dataset.validation):
+            yield from (Expected(shard.blob, shard.bytes, shard.bytes_digest) for shard in split.shards)
+        yield ExpectedTokenizer(dataset.tokenizer_version)
+
+    def summary(self, work: Any) -> str:
+        return f"{work.tokens:,} tokens to train on, {work.validation_tokens:,} held out"
+
+
+STAGE = TokenizationStage()
