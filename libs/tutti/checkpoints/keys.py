@@ -98,5 +98,15 @@ def checkpoint_of(key: str) -> str:
     raise CheckpointError(f"{key!r} names no manifest; expected {MANIFESTS}<job>.<line>.<step>.json")
 
 
+def manifest_of(checkpoint: str) -> str:
+    """The key of a checkpoint's manifest. Raises CheckpointError for another name."""
+    parts = checkpoint.removeprefix("checkpoints/").rsplit("/", 2)
+    if len(parts) == 3 and all(part.isascii() and part.isdigit() for part in parts[1:]):
+        key = manifest_key(parts[0], int(parts[1]), int(parts[2]))
+        if checkpoint_of(key) == checkpoint:
+            return key
+    raise CheckpointError(f"{checkpoint!r} names no checkpoint; expected checkpoints/<job>/<line>/<step>")
+
+
 def line_name(job: str, line: int) -> str:
     return f"lines/{job}/{line}"

@@ -114,10 +114,12 @@ class CheckpointBody:
         return tuple(tuple(sorted(entries, key=lambda entry: entry.offset)) for entries in found)
 
     def manifest(self, *, producer: str) -> Manifest:
-        """Its parents are the datasets that it saw, its job, and the checkpoint before it."""
+        """Its parents: the datasets that it saw, its job, the checkpoint before it, and the one it began with."""
         parents = {f"datasets/{each.removeprefix('blake3:')}" for each in self.training.datasets} | {f"jobs/{self.job}"}
         if self.parent:
             parents.add(self.parent)
+        if self.training.initial is not None:
+            parents.add(self.training.initial.checkpoint)
         return Manifest(Kind.CHECKPOINT, self._to_json(), tuple(sorted(parents)), producer)
 
     def _to_json(self) -> dict[str, JsonValue]:

@@ -16,7 +16,7 @@ from torch import Tensor
 
 from tutti.model.audit import Audit, check_audits, leaf_audit
 from tutti.model.batch import LeafBatch, checked
-from tutti.model.chunks import KINDS, Kind
+from tutti.model.chunks import KINDS, Chunk, Kind
 from tutti.model.exchange import Exchange
 from tutti.model.fingerprint import fingerprints
 from tutti.model.gradients import Buffer, Gradients, squared_norms
@@ -110,10 +110,13 @@ class RankStep:
             if others := [rank for rank, record in enumerate(shared) if record[position] != shared[0][position]]:
                 raise SetupMismatch(f"ranks {others} have another {name} than rank 0; start all ranks from one spec")
 
-    def initialize(self) -> None:
-        """Collective. Step 0: parameters from the seed, moments zero."""
+    def initialize(self, read: Read | None = None) -> None:
+        """Collective. Step 0: parameters from the seed, or those that a checkpoint has; moments zero."""
         for chunk, at in zip(self._chunks, self._starts(), strict=True):
-            values = initial_parameters(self.plan.layout, chunk, self.step_spec.seed)
+            if read is None:
+                values = initial_parameters(self.plan.layout, chunk, self.step_spec.seed)
+            else:
+                values = self._tensor(read, chunk, Kind.PARAMETER.value)
             self._state[0, at : at + chunk.length].copy_(torch.from_numpy(values))
         self._state[1:].zero_()
         self._scalars = Scalars()
@@ -123,13 +126,18 @@ class RankStep:
         """Collective. Take a checkpoint's tensors of this rank's chunks, and its scalars."""
         for chunk, at in zip(self._chunks, self._starts(), strict=True):
             for kind, name in enumerate(KINDS):
-                values = np.frombuffer(read(chunk.index, name), dtype="<f4")
-                if len(values) != chunk.length:
-                    seen = f"{name} of chunk {chunk.index} ({chunk.name}) has {len(values)} elements"
-                    raise SpecError(f"{seen}; expected {chunk.length}: the checkpoint is of another layout")
-                self._state[kind, at : at + chunk.length].copy_(torch.from_numpy(values.copy()))
+                values = self._tensor(read, chunk, name)
+                self._state[kind, at : at + chunk.length].copy_(torch.from_numpy(values))
         self._scalars = scalars
         self._gather()
+
+    def _tensor(self, read: Read, chunk: Chunk, kind: str) -> npt.NDArray[np.float32]:
+        """One tensor of a chunk in a checkpoint, copied. Raises SpecError when it has another length."""
+        values = np.frombuffer(read(chunk.index, kind), dtype="<f4")
+        if len(values) != chunk.length:
+            seen = f"{kind} of chunk {chunk.index} ({chunk.name}) has {len(values)} elements"
+            raise SpecError(f"{seen}; expected {chunk.length}: the checkpoint is of another layout")
+        return values.copy()
 
     def leaves_needed(self, step: int) -> tuple[int, ...]:
         """The leaves whose batches `run` must be given: this rank's own, and the one it witnesses in an audit."""

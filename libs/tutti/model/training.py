@@ -30,11 +30,27 @@ class WeightedDataset(Recorded):
 
 
 @dataclass(frozen=True)
+class Initial(Recorded):
+    """A checkpoint by its name and the digest of its state, whose parameters a training begins with."""
+
+    checkpoint: str
+    state_digest: str
+
+    def __post_init__(self) -> None:
+        self._check_types()
+        self._require(
+            checkpoint=(self.checkpoint.startswith("checkpoints/"), "the name of a checkpoint, checkpoints/..."),
+            state_digest=(self.state_digest.startswith("blake3:"), "a digest, blake3:..."),
+        )
+
+
+@dataclass(frozen=True)
 class Training(Recorded):
     """`dataset` is the content digest of the dataset's manifest; intervals are in steps; 0 turns a thing off.
 
     `mixture` lists every dataset that is trained on, `dataset` first; it is empty, and no part of the record, where
-    there is no other. Validation is on `dataset` alone.
+    there is no other. Validation is on `dataset` alone. `initial` is absent from the record of a training that begins
+    with random parameters; of a checkpoint only the parameters are taken: moments, step and data begin anew.
 
     A checkpoint is due every `checkpoint_every` steps and after the last one; validation every `validate_every` steps
     and after the last one; the audits every `audit_every` steps.
@@ -48,6 +64,7 @@ class Training(Recorded):
     validate_every: int = 0
     audit_every: int = 10
     mixture: tuple[WeightedDataset, ...] = ()
+    initial: Initial | None = None
 
     def __post_init__(self) -> None:
         self._require(
@@ -93,19 +110,25 @@ class Training(Recorded):
     @classmethod
     def from_dict(cls, value: Mapping[str, Any]) -> Self:
         """Build from a mapping that has exactly the fields of this class. Raises SpecError."""
-        parts: dict[str, type[Recorded]] = {"model": ModelSpec, "optimizer": OptimizerSpec, "step": StepSpec}
+        parts: dict[str, type[Recorded]] = {
+            "model": ModelSpec,
+            "optimizer": OptimizerSpec,
+            "step": StepSpec,
+            "initial": Initial,
+        }
         if "mixture" in value and not value["mixture"]:
             raise SpecError("Training.mixture is empty; where nothing is mixed it is absent")
         mixture = tuple(WeightedDataset.from_dict(each) for each in value.get("mixture", ()))
         return super().from_dict(
-            {name: parts[name].from_dict(part) if name in parts else part for name, part in value.items()}
+            {"initial": None}
+            | {name: parts[name].from_dict(part) if name in parts else part for name, part in value.items()}
             | {"mixture": mixture}
         )
 
     def to_dict(self) -> dict[str, Any]:
         found = super().to_dict()
-        mixture = found.pop("mixture")
-        return found | ({"mixture": list(mixture)} if mixture else {})
+        mixture, initial = found.pop("mixture"), found.pop("initial")
+        return found | ({"mixture": list(mixture)} if mixture else {}) | ({"initial": initial} if initial else {})
 
     def to_json(self) -> str:
         """Canonical JSON (RFC 8785): what travels as `training` in jobs, assignments and rank messages."""

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from tutti.model.spec import ModelSpec, OptimizerSpec, SpecError, StepSpec
-from tutti.model.training import Training, WeightedDataset
+from tutti.model.training import Initial, Training, WeightedDataset
 
 OWN, OTHER = f"blake3:{'1' * 64}", f"blake3:{'2' * 64}"
 TRAINING = Training(
@@ -17,15 +17,16 @@ TRAINING = Training(
     dataset=OWN,
     checkpoint_every=5,
 )
+STARTED = replace(TRAINING, initial=Initial("checkpoints/a/0/10", OTHER))
 MIXED = replace(TRAINING, mixture=(WeightedDataset(OWN, 3), WeightedDataset(OTHER, 1)))
 
 
 def test_a_training_comes_back_from_its_record_and_weights_are_part_of_its_name() -> None:
-    for training in (TRAINING, MIXED):
+    for training in (TRAINING, MIXED, STARTED):
         assert Training.from_json(training.to_json()) == training
-    assert "mixture" not in json.loads(TRAINING.to_json())
+    assert not {"mixture", "initial"} & json.loads(TRAINING.to_json()).keys()
     assert TRAINING.digest() == "5fba598c94821abec796ec76920ce98687f5d2c7826b20c0aab5839dc0c09c2c"
-    assert len({each.digest() for each in (TRAINING, MIXED, replace(MIXED))}) == 2
+    assert len({each.digest() for each in (TRAINING, MIXED, replace(MIXED), STARTED)}) == 3
 
 
 def test_the_first_span_reads_every_dataset_by_its_weight() -> None:

@@ -176,6 +176,7 @@ def check_spec(spec: JobSpec) -> None:
         ("spec.training_digest", spec.training_digest, training.digest()),
         ("spec.dataset_digest", spec.dataset_digest, training.dataset),
         ("spec.mixed", [each.digest for each in spec.mixed], list(training.datasets[1:])),
+        ("spec.initial", spec.initial, training.initial.checkpoint if training.initial else ""),
         ("spec.leaves", spec.leaves, training.step.leaves),
         ("spec.steps", spec.steps, training.steps),
     ):

@@ -7,10 +7,13 @@ cause finds the first one, not what followed from it.
 import logging
 import math
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from enum import Enum
 
 from tutti.backbone.clock import Clock
 from tutti.checkpoints.curve import Recorder
+from tutti.checkpoints.errors import CheckpointError
+from tutti.checkpoints.keys import manifest_of
 from tutti.checkpoints.writer import plan_of
 from tutti.contracts.scheduler.v1 import (
     RANK_EVENT_DISTURBED,
@@ -102,7 +105,8 @@ class Attempt:
         try:
             self._training = Training.from_json(assignment.training)
             self._plan = plan_of(self._training, to_shape(assignment.shape))
-        except SpecError as error:
+            start_from = _start_from(assignment, self._training)
+        except (SpecError, CheckpointError) as error:
             self.lose(tuple(assignment.ranks), f"the assignment cannot be carried out: {error}")
             return
         self._want(
@@ -111,8 +115,8 @@ class Attempt:
                     id=next_id(),
                     dataset_manifest_key=assignment.dataset_manifest_key,
                     dataset_digest=assignment.dataset_digest,
-                    resume_manifest_key=assignment.resume_manifest_key,
-                    state_digest=assignment.resume_digest,
+                    resume_manifest_key=start_from.manifest_key,
+                    state_digest=start_from.state_digest,
                     mixed=assignment.mixed,
                 )
             )
@@ -276,7 +280,8 @@ class Attempt:
                         training=given.training,
                         dataset=self._staged.dataset,
                         mixed=self._staged.mixed,
-                        resume=self._staged.resume,
+                        resume=self._staged.resume if given.resume_manifest_key else "",
+                        initial="" if given.resume_manifest_key else self._staged.resume,
                         buffers=self._buffers[rank],
                         rendezvous="" if rank == 0 else self._rendezvous,
                         listen=settings.address,
@@ -442,3 +447,20 @@ class Attempt:
         self._wanted.clear()
         for place in self._places.values():
             place.process.kill()
+
+
+@dataclass(frozen=True)
+class _Start:
+    """The checkpoint that an attempt has staged; empty for none."""
+
+    manifest_key: str = ""
+    state_digest: str = ""
+
+
+def _start_from(assignment: Assignment, training: Training) -> _Start:
+    """The resume point, or else the checkpoint whose parameters the training begins with. Raises CheckpointError."""
+    if assignment.resume_manifest_key:
+        return _Start(assignment.resume_manifest_key, assignment.resume_digest)
+    if training.initial is not None:
+        return _Start(manifest_of(training.initial.checkpoint), training.initial.state_digest)
+    return _Start()

@@ -25,7 +25,7 @@ from tutti.model.chunks import Layout
 from tutti.model.plan import Plan
 from tutti.model.results import LeafAuditFailed, ParameterAuditFailed, SetupMismatch, StepAborted, StepMismatch
 from tutti.model.spec import SpecError
-from tutti.model.step import RankStep
+from tutti.model.step import RankStep, Read
 from tutti.model.training import Training
 from tutti.trainer.buffers import SharedBuffer
 from tutti.trainer.data import TrainingData
@@ -96,7 +96,7 @@ def _run(start: Start, lifeline: Lifeline) -> None:
         step.load(staged.read, staged.body.scalars.model)
         ledger = staged.body.scalars.ledger
     else:
-        step.initialize()
+        step.initialize(_initial(start, plan))
         ledger = data.first_ledger()
     lifeline.send(
         RankMessage(
@@ -110,6 +110,16 @@ def _run(start: Start, lifeline: Lifeline) -> None:
     )
     Pretraining(training, step, data, ledger, buffers, lifeline).run()
     del store
+
+
+def _initial(start: Start, plan: Plan) -> Read | None:
+    """Reads the parameters that the training begins with; None for random ones. Raises SpecError, CheckpointError."""
+    if not start.initial:
+        return None
+    staged = open_staged(Path(start.initial))
+    if staged.body.layout.digest != plan.layout.digest:
+        raise SpecError(f"{staged.body.name} has layout {staged.body.layout.digest}; expected {plan.layout.digest}")
+    return staged.read
 
 
 def _device(start: Start) -> str:

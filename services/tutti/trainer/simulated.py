@@ -166,6 +166,9 @@ class SimulatedRank:
             staged = open_staged(Path(start.resume))
             scalars, ledger = staged.body.scalars.model, staged.body.scalars.ledger
             state = {(chunk, kind): int(staged.read(chunk, kind)[0]) for chunk, kind in state}
+        elif start.initial:
+            read = open_staged(Path(start.initial)).read
+            state |= {(at, kind): int(read(at, kind)[0]) for at, kind in state if kind is Kind.PARAMETER}
         self.step = scalars.step
         self._free.extend(range(len(start.buffers)))
         self._out.append(

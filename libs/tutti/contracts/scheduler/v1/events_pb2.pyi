@@ -145,6 +145,7 @@ class JobSpec(_message.Message):
     SHRINK_FIELD_NUMBER: _builtins.int
     ATTEMPTS_FIELD_NUMBER: _builtins.int
     MIXED_FIELD_NUMBER: _builtins.int
+    INITIAL_FIELD_NUMBER: _builtins.int
     training: _builtins.str
     """training as canonical JSON: model, optimizer, step, dataset, steps, checkpoint and validation intervals."""
     training_digest: _builtins.str
@@ -163,6 +164,8 @@ class JobSpec(_message.Message):
     """shrink allows a recorded transition to fewer ranks when nodes are missing."""
     attempts: _builtins.int
     """attempts without progress before the job fails; 0 means 5."""
+    initial: _builtins.str
+    """initial checkpoint whose parameters the training begins with, as in training; empty for random ones."""
     @_builtins.property
     def mixed(self) -> _containers.RepeatedCompositeFieldContainer[Global___MixedDataset]:
         """mixed: the other datasets that are trained on, in the order of the training's mixture."""
@@ -180,10 +183,11 @@ class JobSpec(_message.Message):
         shrink: _builtins.bool = ...,
         attempts: _builtins.int = ...,
         mixed: _abc.Iterable[Global___MixedDataset] | None = ...,
+        initial: _builtins.str = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["attempts", b"attempts", "data_parallel", b"data_parallel", "dataset_digest", b"dataset_digest", "dataset_manifest_key", b"dataset_manifest_key", "leaves", b"leaves", "mixed", b"mixed", "shrink", b"shrink", "steps", b"steps", "training", b"training", "training_digest", b"training_digest"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["attempts", b"attempts", "data_parallel", b"data_parallel", "dataset_digest", b"dataset_digest", "dataset_manifest_key", b"dataset_manifest_key", "initial", b"initial", "leaves", b"leaves", "mixed", b"mixed", "shrink", b"shrink", "steps", b"steps", "training", b"training", "training_digest", b"training_digest"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

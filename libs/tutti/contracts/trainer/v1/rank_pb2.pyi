@@ -64,6 +64,7 @@ class Start(_message.Message):
     RENDEZVOUS_SECONDS_FIELD_NUMBER: _builtins.int
     SILENCE_SECONDS_FIELD_NUMBER: _builtins.int
     MIXED_FIELD_NUMBER: _builtins.int
+    INITIAL_FIELD_NUMBER: _builtins.int
     job: _builtins.str
     """job of the rank."""
     epoch: _builtins.int
@@ -86,6 +87,8 @@ class Start(_message.Message):
     """rendezvous_seconds until missing ranks are named."""
     silence_seconds: _builtins.float
     """silence_seconds without a word from the agent until the rank exits."""
+    initial: _builtins.str
+    """initial folder with the staged checkpoint whose parameters the training begins with; empty for random ones."""
     @_builtins.property
     def shape(self) -> _common_pb2.Shape:
         """shape of the epoch."""
@@ -115,10 +118,11 @@ class Start(_message.Message):
         rendezvous_seconds: _builtins.float = ...,
         silence_seconds: _builtins.float = ...,
         mixed: _abc.Iterable[_builtins.str] | None = ...,
+        initial: _builtins.str = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["shape", b"shape"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["buffers", b"buffers", "dataset", b"dataset", "device", b"device", "epoch", b"epoch", "job", b"job", "listen", b"listen", "mixed", b"mixed", "rank", b"rank", "rendezvous", b"rendezvous", "rendezvous_seconds", b"rendezvous_seconds", "resume", b"resume", "shape", b"shape", "silence_seconds", b"silence_seconds", "training", b"training"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["buffers", b"buffers", "dataset", b"dataset", "device", b"device", "epoch", b"epoch", "initial", b"initial", "job", b"job", "listen", b"listen", "mixed", b"mixed", "rank", b"rank", "rendezvous", b"rendezvous", "rendezvous_seconds", b"rendezvous_seconds", "resume", b"resume", "shape", b"shape", "silence_seconds", b"silence_seconds", "training", b"training"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
