@@ -183,7 +183,11 @@ class ControlPlane:
         with self._reachable():
             if request.epoch < self.lowest_epoch:
                 raise StaleEpoch(f"epoch {request.epoch} is over")
-            self.ranks.append(request)
+            for rank in (request.rank, *request.more_ranks):
+                told = ReportRankRequest()
+                told.CopyFrom(request)
+                told.rank = rank
+                self.ranks.append(told)
             if request.event == RANK_EVENT_LISTENING:
                 for node in self.nodes.values():
                     for assignment in node.assignments:

@@ -44,7 +44,8 @@ def row(noun: Kind, message: Any, titled: Mapping[str, str]) -> Plain:
         value |= value["spec"]
     if noun.plural == "topologies":
         value["ranks"] = message.shape.data_parallel
-        value["nodes"] = ", ".join(sorted({placed.node for placed in message.placement}))
+        placed_before_0_2 = ", ".join(sorted({placed.node for placed in message.placement}))
+        value["nodes"] = message.nodes or placed_before_0_2
     return value
 
 

@@ -39,7 +39,7 @@ from tutti.scheduler.epochs import Epochs, LostRank
 from tutti.scheduler.gangs import MAX_ADDRESS_BYTES, MAX_DEVICE_BYTES, MAX_SLOTS
 from tutti.scheduler.nodewatch import NodeWatch
 from tutti.scheduler.settings import SchedulerSettings
-from tutti.scheduler.tables import RankRow, Tables
+from tutti.scheduler.tables import READY, SPAWNED, RankRow, Tables
 
 MAX_WORD_BYTES = 128
 
@@ -48,7 +48,7 @@ class AgentCalls:
     def __init__(
         self, host: Host, tables: Tables, epochs: Epochs, watch: NodeWatch, settings: SchedulerSettings
     ) -> None:
-        self._host, self._tables, self._epochs = host, tables, epochs
+        self._host, self.tables, self._epochs = host, tables, epochs
         self._watch, self._settings = watch, settings
 
     def RegisterNode(self, request: RegisterNodeRequest, call: Call) -> Node:
@@ -66,38 +66,40 @@ class AgentCalls:
         return self._host.units.run(lambda unit: self._register(unit, request))
 
     def _register(self, unit: Unit, request: RegisterNodeRequest) -> Node:
-        self._tables.heard(unit, request.name)
-        if self._tables.nodes.find(unit, request.name) is None:
-            node = self._tables.nodes.create(unit, _described(Node(name=request.name), request))
+        self.tables.heard(unit, request.name)
+        if self.tables.nodes.find(unit, request.name) is None:
+            node = self.tables.nodes.create(unit, _described(Node(name=request.name), request))
             self._epochs.wake_queue(unit)
             return node
-        node = self._tables.nodes.lock(unit, request.name)
+        node = self.tables.nodes.lock(unit, request.name)
         new = node.incarnation != request.incarnation
         void = list(node.assignments) if new else []
         if void:
             del node.assignments[:]
+            for each in void:
+                self.tables.placements.release(unit, node.name, each.job, each.epoch)
         if new or node.state != NODE_STATE_LEFT:
             self._back(unit, node)
-        node = self._tables.nodes.put(unit, _described(node, request))
+        node = self.tables.nodes.put(unit, _described(node, request))
         # A new agent has killed what the old one left behind, before it registered: nothing of those epochs is left.
         self._epochs.forsake(unit, node, void, "has a new agent, the ranks of the old one are gone")
         self._epochs.wake_queue(unit)
-        return self._tables.nodes.get(unit, request.name)
+        return self.tables.nodes.get(unit, request.name)
 
     def Heartbeat(self, request: HeartbeatRequest, call: Call) -> HeartbeatResponse:
         required(request, "name", "incarnation")
 
         def hear(unit: Unit) -> HeartbeatResponse:
-            node = self._tables.nodes.get(unit, request.name)
+            node = self.tables.nodes.get(unit, request.name)
             _check_incarnation(node, request.incarnation)
-            first = not self._watch.heard(unit, [node])
-            self._tables.heard(unit, request.name)
+            first = not self._watch.has_heard(unit, node.name)
+            self.tables.heard(unit, request.name)
             if request.leaving and node.state != NODE_STATE_LEFT:
                 node = self._leave(unit, request.name)
             elif node.state == NODE_STATE_LOST:
-                node = self._tables.nodes.lock(unit, request.name)
+                node = self.tables.nodes.lock(unit, request.name)
                 self._back(unit, node)
-                node = self._tables.nodes.put(unit, node)
+                node = self.tables.nodes.put(unit, node)
                 self._epochs.wake_queue(unit)
             elif first:
                 self._epochs.wake_queue(unit)
@@ -107,17 +109,17 @@ class AgentCalls:
 
     def _back(self, unit: Unit, node: Node) -> None:
         """Its agent is there: the node takes ranks, unless somebody drains it."""
-        agent = self._tables.agent(unit, node.name)
+        agent = self.tables.agent(unit, node.name)
         node.state = NODE_STATE_DRAINING if agent and agent.draining else NODE_STATE_READY
         node.reason = ""
 
     def _leave(self, unit: Unit, name: str) -> Node:
         """Its agent was asked to stop: what runs there ends on purpose, and nothing more is placed there."""
-        node = self._tables.nodes.lock(unit, name)
+        node = self.tables.nodes.lock(unit, name)
         node.state, node.reason = NODE_STATE_LEFT, "its agent was stopped; it takes ranks again when one is started"
-        self._epochs.leave(unit, self._tables.nodes.put(unit, node))
+        self._epochs.leave(unit, self.tables.nodes.put(unit, node))
         self._epochs.wake_queue(unit)
-        return self._tables.nodes.get(unit, name)
+        return self.tables.nodes.get(unit, name)
 
     def ReportRank(self, request: ReportRankRequest, call: Call) -> ReportRankResponse:
         required(request, "job", "epoch", "node", "event")
@@ -129,39 +131,40 @@ class AgentCalls:
 
     def _report(self, unit: Unit, request: ReportRankRequest) -> None:
         job = self._current(unit, request.job, request.epoch)
-        gang = self._tables.gang(unit, job)
-        row = next((each for each in gang if (each.rank, each.node) == (request.rank, request.node)), None)
-        if row is None:
-            raise InvalidField(
-                "rank",
-                seen=f"rank {request.rank} on {request.node}",
-                expected=", ".join(f"rank {each.rank} on {each.node}" for each in gang) or "no rank: nothing is placed",
-            )
-        if row.lost or job.state not in (*jobs.PLACED, JOB_STATE_STOPPING):
+        rows = self._reported(unit, job, request)
+        if not rows or job.state not in (*jobs.PLACED, JOB_STATE_STOPPING):
             return
         if request.event == RANK_EVENT_LOST:
             cause = clipped(request.cause or "its agent gave no cause")
-            self._epochs.lose_rank(unit, job, LostRank(request.rank, request.node, request.step, cause))
+            for row in rows:
+                job = self._epochs.lose_rank(unit, job, LostRank(row.rank, request.node, request.step, cause))
             return
         if request.event == RANK_EVENT_DISTURBED:
             self._epochs.note(unit, job, f"{request.node}: {clipped(request.cause)}")
             return
-        if job.state == JOB_STATE_STOPPING or request.event <= row.event:
+        rows = [row for row in rows if row.event < request.event]
+        if job.state == JOB_STATE_STOPPING or not rows:
             return
-        self._tables.report(unit, job, request.rank, request.event)
-        if not row.spawned and all(each.spawned for each in gang if each.rank != row.rank):
+        self.tables.report(unit, job, [row.rank for row in rows], request.event)
+        newly_spawned = any(not row.spawned for row in rows)
+        if newly_spawned and not self.tables.ranks_without(unit, job, *SPAWNED, limit=1):
             self._epochs.wake(unit, job.name)
         if request.event == RANK_EVENT_LISTENING:
             self._epochs.meet(unit, job, request.address)
-        elif request.event >= RANK_EVENT_READY:
-            self._advanced(unit, job, gang, row)
-
-    def _advanced(self, unit: Unit, job: Job, gang: list[RankRow], reported: RankRow) -> None:
-        others = [each for each in gang if each.rank != reported.rank]
-        if job.state == JOB_STATE_STARTING and all(each.ready for each in others):
-            self._tables.jobs.put(unit, jobs.running(job))
-        if all(each.ready for each in others):
+        elif request.event >= RANK_EVENT_READY and not self.tables.ranks_without(unit, job, *READY, limit=1):
+            if job.state == JOB_STATE_STARTING:
+                self.tables.jobs.put(unit, jobs.running(job))
             self._epochs.wake(unit, job.name)
+
+    def _reported(self, unit: Unit, job: Job, request: ReportRankRequest) -> list[RankRow]:
+        """The ranks that a report is about, without lost ones. Raises InvalidField for a rank of another node."""
+        own = self.tables.ranks_on(unit, job, request.node)
+        reported = [request.rank, *request.more_ranks]
+        strangers = [rank for rank in reported if rank not in own]
+        if strangers:
+            expected = ", ".join(f"rank {rank}" for rank in own) or "no rank: none is placed there"
+            raise InvalidField("rank", seen=f"rank {strangers[0]} on {request.node}", expected=expected)
+        return [own[rank] for rank in reported if not own[rank].lost]
 
     def ReportProgress(self, request: ReportProgressRequest, call: Call) -> ReportProgressResponse:
         required(request, "job", "epoch", "node")
@@ -170,7 +173,7 @@ class AgentCalls:
 
     def _progress(self, unit: Unit, request: ReportProgressRequest) -> None:
         job = self._current(unit, request.job, request.epoch)
-        attempt = self._tables.attempt(unit, job)
+        attempt = self.tables.attempt(unit, job)
         if attempt is None or job.state not in jobs.PLACED or request.step < attempt.step:
             return
         bits = request.bits_per_byte if request.HasField("bits_per_byte") else attempt.bits_per_byte
@@ -179,20 +182,21 @@ class AgentCalls:
         # Each event is a row and a message to every reader; between two of them the newest step is in our row alone.
         if now - attempt.persisted_at >= self._settings.progress_seconds * 1_000_000:
             values["persisted_at"] = now
-            self._tables.jobs.put(unit, jobs.progressed(job, jobs.Crossed(request.step, request.loss, bits)))
-        self._tables.note(unit, job, values)
+            self.tables.jobs.put(unit, jobs.progressed(job, jobs.Crossed(request.step, request.loss, bits)))
+        self.tables.note(unit, job, values)
 
     def ReportReleased(self, request: ReportReleasedRequest, call: Call) -> ReportReleasedResponse:
         required(request, "job", "epoch", "node", "incarnation")
 
         def release(unit: Unit) -> None:
-            job = self._tables.jobs.lock(unit, request.job)
-            node = self._tables.nodes.lock(unit, request.node)
+            job = self.tables.jobs.lock(unit, request.job)
+            node = self.tables.nodes.lock(unit, request.node)
             _check_incarnation(node, request.incarnation)
             if not self._epochs.release(unit, node, job, request.epoch):
                 return
             if job.epoch == request.epoch and job.state in jobs.PLACED:
-                unfinished = [r for r in self._tables.gang(unit, job) if r.node == node.name and not r.finished]
+                own = self.tables.ranks_on(unit, job, node.name)
+                unfinished = [row for row in own.values() if not row.finished]
                 if unfinished:
                     self._epochs.fail(unit, job, f"{node.name} let go of rank {unfinished[0].rank} without being asked")
             self._epochs.wake(unit, job.name)
@@ -202,7 +206,7 @@ class AgentCalls:
         return ReportReleasedResponse()
 
     def _current(self, unit: Unit, name: str, epoch: int) -> Job:
-        job = self._tables.jobs.lock(unit, name)
+        job = self.tables.jobs.lock(unit, name)
         if epoch < job.epoch:
             raise StaleEpoch(f"{name} is in epoch {job.epoch}; end the ranks of epoch {epoch} and report them released")
         if epoch > job.epoch:

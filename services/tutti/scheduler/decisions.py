@@ -20,6 +20,7 @@ from tutti.contracts.scheduler.v1 import (
     NODE_STATE_LEFT,
     NODE_STATE_LOST,
     NODE_STATE_READY,
+    RANK_EVENT_FINISHED,
     TRANSITION_STATE_RECORDED,
     Job,
     Node,
@@ -28,8 +29,9 @@ from tutti.contracts.scheduler.v1 import (
 from tutti.scheduler import gangs, jobs, queue, topology
 from tutti.scheduler.epochs import Epochs
 from tutti.scheduler.nodewatch import NodeWatch
+from tutti.scheduler.placements import node_words
 from tutti.scheduler.settings import SchedulerSettings
-from tutti.scheduler.tables import Attempt, RankRow, Tables
+from tutti.scheduler.tables import READY, SPAWNED, Attempt, RankRow, Tables
 
 POLICY = "policy"
 
@@ -121,7 +123,8 @@ class Decisions:
             self._tables.jobs.put(unit, jobs.waiting(job, f"waiting for {first.job}, which was there first"))
             return Rest()
         heard = self._watch.heard(unit, nodes)
-        found = gangs.place(ranks, [gangs.room_of(node) for node in heard], job.placement)
+        before = self._tables.placements.nodes(unit, job)
+        found = gangs.place(ranks, [gangs.room_of(node) for node in heard], before)
         if not isinstance(found, gangs.Short):
             self._tables.jobs.put(unit, jobs.opening(job, topology.shape_of(ranks)))
             self._epochs.wake_queue(unit)
@@ -129,6 +132,7 @@ class Decisions:
         if self._shrink(unit, job, nodes):
             return Again()
         ready = [node for node in nodes if node.state == NODE_STATE_READY]
+        known = {node.name for node in heard}
         reason = queue.waits_for(
             ranks=ranks,
             missing=found.missing,
@@ -136,7 +140,7 @@ class Decisions:
                 "lost": [node.name for node in nodes if node.state == NODE_STATE_LOST],
                 "stopped": [node.name for node in nodes if node.state == NODE_STATE_LEFT],
                 "draining": [node.name for node in nodes if node.state == NODE_STATE_DRAINING],
-                "not heard of yet": [node.name for node in ready if node not in heard],
+                "not heard of yet": [node.name for node in ready if node.name not in known],
                 "with as many jobs as a node can be told of": [node.name for node in ready if gangs.is_full(node)],
             },
             kernels=len({node.kernel for node in ready}),
@@ -151,7 +155,7 @@ class Decisions:
         if not (job.spec.shrink and lost and 0 < slots < ranks):
             return False
         fewer = topology.fastest(job.spec.leaves, slots)
-        cause = f"{', '.join(lost)} lost, {slots} of {ranks} slots left"
+        cause = f"{node_words(lost)} lost, {slots} of {ranks} slots left"
         self.record(unit, job, fewer, actor=POLICY, cause=cause)
         return True
 
@@ -201,30 +205,32 @@ class Decisions:
 
     def seats(self, unit: Unit, job: Job) -> tuple[gangs.Seat, ...] | gangs.Short:
         heard = self._watch.heard(unit, self._tables.nodes.select(unit))
-        return gangs.place(job.shape.data_parallel, [gangs.room_of(node) for node in heard], job.placement)
+        before = self._tables.placements.nodes(unit, job)
+        return gangs.place(job.shape.data_parallel, [gangs.room_of(node) for node in heard], before)
 
     def _starting(self, unit: Unit, job: Job, attempt: Attempt) -> Next:
         pending = self._due(unit, job)
         if pending is not None:
             self._epochs.stop(unit, job, f"stopped for {pending.name}")
             return Again()
-        gang, settings = self._tables.gang(unit, job), self._settings
-        if not attempt.spawned_at and all(row.spawned for row in gang):
+        settings = self._settings
+        if not attempt.spawned_at and not self._tables.ranks_without(unit, job, *SPAWNED, limit=1):
             self._tables.note(unit, job, {"spawned_at": micros(unit.now)})
             return Rest(settings.rendezvous_seconds)
         if attempt.spawned_at:
-            late, seconds, since = [row for row in gang if not row.ready], settings.rendezvous_seconds, "spawning"
+            seconds, since = settings.rendezvous_seconds, "spawning"
         else:
-            late, seconds, since = [row for row in gang if not row.spawned], settings.staging_seconds, "placing"
+            seconds, since = settings.staging_seconds, "placing"
         left = self._left(unit, attempt.spawned_at or attempt.placed_at, seconds)
         if left > 0:
             return Rest(left)
+        late = self._tables.ranks_without(unit, job, *(READY if attempt.spawned_at else SPAWNED))
         lacks = "ready" if attempt.spawned_at else "spawned, their data staged,"
         self._epochs.fail(unit, job, f"{_named(late)} not {lacks} {seconds:g} s after {since}")
         return Again()
 
     def _running(self, unit: Unit, job: Job, attempt: Attempt) -> Next:
-        finished = all(row.finished for row in self._tables.gang(unit, job))
+        finished = not self._tables.ranks_without(unit, job, RANK_EVENT_FINISHED, limit=1)
         if not finished:
             pending = self._due(unit, job)
             if pending is not None:
@@ -249,10 +255,11 @@ class Decisions:
         return found if job.state == JOB_STATE_STARTING or job.decided_step > found.at_step else None
 
     def _stopping(self, unit: Unit, job: Job, attempt: Attempt) -> Next:
-        holders = [node.name for node in self._epochs.holders(unit, job)]
+        holders = self._epochs.holders(unit, job)
         left = self._left(unit, attempt.stopped_at, self._settings.release_seconds)
         if holders and left > 0:
-            waits = f"{job.history[-1] if job.history else job.reason}; waits for {', '.join(holders)} to release it"
+            why = self._epochs.last_line(unit, job) or job.reason
+            waits = f"{why}; waits for {node_words(holders)} to release it"
             self._tables.jobs.put(unit, jobs.waiting(job, waits))
             return Rest(left)
         # Whoever has not released keeps its slots; the epoch is fenced at the committer, so the job goes on elsewhere.

@@ -6,6 +6,7 @@ process of that epoch is left, or comes back as a new process; every change is i
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
+from itertools import groupby
 
 from tutti.chassis.tables import micros
 from tutti.chassis.unit import Unit
@@ -23,6 +24,7 @@ from tutti.contracts.scheduler.v1 import (
     Transition,
 )
 from tutti.scheduler import gangs, jobs, topology
+from tutti.scheduler.placements import node_words, seats_of
 from tutti.scheduler.tables import Tables
 
 
@@ -49,11 +51,15 @@ class Epochs:
         self, unit: Unit, job: Job, resume: jobs.ResumePoint, seats: tuple[gangs.Seat, ...], transition: str
     ) -> Job:
         """Give the seats to the job's epoch and record where it resumes."""
-        started = self._tables.jobs.put(unit, jobs.starting(job, resume, seats))
+        cause = self.last_line(unit, job) or "first"
+        before = seats_of(job.placement) or self._tables.placements.seats(unit, job.name, job.topology_version)
+        started = self._tables.jobs.put(unit, jobs.starting(job, resume, seats, moved=before != seats))
+        self._tables.placements.record(unit, started, seats)
         self._tables.begin(unit, started, seats, unit.now)
-        for name in sorted({seat.node for seat in seats}):
-            node = self._tables.nodes.lock(unit, name)
-            own = [seat for seat in seats if seat.node == name]
+        nodes = []
+        for name, grouped in groupby(seats, key=lambda seat: seat.node):
+            nodes.append(name)
+            node, own = self._tables.nodes.lock(unit, name), list(grouped)
             node.assignments.append(
                 Assignment(
                     job=started.name,
@@ -76,8 +82,7 @@ class Epochs:
             self._tables.nodes.put(unit, node)
         if transition:
             self._apply(unit, started, transition)
-        self._arrange(unit, started, transition)
-        cause = job.history[-1] if job.history else "first"
+        self._arrange(unit, started, node_words(nodes), transition)
         unit.fact(
             started.name,
             EpochOpened(
@@ -86,7 +91,7 @@ class Epochs:
                 resume_step=resume.step,
                 cause=cause,
                 shape=started.shape,
-                placement=started.placement,
+                topology=topology.topology_name(started),
             ),
         )
         return started
@@ -99,9 +104,9 @@ class Epochs:
                 assignment.rendezvous = address
             self._tables.nodes.put(unit, node)
 
-    def lose_rank(self, unit: Unit, job: Job, lost: LostRank) -> None:
+    def lose_rank(self, unit: Unit, job: Job, lost: LostRank) -> Job:
         """A rank is gone: the epoch ends, unless it is ending already; the history names the rank either way."""
-        self._tables.report(unit, job, lost.rank, RANK_EVENT_LOST)
+        self._tables.report(unit, job, [lost.rank], RANK_EVENT_LOST)
         if job.state in jobs.PLACED:
             after = self.fail(unit, job, str(lost))
         else:
@@ -110,11 +115,13 @@ class Epochs:
             job.name,
             RankLost(job=job.name, epoch=after.epoch, rank=lost.rank, node=lost.node, step=lost.step, cause=lost.cause),
         )
+        return after
 
     def note(self, unit: Unit, job: Job, what: str) -> Job:
         """The ranks go on; the history says through what. Told twice, it is there once."""
         after = jobs.also(job, what)
-        return job if after.history[-1] in job.history else self._tables.jobs.put(unit, after)
+        known = self._tables.jobs.history(unit, job)
+        return job if after.history[-1] in known else self._tables.jobs.put(unit, after)
 
     def fail(self, unit: Unit, job: Job, what: str) -> Job:
         """The attempt failed: stop its ranks; the next one follows, or the job gives up."""
@@ -137,14 +144,15 @@ class Epochs:
         """Record a job that has ended; what it still holds is stopped."""
         return self._stopped(unit, ended)
 
-    def release(self, unit: Unit, node: Node, job: Job | None, epoch: int) -> bool:
+    def release(self, unit: Unit, node: Node, job: Job, epoch: int) -> bool:
         """The agent says that nothing of the epoch is left on its node; whether that was news."""
-        kept = [each for each in node.assignments if not (job and each.job == job.name and each.epoch == epoch)]
+        kept = [each for each in node.assignments if (each.job, each.epoch) != (job.name, epoch)]
         if len(kept) == len(node.assignments):
             return False
         del node.assignments[:]
         node.assignments.extend(kept)
         self._tables.nodes.put(unit, node)
+        self._tables.placements.release(unit, node.name, job.name, epoch)
         return True
 
     def forsake(self, unit: Unit, node: Node, assignments: Iterable[Assignment], what: str) -> None:
@@ -159,13 +167,19 @@ class Epochs:
         """The agent of the node was asked to stop: each epoch that it still works on ends, and no attempt is spent."""
         for assignment in list(node.assignments):
             job = self._tables.jobs.lock(unit, assignment.job)
-            works = any(row.node == node.name and not row.finished for row in self._tables.gang(unit, job))
+            works = not all(row.finished for row in self._tables.ranks_on(unit, job, node.name).values())
             if job.epoch == assignment.epoch and job.state in jobs.PLACED and works:
                 self.stop(unit, job, f"the agent of {node.name} was asked to stop")
 
-    def holders(self, unit: Unit, job: Job) -> list[Node]:
-        """The nodes that were heard of and still hold something of the job's epoch."""
-        return [node for node in self._all_holders(unit, job) if node.state != NODE_STATE_LOST]
+    def holders(self, unit: Unit, job: Job) -> list[str]:
+        """The nodes that were heard of and still hold something of the job's epoch, in name order."""
+        if job.placement:
+            return [node.name for node in self._all_holders(unit, job) if node.state != NODE_STATE_LOST]
+        return self._tables.placements.heard_holders(unit, job, self._tables.nodes.table)
+
+    def last_line(self, unit: Unit, job: Job) -> str:
+        """The newest line of the job's history, or ""."""
+        return next(reversed(self._tables.jobs.history(unit, job)), "")
 
     def wake(self, unit: Unit, job: str) -> None:
         unit.on_commit(lambda: self._wake(job))
@@ -205,19 +219,19 @@ class Epochs:
             transition.at_step = job.decided_step
             self._tables.transitions.put(unit, transition)
 
-    def _arrange(self, unit: Unit, job: Job, transition: str) -> None:
-        """Record the topology that the epoch begins under, and where its ranks are."""
+    def _arrange(self, unit: Unit, job: Job, nodes: str, transition: str) -> None:
+        """Record the topology that the epoch begins under, and on which nodes its ranks are, in words."""
         name = topology.topology_name(job)
         if self._tables.topologies.find(unit, name) is None:
             led = self._tables.transitions.get(unit, transition) if transition else None
-            self._tables.topologies.create(unit, topology.first_placed(job, led))
+            self._tables.topologies.create(unit, topology.first_placed(job, nodes, led))
         else:
             known = self._tables.topologies.lock(unit, name)
-            self._tables.topologies.put(unit, topology.placed_again(known, job))
+            self._tables.topologies.put(unit, topology.placed_again(known, job, nodes))
 
     def _all_holders(self, unit: Unit, job: Job) -> list[Node]:
-        held = [node.name for node in self._tables.nodes.select(unit) if _of(node, job)]
-        return [self._tables.nodes.lock(unit, name) for name in held]
+        locked = (self._tables.nodes.lock(unit, name) for name in self._tables.placements.holders(unit, job))
+        return [node for node in locked if _of(node, job)]
 
 
 def _of(node: Node, job: Job) -> list[Assignment]:

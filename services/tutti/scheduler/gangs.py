@@ -11,7 +11,6 @@ from dataclasses import dataclass
 
 from tutti.chassis.errors import InvalidField
 from tutti.chassis.event import MAX_PAYLOAD_BYTES
-from tutti.contracts.common.v1 import Placed
 from tutti.contracts.scheduler.v1 import NODE_STATE_READY, JobSpec, Node
 
 MAX_SLOTS, MAX_DEVICE_BYTES, MAX_ADDRESS_BYTES = 256, 16, 300
@@ -75,9 +74,8 @@ def is_full(node: Node) -> bool:
     return node.ByteSize() + len(node.assignments) * GROWTH_BYTES + ASSIGNMENT_BYTES > MAX_PAYLOAD_BYTES
 
 
-def place(ranks: int, rooms: Sequence[Room], before: Iterable[Placed] = ()) -> tuple[Seat, ...] | Short:
-    """Seats for all ranks, consecutive ranks together; between equals the nodes of `before` are kept."""
-    familiar = {placed.node for placed in before}
+def place(ranks: int, rooms: Sequence[Room], familiar: Set[str] = frozenset()) -> tuple[Seat, ...] | Short:
+    """Seats for all ranks, consecutive ranks together; between equals the `familiar` nodes are kept."""
     known = {room.kernel for room in rooms if room.node in familiar}
     found: tuple[Seat, ...] | Short = Short(ranks)
     for kernel in sorted({room.kernel for room in rooms}, key=lambda kernel: (kernel not in known, kernel)):
@@ -90,19 +88,21 @@ def place(ranks: int, rooms: Sequence[Room], before: Iterable[Placed] = ()) -> t
 
 
 def _place(ranks: int, rooms: Sequence[Room], familiar: Set[str]) -> tuple[Seat, ...] | Short:
-    left = sorted((room for room in rooms if room.free), key=lambda room: room.node)
-    missing = ranks - sum(len(room.free) for room in left)
+    missing = ranks - sum(len(room.free) for room in rooms)
     if missing > 0:
         return Short(missing)
+    # By size; of each size the room to take first is last.
+    left: dict[int, list[Room]] = {}
+    for room in sorted(rooms, key=lambda room: (room.node not in familiar, room.node), reverse=True):
+        left.setdefault(len(room.free), []).append(room)
     chosen: list[Room] = []
     needed = ranks
     while needed > 0:
         # The smallest room that takes all that is left wastes least; else the largest leaves the fewest nodes to go.
-        enough = [room for room in left if len(room.free) >= needed]
-        size = min(len(room.free) for room in enough) if enough else max(len(room.free) for room in left)
-        equal = [room for room in left if len(room.free) == size]
-        room = min(equal, key=lambda room: (room.node not in familiar, room.node))
-        left.remove(room)
+        size = min((size for size in left if size >= needed), default=None) or max(left)
+        room = left[size].pop()
+        if not left[size]:
+            del left[size]
         chosen.append(Room(room.node, room.free[:needed]))
         needed -= len(chosen[-1].free)
     devices = [(room.node, device) for room in sorted(chosen, key=lambda room: room.node) for device in room.free]

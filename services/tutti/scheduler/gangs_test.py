@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tutti.chassis.event import MAX_PAYLOAD_BYTES
-from tutti.contracts.common.v1 import Placed, Shape
+from tutti.contracts.common.v1 import Shape
 from tutti.contracts.scheduler.v1 import (
     NODE_STATE_DRAINING,
     NODE_STATE_LEFT,
@@ -74,7 +74,7 @@ def test_ranks_of_a_node_are_consecutive(rooms: list[Room], ranks: int) -> None:
 
 def test_between_equal_nodes_the_familiar_one_is_kept() -> None:
     rooms = [Room("nodes/a", ("cpu",)), Room("nodes/b", ("cpu",))]
-    (seat,) = place(1, rooms, [Placed(rank=0, node="nodes/b", device="cpu")])  # type: ignore[misc]
+    (seat,) = place(1, rooms, {"nodes/b"})  # type: ignore[misc]
     assert seat.node == "nodes/b"
 
 
@@ -86,7 +86,7 @@ def test_a_gang_has_one_kernel_signature_and_keeps_it() -> None:
     ]
     assert place(3, rooms) == Short(1)
     assert {seat.node for seat in place(2, rooms)} == {"nodes/a", "nodes/c"}  # type: ignore[union-attr]
-    before = [Placed(rank=0, node="nodes/b", device="cpu")]
+    before = {"nodes/b"}
     assert {seat.node for seat in place(2, rooms, before)} == {"nodes/b"}  # type: ignore[union-attr]
 
 

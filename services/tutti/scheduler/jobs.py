@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from tutti.chassis.words import clipped
-from tutti.contracts.common.v1 import Placed, Shape
+from tutti.contracts.common.v1 import Shape
 from tutti.contracts.scheduler.v1 import (
     JOB_STATE_CANCELLED,
     JOB_STATE_DONE,
@@ -25,7 +25,7 @@ from tutti.contracts.scheduler.v1 import (
     JobState,
 )
 from tutti.scheduler.gangs import Seat
-from tutti.scheduler.topology import moved
+from tutti.scheduler.placements import node_words
 
 HISTORY_LINES, HISTORY_LINE_BYTES = 32, 500
 ENDED = (JOB_STATE_DONE, JOB_STATE_FAILED, JOB_STATE_CANCELLED)
@@ -97,20 +97,17 @@ def requeued(job: Job, reason: str) -> Job:
     return after
 
 
-def starting(job: Job, resume: ResumePoint, seats: Sequence[Seat]) -> Job:
-    """Placed: the ranks of the epoch may be spawned."""
+def starting(job: Job, resume: ResumePoint, seats: Sequence[Seat], *, moved: bool) -> Job:
+    """Placed: the ranks of the epoch may be spawned. `moved`: some rank has another node or device than before."""
     after = _copy(job)
     after.state = JOB_STATE_STARTING
     after.reason = f"waits for {job.shape.data_parallel} ranks to meet"
     after.line, after.step, after.decided_step = resume.line, resume.step, resume.step
     after.resume_checkpoint, after.resume_manifest_key = resume.checkpoint, resume.manifest_key
     after.resume_digest = resume.state_digest
-    placement = [Placed(rank=seat.rank, node=seat.node, device=seat.device) for seat in seats]
-    if moved(job.placement, placement):
-        del after.placement[:]
-        after.placement.extend(placement)
-        after.placement_version = job.placement_version + 1
-    nodes = ", ".join(sorted({seat.node for seat in seats}))
+    del after.placement[:]
+    after.placement_version = job.placement_version + moved
+    nodes = node_words(sorted({seat.node for seat in seats}))
     start = f"from step {resume.step}" if resume.checkpoint else "from the start"
     _remember(after, f"epoch {job.epoch}: {_ranks(len(seats))} on {nodes} {start}")
     return after

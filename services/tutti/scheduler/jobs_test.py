@@ -4,9 +4,12 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from sqlalchemy import delete
 
 from tutti.chassis.errors import AlreadyExists, InvalidField, Refused, StaleEpoch, Unavailable
 from tutti.chassis.event import MAX_PAYLOAD_BYTES
+from tutti.chassis.resources import Resource
+from tutti.chassis.unit import Unit
 from tutti.contracts.committer.v1 import CHECKPOINT_STATE_QUARANTINED, OpenEpochRequest
 from tutti.contracts.common.v1 import CancelRequest
 from tutti.contracts.scheduler.v1 import (
@@ -21,11 +24,13 @@ from tutti.contracts.scheduler.v1 import (
     RANK_EVENT_DISTURBED,
     RANK_EVENT_SPAWNED,
     EpochOpened,
+    Job,
     MixedDataset,
     RankLost,
 )
 from tutti.model.training import Training, WeightedDataset
 from tutti.scheduler.jobs import HISTORY_LINES
+from tutti.scheduler.placements import placed
 from tutti.scheduler.world_test import CALL, Agent, World, request
 
 
@@ -65,7 +70,7 @@ def test_a_gang_is_not_spread_over_two_kernel_signatures(world: World) -> None:
         "kernel signatures differ: 2 among the nodes, and a gang has one"
     )
     Agent(world, "c", slots=1, kernel="old")
-    assert {placed.node for placed in world.job().placement} == {"nodes/a", "nodes/c"}
+    assert world.nodes() == {"nodes/a", "nodes/c"}
 
 
 def test_a_gang_is_placed_whole_and_its_epoch_opened_first(world: World) -> None:
@@ -78,7 +83,7 @@ def test_a_gang_is_placed_whole_and_its_epoch_opened_first(world: World) -> None
     assert (job.state, job.epoch, job.topology_version, job.placement_version) == (JOB_STATE_STARTING, 1, 1, 1)
     assert [list(agent.assignments[0].ranks) for agent in (first, second)] == [[0, 1], [2]]
     assert world.committer.opened[0].nodes == 2
-    assert EpochOpened.FromString(world.facts("EpochOpened")[0]).placement == job.placement
+    assert EpochOpened.FromString(world.payloads("EpochOpened")[0]).topology == "topologies/a/1"
 
 
 def test_a_job_runs_when_all_ranks_have_met(world: World) -> None:
@@ -135,7 +140,7 @@ def test_a_lost_rank_ends_the_epoch_and_the_next_resumes_from_the_last_decision(
     assert "waits for nodes/a to release it" in job.reason
     assert job.history[-1] == "epoch 1: rank 1 on nodes/a lost (killed by signal 9) after step 7"
     assert agent.assignments[0].stop
-    lost = RankLost.FromString(world.facts("RankLost")[0])
+    lost = RankLost.FromString(world.payloads("RankLost")[0])
     assert (lost.epoch, lost.rank, lost.step) == (1, 1, 7)
     agent.release()
     job = world.job()
@@ -153,7 +158,7 @@ def test_the_rank_at_fault_is_named_although_its_peers_were_faster_to_complain(w
     agent.lose(1)
     agent.lose(1)
     assert [line.partition(" on ")[0] for line in world.job().history[-2:]] == ["epoch 1: rank 0", "epoch 1: rank 1"]
-    assert len(world.facts("RankLost")) == 2
+    assert len(world.payloads("RankLost")) == 2
     assert world.job().epoch == 1
 
 
@@ -522,3 +527,52 @@ def test_a_job_names_exactly_the_datasets_that_its_training_mixes(world: World) 
 
 def _epoch(job: str, epoch: int) -> OpenEpochRequest:
     return OpenEpochRequest(job=job, epoch=epoch)
+
+
+def test_a_job_that_version_0_1_placed_goes_on_and_keeps_its_history(world: World) -> None:
+    first, second = Agent(world, "a", slots=1), Agent(world, "b", slots=1)
+    world.create(ranks=2)
+    first.run()
+    second.run()
+    as_version_0_1(world)
+    world.start()
+    for agent in (first, second):
+        agent.heartbeat()
+    assert world.job().history == ["epoch 1: 2 ranks on nodes/a, nodes/b from the start"]
+    first.lose(0)
+    assert [each.stop for agent in (first, second) for each in agent.assignments] == [True, True]
+    assert world.job().state == JOB_STATE_STOPPING
+    assert world.job().reason.endswith("waits for nodes/a, nodes/b to release it")
+    first.release()
+    assert world.job().reason.endswith("waits for nodes/b to release it")
+    second.release()
+    job = world.job()
+    assert (job.state, job.epoch, job.placement_version, world.nodes()) == (
+        JOB_STATE_STARTING,
+        2,
+        1,
+        {"nodes/a", "nodes/b"},
+    )
+    assert job.history == [
+        "epoch 1: 2 ranks on nodes/a, nodes/b from the start",
+        "epoch 1: the scheduler was started again; its ranks went on",
+        "epoch 1: rank 0 on nodes/a lost (killed by signal 9) after step 7",
+        "epoch 2: 2 ranks on nodes/a, nodes/b from the start",
+    ]
+    newest = Job.FromString(world.payloads("Job")[-1])
+    assert (newest.history_lines, len(newest.history), len(newest.placement)) == (4, 0, 0)
+
+
+def as_version_0_1(world: World) -> None:
+    """Put history and placement of jobs/a back where that version kept them: into the job itself."""
+
+    def work(unit: Unit) -> None:
+        tables = world.tables
+        job = tables.jobs.with_history(unit, tables.jobs.lock(unit, "jobs/a"))
+        job.placement.extend(placed(tables.placements.seats(unit, job.name, job.topology_version)))
+        job.ClearField("history_lines")
+        Resource.put(tables.jobs, unit, job)
+        for table in (tables.jobs.lines, tables.placements.table):
+            unit.tx.execute(delete(table))
+
+    world.host.units.run(work)

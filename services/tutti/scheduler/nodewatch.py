@@ -55,8 +55,13 @@ class NodeWatch:
         """Those whose agents gave a word since the scheduler is up: whom a former one heard may be gone since."""
         if self._up_since is None:
             return []
-        since = micros(self._up_since)
-        return [node for node in nodes if (agent := self._tables.agent(unit, node.name)) and agent.heard_at >= since]
+        heard = self._tables.heard_since(unit, micros(self._up_since))
+        return [node for node in nodes if node.name in heard]
+
+    def has_heard(self, unit: Unit, node: str) -> bool:
+        """Whether the agent of this node gave a word since the scheduler is up."""
+        agent = self._tables.agent(unit, node) if self._up_since else None
+        return agent is not None and self._up_since is not None and agent.heard_at >= micros(self._up_since)
 
     def went_on(self, unit: Unit, job: Job) -> Job:
         """The ranks of a job gave a word: its history says through what they went on."""
@@ -89,12 +94,8 @@ class NodeWatch:
         if self._up_since and micros(self._up_since) > limit:
             return False
         found = False
-        there = [int(state) for state in (NODE_STATE_READY, NODE_STATE_DRAINING, NODE_STATE_LEFT)]
-        for node in self._tables.nodes.select(unit, state=there):
-            agent = self._tables.agent(unit, node.name)
-            if agent is not None and agent.heard_at > limit:
-                continue
-            locked = self._tables.nodes.lock(unit, node.name)
+        for name in self._tables.silent_nodes(unit, limit, (NODE_STATE_READY, NODE_STATE_DRAINING, NODE_STATE_LEFT)):
+            locked = self._tables.nodes.lock(unit, name)
             locked.state = NODE_STATE_LOST
             locked.reason = f"not heard of for {self._ttl:g} s; its slots come back when its agent does"
             lost = self._tables.nodes.put(unit, locked)

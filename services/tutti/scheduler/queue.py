@@ -6,6 +6,8 @@ Promises: first come, first served; a job that the nodes could never hold does n
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
+from tutti.scheduler.placements import node_words
+
 
 @dataclass(frozen=True)
 class Waiting:
@@ -28,7 +30,7 @@ def waits_for(*, ranks: int, missing: int, without: Mapping[str, Sequence[str]],
         reason = f"waiting for {_slots(missing, 'more free')}: it needs {ranks}, one a rank"
     else:
         reason = f"waiting for {'a node' if ranks == 1 else 'nodes'} with {_slots(ranks, 'free')}"
-    reason += "".join(f"; {why}: {', '.join(nodes)}" for why, nodes in without.items() if nodes)
+    reason += "".join(f"; {why}: {node_words(nodes)}" for why, nodes in without.items() if nodes)
     if kernels > 1:
         reason += f"; kernel signatures differ: {kernels} among the nodes, and a gang has one"
     return reason

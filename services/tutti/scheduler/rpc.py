@@ -63,7 +63,7 @@ class SchedulerApi(AgentCalls):
         gangs.check_size(request.name, request.spec)
 
         def create(unit: Unit) -> Job:
-            job = self._tables.jobs.create(unit, jobs.created(request.name, request.spec, unit.now), request)
+            job = self.tables.jobs.create(unit, jobs.created(request.name, request.spec, unit.now), request)
             self._epochs.wake(unit, job.name)
             return job
 
@@ -72,16 +72,16 @@ class SchedulerApi(AgentCalls):
         return CreateJobResponse(job=self._host.units.run(create))
 
     def GetJob(self, request: GetRequest, call: Call) -> Job:
-        return crud.get(self._host.units, self._tables.jobs, request)
+        return crud.get(self._host.units, self.tables.jobs, request, self.tables.jobs.with_history)
 
     def ListJobs(self, request: ListRequest, call: Call) -> ListJobsResponse:
-        return crud.list_page(self._host.units, self._tables.jobs, request, ListJobsResponse, "jobs")
+        return crud.list_page(self._host.units, self.tables.jobs, request, ListJobsResponse, "jobs")
 
     def CancelJob(self, request: CancelRequest, call: Call) -> Job:
         check_name("jobs", request.name)
 
         def cancel(unit: Unit) -> Job:
-            job = self._tables.jobs.lock(unit, request.name)
+            job = self.tables.jobs.lock(unit, request.name)
             if request.validate_only or job.state in jobs.ENDED:
                 return job
             self._epochs.wake_queue(unit)
@@ -99,7 +99,7 @@ class SchedulerApi(AgentCalls):
             again = self._asked_before(unit, request)
             if again is not None:
                 return again
-            job = self._tables.jobs.lock(unit, request.job)
+            job = self.tables.jobs.lock(unit, request.job)
             topology.check_ranks("data_parallel", request.data_parallel, job.spec.leaves)
             if job.state in jobs.ENDED:
                 state = JobState.Name(job.state).removeprefix("JOB_STATE_").lower()
@@ -109,7 +109,7 @@ class SchedulerApi(AgentCalls):
                     f"reshape one that trains, or run the recipe with another train.ranks",
                 )
             if request.data_parallel == topology.wanted(job):
-                waits = topology.newest(self._tables.transitions.select(unit, job=job.name))
+                waits = topology.newest(self.tables.transitions.select(unit, job=job.name))
                 if waits is not None and not request.request_id:
                     return waits
                 raise Refused(
@@ -120,45 +120,45 @@ class SchedulerApi(AgentCalls):
             made = self._decisions.transition(
                 unit, job, request.data_parallel, actor=call.role.value, cause=request.cause or "on request"
             )
-            return self._tables.transitions.create(unit, made, request)
+            return self.tables.transitions.create(unit, made, request)
 
         return self._host.units.run(reshape)
 
     def _asked_before(self, unit: Unit, request: ReshapeJobRequest) -> Transition | None:
         """What the same request_id recorded. Raises AlreadyExists when it asked for something else."""
-        name = self._tables.transition_of_request(unit, request.request_id)
-        return self._tables.transitions.create(unit, Transition(name=name), request) if name else None
+        name = self.tables.transition_of_request(unit, request.request_id)
+        return self.tables.transitions.create(unit, Transition(name=name), request) if name else None
 
     def GetTransition(self, request: GetRequest, call: Call) -> Transition:
-        return crud.get(self._host.units, self._tables.transitions, request)
+        return crud.get(self._host.units, self.tables.transitions, request)
 
     def ListTransitions(self, request: ListRequest, call: Call) -> ListTransitionsResponse:
-        resource = self._tables.transitions
+        resource = self.tables.transitions
         return crud.list_page(self._host.units, resource, request, ListTransitionsResponse, "transitions")
 
     def GetNode(self, request: GetRequest, call: Call) -> Node:
-        return crud.get(self._host.units, self._tables.nodes, request)
+        return crud.get(self._host.units, self.tables.nodes, request)
 
     def ListNodes(self, request: ListRequest, call: Call) -> ListNodesResponse:
-        return crud.list_page(self._host.units, self._tables.nodes, request, ListNodesResponse, "nodes")
+        return crud.list_page(self._host.units, self.tables.nodes, request, ListNodesResponse, "nodes")
 
     def GetTopology(self, request: GetRequest, call: Call) -> Topology:
-        return crud.get(self._host.units, self._tables.topologies, request)
+        return crud.get(self._host.units, self.tables.topologies, request, self.tables.with_placement)
 
     def ListTopologies(self, request: ListRequest, call: Call) -> ListTopologiesResponse:
-        return crud.list_page(self._host.units, self._tables.topologies, request, ListTopologiesResponse, "topologies")
+        return crud.list_page(self._host.units, self.tables.topologies, request, ListTopologiesResponse, "topologies")
 
     def DrainNode(self, request: DrainNodeRequest, call: Call) -> Node:
         check_name("nodes", request.name)
 
         def drain(unit: Unit) -> Node:
-            node = self._tables.nodes.lock(unit, request.name)
-            self._tables.drain(unit, node.name, draining=request.drain)
+            node = self.tables.nodes.lock(unit, request.name)
+            self.tables.drain(unit, node.name, draining=request.drain)
             if node.state not in (NODE_STATE_LOST, NODE_STATE_LEFT):
                 node.state = NODE_STATE_DRAINING if request.drain else NODE_STATE_READY
                 node.reason = "takes no new ranks, on request" if request.drain else ""
             self._epochs.wake_queue(unit)
-            return self._tables.nodes.put(unit, node)
+            return self.tables.nodes.put(unit, node)
 
         return self._host.units.run(drain)
 

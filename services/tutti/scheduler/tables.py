@@ -3,7 +3,7 @@
 Promises: every row belongs to one node or to one job; a row of an earlier epoch is never read as one of the current.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
@@ -12,7 +12,9 @@ from sqlalchemy import (
     BigInteger,
     Boolean,
     Column,
+    ColumnElement,
     Float,
+    Index,
     Integer,
     MetaData,
     String,
@@ -33,12 +35,15 @@ from tutti.contracts.scheduler.v1 import (
     RANK_EVENT_UNSPECIFIED,
     Job,
     Node,
+    NodeState,
     RankEvent,
     Topology,
     Transition,
 )
 from tutti.scheduler.gangs import Seat
+from tutti.scheduler.jobrows import Jobs
 from tutti.scheduler.jobs import Crossed
+from tutti.scheduler.placements import SHOWN, Placements, placed
 
 
 @dataclass(frozen=True)
@@ -71,6 +76,10 @@ class Attempt:
         return Crossed(self.step, self.loss, self.bits_per_byte)
 
 
+SPAWNED = tuple(RankEvent.ValueType(event) for event in RankEvent.values() if event != RANK_EVENT_UNSPECIFIED)
+READY = (RANK_EVENT_READY, RANK_EVENT_FINISHED)
+
+
 @dataclass(frozen=True)
 class RankRow:
     rank: int
@@ -79,11 +88,7 @@ class RankRow:
 
     @property
     def spawned(self) -> bool:
-        return self.event != RANK_EVENT_UNSPECIFIED
-
-    @property
-    def ready(self) -> bool:
-        return self.event in (RANK_EVENT_READY, RANK_EVENT_FINISHED)
+        return self.event in SPAWNED
 
     @property
     def finished(self) -> bool:
@@ -96,7 +101,8 @@ class RankRow:
 
 class Tables:
     def __init__(self, metadata: MetaData) -> None:
-        self.jobs: Resource[Job] = Resource(metadata, "jobs", Job, {"state": lambda job: int(job.state)})
+        self.jobs = Jobs(metadata)
+        self.placements = Placements(metadata)
         self.nodes: Resource[Node] = Resource(metadata, "nodes", Node, {"state": lambda node: int(node.state)})
         self.transitions: Resource[Transition] = Resource(
             metadata,
@@ -136,11 +142,19 @@ class Tables:
             Column("rank", Integer, primary_key=True),
             Column("node", String(200), nullable=False),
             Column("event", Integer, nullable=False),
+            Index("ranks_on_node", "job", "node"),
         )
 
     @property
     def rows(self) -> tuple[Table, ...]:
-        return (self.agents, self.attempts, self.ranks)
+        return (self.agents, self.attempts, self.ranks, self.jobs.lines, self.placements.table)
+
+    def with_placement(self, unit: Unit, topology: Topology) -> Topology:
+        """The topology as GetTopology returns it."""
+        if not topology.placement:
+            seats = self.placements.seats(unit, topology.job, topology.version)
+            topology.placement.extend(placed(seats))
+        return topology
 
     def transition_of_request(self, unit: Unit, request_id: str) -> str:
         """The name of the transition that this request recorded, or ""."""
@@ -161,6 +175,18 @@ class Tables:
         )
         if changed.rowcount == 0:
             unit.tx.execute(insert(self.agents).values(node=node, heard_at=micros(unit.now), draining=False))
+
+    def heard_since(self, unit: Unit, since: int) -> set[str]:
+        """The nodes whose agents gave a word at `since` (microseconds) or later."""
+        return set(unit.tx.execute(select(self.agents.c.node).where(self.agents.c.heard_at >= since)).scalars())
+
+    def silent_nodes(self, unit: Unit, until: int, states: Sequence[NodeState.ValueType]) -> list[str]:
+        """The nodes in one of these states whose agents gave no word after `until` (microseconds), in name order."""
+        nodes, agents = self.nodes.table, self.agents
+        heard = select(agents.c.node).where(agents.c.heard_at > until)
+        there = nodes.c.state.in_([int(state) for state in states])
+        found = select(nodes.c.name).where(there, nodes.c.name.not_in(heard)).order_by(nodes.c.name)
+        return list(unit.tx.execute(found).scalars())
 
     def drain(self, unit: Unit, node: str, *, draining: bool) -> None:
         unit.tx.execute(update(self.agents).where(self.agents.c.node == node).values(draining=draining))
@@ -190,11 +216,18 @@ class Tables:
         where = (self.attempts.c.job == job.name, self.attempts.c.epoch == job.epoch)
         unit.tx.execute(update(self.attempts).where(*where).values(**values))
 
-    def gang(self, unit: Unit, job: Job) -> list[RankRow]:
-        """The ranks of the current attempt, in order."""
-        found = select(self.ranks).where(self.ranks.c.job == job.name).order_by(self.ranks.c.rank)
-        return [RankRow(row.rank, row.node, RankEvent.ValueType(row.event)) for row in unit.tx.execute(found).all()]
+    def ranks_on(self, unit: Unit, job: Job, node: str) -> dict[int, RankRow]:
+        """The ranks of the current attempt on a node, by number."""
+        return {row.rank: row for row in self._ranks(unit, job, self.ranks.c.node == node)}
 
-    def report(self, unit: Unit, job: Job, rank: int, event: RankEvent.ValueType) -> None:
-        where = (self.ranks.c.job == job.name, self.ranks.c.rank == rank)
+    def ranks_without(self, unit: Unit, job: Job, *events: RankEvent.ValueType, limit: int = SHOWN) -> list[RankRow]:
+        """The first ranks of the current attempt whose last event is none of these, in order."""
+        return self._ranks(unit, job, self.ranks.c.event.not_in([int(event) for event in events]), limit=limit)
+
+    def report(self, unit: Unit, job: Job, ranks: Sequence[int], event: RankEvent.ValueType) -> None:
+        where = (self.ranks.c.job == job.name, self.ranks.c.rank.in_(ranks))
         unit.tx.execute(update(self.ranks).where(*where).values(event=int(event)))
+
+    def _ranks(self, unit: Unit, job: Job, where: ColumnElement[bool], *, limit: int | None = None) -> list[RankRow]:
+        found = select(self.ranks).where(self.ranks.c.job == job.name, where).order_by(self.ranks.c.rank).limit(limit)
+        return [RankRow(row.rank, row.node, RankEvent.ValueType(row.event)) for row in unit.tx.execute(found).all()]

@@ -6,7 +6,7 @@ Promises: a shape is hashed as every checkpoint hashes it; a change that no job 
 from collections.abc import Iterable
 
 from tutti.chassis.errors import InvalidField
-from tutti.contracts.common.v1 import Placed, Shape
+from tutti.contracts.common.v1 import Shape
 from tutti.contracts.scheduler.v1 import (
     TRANSITION_STATE_APPLIED,
     TRANSITION_STATE_RECORDED,
@@ -50,24 +50,19 @@ def fastest(leaves: int, slots: int) -> int:
     return -(-leaves // least)
 
 
-def moved(before: Iterable[Placed], after: Iterable[Placed]) -> bool:
-    """Whether any rank has another node or device."""
-    return [(p.rank, p.node, p.device) for p in before] != [(p.rank, p.node, p.device) for p in after]
-
-
 def topology_name(job: Job) -> str:
     """Of the version that the job has."""
     return f"topologies/{job.name.removeprefix('jobs/')}/{job.topology_version}"
 
 
-def first_placed(job: Job, transition: Transition | None) -> Topology:
+def first_placed(job: Job, nodes: str, transition: Transition | None) -> Topology:
     """The topology of a placed job that no epoch ran under before; `transition` is the one into its shape."""
     return Topology(
         name=topology_name(job),
         job=job.name,
         version=job.topology_version,
         shape=job.shape,
-        placement=job.placement,
+        nodes=nodes,
         placement_version=job.placement_version,
         epoch=job.epoch,
         transition=transition.name if transition else "",
@@ -75,12 +70,12 @@ def first_placed(job: Job, transition: Transition | None) -> Topology:
     )
 
 
-def placed_again(topology: Topology, job: Job) -> Topology:
-    """The same topology with its ranks where the job has them now."""
+def placed_again(topology: Topology, job: Job, nodes: str) -> Topology:
+    """The same topology with the ranks of the job on these nodes now."""
     after = Topology()
     after.CopyFrom(topology)
     del after.placement[:]
-    after.placement.extend(job.placement)
+    after.nodes = nodes
     after.placement_version = job.placement_version
     return after
 

@@ -55,6 +55,7 @@ from tutti.model.spec import ModelSpec, OptimizerSpec, StepSpec
 from tutti.model.training import Training
 from tutti.scheduler.rpc import SchedulerApi
 from tutti.scheduler.service import build
+from tutti.scheduler.topology import topology_name
 
 CALL = Call(role=Role.SERVICE, request_id="", peer="test", deadline_seconds=10)
 DATASET = "blake3:" + "d" * 64
@@ -199,7 +200,7 @@ class World:
         self.database.create(metadata)
         api = self.service.serves[0].api
         assert isinstance(api, SchedulerApi)
-        self.api = api
+        self.api, self.tables = api, api.tables
 
     def wake(self, job: str) -> None:
         next(loop for loop in self.service.loops if isinstance(loop, Reconciler)).wake(job)
@@ -230,8 +231,13 @@ class World:
     def job(self, name: str = "jobs/a") -> Job:
         return self.api.GetJob(GetRequest(name=name), CALL)
 
-    def facts(self, kind: str) -> list[bytes]:
-        """The payloads of the facts of a type that were emitted, in order."""
+    def nodes(self, job: str = "jobs/a") -> set[str]:
+        """The nodes that the ranks of a job are placed on."""
+        topology = topology_name(self.job(job))
+        return {placed.node for placed in self.api.GetTopology(GetRequest(name=topology), CALL).placement}
+
+    def payloads(self, kind: str) -> list[bytes]:
+        """The payloads of the events of a type that were emitted, in order."""
         outbox = self.host.units.tables.outbox
         rows = select(outbox.c.payload).where(outbox.c.type == f"tutti.scheduler.v1.{kind}").order_by(outbox.c.seq)
         return self.host.units.run(lambda unit: [bytes(row.payload) for row in unit.tx.execute(rows).all()])
@@ -353,8 +359,8 @@ def training(steps: int = 20, leaves: int = 8) -> Training:
     )
 
 
-def request(name: str, *, ranks: int, shrink: bool = False, steps: int = 20) -> CreateJobRequest:
-    trained = training(steps)
+def request(name: str, *, ranks: int, shrink: bool = False, steps: int = 20, leaves: int = 8) -> CreateJobRequest:
+    trained = training(steps, leaves)
     return CreateJobRequest(
         name=name,
         spec=JobSpec(

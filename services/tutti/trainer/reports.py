@@ -1,6 +1,7 @@
 """The reports that wait for the control plane: in order, repeated until they are taken or refused for good.
 
-Progress that was not told yet is replaced by newer progress; everything else is told.
+Progress that was not told yet is replaced by newer progress; ranks to which the same happened share a report;
+everything else is told.
 """
 
 import logging
@@ -11,7 +12,7 @@ from google.protobuf.message import Message
 
 from tutti.backbone.clock import Clock
 from tutti.chassis.errors import Problem, is_transient
-from tutti.contracts.scheduler.v1 import ReportProgressRequest
+from tutti.contracts.scheduler.v1 import ReportProgressRequest, ReportRankRequest
 from tutti.trainer.ports import Courier
 
 log = logging.getLogger(__name__)
@@ -42,6 +43,11 @@ class Reports:
         return len(self._waiting)
 
     def add(self, request: Message) -> None:
+        if isinstance(request, ReportRankRequest) and len(self._waiting) > 1:  # the first may be on its way
+            last = self._waiting[-1]
+            if isinstance(last, ReportRankRequest) and _about(last) == _about(request):
+                last.more_ranks.append(request.rank)
+                return
         if isinstance(request, ReportProgressRequest):
             for index in range(len(self._waiting) - 1, 0, -1):
                 older = self._waiting[index]
@@ -77,3 +83,12 @@ class Reports:
             log.error("%s failed", type(request).__name__, exc_info=answer)
         else:
             self._answered(request, answer)
+
+
+def _about(request: ReportRankRequest) -> ReportRankRequest:
+    """The report without the ranks that it is about."""
+    same = ReportRankRequest()
+    same.CopyFrom(request)
+    same.ClearField("rank")
+    same.ClearField("more_ranks")
+    return same

@@ -4,7 +4,12 @@ from google.protobuf.message import Message
 
 from tutti.backbone import ManualClock
 from tutti.chassis.errors import StaleEpoch, Unavailable
-from tutti.contracts.scheduler.v1 import ReportProgressRequest, ReportRankRequest
+from tutti.contracts.scheduler.v1 import (
+    RANK_EVENT_READY,
+    RANK_EVENT_SPAWNED,
+    ReportProgressRequest,
+    ReportRankRequest,
+)
 from tutti.trainer.courier import InlineCourier
 from tutti.trainer.reports import Reports
 
@@ -35,13 +40,29 @@ def test_reports_wait_in_order_while_the_control_plane_is_away() -> None:
     reports = Reports("x", courier, clock, control)
     control.error = Unavailable("away")
     for rank in range(3):
-        reports.add(ReportRankRequest(rank=rank))
+        reports.add(ReportRankRequest(rank=rank, step=rank))
     drain(reports, courier, clock)
     assert len(reports) == 3
     assert 2 < control.calls < 20
     control.error = None
     drain(reports, courier, clock)
     assert [each.rank for each in control.told if isinstance(each, ReportRankRequest)] == [0, 1, 2]
+
+
+def test_ranks_to_which_the_same_happened_share_a_report_that_is_not_on_its_way() -> None:
+    control, courier, clock = Control(), InlineCourier(), ManualClock()
+    reports = Reports("x", courier, clock, control)
+    for rank in range(4):
+        reports.add(ReportRankRequest(rank=rank, event=RANK_EVENT_SPAWNED))
+    reports.add(ReportRankRequest(rank=0, event=RANK_EVENT_READY))
+    reports.add(ReportRankRequest(rank=1, event=RANK_EVENT_READY))
+    drain(reports, courier, clock)
+    told = [each for each in control.told if isinstance(each, ReportRankRequest)]
+    assert [(each.event, each.rank, list(each.more_ranks)) for each in told] == [
+        (RANK_EVENT_SPAWNED, 0, []),
+        (RANK_EVENT_SPAWNED, 1, [2, 3]),
+        (RANK_EVENT_READY, 0, [1]),
+    ]
 
 
 def test_a_stale_report_is_dropped_and_told() -> None:

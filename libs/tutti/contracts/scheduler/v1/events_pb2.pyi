@@ -19,6 +19,11 @@ if sys.version_info >= (3, 11):
 else:
     from typing_extensions import TypeAlias as _TypeAlias, Never as _Never
 
+if sys.version_info >= (3, 13):
+    from warnings import deprecated as _deprecated
+else:
+    from typing_extensions import deprecated as _deprecated
+
 DESCRIPTOR: _descriptor.FileDescriptor
 
 class _JobState:
@@ -251,6 +256,7 @@ class Job(_message.Message):
     RESUME_DIGEST_FIELD_NUMBER: _builtins.int
     MODEL_DIGEST_FIELD_NUMBER: _builtins.int
     STATE_DIGEST_FIELD_NUMBER: _builtins.int
+    HISTORY_LINES_FIELD_NUMBER: _builtins.int
     name: _builtins.str
     """name of the resource."""
     revision: _builtins.int
@@ -291,6 +297,8 @@ class Job(_message.Message):
     """model_digest of the newest committed checkpoint."""
     state_digest: _builtins.str
     """state_digest of the newest committed checkpoint."""
+    history_lines: _builtins.int
+    """history_lines is how many lines the history ever had; it grows with every line."""
     @_builtins.property
     def spec(self) -> Global___JobSpec:
         """spec of the job."""
@@ -300,8 +308,9 @@ class Job(_message.Message):
         """shape of the current attempt."""
 
     @_builtins.property
+    @_deprecated("""This field has been marked as deprecated using proto field options.""")
     def placement(self) -> _containers.RepeatedCompositeFieldContainer[_common_pb2.Placed]:
-        """placement of the ranks."""
+        """placement is empty since 0.2: GetTopology returns the placement of the ranks."""
 
     @_builtins.property
     def started_at(self) -> _timestamp_pb2.Timestamp:
@@ -313,7 +322,7 @@ class Job(_message.Message):
 
     @_builtins.property
     def history(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
-        """history of what happened, newest last, at most 32 lines."""
+        """history of what happened, newest last, at most 32 lines; only GetJob returns it, lists and events leave it out."""
 
     def __init__(
         self,
@@ -344,10 +353,11 @@ class Job(_message.Message):
         resume_digest: _builtins.str = ...,
         model_digest: _builtins.str = ...,
         state_digest: _builtins.str = ...,
+        history_lines: _builtins.int = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["_bits_per_byte", b"_bits_per_byte", "bits_per_byte", b"bits_per_byte", "ended_at", b"ended_at", "shape", b"shape", "spec", b"spec", "started_at", b"started_at"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["_bits_per_byte", b"_bits_per_byte", "bits_per_byte", b"bits_per_byte", "decided_step", b"decided_step", "ended_at", b"ended_at", "epoch", b"epoch", "fruitless", b"fruitless", "history", b"history", "line", b"line", "loss", b"loss", "model_digest", b"model_digest", "name", b"name", "placement", b"placement", "placement_version", b"placement_version", "reason", b"reason", "rendezvous", b"rendezvous", "resume_checkpoint", b"resume_checkpoint", "resume_digest", b"resume_digest", "resume_manifest_key", b"resume_manifest_key", "revision", b"revision", "shape", b"shape", "spec", b"spec", "started_at", b"started_at", "state", b"state", "state_digest", b"state_digest", "step", b"step", "topology_version", b"topology_version", "wanted_data_parallel", b"wanted_data_parallel"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_bits_per_byte", b"_bits_per_byte", "bits_per_byte", b"bits_per_byte", "decided_step", b"decided_step", "ended_at", b"ended_at", "epoch", b"epoch", "fruitless", b"fruitless", "history", b"history", "history_lines", b"history_lines", "line", b"line", "loss", b"loss", "model_digest", b"model_digest", "name", b"name", "placement", b"placement", "placement_version", b"placement_version", "reason", b"reason", "rendezvous", b"rendezvous", "resume_checkpoint", b"resume_checkpoint", "resume_digest", b"resume_digest", "resume_manifest_key", b"resume_manifest_key", "revision", b"revision", "shape", b"shape", "spec", b"spec", "started_at", b"started_at", "state", b"state", "state_digest", b"state_digest", "step", b"step", "topology_version", b"topology_version", "wanted_data_parallel", b"wanted_data_parallel"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     _WhichOneofReturnType__bits_per_byte: _TypeAlias = _typing.Literal["bits_per_byte"]  # noqa: Y015
     _WhichOneofArgType__bits_per_byte: _TypeAlias = _typing.Literal["_bits_per_byte", b"_bits_per_byte"]  # noqa: Y015
@@ -589,6 +599,7 @@ class Topology(_message.Message):
     EPOCH_FIELD_NUMBER: _builtins.int
     TRANSITION_FIELD_NUMBER: _builtins.int
     CAUSE_FIELD_NUMBER: _builtins.int
+    NODES_FIELD_NUMBER: _builtins.int
     name: _builtins.str
     """name of the resource."""
     revision: _builtins.int
@@ -605,13 +616,15 @@ class Topology(_message.Message):
     """transition that led to it; empty for the shape that the job was created with."""
     cause: _builtins.str
     """cause in words."""
+    nodes: _builtins.str
+    """nodes of its ranks in words: all names where they are few, else the first ones and the number of all."""
     @_builtins.property
     def shape(self) -> _common_pb2.Shape:
         """shape of it."""
 
     @_builtins.property
     def placement(self) -> _containers.RepeatedCompositeFieldContainer[_common_pb2.Placed]:
-        """placement of its ranks in the newest epoch under it."""
+        """placement of its ranks in the newest epoch under it; only GetTopology returns it, lists and events leave it out."""
 
     def __init__(
         self,
@@ -626,10 +639,11 @@ class Topology(_message.Message):
         epoch: _builtins.int = ...,
         transition: _builtins.str = ...,
         cause: _builtins.str = ...,
+        nodes: _builtins.str = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["shape", b"shape"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["cause", b"cause", "epoch", b"epoch", "job", b"job", "name", b"name", "placement", b"placement", "placement_version", b"placement_version", "revision", b"revision", "shape", b"shape", "transition", b"transition", "version", b"version"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["cause", b"cause", "epoch", b"epoch", "job", b"job", "name", b"name", "nodes", b"nodes", "placement", b"placement", "placement_version", b"placement_version", "revision", b"revision", "shape", b"shape", "transition", b"transition", "version", b"version"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -647,6 +661,7 @@ class EpochOpened(_message.Message):
     CAUSE_FIELD_NUMBER: _builtins.int
     SHAPE_FIELD_NUMBER: _builtins.int
     PLACEMENT_FIELD_NUMBER: _builtins.int
+    TOPOLOGY_FIELD_NUMBER: _builtins.int
     job: _builtins.str
     """job of the attempt."""
     epoch: _builtins.int
@@ -655,13 +670,16 @@ class EpochOpened(_message.Message):
     """resume_step it starts after."""
     cause: _builtins.str
     """cause: first, or what ended the one before."""
+    topology: _builtins.str
+    """topology that the attempt runs under, such as "topologies/x/1"."""
     @_builtins.property
     def shape(self) -> _common_pb2.Shape:
         """shape of it."""
 
     @_builtins.property
+    @_deprecated("""This field has been marked as deprecated using proto field options.""")
     def placement(self) -> _containers.RepeatedCompositeFieldContainer[_common_pb2.Placed]:
-        """placement of its ranks."""
+        """placement is empty since 0.2: GetTopology returns the placement of the ranks."""
 
     def __init__(
         self,
@@ -672,10 +690,11 @@ class EpochOpened(_message.Message):
         cause: _builtins.str = ...,
         shape: _common_pb2.Shape | None = ...,
         placement: _abc.Iterable[_common_pb2.Placed] | None = ...,
+        topology: _builtins.str = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["shape", b"shape"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["cause", b"cause", "epoch", b"epoch", "job", b"job", "placement", b"placement", "resume_step", b"resume_step", "shape", b"shape"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["cause", b"cause", "epoch", b"epoch", "job", b"job", "placement", b"placement", "resume_step", b"resume_step", "shape", b"shape", "topology", b"topology"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

@@ -38,7 +38,7 @@ class SchedulerServiceStub:
     CreateJob: _grpc.UnaryUnaryMultiCallable[_scheduler_pb2.CreateJobRequest, _scheduler_pb2.CreateJobResponse]
     """CreateJob records the work and returns at once; the same request_id with another body is refused."""
     GetJob: _grpc.UnaryUnaryMultiCallable[_common_pb2.GetRequest, _events_pb2.Job]
-    """GetJob returns one."""
+    """GetJob returns one, with its history."""
     ListJobs: _grpc.UnaryUnaryMultiCallable[_common_pb2.ListRequest, _scheduler_pb2.ListJobsResponse]
     """ListJobs returns a page in name order."""
     CancelJob: _grpc.UnaryUnaryMultiCallable[_common_pb2.CancelRequest, _events_pb2.Job]
@@ -52,7 +52,7 @@ class SchedulerServiceStub:
     ListTransitions: _grpc.UnaryUnaryMultiCallable[_common_pb2.ListRequest, _scheduler_pb2.ListTransitionsResponse]
     """ListTransitions returns a page in name order."""
     GetTopology: _grpc.UnaryUnaryMultiCallable[_common_pb2.GetRequest, _events_pb2.Topology]
-    """GetTopology returns one."""
+    """GetTopology returns one, with its placement."""
     ListTopologies: _grpc.UnaryUnaryMultiCallable[_common_pb2.ListRequest, _scheduler_pb2.ListTopologiesResponse]
     """ListTopologies returns a page in name order."""
     ReshapeJob: _grpc.UnaryUnaryMultiCallable[_scheduler_pb2.ReshapeJobRequest, _events_pb2.Transition]
@@ -78,7 +78,7 @@ class SchedulerServiceAsyncStub(SchedulerServiceStub):
     CreateJob: _aio.UnaryUnaryMultiCallable[_scheduler_pb2.CreateJobRequest, _scheduler_pb2.CreateJobResponse]  # type: ignore[assignment]
     """CreateJob records the work and returns at once; the same request_id with another body is refused."""
     GetJob: _aio.UnaryUnaryMultiCallable[_common_pb2.GetRequest, _events_pb2.Job]  # type: ignore[assignment]
-    """GetJob returns one."""
+    """GetJob returns one, with its history."""
     ListJobs: _aio.UnaryUnaryMultiCallable[_common_pb2.ListRequest, _scheduler_pb2.ListJobsResponse]  # type: ignore[assignment]
     """ListJobs returns a page in name order."""
     CancelJob: _aio.UnaryUnaryMultiCallable[_common_pb2.CancelRequest, _events_pb2.Job]  # type: ignore[assignment]
@@ -92,7 +92,7 @@ class SchedulerServiceAsyncStub(SchedulerServiceStub):
     ListTransitions: _aio.UnaryUnaryMultiCallable[_common_pb2.ListRequest, _scheduler_pb2.ListTransitionsResponse]  # type: ignore[assignment]
     """ListTransitions returns a page in name order."""
     GetTopology: _aio.UnaryUnaryMultiCallable[_common_pb2.GetRequest, _events_pb2.Topology]  # type: ignore[assignment]
-    """GetTopology returns one."""
+    """GetTopology returns one, with its placement."""
     ListTopologies: _aio.UnaryUnaryMultiCallable[_common_pb2.ListRequest, _scheduler_pb2.ListTopologiesResponse]  # type: ignore[assignment]
     """ListTopologies returns a page in name order."""
     ReshapeJob: _aio.UnaryUnaryMultiCallable[_scheduler_pb2.ReshapeJobRequest, _events_pb2.Transition]  # type: ignore[assignment]
@@ -127,7 +127,7 @@ class SchedulerServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _common_pb2.GetRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_events_pb2.Job, _abc.Awaitable[_events_pb2.Job]]:
-        """GetJob returns one."""
+        """GetJob returns one, with its history."""
 
     @_abc_1.abstractmethod
     def ListJobs(
@@ -183,7 +183,7 @@ class SchedulerServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _common_pb2.GetRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_events_pb2.Topology, _abc.Awaitable[_events_pb2.Topology]]:
-        """GetTopology returns one."""
+        """GetTopology returns one, with its placement."""
 
     @_abc_1.abstractmethod
     def ListTopologies(
