@@ -13,7 +13,7 @@ from tutti.chassis import crud
 from tutti.chassis.call import Call
 from tutti.chassis.canonical import CanonicalLine
 from tutti.chassis.event import Event
-from tutti.chassis.reconciler import Reconciler
+from tutti.chassis.reconciler import Reconciler, Trouble
 from tutti.chassis.resources import Resource
 from tutti.chassis.service import Consumed, Host, Loop, Served, Service, TaskKind
 from tutti.chassis.simulation import AgentHost
@@ -116,7 +116,7 @@ class SchedulerToy:
             Column("name", NAME, primary_key=True),
             Column("documents", BigInteger, nullable=False),
         )
-        self.reconciler = Reconciler("jobs", host, open=self.open_jobs, advance=self.advance)
+        self.reconciler = Reconciler("jobs", host, open=self.open_jobs, advance=self.advance, tell=self.tell)
         self.committer = CommitterServiceStub(host.channel("committer"))
 
     def CreateJob(self, request: CreateJobRequest, call: Call) -> CreateJobResponse:
@@ -152,6 +152,9 @@ class SchedulerToy:
                 unit.tx.execute(insert(self.inputs).values(name=event.subject, documents=event.message.documents))
                 for job in self.jobs.select(unit, state=JOB_STATE_QUEUED):
                     unit.on_commit(lambda name=job.name: self.reconciler.wake(name))  # type: ignore[misc]
+
+    def tell(self, unit: Unit, name: str, trouble: Trouble | None) -> None:
+        """The toy's job says it all by its state."""
 
     def open_jobs(self, unit: Unit) -> list[str]:
         return [job.name for job in self.jobs.select(unit, state=[JOB_STATE_QUEUED, JOB_STATE_RUNNING])]

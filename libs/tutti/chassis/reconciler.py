@@ -1,25 +1,55 @@
 """Reconciler: brings what is open nearer to its end, whatever events were missed.
 
 Promises: `advance` is called for every open name at the start, then every `interval` seconds, and soon after `wake`;
-one name at a time; an outage is tried again with backoff, any other error at the next interval. What is done for a
-name, as long as it is open, is an effect of what woke it first.
+one name at a time; an outage is tried again with backoff, any other error at the next interval. Every error is told to
+`tell`, which writes it into the resource's reason; a defect or a refusal that lasts for `ATTEMPTS` intervals is final,
+an outage or a missed deadline never is. What is done for a name, as long as it is open, is an effect of what woke it
+first.
 """
 
 import logging
 import threading
 from collections.abc import Callable, Iterable
+from dataclasses import dataclass
 
-from tutti.chassis.errors import is_transient
+from tutti.chassis.errors import Cancelled, FencedOff, Problem, is_transient
 from tutti.chassis.service import Host
 from tutti.chassis.telemetry import span_from
 from tutti.chassis.unit import Cause, Unit, caused_by, current_cause
 
 MAX_BACKOFF = 30.0
+ATTEMPTS = 10
+RETRYING, GAVE_UP = "retrying: ", "gave up after "
 _log = logging.getLogger(__name__)
 
 
+@dataclass(frozen=True)
+class Trouble:
+    """Why a resource could not be advanced; `final` means that its owner gives up and ends it."""
+
+    reason: str
+    final: bool
+
+
+Tell = Callable[[Unit, str, Trouble | None], None]
+"""`tell(unit, name, trouble)` records why a resource is not advanced; None means that it was advanced.
+
+It is called with None too when nothing was told before: a former process may have left its trouble in the reason, which
+then begins with RETRYING. It must do nothing for a resource that has ended.
+"""
+
+
+@dataclass
+class _Failures:
+    """Of one name, since it was last advanced. `counted` are those that can become final, one per interval."""
+
+    all: int = 0
+    counted: int = 0
+    counted_at: float = float("-inf")
+
+
 class Reconciler:
-    """A Loop. `open` lists the names that are open; `advance(name)` moves one on.
+    """A Loop. `open` lists the names that are open; `advance(name)` moves one on; `tell` records why it does not move.
 
     `advance` returns True to be called again at once, a number to be called again after so many seconds, None when
     there is nothing to do until something happens.
@@ -32,14 +62,16 @@ class Reconciler:
         *,
         open: Callable[[Unit], Iterable[str]],
         advance: Callable[[str], bool | float | None],
+        tell: Tell,
         interval: float = 30.0,
     ) -> None:
         self.name = f"{host.service} {name} reconciler"
         self.interval = min(interval, 0.5)  # how soon a due name is noticed; looking costs no transaction
         self.woken = threading.Event()
-        self._host, self._open, self._advance, self._every = host, open, advance, interval
+        self._host, self._open, self._advance, self._tell, self._every = host, open, advance, tell, interval
         self._due: dict[str, float] = {}
-        self._failures: dict[str, int] = {}
+        self._failures: dict[str, _Failures] = {}
+        self._advanced: set[str] = set()
         self._causes: dict[str, Cause] = {}
         self._lock = threading.Lock()
         self._look_at: float | None = None
@@ -64,6 +96,8 @@ class Reconciler:
             with self._lock:
                 kept = {*names, *self._due}
                 self._causes = {found: cause for found, cause in self._causes.items() if found in kept}
+                self._failures = {found: failed for found, failed in self._failures.items() if found in kept}
+                self._advanced &= kept
                 for found in names:
                     self._due[found] = min(now, self._due.get(found, now))
         name = self._next(now)
@@ -92,22 +126,51 @@ class Reconciler:
         except Exception as error:
             self._failed(name, error)
             return
-        self._failures.pop(name, None)
+        if name not in self._advanced:
+            self._told(name, None)
+            self._advanced.add(name)
+            self._failures.pop(name, None)
         if again is True:
             self._later(name, 0.0)
         elif again is not None and again is not False:
             self._later(name, float(again))
 
     def _failed(self, name: str, error: Exception) -> None:
-        failures = self._failures[name] = self._failures.get(name, 0) + 1
-        if is_transient(error):
-            longest = min(MAX_BACKOFF, self._every, 0.1 * 2.0 ** min(failures, 10))
+        self._advanced.discard(name)
+        failures = self._failures.setdefault(name, _Failures())
+        failures.all += 1
+        if is_transient(error) or isinstance(error, Cancelled | FencedOff):
+            longest = min(MAX_BACKOFF, self._every, 0.1 * 2.0 ** min(failures.all, 10))
             self._later(name, self._host.randomness.uniform(longest / 2, longest))
             _log.info("%s: %s waits: %s", self.name, name, error)
         else:
             _log.error("%s: %s could not be advanced", self.name, name, exc_info=error)
+            now = self._host.clock.monotonic()
+            if now - failures.counted_at >= self._every / 2:  # being woken often uses up no attempts
+                failures.counted, failures.counted_at = failures.counted + 1, now
+        final = failures.counted >= ATTEMPTS
+        prefix = f"{GAVE_UP}{ATTEMPTS} attempts: " if final else RETRYING
+        self._told(name, Trouble(prefix + _words(error), final))
+
+    def _told(self, name: str, trouble: Trouble | None) -> None:
+        try:
+            self._host.units.run(lambda unit: self._tell(unit, name, trouble))
+        except Exception as error:
+            _log.log(
+                logging.INFO if is_transient(error) else logging.ERROR,
+                "%s: why %s is not advanced could not be recorded (%s)",
+                self.name,
+                name,
+                trouble.reason if trouble else "it is",
+                exc_info=error,
+            )
 
     def _later(self, name: str, seconds: float) -> None:
         at = self._host.clock.monotonic() + seconds
         with self._lock:
             self._due[name] = min(at, self._due.get(name, at))
+
+
+def _words(error: Exception) -> str:
+    """The error for people: a problem says what was seen and expected, a defect needs its type too."""
+    return str(error) if isinstance(error, Problem) or is_transient(error) else f"{type(error).__name__}: {error}"

@@ -14,9 +14,9 @@ from tutti.backbone.blobs import BlobsUnavailable
 from tutti.backbone.embedded.blobs import EmbeddedBlobs
 from tutti.backbone.embedded.database import EmbeddedDatabase
 from tutti.backbone.embedded.eventlog import EmbeddedEventLog
-from tutti.chassis.errors import Cancelled
+from tutti.chassis.errors import Cancelled, DeadlineExceeded, Refused, Unavailable
 from tutti.chassis.machinery import assemble
-from tutti.chassis.reconciler import Reconciler
+from tutti.chassis.reconciler import ATTEMPTS, Reconciler, Trouble
 from tutti.chassis.service import Service, TaskKind
 from tutti.chassis.settings import LifecycleSettings, Settings
 from tutti.chassis.tasks import Finish, Pool, Retry, Task, TaskContext, TaskRenewer, TaskSweeper, TaskWorker, WorkFailed
@@ -190,6 +190,10 @@ def test_a_cancelled_task_is_told_and_has_no_effect(bench: Bench) -> None:
     assert (told, bench.state(), bench.finished, bench.failed) == (["CANCELLED"], "cancelled", 0, [])
 
 
+def ignore(unit: Unit, name: str, trouble: Trouble | None) -> None:
+    """The `tell` of a test that looks at something else."""
+
+
 def test_a_reconciler_looks_at_what_is_open_and_at_what_it_is_woken_for(bench: Bench) -> None:
     calls: list[str] = []
     answers: dict[str, list[bool | float | None]] = {"a": [True, 5.0, None]}
@@ -198,7 +202,7 @@ def test_a_reconciler_looks_at_what_is_open_and_at_what_it_is_woken_for(bench: B
         calls.append(name)
         return answers.get(name, [None]).pop(0) if answers.get(name) else None
 
-    reconciler = Reconciler("things", bench, open=lambda unit: ["a"], advance=advance, interval=30)
+    reconciler = Reconciler("things", bench, open=lambda unit: ["a"], advance=advance, tell=ignore, interval=30)
 
     def drain() -> list[str]:
         calls.clear()
@@ -219,7 +223,7 @@ def test_a_reconciler_looks_at_what_is_open_and_at_what_it_is_woken_for(bench: B
 
 def test_how_often_a_reconciler_looks_is_a_setting(bench: Bench) -> None:
     calls: list[str] = []
-    reconciler = Reconciler("things", bench, open=lambda unit: ["a"], advance=calls.append)
+    reconciler = Reconciler("things", bench, open=lambda unit: ["a"], advance=calls.append, tell=ignore)
     settings = Settings(lifecycle=LifecycleSettings(reconcile_seconds=7))
     service = Service(name="bench", resources=[], loops=[reconciler])
     with closing(EmbeddedEventLog(None, clock=bench.clock)) as log:
@@ -234,7 +238,7 @@ def test_how_often_a_reconciler_looks_is_a_setting(bench: Bench) -> None:
 def test_what_a_reconciler_does_is_an_effect_of_what_woke_it_first(bench: Bench) -> None:
     causes: list[Cause] = []
     reconciler = Reconciler(
-        "things", bench, open=lambda unit: ["a"], advance=lambda name: causes.append(current_cause())
+        "things", bench, open=lambda unit: ["a"], advance=lambda name: causes.append(current_cause()), tell=ignore
     )
 
     def woken() -> str:
@@ -260,7 +264,7 @@ def test_a_reconciler_backs_off_in_an_outage_and_leaves_a_defect_to_the_interval
         if errors:
             raise errors.pop(0)
 
-    reconciler = Reconciler("things", bench, open=lambda unit: ["a"], advance=advance, interval=30)
+    reconciler = Reconciler("things", bench, open=lambda unit: ["a"], advance=advance, tell=ignore, interval=30)
     assert reconciler.step()
     assert not reconciler.step()
     bench.clock.advance(1)
@@ -270,3 +274,68 @@ def test_a_reconciler_backs_off_in_an_outage_and_leaves_a_defect_to_the_interval
     bench.clock.advance(20)
     assert reconciler.step()
     assert not errors
+
+
+@dataclass
+class Stubborn:
+    """Cannot be advanced while `error` is set; `told` is what its reconciler told, in order."""
+
+    error: Exception | None
+    told: list[Trouble | None] = field(default_factory=list)
+
+    def advance(self, name: str) -> None:
+        if self.error is not None:
+            raise self.error
+
+    def tell(self, unit: Unit, name: str, trouble: Trouble | None) -> None:
+        self.told.append(trouble)
+
+    def reconciler(self, bench: Bench) -> Reconciler:
+        return Reconciler("things", bench, open=lambda unit: ["a"], advance=self.advance, tell=self.tell, interval=30)
+
+
+def test_why_a_resource_is_not_advanced_is_told_and_that_it_goes_on(bench: Bench) -> None:
+    stubborn = Stubborn(ValueError("odd"))
+    reconciler = stubborn.reconciler(bench)
+    reconciler.step()
+    stubborn.error = Refused("NO", "the owner refuses it")
+    bench.clock.advance(30)
+    reconciler.step()
+    stubborn.error = None
+    for _ in range(2):
+        bench.clock.advance(30)
+        reconciler.step()
+    first, second, *rest = stubborn.told
+    assert (first, second) == (
+        Trouble("retrying: ValueError: odd", final=False),
+        Trouble("retrying: the owner refuses it", final=False),
+    )
+    assert rest == [None]
+
+
+def test_a_defect_is_final_after_some_intervals_however_often_it_is_woken(bench: Bench) -> None:
+    stubborn = Stubborn(ValueError("odd"))
+    reconciler = stubborn.reconciler(bench)
+    for interval in range(ATTEMPTS):
+        assert interval == 0 or not stubborn.told[-1].final  # type: ignore[union-attr]
+        for _ in range(5):
+            reconciler.wake("a")
+            reconciler.step()
+        bench.clock.advance(30)
+    assert stubborn.told[-1] == Trouble(f"gave up after {ATTEMPTS} attempts: ValueError: odd", final=True)
+
+
+@pytest.mark.parametrize("error", [Unavailable("away"), DeadlineExceeded("slow"), BlobsUnavailable("down")])
+def test_an_outage_is_told_and_is_never_final(bench: Bench, error: Exception) -> None:
+    stubborn = Stubborn(error)
+    reconciler = stubborn.reconciler(bench)
+    for _ in range(1000):
+        bench.clock.advance(30)
+        reconciler.step()
+    assert len(stubborn.told) >= 1000
+    assert {trouble.final for trouble in stubborn.told if trouble} == {False}
+    assert stubborn.told[-1].reason == f"retrying: {error}"  # type: ignore[union-attr]
+    stubborn.error = ValueError("odd")  # the control: what failed before does not bring the end nearer
+    bench.clock.advance(30)
+    reconciler.step()
+    assert not stubborn.told[-1].final  # type: ignore[union-attr]

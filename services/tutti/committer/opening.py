@@ -232,6 +232,7 @@ class Opening:
                 current.sealed = True
             else:
                 current.epoch, current.given_up, current.given_up_because = request.epoch, 0, ""
+                current.reason, current.stuck = "", False
                 current.shape.CopyFrom(to_wire(shape))
                 current.transition = transition
             self.lines.put(unit, current)

@@ -20,6 +20,7 @@ from tutti.committer.rpc import CommitterApi
 from tutti.committer.settings import CommitterSettings
 from tutti.committer.shards import Shards
 from tutti.committer.tables import Tables
+from tutti.committer.troubles import Troubles
 from tutti.contracts.committer.v1 import Checkpoint, CheckpointCommitted, DivergenceDetected, Line
 from tutti.contracts.committer.v1.committer_pb2 import DESCRIPTOR
 
@@ -58,11 +59,12 @@ def build(host: Host) -> Service:
         found = host.units.run(records.damaged)
         return Finding("decisions", not found, "; ".join(found) or "every row has the digest that it was written with")
 
-    reconciler = Reconciler("commits", host, open=records.open_jobs, advance=advance)
-    adopter = Reconciler("reports", host, open=records.unfinished_jobs, advance=look_around)
+    troubles = Troubles(records, lines)
+    reconciler = Reconciler("commits", host, open=records.open_jobs, advance=advance, tell=troubles.of_commits)
+    adopter = Reconciler("reports", host, open=records.unfinished_jobs, advance=look_around, tell=troubles.of_reports)
     shards = Shards(host, records, settings, reconciler.wake)
     collector = Collector(host, records, settings)
-    sweeper = Reconciler("garbage", host, open=collector.due, advance=sweep)
+    sweeper = Reconciler("garbage", host, open=collector.due, advance=sweep, tell=troubles.of_garbage)
     pruning = Pruning(host, records, settings, checkpoints, lines)
     opening = Opening(host, records, commits, checkpoints, lines, shards.adopt)
     api = CommitterApi(

@@ -11,7 +11,7 @@ from google.protobuf.message import Message
 from tutti.backbone.blobs import BlobMissing
 from tutti.chassis.event import Event
 from tutti.chassis.kinds import kind_of
-from tutti.chassis.reconciler import Reconciler
+from tutti.chassis.reconciler import Reconciler, Trouble
 from tutti.chassis.service import Finding, Host
 from tutti.chassis.unit import Unit
 from tutti.contracts.committer.v1 import (
@@ -54,8 +54,14 @@ class Folding:
     def __init__(self, host: Host, tables: Tables) -> None:
         self._host, self._tables = host, tables
         self.reconciler = Reconciler(
-            "lineage", host, open=lambda unit: [OWNERS, MANIFESTS], advance=self._advance, interval=30.0
+            "lineage",
+            host,
+            open=lambda unit: [OWNERS, MANIFESTS],
+            advance=self._advance,
+            tell=self._tell,
+            interval=30.0,
         )
+        self._troubles: dict[str, str] = {}
 
     def on_resources(self, unit: Unit, events: Sequence[Event]) -> None:
         """Fold snapshots as they come."""
@@ -77,6 +83,18 @@ class Folding:
             self._read_again()
             return None
         return self._read_manifests()
+
+    def _tell(self, unit: Unit, what: str, trouble: Trouble | None) -> None:
+        """No resource belongs to the fold, so the doctor reports why it does not go on."""
+        if trouble is None:
+            self._troubles.pop(what, None)
+        else:
+            self._troubles[what] = trouble.reason
+
+    def folding(self) -> Finding:
+        """For the doctor: whether the fold goes on."""
+        told = "; ".join(f"{what}: {reason}" for what, reason in sorted(self._troubles.items()))
+        return Finding("folding", not told, told or "owners and manifests are read")
 
     def manifests(self) -> Finding:
         """For the doctor: which manifests could not be read."""

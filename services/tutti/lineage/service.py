@@ -29,5 +29,5 @@ def build(host: Host) -> Service:
         serves=[Served(DESCRIPTOR.services_by_name["LineageService"], api)],
         consumes=[Consumed(kind.message, folding.on_resources) for kind in KINDS],
         loops=[folding.reconciler],
-        checks=[folding.manifests],
+        checks=[folding.folding, folding.manifests],
     )

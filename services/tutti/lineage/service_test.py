@@ -165,7 +165,7 @@ class World:
             pass
 
     def doctor(self) -> Finding:
-        (check,) = self.service.checks
+        _, check = self.service.checks
         return check()
 
     def edges(self) -> set[tuple[str, str]]:

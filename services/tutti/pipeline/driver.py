@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 
 from tutti.chassis.errors import AlreadyExists, CorruptRow, InvalidField, Refused, TooLarge
+from tutti.chassis.reconciler import RETRYING, Trouble
 from tutti.chassis.service import Host
 from tutti.chassis.unit import Unit
 from tutti.contracts.common.v1 import STATE_CANCELLED, STATE_DONE, STATE_FAILED, STATE_PENDING, STATE_RUNNING
@@ -71,6 +72,20 @@ class Driver:
             message = problem.message
             self._change(name, stage, lambda unit, run: saga.ended(run, STATE_FAILED, message, unit.now))
             return None
+
+    def tell(self, unit: Unit, name: str, trouble: Trouble | None) -> None:
+        """Record why a run is not advanced, at its current stage; a final trouble fails the run."""
+        run = self._tables.runs.lock(unit, name)
+        stage = saga.current(run)
+        if run.state in saga.ENDED or stage is None:
+            return
+        if trouble is None:
+            if stage.reason.startswith(RETRYING):
+                self._tables.runs.put(unit, saga.waits(run, stage.name, ""))
+        elif trouble.final:
+            self._tables.runs.put(unit, saga.ended(run, STATE_FAILED, trouble.reason, unit.now))
+        else:
+            self._tables.runs.put(unit, saga.waits(run, stage.name, trouble.reason))
 
     def move(self, name: str) -> None:
         """Tell the owner of work that goes on where its input is by now. Raises Problem while it is away."""

@@ -24,7 +24,7 @@ def build(host: Host) -> Service:
     tables = Tables(host.metadata)
     owners = Owners(host)
     driver = Driver(host, tables, owners)
-    reconciler = Reconciler("runs", host, open=tables.open, advance=driver.advance)
+    reconciler = Reconciler("runs", host, open=tables.open, advance=driver.advance, tell=driver.tell)
     api = PipelineApi(host, tables, owners, Earlier(host, tables), driver, reconciler.wake)
     return Service(
         name="pipeline",

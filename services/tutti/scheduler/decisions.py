@@ -58,13 +58,15 @@ class Open:
 
 @dataclass(frozen=True)
 class Look:
-    """Ask the committer what is committed: `last` is the final checkpoint when only that is missing."""
+    """Ask the committer what is committed: `last` is the final checkpoint when only that is missing, `reason` what the
+    job says now."""
 
     job: str
     epoch: int
     line: int
     decided_step: int
     last: int | None
+    reason: str
 
 
 @dataclass(frozen=True)
@@ -236,7 +238,7 @@ class Decisions:
             if pending is not None:
                 self._epochs.stop(unit, job, f"stopped after checkpoint {job.decided_step} for {pending.name}")
                 return Again()
-            return Look(job.name, job.epoch, job.line, job.decided_step, None)
+            return Look(job.name, job.epoch, job.line, job.decided_step, None, job.reason)
         if not attempt.finished_at:
             self._tables.note(unit, job, {"finished_at": micros(unit.now)})
             waits = f"waits for the checkpoint of step {job.spec.steps} to be committed"
@@ -245,7 +247,7 @@ class Decisions:
             what = f"the checkpoint of step {job.spec.steps} was not committed in {self._settings.commit_seconds:g} s"
             self._epochs.fail(unit, job, what)
             return Again()
-        return Look(job.name, job.epoch, job.line, job.decided_step, job.spec.steps)
+        return Look(job.name, job.epoch, job.line, job.decided_step, job.spec.steps, job.reason)
 
     def _due(self, unit: Unit, job: Job) -> Transition | None:
         """The transition that this attempt should end for: nothing is lost, or a checkpoint was made since."""

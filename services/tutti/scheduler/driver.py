@@ -5,6 +5,7 @@ where the state is still the one that it asked for; so it may be stopped and sta
 """
 
 from tutti.chassis.errors import AlreadyExists, InvalidField, NotFound, Problem, Refused, StaleEpoch
+from tutti.chassis.reconciler import RETRYING, Trouble
 from tutti.chassis.service import Host
 from tutti.chassis.unit import Unit
 from tutti.contracts.committer.v1 import (
@@ -26,6 +27,9 @@ from tutti.scheduler.epochs import Epochs
 from tutti.scheduler.settings import SchedulerSettings
 from tutti.scheduler.tables import Tables
 
+LINE = "the committer: "
+"""Before what the line of a job says of itself."""
+
 
 class Driver:
     def __init__(
@@ -38,6 +42,22 @@ class Driver:
     def open(self, unit: Unit) -> list[str]:
         """The jobs that have not ended."""
         return [job.name for job in self._tables.jobs.select(unit, state=[int(state) for state in jobs.OPEN])]
+
+    def tell(self, unit: Unit, name: str, trouble: Trouble | None) -> None:
+        """Record why a job is not advanced; a final trouble fails it."""
+        found = self._tables.jobs.find(unit, name)
+        if found is None or found.state in jobs.ENDED:
+            return
+        job = self._tables.jobs.lock(unit, name)
+        if job.state in jobs.ENDED:
+            return
+        if trouble is None:
+            if job.reason.startswith(RETRYING):
+                self._tables.jobs.put(unit, jobs.waiting(job, ""))
+        elif trouble.final:
+            self._epochs.end(unit, jobs.failed(job, trouble.reason, unit.now))
+        else:
+            self._tables.jobs.put(unit, jobs.waiting(job, trouble.reason))
 
     def advance(self, name: str) -> bool | float | None:
         """One decision, and the call that it needs. Raises Problem when the committer cannot be reached."""
@@ -63,10 +83,6 @@ class Driver:
             refusal = problem
             self._host.units.run(lambda unit: self._refused(unit, request, refusal))
             return True
-        except Problem as problem:
-            reason = f"opening epoch {request.epoch}: waits for the committer ({problem.message})"
-            self._host.units.run(lambda unit: self._waits(unit, request, reason))
-            raise
         if last is not None:
             final = of_checkpoint(last)
             self._host.units.run(lambda unit: self.observe(unit, request.job, final))
@@ -139,11 +155,6 @@ class Driver:
         reason = f"the committer refused epoch {job.epoch}: {problem.message}"
         self._epochs.end(unit, jobs.failed(job, reason, unit.now))
 
-    def _waits(self, unit: Unit, request: OpenEpochRequest, reason: str) -> None:
-        job = self._still(unit, request)
-        if job is not None:
-            self._tables.jobs.put(unit, jobs.waiting(job, reason))
-
     def _still(self, unit: Unit, request: OpenEpochRequest) -> Job | None:
         """The job, if it still opens this epoch."""
         job = self._tables.jobs.lock(unit, request.job)
@@ -152,6 +163,8 @@ class Driver:
     def _look(self, look: Look) -> bool | float | None:
         try:
             line = self._committer.GetLine(GetRequest(name=f"lines/{_id(look.job)}/{look.line}"))
+            if line.epoch == look.epoch and (line.reason or look.reason.startswith(LINE)):
+                self._host.units.run(lambda unit: self._repeat(unit, look, line.reason))
             if line.head > look.decided_step:
                 name = f"checkpoints/{_id(look.job)}/{look.line}/{line.head}"
                 found = self._checkpoint(name)
@@ -167,7 +180,9 @@ class Driver:
         return self._settings.commit_look_seconds if look.last is not None else None
 
     def _hopeless(self, look: Look, line: Line) -> str:
-        """Why the last checkpoint will not come in this epoch, or "". Raises NotFound when it was not decided yet."""
+        """Why no checkpoint will come in this epoch, or "". Raises NotFound when the last was not decided yet."""
+        if line.epoch == look.epoch and line.stuck:
+            return f"{LINE}{line.reason}"
         if look.last is None:
             return ""
         if line.epoch == look.epoch and line.given_up >= look.last:
@@ -176,6 +191,12 @@ class Driver:
         if last.state == CHECKPOINT_STATE_QUARANTINED:
             return f"the last checkpoint, {last.name}, is quarantined: {last.reason}"
         return ""
+
+    def _repeat(self, unit: Unit, look: Look, reason: str) -> None:
+        """Say at the job what its line says: why nothing is committed, or that it goes on."""
+        job = self._tables.jobs.lock(unit, look.job)
+        if job.state == JOB_STATE_RUNNING and job.epoch == look.epoch:
+            self._tables.jobs.put(unit, jobs.waiting(job, f"{LINE}{reason}" if reason else ""))
 
     def _fail(self, unit: Unit, look: Look, what: str) -> None:
         job = self._tables.jobs.lock(unit, look.job)

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 from sqlalchemy import delete
 
-from tutti.chassis.errors import AlreadyExists, InvalidField, Refused, StaleEpoch, Unavailable
+from tutti.chassis.errors import AlreadyExists, Internal, InvalidField, Refused, StaleEpoch, Unavailable
 from tutti.chassis.event import MAX_PAYLOAD_BYTES
 from tutti.chassis.resources import Resource
 from tutti.chassis.unit import Unit
@@ -342,11 +342,39 @@ def test_a_committer_that_is_away_delays_the_epoch_and_says_so(world: World) -> 
     Agent(world)
     world.create()
     assert world.job().state == JOB_STATE_OPENING
-    assert "waits for the committer (nobody answers)" in world.job().reason
+    assert world.job().reason == "retrying: nobody answers"
     world.committer.down = None
     world.pass_time(40)
     assert world.job().state == JOB_STATE_STARTING
     assert world.job().epoch == 1
+
+
+def test_a_committer_that_is_away_for_a_day_ends_no_job_and_one_with_a_defect_does(world: World) -> None:
+    agent = Agent(world)
+    world.create()
+    agent.run()
+    for problem, state in ((Unavailable("nobody answers"), JOB_STATE_RUNNING), (Internal("a bug"), JOB_STATE_FAILED)):
+        world.committer.down = problem
+        world.pass_time(600)
+        assert world.job().state == state
+        assert problem.message in world.job().reason
+    assert world.job().reason == "gave up after 10 attempts: a bug"
+
+
+def test_a_line_that_is_stuck_ends_the_epoch_with_its_reason(world: World) -> None:
+    agent = Agent(world)
+    world.create()
+    agent.run()
+    world.committer.line_reason = "commits: retrying: a bug"
+    world.pass_time(40)
+    assert world.job().reason == "the committer: commits: retrying: a bug"
+    world.committer.line_reason = ""
+    world.pass_time(40)
+    assert (world.job().state, world.job().reason) == (JOB_STATE_RUNNING, "")
+    world.committer.line_reason, world.committer.stuck = "commits: gave up after 10 attempts: a bug", True
+    world.pass_time(40)
+    assert (world.job().epoch, world.job().state) == (1, JOB_STATE_STOPPING)
+    assert world.job().history[-1] == "epoch 1: the committer: commits: gave up after 10 attempts: a bug"
 
 
 def test_a_refusal_of_the_committer_fails_the_job(world: World) -> None:

@@ -35,7 +35,11 @@ def build(host: Host) -> Service:
     settings = host.settings(SchedulerSettings)
     tables = Tables(host.metadata)
     reconciler = Reconciler(
-        "jobs", host, open=lambda unit: driver.open(unit), advance=lambda name: driver.advance(name)
+        "jobs",
+        host,
+        open=lambda unit: driver.open(unit),
+        advance=lambda name: driver.advance(name),
+        tell=lambda unit, name, trouble: driver.tell(unit, name, trouble),
     )
     epochs = Epochs(tables, reconciler.wake, settings.attempts)
     watch = NodeWatch(host, tables, epochs, settings.node_ttl_seconds)

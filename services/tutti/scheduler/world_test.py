@@ -82,6 +82,8 @@ class Committer:
     checkpoints: dict[str, Checkpoint] = field(default_factory=dict)
     given_up: int = 0
     given_up_because: str = ""
+    line_reason: str = ""
+    stuck: bool = False
     down: Problem | None = None
     forgets: Problem | None = None
 
@@ -123,6 +125,8 @@ class Committer:
             epoch=max(opened),
             given_up=self.given_up,
             given_up_because=self.given_up_because,
+            reason=self.line_reason,
+            stuck=self.stuck,
         )
 
     def GetCheckpoint(self, request: GetRequest, call: Call) -> Checkpoint:

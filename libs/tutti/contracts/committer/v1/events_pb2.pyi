@@ -223,6 +223,8 @@ class Line(_message.Message):
     GIVEN_UP_FIELD_NUMBER: _builtins.int
     GIVEN_UP_BECAUSE_FIELD_NUMBER: _builtins.int
     TRANSITION_FIELD_NUMBER: _builtins.int
+    REASON_FIELD_NUMBER: _builtins.int
+    STUCK_FIELD_NUMBER: _builtins.int
     name: _builtins.str
     """name of the resource."""
     revision: _builtins.int
@@ -249,6 +251,10 @@ class Line(_message.Message):
     """given_up_because: which shard, and what is wrong with it."""
     transition: _builtins.str
     """transition that allowed the open epoch another shape than its resume point's; empty when that was equal."""
+    reason: _builtins.str
+    """reason in words why work on the line's snapshots does not go on; empty when it does."""
+    stuck: _builtins.bool
+    """stuck: deciding about snapshots failed so often that the committer does not expect it to succeed in this epoch."""
     @_builtins.property
     def shape(self) -> _common_pb2.Shape:
         """shape of the open epoch."""
@@ -270,10 +276,12 @@ class Line(_message.Message):
         given_up: _builtins.int = ...,
         given_up_because: _builtins.str = ...,
         transition: _builtins.str = ...,
+        reason: _builtins.str = ...,
+        stuck: _builtins.bool = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["shape", b"shape"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["cause", b"cause", "epoch", b"epoch", "from_step", b"from_step", "given_up", b"given_up", "given_up_because", b"given_up_because", "head", b"head", "job", b"job", "line", b"line", "name", b"name", "parent_line", b"parent_line", "revision", b"revision", "sealed", b"sealed", "shape", b"shape", "transition", b"transition"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["cause", b"cause", "epoch", b"epoch", "from_step", b"from_step", "given_up", b"given_up", "given_up_because", b"given_up_because", "head", b"head", "job", b"job", "line", b"line", "name", b"name", "parent_line", b"parent_line", "reason", b"reason", "revision", b"revision", "sealed", b"sealed", "shape", b"shape", "stuck", b"stuck", "transition", b"transition"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
