@@ -10,22 +10,15 @@ from collections.abc import Sequence
 from pathlib import Path
 from urllib.parse import quote, urlsplit
 
-import psycopg
 from processes import write_secret
-from psycopg import sql
+
+from tutti.backbone.postgres.roles import ensure_roles
 
 
 def roles(admin_url: str, services: Sequence[str], record: Path) -> dict[str, str]:
     """The URL of each service's own role; roles that are missing are made."""
     passwords = _passwords(services, record)
-    with psycopg.connect(admin_url, autocommit=True, connect_timeout=10) as connection:
-        database = sql.Identifier(connection.info.dbname)
-        found = {name for (name,) in connection.execute("SELECT rolname FROM pg_roles").fetchall()}
-        for service, password in passwords.items():
-            role, verb = sql.Identifier(service), sql.SQL("ALTER" if service in found else "CREATE")
-            secret = sql.Literal(password)
-            connection.execute(sql.SQL("{} ROLE {} LOGIN PASSWORD {}").format(verb, role, secret))
-            connection.execute(sql.SQL("GRANT CREATE ON DATABASE {} TO {}").format(database, role))
+    ensure_roles(admin_url, passwords)
     parts = urlsplit(admin_url)
     return {
         service: parts._replace(netloc=f"{service}:{quote(password)}@{parts.hostname}:{parts.port}").geturl()

@@ -6,7 +6,7 @@ never here.
 
 import hmac
 import secrets
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from enum import Enum
 
 AUTHORIZATION = "authorization"
@@ -34,8 +34,8 @@ class Tokens:
         return cls({role: f"tutti-{role.value}-{secrets.token_urlsafe(32)}" for role in Role})
 
     @classmethod
-    def parse(cls, text: str) -> "Tokens":
-        """Lines of `role token`. Raises ValueError."""
+    def parse(cls, text: str, roles: Iterable[Role] = Role) -> "Tokens":
+        """Lines of `role token`, one for each of `roles` at least. Raises ValueError."""
         tokens: dict[Role, str] = {}
         for number, line in enumerate(text.splitlines(), 1):
             if not line.strip() or line.startswith("#"):
@@ -44,7 +44,7 @@ class Tokens:
             if len(words) != 2 or words[0] not in {role.value for role in Role}:
                 raise ValueError(f"line {number} is not `role token`")
             tokens[Role(words[0])] = words[1]
-        if missing := [role.value for role in Role if role not in tokens]:
+        if missing := [role.value for role in roles if role not in tokens]:
             raise ValueError(f"no token for {', '.join(missing)}")
         return cls(tokens)
 

@@ -30,7 +30,7 @@ else:
 FIRST_BACKOFF_SECONDS = 0.05
 LAST_BACKOFF_SECONDS = 2.0
 MAX_ANSWER_BYTES = 64 << 20
-_OPTIONS = [
+CHANNEL_OPTIONS = [
     ("grpc.enable_retries", 0),  # ours knows which methods may be sent again
     ("grpc.max_receive_message_length", MAX_ANSWER_BYTES),
     ("grpc.max_send_message_length", -1),
@@ -40,6 +40,7 @@ _OPTIONS = [
     ("grpc.initial_reconnect_backoff_ms", 50),
     ("grpc.min_reconnect_backoff_ms", 50),
     ("grpc.max_reconnect_backoff_ms", 1000),
+    ("grpc.dns_min_time_between_resolutions_ms", 1000),  # a service that came back may have another address
 ]
 
 
@@ -79,7 +80,7 @@ class RpcChannel(grpc.Channel):
             if self._open is None or self._open[0] != address:
                 if self._open is not None:
                     self._open[1].close()
-                self._open = (address, grpc.insecure_channel(address, options=_OPTIONS))
+                self._open = (address, grpc.insecure_channel(address, options=CHANNEL_OPTIONS))
             return self._open
 
     def metadata(self) -> tuple[tuple[str, str], ...]:

@@ -10,14 +10,14 @@ import os
 import shutil
 import stat
 import uuid
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 from urllib.parse import quote
 
 from tutti.backbone.files import Files, Lock, RealFiles, make_folders, overwrite, publish
-from tutti.chassis.auth import Tokens
+from tutti.chassis.auth import Role, Tokens
 from tutti.chassis.room import is_full
 
 DEFAULT = Path(".tutti")
@@ -216,7 +216,11 @@ def endpoint_in(path: Path, service: str | None = None) -> str | None:
 
 def tokens_in(path: Path) -> Tokens:
     """The tokens in a data directory; changes nothing there. Raises NotUsable."""
-    file = path / "tokens"
+    return tokens_at(path / "tokens")
+
+
+def tokens_at(file: Path, roles: Iterable[Role] = Role) -> Tokens:
+    """The tokens in a file, which has one for each of `roles`. Raises NotUsable."""
     try:
         mode, text = stat.S_IMODE(file.stat().st_mode), file.read_text()
     except OSError as error:
@@ -226,7 +230,7 @@ def tokens_in(path: Path) -> Tokens:
     if mode & 0o077:
         raise NotUsable(f"{file} can be read by others (mode {mode:04o}): chmod 600 it, or remove it for new ones")
     try:
-        return Tokens.parse(text)
+        return Tokens.parse(text, roles)
     except ValueError as error:
         raise NotUsable(f"{file}: {error}; remove it and start again to make new ones") from None
 

@@ -41,6 +41,11 @@ class Health:
         with self._lock:
             return self._reasons.get(service, "is not here")
 
+    def reasons(self) -> dict[str, str]:
+        """By service that does not serve, why."""
+        with self._lock:
+            return {name: reason for name, reason in self._reasons.items() if reason}
+
     def _tell(self, services: Iterable[str]) -> None:
         async def tell() -> None:
             with self._lock:

@@ -11,6 +11,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Protocol, TypeVar
 
 import grpc
@@ -21,14 +22,15 @@ from tutti.backbone import Blobs, Clock, Database, Randomness, SystemClock, Syst
 from tutti.backbone.cached import CachedBlobs
 from tutti.backbone.connect import open_blobs, open_database, open_log
 from tutti.chassis.admin import AdminApi, Administered, admin_descriptor
-from tutti.chassis.auth import Role
+from tutti.chassis.auth import Role, Tokens
 from tutti.chassis.blocked import BlockedWatch
 from tutti.chassis.channel import RpcChannel
 from tutti.chassis.compactor import Compactor
-from tutti.chassis.datadir import DataDir
+from tutti.chassis.datadir import DataDir, tokens_at
 from tutti.chassis.eventloop import event_loop
 from tutti.chassis.gauges import Cached, Waiting
 from tutti.chassis.health import Health
+from tutti.chassis.healthfile import HealthFile, health_path
 from tutti.chassis.locator import locate
 from tutti.chassis.loops import LoopThread, drain
 from tutti.chassis.machinery import assemble
@@ -36,7 +38,7 @@ from tutti.chassis.pool import ProcessPool
 from tutti.chassis.probe import Probe
 from tutti.chassis.server import RpcServer
 from tutti.chassis.service import Build, Served
-from tutti.chassis.settings import BlobSettings, Loaded
+from tutti.chassis.settings import BlobSettings, Loaded, RpcSettings
 from tutti.chassis.tasks import Pool
 from tutti.chassis.telemetry import MetricsServer, configure_tracing, flush_tracing, metrics
 from tutti.chassis.unit import Units
@@ -152,7 +154,7 @@ class HostProcess:
         configure_tracing(name, sample_ratio=values.telemetry.sample_ratio)
         self._watch = self._opened(BlockedWatch(values.lifecycle.blocked_seconds))
         self._open.callback(self._watch.watch("event loop", event_loop()))
-        self._tokens = data_dir.tokens()
+        self._tokens = tokens_of(values.rpc, data_dir)
         scratch = data_dir.scratch(name)
         self._open.callback(setattr, tempfile, "tempdir", tempfile.tempdir)
         tempfile.tempdir = str(scratch)
@@ -220,7 +222,9 @@ class HostProcess:
         self.address = self._server.start()
         databases = {each.service.name: (each.host.database, each.threads) for each in self._running}
         topic = next((topic for each in self._running for topic in each.machinery.topics), None)
-        self._probe = LoopThread(Probe(databases, self._log, topic, self._health), clock=self._clock, watch=None)
+        file = health_path(self._data_dir.path, self._alone)
+        probe = Probe(databases, self._log, topic, self._health, HealthFile(file))
+        self._probe = LoopThread(probe, clock=self._clock, watch=None)
         self._compactor = LoopThread(Compactor(self._log), clock=self._clock, watch=None)
         self._serving = True
 
@@ -232,7 +236,7 @@ class HostProcess:
                 self._channels[service] = self._opened(
                     RpcChannel(
                         lambda: locate(service, self._loaded.values.services, self._data_dir.path, self._own),
-                        token=self._data_dir.tokens().of(Role.SERVICE),
+                        token=self._tokens.of(Role.SERVICE),
                         deadline_seconds=rpc.deadline_seconds,
                         attempts=rpc.attempts,
                         max_message_bytes=rpc.max_message_bytes,
@@ -254,6 +258,11 @@ class HostProcess:
 
         self._open.callback(close)
         return thing
+
+
+def tokens_of(settings: RpcSettings, data_dir: DataDir) -> Tokens:
+    """The tokens in the file of the settings, or those of the data directory. Raises NotUsable."""
+    return tokens_at(Path(settings.tokens)) if settings.tokens else data_dir.tokens()
 
 
 def _blobs_of(settings: BlobSettings, data_dir: DataDir) -> Blobs:

@@ -10,9 +10,11 @@ def check(work: str, slower: str, natives: Iterable[Callable[[], Kernel]]) -> Ca
     """A check of a service; `work` is what it does by kernels, `slower` how it does that without them."""
 
     def finding() -> Finding:
-        missing = [kernel for kernel in (native() for native in natives) if kernel.library is None]
+        kernels = [native() for native in natives]
+        missing = [kernel for kernel in kernels if kernel.library is None]
         if not missing:
-            return Finding("kernel", True, f"{work} by compiled kernels")
+            origin = "of this installation" if all(kernel.installed for kernel in kernels) else "compiled here"
+            return Finding("kernel", True, f"{work} by kernels {origin}")
         names = ", ".join(kernel.name for kernel in missing)
         return Finding("kernel", True, f"{work} {slower} (without {names}): {missing[0].why_not}")
 

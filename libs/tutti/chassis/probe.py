@@ -1,7 +1,7 @@
 """The probe: keeps health true while the host runs.
 
 Promises: a service is NOT_SERVING while its database, the event log or one of its loops is away, and serves again when
-they are back.
+they are back; the health file says the same to who watches this process from outside.
 """
 
 from collections.abc import Mapping
@@ -10,6 +10,7 @@ from sqlalchemy import select
 
 from tutti.backbone import Database, EventLog, Isolation
 from tutti.chassis.health import Health
+from tutti.chassis.healthfile import HealthFile
 from tutti.chassis.loops import LoopThread
 
 
@@ -25,13 +26,16 @@ class Probe:
         log: EventLog,
         topic: str | None,
         health: Health,
+        file: HealthFile,
     ) -> None:
         self._services, self._log, self._topic, self._health = services, log, topic, health
+        self._file = file
 
     def step(self) -> bool:
         away = self._event_log()
         for name, (database, threads) in self._services.items():
             self._health.set(name, away or self._database(database) or self._threads(threads))
+        self._file.write("; ".join(f"{name}: {reason}" for name, reason in self._health.reasons().items()))
         return False
 
     def _event_log(self) -> str:

@@ -41,6 +41,10 @@ class RpcSettings(Section):
     """gRPC, both sides."""
 
     listen: str = Field(default="127.0.0.1:0", description="address to listen at; port 0: any free one")
+    tokens: str = Field(
+        default="",
+        description="a file of tokens, mode 0600; empty: `tokens` of the data directory",
+    )
     deadline_seconds: float = Field(
         default=10.0, gt=0, description="deadline of a call that brings none; watches have none"
     )

@@ -35,12 +35,16 @@ def reached(data_dir: Path, address: str | None, *, anew: bool = False) -> Itera
 
 
 @contextlib.contextmanager
-def upheld(data_dir: Path, *, detach: bool, anew: bool = True) -> Iterator[Platform]:
-    """The platform that carries a run out: to `detach` from, one that is up; else one is started where none is.
+def upheld(data_dir: Path, address: str | None = None, *, detach: bool, anew: bool = True) -> Iterator[Platform]:
+    """The platform that carries a run out: the one at `address`, which goes on without us, or that of a data directory:
+    to `detach` from, one that is up; else one is started where none is.
 
     Raises Unreachable, also where there never was one unless it may be made `anew`.
     """
-    if detach:
+    if address:
+        with connected(data_dir, address) as client:
+            yield Platform(client)
+    elif detach:
         with connected(data_dir) as client:
             client.pipeline.ListRuns(ListRequest(page_size=1))  # whoever was up may be gone
             yield Platform(client, data_dir=data_dir)
@@ -64,9 +68,13 @@ def served(data_dir: Path, address: str | None = None) -> Iterator[Client]:
 
 
 @contextlib.contextmanager
-def consulted(data_dir: Path) -> Iterator[Platform]:
-    """The platform of a data directory, to ask about a recipe; where there is none, or it cannot be written, an empty
-    one that is gone afterwards."""
+def consulted(data_dir: Path, address: str | None = None) -> Iterator[Platform]:
+    """The platform at an address or of a data directory, to ask about a recipe; where a directory has none, or cannot
+    be written, an empty one that is gone afterwards."""
+    if address:
+        with connected(data_dir, address) as client:
+            yield Platform(client)
+        return
     if (data_dir / "version").exists() and os.access(data_dir, os.W_OK):
         with _meanwhile(data_dir) as platform:
             yield platform

@@ -11,7 +11,7 @@ from tutti.chassis.client import Client
 from tutti.chassis.errors import InvalidField, Unavailable
 from tutti.cli import INTERRUPTED
 from tutti.cli.access import consulted, served, upheld
-from tutti.cli.connection import DEFAULT_DATA_DIR, connected, connection_options, data_dir_option
+from tutti.cli.connection import DEFAULT_DATA_DIR, connected, connection_options
 from tutti.cli.failures import MISUSE, Failure
 from tutti.cli.identity import fresh_id
 from tutti.cli.nouns import full_name
@@ -77,7 +77,7 @@ def naming(recipe: str) -> Iterator[None]:
 @dry_run_option
 @detach_option
 @output_option
-@data_dir_option
+@connection_options
 def run(
     recipe: Path | None,
     data: Path | None,
@@ -88,6 +88,7 @@ def run(
     detach: bool,
     output: str,
     data_dir: Path,
+    address: str | None,
 ) -> None:
     """Run RECIPE, or with --data or --site the one that `tutti recipes new` prints for it.
 
@@ -104,6 +105,8 @@ def run(
     Where nobody serves the data directory the platform is started, and stopped once no other command's run needs it.
     Ctrl-C, or SIGTERM, then stops it so that the same command goes on where it was. Where a platform is up already the
     run goes on without this command: Ctrl-C stops watching alone.
+
+    With --address the run belongs to that platform, whose service `ingest` reads the folder.
     """
     if recipe is None:
         text, directory, what = recipe_for(data, site, contact), str(Path.cwd()), "the recipe"
@@ -115,12 +118,12 @@ def run(
     from tutti.cli import carried
 
     if dry_run:
-        with consulted(data_dir) as platform, naming(what):
+        with consulted(data_dir, address) as platform, naming(what):
             request = CheckRecipeRequest(recipe=text, overrides=overrides, directory=directory)
             carried.resolve(platform, request, anew=False)
             show_plan(platform.client, request, output)
         return
-    with upheld(data_dir, detach=detach) as platform, naming(what):
+    with upheld(data_dir, address, detach=detach) as platform, naming(what):
         wanted = CreateRunRequest(request_id=fresh_id(), recipe=text, overrides=overrides, directory=directory)
         carried.resolve(platform, wanted, anew=True)
         carry_out(platform, wanted, output, detach=detach)
@@ -215,14 +218,14 @@ def extend(group: click.Group) -> None:
     @dry_run_option
     @detach_option
     @output_option
-    @data_dir_option
-    def again(name: str, dry_run: bool, detach: bool, output: str, data_dir: Path) -> None:
+    @connection_options
+    def again(name: str, dry_run: bool, detach: bool, output: str, data_dir: Path, address: str | None) -> None:
         full = full_name("runs", name)
         if dry_run:
-            with served(data_dir) as client:
+            with served(data_dir, address) as client:
                 show_plan(client, CheckRecipeRequest(again=full), output)
             return
-        with upheld(data_dir, detach=detach, anew=False) as platform:
+        with upheld(data_dir, address, detach=detach, anew=False) as platform:
             carry_out(platform, CreateRunRequest(request_id=fresh_id(), again=full), output, detach=detach)
 
     @group.command("follow", help="Look on at a run until it ends; Ctrl-C stops looking, not the run.")

@@ -1,13 +1,15 @@
-"""Native kernels: one C file, compiled where it runs and loaded into this process.
+"""Native kernels: one C file, compiled with the wheel or where it runs, and loaded into this process.
 
-Promises: a kernel is a faster way to bits that its Python twin gives too, so that a machine without a compiler loses
-time and nothing else; `kernel` says why it has none, for the doctor. What was compiled lies in the user's own cache
-folder (mode 0700), named by the digest of source, compiler, flags and machine: it is never stale, and processes that
-compile at once do not meet. A kernel is one file without headers of its own; calls into it release the GIL.
+Promises: a kernel computes the same bits as its Python twin, so a machine without a compiler loses time and nothing
+else; `kernel` says why there is none, for the doctor. A wheel contains each kernel compiled, beside its source and named
+by its digest. Otherwise a kernel is compiled into the user's cache folder (mode 0700), named by the digest of source,
+compiler, flags and machine: it is never stale, and processes that compile at the same time do not collide. A kernel is
+one file without headers of its own; calls into it release the GIL.
 """
 
 from __future__ import annotations
 
+import contextlib
 import ctypes
 import functools
 import os
@@ -23,10 +25,7 @@ from pathlib import Path
 from tutti.backbone.files import RealFiles, overwrite
 from tutti.corpus.canonical import keyed_bytes
 from tutti.corpus.errors import CorpusError
-
-FLAGS = ("-std=c11", "-O3", "-fPIC", "-shared", "-ffp-contract=off", "-fno-strict-aliasing", "-pthread")
-"""Nothing of the processor at hand: the folder may be shared by machines. Sums are not contracted, so that a twin in
-Python can round alike."""
+from tutti.corpus.wheelkernels import FLAGS, built_name
 
 COMPILERS = ("cc", "gcc", "clang")
 COMPILE_SECONDS = 120
@@ -38,20 +37,26 @@ class NoKernel(CorpusError):
 
 @dataclass(frozen=True)
 class Kernel:
-    """`library` is None where there is no kernel; `why_not` says why then, and is empty otherwise."""
+    """`library` is None where there is no kernel; `why_not` says why then, and is empty otherwise.
+
+    `installed`: the library came compiled with the installation.
+    """
 
     name: str
     library: ctypes.CDLL | None
     why_not: str
+    installed: bool = False
 
 
 @functools.cache
 def kernel(source: Path) -> Kernel:
-    """The kernel of a C file, compiled when it was not yet; a process asks its machine once.
+    """The kernel of a C file: the one of the installation, else one compiled here. A process asks its machine once.
 
     Raises FileNotFoundError when there is no such source: then the installation is damaged.
     """
     code = source.read_bytes()
+    with contextlib.suppress(OSError):  # none, or made for another machine
+        return Kernel(source.stem, ctypes.CDLL(str(source.with_name(built_name(source.stem, code)))), "", True)
     try:
         return Kernel(source.stem, load(code, source.stem, cache_folder(os.environ), compiler(os.environ)), "")
     except NoKernel as error:

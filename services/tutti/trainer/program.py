@@ -11,6 +11,7 @@ import os
 import re
 import select
 import signal
+import socket
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -21,8 +22,9 @@ from tutti.backbone.files import RealFiles, make_folders
 from tutti.chassis import leash, logs
 from tutti.chassis.auth import Role
 from tutti.chassis.channel import RpcChannel
-from tutti.chassis.datadir import DEFAULT, DataDir
+from tutti.chassis.datadir import DEFAULT, DataDir, tokens_at
 from tutti.chassis.failures import guarded
+from tutti.chassis.healthfile import HealthFile, health_path
 from tutti.chassis.locator import locate
 from tutti.chassis.settings import Loaded, Section, SettingsError, installed_services, load
 from tutti.chassis.telemetry import MetricsServer
@@ -44,6 +46,7 @@ log = logging.getLogger(__name__)
 
 NODE = re.compile(r"[a-z0-9][a-z0-9._-]{0,62}")
 LOOP_SECONDS = 0.1
+HEALTH_SECONDS = 2.0
 NODES = "agents"
 SLOTS = 8  # as many as a step has leaves by default
 KILLED = 130
@@ -133,8 +136,10 @@ def _serve(given: argparse.Namespace) -> int:
         metrics = MetricsServer(loaded.values.telemetry.metrics_listen)
         data_dir.write(f"endpoints/agent-{settings.node}.metrics", f"{metrics.address}\n".encode())
         log.info("the agent of %s has %d slots", settings.name, settings.slots)
+        health = _Told(HealthFile(health_path(data_dir.path, f"agent-{settings.node}")), clock)
         while agent.state is not AgentState.DONE:
             stop.beat()
+            health.tell("" if agent.state is AgentState.SERVING else agent.state.value)
             if stop.asked and agent.state in (AgentState.REGISTERING, AgentState.SERVING):
                 log.info("the agent stops: %s", stop.asked)
                 agent.drain()
@@ -159,11 +164,7 @@ def _settings(given: argparse.Namespace, loaded: Loaded) -> AgentSettings:
             raise BadNode(f"--device {device!r}: expected cpu or cuda:N")
     if len(devices) > slots:
         raise BadNode(f"{len(devices)} devices for {slots} slots: expected at most one a slot")
-    address = given.address or own.address
-    try:
-        ipaddress.ip_address(address)
-    except ValueError:
-        raise BadNode(f"--address {address!r}: expected an IP address of this machine, such as 10.0.0.7") from None
+    address = _ip(given.address or own.address)
     return AgentSettings(
         node=given.node,
         slots=slots,
@@ -181,12 +182,33 @@ def _settings(given: argparse.Namespace, loaded: Loaded) -> AgentSettings:
     )
 
 
+def _ip(address: str) -> str:
+    """An IP address as it is, a host name as what it resolves to now. Raises BadNode."""
+    try:
+        return str(ipaddress.ip_address(address))
+    except ValueError:
+        pass
+    try:
+        found = socket.getaddrinfo(address, None, family=socket.AF_INET, type=socket.SOCK_STREAM)
+    except OSError as error:
+        raise BadNode(
+            f"--address {address!r}: expected an IP address of this machine, such as 10.0.0.7, or a name that resolves "
+            f"to one ({error})"
+        ) from None
+    return str(found[0][4][0])
+
+
+def _token(data_dir: DataDir, file: str) -> str:
+    """What proves that this is an agent. Raises NotUsable."""
+    return (tokens_at(Path(file), [Role.AGENT]) if file else data_dir.tokens()).of(Role.AGENT)
+
+
 class _Channels:
     """One channel a service, made when it is first asked for."""
 
     def __init__(self, data_dir: DataDir, loaded: Loaded) -> None:
         self._data_dir, self._values = data_dir, loaded.values
-        self._token = os.environ.get("TUTTI_TOKEN") or data_dir.tokens().of(Role.AGENT)
+        self._token = os.environ.get("TUTTI_TOKEN") or _token(data_dir, loaded.values.rpc.tokens)
         self._made: dict[str, RpcChannel] = {}
 
     def to(self, service: str) -> RpcChannel:
@@ -204,6 +226,19 @@ class _Channels:
     def close(self) -> None:
         for channel in self._made.values():
             channel.close()
+
+
+class _Told:
+    """The health file, written every few turns of the loop."""
+
+    def __init__(self, file: HealthFile, clock: SystemClock) -> None:
+        self._file, self._clock, self._next = file, clock, 0.0
+
+    def tell(self, reason: str) -> None:
+        now = self._clock.monotonic()
+        if now >= self._next:
+            self._next = now + HEALTH_SECONDS
+            self._file.write(reason)
 
 
 class _Stop:

@@ -1,0 +1,128 @@
+"""What docker-compose.yml starts before anything else: secrets and settings for each container, then database roles.
+
+Promises: secrets are random, made once and kept; each container gets a folder of its own in the volume, which only its
+user can read (mode 0700, files 0600); run again, nothing changes but what is missing.
+
+    python provision.py secrets VOLUME NAME=UID ...    the folder VOLUME/NAME for each container
+    python provision.py roles VOLUME                   a role in Postgres for each service
+"""
+
+import json
+import os
+import secrets
+import sys
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from tutti.chassis.auth import Role, Tokens
+from tutti.chassis.settings import installed_services
+
+PORT = 7000
+METRICS_PORT = 9464
+SERVERS = ("postgres", "s3")
+OWNED = Path("/own")  # volumes that the container of this name writes to
+MADE = "made.json"  # every secret, in a folder of its own
+
+
+def provide(volume: Path, users: Mapping[str, int]) -> None:
+    """Write VOLUME/NAME for each name. Raises ValueError for a name that is nothing we start."""
+    services = installed_services()
+    made = _made(volume, services)
+    tokens = Tokens.parse(made["tokens"])
+    blobs = f"s3://{made['s3_access']}:{made['s3_secret']}@s3:7070/tutti?secure=false"
+    others = {name: f"{name}:{PORT}" for name in services}
+    for name, user in users.items():
+        agent = name.startswith("agent")
+        settings: dict[str, dict[str, str]] = {
+            "rpc": {"listen": f"0.0.0.0:{PORT}", "tokens": f"/run/tutti/{name}/tokens"},
+            "telemetry": {"metrics_listen": f"0.0.0.0:{METRICS_PORT}"},
+            "services": {other: address for other, address in others.items() if other != name},
+        }
+        if name in services or agent:
+            settings["blobs"] = {"url": blobs}
+        if name in services:
+            settings["log"] = {"url": "kafka://kafka:9092"}
+            settings["database"] = {"url": f"postgresql://{name}:{made[name]}@postgres:5432/tutti"}
+        files = {"tutti.toml": _toml(settings)}
+        if name in services or name == "operator":
+            files["tokens"] = tokens.text()
+        elif agent:
+            files["tokens"] = f"{Role.AGENT.value} {tokens.of(Role.AGENT)}\n"
+            settings["trainer"] = {"address": name}
+            files["tutti.toml"] = _toml(settings)
+        elif name == "postgres":
+            files = {"password": made["postgres"]}
+        elif name == "s3":
+            files = {"keys": f"ROOT_ACCESS_KEY={made['s3_access']}\nROOT_SECRET_KEY={made['s3_secret']}\n"}
+        elif name == "roles":
+            files = {
+                "roles.json": json.dumps({each: made[each] for each in services}),
+                "url": f"postgresql://tutti:{made['postgres']}@postgres:5432/tutti",
+            }
+        elif name != "door":
+            raise ValueError(f"{name}: expected a service, agent-…, door, operator, roles, {', '.join(SERVERS)}")
+        folder = volume / name
+        folder.mkdir(mode=0o700, exist_ok=True)
+        for file, text in files.items():
+            _write(folder / file, text, user)
+        os.chown(folder, user, user)
+        if (owned := OWNED / name).is_dir():
+            os.chown(owned, user, user)
+
+
+def roles(volume: Path) -> None:
+    """Raises psycopg.Error."""
+    from tutti.backbone.postgres.roles import ensure_roles
+
+    folder = volume / "roles"
+    ensure_roles((folder / "url").read_text(), json.loads((folder / "roles.json").read_text()))
+
+
+def _made(volume: Path, services: Sequence[str]) -> dict[str, str]:
+    """Every secret; those that are missing are made."""
+    folder = volume / "made"
+    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+    path = folder / MADE
+    old: dict[str, str] = json.loads(path.read_text()) if path.exists() else {}
+    new = {
+        "tokens": old.get("tokens") or Tokens.random().text(),
+        "s3_access": old.get("s3_access") or f"tutti{secrets.token_hex(6)}",
+        "s3_secret": old.get("s3_secret") or secrets.token_hex(24),
+    }
+    new |= {name: old.get(name) or secrets.token_hex(24) for name in ("postgres", *services)}
+    if new != old:
+        _write(path, json.dumps(new), os.getuid())
+    return new
+
+
+def _toml(settings: Mapping[str, Mapping[str, str]]) -> str:
+    lines = ["# Written at every start by provision.py; settings of yours go into the environment (TUTTI_...)."]
+    for table, values in settings.items():
+        lines += [f"[{table}]", *(f"{key} = {json.dumps(value)}" for key, value in values.items())]
+    return "\n".join(lines) + "\n"
+
+
+def _write(path: Path, text: str, user: int) -> None:
+    beside = path.with_name(f".{path.name}.new")
+    beside.unlink(missing_ok=True)
+    with open(os.open(beside, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w") as file:
+        file.write(text)
+        os.fchown(file.fileno(), user, user)
+        os.fsync(file.fileno())
+    beside.replace(path)
+
+
+def main(arguments: Sequence[str]) -> int:
+    match arguments:
+        case ["secrets", volume, *users]:
+            provide(Path(volume), {name: int(user) for name, _, user in (each.partition("=") for each in users)})
+        case ["roles", volume]:
+            roles(Path(volume))
+        case _:
+            print(__doc__, file=sys.stderr)
+            return 2
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

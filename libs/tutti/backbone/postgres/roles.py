@@ -1,0 +1,22 @@
+"""Roles in Postgres: one for each service, which owns the schema of that service.
+
+Promises: idempotent; a role can create its own schema and cannot read another's.
+"""
+
+from collections.abc import Mapping
+
+import psycopg
+from psycopg import sql
+
+CONNECT_SECONDS = 10
+
+
+def ensure_roles(admin_url: str, passwords: Mapping[str, str]) -> None:
+    """Let each role log in with its password; roles that are missing are made. Raises psycopg.Error."""
+    with psycopg.connect(admin_url, autocommit=True, connect_timeout=CONNECT_SECONDS) as connection:
+        database = sql.Identifier(connection.info.dbname)
+        existing = {name for (name,) in connection.execute("SELECT rolname FROM pg_roles").fetchall()}
+        for name, password in passwords.items():
+            role, verb = sql.Identifier(name), sql.SQL("ALTER" if name in existing else "CREATE")
+            connection.execute(sql.SQL("{} ROLE {} LOGIN PASSWORD {}").format(verb, role, sql.Literal(password)))
+            connection.execute(sql.SQL("GRANT CREATE ON DATABASE {} TO {}").format(database, role))
