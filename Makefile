@@ -11,7 +11,7 @@ export PATH := $(CURDIR)/$(BIN):$(PATH)
 # What .venv holds is compiled once: otherwise every process compiles again what it imports, for seconds.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help setup lint test protos clean lock run bench bench-data soak stack-up stack-down run-stack new-service baseline
+.PHONY: help setup lint test protos clean lock run bench bench-data soak stack-up stack-down run-stack new-service migration baseline
 
 help: ## show this help
 	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -69,6 +69,9 @@ soak: setup ## run one campaign at its full number and record it: make soak ROW=
 
 new-service: setup ## scaffold a service: make new-service NAME=reward [RESOURCE=score]
 	@$(BIN)/python tools/new_service.py $(NAME) $(if $(RESOURCE),--resource $(RESOURCE))
+
+migration: setup ## write the revisions that changed tables need: make migration MESSAGE="Add the priority of a job"
+	@$(BIN)/python tools/migration.py "$(MESSAGE)"
 
 baseline: setup ## build protos/baseline.binpb, which `make lint` compares the protos with (at a release)
 	@$(BIN)/python tools/baseline.py

@@ -132,6 +132,7 @@ def scaffold(of: Names) -> list[Path]:
         (ROOT / path).write_text(text)
     tidy([*made, CLIENT])
     subprocess.run([sys.executable, "tools/genprotos.py"], cwd=ROOT, check=True)  # what was written imports them
+    subprocess.run([sys.executable, "tools/migration.py", "Create the tables"], cwd=ROOT, check=True)
     return [*made, *changed]
 
 

@@ -79,8 +79,8 @@ class CrashingDatabase:
     def __init__(self, inner: Database, points: Points) -> None:
         self._inner, self._points = inner, points
 
-    def create(self, metadata: Any) -> None:
-        self._inner.create(metadata)
+    def create(self, metadata: Any, history: Path | None = None) -> None:
+        self._inner.create(metadata, history)
 
     def run(self, fn: Callable[[Transaction], T], *, isolation: Isolation = Isolation.SERIALIZABLE) -> T:
         wrote = False

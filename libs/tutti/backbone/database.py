@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime
 from enum import Enum
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 if TYPE_CHECKING:  # who only catches these errors imports no SQL
@@ -75,8 +76,11 @@ class Transaction(Protocol):
 
 
 class Database(Protocol):
-    def create(self, metadata: MetaData) -> None:
-        """Create the missing tables and indexes; idempotent, safe from several processes at once."""
+    def create(self, metadata: MetaData, history: Path | None = None) -> None:
+        """Create the missing tables and indexes, or run the revisions of `history` that the database lacks.
+
+        Idempotent, in one transaction, safe from several processes at once. Raises NewerSchema.
+        """
         ...
 
     def run(self, fn: Callable[[Transaction], T], *, isolation: Isolation = Isolation.SERIALIZABLE) -> T: ...

@@ -25,11 +25,11 @@ from grpc_status import rpc_status
 
 from tutti.chassis import leash, logs
 from tutti.chassis.channel import CHANNEL_OPTIONS
-from tutti.chassis.client import OWNERS
 from tutti.chassis.datadir import DEFAULT, DataDir
 from tutti.chassis.errors import InvalidField, Problem, Unavailable, to_status
 from tutti.chassis.failures import guarded
 from tutti.chassis.healthfile import HealthFile, health_path
+from tutti.chassis.kinds import owners
 from tutti.chassis.methods import Method, find_method
 from tutti.chassis.server import CannotListen
 from tutti.chassis.settings import SettingsError, installed_services, load
@@ -102,9 +102,9 @@ class Door(grpc.GenericRpcHandler):
                 raise InvalidField("request", seen="bytes", expected=f"a {method.request.__name__}") from None
             if method.name == "Watch":
                 kind = str(request.name).partition("/")[0]  # type: ignore[attr-defined]
-                if kind not in OWNERS:
-                    raise InvalidField("name", seen=kind, expected=f"a resource of {', '.join(sorted(OWNERS))}")
-                owner = OWNERS[kind]
+                if kind not in owners():
+                    raise InvalidField("name", seen=kind, expected=f"a resource of {', '.join(sorted(owners()))}")
+                owner = owners()[kind]
             else:
                 owner = str(getattr(request, "service", ""))
                 if owner not in self._channels:

@@ -45,7 +45,7 @@ class Parts:
         """Create tables and topics. `alone`: no other process can have this database, so whoever held a lease or a
         task of it is gone and need not be waited for. Else that is known of holders of this `instance` alone, and their
         tasks are free again; not their leases, since what a relay sent last may still arrive."""
-        self.host.database.create(self.host.metadata)
+        self.host.database.create(self.host.metadata, self.service.migrations)
         seconds = max(1, round(self.retention.facts.total_seconds()))
         self.log.ensure([replace(topic, retention_seconds=seconds) for topic in topics(self.service)])
         if alone:

@@ -5,6 +5,7 @@ Promises: a service is a value; nothing runs before its host starts it. It never
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any, Protocol, TypeVar
 
 import grpc
@@ -91,6 +92,8 @@ class Service:
     loops: Sequence[Loop] = ()
     export: Callable[[Unit], Iterable[CanonicalLine]] = nothing
     checks: Sequence[Callable[[], Finding]] = field(default_factory=tuple)
+    migrations: Path | None = None
+    """The folder with the history of its tables; without one, tables that are missing are created."""
 
 
 class Host(Protocol):

@@ -6,6 +6,8 @@ for ever; bytes are believed only when a process that did not write them has rea
 
 from __future__ import annotations
 
+from pathlib import Path
+
 from tutti.chassis.reconciler import Reconciler
 from tutti.chassis.resources import Resource
 from tutti.chassis.service import Finding, Host, Served, Service
@@ -88,4 +90,5 @@ def build(host: Host) -> Service:
         loops=[reconciler, adopter, sweeper],
         export=lambda unit: export(unit, records, checkpoints, lines),
         checks=[decisions],
+        migrations=Path(__file__).with_name("migrations"),
     )

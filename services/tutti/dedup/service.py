@@ -205,4 +205,5 @@ def build(host: Host) -> Service:
         tasks=[work.task()],
         export=work.export,
         checks=[kernels.check("duplicates are found", "by Python, some fifteen times slower", natives)],
+        migrations=Path(__file__).with_name("migrations"),
     )

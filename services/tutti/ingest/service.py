@@ -5,6 +5,7 @@ where the folder lies is told to nobody. A filter reads what was measured of doc
 """
 
 from collections.abc import Iterator
+from pathlib import Path
 
 from tutti.chassis import kernels
 from tutti.chassis.canonical import CanonicalLine
@@ -57,4 +58,5 @@ def build(host: Host) -> Service:
         tasks=[crawl.task(), read.task(), chosen.task(), learnt.task()],
         export=export,
         checks=[kernels.check("texts are read and measured", "by Python, much slower", NATIVES)],
+        migrations=Path(__file__).with_name("migrations"),
     )

@@ -3,6 +3,8 @@
 Promises: events only wake it; below a shard nothing is stored; the tables can be dropped and made anew.
 """
 
+from pathlib import Path
+
 from tutti.chassis.service import Consumed, Host, Served, Service
 from tutti.contracts.lineage.v1.lineage_pb2 import DESCRIPTOR
 from tutti.lineage.documents import Documents
@@ -30,4 +32,5 @@ def build(host: Host) -> Service:
         consumes=[Consumed(kind.message, folding.on_resources) for kind in KINDS],
         loops=[folding.reconciler],
         checks=[folding.folding, folding.manifests],
+        migrations=Path(__file__).with_name("migrations"),
     )

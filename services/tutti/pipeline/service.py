@@ -5,6 +5,7 @@ whose inputs, parameters and logic did not change is not done again.
 """
 
 from collections.abc import Iterator
+from pathlib import Path
 
 from tutti.chassis.canonical import CanonicalLine
 from tutti.chassis.reconciler import Reconciler
@@ -34,6 +35,7 @@ def build(host: Host) -> Service:
         consumes=consumed(tables, reconciler.wake),
         loops=[reconciler],
         export=lambda unit: canonical(unit, tables),
+        migrations=Path(__file__).with_name("migrations"),
     )
 
 

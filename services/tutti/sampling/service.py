@@ -73,4 +73,5 @@ def build(host: Host) -> Service:
         tables=[prompts.table],
         serves=[Served(DESCRIPTOR.services_by_name["SamplingService"], SamplingApi(host, samples, exports, prompts))],
         tasks=[samples.task(), exports.task()],
+        migrations=Path(__file__).with_name("migrations"),
     )

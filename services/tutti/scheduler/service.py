@@ -5,6 +5,7 @@ let go of it; what happened is in the job's history.
 """
 
 from collections.abc import Iterator
+from pathlib import Path
 
 from tutti.chassis.canonical import CanonicalLine
 from tutti.chassis.errors import declare
@@ -55,6 +56,7 @@ def build(host: Host) -> Service:
         facts=[EpochOpened, RankLost],
         loops=[watch, reconciler],
         export=lambda unit: canonical(unit, tables),
+        migrations=Path(__file__).with_name("migrations"),
     )
 
 

@@ -215,6 +215,7 @@ def build(host: Host) -> Service:
             kernels.check("texts are encoded", "by tokenizers, slower", (native,)),
             kernels.check("a training's rows are gathered", "by numpy, somewhat slower", (loader.native,)),
         ],
+        migrations=Path(__file__).with_name("migrations"),
     )
 
 

@@ -16,6 +16,7 @@ from sqlalchemy import Connection, Engine, MetaData, create_engine, event
 from sqlalchemy.exc import DBAPIError
 from sqlalchemy.pool import NullPool
 
+from tutti.backbone import migrations
 from tutti.backbone.clock import Clock, SystemClock
 from tutti.backbone.database import (
     Conflict,
@@ -68,11 +69,11 @@ class EmbeddedDatabase:
             raise self._translate(error) from error
         self._owner = Owner(f"database {path.stem if path else 'memory'}", inline=inline)
 
-    def create(self, metadata: MetaData) -> None:
+    def create(self, metadata: MetaData, history: Path | None = None) -> None:
         def work() -> None:
             try:
                 with self._connection.begin():
-                    metadata.create_all(self._connection)
+                    migrations.bring_up(self._connection, metadata, history)
             except DBAPIError as error:
                 raise self._translate(error) from error
 

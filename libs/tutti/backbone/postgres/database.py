@@ -9,6 +9,7 @@ import threading
 import time
 from collections.abc import Callable
 from datetime import UTC, datetime
+from pathlib import Path
 from typing import TypeVar
 from zlib import crc32
 
@@ -18,6 +19,7 @@ from sqlalchemy.engine import make_url
 from sqlalchemy.exc import DBAPIError
 from sqlalchemy.exc import TimeoutError as PoolTimeout
 
+from tutti.backbone import migrations
 from tutti.backbone.database import (
     Conflict,
     Contention,
@@ -83,12 +85,12 @@ class PostgresDatabase:
             isolation: self._engine.execution_options(isolation_level=isolation.value) for isolation in Isolation
         }
 
-    def create(self, metadata: MetaData) -> None:
+    def create(self, metadata: MetaData, history: Path | None = None) -> None:
         def work(connection: Connection) -> None:
             # Two CREATE IF NOT EXISTS at once may both find nothing, and one of them fails: one at a time.
             connection.execute(text("SELECT pg_advisory_xact_lock(:key)"), {"key": crc32(self._schema.encode())})
             connection.execute(text(f"CREATE SCHEMA IF NOT EXISTS {self._schema}"))
-            metadata.create_all(connection)
+            migrations.bring_up(connection, metadata, history)
 
         def once() -> None:
             connection, transaction = self._begin(Isolation.READ_COMMITTED)

@@ -17,6 +17,8 @@ from tutti.chassis.tasks import Finish, TaskContext
 from tutti.chassis.unit import Unit
 
 TASKS = "tasks"
+EFFECTS = "simulated_effects"
+"""The table of them."""
 
 
 @dataclass(frozen=True)
@@ -31,7 +33,7 @@ class Effect:
 
 def table(metadata: MetaData) -> Table:
     return declare(
-        "simulated_effects",
+        EFFECTS,
         metadata,
         Column("seq", SERIAL, primary_key=True, autoincrement=True),
         Column("group_name", NAME, nullable=False),

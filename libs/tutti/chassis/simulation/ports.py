@@ -55,7 +55,8 @@ class SimulatedDatabase:
         self._world, self._process, self._service = world, process, service
         self._inner = world.database(service)
 
-    def create(self, metadata: MetaData) -> None:
+    def create(self, metadata: MetaData, history: Path | None = None) -> None:
+        del history  # every world begins with an empty database
         if self._service not in self._world.created:  # the next life has the same tables
             self._inner.create(metadata)
             self._world.created.add(self._service)

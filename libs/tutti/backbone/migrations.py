@@ -1,0 +1,61 @@
+"""Migrations: the revisions that bring the tables of one service to those of this version (Alembic).
+
+A history is a folder of revisions, each a module with `revision`, `down_revision` and `upgrade(op)`. The database
+records its revision in `alembic_version`.
+
+Promises: all revisions that are due run in the transaction of the caller, so a process that is killed between two
+statements leaves the tables as they were; a database of a newer version is refused.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from tutti.backbone.database import DatabaseError
+
+if TYPE_CHECKING:
+    from alembic.script import Script, ScriptDirectory
+    from sqlalchemy import Connection, MetaData
+
+
+class NewerSchema(DatabaseError):
+    """The tables were written by a newer version."""
+
+
+def upgrade(connection: Connection, history: Path) -> None:
+    """Run the revisions of `history` that the database lacks, in their order. Raises NewerSchema."""
+    from alembic.migration import MigrationContext
+    from alembic.operations import Operations
+
+    context, revisions = MigrationContext.configure(connection), directory(history)
+    with Operations.context(context) as op:
+        for script in due(revisions, context.get_current_heads(), history):
+            script.module.upgrade(op)
+    context.stamp(revisions, "heads")
+
+
+def bring_up(connection: Connection, metadata: MetaData, history: Path | None) -> None:
+    """Upgrade the tables by their history; without one, create those that are missing. Raises NewerSchema."""
+    if history is None:
+        metadata.create_all(connection)
+    else:
+        upgrade(connection, history)
+
+
+def due(revisions: ScriptDirectory, current: tuple[str, ...], history: Path) -> list[Script]:
+    """Return the revisions after `current`, the heads that a database has, oldest first. Raises NewerSchema."""
+    known = {script.revision for script in revisions.walk_revisions()}
+    if unknown := sorted(set(current) - known):
+        raise NewerSchema(
+            f"the tables of {history.parent.name} have revision {', '.join(unknown)}, this version knows up to "
+            f"{', '.join(revisions.get_heads())}: install the newer Tutti that upgraded them"
+        )
+    return list(reversed(list(revisions.iterate_revisions("heads", current or "base"))))
+
+
+def directory(history: Path) -> ScriptDirectory:
+    """The revisions in a folder."""
+    from alembic.script import ScriptDirectory
+
+    return ScriptDirectory(str(history), version_locations=[str(history)])

@@ -1,0 +1,153 @@
+"""Histories of tables on both databases: the tables they make, crashes, newer versions, several processes at once."""
+
+import signal
+import subprocess
+import sys
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+import pytest
+from sqlalchemy import Column, Integer, MetaData, Table, create_engine, inspect, text
+from sqlalchemy.engine import make_url
+from tools import migration
+
+from tutti.backbone import migrations
+from tutti.backbone.connect import open_database
+from tutti.backbone.database import DatabaseError
+from tutti.backbone.migrations import NewerSchema
+
+REVISION = """import os, signal
+import sqlalchemy as sa
+
+revision = "{number:04}"
+down_revision = {down}
+
+
+def upgrade(op):
+    op.create_table("t{number}", sa.Column("id", sa.Integer(), primary_key=True), if_not_exists=True)
+    {then}
+"""
+KILL = "os.kill(os.getpid(), signal.SIGKILL)"
+
+
+@pytest.fixture(params=["embedded", "postgres"])
+def url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
+    """A database for one service."""
+    return f"sqlite://{tmp_path}" if request.param == "embedded" else str(request.getfixturevalue("postgres_url"))
+
+
+@pytest.fixture
+def history(tmp_path: Path) -> Path:
+    folder = tmp_path / "migrations"
+    folder.mkdir()
+    add(folder, 1)
+    return folder
+
+
+def add(folder: Path, number: int, then: str = "pass") -> None:
+    down = repr(f"{number - 1:04}") if number > 1 else "None"
+    (folder / f"{number:04}.py").write_text(REVISION.format(number=number, down=down, then=then))
+
+
+def create(url: str, name: str, history: Path | None, metadata: MetaData | None = None) -> None:
+    database = open_database(url, name)
+    try:
+        database.create(metadata or MetaData(), history)
+    finally:
+        database.close()
+
+
+def seen(url: str, name: str) -> tuple[set[str], list[str]]:
+    """The tables of a database and its revisions."""
+    database = open_database(url, name)
+    try:
+
+        def read(tx: Any) -> tuple[set[str], list[str]]:
+            tables = set(inspect(tx.execute(text("SELECT 1")).connection).get_table_names()) - {"alembic_version"}
+            return tables, list(tx.execute(text("SELECT version_num FROM alembic_version")).scalars())
+
+        return database.run(read)
+    finally:
+        database.close()
+
+
+@pytest.mark.parametrize("adapter", ["embedded", "postgres"])
+def test_the_history_of_every_service_makes_its_tables(
+    request: pytest.FixtureRequest, adapter: str, unique: str
+) -> None:
+    tables = dict(migration.tables())
+    assert all(migration.history(service).is_dir() for service in tables)
+    for service, metadata in tables.items():
+        target = make_url("sqlite://" if adapter == "embedded" else request.getfixturevalue("postgres_url"))
+        engine = create_engine(target if adapter == "embedded" else target.set(drivername="postgresql+psycopg"))
+        with engine.connect() as connection:
+            if adapter == "postgres":
+                connection.execute(text(f"CREATE SCHEMA {unique}_{service}"))
+                connection.execute(text(f"SET search_path TO {unique}_{service}"))
+            migrations.upgrade(connection, migration.history(service))
+            found = migration.differences(connection, metadata).upgrade_ops
+            assert found is not None
+            assert found.as_diffs() == [], service
+            connection.rollback()
+        engine.dispose()
+
+
+def test_a_table_without_a_revision_is_seen() -> None:
+    metadata = dict(migration.tables())["sampling"]
+    metadata.remove(metadata.tables["prompts"])
+    assert migration.missing("sampling", metadata) is not None
+
+
+def test_a_process_killed_within_a_revision_changes_nothing(url: str, unique: str, history: Path) -> None:
+    create(url, unique, history)
+    add(history, 2)
+    add(history, 3, then=KILL)
+    program = (
+        "import sys; from pathlib import Path; from sqlalchemy import MetaData\n"
+        "from tutti.backbone.connect import open_database\n"
+        "open_database(sys.argv[1], sys.argv[2]).create(MetaData(), Path(sys.argv[3]))\n"
+    )
+    killed = subprocess.run([sys.executable, "-c", program, url, unique, history], timeout=60, check=False)
+    assert killed.returncode == -signal.SIGKILL
+    assert seen(url, unique) == ({"t1"}, ["0001"])
+    add(history, 3)
+    create(url, unique, history)
+    assert seen(url, unique) == ({"t1", "t2", "t3"}, ["0003"])
+
+
+def test_a_revision_that_fails_changes_nothing(url: str, unique: str, history: Path) -> None:
+    create(url, unique, history)
+    add(history, 2, then='op.execute("no statement")')
+    with pytest.raises(Exception, match="syntax error"):
+        create(url, unique, history)
+    assert seen(url, unique) == ({"t1"}, ["0001"])
+
+
+def test_tables_from_before_the_first_revision_are_adopted(url: str, unique: str, history: Path) -> None:
+    before = MetaData()
+    Table("t1", before, Column("id", Integer, primary_key=True))
+    create(url, unique, None, before)
+    add(history, 2)
+    create(url, unique, history)
+    assert seen(url, unique) == ({"t1", "t2"}, ["0002"])
+
+
+def test_a_database_of_a_newer_version_is_refused(url: str, unique: str, history: Path) -> None:
+    add(history, 2)
+    create(url, unique, history)
+    (history / "0002.py").unlink()
+    with pytest.raises(NewerSchema, match=r"revision 0002, .* install the newer Tutti"):
+        create(url, unique, history)
+    assert issubclass(NewerSchema, DatabaseError)
+    assert seen(url, unique)[1] == ["0002"]
+
+
+def test_two_processes_that_upgrade_at_once_run_each_revision_once(
+    request: pytest.FixtureRequest, unique: str, history: Path
+) -> None:
+    url = request.getfixturevalue("postgres_url")
+    add(history, 2, then='op.execute("CREATE TABLE once (id integer)")')
+    with ThreadPoolExecutor(4) as threads:
+        list(threads.map(lambda _: create(url, unique, history), range(4)))
+    assert seen(url, unique) == ({"t1", "t2", "once"}, ["0002"])
