@@ -15,7 +15,7 @@ from typing import Any
 
 from google.protobuf.json_format import MessageToDict
 
-from tutti.checkpoints.keys import manifest_key
+from tutti.checkpoints.keys import manifest_key, manifest_of
 from tutti.cli import classifierrecipe
 from tutti.corpus.canonical import bytes_digest
 from tutti.pipeline import graph, reading
@@ -31,6 +31,12 @@ SITE = (
     "input: {crawl: {seeds: [http://a.example/], contact: me@a.example, connect: {a.example: 127.0.0.1:80}}}\n"
     "train: {steps: 20}\n"
 )
+NAMED = f"""{LEAST}sample: {{prompts: [The]}}
+stages:
+  anneal: {{kind: train, from: {{initial: train}}, steps: 10}}
+  sample-anneal: {{kind: sample, from: anneal, prompts: [The]}}
+  find: {{kind: index}}
+"""
 OTHER = "datasets/0d"
 FOLDER = Source("/pages", bytes_digest(b"pages"), "ingest-1")
 EVALUATION = Source("/evaluation", bytes_digest(b"evaluation"), "ingest-1")
@@ -93,7 +99,9 @@ def cases() -> dict[str, Case]:
             LEAST, ("sample.prompts=[The, '']", "sample.temperature=0", "sample.top_p=0.5", "sample.seed=3")
         ),
     }
-    return {**published, **everything, **variants}
+    stages = {"two trainings": Case(NAMED), "like another": Case(NAMED.replace("steps: 10", "like: train, steps: 10"))}
+    alone = {"from a checkpoint": Case("stages: {sample: {from: checkpoints/a/0/5, prompts: [The]}}")}
+    return {**published, **everything, **variants, **stages, **alone}
 
 
 def is_classifier(text: str) -> bool:
@@ -119,6 +127,10 @@ def earlier(name: str, *, retracted: str = "", weight: int = 0) -> Result:
     return Result(name, f"manifests/{name}.json", bytes_digest(name.encode()), retracted, weight)
 
 
+def earlier_checkpoint(name: str) -> Result:
+    return Result(name, manifest_of(name), bytes_digest(name.encode()))
+
+
 def entry(case: Case) -> dict[str, Any]:
     """The recipe of a case, and its stages over synthetic results of those before them."""
     read = reading.read(case.text, case.overrides)
@@ -129,7 +141,8 @@ def entry(case: Case) -> dict[str, Any]:
     results: dict[str, Result] = {}
     found = []
     for node in graph.nodes(recipe):
-        asked = node.asked(today(node, node.given(results), case), sources, LOGIC)
+        elsewhere = {name: earlier_checkpoint(name) for name in node.reads if "/" in name}
+        asked = node.asked(today(node, node.given({**results, **elsewhere}), case), sources, LOGIC)
         resource, key = node.resource(RUN), graph.reuse_of(node.stage, asked).key
         found.append(
             {

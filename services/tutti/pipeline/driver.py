@@ -6,7 +6,7 @@ for the same again; an answer is recorded only where the stage still waits for i
 
 import contextlib
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 
 from tutti.chassis.errors import AlreadyExists, CorruptRow, InvalidField, Refused, TooLarge
@@ -25,11 +25,13 @@ from tutti.pipeline.values import Inputs, Result, Reuse, Seen, Sources
 
 @dataclass(frozen=True)
 class Found:
-    """An earlier result of a stage, or why there is none that serves."""
+    """An earlier result of a stage, or why there is none that serves; `reads` are the inputs that decide it."""
 
     reuse: Reuse
-    result: Result | None
-    why: str
+    reads: Inputs
+    result: Result | None = None
+    why: str = ""
+    summary: str = ""
 
 
 _read = lru_cache(maxsize=64)(reading.read)
@@ -47,9 +49,6 @@ class _View:
 
     def node(self, stage: Stage) -> Node:
         return graph.node_of(self.recipe, stage.name)
-
-    def inputs(self, stage: Stage) -> Inputs:
-        return self.node(stage).given(saga.results(self.run))
 
 
 class Driver:
@@ -104,18 +103,20 @@ class Driver:
         """
         self._owners.fits(recipe, node, inputs)
         stage, asked = node.stage, self._owners.today(node, inputs, sources)
-        reuse = reuse_of(stage, asked)
-        earlier = self._host.units.run(lambda unit: self._tables.result(unit, reuse.key))
+        missed = Found(reuse_of(stage, asked), stage.decisive(asked.inputs))
+        earlier = self._host.units.run(lambda unit: self._tables.result(unit, missed.reuse.key))
         if earlier is None:
-            return Found(reuse, None, "")
+            return missed
         try:
             seen = self._owners.see(stage, earlier.resource)
             if seen is None or seen.state != STATE_DONE:
-                return Found(reuse, None, f"runs again: {earlier.resource} is no longer there")
+                return replace(missed, why=f"runs again: {earlier.resource} is no longer there")
             lacks = evidence.missing(self._host.blobs, stage, earlier, self._owners.before(stage, earlier))
         except CorruptRow as problem:
-            lacks = problem.message
-        return Found(reuse, None, f"runs again: {lacks}") if lacks else Found(reuse, earlier, "")
+            return replace(missed, why=f"runs again: {problem.message}")
+        if lacks:
+            return replace(missed, why=f"runs again: {lacks}")
+        return replace(missed, result=earlier, summary=seen.summary)
 
     def _view(self, unit: Unit, name: str) -> _View:
         run = self._tables.runs.get(unit, name)
@@ -123,19 +124,27 @@ class Driver:
 
     def _begin(self, view: _View, stage: Stage) -> bool:
         node, name, run = view.node(stage), stage.name, view.run
-        found = self.find(node, view.recipe, view.inputs(stage), view.sources)
+        found = self.find(node, view.recipe, self._inputs(view, stage), view.sources)
         if found.result is not None:
             result = found.result
-            self._change(run.name, stage, lambda unit, at: saga.reused(at, name, result, found.reuse.key, unit.now))
+            self._change(
+                run.name,
+                stage,
+                lambda unit, at: saga.reused(at, name, result, found.reuse, found.reads, found.summary, unit.now),
+            )
         else:
             resource = node.resource(run.name)
             self._followed.add(resource)
             self._change(
                 run.name,
                 stage,
-                lambda unit, at: saga.begun(at, name, resource, found.reuse.key, found.why, unit.now),
+                lambda unit, at: saga.begun(at, name, resource, found.reuse, found.reads, found.why, unit.now),
             )
         return True
+
+    def _inputs(self, view: _View, stage: Stage) -> Inputs:
+        node = view.node(stage)
+        return node.given({**saga.results(view.run), **self._owners.resources(node)})
 
     def _follow(self, view: _View, stage: Stage) -> bool | None:
         name, run = stage.name, view.run
@@ -150,11 +159,13 @@ class Driver:
 
     def _ask(self, view: _View, stage: Stage) -> bool | None:
         node, name = view.node(stage), stage.name
-        asked = self._owners.today(node, view.inputs(stage), view.sources)
-        key = reuse_of(node.stage, asked).key
-        if key != stage.reuse_key:
+        asked = self._owners.today(node, self._inputs(view, stage), view.sources)
+        reuse, reads = reuse_of(node.stage, asked), node.stage.decisive(asked.inputs)
+        if reuse.key != stage.reuse_key:
             # The owner was upgraded, or a page retracted, since the stage began: what it makes now has another key.
-            self._change(view.run.name, stage, lambda unit, at: saga.begun(at, name, stage.resource, key, "", unit.now))
+            self._change(
+                view.run.name, stage, lambda unit, at: saga.begun(at, name, stage.resource, reuse, reads, "", unit.now)
+            )
             return True
         self._owners.create(node.stage, stage.resource, node.stage.request(asked))
         return None
@@ -162,7 +173,7 @@ class Driver:
     def _answered(self, unit: Unit, run: Run, stage: Stage, seen: Seen) -> Run:
         if seen.result is not None:
             self._tables.keep_result(unit, stage.reuse_key, seen.result)
-            return saga.finished(run, stage.name, seen.result, unit.now)
+            return saga.finished(run, stage.name, seen.result, seen.summary, unit.now)
         if seen.state == STATE_FAILED:
             return saga.ended(run, STATE_FAILED, seen.reason, unit.now)
         if seen.state == STATE_CANCELLED:

@@ -6,9 +6,11 @@ Pure. Promises: equal recipes have equal graphs; a stage comes after those that 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
+from tutti.chassis.errors import InvalidField
 from tutti.contracts.tokenization.v1 import Dataset
 from tutti.corpus.canonical import content_digest
-from tutti.pipeline.recipe import Recipe
+from tutti.pipeline import instances
+from tutti.pipeline.recipe import Recipe, Shown
 from tutti.pipeline.registry import definitions
 from tutti.pipeline.stages.definition import Asked, Folder, StageDef
 from tutti.pipeline.values import Inputs, Result, Reuse, Source, Sources
@@ -40,11 +42,19 @@ class Node:
 
     def key(self, known: str) -> str:
         """The key of the whole recipe for one that the stage knows."""
-        return self.keys.get(known, known)
+        for key, other in self.keys.items():
+            if known == key or known.startswith(f"{key}."):
+                return f"{other}{known.removeprefix(key)}"
+        return known
+
+    def renamed(self, problem: InvalidField) -> InvalidField:
+        """The same problem, by the key of the whole recipe."""
+        seen, expected = (problem.metadata.get(name, "") for name in ("seen", "expected"))
+        return InvalidField(self.key(problem.field), seen=Shown(seen), expected=expected)
 
     @property
     def reads(self) -> tuple[str, ...]:
-        """The stages whose results it is given."""
+        """The stages and resources that it is given."""
         return tuple(name for names in self.inputs.values() for name in names)
 
     def given(self, results: Mapping[str, Result]) -> Inputs:
@@ -66,25 +76,44 @@ class Node:
 
 
 def reuse_of(stage: StageDef, asked: Asked) -> Reuse:
-    """What decides the content of a stage: kind, version, parameters, digests of the inputs and of the folder."""
-    decisive = [role.name for role in stage.roles if role.decides]
-    inputs = [each.content_digest for role in decisive for each in asked.all(role)]
+    """What decides the content of a stage: kind, version, parameters, digests of the inputs and of the folder.
+
+    Roles that only `from` fills are named too, so that equal digests in other roles have another key.
+    """
+    decisive = stage.decisive(asked.inputs)
+    inputs = [each.content_digest for several in decisive.values() for each in several]
     if asked.source is not None and asked.source.input_digest:
         inputs.append(asked.source.input_digest)
-    return Reuse(stage.name, asked.logic_version, stage.parameters(asked), tuple(inputs))
+    named = [role.name for role in stage.roles if role.given and not role.default for _ in decisive.get(role.name, ())]
+    parameters = {**stage.parameters(asked), **({"from": named} if named else {})}
+    return Reuse(stage.name, asked.logic_version, parameters, tuple(inputs))
 
 
 def nodes(recipe: Recipe) -> tuple[Node, ...]:
-    """The stages of a recipe in the order in which they are done."""
-    return tuple(sorted(_flat(recipe), key=lambda node: ORDER.index(node.name)))
+    """The stages of a recipe in the order in which they are done: those of top-level keys, then those by name."""
+    flat = sorted(_flat(recipe), key=lambda node: ORDER.index(node.name))
+    return (*flat, *(_named(recipe, name) for name in instances.order(recipe.stages)))
+
+
+def flat_kinds(recipe: Recipe) -> dict[str, StageDef]:
+    """The kinds of the stages that top-level keys ask for, by name."""
+    return {name: stage for stage in definitions().values() for name in stage.flat(recipe)}
 
 
 def _flat(recipe: Recipe) -> Iterator[Node]:
-    found = {name: (stage, flat) for stage in definitions().values() for name, flat in stage.flat(recipe).items()}
-    for name, (stage, flat) in found.items():
+    known = flat_kinds(recipe)
+    for name, stage in known.items():
+        flat = stage.flat(recipe)[name]
         roles = () if flat.alone else stage.roles
-        inputs = {role.name: (role.default,) for role in roles if role.default in found}
+        inputs = {role.name: (role.default,) for role in roles if role.default in known}
         yield Node(name, stage, flat.recipe, inputs, flat.place, flat.keys)
+
+
+def _named(recipe: Recipe, name: str) -> Node:
+    instance = recipe.stages[name]
+    stage = definitions()[instance.kind]
+    view = stage.apply(recipe, instance.section)
+    return Node(name, stage, view, instance.inputs, name, {stage.name: f"stages.{name}"})
 
 
 def node_of(recipe: Recipe, name: str) -> Node:

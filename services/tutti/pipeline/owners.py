@@ -4,11 +4,13 @@ Promises: nothing is kept here; a call that may not have arrived can be sent aga
 """
 
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import replace
 from functools import partial
 
 from google.protobuf.message import Message
 
+from tutti.chassis import kinds
 from tutti.chassis.errors import DeadlineExceeded, InvalidField, NotFound, Refused
 from tutti.chassis.service import Host
 from tutti.checkpoints.keys import manifest_key
@@ -17,7 +19,7 @@ from tutti.contracts.ingest.v1 import DigestInputRequest, IngestSpec
 from tutti.contracts.ingest.v1.stubs import IngestServiceStub
 from tutti.pipeline import graph
 from tutti.pipeline.graph import Node
-from tutti.pipeline.recipe import Recipe
+from tutti.pipeline.recipe import Recipe, Shown
 from tutti.pipeline.stages.definition import Asked, Question, StageDef
 from tutti.pipeline.values import Inputs, Result, Seen, Source, Sources
 
@@ -85,6 +87,8 @@ class Owners:
         Each is a call that raises InvalidField where something is wrong.
         """
         for node in graph.nodes(recipe):
+            if any("/" in ref for ref in node.reads):
+                yield partial(self.resources, node)
             yield from node.stage.lookups(node.recipe, self._host)
             for question in node.stage.questions(node.recipe):
                 yield partial(self._judge, node, question, sources)
@@ -100,7 +104,7 @@ class Owners:
             seen, expected = (problem.metadata.get(name, problem.message) for name in ("seen", "expected"))
             field = problem.metadata.get("field", "").removeprefix("spec.")
             key = question.keys.get(field, node.name)
-            raise InvalidField(node.key(key), seen=_Shown(seen), expected=expected) from problem
+            raise InvalidField(node.key(key), seen=Shown(seen), expected=expected) from problem
 
     def fits(self, recipe: Recipe, node: Node, inputs: Inputs) -> None:
         """Refuse a stage after which the others of its dataset could not be done. Raises InvalidField."""
@@ -111,12 +115,33 @@ class Owners:
             return
         for other in every:
             if other.name != node.name and graph.dataset_of(every, other) == dataset:
-                other.stage.fits(other.recipe, inputs[own][0], self._host)
+                with _renamed(other):
+                    other.stage.fits(other.recipe, inputs[own][0], self._host)
 
     def foreseen(self, recipe: Recipe) -> None:
         """Refuse what the recipe alone shows to be impossible. Raises InvalidField."""
         for node in graph.nodes(recipe):
-            node.stage.foreseen(node.recipe, self._host)
+            with _renamed(node):
+                node.stage.foreseen(node.recipe, self._host)
+
+    def resources(self, node: Node) -> dict[str, Result]:
+        """The results that a stage takes from elsewhere, by the name of the resource. Raises InvalidField."""
+        return {
+            ref: self._resource(node.key(f"{node.stage.name}.from.{role}"), ref)
+            for role, refs in node.inputs.items()
+            for ref in refs
+            if "/" in ref
+        }
+
+    def _resource(self, key: str, name: str) -> Result:
+        kind = kinds.named(name.partition("/")[0])
+        try:
+            found = kind.get(self._host.channel(kind.owner), name)
+        except (NotFound, InvalidField) as problem:
+            raise InvalidField(key, seen=name, expected=f"one of `tutti {kind.plural} ls`") from problem
+        if not kind.manifest_key(found):
+            raise InvalidField(key, seen=name, expected=f"a {kind.singular.lower()} that is done")
+        return Result(name, kind.manifest_key(found), kind.content_digest(found))
 
     def as_today(self, recipe: Recipe, sources: Sources) -> Sources:
         """The folders of an earlier run, for the logic that reads them today."""
@@ -131,7 +156,8 @@ class Owners:
     def today(self, node: Node, inputs: Inputs, sources: Sources) -> Asked:
         """What a stage is asked today: with what owners know of its inputs, and their version. Raises InvalidField."""
         asked = node.asked(inputs, sources)
-        asked = replace(asked, inputs=node.stage.today(asked, self._host))
+        with _renamed(node):
+            asked = replace(asked, inputs=node.stage.today(asked, self._host))
         return replace(asked, logic_version=self._logic_version(node.stage, asked))
 
     def _logic_version(self, stage: StageDef, asked: Asked) -> str:
@@ -164,7 +190,8 @@ class Owners:
             work = stage.kind.get(self._host.channel(stage.kind.owner), name)
         except NotFound:
             return None
-        return stage.settled(work, self._host)
+        seen = stage.settled(work, self._host)
+        return replace(seen, summary=stage.summary(work)) if seen.result else seen
 
     def before(self, stage: StageDef, result: Result) -> Iterator[Result]:
         """What a work made on the way to its result and its owner still promises."""
@@ -178,8 +205,12 @@ class Owners:
             return
 
 
-class _Shown(str):
-    """A value as an owner has shown it already."""
-
-    def __repr__(self) -> str:
-        return str(self)
+@contextmanager
+def _renamed(node: Node) -> Iterator[None]:
+    """A problem that is raised inside names the key of the whole recipe."""
+    try:
+        yield
+    except InvalidField as problem:
+        if node.key(problem.field) == problem.field:
+            raise
+        raise node.renamed(problem) from problem

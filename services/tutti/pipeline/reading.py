@@ -13,7 +13,9 @@ from tutti.chassis import recipetext
 from tutti.chassis.errors import InvalidField
 from tutti.corpus.sampler import MAX_WEIGHTS
 from tutti.model.spec import SpecError
+from tutti.pipeline import graph, instances
 from tutti.pipeline.recipe import Recipe, keys
+from tutti.pipeline.registry import definitions
 
 STAND_INS = {"input.path": "", "train.steps": 1}
 """For keys that every recipe has."""
@@ -51,6 +53,7 @@ def remains(text: str, overrides: Sequence[str] = ()) -> Recipe | None:
     tree, _ = recipetext.tree_of(text, overrides, _override)
     if tree is None:
         return None
+    tree.pop("stages", None)
     for _ in range(DEPTH):
         try:
             return Recipe.model_validate(tree)
@@ -81,25 +84,42 @@ def _sound(recipe: Recipe | None, problems: Sequence[InvalidField]) -> Recipe:
 
 
 def _examine(tree: Mapping[str, Any]) -> tuple[Recipe | None, list[InvalidField]]:
-    written, refused = recipetext.checked(Recipe, tree)
+    written, refused = recipetext.checked(Recipe, {key: value for key, value in tree.items() if key != "stages"})
     if written is None:
         return None, refused
-    problems = [*_of_input(written), *_of_dedup(written), *_of_mixture(written), *_of_training(written)]
+    named, problems = instances.read(tree, graph.flat_kinds(written))
+    problems = [*_of_input(written, tree), *_of_dedup(written), *_of_mixture(written), *problems]
     try:
         recipe = _filled(written)
-        if not problems:
-            recipe.training("blake3:" + "0" * 64)
     except InvalidField as problem:
         problems.insert(0, problem)
-    except SpecError as error:
-        problems.append(InvalidField("train", seen=str(error), expected="a training that can work"))
+        recipe = written
+    recipe = recipe.model_copy(update={"stages": named})
+    every = graph.nodes(recipe)
+    problems += [node.renamed(problem) for node in every for problem in node.stage.problems(node.recipe)]
+    if not problems:
+        problems += filter(None, map(_of_model, every))
     return (None, problems) if problems else (recipe, [])
 
 
-def _of_input(recipe: Recipe) -> Iterator[InvalidField]:
-    """What does not fit together where texts come from."""
+def _of_model(node: graph.Node) -> InvalidField | None:
+    """What keeps the training of a stage from working, if it is one."""
+    try:
+        if node.stage.expensive and node.recipe.train is not None:
+            node.recipe.training("blake3:" + "0" * 64)
+    except SpecError as error:
+        return InvalidField(node.key("train"), seen=str(error), expected="a training that can work")
+    return None
+
+
+def _of_input(recipe: Recipe, tree: Mapping[str, Any]) -> Iterator[InvalidField]:
+    """What does not fit together where texts come from; a recipe of named stages alone needs none."""
     crawl, clean = recipe.input.crawl, recipe.dedup.decontaminate
-    if bool(recipe.input.path) == (crawl is not None):
+    alone = bool(tree.get("stages")) and not (recipe.train or recipe.index or recipe.sample)
+    if recipe.train is None and not tree.get("stages"):
+        expected = "a value; set train in the recipe, or give --set train=…"
+        yield InvalidField("train", seen="nothing", expected=expected)
+    if bool(recipe.input.path) == (crawl is not None) and not (alone and not recipe.input.path):
         yield InvalidField(
             "input.path" if crawl is None else "input.crawl",
             seen="both" if recipe.input.path else "nothing",
@@ -142,48 +162,31 @@ def _of_mixture(recipe: Recipe) -> Iterator[InvalidField]:
             yield InvalidField("mixture", seen=added, expected=f"weights that add up to at most {MAX_WEIGHTS}")
 
 
-def _of_training(recipe: Recipe) -> Iterator[InvalidField]:
-    train = recipe.train
-    if train.ranks > train.microbatches:
-        yield InvalidField(
-            "train.ranks",
-            seen=train.ranks,
-            expected=f"at most train.microbatches ({train.microbatches}): a rank computes at least one of them",
-        )
-    if train.warmup is not None and train.warmup > train.steps:
-        yield InvalidField("train.warmup", seen=train.warmup, expected=f"at most train.steps ({train.steps})")
-    if train.min_learning_rate > train.learning_rate:
-        yield InvalidField(
-            "train.min_learning_rate",
-            seen=train.min_learning_rate,
-            expected=f"at most train.learning_rate ({train.learning_rate:g})",
-        )
-
-
 def _filled(recipe: Recipe) -> Recipe:
-    train = recipe.train
-    rows = train.rows or 2
-    if train.batch is not None:
-        rows = train.rows or train.batch // train.microbatches
-        if train.batch % train.microbatches or train.batch != rows * train.microbatches:
-            named = f" x train.rows ({train.rows})" if train.rows else ""
-            least = train.microbatches * max(1, rows)
-            raise InvalidField(
-                "train.batch",
-                seen=train.batch,
-                expected=f"train.microbatches ({train.microbatches}){named} times a whole number, such as {least}; "
-                f"or leave it out and give train.rows",
-            )
-    values = {
-        "rows": rows,
-        "batch": None,
-        "warmup": train.steps // 20 if train.warmup is None else train.warmup,
-        "checkpoint_every": train.checkpoint_every or max(1, train.steps // 10),
-    }
-    return recipe.model_copy(update={"train": train.model_copy(update=values)})
+    """With what follows from other keys. Raises InvalidField."""
+    if recipe.train is None:
+        return recipe
+    return recipe.model_copy(update={"train": definitions()["train"].filled(recipe.train)})
 
 
 def _override(tree: dict[str, Any], text: str) -> None:
+    if text.startswith("stages.") and text.partition("=")[0].count(".") > 1:
+        _override_stage(tree, text)
+        return
     recipetext.override(tree, text, keys())
     if text.startswith("input.path=") and text != "input.path=":
         tree["input"].pop("crawl", None)  # a folder instead of what the recipe would visit
+
+
+def _override_stage(tree: dict[str, Any], text: str) -> None:
+    """Set a key of a stage: `stages.NAME.KEY=VALUE`. Raises InvalidField."""
+    _, name, rest = text.split(".", 2)
+    stages = tree.setdefault("stages", {})
+    body = stages.setdefault(name, {}) if isinstance(stages, dict) else None
+    if not isinstance(body, dict):
+        raise InvalidField(f"stages.{name}", seen=body, expected="a mapping of keys")
+    try:
+        recipetext.override(body, rest, instances.keys(body, name))
+    except InvalidField as problem:
+        seen, expected = (problem.metadata.get(key, "") for key in ("seen", "expected"))
+        raise InvalidField(f"stages.{name}.{problem.field}", seen=seen, expected=expected) from problem

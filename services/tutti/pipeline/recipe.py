@@ -4,6 +4,7 @@ Promises: equal recipes have equal canonical JSON and so an equal digest. How it
 """
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Annotated, Any, Literal
 
 from pydantic import Field
@@ -229,6 +230,31 @@ class SamplePart(Part):
     seed: Seed = Field(default=0, description="the same one gives the same texts")
 
 
+class Shown(str):
+    """A value as a problem has shown it already."""
+
+    def __repr__(self) -> str:
+        return str(self)
+
+
+@dataclass(frozen=True)
+class Instance:
+    """A stage that a recipe names: its kind, what fills each role (stages and resources), the keys of its kind."""
+
+    kind: str
+    inputs: Mapping[str, tuple[str, ...]]
+    section: Part
+
+    @property
+    def references(self) -> tuple[str, ...]:
+        return tuple(ref for refs in self.inputs.values() for ref in refs)
+
+    def recorded(self) -> dict[str, object]:
+        """As in a recipe; a key without a value is absent, and a role with one reference has no list."""
+        refs = {role: refs[0] if len(refs) == 1 else list(refs) for role, refs in self.inputs.items()}
+        return {"kind": self.kind, "from": refs, **self.section.model_dump(exclude_none=True)}
+
+
 class Recipe(Part):
     name: str = Field(
         default="run", min_length=1, max_length=100, pattern=r"^[^\x00-\x1f]+$", description="for people, in lists"
@@ -238,15 +264,25 @@ class Recipe(Part):
         default="local",
         description="where pages are read and documents compared: here, or on a Ray cluster; changes no bit",
     )
-    input: InputPart
+    input: InputPart = InputPart()
     quality: QualityPart = QualityPart()
     dedup: DedupPart = DedupPart()
     tokenizer: TokenizerPart = TokenizerPart()
     data: DataPart = DataPart()
     mixture: MixturePart | None = Field(default=None, description="what is trained on beside the dataset of this run")
-    train: TrainPart
+    train: TrainPart | None = None
     index: bool = Field(default=False, description="make the index that finds verbatim spans of what is trained on")
     sample: SamplePart | None = Field(default=None, description="texts that the last checkpoint continues at the end")
+    stages: dict[str, Instance] = Field(
+        default_factory=dict,
+        description="more stages by name, each with `kind` (its name unless it is given), `from` (what it reads, by "
+        "role), `like` (a stage whose keys it takes over) and the keys of its kind",
+    )
+
+    @property
+    def reads_pages(self) -> bool:
+        """Whether it makes a dataset of pages."""
+        return bool(self.input.path) or self.input.crawl is not None
 
     def canonical(self) -> str:
         """Canonical JSON (RFC 8785) with every default."""
@@ -263,7 +299,11 @@ class Recipe(Part):
         later |= {"quality": {"clean"}} if self.quality.clean == "none" else {}
         if self.input.crawl is not None and not self.input.crawl.since:
             later["input"] = {"crawl": {"since"}}
-        return self.model_dump(exclude={"train": {"batch"}, **later})
+        later["train"] = {"batch"} if self.train else True
+        found = self.model_dump(exclude={"stages": True, **later})
+        if self.stages:
+            found["stages"] = {name: each.recorded() for name, each in self.stages.items()}
+        return found
 
     def over(self, digests: Mapping[str, str]) -> "Recipe":
         """This recipe as it is recorded: without paths and addresses, which are of one machine alone.
@@ -282,6 +322,7 @@ class Recipe(Part):
     def training(self, dataset: str, mixture: tuple[WeightedDataset, ...] = ()) -> Training:
         """What is trained on a dataset, or on the mixture that begins with it, apart from where. Raises SpecError."""
         shape, train = SIZES[self.size], self.train
+        assert train is not None
         assert train.rows is not None
         assert train.warmup is not None
         assert train.checkpoint_every is not None

@@ -45,7 +45,7 @@ class PipelineApi:
         driver: Driver,
         wake: Callable[[str], None],
     ) -> None:
-        self._host, self._tables, self._driver, self._wake = host, tables, driver, wake
+        self._host, self._tables, self._owners, self._driver, self._wake = host, tables, owners, driver, wake
         self._asked = Asked(host, tables, owners, earlier)
         self._forecasts = Forecasts(host, tables, owners)
 
@@ -126,8 +126,9 @@ class PipelineApi:
         results: dict[str, Result] = {}
         for node in graph.nodes(recipe):
             stage = Stage(name=node.name, state=STATE_PENDING)
-            if all(each in results for each in node.reads):
-                found = self._driver.find(node, recipe, node.given(results), sources)
+            given = {**results, **self._owners.resources(node)}
+            if all(each in given for each in node.reads):
+                found = self._driver.find(node, recipe, node.given(given), sources)
                 results |= {node.name: found.result} if found.result else {}
                 stage.reuse_key, stage.reused = found.reuse.key, found.result is not None
                 stage.reason = "reused" if found.result else found.why or "runs: nothing like it was made before"

@@ -15,10 +15,10 @@ from tutti.contracts.common.v1 import (
     STATE_RUNNING,
     State,
 )
-from tutti.contracts.pipeline.v1 import Run, RunSpec, Stage
+from tutti.contracts.pipeline.v1 import Run, RunSpec, Stage, StageInput
 from tutti.pipeline import graph
 from tutti.pipeline.recipe import Recipe
-from tutti.pipeline.values import Result, Source, Sources
+from tutti.pipeline.values import Inputs, Result, Reuse, Source, Sources
 
 ENDED = (STATE_DONE, STATE_FAILED, STATE_CANCELLED)
 OPEN = (STATE_PENDING, STATE_RUNNING)
@@ -31,7 +31,7 @@ def created(name: str, recipe: Recipe, sources: Sources, now: datetime, origin: 
     spec = RunSpec(recipe=recipe.canonical(), recipe_digest=digest, title=recipe.name, origin=origin)
     run = Run(name=name, spec=spec, state=STATE_RUNNING)
     for node in graph.nodes(recipe):
-        stage = run.stages.add(name=node.name, state=STATE_PENDING)
+        stage = run.stages.add(name=node.name, kind=node.stage.name, state=STATE_PENDING)
         if node.folder is not None and (folder := sources.get(node.place)):
             stage.input_files, stage.input_bytes = folder.files, folder.nbytes
     run.started_at.FromDatetime(now)
@@ -64,9 +64,14 @@ def result_of(stage: Stage) -> Result:
     return Result(stage.resource, stage.manifest_key, stage.content_digest)
 
 
-def begun(run: Run, name: str, resource: str, reuse_key: str, reason: str, now: datetime) -> Run:
+def begun(run: Run, name: str, resource: str, reuse: Reuse, reads: Inputs, reason: str, now: datetime) -> Run:
     """The stage is about to be asked for under this name."""
     after, stage = _at(run, name)
+    reuse_key = reuse.key
+    del stage.inputs[:]
+    stage.inputs.extend(
+        StageInput(role=role, resource=each.resource) for role, several in reads.items() for each in several
+    )
     stage.state, stage.resource, stage.reuse_key, stage.reason = STATE_RUNNING, resource, reuse_key, reason
     stage.started_at.FromDatetime(now)
     stage.resumptions = 0
@@ -80,17 +85,17 @@ def resumed(run: Run, name: str) -> Run:
     return after
 
 
-def reused(run: Run, name: str, result: Result, reuse_key: str, now: datetime) -> Run:
+def reused(run: Run, name: str, result: Result, reuse: Reuse, reads: Inputs, summary: str, now: datetime) -> Run:
     """An earlier result serves."""
-    after = finished(begun(run, name, result.resource, reuse_key, "", now), name, result, now)
+    after = finished(begun(run, name, result.resource, reuse, reads, "", now), name, result, summary, now)
     _stage(after, name).reused = True
     return after
 
 
-def finished(run: Run, name: str, result: Result, now: datetime) -> Run:
+def finished(run: Run, name: str, result: Result, summary: str, now: datetime) -> Run:
     """The stage has its result; with the last one the run is done."""
     after, stage = _at(run, name)
-    stage.state, stage.reason = STATE_DONE, ""
+    stage.state, stage.reason, stage.summary = STATE_DONE, "", clipped(summary)
     stage.manifest_key, stage.content_digest = result.manifest_key, result.content_digest
     stage.ended_at.FromDatetime(now)
     if current(after) is None:

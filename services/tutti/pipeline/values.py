@@ -63,12 +63,13 @@ class Reuse:
 
 @dataclass(frozen=True)
 class Seen:
-    """A stage's work as its owner has it; `result` when it is done."""
+    """A stage's work as its owner has it; `result`, and its `summary` in words, when it is done."""
 
     resource: str
     state: State.ValueType
     reason: str
     result: Result | None
+    summary: str = ""
 
 
 @dataclass(frozen=True)

@@ -83,6 +83,7 @@ from tutti.corpus.spans.building import IndexInfo
 from tutti.corpus.spans.manifest import IndexBody
 from tutti.corpus.stages import CrawlBody, DedupBody, DocumentShardEntry, FilterBody, IngestBody
 from tutti.model.plan import Shape
+from tutti.model.training import Training
 from tutti.pipeline.rpc import PipelineApi
 from tutti.pipeline.service import build
 
@@ -372,6 +373,7 @@ class World:
         self.dedup = DedupOwner(self)
         self.indexes, self.sampling, self.train = DataOwner(self), SamplingOwner(self), TrainOwner(self)
         self.tokenization = TokenizationOwner(self, indexes=self.indexes)
+        self.training: Callable[[Job], Training] = lambda job: training()  # of the checkpoints that it makes
         self.deaf = False
         self.artefact: bytes | None = None  # of the tokenizer that a tokenization trains; else something that is none
         self.tokens = 1  # of the dataset that it makes
@@ -539,9 +541,10 @@ class World:
     def checkpoint(self, job: Job, step: int, parent: str) -> Checkpoint:
         """What the trainer stores and the committer publishes."""
         name, shape = ShardName(job.name.removeprefix("jobs/"), 0, step, 1, 0), Shape(1)
-        report = describe(buffer(training(), shape, 0, step), snapshot(training(), shape, name))
-        store(self.blobs, report, buffer(training(), shape, 0, step))
-        body = build_manifest([report], training=training(), parent=parent, verified_by=["test"])
+        trained = self.training(job)
+        report = describe(buffer(trained, shape, 0, step), snapshot(trained, shape, name))
+        store(self.blobs, report, buffer(trained, shape, 0, step))
+        body = build_manifest([report], training=trained, parent=parent, verified_by=["test"])
         self.blobs.put_if_absent(body.manifest_key, body.manifest(producer="test").encode())
         made = Checkpoint(
             name=body.name,

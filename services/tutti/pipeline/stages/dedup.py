@@ -23,13 +23,13 @@ class DedupStage(StageDef):
     roles = (
         Role("documents", Filter, default="filter"),
         Role("held_out", Ingest, default="evaluation", required=False),
-        Role("against", Dedup, required=False, many=True),
+        Role("against", Dedup, required=False, many=True, given=False),
     )
     measured = Measure(MAKE_RUN, 0.2, 649, 13_900)
     resident = Resident("benchmarks.near_duplicates", 184_000_000, 340)
 
     def flat(self, recipe: Recipe) -> Mapping[str, Flat]:
-        return {"dedup": Flat(recipe)}
+        return {"dedup": Flat(recipe)} if recipe.reads_pages else {}
 
     def request(self, asked: Asked) -> DedupSpec:
         recipe, documents, held_out = asked.recipe, asked.one("documents"), asked.get("held_out")

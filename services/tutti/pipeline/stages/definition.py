@@ -11,6 +11,7 @@ from typing import Any, ClassVar
 
 from google.protobuf.message import Message
 
+from tutti.chassis.errors import InvalidField
 from tutti.chassis.kinds import Kind, kind_of
 from tutti.chassis.recipetext import Part
 from tutti.chassis.service import Host
@@ -29,7 +30,7 @@ class Role:
     """An input of a stage: `of` is the kind of resource that fills it.
 
     `default` names the stage that fills it where a recipe does not say. `many`: it may be filled by several. One that
-    does not `decide` is not part of the reuse key.
+    does not `decide` is not part of the reuse key. One that is not `given` is filled by what owners know, see `today`.
     """
 
     name: str
@@ -38,6 +39,7 @@ class Role:
     required: bool = True
     many: bool = False
     decides: bool = True
+    given: bool = True
 
 
 @dataclass(frozen=True)
@@ -121,6 +123,10 @@ class StageDef:
     def result_kind(self) -> Kind:
         return kind_of(self.makes or self.work)
 
+    def decisive(self, inputs: Inputs) -> Inputs:
+        """Those of the inputs that decide the content, in the order of the roles."""
+        return {role.name: inputs[role.name] for role in self.roles if role.decides and role.name in inputs}
+
     def flat(self, recipe: Recipe) -> Mapping[str, Flat]:
         """The instances that top-level keys ask for, by name."""
         return {}
@@ -128,6 +134,14 @@ class StageDef:
     def apply(self, recipe: Recipe, section: Any) -> Recipe:
         """The recipe as an instance with this section reads it."""
         raise NotImplementedError(f"{self.name} has no section")
+
+    def filled(self, section: Any) -> Any:
+        """A section with what follows from its other keys. Raises InvalidField."""
+        return section
+
+    def problems(self, recipe: Recipe) -> Iterator[InvalidField]:
+        """What does not fit together in a recipe as an instance reads it."""
+        yield from ()
 
     def folder(self, recipe: Recipe) -> Folder | None:
         """The folder that an instance reads, if it reads one."""

@@ -28,7 +28,7 @@ class FilterStage(StageDef):
     measured = Measure(MAKE_RUN, 0.1, 649, 6_900)
 
     def flat(self, recipe: Recipe) -> Mapping[str, Flat]:
-        return {"filter": Flat(recipe)}
+        return {"filter": Flat(recipe)} if recipe.reads_pages else {}
 
     def request(self, asked: Asked) -> FilterSpec:
         quality, documents = asked.recipe.quality, asked.one("documents")

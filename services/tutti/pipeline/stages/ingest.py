@@ -26,6 +26,8 @@ class IngestStage(StageDef):
     resident = Resident("each process of benchmarks.reading", 376_000_000)
 
     def flat(self, recipe: Recipe) -> Mapping[str, Flat]:
+        if not recipe.reads_pages:
+            return {}
         found = {"ingest": Flat(recipe)}
         clean = recipe.dedup.decontaminate
         if clean is not None:

@@ -26,7 +26,7 @@ class TokenizationStage(StageDef):
     resident = Resident("benchmarks.tokenization", 441_000_000, 460)
 
     def flat(self, recipe: Recipe) -> Mapping[str, Flat]:
-        return {"tokenization": Flat(recipe)}
+        return {"tokenization": Flat(recipe)} if recipe.reads_pages else {}
 
     def request(self, asked: Asked) -> TokenizationSpec:
         recipe, documents, measures = asked.recipe, asked.one("documents"), asked.get("measures")

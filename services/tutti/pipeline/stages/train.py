@@ -1,11 +1,14 @@
 """The stage `train`: trains a model on a dataset, or on a mixture of several."""
 
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from typing import Any
 
-from tutti.chassis.errors import NotFound
+from tutti.backbone.blobs import BlobMissing
+from tutti.chassis.errors import InvalidField, NotFound
 from tutti.chassis.kinds import kind_of
 from tutti.chassis.service import Host
+from tutti.checkpoints.keys import checkpoint_of
 from tutti.checkpoints.manifest import CheckpointBody
 from tutti.contracts.committer.v1 import (
     CHECKPOINT_STATE_COMMITTED,
@@ -25,12 +28,14 @@ from tutti.contracts.scheduler.v1 import (
     MixedDataset,
 )
 from tutti.contracts.tokenization.v1 import Dataset
-from tutti.model.training import Training, WeightedDataset
+from tutti.corpus.errors import CorpusError
+from tutti.model.training import Initial, Training, WeightedDataset
 from tutti.pipeline.blobchecks import Checked, Expected
 from tutti.pipeline.mixing import weighted
 from tutti.pipeline.modelsize import NUMBER_BYTES, STATE_NUMBERS, parameters
-from tutti.pipeline.recipe import Recipe
+from tutti.pipeline.recipe import Recipe, TrainPart
 from tutti.pipeline.stages.definition import MAKE_RUN, Asked, Flat, Role, StageDef
+from tutti.pipeline.tokenized import dataset_row
 from tutti.pipeline.values import Inputs, Measure, Result, Seen
 
 SNAPSHOTS = 2  # that a node keeps of what its ranks hold
@@ -48,18 +53,62 @@ class TrainStage(StageDef):
     makes = Checkpoint
     roles = (
         Role("dataset", Dataset, default="tokenization"),
-        Role("mixture", Dataset, required=False, many=True),
+        Role("mixture", Dataset, required=False, many=True, given=False),
+        Role("initial", Checkpoint, required=False),
     )
+    section = TrainPart
     measured = Measure(MAKE_RUN, 252.9, 800 * 16 * 256 * 1_279_104)
     # No request tells the trainer's version; a change of the arithmetic of a step changes it.
     version = "train-1"
     expensive = True
 
     def flat(self, recipe: Recipe) -> Mapping[str, Flat]:
-        return {"train": Flat(recipe)}
+        return {"train": Flat(recipe)} if recipe.train is not None else {}
+
+    def apply(self, recipe: Recipe, section: TrainPart) -> Recipe:
+        return recipe.model_copy(update={"train": section})
+
+    def filled(self, section: TrainPart) -> TrainPart:
+        """With rows, warmup and the interval of checkpoints."""
+        rows = section.rows or 2
+        if section.batch is not None:
+            rows = section.rows or section.batch // section.microbatches
+            if section.batch % section.microbatches or section.batch != rows * section.microbatches:
+                named = f" x train.rows ({section.rows})" if section.rows else ""
+                least = section.microbatches * max(1, rows)
+                raise InvalidField(
+                    "train.batch",
+                    seen=section.batch,
+                    expected=f"train.microbatches ({section.microbatches}){named} times a whole number, such as "
+                    f"{least}; or leave it out and give train.rows",
+                )
+        values = {
+            "rows": rows,
+            "batch": None,
+            "warmup": section.steps // 20 if section.warmup is None else section.warmup,
+            "checkpoint_every": section.checkpoint_every or max(1, section.steps // 10),
+        }
+        return section.model_copy(update=values)
+
+    def problems(self, recipe: Recipe) -> Iterator[InvalidField]:
+        train = _part(recipe)
+        if train.ranks > train.microbatches:
+            yield InvalidField(
+                "train.ranks",
+                seen=train.ranks,
+                expected=f"at most train.microbatches ({train.microbatches}): a rank computes at least one of them",
+            )
+        if train.warmup is not None and train.warmup > train.steps:
+            yield InvalidField("train.warmup", seen=train.warmup, expected=f"at most train.steps ({train.steps})")
+        if train.min_learning_rate > train.learning_rate:
+            yield InvalidField(
+                "train.min_learning_rate",
+                seen=train.min_learning_rate,
+                expected=f"at most train.learning_rate ({train.learning_rate:g})",
+            )
 
     def request(self, asked: Asked) -> JobSpec:
-        train, dataset, training = asked.recipe.train, asked.one("dataset"), _training(asked)
+        train, dataset, training = _part(asked.recipe), asked.one("dataset"), _training(asked)
         return JobSpec(
             training=training.to_json(),
             training_digest=training.digest(),
@@ -70,6 +119,7 @@ class TrainStage(StageDef):
             data_parallel=train.ranks,
             shrink=train.shrink,
             attempts=train.attempts,
+            initial=training.initial.checkpoint if training.initial else "",
             mixed=[
                 MixedDataset(manifest_key=each.manifest_key, digest=each.content_digest)
                 for each in asked.all("mixture")
@@ -77,10 +127,13 @@ class TrainStage(StageDef):
         )
 
     def parameters(self, asked: Asked) -> Mapping[str, object]:
-        return {"training": _training(asked).digest()}
+        # The name of the checkpoint that it begins with does not decide; its state is among the inputs.
+        return {"training": replace(_training(asked), initial=None).digest()}
 
     def today(self, asked: Asked, host: Host) -> Inputs:
         """With the other datasets of its mixture, and the weight of each."""
+        if (initial := asked.get("initial")) is not None:
+            _check_initial(asked, initial, host)
         if asked.recipe.mixture is None:
             return asked.inputs
         own, *others = weighted(asked.recipe.mixture, asked.one("dataset"), host)
@@ -121,13 +174,14 @@ class TrainStage(StageDef):
 
     def amount(self, recipe: Recipe, pages: int) -> float:
         """Tokens x parameters, to which the operations are in proportion (Kaplan et al. 2020, section 2.1)."""
-        assert recipe.train.rows is not None
-        tokens = recipe.train.steps * recipe.train.microbatches * recipe.train.rows * recipe.data.context
+        train = _part(recipe)
+        assert train.rows is not None
+        tokens = train.steps * train.microbatches * train.rows * recipe.data.context
         return float(tokens * parameters(recipe))
 
     def disk(self, recipe: Recipe) -> int:
         """All checkpoints: none is removed by itself."""
-        train = recipe.train
+        train = _part(recipe)
         assert train.checkpoint_every is not None
         count = -(-train.steps // train.checkpoint_every)
         return count * STATE_NUMBERS * NUMBER_BYTES * parameters(recipe)
@@ -137,7 +191,7 @@ class TrainStage(StageDef):
 
         Activations, and torch itself, come on top.
         """
-        train, model = recipe.train, parameters(recipe)
+        train, model = _part(recipe), parameters(recipe)
         assert train.rows is not None
         logits = train.rows * recipe.data.context * recipe.tokenizer.vocabulary
         return NUMBER_BYTES * (train.ranks * 2 * (model + logits) + (1 + SNAPSHOTS) * STATE_NUMBERS * model)
@@ -146,12 +200,42 @@ class TrainStage(StageDef):
         return f"{work.step:,} steps, loss {work.loss:.4f}"
 
 
+def _part(recipe: Recipe) -> TrainPart:
+    assert recipe.train is not None
+    return recipe.train
+
+
 def _training(asked: Asked) -> Training:
     """What is trained; the first dataset of a mixture is the stage's own."""
-    own, others = asked.one("dataset"), asked.all("mixture")
+    own, others, initial = asked.one("dataset"), asked.all("mixture"), asked.get("initial")
     shares = (own, *others) if others else ()
     mixture = tuple(WeightedDataset(each.content_digest, each.weight) for each in shares)
-    return asked.recipe.training(own.content_digest, mixture)
+    training = asked.recipe.training(own.content_digest, mixture)
+    if initial is None:
+        return training
+    return replace(training, initial=Initial(checkpoint_of(initial.manifest_key), initial.content_digest))
+
+
+def _check_initial(asked: Asked, initial: Result, host: Host) -> None:
+    """Refuse parameters of another model, or over other tokens. Raises InvalidField."""
+    name = checkpoint_of(initial.manifest_key)
+    try:
+        began = CheckpointBody.decode(host.blobs.get(initial.manifest_key)).training
+    except (BlobMissing, CorpusError) as error:
+        raise InvalidField("train.from.initial", seen=name, expected=f"a checkpoint that is there: {error}") from error
+    model = _training(asked).model.to_dict()
+    differ = {key: value for key, value in began.model.to_dict().items() if model[key] != value}
+    if differ:
+        seen = ", ".join(f"{key} {model[key]}" for key in sorted(differ))
+        expected = ", ".join(f"{key} {value}" for key, value in sorted(differ.items()))
+        raise InvalidField("train.from.initial", seen=seen, expected=f"the model of {name}: {expected}")
+    own, other = dataset_row(host, asked.one("dataset")), dataset_row(host, Result("", "", began.dataset))
+    if own is not None and other is not None and own.tokenizer != other.tokenizer:
+        raise InvalidField(
+            "train.from.initial",
+            seen=f"{name} over {other.tokenizer}",
+            expected=f"a checkpoint over {own.tokenizer}, or tokenizer.of: {other.tokenizer}",
+        )
 
 
 STAGE = TrainStage()

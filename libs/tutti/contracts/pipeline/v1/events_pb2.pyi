@@ -55,6 +55,32 @@ class RunSpec(_message.Message):
 Global___RunSpec: _TypeAlias = RunSpec  # noqa: Y015
 
 @_typing.final
+class StageInput(_message.Message):
+    """StageInput is something that a stage reads."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    ROLE_FIELD_NUMBER: _builtins.int
+    RESOURCE_FIELD_NUMBER: _builtins.int
+    role: _builtins.str
+    """role of the input in the stage."""
+    resource: _builtins.str
+    """resource: the work of another stage, or what the recipe names."""
+    def __init__(
+        self,
+        *,
+        role: _builtins.str = ...,
+        resource: _builtins.str = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["resource", b"resource", "role", b"role"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___StageInput: _TypeAlias = StageInput  # noqa: Y015
+
+@_typing.final
 class Stage(_message.Message):
     """Stage is one step of a run."""
 
@@ -73,8 +99,11 @@ class Stage(_message.Message):
     RESUMPTIONS_FIELD_NUMBER: _builtins.int
     INPUT_FILES_FIELD_NUMBER: _builtins.int
     INPUT_BYTES_FIELD_NUMBER: _builtins.int
+    KIND_FIELD_NUMBER: _builtins.int
+    INPUTS_FIELD_NUMBER: _builtins.int
+    SUMMARY_FIELD_NUMBER: _builtins.int
     name: _builtins.str
-    """name: crawl, ingest, filter, dedup, tokenization, train, index, sample."""
+    """name in the recipe: crawl, ingest, filter, dedup, tokenization, train, index, sample, or that of a named stage."""
     state: _common_pb2.State.ValueType
     """state of the stage."""
     reused: _builtins.bool
@@ -95,6 +124,10 @@ class Stage(_message.Message):
     """input_files of the folder that the stage reads; 0 where it reads what others made, and of a crawl."""
     input_bytes: _builtins.int
     """input_bytes of these files."""
+    kind: _builtins.str
+    """kind of the stage; empty in runs of version 0.2 and before, where the name says it."""
+    summary: _builtins.str
+    """summary of the result in words."""
     @_builtins.property
     def started_at(self) -> _timestamp_pb2.Timestamp:
         """started_at is when the stage began."""
@@ -102,6 +135,10 @@ class Stage(_message.Message):
     @_builtins.property
     def ended_at(self) -> _timestamp_pb2.Timestamp:
         """ended_at is when it ended."""
+
+    @_builtins.property
+    def inputs(self) -> _containers.RepeatedCompositeFieldContainer[Global___StageInput]:
+        """inputs that decide its content, from when it begins."""
 
     def __init__(
         self,
@@ -119,10 +156,13 @@ class Stage(_message.Message):
         resumptions: _builtins.int = ...,
         input_files: _builtins.int = ...,
         input_bytes: _builtins.int = ...,
+        kind: _builtins.str = ...,
+        inputs: _abc.Iterable[Global___StageInput] | None = ...,
+        summary: _builtins.str = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["ended_at", b"ended_at", "started_at", b"started_at"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["content_digest", b"content_digest", "ended_at", b"ended_at", "input_bytes", b"input_bytes", "input_files", b"input_files", "manifest_key", b"manifest_key", "name", b"name", "reason", b"reason", "resource", b"resource", "resumptions", b"resumptions", "reuse_key", b"reuse_key", "reused", b"reused", "started_at", b"started_at", "state", b"state"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["content_digest", b"content_digest", "ended_at", b"ended_at", "input_bytes", b"input_bytes", "input_files", b"input_files", "inputs", b"inputs", "kind", b"kind", "manifest_key", b"manifest_key", "name", b"name", "reason", b"reason", "resource", b"resource", "resumptions", b"resumptions", "reuse_key", b"reuse_key", "reused", b"reused", "started_at", b"started_at", "state", b"state", "summary", b"summary"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

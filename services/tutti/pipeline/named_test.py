@@ -1,0 +1,138 @@
+"""Runs with named stages: two trainings, the second from the first one's checkpoint, and samples of both."""
+
+from pathlib import Path
+
+import pytest
+
+from tutti.chassis.errors import InvalidField
+from tutti.contracts.common.v1 import STATE_DONE, STATE_FAILED, STATE_RUNNING
+from tutti.contracts.pipeline.v1 import CheckRecipeRequest, CreateRunRequest, Run, Stage
+from tutti.contracts.scheduler.v1 import Job
+from tutti.model.training import Training
+from tutti.pipeline.world_test import CALL, World
+
+TEXT = """
+name: two trainings
+size: tiny
+input: {path: pages}
+data: {context: 32}
+tokenizer: {vocabulary: 300}
+train: {steps: 20}
+sample: {prompts: [The]}
+stages:
+  anneal: {kind: train, from: {initial: train}, steps: 10, learning_rate: 3.0e-4, seed: 1}
+  sample-anneal: {kind: sample, from: anneal, prompts: [The]}
+"""
+NAMES = ["ingest", "filter", "dedup", "tokenization", "train", "sample", "anneal", "sample-anneal"]
+
+
+@pytest.fixture
+def world(tmp_path: Path) -> World:
+    made = World(tmp_path)
+    made.training = lambda job: Training.from_json(job.spec.training)
+    return made
+
+
+def create(world: World, text: str = TEXT, *overrides: str) -> Run:
+    request = CreateRunRequest(recipe=text, overrides=overrides, directory=str(world.folder))
+    run = world.api.CreateRun(request, CALL).run
+    world.settle()
+    return run
+
+
+def finished(world: World, text: str = TEXT, *overrides: str) -> tuple[Run, list[str]]:
+    """The run when it has ended, and the stages that were done for it."""
+    name, done = create(world, text, *overrides).name, list[str]()
+    while (run := world.run(name)).state == STATE_RUNNING:
+        stage = next(stage for stage in run.stages if stage.state == STATE_RUNNING)
+        done.append(stage.name)
+        world.finish(stage.kind)
+    return run, done
+
+
+def stages(run: Run) -> dict[str, Stage]:
+    return {stage.name: stage for stage in run.stages}
+
+
+def test_a_second_training_begins_with_the_checkpoint_of_the_first_and_all_is_reused(world: World) -> None:
+    run, done = finished(world)
+    assert (run.state, done) == (STATE_DONE, NAMES)
+    first, second = [job for job in world.train.made.values() if isinstance(job, Job)]
+    last = f"checkpoints/{first.name.removeprefix('jobs/')}/0/10"
+    assert (first.spec.initial, second.spec.initial) == ("", last)
+    began = Training.from_json(second.spec.training).initial
+    assert began is not None
+    assert (began.checkpoint, began.state_digest) == (last, first.state_digest)
+    sampled = [work.spec.checkpoint for work in world.sampling.made.values()]
+    assert sampled == [last, f"checkpoints/{second.name.removeprefix('jobs/')}/0/10"]
+    again, done = finished(world)
+    assert done == []
+    assert [each.content_digest for each in again.stages] == [each.content_digest for each in run.stages]
+
+
+def test_a_run_says_the_kind_the_inputs_and_the_result_of_each_stage(world: World) -> None:
+    for run in (finished(world)[0], finished(world)[0]):
+        found = stages(run)
+        assert [found[name].kind for name in ("train", "anneal", "sample-anneal")] == ["train", "train", "sample"]
+        read = {each.role: each.resource for each in found["anneal"].inputs}
+        assert read == {"dataset": found["tokenization"].resource, "initial": found["train"].resource}
+        assert "steps, loss" in found["anneal"].summary
+
+
+def test_a_changed_key_of_a_named_stage_runs_it_and_what_reads_it_alone(world: World) -> None:
+    finished(world)
+    assert finished(world, TEXT, "stages.anneal.seed=2")[1] == ["anneal", "sample-anneal"]
+    assert finished(world, TEXT, "stages.sample-anneal.seed=2")[1] == ["sample-anneal"]
+    # The second training makes what it made before, here, so its sample is reused.
+    assert finished(world, TEXT, "train.seed=5")[1] == ["train", "sample", "anneal"]
+
+
+def test_a_pipeline_that_is_started_anew_goes_on_with_the_named_stage(world: World) -> None:
+    name = create(world).name
+    world.finish("ingest", "filter", "dedup", "tokenization", "train", "sample")
+    world.start()
+    world.settle()
+    assert stages(world.run(name))["anneal"].state == STATE_RUNNING
+    world.finish("train")
+    world.start()
+    world.settle()
+    world.finish("sample")
+    assert world.run(name).state == STATE_DONE
+    assert len([job for job in world.train.made.values() if isinstance(job, Job)]) == 2
+
+
+def test_a_training_and_a_sample_start_from_an_earlier_checkpoint_by_its_name(world: World) -> None:
+    run, _ = finished(world)
+    (first, *_) = [job for job in world.train.made.values() if isinstance(job, Job)]
+    checkpoint = f"checkpoints/{first.name.removeprefix('jobs/')}/0/10"
+    text = f"stages: {{sample: {{from: {checkpoint}, prompts: [A]}}}}"
+    alone, done = finished(world, text)
+    assert (alone.state, done) == (STATE_DONE, ["sample"])
+    assert [each.resource for each in alone.stages[0].inputs] == [checkpoint]
+    same, done = finished(world, text.replace("[A]", "[The]"))
+    assert done == []
+    assert same.stages[0].content_digest == stages(run)["sample"].content_digest
+
+
+def test_a_checkpoint_that_is_not_there_is_refused_by_its_key(world: World) -> None:
+    text = "stages: {sample: {from: checkpoints/none/0/1, prompts: [A]}}"
+    with pytest.raises(InvalidField, match=r"stages\.sample\.from\.checkpoint: .*tutti checkpoints ls"):
+        create(world, text)
+    request = CheckRecipeRequest(recipe=text, directory=str(world.folder), all_problems=True)
+    assert [each.key for each in world.api.CheckRecipe(request, CALL).problems] == ["stages.sample.from.checkpoint"]
+
+
+def test_parameters_of_another_model_are_refused_before_they_are_trained_on(world: World) -> None:
+    name = create(world, TEXT, "stages.anneal.tied_embeddings=true").name
+    world.finish("ingest", "filter", "dedup", "tokenization", "train", "sample")
+    run = world.run(name)
+    assert run.state == STATE_FAILED
+    assert run.reason.startswith("anneal: stages.anneal.from.initial: expected the model of checkpoints/")
+    assert "tied" in run.reason
+
+
+def test_a_prompt_that_a_named_sample_could_not_continue_is_refused_by_its_key(world: World) -> None:
+    with pytest.raises(InvalidField, match=r"stages\.sample-anneal\.prompts: .*at most 31 tokens"):
+        create(world, TEXT, f"stages.sample-anneal.prompts={'x1' * 16}")
+    with pytest.raises(InvalidField, match=r"stages\.sample-anneal\.tokens: .*1 to 100 tokens"):
+        create(world, TEXT, "stages.sample-anneal.tokens=101")
