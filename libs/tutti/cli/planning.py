@@ -125,10 +125,11 @@ def plan(
     print_list(rows(found), COLUMNS, output, nothing="a recipe without stages")
     click.echo(total(found, free))
     filled = json.loads(found.recipe)
-    train, context = filled["train"], filled["data"]["context"]
-    tokens = train["steps"] * train["microbatches"] * train["rows"] * context
-    if warned := verdict.foreseen(tokens, found.input_bytes):
-        say(warned)
+    if "train" in filled:
+        train, context = filled["train"], filled["data"]["context"]
+        tokens = train["steps"] * train["microbatches"] * train["rows"] * context
+        if warned := verdict.foreseen(tokens, found.input_bytes):
+            say(warned)
 
 
 def there(folder: Path) -> Path:
@@ -145,7 +146,7 @@ def rows(found: CheckRecipeResponse) -> list[Plain]:
         figures = {
             "time": duration(told.get("seconds")) if told else "",
             "disk": size(told.get("disk_bytes")) if told else "",
-            "memory": size(told.get("memory_bytes"), "at least" if stage.name in LEAST else "about") if told else "",
+            "memory": size(told.get("memory_bytes"), "at least" if stage.kind in LEAST else "about") if told else "",
         }
         what = "reused" if stage.reused else "runs" if stage.reuse_key else "runs, as its input is new"
         why = "" if stage.reused else told.get("basis", "")

@@ -12,7 +12,9 @@ def plan(*forecasts: Forecast) -> CheckRecipeResponse:
     stages = [
         Stage(name="ingest", reused=True, reuse_key="k", reason="reused"),
         Stage(name="dedup", reuse_key="k", reason="runs again: dedup/x.json is gone"),
-        Stage(name="train", reason="runs, or is reused if the stages before it give what they gave before"),
+        Stage(
+            name="train", kind="train", reason="runs, or is reused if the stages before it give what they gave before"
+        ),
     ]
     return CheckRecipeResponse(stages=stages, forecasts=forecasts)
 

@@ -18,6 +18,7 @@ from tutti.chassis.errors import NotFound
 from tutti.cli import advance
 from tutti.cli.advance import Advance, Rate
 from tutti.cli.output import printable, say
+from tutti.cli.trainings import trains
 from tutti.cli.waiting import ENDED, POLL_SECONDS, answers
 from tutti.contracts.common.v1 import STATE_DONE, STATE_FAILED, STATE_RUNNING, GetRequest, Progress
 from tutti.contracts.pipeline.v1 import Run, Stage
@@ -74,7 +75,7 @@ class PlainView:
 
     def __init__(self, console: Console) -> None:
         self._console, self._said, self._reason = console, dict[str, int](), ""
-        self._tenth, self._step = -1, 0
+        self._job, self._tenth, self._step = "", -1, 0
         self._past, self._advance = Past(), Advance()
         self._word, self._rates = time.monotonic(), defaultdict[str, Rate](Rate)
 
@@ -86,7 +87,7 @@ class PlainView:
                 self._reason = stage.reason
             if stage.state == STATE_RUNNING and stage.resource:
                 with contextlib.suppress(NotFound):
-                    if stage.name == "train":
+                    if trains(stage):
                         self._training(client, stage)
                     elif known := self._advance.of(client, stage):
                         self._far(stage, known)
@@ -102,8 +103,10 @@ class PlainView:
 
     def _training(self, client: Client, stage: Stage) -> None:
         job = client.scheduler.GetJob(GetRequest(name=stage.resource))
+        if job.name != self._job:
+            self._job, self._tenth, self._step, self._past = job.name, -1, 0, Past()
         tenth, now = 10 * job.step // max(job.spec.steps, 1), time.monotonic()
-        steps = self._rates["train"].of(now, job.step) if job.step else 0.0  # a start takes its time
+        steps = self._rates[stage.name].of(now, job.step) if job.step else 0.0  # a start takes its time
         for event in self._past.news(job):
             self._console.print(f"  {event}", soft_wrap=True)
         if job.reason and job.reason != self._reason and job.reason not in self._past.newest:
@@ -121,7 +124,7 @@ class LiveView:
     """A line for each stage: what it does or waits for, how far it is, how fast."""
 
     def __init__(self, progress: Bars) -> None:
-        self._progress, self._past = progress, Past()
+        self._progress, self._past = progress, defaultdict[str, Past](Past)
         self._tasks: dict[str, TaskID] = {}
         self._advance, self._rates = Advance(), defaultdict[str, Rate](Rate)
 
@@ -130,7 +133,7 @@ class LiveView:
         for stage in run.stages:
             if stage.state == STATE_RUNNING and stage.resource:
                 with contextlib.suppress(NotFound):
-                    if stage.name == "train":
+                    if trains(stage):
                         job = client.scheduler.GetJob(GetRequest(name=stage.resource))
                     elif found := self._advance.of(client, stage):
                         known[stage.name] = found
@@ -151,10 +154,10 @@ class LiveView:
                 self._progress.stop_task(task)
             elif stage.state != STATE_RUNNING:
                 self._progress.update(task, words=printable(stage.reason) or "waits for the stages before it")
-            elif stage.name == "train" and job is not None:
-                for event in self._past.news(job):
+            elif job is not None and stage.resource == job.name:
+                for event in self._past[job.name].news(job):
                     self._progress.console.print(f"  {event}", soft_wrap=True)
-                steps = self._rates["train"].of(now, job.step) if job.step else 0.0  # a start takes its time
+                steps = self._rates[stage.name].of(now, job.step) if job.step else 0.0  # a start takes its time
                 far = Progress(done=job.step, total=job.spec.steps)
                 told = (training_words(job, tokens_of_step(job) * steps), advance.left(far, steps))
                 self._show(task, far, "  ".join(filter(None, told)))

@@ -68,7 +68,7 @@ def test_a_job_says_what_it_does_or_what_it_waits_for() -> None:
 
 
 def test_every_stage_has_a_line_from_the_start() -> None:
-    job = Job(step=3, loss=2.5, spec=JobSpec(steps=8))
+    job = Job(name="jobs/j", step=3, loss=2.5, spec=JobSpec(steps=8))
     job.shape.data_parallel = 1
     known = {"crawl": Progress(done=30, total=40, unit="URLs"), "index": Progress(done=12_300_000, unit="bytes")}
     run = Run(

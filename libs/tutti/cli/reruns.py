@@ -8,6 +8,7 @@ import json
 from collections.abc import Iterator, Mapping, Sequence
 
 from tutti.chassis.client import Client
+from tutti.cli import trainings
 from tutti.cli.nouns import list_all
 from tutti.cli.output import READING_SECONDS
 from tutti.cli.plain import Plain
@@ -145,7 +146,7 @@ def taker_plan(run: Run, words: Words, read: ReachedRun | None) -> Plain:
         "title": run.spec.title,
         "after": EVERY,
         "command": f"tutti runs again {run.name}",
-        "steps": json.loads(run.spec.recipe)["train"]["steps"],
+        "steps": sum(trainings.steps(json.loads(run.spec.recipe)).values()),
         "stages": stages,
     }
 
@@ -172,7 +173,7 @@ def plan(run: str, found: ReachedRun, checked: CheckRecipeResponse, *, dry_run: 
         return REUSED if stage.reused and sure else expected[stage.name]
 
     stages = [{"name": stage.name, "what": word(stage)} for stage in checked.stages]
-    trains = any(stage["name"] == "train" and stage["what"] != REUSED for stage in stages)
-    steps = json.loads(checked.recipe)["train"]["steps"] if trains else 0
+    trained = trainings.steps(json.loads(checked.recipe))
+    steps = sum(trained.get(stage["name"], 0) for stage in stages if stage["what"] != REUSED)
     again = any(stage["what"] != REUSED for stage in stages)
     return {"command": f"tutti runs again {run}" if again else "", "steps": steps, "stages": stages}

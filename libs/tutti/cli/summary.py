@@ -3,9 +3,8 @@
 import contextlib
 import json
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
 import click
 
@@ -13,7 +12,7 @@ from tutti.chassis.client import Client, Problem
 from tutti.chassis.errors import NotFound
 from tutti.cli import datasets, mixtures, passages, verdict
 from tutti.cli.connection import DEFAULT_DATA_DIR, typed
-from tutti.cli.nouns import list_all
+from tutti.cli.nouns import get_one, list_all
 from tutti.cli.output import READING_SECONDS, shown
 from tutti.cli.plain import Plain, plain
 from tutti.cli.progress import seconds, taken
@@ -27,21 +26,11 @@ def summary(client: Client, run: Run) -> Plain:
     """Everything of a run that its stages' owners know, as plain values; a part that does not exist is null."""
     stages = {stage.name: stage for stage in run.stages}
     found: Plain = {"run": plain(run), "seconds": {name: seconds(stage) for name, stage in stages.items()}}
-    calls: dict[str, Callable[..., Any]] = {
-        "crawl": client.ingest.GetCrawl,
-        "ingest": client.ingest.GetIngest,
-        "filter": client.ingest.GetFilter,
-        "dedup": client.dedup.GetDedup,
-        "tokenization": client.tokenization.GetTokenization,
-        "train": client.scheduler.GetJob,
-        "index": client.tokenization.GetIndex,
-        "sample": client.sampling.GetSample,
-    }
-    for name, call in calls.items():
-        found[name] = None
-        if name in stages and stages[name].resource:
+    found |= dict.fromkeys(TOLD)
+    for stage in run.stages:
+        if stage.name in TOLD and stage.resource:
             with contextlib.suppress(NotFound):
-                found[name] = plain(call(GetRequest(name=stages[name].resource)))
+                found[stage.name] = plain(get_one(client, stage.resource.partition("/")[0], stage.resource))
     found["dataset"], found["mixture"], found["checkpoints"] = None, [], []
     if found["tokenization"] and found["tokenization"]["dataset"]:
         name = found["tokenization"]["dataset"]
@@ -93,6 +82,10 @@ def newest(job: Plain) -> str:
     return f"checkpoints/{job['name'].removeprefix('jobs/')}/{job['line']}/{job['decided_step']}"
 
 
+TOLD = ("crawl", "ingest", "filter", "dedup", "tokenization", "train", "index", "sample")
+"""The stages of which a summary has more than one line."""
+ORDINARY = (*TOLD, "evaluation")
+"""The stages that top-level keys of a recipe ask for."""
 NEWEST_STEPS = 20
 SHOWN_CHECKPOINTS = 3
 SHOWN_RULES = 3
@@ -154,8 +147,11 @@ def show_summary(found: Plain, data_dir: Path = DEFAULT_DATA_DIR) -> None:
             lines.append(("model", f"{job['parameters']:,} parameters{passes}"))
         loss, what = verdict.loss(job)
         lines.append(("steps", f"{job['step']:,} on {ranks(job)}, loss {loss:.4f}, {what}"))
+    for stage in found["run"]["stages"]:
+        if stage["name"] not in ORDINARY and stage["summary"]:
+            lines.append((stage["name"], stage["summary"]))
     for name, value in lines:
-        click.echo(f"{name:14}{value}")
+        click.echo(f"{name:13} {value}")
     if dataset and job and job["bits_per_byte"] is not None:
         show_quality(job, dataset, found["mixture"])
     checkpoints = found["checkpoints"]

@@ -125,7 +125,7 @@ class PipelineApi:
             response.input_files, response.input_bytes = sources[""].files, sources[""].nbytes
         results: dict[str, Result] = {}
         for node in graph.nodes(recipe):
-            stage = Stage(name=node.name, state=STATE_PENDING)
+            stage = Stage(name=node.name, kind=node.stage.name, state=STATE_PENDING)
             given = {**results, **self._owners.resources(node)}
             if all(each in given for each in node.reads):
                 found = self._driver.find(node, recipe, node.given(given), sources)

@@ -1,0 +1,17 @@
+"""The trainings of a recipe and of a run: which stages they are, how many steps each has."""
+
+from tutti.cli.plain import Plain
+from tutti.contracts.pipeline.v1 import Stage
+
+JOBS = "jobs/"
+
+
+def trains(stage: Stage) -> bool:
+    """Whether a stage of a run is a training that has begun."""
+    return stage.resource.startswith(JOBS)
+
+
+def steps(recipe: Plain) -> dict[str, int]:
+    """The steps of each training of a recipe that was filled in, by the name of its stage."""
+    named = {name: each["steps"] for name, each in recipe.get("stages", {}).items() if each["kind"] == "train"}
+    return {**({"train": recipe["train"]["steps"]} if "train" in recipe else {}), **named}
