@@ -33,6 +33,7 @@ from tutti.contracts.options.v1 import Role, access
 from tutti.model.chunks import Layout
 from tutti.pipeline.reading import parse
 from tutti.pipeline.recipe import Recipe
+from tutti.pipeline.registry import definitions
 from tutti.pipeline.sizes import SIZES
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -295,6 +296,36 @@ that add up to at most 65,536 allow it. How often each was read is in the summar
 run's own held-out documents. A name stands for what it means when the run is accepted: recorded are datasets by their
 content.
 """
+STAGES = """\
+## Named stages
+
+The keys above ask for at most one stage of each kind. `stages` adds more, each under a name of its own:
+
+```yaml
+input: {path: pages}
+train: {steps: 100}
+sample: {prompts: [The]}
+stages:
+  anneal: {kind: train, from: {initial: train}, steps: 50, learning_rate: 3.0e-4}
+  sample-anneal: {like: sample, from: anneal}
+```
+
+- `kind` is one of those below. Left out, it is the name of the stage, or the kind of the stage that it is like.
+- `from` says what fills each role: the name of another stage, or of a resource such as `checkpoints/JOB/LINE/STEP` or
+  `datasets/VERSION`. A role with a default takes it where `from` does not say. A single name fills the only role that
+  accepts it.
+- `like` names a stage whose keys and inputs this one takes over; its own keys come first.
+- All other keys are those of the kind: `train` and `sample` have the keys above without their prefix.
+
+`--set stages.NAME.KEY=VALUE` changes one. A recipe whose stages start from resources needs neither `input` nor `train`.
+Stages run one at a time: those of the keys above first, then the named ones, each after what it reads, ties by name.
+The name of a stage decides no content: what another stage, or another run, made of the same inputs with the same keys
+is reused.
+
+A training with `initial` begins with the parameters of that checkpoint, and with nothing else of it: moments, step and
+the order of sequences begin anew. Both trainings need the same model and the same tokenizer. The checkpoint is recorded
+in the training, and is a parent of every checkpoint that the training writes.
+"""
 CLASSIFIERS = """\
 ## Classifiers
 
@@ -330,6 +361,9 @@ def recipes_page() -> str:
         "has one.",
         "",
         MIXTURES,
+        STAGES,
+        *_stages(),
+        "",
         CLASSIFIERS,
         *_table(ClassifierRecipe),
         "",
@@ -347,6 +381,21 @@ def recipes_page() -> str:
         row = (size, of.width, of.layers, of.heads, of.kv_heads, of.hidden, f"{Layout(model).elements:,}")
         lines.append(f"| {' | '.join(map(str, row))} |")
     return "\n".join([*lines, ""])
+
+
+def _stages() -> Iterator[str]:
+    """A row for each kind of stage that can be named."""
+    yield from ("| kind | makes | reads: role, what fills it, default |", "|---|---|---|")
+    for name, stage in sorted(definitions().items()):
+        if stage.section is None:
+            continue
+        roles = (
+            f"`{role.name}`: a {role.of.DESCRIPTOR.name.lower()}"
+            f"{'' if role.required else ', optional'}{f', `{role.default}`' if role.default else ''}"
+            for role in stage.roles
+            if role.given
+        )
+        yield f"| `{name}` | {stage.result_kind.singular.lower()} | {'; '.join(roles) or 'nothing'} |"
 
 
 def _table(of: type[Part]) -> Iterator[str]:
@@ -379,7 +428,7 @@ def _kind(value: Mapping[str, Any]) -> str:
     if value["type"] == "array":
         return f"list of {value['items']['type']}"
     if value["type"] == "object":
-        return f"mapping to {value['additionalProperties']['type']}"
+        return f"mapping to {value['additionalProperties'].get('type', 'stages')}"
     return str(value["type"])
 
 

@@ -1,5 +1,6 @@
 """Named stages: kinds, roles, keys taken over, order; what is wrong is named by its key."""
 
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -74,6 +75,12 @@ def test_stages_may_start_from_earlier_results_alone() -> None:
         {"stages": {"more": {"kind": "train", "from": {"dataset": "datasets/a", "initial": checkpoint}, "steps": 2}}}
     )
     assert inputs(more)["more"] == {"dataset": ("datasets/a",), "initial": (checkpoint,)}
+
+
+def test_the_recipe_of_the_page_about_named_stages_is_one() -> None:
+    section = (Path(__file__).parents[3] / "docs/recipes.md").read_text().partition("## Named stages")[2]
+    found = read(section.partition("```yaml\n")[2].partition("```")[0])
+    assert list(found.stages) == ["anneal", "sample-anneal"]
 
 
 def test_a_key_of_a_stage_can_be_overridden() -> None:
