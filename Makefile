@@ -11,7 +11,7 @@ export PATH := $(CURDIR)/$(BIN):$(PATH)
 # What .venv holds is compiled once: otherwise every process compiles again what it imports, for seconds.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help setup lint test protos clean lock run bench bench-data soak stack-up stack-down run-stack new-service migration baseline
+.PHONY: help setup lint test protos clean lock run bench bench-data soak stack-up stack-down run-stack new-service new-stage migration baseline
 
 help: ## show this help
 	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -67,11 +67,13 @@ $(PEERS): $(SETUP) pyproject.toml
 soak: setup ## run one campaign at its full number and record it: make soak ROW=5
 	$(BIN)/python tools/soak.py $(ROW)
 
-new-service: setup ## scaffold a service: make new-service NAME=reward [RESOURCE=score]
+new-service: setup ## scaffold a service: make new-service new-stage NAME=reward [RESOURCE=score]
 	@$(BIN)/python tools/new_service.py $(NAME) $(if $(RESOURCE),--resource $(RESOURCE))
 
 migration: setup ## write the revisions that changed tables need: make migration MESSAGE="Add the priority of a job"
 	@$(BIN)/python tools/migration.py "$(MESSAGE)"
+new-stage: setup ## scaffold a stage: make new-stage NAME=score SERVICE=sampling [READS=checkpoint]
+	@$(BIN)/python -m tools.new_stage $(NAME) --service $(SERVICE) $(if $(READS),--reads $(READS))
 
 baseline: setup ## build protos/baseline.binpb, which `make lint` compares the protos with (at a release)
 	@$(BIN)/python tools/baseline.py

@@ -39,14 +39,19 @@ class Names:
 
 def names(service: str, resource: str) -> Names:
     """Raises CannotScaffold."""
-    for what, word in (("a service", service), ("a resource", resource)):
-        if not re.fullmatch(r"[a-z][a-z0-9]{1,30}", word) or keyword.iskeyword(word):
-            raise CannotScaffold(
-                f"{word!r} cannot name {what}: expected one word of 2 to 31 characters a-z and 0-9, no Python keyword"
-            )
+    word("a service", service)
+    word("a resource", resource)
     return Names(
         service, service.capitalize(), resource, plural(resource), resource.capitalize(), plural(resource).capitalize()
     )
+
+
+def word(what: str, name: str) -> None:
+    """Raises CannotScaffold for what cannot be a name."""
+    if not re.fullmatch(r"[a-z][a-z0-9]{1,30}", name) or keyword.iskeyword(name):
+        raise CannotScaffold(
+            f"{name!r} cannot name {what}: expected one word of 2 to 31 characters a-z and 0-9, no Python keyword"
+        )
 
 
 def plural(word: str) -> str:

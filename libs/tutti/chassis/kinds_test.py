@@ -15,8 +15,7 @@ WORK = {"spec", "state", "result"}
 
 def verbs(kind: Kind) -> set[str]:
     """The calls that the kind's service declares for it."""
-    package = kind.message.DESCRIPTOR.file.package
-    path = f"/{package}.{kind.owner.capitalize()}Service/"
+    path = f"/{kind.service}/"
     nouns = {"Create": kind.singular, "Get": kind.singular, "Cancel": kind.singular, "List": kind.plural.capitalize()}
     return {verb for verb, noun in nouns.items() if find_method(f"{path}{verb}{noun}")}
 

@@ -9,6 +9,7 @@ content afterwards, whatever damage was there before.
 import logging
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any, Generic, TypeVar
 
 from google.protobuf.message import Message
@@ -16,10 +17,13 @@ from google.protobuf.message import Message
 from tutti.backbone import Blobs
 from tutti.backbone.blobs import BlobExists, BlobMissing
 from tutti.chassis import crud, taskrows
+from tutti.chassis.call import Call
 from tutti.chassis.canonical import CanonicalLine
 from tutti.chassis.errors import InvalidField
+from tutti.chassis.kinds import kind_of
+from tutti.chassis.methods import methods_of
 from tutti.chassis.resources import Resource
-from tutti.chassis.service import Host, TaskKind
+from tutti.chassis.service import Host, Served, TaskKind
 from tutti.chassis.tasks import Finish, Task, TaskContext
 from tutti.chassis.unit import Unit
 from tutti.chassis.words import clipped
@@ -157,6 +161,29 @@ class Work(Generic[M]):
         work.state, work.reason = state, clipped(reason)
         work.ended_at.FromDatetime(unit.now)
         return self.resource.put(unit, work)
+
+
+def served(work: Work[Any], check: Callable[[Any], None]) -> Served:
+    """The gRPC service of a kind of work whose proto file has one of its own: Create, Get, List and Cancel alone.
+
+    `check` raises InvalidField for a spec that cannot be carried out.
+    """
+    kind = kind_of(work.message)
+    descriptor = work.message.DESCRIPTOR.file.services_by_name[kind.service.rpartition(".")[2]]
+    responses = {method.name: method.response for method in methods_of(descriptor)}
+    create, listing = f"Create{kind.singular}", f"List{kind.plural.capitalize()}"
+
+    def make(request: Any, call: Call) -> Message:
+        check(request.spec)
+        return responses[create](**{kind.singular.lower(): work.create(request)})
+
+    calls: dict[str, Callable[[Any, Call], Message]] = {
+        create: make,
+        f"Get{kind.singular}": lambda request, call: work.get(request),
+        listing: lambda request, call: work.page(request, responses[listing]),
+        f"Cancel{kind.singular}": lambda request, call: work.cancel(request),
+    }
+    return Served(descriptor, SimpleNamespace(**calls))
 
 
 def _state(work: Any) -> int:

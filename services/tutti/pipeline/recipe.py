@@ -5,9 +5,9 @@ Promises: equal recipes have equal canonical JSON and so an equal digest. How it
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, TypeVar
 
-from pydantic import Field
+from pydantic import Field, PrivateAttr
 
 from tutti.chassis import recipetext
 from tutti.chassis.recipetext import Part, Real
@@ -16,6 +16,7 @@ from tutti.model.spec import ModelSpec, OptimizerSpec, StepSpec
 from tutti.model.training import Training, WeightedDataset
 from tutti.pipeline.sizes import SIZES, Size
 
+P = TypeVar("P", bound=Part)
 Count = Annotated[int, Field(ge=0, lt=2**31)]
 Positive = Annotated[int, Field(ge=1, lt=2**31)]
 MAX_MICROBATCHES = 4096  # every one is a leaf of every step's plan
@@ -278,6 +279,20 @@ class Recipe(Part):
         description="more stages by name, each with `kind` (its name unless it is given), `from` (what it reads, by "
         "role), `like` (a stage whose keys it takes over) and the keys of its kind",
     )
+
+    _section: Part | None = PrivateAttr(default=None)
+
+    def with_section(self, section: Part) -> "Recipe":
+        """This recipe as a named stage with these keys reads it."""
+        view = self.model_copy()
+        view._section = section
+        return view
+
+    def section(self, of: type[P]) -> P:
+        """The keys of the named stage that reads this recipe. Raises TypeError where there are none of this type."""
+        if not isinstance(self._section, of):
+            raise TypeError(f"the keys are {self._section!r}, expected {of.__name__}")
+        return self._section
 
     @property
     def reads_pages(self) -> bool:

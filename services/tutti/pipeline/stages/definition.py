@@ -15,6 +15,8 @@ from tutti.chassis.errors import InvalidField
 from tutti.chassis.kinds import Kind, kind_of
 from tutti.chassis.recipetext import Part
 from tutti.chassis.service import Host
+from tutti.checkpoints.keys import checkpoint_of
+from tutti.contracts.committer.v1 import Checkpoint
 from tutti.contracts.common.v1 import STATE_DONE
 from tutti.corpus.manifest import Manifest
 from tutti.pipeline.blobchecks import Checked
@@ -85,6 +87,16 @@ class Asked:
         return self.inputs.get(role, ())
 
 
+def resource_of(of: type[Message], result: Result) -> str:
+    """The name of the resource of this kind that a result is: of a training its checkpoint, and not its job."""
+    kind = kind_of(of)
+    if result.resource.startswith(f"{kind.plural}/"):
+        return result.resource
+    if of is Checkpoint:
+        return checkpoint_of(result.manifest_key)
+    return f"{kind.plural}/{result.content_digest.removeprefix('blake3:')}"
+
+
 @dataclass(frozen=True)
 class Question:
     """A recipe that the stage's owner judges before anything is made; `keys` of the recipe by the spec's fields."""
@@ -132,8 +144,8 @@ class StageDef:
         return {}
 
     def apply(self, recipe: Recipe, section: Any) -> Recipe:
-        """The recipe as an instance with this section reads it."""
-        raise NotImplementedError(f"{self.name} has no section")
+        """The recipe as an instance with this section reads it: `recipe.section` has its keys, unless others do."""
+        return recipe.with_section(section)
 
     def filled(self, section: Any) -> Any:
         """A section with what follows from its other keys. Raises InvalidField."""

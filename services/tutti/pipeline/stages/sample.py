@@ -5,12 +5,11 @@ from typing import Any
 
 from tutti.chassis.errors import InvalidField
 from tutti.chassis.service import Host
-from tutti.checkpoints.keys import checkpoint_of
 from tutti.contracts.committer.v1 import Checkpoint
 from tutti.contracts.sampling.v1 import Sample, SampleSpec
 from tutti.pipeline.modelsize import NUMBER_BYTES, parameters
 from tutti.pipeline.recipe import Recipe, SamplePart
-from tutti.pipeline.stages.definition import MAKE_RUN, Asked, Flat, Question, Role, StageDef
+from tutti.pipeline.stages.definition import MAKE_RUN, Asked, Flat, Question, Role, StageDef, resource_of
 from tutti.pipeline.tokenized import UNKNOWN, dataset_row, lengths
 from tutti.pipeline.values import Measure, Result
 
@@ -29,7 +28,7 @@ class SampleStage(StageDef):
         return recipe.model_copy(update={"sample": section})
 
     def request(self, asked: Asked) -> SampleSpec:
-        checkpoint = checkpoint_of(asked.one("checkpoint").manifest_key)
+        checkpoint = resource_of(Checkpoint, asked.one("checkpoint"))
         values = _part(asked.recipe).model_dump()
         return SampleSpec(checkpoint=checkpoint, logic_version=asked.logic_version, **values)
 
