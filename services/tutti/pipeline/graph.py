@@ -91,8 +91,10 @@ def reuse_of(stage: StageDef, asked: Asked) -> Reuse:
 
 def nodes(recipe: Recipe) -> tuple[Node, ...]:
     """The stages of a recipe in the order in which they are done: those of top-level keys, then those by name."""
-    flat = sorted(_flat(recipe), key=lambda node: ORDER.index(node.name))
-    return (*flat, *(_named(recipe, name) for name in instances.order(recipe.stages)))
+    found = {node.name: node for node in sorted(_flat(recipe), key=lambda node: ORDER.index(node.name))}
+    for name in instances.order(recipe.stages):
+        found[name] = _named(recipe, name, found)
+    return tuple(found.values())
 
 
 def flat_kinds(recipe: Recipe) -> dict[str, StageDef]:
@@ -109,10 +111,12 @@ def _flat(recipe: Recipe) -> Iterator[Node]:
         yield Node(name, stage, flat.recipe, inputs, flat.place, flat.keys)
 
 
-def _named(recipe: Recipe, name: str) -> Node:
+def _named(recipe: Recipe, name: str, before: Mapping[str, Node]) -> Node:
+    """A named stage reads the recipe as the first stage that it reads does, but for its own keys."""
     instance = recipe.stages[name]
     stage = definitions()[instance.kind]
-    view = stage.apply(recipe, instance.section)
+    base = next((before[ref].recipe for ref in instance.references if ref in before), recipe)
+    view = stage.apply(base, instance.section)
     return Node(name, stage, view, instance.inputs, name, {stage.name: f"stages.{name}"})
 
 

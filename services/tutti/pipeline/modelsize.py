@@ -11,5 +11,7 @@ STATE_NUMBERS = 3  # of a parameter in a checkpoint: itself and two moments
 
 
 def parameters(recipe: Recipe) -> int:
-    """The parameters of the model, each counted once."""
+    """The parameters of the model that a recipe trains, each counted once; 0 where it trains none."""
+    if recipe.train is None:
+        return 0
     return Layout(recipe.training("blake3:" + "0" * 64).model).elements

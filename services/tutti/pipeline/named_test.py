@@ -136,3 +136,27 @@ def test_a_prompt_that_a_named_sample_could_not_continue_is_refused_by_its_key(w
         create(world, TEXT, f"stages.sample-anneal.prompts={'x1' * 16}")
     with pytest.raises(InvalidField, match=r"stages\.sample-anneal\.tokens: .*1 to 100 tokens"):
         create(world, TEXT, "stages.sample-anneal.tokens=101")
+
+
+def test_a_training_on_an_earlier_dataset_needs_its_context_and_at_least_its_vocabulary(world: World) -> None:
+    run, _ = finished(world)
+    digest = stages(run)["tokenization"].content_digest
+    dataset = f"datasets/{digest.removeprefix('blake3:')}"
+    text = "size: tiny\ndata: {context: %d}\ntokenizer: {vocabulary: %d}\n"
+    text += f"stages: {{more: {{kind: train, from: {{dataset: {dataset}}}, steps: 2}}}}"
+    for context, vocabulary, words in ((64, 300, "data.context: 32"), (32, 299, "tokenizer.vocabulary: 300")):
+        failed = world.run(create(world, text % (context, vocabulary)).name)
+        assert failed.state == STATE_FAILED
+        assert f"stages.more.from.dataset: expected {words}, as in {dataset}" in failed.reason
+    assert finished(world, text % (32, 300))[1] == ["more"]
+
+
+def test_a_plan_forecasts_named_stages_and_knows_no_model_that_it_does_not_train(world: World) -> None:
+    run, _ = finished(world)
+    job = stages(run)["train"].resource.removeprefix("jobs/")
+    alone = f"stages: {{sample: {{from: checkpoints/{job}/0/10, prompts: [A]}}}}"
+    for text, name, known in ((alone, "sample", False), (TEXT.replace("[The]", "[A]"), "sample-anneal", True)):
+        request = CheckRecipeRequest(recipe=text, directory=str(world.folder), forecast=True)
+        found = {each.stage: each for each in world.api.CheckRecipe(request, CALL).forecasts}[name]
+        assert found.seconds > 0
+        assert found.HasField("memory_bytes") is known

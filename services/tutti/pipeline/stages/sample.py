@@ -51,8 +51,9 @@ class SampleStage(StageDef):
     def amount(self, recipe: Recipe, pages: int) -> float:
         return float(len(_part(recipe).prompts) * _part(recipe).tokens)
 
-    def memory(self, recipe: Recipe) -> int:
-        return NUMBER_BYTES * parameters(recipe)
+    def memory(self, recipe: Recipe) -> int | None:
+        """The model, where this recipe trains it."""
+        return NUMBER_BYTES * parameters(recipe) or None
 
     def summary(self, work: Any) -> str:
         return f"{len(work.spec.prompts)} prompts continued by {work.tokens:,} tokens"

@@ -27,7 +27,7 @@ from tutti.contracts.scheduler.v1 import (
     JobSpec,
     MixedDataset,
 )
-from tutti.contracts.tokenization.v1 import Dataset
+from tutti.contracts.tokenization.v1 import Dataset, Tokenizer
 from tutti.corpus.errors import CorpusError
 from tutti.model.training import Initial, Training, WeightedDataset
 from tutti.pipeline.blobchecks import Checked, Expected
@@ -132,6 +132,7 @@ class TrainStage(StageDef):
 
     def today(self, asked: Asked, host: Host) -> Inputs:
         """With the other datasets of its mixture, and the weight of each."""
+        _check_dataset(asked, host)
         if (initial := asked.get("initial")) is not None:
             _check_initial(asked, initial, host)
         if asked.recipe.mixture is None:
@@ -214,6 +215,24 @@ def _training(asked: Asked) -> Training:
     if initial is None:
         return training
     return replace(training, initial=Initial(checkpoint_of(initial.manifest_key), initial.content_digest))
+
+
+def _check_dataset(asked: Asked, host: Host) -> None:
+    """Refuse a dataset that the recipe names and whose rows this model cannot read. Raises InvalidField."""
+    dataset = asked.one("dataset")
+    row = dataset_row(host, dataset) if dataset.resource.startswith("datasets/") else None
+    if row is None:
+        return
+    vocabulary = kind_of(Tokenizer).get(host.channel("tokenization"), row.tokenizer).vocabulary
+    own = asked.recipe.data.context, asked.recipe.tokenizer.vocabulary
+    for what, seen, expected, fits in (
+        ("data.context", own[0], row.context, own[0] == row.context),
+        ("tokenizer.vocabulary", own[1], vocabulary, own[1] >= vocabulary),
+    ):
+        if not fits:
+            raise InvalidField(
+                "train.from.dataset", seen=f"{what}: {seen}", expected=f"{what}: {expected}, as in {row.name}"
+            )
 
 
 def _check_initial(asked: Asked, initial: Result, host: Host) -> None:
