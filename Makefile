@@ -67,11 +67,12 @@ $(PEERS): $(SETUP) pyproject.toml
 soak: setup ## run one campaign at its full number and record it: make soak ROW=5
 	$(BIN)/python tools/soak.py $(ROW)
 
-new-service: setup ## scaffold a service: make new-service new-stage NAME=reward [RESOURCE=score]
+new-service: setup ## scaffold a service: make new-service NAME=reward [RESOURCE=score]
 	@$(BIN)/python tools/new_service.py $(NAME) $(if $(RESOURCE),--resource $(RESOURCE))
 
 migration: setup ## write the revisions that changed tables need: make migration MESSAGE="Add the priority of a job"
 	@$(BIN)/python tools/migration.py "$(MESSAGE)"
+
 new-stage: setup ## scaffold a stage: make new-stage NAME=score SERVICE=sampling [READS=checkpoint]
 	@$(BIN)/python -m tools.new_stage $(NAME) --service $(SERVICE) $(if $(READS),--reads $(READS))
 
