@@ -12,6 +12,7 @@ export PATH := $(CURDIR)/$(BIN):$(PATH)
 unexport PYTHONDONTWRITEBYTECODE
 
 .PHONY: help setup lint test protos clean lock run bench bench-data soak stack-up stack-down run-stack new-service new-stage migration baseline
+.PHONY: help setup lint test protos clean lock run bench bench-data soak stack-up stack-down compose-test run-stack new-service baseline
 
 help: ## show this help
 	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -84,6 +85,9 @@ protos: setup ## generate libs/tutti/contracts from protos/
 
 stack-up: $(SETUP) ## start real Kafka, Postgres and S3 servers here, without Docker
 	@$(BIN)/python deploy/local/servers.py up
+
+compose-test: setup ## run docker-compose.yml on a real Docker engine, with faults; starts an engine where none is (root)
+	@$(BIN)/python deploy/docker/trial.py
 
 stack-down: $(SETUP) ## stop them; their data stay in build/servers/stack
 	@$(BIN)/python deploy/local/servers.py down

@@ -5,6 +5,7 @@ user can read (mode 0700, files 0600); run again, nothing changes but what is mi
 
     python provision.py secrets VOLUME NAME=UID ...    the folder VOLUME/NAME for each container
     python provision.py roles VOLUME                   a role in Postgres for each service
+    python provision.py token VOLUME                   print the operator's token
 """
 
 import json
@@ -15,6 +16,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from tutti.chassis.auth import Role, Tokens
+from tutti.chassis.datadir import tokens_at
 from tutti.chassis.settings import installed_services
 
 PORT = 7000
@@ -118,6 +120,8 @@ def main(arguments: Sequence[str]) -> int:
             provide(Path(volume), {name: int(user) for name, _, user in (each.partition("=") for each in users)})
         case ["roles", volume]:
             roles(Path(volume))
+        case ["token", volume]:
+            print(tokens_at(Path(volume, "operator", "tokens")).of(Role.OPERATOR))
         case _:
             print(__doc__, file=sys.stderr)
             return 2

@@ -1,7 +1,7 @@
 """Native kernels: one C file, compiled with the wheel or where it runs, and loaded into this process.
 
 Promises: a kernel computes the same bits as its Python twin, so a machine without a compiler loses time and nothing
-else; `kernel` says why there is none, for the doctor. A wheel contains each kernel compiled, beside its source and named
+else; `kernel` says why there is none, for the doctor. A wheel has each kernel compiled, beside its source and named
 by its digest. Otherwise a kernel is compiled into the user's cache folder (mode 0700), named by the digest of source,
 compiler, flags and machine: it is never stale, and processes that compile at the same time do not collide. A kernel is
 one file without headers of its own; calls into it release the GIL.

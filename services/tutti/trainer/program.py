@@ -5,13 +5,11 @@ One agent a node: the folder is locked. What a former agent of the node left run
 
 import argparse
 import contextlib
-import ipaddress
 import logging
 import os
 import re
 import select
 import signal
-import socket
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -33,6 +31,7 @@ from tutti.contracts.committer.v1.stubs import CommitterServiceStub
 from tutti.contracts.scheduler.v1 import Node
 from tutti.contracts.scheduler.v1.stubs import SchedulerServiceStub
 from tutti.model.machine import machine_signature
+from tutti.trainer.addresses import moved, of_this_machine, resolved
 from tutti.trainer.agent import Agent, AgentState
 from tutti.trainer.buffers import buffer_folder, own, remove, sweep
 from tutti.trainer.courier import ThreadCourier
@@ -55,7 +54,9 @@ KILLED = 130
 class TrainerSettings(Section):
     """The `[trainer]` table: what only agents need."""
 
-    address: str = Field(default="127.0.0.1", description="address by which ranks of other nodes reach this node")
+    address: str = Field(
+        default="127.0.0.1", description="IP address or host name by which ranks of other nodes reach this node"
+    )
     drain_seconds: float = Field(default=8.0, gt=0, description="for ranks to end at a step boundary")
     staging_seconds: float = Field(default=600.0, gt=0, description="that ranks wait for nodes that still stage")
     stall_seconds: float = Field(default=300.0, gt=0, description="without a step, until flight records are collected")
@@ -136,10 +137,16 @@ def _serve(given: argparse.Namespace) -> int:
         metrics = MetricsServer(loaded.values.telemetry.metrics_listen)
         data_dir.write(f"endpoints/agent-{settings.node}.metrics", f"{metrics.address}\n".encode())
         log.info("the agent of %s has %d slots", settings.name, settings.slots)
-        health = _Told(HealthFile(health_path(data_dir.path, f"agent-{settings.node}")), clock)
+        health = _Health(HealthFile(health_path(data_dir.path, f"agent-{settings.node}")), clock)
+        named = settings.address != (given.address or loaded.section("trainer", TrainerSettings).address)
         while agent.state is not AgentState.DONE:
             stop.beat()
-            health.tell("" if agent.state is AgentState.SERVING else agent.state.value)
+            if health.due():
+                health.tell("" if agent.state is AgentState.SERVING else agent.state.value)
+                if named and moved(settings.address, of_this_machine()):
+                    stop.ask(
+                        f"{settings.address} is no address of this machine any more; the next start resolves it anew"
+                    )
             if stop.asked and agent.state in (AgentState.REGISTERING, AgentState.SERVING):
                 log.info("the agent stops: %s", stop.asked)
                 agent.drain()
@@ -164,7 +171,10 @@ def _settings(given: argparse.Namespace, loaded: Loaded) -> AgentSettings:
             raise BadNode(f"--device {device!r}: expected cpu or cuda:N")
     if len(devices) > slots:
         raise BadNode(f"{len(devices)} devices for {slots} slots: expected at most one a slot")
-    address = _ip(given.address or own.address)
+    try:
+        address = resolved(given.address or own.address)
+    except ValueError as error:
+        raise BadNode(f"--address {error}") from None
     return AgentSettings(
         node=given.node,
         slots=slots,
@@ -180,22 +190,6 @@ def _settings(given: argparse.Namespace, loaded: Loaded) -> AgentSettings:
         drain=own.drain_seconds,
         relook=own.poll_seconds,
     )
-
-
-def _ip(address: str) -> str:
-    """An IP address as it is, a host name as what it resolves to now. Raises BadNode."""
-    try:
-        return str(ipaddress.ip_address(address))
-    except ValueError:
-        pass
-    try:
-        found = socket.getaddrinfo(address, None, family=socket.AF_INET, type=socket.SOCK_STREAM)
-    except OSError as error:
-        raise BadNode(
-            f"--address {address!r}: expected an IP address of this machine, such as 10.0.0.7, or a name that resolves "
-            f"to one ({error})"
-        ) from None
-    return str(found[0][4][0])
 
 
 def _token(data_dir: DataDir, file: str) -> str:
@@ -228,17 +222,18 @@ class _Channels:
             channel.close()
 
 
-class _Told:
+class _Health:
     """The health file, written every few turns of the loop."""
 
     def __init__(self, file: HealthFile, clock: SystemClock) -> None:
         self._file, self._clock, self._next = file, clock, 0.0
 
+    def due(self) -> bool:
+        return self._clock.monotonic() >= self._next
+
     def tell(self, reason: str) -> None:
-        now = self._clock.monotonic()
-        if now >= self._next:
-            self._next = now + HEALTH_SECONDS
-            self._file.write(reason)
+        self._next = self._clock.monotonic() + HEALTH_SECONDS
+        self._file.write(reason)
 
 
 class _Stop:
@@ -251,7 +246,7 @@ class _Stop:
         os.set_blocking(self._waker, False)
         for number in (signal.SIGTERM, signal.SIGINT):
             signal.signal(number, self._signalled)
-        self._pulse = leash.hold(lambda: self._ask("its supervisor is gone"))
+        self._pulse = leash.hold(lambda: self.ask("its supervisor is gone"))
 
     def beat(self) -> None:
         """The loop of the agent turns."""
@@ -268,9 +263,9 @@ class _Stop:
         if self.asked:
             # Ranks and children end with their sockets.
             os._exit(KILLED)
-        self._ask(signal.Signals(number).name)
+        self.ask(signal.Signals(number).name)
 
-    def _ask(self, why: str) -> None:
+    def ask(self, why: str) -> None:
         self.asked = self.asked or why
         with contextlib.suppress(BlockingIOError):
             os.write(self._waker, b"!")

@@ -1,0 +1,52 @@
+"""Faults of a container: killed, paused, cut off from the network; each is over when the container is healthy again."""
+
+import os
+import signal
+import time
+from collections.abc import Callable
+from enum import Enum
+
+from project import Project
+
+FAULT_SECONDS = 12.0  # longer than the deadline of a call
+HEAL_SECONDS = 90.0
+
+
+class Fault(Enum):
+    KILL = "kill"
+    PAUSE = "pause"
+    DISCONNECT = "disconnect"
+
+
+def cause(project: Project, service: str, fault: Fault) -> float:
+    """Cause a fault and wait until it healed; the seconds from its end until the container was healthy again.
+
+    Raises TrialError, which names the container that did not heal.
+    """
+    container = project.container(service)
+    match fault:
+        case Fault.KILL:
+            before = project.started_at(container)
+            os.kill(int(project.inspect(container, "{{.State.Pid}}")), signal.SIGKILL)
+            ended = time.monotonic()
+            project.wait(lambda: project.started_at(container) != before, HEAL_SECONDS, f"{service} to start again")
+        case Fault.PAUSE:
+            ended = _around(
+                lambda: project.engine.run("pause", container), lambda: project.engine.run("unpause", container)
+            )
+        case Fault.DISCONNECT:
+            ended = _around(
+                lambda: project.engine.run("network", "disconnect", project.network, container),
+                lambda: project.engine.run("network", "connect", "--alias", service, project.network, container),
+            )
+    project.wait(lambda: project.is_healthy(container), HEAL_SECONDS, f"{service} to be healthy after {fault.value}")
+    return time.monotonic() - ended
+
+
+def _around(begin: Callable[[], object], end: Callable[[], object]) -> float:
+    begin()
+    try:
+        time.sleep(FAULT_SECONDS)
+    finally:
+        end()
+    return time.monotonic()

@@ -1,0 +1,106 @@
+"""The compose project of a trial: docker-compose.yml under a name, a port and volumes of its own."""
+
+import json
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from engine import Engine, TrialError, command
+
+ROOT = Path(__file__).resolve().parents[2]
+TUTTI = str(Path(sys.executable).with_name("tutti"))
+UP_SECONDS = 180
+LOOK_SECONDS = 0.5
+
+
+@dataclass
+class Project:
+    engine: Engine
+    name: str
+    port: int
+    input: Path
+    """the folder that the services see as /input"""
+    token: str = field(default="", repr=False)
+
+    @property
+    def network(self) -> str:
+        return f"{self.name}_default"
+
+    @property
+    def address(self) -> str:
+        return f"127.0.0.1:{self.port}"
+
+    def compose(self, *words: str, seconds: float = 120) -> str:
+        """Raises TrialError."""
+        settings = {"TUTTI_PORT": str(self.port), "TUTTI_INPUT": str(self.input)}
+        return command(
+            [*self.engine.compose, "--project-name", self.name, "--file", ROOT / "docker-compose.yml", *words],
+            seconds=seconds,
+            environment={**self.engine.environment, **settings},
+        )
+
+    def up(self) -> float:
+        """The seconds until everything is healthy. Raises TrialError."""
+        began = time.monotonic()
+        self.compose("up", "-d", "--wait", seconds=UP_SECONDS)
+        took = time.monotonic() - began
+        self.token = self.compose("run", "--rm", "-T", "--no-deps", "token").strip()
+        return took
+
+    def down(self) -> None:
+        self.compose("down", "--volumes", "--remove-orphans", "--timeout", "20")
+
+    def services(self) -> list[str]:
+        """Those that keep running."""
+        return sorted({each["Service"] for each in self._listed() if each["State"] == "running"})
+
+    def container(self, service: str) -> str:
+        return self.compose("ps", "--quiet", service).split()[0]
+
+    def inspect(self, container: str, form: str) -> str:
+        return self.engine.run("inspect", "-f", form, container).strip()
+
+    def started_at(self, container: str) -> str:
+        return self.inspect(container, "{{.State.StartedAt}}")
+
+    def is_healthy(self, container: str) -> bool:
+        return self.inspect(container, "{{.State.Health.Status}}") == "healthy"
+
+    def memory(self) -> dict[str, float]:
+        """MiB of each service, without page cache that can be dropped."""
+        lines = self.engine.run("stats", "--no-stream", "--format", "{{.Name}} {{.MemUsage}}").splitlines()
+        factors = {"KiB": 1 / 1024, "MiB": 1.0, "GiB": 1024.0}
+        found = {}
+        for line in lines:
+            name, used = line.split()[:2]
+            if name.startswith(f"{self.name}-"):
+                found[name.removeprefix(f"{self.name}-").rpartition("-")[0]] = float(used[:-3]) * factors[used[-3:]]
+        return found
+
+    def tutti(self, *words: str, seconds: float = 300) -> "subprocess.CompletedProcess[str]":
+        """The command, through the front door."""
+        return subprocess.run(
+            [TUTTI, *words, "--address", self.address],
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            timeout=seconds,
+            check=False,
+            env={**os.environ, "TUTTI_TOKEN": self.token},
+        )
+
+    def wait(self, condition: Callable[[], bool], seconds: float, what: str) -> None:
+        """Raises TrialError."""
+        deadline = time.monotonic() + seconds
+        while not condition():
+            if time.monotonic() > deadline:
+                raise TrialError(f"waited {seconds:.0f} s for {what}")
+            time.sleep(LOOK_SECONDS)
+
+    def _listed(self) -> list[dict[str, Any]]:
+        return [json.loads(line) for line in self.compose("ps", "--all", "--format", "json").splitlines()]

@@ -1,0 +1,181 @@
+"""The trial of docker-compose.yml on a real engine: `make compose-test`.
+
+Promises: cold to healthy is timed; recipes/tiny.yaml gives the canonical state of the embedded platform, byte for byte;
+while runs go on, containers are killed, paused and cut off, one fault at a time, and every run ends with the same
+state; what was started is stopped. Exit codes: 0 passed, 1 failed, 77 no engine can be had here.
+"""
+
+import argparse
+import os
+import platform
+import sys
+import tempfile
+import threading
+import time
+from collections.abc import Sequence
+from pathlib import Path
+
+import psutil
+from engine import NoEngine, TrialError, command, engine, tell
+from faults import Fault, cause
+from images import PYTHON, prepare, sizes
+from project import ROOT, TUTTI, Project
+
+CACHE = ROOT / "build" / "docker"
+NO_ENGINE = 77
+# One of each kind: the stores, a service of each room, an agent, the front door.
+KINDS = ("kafka", "postgres", "s3", "ingest", "pipeline", "scheduler", "committer", "agent-a", "door")
+RECIPE = ROOT / "recipes" / "tiny.yaml"
+REST_SECONDS = 10.0
+
+
+def trial(given: argparse.Namespace) -> int:
+    CACHE.mkdir(parents=True, exist_ok=True)
+    pages = Path(command([sys.executable, ROOT / "tools/exhibit.py"], seconds=300, folder=ROOT).split()[-1])
+    with engine(CACHE) as found:
+        standins = prepare(found, CACHE)
+        if standins:
+            tell(
+                f"STAND-INS: {', '.join(standins)} are made here from Debian's packages and the servers' own releases."
+            )
+            tell("This trial proves the compose file and our images, not the public images.")
+        _show_sizes(sizes(found))
+        project = Project(found, "tutti-trial", given.port, pages.parent)
+        project.down()
+        try:
+            return _carried_out(project, pages, given)
+        except TrialError:
+            print(project.compose("ps", "--all"), file=sys.stderr)
+            print(project.compose("logs", "--tail", "5"), file=sys.stderr)
+            raise
+        finally:
+            project.down()
+
+
+def _carried_out(project: Project, pages: Path, given: argparse.Namespace) -> int:
+    print(f"cold to healthy: {project.up():.1f} s, {len(project.services())} containers")
+    time.sleep(REST_SECONDS)
+    _show_memory(project.memory())
+    limits = [20]
+    _run(project, limits[0])
+    print("recipes/tiny.yaml ran through the front door")
+    faults = [(kind, fault) for fault in given.fault or list(Fault) for kind in given.kind or KINDS]
+    failed = _with_faults(project, faults, limits) if faults and not given.no_faults else ""
+    if failed:
+        raise TrialError(failed)
+    _doctor(project)
+    mine = _exported(project)
+    with tempfile.TemporaryDirectory() as folder:
+        theirs = _embedded(Path(folder), pages, limits)
+    if mine != theirs:
+        ours, others = mine.splitlines(), theirs.splitlines()
+        differing = [line for line in ours if line not in others] + [line for line in others if line not in ours]
+        raise TrialError("the canonical state differs from the embedded platform's:\n" + "\n".join(differing)[:2000])
+    print(f"{len(limits)} runs: the canonical state is the embedded platform's, {len(mine):,} bytes")
+    return 0
+
+
+def _with_faults(project: Project, faults: Sequence[tuple[str, Fault]], limits: list[int]) -> str:
+    """Cause every fault while runs go on, one after another; why it failed, empty when it did not.
+
+    `limits` gets an entry for each run, by which they differ from the first stage on.
+    """
+    failures: list[str] = []
+    over = threading.Event()
+
+    def work() -> None:
+        try:
+            for service, fault in faults:
+                seconds = cause(project, service, fault)
+                print(f"{fault.value:10} {service:12} healthy again after {seconds:5.1f} s", flush=True)
+        except (TrialError, OSError) as error:
+            failures.append(str(error))
+        finally:
+            over.set()
+
+    worker = threading.Thread(target=work, name="faults")
+    worker.start()
+    try:
+        while not (over.is_set() or failures):
+            limits.append(limits[-1] + 1)
+            _run(project, limits[-1])
+    except TrialError as error:
+        failures.append(str(error))
+    worker.join()
+    return "\n".join(failures)
+
+
+def _run(project: Project, limit: int) -> None:
+    """Carry the recipe out over the first pages. Raises TrialError."""
+    done = project.tutti("run", str(RECIPE), *_sets("/input/pages", limit))
+    if done.returncode != 0:
+        raise TrialError(f"tutti run with input.limit={limit} ended with {done.returncode}:\n{done.stderr[-3000:]}")
+
+
+def _sets(pages: str, limit: int) -> list[str]:
+    return ["--set", f"input.path={pages}", "--set", f"input.limit={limit}", "--set", "train.steps=60"]
+
+
+def _doctor(project: Project) -> None:
+    done = project.tutti("doctor")
+    if done.returncode != 0:
+        bad = [line for line in done.stdout.splitlines() if "BAD" in line]
+        raise TrialError("tutti doctor is not content:\n" + "\n".join(bad or [done.stderr]))
+
+
+def _exported(project: Project) -> str:
+    done = project.tutti("export", "--canonical")
+    if done.returncode != 0:
+        raise TrialError(f"tutti export failed: {done.stderr[-2000:]}")
+    return done.stdout
+
+
+def _embedded(data_dir: Path, pages: Path, limits: Sequence[int]) -> str:
+    """The canonical state of the embedded platform after the same runs. Raises TrialError."""
+    where = ["--data-dir", str(data_dir)]
+    command([TUTTI, "up", "--detach", *where], seconds=120)
+    try:
+        for limit in limits:
+            command([TUTTI, "run", RECIPE, *_sets(str(pages), limit), *where], seconds=300)
+        return command([TUTTI, "export", "--canonical", *where], seconds=120)
+    finally:
+        command([TUTTI, "down", *where], seconds=120)
+
+
+def _show_sizes(found: dict[str, float]) -> None:
+    print(f"{'image':32} {'MB':>7} {'over its base':>14}")
+    for name, size in found.items():
+        over = f"{size - found[PYTHON]:,.0f}" if name.startswith("tutti/") else ""
+        print(f"{name:32} {size:7,.0f} {over:>14}")
+
+
+def _show_memory(found: dict[str, float]) -> None:
+    cpus, total = os.cpu_count(), psutil.virtual_memory().total / 2**30
+    print(f"memory at rest, MiB, on {platform.machine()}, {cpus} CPUs, {total:.0f} GiB:")
+    for name, used in sorted(found.items(), key=lambda each: -each[1]):
+        print(f"  {name:14} {used:7.1f}")
+    print(f"  {'all':14} {sum(found.values()):7.1f}")
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    parser = argparse.ArgumentParser(prog="trial.py", description=__doc__)
+    parser.add_argument("--port", type=int, default=27600, help="port of the front door on loopback")
+    parser.add_argument("--kind", action="append", help="cause faults of this service alone; may be repeated")
+    parser.add_argument("--fault", action="append", type=Fault, help="kill, pause or disconnect; may be repeated")
+    parser.add_argument("--no-faults", action="store_true", help="only the cold start and one run")
+    given = parser.parse_args(arguments)
+    began = time.monotonic()
+    try:
+        code = trial(given)
+    except NoEngine as error:
+        print(f"no trial: {error}", file=sys.stderr)
+        return NO_ENGINE
+    except TrialError as error:
+        print(f"FAILED: {error}", file=sys.stderr)
+        return 1
+    print(f"passed in {time.monotonic() - began:.0f} s")
+    return code
+
+
+if __name__ == "__main__":
+    sys.exit(main())
