@@ -1,8 +1,9 @@
-"""The entry point of a container: `python -m tutti.chassis.container MODULE [ARGUMENT …]` runs one program as its child.
+"""The entry point of a container: `python -m tutti.chassis.container MODULE [ARGUMENT …]` runs one program.
 
 Promises: SIGTERM and SIGINT reach the program even while it starts (the kernel drops signals for which PID 1 has no
 handler); orphaned processes are reaped; a program that stops sending heartbeats writes its stacks to stderr and is
-killed, so the container exits and its restart policy applies. The exit code is the program's, or 128 + N after signal N.
+killed, so the container exits and its restart policy applies. The exit code is the program's, or 128 + N after
+signal N.
 
 `--check PART` is the health check of a service or an agent: exit code 0 if healthy, else 1 with the reason.
 """

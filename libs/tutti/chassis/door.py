@@ -205,34 +205,49 @@ async def _refuse(context: Context, error: Problem | grpc.aio.AioRpcError) -> No
     raise AssertionError("unreachable: abort raises")
 
 
+class DoorServer:
+    """The door's gRPC server, from `start` to `stop`."""
+
+    def __init__(self, addresses: Mapping[str, str]) -> None:
+        self.door, self.health = Door(addresses), health_aio.HealthServicer()
+        self._server = grpc.aio.server(
+            options=[
+                ("grpc.so_reuseport", 0),
+                ("grpc.max_receive_message_length", -1),  # each service refuses in its own words
+                ("grpc.max_send_message_length", -1),
+                ("grpc.keepalive_permit_without_calls", 1),
+                ("grpc.http2.min_recv_ping_interval_without_data_ms", 5000),
+                ("grpc.http2.max_ping_strikes", 0),
+            ]
+        )
+
+    async def start(self, listen: str) -> str:
+        """Listen; the address with the port that it got. Raises CannotListen."""
+        self._server.add_generic_rpc_handlers((self.door,))
+        health_pb2_grpc.add_HealthServicer_to_server(self.health, self._server)
+        names = [*_served(), "grpc.health.v1.Health", reflection.SERVICE_NAME]
+        reflection.enable_server_reflection(names, self._server)
+        try:
+            port = self._server.add_insecure_port(listen)
+        except RuntimeError:
+            raise CannotListen(f"cannot listen at {listen}: the port is in use, or the address is not here") from None
+        await self._server.start()
+        return f"{listen.rpartition(':')[0]}:{port}"
+
+    async def stop(self) -> None:
+        await self._server.stop(STOP_SECONDS)
+        await self.door.close()
+
+
 async def serve(listen: str, addresses: Mapping[str, str], health: HealthFile, pulse: leash.Pulse) -> None:
     """Until SIGTERM or SIGINT. Raises CannotListen."""
     stop = asyncio.Event()
     for number in (signal.SIGTERM, signal.SIGINT):
         asyncio.get_running_loop().add_signal_handler(number, stop.set)
-    server = grpc.aio.server(
-        options=[
-            ("grpc.so_reuseport", 0),
-            ("grpc.max_receive_message_length", -1),  # each service refuses in its own words
-            ("grpc.max_send_message_length", -1),
-            ("grpc.keepalive_permit_without_calls", 1),
-            ("grpc.http2.min_recv_ping_interval_without_data_ms", 5000),
-            ("grpc.http2.max_ping_strikes", 0),
-        ]
-    )
-    door, told = Door(addresses), health_aio.HealthServicer()
-    server.add_generic_rpc_handlers((door,))
-    health_pb2_grpc.add_HealthServicer_to_server(told, server)
-    reflection.enable_server_reflection([*_served(), "grpc.health.v1.Health", reflection.SERVICE_NAME], server)
-    try:
-        port = server.add_insecure_port(listen)
-    except RuntimeError:
-        raise CannotListen(f"cannot listen at {listen}: the port is in use, or the address is not here") from None
-    await server.start()
-    log.info("the front door is at %s:%d for %s", listen.rpartition(":")[0], port, ", ".join(sorted(addresses)))
-    await _look(door, told, health, pulse, stop)
-    await server.stop(STOP_SECONDS)
-    await door.close()
+    server = DoorServer(addresses)
+    log.info("the front door is at %s for %s", await server.start(listen), ", ".join(sorted(addresses)))
+    await _look(server.door, server.health, health, pulse, stop)
+    await server.stop()
 
 
 async def _look(

@@ -15,7 +15,7 @@ STALE_SECONDS = 20.0
 
 
 def health_path(data_dir: Path, part: str | None) -> Path:
-    """The health file of a service that runs alone or of an agent; without `part`, that of a host of several services."""
+    """The health file of a service that runs alone or of an agent; without `part`, that of a host of all services."""
     return data_dir / ("health" if part is None else f"endpoints/{part}.health")
 
 

@@ -1,0 +1,98 @@
+"""docker-compose.yml as a text: what each container may use and see, without an engine."""
+
+import re
+import tomllib
+from importlib import import_module
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from tutti.chassis.settings import installed_services
+
+ROOT = Path(__file__).resolve().parents[2]
+FILE = yaml.safe_load((ROOT / "docker-compose.yml").read_text())
+SERVICES: dict[str, dict[str, Any]] = FILE["services"]
+ONE_SHOT = {"secrets", "roles", "token"}
+SECRET = re.compile(r"password|secret|token|access_key|credential", re.IGNORECASE)
+
+each_container = pytest.mark.parametrize("name", SERVICES)
+
+
+def test_every_service_of_the_installation_has_a_container() -> None:
+    modules = {name: str(each.get("command", [""])[0]) for name, each in SERVICES.items()}
+    here = {name for name, module in modules.items() if module == f"tutti.{name}"}
+    assert sorted(here) == installed_services()
+    entry_points = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["entry-points"]["tutti.services"]
+    assert here == set(entry_points)
+
+
+@each_container
+def test_a_container_is_limited_and_logs_are_rotated(name: str) -> None:
+    each = SERVICES[name]
+    assert {"mem_limit", "pids_limit", "restart", "stop_grace_period"} <= set(each)
+    assert set(each["logging"]["options"]) == {"max-size", "max-file"}
+
+
+@each_container
+def test_a_container_has_no_rights_that_it_does_not_need(name: str) -> None:
+    each = SERVICES[name]
+    assert each["read_only"]
+    assert each["cap_drop"] == ["ALL"]
+    assert "no-new-privileges:true" in each["security_opt"]
+    if name == "secrets":  # it gives folders to their users, and has no network
+        assert each["cap_add"] == ["CHOWN", "DAC_OVERRIDE"]
+        assert each["network_mode"] == "none"
+    else:
+        assert "cap_add" not in each
+        assert not each["user"].startswith("0")
+
+
+@each_container
+def test_a_container_that_keeps_running_is_restarted_and_reports_its_health(name: str) -> None:
+    each = SERVICES[name]
+    if name in ONE_SHOT:
+        assert each["restart"] in ("no", "on-failure")
+        assert each["healthcheck"] == {"disable": True}
+    else:
+        assert each["restart"] == "unless-stopped"
+        assert each["healthcheck"]["test"][0] == "CMD"
+        if "tutti/" in each["image"]:
+            assert each["healthcheck"]["test"][-2:] == ["--check", name]
+
+
+@each_container
+def test_ports_are_on_loopback(name: str) -> None:
+    assert all(str(port).startswith("127.0.0.1:") for port in SERVICES[name].get("ports", []))
+
+
+@each_container
+def test_no_secret_is_written_down_or_handed_over_by_environment(name: str) -> None:
+    for key, value in SERVICES[name].get("environment", {}).items():
+        assert key.endswith("_FILE") or not SECRET.search(key), key
+        assert not re.search(r"://[^/]*:[^/]*@", str(value)), key
+
+
+def test_secrets_are_made_for_each_container_and_its_user() -> None:
+    made = dict(each.split("=") for each in SERVICES["secrets"]["command"])
+    readers = {name: each for name, each in SERVICES.items() if "secrets:/run/tutti:ro" in each.get("volumes", [])}
+    folders = {"token": "operator"}
+    users = {folders.get(name, name): each["user"].partition(":")[0] for name, each in readers.items()}
+    assert made == users
+    assert len(set(made.values())) == len(made)
+
+
+def test_images_of_others_have_a_version_that_the_trial_knows(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.syspath_prepend(str(ROOT / "deploy" / "docker"))
+    public = {each["image"] for each in SERVICES.values() if "tutti" not in each["image"]}
+    assert public == set(import_module("images").SERVERS.values())
+    assert all(re.search(r":v?\d", image) for image in public)
+
+
+def test_only_what_is_named_is_sent_to_the_engine() -> None:
+    ignored = (ROOT / ".dockerignore").read_text().split()
+    assert ignored[0] == "*"
+    copied = re.findall(r"^COPY (?!--from)(.*) \S+$", (ROOT / "deploy/docker/Dockerfile").read_text(), re.MULTILINE)
+    roots = {each.removeprefix("!").split("*")[0] for each in ignored if each.startswith("!")}
+    assert all(source.startswith(tuple(roots)) for line in copied for source in line.split())

@@ -1,0 +1,78 @@
+"""Secrets and settings of the containers, as the init container writes them."""
+
+import json
+import os
+import stat
+from pathlib import Path
+from types import ModuleType
+
+import pytest
+
+from tutti.chassis.auth import Role
+from tutti.chassis.datadir import NotUsable, tokens_at
+from tutti.chassis.settings import installed_services, load
+
+ROOT = Path(__file__).resolve().parents[2]
+USERS = dict.fromkeys(
+    [*installed_services(), "agent-a", "door", "operator", "roles", "s3", "postgres"],
+    os.getuid(),
+)
+
+
+@pytest.fixture
+def provision(monkeypatch: pytest.MonkeyPatch) -> ModuleType:
+    monkeypatch.syspath_prepend(str(ROOT / "deploy" / "docker"))
+    import provision
+
+    if os.getuid() != os.getgid():
+        pytest.skip("the init container is root; here user and group have different ids")
+    return provision
+
+
+def test_each_container_reads_its_own_folder_alone(provision: ModuleType, tmp_path: Path) -> None:
+    provision.provide(tmp_path, USERS)
+    for folder in tmp_path.iterdir():
+        assert stat.S_IMODE(folder.stat().st_mode) == 0o700
+        assert {stat.S_IMODE(file.stat().st_mode) for file in folder.iterdir()} == {0o600}
+    assert {folder.name for folder in tmp_path.iterdir()} == {*USERS, "made"}
+
+
+def test_settings_are_those_that_the_services_read(provision: ModuleType, tmp_path: Path) -> None:
+    provision.provide(tmp_path, USERS)
+    passwords = json.loads((tmp_path / "roles" / "roles.json").read_text())
+    for service in installed_services():
+        values = load(tmp_path / service / "tutti.toml", environment={}).values
+        assert passwords[service] in values.database.url
+        assert all(other not in values.database.url for name, other in passwords.items() if name != service)
+        assert set(values.services) == {*installed_services()} - {service}
+    door = load(tmp_path / "door" / "tutti.toml", environment={}).values
+    assert set(door.services) == {*installed_services()}
+    assert not door.database.url
+    assert not door.blobs.url
+
+
+def test_an_agent_gets_no_token_but_its_own(provision: ModuleType, tmp_path: Path) -> None:
+    provision.provide(tmp_path, USERS)
+    every = tokens_at(tmp_path / "operator" / "tokens")
+    file = tmp_path / "agent-a" / "tokens"
+    assert tokens_at(file, [Role.AGENT]).of(Role.AGENT) == every.of(Role.AGENT)
+    with pytest.raises(NotUsable, match="no token for operator"):
+        tokens_at(file)
+    assert not (tmp_path / "door" / "tokens").exists()
+
+
+def test_secrets_are_random_and_kept(provision: ModuleType, tmp_path: Path) -> None:
+    def all_of(volume: Path) -> dict[str, str]:
+        return {str(file.relative_to(volume)): file.read_text() for file in volume.rglob("*") if file.is_file()}
+
+    provision.provide(tmp_path / "a", USERS)
+    first = all_of(tmp_path / "a")
+    provision.provide(tmp_path / "a", USERS)
+    assert all_of(tmp_path / "a") == first
+    provision.provide(tmp_path / "b", USERS)
+    assert all_of(tmp_path / "b")["postgres/password"] != first["postgres/password"]
+
+
+def test_a_name_that_is_no_container_is_refused(provision: ModuleType, tmp_path: Path) -> None:
+    with pytest.raises(ValueError, match="nobody: expected a service"):
+        provision.provide(tmp_path, {"nobody": os.getuid()})
