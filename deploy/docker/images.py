@@ -69,10 +69,10 @@ def _made(engine: Engine, cache: Path) -> list[str]:
     for name, image in SERVERS.items():
         if not _here(engine, image):
             tell(f"makes a stand-in of {image}; once")
-            with tempfile.TemporaryDirectory(dir=cache) as context:
-                _contents(name, Path(context))
-                engine.run("build", "--network", "host", "-f", STANDINS / f"{name}.Dockerfile", "-t", image, context,
-                           seconds=600)  # fmt: skip
+        with tempfile.TemporaryDirectory(dir=cache) as context:
+            _contents(name, Path(context))
+            engine.run("build", "--network", "host", "-f", STANDINS / f"{name}.Dockerfile", "-t", image, context,
+                       seconds=600)  # fmt: skip
     return [PYTHON, *SERVERS.values()]
 
 

@@ -93,7 +93,7 @@ def _with_faults(project: Project, faults: Sequence[tuple[str, Fault]], limits: 
         finally:
             over.set()
 
-    worker = threading.Thread(target=work, name="faults")
+    worker = threading.Thread(target=work, name="faults", daemon=True)
     worker.start()
     try:
         while not (over.is_set() or failures):

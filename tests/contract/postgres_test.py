@@ -1,6 +1,8 @@
-"""What a connection that breaks means on Postgres: before the commit a second run, during it an unknown outcome."""
+"""What a connection that breaks or hangs means on Postgres: a second run, an error in time, or an unknown outcome."""
 
-from collections.abc import Iterator
+import os
+import signal
+from collections.abc import Callable, Iterator
 from contextlib import closing
 from urllib.parse import urlsplit
 
@@ -10,6 +12,7 @@ from sqlalchemy import Column, Integer, MetaData, Table, insert, select, text
 from tutti.backbone import Database, Transaction
 from tutti.backbone.connect import open_database
 from tutti.backbone.database import DatabaseError, DatabaseUnavailable
+from tutti.backbone.postgres.database import PostgresDatabase
 
 metadata = MetaData()
 rows = Table("rows", metadata, Column("id", Integer, primary_key=True))
@@ -82,3 +85,53 @@ def test_a_missing_database_is_named(postgres_url: str) -> None:
 def test_a_schema_that_needs_quotes_is_refused(postgres_url: str) -> None:
     with pytest.raises(DatabaseError, match="cannot name a schema"):
         open_database(postgres_url, 'x"; DROP')
+
+
+@pytest.fixture
+def impatient(postgres_url: str, unique: str) -> Iterator[Database]:
+    with closing(PostgresDatabase(postgres_url, schema=unique, deadline_seconds=0.5)) as opened:
+        opened.create(metadata)
+        yield opened
+
+
+@pytest.fixture
+def hanging() -> Iterator[Callable[[Transaction], None]]:
+    """Stop the server's process of a transaction's connection, as a server that hangs does."""
+    stopped: list[int] = []
+
+    def hang(tx: Transaction) -> None:
+        backend: int = tx.execute(text("SELECT pg_backend_pid()")).scalar_one()
+        os.kill(backend, signal.SIGSTOP)
+        stopped.append(backend)
+
+    yield hang
+    for backend in stopped:
+        os.kill(backend, signal.SIGCONT)
+
+
+def test_a_server_that_hangs_in_a_statement_is_named_in_time(
+    impatient: Database, hanging: Callable[[Transaction], None]
+) -> None:
+    def work(tx: Transaction) -> None:
+        hanging(tx)
+        tx.execute(select(rows)).all()
+
+    with pytest.raises(DatabaseUnavailable, match=r"schema .*: no answer within 2\.5 s"):
+        impatient.run(work)
+    assert impatient.run(lambda tx: tx.execute(select(rows)).all()) == []
+
+
+def test_a_server_that_hangs_in_a_commit_leaves_its_outcome_unknown(
+    impatient: Database, hanging: Callable[[Transaction], None]
+) -> None:
+    def work(tx: Transaction) -> None:
+        tx.execute(insert(rows), {"id": 1})
+        hanging(tx)
+
+    with pytest.raises(DatabaseUnavailable, match="outcome is unknown"):
+        impatient.run(work)
+
+
+def test_a_statement_that_takes_too_long_is_ended_by_the_server(impatient: Database) -> None:
+    with pytest.raises(DatabaseUnavailable, match=r"took more than 0\.5 s"):
+        impatient.run(lambda tx: tx.execute(text("SELECT pg_sleep(60)")).all())

@@ -5,6 +5,7 @@ that are.
 """
 
 import asyncio
+import contextlib
 from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import UTC
@@ -16,13 +17,16 @@ from google.protobuf.message import DecodeError
 from google.protobuf.message_factory import GetMessageClass
 from google.protobuf.timestamp_pb2 import Timestamp
 
-from tutti.backbone import Isolation
+from tutti.backbone import Blobs, Isolation
+from tutti.backbone.blobs import BlobMissing
 from tutti.chassis import outbox
 from tutti.chassis.call import Call
 from tutti.chassis.canonical import render
 from tutti.chassis.errors import InvalidField, NotFound
+from tutti.chassis.looks import Looks
 from tutti.chassis.machinery import Machinery
 from tutti.chassis.outbox import Outgoing
+from tutti.chassis.probe import answer
 from tutti.chassis.required import limit_of
 from tutti.chassis.resources import Resource
 from tutti.chassis.service import Finding, Host, Service
@@ -53,6 +57,7 @@ from tutti.contracts.admin.v1.admin_pb2 import DESCRIPTOR
 admin_descriptor = DESCRIPTOR.services_by_name["Admin"]
 TAIL_LIMIT, TAIL_MOST = 100, 10_000
 TAIL_SECONDS = 0.25
+NO_BLOB = "admin/looks/none"
 BACKLOG = 1000  # unsent events that the doctor finds too many
 
 
@@ -74,6 +79,7 @@ class AdminApi:
             resource.kind: (each, resource) for each in services for resource in each.service.resources
         }
         self._why_not = why_not
+        self._looks = Looks()
 
     def Describe(self, request: DescribeRequest, call: Call) -> DescribeResponse:
         infos = [
@@ -154,6 +160,11 @@ class AdminApi:
     def _examine(self, each: Administered) -> Iterator[Finding]:
         reason = self._why_not(each.service.name)
         yield Finding("health", not reason, reason or "serving")
+        store = self._looks.at("blobs", lambda: _missing(each.host.blobs))
+        yield Finding("blobs", not store, store or "the store answers")
+        if away := self._looks.at(f"database of {each.service.name}", lambda: answer(each.host.database)):
+            yield Finding("database", False, away)
+            return
         try:
             unsent, letters = each.host.units.run(outbox.count_unsent), _letters(each)
             damaged = [what for kind in each.service.resources for what in each.host.units.run(kind.damaged)]
@@ -176,6 +187,12 @@ class AdminApi:
             except Exception as error:
                 name = getattr(check, "__name__", "check")
                 yield Finding(name, False, f"the check itself failed: {type(error).__name__}: {error}")
+
+
+def _missing(blobs: Blobs) -> None:
+    """Let a store answer, about a blob that nobody has. Raises BlobError."""
+    with contextlib.suppress(BlobMissing):
+        blobs.stat(NO_BLOB)
 
 
 def _letters(each: Administered) -> list[DeadLetter]:

@@ -1,16 +1,19 @@
 """The probe: keeps health true while the host runs.
 
 Promises: a service is NOT_SERVING while its database, the event log or one of its loops is away, and serves again when
-they are back; the health file says the same to who watches this process from outside.
+they are back; one that hangs counts as away, and the others are looked at all the same; the health file reports it to
+a health check outside of this process.
 """
 
 from collections.abc import Mapping
+from functools import partial
 
 from sqlalchemy import select
 
 from tutti.backbone import Database, EventLog, Isolation
 from tutti.chassis.health import Health
 from tutti.chassis.healthfile import HealthFile
+from tutti.chassis.looks import Looks
 from tutti.chassis.loops import LoopThread
 
 
@@ -29,31 +32,25 @@ class Probe:
         file: HealthFile,
     ) -> None:
         self._services, self._log, self._topic, self._health = services, log, topic, health
-        self._file = file
+        self._file, self._looks = file, Looks()
 
     def step(self) -> bool:
-        away = self._event_log()
+        away = self._looks.at("event log", self._event_log)
         for name, (database, threads) in self._services.items():
-            self._health.set(name, away or self._database(database) or self._threads(threads))
+            reason = away or self._looks.at(f"database of {name}", partial(answer, database)) or self._threads(threads)
+            self._health.set(name, reason)
         self._file.write("; ".join(f"{name}: {reason}" for name, reason in self._health.reasons().items()))
         return False
 
-    def _event_log(self) -> str:
-        if self._topic is None:
-            return ""
-        try:
+    def _event_log(self) -> None:
+        if self._topic is not None:
             self._log.end_offsets(self._topic)
-        except Exception as error:
-            return f"event log: {error}"
-        return ""
-
-    def _database(self, database: Database) -> str:
-        try:
-            database.run(lambda tx: tx.execute(select(1)).scalar(), isolation=Isolation.READ_COMMITTED)
-        except Exception as error:
-            return f"database: {error}"
-        return ""
 
     def _threads(self, threads: tuple[LoopThread, ...]) -> str:
         ended = [thread.name for thread in threads if not thread.alive()]
         return f"ended: {', '.join(ended)}" if ended else ""
+
+
+def answer(database: Database) -> None:
+    """Let a database answer. Raises DatabaseError."""
+    database.run(lambda tx: tx.execute(select(1)).scalar(), isolation=Isolation.READ_COMMITTED)

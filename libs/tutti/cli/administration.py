@@ -26,6 +26,8 @@ from tutti.contracts.admin.v1 import (
     TailEventsRequest,
 )
 
+DOCTOR_SECONDS = 20.0  # longer than the looks at dependencies that hang
+
 
 def services(client: Client) -> list[str]:
     return sorted(service.name for service in client.admin.Describe(DescribeRequest()).services)
@@ -153,7 +155,7 @@ def disk(data_dir: Path) -> Plain:
 def doctor(output: str, **where: Any) -> None:
     """Examine the platform; say what is wrong and what to do."""
     with connected(**where) as client:
-        findings = [plain(each) for each in client.admin.Doctor(DoctorRequest()).findings]
+        findings = [plain(each) for each in client.admin.Doctor(DoctorRequest(), timeout=DOCTOR_SECONDS).findings]
     findings += [] if where["address"] else [disk(where["data_dir"])]
     if output == JSON:
         print_json(findings)

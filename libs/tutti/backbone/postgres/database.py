@@ -1,7 +1,8 @@
 """Database in Postgres: one schema a service.
 
-Promises: as the port; a run that was lost to another transaction, or to a connection that broke before its commit, is
-run again; a connection that breaks during the commit is reported, because nobody knows its outcome.
+Promises: as the port; a server that hangs is reported in time, as one that is away is; a run that was lost to another
+transaction, or to a connection that broke before its commit, is run again; a connection that breaks during the commit
+is reported, because nobody knows its outcome.
 """
 
 import re
@@ -14,7 +15,7 @@ from typing import TypeVar
 from zlib import crc32
 
 import psycopg
-from sqlalchemy import Connection, Engine, MetaData, RootTransaction, create_engine, text
+from sqlalchemy import Connection, Engine, MetaData, RootTransaction, create_engine, event, text
 from sqlalchemy.engine import make_url
 from sqlalchemy.exc import DBAPIError
 from sqlalchemy.exc import TimeoutError as PoolTimeout
@@ -29,14 +30,17 @@ from tutti.backbone.database import (
     StorageFull,
     Transaction,
 )
+from tutti.backbone.postgres.connection import NoAnswer, bounded
 from tutti.backbone.randomness import Randomness, SystemRandomness
 from tutti.backbone.transactions import Hook, NestedTransaction, SerializationFailure, SqlTransaction, run_hooks
 
 T = TypeVar("T")
 MAX_RUNS = 40
+GRACE_SECONDS = 2.0
 _FIRST_PAUSE, _LAST_PAUSE = 0.002, 0.1
 _NAME = re.compile(r"[a-z][a-z0-9_]{0,50}")
 _SERIALIZATION = ("40001", "40P01")
+_TOO_SLOW = "57014"
 _NOBODY_THERE = ("57P01", "57P02", "57P03", "53300")
 
 
@@ -47,7 +51,8 @@ class _ConnectionLost(DatabaseUnavailable):
 class PostgresDatabase:
     """`url` is `postgresql://user:password@host:port/database`.
 
-    `deadline_seconds` bounds each wait: for an absent server, for a lock, for a free connection.
+    `deadline_seconds` bounds each wait: for an absent server, for a statement, for a lock, for a free connection. The
+    server has `GRACE_SECONDS` more to report a statement or lock that took too long, before it counts as hung.
     """
 
     def __init__(
@@ -76,10 +81,15 @@ class PostgresDatabase:
             pool_timeout=deadline_seconds,
             connect_args={
                 "connect_timeout": max(2, int(deadline_seconds)),
-                "options": f"-c search_path={self._schema} -c lock_timeout={milliseconds} -c timezone=UTC",
+                "options": f"-c search_path={self._schema} -c timezone=UTC -c lock_timeout={milliseconds} "
+                f"-c statement_timeout={milliseconds}",
                 "keepalives_idle": 10,
                 "tcp_user_timeout": milliseconds,
             },
+        )
+        connections = bounded(deadline_seconds + GRACE_SECONDS)
+        event.listen(
+            self._engine, "do_connect", lambda _dialect, _record, cargs, cparams: connections.connect(*cargs, **cparams)
         )
         self._engines: dict[Isolation, Engine] = {
             isolation: self._engine.execution_options(isolation_level=isolation.value) for isolation in Isolation
@@ -121,6 +131,7 @@ class PostgresDatabase:
     def _until_it_wins(self, once: Callable[[], T]) -> T:
         pause, lost, gone_since = _FIRST_PAUSE, 0, None
         while True:
+            began = time.monotonic()
             if self._closed:
                 raise DatabaseUnavailable(f"{self._where} is closed")
             try:
@@ -132,7 +143,7 @@ class PostgresDatabase:
                         f"the transaction lost {MAX_RUNS} times in a row and was given up; nothing was written"
                     ) from error
             except _ConnectionLost as error:
-                gone_since = gone_since or time.monotonic()
+                gone_since = gone_since or began
                 if time.monotonic() - gone_since > self._deadline_seconds:
                     raise DatabaseUnavailable(f"{error}; waited {self._deadline_seconds:g} s for it") from error
             time.sleep(self._randomness.uniform(pause / 2, pause))
@@ -165,7 +176,7 @@ class PostgresDatabase:
                 transaction.commit()
             except DBAPIError as error:
                 translated = self._translate(error)
-                if isinstance(translated, _ConnectionLost):
+                if isinstance(error.orig, NoAnswer) or isinstance(translated, _ConnectionLost):
                     translated = DatabaseUnavailable(
                         f"{self._where}: the connection broke during the commit, its outcome is unknown: {error.orig}"
                     )
@@ -174,6 +185,12 @@ class PostgresDatabase:
 
     def _translate(self, error: DBAPIError) -> Exception:
         state = getattr(error.orig, "sqlstate", None) or ""
+        if isinstance(error.orig, NoAnswer):
+            return DatabaseUnavailable(f"{self._where}: {error.orig}")
+        if state == _TOO_SLOW:
+            return DatabaseUnavailable(
+                f"{self._where}: a statement took more than {self._deadline_seconds:g} s; nothing was written"
+            )
         if state in _SERIALIZATION:
             return SerializationFailure(str(error.orig))
         if state.startswith("23"):

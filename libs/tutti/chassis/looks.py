@@ -1,0 +1,46 @@
+"""Looks at what a service depends on, each bounded even where the dependency hangs.
+
+Promises: `at` returns in time and names what it waits for; a look that hangs is waited for again, never doubled.
+"""
+
+import threading
+import time
+from collections.abc import Callable
+
+LOOK_SECONDS = 5.0
+
+
+class Looks:
+    """Safe for any thread."""
+
+    def __init__(self, seconds: float = LOOK_SECONDS) -> None:
+        self._seconds = seconds
+        self._lock = threading.Lock()
+        self._running: dict[str, _Look] = {}
+
+    def at(self, what: str, look: Callable[[], object]) -> str:
+        """Why `what` is away; empty when `look` returned."""
+        with self._lock:
+            running = self._running.get(what)
+            if running is None:
+                running = self._running[what] = _Look(what, look)
+        if not running.over.wait(self._seconds):
+            return f"{what}: no answer for {time.monotonic() - running.began:.0f} s"
+        with self._lock:
+            if self._running.get(what) is running:
+                del self._running[what]
+        return running.reason
+
+
+class _Look:
+    def __init__(self, what: str, look: Callable[[], object]) -> None:
+        self.began, self.over, self.reason = time.monotonic(), threading.Event(), ""
+
+        def work() -> None:
+            try:
+                look()
+            except Exception as error:
+                self.reason = f"{what}: {error}"
+            self.over.set()
+
+        threading.Thread(target=work, name=f"look at {what}", daemon=True).start()
