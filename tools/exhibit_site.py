@@ -88,8 +88,8 @@ def _page(title: str, paragraphs: list[str], head: str = "") -> bytes:
 
 
 @contextlib.contextmanager
-def serving(site: Site, port: int = 0) -> Iterator[str]:
-    """Serve on loopback; the address. Raises OSError when the port is taken."""
+def serving(site: Site, port: int = 0, listen: str = "127.0.0.1") -> Iterator[str]:
+    """Serve, on loopback unless told otherwise; the address. Raises OSError when the port is taken."""
 
     class Handler(BaseHTTPRequestHandler):
         protocol_version = "HTTP/1.1"
@@ -112,11 +112,11 @@ def serving(site: Site, port: int = 0) -> Iterator[str]:
         def handle_error(self, request: object, client_address: object) -> None:
             pass  # a crawler that goes away in the middle is none of ours
 
-    with Server(("127.0.0.1", port), Handler) as server:
+    with Server((listen, port), Handler) as server:
         thread = threading.Thread(target=server.serve_forever, daemon=True)
         thread.start()
         try:
-            yield f"127.0.0.1:{server.server_port}"
+            yield f"{listen}:{server.server_port}"
         finally:
             server.shutdown()
             thread.join()
@@ -130,6 +130,7 @@ def main() -> int:
     )
     parser.add_argument("--folder", type=Path, default=Path("build/exhibit"), help="where exhibits are kept")
     parser.add_argument("--pages", type=int, default=None, help="the first so many pages (all)")
+    parser.add_argument("--listen", default="127.0.0.1", help="address to serve at (%(default)s)")
     parser.add_argument("--port", type=int, default=0, help="0: any that is free")
     parser.add_argument("command", nargs=argparse.REMAINDER, help="after --; without one, serve until Ctrl-C")
     arguments = parser.parse_args()
@@ -138,7 +139,7 @@ def main() -> int:
         made = exhibit.build(arguments.folder, pages=arguments.pages)
         if arguments.pages is None:
             exhibit.point(arguments.folder, made)
-        with serving(Site(made.folder), arguments.port) as address:
+        with serving(Site(made.folder), arguments.port, arguments.listen) as address:
             return _run([part.replace("{address}", address) for part in command], address)
     except (exhibit.ExhibitError, OSError) as error:
         print(f"exhibit: {error}", file=sys.stderr)

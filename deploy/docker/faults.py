@@ -10,6 +10,7 @@ from project import Project
 
 FAULT_SECONDS = 12.0  # longer than the deadline of a call
 HEAL_SECONDS = 90.0
+Meanwhile = Callable[[], None]
 
 
 class Fault(Enum):
@@ -18,10 +19,13 @@ class Fault(Enum):
     DISCONNECT = "disconnect"
 
 
-def cause(project: Project, service: str, fault: Fault) -> float:
+def cause(
+    project: Project, service: str, fault: Fault, *, seconds: float = FAULT_SECONDS, meanwhile: Meanwhile | None = None
+) -> float:
     """Cause a fault and wait until it healed; the seconds from its end until the container was healthy again.
 
-    Raises TrialError, which names the container that did not heal.
+    A pause or a cut lasts `seconds`; `meanwhile` is called as it begins. Raises TrialError, which names the container
+    that did not heal.
     """
     container = project.container(service)
     match fault:
@@ -32,21 +36,31 @@ def cause(project: Project, service: str, fault: Fault) -> float:
             project.wait(lambda: project.started_at(container) != before, HEAL_SECONDS, f"{service} to start again")
         case Fault.PAUSE:
             ended = _around(
-                lambda: project.engine.run("pause", container), lambda: project.engine.run("unpause", container)
+                lambda: project.engine.run("pause", container),
+                lambda: project.engine.run("unpause", container),
+                seconds,
+                meanwhile,
             )
         case Fault.DISCONNECT:
             ended = _around(
                 lambda: project.engine.run("network", "disconnect", project.network, container),
                 lambda: project.engine.run("network", "connect", "--alias", service, project.network, container),
+                seconds,
+                meanwhile,
             )
     project.wait(lambda: project.is_healthy(container), HEAL_SECONDS, f"{service} to be healthy after {fault.value}")
     return time.monotonic() - ended
 
 
-def _around(begin: Callable[[], object], end: Callable[[], object]) -> float:
+def _around(
+    begin: Callable[[], object], end: Callable[[], object], seconds: float, meanwhile: Meanwhile | None
+) -> float:
     begin()
+    until = time.monotonic() + seconds
     try:
-        time.sleep(FAULT_SECONDS)
+        if meanwhile is not None:
+            meanwhile()
+        time.sleep(max(until - time.monotonic(), 0))
     finally:
         end()
     return time.monotonic()

@@ -27,6 +27,9 @@ NO_ENGINE = 77
 KINDS = ("kafka", "postgres", "s3", "ingest", "pipeline", "scheduler", "committer", "agent-a", "door")
 RECIPE = ROOT / "recipes" / "tiny.yaml"
 REST_SECONDS = 10.0
+COPIES = 3
+HANG_SECONDS = 62.0
+DOCTOR_SECONDS = 15.0
 
 
 def trial(given: argparse.Namespace) -> int:
@@ -59,6 +62,11 @@ def _carried_out(project: Project, pages: Path, given: argparse.Namespace) -> in
     limits = [20]
     _run(project, limits[0])
     print("recipes/tiny.yaml ran through the front door")
+    project.compose("up", "-d", "--wait", "--no-recreate", "--scale", f"dedup={COPIES}")
+    limits.append(limits[-1] + 1)
+    _run(project, limits[-1])
+    print(f"a run with {COPIES} copies of dedup")
+    project.compose("up", "-d", "--wait", "--no-recreate", "--scale", "dedup=1")
     faults = [(kind, fault) for fault in given.fault or list(Fault) for kind in given.kind or KINDS]
     failed = _with_faults(project, faults, limits) if faults and not given.no_faults else ""
     if failed:
@@ -88,6 +96,9 @@ def _with_faults(project: Project, faults: Sequence[tuple[str, Fault]], limits: 
             for service, fault in faults:
                 seconds = cause(project, service, fault)
                 print(f"{fault.value:10} {service:12} healthy again after {seconds:5.1f} s", flush=True)
+            if ("postgres", Fault.PAUSE) in faults:
+                cause(project, "postgres", Fault.PAUSE, seconds=HANG_SECONDS, meanwhile=lambda: _named(project))
+                print(f"postgres hung for {HANG_SECONDS:.0f} s while a run went on", flush=True)
         except (TrialError, OSError) as error:
             failures.append(str(error))
         finally:
@@ -121,6 +132,17 @@ def _doctor(project: Project) -> None:
     if done.returncode != 0:
         bad = [line for line in done.stdout.splitlines() if "BAD" in line]
         raise TrialError("tutti doctor is not content:\n" + "\n".join(bad or [done.stderr]))
+
+
+def _named(project: Project) -> None:
+    """The doctor names a Postgres that hangs. Raises TrialError."""
+    began = time.monotonic()
+    done = project.tutti("doctor")
+    took = time.monotonic() - began
+    bad = [line for line in done.stdout.splitlines() if "BAD" in line and "database" in line]
+    if not bad or took > DOCTOR_SECONDS:
+        raise TrialError(f"tutti doctor took {took:.1f} s and said of a database that hangs: {done.stdout[-2000:]}")
+    print(f"tutti doctor named the database after {took:.1f} s, in {len(bad)} findings", flush=True)
 
 
 def _exported(project: Project) -> str:

@@ -58,7 +58,7 @@ def test_a_container_that_keeps_running_is_restarted_and_reports_its_health(name
     else:
         assert each["restart"] == "unless-stopped"
         assert each["healthcheck"]["test"][0] == "CMD"
-        if "tutti/" in each["image"]:
+        if str(each.get("command", [""])[0]).startswith("tutti."):
             assert each["healthcheck"]["test"][-2:] == ["--check", name]
 
 

@@ -32,6 +32,7 @@ from tutti.cli.recipes import recipe_for, source_options
 from tutti.cli.report.facts import Facts, gather
 from tutti.cli.report.writing import place_of, write
 from tutti.cli.summary import show_summary, summary
+from tutti.cli.waiting import answers
 from tutti.contracts.common.v1 import STATE_DONE, CancelRequest
 from tutti.contracts.pipeline.v1 import CheckRecipeRequest, CreateRunRequest
 
@@ -187,7 +188,7 @@ def finish(platform: Platform, name: str, output: str) -> None:
             raise
         raise put_down(f"{platform.resumed_by} resumes {name}") from None
     if done.state == STATE_DONE:
-        facts = gather(client, done)
+        facts = next(answers(lambda: gather(client, done), platform.ended))
         if output == JSON:
             files = reported(facts, platform.data_dir)
             print_json({**facts.summary, "report": files[0] if files else None, "pictures": files[1:]})
@@ -196,7 +197,8 @@ def finish(platform: Platform, name: str, output: str) -> None:
             for at, each in enumerate(reported(facts, platform.data_dir)):
                 click.echo(f"{('report', 'curves')[at] if at < 2 else '':14}{each}")
     elif output == JSON:
-        print_json({**summary(client, done), "report": None, "pictures": []})
+        failed = next(answers(lambda: summary(client, done), platform.ended))
+        print_json({**failed, "report": None, "pictures": []})
     if done.state != STATE_DONE:
         raise Failure(f"{name} did not finish: {done.reason}")
 

@@ -12,8 +12,8 @@ from tutti.cli.identity import fresh_id
 from tutti.contracts.common.v1 import STATE_CANCELLED, STATE_DONE, STATE_FAILED, CancelRequest, State
 
 ENDED = (STATE_DONE, STATE_FAILED, STATE_CANCELLED)
-# The platform may be restarting a service; longer than this is not a hiccup.
-PATIENCE_SECONDS = 60.0
+# Somebody may be restarting a service or its database; longer than this is not a hiccup.
+PATIENCE_SECONDS = 300.0
 LOOK_SECONDS = 0.1
 POLL_SECONDS = 0.25  # for a run
 
