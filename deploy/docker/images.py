@@ -36,7 +36,7 @@ def prepare(engine: Engine, cache: Path) -> list[str]:
         tell(f"builds tutti/{target}")
         engine.run("build", *(("--network", "host") if engine.own else ()), "-f", DOCKERFILE, "--target", target,
                    "-t", f"tutti/{target}:latest", ROOT, seconds=1200)  # fmt: skip
-    engine.run("image", "prune", "-f", check=False)
+    engine.run("image", "prune", "-f", seconds=300, check=False)
     return standins
 
 
