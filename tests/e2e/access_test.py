@@ -8,6 +8,8 @@ import pytest
 
 from tests.e2e.command import TINY, platform, start, tiny, tutti
 from tests.faults.processes import family
+from tutti.chassis.auth import Role
+from tutti.chassis.datadir import tokens_in
 
 
 @pytest.fixture(scope="module")
@@ -106,3 +108,23 @@ def test_a_run_that_nobody_looks_on_at_is_named_as_in_its_summary(served: Path, 
     cancelled = tutti("runs", "cancel", name, "--data-dir", served)
     assert again.json()["run"]["name"] == name
     assert cancelled.code == 0, cancelled.err
+
+
+def test_a_recipe_runs_at_an_address_on_a_platform_that_goes_on(served: Path, pages: Path, tmp_path: Path) -> None:
+    where = {
+        "TUTTI_ADDRESS": (served / "endpoint").read_text().strip(),
+        "TUTTI_TOKEN": tokens_in(served).of(Role.OPERATOR),
+    }
+    wanted = ("--set", f"input.path={pages}", "--set", "input.limit=5", "--set", "train.steps=2")
+    planned = tutti("run", TINY, *wanted, "--dry-run", "-o", "json", extra=where)
+    assert planned.code == 0, planned.err
+    ran = tutti("run", TINY, *wanted, "-o", "json", extra=where)
+    assert ran.code == 0, ran.err
+    name = ran.json()["run"]["name"]
+    shown = tutti("runs", "show", name, "--data-dir", served, "-o", "json")
+    assert shown.code == 0, shown.err
+    again = tutti("runs", "again", name, "--dry-run", "-o", "json", extra=where)
+    assert all(stage["reused"] for stage in again.json()), again.out
+    nobody = tutti("run", TINY, *wanted, "--address", "127.0.0.1:1", extra={**where, "TUTTI_ADDRESS": ""})
+    assert nobody.code == 3
+    assert "127.0.0.1:1" in nobody.err
