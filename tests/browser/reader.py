@@ -15,7 +15,10 @@ from tests.browser.chromium import chromium
 
 NARROW, WIDE = 360, 1280
 SMALLEST_PIXELS = 12
-CONTROLS = "a[href], summary, button, input, select, textarea, iframe, audio, video, [tabindex], [contenteditable]"
+CONTROLS = (
+    "a[href], summary, button, input:not([type=hidden]), select, textarea, iframe, audio, video, "
+    "[tabindex]:not([tabindex='-1']), [contenteditable]"
+)
 
 # Of each element with a text of its own that is shown: how large its letters are on the screen, drawn ones too.
 LETTERS = """[...document.body.querySelectorAll('*')]

@@ -12,7 +12,7 @@ from sqlalchemy import MetaData, update
 
 from tutti.backbone import Database, Isolation, ManualClock, NewRecord, SystemRandomness
 from tutti.backbone.embedded.eventlog import EmbeddedEventLog
-from tutti.chassis import outbox, taskrows
+from tutti.chassis import audit, outbox, taskrows
 from tutti.chassis.catalog import topics_of
 from tutti.chassis.consumer import Consumer
 from tutti.chassis.errors import (
@@ -28,6 +28,7 @@ from tutti.chassis.errors import (
 )
 from tutti.chassis.event import Event
 from tutti.chassis.leases import Leases
+from tutti.chassis.limits import Limit, Limits
 from tutti.chassis.relay import Relay
 from tutti.chassis.resources import Resource
 from tutti.chassis.service import Consumed
@@ -475,3 +476,27 @@ def test_a_lease_that_is_not_renewed_lapses(bench: Bench) -> None:
         return bench.units.run(lambda unit: bench.leases.acquire(unit, "l", "b", 15)) is not None
 
     assert any(taken() for _ in range(1000))
+
+
+def test_concurrent_charges_never_exceed_a_rate_limit(bench: Bench) -> None:
+    limits, limit = Limits(bench.metadata), Limit(burst=20, per_second=0.001)
+    bench.place.db.create(bench.metadata)
+    clients = [bench.another(bench.place.client()) for _ in range(4)]
+
+    def charge(at: int) -> bool:
+        return clients[at % 4].run(lambda unit: limits.charge(unit, "key", limit)) == 0
+
+    with ThreadPoolExecutor(8) as pool:
+        assert sum(pool.map(charge, range(60))) == limit.burst
+
+
+def test_refusals_of_a_minute_are_counted_in_one_row(bench: Bench) -> None:
+    def refuse(at: int) -> None:
+        bench.units.run(lambda unit: audit.refused(unit, "log in", "LINK_REFUSED", address=f"10.0.0.{at % 2}"))
+
+    with ThreadPoolExecutor(4) as pool:
+        list(pool.map(refuse, range(20)))
+    records = bench.units.run(lambda unit: list(audit.newest(unit, 100)))
+    assert len(records) <= 4  # two addresses, and the clock of a server may go on to the next minute
+    assert {each.address for each in records} == {"10.0.0.0", "10.0.0.1"}
+    assert sum(each.times for each in records) == 20

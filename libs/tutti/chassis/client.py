@@ -25,6 +25,7 @@ from tutti.chassis.errors import InvalidField, Problem, Unauthenticated, Unavail
 from tutti.chassis.fan import AdminFan
 from tutti.chassis.kinds import owners
 from tutti.chassis.locator import nobody
+from tutti.contracts.access.v1.stubs import AccessServiceStub
 from tutti.contracts.admin.v1 import WatchRequest
 from tutti.contracts.committer.v1.stubs import CommitterServiceStub
 from tutti.contracts.dedup.v1.stubs import DedupServiceStub
@@ -134,6 +135,10 @@ class Client:
     @cached_property
     def sampling(self) -> SamplingServiceStub:
         return SamplingServiceStub(self.channel("sampling"))
+
+    @cached_property
+    def access(self) -> AccessServiceStub:
+        return AccessServiceStub(self.channel("access"))
 
     @cached_property
     def admin(self) -> AdminFan:

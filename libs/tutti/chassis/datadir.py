@@ -136,6 +136,13 @@ class DataDir:
         """Where a service answers: its own address if it runs alone, else the one port of the directory."""
         return endpoint_in(self.path, service)
 
+    def announce_pages(self, url: str, service: str | None = None) -> None:
+        """Say where the pages of the platform (or of one service that runs alone) are."""
+        self.write(_pages_file(service), f"{url}\n".encode())
+
+    def withdraw_pages(self, service: str | None = None) -> None:
+        self.remove(_pages_file(service))
+
     def write(self, name: str, content: bytes) -> None:
         """A file that others read: `processes.json`, `metrics`."""
         with self._named("write to"):
@@ -214,6 +221,15 @@ def endpoint_in(path: Path, service: str | None = None) -> str | None:
     return None
 
 
+def pages_in(path: Path, service: str) -> str | None:
+    """The URL of a service's pages in a data directory; changes nothing there."""
+    for name in (_pages_file(service), _pages_file(None)):
+        with contextlib.suppress(OSError):
+            if url := (path / name).read_text().strip():
+                return url
+    return None
+
+
 def tokens_in(path: Path) -> Tokens:
     """The tokens in a data directory; changes nothing there. Raises NotUsable."""
     return tokens_at(path / "tokens")
@@ -249,6 +265,10 @@ def _holder(path: Path) -> Holder | None:
         return Holder(**json.loads(path.read_text()))
     except (OSError, ValueError, TypeError):
         return None
+
+
+def _pages_file(service: str | None) -> str:
+    return "pages" if service is None else f"endpoints/{service}.pages"
 
 
 def _quoted(path: Path) -> str:

@@ -4,6 +4,8 @@ Promises: start → ready → drain → stop, each with a deadline that names wh
 everything is ready and withdrawn before anything stops; health tells which of these it is.
 """
 
+import hashlib
+import hmac
 import logging
 import tempfile
 import threading
@@ -37,7 +39,7 @@ from tutti.chassis.machinery import assemble
 from tutti.chassis.pool import ProcessPool
 from tutti.chassis.probe import Probe
 from tutti.chassis.server import RpcServer
-from tutti.chassis.service import Build, Served
+from tutti.chassis.service import Build, Front, FrontHost, Served
 from tutti.chassis.settings import BlobSettings, Loaded, RpcSettings
 from tutti.chassis.tasks import Pool
 from tutti.chassis.telemetry import MetricsServer, configure_tracing, flush_tracing, metrics
@@ -101,6 +103,7 @@ class HostProcess:
         self._running: list[Running] = []
         self._lock = threading.Lock()
         self._serving = self._ready = False
+        self._front: Front | None = None
         self.address = ""
 
     @property
@@ -132,7 +135,8 @@ class HostProcess:
         threads += [thread for thread in (self._probe, self._compactor) if thread.started]
         for thread in threads:
             thread.tell_to_stop()
-        late = [f"call {name}" for name in self._server.drain(seconds)]
+        late = self._drain_front(seconds)
+        late += [f"call {name}" for name in self._server.drain(max(deadline - time.monotonic(), 0.0))]
         self._pool.close()
         late += [f"loop {name}" for name in drain(threads, max(deadline - time.monotonic(), lifecycle.stop_seconds))]
         if late:
@@ -178,6 +182,7 @@ class HostProcess:
         data_dir.write(
             "metrics" if self._alone is None else f"endpoints/{name}.metrics", f"{scraped.address}\n".encode()
         )
+        self._serve_pages()
         for each in self._running:
             self._health.set(each.service.name)
         data_dir.announce(self.address, self._alone)
@@ -227,6 +232,32 @@ class HostProcess:
         self._probe = LoopThread(probe, clock=self._clock, watch=None)
         self._compactor = LoopThread(Compactor(self._log), clock=self._clock, watch=None)
         self._serving = True
+
+    def _serve_pages(self) -> None:
+        """One server for the pages of all services that have some."""
+        pages = [each.service.pages for each in self._running if each.service.pages is not None]
+        if not pages:
+            return
+        token = self._tokens.of(Role.SERVICE).encode()
+        secret = hmac.new(token, b"tutti pages", hashlib.sha256).digest()
+        names = list(self._builds)
+
+        def reasons() -> dict[str, str]:
+            return {name: self._health.reason(name) for name in names}
+
+        try:
+            self._front = pages[0].front(pages, FrontHost(self._loaded.values.web, secret, self.channel, reasons))
+        except ImportError as error:
+            log.warning("no pages are served: %s; install them with pip install 'tutti[web]'", error)
+            return
+        self._opened(self._front)
+        self._data_dir.announce_pages(self._front.start(), self._alone)
+
+    def _drain_front(self, seconds: float) -> list[str]:
+        if self._front is None:
+            return []
+        self._data_dir.withdraw_pages(self._alone)
+        return [f"request {name}" for name in self._front.drain(seconds)]
 
     def channel(self, service: str) -> RpcChannel:
         """To a service by name, as the role SERVICE; one channel a service."""

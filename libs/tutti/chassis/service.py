@@ -3,7 +3,7 @@
 Promises: a service is a value; nothing runs before its host starts it. It never sees threads, sockets or connections.
 """
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Protocol, TypeVar
@@ -18,6 +18,7 @@ from tutti.backbone import Blobs, Clock, Database, Randomness
 from tutti.chassis.canonical import CanonicalLine
 from tutti.chassis.event import Event
 from tutti.chassis.resources import Resource
+from tutti.chassis.settings import WebSettings
 from tutti.chassis.tasks import Finish, Pool, Task, TaskContext
 from tutti.chassis.unit import Unit, Units
 
@@ -76,6 +77,39 @@ class Finding:
     message: str
 
 
+class Front(Protocol):
+    """The server of all pages of one host: threads of its own, and never the event loop of the gRPC server."""
+
+    def start(self) -> str:
+        """Listen; returns the URL. Raises CannotListen."""
+        ...
+
+    def drain(self, seconds: float) -> list[str]:
+        """Let nothing new in and wait for what is inside; the requests that had not ended by then."""
+        ...
+
+    def close(self) -> None: ...
+
+
+@dataclass(frozen=True)
+class FrontHost:
+    """What a front is given. `secret` is known to every host of the platform and to nobody else; `reasons` says why
+    each service of this host does not serve, empty where it does."""
+
+    settings: WebSettings
+    secret: bytes
+    channel: Callable[[str], grpc.Channel]
+    reasons: Callable[[], Mapping[str, str]]
+
+
+class Pages(Protocol):
+    """HTTP routes and pages of one service (`tutti.web.pages.Site`)."""
+
+    def front(self, every: Sequence["Pages"], host: FrontHost) -> Front:
+        """The server of `every` service's pages, of which these are one."""
+        ...
+
+
 def nothing(unit: Unit) -> Iterable[CanonicalLine]:
     return ()
 
@@ -94,6 +128,7 @@ class Service:
     checks: Sequence[Callable[[], Finding]] = field(default_factory=tuple)
     migrations: Path | None = None
     """The folder with the history of its tables; without one, tables that are missing are created."""
+    pages: Pages | None = None
 
 
 class Host(Protocol):

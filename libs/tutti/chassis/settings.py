@@ -24,6 +24,7 @@ ENVIRONMENT_PREFIX = "TUTTI_"
 RESERVED_VARIABLES = frozenset(
     {"TUTTI_DATA_DIR", "TUTTI_CONFIG", "TUTTI_TOKEN", "TUTTI_ADDRESS", "TUTTI_SUPERVISOR_FD", "TUTTI_DEBUG"}
 )
+LOOPBACK = frozenset({"127.0.0.1", "::1", "localhost"})
 _SECRET_WORDS = ("secret", "password", "token")
 
 
@@ -123,6 +124,32 @@ class SupervisorSettings(Section):
     backoff_seconds: float = Field(default=0.5, gt=0, description="first wait before a restart; doubled up to 30 s")
 
 
+class WebSettings(Section):
+    """Pages."""
+
+    listen: str = Field(default="127.0.0.1:0", description="address of the pages; port 0: any free one")
+    public_url: str = Field(
+        default="", description="https URL under which a proxy serves the pages to other machines; empty: none does"
+    )
+    threads: int = Field(default=8, gt=0, description="threads that make pages")
+    deadline_seconds: float = Field(default=10.0, gt=0, description="a page that takes longer is given up")
+    streams: int = Field(default=64, gt=0, description="pages that may be kept up to date at a time")
+    max_body_bytes: int = Field(default=1 << 20, gt=0, description="largest form that is accepted")
+
+    @model_validator(mode="after")
+    def _others_need_https(self) -> Self:
+        public = urlsplit(self.public_url)
+        if self.public_url and (public.scheme != "https" or not public.hostname or public.path.strip("/")):
+            raise ValueError(f"public_url is {self.public_url!r}; expected https://HOST without a path")
+        host = self.listen.rpartition(":")[0].strip("[]")
+        if not self.public_url and host not in LOOPBACK:
+            raise ValueError(
+                f"listen is {self.listen!r}, which other machines can reach: put a proxy with TLS in front and set "
+                f"web.public_url to its https URL, or listen at 127.0.0.1"
+            )
+        return self
+
+
 class Settings(Section):
     """All settings; the tables of services (such as [scheduler]) are kept apart and typed by their own models."""
 
@@ -135,6 +162,7 @@ class Settings(Section):
     lifecycle: LifecycleSettings = LifecycleSettings()
     telemetry: TelemetrySettings = TelemetrySettings()
     supervisor: SupervisorSettings = SupervisorSettings()
+    web: WebSettings = WebSettings()
     services: dict[str, str] = Field(default={}, description="addresses of services that are elsewhere, by name")
 
 

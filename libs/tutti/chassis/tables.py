@@ -24,6 +24,7 @@ class Tables:
     leases: Table
     tasks: Table
     task_progress: Table
+    audit: Table
 
 
 def declare(name: str, metadata: MetaData, *parts: SchemaItem, **options: Any) -> Table:
@@ -48,6 +49,7 @@ def tables_of(metadata: MetaData) -> Tables:
             _leases(metadata),
             _tasks(metadata),
             _task_progress(metadata),
+            _audit(metadata),
         )
     return found
 
@@ -177,4 +179,26 @@ def _task_progress(metadata: MetaData) -> Table:
         Column("done", BigInteger, nullable=False),
         Column("total", BigInteger, nullable=False),
         Column("unit", NAME, nullable=False),
+    )
+
+
+def _audit(metadata: MetaData) -> Table:
+    """`fold` is set for refusals, so that repetitions within a minute are counted in one row; `times` counts them."""
+    return Table(
+        "audit",
+        metadata,
+        Column("seq", SERIAL, primary_key=True, autoincrement=True),
+        Column("at", BigInteger, nullable=False, index=True),
+        Column("user", NAME, nullable=False),
+        Column("tenant", NAME, nullable=False),
+        Column("method", NAME, nullable=False),
+        Column("action", NAME, nullable=False),
+        Column("resource", NAME, nullable=False),
+        Column("revision", BigInteger, nullable=False),
+        Column("outcome", NAME, nullable=False),
+        Column("reason", NAME, nullable=False),
+        Column("address", NAME, nullable=False),
+        Column("times", BigInteger, nullable=False),
+        Column("fold", NAME, unique=True),
+        sqlite_autoincrement=True,
     )

@@ -14,6 +14,7 @@ from tutti.cli import (
     garbage,
     jobs,
     logs,
+    pages,
     planning,
     platform,
     recipes,
@@ -43,6 +44,7 @@ def tutti() -> None:
     tutti trace checkpoints/x/0/20   where it came from
     tutti sample checkpoints/x/0/20  what it writes
     tutti report                     a page about the newest run
+    tutti open                       the runs in a browser
 
     Exit codes: 0 done, 1 failed, 2 misuse, 3 not reachable, 130 interrupted.
     """
@@ -77,6 +79,7 @@ def build() -> click.Group:
     tutti.add_command(sampling.sample)
     tutti.add_command(logs.logs)
     tutti.add_command(report)
+    tutti.add_command(pages.open_)
     tutti.add_command(administration.doctor)
     documents.documents.add_command(retractions.retract)
     documents.documents.add_command(retractions.recorded())

@@ -17,6 +17,7 @@ from tutti.pipeline.driver import Driver
 from tutti.pipeline.earlier import Earlier
 from tutti.pipeline.handlers import consumed
 from tutti.pipeline.owners import Owners
+from tutti.pipeline.pages import RunPages
 from tutti.pipeline.rpc import PipelineApi
 from tutti.pipeline.tables import Tables
 
@@ -34,6 +35,7 @@ def build(host: Host) -> Service:
         serves=[Served(DESCRIPTOR.services_by_name["PipelineService"], api)],
         consumes=consumed(tables, reconciler.wake),
         loops=[reconciler],
+        pages=RunPages(host, tables).site,
         export=lambda unit: canonical(unit, tables),
         migrations=Path(__file__).with_name("migrations"),
     )

@@ -19,14 +19,14 @@ from markupsafe import Markup
 from tutti.chassis.version import VERSION
 from tutti.cli import passages, verdict
 from tutti.cli.plain import Plain, indented
-from tutti.cli.report.charts import Series, chart, describe
 from tutti.cli.report.facts import Facts
 from tutti.cli.report.outcomes import outcome, reason
 from tutti.cli.report.samples import samples, visible
 from tutti.contracts.committer.v1 import CurvePoint, GetCurveResponse
+from tutti.web.charts import Series, chart, describe
+from tutti.web.words import count, duration, moment, size
 
 SHOWN_CHECKPOINTS, SHOWN_STEPS, SHOWN_LANGUAGES, LONGEST = 30, 12, 20, 160
-_UNITS = ((1 << 30, "GiB"), (1 << 20, "MiB"), (1 << 10, "KiB"))
 
 
 @dataclass(frozen=True)
@@ -148,15 +148,6 @@ def _template() -> Any:
     return environment.from_string((files(__package__) / "page.html").read_text())
 
 
-def count(number: int) -> str:
-    return f"{number:,}"
-
-
-def moment(text: str) -> str:
-    """`2026-11-21T22:10:11.5Z`, to the minute."""
-    return f"{text[:16].replace('T', ' ')} UTC"
-
-
 def sentence(words: str) -> str:
     """Words that stand alone; "" where there are none."""
     return f"{words[:1].upper()}{words[1:]}." if words else ""
@@ -166,20 +157,6 @@ def shortened(text: str) -> str:
     """At most LONGEST characters on one line, without characters that cannot be seen."""
     told = visible(text).replace("\n", " ")
     return told if len(told) <= LONGEST else f"{told[: LONGEST - 20]}…{told[-19:]}"
-
-
-def duration(seconds: float) -> str:
-    if seconds < 60:
-        return f"{seconds:.1f} s"
-    minutes, rest = divmod(round(seconds), 60)
-    return f"{minutes} min {rest} s" if minutes < 60 else f"{minutes // 60} h {minutes % 60} min"
-
-
-def size(nbytes: int) -> str:
-    for unit, name in _UNITS:
-        if nbytes >= unit:
-            return f"{nbytes / unit:.1f} {name}"
-    return f"{nbytes} B"
 
 
 def _recipe(run: Plain) -> str:

@@ -14,7 +14,6 @@ from pathlib import Path
 import pytest
 
 from tutti.cli.plain import Plain
-from tutti.cli.report.charts import Series, chart, nice_ticks
 from tutti.cli.report.example_test import HOSTILE, RECIPE, STEPS, continuations, facts
 from tutti.cli.report.facts import Cluster, Facts, Pages, clusters_of, heard, rules_of
 from tutti.cli.report.page import page, shortened
@@ -22,6 +21,7 @@ from tutti.cli.report.samples import samples, visible
 from tutti.cli.report.writing import place_of, write
 from tutti.contracts.committer.v1 import GetCurveResponse
 from tutti.corpus.duplicates import How
+from tutti.web.charts import Series, chart, nice_ticks
 
 KEYS = ("prompt", "text")
 Tag = tuple[str, dict[str, str | None]]

@@ -4,9 +4,9 @@ import os
 from pathlib import Path
 
 from tutti.backbone.files import RealFiles, overwrite
-from tutti.cli.report.charts import chart
 from tutti.cli.report.facts import Facts
 from tutti.cli.report.page import curves, page
+from tutti.web.charts import chart
 
 FOLDER = "reports"
 

@@ -1,0 +1,59 @@
+"""`tutti open`: the pages of the platform in a browser."""
+
+import os
+import sys
+import webbrowser
+from pathlib import Path
+from urllib.parse import quote
+
+import click
+
+from tutti.chassis.datadir import pages_in
+from tutti.cli.connection import connected, data_dir_option, typed
+from tutti.cli.failures import Failure
+from tutti.cli.nouns import full_name
+from tutti.cli.output import JSON, output_option, print_json, say
+from tutti.contracts.access.v1 import IssueLinkRequest
+from tutti.web.tokens import digest, new_token
+
+
+def login_url(base: str, token: str, path: str) -> str:
+    """The link that logs in and goes on to `path`."""
+    return f"{base}/login/{token}?next={quote(path)}"
+
+
+@click.command("open", short_help="Open the page of a run, or of all runs, in a browser.")
+@click.argument("run", default="")
+@click.option("--browser/--no-browser", default=None, help="Start a browser; by default where there is a screen.")
+@output_option
+@data_dir_option
+def open_(run: str, browser: bool | None, output: str, data_dir: Path) -> None:
+    """Print a link to the page of RUN (of all runs unless it is given), and open it where there is a browser.
+
+    The link logs you in once and expires after ten minutes. The platform must be up.
+    """
+    path = f"/{full_name('runs', run)}" if run else "/runs"
+    with connected(data_dir) as client:
+        token = new_token()
+        client.access.IssueLink(IssueLinkRequest(link_digest=digest(token)))
+    base = pages_in(data_dir, "pipeline")
+    if base is None:
+        raise Failure(
+            f"the platform of {data_dir} serves no pages: install Tutti with them (pip install 'tutti[web]') and "
+            f"restart it with `{typed('tutti up', data_dir)}`"
+        )
+    url = login_url(base, token, path)
+    if output == JSON:
+        print_json({"url": url})
+        return
+    click.echo(url)
+    wanted = has_screen() if browser is None else browser
+    if wanted and not webbrowser.open(url):
+        say("no browser could be started: copy the link into one")
+
+
+def has_screen() -> bool:
+    """Return whether a browser that is started here would be seen."""
+    if not sys.stdout.isatty():
+        return False
+    return sys.platform in ("darwin", "win32") or any(os.environ.get(name) for name in ("DISPLAY", "WAYLAND_DISPLAY"))

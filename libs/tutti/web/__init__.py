@@ -1,0 +1,1 @@
+"""Pages: what a service with HTTP routes is made of."""

@@ -1,0 +1,330 @@
+"""The ASGI application: from a request to the handler of a service and back.
+
+Promises: nobody reaches a handler without a session whose user has one of the route's roles, nor a form's handler
+without the token of that session; every answer carries the headers of `policy`; a defect is answered with an incident
+number that is in the log, never with a traceback.
+"""
+
+import asyncio
+import contextvars
+import logging
+import time
+import uuid
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from json import dumps
+from typing import TypeVar
+from urllib.parse import parse_qsl, quote
+
+from opentelemetry.trace import SpanKind
+from starlette.exceptions import HTTPException
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.routing import Route, Router
+from starlette.types import Message, Receive, Scope, Send
+
+from tutti.chassis.auth import Role
+from tutti.chassis.errors import PermissionDenied, Problem, Refused, Unauthenticated, is_transient
+from tutti.chassis.service import FrontHost
+from tutti.chassis.settings import WebSettings
+from tutti.chassis.telemetry import metrics, span_from
+from tutti.web.answers import OUR_FAULT, TITLES, HttpProblem, html, json, redirect, status_of
+from tutti.web.pages import Get, Post, Site, Visit
+from tutti.web.policy import headers as policy_headers
+from tutti.web.policy import is_ours, is_same_origin, local_path
+from tutti.web.rendering import Templates, as_json
+from tutti.web.static import Assets
+from tutti.web.streams import Streams
+from tutti.web.tokens import form_token, same
+from tutti.web.visitors import NO_SESSION, Session, Visitors
+
+T = TypeVar("T")
+Endpoint = Callable[[Request], Awaitable[Response]]
+log = logging.getLogger(__name__)
+FORGED = "FORGED_FORM"
+FIELD = "form_token"
+YEAR = "public, max-age=31536000, immutable"
+
+
+class BadSite(Exception):
+    """Two services serve the same path."""
+
+
+class Application:
+    """`draining` ends the streams; set it in the loop that the application runs in."""
+
+    def __init__(self, sites: Sequence[Site], host: FrontHost) -> None:
+        self._settings: WebSettings = host.settings
+        self._reasons = host.reasons
+        self._assets = Assets({"web": "tutti.web", **{site.name: site.package for site in sites}})
+        self._templates = Templates(sites, self._assets)
+        self._visitors = Visitors(host)
+        self._threads = ThreadPoolExecutor(self._settings.threads, thread_name_prefix="page")
+        self.draining = asyncio.Event()
+        self._streams = Streams(self.draining, self._settings.streams)
+        self._inside: dict[asyncio.Task[object], str] = {}
+        self._headers = [(name.encode(), value.encode()) for name, value in policy_headers(host.settings).items()]
+        self._seconds = metrics.histogram(
+            "http_server_seconds", "Time to answer a request", "seconds", ["route", "status"]
+        )
+        routes = [
+            Route("/", self._caught("/", self._home), methods=["GET"]),
+            Route("/healthz", self._caught("/healthz", self._health), methods=["GET"]),
+            Route("/static/{path:path}", self._caught("/static", self._static), methods=["GET"]),
+            Route("/login", self._caught("/login", self._log_in), methods=["POST"]),
+            Route("/login/{token}", self._caught("/login/{token}", self._login_page), methods=["GET"]),
+            Route("/logout", self._caught("/logout", self._log_out), methods=["POST"]),
+        ]
+        self._entries = [entry for site in sites for entry in site.menu]
+        taken = {route.path: "the server itself" for route in routes}
+        for site in sites:
+            for each in site.routes:
+                if each.path in taken and isinstance(each, Get):
+                    raise BadSite(
+                        f"{each.path} is served by {taken[each.path]} already: {site.name} needs another path"
+                    )
+                taken[each.path] = site.name
+                routes += self._routes(site, each)
+        self._router = Router(routes, redirect_slashes=False)
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """One request; every answer carries the headers of the policy."""
+        if scope["type"] != "http":
+            return
+
+        async def with_headers(message: Message) -> None:
+            if message["type"] == "http.response.start":
+                message["headers"] = [*message.get("headers", []), *self._headers]
+            await send(message)
+
+        request = Request(scope, receive)
+        try:
+            if not is_ours(request.headers.get("host", ""), self._settings):
+                raise HttpProblem(421, "this server does not answer under this name: set web.public_url if it should")
+            await self._router(scope, receive, with_headers)
+        except (HTTPException, HttpProblem) as error:
+            status = error.status if isinstance(error, HttpProblem) else error.status_code
+            words = error.message if isinstance(error, HttpProblem) else f"no page is at {request.url.path}"
+            await self._refusal(request, status, words, None)(scope, receive, with_headers)
+
+    def unfinished(self) -> list[str]:
+        """The requests that have not been answered."""
+        return sorted(set(self._inside.values()))
+
+    def close(self) -> None:
+        self._threads.shutdown(wait=False, cancel_futures=True)
+
+    def _routes(self, site: Site, each: Get | Post) -> list[Route]:
+        if isinstance(each, Post):
+            return [Route(each.path, self._caught(each.path, self._form(each)), methods=["POST"])]
+        found = [
+            Route(f"{each.path}.json", self._caught(f"{each.path}.json", self._json(each)), methods=["GET"]),
+            Route(each.path, self._caught(each.path, self._page(site, each)), methods=["GET"]),
+        ]
+        if each.version is not None:
+            path = f"{each.path}.events"
+            found.insert(0, Route(path, self._caught(path, self._stream(each, each.version)), methods=["GET"]))
+        return found
+
+    def _page(self, site: Site, get: Get) -> Endpoint:
+        async def answer(request: Request) -> Response:
+            session, visit = await self._admitted(request, get.roles, replaceable=True)
+
+            def make() -> str:
+                version = get.version(visit) if get.version else None
+                values = {
+                    "live": None if version is None else {"version": version, "path": f"{request.url.path}.events"},
+                    "here": request.url.path,
+                    "form_token": form_token(session.token),
+                }
+                return self._templates.page(site.name, get.answer(visit), session, values)
+
+            return _remembering(html(await self._in_thread(make)), session)
+
+        return answer
+
+    def _json(self, get: Get) -> Endpoint:
+        async def answer(request: Request) -> Response:
+            _, visit = await self._admitted(request, get.roles)
+            return json(await self._in_thread(lambda: as_json(get.answer(visit).view)))
+
+        return answer
+
+    def _stream(self, get: Get, version: Callable[[Visit], str]) -> Endpoint:
+        async def answer(request: Request) -> Response:
+            _, visit = await self._admitted(request, get.roles)
+
+            async def look() -> str:
+                return await self._in_thread(lambda: version(visit))
+
+            async def check() -> None:
+                await self._admitted(request, get.roles)
+
+            return self._streams.answer(look, check)
+
+        return answer
+
+    def _form(self, post: Post) -> Endpoint:
+        async def answer(request: Request) -> Response:
+            _, visit = await self._admitted(request, post.roles, form=True)
+            followed = await self._in_thread(lambda: post.answer(visit))
+            return redirect(local_path(followed.path))
+
+        return answer
+
+    async def _home(self, request: Request) -> Response:
+        session, _ = await self._admitted(request, frozenset(Role))
+        entry = next((each for each in self._entries if session.principal.may(each.roles)), None)
+        if entry is None:
+            raise PermissionDenied("no page of this platform is for your role")
+        return redirect(entry.path)
+
+    async def _health(self, request: Request) -> Response:
+        reasons = {name: reason for name, reason in self._reasons().items() if reason}
+        if self.draining.is_set():
+            reasons["pages"] = "drains"
+        return json(dumps(reasons), status=503 if reasons else 200)
+
+    async def _static(self, request: Request) -> Response:
+        asset = self._assets.find(request.url.path)
+        if asset is None:
+            raise HttpProblem(404, "no such file: the page that named it is older than this server; load it again")
+        return Response(asset.content, headers={"content-type": asset.type, "cache-control": YEAR})
+
+    async def _login_page(self, request: Request) -> Response:
+        """Shown before the link is spent, so that programs which fetch links (mail scanners, chats) do not spend it."""
+        values = {"token": request.path_params["token"], "next": local_path(request.query_params.get("next", "/"))}
+        return html(self._templates.shared("login.html", "Log in", None, values))
+
+    async def _log_in(self, request: Request) -> Response:
+        form = await self._checked_form(request)
+        link, following = form.get("token", ""), local_path(form.get("next", "/"))
+        cookie = await self._in_thread(lambda: self._visitors.log_in(request.headers, _address(request), link))
+        response = redirect(following)
+        response.headers["set-cookie"] = cookie
+        return response
+
+    async def _log_out(self, request: Request) -> Response:
+        session, _ = await self._admitted(request, frozenset(Role), form=True)
+        cookie = await self._in_thread(lambda: self._visitors.log_out(session.token))
+        response = html(self._templates.shared("logged-out.html", "You are logged out", None, {}))
+        response.headers["set-cookie"] = cookie
+        return response
+
+    async def _admitted(
+        self, request: Request, roles: frozenset[Role], *, replaceable: bool = False, form: bool = False
+    ) -> tuple[Session, Visit]:
+        """Who asks, and for what. Raises Unauthenticated, PermissionDenied, HttpProblem."""
+        address, action = _address(request), _action(request)
+        fields = await self._checked_form(request) if form else {}
+
+        def authenticate() -> Session:
+            found = self._visitors.authenticate(request.headers, address, action, replaceable=replaceable)
+            if not found.principal.may(roles):
+                self._record(request, "PERMISSION_DENIED", found.principal.user)
+                may = ", ".join(sorted(role.value for role in roles))
+                raise PermissionDenied(f"this page is for {may}")
+            if form and not same(fields.get(FIELD, ""), form_token(found.token)):
+                self._record(request, FORGED, found.principal.user)
+                raise HttpProblem(403, "this form was not made for your session: load its page again")
+            return found
+
+        session = await self._in_thread(authenticate)
+        return session, Visit(session.principal, request.path_params, dict(request.query_params), fields)
+
+    async def _checked_form(self, request: Request) -> dict[str, str]:
+        """The fields of a form that a page of this server sent. Raises HttpProblem."""
+        if not is_same_origin(request.headers):
+            await self._in_thread(lambda: self._record(request, FORGED))
+            raise HttpProblem(403, "this form was sent by a page of another site, or by no browser")
+        body, most = b"", self._settings.max_body_bytes
+        async for chunk in request.stream():
+            body += chunk
+            if len(body) > most:
+                raise HttpProblem(413, f"the form has more than {most} bytes")
+        try:
+            return dict(parse_qsl(body.decode(), keep_blank_values=True, max_num_fields=1000))
+        except ValueError:
+            raise HttpProblem(400, "the form is not UTF-8 text, or has more than 1000 fields") from None
+
+    def _record(self, request: Request, reason: str, user: str = "") -> None:
+        self._visitors.record_refusal(request.headers, _address(request), _action(request), reason, user)
+
+    def _caught(self, route: str, answer: Endpoint) -> Endpoint:
+        """`answer` inside its span; whatever it raises becomes a page or JSON."""
+
+        async def endpoint(request: Request) -> Response:
+            task, started = asyncio.current_task(), time.perf_counter()
+            assert task is not None
+            self._inside[task] = f"{request.method} {route}"
+            response: Response | None = None
+            try:
+                with span_from("", f"{request.method} {route}", kind=SpanKind.SERVER):
+                    response = await self._answered(request, answer)
+                return response
+            finally:
+                del self._inside[task]
+                status = str(response.status_code) if response else "cancelled"
+                self._seconds.labels(route, status).observe(time.perf_counter() - started)
+
+        return endpoint
+
+    async def _answered(self, request: Request, answer: Endpoint) -> Response:
+        try:
+            return await answer(request)
+        except HttpProblem as problem:
+            return self._refusal(request, problem.status, problem.message, None)
+        except TimeoutError:
+            return self._refusal(request, 504, "the page was not made in time: load it again", None)
+        except Exception as error:
+            if isinstance(error, Problem) and error.code != "INTERNAL":
+                return self._refusal(request, status_of(error), error.message, error)
+            if is_transient(error):
+                return self._refusal(request, 503, str(error), None)
+            incident = uuid.uuid4().hex[:12]
+            log.error("%s failed, incident %s", _action(request), incident, exc_info=error)
+            return self._refusal(request, 500, f"a defect of ours; the log has the incident {incident}", None)
+
+    def _refusal(self, request: Request, status: int, words: str, problem: Problem | None) -> Response:
+        reason = problem.reason if problem else ""
+        if request.url.path.endswith(".json"):
+            response = json(_error(status, words, reason), status=status)
+        else:
+            values: Mapping[str, object] = {
+                "status": status,
+                "words": words,
+                "log_in": isinstance(problem, Unauthenticated),
+                "here": quote(request.url.path),
+            }
+            title = TITLES.get(status, OUR_FAULT)
+            response = html(self._templates.shared("error.html", title, None, values), status=status)
+        if isinstance(problem, Unauthenticated) and reason != NO_SESSION:
+            response.headers["set-cookie"] = self._visitors.forgotten
+        if isinstance(problem, Refused) and (wait := problem.metadata.get("retry_after")):
+            response.headers["retry-after"] = wait
+        return response
+
+    async def _in_thread(self, work: Callable[[], T]) -> T:
+        """Raises TimeoutError at the deadline; the thread goes on."""
+        context = contextvars.copy_context()
+        loop = asyncio.get_running_loop()
+        running = loop.run_in_executor(self._threads, lambda: context.run(work))
+        return await asyncio.wait_for(running, self._settings.deadline_seconds)
+
+
+def _remembering(response: Response, session: Session) -> Response:
+    if session.cookie:
+        response.headers["set-cookie"] = session.cookie
+    return response
+
+
+def _address(request: Request) -> str:
+    return request.client.host if request.client else ""
+
+
+def _action(request: Request) -> str:
+    return f"{request.method} {request.url.path}"
+
+
+def _error(status: int, words: str, reason: str) -> str:
+    return dumps({"error": {"status": status, "reason": reason, "message": words}}, ensure_ascii=False)

@@ -1,0 +1,95 @@
+"""The front: one HTTP server for the pages of all services of a host, in a thread with an event loop of its own.
+
+A slow page delays no gRPC call, since the two share no event loop; nothing here touches grpc.aio. Handlers run in
+threads.
+
+Promises: drained means that nothing new is let in, streams end at once, and what is inside ends by itself or is named.
+"""
+
+import asyncio
+import socket
+import threading
+import time
+from collections.abc import Sequence
+
+import uvicorn
+
+from tutti.chassis.server import CannotListen
+from tutti.chassis.service import FrontHost
+from tutti.web.application import Application
+from tutti.web.pages import Site
+
+START_SECONDS = 10.0
+
+
+class WebFront:
+    """Serves `sites` from `start` to `close`."""
+
+    def __init__(self, sites: Sequence[Site], host: FrontHost) -> None:
+        self._settings = host.settings
+        self._application = Application(sites, host)
+        self._server = uvicorn.Server(
+            uvicorn.Config(
+                self._application,
+                lifespan="off",
+                log_config=None,
+                access_log=False,
+                server_header=False,
+                proxy_headers=False,
+                ws="none",
+                timeout_keep_alive=30,
+            )
+        )
+        self._loop = asyncio.new_event_loop()
+        self._thread = threading.Thread(target=self._run, name="pages", daemon=True)
+        self._socket: socket.socket | None = None
+
+    def start(self) -> str:
+        """Listen; returns the URL. Raises CannotListen."""
+        self._socket = _listening(self._settings.listen)
+        self._thread.start()
+        deadline = time.monotonic() + START_SECONDS
+        while not self._server.started:
+            if not self._thread.is_alive() or time.monotonic() > deadline:
+                raise CannotListen(f"the server of pages did not start at {self._settings.listen}; look into the log")
+            time.sleep(0.01)
+        if self._settings.public_url:
+            return self._settings.public_url.rstrip("/")
+        return f"http://{self._settings.listen.rpartition(':')[0]}:{self._socket.getsockname()[1]}"
+
+    def drain(self, seconds: float) -> list[str]:
+        """Let nothing new in and wait for what is inside; the requests that had not ended by then."""
+        if not self._thread.is_alive():
+            return []
+        self._server.config.timeout_graceful_shutdown = max(1, round(seconds))
+        self._loop.call_soon_threadsafe(self._application.draining.set)
+        self._server.should_exit = True
+        self._thread.join(seconds)
+        return self._application.unfinished()
+
+    def close(self) -> None:
+        if self._thread.is_alive():
+            self._server.force_exit = self._server.should_exit = True
+            self._thread.join(1.0)
+        if self._socket is not None:
+            self._socket.close()
+        self._application.close()
+
+    def _run(self) -> None:
+        asyncio.set_event_loop(self._loop)
+        assert self._socket is not None
+        self._loop.run_until_complete(self._server.serve(sockets=[self._socket]))
+
+
+def _listening(listen: str) -> socket.socket:
+    """Raises CannotListen."""
+    name, _, port = listen.rpartition(":")
+    name = name.strip("[]")
+    try:
+        return socket.create_server(
+            (name, int(port)), family=socket.AF_INET6 if ":" in name else socket.AF_INET, backlog=128
+        )
+    except (OSError, ValueError) as error:
+        raise CannotListen(
+            f"cannot listen at {listen} for pages: {error}; set web.listen to another address (port 0: any free one)"
+        ) from None

@@ -1,0 +1,94 @@
+"""Pages of a service, as values: routes, templates, entries of the menu.
+
+A service declares a `Site`. Its handlers are functions from a `Visit` to a `Page` or a `Redirect`; they may raise
+Problem, and run in threads. Beside each page is its JSON: `/runs/x` and `/runs/x.json` are made of one view.
+
+Promises: nothing here imports the HTTP server, so that a service can be built without the extra `web`.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from tutti.chassis.auth import Role
+from tutti.chassis.principal import Principal
+from tutti.chassis.service import Front, FrontHost, Pages
+
+if TYPE_CHECKING:
+    from _typeshed import DataclassInstance
+else:
+    DataclassInstance = Any
+
+
+@dataclass(frozen=True)
+class Visit:
+    """One request. `path` holds the parts of the route in braces, `form` the fields of a POST."""
+
+    principal: Principal
+    path: Mapping[str, str] = field(default_factory=dict)
+    query: Mapping[str, str] = field(default_factory=dict)
+    form: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Page:
+    """`template` is a file in the folder `templates` of the site's package; it is given `view` and `title`."""
+
+    template: str
+    title: str
+    view: DataclassInstance
+
+
+@dataclass(frozen=True)
+class Redirect:
+    """`path` on this server, where the browser goes on with GET."""
+
+    path: str
+
+
+@dataclass(frozen=True)
+class Get:
+    """A page. `version` makes it live: a browser that shows the page loads it again when this text changes.
+
+    `version` is called about once a second for each viewer, so it has to be cheaper than `answer`.
+    """
+
+    path: str
+    answer: Callable[[Visit], Page]
+    roles: frozenset[Role]
+    version: Callable[[Visit], str] | None = None
+
+
+@dataclass(frozen=True)
+class Post:
+    """A form. It is only called for forms that this server made for this session."""
+
+    path: str
+    answer: Callable[[Visit], Redirect]
+    roles: frozenset[Role]
+
+
+@dataclass(frozen=True)
+class Entry:
+    """An entry of the menu, shown to these roles."""
+
+    title: str
+    path: str
+    roles: frozenset[Role]
+
+
+@dataclass(frozen=True)
+class Site(Pages):
+    """The pages of one service. `package` has the folders `templates` and `static`; `filters` are for its templates."""
+
+    name: str
+    package: str
+    routes: Sequence[Get | Post]
+    menu: Sequence[Entry] = ()
+    filters: Mapping[str, Callable[..., object]] = field(default_factory=dict)
+
+    def front(self, every: Sequence[Pages], host: FrontHost) -> Front:
+        """Raises ImportError without the extra `web`."""
+        from tutti.web.front import WebFront  # the HTTP server is an extra
+
+        return WebFront([each for each in every if isinstance(each, Site)], host)

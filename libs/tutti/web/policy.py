@@ -1,0 +1,67 @@
+"""Headers of every answer, and which requests are answered at all.
+
+Promises: no page runs script or style but our own files, asks another host, or is shown inside another site's page; a
+request that names another host than ours is refused, so that a foreign name that resolves to this machine (DNS
+rebinding) gets nothing.
+"""
+
+from collections.abc import Mapping
+from urllib.parse import urlsplit
+
+from tutti.chassis.settings import LOOPBACK, WebSettings
+
+CONTENT_SECURITY_POLICY = "; ".join(
+    (
+        "default-src 'none'",
+        "script-src 'self'",
+        "style-src 'self'",
+        "img-src 'self'",
+        "font-src 'self'",
+        "connect-src 'self'",
+        "form-action 'self'",
+        "base-uri 'none'",
+        "frame-ancestors 'none'",
+        "require-trusted-types-for 'script'",
+        "trusted-types 'none'",
+    )
+)
+# Not `no-referrer`: with it a browser sends `Origin: null` with our own forms.
+HEADERS: Mapping[str, str] = {
+    "content-security-policy": CONTENT_SECURITY_POLICY,
+    "cross-origin-opener-policy": "same-origin",
+    "cross-origin-resource-policy": "same-origin",
+    "permissions-policy": "camera=(), geolocation=(), microphone=(), payment=(), usb=()",
+    "referrer-policy": "same-origin",
+    "x-content-type-options": "nosniff",
+    "x-frame-options": "DENY",
+}
+TRANSPORT = {"strict-transport-security": "max-age=31536000"}
+
+
+def headers(settings: WebSettings) -> dict[str, str]:
+    """Headers of every answer."""
+    return {**HEADERS, **(TRANSPORT if settings.public_url else {})}
+
+
+def is_ours(host: str, settings: WebSettings) -> bool:
+    """Whether a Host header names this server."""
+    try:
+        name = urlsplit(f"//{host}").hostname or ""
+    except ValueError:
+        return False
+    return name in LOOPBACK or (bool(name) and name == urlsplit(settings.public_url).hostname)
+
+
+def is_same_origin(headers: Mapping[str, str]) -> bool:
+    """Whether a POST comes from a page of this server, as the browser says; both headers are out of a page's reach."""
+    site = headers.get("sec-fetch-site")
+    if site is not None:
+        return site == "same-origin"
+    origin = urlsplit(headers.get("origin", ""))
+    return bool(origin.netloc) and origin.netloc == headers.get("host", "")
+
+
+def local_path(path: str) -> str:
+    """The path, or `/` where following it would leave this server."""
+    safe = path.startswith("/") and not path.startswith(("//", "/\\")) and path.isprintable()
+    return path if safe else "/"

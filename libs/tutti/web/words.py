@@ -1,0 +1,46 @@
+"""Numbers and times as people read them: filters for templates."""
+
+from collections.abc import Callable, Mapping
+
+from markupsafe import Markup
+
+from tutti.web.charts import Series, chart
+
+_UNITS = ((1 << 30, "GiB"), (1 << 20, "MiB"), (1 << 10, "KiB"))
+
+
+def count(number: int) -> str:
+    return f"{number:,}"
+
+
+def moment(text: str) -> str:
+    """`2026-11-21T22:10:11.5Z`, to the minute."""
+    return f"{text[:16].replace('T', ' ')} UTC" if text else ""
+
+
+def duration(seconds: float) -> str:
+    if seconds < 60:
+        return f"{seconds:.1f} s"
+    minutes, rest = divmod(round(seconds), 60)
+    return f"{minutes} min {rest} s" if minutes < 60 else f"{minutes // 60} h {minutes % 60} min"
+
+
+def size(nbytes: int) -> str:
+    for unit, name in _UNITS:
+        if nbytes >= unit:
+            return f"{nbytes / unit:.1f} {name}"
+    return f"{nbytes} B"
+
+
+def drawn(series: Series, ident: str) -> Markup:
+    """A chart as SVG; empty where there is no finite number to draw."""
+    return Markup(chart(series, ident=ident))  # noqa: S704 - every text in it is escaped where it is made
+
+
+FILTERS: Mapping[str, Callable[..., object]] = {
+    "count": count,
+    "drawn": drawn,
+    "duration": duration,
+    "moment": moment,
+    "size": size,
+}

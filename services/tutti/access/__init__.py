@@ -1,0 +1,1 @@
+"""Access: users, login links and sessions."""

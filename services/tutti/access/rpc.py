@@ -1,0 +1,298 @@
+"""The calls that access answers.
+
+Promises: a link opens one session; whatever is refused is in the audit trail, with the reason; a valid link is never
+refused because of the failures of others.
+"""
+
+import hashlib
+import re
+from collections.abc import Sequence
+from datetime import datetime, timedelta
+
+from google.protobuf.message import Message
+from google.protobuf.timestamp_pb2 import Timestamp
+
+from tutti.access import sessions
+from tutti.access.sessions import Reason, Terms
+from tutti.access.settings import AccessSettings
+from tutti.access.tables import Link, Tables
+from tutti.chassis import audit, crud
+from tutti.chassis.auth import Role
+from tutti.chassis.call import Call
+from tutti.chassis.errors import InvalidField, PermissionDenied, Refused, Unauthenticated, declare
+from tutti.chassis.limits import Limit
+from tutti.chassis.principal import DEFAULT_TENANT, Method
+from tutti.chassis.required import required
+from tutti.chassis.resources import check_name
+from tutti.chassis.service import Host
+from tutti.chassis.unit import Unit
+from tutti.contracts.access.v1 import (
+    USER_STATE_ACTIVE,
+    USER_STATE_DISABLED,
+    USER_STATE_INVITED,
+    AuthenticateRequest,
+    AuthenticateResponse,
+    CloseSessionRequest,
+    CloseSessionResponse,
+    CreateUserRequest,
+    CreateUserResponse,
+    DisableUserRequest,
+    IssueLinkRequest,
+    IssueLinkResponse,
+    ListUsersResponse,
+    OpenSessionRequest,
+    OpenSessionResponse,
+    Principal,
+    RecordRefusalRequest,
+    RecordRefusalResponse,
+    User,
+)
+from tutti.contracts.common.v1 import GetRequest, ListRequest
+from tutti.contracts.options.v1 import Role as WireRole
+
+LINK_REFUSED, TOO_MANY_FAILURES, LINK_TAKEN = "LINK_REFUSED", "TOO_MANY_FAILURES", "LINK_TAKEN"
+ROLES = (WireRole.ROLE_OPERATOR, WireRole.ROLE_ENGINEER, WireRole.ROLE_ANNOTATOR)
+LONGEST_NAME = 200
+DIGEST = re.compile(r"[0-9a-f]{64}")
+LOGIN = "log in"
+declare(
+    {
+        LINK_REFUSED: "the login link is unknown, expired or used",
+        TOO_MANY_FAILURES: "too many failed logins from this address; the message says how long to wait",
+        LINK_TAKEN: "the digest of the login link belongs to another user's link",
+        Reason.UNKNOWN.value: "no session has this token",
+        Reason.EXPIRED.value: "the session was not used for too long, or is too old",
+        Reason.CLOSED.value: "the session was logged out",
+        Reason.STOLEN.value: "the session's token was used by two browsers; the session ended for both",
+        Reason.DISABLED.value: "the user was disabled",
+    }
+)
+
+
+class AccessApi:
+    def __init__(self, host: Host, tables: Tables, settings: AccessSettings) -> None:
+        self._units, self._tables, self._settings = host.units, tables, settings
+        self._terms = Terms(
+            timedelta(hours=settings.idle_hours),
+            timedelta(days=settings.session_days),
+            timedelta(minutes=settings.rotate_minutes),
+        )
+        self._failures = Limit(settings.failed_logins, settings.failed_logins_per_minute / 60)
+
+    def CreateUser(self, request: CreateUserRequest, call: Call) -> CreateUserResponse:
+        required(request, "display_name", "roles")
+        _check_display_name(request.display_name)
+        for role in request.roles:
+            if role not in ROLES:
+                raise InvalidField("roles", seen=WireRole.Name(role), expected="operator, engineer or annotator")
+        tenant = check_name("tenants", request.tenant or DEFAULT_TENANT)
+
+        def create(unit: Unit) -> User:
+            user = User(
+                name=f"users/{_opaque(request.request_id or unit.new_id())}",
+                roles=sorted(set(request.roles)),
+                tenant=tenant,
+                state=USER_STATE_INVITED,
+                created_at=_timestamp(unit),
+            )
+            if request.validate_only:
+                return user
+            made = self._tables.users.create(unit, user, request)
+            self._tables.name_person(unit, made.name, request.display_name.strip())
+            return made
+
+        return CreateUserResponse(user=self._units.run(create))
+
+    def GetUser(self, request: GetRequest, call: Call) -> User:
+        return crud.get(self._units, self._tables.users, request)
+
+    def ListUsers(self, request: ListRequest, call: Call) -> ListUsersResponse:
+        page = crud.list_page(self._units, self._tables.users, request, ListUsersResponse, "users")
+        users = [user.name for user in page.users]
+        page.display_names.update(self._units.run(lambda unit: self._tables.display_names(unit, users)))
+        return page
+
+    def DisableUser(self, request: DisableUserRequest, call: Call) -> User:
+        check_name("users", request.name)
+
+        def disable(unit: Unit) -> User:
+            user = self._tables.users.lock(unit, request.name)
+            user.state = USER_STATE_DISABLED
+            if request.validate_only:
+                return user
+            self._tables.expel(unit, user.name)
+            return self._tables.users.put(unit, user)
+
+        return self._units.run(disable)
+
+    def IssueLink(self, request: IssueLinkRequest, call: Call) -> IssueLinkResponse:
+        _check_digest(request, "link_digest")
+        own = f"users/{call.role.value}"
+        name = check_name("users", request.user or own)
+        if name != own and call.role is not Role.OPERATOR:
+            raise PermissionDenied(f"a link for {name} may be created by operator, not by {call.role.value}")
+
+        def create(unit: Unit) -> Link:
+            user = self._owner(unit, call.role) if name == own else self._tables.users.get(unit, name)
+            if user.state == USER_STATE_DISABLED:
+                raise Refused(Reason.DISABLED.value, f"{name} is disabled: create another user")
+            found = self._tables.link(unit, request.link_digest)
+            if found is not None and found.user != name:
+                raise Refused(LINK_TAKEN, f"this link_digest belongs to a link of {found.user}: make a new token")
+            link = found or Link(request.link_digest, name, unit.now + self._validity(request, user), "")
+            if found is None:
+                self._tables.keep_link(unit, link)
+            return link
+
+        link = self._units.run(create)
+        response = IssueLinkResponse(user=link.user)
+        response.expires_at.FromDatetime(link.expires_at)
+        return response
+
+    def OpenSession(self, request: OpenSessionRequest, call: Call) -> OpenSessionResponse:
+        for field in ("link_digest", "session_digest"):
+            _check_digest(request, field)
+
+        def open_(unit: Unit) -> OpenSessionResponse | Reason | None:
+            link = self._tables.link(unit, request.link_digest)
+            if link is None or unit.now >= link.expires_at or link.used_by not in ("", request.session_digest):
+                return None
+            user = self._tables.users.lock(unit, link.user)
+            if user.state == USER_STATE_DISABLED:
+                return Reason.DISABLED
+            if link.used_by:  # the answer to the same request was lost
+                found = self._tables.session(unit, request.session_digest)
+                return _opened(user, found.expires_at(self._terms)) if found and not found.ended else None
+            self._tables.spend_link(unit, link.digest, request.session_digest)
+            if request.replaces and (before := self._tables.session(unit, request.replaces)):
+                self._tables.put_session(unit, sessions.closed(before))
+            agent = request.visitor.agent_digest
+            session = sessions.opened(unit.new_id(), user.name, agent, request.session_digest, unit.now)
+            self._tables.keep_session(unit, session)
+            user.state = USER_STATE_ACTIVE
+            return _opened(self._tables.users.put(unit, user), session.expires_at(self._terms))
+
+        found = self._units.run(open_)
+        if isinstance(found, OpenSessionResponse):
+            return found
+        raise self._failed_login(request.visitor.address, found.value if found else LINK_REFUSED)
+
+    def Authenticate(self, request: AuthenticateRequest, call: Call) -> AuthenticateResponse:
+        _check_digest(request, "session_digest")
+        visitor = request.visitor
+
+        def authenticate(unit: Unit) -> AuthenticateResponse | Reason:
+            session = self._tables.session(unit, request.session_digest)
+            if session is None:
+                reason: Reason | None = Reason.UNKNOWN
+            else:
+                verdict = sessions.presented(
+                    session, request.session_digest, request.next_digest, visitor.agent_digest, unit.now, self._terms
+                )
+                reason = verdict.refused
+                if verdict.session != session:
+                    self._tables.put_session(unit, verdict.session)
+            if reason is not None or session is None:
+                refused = reason or Reason.UNKNOWN
+                who = session.user if session else ""
+                method = Method.SESSION.value if session else ""
+                audit.refused(unit, request.action, refused.value, user=who, method=method, address=visitor.address)
+                return refused
+            user = self._tables.users.get(unit, session.user)
+            names = self._tables.display_names(unit, [user.name])
+            answer = AuthenticateResponse(principal=_principal(user), replaced=verdict.replaced)
+            answer.display_name = names.get(user.name, "")
+            answer.expires_at.FromDatetime(verdict.session.expires_at(self._terms))
+            return answer
+
+        found = self._units.run(authenticate)
+        if isinstance(found, Reason):
+            raise Unauthenticated("the session is not valid: log in again", reason=found.value)
+        return found
+
+    def CloseSession(self, request: CloseSessionRequest, call: Call) -> CloseSessionResponse:
+        _check_digest(request, "session_digest")
+
+        def close(unit: Unit) -> None:
+            session = self._tables.session(unit, request.session_digest)
+            if session is not None:
+                self._tables.put_session(unit, sessions.closed(session))
+
+        self._units.run(close)
+        return CloseSessionResponse()
+
+    def RecordRefusal(self, request: RecordRefusalRequest, call: Call) -> RecordRefusalResponse:
+        required(request, "action", "reason")
+        address, user = request.visitor.address, request.user
+        method = Method.SESSION.value if user else ""
+        self._units.run(
+            lambda unit: audit.refused(unit, request.action, request.reason, user=user, method=method, address=address)
+        )
+        return RecordRefusalResponse()
+
+    def _owner(self, unit: Unit, role: Role) -> User:
+        """The user behind the token of a role in the data directory: whoever may read that file."""
+        name = f"users/{role.value}"
+        found = self._tables.users.find(unit, name)
+        if found is not None:
+            return found
+        roles = [WireRole.Value(f"ROLE_{role.name}")]
+        user = User(name=name, roles=roles, tenant=DEFAULT_TENANT, state=USER_STATE_ACTIVE, created_at=_timestamp(unit))
+        self._tables.name_person(unit, name, role.value.capitalize())
+        return self._tables.users.create(unit, user)
+
+    def _validity(self, request: IssueLinkRequest, user: User) -> timedelta:
+        longest = timedelta(days=self._settings.invitation_days)
+        if request.valid_seconds:
+            asked = timedelta(seconds=request.valid_seconds)
+            if asked > longest:
+                expected = f"at most {longest.total_seconds():.0f}"
+                raise InvalidField("valid_seconds", seen=request.valid_seconds, expected=expected)
+            return asked
+        return longest if user.state == USER_STATE_INVITED else timedelta(minutes=self._settings.link_minutes)
+
+    def _failed_login(self, address: str, reason: str) -> Refused:
+        """Record a failed login; the error that its caller gets."""
+
+        def fail(unit: Unit) -> float:
+            wait = self._tables.limits.charge(unit, f"login/{address}", self._failures)
+            audit.refused(unit, LOGIN, TOO_MANY_FAILURES if wait else reason, address=address)
+            return wait
+
+        if wait := self._units.run(fail):
+            message = f"too many failed logins from this address: wait {wait:.0f} s"
+            return Refused(TOO_MANY_FAILURES, message, {"retry_after": f"{wait:.0f}"})
+        return Refused(reason, "the link is unknown, expired or used: create another with `tutti open`")
+
+
+def _opaque(seed: str) -> str:
+    """An id that says nothing about its user; a request that is repeated gets the same."""
+    return f"u{hashlib.sha256(seed.encode()).hexdigest()[:19]}"
+
+
+def _opened(user: User, expires_at: datetime) -> OpenSessionResponse:
+    response = OpenSessionResponse(principal=_principal(user))
+    response.expires_at.FromDatetime(expires_at)
+    return response
+
+
+def _principal(user: User) -> Principal:
+    roles: Sequence[WireRole.ValueType] = list(user.roles)
+    return Principal(user=user.name, roles=roles, tenant=user.tenant)
+
+
+def _timestamp(unit: Unit) -> Timestamp:
+    stamp = Timestamp()
+    stamp.FromDatetime(unit.now)
+    return stamp
+
+
+def _check_digest(request: Message, field: str) -> None:
+    value = str(getattr(request, field))
+    if not DIGEST.fullmatch(value):
+        raise InvalidField(field, seen=f"{len(value)} characters", expected="a SHA-256 digest of 64 hexadecimal digits")
+
+
+def _check_display_name(name: str) -> None:
+    if not name.strip() or len(name) > LONGEST_NAME or not name.isprintable():
+        raise InvalidField("display_name", seen=name, expected=f"1 to {LONGEST_NAME} printable characters")

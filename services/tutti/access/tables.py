@@ -1,0 +1,123 @@
+"""What access keeps: users, what is personal about them, links, sessions, rate limits.
+
+Promises: no secret is stored, only SHA-256 digests of random tokens; personal data is in the table `people` alone.
+"""
+
+from collections.abc import Iterable
+from dataclasses import asdict, dataclass
+from datetime import datetime
+from typing import Any
+
+from sqlalchemy import BigInteger, Column, MetaData, Table, Text, delete, insert, or_, select, update
+
+from tutti.access.sessions import Reason, Session
+from tutti.chassis.limits import Limits
+from tutti.chassis.resources import Resource
+from tutti.chassis.tables import NAME, declare, from_micros, micros
+from tutti.chassis.unit import Unit
+from tutti.contracts.access.v1 import User
+
+TIMES = ("opened_at", "seen_at", "rotated_at", "confirmed_at")
+
+
+@dataclass(frozen=True)
+class Link:
+    """`used_by` is the digest of the first token of the session that it opened; empty while unused."""
+
+    digest: str
+    user: str
+    expires_at: datetime
+    used_by: str
+
+
+class Tables:
+    def __init__(self, metadata: MetaData) -> None:
+        self.users: Resource[User] = Resource(
+            metadata, "users", User, {"state": lambda user: int(user.state), "tenant": lambda user: user.tenant}
+        )
+        self.limits = Limits(metadata)
+        self._people = declare(
+            "people", metadata, Column("user", NAME, primary_key=True), Column("display_name", Text, nullable=False)
+        )
+        self._links = declare(
+            "links",
+            metadata,
+            Column("digest", NAME, primary_key=True),
+            Column("user", NAME, nullable=False, index=True),
+            Column("expires_at", BigInteger, nullable=False, index=True),
+            Column("used_by", NAME, nullable=False),
+        )
+        self._sessions = declare(
+            "sessions",
+            metadata,
+            Column("id", NAME, primary_key=True),
+            Column("user", NAME, nullable=False, index=True),
+            Column("agent", NAME, nullable=False),
+            Column("current", NAME, nullable=False, unique=True),
+            Column("previous", NAME, nullable=False, index=True),
+            Column("opened_at", BigInteger, nullable=False),
+            Column("seen_at", BigInteger, nullable=False, index=True),
+            Column("rotated_at", BigInteger, nullable=False),
+            Column("confirmed_at", BigInteger),
+            Column("ended", NAME, nullable=False),
+        )
+
+    @property
+    def rows(self) -> tuple[Table, ...]:
+        return (self._people, self._links, self._sessions, self.limits.table)
+
+    def name_person(self, unit: Unit, user: str, display_name: str) -> None:
+        if unit.tx.execute(select(self._people).where(self._people.c.user == user)).first() is None:
+            unit.tx.execute(insert(self._people).values(user=user, display_name=display_name))
+
+    def display_names(self, unit: Unit, users: Iterable[str]) -> dict[str, str]:
+        rows = unit.tx.execute(select(self._people).where(self._people.c.user.in_(list(users)))).all()
+        return {row.user: row.display_name for row in rows}
+
+    def link(self, unit: Unit, digest: str) -> Link | None:
+        """The link, locked until the unit ends."""
+        row = unit.tx.execute(select(self._links).where(self._links.c.digest == digest).with_for_update()).first()
+        return Link(row.digest, row.user, from_micros(row.expires_at), row.used_by) if row else None
+
+    def keep_link(self, unit: Unit, link: Link) -> None:
+        row = {"digest": link.digest, "user": link.user, "used_by": link.used_by, "expires_at": micros(link.expires_at)}
+        unit.tx.execute(insert(self._links), row)
+
+    def spend_link(self, unit: Unit, digest: str, by: str) -> None:
+        unit.tx.execute(update(self._links).where(self._links.c.digest == digest).values(used_by=by))
+
+    def session(self, unit: Unit, digest: str) -> Session | None:
+        """The session whose current or previous token has this digest, locked until the unit ends."""
+        table = self._sessions
+        matches = or_(table.c.current == digest, table.c.previous == digest)
+        row = unit.tx.execute(select(table).where(matches).with_for_update()).first()
+        return _session(row) if row else None
+
+    def keep_session(self, unit: Unit, session: Session) -> None:
+        unit.tx.execute(insert(self._sessions), _row(session))
+
+    def put_session(self, unit: Unit, session: Session) -> None:
+        unit.tx.execute(update(self._sessions).where(self._sessions.c.id == session.id).values(_row(session)))
+
+    def expel(self, unit: Unit, user: str) -> None:
+        """End all sessions and delete all links of a user."""
+        table = self._sessions
+        open_ = (table.c.user == user) & (table.c.ended == "")
+        unit.tx.execute(update(table).where(open_).values(ended=Reason.DISABLED.value))
+        unit.tx.execute(delete(self._links).where(self._links.c.user == user))
+
+    def prune(self, unit: Unit, links_before: datetime, sessions_before: datetime) -> None:
+        """Delete links that expired and sessions that were last used before these times."""
+        unit.tx.execute(delete(self._links).where(self._links.c.expires_at < micros(links_before)))
+        unit.tx.execute(delete(self._sessions).where(self._sessions.c.seen_at < micros(sessions_before)))
+        self.limits.prune(unit)
+
+
+def _row(session: Session) -> dict[str, Any]:
+    values = asdict(session)
+    return values | {name: None if values[name] is None else micros(values[name]) for name in TIMES}
+
+
+def _session(row: Any) -> Session:
+    values = dict(row._mapping)
+    return Session(**values | {name: None if values[name] is None else from_micros(values[name]) for name in TIMES})

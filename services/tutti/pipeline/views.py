@@ -1,0 +1,268 @@
+"""What the pages of runs show, as values made of messages. Pure.
+
+Promises: the fields are what the JSON beside a page has; times are ISO 8601 in UTC, empty where there is none.
+"""
+
+import json
+import math
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+
+from google.protobuf.timestamp_pb2 import Timestamp
+
+from tutti.chassis.enums import word
+from tutti.contracts.committer.v1 import Checkpoint, CurvePoint, GetCurveResponse
+from tutti.contracts.common.v1 import STATE_PENDING, STATE_RUNNING, State
+from tutti.contracts.pipeline.v1 import Run, Stage
+from tutti.contracts.scheduler.v1 import Job, JobState
+from tutti.contracts.tokenization.v1 import Dataset
+from tutti.web.charts import Series
+
+JOBS, TOKENIZATIONS = "jobs/", "tokenizations/"
+SHOWN_CHECKPOINTS = 20
+
+
+@dataclass(frozen=True)
+class RunRow:
+    """`stage` is the one that is under way; empty in a run that has ended."""
+
+    name: str
+    title: str
+    state: str
+    stage: str
+    done: int
+    stages: int
+    reason: str
+    started_at: str
+    seconds: float
+
+
+@dataclass(frozen=True)
+class RunsView:
+    """`more`: runs that are older than those shown."""
+
+    runs: Sequence[RunRow]
+    more: int
+
+
+@dataclass(frozen=True)
+class StageRow:
+    name: str
+    state: str
+    seconds: float
+    reason: str
+    resource: str
+    content_digest: str
+
+
+@dataclass(frozen=True)
+class Figure:
+    name: str
+    value: str
+    note: str
+
+
+@dataclass(frozen=True)
+class CheckpointRow:
+    name: str
+    step: int
+    loss: float
+    bits_per_byte: float | None
+    bytes: int
+    decided_at: str
+    state_digest: str
+
+
+@dataclass(frozen=True)
+class Training:
+    """A job of the run. `curves` reach to its newest checkpoint."""
+
+    job: str
+    state: str
+    step: int
+    steps: int
+    loss: float
+    bits_per_byte: float | None
+    epoch: int
+    ranks: int
+    reason: str
+    history: Sequence[str]
+    curves: Sequence[Series]
+    checkpoints: Sequence[CheckpointRow]
+    more_checkpoints: int
+
+
+@dataclass(frozen=True)
+class RunView:
+    """`missing`: which services did not answer, in words; what they know is not shown."""
+
+    name: str
+    title: str
+    state: str
+    reason: str
+    started_at: str
+    ended_at: str
+    seconds: float
+    recipe: str
+    recipe_digest: str
+    figures: Sequence[Figure]
+    stages: Sequence[StageRow]
+    trainings: Sequence[Training]
+    missing: Sequence[str]
+
+
+def runs_view(runs: Iterable[Run], now: datetime, most: int) -> RunsView:
+    """The newest runs, newest first."""
+    ordered = sorted(runs, key=lambda run: (run.started_at.ToNanoseconds(), run.name), reverse=True)
+    return RunsView([run_row(run, now) for run in ordered[:most]], max(0, len(ordered) - most))
+
+
+def run_row(run: Run, now: datetime) -> RunRow:
+    state = _state(run.state)
+    running = next((stage.name for stage in run.stages if stage.state == STATE_RUNNING), "")
+    ended = sum(stage.state not in (STATE_PENDING, STATE_RUNNING) for stage in run.stages)
+    return RunRow(
+        name=run.name,
+        title=run.spec.title or run.name,
+        state=state,
+        stage=running,
+        done=ended,
+        stages=len(run.stages),
+        reason=run.reason,
+        started_at=_time(run, "started_at"),
+        seconds=_seconds(run, now),
+    )
+
+
+def run_view(
+    run: Run, now: datetime, trainings: Sequence[Training], datasets: Sequence[Dataset], missing: Sequence[str]
+) -> RunView:
+    return RunView(
+        name=run.name,
+        title=run.spec.title or run.name,
+        state=_state(run.state),
+        reason=run.reason,
+        started_at=_time(run, "started_at"),
+        ended_at=_time(run, "ended_at"),
+        seconds=_seconds(run, now),
+        recipe=json.dumps(json.loads(run.spec.recipe), indent=2, ensure_ascii=False) if run.spec.recipe else "",
+        recipe_digest=run.spec.recipe_digest,
+        figures=_figures(trainings, datasets),
+        stages=[_stage(stage, now) for stage in run.stages],
+        trainings=trainings,
+        missing=missing,
+    )
+
+
+def training(job: Job, curve: GetCurveResponse | None, checkpoints: Sequence[Checkpoint]) -> Training:
+    """`checkpoints` of the job in any order."""
+    newest = sorted(checkpoints, key=lambda each: (each.line, each.step), reverse=True)
+    return Training(
+        job=job.name,
+        state=word(JobState.DESCRIPTOR, JobState.Name(job.state)),
+        step=job.step,
+        steps=job.spec.steps,
+        loss=job.loss,
+        bits_per_byte=job.bits_per_byte if job.HasField("bits_per_byte") else None,
+        epoch=job.epoch,
+        ranks=job.shape.data_parallel or job.spec.data_parallel,
+        reason=job.reason,
+        history=list(job.history),
+        curves=curves(curve) if curve is not None else [],
+        checkpoints=[_checkpoint(each) for each in newest[:SHOWN_CHECKPOINTS]],
+        more_checkpoints=max(0, len(newest) - SHOWN_CHECKPOINTS),
+    )
+
+
+def curves(curve: GetCurveResponse) -> list[Series]:
+    """Loss with the validation loss, gradient norm, learning rate; a line is broken where steps are missing."""
+    unknown = math.nan
+    holes = [CurvePoint(step=gap.first_step, loss=unknown, gradient_norm=unknown, rate=unknown) for gap in curve.gaps]
+    points = sorted([*curve.points, *holes], key=lambda each: each.step)
+    skipped = [point.step for point in curve.points if point.skipped]
+    held_out = [(each.step, each.nats / each.tokens) for each in curve.validations if each.tokens]
+    norms = [(point.step, point.gradient_norm) for point in points]
+    return [
+        Series("Loss", "Nats a token", [(point.step, point.loss) for point in points], dots=held_out, marks=skipped),
+        Series("Gradient norm", "Before clipping", norms, marks=skipped, logarithmic=True),
+        Series("Learning rate", "Of each step", [(point.step, point.rate) for point in points]),
+    ]
+
+
+def jobs_of(run: Run) -> list[str]:
+    """The training jobs of a run, in the order of its stages."""
+    return [stage.resource for stage in run.stages if stage.resource.startswith(JOBS)]
+
+
+def tokenizations_of(run: Run) -> list[str]:
+    """The resources of a run that made its datasets."""
+    return [stage.resource for stage in run.stages if stage.resource.startswith(TOKENIZATIONS)]
+
+
+def newest_checkpoint(job: Job) -> str:
+    """The name of a job's newest checkpoint; empty before the first."""
+    return f"checkpoints/{job.name.removeprefix(JOBS)}/{job.line}/{job.decided_step}" if job.decided_step else ""
+
+
+def _figures(trainings: Sequence[Training], datasets: Sequence[Dataset]) -> list[Figure]:
+    figures = [
+        Figure("Tokens", f"{dataset.tokens:,}", f"{dataset.validation_tokens:,} held out") for dataset in datasets
+    ]
+    for each in trainings:
+        figures.append(Figure("Steps", f"{each.step:,}", f"of {each.steps:,}, {_ranks(each.ranks)}"))
+        if each.step:
+            figures.append(Figure("Loss", f"{each.loss:.3f}", "nats a token, last step"))
+        if each.bits_per_byte is not None:
+            bigram = datasets[0].bigram_bits_per_byte if len(datasets) == 1 else 0.0
+            note = f"bigram {bigram:.3f}" if bigram else "held-out text"
+            figures.append(Figure("Bits per byte", f"{each.bits_per_byte:.3f}", note))
+        if each.checkpoints:
+            total = len(each.checkpoints) + each.more_checkpoints
+            figures.append(Figure("Checkpoints", f"{total:,}", f"newest: step {each.checkpoints[0].step:,}"))
+    return figures
+
+
+def _ranks(count: int) -> str:
+    return f"{count:,} rank{'' if count == 1 else 's'}"
+
+
+def _stage(stage: Stage, now: datetime) -> StageRow:
+    state = "reused" if stage.reused else _state(stage.state)
+    return StageRow(
+        name=stage.name,
+        state=state,
+        seconds=0.0 if stage.reused else _seconds(stage, now),
+        reason="" if stage.reason == state else stage.reason,
+        resource=stage.resource,
+        content_digest=stage.content_digest,
+    )
+
+
+def _checkpoint(found: Checkpoint) -> CheckpointRow:
+    return CheckpointRow(
+        name=found.name,
+        step=found.step,
+        loss=found.loss,
+        bits_per_byte=found.bits_per_byte if found.HasField("bits_per_byte") else None,
+        bytes=found.bytes,
+        decided_at=_time(found, "decided_at"),
+        state_digest=found.state_digest,
+    )
+
+
+def _state(state: State.ValueType) -> str:
+    return word(State.DESCRIPTOR, State.Name(state))
+
+
+def _time(message: Run | Checkpoint, field: str) -> str:
+    stamp: Timestamp = getattr(message, field)
+    return stamp.ToJsonString() if message.HasField(field) else ""  # type: ignore[arg-type]
+
+
+def _seconds(message: Run | Stage, now: datetime) -> float:
+    """How long it took, or has taken until now."""
+    if not message.HasField("started_at"):
+        return 0.0
+    until = message.ended_at.ToNanoseconds() / 1e9 if message.HasField("ended_at") else now.timestamp()
+    return max(0.0, until - message.started_at.ToNanoseconds() / 1e9)

@@ -1,0 +1,218 @@
+"""A host with the services that the pages of runs ask, and results that were planted into their tables.
+
+Promises: the services, their databases, the HTTP server and its sessions are the real ones; only the work that leads to
+a result is left out, so that a page has something to show within a second.
+"""
+
+import contextlib
+import http.client
+import json
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from http.cookies import SimpleCookie
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlencode, urlsplit
+
+from google.protobuf.timestamp_pb2 import Timestamp
+
+from tutti.access.service import build as build_access
+from tutti.chassis.client import Client, connect
+from tutti.chassis.datadir import DataDir, pages_in
+from tutti.chassis.host import HostProcess
+from tutti.chassis.settings import load
+from tutti.checkpoints.curve import Recorder
+from tutti.committer.service import build as build_committer
+from tutti.contracts.access.v1 import IssueLinkRequest
+from tutti.contracts.committer.v1 import CHECKPOINT_STATE_COMMITTED, Checkpoint, CheckpointCurve
+from tutti.contracts.common.v1 import STATE_DONE, Shape
+from tutti.contracts.pipeline.v1 import Run, RunSpec, Stage
+from tutti.contracts.scheduler.v1 import JOB_STATE_DONE, Job, JobSpec
+from tutti.contracts.tokenization.v1 import Dataset, Tokenization
+from tutti.corpus.canonical import bytes_digest
+from tutti.pipeline.service import build as build_pipeline
+from tutti.scheduler.service import build as build_scheduler
+from tutti.tokenization.service import build as build_tokenization
+from tutti.web.tokens import digest, new_token
+
+BUILDS = {
+    "access": build_access,
+    "pipeline": build_pipeline,
+    "scheduler": build_scheduler,
+    "committer": build_committer,
+    "tokenization": build_tokenization,
+}
+STARTED = 1_790_000_000
+STEPS, EVERY = 40, 10
+HOSTILE = "<script>alert(1)</script>"
+
+
+@dataclass
+class Hosted:
+    host: HostProcess
+    data_dir: DataDir
+    _planted: int = 0
+
+    @property
+    def url(self) -> str:
+        found = pages_in(self.data_dir.path, "pipeline")
+        assert found is not None
+        return found
+
+    def client(self) -> Client:
+        return connect(self.data_dir.path)
+
+    def link(self, user: str = "") -> str:
+        """The token of a login link, for the operator unless another user is named."""
+        token = new_token()
+        with self.client() as client:
+            client.access.IssueLink(IssueLinkRequest(link_digest=digest(token), user=user))
+        return token
+
+    def running(self, service: str) -> Any:
+        return next(each for each in self.host.services if each.service.name == service)
+
+    def plant(self, service: str, message: Any) -> None:
+        """Create a resource at its owner, with its event."""
+        running = self.running(service)
+        resource = next(each for each in running.service.resources if each.message is type(message))
+        running.host.units.run(lambda unit: resource.create(unit, message))
+
+    def plant_run(self, title: str) -> str:
+        """A run that is done, with a training; the name of the run."""
+        self._planted += 1
+        ident = f"planted-{self._planted}"
+        job = f"jobs/{ident}"
+        self._plant_training(job)
+        self.plant(
+            "tokenization",
+            Dataset(name=f"datasets/{ident}", tokens=120_000, validation_tokens=5_000, bigram_bits_per_byte=1.76),
+        )
+        self.plant(
+            "tokenization",
+            Tokenization(name=f"tokenizations/{ident}", state=STATE_DONE, dataset=f"datasets/{ident}"),
+        )
+        stages = [
+            _stage("ingest", f"ingests/{ident}", 0, 2),
+            _stage("tokenization", f"tokenizations/{ident}", 2, 5),
+            _stage("train", job, 5, 65),
+        ]
+        spec = RunSpec(recipe=json.dumps({"name": title}), recipe_digest="blake3:" + "ab" * 32, title=title)
+        run = Run(name=f"runs/{ident}", spec=spec, state=STATE_DONE, stages=stages)
+        run.started_at.CopyFrom(_at(0))
+        run.ended_at.CopyFrom(_at(65))
+        self.plant("pipeline", run)
+        return run.name
+
+    def _plant_training(self, job: str) -> None:
+        ident = job.removeprefix("jobs/")
+        blobs = self.running("committer").host.blobs
+        for step in range(EVERY, STEPS + 1, EVERY):
+            told = Recorder()
+            for each in range(step - EVERY + 1, step + 1):
+                told.step(each, loss=8 / each**0.3, gradient_norm=1 / each, rate=1e-3, tokens=256, skipped=each == 7)
+            told.validation(step, nats=3.0 * 64, tokens=64, bits_per_byte=2.5)
+            data = told.take().encode()
+            key = f"committer/curves/{ident}-{step}"
+            blobs.put_if_absent(key, data)
+            checkpoint = Checkpoint(
+                name=f"checkpoints/{ident}/0/{step}",
+                job=job,
+                step=step,
+                state=CHECKPOINT_STATE_COMMITTED,
+                bytes=700_000,
+                loss=8 / step**0.3,
+                bits_per_byte=2.5,
+                parent=f"checkpoints/{ident}/0/{step - EVERY}" if step > EVERY else "",
+                curve=CheckpointCurve(key=key, digest=bytes_digest(data), bytes=len(data), first_step=step - EVERY + 1),
+            )
+            checkpoint.decided_at.CopyFrom(_at(step))
+            self.plant("committer", checkpoint)
+        self.plant(
+            "scheduler",
+            Job(
+                name=job,
+                spec=JobSpec(steps=STEPS, data_parallel=2),
+                state=JOB_STATE_DONE,
+                step=STEPS,
+                decided_step=STEPS,
+                loss=8 / STEPS**0.3,
+                bits_per_byte=2.5,
+                epoch=1,
+                shape=Shape(data_parallel=2),
+                history=["epoch 1 was opened", f"the last step, {HOSTILE}, was committed"],
+            ),
+        )
+
+
+@contextlib.contextmanager
+def hosted(path: Path, *overrides: str) -> Iterator[Hosted]:
+    data_dir = DataDir(path)
+    host = HostProcess(BUILDS, data_dir, load(environment={}, overrides=overrides, services=BUILDS))
+    host.start()
+    try:
+        yield Hosted(host, data_dir)
+    finally:
+        host.stop()
+
+
+@dataclass(frozen=True)
+class Answer:
+    status: int
+    headers: Mapping[str, str]
+    text: str
+
+    @property
+    def json(self) -> Any:
+        return json.loads(self.text)
+
+
+@dataclass
+class Visitor:
+    """A browser without a screen: keeps its cookies, sends the headers that a browser sends."""
+
+    url: str
+    agent: str = "a browser"
+    cookies: dict[str, str] = field(default_factory=dict)
+
+    def get(self, path: str, **headers: str) -> Answer:
+        return self._send("GET", path, "", headers)
+
+    def post(self, path: str, fields: Mapping[str, str], **headers: str) -> Answer:
+        """A form of a page of this server, unless other headers are given."""
+        given = {"sec-fetch-site": "same-origin", **{name.replace("_", "-"): value for name, value in headers.items()}}
+        return self._send("POST", path, urlencode(fields), given)
+
+    def log_in(self, link: str) -> Answer:
+        return self.post("/login", {"token": link, "next": "/runs"})
+
+    def _send(self, method: str, path: str, body: str, headers: Mapping[str, str]) -> Answer:
+        connection = http.client.HTTPConnection(urlsplit(self.url).netloc, timeout=20)
+        cookies = "; ".join(f"{name}={value}" for name, value in self.cookies.items())
+        sent = {"user-agent": self.agent, **({"cookie": cookies} if cookies else {}), **headers}
+        try:
+            connection.request(method, path, body.encode(), sent)
+            response = connection.getresponse()
+            answer = Answer(
+                response.status,
+                {name.lower(): value for name, value in response.getheaders()},
+                response.read().decode(),
+            )
+        finally:
+            connection.close()
+        for name, morsel in SimpleCookie(answer.headers.get("set-cookie", "")).items():
+            self.cookies.pop(name, None)
+            if morsel.value:
+                self.cookies[name] = morsel.value
+        return answer
+
+
+def _stage(name: str, resource: str, begin: int, end: int) -> Stage:
+    stage = Stage(name=name, resource=resource, state=STATE_DONE, content_digest=f"blake3:{'cd' * 32}")
+    stage.started_at.CopyFrom(_at(begin))
+    stage.ended_at.CopyFrom(_at(end))
+    return stage
+
+
+def _at(seconds: int) -> Timestamp:
+    return Timestamp(seconds=STARTED + seconds)
