@@ -73,6 +73,17 @@ def test_a_link_logs_in_once(served: Hosted) -> None:
     assert refusals(served, "LINK_REFUSED") == before + 1
 
 
+def test_a_login_and_a_logout_are_recorded_under_the_user(served: Hosted, visitor: Visitor) -> None:
+    visitor.post("/logout", {"form_token": form_token(visitor.get("/runs").text)})
+    units = served.running("access").host.units
+    newest = units.run(lambda unit: list(audit.newest(unit, 3)))
+    assert [(each.action, each.user, each.method) for each in newest] == [
+        ("log out", "users/operator", "session"),
+        ("log in", "users/operator", "session"),
+        ("issue a login link", "users/operator", "token"),
+    ]
+
+
 def test_an_expired_link_is_refused(served: Hosted) -> None:
     link, running = served.link(), served.running("access")
     table = running.host.metadata.tables["links"]

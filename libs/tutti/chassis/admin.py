@@ -7,7 +7,7 @@ that are.
 import asyncio
 import contextlib
 from collections.abc import AsyncIterator, Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from datetime import UTC
 from typing import Any
 
@@ -19,7 +19,7 @@ from google.protobuf.timestamp_pb2 import Timestamp
 
 from tutti.backbone import Blobs, Isolation
 from tutti.backbone.blobs import BlobMissing
-from tutti.chassis import outbox
+from tutti.chassis import audit, outbox
 from tutti.chassis.call import Call
 from tutti.chassis.canonical import render
 from tutti.chassis.errors import InvalidField, NotFound
@@ -34,6 +34,7 @@ from tutti.chassis.unit import Units
 from tutti.chassis.version import VERSION
 from tutti.chassis.watch import snapshots
 from tutti.contracts.admin.v1 import (
+    AuditRecord,
     DeadLetter,
     DescribeRequest,
     DescribeResponse,
@@ -41,6 +42,8 @@ from tutti.contracts.admin.v1 import (
     DoctorResponse,
     ExportRequest,
     ExportResponse,
+    ListAuditRecordsRequest,
+    ListAuditRecordsResponse,
     ListDeadLettersRequest,
     ListDeadLettersResponse,
     RepublishEventsRequest,
@@ -58,6 +61,8 @@ admin_descriptor = DESCRIPTOR.services_by_name["Admin"]
 TAIL_LIMIT, TAIL_MOST = 100, 10_000
 TAIL_SECONDS = 0.25
 NO_BLOB = "admin/looks/none"
+AUDIT_LIMIT, AUDIT_MOST = 100, 10_000
+AUDITED = tuple(field.name for field in fields(audit.Record) if field.name != "at")
 BACKLOG = 1000  # unsent events that the doctor finds too many
 
 
@@ -117,6 +122,11 @@ class AdminApi:
     def ListDeadLetters(self, request: ListDeadLettersRequest, call: Call) -> ListDeadLettersResponse:
         found = [letter for each in self._chosen(request.service) for letter in _letters(each)]
         return ListDeadLettersResponse(dead_letters=sorted(found, key=lambda letter: letter.died_at.ToNanoseconds()))
+
+    def ListAuditRecords(self, request: ListAuditRecordsRequest, call: Call) -> ListAuditRecordsResponse:
+        limit = limit_of(request, default=AUDIT_LIMIT, most=AUDIT_MOST)
+        found = [record for each in self._chosen(request.service) for record in _records(each, limit)]
+        return ListAuditRecordsResponse(records=sorted(found, key=lambda one: one.at.ToNanoseconds(), reverse=True))
 
     def SettleDeadLetter(self, request: SettleDeadLetterRequest, call: Call) -> SettleDeadLetterResponse:
         each = self._find(request.service)
@@ -193,6 +203,15 @@ def _missing(blobs: Blobs) -> None:
     """Let a store answer, about a blob that nobody has. Raises BlobError."""
     with contextlib.suppress(BlobMissing):
         blobs.stat(NO_BLOB)
+
+
+def _records(each: Administered, limit: int) -> list[AuditRecord]:
+    found = []
+    for record in each.host.units.run(lambda unit: list(audit.newest(unit, limit))):
+        told = AuditRecord(service=each.service.name, **{name: getattr(record, name) for name in AUDITED})
+        told.at.FromDatetime(record.at)
+        found.append(told)
+    return found
 
 
 def _letters(each: Administered) -> list[DeadLetter]:

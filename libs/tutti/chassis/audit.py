@@ -7,14 +7,16 @@ repeat within a minute are counted in one row, so that an attacker cannot fill t
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from sqlalchemy import delete, insert, select
 from sqlalchemy.dialects import postgresql, sqlite
 
 from tutti.chassis.principal import Principal
 from tutti.chassis.tables import from_micros, micros
-from tutti.chassis.unit import Unit
+
+if TYPE_CHECKING:
+    from tutti.chassis.unit import Unit
 
 CHANGED, REFUSED = "changed", "refused"
 MINUTE = 60_000_000
@@ -38,8 +40,11 @@ class Record:
     times: int
 
 
-def changed(unit: Unit, principal: Principal, action: str, resource: str, revision: int) -> None:
-    """Record that `action` gave a resource this revision, on behalf of `principal`."""
+def changed(unit: "Unit", principal: Principal, action: str, resource: str, revision: int = 0) -> None:
+    """Record that `action` gave a resource this revision, on behalf of `principal`.
+
+    Revision 0: what was changed belongs to the resource and is no part of it, such as a session of a user.
+    """
     row = _row(unit, action, CHANGED, "") | {
         "user": principal.user,
         "tenant": principal.tenant,
@@ -51,7 +56,7 @@ def changed(unit: Unit, principal: Principal, action: str, resource: str, revisi
 
 
 def refused(
-    unit: Unit, action: str, reason: str, *, user: str = "", tenant: str = "", method: str = "", address: str = ""
+    unit: "Unit", action: str, reason: str, *, user: str = "", tenant: str = "", method: str = "", address: str = ""
 ) -> None:
     """Record or count a refusal; `user` is empty if nobody was authenticated."""
     row = _row(unit, action[:LONGEST], REFUSED, reason) | {
@@ -70,7 +75,7 @@ def refused(
     unit.tx.execute(counted)
 
 
-def newest(unit: Unit, count: int, *, before: int | None = None) -> Sequence[Record]:
+def newest(unit: "Unit", count: int, *, before: int | None = None) -> Sequence[Record]:
     """Return the newest `count` records, newest first."""
     table = unit.tables.audit
     query = select(table).order_by(table.c.seq.desc()).limit(count)
@@ -79,13 +84,13 @@ def newest(unit: Unit, count: int, *, before: int | None = None) -> Sequence[Rec
     return [_record(row) for row in unit.tx.execute(query).all()]
 
 
-def prune(unit: Unit, before: datetime) -> int:
+def prune(unit: "Unit", before: datetime) -> int:
     """Delete the records that are older than `before`; how many."""
     table = unit.tables.audit
     return int(unit.tx.execute(delete(table).where(table.c.at < micros(before))).rowcount)
 
 
-def _row(unit: Unit, action: str, outcome: str, reason: str) -> dict[str, Any]:
+def _row(unit: "Unit", action: str, outcome: str, reason: str) -> dict[str, Any]:
     return {
         "at": micros(unit.now),
         "user": "",

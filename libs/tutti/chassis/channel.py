@@ -17,8 +17,10 @@ from grpc_status import rpc_status
 from opentelemetry.trace import SpanKind
 
 from tutti.chassis.auth import AUTHORIZATION, SCHEME
+from tutti.chassis.cause import current_cause
 from tutti.chassis.errors import Problem, TooLarge, Unavailable, from_status
 from tutti.chassis.methods import find_method
+from tutti.chassis.principal import ON_BEHALF_OF, delegation
 from tutti.chassis.telemetry import TRACEPARENT, current_traceparent, span
 
 if TYPE_CHECKING:  # generic for the checker alone
@@ -84,8 +86,8 @@ class RpcChannel(grpc.Channel):
             return self._open
 
     def metadata(self) -> tuple[tuple[str, str], ...]:
-        traceparent = current_traceparent()
-        return (*self._metadata, (TRACEPARENT, traceparent)) if traceparent else self._metadata
+        more = ((TRACEPARENT, current_traceparent()), (ON_BEHALF_OF, delegation(current_cause().principal)))
+        return (*self._metadata, *((name, value) for name, value in more if value))
 
     def unary_unary(
         self,

@@ -18,7 +18,8 @@ MAX_PAYLOAD_BYTES = 64 * 1024
 
 @dataclass(frozen=True)
 class Event:
-    """`message` is the decoded proto; `revision` is the resource's when the event was emitted."""
+    """`message` is the decoded proto; `revision` is the resource's when the event was emitted; `user`: on whose behalf
+    that was, as an opaque id, empty where nobody asked."""
 
     id: str
     type: str
@@ -28,6 +29,7 @@ class Event:
     request_id: str
     message: Any
     traceparent: str = ""
+    user: str = ""
 
 
 class Undecodable(Exception):
@@ -47,6 +49,7 @@ def headers(event: Event, source: str) -> dict[str, str]:
         "revision": str(event.revision),
         "request_id": event.request_id,
         "traceparent": event.traceparent,
+        "user": event.user,
     }
     return {name: value for name, value in every.items() if value}
 
@@ -82,4 +85,5 @@ def decode(record: Record, kind: EventType) -> Event:
         found.get("request_id", ""),
         message,
         found.get("traceparent", ""),
+        found.get("user", ""),
     )

@@ -17,6 +17,8 @@ from tutti.contracts.admin.v1 import (
     DoctorResponse,
     ExportRequest,
     ExportResponse,
+    ListAuditRecordsRequest,
+    ListAuditRecordsResponse,
     ListDeadLettersRequest,
     ListDeadLettersResponse,
     RepublishEventsRequest,
@@ -86,6 +88,19 @@ class AdminFan:
         answers = self._asked(doors, lambda stub: stub.ListDeadLetters(request, timeout=timeout))
         found = [each for answer in answers for each in answer.dead_letters]
         return ListDeadLettersResponse(dead_letters=sorted(found, key=lambda each: each.died_at.ToNanoseconds()))
+
+    def ListAuditRecords(
+        self, request: ListAuditRecordsRequest, timeout: float | None = None
+    ) -> ListAuditRecordsResponse:
+        """Of all services, newest first. Raises Unreachable, which names the service, when one cannot be asked."""
+        if request.service:
+            return self._of(request.service).ListAuditRecords(request, timeout=timeout)
+        doors = self._doors()
+        if doors.shut:
+            raise next(iter(doors.shut.values()))
+        answers = self._asked(doors, lambda stub: stub.ListAuditRecords(request, timeout=timeout))
+        found = [each for answer in answers for each in answer.records]
+        return ListAuditRecordsResponse(records=sorted(found, key=lambda each: each.at.ToNanoseconds(), reverse=True))
 
     def SettleDeadLetter(
         self, request: SettleDeadLetterRequest, timeout: float | None = None

@@ -12,12 +12,14 @@ from tutti.backbone import Clock, Kind, Record
 from tutti.backbone.database import Conflict, DatabaseError
 from tutti.backbone.transactions import AbortedTransaction, NestedTransaction
 from tutti.chassis.catalog import EventType, event_type
+from tutti.chassis.cause import Cause
 from tutti.chassis.deadletters import DeadLetter, DeadLetters
 from tutti.chassis.event import Event, Undecodable, decode
 from tutti.chassis.inbox import MAX_BATCH, Inbox
+from tutti.chassis.principal import attributed
 from tutti.chassis.service import Consumed
 from tutti.chassis.telemetry import current_traceparent, metrics, span_from
-from tutti.chassis.unit import Cause, Raced, Unit
+from tutti.chassis.unit import Raced, Unit
 
 BUDGET_SECONDS = 0.005
 _POISON = (Conflict, AbortedTransaction, NestedTransaction)
@@ -195,7 +197,7 @@ class Handling:
             raise _Lost from error
         before = unit.cause
         with span_from(events[-1].traceparent, f"handle {kind.type}"):
-            unit.cause = Cause(events[-1].request_id, current_traceparent())
+            unit.cause = Cause(events[-1].request_id, current_traceparent(), attributed(events[-1].user))
             try:
                 self._handlers[kind.type](unit, events)
             finally:

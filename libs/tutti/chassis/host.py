@@ -23,6 +23,7 @@ from sqlalchemy import MetaData
 from tutti.backbone import Blobs, Clock, Database, Randomness, SystemClock, SystemRandomness, uuid7
 from tutti.backbone.cached import CachedBlobs
 from tutti.backbone.connect import open_blobs, open_database, open_log
+from tutti.chassis import audit
 from tutti.chassis.admin import AdminApi, Administered, admin_descriptor
 from tutti.chassis.auth import Role, Tokens
 from tutti.chassis.blocked import BlockedWatch
@@ -38,7 +39,7 @@ from tutti.chassis.loops import LoopThread, drain
 from tutti.chassis.machinery import assemble
 from tutti.chassis.pool import ProcessPool
 from tutti.chassis.probe import Probe
-from tutti.chassis.server import RpcServer
+from tutti.chassis.server import Refusal, RpcServer
 from tutti.chassis.service import Build, Front, FrontHost, Served
 from tutti.chassis.settings import BlobSettings, Loaded, RpcSettings
 from tutti.chassis.tasks import Pool
@@ -223,6 +224,7 @@ class HostProcess:
             settings=values.rpc.model_copy(update={"listen": listen}),
             tokens=self._tokens,
             health=self._health,
+            record=self._record_refusal,
         )
         self.address = self._server.start()
         databases = {each.service.name: (each.host.database, each.threads) for each in self._running}
@@ -232,6 +234,23 @@ class HostProcess:
         self._probe = LoopThread(probe, clock=self._clock, watch=None)
         self._compactor = LoopThread(Compactor(self._log), clock=self._clock, watch=None)
         self._serving = True
+
+    def _record_refusal(self, refusal: Refusal) -> None:
+        """In the audit trail of the service that was called; of one that all have, in that of the first."""
+        named = {one.descriptor.full_name: each for each in self._running for one in each.service.serves}
+        owner = named.get(refusal.service, self._running[0])
+        who = refusal.principal
+        owner.host.units.run(
+            lambda unit: audit.refused(
+                unit,
+                refusal.action,
+                refusal.reason,
+                user=who.user if who else "",
+                tenant=who.tenant if who else "",
+                method=who.method.value if who else "",
+                address=refusal.address,
+            )
+        )
 
     def _serve_pages(self) -> None:
         """One server for the pages of all services that have some."""

@@ -44,7 +44,9 @@ def assemble(
     """
     holder = f"{instance}/{incarnation}"
     retention = Retention(
-        facts=timedelta(days=settings.log.fact_retention_days), inbox=timedelta(days=settings.log.inbox_retention_days)
+        facts=timedelta(days=settings.log.fact_retention_days),
+        inbox=timedelta(days=settings.log.inbox_retention_days),
+        audit=timedelta(days=settings.log.audit_retention_days),
     )
     parts = assemble_parts(host, service, log, holder=holder, ttl=settings.lease.ttl_seconds, retention=retention)
     shared = host.database.run(lambda tx: tx.skip_locked, isolation=Isolation.READ_COMMITTED)

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from datetime import timedelta
 
 from tutti.backbone import Isolation
-from tutti.chassis import outbox, taskrows
+from tutti.chassis import audit, outbox, taskrows
 from tutti.chassis.inbox import Inbox
 from tutti.chassis.unit import Unit, Units
 
@@ -21,6 +21,7 @@ class Retention:
 
     facts: timedelta = timedelta(days=14)
     inbox: timedelta = timedelta(days=30)
+    audit: timedelta = timedelta(days=365)
 
     def __post_init__(self) -> None:
         if self.inbox <= self.facts:
@@ -54,3 +55,4 @@ class Pruner:
         for inbox in self._inboxes:
             inbox.prune(unit, unit.now - self._retention.inbox)
         taskrows.prune(unit, unit.now - self._retention.inbox)
+        audit.prune(unit, unit.now - self._retention.audit)

@@ -10,12 +10,14 @@ first.
 import logging
 import threading
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
+from tutti.chassis import origins
+from tutti.chassis.cause import Cause, caused_by, current_cause
 from tutti.chassis.errors import Cancelled, FencedOff, Problem, is_transient
 from tutti.chassis.service import Host
 from tutti.chassis.telemetry import span_from
-from tutti.chassis.unit import Cause, Unit, caused_by, current_cause
+from tutti.chassis.unit import Unit
 
 MAX_BACKOFF = 30.0
 ATTEMPTS = 10
@@ -82,7 +84,7 @@ class Reconciler:
 
     def wake(self, name: str) -> None:
         """Advance this name soon; safe from any thread, meant for on_commit hooks."""
-        cause = current_cause()
+        cause = current_cause().afterwards()
         with self._lock:
             self._due[name] = float("-inf")
             self._causes.setdefault(name, cause)
@@ -117,9 +119,12 @@ class Reconciler:
 
     def _once(self, name: str) -> None:
         with self._lock:
-            cause = self._causes.get(name, Cause())
+            cause = self._causes.get(name)
         try:
-            with caused_by(cause.request_id), span_from(cause.traceparent, f"{self.name} advances {name}"):
+            if cause is None:  # it was open before this process was started
+                cause = Cause(principal=self._host.units.run(lambda unit: origins.find(unit, name)))
+            following = replace(cause, traceparent="")
+            with caused_by(following), span_from(cause.traceparent, f"{self.name} advances {name}"):
                 with self._lock:
                     self._causes.setdefault(name, current_cause())
                 again = self._advance(name)

@@ -26,7 +26,7 @@ from sqlalchemy import (
 )
 
 from tutti.backbone.database import Conflict
-from tutti.chassis import listing
+from tutti.chassis import listing, origins
 from tutti.chassis.bodies import content_digest, seal
 from tutti.chassis.catalog import event_type, is_event
 from tutti.chassis.errors import AlreadyExists, CorruptRow, NotFound, StaleWrite
@@ -93,6 +93,7 @@ class Resource(Generic[M]):
         except Conflict as error:
             raise Raced(f"{name} was created by another at the same time") from error
         unit.held[name] = Held(0, 1, _body(made))
+        origins.keep(unit, name)
         self._tell(unit, made, 1)
         return made
 

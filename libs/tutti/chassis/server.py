@@ -15,7 +15,9 @@ import time
 import uuid
 from collections.abc import AsyncGenerator, Awaitable, Callable, Coroutine, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
 from typing import Any, Protocol, TypeVar
+from urllib.parse import unquote
 
 import grpc
 from google.protobuf.message import DecodeError, Message
@@ -27,6 +29,7 @@ from opentelemetry.trace import SpanKind
 from tutti.chassis import eventloop
 from tutti.chassis.auth import AUTHORIZATION, SCHEME, Role, Tokens
 from tutti.chassis.call import Call, request_id_of
+from tutti.chassis.cause import Cause, caused_by
 from tutti.chassis.errors import (
     DeadlineExceeded,
     Internal,
@@ -41,10 +44,10 @@ from tutti.chassis.errors import (
 )
 from tutti.chassis.health import Health
 from tutti.chassis.methods import Method, check_api, methods_of
+from tutti.chassis.principal import ON_BEHALF_OF, Principal, delegated
 from tutti.chassis.service import Served
 from tutti.chassis.settings import RpcSettings
 from tutti.chassis.telemetry import TRACEPARENT, metrics, span_from
-from tutti.chassis.unit import caused_by
 
 T = TypeVar("T")
 log = logging.getLogger(__name__)
@@ -62,11 +65,33 @@ class Source(Protocol):
     def __call__(self, request: Any, call: Call) -> Any: ...
 
 
-class RpcServer:
-    """Serves `served` from `start` to `stop`. Raises BadService when one of them cannot be served."""
+@dataclass(frozen=True)
+class Refusal:
+    """A call of a gRPC service that was refused; `principal` is None where nobody was authenticated."""
 
-    def __init__(self, served: Sequence[Served], *, settings: RpcSettings, tokens: Tokens, health: Health) -> None:
-        self._settings, self._tokens, self._health = settings, tokens, health
+    service: str
+    action: str
+    reason: str
+    principal: Principal | None
+    address: str
+
+
+class RpcServer:
+    """Serves `served` from `start` to `stop`. Raises BadService when one of them cannot be served.
+
+    `record` writes a refusal into the audit trail; it is called in a thread.
+    """
+
+    def __init__(
+        self,
+        served: Sequence[Served],
+        *,
+        settings: RpcSettings,
+        tokens: Tokens,
+        health: Health,
+        record: Callable[[Refusal], None],
+    ) -> None:
+        self._settings, self._tokens, self._health, self._record = settings, tokens, health, record
         self._threads = ThreadPoolExecutor(settings.threads, thread_name_prefix="rpc")
         self._readers = ThreadPoolExecutor(settings.readers, thread_name_prefix="rpc reader")
         self._inside: dict[asyncio.Task[Any], str] = {}
@@ -165,6 +190,8 @@ class RpcServer:
                     span.set_attribute("rpc.grpc.status_code", code)
                     raise problem from error
         except Problem as problem:
+            if isinstance(problem, Unauthenticated | PermissionDenied):
+                await self._recorded(method, context, problem.reason)
             await context.abort_with_status(rpc_status.to_status(to_status(problem)))
             raise AssertionError("unreachable: abort raises") from None
         finally:
@@ -174,7 +201,7 @@ class RpcServer:
     async def _unary(self, method: Method, answer: Source, data: bytes, context: Context) -> bytes:
         call, request = self._admit(method, data, context)
         try:
-            work = self._in_thread(call, answer, request, call, long=method.long)
+            work = self._in_thread(method, call, answer, request, call)
             response = await asyncio.wait_for(work, call.deadline_seconds)
         except TimeoutError:
             raise DeadlineExceeded(
@@ -185,7 +212,7 @@ class RpcServer:
     async def _stream(self, method: Method, answer: Source, data: bytes, context: Context) -> None:
         call, request = self._admit(method, data, context)
         draining = asyncio.ensure_future(self._draining.wait())
-        items = self._items(answer, request, call)
+        items = self._items(method, answer, request, call)
         try:
             while True:
                 following = asyncio.ensure_future(anext(items, None))
@@ -205,7 +232,9 @@ class RpcServer:
             await _settled(following)
             await items.aclose()
 
-    async def _items(self, answer: Source, request: Message, call: Call) -> AsyncGenerator[Message, None]:
+    async def _items(
+        self, method: Method, answer: Source, request: Message, call: Call
+    ) -> AsyncGenerator[Message, None]:
         """What a stream answers, whether it is written with or without async."""
         if inspect.isasyncgenfunction(answer):
             found = answer(request, call)
@@ -215,14 +244,15 @@ class RpcServer:
             finally:
                 await found.aclose()
             return
-        iterator: Iterator[Message] = iter(await self._in_thread(call, answer, request, call))
-        while (item := await self._in_thread(call, next, iterator, None)) is not None:
+        iterator: Iterator[Message] = iter(await self._in_thread(method, call, answer, request, call))
+        while (item := await self._in_thread(method, call, next, iterator, None)) is not None:
             yield item
 
     def _admit(self, method: Method, data: bytes, context: Context) -> tuple[Call, Message]:
         """Who calls, and what. Raises Unauthenticated, PermissionDenied, TooLarge, InvalidField."""
         metadata = _metadata(context)
         role = self._role(method, metadata.get(AUTHORIZATION, ""))
+        on_behalf_of = _on_behalf_of(method, role, metadata.get(ON_BEHALF_OF, ""))
         limit = self._settings.max_message_bytes
         if len(data) > limit:
             raise TooLarge(
@@ -235,7 +265,7 @@ class RpcServer:
             raise InvalidField("request", seen=seen, expected=f"a {method.request.DESCRIPTOR.full_name}") from None
         remaining = context.time_remaining()
         deadline = self._settings.deadline_seconds if remaining is None else remaining
-        return Call(role, request_id_of(request), context.peer(), deadline), request
+        return Call(role, request_id_of(request), context.peer(), deadline, on_behalf_of), request
 
     def _role(self, method: Method, header: str) -> Role:
         if not header.startswith(SCHEME):
@@ -251,16 +281,45 @@ class RpcServer:
             raise PermissionDenied(f"{method.name} may be called by {may}, not by {role.value}")
         return role
 
-    def _in_thread(self, call: Call, fn: Callable[..., T], *args: Any, long: bool = False) -> Awaitable[T]:
+    async def _recorded(self, method: Method, context: Context, reason: str) -> None:
+        """Write a refusal down; it is refused even where that fails."""
+        header = _metadata(context).get(AUTHORIZATION, "")
+        role = self._tokens.role_of(header.removeprefix(SCHEME)) if header else None
+        principal = None if role is None else Principal.of_role(role)
+        refusal = Refusal(method.service, method.path[1:], reason, principal, _host(context.peer()))
+        try:
+            await eventloop.event_loop().run_in_executor(self._threads, self._record, refusal)
+        except Exception as error:
+            log.warning("the refusal of %s could not be recorded: %s", method.path, error)
+
+    def _in_thread(self, method: Method, call: Call, fn: Callable[..., T], *args: Any) -> Awaitable[T]:
         """Inside the call's span; what it records is an effect of the call's request."""
         run = contextvars.copy_context().run
 
         def work() -> T:
-            with caused_by(call.request_id):
+            with caused_by(Cause(call.request_id, principal=call.principal, action=method.path[1:])):
                 return fn(*args)
 
-        threads = self._readers if long else self._threads
+        threads = self._readers if method.long else self._threads
         return eventloop.event_loop().run_in_executor(threads, lambda: run(work))
+
+
+def _on_behalf_of(method: Method, role: Role, value: str) -> Principal | None:
+    """Raises PermissionDenied unless a service names somebody."""
+    if not value:
+        return None
+    found = delegated(value, role)
+    if found is None:
+        raise PermissionDenied(
+            f"{method.name} was called by {role.value} with the metadata {ON_BEHALF_OF}: only a service may send it, "
+            f"as `users/ID tenants/ID`"
+        )
+    return found
+
+
+def _host(peer: str) -> str:
+    """`ipv4:127.0.0.1:50123` without what is not the address."""
+    return unquote(peer.partition(":")[2].rpartition(":")[0]) or peer
 
 
 def _metadata(context: Context) -> dict[str, str]:

@@ -264,6 +264,7 @@ def test_calls_that_read_data_whole_take_no_thread_from_others() -> None:
         settings=RpcSettings(threads=1, readers=1),
         tokens=tokens,
         health=Health({"pipeline": []}),
+        record=lambda refusal: None,
     )
     address = server.start()
     with RpcChannel(lambda: address, token=tokens.of(Role.ENGINEER), deadline_seconds=30) as channel:
@@ -321,7 +322,13 @@ def test_a_call_that_does_not_end_is_cut_off_and_named(tmp_path: Path) -> None:
 
 
 def serve(descriptor: ServiceDescriptor, api: object) -> None:
-    RpcServer([Served(descriptor, api)], settings=RpcSettings(), tokens=Tokens.random(), health=Health({"demo": []}))
+    RpcServer(
+        [Served(descriptor, api)],
+        settings=RpcSettings(),
+        tokens=Tokens.random(),
+        health=Health({"demo": []}),
+        record=lambda refusal: None,
+    )
 
 
 def open_service() -> ServiceDescriptor:

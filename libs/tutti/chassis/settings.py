@@ -67,6 +67,8 @@ class LogSettings(Section):
         default=30.0, gt=0, le=36500, description="of what was handled, and of tasks that ended; longer than facts"
     )
 
+    audit_retention_days: float = Field(default=365.0, gt=0, le=36500, description="of the audit trail")
+
     @model_validator(mode="after")
     def _inbox_outlives_facts(self) -> Self:
         if self.inbox_retention_days <= self.fact_retention_days:

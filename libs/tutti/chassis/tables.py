@@ -25,6 +25,7 @@ class Tables:
     tasks: Table
     task_progress: Table
     audit: Table
+    origins: Table
 
 
 def declare(name: str, metadata: MetaData, *parts: SchemaItem, **options: Any) -> Table:
@@ -50,6 +51,7 @@ def tables_of(metadata: MetaData) -> Tables:
             _tasks(metadata),
             _task_progress(metadata),
             _audit(metadata),
+            _origins(metadata),
         )
     return found
 
@@ -201,4 +203,15 @@ def _audit(metadata: MetaData) -> Table:
         Column("times", BigInteger, nullable=False),
         Column("fold", NAME, unique=True),
         sqlite_autoincrement=True,
+    )
+
+
+def _origins(metadata: MetaData) -> Table:
+    """On whose behalf a resource was created, or a task enqueued (as `tasks/ID`)."""
+    return Table(
+        "origins",
+        metadata,
+        Column("name", NAME, primary_key=True),
+        Column("user", NAME, nullable=False),
+        Column("tenant", NAME, nullable=False),
     )

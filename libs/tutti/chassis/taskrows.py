@@ -10,11 +10,13 @@ from datetime import datetime
 from enum import Enum
 from typing import TYPE_CHECKING, Any
 
-from sqlalchemy import Select, Table, bindparam, delete, insert, select, update
+from sqlalchemy import Select, Table, bindparam, delete, insert, literal, select, update
 
 from tutti.backbone.database import Conflict
+from tutti.chassis import origins
 from tutti.chassis.errors import FencedOff
 from tutti.chassis.leases import Observer
+from tutti.chassis.principal import Principal
 from tutti.chassis.progress import Progress
 from tutti.chassis.statements import prepared
 from tutti.chassis.tables import micros
@@ -39,7 +41,8 @@ _ENDED = tuple(state.value for state in (TaskState.DONE, TaskState.FAILED, TaskS
 
 @dataclass(frozen=True)
 class Task:
-    """`attempt` counts claims, from 1; `failures` those that count against the kind's attempts; `epoch` fences."""
+    """`attempt` counts claims, from 1; `failures` those that count against the kind's attempts; `epoch` fences.
+    `principal`: who asked for it, if a person did."""
 
     id: str
     kind: str
@@ -51,6 +54,7 @@ class Task:
     lapses: int = 0
     request_id: str = ""
     traceparent: str = ""
+    principal: Principal | None = None
 
 
 def enqueue(unit: "Unit", id: str, kind: str, resource: str, payload: bytes) -> str:
@@ -72,10 +76,13 @@ def enqueue(unit: "Unit", id: str, kind: str, resource: str, payload: bytes) -> 
         "reason": "",
         **dict.fromkeys(("attempt", "failures", "lapses", "epoch", "renewals", "ttl", "expires_at"), 0),
     }
-    try:
-        unit.tx.savepoint(lambda: unit.tx.execute(insert(tasks), row))
-    except Conflict:
-        return id
+
+    def insert_both() -> None:
+        unit.tx.execute(insert(tasks), row)
+        origins.keep(unit, origins.of_task(id))
+
+    with contextlib.suppress(Conflict):
+        unit.tx.savepoint(insert_both)
     return id
 
 
@@ -85,7 +92,7 @@ def claim(unit: "Unit", kinds: Iterable[str], holder: str, ttl: float) -> Task |
     row = unit.tx.execute(_due(tasks), {"now": micros(unit.now), "kinds": sorted(kinds)}).first()
     if row is None:
         return None
-    task = _task(row, epoch=row.epoch + 1, attempt=row.attempt + 1)
+    task = _task(unit, row, epoch=row.epoch + 1, attempt=row.attempt + 1)
     unit.tx.execute(
         update(tasks)
         .where(tasks.c.id == task.id)
@@ -164,7 +171,8 @@ def lapsed(unit: "Unit", observer: Observer) -> list[Task]:
     tasks = unit.tables.tasks
     running = unit.tx.execute(_running(tasks)).all()
     observer.forget({row.id for row in running})
-    return [_task(row, epoch=row.epoch, attempt=row.attempt) for row in running if observer.lapsed(unit, row.id, row)]
+    gone = [row for row in running if observer.lapsed(unit, row.id, row)]
+    return [_task(unit, row, epoch=row.epoch, attempt=row.attempt) for row in gone]
 
 
 def release(unit: "Unit", task: Task) -> None:
@@ -195,6 +203,8 @@ def prune(unit: "Unit", before: datetime) -> int:
     tasks, table, old = unit.tables.tasks, unit.tables.task_progress, micros(before)
     gone = (tasks.c.state.in_(_ENDED), tasks.c.made_at < old, tasks.c.expires_at < old)
     unit.tx.execute(delete(table).where(table.c.id.in_(select(tasks.c.id).where(*gone))))
+    begun, names = unit.tables.origins, literal(origins.TASKS) + tasks.c.id
+    unit.tx.execute(delete(begun).where(begun.c.name.in_(select(names).where(*gone))))
     return unit.tx.execute(delete(tasks).where(*gone)).rowcount
 
 
@@ -226,10 +236,19 @@ def _move(unit: "Unit", task: Task, **values: Any) -> None:
         raise FencedOff(f"the task {task.id} (epoch {task.epoch}) was taken by another worker or cancelled")
 
 
-def _task(row: Any, *, epoch: int, attempt: int) -> Task:
-    counts = int(row.failures), int(row.lapses)
+def _task(unit: "Unit", row: Any, *, epoch: int, attempt: int) -> Task:
     return Task(
-        row.id, row.kind, row.resource, bytes(row.payload), attempt, epoch, *counts, row.request_id, row.traceparent
+        row.id,
+        row.kind,
+        row.resource,
+        bytes(row.payload),
+        attempt,
+        epoch,
+        int(row.failures),
+        int(row.lapses),
+        row.request_id,
+        row.traceparent,
+        origins.find(unit, origins.of_task(row.id)),
     )
 
 

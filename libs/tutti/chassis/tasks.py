@@ -12,13 +12,13 @@ from typing import TYPE_CHECKING, ParamSpec, Protocol, TypeVar, runtime_checkabl
 
 from tutti.backbone import Isolation
 from tutti.chassis import taskrows
+from tutti.chassis.cause import Cause, caused_by
 from tutti.chassis.errors import Cancelled, FencedOff, is_transient
 from tutti.chassis.leases import Observer
 from tutti.chassis.progress import Progress
 from tutti.chassis.room import is_full
 from tutti.chassis.taskrows import Task
 from tutti.chassis.telemetry import span_from
-from tutti.chassis.unit import caused_by
 
 if TYPE_CHECKING:
     from tutti.chassis.service import Host, TaskKind
@@ -164,7 +164,8 @@ class TaskWorker:
         context = self.context(task, self._host, self)
         self.running = context
         try:
-            with caused_by(task.request_id), span_from(task.traceparent, f"{self.name} on {task.resource}"):
+            cause = Cause(task.request_id, principal=task.principal)
+            with caused_by(cause), span_from(task.traceparent, f"{self.name} on {task.resource}"):
                 self._work(context, self._kinds[task.kind])
         finally:
             self.running = None
@@ -248,7 +249,8 @@ class TaskSweeper:
             lambda unit: taskrows.lapsed(unit, self._observer), isolation=Isolation.READ_COMMITTED
         )
         for task in lapsed:
-            with contextlib.suppress(FencedOff), caused_by(task.request_id, task.traceparent):
+            cause = Cause(task.request_id, task.traceparent, task.principal)
+            with contextlib.suppress(FencedOff), caused_by(cause):
                 self._take_back(task)
         return bool(lapsed)
 

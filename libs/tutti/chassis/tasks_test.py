@@ -14,6 +14,7 @@ from tutti.backbone.blobs import BlobsUnavailable
 from tutti.backbone.embedded.blobs import EmbeddedBlobs
 from tutti.backbone.embedded.database import EmbeddedDatabase
 from tutti.backbone.embedded.eventlog import EmbeddedEventLog
+from tutti.chassis.cause import Cause, caused_by, current_cause
 from tutti.chassis.errors import Cancelled, DeadlineExceeded, Refused, Unavailable
 from tutti.chassis.machinery import assemble
 from tutti.chassis.reconciler import ATTEMPTS, Reconciler, Trouble
@@ -21,7 +22,7 @@ from tutti.chassis.service import Service, TaskKind
 from tutti.chassis.settings import LifecycleSettings, Settings
 from tutti.chassis.tasks import Finish, Pool, Retry, Task, TaskContext, TaskRenewer, TaskSweeper, TaskWorker, WorkFailed
 from tutti.chassis.telemetry import span
-from tutti.chassis.unit import Cause, Unit, Units, caused_by, current_cause
+from tutti.chassis.unit import Unit, Units
 
 TTL = 15.0
 
@@ -165,7 +166,7 @@ def test_a_renewed_task_is_not_swept(bench: Bench) -> None:
 def test_work_is_an_effect_of_what_its_task_was_enqueued_for(bench: Bench) -> None:
     causes: list[Cause] = []
     bench.work = lambda context: causes.append(current_cause())
-    with span("a call") as call, caused_by("mine"):
+    with span("a call") as call, caused_by(Cause("mine")):
         bench.enqueue()
     bench.worker().step()
     assert causes[0].request_id == "mine"
@@ -248,7 +249,7 @@ def test_what_a_reconciler_does_is_an_effect_of_what_woke_it_first(bench: Bench)
             pass
         return format(call.get_span_context().trace_id, "032x")
 
-    with caused_by("mine"):
+    with caused_by(Cause("mine")):
         first = woken()
     woken()
     bench.clock.advance(30)

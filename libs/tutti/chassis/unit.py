@@ -4,10 +4,8 @@ Promises: rows, tasks and events of a unit are committed together or not at all;
 that this unit wrote, under the revision that it gave it; whoever waits for events or tasks is woken after the commit.
 """
 
-import contextlib
 import json
-from collections.abc import Callable, Iterator
-from contextvars import ContextVar
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Protocol, TypeVar
@@ -16,14 +14,15 @@ from google.protobuf.message import Message
 from sqlalchemy import MetaData, Table, Update, bindparam, insert, update
 
 from tutti.backbone import Clock, Database, Isolation, Kind, Randomness, Transaction, uuid7
-from tutti.chassis import taskrows
+from tutti.chassis import audit, taskrows
 from tutti.chassis.catalog import EventType, event_type
+from tutti.chassis.cause import Cause, caused_by, current_cause
 from tutti.chassis.errors import EmitRefused, FencedOff, TooLarge
 from tutti.chassis.event import MAX_PAYLOAD_BYTES, Event, headers
 from tutti.chassis.leases import Lease
 from tutti.chassis.statements import prepared
 from tutti.chassis.tables import Tables, micros, tables_of
-from tutti.chassis.telemetry import current_traceparent, new_traceparent
+from tutti.chassis.telemetry import new_traceparent
 
 T = TypeVar("T")
 Hook = Callable[[], None]
@@ -40,14 +39,6 @@ class Changes(Protocol):
     def notify(self, changes: frozenset[tuple[str, int]]) -> None: ...
 
 
-@dataclass(frozen=True)
-class Cause:
-    """What this unit is an effect of; travels in the headers of its events."""
-
-    request_id: str = ""
-    traceparent: str = ""
-
-
 @dataclass
 class Held:
     """A resource that this unit locked or created: `locked` is the revision found, 0 when created."""
@@ -59,25 +50,6 @@ class Held:
     @property
     def written(self) -> bool:
         return self.revision > self.locked
-
-
-_cause: ContextVar[Cause | None] = ContextVar("tutti_cause", default=None)
-
-
-@contextlib.contextmanager
-def caused_by(request_id: str, traceparent: str = "") -> Iterator[None]:
-    """Events of the units that are run inside carry this request id, and this trace (else that of the open span)."""
-    token = _cause.set(Cause(request_id, traceparent))
-    try:
-        yield
-    finally:
-        _cause.reset(token)
-
-
-def current_cause() -> Cause:
-    """What a unit that is run here is an effect of."""
-    given = _cause.get() or Cause()
-    return Cause(given.request_id, given.traceparent or current_traceparent())
 
 
 class Unit:
@@ -132,7 +104,7 @@ class Unit:
 
         def run() -> None:
             cause = now if now.traceparent else self.cause
-            with caused_by(cause.request_id, cause.traceparent):
+            with caused_by(cause.afterwards()):
                 hook()
 
         self.tx.on_commit(run)
@@ -167,7 +139,8 @@ class Unit:
         return uuid7(self._units.clock, self._units.randomness)
 
     def close(self) -> None:
-        """Register what follows the commit; called by Units."""
+        """Record who changed what, and register what follows the commit; called by Units."""
+        self._record()
         told: dict[Changes, set[tuple[str, int]]] = {}
         for name, (changes, revision) in self._changes.items():
             told.setdefault(changes, set()).add((name, revision))
@@ -175,6 +148,15 @@ class Unit:
             self.tx.on_commit(lambda changes=changes, names=frozenset(names): changes.notify(names))  # type: ignore[misc]
         for hook in (*self._units.on_emit * self._emitted, *self._units.on_enqueue * self._enqueued):
             self.tx.on_commit(hook)
+
+    def _record(self) -> None:
+        """In the audit trail, while a call is answered on behalf of a person."""
+        principal = self.cause.principal
+        if principal is None or not self.cause.action or principal.is_machine:
+            return
+        for name, held in sorted(self.held.items()):
+            if held.written:
+                audit.changed(self, principal, self.cause.action, name, held.revision)
 
     def _emit(self, kind: EventType, subject: str, revision: int, message: Message) -> None:
         key = getattr(message, kind.key)
@@ -201,6 +183,7 @@ class Unit:
             self.cause.request_id,
             message,
             self.cause.traceparent,
+            self.cause.principal.user if self.cause.principal else "",
         )
         row = {
             "id": event.id,

@@ -23,6 +23,7 @@ from tutti.cli import (
     sampling,
     tokenizers,
     tracing,
+    users,
 )
 from tutti.cli.failures import guarded
 from tutti.cli.groups import group
@@ -80,6 +81,8 @@ def build() -> click.Group:
     tutti.add_command(logs.logs)
     tutti.add_command(report)
     tutti.add_command(pages.open_)
+    tutti.add_command(users.users)
+    tutti.add_command(users.audit)
     tutti.add_command(administration.doctor)
     documents.documents.add_command(retractions.retract)
     documents.documents.add_command(retractions.recorded())

@@ -22,6 +22,17 @@ def login_url(base: str, token: str, path: str) -> str:
     return f"{base}/login/{token}?next={quote(path)}"
 
 
+def pages_of(data_dir: Path) -> str:
+    """The URL of the pages of a platform that is up. Raises Failure."""
+    base = pages_in(data_dir, "pipeline")
+    if base is None:
+        raise Failure(
+            f"the platform of {data_dir} serves no pages: install Tutti with them (pip install 'tutti[web]') and "
+            f"restart it with `{typed('tutti up', data_dir)}`"
+        )
+    return base
+
+
 @click.command("open", short_help="Open the page of a run, or of all runs, in a browser.")
 @click.argument("run", default="")
 @click.option("--browser/--no-browser", default=None, help="Start a browser; by default where there is a screen.")
@@ -36,13 +47,7 @@ def open_(run: str, browser: bool | None, output: str, data_dir: Path) -> None:
     with connected(data_dir) as client:
         token = new_token()
         client.access.IssueLink(IssueLinkRequest(link_digest=digest(token)))
-    base = pages_in(data_dir, "pipeline")
-    if base is None:
-        raise Failure(
-            f"the platform of {data_dir} serves no pages: install Tutti with them (pip install 'tutti[web]') and "
-            f"restart it with `{typed('tutti up', data_dir)}`"
-        )
-    url = login_url(base, token, path)
+    url = login_url(pages_of(data_dir), token, path)
     if output == JSON:
         print_json({"url": url})
         return

@@ -24,6 +24,7 @@ from starlette.routing import Route, Router
 from starlette.types import Message, Receive, Scope, Send
 
 from tutti.chassis.auth import Role
+from tutti.chassis.cause import Cause, caused_by
 from tutti.chassis.errors import PermissionDenied, Problem, Refused, Unauthenticated, is_transient
 from tutti.chassis.service import FrontHost
 from tutti.chassis.settings import WebSettings
@@ -139,23 +140,23 @@ class Application:
                 }
                 return self._templates.page(site.name, get.answer(visit), session, values)
 
-            return _remembering(html(await self._in_thread(make)), session)
+            return _remembering(html(await self._in_thread(_for(request, session, make))), session)
 
         return answer
 
     def _json(self, get: Get) -> Endpoint:
         async def answer(request: Request) -> Response:
-            _, visit = await self._admitted(request, get.roles)
-            return json(await self._in_thread(lambda: as_json(get.answer(visit).view)))
+            session, visit = await self._admitted(request, get.roles)
+            return json(await self._in_thread(_for(request, session, lambda: as_json(get.answer(visit).view))))
 
         return answer
 
     def _stream(self, get: Get, version: Callable[[Visit], str]) -> Endpoint:
         async def answer(request: Request) -> Response:
-            _, visit = await self._admitted(request, get.roles)
+            session, visit = await self._admitted(request, get.roles)
 
             async def look() -> str:
-                return await self._in_thread(lambda: version(visit))
+                return await self._in_thread(_for(request, session, lambda: version(visit)))
 
             async def check() -> None:
                 await self._admitted(request, get.roles)
@@ -166,8 +167,8 @@ class Application:
 
     def _form(self, post: Post) -> Endpoint:
         async def answer(request: Request) -> Response:
-            _, visit = await self._admitted(request, post.roles, form=True)
-            followed = await self._in_thread(lambda: post.answer(visit))
+            session, visit = await self._admitted(request, post.roles, form=True)
+            followed = await self._in_thread(_for(request, session, lambda: post.answer(visit)))
             return redirect(local_path(followed.path))
 
         return answer
@@ -310,6 +311,16 @@ class Application:
         loop = asyncio.get_running_loop()
         running = loop.run_in_executor(self._threads, lambda: context.run(work))
         return await asyncio.wait_for(running, self._settings.deadline_seconds)
+
+
+def _for(request: Request, session: Session, work: Callable[[], T]) -> Callable[[], T]:
+    """`work` on behalf of the session's user, under whose name every change that it makes is recorded."""
+
+    def run() -> T:
+        with caused_by(Cause(principal=session.principal, action=_action(request))):
+            return work()
+
+    return run
 
 
 def _remembering(response: Response, session: Session) -> Response:

@@ -12,7 +12,7 @@ from http.cookies import CookieError, SimpleCookie
 import grpc
 
 from tutti.chassis.auth import Role
-from tutti.chassis.errors import Problem, Unauthenticated
+from tutti.chassis.errors import Problem, Refused, Unauthenticated
 from tutti.chassis.principal import Method, Principal
 from tutti.chassis.service import FrontHost
 from tutti.contracts.access.v1 import (
@@ -52,14 +52,16 @@ class Visitors:
         if not token:
             raise Unauthenticated("nobody is logged in here: run `tutti open`", reason=NO_SESSION)
         following = new_token() if replaceable else ""
-        answer = self._access.Authenticate(
-            AuthenticateRequest(
-                session_digest=digest(token),
-                next_digest=digest(following) if following else "",
-                visitor=_visitor(headers, address),
-                action=action,
-            )
+        asked = AuthenticateRequest(
+            session_digest=digest(token),
+            next_digest=digest(following) if following else "",
+            visitor=_visitor(headers, address),
+            action=action,
         )
+        try:
+            answer = self._access.Authenticate(asked)
+        except Refused as problem:  # access knows us, but not this session
+            raise Unauthenticated(problem.message, reason=problem.reason) from None
         expires_at = answer.expires_at.ToDatetime(tzinfo=UTC)
         cookie = self._cookie(following, expires_at) if answer.replaced else ""
         current = following if answer.replaced else token

@@ -16,10 +16,10 @@ from tutti.access import sessions
 from tutti.access.sessions import Reason, Terms
 from tutti.access.settings import AccessSettings
 from tutti.access.tables import Link, Tables
-from tutti.chassis import audit, crud
+from tutti.chassis import audit, crud, principal
 from tutti.chassis.auth import Role
 from tutti.chassis.call import Call
-from tutti.chassis.errors import InvalidField, PermissionDenied, Refused, Unauthenticated, declare
+from tutti.chassis.errors import InvalidField, PermissionDenied, Refused, declare
 from tutti.chassis.limits import Limit
 from tutti.chassis.principal import DEFAULT_TENANT, Method
 from tutti.chassis.required import required
@@ -54,7 +54,7 @@ LINK_REFUSED, TOO_MANY_FAILURES, LINK_TAKEN = "LINK_REFUSED", "TOO_MANY_FAILURES
 ROLES = (WireRole.ROLE_OPERATOR, WireRole.ROLE_ENGINEER, WireRole.ROLE_ANNOTATOR)
 LONGEST_NAME = 200
 DIGEST = re.compile(r"[0-9a-f]{64}")
-LOGIN = "log in"
+LOGIN, LOGOUT, ISSUE_LINK = "log in", "log out", "issue a login link"
 declare(
     {
         LINK_REFUSED: "the login link is unknown, expired or used",
@@ -127,9 +127,9 @@ class AccessApi:
 
     def IssueLink(self, request: IssueLinkRequest, call: Call) -> IssueLinkResponse:
         _check_digest(request, "link_digest")
-        own = f"users/{call.role.value}"
+        own = call.principal.user
         name = check_name("users", request.user or own)
-        if name != own and call.role is not Role.OPERATOR:
+        if name != own and Role.OPERATOR not in call.principal.roles:
             raise PermissionDenied(f"a link for {name} may be created by operator, not by {call.role.value}")
 
         def create(unit: Unit) -> Link:
@@ -142,6 +142,7 @@ class AccessApi:
             link = found or Link(request.link_digest, name, unit.now + self._validity(request, user), "")
             if found is None:
                 self._tables.keep_link(unit, link)
+                audit.changed(unit, call.principal, ISSUE_LINK, name)
             return link
 
         link = self._units.run(create)
@@ -169,6 +170,7 @@ class AccessApi:
             agent = request.visitor.agent_digest
             session = sessions.opened(unit.new_id(), user.name, agent, request.session_digest, unit.now)
             self._tables.keep_session(unit, session)
+            audit.changed(unit, principal_of(user), LOGIN, user.name)
             user.state = USER_STATE_ACTIVE
             return _opened(self._tables.users.put(unit, user), session.expires_at(self._terms))
 
@@ -207,7 +209,7 @@ class AccessApi:
 
         found = self._units.run(authenticate)
         if isinstance(found, Reason):
-            raise Unauthenticated("the session is not valid: log in again", reason=found.value)
+            raise Refused(found.value, "the session is not valid: log in again")
         return found
 
     def CloseSession(self, request: CloseSessionRequest, call: Call) -> CloseSessionResponse:
@@ -215,8 +217,9 @@ class AccessApi:
 
         def close(unit: Unit) -> None:
             session = self._tables.session(unit, request.session_digest)
-            if session is not None:
+            if session is not None and not session.ended:
                 self._tables.put_session(unit, sessions.closed(session))
+                audit.changed(unit, principal_of(self._tables.users.get(unit, session.user)), LOGOUT, session.user)
 
         self._units.run(close)
         return CloseSessionResponse()
@@ -274,6 +277,12 @@ def _opened(user: User, expires_at: datetime) -> OpenSessionResponse:
     response = OpenSessionResponse(principal=_principal(user))
     response.expires_at.FromDatetime(expires_at)
     return response
+
+
+def principal_of(user: User) -> principal.Principal:
+    """A user who has a session."""
+    roles = frozenset(Role(WireRole.Name(role).removeprefix("ROLE_").lower()) for role in user.roles)
+    return principal.Principal(user.name, roles, user.tenant, Method.SESSION)
 
 
 def _principal(user: User) -> Principal:

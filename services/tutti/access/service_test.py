@@ -7,7 +7,7 @@ from sqlalchemy import text
 
 from tutti.access.service import build
 from tutti.chassis.auth import Role
-from tutti.chassis.errors import AlreadyExists, InvalidField, PermissionDenied, Refused, Unauthenticated
+from tutti.chassis.errors import AlreadyExists, InvalidField, PermissionDenied, Refused
 from tutti.chassis.simulation import Simulation
 from tutti.chassis.unit import Unit
 from tutti.contracts.access.v1 import (
@@ -98,7 +98,7 @@ def test_a_disabled_user_is_refused_with_every_session_and_link(callers: Callers
     callers.open()
     callers.link(user, digest="e" * 64)
     assert callers.disable(user).state == USER_STATE_DISABLED
-    with pytest.raises(Unauthenticated) as refused:
+    with pytest.raises(Refused) as refused:
         callers.authenticate()
     assert refused.value.reason == "USER_DISABLED"
     with pytest.raises(Refused):

@@ -12,6 +12,7 @@ from google.protobuf.message import Message
 
 from tutti.chassis.auth import Role
 from tutti.chassis.call import Call, request_id_of
+from tutti.chassis.cause import Cause, caused_by, current_cause
 from tutti.chassis.errors import (
     DeadlineExceeded,
     PermissionDenied,
@@ -23,9 +24,9 @@ from tutti.chassis.errors import (
     to_status,
 )
 from tutti.chassis.methods import Method, find_method
+from tutti.chassis.principal import delegated, delegation
 from tutti.chassis.simulation.faults import Fault
 from tutti.chassis.simulation.world import Crashed, Process, World
-from tutti.chassis.unit import caused_by
 
 if TYPE_CHECKING:  # generic for the checker alone
     _Unary = grpc.UnaryUnaryMultiCallable[Any, Any]
@@ -89,14 +90,16 @@ class Network:
 
     def _deliver(self, service: str, role: Role, method: Method, data: bytes, seconds: float) -> Message:
         request = method.request.FromString(data)
+        on_behalf_of = delegated(delegation(current_cause().principal), role)
 
         def answer(callee: Callee) -> Message:
             request_id = request_id_of(request)
             api = callee.api(method.service)
             if api is None:
                 raise Unimplemented(f"{service} does not serve {method.service}")
-            with caused_by(request_id):
-                found: Message = getattr(api, method.name)(request, Call(role, request_id, "simulation", seconds))
+            call = Call(role, request_id, "simulation", seconds, on_behalf_of)
+            with caused_by(Cause(request_id, principal=call.principal, action=method.path[1:])):
+                found: Message = getattr(api, method.name)(request, call)
             return found
 
         response: Message = self._at(service, method.path, answer)

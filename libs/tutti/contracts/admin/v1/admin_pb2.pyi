@@ -554,3 +554,121 @@ class TailEventsResponse(_message.Message):
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
 Global___TailEventsResponse: _TypeAlias = TailEventsResponse  # noqa: Y015
+
+@_typing.final
+class ListAuditRecordsRequest(_message.Message):
+    """ListAuditRecordsRequest chooses records."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    SERVICE_FIELD_NUMBER: _builtins.int
+    LIMIT_FIELD_NUMBER: _builtins.int
+    service: _builtins.str
+    """service; empty for all that answer at this address."""
+    limit: _builtins.int
+    """limit of records a service, at most 10,000; 0 means 100."""
+    def __init__(
+        self,
+        *,
+        service: _builtins.str = ...,
+        limit: _builtins.int = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["limit", b"limit", "service", b"service"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___ListAuditRecordsRequest: _TypeAlias = ListAuditRecordsRequest  # noqa: Y015
+
+@_typing.final
+class AuditRecord(_message.Message):
+    """AuditRecord says who changed something, or who was refused."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    SERVICE_FIELD_NUMBER: _builtins.int
+    AT_FIELD_NUMBER: _builtins.int
+    USER_FIELD_NUMBER: _builtins.int
+    TENANT_FIELD_NUMBER: _builtins.int
+    METHOD_FIELD_NUMBER: _builtins.int
+    ACTION_FIELD_NUMBER: _builtins.int
+    RESOURCE_FIELD_NUMBER: _builtins.int
+    REVISION_FIELD_NUMBER: _builtins.int
+    OUTCOME_FIELD_NUMBER: _builtins.int
+    REASON_FIELD_NUMBER: _builtins.int
+    ADDRESS_FIELD_NUMBER: _builtins.int
+    TIMES_FIELD_NUMBER: _builtins.int
+    service: _builtins.str
+    """service that keeps the record."""
+    user: _builtins.str
+    """user by an opaque id; empty if nobody was authenticated."""
+    tenant: _builtins.str
+    """tenant of the user."""
+    method: _builtins.str
+    """method by which the user was authenticated: token, session or delegated."""
+    action: _builtins.str
+    """action that was asked for, such as a gRPC method or "POST /logout"."""
+    resource: _builtins.str
+    """resource that was changed; empty for a refusal."""
+    revision: _builtins.int
+    """revision that the change gave it."""
+    outcome: _builtins.str
+    """outcome: changed or refused."""
+    reason: _builtins.str
+    """reason of a refusal."""
+    address: _builtins.str
+    """address that a refused request came from."""
+    times: _builtins.int
+    """times that it happened within a minute."""
+    @_builtins.property
+    def at(self) -> _timestamp_pb2.Timestamp:
+        """at is when it happened; of refusals that were counted together, the first time."""
+
+    def __init__(
+        self,
+        *,
+        service: _builtins.str = ...,
+        at: _timestamp_pb2.Timestamp | None = ...,
+        user: _builtins.str = ...,
+        tenant: _builtins.str = ...,
+        method: _builtins.str = ...,
+        action: _builtins.str = ...,
+        resource: _builtins.str = ...,
+        revision: _builtins.int = ...,
+        outcome: _builtins.str = ...,
+        reason: _builtins.str = ...,
+        address: _builtins.str = ...,
+        times: _builtins.int = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["at", b"at"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["action", b"action", "address", b"address", "at", b"at", "method", b"method", "outcome", b"outcome", "reason", b"reason", "resource", b"resource", "revision", b"revision", "service", b"service", "tenant", b"tenant", "times", b"times", "user", b"user"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___AuditRecord: _TypeAlias = AuditRecord  # noqa: Y015
+
+@_typing.final
+class ListAuditRecordsResponse(_message.Message):
+    """ListAuditRecordsResponse returns them."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    RECORDS_FIELD_NUMBER: _builtins.int
+    @_builtins.property
+    def records(self) -> _containers.RepeatedCompositeFieldContainer[Global___AuditRecord]:
+        """records, newest first."""
+
+    def __init__(
+        self,
+        *,
+        records: _abc.Iterable[Global___AuditRecord] | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["records", b"records"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___ListAuditRecordsResponse: _TypeAlias = ListAuditRecordsResponse  # noqa: Y015

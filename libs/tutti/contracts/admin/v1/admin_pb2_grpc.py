@@ -60,6 +60,11 @@ class AdminStub:
                 request_serializer=tutti_dot_contracts_dot_admin_dot_v1_dot_admin__pb2.ListDeadLettersRequest.SerializeToString,
                 response_deserializer=tutti_dot_contracts_dot_admin_dot_v1_dot_admin__pb2.ListDeadLettersResponse.FromString,
                 _registered_method=True)
+        self.ListAuditRecords = channel.unary_unary(
+                '/tutti.admin.v1.Admin/ListAuditRecords',
+                request_serializer=tutti_dot_contracts_dot_admin_dot_v1_dot_admin__pb2.ListAuditRecordsRequest.SerializeToString,
+                response_deserializer=tutti_dot_contracts_dot_admin_dot_v1_dot_admin__pb2.ListAuditRecordsResponse.FromString,
+                _registered_method=True)
         self.SettleDeadLetter = channel.unary_unary(
                 '/tutti.admin.v1.Admin/SettleDeadLetter',
                 request_serializer=tutti_dot_contracts_dot_admin_dot_v1_dot_admin__pb2.SettleDeadLetterRequest.SerializeToString,
@@ -116,6 +121,13 @@ class AdminServicer:
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
+    def ListAuditRecords(self, request, context):
+        """ListAuditRecords returns the newest records of the audit trail, newest first.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
     def SettleDeadLetter(self, request, context):
         """SettleDeadLetter replays or discards a dead letter and frees its key.
         """
@@ -164,6 +176,11 @@ def add_AdminServicer_to_server(servicer, server):
                     servicer.ListDeadLetters,
                     request_deserializer=tutti_dot_contracts_dot_admin_dot_v1_dot_admin__pb2.ListDeadLettersRequest.FromString,
                     response_serializer=tutti_dot_contracts_dot_admin_dot_v1_dot_admin__pb2.ListDeadLettersResponse.SerializeToString,
+            ),
+            'ListAuditRecords': grpc.unary_unary_rpc_method_handler(
+                    servicer.ListAuditRecords,
+                    request_deserializer=tutti_dot_contracts_dot_admin_dot_v1_dot_admin__pb2.ListAuditRecordsRequest.FromString,
+                    response_serializer=tutti_dot_contracts_dot_admin_dot_v1_dot_admin__pb2.ListAuditRecordsResponse.SerializeToString,
             ),
             'SettleDeadLetter': grpc.unary_unary_rpc_method_handler(
                     servicer.SettleDeadLetter,
@@ -317,6 +334,33 @@ class Admin:
             '/tutti.admin.v1.Admin/ListDeadLetters',
             tutti_dot_contracts_dot_admin_dot_v1_dot_admin__pb2.ListDeadLettersRequest.SerializeToString,
             tutti_dot_contracts_dot_admin_dot_v1_dot_admin__pb2.ListDeadLettersResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def ListAuditRecords(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/tutti.admin.v1.Admin/ListAuditRecords',
+            tutti_dot_contracts_dot_admin_dot_v1_dot_admin__pb2.ListAuditRecordsRequest.SerializeToString,
+            tutti_dot_contracts_dot_admin_dot_v1_dot_admin__pb2.ListAuditRecordsResponse.FromString,
             options,
             channel_credentials,
             insecure,

@@ -43,6 +43,8 @@ class AdminStub:
     """Doctor examines a service and says what is wrong and what to do."""
     ListDeadLetters: _grpc.UnaryUnaryMultiCallable[_admin_pb2.ListDeadLettersRequest, _admin_pb2.ListDeadLettersResponse]
     """ListDeadLetters of a service."""
+    ListAuditRecords: _grpc.UnaryUnaryMultiCallable[_admin_pb2.ListAuditRecordsRequest, _admin_pb2.ListAuditRecordsResponse]
+    """ListAuditRecords returns the newest records of the audit trail, newest first."""
     SettleDeadLetter: _grpc.UnaryUnaryMultiCallable[_admin_pb2.SettleDeadLetterRequest, _admin_pb2.SettleDeadLetterResponse]
     """SettleDeadLetter replays or discards a dead letter and frees its key."""
     RepublishEvents: _grpc.UnaryUnaryMultiCallable[_admin_pb2.RepublishEventsRequest, _admin_pb2.RepublishEventsResponse]
@@ -65,6 +67,8 @@ class AdminAsyncStub(AdminStub):
     """Doctor examines a service and says what is wrong and what to do."""
     ListDeadLetters: _aio.UnaryUnaryMultiCallable[_admin_pb2.ListDeadLettersRequest, _admin_pb2.ListDeadLettersResponse]  # type: ignore[assignment]
     """ListDeadLetters of a service."""
+    ListAuditRecords: _aio.UnaryUnaryMultiCallable[_admin_pb2.ListAuditRecordsRequest, _admin_pb2.ListAuditRecordsResponse]  # type: ignore[assignment]
+    """ListAuditRecords returns the newest records of the audit trail, newest first."""
     SettleDeadLetter: _aio.UnaryUnaryMultiCallable[_admin_pb2.SettleDeadLetterRequest, _admin_pb2.SettleDeadLetterResponse]  # type: ignore[assignment]
     """SettleDeadLetter replays or discards a dead letter and frees its key."""
     RepublishEvents: _aio.UnaryUnaryMultiCallable[_admin_pb2.RepublishEventsRequest, _admin_pb2.RepublishEventsResponse]  # type: ignore[assignment]
@@ -114,6 +118,14 @@ class AdminServicer(metaclass=_abc_1.ABCMeta):
         context: _ServicerContext,
     ) -> _typing.Union[_admin_pb2.ListDeadLettersResponse, _abc.Awaitable[_admin_pb2.ListDeadLettersResponse]]:
         """ListDeadLetters of a service."""
+
+    @_abc_1.abstractmethod
+    def ListAuditRecords(
+        self,
+        request: _admin_pb2.ListAuditRecordsRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_admin_pb2.ListAuditRecordsResponse, _abc.Awaitable[_admin_pb2.ListAuditRecordsResponse]]:
+        """ListAuditRecords returns the newest records of the audit trail, newest first."""
 
     @_abc_1.abstractmethod
     def SettleDeadLetter(

@@ -1,0 +1,117 @@
+"""`tutti users`: who may use the pages; `tutti audit`: who changed what, and who was refused."""
+
+from pathlib import Path
+from typing import Any
+
+import click
+
+from tutti.chassis.client import Client
+from tutti.cli.access import served
+from tutti.cli.connection import connected, connection_options, data_dir_option
+from tutti.cli.identity import fresh_id
+from tutti.cli.nouns import full_name
+from tutti.cli.output import JSON, output_option, print_json, print_list, say
+from tutti.cli.pages import login_url, pages_of
+from tutti.cli.plain import Plain, plain
+from tutti.cli.words import Words
+from tutti.contracts.access.v1 import CreateUserRequest, DisableUserRequest, IssueLinkRequest
+from tutti.contracts.admin.v1 import ListAuditRecordsRequest
+from tutti.contracts.common.v1 import ListRequest
+from tutti.contracts.options.v1 import Role
+from tutti.web.tokens import digest, new_token
+
+ROLES = ("operator", "engineer", "annotator")
+AUDIT_COLUMNS = ("at", "user", "outcome", "action", "resource", "reason", "times")
+
+
+@click.group(cls=Words, help="Who may use the pages: add, list, invite, disable.")
+def users() -> None: ...
+
+
+@users.command("add", short_help="Create a user and print an invitation link.")
+@click.argument("name")
+@click.option(
+    "--role", "roles", multiple=True, type=click.Choice(ROLES), required=True, help="May be given more than once."
+)
+@output_option
+@data_dir_option
+def add(name: str, roles: tuple[str, ...], output: str, data_dir: Path) -> None:
+    """Create a user called NAME and print a link that logs the user in once.
+
+    The link expires after seven days; `tutti users invite` prints another one. NAME is shown on pages only: everywhere
+    else the user is known by an opaque id.
+
+    \b
+    tutti users add "Ada Example" --role engineer
+    """
+    with connected(data_dir) as client:
+        wanted = [Role.Value(f"ROLE_{role.upper()}") for role in roles]
+        request = CreateUserRequest(request_id=fresh_id(), display_name=name, roles=wanted)
+        user = client.access.CreateUser(request).user
+        _show_invitation(client, data_dir, user.name, output)
+
+
+@users.command("invite", help="Print another login link for a user.")
+@click.argument("user")
+@output_option
+@data_dir_option
+def invite(user: str, output: str, data_dir: Path) -> None:
+    with connected(data_dir) as client:
+        _show_invitation(client, data_dir, full_name("users", user), output)
+
+
+@users.command("ls", help="List users.")
+@output_option
+@connection_options
+def ls(output: str, **where: Any) -> None:
+    rows, token = list[Plain](), ""
+    with served(**where) as client:
+        while True:
+            page = client.access.ListUsers(ListRequest(page_size=500, page_token=token))
+            rows += [plain(user) | {"display_name": page.display_names.get(user.name, "")} for user in page.users]
+            if not (token := page.next_page_token):
+                break
+    if output != JSON:
+        rows = [row | {"roles": ", ".join(row["roles"])} for row in rows]
+    columns = ("name", "display_name", "roles", "state", "created_at")
+    print_list(rows, columns, output, nothing="no users yet; `tutti open` and `tutti users add` create them")
+
+
+@users.command("disable", help="End all sessions of a user, and refuse the user from now on.")
+@click.argument("user")
+@output_option
+@connection_options
+def disable(user: str, output: str, **where: Any) -> None:
+    with connected(**where) as client:
+        found = client.access.DisableUser(DisableUserRequest(request_id=fresh_id(), name=full_name("users", user)))
+    if output == JSON:
+        print_json(plain(found))
+    else:
+        click.echo(f"{found.name} is disabled")
+
+
+@click.command(short_help="Show who changed what, and who was refused.")
+@click.option("--service", default="", help="Only the records of this service.")
+@click.option("--limit", type=click.IntRange(1, 10_000), default=100, show_default=True, help="Records a service.")
+@output_option
+@connection_options
+def audit(service: str, limit: int, output: str, **where: Any) -> None:
+    """Show the newest records of the audit trail, newest first.
+
+    A change is recorded with the user who asked for it, also where one service asked another. Refusals that repeat
+    within a minute are counted in one record.
+    """
+    with served(**where) as client:
+        found = client.admin.ListAuditRecords(ListAuditRecordsRequest(service=service, limit=limit)).records
+    print_list([plain(each) for each in found], AUDIT_COLUMNS, output, nothing="nothing was recorded yet")
+
+
+def _show_invitation(client: Client, data_dir: Path, user: str, output: str) -> None:
+    token = new_token()
+    link = client.access.IssueLink(IssueLinkRequest(link_digest=digest(token), user=user))
+    url = login_url(pages_of(data_dir), token, "/")
+    if output == JSON:
+        print_json({"user": user, "url": url, "expires_at": link.expires_at.ToJsonString()})
+        return
+    click.echo(url)
+    say(f"this link logs {user} in once, until {link.expires_at.ToJsonString()}")
