@@ -152,6 +152,7 @@ def test_pages_are_not_served_to_other_machines_without_tls() -> None:
         load(environment={}, overrides=["web.listen=0.0.0.0:0"], services=[])
     with pytest.raises(SettingsError, match="expected https://HOST"):
         load(environment={}, overrides=["web.public_url=http://a.example"], services=[])
+    load(environment={}, overrides=["web.listen=0.0.0.0:0", "web.public_url=http://127.0.0.1:7601"], services=[])
     load(environment={}, overrides=["web.listen=0.0.0.0:0", "web.public_url=https://a.example"], services=[])
 
 

@@ -76,9 +76,12 @@ class Administered:
 
 
 class AdminApi:
-    """`why_not` says why a service does not serve; empty when it does."""
+    """`why_not` says why a service does not serve, empty when it does; `pages` is where those with pages have them."""
 
-    def __init__(self, services: Sequence[Administered], why_not: Callable[[str], str]) -> None:
+    def __init__(
+        self, services: Sequence[Administered], why_not: Callable[[str], str], pages: Callable[[], str]
+    ) -> None:
+        self._pages = pages
         self._services = {each.service.name: each for each in services}
         self._owners: dict[str, tuple[Administered, Resource[Any]]] = {
             resource.kind: (each, resource) for each in services for resource in each.service.resources
@@ -91,6 +94,7 @@ class AdminApi:
             DescribeResponse.ServiceInfo(
                 name=name,
                 ready=not self._why_not(name),
+                pages=self._pages() if each.service.pages is not None else "",
             )
             for name, each in sorted(self._services.items())
         ]

@@ -34,7 +34,12 @@ from tutti.chassis.methods import Method, find_method
 from tutti.chassis.server import CannotListen
 from tutti.chassis.settings import SettingsError, installed_services, load
 from tutti.chassis.version import VERSION
-from tutti.contracts.admin.v1 import DescribeResponse, DoctorResponse, ListDeadLettersResponse
+from tutti.contracts.admin.v1 import (
+    DescribeResponse,
+    DoctorResponse,
+    ListAuditRecordsResponse,
+    ListDeadLettersResponse,
+)
 from tutti.contracts.admin.v1.admin_pb2 import DESCRIPTOR as ADMIN_FILE
 
 Context = grpc.aio.ServicerContext[Any, Any]
@@ -134,7 +139,7 @@ class Door(grpc.GenericRpcHandler):
 
     async def _of_all(self, method: Method, data: bytes, context: Context) -> bytes | None:
         """What every service answers to a question about all of them, as one answer; None where it asks one alone."""
-        if method.name not in ("Describe", "Doctor", "ListDeadLetters"):
+        if method.name not in ("Describe", "Doctor", "ListAuditRecords", "ListDeadLetters"):
             return None
         if getattr(method.request.FromString(data), "service", ""):
             return None
@@ -182,6 +187,9 @@ def _together(method: Method, answers: Mapping[str, Any], away: Mapping[str, str
         return DoctorResponse(findings=findings)
     if away:
         raise Unavailable("; ".join(away.values()))
+    if method.name == "ListAuditRecords":
+        records = [each for answer in answers.values() for each in answer.records]
+        return ListAuditRecordsResponse(records=sorted(records, key=lambda one: one.at.ToNanoseconds(), reverse=True))
     letters = [each for answer in answers.values() for each in answer.dead_letters]
     return ListDeadLettersResponse(dead_letters=sorted(letters, key=lambda each: each.died_at.ToNanoseconds()))
 

@@ -105,6 +105,7 @@ class HostProcess:
         self._lock = threading.Lock()
         self._serving = self._ready = False
         self._front: Front | None = None
+        self._pages = ""
         self.address = ""
 
     @property
@@ -217,7 +218,7 @@ class HostProcess:
         values = self._loaded.values
         served = {each.service.name: each.service.serves for each in self._running}
         self._health = Health({name: [one.descriptor.full_name for one in every] for name, every in served.items()})
-        admin = Served(admin_descriptor, AdminApi(self._running, self._health.reason))
+        admin = Served(admin_descriptor, AdminApi(self._running, self._health.reason, lambda: self._pages))
         listen = values.services.get(self._alone or "", values.rpc.listen)
         self._server = RpcServer(
             [*(one for every in served.values() for one in every), admin],
@@ -270,7 +271,8 @@ class HostProcess:
             log.warning("no pages are served: %s; install them with pip install 'tutti[web]'", error)
             return
         self._opened(self._front)
-        self._data_dir.announce_pages(self._front.start(), self._alone)
+        self._pages = self._front.start()
+        self._data_dir.announce_pages(self._pages, self._alone)
 
     def _drain_front(self, seconds: float) -> list[str]:
         if self._front is None:

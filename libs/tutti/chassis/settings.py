@@ -131,7 +131,7 @@ class WebSettings(Section):
 
     listen: str = Field(default="127.0.0.1:0", description="address of the pages; port 0: any free one")
     public_url: str = Field(
-        default="", description="https URL under which a proxy serves the pages to other machines; empty: none does"
+        default="", description="URL under which browsers reach the pages, if it is another; https beyond this machine"
     )
     threads: int = Field(default=8, gt=0, description="threads that make pages")
     deadline_seconds: float = Field(default=10.0, gt=0, description="a page that takes longer is given up")
@@ -141,7 +141,8 @@ class WebSettings(Section):
     @model_validator(mode="after")
     def _others_need_https(self) -> Self:
         public = urlsplit(self.public_url)
-        if self.public_url and (public.scheme != "https" or not public.hostname or public.path.strip("/")):
+        safe = public.scheme == "https" or (public.scheme == "http" and public.hostname in LOOPBACK)
+        if self.public_url and (not safe or not public.hostname or public.path.strip("/")):
             raise ValueError(f"public_url is {self.public_url!r}; expected https://HOST without a path")
         host = self.listen.rpartition(":")[0].strip("[]")
         if not self.public_url and host not in LOOPBACK:

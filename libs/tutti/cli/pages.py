@@ -3,17 +3,18 @@
 import os
 import sys
 import webbrowser
-from pathlib import Path
+from typing import Any
 from urllib.parse import quote
 
 import click
 
-from tutti.chassis.datadir import pages_in
-from tutti.cli.connection import connected, data_dir_option, typed
+from tutti.chassis.client import Client
+from tutti.cli.connection import connected, connection_options
 from tutti.cli.failures import Failure
 from tutti.cli.nouns import full_name
 from tutti.cli.output import JSON, output_option, print_json, say
 from tutti.contracts.access.v1 import IssueLinkRequest
+from tutti.contracts.admin.v1 import DescribeRequest
 from tutti.web.tokens import digest, new_token
 
 
@@ -22,32 +23,31 @@ def login_url(base: str, token: str, path: str) -> str:
     return f"{base}/login/{token}?next={quote(path)}"
 
 
-def pages_of(data_dir: Path) -> str:
-    """The URL of the pages of a platform that is up. Raises Failure."""
-    base = pages_in(data_dir, "pipeline")
-    if base is None:
-        raise Failure(
-            f"the platform of {data_dir} serves no pages: install Tutti with them (pip install 'tutti[web]') and "
-            f"restart it with `{typed('tutti up', data_dir)}`"
-        )
-    return base
+def pages_of(client: Client, service: str) -> str:
+    """The URL of the pages of a service. Raises Failure."""
+    for each in client.admin.Describe(DescribeRequest()).services:
+        if each.name == service and each.pages:
+            return str(each.pages)
+    raise Failure(
+        f"{service} serves no pages: install Tutti with them (pip install 'tutti[web]') where it runs, and restart it"
+    )
 
 
 @click.command("open", short_help="Open the page of a run, or of all runs, in a browser.")
 @click.argument("run", default="")
 @click.option("--browser/--no-browser", default=None, help="Start a browser; by default where there is a screen.")
 @output_option
-@data_dir_option
-def open_(run: str, browser: bool | None, output: str, data_dir: Path) -> None:
+@connection_options
+def open_(run: str, browser: bool | None, output: str, **where: Any) -> None:
     """Print a link to the page of RUN (of all runs unless it is given), and open it where there is a browser.
 
     The link logs you in once and expires after ten minutes. The platform must be up.
     """
     path = f"/{full_name('runs', run)}" if run else "/runs"
-    with connected(data_dir) as client:
+    with connected(**where) as client:
         token = new_token()
         client.access.IssueLink(IssueLinkRequest(link_digest=digest(token)))
-    url = login_url(pages_of(data_dir), token, path)
+        url = login_url(pages_of(client, "pipeline"), token, path)
     if output == JSON:
         print_json({"url": url})
         return

@@ -1,13 +1,12 @@
 """`tutti users`: who may use the pages; `tutti audit`: who changed what, and who was refused."""
 
-from pathlib import Path
 from typing import Any
 
 import click
 
 from tutti.chassis.client import Client
 from tutti.cli.access import served
-from tutti.cli.connection import connected, connection_options, data_dir_option
+from tutti.cli.connection import connected, connection_options
 from tutti.cli.identity import fresh_id
 from tutti.cli.nouns import full_name
 from tutti.cli.output import JSON, output_option, print_json, print_list, say
@@ -34,8 +33,8 @@ def users() -> None: ...
     "--role", "roles", multiple=True, type=click.Choice(ROLES), required=True, help="May be given more than once."
 )
 @output_option
-@data_dir_option
-def add(name: str, roles: tuple[str, ...], output: str, data_dir: Path) -> None:
+@connection_options
+def add(name: str, roles: tuple[str, ...], output: str, **where: Any) -> None:
     """Create a user called NAME and print a link that logs the user in once.
 
     The link expires after seven days; `tutti users invite` prints another one. NAME is shown on pages only: everywhere
@@ -44,20 +43,20 @@ def add(name: str, roles: tuple[str, ...], output: str, data_dir: Path) -> None:
     \b
     tutti users add "Ada Example" --role engineer
     """
-    with connected(data_dir) as client:
+    with connected(**where) as client:
         wanted = [Role.Value(f"ROLE_{role.upper()}") for role in roles]
         request = CreateUserRequest(request_id=fresh_id(), display_name=name, roles=wanted)
         user = client.access.CreateUser(request).user
-        _show_invitation(client, data_dir, user.name, output)
+        _show_invitation(client, user.name, output)
 
 
 @users.command("invite", help="Print another login link for a user.")
 @click.argument("user")
 @output_option
-@data_dir_option
-def invite(user: str, output: str, data_dir: Path) -> None:
-    with connected(data_dir) as client:
-        _show_invitation(client, data_dir, full_name("users", user), output)
+@connection_options
+def invite(user: str, output: str, **where: Any) -> None:
+    with connected(**where) as client:
+        _show_invitation(client, full_name("users", user), output)
 
 
 @users.command("ls", help="List users.")
@@ -106,10 +105,10 @@ def audit(service: str, limit: int, output: str, **where: Any) -> None:
     print_list([plain(each) for each in found], AUDIT_COLUMNS, output, nothing="nothing was recorded yet")
 
 
-def _show_invitation(client: Client, data_dir: Path, user: str, output: str) -> None:
+def _show_invitation(client: Client, user: str, output: str) -> None:
     token = new_token()
     link = client.access.IssueLink(IssueLinkRequest(link_digest=digest(token), user=user))
-    url = login_url(pages_of(data_dir), token, "/")
+    url = login_url(pages_of(client, "pipeline"), token, "/")
     if output == JSON:
         print_json({"user": user, "url": url, "expires_at": link.expires_at.ToJsonString()})
         return

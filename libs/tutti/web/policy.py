@@ -40,7 +40,12 @@ TRANSPORT = {"strict-transport-security": "max-age=31536000"}
 
 def headers(settings: WebSettings) -> dict[str, str]:
     """Headers of every answer."""
-    return {**HEADERS, **(TRANSPORT if settings.public_url else {})}
+    return {**HEADERS, **(TRANSPORT if is_secure(settings) else {})}
+
+
+def is_secure(settings: WebSettings) -> bool:
+    """Whether browsers reach the pages over TLS."""
+    return settings.public_url.startswith("https://")
 
 
 def is_ours(host: str, settings: WebSettings) -> bool:

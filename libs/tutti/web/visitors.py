@@ -25,6 +25,7 @@ from tutti.contracts.access.v1 import (
 from tutti.contracts.access.v1 import Principal as WirePrincipal
 from tutti.contracts.access.v1.stubs import AccessServiceStub
 from tutti.contracts.options.v1 import Role as WireRole
+from tutti.web.policy import is_secure
 from tutti.web.tokens import cookie_name, digest, new_token
 
 NO_SESSION = "NO_SESSION"
@@ -42,7 +43,7 @@ class Session:
 
 class Visitors:
     def __init__(self, host: FrontHost) -> None:
-        self._secure = bool(host.settings.public_url)
+        self._secure = is_secure(host.settings)
         self._name = cookie_name(host.secret, secure=self._secure)
         self._channel: Callable[[str], grpc.Channel] = host.channel
 

@@ -51,19 +51,23 @@ class DescribeResponse(_message.Message):
 
         NAME_FIELD_NUMBER: _builtins.int
         READY_FIELD_NUMBER: _builtins.int
+        PAGES_FIELD_NUMBER: _builtins.int
         name: _builtins.str
         """name of the service."""
         ready: _builtins.bool
         """ready is false while it starts or drains."""
+        pages: _builtins.str
+        """pages: URL of the pages of the service; empty if it has none."""
         def __init__(
             self,
             *,
             name: _builtins.str = ...,
             ready: _builtins.bool = ...,
+            pages: _builtins.str = ...,
         ) -> None: ...
         _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
         def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-        _ClearFieldArgType: _TypeAlias = _typing.Literal["name", b"name", "ready", b"ready"]  # noqa: Y015
+        _ClearFieldArgType: _TypeAlias = _typing.Literal["name", b"name", "pages", b"pages", "ready", b"ready"]  # noqa: Y015
         def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
         def WhichOneof(self, oneof_group: _Never) -> None: ...
 
