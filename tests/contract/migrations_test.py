@@ -11,6 +11,7 @@ import pytest
 from sqlalchemy import Column, Integer, MetaData, Table, create_engine, inspect, text
 from sqlalchemy.engine import make_url
 from tools import migration
+from tools.pages import services
 
 from tutti.backbone import migrations
 from tutti.backbone.connect import open_database
@@ -77,7 +78,7 @@ def test_the_history_of_every_service_makes_its_tables(
     request: pytest.FixtureRequest, adapter: str, unique: str
 ) -> None:
     tables = dict(migration.tables())
-    assert all(migration.history(service).is_dir() for service in tables)
+    assert {each.name: each.migrations for each in services()} == {name: migration.history(name) for name in tables}
     for service, metadata in tables.items():
         target = make_url("sqlite://" if adapter == "embedded" else request.getfixturevalue("postgres_url"))
         engine = create_engine(target if adapter == "embedded" else target.set(drivername="postgresql+psycopg"))

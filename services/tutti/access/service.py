@@ -4,6 +4,7 @@ Promises: no secret and nothing personal reaches an event; a disabled user is re
 """
 
 from datetime import timedelta
+from pathlib import Path
 
 from tutti.access.rpc import AccessApi
 from tutti.access.settings import AccessSettings
@@ -40,4 +41,5 @@ def build(host: Host) -> Service:
         tables=tables.rows,
         serves=[Served(DESCRIPTOR.services_by_name["AccessService"], api)],
         loops=[Pruner(host.units, tables, settings)],
+        migrations=Path(__file__).with_name("migrations"),
     )

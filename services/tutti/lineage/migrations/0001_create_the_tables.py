@@ -11,6 +11,27 @@ SERIAL = sa.BigInteger().with_variant(sa.Integer(), "sqlite")
 
 def upgrade(op: Operations) -> None:
     op.create_table(
+        "audit",
+        sa.Column("seq", SERIAL, autoincrement=True, nullable=False),
+        sa.Column("at", sa.BigInteger(), nullable=False),
+        sa.Column("user", NAME, nullable=False),
+        sa.Column("tenant", NAME, nullable=False),
+        sa.Column("method", NAME, nullable=False),
+        sa.Column("action", NAME, nullable=False),
+        sa.Column("resource", NAME, nullable=False),
+        sa.Column("revision", sa.BigInteger(), nullable=False),
+        sa.Column("outcome", NAME, nullable=False),
+        sa.Column("reason", NAME, nullable=False),
+        sa.Column("address", NAME, nullable=False),
+        sa.Column("times", sa.BigInteger(), nullable=False),
+        sa.Column("fold", NAME, nullable=True),
+        sa.PrimaryKeyConstraint("seq"),
+        sa.UniqueConstraint("fold"),
+        sqlite_autoincrement=True,
+        if_not_exists=True,
+    )
+    op.create_index(op.f("ix_audit_at"), "audit", ["at"], unique=False, if_not_exists=True)
+    op.create_table(
         "dead_letters",
         sa.Column("seq", SERIAL, autoincrement=True, nullable=False),
         sa.Column("group_name", NAME, nullable=False),
@@ -85,6 +106,14 @@ def upgrade(op: Operations) -> None:
         sa.Column("kind", sa.String(length=40), nullable=False),
         sa.Column("digest", sa.String(length=80), nullable=False),
         sa.Column("label", sa.Text(), nullable=False),
+        sa.PrimaryKeyConstraint("name"),
+        if_not_exists=True,
+    )
+    op.create_table(
+        "origins",
+        sa.Column("name", NAME, nullable=False),
+        sa.Column("user", NAME, nullable=False),
+        sa.Column("tenant", NAME, nullable=False),
         sa.PrimaryKeyConstraint("name"),
         if_not_exists=True,
     )
