@@ -81,7 +81,12 @@ def reader_of(path: str) -> Reader | None:
         from tutti.ingest.warcrecords import read_records
 
         return read_records
-    return None
+    return _no_arc if name.endswith(".arc") else None
+
+
+def _no_arc(_: Path, source: str, __: Wanted) -> Iterator[Record]:
+    """ARC, the format before WARC, is headers and bodies in a row: as a page it would be one text of both."""
+    yield Rejection(source, Reason.BINARY, "an ARC archive, expected WARC: convert it, as `warcio recompress` does")
 
 
 def patiently(records: Iterator[Record], source: str) -> Iterator[Record]:

@@ -27,7 +27,7 @@ from tutti.ingest.readers import Container, InputRootError, Limits, read_folder
 from tutti.ingest.rejections import Reason, Rejection, RejectionFile, Rejections
 from tutti.ingest.tally import KEY_BYTES, Tally
 
-LOGIC_VERSION = f"ingest-7.{EXTRACTION_VERSION}.{MOJIBAKE_VERSION}.{NORMALISATION_VERSION}.{measures.MEASURES_VERSION}"
+LOGIC_VERSION = f"ingest-8.{EXTRACTION_VERSION}.{MOJIBAKE_VERSION}.{NORMALISATION_VERSION}.{measures.MEASURES_VERSION}"
 MAX_FILE_BYTES = 50 << 20
 TEXT_FIELD = "text"
 SHARD_TEXT_BYTES = 64 << 20

@@ -1,8 +1,9 @@
 """WARC: the pages of a crawl, as the web answered (ISO 28500).
 
-Responses and resources become pages, conversions become texts; requests and metadata are no documents. A revisit is one
-in a crawl of our own, whose record says where the body lies; in an archive of others it is a rejection. What a server
-said was no success, or was no text, is a rejection by that reason.
+Responses and resources become pages, conversions become texts; requests, metadata and the resources in which wget
+keeps its log (`metadata://`) are no documents. A revisit is a page in a crawl of our own, whose record says where the
+body is; in an archive of others it is a rejection. An answer that is no success, or no text, is a rejection by that
+reason.
 """
 
 from __future__ import annotations
@@ -97,6 +98,8 @@ def _record(record: WarcRecord, place: str, wanted: Wanted) -> Record:
     if not (record.headers.get("Content-Length") or "").strip().isdecimal():
         return Rejection(place, Reason.DAMAGED, f"{place} ends before it says how long it is{_CUT}")
     source = source_of(record.headers.get("WARC-Target-URI"), place)
+    if source.startswith("metadata:"):
+        return Rejection(source, Reason.NO_TEXT, f"{place} is a log or the arguments of the crawler, not a page")
     size = record.content_length
     if size > wanted.max_bytes:
         return Rejection(source, Reason.TOO_LARGE, f"{size} bytes at {place}, at most {wanted.max_bytes} are read")

@@ -8,7 +8,7 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
-from tutti.ingest.containers import Page, Record, Wanted
+from tutti.ingest.containers import Page, Record, Wanted, reader_of
 from tutti.ingest.containers_test import answer, record
 from tutti.ingest.rejections import Reason, Rejection
 from tutti.ingest.warcrecords import read_records
@@ -44,6 +44,28 @@ def damages(found: Sequence[Record]) -> int:
 def test_a_content_type_is_told_by_the_characters_that_one_can_have(kind: bytes, told: str, tmp_path: Path) -> None:
     found = records(tmp_path, answer(URL, b"\x89PNG", headers=b"Content-Type: " + kind + b"\r\n"))
     assert found == [Rejection(URL, Reason.BINARY, f"a.warc:1 is {told}, expected text")]
+
+
+def test_the_log_and_the_arguments_that_wget_keeps_are_no_pages(tmp_path: Path) -> None:
+    written = [
+        record("resource", f"metadata://gnu.org/software/wget/warc/{name}", b"FINISHED --2026--", "text/plain")
+        for name in ("MANIFEST.txt", "wget_arguments.txt", "wget.log")
+    ]
+    found = records(tmp_path, answer(URL, BODY), *written)
+    assert [isinstance(each, Page) for each in found] == [True, False, False, False]
+    assert {each.reason for each in found if isinstance(each, Rejection)} == {Reason.NO_TEXT}
+
+
+@pytest.mark.parametrize("name", ["a.arc", "a.ARC.gz"])
+def test_an_arc_archive_is_refused_with_the_way_to_convert_it(name: str, tmp_path: Path) -> None:
+    head = b"filedesc://a.arc 0.0.0.0 20261123000000 text/plain 76\n1 0 Tool\n"
+    (tmp_path / name).write_bytes(head + b"http://a.example/ 1.2.3.4 20261123000000 text/html 99\n" + BODY)
+    reader = reader_of(name)
+    assert reader is not None
+    (found,) = reader(tmp_path / name, name, WANTED)
+    assert isinstance(found, Rejection)
+    assert (found.path, found.reason) == (name, Reason.BINARY)
+    assert "expected WARC" in found.detail
 
 
 def test_an_archive_that_ends_within_a_record_is_damaged_wherever_it_was_cut(tmp_path: Path) -> None:
