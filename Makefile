@@ -39,6 +39,7 @@ lint: setup ## style, types, imports, protos, generated code
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(BIN)/python tools/house.py imports
+	$(BIN)/hadolint deploy/docker/Dockerfile deploy/docker/standins/*.Dockerfile
 	$(BIN)/buf lint
 	$(BIN)/buf format -d --exit-code
 	$(BIN)/buf breaking --against protos/baseline.binpb

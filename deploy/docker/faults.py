@@ -1,4 +1,4 @@
-"""Faults of a container: killed, paused, cut off from the network; each is over when the container is healthy again."""
+"""Faults of a container: killed, paused, cut off; each is over when every container is healthy again."""
 
 import os
 import signal
@@ -22,7 +22,7 @@ class Fault(Enum):
 def cause(
     project: Project, service: str, fault: Fault, *, seconds: float = FAULT_SECONDS, meanwhile: Meanwhile | None = None
 ) -> float:
-    """Cause a fault and wait until it healed; the seconds from its end until the container was healthy again.
+    """Cause a fault and wait until it healed; the seconds from its end until every container was healthy.
 
     A pause or a cut lasts `seconds`; `meanwhile` is called as it begins. Raises TrialError, which names the container
     that did not heal.
@@ -33,7 +33,9 @@ def cause(
             before = project.started_at(container)
             os.kill(int(project.inspect(container, "{{.State.Pid}}")), signal.SIGKILL)
             ended = time.monotonic()
-            project.wait(lambda: project.started_at(container) != before, HEAL_SECONDS, f"{service} to start again")
+            project.wait(
+                lambda: project.started_at(container) != before, HEAL_SECONDS, lambda: f"{service} to start again"
+            )
         case Fault.PAUSE:
             ended = _around(
                 lambda: project.engine.run("pause", container),
@@ -48,7 +50,11 @@ def cause(
                 seconds,
                 meanwhile,
             )
-    project.wait(lambda: project.is_healthy(container), HEAL_SECONDS, f"{service} to be healthy after {fault.value}")
+    project.wait(
+        lambda: not project.unhealthy(),
+        HEAL_SECONDS,
+        lambda: f"{', '.join(project.unhealthy())} to be healthy after {fault.value} of {service}",
+    )
     return time.monotonic() - ended
 
 

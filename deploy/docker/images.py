@@ -21,6 +21,7 @@ SERVERS = {
     "kafka": "apache/kafka:4.1.0",
     "postgres": "postgres:17-bookworm",
     "s3": "versity/versitygw:v1.8.0",
+    "prometheus": "prom/prometheus:v3.5.0",
 }
 DEBIAN = "http://deb.debian.org/debian"
 # Of the base image, so that builds inside trust what this machine trusts.
@@ -98,7 +99,7 @@ def _contents(name: str, context: Path) -> None:
     """What a stand-in copies: its entry point, and the server where it is no package of Debian's."""
     for script in STANDINS.glob(f"{name}-*"):
         shutil.copy(script, context)
-    if name == "postgres":
+    if name in ("postgres", "prometheus"):
         return
     server = {"kafka": "kafka", "s3": "s3"}[name]
     command([sys.executable, ROOT / "deploy/local/servers.py", "obtain", server], seconds=1200)

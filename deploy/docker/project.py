@@ -37,7 +37,11 @@ class Project:
 
     def compose(self, *words: str, seconds: float = 120) -> str:
         """Raises TrialError."""
-        settings = {"TUTTI_PORT": str(self.port), "TUTTI_INPUT": str(self.input)}
+        settings = {
+            "TUTTI_PORT": str(self.port),
+            "TUTTI_INPUT": str(self.input),
+            "TUTTI_PROMETHEUS_PORT": str(self.port + 1),
+        }
         return command(
             [*self.engine.compose, "--project-name", self.name, "--file", ROOT / "docker-compose.yml", *words],
             seconds=seconds,
@@ -53,14 +57,22 @@ class Project:
         return took
 
     def down(self) -> None:
-        self.compose("down", "--volumes", "--remove-orphans", "--timeout", "20")
+        self.compose("--profile", "*", "down", "--volumes", "--remove-orphans", "--timeout", "20")
 
     def services(self) -> list[str]:
         """Those that keep running."""
         return sorted({each["Service"] for each in self._listed() if each["State"] == "running"})
 
     def container(self, service: str) -> str:
-        return self.compose("ps", "--quiet", service).split()[0]
+        """Raises TrialError when there is none."""
+        labels = {"project": self.name, "service": service}
+        filters = [
+            word for name, value in labels.items() for word in ("--filter", f"label=com.docker.compose.{name}={value}")
+        ]
+        found = self.engine.run("ps", "--all", "--quiet", *filters).split()
+        if not found:
+            raise TrialError(f"there is no container of {service}")
+        return found[0]
 
     def inspect(self, container: str, form: str) -> str:
         return self.engine.run("inspect", "-f", form, container).strip()
@@ -68,8 +80,12 @@ class Project:
     def started_at(self, container: str) -> str:
         return self.inspect(container, "{{.State.StartedAt}}")
 
-    def is_healthy(self, container: str) -> bool:
-        return self.inspect(container, "{{.State.Health.Status}}") == "healthy"
+    def unhealthy(self) -> list[str]:
+        """Containers that should run and are not healthy now."""
+        names = self.engine.run("ps", "--all", "--quiet", "--filter", f"label=com.docker.compose.project={self.name}")
+        form = "{{.Name}} {{.State.Status}} {{if .State.Health}}{{.State.Health.Status}}{{end}}"
+        lines = [line.split() for line in self.engine.run("inspect", "-f", form, *names.split()).splitlines()]
+        return [words[0].lstrip("/") for words in lines if len(words) == 3 and words[1:] != ["running", "healthy"]]
 
     def memory(self) -> dict[str, float]:
         """MiB of each service, without page cache that can be dropped."""
@@ -94,12 +110,12 @@ class Project:
             env={**os.environ, "TUTTI_TOKEN": self.token},
         )
 
-    def wait(self, condition: Callable[[], bool], seconds: float, what: str) -> None:
+    def wait(self, condition: Callable[[], bool], seconds: float, what: Callable[[], str]) -> None:
         """Raises TrialError."""
         deadline = time.monotonic() + seconds
         while not condition():
             if time.monotonic() > deadline:
-                raise TrialError(f"waited {seconds:.0f} s for {what}")
+                raise TrialError(f"waited {seconds:.0f} s for {what()}")
             time.sleep(LOOK_SECONDS)
 
     def _listed(self) -> list[dict[str, Any]]:

@@ -6,6 +6,7 @@ state; what was started is stopped. Exit codes: 0 passed, 1 failed, 77 no engine
 """
 
 import argparse
+import json
 import os
 import platform
 import sys
@@ -14,6 +15,7 @@ import threading
 import time
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 import psutil
 from engine import NoEngine, TrialError, command, engine, tell
@@ -29,6 +31,9 @@ RECIPE = ROOT / "recipes" / "tiny.yaml"
 REST_SECONDS = 10.0
 COPIES = 3
 HANG_SECONDS = 62.0
+REACH_SECONDS = 60.0
+NOT_REACHABLE = 3  # the exit code of the command
+TARGETS = 10  # services and agents
 DOCTOR_SECONDS = 15.0
 
 
@@ -79,6 +84,7 @@ def _carried_out(project: Project, pages: Path, given: argparse.Namespace) -> in
         ours, others = mine.splitlines(), theirs.splitlines()
         differing = [line for line in ours if line not in others] + [line for line in others if line not in ours]
         raise TrialError("the canonical state differs from the embedded platform's:\n" + "\n".join(differing)[:2000])
+    _observed(project)
     print(f"{len(limits)} runs: the canonical state is the embedded platform's, {len(mine):,} bytes")
     return 0
 
@@ -95,7 +101,7 @@ def _with_faults(project: Project, faults: Sequence[tuple[str, Fault]], limits: 
         try:
             for service, fault in faults:
                 seconds = cause(project, service, fault)
-                print(f"{fault.value:10} {service:12} healthy again after {seconds:5.1f} s", flush=True)
+                print(f"{fault.value:10} {service:12} all healthy after {seconds:5.1f} s", flush=True)
             if ("postgres", Fault.PAUSE) in faults:
                 cause(project, "postgres", Fault.PAUSE, seconds=HANG_SECONDS, meanwhile=lambda: _named(project))
                 print(f"postgres hung for {HANG_SECONDS:.0f} s while a run went on", flush=True)
@@ -117,8 +123,14 @@ def _with_faults(project: Project, faults: Sequence[tuple[str, Fault]], limits: 
 
 
 def _run(project: Project, limit: int) -> None:
-    """Carry the recipe out over the first pages. Raises TrialError."""
-    done = project.tutti("run", str(RECIPE), *_sets("/input/pages", limit))
+    """Carry the recipe out over the first pages, again where nobody answers at first. Raises TrialError."""
+    deadline = time.monotonic() + REACH_SECONDS
+    while True:
+        done = project.tutti("run", str(RECIPE), *_sets("/input/pages", limit))
+        if done.returncode != NOT_REACHABLE or time.monotonic() > deadline:
+            break
+        print(f"the command is repeated: {done.stderr.strip().splitlines()[-1]}", flush=True)
+        time.sleep(1)
     if done.returncode != 0:
         raise TrialError(f"tutti run with input.limit={limit} ended with {done.returncode}:\n{done.stderr[-3000:]}")
 
@@ -132,6 +144,29 @@ def _doctor(project: Project) -> None:
     if done.returncode != 0:
         bad = [line for line in done.stdout.splitlines() if "BAD" in line]
         raise TrialError("tutti doctor is not content:\n" + "\n".join(bad or [done.stderr]))
+
+
+def _observed(project: Project) -> None:
+    """Prometheus finds every service and agent, and can evaluate every rule. Raises TrialError."""
+    project.compose("--profile", "observe", "up", "-d", "--wait", "--no-recreate")
+    container = project.container("prometheus")
+
+    def asked(path: str) -> dict[str, Any]:
+        url = f"http://localhost:9090/api/v1/{path}"
+        found: dict[str, Any] = json.loads(project.engine.run("exec", container, "wget", "-q", "-O", "-", url))["data"]
+        return found
+
+    def targets() -> int:
+        return len([each for each in asked("targets")["activeTargets"] if each["health"] == "up"])
+
+    project.wait(
+        lambda: targets() == TARGETS, REACH_SECONDS, lambda: f"{TARGETS} targets of Prometheus, {targets()} up"
+    )
+    rules = [rule for group in asked("rules")["groups"] for rule in group["rules"]]
+    bad = [f"{rule['name']}: {rule['lastError']}" for rule in rules if rule.get("lastError")]
+    if bad or not rules:
+        raise TrialError(f"rules that Prometheus cannot evaluate: {bad or 'none are loaded'}")
+    print(f"Prometheus scrapes {TARGETS} targets and evaluates {len(rules)} rules")
 
 
 def _named(project: Project) -> None:

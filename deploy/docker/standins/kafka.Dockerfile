@@ -12,5 +12,5 @@ RUN groupadd --gid 1000 appuser && useradd --uid 1000 --gid 1000 appuser \
     && touch /etc/kafka/docker/server.properties /etc/kafka/docker/log4j2.yaml /etc/kafka/docker/tools-log4j2.yaml \
     && chown -R appuser:appuser /opt/kafka /var/lib/kafka /mnt/shared/config \
     && chmod 755 /etc/kafka/docker/run
-USER appuser
+USER 1000:1000
 CMD ["/etc/kafka/docker/run"]

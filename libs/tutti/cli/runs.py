@@ -7,7 +7,7 @@ from typing import Any
 
 import click
 
-from tutti.chassis.client import Client
+from tutti.chassis.client import Client, Problem, Unreachable
 from tutti.chassis.errors import InvalidField, Unavailable
 from tutti.cli import INTERRUPTED
 from tutti.cli.access import consulted, served, upheld
@@ -34,7 +34,7 @@ from tutti.cli.report.writing import place_of, write
 from tutti.cli.summary import show_summary, summary
 from tutti.cli.waiting import answers
 from tutti.contracts.common.v1 import STATE_DONE, CancelRequest
-from tutti.contracts.pipeline.v1 import CheckRecipeRequest, CreateRunRequest
+from tutti.contracts.pipeline.v1 import CheckRecipeRequest, CreateRunRequest, Run
 
 MAX_RECIPE_BYTES = 1 << 20
 READS = "reads the pages whole, to name what is in them; Ctrl-C gives up and nothing is recorded"
@@ -143,7 +143,7 @@ def show_plan(client: Client, request: CheckRecipeRequest, output: str) -> None:
 def carry_out(platform: Platform, wanted: CreateRunRequest, output: str, *, detach: bool) -> None:
     """Record a run, and look on unless `detach`."""
     with patiently(READS):
-        run = platform.client.pipeline.CreateRun(wanted, timeout=READING_SECONDS).run
+        run = created(platform, wanted)
     name = run.name
     if detach:
         if output == JSON:
@@ -153,6 +153,26 @@ def carry_out(platform: Platform, wanted: CreateRunRequest, output: str, *, deta
         say(f"it goes on: `tutti runs follow {name}`, `tutti runs cancel {name}`")
     else:
         finish(platform, name, output)
+
+
+def created(platform: Platform, wanted: CreateRunRequest) -> Run:
+    """Record a run. A platform that answers but lacks something for now is waited for; repeating has no second effect.
+
+    Raises Unreachable at once where nobody answers.
+    """
+
+    def create() -> Run:
+        return platform.client.pipeline.CreateRun(wanted, timeout=READING_SECONDS).run
+
+    try:
+        return create()
+    except Unreachable:
+        raise
+    except Problem as problem:
+        if not problem.transient or platform.ended():
+            raise
+        say(f"waits for the platform: {problem.message}")
+    return next(answers(create, platform.ended))
 
 
 def left(platform: Platform, name: str) -> str:
