@@ -15,6 +15,7 @@ ROOT = Path(__file__).resolve().parents[2]
 FILE = yaml.safe_load((ROOT / "docker-compose.yml").read_text())
 SERVICES: dict[str, dict[str, Any]] = FILE["services"]
 ONE_SHOT = {"secrets", "roles", "token"}
+METERED = {f"tutti.{name}" for name in (*installed_services(), "trainer")}
 SECRET = re.compile(r"password|secret|token|access_key|credential", re.IGNORECASE)
 
 each_container = pytest.mark.parametrize("name", SERVICES)
@@ -96,3 +97,23 @@ def test_only_what_is_named_is_sent_to_the_engine() -> None:
     copied = re.findall(r"^COPY (?!--from)(.*) \S+$", (ROOT / "deploy/docker/Dockerfile").read_text(), re.MULTILINE)
     roots = {each.removeprefix("!").split("*")[0] for each in ignored if each.startswith("!")}
     assert all(source.startswith(tuple(roots)) for line in copied for source in line.split())
+
+
+def test_prometheus_scrapes_every_service_and_agent() -> None:
+    folder = ROOT / "deploy" / "docker" / "prometheus"
+    (job,) = yaml.safe_load((folder / "prometheus.yml").read_text())["scrape_configs"]
+    (targets,) = job["dns_sd_configs"]
+    scraped = {name for name, each in SERVICES.items() if str(each.get("command", [""])[0]) in METERED}
+    assert set(targets["names"]) == scraped
+    assert targets["port"] == 9464
+
+
+def test_alerts_are_about_metrics_that_exist() -> None:
+    (group,) = yaml.safe_load((ROOT / "deploy/docker/prometheus/rules.yml").read_text())["groups"]
+    sources = "".join(path.read_text() for room in ("libs", "services") for path in (ROOT / room).rglob("*.py"))
+    for rule in group["rules"]:
+        names = re.findall(r"\b[a-z]+_[a-z_]*[a-z]\b(?=[\[{)]|$| )", rule["expr"])
+        own = [name.removesuffix("_total") for name in names if name not in ("exported_job",)]
+        assert own or "up{" in rule["expr"], rule["alert"]
+        assert [name for name in own if f'"{name}"' not in sources] == [], rule["alert"]
+        assert set(rule["annotations"]) == {"summary", "action"}
