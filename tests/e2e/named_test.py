@@ -36,8 +36,9 @@ def arguments(folder: Path, pages: Path, *, ranks: tuple[int, int]) -> list[str 
 
 def stages(result: Any) -> dict[str, dict[str, Any]]:
     assert result.code == 0, result.err
-    found = result.json()["run"]["stages"]
+    found, texts = result.json()["run"]["stages"], result.json()["continuations"]
     assert [each["name"] for each in found] == NAMES
+    assert [(each["stage"], each["prompt"]) for each in texts] == [("sample", "The"), ("sample-anneal", "The")]
     return {each["name"]: each for each in found}
 
 

@@ -17,7 +17,7 @@ from tutti.cli.output import READING_SECONDS, shown
 from tutti.cli.plain import Plain, plain
 from tutti.cli.progress import seconds, taken
 from tutti.contracts.committer.v1 import GetCurveRequest
-from tutti.contracts.common.v1 import GetRequest
+from tutti.contracts.common.v1 import STATE_DONE, GetRequest
 from tutti.contracts.pipeline.v1 import Run
 from tutti.contracts.sampling.v1 import ReadSampleRequest
 
@@ -43,10 +43,12 @@ def summary(client: Client, run: Run) -> Plain:
         rows = [plain(each) for each in list_all(client, "checkpoints", f"job={found['train']['name']}")]
         found["checkpoints"] = sorted(rows, key=lambda each: (each["line"], each["step"]))
         found["train"] |= trained(found["train"], found["dataset"]) | newest_loss(client, found["checkpoints"])
-    found["continuations"] = []
-    if found["train"] and found["sample"] and found["sample"]["state"] == "done":
-        read = client.sampling.ReadSample(ReadSampleRequest(name=found["sample"]["name"])).continuations
-        found["continuations"] = passages.continued(client, [plain(each) for each in read], newest(found["train"]))
+    found["continuations"] = [
+        {**each, "stage": stage.name}
+        for stage in run.stages
+        if stage.resource.startswith("samples/") and stage.state == STATE_DONE
+        for each in continued(client, stage.resource)
+    ]
     return found
 
 
@@ -77,9 +79,11 @@ def newest_loss(client: Client, checkpoints: Sequence[Plain]) -> Plain:
     return {"newest_loss": sum(finite) / len(finite) if finite else None, "newest_steps": len(finite)}
 
 
-def newest(job: Plain) -> str:
-    """The last checkpoint of a job."""
-    return f"checkpoints/{job['name'].removeprefix('jobs/')}/{job['line']}/{job['decided_step']}"
+def continued(client: Client, name: str) -> list[Plain]:
+    """The texts of a sample, with the passages that they share with what its checkpoint was trained on."""
+    checkpoint = client.sampling.GetSample(GetRequest(name=name)).spec.checkpoint
+    read = client.sampling.ReadSample(ReadSampleRequest(name=name)).continuations
+    return passages.continued(client, [plain(each) for each in read], checkpoint)
 
 
 TOLD = ("crawl", "ingest", "filter", "dedup", "tokenization", "train", "index", "sample")
@@ -214,7 +218,7 @@ def show_continuations(continuations: list[Plain]) -> None:
     """Each text, and below it its longest verbatim spans."""
     for each in continuations:
         text = json.dumps(f"{each['prompt']}{each['text']}", ensure_ascii=False)
-        click.echo(f"{'sample':14}{text}")
+        click.echo(f"{each.get('stage', 'sample'):13} {text}")
         if not each["passages"] and (words := passages.nothing(each)):
             click.echo(f"{'':16}{words}")
         for passage in passages.longest(each["passages"] or [], SHOWN_SPANS):

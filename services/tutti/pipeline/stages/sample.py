@@ -56,7 +56,7 @@ class SampleStage(StageDef):
         return NUMBER_BYTES * parameters(recipe) or None
 
     def summary(self, work: Any) -> str:
-        return f"{len(work.spec.prompts)} prompts continued by {work.tokens:,} tokens"
+        return f"{work.tokens:,} tokens of {work.spec.checkpoint}"
 
 
 def _check_prompts(recipe: Recipe, tokenizer: str, host: Host) -> None:
