@@ -87,6 +87,7 @@ def test_a_service_an_event_and_a_stage_can_be_added_as_described(
         ("ruff", "format", "--check", *made),
         ("buf", "lint"),
         ("python", "-c", read),
+        ("python", "tools/migration.py", "--check"),
         ("pytest", "-q", "tests/house", "tests/contracts/events_test.py", "-k", "entry_point or rules or moved"),
         (
             "pytest",
