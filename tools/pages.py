@@ -35,6 +35,7 @@ from tutti.pipeline.reading import parse
 from tutti.pipeline.recipe import Recipe
 from tutti.pipeline.registry import definitions
 from tutti.pipeline.sizes import SIZES
+from tutti.pipeline.stages.definition import with_article
 
 ROOT = Path(__file__).resolve().parents[1]
 DOCS = ROOT / "docs"
@@ -299,7 +300,7 @@ content.
 STAGES = """\
 ## Named stages
 
-The keys above ask for at most one stage of each kind. `stages` adds more, each under a name of its own:
+The keys above ask for one stage of each kind at most. `stages` adds more, each under a name of its own:
 
 ```yaml
 input: {path: pages}
@@ -315,7 +316,8 @@ stages:
   `datasets/VERSION`. A role with a default takes it where `from` does not say. A single name fills the only role that
   accepts it.
 - `like` names a stage whose keys and inputs this one takes over; its own keys come first.
-- All other keys are those of the kind: `train` and `sample` have the keys above without their prefix.
+- All other keys are those of the kind, named as the keys above without their prefix: `ingest` has those of `input` and
+  `mask`, `filter` and `dedup` their own, `tokenization` those of `data`, `vocabulary` and `pattern`.
 
 `--set stages.NAME.KEY=VALUE` changes one. A recipe whose stages start from resources needs neither `input` nor `train`.
 Stages run one at a time: those of the keys above first, then the named ones, each after what it reads, ties by name.
@@ -385,17 +387,19 @@ def recipes_page() -> str:
 
 def _stages() -> Iterator[str]:
     """A row for each kind of stage that can be named."""
-    yield from ("| kind | makes | reads: role, what fills it, default |", "|---|---|---|")
+    yield from ("| kind | makes | reads: role, what fills it, default | keys |", "|---|---|---|---|")
     for name, stage in sorted(definitions().items()):
         if stage.section is None:
             continue
         roles = (
-            f"`{role.name}`: a {role.of.DESCRIPTOR.name.lower()}"
-            f"{'' if role.required else ', optional'}{f', `{role.default}`' if role.default else ''}"
+            f"`{role.name}`: {with_article(role.of)}"
+            f"{f', `{role.default}`' if role.required and role.default else '' if role.required else ', optional'}"
             for role in stage.roles
             if role.given
         )
-        yield f"| `{name}` | {stage.result_kind.singular.lower()} | {'; '.join(roles) or 'nothing'} |"
+        keys = ", ".join(f"`{key}`" for key in stage.section.model_fields)
+        reads, makes = "; ".join(roles) or "nothing", stage.result_kind.singular.lower()
+        yield f"| `{name}` | {makes} | {reads} | {keys or 'none'} |"
 
 
 def _table(of: type[Part]) -> Iterator[str]:

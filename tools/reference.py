@@ -37,8 +37,16 @@ stages:
   sample-anneal: {{kind: sample, from: anneal, prompts: [The]}}
   find: {{kind: index}}
 """
+CORPORA = f"""{LEAST}stages:
+  other: {{kind: ingest, path: others, mask: [email]}}
+  chosen: {{kind: filter, from: other, rules: [c4]}}
+  kept: {{kind: dedup, from: chosen, clean: c4, lines: {{}}}}
+  tokens: {{kind: tokenization, from: kept, vocabulary: 300}}
+  more: {{like: train, from: {{dataset: tokens, initial: train}}}}
+"""
 OTHER = "datasets/0d"
 FOLDER = Source("/pages", bytes_digest(b"pages"), "ingest-1")
+OTHERS = Source("/others", bytes_digest(b"others"), "ingest-1")
 EVALUATION = Source("/evaluation", bytes_digest(b"evaluation"), "ingest-1")
 
 
@@ -100,6 +108,7 @@ def cases() -> dict[str, Case]:
         ),
     }
     stages = {"two trainings": Case(NAMED), "like another": Case(NAMED.replace("steps: 10", "like: train, steps: 10"))}
+    stages["two corpora"] = Case(CORPORA)
     alone = {"from a checkpoint": Case("stages: {sample: {from: checkpoints/a/0/5, prompts: [The]}}")}
     return {**published, **everything, **variants, **stages, **alone}
 
@@ -134,7 +143,7 @@ def earlier_checkpoint(name: str) -> Result:
 def entry(case: Case) -> dict[str, Any]:
     """The recipe of a case, and its stages over synthetic results of those before them."""
     read = reading.read(case.text, case.overrides)
-    sources = {"": FOLDER, "evaluation": EVALUATION}
+    sources = {"": FOLDER, "evaluation": EVALUATION, "other": OTHERS}
     if read.input.crawl is not None:
         sources[""] = Source(json.dumps(read.input.crawl.connect, sort_keys=True), "", "")
     recipe = read.over({place: source.input_digest for place, source in sources.items()})

@@ -4,14 +4,14 @@ Promises: pure; the same resources give the same graph in whatever order they ar
 vertices.
 """
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
 
 from google.protobuf.message import Message
 
 from tutti.chassis import kinds
-from tutti.contracts.pipeline.v1 import Run
+from tutti.contracts.pipeline.v1 import Run, Stage
 from tutti.contracts.tokenization.v1 import Tokenization
 
 CHAIN = ("crawls", "ingests", "filters", "dedups", "tokenizations")
@@ -71,11 +71,24 @@ def of_run(run: Run) -> Testimony:
     edges = [Edge(run.name, name, "made") for name in made]
     # All others name their parents themselves: a reused job would else point at the wrong tokenization.
     data = [stage for stage in run.stages if stage.resource.partition("/")[0] in CHAIN]
-    chain = [stage.resource for stage in data if stage.name != EVALUATION]
-    edges += [Edge(before, after, "read") for before, after in pairwise(chain)]
-    texts = [stage.resource for stage in data if stage.name == EVALUATION]
-    edges += [Edge(text, name, "kept out") for text in texts for name in chain if name.startswith("dedups/")]
+    edges += _named_inputs(data) if any(stage.kind for stage in run.stages) else _chained(data)
     return Testimony((Vertex(run.name, "run", run.spec.recipe_digest, run.spec.title),), tuple(edges))
+
+
+def _named_inputs(data: Iterable[Stage]) -> Iterator[Edge]:
+    """What each stage of data read, as it says; earlier datasets that it was compared with are no ancestors."""
+    for stage in data:
+        for each in stage.inputs:
+            if each.role != "against":
+                yield Edge(each.resource, stage.resource, "kept out" if each.role == "held_out" else "read")
+
+
+def _chained(data: Sequence[Stage]) -> Iterator[Edge]:
+    """The same of a run that an earlier version began: each stage reads what the one before made."""
+    chain = [stage.resource for stage in data if stage.name != EVALUATION]
+    yield from (Edge(before, after, "read") for before, after in pairwise(chain))
+    texts = [stage.resource for stage in data if stage.name == EVALUATION]
+    yield from (Edge(text, name, "kept out") for text in texts for name in chain if name.startswith("dedups/"))
 
 
 def of_tokenization(work: Tokenization) -> Testimony:

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from tutti.contracts.committer.v1 import Checkpoint
 from tutti.contracts.ingest.v1 import Crawl, CrawlSpec
-from tutti.contracts.pipeline.v1 import Run, Stage
+from tutti.contracts.pipeline.v1 import Run, Stage, StageInput
 from tutti.contracts.sampling.v1 import Export, ExportSpec, Sample, SampleSpec
 from tutti.contracts.scheduler.v1 import Job, JobSpec, MixedDataset
 from tutti.contracts.tokenization.v1 import Index, Tokenization, TokenizationSpec
@@ -29,6 +29,30 @@ def test_a_run_made_its_stages_and_each_stage_reads_the_one_before() -> None:
         Edge("runs/a", "dedups/a", "made"),
         Edge("runs/a", "jobs/a", "made"),
         Edge("ingests/a", "dedups/a", "read"),
+    }
+
+
+def test_a_stage_that_says_what_it_read_is_not_thought_to_read_the_one_before() -> None:
+    def stage(resource: str, **inputs: str) -> Stage:
+        return Stage(resource=resource, kind="any", inputs=[StageInput(role=r, resource=n) for r, n in inputs.items()])
+
+    kept = stage("dedups/a", documents="filters/a", held_out="ingests/e", against="datasets/z")
+    run = Run(
+        name="runs/a",
+        stages=[
+            stage("ingests/a"),
+            stage("filters/a", documents="ingests/a"),
+            stage("ingests/e"),
+            kept,
+            stage("ingests/b"),
+            stage("jobs/a", dataset="tokenizations/a"),
+        ],
+    )
+    edges = {edge for edge in graph.testimony(run).edges if edge.relation != "made"}
+    assert edges == {
+        Edge("ingests/a", "filters/a", "read"),
+        Edge("filters/a", "dedups/a", "read"),
+        Edge("ingests/e", "dedups/a", "kept out"),
     }
 
 

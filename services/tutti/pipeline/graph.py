@@ -37,7 +37,7 @@ class Node:
     @property
     def folder(self) -> Folder | None:
         """The folder that it reads; None where it reads what others made alone."""
-        folder = None if self.reads else self.stage.folder(self.recipe)
+        folder = self.stage.folder(self.recipe)
         return replace(folder, key=self.key(folder.key)) if folder else None
 
     def key(self, known: str) -> str:
@@ -64,7 +64,7 @@ class Node:
 
     def source(self, sources: Sources) -> Source | None:
         """Its folder, or where hosts of its crawl are; None where it reads what others made alone."""
-        return None if self.reads else sources.get(self.place)
+        return sources.get(self.place) if self.stage.located(self.recipe) else None
 
     def asked(self, inputs: Inputs, sources: Sources, logic_version: str = "") -> Asked:
         return Asked(self.recipe, inputs, self.source(sources), logic_version)
@@ -117,7 +117,8 @@ def _named(recipe: Recipe, name: str, before: Mapping[str, Node]) -> Node:
     stage = definitions()[instance.kind]
     base = next((before[ref].recipe for ref in instance.references if ref in before), recipe)
     view = stage.apply(base, instance.section)
-    return Node(name, stage, view, instance.inputs, name, {stage.name: f"stages.{name}"})
+    keys = dict.fromkeys(stage.flat_keys or (stage.name,), f"stages.{name}")
+    return Node(name, stage, view, instance.inputs, name, keys)
 
 
 def node_of(recipe: Recipe, name: str) -> Node:

@@ -15,7 +15,7 @@ from tutti.chassis import kinds, recipetext
 from tutti.chassis.errors import InvalidField
 from tutti.pipeline.recipe import Instance, Shown
 from tutti.pipeline.registry import definitions
-from tutti.pipeline.stages.definition import Role, StageDef
+from tutti.pipeline.stages.definition import Role, StageDef, with_article
 
 NAME = re.compile(r"[a-z][a-z0-9-]{0,39}")
 OWN = {"kind": str, "like": str, "from": str}
@@ -161,10 +161,12 @@ def _inputs(
     found: dict[str, tuple[str, ...]] = {}
     for role in roles.values():
         refs = written.get(role.name)
-        if refs is None and role.default in reading.flat:
+        if refs is None and role.required and role.default in reading.flat:
             refs = role.default
         if refs is None and role.required:
-            reading.refuse(f"{name}.from.{role.name}", "nothing", f"a stage, or a resource, that is {_a(role.of)}")
+            reading.refuse(
+                f"{name}.from.{role.name}", "nothing", f"a stage, or a resource, that is {with_article(role.of)}"
+            )
         named = list(_references(reading, name, role, refs, stages))
         if named:
             found[role.name] = tuple(named)
@@ -189,7 +191,7 @@ def _written_inputs(
         return {fits[0]: said}
     if name:
         roles = ", ".join(role.name for role in stage.roles if role.given)
-        what = f", {_a(made)}" if made else ""
+        what = f", {with_article(made)}" if made else ""
         reading.refuse(f"{name}.from", f"{said}{what}", f"a mapping that says which role it fills: one of {roles}")
     return {}
 
@@ -206,9 +208,9 @@ def _references(
         made = _made(reading, ref, stages) if isinstance(ref, str) else None
         if made is None:
             known = ", ".join(sorted({*reading.flat, *stages} - {name}))
-            reading.refuse(key, ref, f"a stage of this recipe ({known}), or the name of {_a(role.of)}")
+            reading.refuse(key, ref, f"a stage of this recipe ({known}), or the name of {with_article(role.of)}")
         elif made is not role.of:
-            reading.refuse(key, f"{ref}, {_a(made)}", _a(role.of))
+            reading.refuse(key, f"{ref}, {with_article(made)}", with_article(role.of))
         else:
             yield ref
 
@@ -250,7 +252,3 @@ def _refuse_cycles(reading: _Reading, found: Mapping[str, Instance]) -> None:
         reading.problems.append(
             InvalidField("stages", seen=seen, expected="stages that do not read each other in a circle")
         )
-
-
-def _a(of: type[Message]) -> str:
-    return f"a {of.DESCRIPTOR.name.lower()}"

@@ -1,5 +1,6 @@
 """Runs with named stages: two trainings, the second from the first one's checkpoint, and samples of both."""
 
+from itertools import pairwise
 from pathlib import Path
 
 import pytest
@@ -160,3 +161,64 @@ def test_a_plan_forecasts_named_stages_and_knows_no_model_that_it_does_not_train
         found = {each.stage: each for each in world.api.CheckRecipe(request, CALL).forecasts}[name]
         assert found.seconds > 0
         assert found.HasField("memory_bytes") is known
+
+
+CORPORA = """
+name: two corpora
+size: tiny
+input: {path: pages}
+data: {context: 32}
+tokenizer: {vocabulary: 300}
+train: {steps: 20}
+stages:
+  other: {kind: ingest, path: asked}
+  chosen: {kind: filter, from: other}
+  kept: {kind: dedup, from: chosen, near: 0.9}
+  tokens: {kind: tokenization, from: kept, vocabulary: 400, context: 16}
+  more: {like: train, from: {dataset: tokens}}
+"""
+
+
+def test_a_second_corpus_goes_its_own_way_to_a_training_with_its_own_vocabulary_and_context(world: World) -> None:
+    run, done = finished(world, CORPORA)
+    named = ["other", "chosen", "kept", "tokens", "more"]
+    assert done == ["ingest", "filter", "dedup", "tokenization", "train", *named]
+    found = stages(run)
+    reads = {name: [each.resource for each in found[name].inputs] for name in named}
+    assert reads == {"other": [], **{name: [found[before].resource] for before, name in pairwise(named)}}
+    first, second = [Training.from_json(job.spec.training) for job in world.train.made.values() if isinstance(job, Job)]
+    assert [(each.model.vocabulary, each.model.context) for each in (first, second)] == [(300, 32), (400, 16)]
+    assert second.dataset == found["tokens"].content_digest
+    assert (found["other"].input_files, found["ingest"].input_files) == (1, 1)
+    assert finished(world, CORPORA)[1] == []
+
+
+def test_the_folder_of_a_named_stage_is_recorded_by_its_content_and_told_to_nobody(world: World) -> None:
+    run, _ = finished(world, CORPORA)
+    assert str(world.folder / "asked").encode() not in world.told()
+    assert '"path":"blake3:' in run.spec.recipe
+    world.page("b.txt", "another question", "asked")
+    assert finished(world, CORPORA)[1] == ["other", "chosen", "kept", "tokens", "more"]
+    again = world.api.CreateRun(CreateRunRequest(again=run.name), CALL).run
+    assert again.spec.recipe == run.spec.recipe
+
+
+def test_what_one_stage_read_serves_another_of_its_kind(world: World) -> None:
+    finished(world, CORPORA)
+    assert finished(world, CORPORA.replace("path: asked", "path: pages"))[1] == ["kept", "tokens", "more"]
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "key"),
+    [
+        ("path: asked", "path: nowhere", "stages.other.path"),
+        ("path: asked", "limit: 1", "stages.other.path"),
+        ("{kind: filter, from: other}", "{kind: filter, from: other, rules: [x]}", "stages.chosen.rules"),
+        ("vocabulary: 400", 'pattern: "("', "stages.tokens.pattern"),
+    ],
+)
+def test_what_is_wrong_with_a_stage_of_data_is_named_by_its_key(world: World, old: str, new: str, key: str) -> None:
+    with pytest.raises(InvalidField, match=f"^{key}: "):
+        create(world, CORPORA.replace(old, new))
+    request = CheckRecipeRequest(recipe=CORPORA.replace(old, new), directory=str(world.folder), all_problems=True)
+    assert [each.key for each in world.api.CheckRecipe(request, CALL).problems] == [key]

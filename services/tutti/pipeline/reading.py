@@ -96,7 +96,7 @@ def _examine(tree: Mapping[str, Any]) -> tuple[Recipe | None, list[InvalidField]
         recipe = written
     recipe = recipe.model_copy(update={"stages": named})
     every = graph.nodes(recipe)
-    problems += [node.renamed(problem) for node in every for problem in node.stage.problems(node.recipe)]
+    problems += [node.renamed(problem) for node in every for problem in node.stage.problems(node.recipe, node.inputs)]
     if not problems:
         problems += filter(None, map(_of_model, every))
     return (None, problems) if problems else (recipe, [])
@@ -114,7 +114,7 @@ def _of_model(node: graph.Node) -> InvalidField | None:
 
 def _of_input(recipe: Recipe, tree: Mapping[str, Any]) -> Iterator[InvalidField]:
     """What does not fit together where texts come from; a recipe of named stages alone needs none."""
-    crawl, clean = recipe.input.crawl, recipe.dedup.decontaminate
+    crawl = recipe.input.crawl
     alone = bool(tree.get("stages")) and not (recipe.train or recipe.index or recipe.sample)
     if recipe.train is None and not tree.get("stages"):
         expected = "a value; set train in the recipe, or give --set train=…"
@@ -130,17 +130,12 @@ def _of_input(recipe: Recipe, tree: Mapping[str, Any]) -> Iterator[InvalidField]
         yield InvalidField(
             "input.limit", seen=recipe.input.limit, expected="0: of a crawl input.crawl.pages is the limit"
         )
-    for key, path in (("input.path", recipe.input.path), ("dedup.decontaminate.path", clean.path if clean else "")):
-        if "\0" in path:
-            yield InvalidField(key, seen=path, expected="a path without a NUL character")
 
 
 def _of_dedup(recipe: Recipe) -> Iterator[InvalidField]:
-    dedup, lines = recipe.dedup, recipe.dedup.lines
+    dedup = recipe.dedup
     if wrong := next((name for name in dedup.against if not name.startswith("datasets/")), ""):
         yield InvalidField("dedup.against", seen=wrong, expected="names of datasets, such as datasets/…")
-    if lines is not None and lines.keep > lines.most:
-        yield InvalidField("dedup.lines.keep", seen=lines.keep, expected=f"at most dedup.lines.most ({lines.most})")
 
 
 def _of_mixture(recipe: Recipe) -> Iterator[InvalidField]:

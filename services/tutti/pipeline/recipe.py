@@ -4,7 +4,7 @@ Promises: equal recipes have equal canonical JSON and so an equal digest. How it
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Annotated, Any, Literal, TypeVar
 
 from pydantic import Field, PrivateAttr
@@ -332,7 +332,14 @@ class Recipe(Part):
         if dedup.decontaminate is not None:
             clean = dedup.decontaminate.model_copy(update={"path": digests["evaluation"]})
             dedup = dedup.model_copy(update={"decontaminate": clean})
-        return self.model_copy(update={"input": self.input.model_copy(update=place), "dedup": dedup})
+        stages = {
+            name: replace(each, section=each.section.model_copy(update={"path": digests[name]}))
+            if name in digests
+            else each
+            for name, each in self.stages.items()
+        }
+        read = self.input.model_copy(update=place)
+        return self.model_copy(update={"input": read, "dedup": dedup, "stages": stages})
 
     def training(self, dataset: str, mixture: tuple[WeightedDataset, ...] = ()) -> Training:
         """What is trained on a dataset, or on the mixture that begins with it, apart from where. Raises SpecError."""

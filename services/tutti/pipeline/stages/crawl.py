@@ -25,6 +25,9 @@ class CrawlStage(StageDef):
     def flat(self, recipe: Recipe) -> Mapping[str, Flat]:
         return {"crawl": Flat(recipe)} if recipe.input.crawl is not None else {}
 
+    def located(self, recipe: Recipe) -> bool:
+        return True
+
     def request(self, asked: Asked) -> CrawlSpec:
         crawl = _part(asked.recipe)
         connect = json.loads(asked.source.path) if asked.source else {}

@@ -1,28 +1,42 @@
 """The stage `dedup`: leaves out documents that repeat others, earlier datasets or evaluation texts."""
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from functools import partial
-from typing import Any
+from typing import Any, Literal
 
+from pydantic import Field
+
+from tutti.chassis.errors import InvalidField
+from tutti.chassis.recipetext import Part, Real
 from tutti.chassis.service import Host
 from tutti.contracts.dedup.v1 import Dedup, DedupSpec, Documents, Lines
 from tutti.contracts.ingest.v1 import Filter, Ingest
 from tutti.corpus.manifest import Manifest
 from tutti.corpus.stages import DedupBody
 from tutti.pipeline.blobchecks import Checked, Expected
-from tutti.pipeline.recipe import Recipe
+from tutti.pipeline.recipe import DedupPart, LinesPart, Recipe
 from tutti.pipeline.retracted import with_retracted
 from tutti.pipeline.stages.definition import MAKE_RUN, Asked, Flat, Question, Role, StageDef
 from tutti.pipeline.tokenized import documents_of
 from tutti.pipeline.values import Inputs, Measure, Resident, Result
 
 
+class DedupSection(Part):
+    near: Real = Field(
+        default=0.8, ge=0, le=1, description="similarity of near-duplicates, from 0.7 on; 0: equal texts"
+    )
+    lines: LinesPart | None = Field(default=None, description="repeated lines or paragraphs to cut out")
+    clean: Literal["none", "c4"] = Field(default="none", description="c4: the lines that C4 removes are cut out")
+
+
 class DedupStage(StageDef):
     name = "dedup"
     work = Dedup
+    section = DedupSection
+    flat_keys = ("dedup", "quality")
     roles = (
         Role("documents", Filter, default="filter"),
-        Role("held_out", Ingest, default="evaluation", required=False),
+        Role("held_out", Ingest, default="evaluation", required=False, given=False),
         Role("against", Dedup, required=False, many=True, given=False),
     )
     measured = Measure(MAKE_RUN, 0.2, 649, 13_900)
@@ -30,6 +44,17 @@ class DedupStage(StageDef):
 
     def flat(self, recipe: Recipe) -> Mapping[str, Flat]:
         return {"dedup": Flat(recipe)} if recipe.reads_pages else {}
+
+    def apply(self, recipe: Recipe, section: DedupSection) -> Recipe:
+        quality = recipe.quality.model_copy(update={"clean": section.clean})
+        return recipe.model_copy(
+            update={"dedup": DedupPart(near=section.near, lines=section.lines), "quality": quality}
+        )
+
+    def problems(self, recipe: Recipe, filled: Collection[str]) -> Iterator[InvalidField]:
+        lines = recipe.dedup.lines
+        if lines is not None and lines.keep > lines.most:
+            yield InvalidField("dedup.lines.keep", seen=lines.keep, expected=f"at most dedup.lines.most ({lines.most})")
 
     def request(self, asked: Asked) -> DedupSpec:
         recipe, documents, held_out = asked.recipe, asked.one("documents"), asked.get("held_out")

@@ -5,7 +5,7 @@ events are derived from it. Methods without a host are pure.
 """
 
 from abc import abstractmethod
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
@@ -87,6 +87,12 @@ class Asked:
         return self.inputs.get(role, ())
 
 
+def with_article(of: type[Message]) -> str:
+    """A kind of resource as it is named in a sentence: `a checkpoint`, `an index`."""
+    name = of.DESCRIPTOR.name.lower()
+    return f"{'an' if name[0] in 'aeiou' else 'a'} {name}"
+
+
 def resource_of(of: type[Message], result: Result) -> str:
     """The name of the resource of this kind that a result is: of a training its checkpoint, and not its job."""
     kind = kind_of(of)
@@ -108,7 +114,8 @@ class Question:
 class StageDef:
     """One kind of stage. `work` is what the pipeline creates at its owner; `makes` the kind of its result, if another.
 
-    `section` holds the keys of an instance under `stages`; None for a kind that top-level keys alone ask for.
+    `section` holds the keys of an instance under `stages`; None for a kind that top-level keys alone ask for. A section
+    that names a folder has it as `path`.
     """
 
     name: ClassVar[str]
@@ -116,6 +123,8 @@ class StageDef:
     makes: ClassVar[type[Message] | None] = None
     roles: ClassVar[tuple[Role, ...]] = ()
     section: ClassVar[type[Part] | None] = None
+    flat_keys: ClassVar[tuple[str, ...]] = ()
+    """The top-level keys under which a recipe has the keys of a section; the name of the kind unless it says so."""
     measured: ClassVar[Measure | None] = None
     resident: ClassVar[Resident | None] = None
     version: ClassVar[str] = ""
@@ -151,13 +160,17 @@ class StageDef:
         """A section with what follows from its other keys. Raises InvalidField."""
         return section
 
-    def problems(self, recipe: Recipe) -> Iterator[InvalidField]:
-        """What does not fit together in a recipe as an instance reads it."""
+    def problems(self, recipe: Recipe, filled: Collection[str]) -> Iterator[InvalidField]:
+        """What does not fit together in a recipe as an instance reads it, whose roles with these names are filled."""
         yield from ()
 
     def folder(self, recipe: Recipe) -> Folder | None:
         """The folder that an instance reads, if it reads one."""
         return None
+
+    def located(self, recipe: Recipe) -> bool:
+        """Whether an instance reads something that is recorded with the run: a folder, or the addresses of hosts."""
+        return self.folder(recipe) is not None
 
     @abstractmethod
     def request(self, asked: Asked) -> Message:

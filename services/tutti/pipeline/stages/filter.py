@@ -3,12 +3,15 @@
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+from pydantic import Field
+
+from tutti.chassis.recipetext import Part, Real
 from tutti.chassis.service import Host
 from tutti.contracts.ingest.v1 import Filter, FilterSpec, Ingest, Threshold
 from tutti.corpus.manifest import Manifest
 from tutti.corpus.stages import FilterBody
 from tutti.pipeline.blobchecks import Checked, Expected
-from tutti.pipeline.recipe import Recipe
+from tutti.pipeline.recipe import Names, Recipe
 from tutti.pipeline.retracted import with_retracted
 from tutti.pipeline.stages.definition import MAKE_RUN, Asked, Flat, Question, Role, StageDef
 from tutti.pipeline.values import Inputs, Measure
@@ -21,14 +24,27 @@ KEYS = {
 }
 
 
+class FilterSection(Part):
+    rules: Names = Field(default_factory=list, description="sets of rules that a document must pass; see quality.rules")
+    thresholds: dict[str, Real] = Field(
+        default_factory=dict, max_length=100, description="by rule, where it is not the published one"
+    )
+    languages: Names = Field(default_factory=list, description="ISO 639 codes of languages that stay; none: all")
+
+
 class FilterStage(StageDef):
     name = "filter"
     work = Filter
+    section = FilterSection
+    flat_keys = ("quality",)
     roles = (Role("documents", Ingest, default="ingest"),)
     measured = Measure(MAKE_RUN, 0.1, 649, 6_900)
 
     def flat(self, recipe: Recipe) -> Mapping[str, Flat]:
         return {"filter": Flat(recipe)} if recipe.reads_pages else {}
+
+    def apply(self, recipe: Recipe, section: FilterSection) -> Recipe:
+        return recipe.model_copy(update={"quality": recipe.quality.model_copy(update=dict(section))})
 
     def request(self, asked: Asked) -> FilterSpec:
         quality, documents = asked.recipe.quality, asked.one("documents")

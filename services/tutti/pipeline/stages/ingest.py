@@ -3,23 +3,41 @@
 A recipe that decontaminates has a second one, `evaluation`, which reads the texts to keep out.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from typing import Any
 
+from pydantic import Field
+
+from tutti.chassis.errors import InvalidField
+from tutti.chassis.recipetext import Part
 from tutti.contracts.ingest.v1 import Crawl, Ingest, IngestSpec
 from tutti.corpus.manifest import Manifest
 from tutti.corpus.stages import IngestBody
 from tutti.pipeline.blobchecks import Checked, Expected
-from tutti.pipeline.recipe import InputPart, QualityPart, Recipe
+from tutti.pipeline.recipe import Count, InputPart, Names, QualityPart, Recipe
 from tutti.pipeline.stages.definition import MAKE_RUN, Asked, Flat, Folder, Question, Role, StageDef
 from tutti.pipeline.values import Measure, Resident
 
 EVALUATION = "evaluation"
 
 
+class IngestSection(Part):
+    path: str = Field(
+        default="", max_length=4096, description="folder of pages; relative to the recipe's own folder; or from a crawl"
+    )
+    limit: Count = Field(default=0, description="files in path order; 0: all")
+    max_file_bytes: int = Field(default=50 << 20, ge=1, lt=2**40, description="larger pages and records are rejected")
+    text_field: str = Field(
+        default="text", min_length=1, max_length=200, description="of JSON lines and Parquet: where the text is"
+    )
+    mask: Names = Field(default_factory=list, description="personal data replaced by a word; see quality.mask")
+
+
 class IngestStage(StageDef):
     name = "ingest"
     work = Ingest
+    section = IngestSection
+    flat_keys = ("input", "quality")
     brings_pages = True
     roles = (Role("pages", Crawl, default="crawl", required=False),)
     measured = Measure(MAKE_RUN, 1.5, 649, 857_000)
@@ -38,7 +56,24 @@ class IngestStage(StageDef):
             )
         return found
 
-    def folder(self, recipe: Recipe) -> Folder:
+    def apply(self, recipe: Recipe, section: IngestSection) -> Recipe:
+        read = InputPart(**section.model_dump(exclude={"mask"}))
+        return recipe.model_copy(update={"input": read, "quality": QualityPart(mask=section.mask)})
+
+    def problems(self, recipe: Recipe, filled: Collection[str]) -> Iterator[InvalidField]:
+        """A named one reads a folder or a crawl; those of top-level keys are checked with their keys."""
+        if recipe.input.crawl is None and bool(recipe.input.path) == ("pages" in filled):
+            yield InvalidField(
+                "input.path",
+                seen="a folder and a crawl" if recipe.input.path else "nothing",
+                expected="a folder of pages, or from: a crawl, and one of them alone",
+            )
+        if "\0" in recipe.input.path:
+            yield InvalidField("input.path", seen=recipe.input.path, expected="a path without a NUL character")
+
+    def folder(self, recipe: Recipe) -> Folder | None:
+        if recipe.input.crawl is not None or not recipe.input.path:
+            return None
         return Folder("input.path", recipe.input.path, recipe.input.limit)
 
     def request(self, asked: Asked) -> IngestSpec:

@@ -3,21 +3,30 @@
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+from pydantic import Field
+
 from tutti.contracts.dedup.v1 import Dedup
 from tutti.contracts.ingest.v1 import Ingest
 from tutti.contracts.tokenization.v1 import Dataset, Tokenization, TokenizationSpec
 from tutti.corpus.dataset import DatasetBody
 from tutti.corpus.manifest import Manifest
 from tutti.pipeline.blobchecks import Checked, Expected, ExpectedTokenizer
-from tutti.pipeline.recipe import Recipe
+from tutti.pipeline.recipe import DataPart, Recipe, TokenizerPart
 from tutti.pipeline.stages.definition import MAKE_RUN, Asked, Flat, Question, Role, StageDef
 from tutti.pipeline.values import Measure, Resident
+
+
+class TokenizationSection(DataPart):
+    vocabulary: int = Field(default=4096, ge=257, lt=2**20, description="tokens: 256 bytes, merges, end of text")
+    pattern: str = Field(default="", max_length=2000, description="how text is split before merging; empty: Llama 3's")
 
 
 class TokenizationStage(StageDef):
     name = "tokenization"
     work = Tokenization
     makes = Dataset
+    section = TokenizationSection
+    flat_keys = ("tokenizer", "data")
     roles = (
         Role("documents", Dedup, default="dedup"),
         Role("measures", Ingest, default="ingest", required=False, decides=False),
@@ -27,6 +36,11 @@ class TokenizationStage(StageDef):
 
     def flat(self, recipe: Recipe) -> Mapping[str, Flat]:
         return {"tokenization": Flat(recipe)} if recipe.reads_pages else {}
+
+    def apply(self, recipe: Recipe, section: TokenizationSection) -> Recipe:
+        data = DataPart(**section.model_dump(exclude={"vocabulary", "pattern"}))
+        tokenizer = TokenizerPart(vocabulary=section.vocabulary, pattern=section.pattern)
+        return recipe.model_copy(update={"data": data, "tokenizer": tokenizer})
 
     def request(self, asked: Asked) -> TokenizationSpec:
         recipe, documents, measures = asked.recipe, asked.one("documents"), asked.get("measures")

@@ -1,6 +1,6 @@
 """The stage `train`: trains a model on a dataset, or on a mixture of several."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -90,7 +90,7 @@ class TrainStage(StageDef):
         }
         return section.model_copy(update=values)
 
-    def problems(self, recipe: Recipe) -> Iterator[InvalidField]:
+    def problems(self, recipe: Recipe, filled: Collection[str]) -> Iterator[InvalidField]:
         train = _part(recipe)
         if train.ranks > train.microbatches:
             yield InvalidField(
