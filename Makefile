@@ -11,8 +11,7 @@ export PATH := $(CURDIR)/$(BIN):$(PATH)
 # What .venv holds is compiled once: otherwise every process compiles again what it imports, for seconds.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help setup lint test protos clean lock run bench bench-data soak stack-up stack-down run-stack new-service new-stage migration baseline
-.PHONY: help setup lint test protos clean lock run bench bench-data soak stack-up stack-down compose-test run-stack new-service baseline
+.PHONY: help setup lint test protos clean lock run bench bench-data soak stack-up stack-down run-stack new-service new-stage migration baseline compose-test new-page
 
 help: ## show this help
 	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -77,6 +76,9 @@ migration: setup ## write the revisions that changed tables need: make migration
 
 new-stage: setup ## scaffold a stage: make new-stage NAME=score SERVICE=sampling [READS=checkpoint]
 	@$(BIN)/python -m tools.new_stage $(NAME) --service $(SERVICE) $(if $(READS),--reads $(READS))
+
+new-page: setup ## scaffold a page that lists a kind of resource: make new-page RESOURCE=scores
+	@$(BIN)/python tools/new_page.py $(RESOURCE)
 
 baseline: setup ## build protos/baseline.binpb, which `make lint` compares the protos with (at a release)
 	@$(BIN)/python tools/baseline.py

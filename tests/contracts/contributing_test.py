@@ -24,7 +24,7 @@ def blocks() -> list[Block]:
     return found
 
 
-STAGE = "Add a stage"
+STAGE, PAGE = "Add a stage", "Add a page"
 
 
 def carried_out(tree: Tree, steps: list[Block]) -> None:
@@ -51,20 +51,31 @@ def texts(tree: Tree) -> dict[str, str]:
     return {name: path.read_text() for name, path in kept.items() if not name.endswith("_test.py")}
 
 
-def test_a_service_an_event_and_a_stage_can_be_added_as_described(
+def edited(tree: Tree, steps: list[Block], what: str, capsys: pytest.CaptureFixture[str]) -> list[str]:
+    """The files of before that the steps change; both they and the new ones are printed."""
+    before = texts(tree)
+    carried_out(tree, steps)
+    after = texts(tree)
+    changed = sorted(name for name, text in before.items() if after[name] != text)
+    with capsys.disabled():
+        print(f"\n{what}: {len(changed)} files edited: {', '.join(changed)}")
+        print(f"  and {len(after) - len(before)} written: {', '.join(sorted(after.keys() - before.keys()))}")
+    return changed
+
+
+def test_a_service_an_event_a_stage_and_a_page_can_be_added_as_described(
     tree: Tree, capsys: pytest.CaptureFixture[str]
 ) -> None:
     steps = [block for block in blocks() if block.language == "sh"]
-    assert {block.section for block in steps} == {"Add a service", "Add an event", STAGE}
-    carried_out(tree, [step for step in steps if step.section != STAGE])
-    before = texts(tree)
-    carried_out(tree, [step for step in steps if step.section == STAGE])
-    after = texts(tree)
-    edited = sorted(name for name, text in before.items() if after[name] != text)
-    with capsys.disabled():
-        print(f"\na stage with a kind of work of its own: {len(edited)} files edited: {', '.join(edited)}")
-        print(f"  and {len(after) - len(before)} written: {', '.join(sorted(after.keys() - before.keys()))}")
-    assert edited == ["services/tutti/sampling/README.md", "services/tutti/sampling/service.py"]
+    assert {block.section for block in steps} == {"Add a service", "Add an event", STAGE, PAGE}
+    carried_out(tree, [step for step in steps if step.section not in (STAGE, PAGE)])
+    stage = [step for step in steps if step.section == STAGE]
+    assert edited(tree, stage, "a stage with a kind of work of its own", capsys) == [
+        "services/tutti/sampling/README.md",
+        "services/tutti/sampling/service.py",
+    ]
+    page = [step for step in steps if step.section == PAGE]
+    assert edited(tree, page, "a page", capsys) == ["services/tutti/reward/service.py"]
     made = (
         "services/tutti/reward",
         "services/tutti/sampling",

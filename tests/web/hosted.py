@@ -20,6 +20,7 @@ from tutti.access.service import build as build_access
 from tutti.chassis.client import Client, connect
 from tutti.chassis.datadir import DataDir, pages_in
 from tutti.chassis.host import HostProcess
+from tutti.chassis.service import Build
 from tutti.chassis.settings import load
 from tutti.checkpoints.curve import Recorder
 from tutti.committer.service import build as build_committer
@@ -35,7 +36,7 @@ from tutti.scheduler.service import build as build_scheduler
 from tutti.tokenization.service import build as build_tokenization
 from tutti.web.tokens import digest, new_token
 
-BUILDS = {
+BUILDS: Mapping[str, Build] = {
     "access": build_access,
     "pipeline": build_pipeline,
     "scheduler": build_scheduler,
@@ -146,9 +147,11 @@ class Hosted:
 
 
 @contextlib.contextmanager
-def hosted(path: Path, *overrides: str) -> Iterator[Hosted]:
+def hosted(path: Path, *overrides: str, builds: Mapping[str, Build] = BUILDS) -> Iterator[Hosted]:
+    """`access` is among the services, whichever `builds` are given."""
+    every = {"access": build_access, **builds}
     data_dir = DataDir(path)
-    host = HostProcess(BUILDS, data_dir, load(environment={}, overrides=overrides, services=BUILDS))
+    host = HostProcess(every, data_dir, load(environment={}, overrides=overrides, services=every))
     host.start()
     try:
         yield Hosted(host, data_dir)
