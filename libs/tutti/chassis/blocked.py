@@ -87,10 +87,11 @@ class BlockedWatch:
             now = time.monotonic()
             with self._lock:
                 for beat in self._beats:
-                    if beat.since is None:
+                    since = beat.since  # once: the event loop may answer meanwhile, and set it to None
+                    if since is None:
                         self._ping(beat)
-                    elif now - beat.since > self._seconds and beat.named_since != beat.since:
-                        self._name(beat, now)
+                    elif now - since > self._seconds and beat.named_since != since:
+                        self._name(beat, since, now)
 
     def _ping(self, beat: _Beat) -> None:
         if beat.ping is not None:
@@ -99,16 +100,15 @@ class BlockedWatch:
             except RuntimeError:  # the event loop closed
                 beat.ping = None
 
-    def _name(self, beat: _Beat, now: float) -> None:
-        assert beat.since is not None
-        beat.named_since = beat.since
+    def _name(self, beat: _Beat, since: float, now: float) -> None:
+        beat.named_since = since
         self._blocked.labels(beat.name).inc()
         if now - self._named_at.get(beat.name, float("-inf")) < QUIET_SECONDS:
             return
         self._named_at[beat.name] = now
         frame = sys._current_frames().get(beat.thread)
         where = guilty(traceback.extract_stack(frame)) if frame else "nowhere: its thread is gone"
-        log.warning("%s has stood still for %.0f ms, in %s", beat.name, 1000 * (now - beat.since), where)
+        log.warning("%s has stood still for %.0f ms, in %s", beat.name, 1000 * (now - since), where)
 
 
 def guilty(stack: Sequence[traceback.FrameSummary]) -> str:

@@ -10,7 +10,7 @@ from html import escape
 
 # On the narrowest screen that a report is for, a chart is 292 pixels wide: letters of LETTERS are 12 pixels high there.
 WIDTH, HEIGHT, LETTERS = 320, 214, 13.5
-LEFT, RIGHT, TOP, BOTTOM = 50, 22, 14, 42
+LEFT, RIGHT, TOP, BOTTOM = 58, 22, 14, 42
 STANDALONE_STYLE = (
     f"svg{{color:#1d2430;background:#fff;font:{LETTERS}px system-ui,sans-serif}}"
     ".grid{stroke:currentColor;stroke-opacity:.15}.tick{fill:currentColor;fill-opacity:.75}"

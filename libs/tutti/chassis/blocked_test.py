@@ -1,0 +1,37 @@
+"""The watch over loops that stand still."""
+
+import logging
+import threading
+import time
+
+import pytest
+
+from tutti.chassis.blocked import BlockedWatch
+from tutti.chassis.demo_test import eventually
+
+
+class Answering:
+    """The beat of an event loop that answers right after the watch has looked at it."""
+
+    def __init__(self) -> None:
+        self.name, self.ping, self.named_since = "event loop", None, None
+        self.thread = threading.get_ident()
+        self._looks = 0
+
+    @property
+    def since(self) -> float | None:
+        self._looks += 1
+        return time.monotonic() - 100 if self._looks == 1 else None
+
+
+def test_a_loop_that_answers_while_it_is_named_does_not_end_the_watch(caplog: pytest.LogCaptureFixture) -> None:
+    watch = BlockedWatch(0.01)
+    try:
+        with caplog.at_level(logging.WARNING):
+            with watch._lock:
+                watch._beats.add(Answering())  # type: ignore[arg-type]
+            eventually(lambda: "event loop has stood still" in caplog.text)
+            with watch.step("another"):
+                eventually(lambda: "another has stood still" in caplog.text)
+    finally:
+        watch.close()
