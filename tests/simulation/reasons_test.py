@@ -62,7 +62,7 @@ from tutti.model.spec import ModelSpec, OptimizerSpec, StepSpec
 from tutti.model.training import Training
 
 DIGEST = "blake3:" + "0" * 64
-GONE = {"manifest_key": "gone/manifests/0.json", "content_digest": DIGEST}
+GONE: dict[str, Any] = {"manifest_key": "gone/manifests/0.json", "content_digest": DIGEST}
 
 EXPLAINED = {
     "Checkpoint": "made by the committer itself; a quarantined one has its reason (tests/commit)",
@@ -72,6 +72,7 @@ EXPLAINED = {
     "Retraction": "an entry in a list, done when it is recorded",
     "Topology": "what an epoch began under; the job says why none begins",
     "Transition": "waits for its job, which says for what",
+    "User": "a record: nothing is carried out for it",
 }
 
 
@@ -101,7 +102,7 @@ def cases(pages: Path, gone: Path) -> list[Impossible]:
     ingest, tokens, sampling = IngestServiceStub, TokenizationServiceStub, SamplingServiceStub
     site = ["http://a.example/"]
     crawl = CrawlSpec(seeds=site, without=site, contact="me@a.example", skip_sitemaps=True)
-    tokenization = TokenizationSpec(**GONE, vocabulary=300, context=16, validation_fraction=0.1)  # type: ignore[arg-type]
+    tokenization = TokenizationSpec(**GONE, vocabulary=300, context=16, validation_fraction=0.1)
     recipe = {"name": "gone", "input": {"path": str(pages)}, "train": {"steps": 2}}
     job = JobSpec(
         training=training().to_json(),
