@@ -1,0 +1,66 @@
+"""The commands of pages, users and the audit trail."""
+
+import json
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from click.testing import CliRunner
+
+from tests.web.hosted import Hosted, Visitor, hosted
+from tutti.cli.app import build
+
+
+@pytest.fixture(scope="module")
+def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Hosted]:
+    with hosted(tmp_path_factory.mktemp("platform")) as found:
+        yield found
+
+
+def tutti(served: Hosted, *arguments: str) -> Any:
+    """What the command prints with `-o json`."""
+    command = [*arguments, "-o", "json", "--data-dir", str(served.data_dir.path)]
+    done = CliRunner().invoke(build(), command, standalone_mode=False, catch_exceptions=False)
+    return json.loads(done.stdout)
+
+
+def followed(served: Hosted, url: str) -> Visitor:
+    """A browser that opened a link and logged in with it."""
+    base, _, rest = url.partition("/login/")
+    token, _, query = rest.partition("?next=")
+    assert base == served.url
+    visitor = Visitor(served.url)
+    assert visitor.get(f"/login/{token}").status == 200
+    answer = visitor.post("/login", {"token": token, "next": query})
+    assert (answer.status, answer.headers["location"]) == (303, query)
+    return visitor
+
+
+def test_open_prints_a_link_to_the_page_of_a_run(served: Hosted) -> None:
+    run = served.plant_run("opened")
+    url = tutti(served, "open", run)["url"]
+    assert url.endswith(f"?next=/{run}")
+    assert "opened" in followed(served, url).get(f"/{run}").text
+    assert tutti(served, "open", "--no-browser")["url"].endswith("?next=/runs")
+
+
+def test_a_user_is_added_listed_invited_again_and_disabled(served: Hosted) -> None:
+    made = tutti(served, "users", "add", "Ada Example", "--role", "engineer")
+    visitor = followed(served, made["url"])
+    assert "Ada Example" in visitor.get("/runs").text
+    listed = {each["name"]: each for each in tutti(served, "users", "ls")}
+    assert (listed[made["user"]]["display_name"], listed[made["user"]]["state"]) == ("Ada Example", "active")
+    again = followed(served, tutti(served, "users", "invite", made["user"])["url"])
+    assert tutti(served, "users", "disable", made["user"].removeprefix("users/"))["state"] == "disabled"
+    assert [each.get("/runs").status for each in (visitor, again)] == [401, 401]
+
+
+def test_the_audit_trail_shows_changes_and_refusals(served: Hosted) -> None:
+    user = tutti(served, "users", "add", "Bob Example", "--role", "annotator")["user"]
+    Visitor(served.url).log_in("guessed")
+    records = tutti(served, "audit", "--service", "access", "--limit", "5")
+    assert [each["outcome"] for each in records[:3]] == ["refused", "changed", "changed"]
+    assert records[0]["reason"] in ("LINK_REFUSED", "TOO_MANY_FAILURES")
+    assert {each["resource"] for each in records[1:3]} == {user}
+    assert {each["user"] for each in records[1:3]} == {"users/operator"}
+    assert len(tutti(served, "audit")) >= len(records)
