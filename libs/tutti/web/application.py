@@ -30,11 +30,11 @@ from tutti.chassis.service import FrontHost
 from tutti.chassis.settings import WebSettings
 from tutti.chassis.telemetry import metrics, span_from
 from tutti.web.answers import OUR_FAULT, TITLES, HttpProblem, html, json, redirect, status_of
+from tutti.web.assets import Assets
 from tutti.web.pages import Get, Post, Site, Visit
 from tutti.web.policy import headers as policy_headers
 from tutti.web.policy import is_ours, is_same_origin, local_path
 from tutti.web.rendering import Templates, as_json
-from tutti.web.static import Assets
 from tutti.web.streams import Streams
 from tutti.web.tokens import form_token, same
 from tutti.web.visitors import NO_SESSION, Session, Visitors

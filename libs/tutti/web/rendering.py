@@ -14,8 +14,8 @@ from pathlib import Path
 from jinja2 import ChoiceLoader, Environment, FileSystemLoader, PrefixLoader, StrictUndefined
 
 from tutti.chassis.version import VERSION
+from tutti.web.assets import Assets
 from tutti.web.pages import Entry, Page, Site
-from tutti.web.static import Assets
 from tutti.web.visitors import Session
 from tutti.web.words import FILTERS
 
