@@ -86,6 +86,7 @@ def write(service: str, ops: UpgradeOps, message: str) -> Path:
     """Write the next revision of a service."""
     folder = history(service)
     folder.mkdir(exist_ok=True)
+    (folder / "__init__.py").write_text(f'"""The history of the tables of {service}."""\n')
     known = sorted(path.stem.partition("_")[0] for path in folder.glob("[0-9]*.py"))
     revision = f"{int(known[-1]) + 1 if known else 1:04}"
     if not known:
