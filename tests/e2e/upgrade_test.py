@@ -45,3 +45,5 @@ def test_a_kept_data_directory_is_seen_as_it_was_and_serves_new_work(kept: Path,
         ran = tutti(*tiny(data_dir, pages, "train.steps=5"))
         assert ran.code == 0, ran.err
         assert list(checkpoints(ran.json())) == [5]
+        status = tutti("status", "--data-dir", data_dir)
+        assert (status.code, status.out.splitlines()[0].split()) == (0, ["status", "ok"]), status.out

@@ -21,6 +21,7 @@ from tutti.cli import (
     retractions,
     runs,
     sampling,
+    status,
     tokenizers,
     tracing,
     users,
@@ -41,6 +42,7 @@ def tutti() -> None:
     \b
     tutti run recipes/tiny.yaml      run a recipe; starts and stops the platform by itself
     tutti up                         start the platform, until Ctrl-C; --detach leaves it running
+    tutti status                     what runs, what waits, what needs attention
     tutti checkpoints ls             what was committed
     tutti trace checkpoints/x/0/20   where it came from
     tutti sample checkpoints/x/0/20  what it writes
@@ -83,6 +85,7 @@ def build() -> click.Group:
     tutti.add_command(pages.open_)
     tutti.add_command(users.users)
     tutti.add_command(users.audit)
+    tutti.add_command(status.status)
     tutti.add_command(administration.doctor)
     documents.documents.add_command(retractions.retract)
     documents.documents.add_command(retractions.recorded())

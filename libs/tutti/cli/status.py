@@ -1,0 +1,163 @@
+"""`tutti status`: what runs where, what waits, and what to do about it, on one screen.
+
+Promises: it only reads; the verdict comes first, and every problem names its remedy.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import click
+
+from tutti.chassis.client import Client
+from tutti.chassis.enums import word
+from tutti.cli.advance import Advance, far
+from tutti.cli.connection import connected, connection_options, typed
+from tutti.cli.nouns import list_all
+from tutti.cli.output import JSON, brief, output_option, print_json
+from tutti.cli.plain import Plain
+from tutti.cli.trainings import trains
+from tutti.contracts.admin.v1 import DescribeRequest, DescribeResponse, ListDeadLettersRequest
+from tutti.contracts.common.v1 import STATE_RUNNING, GetRequest
+from tutti.contracts.pipeline.v1 import Run, Stage
+from tutti.contracts.scheduler.v1 import (
+    JOB_STATE_QUEUED,
+    NODE_STATE_LOST,
+    NODE_STATE_READY,
+    Job,
+    JobState,
+    Node,
+    NodeState,
+)
+
+OPEN = frozenset(JobState.values()) - {JobState.Value(f"JOB_STATE_{each}") for each in ("DONE", "FAILED", "CANCELLED")}
+
+
+@dataclass(frozen=True)
+class Status:
+    """The answers of the services. `remedy` says how an agent is started."""
+
+    address: str
+    described: DescribeResponse
+    nodes: Sequence[Node]
+    jobs: Sequence[Job]
+    stages: Sequence[Plain]
+    dead_letters: int
+    remedy: str
+
+    def problems(self) -> Iterator[str]:
+        """What keeps work from being done, with the remedy."""
+        for service in self.described.services:
+            if not service.ready:
+                yield f"{service.name} does not serve: `tutti doctor` says why"
+        for node in self.nodes:
+            if node.state == NODE_STATE_LOST:
+                yield f"{node.name} is lost ({node.reason}): start its agent again"
+        waiting = [job for job in self.jobs if job.state == JOB_STATE_QUEUED]
+        if waiting and not any(node.state == NODE_STATE_READY for node in self.nodes):
+            jobs = f"{len(waiting)} {'job waits' if len(waiting) == 1 else 'jobs wait'}"
+            yield f"{jobs} and no agent is ready: {self.remedy}"
+        if self.dead_letters:
+            yield f"{self.dead_letters} events could not be handled: `tutti events dead ls` lists them"
+
+    def plain(self) -> Plain:
+        """The same for scripts."""
+        return {
+            "ok": not list(self.problems()),
+            "problems": list(self.problems()),
+            "address": self.address,
+            "version": self.described.version,
+            "services": [{"name": each.name, "ready": each.ready} for each in self.described.services],
+            "nodes": [
+                {"name": each.name, "state": _state(each), "slots": each.slots, "reason": each.reason}
+                for each in self.nodes
+            ],
+            "jobs": [
+                {"name": each.name, "state": _state(each), "step": each.step, "reason": each.reason}
+                for each in self.jobs
+            ],
+            "runs": list(self.stages),
+            "dead_letters": self.dead_letters,
+        }
+
+    def lines(self) -> Iterator[tuple[str, str]]:
+        """Rows of a heading and a text, the verdict first."""
+        problems = list(self.problems())
+        yield "status", "ok" if not problems else problems[0]
+        yield from (("", each) for each in problems[1:])
+        yield "platform", f"{self.described.version} at {self.address}"
+        ready = sum(each.ready for each in self.described.services)
+        yield "services", f"{ready} of {len(self.described.services)} ready"
+        for head, node in _headed("nodes", self.nodes):
+            assigned = f", {len(node.assignments)} assignments" if node.assignments else ""
+            yield head, f"{node.name} {_state(node)}, {node.slots} slots{assigned}"
+        if not self.nodes:
+            yield "nodes", "none"
+        for head, stage in _headed("runs", self.stages):
+            progress = f" {stage['progress']}" if stage["progress"] else ""
+            yield head, f"{brief(stage['run'])} {stage['title']}: {stage['stage'] or 'starts'}{progress}".rstrip()
+        if not self.stages:
+            yield "runs", "none is running"
+        for head, job in _headed("jobs", self.jobs):
+            why = f": {job.reason}" if job.reason else ""
+            yield head, f"{brief(job.name)} {_state(job)}, step {job.step:,}{why}"
+
+
+def _headed(head: str, items: Sequence[Any]) -> Iterator[tuple[str, Any]]:
+    """Each item, the first with the heading of all."""
+    return ((head if place == 0 else "", each) for place, each in enumerate(items))
+
+
+def _state(resource: Job | Node) -> str:
+    if isinstance(resource, Job):
+        return word(JobState.DESCRIPTOR, JobState.Name(resource.state))
+    return word(NodeState.DESCRIPTOR, NodeState.Name(resource.state))
+
+
+def read(client: Client, data_dir: Path) -> Status:
+    """Ask the services. Raises Problem, Unreachable."""
+    runs = [run for run in list_all(client, "runs") if run.state == STATE_RUNNING]
+    jobs = {job.name: job for job in list_all(client, "jobs") if job.state in OPEN}
+    return Status(
+        client.address("pipeline"),
+        client.admin.Describe(DescribeRequest()),
+        list(list_all(client, "nodes")),
+        list(jobs.values()),
+        [_current(client, run, jobs) for run in runs],
+        len(client.admin.ListDeadLetters(ListDeadLettersRequest()).dead_letters),
+        f"`{typed('tutti down', data_dir)}` and `{typed('tutti up', data_dir)}` start the platform with one",
+    )
+
+
+def _current(client: Client, run: Run, jobs: dict[str, Job]) -> Plain:
+    """The stage that a run is at, and how far it is."""
+    stage = next((each for each in run.stages if each.state == STATE_RUNNING), Stage())
+    progress = ""
+    if trains(stage) and stage.resource in jobs:
+        job = client.scheduler.GetJob(GetRequest(name=stage.resource))
+        progress = f"step {job.step:,}, loss {job.loss:.3f}" if job.step else _state(job)
+    elif known := Advance().of(client, stage):
+        progress = f"{far(known)} {known.unit if known.unit != 'bytes' else ''}".rstrip()
+    return {"run": run.name, "title": run.spec.title, "stage": stage.name, "progress": progress}
+
+
+@click.command(short_help="Show what runs, what waits and what needs attention.")
+@output_option
+@connection_options
+def status(output: str, **where: Any) -> None:
+    """Show the services, the nodes, the running runs and the jobs of the platform, and what needs attention.
+
+    Exit code 0 if all is well, 1 if something needs attention, 3 if no platform answers.
+    """
+    with connected(**where) as client:
+        found = read(client, where["data_dir"])
+    if output == JSON:
+        print_json(found.plain())
+    else:
+        for head, text in found.lines():
+            click.echo(f"{head:10}{text}")
+    if list(found.problems()):
+        raise SystemExit(1)
