@@ -21,6 +21,7 @@ from tutti.corpus.canonical import JsonValue
 from tutti.corpus.errors import CorpusError
 from tutti.corpus.fields import Fields
 from tutti.corpus.manifest import Kind, Manifest
+from tutti.corpus.records import written_later
 from tutti.model.chunks import Layout
 from tutti.model.plan import BYTES, Shape
 from tutti.model.spec import SpecError
@@ -125,7 +126,10 @@ class CheckpointBody:
     def _to_json(self) -> dict[str, JsonValue]:
         found: dict[str, JsonValue] = {
             "bits_per_byte": self.bits_per_byte,
-            "blobs": [{"bytes": b.nbytes, "bytes_digest": b.bytes_digest, "key": b.key} for b in self.blobs],
+            "blobs": [
+                {"bytes": b.nbytes, "bytes_digest": b.bytes_digest, "key": b.key, **written_later(b)}
+                for b in self.blobs
+            ],
             "chunks": {
                 "blob": [place.blob for place in self.places],
                 "digest": b"".join(place.entry.digest for place in self.places).hex(),
@@ -148,6 +152,7 @@ class CheckpointBody:
             "training": self.training.to_dict(),
             "training_digest": self.training.digest(),
             "verified_by": list(self.verified_by),
+            **written_later(self),
         }
         if self.curve is not None:
             found["curve"] = _curve_to_json(self.curve)
@@ -163,11 +168,13 @@ class CheckpointBody:
         """Raises InvalidCheckpoint naming what is missing or wrong."""
         fields = Fields(manifest.body, path="body", error=InvalidCheckpoint)
         try:
-            return cls._read(fields)
+            body = cls._read(fields)
+            manifest.require_read(body._to_json())
         except InvalidCheckpoint:
             raise
         except (CorpusError, SpecError, KeyError, TypeError) as error:
-            raise InvalidCheckpoint(f"no checkpoint manifest: {error}") from error
+            raise InvalidCheckpoint(f"no checkpoint manifest: {error}; {manifest.producer} wrote it") from error
+        return body
 
     @classmethod
     def _read(cls, fields: Fields) -> CheckpointBody:
@@ -208,7 +215,7 @@ class CheckpointBody:
             model_digest=fields.digest("model_digest"),
             state_digest=fields.digest("state_digest"),
             blobs=tuple(
-                BlobEntry(item.text("key"), item.count("bytes"), item.digest("bytes_digest"))
+                BlobEntry(item.text("key"), item.count("bytes"), item.digest("bytes_digest"), **item.later(BlobEntry))
                 for item in fields.objects("blobs")
             ),
             places=tuple(places),
@@ -216,6 +223,7 @@ class CheckpointBody:
             loss=optional_number(fields, "loss"),
             bits_per_byte=optional_number(fields, "bits_per_byte"),
             curve=_curve_of(fields.nested("curve")) if fields.has("curve") else None,
+            **fields.later(cls),
         )
 
 
@@ -278,6 +286,7 @@ def _curve_to_json(place: CurvePlace) -> dict[str, JsonValue]:
         "first_step": place.first_step,
         "key": place.key,
         "steps": place.steps,
+        **written_later(place),
     }
 
 
@@ -288,6 +297,7 @@ def _curve_of(fields: Fields) -> CurvePlace:
         fields.count("bytes"),
         fields.count("first_step"),
         fields.count("steps"),
+        **fields.later(CurvePlace),
     )
 
 

@@ -17,6 +17,7 @@ from tutti.checkpoints.scalars import StateScalars
 from tutti.corpus.canonical import DIGEST_BYTES, JsonValue, bytes_digest, canonical_json, parse_json
 from tutti.corpus.errors import CorpusError
 from tutti.corpus.fields import Fields
+from tutti.corpus.records import later_names, written_later
 from tutti.model.chunks import Kind
 from tutti.model.plan import Shape
 from tutti.model.spec import SpecError
@@ -101,6 +102,7 @@ class ShardReport:
         curve: dict[str, JsonValue] = {"curve": base64.b64encode(self.curve).decode()} if self.curve else {}
         return canonical_json(
             curve
+            | written_later(self)
             | {
                 "bits_per_byte": self.bits_per_byte,
                 "bytes": self.nbytes,
@@ -153,7 +155,7 @@ class ShardReport:
         fields = Fields(value, path="report", error=InvalidReport)
         if (seen := fields.count("format")) != FORMAT:
             raise InvalidReport(f"report.format is {seen}; this version reads {FORMAT}: use a newer tutti")
-        if isinstance(value, dict) and (unknown := sorted(value.keys() - _KEYS)):
+        if isinstance(value, dict) and (unknown := sorted(value.keys() - _KEYS - later_names(cls))):
             raise InvalidReport(f"report: unknown {', '.join(unknown)}")
         count, text = fields.count, fields.text
         name = ShardName(text("job"), count("line"), count("step"), count("epoch"), count("rank"))
@@ -173,6 +175,7 @@ class ShardReport:
             bits_per_byte=optional_number(fields, "bits_per_byte"),
             chunks=_entries(fields.nested("chunks")),
             curve=_unpacked(fields.text("curve", missing="")),
+            **fields.later(cls),
         )
         return report
 

@@ -13,10 +13,9 @@ from tutti.corpus.canonical import JsonValue, canonical_json, parse_json
 from tutti.corpus.errors import CorpusError
 from tutti.corpus.fields import Fields
 from tutti.corpus.ledger import Ledger
+from tutti.corpus.records import unread, written_later
 from tutti.model.results import Scalars
 from tutti.model.spec import SpecError
-
-_KEYS = frozenset({"ledger", "loss_scale", "position", "skipped", "step"})
 
 
 @dataclass(frozen=True)
@@ -42,11 +41,10 @@ class StateScalars:
 
     def to_dict(self) -> dict[str, JsonValue]:
         return {
+            **self.model.to_dict(),
             "ledger": self.ledger.to_json(),
-            "loss_scale": self.model.loss_scale,
             "position": self.position,
-            "skipped": list(self.model.skipped),
-            "step": self.model.step,
+            **written_later(self),
         }
 
     def to_json(self) -> str:
@@ -66,13 +64,20 @@ class StateScalars:
     @classmethod
     def from_dict(cls, value: object) -> StateScalars:
         fields = Fields(value, path="scalars", error=CheckpointError)
-        if isinstance(value, dict) and set(value) != _KEYS:
-            raise CheckpointError(f"scalars have {sorted(value)}; expected {sorted(_KEYS)}")
         try:
-            model = Scalars(fields.count("step"), tuple(fields.counts("skipped")), fields.number("loss_scale"))
+            model = Scalars(
+                fields.count("step"),
+                tuple(fields.counts("skipped")),
+                fields.number("loss_scale"),
+                **fields.later(Scalars),
+            )
         except SpecError as error:
             raise CheckpointError(str(error)) from error
         ledger = fields.value("ledger")
         if not isinstance(ledger, Mapping):
             raise CheckpointError(f"scalars.ledger: expected an object, seen {type(ledger).__name__}")
-        return cls(model, fields.count("position"), Ledger.from_json(ledger))
+        made = cls(model, fields.count("position"), Ledger.from_json(ledger), **fields.later(cls))
+        assert isinstance(value, Mapping)
+        if unknown := list(unread(value, made.to_dict())):
+            raise CheckpointError(f"scalars.{', scalars.'.join(unknown)}: not known to this version")
+        return made

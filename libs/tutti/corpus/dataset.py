@@ -7,13 +7,14 @@ never there leave the same dataset.
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from enum import StrEnum
 
 from tutti.corpus.canonical import JsonValue
 from tutti.corpus.errors import InvalidManifest
 from tutti.corpus.fields import Fields
 from tutti.corpus.manifest import Kind, Manifest
+from tutti.corpus.records import written
 from tutti.corpus.tokenshard import TokenShardInfo
 
 
@@ -68,6 +69,7 @@ class ShardEntry:
             documents=fields.count("documents"),
             first_doc_id=fields.text("first_doc_id"),
             last_doc_id=fields.text("last_doc_id"),
+            **fields.later(cls),
         )
 
 
@@ -89,6 +91,7 @@ class Split:
             sequences=fields.count("sequences"),
             targets=fields.count("targets"),
             text_bytes=fields.count("text_bytes"),
+            **fields.later(cls),
         )
         expected = 0
         for shard in split.shards:
@@ -111,7 +114,7 @@ class Rejected:
 
     @classmethod
     def read(cls, fields: Fields) -> Rejected:
-        return cls(reason=fields.text("reason"), count=fields.count("count"))
+        return cls(reason=fields.text("reason"), count=fields.count("count"), **fields.later(cls))
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,7 +137,7 @@ class DatasetBody:
         return Manifest(kind=Kind.DATASET, body=self.to_json(), parents=parents, producer=producer)
 
     def to_json(self) -> dict[str, JsonValue]:
-        body: dict[str, JsonValue] = asdict(self)
+        body: dict[str, JsonValue] = written(self)
         packing = str(body.pop("packing"))
         return body if self.packing is Packing.STREAM else {**body, "packing": packing}
 
@@ -147,7 +150,7 @@ class DatasetBody:
         packing = fields.text("packing", missing=Packing.STREAM.value)
         if packing not in list(Packing):
             raise InvalidManifest(f"body.packing is {packing!r}, expected {' or '.join(Packing)}; use a newer tutti")
-        return cls(
+        body = cls(
             tokenizer_version=fields.digest("tokenizer_version"),
             vocabulary=fields.count("vocabulary"),
             eos=fields.count("eos"),
@@ -155,4 +158,7 @@ class DatasetBody:
             train=Split.read(fields.nested("train")),
             validation=Split.read(fields.nested("validation")),
             packing=Packing(packing),
+            **fields.later(cls),
         )
+        manifest.require_read(body.to_json(), retired=("rejected", "rejections"))  # of version 0.1
+        return body

@@ -6,10 +6,11 @@ A field that is missing or of another type is named by its path; nothing is gues
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from tutti.corpus.canonical import JsonValue, is_digest
 from tutti.corpus.errors import CorpusError
+from tutti.corpus.records import read_later
 
 T = TypeVar("T")
 
@@ -23,6 +24,13 @@ class Fields:
         self._value: Mapping[str, object] = value
         self._path = path
         self._error = error
+
+    def later(self, kind: type) -> dict[str, Any]:
+        """The fields of the record `kind` that later versions added and that are here, for its constructor."""
+        try:
+            return read_later(kind, self._value)
+        except ValueError as error:
+            raise self._error(f"{self._path}.{error}") from error
 
     def has(self, key: str) -> bool:
         """Whether the field is there at all."""

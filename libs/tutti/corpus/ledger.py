@@ -7,11 +7,12 @@ and where to go on. On which line a step was made is no part of it: the same ste
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from tutti.corpus.canonical import JsonValue
 from tutti.corpus.errors import InvalidSpan
 from tutti.corpus.fields import Fields
+from tutti.corpus.records import written, written_later
 from tutti.corpus.sampler import SampleIds, Span
 
 
@@ -60,7 +61,7 @@ class Ledger:
 
     def skip(self, step: int, *, cause: str) -> Ledger:
         """With one more skipped step, later than those before it."""
-        return Ledger(self.spans, (*self.skipped, SkippedStep(step, cause)))
+        return replace(self, skipped=(*self.skipped, SkippedStep(step, cause)))
 
     def readings(self, dataset_version: str, sample: int, *, before_step: int) -> Iterator[LedgerReading]:
         """Every place before `before_step` where `sample` of the dataset was read, in order of steps."""
@@ -76,8 +77,9 @@ class Ledger:
     def to_json(self) -> dict[str, JsonValue]:
         """The canonical form: what a checkpoint's manifest holds and its state digest covers."""
         return {
-            "skipped": [{"cause": skip.cause, "step": skip.step} for skip in self.skipped],
+            "skipped": [written(skip) for skip in self.skipped],
             "spans": [span.to_json() for span in self.spans],
+            **written_later(self),
         }
 
     @classmethod
@@ -86,5 +88,9 @@ class Ledger:
         fields = Fields(value, path="ledger", error=InvalidSpan)
         return cls(
             tuple(Span.from_json(item) for item in fields.objects("spans")),
-            tuple(SkippedStep(item.count("step"), item.text("cause")) for item in fields.objects("skipped")),
+            tuple(
+                SkippedStep(item.count("step"), item.text("cause"), **item.later(SkippedStep))
+                for item in fields.objects("skipped")
+            ),
+            **fields.later(cls),
         )

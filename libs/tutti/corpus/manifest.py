@@ -6,16 +6,18 @@ Reading refuses what it does not understand: a newer major, another kind than th
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 
 from tutti.corpus.canonical import JsonValue, canonical_json, content_digest, parse_json
 from tutti.corpus.errors import InvalidManifest, NotCanonical, UnsupportedFormat
+from tutti.corpus.records import unread
 
 FORMAT_MAJOR = 1
 FORMAT_MINOR = 0
 MAX_BYTES = 256 << 20
+SHOWN = 8
 _KEYS = frozenset({"body", "content_digest", "format_version", "kind", "parents", "producer"})
 
 
@@ -69,6 +71,18 @@ class Manifest:
             },
             kind="manifest",
         )
+
+    def require_read(self, again: Mapping[str, JsonValue], *, retired: Collection[str] = ()) -> None:
+        """Refuse a body with fields that were not read; `again` is what was read, written again.
+
+        `retired` fields were written by earlier versions and are no longer read.
+        """
+        if paths := [path for path in unread(self.body, again) if path not in retired]:
+            shown = ", ".join(f"body.{path}" for path in paths[:SHOWN])
+            raise InvalidManifest(
+                f"the {self.kind} manifest has {shown}, which this version does not know or would not write; "
+                f"{self.producer} wrote it: read it with that version or a newer one"
+            )
 
     def encode(self) -> bytes:
         """Canonical JSON; the same manifest has the same bytes."""

@@ -18,6 +18,7 @@ from tutti.corpus.canonical import JsonValue, keyed_bytes
 from tutti.corpus.errors import InvalidSpan, UnknownSample
 from tutti.corpus.fields import Fields
 from tutti.corpus.permutation import Integers, Permutation
+from tutti.corpus.records import written, written_later
 
 MAX_WEIGHTS = 65_536
 _MAX_EXACT = 2**53 - 1
@@ -180,19 +181,12 @@ class Span:
 
     def to_json(self) -> dict[str, JsonValue]:
         return {
-            "datasets": [
-                {
-                    "dataset_version": share.dataset_version,
-                    "sequences": share.sequences,
-                    "start": share.start,
-                    "weight": share.weight,
-                }
-                for share in self.datasets
-            ],
+            "datasets": [written(share) for share in self.datasets],
             "from_step": self.from_step,
             "leaves": self.leaves,
             "rows_per_leaf": self.rows_per_leaf,
             "seed": self.seed,
+            **written_later(self),
         }
 
     @classmethod
@@ -207,12 +201,14 @@ class Span:
                     sequences=item.count("sequences"),
                     weight=item.count("weight"),
                     start=item.count("start"),
+                    **item.later(DatasetShare),
                 )
                 for item in fields.objects("datasets")
             ),
             seed=fields.count("seed"),
             leaves=fields.count("leaves"),
             rows_per_leaf=fields.count("rows_per_leaf"),
+            **fields.later(cls),
         )
 
 

@@ -5,7 +5,7 @@ Each of documents lists the document shards in full, so that the next stage need
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 
 from tutti.corpus.canonical import JsonValue
 from tutti.corpus.dataset import Rejected
@@ -13,6 +13,7 @@ from tutti.corpus.documentshard import DocumentShardInfo
 from tutti.corpus.errors import InvalidManifest
 from tutti.corpus.fields import Fields
 from tutti.corpus.manifest import Kind, Manifest
+from tutti.corpus.records import written, written_later
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,7 +40,9 @@ class DocumentShardEntry:
                 text_bytes=info.count("text_bytes"),
                 first_doc_id=info.text("first_doc_id"),
                 last_doc_id=info.text("last_doc_id"),
+                **info.later(DocumentShardInfo),
             ),
+            **fields.later(cls),
         )
 
 
@@ -66,6 +69,7 @@ class CrawlBody:
             "archives": list(self.archives),
             "site_digest": self.site_digest,
             "counts": counts,
+            **written_later(self),
         }
         if self.earlier:
             body["earlier"] = list(self.earlier)
@@ -77,12 +81,15 @@ class CrawlBody:
         if manifest.kind != Kind.CRAWL:
             raise InvalidManifest(f"a manifest of kind {str(manifest.kind)!r}, expected 'crawl'")
         fields = Fields(manifest.body, path="body", error=InvalidManifest)
-        return cls(
+        body = cls(
             archives=tuple(fields.texts("archives")),
             site_digest=fields.digest("site_digest"),
             counts=tuple((item.text("what"), item.count("pages")) for item in fields.objects("counts")),
             earlier=tuple(fields.texts("earlier", missing=())),
+            **fields.later(cls),
         )
+        manifest.require_read(body.manifest(producer=manifest.producer).body)
+        return body
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,7 +100,7 @@ class ClassifierBody:
     source_digest: str
 
     def manifest(self, *, producer: str) -> Manifest:
-        body: dict[str, JsonValue] = asdict(self)
+        body: dict[str, JsonValue] = written(self)
         return Manifest(kind=Kind.CLASSIFIER, body=body, parents=(), producer=producer)
 
 
@@ -117,7 +124,7 @@ class IngestBody:
     masked: tuple[tuple[str, int], ...] = ()
 
     def manifest(self, *, producer: str) -> Manifest:
-        body: dict[str, JsonValue] = asdict(self)
+        body: dict[str, JsonValue] = written(self)
         body["masked"] = [{"kind": kind, "places": places} for kind, places in self.masked]
         return Manifest(kind=Kind.INGEST, body=body, parents=_parents(self.shards), producer=producer)
 
@@ -127,7 +134,7 @@ class IngestBody:
         if manifest.kind != Kind.INGEST:
             raise InvalidManifest(f"a manifest of kind {str(manifest.kind)!r}, expected 'ingest'")
         fields = Fields(manifest.body, path="body", error=InvalidManifest)
-        return cls(
+        body = cls(
             shards=tuple(DocumentShardEntry.read(item) for item in fields.objects("shards")),
             measures=tuple(fields.texts("measures", missing=())),
             input_digest=fields.digest("input_digest"),
@@ -138,7 +145,10 @@ class IngestBody:
             extraction_version=fields.count("extraction_version"),
             normalisation_version=fields.count("normalisation_version"),
             masked=tuple((item.text("kind"), item.count("places")) for item in fields.objects("masked", missing=())),
+            **fields.later(cls),
         )
+        manifest.require_read(body.manifest(producer=manifest.producer).body)
+        return body
 
 
 @dataclass(frozen=True, slots=True)
@@ -155,7 +165,7 @@ class FilterBody:
     rejections: str
 
     def manifest(self, *, producer: str) -> Manifest:
-        body: dict[str, JsonValue] = asdict(self)
+        body: dict[str, JsonValue] = written(self)
         return Manifest(kind=Kind.FILTER, body=body, parents=_parents(self.shards), producer=producer)
 
     @classmethod
@@ -170,13 +180,16 @@ class FilterBody:
         if manifest.kind != Kind.FILTER:
             raise InvalidManifest(f"a manifest of kind {str(manifest.kind)!r}, expected 'filter'")
         fields = Fields(manifest.body, path="body", error=InvalidManifest)
-        return cls(
+        body = cls(
             shards=tuple(DocumentShardEntry.read(item) for item in fields.objects("shards")),
             decisions=fields.text("decisions"),
             documents=fields.count("documents"),
             rejected=tuple(Rejected.read(item) for item in fields.objects("rejected")),
             rejections=fields.text("rejections"),
+            **fields.later(cls),
         )
+        manifest.require_read(body.manifest(producer=manifest.producer).body)
+        return body
 
 
 @dataclass(frozen=True, slots=True)
@@ -209,7 +222,7 @@ class DedupBody:
     cleaned_lines: int = 0
 
     def manifest(self, *, producer: str) -> Manifest:
-        body: dict[str, JsonValue] = asdict(self)
+        body: dict[str, JsonValue] = written(self)
         if not self.compared:
             body = {key: value for key, value in body.items() if key not in ("contaminated", "earlier", "compared")}
         if not self.cuts:
@@ -224,7 +237,7 @@ class DedupBody:
         if manifest.kind != Kind.DEDUP:
             raise InvalidManifest(f"a manifest of kind {str(manifest.kind)!r}, expected 'dedup'")
         fields = Fields(manifest.body, path="body", error=InvalidManifest)
-        return cls(
+        body = cls(
             shards=tuple(DocumentShardEntry.read(item) for item in fields.objects("shards")),
             decisions=fields.text("decisions", missing=""),
             clusters=fields.text("clusters"),
@@ -242,4 +255,7 @@ class DedupBody:
             cut_units=fields.count("cut_units", missing=0),
             cut_bytes=fields.count("cut_bytes", missing=0),
             cleaned_lines=fields.count("cleaned_lines", missing=0),
+            **fields.later(cls),
         )
+        manifest.require_read(body.manifest(producer=manifest.producer).body)
+        return body

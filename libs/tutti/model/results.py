@@ -3,9 +3,8 @@
 Every error names the step, and the ranks, leaf or chunk it is about; after one, the state is as before the step.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import Enum
-from typing import Any
 
 from tutti.model.spec import Recorded, SpecError
 
@@ -98,9 +97,6 @@ class Scalars(Recorded):
         if self.step < 0 or any(not 0 < step <= self.step for step in self.skipped):
             raise SpecError(f"scalars are step {self.step}, skipped {self.skipped}; expected 0 < skipped ≤ step")
 
-    def to_dict(self) -> dict[str, Any]:
-        return {"step": self.step, "skipped": list(self.skipped), "loss_scale": self.loss_scale}
-
     @property
     def updates(self) -> int:
         """How often the state was updated."""
@@ -109,4 +105,4 @@ class Scalars(Recorded):
     def after(self, outcome: Outcome) -> "Scalars":
         step = self.step + 1
         skipped = (*self.skipped, step) if outcome is Outcome.SKIPPED else self.skipped
-        return Scalars(step, skipped, self.loss_scale)
+        return replace(self, step=step, skipped=skipped)

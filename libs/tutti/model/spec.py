@@ -15,6 +15,8 @@ from typing import Any, Self
 import blake3
 import rfc8785
 
+from tutti.corpus.records import later_names, read_later, written
+
 UPDATES = ("adamw-chunk-v1",)
 SCHEDULES = ("cosine", "wsd")
 
@@ -32,17 +34,21 @@ class Recorded:
     """A frozen dataclass of plain fields that goes to and from JSON, and refuses what it does not know."""
 
     def to_dict(self) -> dict[str, Any]:
-        return dataclasses.asdict(self)  # type: ignore[call-overload, no-any-return]
+        return written(self)
 
     @classmethod
     def from_dict(cls, value: Mapping[str, Any]) -> Self:
-        """Build from a mapping that has exactly the fields of this class. Raises SpecError."""
+        """Build from a mapping that `to_dict` could have written. Raises SpecError."""
         names = [field.name for field in dataclasses.fields(cls)]  # type: ignore[arg-type]
         if unknown := sorted(set(value) - set(names)):
             raise SpecError(f"{cls.__name__} has no field {', '.join(unknown)}; its fields are {', '.join(names)}")
-        if missing := sorted(set(names) - set(value)):
+        try:
+            grown = read_later(cls, value)
+        except ValueError as error:
+            raise SpecError(f"{cls.__name__}.{error}") from error
+        if missing := sorted(set(names) - later_names(cls) - set(value)):
             raise SpecError(f"{cls.__name__} lacks {', '.join(missing)}; a record holds every field")
-        return cls(**value)
+        return cls(**{**value, **grown})
 
     def digest(self) -> str:
         return digest_of(self.to_dict())

@@ -4,12 +4,13 @@ Its digest names the training. Ranks and placement are not in it: they don't cha
 """
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Self
 
 import rfc8785
 
+from tutti.corpus.records import later
 from tutti.corpus.sampler import MAX_WEIGHTS, DatasetShare, Span
 from tutti.model.spec import ModelSpec, OptimizerSpec, Recorded, SpecError, StepSpec
 
@@ -44,6 +45,14 @@ class Initial(Recorded):
         )
 
 
+def _mixture(value: Sequence[Mapping[str, Any]]) -> tuple[WeightedDataset, ...]:
+    return tuple(WeightedDataset.from_dict(each) for each in value)
+
+
+def _initial(value: Mapping[str, Any]) -> Initial | None:
+    return Initial.from_dict(value)
+
+
 @dataclass(frozen=True)
 class Training(Recorded):
     """`dataset` is the content digest of the dataset's manifest; intervals are in steps; 0 turns a thing off.
@@ -63,8 +72,8 @@ class Training(Recorded):
     checkpoint_every: int
     validate_every: int = 0
     audit_every: int = 10
-    mixture: tuple[WeightedDataset, ...] = ()
-    initial: Initial | None = None
+    mixture: tuple[WeightedDataset, ...] = later((), since="0.2", read=_mixture)
+    initial: Initial | None = later(None, since="0.2", read=_initial)
 
     def __post_init__(self) -> None:
         self._require(
@@ -109,26 +118,11 @@ class Training(Recorded):
 
     @classmethod
     def from_dict(cls, value: Mapping[str, Any]) -> Self:
-        """Build from a mapping that has exactly the fields of this class. Raises SpecError."""
-        parts: dict[str, type[Recorded]] = {
-            "model": ModelSpec,
-            "optimizer": OptimizerSpec,
-            "step": StepSpec,
-            "initial": Initial,
-        }
-        if "mixture" in value and not value["mixture"]:
-            raise SpecError("Training.mixture is empty; where nothing is mixed it is absent")
-        mixture = tuple(WeightedDataset.from_dict(each) for each in value.get("mixture", ()))
+        """Build from a mapping that `to_dict` could have written. Raises SpecError."""
+        parts: dict[str, type[Recorded]] = {"model": ModelSpec, "optimizer": OptimizerSpec, "step": StepSpec}
         return super().from_dict(
-            {"initial": None}
-            | {name: parts[name].from_dict(part) if name in parts else part for name, part in value.items()}
-            | {"mixture": mixture}
+            {name: parts[name].from_dict(part) if name in parts else part for name, part in value.items()}
         )
-
-    def to_dict(self) -> dict[str, Any]:
-        found = super().to_dict()
-        mixture, initial = found.pop("mixture"), found.pop("initial")
-        return found | ({"mixture": list(mixture)} if mixture else {}) | ({"initial": initial} if initial else {})
 
     def to_json(self) -> str:
         """Canonical JSON (RFC 8785): what travels as `training` in jobs, assignments and rank messages."""

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 
 from tutti.corpus.canonical import JsonValue
 from tutti.corpus.errors import InvalidManifest
 from tutti.corpus.fields import Fields
 from tutti.corpus.manifest import Kind, Manifest
+from tutti.corpus.records import written
 from tutti.inference.sampling import Sampling
 from tutti.sampling.continuing import Continued
 
@@ -30,9 +31,9 @@ def sample_manifest(
     checkpoint: str, model_digest: str, sampling: Sampling, tokens: int, found: Sequence[Continued], *, producer: str
 ) -> Manifest:
     body: dict[str, JsonValue] = {
-        "continuations": [asdict(each) for each in found],
+        "continuations": [written(each) for each in found],
         "model_digest": model_digest,
-        "sampling": asdict(sampling),
+        "sampling": written(sampling),
         "tokens": tokens,
     }
     return Manifest(Kind.SAMPLE, body, (checkpoint,), producer)
@@ -42,14 +43,16 @@ def continuations(manifest: Manifest) -> list[Continued]:
     """Raises InvalidManifest."""
     fields = Fields(manifest.body, path="body", error=InvalidManifest)
     return [
-        Continued(each.text("prompt"), each.text("text"), each.count("tokens"), each.text("stop"))
+        Continued(
+            each.text("prompt"), each.text("text"), each.count("tokens"), each.text("stop"), **each.later(Continued)
+        )
         for each in fields.objects("continuations")
     ]
 
 
 def export_manifest(checkpoint: str, model_digest: str, files: Sequence[File], *, producer: str) -> Manifest:
     body: dict[str, JsonValue] = {
-        "files": [asdict(each) for each in files],
+        "files": [written(each) for each in files],
         "format": "hugging-face",
         "model_digest": model_digest,
     }

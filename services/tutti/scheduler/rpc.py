@@ -31,7 +31,6 @@ from tutti.contracts.scheduler.v1 import (
     Topology,
     Transition,
 )
-from tutti.model.spec import SpecError
 from tutti.model.training import Training
 from tutti.scheduler import gangs, jobs, topology
 from tutti.scheduler.agentcalls import AgentCalls
@@ -40,6 +39,7 @@ from tutti.scheduler.epochs import Epochs
 from tutti.scheduler.nodewatch import NodeWatch
 from tutti.scheduler.settings import SchedulerSettings
 from tutti.scheduler.tables import Tables
+from tutti.scheduler.trainings import completed
 
 MAX_CAUSE = 300
 
@@ -59,16 +59,17 @@ class SchedulerApi(AgentCalls):
 
     def CreateJob(self, request: CreateJobRequest, call: Call) -> CreateJobResponse:
         check_name("jobs", request.name)
-        check_spec(request.spec)
-        gangs.check_size(request.name, request.spec)
+        spec = completed(request.spec)
+        check_spec(spec)
+        gangs.check_size(request.name, spec)
 
         def create(unit: Unit) -> Job:
-            job = self.tables.jobs.create(unit, jobs.created(request.name, request.spec, unit.now), request)
+            job = self.tables.jobs.create(unit, jobs.created(request.name, spec, unit.now), request)
             self._epochs.wake(unit, job.name)
             return job
 
         if request.validate_only:
-            return CreateJobResponse(job=Job(name=request.name, spec=request.spec))
+            return CreateJobResponse(job=Job(name=request.name, spec=spec))
         return CreateJobResponse(job=self._host.units.run(create))
 
     def GetJob(self, request: GetRequest, call: Call) -> Job:
@@ -164,13 +165,10 @@ class SchedulerApi(AgentCalls):
 
 
 def check_spec(spec: JobSpec) -> None:
-    """Raise InvalidField for a job that cannot be trained as asked."""
+    """Raise InvalidField for a completed spec that cannot be trained as asked."""
     holder = CreateJobRequest(spec=spec)
     required(holder, "spec.training", "spec.dataset_manifest_key", "spec.leaves", "spec.steps", "spec.data_parallel")
-    try:
-        training = Training.from_json(spec.training)
-    except SpecError as error:
-        raise InvalidField("spec.training", seen=str(error), expected="the canonical JSON of a training") from error
+    training = Training.from_json(spec.training)
     for field, seen, expected in (
         ("spec.training", spec.training, training.to_json()),
         ("spec.training_digest", spec.training_digest, training.digest()),

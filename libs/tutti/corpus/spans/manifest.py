@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 
 from tutti.corpus.canonical import JsonValue
 from tutti.corpus.errors import InvalidManifest
 from tutti.corpus.fields import Fields
 from tutti.corpus.manifest import Kind, Manifest
+from tutti.corpus.records import written
 from tutti.corpus.spans.building import IndexInfo
 
 
@@ -20,7 +21,7 @@ class IndexBody:
 
     def manifest(self, *, dataset: str, producer: str) -> Manifest:
         """`dataset`: the name of the resource."""
-        body: dict[str, JsonValue] = asdict(self)
+        body: dict[str, JsonValue] = written(self)
         return Manifest(kind=Kind.INDEX, body=body, parents=(dataset,), producer=producer)
 
     @classmethod
@@ -30,7 +31,7 @@ class IndexBody:
             raise InvalidManifest(f"a manifest of kind {str(manifest.kind)!r}, expected 'index'")
         fields = Fields(manifest.body, path="body", error=InvalidManifest)
         info = fields.nested("info")
-        return cls(
+        body = cls(
             blob=fields.text("blob"),
             info=IndexInfo(
                 content_digest=info.digest("content_digest"),
@@ -39,5 +40,9 @@ class IndexBody:
                 tokens=info.count("tokens"),
                 suffixes=info.count("suffixes"),
                 documents=info.count("documents"),
+                **info.later(IndexInfo),
             ),
+            **fields.later(cls),
         )
+        manifest.require_read(body.manifest(dataset="", producer=manifest.producer).body)
+        return body

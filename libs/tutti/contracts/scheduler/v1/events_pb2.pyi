@@ -10,6 +10,7 @@ from google.protobuf import timestamp_pb2 as _timestamp_pb2
 from google.protobuf.internal import containers as _containers
 from google.protobuf.internal import enum_type_wrapper as _enum_type_wrapper
 from tutti.contracts.common.v1 import common_pb2 as _common_pb2
+from tutti.contracts.common.v1 import training_pb2 as _training_pb2
 import builtins as _builtins
 import sys
 import typing as _typing
@@ -151,8 +152,11 @@ class JobSpec(_message.Message):
     ATTEMPTS_FIELD_NUMBER: _builtins.int
     MIXED_FIELD_NUMBER: _builtins.int
     INITIAL_FIELD_NUMBER: _builtins.int
+    TYPED_TRAINING_FIELD_NUMBER: _builtins.int
     training: _builtins.str
-    """training as canonical JSON: model, optimizer, step, dataset, steps, checkpoint and validation intervals."""
+    """training as canonical JSON: model, optimizer, step, dataset, steps, checkpoint and validation intervals. Empty in a
+    request that has the typed one; the job has both.
+    """
     training_digest: _builtins.str
     """training_digest names it."""
     dataset_manifest_key: _builtins.str
@@ -175,6 +179,10 @@ class JobSpec(_message.Message):
     def mixed(self) -> _containers.RepeatedCompositeFieldContainer[Global___MixedDataset]:
         """mixed: the other datasets that are trained on, in the order of the training's mixture."""
 
+    @_builtins.property
+    def typed_training(self) -> _training_pb2.Training:
+        """typed_training: the same training as a message."""
+
     def __init__(
         self,
         *,
@@ -189,10 +197,11 @@ class JobSpec(_message.Message):
         attempts: _builtins.int = ...,
         mixed: _abc.Iterable[Global___MixedDataset] | None = ...,
         initial: _builtins.str = ...,
+        typed_training: _training_pb2.Training | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["typed_training", b"typed_training"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["attempts", b"attempts", "data_parallel", b"data_parallel", "dataset_digest", b"dataset_digest", "dataset_manifest_key", b"dataset_manifest_key", "initial", b"initial", "leaves", b"leaves", "mixed", b"mixed", "shrink", b"shrink", "steps", b"steps", "training", b"training", "training_digest", b"training_digest"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["attempts", b"attempts", "data_parallel", b"data_parallel", "dataset_digest", b"dataset_digest", "dataset_manifest_key", b"dataset_manifest_key", "initial", b"initial", "leaves", b"leaves", "mixed", b"mixed", "shrink", b"shrink", "steps", b"steps", "training", b"training", "training_digest", b"training_digest", "typed_training", b"typed_training"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

@@ -1,0 +1,85 @@
+"""Trainings as typed messages: what the contract checks field by field, beside the canonical JSON that names them.
+
+Promises: a training that goes to a message and back is the same; a defaulted field that is not set has its default.
+"""
+
+import dataclasses
+from typing import Any, TypeVar
+
+from google.protobuf.message import Message
+
+from tutti.chassis.errors import InvalidField
+from tutti.contracts.common.v1 import Training as WireTraining
+from tutti.contracts.scheduler.v1 import JobSpec
+from tutti.corpus.records import later_names
+from tutti.model.spec import ModelSpec, OptimizerSpec, Recorded, StepSpec
+from tutti.model.training import Initial, Training, WeightedDataset
+
+R = TypeVar("R", bound=Recorded)
+PARTS: dict[str, type[Recorded]] = {
+    "model": ModelSpec,
+    "optimizer": OptimizerSpec,
+    "step": StepSpec,
+    "mixture": WeightedDataset,
+    "initial": Initial,
+}
+
+
+def to_wire(training: Training) -> WireTraining:
+    message = WireTraining()
+    _fill(message, training)
+    return message
+
+
+def of_wire(message: WireTraining) -> Training:
+    """Raises SpecError for a training that cannot work."""
+    return _read(Training, message)
+
+
+def completed(spec: JobSpec) -> JobSpec:
+    """The spec with its training in both spellings. Raises InvalidField when they differ or cannot be read."""
+    made = JobSpec()
+    made.CopyFrom(spec)
+    try:
+        if not spec.training and spec.HasField("typed_training"):
+            made.training = of_wire(spec.typed_training).to_json()
+        training = Training.from_json(made.training)
+        typed = of_wire(spec.typed_training) if spec.HasField("typed_training") else training
+        made.typed_training.CopyFrom(to_wire(training))
+    except ValueError as error:  # a SpecError, or a number that has no room in the message
+        raise InvalidField("spec.training", seen=str(error), expected="the canonical JSON of a training") from error
+    if typed != training:
+        expected = "the training that spec.training holds; give one of the two"
+        raise InvalidField("spec.typed_training", seen=typed.digest(), expected=f"{training.digest()}: {expected}")
+    return made
+
+
+def _fill(message: Message, record: Recorded) -> None:
+    """Set every field but later ones that have their default, as in canonical JSON."""
+    unwritten = later_names(type(record)) - set(record.to_dict())
+    for field in dataclasses.fields(record):  # type: ignore[arg-type]
+        value = getattr(record, field.name)
+        if field.name in unwritten:
+            continue
+        if isinstance(value, Recorded):
+            _fill(getattr(message, field.name), value)
+        elif isinstance(value, tuple):
+            for each in value:
+                _fill(getattr(message, field.name).add(), each)
+        else:
+            setattr(message, field.name, value)
+
+
+def _read(kind: type[R], message: Message) -> R:
+    values: dict[str, Any] = {}
+    for field in dataclasses.fields(kind):  # type: ignore[arg-type]
+        descriptor = message.DESCRIPTOR.fields_by_name[field.name]
+        value = getattr(message, field.name)
+        if descriptor.is_repeated:
+            values[field.name] = tuple(_read(PARTS[field.name], each) for each in value)
+        elif descriptor.message_type is not None:
+            if message.HasField(field.name) or field.default is dataclasses.MISSING:
+                values[field.name] = _read(PARTS[field.name], value)
+        elif not descriptor.has_presence or message.HasField(field.name):
+            values[field.name] = value
+    return kind(**values)

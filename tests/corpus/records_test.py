@@ -1,0 +1,227 @@
+"""Records grow: a field that is added to any record leaves all records of earlier versions as they are.
+
+`records/<version>` holds manifests and shard reports as that version wrote them.
+"""
+
+import dataclasses
+import json
+import re
+import sys
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tutti.checkpoints.manifest import BlobEntry, CheckpointBody, CurvePlace
+from tutti.checkpoints.report import ShardReport
+from tutti.checkpoints.scalars import StateScalars
+from tutti.corpus.canonical import canonical_json, parse_json
+from tutti.corpus.dataset import DatasetBody, Rejected, ShardEntry, Split
+from tutti.corpus.documentshard import DocumentShardInfo
+from tutti.corpus.errors import CorpusError
+from tutti.corpus.ledger import Ledger, SkippedStep
+from tutti.corpus.manifest import Kind, Manifest
+from tutti.corpus.records import later
+from tutti.corpus.sampler import DatasetShare, Span
+from tutti.corpus.spans.building import IndexInfo
+from tutti.corpus.spans.manifest import IndexBody
+from tutti.corpus.stages import CrawlBody, DedupBody, DocumentShardEntry, FilterBody, IngestBody
+from tutti.model.kernel import KernelSignature
+from tutti.model.machine import MachineSignature
+from tutti.model.plan import Shape
+from tutti.model.results import Scalars
+from tutti.model.spec import ModelSpec, OptimizerSpec, SpecError, StepSpec
+from tutti.model.training import Initial, Training, WeightedDataset
+
+FOLDER = Path(__file__).parent / "records"
+FILES = sorted(FOLDER.glob("*/*.json"))
+DIGEST, OTHER = "blake3:" + "1" * 64, "blake3:" + "2" * 64
+ADDED = 7
+
+
+@dataclasses.dataclass(frozen=True)
+class Spelling:
+    """How a record that stands alone is read from canonical JSON and written again."""
+
+    read: Callable[[bytes], Any]
+    write: Callable[[Any], bytes]
+
+
+def of_manifest(kind: type[Any]) -> Spelling:
+    def read(data: bytes) -> Any:
+        manifest = Manifest.decode(data, expected=tuple(Kind))
+        return manifest, kind.read(manifest)
+
+    def write(found: Any) -> bytes:
+        manifest, body = found
+        if issubclass(kind, DatasetBody):
+            again = body.to_json()
+        else:
+            named = {"dataset": manifest.parents[0]} if issubclass(kind, IndexBody) else {}
+            again = body.manifest(producer=manifest.producer, **named).body
+        return Manifest(manifest.kind, again, manifest.parents, manifest.producer).encode()
+
+    return Spelling(read, write)
+
+
+def of_dict(kind: type[Any]) -> Spelling:
+    return Spelling(lambda data: kind.from_dict(parse_json(data)), lambda made: canonical_json(made.to_dict()))
+
+
+BODIES: Mapping[Kind, type[Any]] = {
+    Kind.CRAWL: CrawlBody,
+    Kind.INGEST: IngestBody,
+    Kind.FILTER: FilterBody,
+    Kind.DEDUP: DedupBody,
+    Kind.DATASET: DatasetBody,
+    Kind.INDEX: IndexBody,
+    Kind.CHECKPOINT: CheckpointBody,
+}
+PARTS: Mapping[type[Any], type[Any]] = {
+    # record: the record that stands alone and holds it
+    **{kind: kind for kind in (*BODIES.values(), ShardReport, Training, StateScalars)},
+    **{kind: kind for kind in (Shape, KernelSignature, MachineSignature)},
+    **{kind: Training for kind in (ModelSpec, OptimizerSpec, StepSpec, WeightedDataset, Initial)},
+    **{kind: StateScalars for kind in (Scalars, Ledger, Span, DatasetShare, SkippedStep)},
+    **{kind: CheckpointBody for kind in (BlobEntry, CurvePlace)},
+    **{kind: IngestBody for kind in (DocumentShardEntry, DocumentShardInfo, Rejected)},
+    **{kind: DatasetBody for kind in (Split, ShardEntry)},
+    IndexInfo: IndexBody,
+}
+
+
+def spelling(whole: type[Any]) -> Spelling:
+    if issubclass(whole, ShardReport):
+        return Spelling(whole.decode, lambda report: report.encode())
+    return of_manifest(whole) if issubclass(whole, tuple(BODIES.values())) else of_dict(whole)
+
+
+def samples(whole: type[Any]) -> list[bytes]:
+    """Canonical JSON of this record: what earlier versions wrote, and what exists in no fixture."""
+    found = []
+    for path in FILES:
+        data = path.read_bytes()
+        if whole is ShardReport and "reports" in path.name:
+            found.append(data)
+        elif whole in BODIES.values() and "manifests" in path.name:
+            if BODIES[Kind(json.loads(data)["kind"])] is whole:
+                found.append(data)
+        elif "committer" in path.name:
+            body = json.loads(data)["body"]
+            inner = {Training: "training", StateScalars: "scalars", Shape: "shape", KernelSignature: "kernel"}
+            if whole in inner:
+                found.append(canonical_json(body[inner[whole]]))
+    return found + made(whole)
+
+
+def made(whole: type[Any]) -> list[bytes]:
+    if whole is Training:
+        mixture = (WeightedDataset(DIGEST, 3), WeightedDataset(OTHER, 1))
+        model = ModelSpec(vocabulary=97, width=32, layers=1, heads=2, kv_heads=2, hidden=64, context=16)
+        mixed = Training(
+            model,
+            OptimizerSpec(1e-3, 4),
+            StepSpec(),
+            DIGEST,
+            2,
+            mixture=mixture,
+            initial=Initial("checkpoints/a/0/1", OTHER),
+        )
+        return [canonical_json(mixed.to_dict())]
+    if whole is StateScalars:
+        ledger = Ledger((Span(0, (DatasetShare(DIGEST, 10, 1, 0),), 0, 2, 2),), (SkippedStep(1, "not finite"),))
+        return [canonical_json(StateScalars(Scalars(3, (2,)), 12, ledger).to_dict())]
+    if whole is MachineSignature:
+        return [canonical_json(MachineSignature("x", "y", "", "cpu", "2", "2", "").to_dict())]
+    if whole is IngestBody:
+        shard = DocumentShardInfo(DIGEST, OTHER, bytes=1, documents=1, text_bytes=1, first_doc_id="a", last_doc_id="a")
+        rejected = (Rejected("binary", 1),)
+        body = IngestBody((DocumentShardEntry("a", shard),), (), DIGEST, 2, 1, rejected, "b", 1, 1)
+        return [body.manifest(producer="tutti.ingest 0.2.0").encode()]
+    if whole is CrawlBody:
+        return [CrawlBody(("a",), DIGEST, (("kept", 1),)).manifest(producer="tutti.ingest 0.2.0").encode()]
+    if whole is IndexBody:
+        info = IndexInfo(content_digest=DIGEST, bytes_digest=OTHER, bytes=1, tokens=1, suffixes=1, documents=1)
+        return [IndexBody("a", info).manifest(dataset="datasets/a", producer="tutti.tokenization 0.2.0").encode()]
+    return []
+
+
+def grow(monkeypatch: pytest.MonkeyPatch, kind: type[Any]) -> type[Any]:
+    """Add the field `added`, an integer that is 0 by default, to a record, wherever its class is used."""
+    field = ("added", int, later(0, since="9.9"))
+    grown = dataclasses.make_dataclass(kind.__name__, [field], bases=(kind,), frozen=True)
+    for module in list(sys.modules.values()):
+        if (getattr(module, "__name__", "") or "").startswith("tutti.") and vars(module).get(kind.__name__) is kind:
+            monkeypatch.setattr(module, kind.__name__, grown)
+    return grown
+
+
+def filled(value: Any, grown: type[Any]) -> Any:
+    """The same value with `added` set in every record of this class."""
+    if isinstance(value, tuple):
+        after = tuple(filled(each, grown) for each in value)
+        return value if all(one is other for one, other in zip(value, after, strict=True)) else after
+    if isinstance(value, Manifest) or not dataclasses.is_dataclass(value):
+        return value
+    changes: dict[str, Any] = {}
+    for field in dataclasses.fields(value):
+        if field.init and (after := filled(getattr(value, field.name), grown)) is not getattr(value, field.name):
+            changes[field.name] = after
+    if isinstance(value, grown):
+        changes["added"] = ADDED
+    return dataclasses.replace(value, **changes) if changes else value  # type: ignore[type-var]
+
+
+@pytest.mark.parametrize("kind", PARTS, ids=lambda kind: kind.__name__)
+def test_a_record_to_which_a_field_is_added_reads_and_writes_what_earlier_versions_wrote(
+    kind: type[Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    known = samples(PARTS[kind])
+    assert known
+    whole = PARTS[kind]
+    before = spelling(whole)
+    grown = grow(monkeypatch, kind)
+    after = spelling(grown if whole is kind else whole)
+    grew = False
+    for data in known:
+        assert after.write(after.read(data)) == before.write(before.read(data))
+        with_it = filled(after.read(data), grown)
+        longer = after.write(with_it)
+        if longer == after.write(after.read(data)):
+            continue  # holds no record of this kind
+        grew = True
+        assert after.write(after.read(longer)) == longer
+        with pytest.raises((CorpusError, SpecError), match="added"):
+            after.read(resealed(longer.replace(b'"added":7', b'"added":0')))
+        monkeypatch.undo()
+        with pytest.raises((CorpusError, SpecError), match="added"):
+            before.read(longer)
+        grown = grow(monkeypatch, kind)
+        after = spelling(grown if whole is kind else whole)
+    assert grew
+
+
+def resealed(data: bytes) -> bytes:
+    """A changed manifest under the digest of what it says now; other records have none."""
+    value: Any = json.loads(data)
+    if "content_digest" not in value or "producer" not in value:
+        return data
+    return Manifest(Kind(value["kind"]), value["body"], tuple(value["parents"]), value["producer"]).encode()
+
+
+def test_an_unknown_field_is_refused_with_the_version_that_wrote_it() -> None:
+    for path in FILES:
+        if "manifests" not in path.name:
+            continue
+        value = json.loads(path.read_bytes())
+        kind = BODIES[Kind(value["kind"])]
+        data = resealed(canonical_json({**value, "body": {**value["body"], "surprise": 1}}))
+        with pytest.raises(CorpusError, match=rf"surprise.*{value['producer']}"):
+            kind.read(Manifest.decode(data, expected=tuple(Kind)))
+
+
+def test_the_page_of_contracts_lists_every_record() -> None:
+    page = (Path(__file__).parents[2] / "docs" / "contracts.md").read_text()
+    section = page.split("\n## Records\n")[1].split("\n## ")[0].split("\n- ", 1)[1]
+    assert set(re.findall(r"`(\w+)`", section)) == {kind.__name__ for kind in PARTS}
