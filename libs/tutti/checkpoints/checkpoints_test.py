@@ -123,8 +123,10 @@ def test_a_report_and_a_manifest_come_back_as_written() -> None:
 def test_scalars_come_back_as_written() -> None:
     scalars = example.scalars(9, skipped=(3, 7))
     assert StateScalars.from_json(scalars.to_json()) == scalars
-    with pytest.raises(CheckpointError, match="expected"):
+    with pytest.raises(CheckpointError, match="skipped: missing"):
         StateScalars.from_json('{"step": 1}')
+    with pytest.raises(CheckpointError, match="surprise: not known"):
+        StateScalars.from_dict({**scalars.to_dict(), "surprise": 1})
     with pytest.raises(CheckpointError, match="one cause a skipped step"):
         replace(scalars, ledger=example.scalars(9).ledger)
 

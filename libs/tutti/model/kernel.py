@@ -10,6 +10,7 @@ from dataclasses import dataclass
 import numpy as np
 import torch
 
+from tutti.model.device import model_of
 from tutti.model.machine import processor, switches
 from tutti.model.spec import Recorded, StepSpec
 
@@ -38,7 +39,7 @@ def kernel_signature(step: StepSpec, device: torch.device) -> KernelSignature:
         machine=platform.machine(),
         processor=processor(),
         capability=torch.backends.cpu.get_cpu_capability(),
-        device=torch.cuda.get_device_name(device) if device.type == "cuda" else device.type,
+        device=model_of(device),
         torch=torch.__version__,
         numpy=np.__version__,
         blas="mkl" if torch.backends.mkl.is_available() else "other",  # type: ignore[no-untyped-call]

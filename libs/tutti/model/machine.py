@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from importlib.metadata import version
 from pathlib import Path
 
+from tutti.model.device import is_gpu, kind_of
 from tutti.model.spec import Recorded
 
 SWITCHES = ("MKL_CBWR", "MKL_ENABLE_INSTRUCTIONS", "ONEDNN_MAX_CPU_ISA", "DNNL_MAX_CPU_ISA", "CUBLAS_WORKSPACE_CONFIG")
@@ -38,12 +39,12 @@ def machine_signature(devices: Sequence[str], proc: Path = Path("/proc")) -> Mac
     """Of this machine; `devices` are those that ranks run on, such as "cpu" or "cuda:0"."""
     fields = _fields(proc / "cpuinfo")
     flags = fields.get("flags") or fields.get("Features", "")
-    kinds = sorted({device.partition(":")[0] for device in devices})
+    kinds = sorted({kind_of(device) for device in devices})
     return MachineSignature(
         machine=platform.machine(),
         processor=_processor(fields),
         vectors=" ".join(sorted(flag for flag in flags.split() if flag.startswith(VECTORS))),
-        devices=", ".join([*kinds, *(_graphics(proc) if "cuda" in kinds else ())]),
+        devices=", ".join([*kinds, *(_graphics(proc) if any(map(is_gpu, kinds)) else ())]),
         torch=version("torch"),
         numpy=version("numpy"),
         switches=switches((*SWITCHES, CAPABILITY_SWITCH)),

@@ -17,6 +17,7 @@ from torch import Tensor
 from tutti.model.audit import Audit, check_audits, leaf_audit
 from tutti.model.batch import LeafBatch, checked
 from tutti.model.chunks import KINDS, Chunk, Kind
+from tutti.model.device import compute_type, is_gpu, synchronize
 from tutti.model.exchange import Exchange
 from tutti.model.fingerprint import fingerprints
 from tutti.model.gradients import Buffer, Gradients, squared_norms
@@ -44,8 +45,7 @@ class _Clock:
         self._device, self._last = device, time.perf_counter()
 
     def lap(self) -> float:
-        if self._device.type == "cuda":
-            torch.cuda.synchronize(self._device)
+        synchronize(self._device)
         now = time.perf_counter()
         seconds, self._last = now - self._last, now
         return seconds
@@ -53,7 +53,7 @@ class _Clock:
 
 def _prepare(step: StepSpec, device: torch.device) -> KernelSignature:
     torch.set_num_threads(step.threads)
-    if device.type == "cuda":
+    if is_gpu(device.type):
         log.warning("computing in bfloat16 on %s: this path is not proven yet, only the one on CPUs is", device)
         torch.use_deterministic_algorithms(step.exact)
     return kernel_signature(step, device)
@@ -84,8 +84,7 @@ class RankStep:
         self._scalars = Scalars()
         layout = plan.layout
         self._exchange = Exchange(group, rank=rank, ranks=len(plan.ranks))
-        compute = torch.bfloat16 if self.device.type == "cuda" else torch.float32
-        self._vector = torch.zeros(layout.elements, dtype=compute, device=self.device)
+        self._vector = torch.zeros(layout.elements, dtype=compute_type(self.device), device=self.device)
         self._gradients = Gradients(layout, Transformer(layout, self._vector, compiled=step.compile))
         self._chunks = plan.chunks_of(rank)
         self._runs = runs_of(self._chunks)

@@ -11,6 +11,7 @@ from collections.abc import Sequence
 
 from tutti.chassis.processes import ProcessId, gone, process_id
 from tutti.contracts.trainer.v1 import RankMessage
+from tutti.model.device import is_gpu
 from tutti.trainer.forkclient import ForkClient
 from tutti.trainer.framing import PolledChannel
 from tutti.trainer.ports import LaunchError
@@ -76,7 +77,7 @@ class ProcessLauncher:
         own, theirs = socket.socketpair()
         rank = StartedRank(own)
         try:
-            if device.startswith("cuda"):
+            if is_gpu(device):
                 child = subprocess.Popen(
                     [sys.executable, "-m", "tutti.trainer.rank", str(theirs.fileno())],
                     pass_fds=[theirs.fileno()],

@@ -30,6 +30,7 @@ from tutti.chassis.watch import Watch
 from tutti.contracts.committer.v1.stubs import CommitterServiceStub
 from tutti.contracts.scheduler.v1 import Node
 from tutti.contracts.scheduler.v1.stubs import SchedulerServiceStub
+from tutti.model.device import NAMES, is_device
 from tutti.model.machine import machine_signature
 from tutti.trainer.addresses import moved, of_this_machine, resolved
 from tutti.trainer.agent import Agent, AgentState
@@ -84,7 +85,7 @@ def _parser() -> argparse.ArgumentParser:
         type=int,
         help=f"ranks that may run here ({SLOTS}); they may share cores",
     )
-    parser.add_argument("--device", action="append", default=[], help="cpu or cuda:N, one a slot; cpu unless given")
+    parser.add_argument("--device", action="append", default=[], help=f"{NAMES}, one a slot; cpu unless given")
     parser.add_argument("--address", help="address by which ranks of other nodes reach this one")
     return parser
 
@@ -167,8 +168,8 @@ def _settings(given: argparse.Namespace, loaded: Loaded) -> AgentSettings:
     if slots < 1:
         raise BadNode(f"--slots {slots}: expected at least 1")
     for device in devices:
-        if not re.fullmatch(r"cpu|cuda:\d+", device):
-            raise BadNode(f"--device {device!r}: expected cpu or cuda:N")
+        if not is_device(device):
+            raise BadNode(f"--device {device!r}: expected {NAMES}")
     if len(devices) > slots:
         raise BadNode(f"{len(devices)} devices for {slots} slots: expected at most one a slot")
     try:

@@ -22,6 +22,7 @@ from tutti.checkpoints.staged import open_staged
 from tutti.contracts.trainer.v1 import Failed, Listening, RankMessage, Ready, Start
 from tutti.corpus.errors import CorpusError
 from tutti.model.chunks import Layout
+from tutti.model.device import DeviceMissing, select
 from tutti.model.plan import Plan
 from tutti.model.results import LeafAuditFailed, ParameterAuditFailed, SetupMismatch, StepAborted, StepMismatch
 from tutti.model.spec import SpecError
@@ -125,15 +126,11 @@ def _initial(start: Start, plan: Plan) -> Read | None:
 def _device(start: Start) -> str:
     """Raises RankFailure when this machine does not have it."""
     device = start.device or "cpu"
-    if device.startswith("cuda"):
-        seen = torch.cuda.device_count()
-        if int(device.partition(":")[2] or 0) >= seen:
-            raise RankFailure(
-                Reason.DEVICE_MISSING,
-                f"there is no {device} here, torch sees {seen} CUDA devices; start the agent with the devices it has",
-                ranks=[start.rank],
-            )
-        torch.cuda.set_device(torch.device(device))
+    try:
+        select(device)
+    except DeviceMissing as missing:
+        words = f"{missing}; start the agent with the devices it has"
+        raise RankFailure(Reason.DEVICE_MISSING, words, ranks=[start.rank]) from missing
     return device
 
 

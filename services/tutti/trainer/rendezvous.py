@@ -14,6 +14,7 @@ import psutil
 import torch.distributed as dist
 from torch._C._distributed_c10d import PrefixStore, Store, TCPStore
 
+from tutti.model.device import backend_of
 from tutti.trainer.failures import RankFailure, Reason
 
 COLLECTIVE_SECONDS = 1800.0
@@ -70,7 +71,7 @@ def meet(store: Store, *, rank: int, ranks: int, epoch: int, seconds: float, che
 
 def open_group(store: Store, *, rank: int, ranks: int, listen: str, device: str) -> dist.ProcessGroup:
     """The process group of all ranks, over the interface that holds `listen`."""
-    backend = "nccl" if device.startswith("cuda") else "gloo"
+    backend = backend_of(device)
     if interface := _interface(listen):
         os.environ["GLOO_SOCKET_IFNAME"] = interface
         os.environ["NCCL_SOCKET_IFNAME"] = interface

@@ -1,0 +1,72 @@
+"""Devices: what follows from the name of the one that a rank computes on, such as "cpu" or "cuda:0".
+
+This is the only module that tests for a kind of device. Importing it does not import torch.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    import torch
+
+_GPU = "cuda"
+NAMES = "cpu or cuda:N"
+
+
+class DeviceMissing(Exception):
+    """This machine does not have the device."""
+
+
+def is_device(name: str) -> bool:
+    """Whether this is the name of a device."""
+    return re.fullmatch(rf"cpu|{_GPU}:\d+", name) is not None
+
+
+def kind_of(name: str) -> str:
+    """The kind of a device, without its number."""
+    return name.partition(":")[0]
+
+
+def is_gpu(name: str) -> bool:
+    return kind_of(name) == _GPU
+
+
+def backend_of(name: str) -> str:
+    """The back end of torch.distributed for ranks on devices of this kind."""
+    return "nccl" if is_gpu(name) else "gloo"
+
+
+def select(name: str) -> None:
+    """Make it this process's current device. Raises DeviceMissing."""
+    if not is_gpu(name):
+        return
+    import torch
+
+    seen = torch.cuda.device_count()
+    if int(name.partition(":")[2] or 0) >= seen:
+        raise DeviceMissing(f"there is no {name} here, torch sees {seen} CUDA devices")
+    torch.cuda.set_device(torch.device(name))
+
+
+def compute_type(device: torch.device) -> torch.dtype:
+    """The type that forward and backward are computed in."""
+    import torch
+
+    return torch.bfloat16 if is_gpu(device.type) else torch.float32
+
+
+def model_of(device: torch.device) -> str:
+    """What the device is, for the kernel signature."""
+    import torch
+
+    return torch.cuda.get_device_name(device) if is_gpu(device.type) else device.type
+
+
+def synchronize(device: torch.device) -> None:
+    """Wait for what was started on it, so that time can be taken."""
+    import torch
+
+    if is_gpu(device.type):
+        torch.cuda.synchronize(device)
