@@ -27,7 +27,8 @@ from tutti.model.training import Training
 from tutti.trainer.buffers import BufferPool, SharedBuffer, buffer_folder, clear
 from tutti.trainer.data import TrainingData
 from tutti.trainer.framing import BlockingChannel
-from tutti.trainer.objectives.pretrain import Pretraining
+from tutti.trainer.loop import Loop
+from tutti.trainer.programs.pretrain import PROGRAM
 
 GOAL = 1.5
 BUFFERS = 2
@@ -131,7 +132,7 @@ def _run(training: Training, dataset: Path, shared: Path) -> Measured:
     lifeline.at_boundary = copy
     step.after = lambda: time.sleep(REST_SECONDS)  # both begin rested: see pairs.alternate
     read = TrainingData([dataset], training)
-    Pretraining(training, step, read, read.first_ledger(), buffers[:BUFFERS], lifeline).run()
+    Loop(PROGRAM, training, step, read, read.first_ledger(), buffers[:BUFFERS], lifeline).run()
     return Measured(size, lifeline.stalls, lifeline.stalls_on_a_core, copies, copies_on_a_core)
 
 

@@ -32,7 +32,8 @@ from tutti.model.training import Training
 from tutti.trainer.buffers import BufferPool, SharedBuffer
 from tutti.trainer.data import TrainingData
 from tutti.trainer.framing import BlockingChannel
-from tutti.trainer.objectives.pretrain import Pretraining
+from tutti.trainer.loop import Loop
+from tutti.trainer.programs.pretrain import PROGRAM
 
 RANKS = 2
 STEP_SECONDS = 0.25
@@ -146,7 +147,7 @@ def _rank(task: Task, sock: socket.socket, answer: Connection) -> None:
     paths = BufferPool(task.buffers).make("jobs/bench", 1, task.rank, size=plan.snapshot_size(task.rank), count=1)
     with SharedBuffer(paths[0], plan.snapshot_size(task.rank)) as buffer:
         before = seconds_on_a_core("lifeline")
-        Pretraining(training, step, read, read.first_ledger(), [buffer], lifeline).run()
+        Loop(PROGRAM, training, step, read, read.first_ledger(), [buffer], lifeline).run()
         spent = seconds_on_a_core("lifeline") - before
     answer.send(
         Told(

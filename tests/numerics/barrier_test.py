@@ -13,6 +13,7 @@ from tutti.model.batch import checked
 from tutti.model.chunks import Layout
 from tutti.model.fingerprint import as_bytes
 from tutti.model.gradients import Gradients
+from tutti.model.objective import NextToken
 from tutti.model.plan import Plan, Shape
 from tutti.model.results import Outcome, Scalars, StepAborted
 from tutti.model.transformer import Transformer
@@ -40,7 +41,7 @@ def test_control_plain_accumulation_gives_other_bits_on_other_numbers_of_ranks()
         me, model = start(QUIET, max(1, group_size(group)), rank, group), RECIPE.model
         me.initialize()
         plan, total = me.plan, torch.zeros(Layout(model).elements)
-        gradients = Gradients(plan.layout, Transformer(plan.layout, me.parameters, compiled=False))
+        gradients = Gradients(plan.layout, Transformer(plan.layout, me.parameters, compiled=False), NextToken())
         for leaf in plan.leaves_of(rank):
             sums = gradients.new_sums(1)
             gradients.add_leaf(sums, 0, checked(RECIPE.batch(1, leaf), model, RECIPE.step.rows, ""))

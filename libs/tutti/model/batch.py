@@ -34,11 +34,12 @@ class BatchError(ValueError):
 
 @dataclass(frozen=True)
 class CheckedBatch:
-    """A batch whose shapes, types and token range are right."""
+    """A batch whose shapes, types and token range are right; `leaf` is the batch as it was given."""
 
     tokens: npt.NDArray[np.int64]
     documents: npt.NDArray[np.int64]
     valid: npt.NDArray[np.bool_]
+    leaf: LeafBatch
 
 
 def checked(batch: LeafBatch, model: ModelSpec, rows: int, what: str) -> CheckedBatch:
@@ -59,4 +60,4 @@ def checked(batch: LeafBatch, model: ModelSpec, rows: int, what: str) -> Checked
     if tokens.size and not (tokens.min() >= 0 and tokens.max() < model.vocabulary):
         seen = f"{tokens.min()} … {tokens.max()}"
         raise BatchError(f"{what}: tokens are {seen}; expected 0 … {model.vocabulary - 1}: was it another tokenizer?")
-    return CheckedBatch(tokens, np.asarray(batch.documents, dtype=np.int64), np.asarray(batch.valid))
+    return CheckedBatch(tokens, np.asarray(batch.documents, dtype=np.int64), np.asarray(batch.valid), batch)

@@ -15,6 +15,7 @@ from torch import Tensor
 from tutti.model.batch import CheckedBatch
 from tutti.model.chunks import Layout
 from tutti.model.fingerprint import as_bytes, fingerprint
+from tutti.model.objective import Objective
 from tutti.model.transformer import Transformer
 from tutti.model.tree import PIECE, Node, PartialSums, tree_sum
 from tutti.model.vote import Tally
@@ -31,8 +32,8 @@ class Buffer:
 class Gradients:
     """Computes leaves of one model, with a pool of buffers that is kept between steps."""
 
-    def __init__(self, layout: Layout, transformer: Transformer) -> None:
-        self._layout, self._transformer = layout, transformer
+    def __init__(self, layout: Layout, transformer: Transformer, objective: Objective) -> None:
+        self._layout, self._transformer, self._objective = layout, transformer, objective
         self._device = transformer.vector.device
         self._free: list[Buffer] = []
         self._target: Buffer | None = None
@@ -81,20 +82,23 @@ class Gradients:
 
     @torch.no_grad()
     def token_sum(self, batch: CheckedBatch) -> Tally:
-        """A forward alone: the sum of a batch's token losses."""
-        return _tally(self._losses(batch)[1], batch)
+        """A forward alone: the sum of a batch's losses."""
+        return self._tally(self._losses(batch)[1], batch)
 
     def _losses(self, batch: CheckedBatch) -> tuple[Tensor, Tensor]:
         tokens, documents, valid = (
             torch.from_numpy(array).to(self._device) for array in (batch.tokens, batch.documents, batch.valid)
         )
-        return self._transformer.token_losses(tokens, documents, valid)
+        return self._objective.losses(self._transformer, tokens, documents, valid, batch)
 
     def _backward(self, batch: CheckedBatch, target: Buffer, *, onto: bool) -> Tally:
         self._target, self._onto = target, onto
         total, losses = self._losses(batch)
         total.backward()  # type: ignore[no-untyped-call]
-        return _tally(losses, batch)
+        return self._tally(losses, batch)
+
+    def _tally(self, losses: Tensor, batch: CheckedBatch) -> Tally:
+        return Tally(loss=piecewise_sum(losses), count=self._objective.count(batch))
 
     def _taker(self, position: int) -> Callable[[Tensor], None]:
         def take(field: Tensor) -> None:
@@ -121,10 +125,6 @@ class Gradients:
         vector = torch.zeros(self._layout.gradient_elements, device=self._device)
         slots = self._transformer.gradient_slots
         return Buffer(vector, tuple(vector[at : at + prod(f.shape)].view(f.shape) for at, f in slots))
-
-
-def _tally(losses: Tensor, batch: CheckedBatch) -> Tally:
-    return Tally(loss=piecewise_sum(losses), tokens=int(batch.valid.sum()))
 
 
 def piecewise_sum(vector: Tensor) -> float:

@@ -5,9 +5,11 @@ import pytest
 import torch
 from torch import Tensor
 
-from tutti.model.batch import CheckedBatch
+from tutti.model.batch import CheckedBatch, checked
+from tutti.model.batch_test import Rows
 from tutti.model.chunks import Layout
 from tutti.model.gradients import Gradients, piecewise_sum, squared_norms
+from tutti.model.objective import NextToken
 from tutti.model.transformer import Transformer
 from tutti.model.transformer_test import MODEL, made, rows
 from tutti.model.tree import PIECE, Node
@@ -17,12 +19,12 @@ LAYOUT = Layout(MODEL)
 
 def batch(seed: int, rows_of: slice = slice(None)) -> CheckedBatch:
     tokens, documents, valid = (part[rows_of].numpy() for part in rows(seed))
-    return CheckedBatch(tokens, documents, valid)
+    return checked(Rows(tokens, documents, valid), MODEL, len(tokens), "a leaf")
 
 
 def gradient(*batches: CheckedBatch) -> Tensor:
     """The tree sum of these leaves."""
-    gradients = Gradients(LAYOUT, made(MODEL))
+    gradients = Gradients(LAYOUT, made(MODEL), NextToken())
     sums = gradients.new_sums(len(batches))
     for leaf, each in enumerate(batches):
         gradients.add_leaf(sums, leaf, each)
@@ -49,7 +51,7 @@ def test_control_a_leaf_is_not_the_sum_of_smaller_leaves() -> None:
 
 
 def test_eight_leaves_need_three_buffers_and_keep_them() -> None:
-    gradients = Gradients(LAYOUT, made(MODEL))
+    gradients = Gradients(LAYOUT, made(MODEL), NextToken())
     for _ in range(2):
         sums = gradients.new_sums(8)
         for leaf in range(8):
@@ -59,7 +61,7 @@ def test_eight_leaves_need_three_buffers_and_keep_them() -> None:
 
 
 def test_a_fingerprinted_leaf_adds_the_same_bits() -> None:
-    gradients = Gradients(LAYOUT, made(MODEL))
+    gradients = Gradients(LAYOUT, made(MODEL), NextToken())
     sums = gradients.new_sums(2)
     gradients.add_leaf(sums, 0, batch(0))
     tally, found = gradients.add_fingerprinted_leaf(sums, 1, batch(1))
@@ -75,7 +77,7 @@ def test_a_gradient_is_taken_and_not_added_to_zeros() -> None:
             total = torch.stack([(field * -0.0).sum() for field in self.fields]).sum()
             return total, torch.zeros(valid.numel())
 
-    gradients = Gradients(LAYOUT, NegativeZeros(LAYOUT, torch.ones(LAYOUT.elements), compiled=False))
+    gradients = Gradients(LAYOUT, NegativeZeros(LAYOUT, torch.ones(LAYOUT.elements), compiled=False), NextToken())
     sums = gradients.new_sums(1)
     gradients.add_leaf(sums, 0, batch(0))
     vector = sums.total().vector
@@ -121,7 +123,7 @@ def test_a_rank_without_chunks_has_no_norms() -> None:
 
 
 def test_nodes_are_named_by_their_place() -> None:
-    gradients = Gradients(LAYOUT, made(MODEL))
+    gradients = Gradients(LAYOUT, made(MODEL), NextToken())
     sums = gradients.new_sums(8)
     for leaf in (2, 3, 4):
         gradients.add_leaf(sums, leaf, batch(leaf))

@@ -4,6 +4,7 @@ Logits of vocabulary size are most of a small model's memory, and fresh memory i
 buffer of a few rows that is made once, and their gradient is taken in place, while they are in the cache.
 """
 
+from collections.abc import Callable
 from typing import Any
 
 import torch
@@ -11,6 +12,11 @@ from torch import Tensor
 
 SLICE = 1 << 19
 """Logits alive at a time. Part of the arithmetic: it decides where sums of the weight's gradient are cut."""
+
+
+Weigh = Callable[[Tensor], tuple[Tensor, Tensor]]
+"""From the log-probabilities of a leaf's next tokens, float32[tokens], its losses and the derivatives of their sum by
+each log-probability, the same shape each."""
 
 
 class Head:
@@ -27,6 +33,15 @@ class Head:
         not valid are 0. The first result stands for the sum of all losses; its value is not that sum.
         """
         result: tuple[Tensor, Tensor] = _SummedCrossEntropy.apply(hidden, weight, targets, valid, self)
+        return result
+
+    def weighted_losses(self, hidden: Tensor, weight: Tensor, targets: Tensor, weigh: Weigh) -> tuple[Tensor, Tensor]:
+        """(something to call backward() on, the losses that `weigh` gives float32[tokens]).
+
+        hidden [tokens, width], weight [vocabulary, width], targets int64[tokens]. The gradient of a token's logits is
+        its coefficient times (onehot - softmax). Logits are computed twice: `weigh` needs all log-probabilities.
+        """
+        result: tuple[Tensor, Tensor] = _Weighted.apply(hidden, weight, targets, weigh, self)
         return result
 
     def slice_of(self, hidden: Tensor, weight: Tensor) -> Tensor:
@@ -62,6 +77,41 @@ class _SummedCrossEntropy(torch.autograd.Function):
                 torch.mm(gradient, weight, out=to_hidden[rows])
                 to_weight.addmm_(gradient.t(), x)
         ctx.save_for_backward(to_hidden, to_weight)
+        ctx.mark_non_differentiable(losses)
+        return losses.new_zeros(()), losses
+
+    @staticmethod
+    def backward(ctx: Any, *_: Tensor) -> tuple[Tensor, Tensor, None, None, None]:
+        to_hidden, to_weight = ctx.saved_tensors
+        return to_hidden, to_weight, None, None, None
+
+
+class _Weighted(torch.autograd.Function):
+    """The coefficients follow from the log-probabilities alone, so the gradient is taken in the forward here too."""
+
+    @staticmethod
+    def forward(
+        ctx: Any, hidden: Tensor, weight: Tensor, targets: Tensor, weigh: Weigh, head: Head
+    ) -> tuple[Tensor, Tensor]:
+        slices = [slice(start, start + head.rows) for start in range(0, len(hidden), head.rows)]
+        chances = torch.empty(len(hidden), device=hidden.device)
+        for rows in slices:
+            logits = head.slice_of(hidden[rows], weight)
+            logits.sub_(logits.amax(-1, keepdim=True))
+            chosen = logits.gather(-1, targets[rows, None])[:, 0]
+            chances[rows] = chosen - logits.exp_().sum(-1).log()
+        losses, coefficients = weigh(chances)
+        if ctx.needs_input_grad[0]:
+            to_hidden, to_weight = torch.empty_like(hidden), torch.zeros_like(weight)
+            for rows in slices:
+                x, target, coefficient = hidden[rows], targets[rows, None], coefficients[rows, None]
+                logits = head.slice_of(x, weight)
+                logits.sub_(logits.amax(-1, keepdim=True)).exp_()
+                total = logits.sum(-1, keepdim=True)
+                gradient = logits.mul_(-coefficient / total).scatter_add_(-1, target, coefficient).to(x.dtype)
+                torch.mm(gradient, weight, out=to_hidden[rows])
+                to_weight.addmm_(gradient.t(), x)
+            ctx.save_for_backward(to_hidden, to_weight)
         ctx.mark_non_differentiable(losses)
         return losses.new_zeros(()), losses
 

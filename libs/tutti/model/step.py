@@ -23,6 +23,7 @@ from tutti.model.fingerprint import fingerprints
 from tutti.model.gradients import Buffer, Gradients, squared_norms
 from tutti.model.initial import initial_parameters
 from tutti.model.kernel import KernelSignature, kernel_signature
+from tutti.model.objective import NextToken, Objective
 from tutti.model.plan import Plan
 from tutti.model.results import Outcome, Scalars, SetupMismatch, StepResult, Timings
 from tutti.model.schedule import learning_rate
@@ -74,8 +75,12 @@ class RankStep:
         group: dist.ProcessGroup | None = None,
         device: torch.device | str = "cpu",
         audit_every: int = 100,
+        objective: Objective | None = None,
     ) -> None:
-        """Collective. `audit_every`: steps between audits, 0 for none. Raises SpecError, SetupMismatch."""
+        """Collective. `audit_every`: steps between audits, 0 for none; `objective`: next tokens unless given.
+
+        Raises SpecError, SetupMismatch.
+        """
         if plan.layout.model != model or plan.leaves != step.leaves:
             raise SpecError("the plan was made for another model or number of leaves; make it from the same specs")
         self.model, self.optimizer, self.step_spec, self.plan = model, optimizer, step, plan
@@ -85,7 +90,8 @@ class RankStep:
         layout = plan.layout
         self._exchange = Exchange(group, rank=rank, ranks=len(plan.ranks))
         self._vector = torch.zeros(layout.elements, dtype=compute_type(self.device), device=self.device)
-        self._gradients = Gradients(layout, Transformer(layout, self._vector, compiled=step.compile))
+        transformer = Transformer(layout, self._vector, compiled=step.compile)
+        self._gradients = Gradients(layout, transformer, objective or NextToken())
         self._chunks = plan.chunks_of(rank)
         self._runs = runs_of(self._chunks)
         self._state = torch.zeros(len(Kind), plan.state_span(rank).length, device=self.device)
@@ -201,7 +207,7 @@ class RankStep:
             loss=verdict.loss,
             gradient_norm=verdict.gradient_norm,
             rate=rate,
-            tokens=verdict.tokens,
+            tokens=verdict.count,
             busy=verdict.busy,
             timings=Timings(
                 forward_backward=forward_backward,
@@ -225,7 +231,7 @@ class RankStep:
         for leaf in held[self.rank]:
             ready = checked(batch(leaf), self.model, self.step_spec.rows, f"validation leaf {leaf}")
             own.append(self._gradients.token_sum(ready))
-        record = torch.tensor([[tally.loss, tally.tokens] for tally in own], dtype=torch.float64, device=self.device)
+        record = torch.tensor([[tally.loss, tally.count] for tally in own], dtype=torch.float64, device=self.device)
         shared = self._exchange.share(record.flatten(), [2 * len(part) for part in held])
         table = torch.cat(shared).view(-1, 2).cpu().numpy()
         return tree_sum(table[:, 0]), int(table[:, 1].sum())
@@ -299,7 +305,7 @@ class RankStep:
 
     def _update(self, gradient: Tensor, verdict: Verdict, rate: float, updates: int) -> None:
         clip = min(1.0, self.optimizer.clip_norm / (verdict.gradient_norm + 1e-6))
-        gradient.mul_(clip / verdict.tokens)
+        gradient.mul_(clip / verdict.count)
         parameter, first, second = self._state.unbind()
         for run in self._runs:
             part = slice(run.start, run.stop)

@@ -14,6 +14,9 @@ from tutti.corpus.records import later
 from tutti.corpus.sampler import MAX_WEIGHTS, DatasetShare, Span
 from tutti.model.spec import ModelSpec, OptimizerSpec, Recorded, SpecError, StepSpec
 
+PROGRAMS = ("pretrain",)
+"""What ranks can do, by name; the first is what they do unless a training says otherwise."""
+
 
 @dataclass(frozen=True)
 class WeightedDataset(Recorded):
@@ -62,7 +65,7 @@ class Training(Recorded):
     with random parameters; of a checkpoint only the parameters are taken: moments, step and data begin anew.
 
     A checkpoint is due every `checkpoint_every` steps and after the last one; validation every `validate_every` steps
-    and after the last one; the audits every `audit_every` steps.
+    and after the last one; the audits every `audit_every` steps. `program` names what its ranks do.
     """
 
     model: ModelSpec
@@ -74,6 +77,7 @@ class Training(Recorded):
     audit_every: int = 10
     mixture: tuple[WeightedDataset, ...] = later((), since="0.2", read=_mixture)
     initial: Initial | None = later(None, since="0.2", read=_initial)
+    program: str = later(PROGRAMS[0], since="0.2")
 
     def __post_init__(self) -> None:
         self._require(
@@ -81,6 +85,7 @@ class Training(Recorded):
             checkpoint_every=(self.checkpoint_every > 0, "a positive number"),
             validate_every=(self.validate_every >= 0, "0 or more"),
             audit_every=(self.audit_every >= 0, "0 or more"),
+            program=(self.program in PROGRAMS, f"one of {', '.join(PROGRAMS)}"),
         )
         names = [each.dataset for each in self.mixture]
         if names and (names[0] != self.dataset or len(names) < 2 or len(set(names)) != len(names)):

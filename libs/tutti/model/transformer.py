@@ -11,7 +11,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from tutti.model.chunks import Field, Layout
-from tutti.model.head import Head
+from tutti.model.head import Head, Weigh
 from tutti.model.spec import ModelSpec
 
 Parameters = Mapping[str, Tensor]
@@ -43,15 +43,27 @@ class Transformer:
         tokens, documents: int64[rows, context + 1]; valid: bool[rows, context], of the position that is predicted from.
         A loss that is not valid is 0, and has no gradient.
         """
-        model = self.model
-        inputs, targets = tokens[:, :-1], tokens[:, 1:].flatten()
+        hidden, weight = self._hidden(tokens, documents)
+        return self._head.losses(hidden, weight, tokens[:, 1:].flatten(), valid.flatten())
+
+    def weighted_losses(self, tokens: Tensor, documents: Tensor, weigh: Weigh) -> tuple[Tensor, Tensor]:
+        """What to call backward() on, and the losses, float32[rows · context], that `weigh` gives the positions.
+
+        The shapes are those of `token_losses`. `weigh` is given the log-probability of each next token.
+        """
+        hidden, weight = self._hidden(tokens, documents)
+        return self._head.weighted_losses(hidden, weight, tokens[:, 1:].flatten(), weigh)
+
+    def _hidden(self, tokens: Tensor, documents: Tensor) -> tuple[Tensor, Tensor]:
+        """What the output matrix is multiplied with, [rows · context, width], and that matrix."""
+        model, inputs = self.model, tokens[:, :-1]
         mask = document_mask(documents[:, :-1], self.vector.dtype) if model.document_mask else None
         embed, *blocks, norm, output = self.units
         x = F.embedding(inputs, embed["weight"])
         for parameters in blocks:
             x = self._block(model, parameters, x, self._rotary, mask)
         x = F.rms_norm(x, (model.width,), norm["weight"], model.norm_epsilon)
-        return self._head.losses(x.flatten(0, 1), output["weight"], targets, valid.flatten())
+        return x.flatten(0, 1), output["weight"]
 
 
 def parameters_in(layout: Layout, vector: Tensor) -> list[Parameters]:

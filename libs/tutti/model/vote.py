@@ -21,10 +21,10 @@ HEADER = 4
 
 @dataclass(frozen=True)
 class Tally:
-    """What one rank says about a leaf: the sum of its token losses in nats, and how many tokens counted."""
+    """What one rank says about a leaf: the sum of its losses, and its share of what the step is divided by."""
 
     loss: float
-    tokens: int
+    count: int
 
 
 @dataclass(frozen=True)
@@ -34,7 +34,8 @@ class Verdict:
     outcome: Outcome
     loss: float
     gradient_norm: float
-    tokens: int
+    count: int
+    """What losses and gradients of the step are divided by: its tokens, or whatever the objective counts."""
     busy: tuple[float, ...]
     """Seconds each rank computed before the reduce."""
     summing: tuple[float, ...]
@@ -57,7 +58,7 @@ def write_record(
 ) -> Record:
     """This rank's record. `squares` are the squared norms of its chunks of the summed gradient, in order."""
     leaves = [tallies[leaf] for leaf in sorted(tallies)]
-    losses, counts = [leaf.loss for leaf in leaves], [leaf.tokens for leaf in leaves]
+    losses, counts = [leaf.loss for leaf in leaves], [leaf.count for leaf in leaves]
     return np.array([step, epoch, busy, summing, *losses, *counts, *squares], dtype=np.float64)
 
 
@@ -73,14 +74,14 @@ def decide(plan: Plan, records: Sequence[Record]) -> Verdict:
         losses.append(record[HEADER : HEADER + leaves])
         counts.append(record[HEADER + leaves : HEADER + 2 * leaves])
         squares.append(record[HEADER + 2 * leaves :])
-    tokens = int(sum(int(count) for part in counts for count in part))
+    count = int(sum(int(each) for part in counts for each in part))
     loss, square = tree_sum(np.concatenate(losses)), tree_sum(np.concatenate(squares))
-    finite = math.isfinite(loss) and math.isfinite(square) and tokens > 0
+    finite = math.isfinite(loss) and math.isfinite(square) and count > 0
     return Verdict(
         outcome=Outcome.COMMITTED if finite else Outcome.SKIPPED,
-        loss=loss / tokens if tokens else math.nan,
-        gradient_norm=math.sqrt(square) / tokens if tokens and square >= 0 else math.nan,
-        tokens=tokens,
+        loss=loss / count if count else math.nan,
+        gradient_norm=math.sqrt(square) / count if count and square >= 0 else math.nan,
+        count=count,
         busy=tuple(float(record[2]) for record in records),
         summing=tuple(float(record[3]) for record in records),
     )

@@ -34,7 +34,7 @@ def test_records_have_the_lengths_that_everybody_expects() -> None:
 
 def test_sums_are_divided_once_by_all_valid_tokens() -> None:
     verdict = decide(PLAN, records())
-    assert (verdict.outcome, verdict.tokens, verdict.loss) == (Outcome.COMMITTED, 80, 3.0)
+    assert (verdict.outcome, verdict.count, verdict.loss) == (Outcome.COMMITTED, 80, 3.0)
     assert verdict.gradient_norm == pytest.approx(math.sqrt(4 * len(PLAN.layout.chunks)) / 80)
     assert verdict.busy == (0.0, 0.1, 0.2)
 
@@ -83,5 +83,5 @@ def test_the_verdict_does_not_depend_on_the_number_of_ranks() -> None:
             for rank in plan.ranks
         ]
         verdict = decide(plan, spread)
-        seen.add((verdict.loss, verdict.gradient_norm, verdict.tokens))
+        seen.add((verdict.loss, verdict.gradient_norm, verdict.count))
     assert len(seen) == 1

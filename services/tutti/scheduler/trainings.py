@@ -10,7 +10,7 @@ from google.protobuf.message import Message
 
 from tutti.chassis.errors import InvalidField
 from tutti.contracts.common.v1 import Training as WireTraining
-from tutti.contracts.scheduler.v1 import JobSpec
+from tutti.contracts.scheduler.v1 import RANK_ROLE_ACTOR, JobSpec, RankRole
 from tutti.corpus.records import later_names
 from tutti.model.spec import ModelSpec, OptimizerSpec, Recorded, StepSpec
 from tutti.model.training import Initial, Training, WeightedDataset
@@ -37,7 +37,10 @@ def of_wire(message: WireTraining) -> Training:
 
 
 def completed(spec: JobSpec) -> JobSpec:
-    """The spec with its training in both spellings. Raises InvalidField when they differ or cannot be read."""
+    """The spec with its training in both spellings, and with its group of ranks.
+
+    Raises InvalidField for trainings that differ or cannot be read, and for groups that this version cannot run.
+    """
     made = JobSpec()
     made.CopyFrom(spec)
     try:
@@ -51,6 +54,11 @@ def completed(spec: JobSpec) -> JobSpec:
     if typed != training:
         expected = "the training that spec.training holds; give one of the two"
         raise InvalidField("spec.typed_training", seen=typed.digest(), expected=f"{training.digest()}: {expected}")
+    if not made.groups:
+        made.groups.add(role=RANK_ROLE_ACTOR, program=training.program)
+    if [(group.role, group.program) for group in made.groups] != [(RANK_ROLE_ACTOR, training.program)]:
+        seen = [f"{RankRole.Name(each.role)} {each.program}" for each in made.groups]
+        raise InvalidField("spec.groups", seen=seen, expected=f"one group of actors that run {training.program}")
     return made
 
 

@@ -8,7 +8,7 @@ import pytest
 
 from tutti.chassis.errors import InvalidField
 from tutti.contracts.common.v1 import Training as WireTraining
-from tutti.contracts.scheduler.v1 import JobSpec
+from tutti.contracts.scheduler.v1 import RANK_ROLE_ACTOR, RANK_ROLE_ROLLOUT, JobSpec, RankGroup
 from tutti.model.spec import StepSpec
 from tutti.model.training import Initial, Training, WeightedDataset
 from tutti.scheduler.trainings import PARTS, completed, of_wire, to_wire
@@ -60,3 +60,14 @@ def test_a_request_may_spell_its_training_either_way_but_not_two_trainings() -> 
     assert (typed.training, of_wire(typed.typed_training)) == (made.to_json(), made)
     with pytest.raises(InvalidField, match="typed_training"):
         completed(JobSpec(training=made.to_json(), typed_training=to_wire(other)))
+
+
+def test_a_job_has_one_group_of_actors_that_run_its_program_and_others_are_refused() -> None:
+    made = training()
+    (group,) = completed(JobSpec(training=made.to_json())).groups
+    assert (group.role, group.program) == (RANK_ROLE_ACTOR, "pretrain")
+    actors, rollouts = RankGroup(role=RANK_ROLE_ACTOR, program="pretrain"), RankGroup(role=RANK_ROLE_ROLLOUT)
+    other = RankGroup(role=RANK_ROLE_ACTOR, program="ppo")
+    for groups in ([actors, rollouts], [actors, actors], [rollouts], [other]):
+        with pytest.raises(InvalidField, match="one group of actors that run pretrain"):
+            completed(JobSpec(training=made.to_json(), groups=groups))

@@ -29,11 +29,11 @@ from tutti.model.spec import SpecError
 from tutti.model.step import RankStep, Read
 from tutti.model.training import Training
 from tutti.trainer.buffers import SharedBuffer
-from tutti.trainer.data import TrainingData
 from tutti.trainer.failures import RankFailure, Reason
 from tutti.trainer.framing import BlockingChannel
 from tutti.trainer.lifeline import Exit, Lifeline, Stopped, first_message
-from tutti.trainer.objectives.pretrain import Pretraining
+from tutti.trainer.loop import Loop
+from tutti.trainer.programs import PROGRAMS
 from tutti.trainer.rendezvous import join_store, meet, open_group, open_store
 from tutti.trainer.shapes import to_shape
 
@@ -74,7 +74,8 @@ def _run(start: Start, lifeline: Lifeline) -> None:
     training = Training.from_json(start.training)
     shape = to_shape(start.shape)
     plan = Plan(Layout(training.model), shape, training.step.leaves)
-    data = TrainingData([Path(folder) for folder in (start.dataset, *start.mixed)], training)
+    program = PROGRAMS[training.program]
+    data = program.read([Path(folder) for folder in (start.dataset, *start.mixed)], training)
     buffers = [SharedBuffer(Path(path), plan.snapshot_size(start.rank)) for path in start.buffers]
 
     device = _device(start)
@@ -90,6 +91,7 @@ def _run(start: Start, lifeline: Lifeline) -> None:
         group=group,
         device=device,
         audit_every=training.audit_every,
+        objective=program.objective,
     )
     lifeline.phase = "loading the state"
     if start.resume:
@@ -109,7 +111,7 @@ def _run(start: Start, lifeline: Lifeline) -> None:
             )
         )
     )
-    Pretraining(training, step, data, ledger, buffers, lifeline).run()
+    Loop(program, training, step, data, ledger, buffers, lifeline).run()
     del store
 
 

@@ -34,6 +34,7 @@ class Training(_message.Message):
     VALIDATE_EVERY_FIELD_NUMBER: _builtins.int
     AUDIT_EVERY_FIELD_NUMBER: _builtins.int
     MIXTURE_FIELD_NUMBER: _builtins.int
+    PROGRAM_FIELD_NUMBER: _builtins.int
     INITIAL_FIELD_NUMBER: _builtins.int
     dataset: _builtins.str
     """dataset: content digest of the manifest of what is trained on."""
@@ -43,6 +44,8 @@ class Training(_message.Message):
     """validate_every so many steps, and after the last one; 0: only then."""
     audit_every: _builtins.int
     """audit_every so many steps."""
+    program: _builtins.str
+    """program that its ranks run: batches, objective, metrics and checkpoint schedule, by name."""
     @_builtins.property
     def model(self) -> Global___ModelSpec:
         """model that is trained."""
@@ -74,18 +77,23 @@ class Training(_message.Message):
         validate_every: _builtins.int | None = ...,
         audit_every: _builtins.int | None = ...,
         mixture: _abc.Iterable[Global___WeightedDataset] | None = ...,
+        program: _builtins.str | None = ...,
         initial: Global___Initial | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["_audit_every", b"_audit_every", "_validate_every", b"_validate_every", "audit_every", b"audit_every", "initial", b"initial", "model", b"model", "optimizer", b"optimizer", "step", b"step", "validate_every", b"validate_every"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["_audit_every", b"_audit_every", "_program", b"_program", "_validate_every", b"_validate_every", "audit_every", b"audit_every", "initial", b"initial", "model", b"model", "optimizer", b"optimizer", "program", b"program", "step", b"step", "validate_every", b"validate_every"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["_audit_every", b"_audit_every", "_validate_every", b"_validate_every", "audit_every", b"audit_every", "checkpoint_every", b"checkpoint_every", "dataset", b"dataset", "initial", b"initial", "mixture", b"mixture", "model", b"model", "optimizer", b"optimizer", "step", b"step", "validate_every", b"validate_every"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_audit_every", b"_audit_every", "_program", b"_program", "_validate_every", b"_validate_every", "audit_every", b"audit_every", "checkpoint_every", b"checkpoint_every", "dataset", b"dataset", "initial", b"initial", "mixture", b"mixture", "model", b"model", "optimizer", b"optimizer", "program", b"program", "step", b"step", "validate_every", b"validate_every"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     _WhichOneofReturnType__audit_every: _TypeAlias = _typing.Literal["audit_every"]  # noqa: Y015
     _WhichOneofArgType__audit_every: _TypeAlias = _typing.Literal["_audit_every", b"_audit_every"]  # noqa: Y015
+    _WhichOneofReturnType__program: _TypeAlias = _typing.Literal["program"]  # noqa: Y015
+    _WhichOneofArgType__program: _TypeAlias = _typing.Literal["_program", b"_program"]  # noqa: Y015
     _WhichOneofReturnType__validate_every: _TypeAlias = _typing.Literal["validate_every"]  # noqa: Y015
     _WhichOneofArgType__validate_every: _TypeAlias = _typing.Literal["_validate_every", b"_validate_every"]  # noqa: Y015
     @_typing.overload
     def WhichOneof(self, oneof_group: _WhichOneofArgType__audit_every) -> _WhichOneofReturnType__audit_every | None: ...
+    @_typing.overload
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__program) -> _WhichOneofReturnType__program | None: ...
     @_typing.overload
     def WhichOneof(self, oneof_group: _WhichOneofArgType__validate_every) -> _WhichOneofReturnType__validate_every | None: ...
 

@@ -135,6 +135,38 @@ TRANSITION_STATE_WITHDRAWN: TransitionState.ValueType  # 3
 """TRANSITION_STATE_WITHDRAWN was replaced before it took effect."""
 Global___TransitionState: _TypeAlias = TransitionState  # noqa: Y015
 
+class _RankRole:
+    ValueType = _typing.NewType("ValueType", _builtins.int)
+    V: _TypeAlias = ValueType  # noqa: Y015
+
+class _RankRoleEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_RankRole.ValueType], _builtins.type):
+    DESCRIPTOR: _descriptor.EnumDescriptor
+    RANK_ROLE_UNSPECIFIED: _RankRole.ValueType  # 0
+    """RANK_ROLE_UNSPECIFIED is refused and never stored."""
+    RANK_ROLE_ACTOR: _RankRole.ValueType  # 1
+    """RANK_ROLE_ACTOR holds the state that is trained."""
+    RANK_ROLE_ROLLOUT: _RankRole.ValueType  # 2
+    """RANK_ROLE_ROLLOUT generates from the actor's state."""
+    RANK_ROLE_REWARD: _RankRole.ValueType  # 3
+    """RANK_ROLE_REWARD scores what was generated."""
+    RANK_ROLE_REFERENCE: _RankRole.ValueType  # 4
+    """RANK_ROLE_REFERENCE holds a state that the actor is compared with."""
+
+class RankRole(_RankRole, metaclass=_RankRoleEnumTypeWrapper):
+    """RankRole is what a group of ranks is for."""
+
+RANK_ROLE_UNSPECIFIED: RankRole.ValueType  # 0
+"""RANK_ROLE_UNSPECIFIED is refused and never stored."""
+RANK_ROLE_ACTOR: RankRole.ValueType  # 1
+"""RANK_ROLE_ACTOR holds the state that is trained."""
+RANK_ROLE_ROLLOUT: RankRole.ValueType  # 2
+"""RANK_ROLE_ROLLOUT generates from the actor's state."""
+RANK_ROLE_REWARD: RankRole.ValueType  # 3
+"""RANK_ROLE_REWARD scores what was generated."""
+RANK_ROLE_REFERENCE: RankRole.ValueType  # 4
+"""RANK_ROLE_REFERENCE holds a state that the actor is compared with."""
+Global___RankRole: _TypeAlias = RankRole  # noqa: Y015
+
 @_typing.final
 class JobSpec(_message.Message):
     """JobSpec says what to train."""
@@ -153,6 +185,7 @@ class JobSpec(_message.Message):
     MIXED_FIELD_NUMBER: _builtins.int
     INITIAL_FIELD_NUMBER: _builtins.int
     TYPED_TRAINING_FIELD_NUMBER: _builtins.int
+    GROUPS_FIELD_NUMBER: _builtins.int
     training: _builtins.str
     """training as canonical JSON: model, optimizer, step, dataset, steps, checkpoint and validation intervals. Empty in a
     request that has the typed one; the job has both.
@@ -183,6 +216,12 @@ class JobSpec(_message.Message):
     def typed_training(self) -> _training_pb2.Training:
         """typed_training: the same training as a message."""
 
+    @_builtins.property
+    def groups(self) -> _containers.RepeatedCompositeFieldContainer[Global___RankGroup]:
+        """groups of ranks, each with a role and a program. A request may leave it empty: then there is one, of actors that run
+        the training's program. Others are refused by this version.
+        """
+
     def __init__(
         self,
         *,
@@ -198,14 +237,41 @@ class JobSpec(_message.Message):
         mixed: _abc.Iterable[Global___MixedDataset] | None = ...,
         initial: _builtins.str = ...,
         typed_training: _training_pb2.Training | None = ...,
+        groups: _abc.Iterable[Global___RankGroup] | None = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["typed_training", b"typed_training"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["attempts", b"attempts", "data_parallel", b"data_parallel", "dataset_digest", b"dataset_digest", "dataset_manifest_key", b"dataset_manifest_key", "initial", b"initial", "leaves", b"leaves", "mixed", b"mixed", "shrink", b"shrink", "steps", b"steps", "training", b"training", "training_digest", b"training_digest", "typed_training", b"typed_training"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["attempts", b"attempts", "data_parallel", b"data_parallel", "dataset_digest", b"dataset_digest", "dataset_manifest_key", b"dataset_manifest_key", "groups", b"groups", "initial", b"initial", "leaves", b"leaves", "mixed", b"mixed", "shrink", b"shrink", "steps", b"steps", "training", b"training", "training_digest", b"training_digest", "typed_training", b"typed_training"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
 Global___JobSpec: _TypeAlias = JobSpec  # noqa: Y015
+
+@_typing.final
+class RankGroup(_message.Message):
+    """RankGroup is the ranks of a job that do the same."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    ROLE_FIELD_NUMBER: _builtins.int
+    PROGRAM_FIELD_NUMBER: _builtins.int
+    role: Global___RankRole.ValueType
+    """role of the group in the job."""
+    program: _builtins.str
+    """program that its ranks run, by name."""
+    def __init__(
+        self,
+        *,
+        role: Global___RankRole.ValueType = ...,
+        program: _builtins.str = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["program", b"program", "role", b"role"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___RankGroup: _TypeAlias = RankGroup  # noqa: Y015
 
 @_typing.final
 class MixedDataset(_message.Message):

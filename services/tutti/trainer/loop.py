@@ -1,11 +1,11 @@
-"""The pretraining objective: next-token prediction over the packed documents of one dataset.
+"""The loop of a rank: step after step of its job's program.
 
-Every step is crossed by all ranks together; what is due after it (validation, snapshot) happens before the next.
+Every step is crossed by all ranks together; what is due after it (metrics, snapshot) happens before the next.
 """
 
 import dataclasses
 import time
-from dataclasses import dataclass
+from typing import Any
 
 from tutti.checkpoints.scalars import StateScalars
 from tutti.contracts.trainer.v1 import (
@@ -21,32 +21,24 @@ from tutti.model.results import Outcome, StepResult
 from tutti.model.step import RankStep
 from tutti.model.training import Training
 from tutti.trainer.buffers import SharedBuffer
-from tutti.trainer.data import TrainingData
 from tutti.trainer.lifeline import WAITING_FOR_BUFFER, Lifeline
+from tutti.trainer.programs.program import Batches, Metrics, Program
 
 
-@dataclass(frozen=True)
-class Validation:
-    """What the validation split said after a step."""
-
-    nats: float
-    tokens: int
-    bits_per_byte: float | None
-
-
-class Pretraining:
+class Loop:
     """One rank's loop from the state that it has to the last step."""
 
     def __init__(
         self,
+        program: Program[Any],
         training: Training,
         step: RankStep,
-        data: TrainingData,
+        data: Batches,
         ledger: Ledger,
         buffers: list[SharedBuffer],
         lifeline: Lifeline,
     ) -> None:
-        self._training, self._step, self._data, self._ledger = training, step, data, ledger
+        self._program, self._training, self._step, self._data, self._ledger = program, training, step, data, ledger
         self._buffers, self._lifeline = buffers, lifeline
         self._free = list(range(len(buffers)))
 
@@ -66,21 +58,15 @@ class Pretraining:
                 self._ledger = self._ledger.skip(step - 1, cause="not finite")
             crossed = time.monotonic() - started
             lifeline.phase = "validating"
-            validation = self._validate() if training.validation_due(step) else None
-            lifeline.send(RankMessage(progress=_progress(result, validation, seconds=crossed, read=read)))
-            if training.checkpoint_due(step):
-                self._snapshot(result, validation)
+            due = self._program.measure_due(training, step)
+            metrics = self._program.measure(self._step, self._data) if due else None
+            lifeline.send(RankMessage(progress=_progress(result, metrics, seconds=crossed, read=read)))
+            if self._program.checkpoint_due(training, step):
+                self._snapshot(result, metrics)
         lifeline.phase = "finished"
         lifeline.send(RankMessage(finished=Finished(step=training.steps)))
 
-    def _validate(self) -> Validation | None:
-        leaves = self._data.validation_leaves
-        if leaves == 0:
-            return None
-        nats, tokens = self._step.evaluate(leaves, self._data.validation_leaf)
-        return Validation(nats, tokens, self._data.bits_per_byte(nats, tokens))
-
-    def _snapshot(self, result: StepResult, validation: Validation | None) -> None:
+    def _snapshot(self, result: StepResult, metrics: Metrics | None) -> None:
         self._lifeline.phase = WAITING_FOR_BUFFER
         buffer = self._free.pop(0) if self._free else self._lifeline.free_buffer()
         self._lifeline.phase = "copying a snapshot"
@@ -94,7 +80,7 @@ class Pretraining:
                     scalars=self._scalars().to_json(),
                     seconds=time.monotonic() - started,
                     loss=result.loss,
-                    bits_per_byte=validation.bits_per_byte if validation else None,
+                    bits_per_byte=metrics.bits_per_byte if metrics else None,
                 )
             )
         )
@@ -104,7 +90,7 @@ class Pretraining:
         return StateScalars(model, model.step * step.leaves * step.rows, self._ledger)
 
 
-def _progress(result: StepResult, validation: Validation | None, *, seconds: float, read: float) -> Progress:
+def _progress(result: StepResult, metrics: Metrics | None, *, seconds: float, read: float) -> Progress:
     progress = Progress(
         step=result.step,
         outcome=OUTCOME_COMMITTED if result.outcome is Outcome.COMMITTED else OUTCOME_SKIPPED,
@@ -115,9 +101,9 @@ def _progress(result: StepResult, validation: Validation | None, *, seconds: flo
         seconds=seconds,
         timings={**dataclasses.asdict(result.timings), "read": read},
     )
-    if validation is not None:
-        progress.validation_nats = validation.nats
-        progress.validation_tokens = validation.tokens
-        if validation.bits_per_byte is not None:
-            progress.bits_per_byte = validation.bits_per_byte
+    if metrics is not None:
+        progress.validation_nats = metrics.nats
+        progress.validation_tokens = metrics.tokens
+        if metrics.bits_per_byte is not None:
+            progress.bits_per_byte = metrics.bits_per_byte
     return progress

@@ -1,1 +1,0 @@
-"""Objectives: what a step learns from. Each is one module; all share barrier, checkpoints and recovery."""
