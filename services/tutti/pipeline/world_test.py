@@ -4,7 +4,7 @@ blobs and manifests, owners of stages that finish when a test says so.
 Promises: nothing moves by itself; what an owner makes is a function of what it was asked for.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, cast
@@ -16,12 +16,14 @@ from sqlalchemy import MetaData, select
 from tutti.backbone import Blobs, Clock, Database, ManualClock, Randomness, SeededRandomness
 from tutti.backbone.embedded.blobs import EmbeddedBlobs
 from tutti.backbone.embedded.database import EmbeddedDatabase
+from tutti.chassis import kinds
 from tutti.chassis.auth import Role
 from tutti.chassis.bodies import content_digest as body_digest
 from tutti.chassis.call import Call
 from tutti.chassis.canonical import render
 from tutti.chassis.errors import AlreadyExists, CorruptRow, InvalidField, NotFound, Problem, Unavailable
 from tutti.chassis.event import Event
+from tutti.chassis.methods import find_method
 from tutti.chassis.tables import shared
 from tutti.chassis.unit import Unit, Units
 from tutti.chassis.work import publish, put_content, put_named
@@ -41,20 +43,17 @@ from tutti.contracts.common.v1 import (
     GetRequest,
     ListRequest,
 )
-from tutti.contracts.dedup.v1 import CreateDedupResponse, Dedup
 from tutti.contracts.ingest.v1 import (
     Classifier,
     Crawl,
     CreateCrawlRequest,
     CreateCrawlResponse,
     CreateFilterResponse,
-    CreateIngestResponse,
     DigestInputRequest,
     DigestInputResponse,
     Filter,
     FindRetractedRequest,
     FindRetractedResponse,
-    Ingest,
 )
 from tutti.contracts.pipeline.v1 import CreateRunRequest, Run
 from tutti.contracts.sampling.v1 import CreateSampleResponse, Sample
@@ -67,10 +66,8 @@ from tutti.contracts.scheduler.v1 import (
     Job,
 )
 from tutti.contracts.tokenization.v1 import (
-    CreateIndexResponse,
     CreateTokenizationResponse,
     Dataset,
-    Index,
     ListTokenizationsResponse,
     Tokenization,
     Tokenizer,
@@ -182,21 +179,6 @@ class IngestOwner(DataOwner):
         crawl.spec.connect.extend(request.spec.connect)
         return CreateCrawlResponse(crawl=crawl)
 
-    def GetCrawl(self, request: GetRequest, call: Call) -> Crawl:
-        return cast(Crawl, self.crawls.get(request))
-
-    def CancelCrawl(self, request: CancelRequest, call: Call) -> Crawl:
-        return cast(Crawl, self.crawls.cancel(request))
-
-    def CreateIngest(self, request: Any, call: Call) -> CreateIngestResponse:
-        return CreateIngestResponse(ingest=self.create(request, Ingest))
-
-    def GetIngest(self, request: GetRequest, call: Call) -> Ingest:
-        return cast(Ingest, self.get(request))
-
-    def CancelIngest(self, request: CancelRequest, call: Call) -> Ingest:
-        return cast(Ingest, self.cancel(request))
-
     def DigestInput(self, request: DigestInputRequest, call: Call) -> DigestInputResponse:
         self.check("digest")
         folder = Path(request.spec.input_path)
@@ -222,36 +204,15 @@ class IngestOwner(DataOwner):
             raise InvalidField("spec.rule_sets", seen=sorted(unknown)[0], expected="one of c4")
         return CreateFilterResponse(filter=self.filters.create(request, Filter))
 
-    def GetFilter(self, request: GetRequest, call: Call) -> Filter:
-        return cast(Filter, self.filters.get(request))
-
-    def CancelFilter(self, request: CancelRequest, call: Call) -> Filter:
-        return cast(Filter, self.filters.cancel(request))
-
-
-class DedupOwner(DataOwner):
-    def CreateDedup(self, request: Any, call: Call) -> CreateDedupResponse:
-        return CreateDedupResponse(dedup=self.create(request, Dedup))
-
-    def GetDedup(self, request: GetRequest, call: Call) -> Dedup:
-        return cast(Dedup, self.get(request))
-
-    def CancelDedup(self, request: CancelRequest, call: Call) -> Dedup:
-        return cast(Dedup, self.cancel(request))
-
 
 @dataclass
 class TokenizationOwner(DataOwner):
-    indexes: DataOwner = field(kw_only=True)
     datasets: dict[str, Dataset] = field(default_factory=dict)
 
     def CreateTokenization(self, request: Any, call: Call) -> CreateTokenizationResponse:
         if request.spec.pattern == "(":
             raise InvalidField("spec.pattern", seen="(", expected="a regular expression that compiles")
         return CreateTokenizationResponse(tokenization=self.create(request, Tokenization))
-
-    def GetTokenization(self, request: GetRequest, call: Call) -> Tokenization:
-        return cast(Tokenization, self.get(request))
 
     def ListTokenizations(self, request: ListRequest, call: Call) -> ListTokenizationsResponse:
         """A page of one, so that there is a next one."""
@@ -270,30 +231,12 @@ class TokenizationOwner(DataOwner):
             raise NotFound(request.name)
         return Tokenizer(name=request.name, vocabulary=VOCABULARY, pattern="llama")
 
-    def CancelTokenization(self, request: CancelRequest, call: Call) -> Tokenization:
-        return cast(Tokenization, self.cancel(request))
-
-    def CreateIndex(self, request: Any, call: Call) -> CreateIndexResponse:
-        return CreateIndexResponse(index=self.indexes.create(request, Index))
-
-    def GetIndex(self, request: GetRequest, call: Call) -> Index:
-        return cast(Index, self.indexes.get(request))
-
-    def CancelIndex(self, request: CancelRequest, call: Call) -> Index:
-        return cast(Index, self.indexes.cancel(request))
-
 
 class SamplingOwner(DataOwner):
     def CreateSample(self, request: Any, call: Call) -> CreateSampleResponse:
         if request.spec.tokens > 100:
             raise InvalidField("spec.tokens", seen=request.spec.tokens, expected="1 to 100 tokens")
         return CreateSampleResponse(sample=self.create(request, Sample))
-
-    def GetSample(self, request: GetRequest, call: Call) -> Sample:
-        return cast(Sample, self.get(request))
-
-    def CancelSample(self, request: CancelRequest, call: Call) -> Sample:
-        return cast(Sample, self.cancel(request))
 
 
 class TrainOwner(Owner):
@@ -337,25 +280,44 @@ class WorldHost:
     units: Units
     metadata: MetaData
     peers: dict[str, object]
+    works: Mapping[str, DataOwner]
     service: str = "pipeline"
     pool: Any = None
 
     def channel(self, service: str) -> grpc.Channel:
-        return cast(grpc.Channel, Peer(self.peers[service]))
+        return cast(grpc.Channel, Peer(self.peers[service], self.works))
 
     def settings(self, model: type[Any]) -> Any:
         return model()
 
 
 class Peer:
-    """A channel to an API object in the same thread."""
+    """A channel to an owner in the same thread: to a method of its own, or else to what `works` does for every kind."""
 
-    def __init__(self, api: object) -> None:
-        self._api = api
+    def __init__(self, api: object, works: Mapping[str, DataOwner]) -> None:
+        self._api, self._works = api, works
 
     def unary_unary(self, method: str, *_: Any, **__: Any) -> Callable[..., Message]:
-        answer = getattr(self._api, method.rpartition("/")[2], None)
-        return lambda request, **_: answer(request, CALL)  # type: ignore[misc]
+        answer = getattr(self._api, method.rpartition("/")[2], None) or self._of_work(method)
+        return lambda request, **_: answer(request, CALL)
+
+    def _of_work(self, path: str) -> Callable[[Any, Call], Any]:
+        """Create, Get or Cancel of a kind of work; another call is refused when it is made."""
+        method = find_method(path)
+        assert method is not None, path
+        for kind in (kinds.named(plural) for plural in self._works):
+            owner, message = self._works[kind.plural], kind.message
+            if (method.service, method.name) == (kind.service, f"Create{kind.singular}"):
+                field, response = kind.singular.lower(), method.response
+                return lambda request, call: response(**{field: owner.create(request, message)})
+            if (method.service, method.name) == (kind.service, f"Get{kind.singular}"):
+                return lambda request, call: owner.get(request)
+            if (method.service, method.name) == (kind.service, f"Cancel{kind.singular}"):
+                return lambda request, call: owner.cancel(request)
+        return lambda request, call: self._unexpected(path)
+
+    def _unexpected(self, path: str) -> Any:
+        raise AssertionError(f"{path} is answered by nobody in this world")
 
 
 class World:
@@ -370,9 +332,17 @@ class World:
         self.blobs = EmbeddedBlobs(folder / "blobs")
         self.crawls, self.filters = DataOwner(self), DataOwner(self)
         self.ingest = IngestOwner(self, crawls=self.crawls, filters=self.filters)
-        self.dedup = DedupOwner(self)
-        self.indexes, self.sampling, self.train = DataOwner(self), SamplingOwner(self), TrainOwner(self)
-        self.tokenization = TokenizationOwner(self, indexes=self.indexes)
+        self.dedup, self.indexes = DataOwner(self), DataOwner(self)
+        self.sampling, self.train, self.tokenization = SamplingOwner(self), TrainOwner(self), TokenizationOwner(self)
+        self.works: dict[str, DataOwner] = {
+            "crawls": self.crawls,
+            "ingests": self.ingest,
+            "filters": self.filters,
+            "dedups": self.dedup,
+            "tokenizations": self.tokenization,
+            "indexes": self.indexes,
+            "samples": self.sampling,
+        }
         self.training: Callable[[Job], Training] = lambda job: training()  # of the checkpoints that it makes
         self.deaf = False
         self.artefact: bytes | None = None  # of the tokenizer that a tokenization trains; else something that is none
@@ -391,7 +361,9 @@ class World:
             "scheduler": self.train,
             "committer": self.train,
         }
-        self.host = WorldHost(self.database, self.blobs, self.clock, self.randomness, units, metadata, peers)
+        self.host = WorldHost(
+            self.database, self.blobs, self.clock, self.randomness, units, metadata, peers, self.works
+        )
         self.service = build(self.host)
         self.database.create(metadata)
         api = self.service.serves[0].api
