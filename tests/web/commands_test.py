@@ -8,7 +8,13 @@ import pytest
 from click.testing import CliRunner
 
 from tests.web.hosted import Hosted, Visitor, hosted
+from tutti.chassis.client import connect
+from tutti.chassis.demo_test import eventually
+from tutti.chassis.errors import PermissionDenied, Unauthenticated
+from tutti.chassis.usertokens import PREFIX
 from tutti.cli.app import build
+from tutti.contracts.access.v1 import IssueLinkRequest
+from tutti.contracts.common.v1 import ListRequest
 
 
 @pytest.fixture(scope="module")
@@ -53,6 +59,33 @@ def test_a_user_is_added_listed_invited_again_and_disabled(served: Hosted) -> No
     again = followed(served, tutti(served, "users", "invite", made["user"])["url"])
     assert tutti(served, "users", "disable", made["user"].removeprefix("users/"))["state"] == "disabled"
     assert [each.get("/runs").status for each in (visitor, again)] == [401, 401]
+
+
+def test_a_user_calls_with_a_token_until_disabled(served: Hosted) -> None:
+    user = tutti(served, "users", "add", "Eve Example", "--role", "engineer")["user"]
+    token = tutti(served, "users", "token", user)["token"]
+    with connect(served.data_dir.path, token=token) as client:
+        served.plant_run("seen by a user")
+        assert client.pipeline.ListRuns(ListRequest()).runs
+        with pytest.raises(PermissionDenied, match="not by engineer"):
+            client.access.ListUsers(ListRequest())
+        client.access.IssueLink(IssueLinkRequest(link_digest="a" * 64))
+        records = tutti(served, "audit", "--service", "access", "--limit", "2")
+        assert [(each["user"], each["outcome"]) for each in records] == [(user, "changed"), (user, "refused")]
+        with pytest.raises(PermissionDenied, match="may be done for users/operator by operator"):
+            client.access.IssueLink(IssueLinkRequest(link_digest="b" * 64, user="users/operator"))
+        tutti(served, "users", "disable", user)
+
+        def refused() -> bool:
+            try:
+                client.pipeline.ListRuns(ListRequest())
+            except Unauthenticated:
+                return True
+            return False
+
+        eventually(refused)  # an answer of access is used for some seconds
+    with connect(served.data_dir.path, token=f"{PREFIX}guessed") as stranger, pytest.raises(Unauthenticated):
+        stranger.pipeline.ListRuns(ListRequest())
 
 
 def test_the_audit_trail_shows_changes_and_refusals(served: Hosted) -> None:

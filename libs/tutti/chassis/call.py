@@ -16,18 +16,19 @@ MAX_REQUEST_ID = 512  # longer than a name, since ids are made of names
 
 @dataclass(frozen=True)
 class Call:
-    """`request_id` is empty when the request brought none; `on_behalf_of` is whom a service that calls named."""
+    """`request_id` is empty when the request brought none; `user` is a user with a
+    token of its own, or whom a service that calls named."""
 
     role: Role
     request_id: str
     peer: str
     deadline_seconds: float
-    on_behalf_of: Principal | None = None
+    user: Principal | None = None
 
     @property
     def principal(self) -> Principal:
         """On whose behalf the call is made."""
-        return self.on_behalf_of or Principal.of_role(self.role)
+        return self.user or Principal.of_role(self.role)
 
 
 def request_id_of(request: Message) -> str:

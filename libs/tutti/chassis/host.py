@@ -45,6 +45,7 @@ from tutti.chassis.settings import BlobSettings, Loaded, RpcSettings
 from tutti.chassis.tasks import Pool
 from tutti.chassis.telemetry import MetricsServer, configure_tracing, flush_tracing, metrics
 from tutti.chassis.unit import Units
+from tutti.chassis.usertokens import UserTokens
 
 log = logging.getLogger(__name__)
 S = TypeVar("S", bound=BaseModel)
@@ -226,6 +227,7 @@ class HostProcess:
             tokens=self._tokens,
             health=self._health,
             record=self._record_refusal,
+            find_user=UserTokens(self.channel).find,
         )
         self.address = self._server.start()
         databases = {each.service.name: (each.host.database, each.threads) for each in self._running}

@@ -79,7 +79,8 @@ class Refusal:
 class RpcServer:
     """Serves `served` from `start` to `stop`. Raises BadService when one of them cannot be served.
 
-    `record` writes a refusal into the audit trail; it is called in a thread.
+    `record` writes a refusal into the audit trail, `find_user` returns whose token it is if it is no role's; both are
+    called in threads.
     """
 
     def __init__(
@@ -90,8 +91,11 @@ class RpcServer:
         tokens: Tokens,
         health: Health,
         record: Callable[[Refusal], None],
+        find_user: Callable[[str], Principal | None] = lambda token: None,
     ) -> None:
-        self._settings, self._tokens, self._health, self._record = settings, tokens, health, record
+        self._settings, self._tokens, self._health = settings, tokens, health
+        self._record, self._find_user = record, find_user
+        self._askers = ThreadPoolExecutor(4, thread_name_prefix="rpc asker")
         self._threads = ThreadPoolExecutor(settings.threads, thread_name_prefix="rpc")
         self._readers = ThreadPoolExecutor(settings.readers, thread_name_prefix="rpc reader")
         self._inside: dict[asyncio.Task[Any], str] = {}
@@ -113,7 +117,7 @@ class RpcServer:
     def drain(self, seconds: float) -> list[str]:
         """Let nothing new in and wait for what is inside; the methods that had not ended by then and were cut off."""
         late: list[str] = eventloop.run(self._drain(seconds), seconds + 10)
-        for threads in (self._threads, self._readers):
+        for threads in (self._threads, self._readers, self._askers):
             threads.shutdown(wait=False, cancel_futures=True)
         return late
 
@@ -199,7 +203,7 @@ class RpcServer:
             self._seconds.labels(method.path, code).observe(time.perf_counter() - started)
 
     async def _unary(self, method: Method, answer: Source, data: bytes, context: Context) -> bytes:
-        call, request = self._admit(method, data, context)
+        call, request = await self._admit(method, data, context)
         try:
             work = self._in_thread(method, call, answer, request, call)
             response = await asyncio.wait_for(work, call.deadline_seconds)
@@ -210,7 +214,7 @@ class RpcServer:
         return _serialized(method, response)
 
     async def _stream(self, method: Method, answer: Source, data: bytes, context: Context) -> None:
-        call, request = self._admit(method, data, context)
+        call, request = await self._admit(method, data, context)
         draining = asyncio.ensure_future(self._draining.wait())
         items = self._items(method, answer, request, call)
         try:
@@ -248,11 +252,11 @@ class RpcServer:
         while (item := await self._in_thread(method, call, next, iterator, None)) is not None:
             yield item
 
-    def _admit(self, method: Method, data: bytes, context: Context) -> tuple[Call, Message]:
+    async def _admit(self, method: Method, data: bytes, context: Context) -> tuple[Call, Message]:
         """Who calls, and what. Raises Unauthenticated, PermissionDenied, TooLarge, InvalidField."""
         metadata = _metadata(context)
-        role = self._role(method, metadata.get(AUTHORIZATION, ""))
-        on_behalf_of = _on_behalf_of(method, role, metadata.get(ON_BEHALF_OF, ""))
+        role, user = await self._caller(method, metadata.get(AUTHORIZATION, ""))
+        user = _on_behalf_of(method, role, metadata.get(ON_BEHALF_OF, "")) or user
         limit = self._settings.max_message_bytes
         if len(data) > limit:
             raise TooLarge(
@@ -265,30 +269,40 @@ class RpcServer:
             raise InvalidField("request", seen=seen, expected=f"a {method.request.DESCRIPTOR.full_name}") from None
         remaining = context.time_remaining()
         deadline = self._settings.deadline_seconds if remaining is None else remaining
-        return Call(role, request_id_of(request), context.peer(), deadline, on_behalf_of), request
+        return Call(role, request_id_of(request), context.peer(), deadline, user), request
 
-    def _role(self, method: Method, header: str) -> Role:
+    async def _caller(self, method: Method, header: str) -> tuple[Role, Principal | None]:
+        """The role that the call is admitted for, and the user behind it if the token is a user's own."""
         if not header.startswith(SCHEME):
             raise Unauthenticated(
                 f"{method.name} needs a token: send the metadata `authorization: Bearer TOKEN`; "
                 f"the tokens are in the file `tokens` of the data directory"
             )
-        role = self._tokens.role_of(header.removeprefix(SCHEME))
+        token = header.removeprefix(SCHEME)
+        role, user = self._tokens.role_of(token), None
         if role is None:
-            raise Unauthenticated("the token is not one of this platform: take it from the file `tokens`")
-        if role not in method.roles:
-            may = ", ".join(sorted(each.value for each in method.roles))
-            raise PermissionDenied(f"{method.name} may be called by {may}, not by {role.value}")
-        return role
+            # Not in the threads of methods: access may be asked for it here, too.
+            user = await eventloop.event_loop().run_in_executor(self._askers, self._find_user, token)
+            if user is None:
+                raise Unauthenticated("the token is not one of this platform: take it from the file `tokens`")
+        roles = frozenset({role}) if role is not None else user.roles if user is not None else frozenset()
+        if not (admitted := sorted(roles & method.roles, key=lambda each: each.value)):
+            may, has = (", ".join(sorted(each.value for each in some)) for some in (method.roles, roles))
+            raise PermissionDenied(f"{method.name} may be called by {may}, not by {has}")
+        return admitted[0], user
 
     async def _recorded(self, method: Method, context: Context, reason: str) -> None:
         """Write a refusal down; it is refused even where that fails."""
         header = _metadata(context).get(AUTHORIZATION, "")
-        role = self._tokens.role_of(header.removeprefix(SCHEME)) if header else None
-        principal = None if role is None else Principal.of_role(role)
-        refusal = Refusal(method.service, method.path[1:], reason, principal, _host(context.peer()))
+        token = header.removeprefix(SCHEME)
+        role = self._tokens.role_of(token)
+
+        def write() -> None:
+            principal = self._find_user(token) if role is None else Principal.of_role(role)
+            self._record(Refusal(method.service, method.path[1:], reason, principal, _host(context.peer())))
+
         try:
-            await eventloop.event_loop().run_in_executor(self._threads, self._record, refusal)
+            await eventloop.event_loop().run_in_executor(self._askers, write)
         except Exception as error:
             log.warning("the refusal of %s could not be recorded: %s", method.path, error)
 

@@ -11,10 +11,10 @@ from http.cookies import CookieError, SimpleCookie
 
 import grpc
 
-from tutti.chassis.auth import Role
 from tutti.chassis.errors import Problem, Refused, Unauthenticated
 from tutti.chassis.principal import Method, Principal
 from tutti.chassis.service import FrontHost
+from tutti.chassis.usertokens import principal_of
 from tutti.contracts.access.v1 import (
     AuthenticateRequest,
     CloseSessionRequest,
@@ -22,9 +22,7 @@ from tutti.contracts.access.v1 import (
     RecordRefusalRequest,
     Visitor,
 )
-from tutti.contracts.access.v1 import Principal as WirePrincipal
 from tutti.contracts.access.v1.stubs import AccessServiceStub
-from tutti.contracts.options.v1 import Role as WireRole
 from tutti.web.policy import is_secure
 from tutti.web.tokens import cookie_name, digest, new_token
 
@@ -66,7 +64,7 @@ class Visitors:
         expires_at = answer.expires_at.ToDatetime(tzinfo=UTC)
         cookie = self._cookie(following, expires_at) if answer.replaced else ""
         current = following if answer.replaced else token
-        return Session(_principal(answer.principal), answer.display_name, current, cookie)
+        return Session(principal_of(answer.principal, Method.SESSION), answer.display_name, current, cookie)
 
     def log_in(self, headers: Mapping[str, str], address: str, link: str) -> str:
         """Redeem a link; the cookie of the new session. Raises Refused."""
@@ -116,11 +114,6 @@ class Visitors:
         expires = expires_at.strftime("%a, %d %b %Y %H:%M:%S GMT")
         secure = "; Secure" if self._secure else ""
         return f"{self._name}={token}; Path=/; HttpOnly; SameSite=Lax; Expires={expires}{secure}"
-
-
-def _principal(wire: WirePrincipal) -> Principal:
-    roles = frozenset(Role(WireRole.Name(role).removeprefix("ROLE_").lower()) for role in wire.roles)
-    return Principal(wire.user, roles, wire.tenant, Method.SESSION)
 
 
 def _visitor(headers: Mapping[str, str], address: str) -> Visitor:

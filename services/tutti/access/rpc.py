@@ -15,7 +15,7 @@ from google.protobuf.timestamp_pb2 import Timestamp
 from tutti.access import sessions
 from tutti.access.sessions import Reason, Terms
 from tutti.access.settings import AccessSettings
-from tutti.access.tables import Link, Tables
+from tutti.access.tables import Link, Tables, Token
 from tutti.chassis import audit, crud, principal
 from tutti.chassis.auth import Role
 from tutti.chassis.call import Call
@@ -32,6 +32,8 @@ from tutti.contracts.access.v1 import (
     USER_STATE_INVITED,
     AuthenticateRequest,
     AuthenticateResponse,
+    AuthenticateTokenRequest,
+    AuthenticateTokenResponse,
     CloseSessionRequest,
     CloseSessionResponse,
     CreateUserRequest,
@@ -39,6 +41,8 @@ from tutti.contracts.access.v1 import (
     DisableUserRequest,
     IssueLinkRequest,
     IssueLinkResponse,
+    IssueTokenRequest,
+    IssueTokenResponse,
     ListUsersResponse,
     OpenSessionRequest,
     OpenSessionResponse,
@@ -50,16 +54,19 @@ from tutti.contracts.access.v1 import (
 from tutti.contracts.common.v1 import GetRequest, ListRequest
 from tutti.contracts.options.v1 import Role as WireRole
 
-LINK_REFUSED, TOO_MANY_FAILURES, LINK_TAKEN = "LINK_REFUSED", "TOO_MANY_FAILURES", "LINK_TAKEN"
+LINK_REFUSED, TOO_MANY_FAILURES, TAKEN = "LINK_REFUSED", "TOO_MANY_FAILURES", "DIGEST_TAKEN"
 ROLES = (WireRole.ROLE_OPERATOR, WireRole.ROLE_ENGINEER, WireRole.ROLE_ANNOTATOR)
 LONGEST_NAME = 200
 DIGEST = re.compile(r"[0-9a-f]{64}")
-LOGIN, LOGOUT, ISSUE_LINK = "log in", "log out", "issue a login link"
+LOGIN, LOGOUT, ISSUE_LINK, ISSUE_TOKEN = "log in", "log out", "issue a login link", "issue a token"
+TOKEN_DAYS, LONGEST_TOKEN_DAYS = 90, 366
+TOKEN_REFUSED = "TOKEN_REFUSED"  # noqa: S105 - the name of a reason
 declare(
     {
+        TOKEN_REFUSED: "the user's token is unknown, expired or revoked",
         LINK_REFUSED: "the login link is unknown, expired or used",
         TOO_MANY_FAILURES: "too many failed logins from this address; the message says how long to wait",
-        LINK_TAKEN: "the digest of the login link belongs to another user's link",
+        TAKEN: "the digest of a link or token belongs to another user's",
         Reason.UNKNOWN.value: "no session has this token",
         Reason.EXPIRED.value: "the session was not used for too long, or is too old",
         Reason.CLOSED.value: "the session was logged out",
@@ -127,18 +134,13 @@ class AccessApi:
 
     def IssueLink(self, request: IssueLinkRequest, call: Call) -> IssueLinkResponse:
         _check_digest(request, "link_digest")
-        own = call.principal.user
-        name = check_name("users", request.user or own)
-        if name != own and Role.OPERATOR not in call.principal.roles:
-            raise PermissionDenied(f"a link for {name} may be created by operator, not by {call.role.value}")
+        name = self._named(call, request.user)
 
         def create(unit: Unit) -> Link:
-            user = self._owner(unit, call.role) if name == own else self._tables.users.get(unit, name)
-            if user.state == USER_STATE_DISABLED:
-                raise Refused(Reason.DISABLED.value, f"{name} is disabled: create another user")
+            user = self._enabled(unit, call, name)
             found = self._tables.link(unit, request.link_digest)
             if found is not None and found.user != name:
-                raise Refused(LINK_TAKEN, f"this link_digest belongs to a link of {found.user}: make a new token")
+                raise Refused(TAKEN, f"this link_digest belongs to a link of {found.user}: make a new token")
             link = found or Link(request.link_digest, name, unit.now + self._validity(request, user), "")
             if found is None:
                 self._tables.keep_link(unit, link)
@@ -224,6 +226,42 @@ class AccessApi:
         self._units.run(close)
         return CloseSessionResponse()
 
+    def IssueToken(self, request: IssueTokenRequest, call: Call) -> IssueTokenResponse:
+        _check_digest(request, "token_digest")
+        name = self._named(call, request.user)
+        if request.valid_days > LONGEST_TOKEN_DAYS:
+            raise InvalidField("valid_days", seen=request.valid_days, expected=f"at most {LONGEST_TOKEN_DAYS}")
+
+        def issue(unit: Unit) -> Token:
+            user = self._enabled(unit, call, name)
+            found = self._tables.token(unit, request.token_digest)
+            if found is not None and found.user != user.name:
+                raise Refused(TAKEN, f"this token_digest belongs to a token of {found.user}: make a new token")
+            token = found or Token(
+                request.token_digest, name, unit.now + timedelta(days=request.valid_days or TOKEN_DAYS)
+            )
+            if found is None:
+                self._tables.keep_token(unit, token)
+                audit.changed(unit, call.principal, ISSUE_TOKEN, name)
+            return token
+
+        token = self._units.run(issue)
+        response = IssueTokenResponse(user=token.user)
+        response.expires_at.FromDatetime(token.expires_at)
+        return response
+
+    def AuthenticateToken(self, request: AuthenticateTokenRequest, call: Call) -> AuthenticateTokenResponse:
+        _check_digest(request, "token_digest")
+
+        def authenticate(unit: Unit) -> User | None:
+            token = self._tables.token(unit, request.token_digest)
+            return None if token is None or unit.now >= token.expires_at else self._tables.users.get(unit, token.user)
+
+        user = self._units.run(authenticate)
+        if user is None:
+            raise Refused(TOKEN_REFUSED, "the token is unknown, expired or revoked")
+        return AuthenticateTokenResponse(principal=_principal(user))
+
     def RecordRefusal(self, request: RecordRefusalRequest, call: Call) -> RecordRefusalResponse:
         required(request, "action", "reason")
         address, user = request.visitor.address, request.user
@@ -232,6 +270,22 @@ class AccessApi:
             lambda unit: audit.refused(unit, request.action, request.reason, user=user, method=method, address=address)
         )
         return RecordRefusalResponse()
+
+    def _named(self, call: Call, user: str) -> str:
+        """The user that a request is about. Raises PermissionDenied unless it is the caller, or an operator asks."""
+        own = call.principal.user
+        name = check_name("users", user or own)
+        if name != own and Role.OPERATOR not in call.principal.roles:
+            raise PermissionDenied(f"this may be done for {name} by operator, not by {call.role.value}")
+        return name
+
+    def _enabled(self, unit: Unit, call: Call, name: str) -> User:
+        """Raises NotFound, Refused."""
+        built_in = name == f"users/{call.role.value}"
+        user = self._owner(unit, call.role) if built_in else self._tables.users.get(unit, name)
+        if user.state == USER_STATE_DISABLED:
+            raise Refused(Reason.DISABLED.value, f"{name} is disabled: create another user")
+        return user
 
     def _owner(self, unit: Unit, role: Role) -> User:
         """The user behind the token of a role in the data directory: whoever may read that file."""

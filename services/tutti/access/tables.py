@@ -30,6 +30,15 @@ class Link:
     used_by: str
 
 
+@dataclass(frozen=True)
+class Token:
+    """What a user calls APIs with, by the digest of the secret."""
+
+    digest: str
+    user: str
+    expires_at: datetime
+
+
 class Tables:
     def __init__(self, metadata: MetaData) -> None:
         self.users: Resource[User] = Resource(
@@ -46,6 +55,13 @@ class Tables:
             Column("user", NAME, nullable=False, index=True),
             Column("expires_at", BigInteger, nullable=False, index=True),
             Column("used_by", NAME, nullable=False),
+        )
+        self._tokens = declare(
+            "tokens",
+            metadata,
+            Column("digest", NAME, primary_key=True),
+            Column("user", NAME, nullable=False, index=True),
+            Column("expires_at", BigInteger, nullable=False, index=True),
         )
         self._sessions = declare(
             "sessions",
@@ -64,7 +80,7 @@ class Tables:
 
     @property
     def rows(self) -> tuple[Table, ...]:
-        return (self._people, self._links, self._sessions, self.limits.table)
+        return (self._people, self._links, self._tokens, self._sessions, self.limits.table)
 
     def name_person(self, unit: Unit, user: str, display_name: str) -> None:
         if unit.tx.execute(select(self._people).where(self._people.c.user == user)).first() is None:
@@ -86,6 +102,14 @@ class Tables:
     def spend_link(self, unit: Unit, digest: str, by: str) -> None:
         unit.tx.execute(update(self._links).where(self._links.c.digest == digest).values(used_by=by))
 
+    def token(self, unit: Unit, digest: str) -> Token | None:
+        row = unit.tx.execute(select(self._tokens).where(self._tokens.c.digest == digest)).first()
+        return Token(row.digest, row.user, from_micros(row.expires_at)) if row else None
+
+    def keep_token(self, unit: Unit, token: Token) -> None:
+        row = {"digest": token.digest, "user": token.user, "expires_at": micros(token.expires_at)}
+        unit.tx.execute(insert(self._tokens), row)
+
     def session(self, unit: Unit, digest: str) -> Session | None:
         """The session whose current or previous token has this digest, locked until the unit ends."""
         table = self._sessions
@@ -100,15 +124,17 @@ class Tables:
         unit.tx.execute(update(self._sessions).where(self._sessions.c.id == session.id).values(_row(session)))
 
     def expel(self, unit: Unit, user: str) -> None:
-        """End all sessions and delete all links of a user."""
+        """End all sessions and delete all links and tokens of a user."""
         table = self._sessions
         open_ = (table.c.user == user) & (table.c.ended == "")
         unit.tx.execute(update(table).where(open_).values(ended=Reason.DISABLED.value))
         unit.tx.execute(delete(self._links).where(self._links.c.user == user))
+        unit.tx.execute(delete(self._tokens).where(self._tokens.c.user == user))
 
     def prune(self, unit: Unit, links_before: datetime, sessions_before: datetime) -> None:
         """Delete links that expired and sessions that were last used before these times."""
         unit.tx.execute(delete(self._links).where(self._links.c.expires_at < micros(links_before)))
+        unit.tx.execute(delete(self._tokens).where(self._tokens.c.expires_at < micros(links_before)))
         unit.tx.execute(delete(self._sessions).where(self._sessions.c.seen_at < micros(sessions_before)))
         self.limits.prune(unit)
 

@@ -90,14 +90,14 @@ class Network:
 
     def _deliver(self, service: str, role: Role, method: Method, data: bytes, seconds: float) -> Message:
         request = method.request.FromString(data)
-        on_behalf_of = delegated(delegation(current_cause().principal), role)
+        user = delegated(delegation(current_cause().principal), role)
 
         def answer(callee: Callee) -> Message:
             request_id = request_id_of(request)
             api = callee.api(method.service)
             if api is None:
                 raise Unimplemented(f"{service} does not serve {method.service}")
-            call = Call(role, request_id, "simulation", seconds, on_behalf_of)
+            call = Call(role, request_id, "simulation", seconds, user)
             with caused_by(Cause(request_id, principal=call.principal, action=method.path[1:])):
                 found: Message = getattr(api, method.name)(request, call)
             return found

@@ -516,3 +516,107 @@ class RecordRefusalResponse(_message.Message):
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
 Global___RecordRefusalResponse: _TypeAlias = RecordRefusalResponse  # noqa: Y015
+
+@_typing.final
+class IssueTokenRequest(_message.Message):
+    """IssueTokenRequest describes a token."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    TOKEN_DIGEST_FIELD_NUMBER: _builtins.int
+    USER_FIELD_NUMBER: _builtins.int
+    VALID_DAYS_FIELD_NUMBER: _builtins.int
+    token_digest: _builtins.str
+    """token_digest: SHA-256 of the token, in hexadecimal; the same one again changes nothing."""
+    user: _builtins.str
+    """user whose token it is; empty means the caller."""
+    valid_days: _builtins.int
+    """valid_days until the token expires; 0 means 90."""
+    def __init__(
+        self,
+        *,
+        token_digest: _builtins.str = ...,
+        user: _builtins.str = ...,
+        valid_days: _builtins.int = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["token_digest", b"token_digest", "user", b"user", "valid_days", b"valid_days"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___IssueTokenRequest: _TypeAlias = IssueTokenRequest  # noqa: Y015
+
+@_typing.final
+class IssueTokenResponse(_message.Message):
+    """IssueTokenResponse describes the token."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    USER_FIELD_NUMBER: _builtins.int
+    EXPIRES_AT_FIELD_NUMBER: _builtins.int
+    user: _builtins.str
+    """user whose token it is."""
+    @_builtins.property
+    def expires_at(self) -> _timestamp_pb2.Timestamp:
+        """expires_at is when the token stops working."""
+
+    def __init__(
+        self,
+        *,
+        user: _builtins.str = ...,
+        expires_at: _timestamp_pb2.Timestamp | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["expires_at", b"expires_at"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["expires_at", b"expires_at", "user", b"user"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___IssueTokenResponse: _TypeAlias = IssueTokenResponse  # noqa: Y015
+
+@_typing.final
+class AuthenticateTokenRequest(_message.Message):
+    """AuthenticateTokenRequest asks whose token this is."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    TOKEN_DIGEST_FIELD_NUMBER: _builtins.int
+    token_digest: _builtins.str
+    """token_digest: SHA-256 of the token that was presented, in hexadecimal."""
+    def __init__(
+        self,
+        *,
+        token_digest: _builtins.str = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["token_digest", b"token_digest"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___AuthenticateTokenRequest: _TypeAlias = AuthenticateTokenRequest  # noqa: Y015
+
+@_typing.final
+class AuthenticateTokenResponse(_message.Message):
+    """AuthenticateTokenResponse says who it is."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    PRINCIPAL_FIELD_NUMBER: _builtins.int
+    @_builtins.property
+    def principal(self) -> Global___Principal:
+        """principal of the token."""
+
+    def __init__(
+        self,
+        *,
+        principal: Global___Principal | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["principal", b"principal"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["principal", b"principal"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___AuthenticateTokenResponse: _TypeAlias = AuthenticateTokenResponse  # noqa: Y015

@@ -77,6 +77,16 @@ class AccessServiceStub:
                 request_serializer=tutti_dot_contracts_dot_access_dot_v1_dot_access__pb2.CloseSessionRequest.SerializeToString,
                 response_deserializer=tutti_dot_contracts_dot_access_dot_v1_dot_access__pb2.CloseSessionResponse.FromString,
                 _registered_method=True)
+        self.IssueToken = channel.unary_unary(
+                '/tutti.access.v1.AccessService/IssueToken',
+                request_serializer=tutti_dot_contracts_dot_access_dot_v1_dot_access__pb2.IssueTokenRequest.SerializeToString,
+                response_deserializer=tutti_dot_contracts_dot_access_dot_v1_dot_access__pb2.IssueTokenResponse.FromString,
+                _registered_method=True)
+        self.AuthenticateToken = channel.unary_unary(
+                '/tutti.access.v1.AccessService/AuthenticateToken',
+                request_serializer=tutti_dot_contracts_dot_access_dot_v1_dot_access__pb2.AuthenticateTokenRequest.SerializeToString,
+                response_deserializer=tutti_dot_contracts_dot_access_dot_v1_dot_access__pb2.AuthenticateTokenResponse.FromString,
+                _registered_method=True)
         self.RecordRefusal = channel.unary_unary(
                 '/tutti.access.v1.AccessService/RecordRefusal',
                 request_serializer=tutti_dot_contracts_dot_access_dot_v1_dot_access__pb2.RecordRefusalRequest.SerializeToString,
@@ -144,6 +154,20 @@ class AccessServiceServicer:
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
+    def IssueToken(self, request, context):
+        """IssueToken records a token by which a user calls APIs. An operator may issue one for any user, others for themselves.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def AuthenticateToken(self, request, context):
+        """AuthenticateToken returns whose token it is.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
     def RecordRefusal(self, request, context):
         """RecordRefusal writes an audit record of a request that a page refused.
         """
@@ -193,6 +217,16 @@ def add_AccessServiceServicer_to_server(servicer, server):
                     servicer.CloseSession,
                     request_deserializer=tutti_dot_contracts_dot_access_dot_v1_dot_access__pb2.CloseSessionRequest.FromString,
                     response_serializer=tutti_dot_contracts_dot_access_dot_v1_dot_access__pb2.CloseSessionResponse.SerializeToString,
+            ),
+            'IssueToken': grpc.unary_unary_rpc_method_handler(
+                    servicer.IssueToken,
+                    request_deserializer=tutti_dot_contracts_dot_access_dot_v1_dot_access__pb2.IssueTokenRequest.FromString,
+                    response_serializer=tutti_dot_contracts_dot_access_dot_v1_dot_access__pb2.IssueTokenResponse.SerializeToString,
+            ),
+            'AuthenticateToken': grpc.unary_unary_rpc_method_handler(
+                    servicer.AuthenticateToken,
+                    request_deserializer=tutti_dot_contracts_dot_access_dot_v1_dot_access__pb2.AuthenticateTokenRequest.FromString,
+                    response_serializer=tutti_dot_contracts_dot_access_dot_v1_dot_access__pb2.AuthenticateTokenResponse.SerializeToString,
             ),
             'RecordRefusal': grpc.unary_unary_rpc_method_handler(
                     servicer.RecordRefusal,
@@ -417,6 +451,60 @@ class AccessService:
             '/tutti.access.v1.AccessService/CloseSession',
             tutti_dot_contracts_dot_access_dot_v1_dot_access__pb2.CloseSessionRequest.SerializeToString,
             tutti_dot_contracts_dot_access_dot_v1_dot_access__pb2.CloseSessionResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def IssueToken(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/tutti.access.v1.AccessService/IssueToken',
+            tutti_dot_contracts_dot_access_dot_v1_dot_access__pb2.IssueTokenRequest.SerializeToString,
+            tutti_dot_contracts_dot_access_dot_v1_dot_access__pb2.IssueTokenResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def AuthenticateToken(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/tutti.access.v1.AccessService/AuthenticateToken',
+            tutti_dot_contracts_dot_access_dot_v1_dot_access__pb2.AuthenticateTokenRequest.SerializeToString,
+            tutti_dot_contracts_dot_access_dot_v1_dot_access__pb2.AuthenticateTokenResponse.FromString,
             options,
             channel_credentials,
             insecure,

@@ -51,6 +51,10 @@ class AccessServiceStub:
     """Authenticate returns who a session belongs to."""
     CloseSession: _grpc.UnaryUnaryMultiCallable[_access_pb2.CloseSessionRequest, _access_pb2.CloseSessionResponse]
     """CloseSession ends a session."""
+    IssueToken: _grpc.UnaryUnaryMultiCallable[_access_pb2.IssueTokenRequest, _access_pb2.IssueTokenResponse]
+    """IssueToken records a token by which a user calls APIs. An operator may issue one for any user, others for themselves."""
+    AuthenticateToken: _grpc.UnaryUnaryMultiCallable[_access_pb2.AuthenticateTokenRequest, _access_pb2.AuthenticateTokenResponse]
+    """AuthenticateToken returns whose token it is."""
     RecordRefusal: _grpc.UnaryUnaryMultiCallable[_access_pb2.RecordRefusalRequest, _access_pb2.RecordRefusalResponse]
     """RecordRefusal writes an audit record of a request that a page refused."""
 
@@ -75,6 +79,10 @@ class AccessServiceAsyncStub(AccessServiceStub):
     """Authenticate returns who a session belongs to."""
     CloseSession: _aio.UnaryUnaryMultiCallable[_access_pb2.CloseSessionRequest, _access_pb2.CloseSessionResponse]  # type: ignore[assignment]
     """CloseSession ends a session."""
+    IssueToken: _aio.UnaryUnaryMultiCallable[_access_pb2.IssueTokenRequest, _access_pb2.IssueTokenResponse]  # type: ignore[assignment]
+    """IssueToken records a token by which a user calls APIs. An operator may issue one for any user, others for themselves."""
+    AuthenticateToken: _aio.UnaryUnaryMultiCallable[_access_pb2.AuthenticateTokenRequest, _access_pb2.AuthenticateTokenResponse]  # type: ignore[assignment]
+    """AuthenticateToken returns whose token it is."""
     RecordRefusal: _aio.UnaryUnaryMultiCallable[_access_pb2.RecordRefusalRequest, _access_pb2.RecordRefusalResponse]  # type: ignore[assignment]
     """RecordRefusal writes an audit record of a request that a page refused."""
 
@@ -144,6 +152,22 @@ class AccessServiceServicer(metaclass=_abc_1.ABCMeta):
         context: _ServicerContext,
     ) -> _typing.Union[_access_pb2.CloseSessionResponse, _abc.Awaitable[_access_pb2.CloseSessionResponse]]:
         """CloseSession ends a session."""
+
+    @_abc_1.abstractmethod
+    def IssueToken(
+        self,
+        request: _access_pb2.IssueTokenRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_access_pb2.IssueTokenResponse, _abc.Awaitable[_access_pb2.IssueTokenResponse]]:
+        """IssueToken records a token by which a user calls APIs. An operator may issue one for any user, others for themselves."""
+
+    @_abc_1.abstractmethod
+    def AuthenticateToken(
+        self,
+        request: _access_pb2.AuthenticateTokenRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_access_pb2.AuthenticateTokenResponse, _abc.Awaitable[_access_pb2.AuthenticateTokenResponse]]:
+        """AuthenticateToken returns whose token it is."""
 
     @_abc_1.abstractmethod
     def RecordRefusal(
