@@ -49,7 +49,7 @@ class Visitors:
         """The session of a request. Raises Unauthenticated, with the reason NO_SESSION where there is no cookie."""
         token = self._token(headers)
         if not token:
-            raise Unauthenticated("nobody is logged in here: run `tutti open`", reason=NO_SESSION)
+            raise Unauthenticated("this browser has no session", reason=NO_SESSION)
         following = new_token() if replaceable else ""
         asked = AuthenticateRequest(
             session_digest=digest(token),
