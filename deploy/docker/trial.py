@@ -23,6 +23,8 @@ from faults import Fault, cause
 from images import PYTHON, prepare, sizes
 from project import ROOT, TUTTI, Project
 
+from tutti.chassis.settings import installed_services
+
 CACHE = ROOT / "build" / "docker"
 NO_ENGINE = 77
 # One of each kind: the stores, a service of each room, an agent, the front door.
@@ -33,7 +35,6 @@ COPIES = 3
 HANG_SECONDS = 62.0
 REACH_SECONDS = 60.0
 NOT_REACHABLE = 3  # the exit code of the command
-TARGETS = 10  # services and agents
 DOCTOR_SECONDS = 15.0
 
 
@@ -159,14 +160,13 @@ def _observed(project: Project) -> None:
     def targets() -> int:
         return len([each for each in asked("targets")["activeTargets"] if each["health"] == "up"])
 
-    project.wait(
-        lambda: targets() == TARGETS, REACH_SECONDS, lambda: f"{TARGETS} targets of Prometheus, {targets()} up"
-    )
+    wanted = len([each for each in project.services() if each.startswith("agent-") or each in installed_services()])
+    project.wait(lambda: targets() == wanted, REACH_SECONDS, lambda: f"{wanted} targets of Prometheus, {targets()} up")
     rules = [rule for group in asked("rules")["groups"] for rule in group["rules"]]
     bad = [f"{rule['name']}: {rule['lastError']}" for rule in rules if rule.get("lastError")]
     if bad or not rules:
         raise TrialError(f"rules that Prometheus cannot evaluate: {bad or 'none are loaded'}")
-    print(f"Prometheus scrapes {TARGETS} targets and evaluates {len(rules)} rules")
+    print(f"Prometheus scrapes {wanted} targets and evaluates {len(rules)} rules")
 
 
 def _named(project: Project) -> None:
