@@ -39,8 +39,9 @@ class Project:
         """Raises TrialError."""
         settings = {
             "TUTTI_PORT": str(self.port),
+            "TUTTI_PAGES_PORT": str(self.port + 1),
+            "TUTTI_PROMETHEUS_PORT": str(self.port + 2),
             "TUTTI_INPUT": str(self.input),
-            "TUTTI_PROMETHEUS_PORT": str(self.port + 1),
         }
         return command(
             [*self.engine.compose, "--project-name", self.name, "--file", ROOT / "docker-compose.yml", *words],

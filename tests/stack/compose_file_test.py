@@ -106,6 +106,7 @@ def test_prometheus_scrapes_every_service_and_agent() -> None:
     scraped = {name for name, each in SERVICES.items() if str(each.get("command", [""])[0]) in METERED}
     assert set(targets["names"]) == scraped
     assert targets["port"] == 9464
+    assert f"< {len(scraped)} or" in (folder / "rules.yml").read_text()
 
 
 def test_alerts_are_about_metrics_that_exist() -> None:
