@@ -29,6 +29,8 @@ CACHE = ROOT / "build" / "docker"
 NO_ENGINE = 77
 # One of each kind: the stores, a service of each room, an agent, the front door.
 KINDS = ("kafka", "postgres", "s3", "ingest", "pipeline", "scheduler", "committer", "agent-a", "door")
+OPERATIONS = ROOT / "docs" / "operations.md"
+BEGIN, END = "<!-- figures of make compose-test: begin -->", "<!-- end -->"
 RECIPE = ROOT / "recipes" / "tiny.yaml"
 REST_SECONDS = 10.0
 COPIES = 3
@@ -48,11 +50,15 @@ def trial(given: argparse.Namespace) -> int:
                 f"STAND-INS: {', '.join(standins)} are made here from Debian's packages and the servers' own releases."
             )
             tell("This trial proves the compose file and our images, not the public images.")
-        _show_sizes(sizes(found))
+        figures = Figures(standins)
+        figures.sizes(sizes(found))
         project = Project(found, "tutti-trial", given.port, pages.parent)
         project.down()
         try:
-            return _carried_out(project, pages, given)
+            code = _carried_out(project, pages, given, figures)
+            if given.record:
+                figures.write(OPERATIONS)
+            return code
         except TrialError:
             print(project.compose("ps", "--all"), file=sys.stderr)
             print(project.compose("logs", "--tail", "5"), file=sys.stderr)
@@ -61,10 +67,10 @@ def trial(given: argparse.Namespace) -> int:
             project.down()
 
 
-def _carried_out(project: Project, pages: Path, given: argparse.Namespace) -> int:
-    print(f"cold to healthy: {project.up():.1f} s, {len(project.services())} containers")
+def _carried_out(project: Project, pages: Path, given: argparse.Namespace, figures: "Figures") -> int:
+    figures.cold(project.up(), len(project.services()))
     time.sleep(REST_SECONDS)
-    _show_memory(project.memory())
+    figures.memory(project.memory())
     limits = [20]
     _run(project, limits[0])
     print("recipes/tiny.yaml ran through the front door")
@@ -199,19 +205,48 @@ def _embedded(data_dir: Path, pages: Path, limits: Sequence[int]) -> str:
         command([TUTTI, "down", *where], seconds=120)
 
 
-def _show_sizes(found: dict[str, float]) -> None:
-    print(f"{'image':32} {'MB':>7} {'over its base':>14}")
-    for name, size in found.items():
-        over = f"{size - found[PYTHON]:,.0f}" if name.startswith("tutti/") else ""
-        print(f"{name:32} {size:7,.0f} {over:>14}")
+class Figures:
+    """What a trial measured, printed as it comes and written into a page between two marks."""
+
+    def __init__(self, standins: Sequence[str]) -> None:
+        cores, memory = os.cpu_count(), psutil.virtual_memory().total / 2**30
+        images = "stand-ins for the public images, so their sizes are not those" if standins else "the public images"
+        self._lines = [f"On {_processor()}, {cores} cores, {memory:.0f} GiB, {platform.system()}; {images}.", ""]
+
+    def sizes(self, found: dict[str, float]) -> None:
+        self._tell("image", [(name, f"{size:,.0f} MB") for name, size in found.items()])
+        for name in ("control", "compute"):
+            over = found[f"tutti/{name}:latest"] - found[PYTHON]
+            self._say(f"{name} is {over:,.0f} MB over its base.")
+
+    def cold(self, seconds: float, containers: int) -> None:
+        self._say(f"From nothing to {containers} healthy containers, images present: {seconds:.1f} s.")
+
+    def memory(self, found: dict[str, float]) -> None:
+        ordered = sorted(found.items(), key=lambda each: -each[1])
+        rows = [(name, f"{used:,.0f} MiB") for name, used in [*ordered, ("all", sum(found.values()))]]
+        self._tell("container at rest", rows)
+
+    def write(self, page: Path) -> None:
+        before, _, rest = page.read_text().partition(BEGIN)
+        _, _, after = rest.partition(END)
+        page.write_text(f"{before}{BEGIN}\n" + "\n".join(self._lines).strip() + f"\n{END}{after}")
+
+    def _tell(self, what: str, rows: Sequence[tuple[str, str]]) -> None:
+        self._lines += [f"| {what} | |", "|---|--:|", *(f"| {name} | {value} |" for name, value in rows), ""]
+        for name, value in rows:
+            print(f"  {name:30} {value:>12}", flush=True)
+
+    def _say(self, line: str) -> None:
+        self._lines += [line, ""]
+        print(line, flush=True)
 
 
-def _show_memory(found: dict[str, float]) -> None:
-    cpus, total = os.cpu_count(), psutil.virtual_memory().total / 2**30
-    print(f"memory at rest, MiB, on {platform.machine()}, {cpus} CPUs, {total:.0f} GiB:")
-    for name, used in sorted(found.items(), key=lambda each: -each[1]):
-        print(f"  {name:14} {used:7.1f}")
-    print(f"  {'all':14} {sum(found.values()):7.1f}")
+def _processor() -> str:
+    for line in Path("/proc/cpuinfo").read_text().splitlines():
+        if line.startswith("model name"):
+            return line.partition(":")[2].strip()
+    return platform.machine()
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -219,6 +254,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--port", type=int, default=27600, help="port of the front door on loopback")
     parser.add_argument("--kind", action="append", help="cause faults of this service alone; may be repeated")
     parser.add_argument("--fault", action="append", type=Fault, help="kill, pause or disconnect; may be repeated")
+    parser.add_argument("--record", action="store_true", help="write the figures into docs/operations.md")
     parser.add_argument("--no-faults", action="store_true", help="only the cold start and one run")
     given = parser.parse_args(arguments)
     began = time.monotonic()
