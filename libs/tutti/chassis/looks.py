@@ -22,7 +22,7 @@ class Looks:
         """Why `what` is away; empty when `look` returned."""
         with self._lock:
             running = self._running.get(what)
-            if running is None:
+            if running is None or running.over.is_set():  # what ended since the last call is old news
                 running = self._running[what] = _Look(what, look)
         if not running.over.wait(self._seconds):
             return f"{what}: no answer for {time.monotonic() - running.began:.0f} s"

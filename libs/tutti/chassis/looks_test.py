@@ -28,3 +28,21 @@ def test_what_hangs_is_named_in_time_and_asked_once() -> None:
     assert looks.at("database", lambda: None) == ""  # nobody else waits
     free.set()
     assert Looks(seconds=30).at("blobs", hang) == ""
+
+
+def test_a_look_that_ended_meanwhile_is_not_told_as_news() -> None:
+    looks, away = Looks(seconds=0.05), threading.Event()
+    raised = threading.Event()
+
+    def hang_and_fail() -> None:
+        away.wait(30)
+        raised.set()
+        raise OSError("no answer within 12 s")
+
+    assert looks.at("database", hang_and_fail).startswith("database: no answer for ")
+    away.set()
+    assert raised.wait(30)
+    for thread in threading.enumerate():
+        if thread.name == "look at database":
+            thread.join(30)
+    assert looks.at("database", lambda: None) == ""
