@@ -282,14 +282,20 @@ class RunningAgent:
             io=self.io,
             journal=self.journal,
         )
-        self._halt = threading.Event()
+        self._halt, self._drained = threading.Event(), threading.Event()
         self.thread = threading.Thread(target=self._run, daemon=True)
         self.thread.start()
 
     def _run(self) -> None:
         while not self._halt.is_set() and self.agent.state is not AgentState.DONE:
+            if self._drained.is_set():
+                self.agent.drain()
             if not self.agent.step():
                 select.select([*self.launcher.filenos(), *self.io.filenos()], [], [], 0.05)
+
+    def drain(self) -> None:
+        """In the agent's own thread, as the program does it."""
+        self._drained.set()
 
     def pids(self) -> dict[int, int]:
         """Of each rank its process."""

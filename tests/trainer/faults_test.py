@@ -177,7 +177,7 @@ def test_a_draining_agent_ends_its_ranks_and_says_so(stage: Any, wait: Wait) -> 
     agent = running_gang(stage, wait)
     ranks = [process_id(pid) for pid in agent.pids().values()]
     told = len(stage.plane.ranks)
-    agent.agent.drain()
+    agent.drain()
     wait(lambda: not agent.thread.is_alive())
     assert not any(rank.alive() for rank in ranks)
     assert [each.epoch for each in stage.plane.released] == [1]
@@ -189,7 +189,7 @@ def test_a_draining_agent_does_not_wait_for_a_scheduler_that_is_away(stage: Any,
     agent = running_gang(stage, wait, drain=0.5)
     ranks = [process_id(pid) for pid in agent.pids().values()]
     stage.plane.away = True
-    agent.agent.drain()
+    agent.drain()
     wait(lambda: not agent.thread.is_alive())
     assert not any(rank.alive() for rank in ranks)
 
