@@ -1,5 +1,6 @@
 """What dies is noticed, named and cleaned up: ranks, I/O children, fork servers, agents."""
 
+import dataclasses
 import os
 import signal
 import subprocess
@@ -210,6 +211,16 @@ def test_snapshots_wait_in_the_spool_while_the_blob_store_is_away(stage: Any, wa
     stage.show_shards()
     wait(lambda: {step for step, _, _ in stage.plane.reports()} == set(range(2, 41, 2)))
     assert not stage.plane.losses
+
+
+def test_a_training_that_skips_every_step_ends_with_the_cause(stage: Any, wait: Wait) -> None:
+    stage.agent()
+    training = stage.training(steps=40, checkpoint_every=5)
+    too_fast = dataclasses.replace(training.optimizer, peak_rate=1e30, warmup_steps=0)
+    stage.plane.assign("a", stage.assignment(dataclasses.replace(training, optimizer=too_fast)))
+    wait(lambda: stage.plane.losses)
+    assert "were skipped because the loss or a gradient was not finite" in stage.plane.losses[0].cause
+    assert stage.plane.losses[0].step < 20
 
 
 def test_a_device_that_is_not_there_is_named(stage: Any, wait: Wait) -> None:

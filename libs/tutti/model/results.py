@@ -102,6 +102,12 @@ class Scalars(Recorded):
         """How often the state was updated."""
         return self.step - len(self.skipped)
 
+    @property
+    def skipped_in_a_row(self) -> int:
+        """How many steps up to the last one were skipped."""
+        ascending = range(self.step, self.step - len(self.skipped), -1)
+        return next((at for at, step in enumerate(ascending) if self.skipped[-1 - at] != step), len(self.skipped))
+
     def after(self, outcome: Outcome) -> "Scalars":
         step = self.step + 1
         skipped = (*self.skipped, step) if outcome is Outcome.SKIPPED else self.skipped

@@ -21,8 +21,12 @@ from tutti.model.results import Outcome, StepResult
 from tutti.model.step import RankStep
 from tutti.model.training import Training
 from tutti.trainer.buffers import SharedBuffer
+from tutti.trainer.failures import RankFailure, Reason
 from tutti.trainer.lifeline import WAITING_FOR_BUFFER, Lifeline
 from tutti.trainer.programs.program import Batches, Metrics, Program
+
+MOST_SKIPPED = 10
+"""Steps in a row that change nothing; with more of them a training has diverged."""
 
 
 class Loop:
@@ -47,6 +51,7 @@ class Loop:
         lifeline, training = self._lifeline, self._training
         while (step := self._step.scalars().step + 1) <= training.steps:
             lifeline.check_stop()
+            self._check_divergence(step)
             lifeline.step = step
             started = time.monotonic()
             lifeline.phase = "reading"
@@ -65,6 +70,15 @@ class Loop:
                 self._snapshot(result, metrics)
         lifeline.phase = "finished"
         lifeline.send(RankMessage(finished=Finished(step=training.steps)))
+
+    def _check_divergence(self, step: int) -> None:
+        """Raises RankFailure. The count is part of the state, so another attempt fails at once, too."""
+        if (skipped := self._step.scalars().skipped_in_a_row) >= MOST_SKIPPED:
+            raise RankFailure(
+                Reason.DIVERGED,
+                f"steps {step - skipped} to {step - 1} were skipped because the loss or a gradient was not finite: "
+                f"lower train.learning_rate, or raise train.warmup",
+            )
 
     def _snapshot(self, result: StepResult, metrics: Metrics | None) -> None:
         self._lifeline.phase = WAITING_FOR_BUFFER
