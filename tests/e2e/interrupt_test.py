@@ -128,7 +128,8 @@ def test_stops_before_the_first_checkpoint_cost_the_run_nothing_but_those_steps(
     assert len(names) == 1
     with platform(tmp_path):
         (run,) = tutti("runs", "ls", "-o", "json", "--data-dir", tmp_path).json()
-        (job,) = tutti("jobs", "ls", "-o", "json", "--data-dir", tmp_path).json()
+        (listed,) = tutti("jobs", "ls", "-o", "json", "--data-dir", tmp_path).json()
+        job = tutti("jobs", "show", listed["name"], "-o", "json", "--data-dir", tmp_path).json()
     assert (run["name"], run["state"]) == (names.pop(), "running")
     assert [line.partition(": ")[2] for line in job["history"]][:6] == 3 * [
         "2 ranks on nodes/a from the start",

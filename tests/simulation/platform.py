@@ -10,6 +10,7 @@ from enum import Enum
 from pathlib import Path
 from typing import Any, TypeVar
 
+from tutti.access.service import build as build_access
 from tutti.backbone import uuid7
 from tutti.chassis.canonical import CanonicalLine, render
 from tutti.chassis.service import Build, Loop
@@ -43,6 +44,7 @@ BUILDS: Mapping[str, Build] = {
     "scheduler": build_scheduler,
     "committer": build_committer,
     "lineage": build_lineage,
+    "access": build_access,
 }
 # A pause longer than the watchdog ends all ranks; at the usual rate the steps of a job would be one long restart.
 RATES: Mapping[Fault, float] = {

@@ -23,6 +23,8 @@ from tutti.chassis.simulation.oracle import records
 from tutti.checkpoints.keys import ShardName
 from tutti.checkpoints.manifest import CheckpointBody
 from tutti.checkpoints.writer import Snapshot, describe, plan_of, store
+from tutti.contracts.access.v1 import CreateUserRequest
+from tutti.contracts.access.v1.stubs import AccessServiceStub
 from tutti.contracts.committer.v1 import (
     CHECKPOINT_STATE_QUARANTINED,
     Checkpoint,
@@ -49,6 +51,7 @@ from tutti.contracts.ingest.v1 import (
     RetractionSpec,
 )
 from tutti.contracts.ingest.v1.stubs import IngestServiceStub
+from tutti.contracts.options.v1 import ROLE_ENGINEER
 from tutti.contracts.pipeline.v1 import CreateRunRequest, Run
 from tutti.contracts.pipeline.v1.stubs import PipelineServiceStub
 from tutti.contracts.sampling.v1 import (
@@ -198,6 +201,7 @@ class Story:
         self.pipeline = PipelineServiceStub(self.simulation.channel("pipeline"))
         self.ingest = IngestServiceStub(self.simulation.channel("ingest"))
         self.sampling = SamplingServiceStub(self.simulation.channel("sampling"))
+        self.access = AccessServiceStub(self.simulation.channel("access", Role.OPERATOR))
         self.scheduler = SchedulerServiceStub(self.simulation.channel("scheduler"))
         self.committer = CommitterServiceStub(self.simulation.channel("committer"))
         self.as_agent = CommitterServiceStub(self.simulation.channel("committer", Role.AGENT))
@@ -244,8 +248,8 @@ class Story:
         self.call(lambda: self.pipeline.CreateRun(CreateRunRequest(request_id=name, name=name, recipe=text)))
 
     def ask_in_vain(self) -> None:
-        """What needs the web, or a real model: a crawl that leaves out its own seed, a checkpoint or a
-        folder that is not there."""
+        """Create what the other kinds of events need: a user, and resources that need the web or a real model (a crawl
+        that excludes its own seed, a checkpoint or a folder that does not exist)."""
         site = ["http://a.example/"]
         spec = CrawlSpec(seeds=site, without=site, contact="me@a.example", skip_sitemaps=True)
         crawl = CreateCrawlRequest(request_id="crawl", name="crawls/nothing", spec=spec)
@@ -260,6 +264,8 @@ class Story:
         learnt = ClassifierSpec(input_path="/nowhere", keeps="kept")
         classifier = CreateClassifierRequest(request_id="classifier", name="classifiers/nothing", spec=learnt)
         self.call(lambda: self.ingest.CreateClassifier(classifier))
+        user = CreateUserRequest(request_id="user", display_name="Ada Example", roles=[ROLE_ENGINEER])
+        self.call(lambda: self.access.CreateUser(user))
 
     def until_ended(self, name: str) -> None:
         def ended() -> bool:
