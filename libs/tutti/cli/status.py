@@ -21,7 +21,7 @@ from tutti.cli.output import JSON, brief, output_option, print_json
 from tutti.cli.plain import Plain
 from tutti.cli.trainings import trains
 from tutti.contracts.admin.v1 import DescribeRequest, DescribeResponse, ListDeadLettersRequest
-from tutti.contracts.common.v1 import STATE_RUNNING, GetRequest
+from tutti.contracts.common.v1 import STATE_RUNNING
 from tutti.contracts.pipeline.v1 import Run, Stage
 from tutti.contracts.scheduler.v1 import (
     JOB_STATE_QUEUED,
@@ -136,8 +136,7 @@ def _current(client: Client, run: Run, jobs: dict[str, Job]) -> Plain:
     """The stage that a run is at, and how far it is."""
     stage = next((each for each in run.stages if each.state == STATE_RUNNING), Stage())
     progress = ""
-    if trains(stage) and stage.resource in jobs:
-        job = client.scheduler.GetJob(GetRequest(name=stage.resource))
+    if trains(stage) and (job := jobs.get(stage.resource)):
         progress = f"step {job.step:,}, loss {job.loss:.3f}" if job.step else _state(job)
     elif known := Advance().of(client, stage):
         progress = f"{far(known)} {known.unit if known.unit != 'bytes' else ''}".rstrip()
