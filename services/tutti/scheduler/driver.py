@@ -45,11 +45,8 @@ class Driver:
 
     def tell(self, unit: Unit, name: str, trouble: Trouble | None) -> None:
         """Record why a job is not advanced; a final trouble fails it."""
-        found = self._tables.jobs.find(unit, name)
-        if found is None or found.state in jobs.ENDED:
-            return
-        job = self._tables.jobs.lock(unit, name)
-        if job.state in jobs.ENDED:
+        job = self._lock_open(unit, name)
+        if job is None:
             return
         if trouble is None:
             if job.reason.startswith(RETRYING):
@@ -203,13 +200,18 @@ class Driver:
         if job.state == JOB_STATE_RUNNING and job.epoch == look.epoch:
             self._epochs.fail(unit, job, what)
 
-    def observe(self, unit: Unit, name: str, checkpoint: jobs.Committed) -> None:
-        """A checkpoint of a job became visible; of ended or unknown jobs nothing changes."""
+    def _lock_open(self, unit: Unit, name: str) -> Job | None:
+        """Lock a job that has not ended; None, without a lock where possible, for an ended or unknown one."""
         found = self._tables.jobs.find(unit, name)
         if found is None or found.state in jobs.ENDED:
-            return
+            return None
         job = self._tables.jobs.lock(unit, name)
-        if job.state in jobs.ENDED:
+        return None if job.state in jobs.ENDED else job
+
+    def observe(self, unit: Unit, name: str, checkpoint: jobs.Committed) -> None:
+        """A checkpoint of a job became visible; of ended or unknown jobs nothing changes."""
+        job = self._lock_open(unit, name)
+        if job is None:
             return
         after = self._tables.jobs.put(unit, jobs.committed(job, checkpoint))
         if after.revision != job.revision:
