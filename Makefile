@@ -11,7 +11,7 @@ export PATH := $(CURDIR)/$(BIN):$(PATH)
 # What .venv holds is compiled once: otherwise every process compiles again what it imports, for seconds.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help setup lint test protos clean lock run bench bench-data soak stack-up stack-down run-stack new-service new-stage migration baseline compose-test new-page
+.PHONY: help setup lint test protos clean lock run bench bench-data soak stack-up stack-down run-stack new-service new-stage new-program migration baseline compose-test new-page assistant
 
 help: ## show this help
 	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -51,6 +51,9 @@ run: setup ## a web site becomes a committed checkpoint, embedded
 	@$(BIN)/python -m tools.exhibit_site -- $(BIN)/tutti run recipes/first-light.yaml --set 'input.crawl.connect.exhibit.test={address}'
 	@echo 'to go on with these commands: export PATH=$(CURDIR)/$(BIN):$$PATH' >&2
 
+assistant: setup ## tuning, judged pairs, a reward model, policies and their comparison, on a toy language
+	@$(BIN)/python -m tools.letters >/dev/null && $(BIN)/tutti run recipes/assistant.yaml
+
 run-stack: setup ## the same on Kafka, Postgres and S3, every service a process of its own, two agents
 	@pages=$$($(BIN)/python tools/exhibit.py) && $(BIN)/python deploy/local/stack.py run recipes/spine.yaml --set "input.path=$$pages"
 
@@ -76,6 +79,9 @@ migration: setup ## write the revisions that changed tables need: make migration
 
 new-stage: setup ## scaffold a stage: make new-stage NAME=score SERVICE=sampling [READS=checkpoint]
 	@$(BIN)/python -m tools.new_stage $(NAME) --service $(SERVICE) $(if $(READS),--reads $(READS))
+
+new-program: setup ## scaffold a rank program with its stage: make new-program NAME=imitate
+	@$(BIN)/python -m tools.new_program $(NAME)
 
 new-page: setup ## scaffold a page that lists a kind of resource: make new-page RESOURCE=scores
 	@$(BIN)/python tools/new_page.py $(RESOURCE)

@@ -13,7 +13,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
 MEDIAN_LINES, P95_LINES = 250, 450
-LAYERS = ["cli", "web", "chassis", "corpus : model : checkpoints : inference", "backbone", "contracts"]
+LAYERS = ["cli", "web", "chassis", "corpus : model : checkpoints : inference : judgements", "backbone", "contracts"]
 
 
 def services() -> list[str]:

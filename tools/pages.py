@@ -315,6 +315,8 @@ stages:
 - `from` says what fills each role: the name of another stage, or of a resource such as `checkpoints/JOB/LINE/STEP` or
   `datasets/VERSION`. A role with a default takes it where `from` does not say. A single name fills the only role that
   accepts it.
+- `prompts.train` in `from` is the part `train` of the stage `prompts`, where that one splits its result into parts;
+  `conversations/ID.train` is that of a resource.
 - `like` names a stage whose keys and inputs this one takes over; its own keys come first.
 - All other keys are those of the kind, named as the keys above without their prefix: `ingest` has those of `input` and
   `mask`, `filter` and `dedup` their own, `tokenization` those of `data`, `vocabulary` and `pattern`.
@@ -327,6 +329,25 @@ is reused.
 A training with `initial` begins with the parameters of that checkpoint, and with nothing else of it: moments, step and
 the order of sequences begin anew. Both trainings need the same model and the same tokenizer. The checkpoint is recorded
 in the training, and is a parent of every checkpoint that the training writes.
+
+`conversations` reads prompts and demonstrations from a file, or from every file of a folder: JSON lines (`.jsonl`,
+`.ndjson`, plain, `.gz` or `.zst`) or a list in JSON (`.json`). The first record of a file decides its layout:
+
+| layout | a record has |
+|---|---|
+| `messages` | `messages`, each with `role` and `content` (a string, or OpenAI's parts of type text) |
+| `prompt` | `prompt` and perhaps `completion`: strings, or lists of messages |
+| `alpaca` | `instruction` and `output`, perhaps `input` and `system` |
+| `sharegpt` | `conversations`, each with `from` and `value` |
+| `hh` | `chosen` and `rejected`: transcripts of `Human:` and `Assistant:`, or lists of messages; chosen is read |
+
+A conversation that ends with the user's message is a prompt, one that ends with the assistant's a demonstration. Equal
+conversations are kept once. `split: {train: 0.8, final: 0.2}` puts each into a part by its digest and `seed`, so that
+it stays in its part when files are renamed or others are added. `tutti conversations show` has the layout of each file,
+how many conversations each part has, and for each reason how many records were rejected, with the first three.
+
+`sft`, `reward` and `dpo` go on with a checkpoint over conversations or preferences:
+[post-training.md](post-training.md).
 """
 CLASSIFIERS = """\
 ## Classifiers
@@ -355,8 +376,9 @@ def recipes_page() -> str:
         "",
         *_table(Recipe),
         "",
-        "`name`, `train.ranks`, `train.shrink`, `train.attempts`, and of `input.crawl` the keys `contact`, `connect`,",
-        "`connections` and `delay_seconds`, decide no content. Every other key enters the reuse key of a stage: with",
+        "`name`, `input.most_rejected`, `train.ranks`, `train.shrink`, `train.attempts`, and of `input.crawl` the keys",
+        "`contact`, `connect`, `connections` and `delay_seconds`, decide no content. Every other key enters the reuse",
+        "key of a stage: with",
         "another value that stage runs again. An unfinished run is resumed by the same recipe, whatever `connect`",
         "says by now: the new places count. A crawl that is done is reused wherever `connect` says that hosts lie,",
         "also where some did not answer: then change `input.crawl.edition`. Of `input.path` and `input.crawl` a recipe",

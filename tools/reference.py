@@ -17,8 +17,11 @@ from google.protobuf.json_format import MessageToDict
 
 from tutti.checkpoints.keys import manifest_key, manifest_of
 from tutti.cli import classifierrecipe
+from tutti.contracts.scheduler.v1 import JobSpec
 from tutti.corpus.canonical import bytes_digest
+from tutti.model.training import Training
 from tutti.pipeline import graph, reading
+from tutti.pipeline.finetuning import INITIAL, FinetuningStage
 from tutti.pipeline.graph import Node
 from tutti.pipeline.values import Inputs, Result, Source
 
@@ -45,6 +48,7 @@ CORPORA = f"""{LEAST}stages:
   more: {{like: train, from: {{dataset: tokens, initial: train}}}}
 """
 OTHER = "datasets/0d"
+SAMPLES = 600
 FOLDER = Source("/pages", bytes_digest(b"pages"), "ingest-1")
 OTHERS = Source("/others", bytes_digest(b"others"), "ingest-1")
 EVALUATION = Source("/evaluation", bytes_digest(b"evaluation"), "ingest-1")
@@ -132,6 +136,15 @@ def today(node: Node, inputs: Inputs, case: Case) -> Inputs:
     return inputs
 
 
+def tuned(node: Node, inputs: Inputs, trainings: Mapping[str, Training]) -> Inputs:
+    """The inputs of a stage that goes on with a checkpoint, with what is known of it and of the data then."""
+    if not isinstance(node.stage, FinetuningStage):
+        return inputs
+    (initial,), (data,) = inputs[INITIAL], inputs[node.stage.data]
+    begun = replace(trainings[initial.resource], tokenizer=bytes_digest(b"tokenizer"))
+    return {**inputs, INITIAL: (replace(initial, training=begun),), node.stage.data: (replace(data, count=SAMPLES),)}
+
+
 def earlier(name: str, *, retracted: str = "", weight: int = 0) -> Result:
     return Result(name, f"manifests/{name}.json", bytes_digest(name.encode()), retracted, weight)
 
@@ -148,17 +161,22 @@ def entry(case: Case) -> dict[str, Any]:
         sources[""] = Source(json.dumps(read.input.crawl.connect, sort_keys=True), "", "")
     recipe = read.over({place: source.input_digest for place, source in sources.items()})
     results: dict[str, Result] = {}
+    trainings: dict[str, Training] = {}
     found = []
     for node in graph.nodes(recipe):
         elsewhere = {name: earlier_checkpoint(name) for name in node.reads if "/" in name}
-        asked = node.asked(today(node, node.given({**results, **elsewhere}), case), sources, LOGIC)
+        inputs = tuned(node, today(node, node.given({**results, **elsewhere}), case), trainings)
+        asked = node.asked(inputs, sources, LOGIC)
         resource, key = node.resource(RUN), graph.reuse_of(node.stage, asked).key
+        request = node.stage.request(asked)
+        if isinstance(request, JobSpec):
+            trainings[resource] = Training.from_json(request.training)
         found.append(
             {
                 "stage": node.name,
                 "resource": resource,
                 "reuse_key": key,
-                "request": MessageToDict(node.stage.request(asked), preserving_proto_field_name=True),
+                "request": MessageToDict(request, preserving_proto_field_name=True),
             }
         )
         results[node.name] = Result(resource, manifest_key(node.name, 0, 20), bytes_digest(key.encode()))

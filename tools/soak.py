@@ -80,6 +80,7 @@ ROWS = {
     14: Row("ids that others give too, and texts that come back", (campaign("tests/corpus", "tests/corpora"),)),
     15: Row("harm and quality told on texts that were held out", (benchmark("benchmarks.classifiers"),)),
     16: Row("figures of the data plane beside their peers", (Command(("-m", "benchmarks", "data", "--strict")),)),
+    17: Row("annotators interrupted: nothing lost, nothing doubled", (campaign("tests/browser/annotation_test.py"),)),
 }
 
 

@@ -24,7 +24,7 @@ def blocks() -> list[Block]:
     return found
 
 
-STAGE, PAGE = "Add a stage", "Add a page"
+STAGE, PROGRAM, PAGE = "Add a stage", "Add a program", "Add a page"
 
 
 def carried_out(tree: Tree, steps: list[Block]) -> None:
@@ -63,23 +63,28 @@ def edited(tree: Tree, steps: list[Block], what: str, capsys: pytest.CaptureFixt
     return changed
 
 
-def test_a_service_an_event_a_stage_and_a_page_can_be_added_as_described(
+def test_a_service_an_event_a_stage_a_program_and_a_page_can_be_added_as_described(
     tree: Tree, capsys: pytest.CaptureFixture[str]
 ) -> None:
     steps = [block for block in blocks() if block.language == "sh"]
-    assert {block.section for block in steps} == {"Add a service", "Add an event", STAGE, PAGE}
-    carried_out(tree, [step for step in steps if step.section not in (STAGE, PAGE)])
+    assert {block.section for block in steps} == {"Add a service", "Add an event", STAGE, PROGRAM, PAGE}
+    carried_out(tree, [step for step in steps if step.section not in (STAGE, PROGRAM, PAGE)])
     stage = [step for step in steps if step.section == STAGE]
     assert edited(tree, stage, "a stage with a kind of work of its own", capsys) == [
         "services/tutti/sampling/README.md",
         "services/tutti/sampling/service.py",
     ]
+    program = [step for step in steps if step.section == PROGRAM]
+    assert edited(tree, program, "a program with its stage", capsys) == []
     page = [step for step in steps if step.section == PAGE]
     assert edited(tree, page, "a page", capsys) == ["services/tutti/reward/service.py"]
     made = (
         "services/tutti/reward",
         "services/tutti/sampling",
         "services/tutti/pipeline",
+        "services/tutti/trainer",
+        "libs/tutti/model",
+        "tests/numerics",
         "libs/tutti/chassis/client.py",
     )
     read = (
@@ -156,6 +161,20 @@ def test_a_stage_that_cannot_be_is_refused_and_nothing_is_written(
 ) -> None:
     before = texts(tree)
     result = tree.run("python", "-m", "tools.new_stage", *arguments)
+    assert result.returncode == 2
+    assert words in result.stderr
+    assert texts(tree) == before
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [(("Imitate",), "one word"), (("sft",), "already"), (("sample",), "already"), (("program",), "exists already")],
+)
+def test_a_program_that_cannot_be_is_refused_and_nothing_is_written(
+    tree: Tree, arguments: tuple[str, ...], words: str
+) -> None:
+    before = texts(tree)
+    result = tree.run("python", "-m", "tools.new_program", *arguments)
     assert result.returncode == 2
     assert words in result.stderr
     assert texts(tree) == before

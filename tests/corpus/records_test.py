@@ -30,9 +30,10 @@ from tutti.corpus.stages import CrawlBody, DedupBody, DocumentShardEntry, Filter
 from tutti.model.kernel import KernelSignature
 from tutti.model.machine import MachineSignature
 from tutti.model.plan import Shape
+from tutti.model.programs import records
 from tutti.model.results import Scalars
 from tutti.model.spec import ModelSpec, OptimizerSpec, SpecError, StepSpec
-from tutti.model.training import Initial, Training, WeightedDataset
+from tutti.model.training import Initial, RoleModel, Training, WeightedDataset
 
 FOLDER = Path(__file__).parent / "records"
 FILES = sorted(FOLDER.glob("*/*.json"))
@@ -82,7 +83,8 @@ PARTS: Mapping[type[Any], type[Any]] = {
     # record: the record that stands alone and holds it
     **{kind: kind for kind in (*BODIES.values(), ShardReport, Training, StateScalars)},
     **{kind: kind for kind in (Shape, KernelSignature, MachineSignature)},
-    **{kind: Training for kind in (ModelSpec, OptimizerSpec, StepSpec, WeightedDataset, Initial)},
+    **{kind: Training for kind in (ModelSpec, OptimizerSpec, StepSpec, WeightedDataset, Initial, RoleModel)},
+    **{kind: Training for kind in records().values() if kind is not None},
     **{kind: StateScalars for kind in (Scalars, Ledger, Span, DatasetShare, SkippedStep)},
     **{kind: CheckpointBody for kind in (BlobEntry, CurvePlace)},
     **{kind: IngestBody for kind in (DocumentShardEntry, DocumentShardInfo, Rejected)},
@@ -127,8 +129,17 @@ def made(whole: type[Any]) -> list[bytes]:
             2,
             mixture=mixture,
             initial=Initial("checkpoints/a/0/1", OTHER),
+            tokenizer=DIGEST,
+            template=OTHER,
+            part="train",
+            models=(RoleModel("reference", "checkpoints/a/0/1", OTHER),),
         )
-        return [canonical_json(mixed.to_dict())]
+        programs = [
+            dataclasses.replace(mixed, program=name, program_parameters=example(record))
+            for name, record in records().items()
+            if record is not None
+        ]
+        return [canonical_json(each.to_dict()) for each in (mixed, *programs)]
     if whole is StateScalars:
         ledger = Ledger((Span(0, (DatasetShare(DIGEST, 10, 1, 0),), 0, 2, 2),), (SkippedStep(1, "not finite"),))
         return [canonical_json(StateScalars(Scalars(3, (2,)), 12, ledger).to_dict())]
@@ -145,6 +156,13 @@ def made(whole: type[Any]) -> list[bytes]:
         info = IndexInfo(content_digest=DIGEST, bytes_digest=OTHER, bytes=1, tokens=1, suffixes=1, documents=1)
         return [IndexBody("a", info).manifest(dataset="datasets/a", producer="tutti.tokenization 0.2.0").encode()]
     return []
+
+
+def example(record: type[Any]) -> Any:
+    """Parameters of a program, with numbers for what has no default."""
+    values = {"int": 4, "float": 0.5}
+    lacking = [each for each in dataclasses.fields(record) if each.default is dataclasses.MISSING]
+    return record(**{each.name: values[getattr(each.type, "__name__", str(each.type))] for each in lacking})
 
 
 def grow(monkeypatch: pytest.MonkeyPatch, kind: type[Any]) -> type[Any]:
@@ -224,4 +242,5 @@ def test_an_unknown_field_is_refused_with_the_version_that_wrote_it() -> None:
 def test_the_page_of_contracts_lists_every_record() -> None:
     page = (Path(__file__).parents[2] / "docs" / "contracts.md").read_text()
     section = page.split("\n## Records\n")[1].split("\n## ")[0].split("\n- ", 1)[1]
-    assert set(re.findall(r"`(\w+)`", section)) == {kind.__name__ for kind in PARTS}
+    programs = set(records().values())  # the page names them all at once
+    assert set(re.findall(r"`(\w+)`", section)) == {kind.__name__ for kind in PARTS if kind not in programs}

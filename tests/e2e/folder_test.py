@@ -124,6 +124,45 @@ def test_what_is_read_of_a_folder_and_what_is_left_out_is_told_by_reason(
     }
 
 
+def test_a_wrong_text_field_is_seen_before_a_run_and_stops_one(served: Path, tmp_path: Path) -> None:
+    """Eight records have their text under another name, and two pages would be all that is trained on."""
+    source = tmp_path / "mine"
+    source.mkdir()
+    (source / "mine.jsonl").write_text("".join(json.dumps({"id": n, "body": text(n)}) + "\n" for n in range(8)))
+    for number in (8, 9):
+        (source / f"{number}.txt").write_text(text(number))
+    arguments: list[str | Path] = [
+        "--data",
+        source,
+        *(part for each in ENOUGH for part in ("--set", each)),
+        "--data-dir",
+        served,
+    ]
+    why = "mine.jsonl:1: the field 'text' is missing; there are: 'body', 'id' (input.text_field names it)"
+
+    check = tutti("recipes", "check", *arguments)
+    assert check.code == 0
+    assert f"8 of 10 sampled pages and records would be rejected, most of them as no_text: {why}" in " ".join(
+        check.err.split()
+    )
+    plan = tutti("recipes", "plan", *arguments)
+    assert plan.code == 0, plan.err
+    assert f"input.path: {source}: of all 10 pages and records 2 are read as text\n" in plan.out
+    assert f"  8 rejected, no_text: {why}\n" in plan.out
+
+    run = tutti("run", *arguments)
+    assert run.code == 1
+    assert "ingest: 80% of 10 pages and records were rejected (8 no_text); expected at most 50%" in run.err
+    assert "Set input.text_field to the name of the field that holds the texts." in run.err
+    again = tutti("run", *arguments)
+    assert "80% of 10 pages and records were rejected" in again.err
+    allowed = tutti("run", *arguments, "--set", "input.most_rejected=0.8", "-o", "json")
+    assert allowed.code == 0, allowed.err
+    named = tutti("run", *arguments, "--set", "input.text_field=body", "-o", "json")
+    assert named.code == 0, named.err
+    assert named.json()["ingest"]["documents"] == 10
+
+
 SAME = {f"{number}.txt": text(0) for number in range(5)}
 
 

@@ -49,7 +49,7 @@ def resumed(kept: Path, cache: Path, dp: int) -> tuple[str, dict[str, Any], Chec
     staging = Cache(cache, blobs, RealFiles())
     dataset = next(found.key for found in blobs.list("tokenization/manifests/"))
     (data_folder,) = staging.datasets({known.training.dataset: dataset})
-    state = staging.checkpoint(first, CheckpointBody.decode(blobs.get(first)).state_digest)
+    (state,) = staging.checkpoints({CheckpointBody.decode(blobs.get(first)).state_digest: first})
     blobs.close()
 
     def work(rank: int, group: Any) -> tuple[Tensors, dict[str, Any], dict[str, Any]]:

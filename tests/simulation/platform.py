@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from tutti.access.service import build as build_access
+from tutti.annotation.service import build as build_annotation
 from tutti.backbone import uuid7
 from tutti.chassis.canonical import CanonicalLine, render
 from tutti.chassis.service import Build, Loop
@@ -18,8 +19,10 @@ from tutti.chassis.simulation import RATES as USUAL_RATES
 from tutti.chassis.simulation import AgentHost, Control, Fault, Simulation
 from tutti.committer.service import build as build_committer
 from tutti.contracts.committer.v1.stubs import CommitterServiceStub
+from tutti.contracts.sampling.v1.stubs import ExperienceServiceStub
 from tutti.contracts.scheduler.v1.stubs import SchedulerServiceStub
 from tutti.dedup.service import build as build_dedup
+from tutti.evaluation.service import build as build_evaluation
 from tutti.ingest.service import build as build_ingest
 from tutti.lineage.service import build as build_lineage
 from tutti.pipeline.service import build as build_pipeline
@@ -45,6 +48,8 @@ BUILDS: Mapping[str, Build] = {
     "committer": build_committer,
     "lineage": build_lineage,
     "access": build_access,
+    "evaluation": build_evaluation,
+    "annotation": build_annotation,
 }
 # A pause longer than the watchdog ends all ranks; at the usual rate the steps of a job would be one long restart.
 RATES: Mapping[Fault, float] = {
@@ -116,6 +121,7 @@ class SimulatedAgent:
             incarnation=uuid7(clock, host.randomness),
             scheduler=SchedulerServiceStub(host.channel("scheduler")),
             committer=CommitterServiceStub(host.channel("committer")),
+            sampling=ExperienceServiceStub(host.channel("sampling")),
             courier=StrictCourier(),
             clock=clock,
             launcher=self.launcher,

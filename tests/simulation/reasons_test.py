@@ -17,15 +17,31 @@ from tutti.backbone import Kind
 from tutti.chassis.auth import Role
 from tutti.chassis.catalog import every_event
 from tutti.chassis.simulation import Simulation
+from tutti.contracts.annotation.v1 import (
+    CROWD_PEOPLE,
+    Axis,
+    Campaign,
+    CampaignSpec,
+    CreateCampaignRequest,
+    CreatePreferencesRequest,
+    Preferences,
+    PreferencesSpec,
+)
+from tutti.contracts.annotation.v1.stubs import AnnotationServiceStub
 from tutti.contracts.common.v1 import GetRequest
 from tutti.contracts.dedup.v1 import CreateDedupRequest, Dedup, DedupSpec
 from tutti.contracts.dedup.v1.stubs import DedupServiceStub
+from tutti.contracts.evaluation.v1 import ComparedSample, Comparison, ComparisonSpec, CreateComparisonRequest
+from tutti.contracts.evaluation.v1.stubs import ComparisonServiceStub
 from tutti.contracts.ingest.v1 import (
     Classifier,
     ClassifierSpec,
+    Conversations,
+    ConversationsSpec,
     Crawl,
     CrawlSpec,
     CreateClassifierRequest,
+    CreateConversationsRequest,
     CreateCrawlRequest,
     CreateFilterRequest,
     CreateIngestRequest,
@@ -34,7 +50,7 @@ from tutti.contracts.ingest.v1 import (
     Ingest,
     IngestSpec,
 )
-from tutti.contracts.ingest.v1.stubs import IngestServiceStub
+from tutti.contracts.ingest.v1.stubs import ConversationsServiceStub, IngestServiceStub
 from tutti.contracts.pipeline.v1 import CreateRunRequest, Run
 from tutti.contracts.pipeline.v1.stubs import PipelineServiceStub
 from tutti.contracts.sampling.v1 import (
@@ -68,6 +84,7 @@ EXPLAINED = {
     "Checkpoint": "made by the committer itself; a quarantined one has its reason (tests/commit)",
     "Dataset": "what a tokenization made: it is there or not",
     "Tokenizer": "what a tokenization made: it is there or not",
+    "Experience": "what an agent reported: it is there or not",
     "Line": "begun by an epoch; work on it that fails is told there (services/tutti/committer/troubles_test.py)",
     "Retraction": "an entry in a list, done when it is recorded",
     "Topology": "what an epoch began under; the job says why none begins",
@@ -114,6 +131,16 @@ def cases(pages: Path, gone: Path) -> list[Impossible]:
         data_parallel=2,
     )
     sample, export = SampleSpec(checkpoint="checkpoints/gone/0/1", prompts=["x"], tokens=1), "checkpoints/gone/0/1"
+    gone_sample = ComparedSample(name="samples/gone", **GONE)
+    comparison = ComparisonSpec(
+        baseline=gone_sample, candidate=gone_sample, crowd="utility: letters@1", annotators=2, overlap=1
+    )
+    campaign = CampaignSpec(
+        pairs='{"prompt": [{"role": "user", "content": "q"}], "answers": ["a", "a"]}',
+        guideline="g",
+        axes=[Axis(name="helpful")],
+        crowd=CROWD_PEOPLE,
+    )
     return [
         Impossible(Crawl, "ingest", ingest, CreateCrawlRequest(name="crawls/a", spec=crawl), "brought no page"),
         Impossible(
@@ -136,6 +163,34 @@ def cases(pages: Path, gone: Path) -> list[Impossible]:
             ingest,
             CreateClassifierRequest(name="classifiers/a", spec=ClassifierSpec(input_path=str(gone), keeps="a")),
             "No such file or directory",
+        ),
+        Impossible(
+            Conversations,
+            "ingest",
+            ConversationsServiceStub,
+            CreateConversationsRequest(name="conversations/a", spec=ConversationsSpec(input_path=str(gone))),
+            "No such file or directory",
+        ),
+        Impossible(
+            Comparison,
+            "evaluation",
+            ComparisonServiceStub,
+            CreateComparisonRequest(name="comparisons/a", spec=comparison),
+            "gone/manifests/0.json",
+        ),
+        Impossible(
+            Campaign,
+            "annotation",
+            AnnotationServiceStub,
+            CreateCampaignRequest(name="campaigns/a", spec=campaign),
+            "1 pairs have equal answers",
+        ),
+        Impossible(
+            Preferences,
+            "annotation",
+            AnnotationServiceStub,
+            CreatePreferencesRequest(name="preferences/a", spec=PreferencesSpec(campaign="campaigns/a", **GONE)),
+            "gone/manifests/0.json",
         ),
         Impossible(
             Dedup,

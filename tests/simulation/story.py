@@ -11,6 +11,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TypeVar
 
+import numpy as np
 from google.protobuf.message import Message
 
 from tests.simulation.platform import NODE_RATES, RATES, NodeFault, Platform
@@ -25,6 +26,16 @@ from tutti.checkpoints.manifest import CheckpointBody
 from tutti.checkpoints.writer import Snapshot, describe, plan_of, store
 from tutti.contracts.access.v1 import CreateUserRequest
 from tutti.contracts.access.v1.stubs import AccessServiceStub
+from tutti.contracts.annotation.v1 import (
+    CROWD_SIMULATED,
+    Axis,
+    CampaignSpec,
+    CreateCampaignRequest,
+    CreatePreferencesRequest,
+    PreferencesSpec,
+    SimulatedCrowd,
+)
+from tutti.contracts.annotation.v1.stubs import AnnotationServiceStub
 from tutti.contracts.committer.v1 import (
     CHECKPOINT_STATE_QUARANTINED,
     Checkpoint,
@@ -42,15 +53,19 @@ from tutti.contracts.common.v1 import (
     GetRequest,
     ListRequest,
 )
+from tutti.contracts.evaluation.v1 import ComparedSample, ComparisonSpec, CreateComparisonRequest
+from tutti.contracts.evaluation.v1.stubs import ComparisonServiceStub
 from tutti.contracts.ingest.v1 import (
     ClassifierSpec,
+    ConversationsSpec,
     CrawlSpec,
     CreateClassifierRequest,
+    CreateConversationsRequest,
     CreateCrawlRequest,
     CreateRetractionRequest,
     RetractionSpec,
 )
-from tutti.contracts.ingest.v1.stubs import IngestServiceStub
+from tutti.contracts.ingest.v1.stubs import ConversationsServiceStub, IngestServiceStub
 from tutti.contracts.options.v1 import ROLE_ENGINEER
 from tutti.contracts.pipeline.v1 import CreateRunRequest, Run
 from tutti.contracts.pipeline.v1.stubs import PipelineServiceStub
@@ -59,11 +74,15 @@ from tutti.contracts.sampling.v1 import (
     CreateExportRequest,
     CreateSampleRequest,
     ExportSpec,
+    ReportExperienceRequest,
     SampleSpec,
 )
-from tutti.contracts.sampling.v1.stubs import SamplingServiceStub
+from tutti.contracts.sampling.v1.stubs import ExperienceServiceStub, SamplingServiceStub
 from tutti.contracts.scheduler.v1 import EpochOpened, RankLost, ReshapeJobRequest
 from tutti.contracts.scheduler.v1.stubs import SchedulerServiceStub
+from tutti.corpus.conversations import Message as Said
+from tutti.corpus.conversations import Role as Author
+from tutti.corpus.experience import Experience, Prompt, Rollout
 from tutti.model.plan import Shape
 from tutti.pipeline.graph import node_of
 from tutti.pipeline.reading import read
@@ -73,6 +92,14 @@ F = TypeVar("F", Fault, NodeFault)
 
 MAIN, AGAIN, CANCELLED = "runs/main", "runs/again", "runs/cancelled"
 SETTLE_TURNS = 3_000
+_NOTHING = np.zeros(1, np.float32)
+EXPERIENCE = Experience(
+    iteration=0,
+    step=0,
+    policy=f"blake3:{'0' * 64}",
+    prompts=[Prompt((Said(Author.USER, "x"),), (1,))],
+    rollouts=[Rollout(0, 0, (2,), _NOTHING, _NOTHING, "y", "end", 1.0, 0.0, False)],
+)
 CALM: Mapping[Fault, float] = {}
 CALM_NODES: Mapping[NodeFault, float] = {}
 
@@ -200,7 +227,11 @@ class Story:
         self.simulation = self.platform.simulation
         self.pipeline = PipelineServiceStub(self.simulation.channel("pipeline"))
         self.ingest = IngestServiceStub(self.simulation.channel("ingest"))
+        self.conversations = ConversationsServiceStub(self.simulation.channel("ingest"))
+        self.comparisons = ComparisonServiceStub(self.simulation.channel("evaluation"))
         self.sampling = SamplingServiceStub(self.simulation.channel("sampling"))
+        self.experiences = ExperienceServiceStub(self.simulation.channel("sampling", Role.AGENT))
+        self.annotation = AnnotationServiceStub(self.simulation.channel("annotation"))
         self.access = AccessServiceStub(self.simulation.channel("access", Role.OPERATOR))
         self.scheduler = SchedulerServiceStub(self.simulation.channel("scheduler"))
         self.committer = CommitterServiceStub(self.simulation.channel("committer"))
@@ -248,8 +279,8 @@ class Story:
         self.call(lambda: self.pipeline.CreateRun(CreateRunRequest(request_id=name, name=name, recipe=text)))
 
     def ask_in_vain(self) -> None:
-        """Create what the other kinds of events need: a user, and resources that need the web or a real model (a crawl
-        that excludes its own seed, a checkpoint or a folder that does not exist)."""
+        """Create what the other kinds of events need: a user, an experience, and resources that need the web or a real
+        model (a crawl that excludes its own seed, a checkpoint or a folder that does not exist)."""
         site = ["http://a.example/"]
         spec = CrawlSpec(seeds=site, without=site, contact="me@a.example", skip_sitemaps=True)
         crawl = CreateCrawlRequest(request_id="crawl", name="crawls/nothing", spec=spec)
@@ -264,6 +295,40 @@ class Story:
         learnt = ClassifierSpec(input_path="/nowhere", keeps="kept")
         classifier = CreateClassifierRequest(request_id="classifier", name="classifiers/nothing", spec=learnt)
         self.call(lambda: self.ingest.CreateClassifier(classifier))
+        prompts = ConversationsSpec(input_path="/nowhere")
+        gather = CreateConversationsRequest(request_id="prompts", name="conversations/nothing", spec=prompts)
+        self.call(lambda: self.conversations.CreateConversations(gather))
+        comparison = ComparisonSpec(
+            baseline=ComparedSample(name="samples/nothing"),
+            candidate=ComparedSample(name="samples/nothing"),
+            crowd="utility: letters@1",
+            annotators=2,
+            overlap=1,
+        )
+        compare = CreateComparisonRequest(request_id="compare", name="comparisons/nothing", spec=comparison)
+        self.call(lambda: self.comparisons.CreateComparison(compare))
+        experience = EXPERIENCE.encode()
+        key = f"trainer/experiences/nothing/0/0/{EXPERIENCE.digest.removeprefix('blake3:')}"
+        self.simulation.world.blobs.put_if_absent(key, experience)
+        told = ReportExperienceRequest(job="jobs/nothing", key=key, digest=EXPERIENCE.digest)
+        self.call(lambda: self.experiences.ReportExperience(told))
+        crowd = "utility: letters@1\nkinds: [{name: fair, share: 1.0, sharpness: [2, 3]}]"
+        judged = CampaignSpec(
+            pairs="".join(
+                f'{{"prompt":[{{"role":"user","content":"copy a b c d {letter}"}}],'
+                f'"answers":["a b c d {letter}","a b um"]}}\n'
+                for letter in "efgh"
+            ),
+            guideline="Prefer the better copy.",
+            axes=[Axis(name="helpful")],
+            crowd=CROWD_SIMULATED,
+            simulated=SimulatedCrowd(annotators=2, crowd=crowd),
+        )
+        campaign = CreateCampaignRequest(request_id="campaign", name="campaigns/letters", spec=judged)
+        self.call(lambda: self.annotation.CreateCampaign(campaign))
+        fitted = PreferencesSpec(campaign="campaigns/nothing", manifest_key="gone", content_digest="gone")
+        preferences = CreatePreferencesRequest(request_id="preferences", name="preferences/nothing", spec=fitted)
+        self.call(lambda: self.annotation.CreatePreferences(preferences))
         user = CreateUserRequest(request_id="user", display_name="Ada Example", roles=[ROLE_ENGINEER])
         self.call(lambda: self.access.CreateUser(user))
 

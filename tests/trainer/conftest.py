@@ -25,6 +25,7 @@ from tutti.contracts.committer.v1 import (
     ReportVerificationResponse,
 )
 from tutti.contracts.common.v1 import GetRequest
+from tutti.contracts.sampling.v1 import Experience, ReportExperienceRequest
 from tutti.contracts.scheduler.v1 import (
     RANK_EVENT_LISTENING,
     RANK_EVENT_LOST,
@@ -135,6 +136,7 @@ class ControlPlane:
         self.left: dict[str, int] = {}  # of a node that leaves: how many reports had come
         self.shards: list[ReportShardRequest] = []
         self.verifications: list[ReportVerificationRequest] = []
+        self.experiences: list[ReportExperienceRequest] = []
         self.claims: list[ClaimVerificationResponse] = []
         self.away = False
         self.lowest_epoch = 0
@@ -220,6 +222,11 @@ class ControlPlane:
             self.verifications.append(request)
             return ReportVerificationResponse()
 
+    def ReportExperience(self, request: ReportExperienceRequest) -> Experience:
+        with self._reachable():
+            self.experiences.append(request)
+            return Experience()
+
     def reports(self) -> dict[tuple[int, int, int], ShardReport]:
         """Every shard that was reported, by (step, epoch, rank), read back from the store."""
         with self._lock:
@@ -276,6 +283,7 @@ class RunningAgent:
             incarnation=f"i{next(self._numbers)}",
             scheduler=plane,
             committer=plane,
+            sampling=plane,
             courier=ThreadCourier(),
             clock=clock,
             launcher=self.launcher,

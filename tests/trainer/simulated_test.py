@@ -32,6 +32,7 @@ class Node:
             incarnation=incarnation,
             scheduler=stage.plane,
             committer=stage.plane,
+            sampling=stage.plane,
             courier=InlineCourier(),
             clock=clock,
             launcher=self.launcher,

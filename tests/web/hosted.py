@@ -179,17 +179,17 @@ class Visitor:
     cookies: dict[str, str] = field(default_factory=dict)
 
     def get(self, path: str, **headers: str) -> Answer:
-        return self._send("GET", path, "", headers)
+        return self.send("GET", path, "", headers)
 
     def post(self, path: str, fields: Mapping[str, str], **headers: str) -> Answer:
         """A form of a page of this server, unless other headers are given."""
         given = {"sec-fetch-site": "same-origin", **{name.replace("_", "-"): value for name, value in headers.items()}}
-        return self._send("POST", path, urlencode(fields), given)
+        return self.send("POST", path, urlencode(fields), given)
 
     def log_in(self, link: str) -> Answer:
         return self.post("/login", {"token": link, "next": "/runs"})
 
-    def _send(self, method: str, path: str, body: str, headers: Mapping[str, str]) -> Answer:
+    def send(self, method: str, path: str, body: str, headers: Mapping[str, str]) -> Answer:
         connection = http.client.HTTPConnection(urlsplit(self.url).netloc, timeout=20)
         cookies = "; ".join(f"{name}={value}" for name, value in self.cookies.items())
         sent = {"user-agent": self.agent, **({"cookie": cookies} if cookies else {}), **headers}

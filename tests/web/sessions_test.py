@@ -230,6 +230,19 @@ def test_a_user_who_was_disabled_is_refused_at_the_next_request(served: Hosted) 
     assert refusals(served, "USER_DISABLED") > 0
 
 
+def test_a_late_request_of_an_ended_session_does_not_remove_the_one_that_replaced_it(served: Hosted) -> None:
+    """Two tabs: one logs in anew while a script of the other still asks with the session that ended."""
+    visitor, late = Visitor(served.url), Visitor(served.url)
+    visitor.log_in(served.link())
+    late.cookies = dict(visitor.cookies)
+    visitor.log_in(served.link())
+    answer = late.send("GET", "/runs.json", "", {"sec-fetch-mode": "cors"})
+    assert (answer.status, "set-cookie" in answer.headers) == (401, False)
+    shown = late.send("GET", "/runs", "", {"sec-fetch-mode": "navigate"})
+    assert (shown.status, "set-cookie" in shown.headers) == (401, True)
+    assert visitor.get("/runs").status == 200
+
+
 def test_a_request_for_another_host_is_refused(served: Hosted, visitor: Visitor) -> None:
     assert visitor.get("/runs", host="rebound.example").status == 421
     assert visitor.get("/runs", host="localhost").status == 200

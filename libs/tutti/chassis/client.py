@@ -27,12 +27,13 @@ from tutti.chassis.kinds import owners
 from tutti.chassis.locator import nobody
 from tutti.contracts.access.v1.stubs import AccessServiceStub
 from tutti.contracts.admin.v1 import WatchRequest
+from tutti.contracts.annotation.v1.stubs import AnnotationServiceStub
 from tutti.contracts.committer.v1.stubs import CommitterServiceStub
 from tutti.contracts.dedup.v1.stubs import DedupServiceStub
 from tutti.contracts.ingest.v1.stubs import IngestServiceStub
 from tutti.contracts.lineage.v1.stubs import LineageServiceStub
 from tutti.contracts.pipeline.v1.stubs import PipelineServiceStub
-from tutti.contracts.sampling.v1.stubs import SamplingServiceStub
+from tutti.contracts.sampling.v1.stubs import ExperienceServiceStub, SamplingServiceStub
 from tutti.contracts.scheduler.v1.stubs import SchedulerServiceStub
 from tutti.contracts.tokenization.v1.stubs import TokenizationServiceStub
 
@@ -137,8 +138,16 @@ class Client:
         return SamplingServiceStub(self.channel("sampling"))
 
     @cached_property
+    def experiences(self) -> ExperienceServiceStub:
+        return ExperienceServiceStub(self.channel("sampling"))
+
+    @cached_property
     def access(self) -> AccessServiceStub:
         return AccessServiceStub(self.channel("access"))
+
+    @cached_property
+    def annotation(self) -> AnnotationServiceStub:
+        return AnnotationServiceStub(self.channel("annotation"))
 
     @cached_property
     def admin(self) -> AdminFan:

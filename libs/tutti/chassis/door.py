@@ -14,6 +14,7 @@ import sys
 from collections.abc import AsyncIterator, Mapping
 from importlib import import_module
 from pathlib import Path
+from pkgutil import iter_modules
 from typing import Any, NoReturn
 
 import grpc
@@ -285,8 +286,10 @@ def _served() -> list[str]:
     """Full names of every gRPC service of this installation; their protos are imported."""
     names = [ADMIN]
     for service in installed_services():
-        file = import_module(f"tutti.contracts.{service}.v1.{service}_pb2").DESCRIPTOR
-        names += [each.full_name for each in file.services_by_name.values()]
+        package = import_module(f"tutti.contracts.{service}.v1")
+        for module in sorted(each.name for each in iter_modules(package.__path__) if each.name.endswith("_pb2")):
+            file = import_module(f"{package.__name__}.{module}").DESCRIPTOR
+            names += [each.full_name for each in file.services_by_name.values()]
     return names
 
 

@@ -36,6 +36,7 @@ from tutti.corpus.canonical import canonical_json, parse_json
 from tutti.corpus.errors import CorpusError
 from tutti.model.chunks import Kind, Layout
 from tutti.model.plan import Shape
+from tutti.model.training import RoleModel
 
 TRAINING = example.training()
 LAYOUT = Layout(TRAINING.model)
@@ -357,3 +358,12 @@ def test_what_ranks_use_imports_no_torch_grpc_or_sql() -> None:
 
 GOLDEN_MODEL = "blake3:1990df56d654f6b70415a41eca23f0fca66b4359e937f8e00cd7a5d7a869c126"
 GOLDEN_STATE = "blake3:542eac7b63965b5d470668bab0cce417cab108c19017e6bb89eae3263fe3cc4f"
+
+
+def test_a_checkpoint_over_conversations_names_tokenizer_and_models_and_no_dataset() -> None:
+    model = RoleModel("reference", "checkpoints/base/0/5", example.DATASET)
+    of = replace(TRAINING, tokenizer=example.DATASET, models=(model,))
+    body = replace(build(reports(1)), training=of)
+    parents = body.manifest(producer="test").parents
+    assert set(parents) == {"checkpoints/base/0/5", "jobs/j", f"tokenizers/{example.DATASET.removeprefix('blake3:')}"}
+    assert not [name for name in parents if name.startswith("datasets/")]

@@ -9,8 +9,8 @@ from __future__ import annotations
 import math
 import struct
 from collections import deque
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 
 import numpy as np
 import numpy.typing as npt
@@ -30,20 +30,33 @@ ranks, 1 when all ranks skipped it. Numbers that are not finite stay as such."""
 VALIDATION = np.dtype([("step", "<u8"), ("nats", "<f8"), ("tokens", "<u8"), ("bits_per_byte", "<f8")])
 """A look at the validation split after a step: nats summed over its tokens; NaN where bits per byte are not known."""
 
-_MAGIC = b"tutticv1"
+METRIC = np.dtype([("step", "<u8"), ("value", "<f8")])
+"""What a program measured after a step, under a name of its own."""
+
+_MAGIC, _NAMED = b"tutticv1", b"tutticv2"
 _HEAD = struct.Struct("<8sQQ")
+_COUNT, _NAME = struct.Struct("<I"), struct.Struct("<HQ")
+MAX_METRICS = 64
 Rows = npt.NDArray[np.void]
 
 
 @dataclass(frozen=True, eq=False)
 class Curve:
-    """`steps` [n] of STEP and `validations` [m] of VALIDATION, each in ascending order of steps."""
+    """`steps` [n] of STEP, `validations` [m] of VALIDATION, `metrics` of METRIC by name, each in order of steps.
+
+    A curve without metrics has the bytes that it had before there were any.
+    """
 
     steps: Rows
     validations: Rows
+    metrics: Mapping[str, Rows] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        for name, rows, most in (("steps", self.steps, MAX_STEPS), ("validations", self.validations, MAX_VALIDATIONS)):
+        if len(self.metrics) > MAX_METRICS:
+            raise InvalidCurve(f"a curve of {len(self.metrics)} metrics; expected at most {MAX_METRICS}")
+        every = [("steps", self.steps, MAX_STEPS), ("validations", self.validations, MAX_VALIDATIONS)]
+        every += [(name, rows, MAX_STEPS) for name, rows in self.metrics.items()]
+        for name, rows, most in every:
             if len(rows) > most:
                 raise InvalidCurve(f"a curve of {len(rows)} {name}; expected at most {most}")
             if np.any(rows["step"][1:] <= rows["step"][:-1]):
@@ -53,8 +66,14 @@ class Curve:
 
     def encode(self) -> bytes:
         """Equal curves have equal bytes."""
-        head = _HEAD.pack(_MAGIC, len(self.steps), len(self.validations))
-        return head + _canonical(self.steps).tobytes() + _canonical(self.validations).tobytes()
+        metrics = sorted((name.encode(), rows) for name, rows in self.metrics.items() if len(rows))
+        head = _HEAD.pack(_NAMED if metrics else _MAGIC, len(self.steps), len(self.validations))
+        found = head + _canonical(self.steps).tobytes() + _canonical(self.validations).tobytes()
+        if metrics:
+            found += _COUNT.pack(len(metrics))
+        for name, rows in metrics:
+            found += _NAME.pack(len(name), len(rows)) + name + _canonical(rows).tobytes()
+        return found
 
     @property
     def digest(self) -> str:
@@ -67,21 +86,28 @@ class Curve:
         if len(data) < _HEAD.size:
             raise InvalidCurve(f"a curve of {len(data)} bytes; expected at least {_HEAD.size}")
         magic, steps, validations = _HEAD.unpack_from(data)
-        if magic != _MAGIC:
+        if magic not in (_MAGIC, _NAMED):
             raise InvalidCurve(f"a curve that begins with {magic!r}; expected {_MAGIC!r}: use a newer tutti")
         middle = _HEAD.size + steps * STEP.itemsize
         end = middle + validations * VALIDATION.itemsize
-        if steps > MAX_STEPS or validations > MAX_VALIDATIONS or end != len(data):
+        fits = end == len(data) if magic == _MAGIC else end < len(data)
+        if steps > MAX_STEPS or validations > MAX_VALIDATIONS or not fits:
             raise InvalidCurve(
                 f"a curve of {len(data)} bytes; expected {end} for {steps} steps, {validations} validations"
             )
-        return cls(np.frombuffer(data[_HEAD.size : middle], STEP), np.frombuffer(data[middle:end], VALIDATION))
+        metrics = _metrics(data[end:]) if magic == _NAMED else {}
+        return cls(np.frombuffer(data[_HEAD.size : middle], STEP), np.frombuffer(data[middle:end], VALIDATION), metrics)
 
     def between(self, after: int, until: int) -> Curve:
         """The part in (after, until]."""
-        first, last = (np.searchsorted(self.steps["step"], each, side="right") for each in (after, until))
-        begin, end = (np.searchsorted(self.validations["step"], each, side="right") for each in (after, until))
-        return Curve(self.steps[first:last], self.validations[begin:end])
+
+        def part(rows: Rows) -> Rows:
+            first, last = (np.searchsorted(rows["step"], each, side="right") for each in (after, until))
+            return rows[first:last]
+
+        metrics = {name: part(rows) for name, rows in self.metrics.items()}
+        told = {name: rows for name, rows in metrics.items() if len(rows)}
+        return Curve(part(self.steps), part(self.validations), told)
 
 
 class Recorder:
@@ -90,6 +116,7 @@ class Recorder:
     def __init__(self) -> None:
         self._steps: deque[tuple[int, float, float, float, int, int]] = deque(maxlen=MAX_STEPS)
         self._validations: deque[tuple[int, float, int, float]] = deque(maxlen=MAX_VALIDATIONS)
+        self._metrics: dict[str, deque[tuple[int, float]]] = {}
 
     def step(self, step: int, *, loss: float, gradient_norm: float, rate: float, tokens: int, skipped: bool) -> None:
         self._steps.append((step, loss, gradient_norm, rate, tokens, int(skipped)))
@@ -97,9 +124,15 @@ class Recorder:
     def validation(self, step: int, *, nats: float, tokens: int, bits_per_byte: float | None) -> None:
         self._validations.append((step, nats, tokens, math.nan if bits_per_byte is None else bits_per_byte))
 
+    def metrics(self, step: int, values: Mapping[str, float]) -> None:
+        for name, value in values.items():
+            self._metrics.setdefault(name, deque(maxlen=MAX_STEPS)).append((step, value))
+
     def take(self) -> Curve:
         """What was told since the last call."""
-        found = Curve(np.array(list(self._steps), STEP), np.array(list(self._validations), VALIDATION))
+        metrics = {name: np.array(list(rows), METRIC) for name, rows in sorted(self._metrics.items())}
+        found = Curve(np.array(list(self._steps), STEP), np.array(list(self._validations), VALIDATION), metrics)
+        self._metrics.clear()
         self._steps.clear()
         self._validations.clear()
         return found
@@ -109,10 +142,33 @@ def joined(parts: Sequence[Curve]) -> Curve:
     """Parts that follow each other as one. Raises InvalidCurve when they overlap or are too long."""
     if not parts:
         return Recorder().take()
+    names = sorted({name for part in parts for name in part.metrics})
     return Curve(
         np.concatenate([part.steps for part in parts])[-MAX_STEPS:],
         np.concatenate([part.validations for part in parts])[-MAX_VALIDATIONS:],
+        {
+            name: np.concatenate([part.metrics[name] for part in parts if name in part.metrics])[-MAX_STEPS:]
+            for name in names
+        },
     )
+
+
+def _metrics(data: bytes) -> dict[str, Rows]:
+    """The table of metrics at the end of a curve. Raises InvalidCurve."""
+    found: dict[str, Rows] = {}
+    try:
+        (count,), at = _COUNT.unpack_from(data), _COUNT.size
+        for _ in range(count):
+            length, rows = _NAME.unpack_from(data, at)
+            at += _NAME.size
+            name, at = data[at : at + length].decode(), at + length
+            found[name] = np.frombuffer(data, METRIC, count=rows, offset=at)
+            at += rows * METRIC.itemsize
+    except (struct.error, ValueError) as error:
+        raise InvalidCurve(f"a curve whose metrics are not whole: {error}") from error
+    if at != len(data) or not count or list(found) != sorted(set(found)) or len(found) != count:
+        raise InvalidCurve("a curve whose metrics do not end where it ends, or are not sorted by name, each once")
+    return found
 
 
 class Thinner:

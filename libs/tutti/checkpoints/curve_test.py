@@ -29,6 +29,31 @@ def test_a_curve_is_read_as_it_was_told(losses: list[float]) -> None:
     assert [float(row["loss"]).hex() for row in again.steps] == [float(loss).hex() for loss in losses]
 
 
+@FEW
+@given(st.dictionaries(st.sampled_from(["kl", "reward_mean", "\u00e9"]), st.lists(st.floats(), min_size=1, max_size=9)))
+def test_metrics_are_read_as_they_were_told(values: dict[str, list[float]]) -> None:
+    def recorded(names: list[str]) -> Curve:
+        recorder = Recorder()
+        recorder.step(1, loss=1.0, gradient_norm=0.5, rate=1e-3, tokens=8, skipped=False)
+        for name in names:
+            for step, value in enumerate(values[name], start=1):
+                recorder.metrics(2 * step, {name: value})
+        return recorder.take()
+
+    found = recorded(list(values))
+    assert found.encode() == recorded(list(values)[::-1]).encode()
+    assert (found.encode()[:8] == b"tutticv1") == (not values)
+    again = Curve.decode(found.encode())
+    assert again.encode() == found.encode()
+    for name, row in values.items():
+        assert [float(each["value"]).hex() for each in again.metrics[name]] == [float(each).hex() for each in row]
+    assert joined([found.between(0, 4), found.between(4, 99)]).encode() == found.encode()
+    for cut in (1, 9, 17):
+        if values:
+            with pytest.raises(InvalidCurve):
+                Curve.decode(found.encode()[:-cut])
+
+
 def test_every_not_a_number_is_the_same_one() -> None:
     other = float(np.frombuffer(np.uint64(0xFFF8_0000_0000_0001).tobytes(), "<f8")[0])
     assert math.isnan(other)

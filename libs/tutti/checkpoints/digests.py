@@ -9,6 +9,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+import numpy as np
+import numpy.typing as npt
+
 from tutti.corpus.canonical import DIGEST_BYTES, JsonValue, canonical_json, framed, hasher, named
 from tutti.model.chunks import Chunk, Kind, Layout
 
@@ -33,14 +36,29 @@ def leaf_digest(layout: Layout, chunk: Chunk, kind: Kind, data: bytes | memoryvi
 def model_digest(layout: Layout, leaves: Sequence[bytes]) -> str:
     """`leaves` are those of all chunks in order, of each its three kinds; the parameters' are taken."""
     _check(layout, leaves)
-    parameters = (leaves[len(Kind) * chunk.index + _PARAMETER] for chunk in layout.chunks)
-    return named(framed(hasher(_MODEL), (layout.digest.encode(), *parameters)))
+    return _model(layout, [leaves[len(Kind) * chunk.index + _PARAMETER] for chunk in layout.chunks])
+
+
+def vector_digest(layout: Layout, vector: npt.NDArray[np.float32]) -> str:
+    """The model digest of parameters at hand, float32 [layout.elements]: that of a checkpoint which holds them."""
+    data = np.ascontiguousarray(vector, DTYPE)
+    return _model(
+        layout,
+        [
+            leaf_digest(layout, chunk, Kind.PARAMETER, data[start : start + chunk.length].view(np.uint8).data)
+            for chunk, start in zip(layout.chunks, layout.offsets, strict=True)
+        ],
+    )
 
 
 def state_digest(layout: Layout, leaves: Sequence[bytes], scalars: JsonValue) -> str:
     """Over all leaves in order and the canonical JSON of the scalars."""
     _check(layout, leaves)
     return named(framed(hasher(_STATE), (layout.digest.encode(), canonical_json(scalars), *leaves)))
+
+
+def _model(layout: Layout, parameters: Sequence[bytes]) -> str:
+    return named(framed(hasher(_MODEL), (layout.digest.encode(), *parameters)))
 
 
 def _check(layout: Layout, leaves: Sequence[bytes]) -> None:

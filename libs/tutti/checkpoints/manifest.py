@@ -115,8 +115,16 @@ class CheckpointBody:
         return tuple(tuple(sorted(entries, key=lambda entry: entry.offset)) for entries in found)
 
     def manifest(self, *, producer: str) -> Manifest:
-        """Its parents: the datasets that it saw, its job, the checkpoint before it, and the one it began with."""
-        parents = {f"datasets/{each.removeprefix('blake3:')}" for each in self.training.datasets} | {f"jobs/{self.job}"}
+        """Its parents: the datasets that it saw, its job, the checkpoint before it, and the one it began with.
+
+        A training that names its tokenizer saw conversations or preferences: its job says which.
+        """
+        training, parents = self.training, {f"jobs/{self.job}"}
+        if training.tokenizer:
+            parents.add(f"tokenizers/{training.tokenizer.removeprefix('blake3:')}")
+        else:
+            parents |= {f"datasets/{each.removeprefix('blake3:')}" for each in training.datasets}
+        parents |= {each.checkpoint for each in training.models}
         if self.parent:
             parents.add(self.parent)
         if self.training.initial is not None:

@@ -5,11 +5,14 @@ import click
 from tutti.chassis.version import VERSION
 from tutti.cli import (
     administration,
+    annotators,
+    campaigns,
     checkpoints,
     classifiers,
     crawls,
     datasets,
     documents,
+    experiences,
     exporting,
     garbage,
     jobs,
@@ -17,6 +20,7 @@ from tutti.cli import (
     pages,
     planning,
     platform,
+    preferences,
     recipes,
     retractions,
     runs,
@@ -74,7 +78,10 @@ def build() -> click.Group:
     jobs.extend(groups["jobs"])
     checkpoints.extend(groups["checkpoints"])
     sampling.extend(groups["checkpoints"])
+    experiences.extend(groups["experiences"])
     runs.extend(groups["runs"])
+    campaigns.extend(groups["campaigns"])
+    preferences.extend(groups["preferences"])
     for made in groups.values():
         tutti.add_command(made)
     for command in (runs.run, platform.up, platform.down, tracing.trace, administration.events, administration.export):
@@ -85,6 +92,7 @@ def build() -> click.Group:
     tutti.add_command(pages.open_)
     tutti.add_command(users.users)
     tutti.add_command(users.audit)
+    tutti.add_command(annotators.annotators)
     tutti.add_command(status.status)
     tutti.add_command(administration.doctor)
     documents.documents.add_command(retractions.retract)

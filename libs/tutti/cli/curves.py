@@ -9,6 +9,7 @@ import click
 from tutti.cli.output import TEXT, print_list, say
 from tutti.cli.plain import Plain
 from tutti.contracts.committer.v1 import GetCurveResponse
+from tutti.web.charts import titled
 
 BARS = "▁▂▃▄▅▆▇█"
 WIDTH, ROWS = 60, 12
@@ -38,6 +39,11 @@ def show_curve(answer: GetCurveResponse) -> None:
         click.echo(f"{sparkline(losses)}  {words}")
         click.echo(f"{answer.steps:,} steps, {answer.skipped:,} skipped, {answer.missing:,} missing")
         print_list(_rows(answer), ("step", "loss", "gradient_norm", "rate", "tokens", "note"), TEXT, nothing="")
+        for metric in answer.metrics:
+            values = [each.value for each in metric.values]
+            told = [value for value in values if math.isfinite(value)]
+            words = f"{titled(metric.name)} {told[0]:.4g} to {told[-1]:.4g}" if told else "nothing finite"
+            click.echo(f"{sparkline(values)}  {words}")
     for gap in answer.gaps:
         say(f"steps {gap.first_step} to {gap.last_step} are missing: {gap.reason}")
 

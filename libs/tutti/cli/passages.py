@@ -34,13 +34,14 @@ def continued(client: Client, continuations: Sequence[Plain], checkpoint: str) -
     """Continuations with those `passages` of prompt and text together that reach behind the prompt.
 
     They were looked for in `datasets`; those of the training that are `unindexed` were left out. `passages` are null
-    where nothing can be said: without any index in silence, otherwise with the reason on standard error.
+    where nothing can be said: of answers to conversations and without any index in silence, otherwise with the reason
+    on standard error.
     """
     found = []
     for each in continuations:
         told: Plain = {"passages": None, "datasets": [], "unindexed": []}
         try:
-            if each["text"]:
+            if each["text"] and not each.get("messages"):
                 whole = traced(client, each["prompt"] + each["text"], checkpoint)
                 prompt = len(each["prompt"].encode())
                 told = {name: whole[name] for name in told}

@@ -1,13 +1,14 @@
 """What is wrong with a recipe, and what it would do: told before anything starts."""
 
 import json
+import os
 import shutil
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 import click
 
-from tutti.cli import verdict
+from tutti.cli import inputs, verdict
 from tutti.cli.access import consulted
 from tutti.cli.connection import data_dir_option
 from tutti.cli.failures import MISUSE, Failure
@@ -71,11 +72,14 @@ def check(
     request.all_problems = True
     with consulted(data_dir) as platform:
         carried.resolve(platform, request, anew=False)
-        problems = [plain(each) for each in platform.client.pipeline.CheckRecipe(request).problems]
+        found = platform.client.pipeline.CheckRecipe(request)
+    problems = [plain(each) for each in found.problems]
     if output == JSON:
-        print_json({"recipe": what, "problems": problems})
+        print_json({"recipe": what, "problems": problems, "inputs": [plain(each) for each in found.inputs]})
     for each in problems if output != JSON else ():
         click.echo(f"{each['key']}: expected {each['expected']}, got {each['seen']}")
+    for line in inputs.warnings(found.inputs):
+        say(line)
     if problems:
         count = len(problems)
         raise Failure(f"{what}: {count} problem{'' if count == 1 else 's'}; fix these and check again", MISUSE)
@@ -122,14 +126,19 @@ def plan(
         return
     if found.input_files:
         click.echo(f"input: {found.input_files:,} files, {size(found.input_bytes)}")
+    for line in inputs.lines(found.inputs):
+        click.echo(line)
     print_list(rows(found), COLUMNS, output, nothing="a recipe without stages")
     click.echo(total(found, free))
     filled = json.loads(found.recipe)
     if "train" in filled:
         train, context = filled["train"], filled["data"]["context"]
         tokens = train["steps"] * train["microbatches"] * train["rows"] * context
-        if warned := verdict.foreseen(tokens, found.input_bytes):
-            say(warned)
+        ranks, vocabulary, cores = train["ranks"], filled["tokenizer"]["vocabulary"], os.cpu_count() or 1
+        for line in verdict.foreseen(tokens, found.input_bytes, vocabulary=vocabulary, ranks=ranks, cores=cores):
+            say(line)
+    for line in inputs.warnings(found.inputs):
+        say(line)
 
 
 def there(folder: Path) -> Path:
@@ -165,6 +174,7 @@ def as_json(found: CheckRecipeResponse, free: int) -> Plain:
     return {
         "recipe_digest": found.recipe_digest,
         "input_files": found.input_files or None,
+        "inputs": [plain(each) for each in found.inputs],
         "input_bytes": found.input_bytes or None,
         "stages": stages,
         **{key: value for key, (value, _) in sums.items()},

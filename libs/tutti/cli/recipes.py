@@ -27,7 +27,7 @@ quality:
   mask: [] # email, phone, key, card, address
 dedup:
   near: 0.8 # similarity from which on two documents are the same; 0: equal texts alone
-size: small # tiny, small, medium, large: docs/recipes.md has their numbers
+size: small # tiny, mini, small, medium, large: docs/recipes.md has their numbers
 tokenizer:
   vocabulary: 4096 # tokens that are learned at most, 256 bytes among them
 data:
@@ -39,7 +39,9 @@ train:
   rows: 2 # sequences of a microbatch: 16 a step here
   checkpoint_every: 50 # steps
 index: true # of verbatim spans, so that `tutti trace --text` finds where a text is from
-# sample: {prompts: ["Once upon a time"], tokens: 64} # what the last checkpoint continues
+sample:
+  prompts: [""] # texts that the last checkpoint continues; an empty one begins a new text
+  tokens: 64 # that follow each prompt, at most
 """
 
 
@@ -53,9 +55,10 @@ def recipe_for(data: Path | None, site: str, contact: str) -> str:
 
 
 def _over_folder(data: Path) -> str:
-    if not data.is_dir():
-        seen = "a file" if data.exists() else "not there"
-        raise Failure(f"--data {data}: expected a folder; it is {seen}", MISUSE)
+    if not data.exists():
+        raise Failure(f"--data {data}: expected a folder or a file; it does not exist", MISUSE)
+    if data.is_file() and data.suffix in (".yaml", ".yml"):
+        raise Failure(f"--data {data}: expected texts; to run a recipe, give it without --data", MISUSE)
     path = str(data.resolve())
     if not path.isprintable():
         raise Failure(f"--data {path!a}: expected a path that can be written in a text; rename the folder", MISUSE)
@@ -81,7 +84,7 @@ def source_options(command: click.decorators.FC) -> click.decorators.FC:
     for option in (
         click.option("--contact", default="", help="For --site: a URL or a mail address for those who are visited."),
         click.option("--site", default="", metavar="URL", help="Begin at this web site."),
-        click.option("--data", type=click.Path(path_type=Path), default=None, help="Read this folder."),
+        click.option("--data", type=click.Path(path_type=Path), default=None, help="Read this folder or file."),
     ):
         command = option(command)
     return command

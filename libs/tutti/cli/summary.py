@@ -80,10 +80,14 @@ def newest_loss(client: Client, checkpoints: Sequence[Plain]) -> Plain:
 
 
 def continued(client: Client, name: str) -> list[Plain]:
-    """The texts of a sample, with the passages that they share with what its checkpoint was trained on."""
-    checkpoint = client.sampling.GetSample(GetRequest(name=name)).spec.checkpoint
-    read = client.sampling.ReadSample(ReadSampleRequest(name=name)).continuations
-    return passages.continued(client, [plain(each) for each in read], checkpoint)
+    """The texts of a sample, with the passages that they share with what its checkpoint was trained on.
+
+    Of answers to conversations, which may be many, the first SHOWN_ANSWERS.
+    """
+    spec = client.sampling.GetSample(GetRequest(name=name)).spec
+    most = SHOWN_ANSWERS if spec.HasField("prompt_set") else 0
+    read = client.sampling.ReadSample(ReadSampleRequest(name=name, page_size=most)).continuations
+    return passages.continued(client, [plain(each) for each in read], spec.checkpoint)
 
 
 TOLD = ("crawl", "ingest", "filter", "dedup", "tokenization", "train", "index", "sample")
@@ -94,6 +98,7 @@ NEWEST_STEPS = 20
 SHOWN_CHECKPOINTS = 3
 SHOWN_RULES = 3
 SHOWN_SPANS = 2
+SHOWN_ANSWERS = 5
 SHOWN_LANGUAGES = 5
 SHOWN_UNITS = 3
 

@@ -12,6 +12,9 @@ def trains(stage: Stage) -> bool:
 
 
 def steps(recipe: Plain) -> dict[str, int]:
-    """The steps of each training of a recipe that was filled in, by the name of its stage."""
-    named = {name: each["steps"] for name, each in recipe.get("stages", {}).items() if each["kind"] == "train"}
+    """The steps of each training of a recipe that was filled in, by the name of its stage.
+
+    One that is given epochs is left out: its steps follow from the samples that there will be.
+    """
+    named = {name: each["steps"] for name, each in recipe.get("stages", {}).items() if "steps" in each}
     return {**({"train": recipe["train"]["steps"]} if "train" in recipe else {}), **named}

@@ -1,6 +1,6 @@
 """The verdict on a model: what its figures say of it, and what to change."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 from tutti.cli import mixtures
 from tutti.cli.plain import Plain
@@ -10,6 +10,8 @@ PASSES = 4
 MANY = 16
 """Passes from which on a plan warns; what a file holds is not known to a factor of four."""
 BYTES_A_TOKEN = 4
+BYTES_A_WORD = 200
+"""Bytes of text for each token of a vocabulary, below which most of its tokens are rare."""
 LITTLE = 20_000
 """Tokens held out, of which fewer make a rough figure."""
 
@@ -49,12 +51,24 @@ def rough(dataset: Plain) -> str:
     return f"only {held:,} tokens were held out: the figures are rough" if held < LITTLE else ""
 
 
-def foreseen(tokens: int, input_bytes: int) -> str:
-    """What a plan warns of that trains on so many tokens, of files of so many bytes; "" for nothing."""
+def foreseen(tokens: int, input_bytes: int, *, vocabulary: int, ranks: int, cores: int) -> Iterator[str]:
+    """The warnings about a plan that trains on so many tokens of files of so many bytes (0: unknown)."""
     passes = tokens * BYTES_A_TOKEN / input_bytes if input_bytes else 0
-    if passes < MANY:
-        return ""
-    return (
-        f"train reads {tokens:,} tokens, about {passes:,.0f} times what is in these files: a model learns that by "
-        "heart; give more text, fewer steps (train.steps) or a smaller size"
-    )
+    if passes >= MANY:
+        yield (
+            f"train reads {tokens:,} tokens, about {passes:,.0f} times what is in these files: a model learns that by "
+            "heart; give more text, fewer steps (train.steps) or a smaller size"
+        )
+    if 0 < input_bytes < vocabulary * BYTES_A_WORD:
+        fitting = max(512, 1 << (input_bytes // BYTES_A_WORD).bit_length() - 1)
+        yield (
+            f"a vocabulary of {vocabulary:,} tokens is large for {input_bytes:,} bytes of text: many tokens occur too "
+            f"rarely to be learned; set tokenizer.vocabulary to about {fitting:,}"
+            if fitting < vocabulary
+            else f"{input_bytes:,} bytes of text are little for any vocabulary; give more text"
+        )
+    if ranks > cores:
+        yield (
+            f"train.ranks is {ranks} and this machine has {cores} cores: ranks that share a core are slower than fewer "
+            "ranks; the result is the same for any number"
+        )

@@ -46,5 +46,16 @@ def test_a_figure_of_little_text_is_said_to_be_rough() -> None:
 
 
 def test_a_plan_that_reads_little_text_often_is_warned_of() -> None:
-    assert verdict.foreseen(3_276_800, 80_000).startswith("train reads 3,276,800 tokens, about 164 times what")
-    assert verdict.foreseen(3_276_800, 4_000_000) == verdict.foreseen(3_276_800, 0) == ""
+    usual = {"vocabulary": 300, "ranks": 2, "cores": 2}
+    (line,) = verdict.foreseen(3_276_800, 80_000, **usual)
+    assert line.startswith("train reads 3,276,800 tokens, about 164 times what")
+    for size in (4_000_000, 0):
+        assert list(verdict.foreseen(3_276_800, size, **usual)) == []
+
+
+def test_a_plan_warns_of_a_vocabulary_that_is_large_for_the_text_and_of_more_ranks_than_cores() -> None:
+    large, shared = verdict.foreseen(1000, 400_000, vocabulary=4096, ranks=4, cores=2)
+    assert "a vocabulary of 4,096 tokens is large for 400,000 bytes of text" in large
+    assert large.endswith("set tokenizer.vocabulary to about 1,024")
+    assert shared.startswith("train.ranks is 4 and this machine has 2 cores")
+    assert list(verdict.foreseen(1000, 4_000_000, vocabulary=4096, ranks=2, cores=2)) == []

@@ -26,6 +26,8 @@ class Kind(StrEnum):
 
     CRAWL = "crawl"
     CLASSIFIER = "classifier"
+    CONVERSATIONS = "conversations"
+    COMPARISON = "comparison"
     INGEST = "ingest"
     FILTER = "filter"
     DOCUMENT_SHARD = "document-shard"
@@ -36,6 +38,9 @@ class Kind(StrEnum):
     CHECKPOINT = "checkpoint"
     SAMPLE = "sample"
     EXPORT = "export"
+    JUDGEMENTS = "judgements"
+    PREFERENCES = "preferences"
+    EXPERIENCE = "experience"
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import count, groupby
 from math import gcd
 
 import numpy as np
@@ -18,7 +19,7 @@ from tutti.corpus.canonical import JsonValue, keyed_bytes
 from tutti.corpus.errors import InvalidSpan, UnknownSample
 from tutti.corpus.fields import Fields
 from tutti.corpus.permutation import Integers, Permutation
-from tutti.corpus.records import written, written_later
+from tutti.corpus.records import later, written, written_later
 
 MAX_WEIGHTS = 65_536
 _MAX_EXACT = 2**53 - 1
@@ -56,13 +57,17 @@ class Reading:
 
 @dataclass(frozen=True)
 class Span:
-    """The order of samples from `from_step` on: `leaves` logical microbatches (G) of `rows_per_leaf` samples a step."""
+    """The order of samples from `from_step` on: `leaves` logical microbatches (G) of `rows_per_leaf` samples a step.
+
+    `every` consecutive steps read the same samples, as the steps of an iteration over one batch of rollouts do.
+    """
 
     from_step: int
     datasets: tuple[DatasetShare, ...]
     seed: int
     leaves: int
     rows_per_leaf: int
+    every: int = later(1, since="0.2")
 
     def __post_init__(self) -> None:
         for name, value, least in (
@@ -70,6 +75,7 @@ class Span:
             ("seed", self.seed, 0),
             ("leaves", self.leaves, 1),
             ("rows_per_leaf", self.rows_per_leaf, 1),
+            ("every", self.every, 1),
         ):
             if not least <= value <= _MAX_EXACT:
                 raise InvalidSpan(f"{name} is {value}, expected {least} to {_MAX_EXACT}")
@@ -95,7 +101,7 @@ class Span:
             raise InvalidSpan(
                 f"step {step}, leaves {leaves}: this span begins at step {self.from_step} and has {self.leaves} leaves"
             )
-        first = (step - self.from_step) * self.samples_per_step
+        first = (step - self.from_step) // self.every * self.samples_per_step
         begins = first + np.array(leaves, np.int64)[:, None] * self.rows_per_leaf
         positions = (begins + np.arange(self.rows_per_leaf, dtype=np.int64)).reshape(-1)
         block, slot = np.divmod(positions, len(self._pattern))
@@ -115,27 +121,32 @@ class Span:
         """Every place before `before_step` that reads `sample` of the `dataset`-th dataset, in order of steps."""
         if not 0 <= dataset < len(self.datasets) or not 0 <= sample < self.datasets[dataset].sequences:
             raise UnknownSample(f"dataset {dataset}, sample {sample}: this span has no such sample")
+        for batch, places in groupby(self._places(dataset, sample), key=lambda place: place[0]):
+            first = self.from_step + batch * self.every
+            if first >= before_step:
+                return
+            within = [divmod(place, self.rows_per_leaf) for _, place in places]
+            for step in range(first, min(first + self.every, before_step)):
+                for leaf, row in within:
+                    yield Reading(step, leaf, row)
+
+    def _places(self, dataset: int, sample: int) -> Iterator[tuple[int, int]]:
+        """Every place that reads a sample, without end: the number of the batch, and the place in it."""
         share, weight = self.datasets[dataset], self._weights[dataset]
         slots = np.flatnonzero(self._pattern == dataset)
         wanted = np.array([sample], np.int64)
-        epoch = share.start // share.sequences
-        while True:
+        for epoch in count(share.start // share.sequences):
             reading = epoch * share.sequences + int(self._order(dataset, epoch).inverse(wanted)[0]) - share.start
-            epoch += 1
-            if reading < 0:
-                continue
-            block, rank = divmod(reading, weight)
-            steps, within = divmod(block * len(self._pattern) + int(slots[rank]), self.samples_per_step)
-            step = self.from_step + steps
-            if step >= before_step:
-                return
-            yield Reading(step, *divmod(within, self.rows_per_leaf))
+            if reading >= 0:
+                block, rank = divmod(reading, weight)
+                yield divmod(block * len(self._pattern) + int(slots[rank]), self.samples_per_step)
 
     def starts_at(self, step: int) -> tuple[int, ...]:
         """For each dataset, the `start` of a span that goes on at `step` where this one stops."""
         if step < self.from_step:
             raise InvalidSpan(f"step {step}: this span begins at step {self.from_step}")
-        blocks, rest = divmod((step - self.from_step) * self.samples_per_step, len(self._pattern))
+        batches = -(-(step - self.from_step) // self.every)
+        blocks, rest = divmod(batches * self.samples_per_step, len(self._pattern))
         partial = np.bincount(self._pattern[:rest], minlength=len(self.datasets))
         return tuple(
             share.start + blocks * weight + int(extra)

@@ -1,14 +1,16 @@
 """The tokenizer: byte-level BPE, named by its content.
 
-Any text survives encoding and decoding; `<|endoftext|>` is never produced by text, only by its id. Texts are encoded by
-the kernel of tutti.corpus.bytepairs where it gives what the library `tokenizers` gives, else by that.
+Any text survives encoding and decoding; `<|endoftext|>` and reserved tokens are never produced by text, only by their
+ids. Texts are encoded by the kernel of tutti.corpus.bytepairs where it gives what the library `tokenizers` gives, else
+by that.
 """
 
 from __future__ import annotations
 
 import itertools
 import json
-from collections.abc import Iterable, Iterator
+import re
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -24,6 +26,8 @@ from tutti.corpus.errors import NotCanonical
 from tutti.corpus.texts import require_texts
 
 EOS = "<|endoftext|>"
+SPECIAL = re.compile(r"<\|[a-z][a-z0-9_]{0,30}\|>")
+"""How a special token is spelled. The split pattern of Llama 3 never makes one piece of it."""
 _BATCH = 64
 # A little of everything that splits words, and of what does not follow from letters alone.
 PROBE = (
@@ -60,12 +64,18 @@ class BytePairTokenizer:
 
     @property
     def vocabulary(self) -> int:
-        """How many ids there are: 256 bytes, the merges, and one for the end of a text."""
+        """How many ids there are: 256 bytes, the merges, the reserved tokens, and one for the end of a text."""
         return int(self._encoder.get_vocab_size())
 
     @property
     def eos(self) -> int:
         return self.vocabulary - 1
+
+    @cached_property
+    def reserved(self) -> Mapping[str, int]:
+        """The ids of special tokens that stand for no text, by their spelling, without that of the end of a text."""
+        added = self._encoder.get_added_tokens_decoder()
+        return {token.content: number for number, token in sorted(added.items()) if token.content != EOS}
 
     @classmethod
     def load(cls, artefact: bytes, *, expected_version: str) -> BytePairTokenizer:

@@ -9,12 +9,13 @@ from tutti.corpus.canonical import canonical_json, parse_json
 from tutti.corpus.tokenizer import EOS, BytePairTokenizer
 
 
-def of_bytes() -> BytePairTokenizer:
-    """257 ids: 256 bytes, the end of a text."""
+def of_bytes(*reserved: str) -> BytePairTokenizer:
+    """257 ids: 256 bytes, the end of a text; before it the reserved tokens."""
     tokenizer = Tokenizer(models.BPE(vocab={each: number for number, each in enumerate(spelling())}, merges=[]))
     tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
     tokenizer.decoder = decoders.ByteLevel()
-    tokenizer.add_special_tokens([AddedToken(EOS, special=True, normalized=False)])
+    special = [AddedToken(token, special=True, normalized=False) for token in (*reserved, EOS)]
+    tokenizer.add_special_tokens(special)
     return BytePairTokenizer(canonical_json(parse_json(tokenizer.to_str())))
 
 

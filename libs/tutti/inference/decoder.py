@@ -39,7 +39,8 @@ class Decoder:
     def __init__(self, layout: Layout, vector: Tensor) -> None:
         """`vector` is float32 [layout.elements], on the device to compute on."""
         self.model, self._device = layout.model, vector.device
-        self._embed, *self._blocks, self._norm, self._output = parameters_in(layout, vector)
+        units = parameters_in(layout, vector)
+        self._embed, *self._blocks, self._norm, self._output = units[:-1] if self.model.scalar_head else units
         self._rotary = rotary_tables(self.model, vector.device, vector.dtype)
 
     @torch.no_grad()

@@ -7,42 +7,14 @@ with it.
 from collections import deque
 from collections.abc import Sequence
 from dataclasses import dataclass
-from enum import StrEnum
 
 import numpy as np
 import numpy.typing as npt
 
 from tutti.inference.decoder import ROWS, Decoder, Text
-from tutti.inference.errors import InvalidSampling, PromptTooLong
+from tutti.inference.errors import PromptTooLong
+from tutti.inference.limits import Limits, Stop
 from tutti.inference.sampling import Sampling, choose, draw
-
-
-class Stop(StrEnum):
-    """Why a continuation ended."""
-
-    END = "end"
-    """The model chose the token that ends a text."""
-    TOKENS = "tokens"
-    """As many tokens as were asked for."""
-    CONTEXT = "context"
-    """Prompt and continuation fill the model's context."""
-
-
-@dataclass(frozen=True)
-class Limits:
-    """`tokens`: at most so many a continuation; `end`: the id that ends a text; `vocabulary`: ids below it are chosen.
-
-    A model may have more ids than its tokenizer; those stand for no text.
-    """
-
-    tokens: int
-    end: int
-    vocabulary: int
-
-    def __post_init__(self) -> None:
-        """Raises InvalidSampling."""
-        if self.tokens < 1:
-            raise InvalidSampling("tokens", seen=self.tokens, expected="at least 1")
 
 
 @dataclass(frozen=True)

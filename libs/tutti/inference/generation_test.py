@@ -10,7 +10,8 @@ from hypothesis import strategies as st
 from tutti.inference.decoder import Decoder
 from tutti.inference.decoder_test import MODEL, parameters, tokens_of
 from tutti.inference.errors import InvalidSampling, PromptTooLong
-from tutti.inference.generation import Continuation, Limits, Stop, generate
+from tutti.inference.generation import Continuation, generate
+from tutti.inference.limits import Limits, Stop
 from tutti.inference.sampling import Sampling
 from tutti.model.transformer import Transformer
 

@@ -19,8 +19,9 @@ from tutti.corpus.canonical import canonical_json, parse_json
 from tutti.corpus.tokenizer import EOS, BytePairTokenizer
 from tutti.inference.decoder import Decoder
 from tutti.inference.decoder_test import MODEL, SHAPES, parameters, read, tokens_of
-from tutti.inference.generation import Limits, generate
+from tutti.inference.generation import generate
 from tutti.inference.huggingface import WEIGHTS, Exported, write
+from tutti.inference.limits import Limits
 from tutti.inference.sampling import Sampling
 from tutti.model.spec import ModelSpec
 

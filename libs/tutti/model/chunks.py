@@ -50,7 +50,7 @@ class Field:
 
 @dataclass(frozen=True)
 class Unit:
-    """A part of the model that computes as one: embed, block.i, norm, output."""
+    """A part of the model that computes as one: embed, block.i, norm, output, and scalar where it has that head."""
 
     name: str
     owner: str
@@ -114,11 +114,14 @@ def units_of(model: ModelSpec) -> tuple[Unit, ...]:
     }
     if model.qk_norm:
         block |= {"query_norm": ((model.head_width,), None), "key_norm": ((model.head_width,), None)}
+    # The scalar head is last, so that the units before it have the places that they have without it. It starts at zero.
+    scalar = (_unit("scalar", {"weight": ((1, width), 0.0)}),) if model.scalar_head else ()
     return (
         _unit("embed", {"weight": ((model.vocabulary, width), std)}),
         *(_unit(f"block.{i}", block) for i in range(model.layers)),
         _unit("norm", {"weight": ((width,), None)}),
         _unit("output", {"weight": ((model.vocabulary, width), std)}, owner="embed" if model.tied else None),
+        *scalar,
     )
 
 

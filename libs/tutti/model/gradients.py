@@ -4,7 +4,7 @@ A field's gradient goes into the flat sum the moment autograd has made it, and i
 in a buffer is added right onto it: left + right, the same bits with one buffer less. Nothing is added to zeros.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from math import prod
 
@@ -19,6 +19,9 @@ from tutti.model.objective import Objective
 from tutti.model.transformer import Transformer
 from tutti.model.tree import PIECE, Node, PartialSums, tree_sum
 from tutti.model.vote import Tally
+
+Score = Callable[[Transformer, CheckedBatch], Iterable[float]]
+"""Numbers of a batch, as many for each; without a gradient."""
 
 
 @dataclass(frozen=True)
@@ -38,6 +41,7 @@ class Gradients:
         self._free: list[Buffer] = []
         self._target: Buffer | None = None
         self._onto = False
+        self._taken: set[int] = set()
         self.buffers = 0
         """How many gradient vectors were ever alive at once."""
         for position, field in enumerate(transformer.fields):
@@ -85,6 +89,11 @@ class Gradients:
         """A forward alone: the sum of a batch's losses."""
         return self._tally(self._losses(batch)[1], batch)
 
+    @torch.no_grad()
+    def scored(self, batch: CheckedBatch, score: Score) -> list[float]:
+        """A forward alone: the numbers that `score` gives a batch."""
+        return [float(each) for each in score(self._transformer, batch)]
+
     def _losses(self, batch: CheckedBatch) -> tuple[Tensor, Tensor]:
         tokens, documents, valid = (
             torch.from_numpy(array).to(self._device) for array in (batch.tokens, batch.documents, batch.valid)
@@ -93,8 +102,12 @@ class Gradients:
 
     def _backward(self, batch: CheckedBatch, target: Buffer, *, onto: bool) -> Tally:
         self._target, self._onto = target, onto
+        self._taken.clear()
         total, losses = self._losses(batch)
         total.backward()  # type: ignore[no-untyped-call]
+        if not onto:  # the buffer may hold an earlier leaf: what this objective does not use has a gradient of zero
+            for position in set(range(len(target.views))) - self._taken:
+                target.views[position].zero_()
         return self._tally(losses, batch)
 
     def _tally(self, losses: Tensor, batch: CheckedBatch) -> Tally:
@@ -105,6 +118,7 @@ class Gradients:
             gradient, field.grad = field.grad, None
             if self._target is None or gradient is None:
                 raise RuntimeError("a gradient appeared outside of a leaf")
+            self._taken.add(position)
             view = self._target.views[position]
             if self._onto:
                 view.add_(gradient)

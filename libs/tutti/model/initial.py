@@ -11,7 +11,7 @@ from tutti.model.chunks import Chunk, Layout
 
 
 def initial_parameters(layout: Layout, chunk: Chunk, seed: int) -> npt.NDArray[np.float32]:
-    """The parameters of a chunk, float32[chunk.length]: normal for matrices, one for gains, zero for padding."""
+    """The parameters of a chunk, float32[chunk.length]: normal for matrices, one for gains, zero else."""
     stream = np.random.Generator(np.random.Philox(key=np.array([seed, chunk.index], dtype=np.uint64)))
     normal = stream.standard_normal(chunk.length, dtype=np.float32)
     values = np.zeros(chunk.length, dtype=np.float32)
@@ -20,5 +20,8 @@ def initial_parameters(layout: Layout, chunk: Chunk, seed: int) -> npt.NDArray[n
         start = max(field.start, chunk.start) - chunk.start
         stop = min(field.start + field.length, chunk.start + chunk.length) - chunk.start
         if start < stop:
-            values[start:stop] = 1.0 if field.std is None else normal[start:stop] * np.float32(field.std)
+            if field.std is None:
+                values[start:stop] = 1.0
+            elif field.std > 0:
+                values[start:stop] = normal[start:stop] * np.float32(field.std)
     return values

@@ -15,7 +15,7 @@ from typing import Any, Self
 import blake3
 import rfc8785
 
-from tutti.corpus.records import later_names, read_later, written
+from tutti.corpus.records import later, later_names, read_later, written
 
 UPDATES = ("adamw-chunk-v1",)
 SCHEDULES = ("cosine", "wsd")
@@ -87,6 +87,8 @@ class ModelSpec(Recorded):
     norm_epsilon: float = 1e-5
     init_std: float = 0.02
     scaled_init: bool = True
+    scalar_head: bool = later(False, since="0.2")
+    """A unit of `width` numbers that turns a hidden state into a scalar: for rewards and values."""
 
     def __post_init__(self) -> None:
         self._check_types()

@@ -6,7 +6,8 @@ any number of ranks. A rank keeps moments only of its own chunks.
 
 import logging
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -20,7 +21,7 @@ from tutti.model.chunks import KINDS, Chunk, Kind
 from tutti.model.device import compute_type, is_gpu, synchronize
 from tutti.model.exchange import Exchange
 from tutti.model.fingerprint import fingerprints
-from tutti.model.gradients import Buffer, Gradients, squared_norms
+from tutti.model.gradients import Buffer, Gradients, Score, squared_norms
 from tutti.model.initial import initial_parameters
 from tutti.model.kernel import KernelSignature, kernel_signature
 from tutti.model.objective import NextToken, Objective
@@ -235,6 +236,28 @@ class RankStep:
         shared = self._exchange.share(record.flatten(), [2 * len(part) for part in held])
         table = torch.cat(shared).view(-1, 2).cpu().numpy()
         return tree_sum(table[:, 0]), int(table[:, 1].sum())
+
+    def scores(
+        self, leaves: int, batch: Callable[[int], LeafBatch], score: Score, width: int
+    ) -> npt.NDArray[np.float64]:
+        """Collective. Return `width` numbers of each of `leaves` batches by `score`, float64[leaves, width].
+
+        As in `evaluate`, each rank computes its share, and the bits do not depend on the number of ranks.
+        """
+        held = [self.plan.evaluation_leaves_of(rank, leaves) for rank in self.plan.ranks]
+        own = [
+            self._gradients.scored(checked(batch(leaf), self.model, self.step_spec.rows, f"scored leaf {leaf}"), score)
+            for leaf in held[self.rank]
+        ]
+        record = torch.tensor(own, dtype=torch.float64, device=self.device)
+        shared = self._exchange.share(record.flatten(), [width * len(part) for part in held])
+        found: npt.NDArray[np.float64] = torch.cat(shared).view(-1, width).cpu().numpy()
+        return found
+
+    def share(self, values: npt.NDArray[Any], lengths: Sequence[int]) -> list[npt.NDArray[Any]]:
+        """Collective. Every rank's vector of numbers, on every rank; `lengths` are those of all ranks."""
+        shared = self._exchange.share(torch.from_numpy(np.ascontiguousarray(values)).to(self.device), lengths)
+        return [part.cpu().numpy() for part in shared]
 
     def scalars(self) -> Scalars:
         return self._scalars

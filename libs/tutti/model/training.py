@@ -12,9 +12,10 @@ import rfc8785
 
 from tutti.corpus.records import later
 from tutti.corpus.sampler import MAX_WEIGHTS, DatasetShare, Span
+from tutti.model.programs import PRETRAIN, records
 from tutti.model.spec import ModelSpec, OptimizerSpec, Recorded, SpecError, StepSpec
 
-PROGRAMS = ("pretrain",)
+PROGRAMS = tuple(records())
 """What ranks can do, by name; the first is what they do unless a training says otherwise."""
 
 
@@ -48,12 +49,46 @@ class Initial(Recorded):
         )
 
 
+@dataclass(frozen=True)
+class RoleModel(Recorded):
+    """A checkpoint that a program reads beside the state that it trains, by its name and the digest of its state."""
+
+    role: str
+    checkpoint: str
+    state_digest: str
+
+    def __post_init__(self) -> None:
+        self._check_types()
+        self._require(
+            role=(self.role.isidentifier(), "the name of a role, such as reference"),
+            checkpoint=(self.checkpoint.startswith("checkpoints/"), "the name of a checkpoint, checkpoints/..."),
+            state_digest=(self.state_digest.startswith("blake3:"), "a digest, blake3:..."),
+        )
+
+
 def _mixture(value: Sequence[Mapping[str, Any]]) -> tuple[WeightedDataset, ...]:
     return tuple(WeightedDataset.from_dict(each) for each in value)
 
 
 def _initial(value: Mapping[str, Any]) -> Initial | None:
     return Initial.from_dict(value)
+
+
+def _models(value: Sequence[Mapping[str, Any]]) -> tuple[RoleModel, ...]:
+    return tuple(RoleModel.from_dict(each) for each in value)
+
+
+def program_parameters(program: str, value: Mapping[str, Any]) -> Recorded:
+    """Return the parameters of a program from JSON. Raises SpecError where it has none, or others."""
+    record = records().get(program)
+    if record is None:
+        raise SpecError(f"Training.program_parameters is {dict(value)!r}; expected none: {program} has no parameters")
+    return record.from_dict(value)
+
+
+def _parameters(value: Recorded) -> Recorded | None:
+    """Read by `Training.from_dict`, which knows the program."""
+    return value
 
 
 @dataclass(frozen=True)
@@ -63,6 +98,10 @@ class Training(Recorded):
     `mixture` lists every dataset that is trained on, `dataset` first; it is empty, and no part of the record, where
     there is no other. Validation is on `dataset` alone. `initial` is absent from the record of a training that begins
     with random parameters; of a checkpoint only the parameters are taken: moments, step and data begin anew.
+
+    `tokenizer` is the version of the tokenizer, where a dataset does not name it: of conversations and preferences,
+    which are rendered with the chat template of the digest `template`; `part` names the part of them that is trained
+    on. `models` are checkpoints that the program reads beside the state that it trains, in the order of their roles.
 
     A checkpoint is due every `checkpoint_every` steps and after the last one; validation every `validate_every` steps
     and after the last one; the audits every `audit_every` steps. `program` names what its ranks do.
@@ -77,7 +116,12 @@ class Training(Recorded):
     audit_every: int = 10
     mixture: tuple[WeightedDataset, ...] = later((), since="0.2", read=_mixture)
     initial: Initial | None = later(None, since="0.2", read=_initial)
-    program: str = later(PROGRAMS[0], since="0.2")
+    program: str = later(PRETRAIN, since="0.2")
+    tokenizer: str = later("", since="0.2")
+    template: str = later("", since="0.2")
+    part: str = later("", since="0.2")
+    models: tuple[RoleModel, ...] = later((), since="0.2", read=_models)
+    program_parameters: Recorded | None = later(None, since="0.2", read=_parameters)
 
     def __post_init__(self) -> None:
         self._require(
@@ -86,7 +130,16 @@ class Training(Recorded):
             validate_every=(self.validate_every >= 0, "0 or more"),
             audit_every=(self.audit_every >= 0, "0 or more"),
             program=(self.program in PROGRAMS, f"one of {', '.join(PROGRAMS)}"),
+            tokenizer=(self.tokenizer == "" or self.tokenizer.startswith("blake3:"), "a content digest, blake3:..."),
+            template=(self.template == "" or self.template.startswith("blake3:"), "a digest, blake3:..."),
         )
+        record = records()[self.program]
+        if type(self.program_parameters) is not (record or type(None)):
+            expected = f"{record.__name__}: the parameters of {self.program}" if record else "none"
+            raise SpecError(f"Training.program_parameters is {self.program_parameters!r}; expected {expected}")
+        roles = [each.role for each in self.models]
+        if roles != sorted(set(roles)):
+            raise SpecError(f"Training.models has roles {roles}; expected them sorted, each once")
         names = [each.dataset for each in self.mixture]
         if names and (names[0] != self.dataset or len(names) < 2 or len(set(names)) != len(names)):
             raise SpecError(f"Training.mixture is {names}; expected {self.dataset} first, then others, each once")
@@ -115,6 +168,13 @@ class Training(Recorded):
             rows_per_leaf=self.step.rows,
         )
 
+    def model_of(self, role: str) -> RoleModel:
+        """Return the checkpoint of a role. Raises SpecError where there is none."""
+        for each in self.models:
+            if each.role == role:
+                return each
+        raise SpecError(f"Training.models has no {role}; expected one, as {self.program} reads it")
+
     def checkpoint_due(self, step: int) -> bool:
         return step == self.steps or step % self.checkpoint_every == 0
 
@@ -125,9 +185,12 @@ class Training(Recorded):
     def from_dict(cls, value: Mapping[str, Any]) -> Self:
         """Build from a mapping that `to_dict` could have written. Raises SpecError."""
         parts: dict[str, type[Recorded]] = {"model": ModelSpec, "optimizer": OptimizerSpec, "step": StepSpec}
-        return super().from_dict(
-            {name: parts[name].from_dict(part) if name in parts else part for name, part in value.items()}
-        )
+        read: dict[str, Any] = {
+            name: parts[name].from_dict(part) if name in parts else part for name, part in value.items()
+        }
+        if (parameters := read.get("program_parameters")) is not None:
+            read["program_parameters"] = program_parameters(str(value.get("program", PRETRAIN)), parameters)
+        return super().from_dict(read)
 
     def to_json(self) -> str:
         """Canonical JSON (RFC 8785): what travels as `training` in jobs, assignments and rank messages."""

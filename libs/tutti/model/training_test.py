@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from tutti.model.spec import ModelSpec, OptimizerSpec, SpecError, StepSpec
-from tutti.model.training import Initial, Training, WeightedDataset
+from tutti.model.training import Initial, RoleModel, Training, WeightedDataset
 
 OWN, OTHER = f"blake3:{'1' * 64}", f"blake3:{'2' * 64}"
 TRAINING = Training(
@@ -56,3 +56,21 @@ def test_the_first_span_reads_every_dataset_by_its_weight() -> None:
 def test_a_mixture_that_cannot_be_read_is_refused(mixture: list[dict[str, Any]]) -> None:
     with pytest.raises(SpecError):
         Training.from_dict(TRAINING.to_dict() | {"mixture": mixture})
+
+
+def test_models_are_named_by_role_in_order_each_once() -> None:
+    reference = RoleModel("reference", "checkpoints/a/0/5", TRAINING.dataset)
+    reward = RoleModel("reward", "checkpoints/b/0/5", TRAINING.dataset)
+    made = replace(TRAINING, models=(reference, reward))
+    assert Training.from_json(made.to_json()) == made
+    assert made.model_of("reward") is reward
+    for wrong in ((reward, reference), (reward, reward)):
+        with pytest.raises(SpecError, match="expected them sorted, each once"):
+            replace(TRAINING, models=wrong)
+    with pytest.raises(SpecError, match="has no critic"):
+        made.model_of("critic")
+
+
+def test_a_program_without_parameters_takes_none() -> None:
+    with pytest.raises(SpecError, match="pretrain has no parameters"):
+        Training.from_dict(TRAINING.to_dict() | {"program_parameters": {"beta": 0.1}})

@@ -54,11 +54,31 @@ class Transformer:
         hidden, weight = self._hidden(tokens, documents)
         return self._head.weighted_losses(hidden, weight, tokens[:, 1:].flatten(), weigh)
 
+    @torch.no_grad()
+    def log_probabilities(self, tokens: Tensor, documents: Tensor) -> Tensor:
+        """Return the log-probability of each next token in nats, float32[rows · context], without a gradient.
+
+        The bits are those of `weighted_losses` in a leaf of the same shape.
+        """
+        return self.weighted_losses(tokens, documents, lambda chances: (chances, chances))[1]
+
+    def scores(self, tokens: Tensor, documents: Tensor, pooled: Tensor) -> Tensor:
+        """Return the scalar head's value for each row, float32[rows]: of the mean of its hidden states where `pooled`.
+
+        tokens, documents: int64[rows, context + 1]; pooled: bool[rows, context], of the position whose token is read.
+        A row without such a position has the score 0. The result can be differentiated.
+        """
+        hidden, _ = self._hidden(tokens, documents)
+        counted = pooled.to(torch.float32)
+        states = hidden.view(*pooled.shape, -1).float() * counted[:, :, None]
+        means = states.sum(1) / counted.sum(1).clamp(min=1.0)[:, None]
+        return (means * self.units[-1]["weight"].float()).sum(1)
+
     def _hidden(self, tokens: Tensor, documents: Tensor) -> tuple[Tensor, Tensor]:
         """What the output matrix is multiplied with, [rows · context, width], and that matrix."""
         model, inputs = self.model, tokens[:, :-1]
         mask = document_mask(documents[:, :-1], self.vector.dtype) if model.document_mask else None
-        embed, *blocks, norm, output = self.units
+        embed, *blocks, norm, output = self.units[:-1] if model.scalar_head else self.units
         x = F.embedding(inputs, embed["weight"])
         for parameters in blocks:
             x = self._block(model, parameters, x, self._rotary, mask)

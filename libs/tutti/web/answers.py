@@ -28,11 +28,13 @@ TITLES: Mapping[int, str] = {
     405: "This cannot be done here",
     409: "This cannot be done now",
     413: "This is too much at once",
+    415: "This request cannot be understood",
     429: "Too many attempts",
     501: "Nobody serves this",
     503: "Part of the platform is away",
     504: "This takes too long",
 }
+LIMITED = frozenset({"TOO_MANY_FAILURES", "TOO_MANY_REQUESTS"})
 OUR_FAULT = "Something went wrong here"
 
 
@@ -45,7 +47,7 @@ class HttpProblem(Exception):
 
 
 def status_of(problem: Problem) -> int:
-    if problem.reason == "TOO_MANY_FAILURES":
+    if problem.reason in LIMITED:
         return 429
     return STATUS.get(problem.code, 500)
 

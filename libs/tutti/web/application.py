@@ -12,7 +12,7 @@ import time
 import uuid
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from json import dumps
+from json import JSONDecodeError, dumps, loads
 from typing import TypeVar
 from urllib.parse import parse_qsl, quote
 
@@ -31,7 +31,7 @@ from tutti.chassis.settings import WebSettings
 from tutti.chassis.telemetry import metrics, span_from
 from tutti.web.answers import OUR_FAULT, TITLES, HttpProblem, html, json, redirect, status_of
 from tutti.web.assets import Assets
-from tutti.web.pages import Get, Post, Site, Visit
+from tutti.web.pages import Call, Get, Post, Site, Visit
 from tutti.web.policy import headers as policy_headers
 from tutti.web.policy import is_ours, is_same_origin, local_path
 from tutti.web.rendering import Templates, as_json
@@ -43,7 +43,7 @@ T = TypeVar("T")
 Endpoint = Callable[[Request], Awaitable[Response]]
 log = logging.getLogger(__name__)
 FORGED = "FORGED_FORM"
-FIELD = "form_token"
+FIELD, HEADER = "form_token", "x-form-token"
 YEAR = "public, max-age=31536000, immutable"
 
 
@@ -80,7 +80,7 @@ class Application:
         taken = {route.path: "the server itself" for route in routes}
         for site in sites:
             for each in site.routes:
-                if each.path in taken and isinstance(each, Get):
+                if each.path in taken and not isinstance(each, Post):
                     raise BadSite(
                         f"{each.path} is served by {taken[each.path]} already: {site.name} needs another path"
                     )
@@ -115,7 +115,9 @@ class Application:
     def close(self) -> None:
         self._threads.shutdown(wait=False, cancel_futures=True)
 
-    def _routes(self, site: Site, each: Get | Post) -> list[Route]:
+    def _routes(self, site: Site, each: Get | Post | Call) -> list[Route]:
+        if isinstance(each, Call):
+            return [Route(each.path, self._caught(each.path, self._call(each), is_json=True), methods=[each.method])]
         if isinstance(each, Post):
             return [Route(each.path, self._caught(each.path, self._form(each)), methods=["POST"])]
         found = [
@@ -173,6 +175,16 @@ class Application:
 
         return answer
 
+    def _call(self, call: Call) -> Endpoint:
+        async def answer(request: Request) -> Response:
+            session, visit = await self._admitted(request, call.roles, call=call)
+            found = await self._in_thread(_for(request, session, lambda: call.answer(visit)))
+            response = json(dumps(found, ensure_ascii=False, allow_nan=False))
+            response.headers[HEADER] = form_token(session.token)
+            return response
+
+        return answer
+
     async def _home(self, request: Request) -> Response:
         session, _ = await self._admitted(request, frozenset(Role))
         entry = next((each for each in self._entries if session.principal.may(each.roles)), None)
@@ -213,11 +225,20 @@ class Application:
         return response
 
     async def _admitted(
-        self, request: Request, roles: frozenset[Role], *, replaceable: bool = False, form: bool = False
+        self,
+        request: Request,
+        roles: frozenset[Role],
+        *,
+        replaceable: bool = False,
+        form: bool = False,
+        call: Call | None = None,
     ) -> tuple[Session, Visit]:
         """Who asks, and for what. Raises Unauthenticated, PermissionDenied, HttpProblem."""
         address, action = _address(request), _action(request)
         fields = await self._checked_form(request) if form else {}
+        changes = call is not None and call.method == "POST"
+        body = await self._checked_json(request, call.max_bytes) if call is not None and changes else None
+        shown = request.headers.get(HEADER, "") if changes else fields.get(FIELD, "")
 
         def authenticate() -> Session:
             found = self._visitors.authenticate(request.headers, address, action, replaceable=replaceable)
@@ -225,36 +246,52 @@ class Application:
                 self._record(request, "PERMISSION_DENIED", found.principal.user)
                 may = ", ".join(sorted(role.value for role in roles))
                 raise PermissionDenied(f"this page is for {may}")
-            if form and not same(fields.get(FIELD, ""), form_token(found.token)):
+            if (form or changes) and not same(shown, form_token(found.token)):
                 self._record(request, FORGED, found.principal.user)
                 raise HttpProblem(403, "this form was not made for your session: load its page again")
             return found
 
         session = await self._in_thread(authenticate)
-        return session, Visit(session.principal, request.path_params, dict(request.query_params), fields)
+        return session, Visit(session.principal, request.path_params, dict(request.query_params), fields, body)
 
     async def _checked_form(self, request: Request) -> dict[str, str]:
         """The fields of a form that a page of this server sent. Raises HttpProblem."""
-        if not is_same_origin(request.headers):
-            await self._in_thread(lambda: self._record(request, FORGED))
-            raise HttpProblem(403, "this form was sent by a page of another site, or by no browser")
-        body, most = b"", self._settings.max_body_bytes
-        async for chunk in request.stream():
-            body += chunk
-            if len(body) > most:
-                raise HttpProblem(413, f"the form has more than {most} bytes")
+        body = await self._checked_body(request, self._settings.max_body_bytes)
         try:
             return dict(parse_qsl(body.decode(), keep_blank_values=True, max_num_fields=1000))
         except ValueError:
             raise HttpProblem(400, "the form is not UTF-8 text, or has more than 1000 fields") from None
 
+    async def _checked_json(self, request: Request, most: int) -> object:
+        """The JSON that a script of this server sent. Raises HttpProblem."""
+        body = await self._checked_body(request, most)
+        if request.headers.get("content-type", "").partition(";")[0].strip().lower() != "application/json":
+            raise HttpProblem(415, "the body is not declared as application/json")
+        try:
+            return loads(body, parse_constant=_no_constant)
+        except (JSONDecodeError, UnicodeDecodeError, ValueError, RecursionError):
+            raise HttpProblem(400, "the body is not JSON text in UTF-8") from None
+
+    async def _checked_body(self, request: Request, most: int) -> bytes:
+        """What a page of this server sent. Raises HttpProblem."""
+        if not is_same_origin(request.headers):
+            await self._in_thread(lambda: self._record(request, FORGED))
+            raise HttpProblem(403, "this form was sent by a page of another site, or by no browser")
+        body = b""
+        async for chunk in request.stream():
+            body += chunk
+            if len(body) > most:
+                raise HttpProblem(413, f"the form has more than {most} bytes")
+        return body
+
     def _record(self, request: Request, reason: str, user: str = "") -> None:
         self._visitors.record_refusal(request.headers, _address(request), _action(request), reason, user)
 
-    def _caught(self, route: str, answer: Endpoint) -> Endpoint:
+    def _caught(self, route: str, answer: Endpoint, *, is_json: bool = False) -> Endpoint:
         """`answer` inside its span; whatever it raises becomes a page or JSON."""
 
         async def endpoint(request: Request) -> Response:
+            request.state.is_json = is_json or request.url.path.endswith(".json")
             task, started = asyncio.current_task(), time.perf_counter()
             assert task is not None
             self._inside[task] = f"{request.method} {route}"
@@ -288,7 +325,7 @@ class Application:
 
     def _refusal(self, request: Request, status: int, words: str, problem: Problem | None) -> Response:
         reason = problem.reason if problem else ""
-        if request.url.path.endswith(".json"):
+        if getattr(request.state, "is_json", request.url.path.endswith(".json")):
             response = json(_error(status, words, reason), status=status)
         else:
             values: Mapping[str, object] = {
@@ -299,7 +336,9 @@ class Application:
             }
             title = TITLES.get(status, OUR_FAULT)
             response = html(self._templates.shared("error.html", title, None, values), status=status)
-        if isinstance(problem, Unauthenticated) and reason != NO_SESSION:
+        # A page's own requests may be answered after the browser has logged in anew: they must not remove that session.
+        navigates = request.headers.get("sec-fetch-mode", "navigate") == "navigate"
+        if isinstance(problem, Unauthenticated) and reason != NO_SESSION and navigates:
             response.headers["set-cookie"] = self._visitors.forgotten
         if isinstance(problem, Refused) and (wait := problem.metadata.get("retry_after")):
             response.headers["retry-after"] = wait
@@ -321,6 +360,10 @@ def _for(request: Request, session: Session, work: Callable[[], T]) -> Callable[
             return work()
 
     return run
+
+
+def _no_constant(text: str) -> object:
+    raise ValueError(f"{text} is not JSON")
 
 
 def _remembering(response: Response, session: Session) -> Response:

@@ -31,6 +31,12 @@ class Series:
     logarithmic: bool = False
 
 
+def titled(name: str) -> str:
+    """The name of a metric as a title: `reward_mean` as Reward mean, an abbreviation such as `kl` as KL."""
+    words = name.replace("_", " ")
+    return words.upper() if len(words) < 4 else words.capitalize()
+
+
 def chart(series: Series, *, ident: str, standalone: bool = False) -> str:
     """One chart; "" where there is no finite number to draw. `ident` makes the names inside it its own."""
     drawn = [value for _, value in (*series.points, *series.dots) if _fits(value, series)]

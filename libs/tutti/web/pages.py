@@ -8,7 +8,7 @@ Promises: nothing here imports the HTTP server, so that a service can be built w
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 from tutti.chassis.auth import Role
 from tutti.chassis.principal import Principal
@@ -22,12 +22,14 @@ else:
 
 @dataclass(frozen=True)
 class Visit:
-    """One request. `path` holds the parts of the route in braces, `form` the fields of a POST."""
+    """One request. `path` holds the parts of the route in braces, `form` the fields of a POST, `body` the JSON of a
+    call."""
 
     principal: Principal
     path: Mapping[str, str] = field(default_factory=dict)
     query: Mapping[str, str] = field(default_factory=dict)
     form: Mapping[str, str] = field(default_factory=dict)
+    body: object = None
 
 
 @dataclass(frozen=True)
@@ -69,6 +71,21 @@ class Post:
 
 
 @dataclass(frozen=True)
+class Call:
+    """A call of a page's script. `answer` returns what is sent back as JSON; errors are JSON too.
+
+    A POST has a JSON body of at most `max_bytes`, and the form token of its session in the header `x-form-token`. Every
+    answer has that token in the same header, so that a script learns the one that replaced it.
+    """
+
+    path: str
+    answer: Callable[[Visit], object]
+    roles: frozenset[Role]
+    method: Literal["GET", "POST"] = "GET"
+    max_bytes: int = 64 << 10
+
+
+@dataclass(frozen=True)
 class Entry:
     """An entry of the menu, shown to these roles."""
 
@@ -83,7 +100,7 @@ class Site(Pages):
 
     name: str
     package: str
-    routes: Sequence[Get | Post]
+    routes: Sequence[Get | Post | Call]
     menu: Sequence[Entry] = ()
     filters: Mapping[str, Callable[..., object]] = field(default_factory=dict)
 

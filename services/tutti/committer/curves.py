@@ -16,7 +16,7 @@ from tutti.backbone.blobs import BlobMissing, Blobs
 from tutti.chassis.resources import Resource
 from tutti.chassis.service import Host
 from tutti.chassis.unit import Unit
-from tutti.checkpoints.curve import STEP, VALIDATION, Curve, Rows, Thinner, joined
+from tutti.checkpoints.curve import METRIC, STEP, VALIDATION, Curve, Rows, Thinner, joined
 from tutti.checkpoints.errors import CheckpointError, InvalidCurve
 from tutti.checkpoints.keys import curve_key
 from tutti.checkpoints.manifest import CurvePlace
@@ -27,6 +27,7 @@ from tutti.contracts.committer.v1 import (
     CurveGap,
     CurvePoint,
     CurveValidation,
+    CurveValue,
     GetCurveResponse,
 )
 from tutti.corpus.canonical import bytes_digest
@@ -86,12 +87,15 @@ def read(host: Host, checkpoints: Resource[Checkpoint], name: str, *, after: int
     answer, gaps = GetCurveResponse(), list[CurveGap]()
     points = Thinner(after, until, most=most, column="loss")
     validations = Thinner(after, until, most=most, column="nats")
+    metrics: dict[str, Thinner] = {}
     for part in parts:
         lowest, highest = max(after, part.after), part.checkpoint.step
         curve, reason = _fetched(host.blobs, part.checkpoint)
         curve = curve.between(lowest, highest)
         points.add(curve.steps)
         validations.add(curve.validations)
+        for metric, rows in curve.metrics.items():
+            metrics.setdefault(metric, Thinner(after, until, most=most, column="value")).add(rows)
         answer.steps += len(curve.steps)
         answer.skipped += int(curve.steps["skipped"].sum())
         for first, last in _missing(curve.steps, lowest, highest):
@@ -103,6 +107,9 @@ def read(host: Host, checkpoints: Resource[Checkpoint], name: str, *, after: int
     answer.gaps.extend(gaps)
     answer.points.extend(_point(row) for row in points.rows(STEP))
     answer.validations.extend(_validation(row) for row in validations.rows(VALIDATION))
+    for metric, values in sorted(metrics.items()):
+        told = [CurveValue(step=int(row["step"]), value=float(row["value"])) for row in values.rows(METRIC)]
+        answer.metrics.add(name=metric, values=told)
     return answer
 
 

@@ -18,37 +18,38 @@ from tutti.ingest.rejections import Reason, Rejection
 
 MOST_VALUES = 1_000_000
 """Of a line, lists, objects, and commas between what is in them."""
-_QUOTED = 60
+QUOTED = 60
 _PIECE = 1 << 20
-_MARK = b"\xef\xbb\xbf"
+MARK = b"\xef\xbb\xbf"
 _VALUE = "[{,"
 _STRING = re.compile(r'"(?:[^"\\]++|\\.?)*+(?:"|\Z)', re.DOTALL)
-_DECODER = json.JSONDecoder(parse_int=float)  # integers may be of any length
+DECODER = json.JSONDecoder(parse_int=float)  # integers may be of any length
 
 
 def read_json_lines(path: Path, source: str, wanted: Wanted) -> Iterator[Record]:
     """The records of a file, in its order; empty lines are none."""
     number = 0
     try:
-        with _opened(path) as file:
-            for number, line in enumerate(_lines(file, wanted.max_bytes), 1):
+        with opened(path) as file:
+            for number, line in enumerate(lines(file, wanted.max_bytes), 1):
                 if line is None:
                     detail = f"a line of more than {wanted.max_bytes} bytes"
                     yield Rejection(f"{source}:{number}", Reason.TOO_LARGE, detail)
-                elif stripped := line.removeprefix(_MARK if number == 1 else b"").strip():
+                elif stripped := line.removeprefix(MARK if number == 1 else b"").strip():
                     yield _record(stripped, f"{source}:{number}", wanted)
     except DAMAGE as error:
         detail = f"after line {number} the file cannot be read ({why(error)}): it is cut or damaged"
         yield Rejection(source, Reason.DAMAGED, detail)
 
 
-def _opened(path: Path) -> io.BufferedIOBase:
+def opened(path: Path) -> io.BufferedIOBase:
+    """A file of lines, unpacked where its name says that it is packed."""
     if path.name.lower().endswith((".gz", ".zst")):
         return unpacked(path)
     return io.BufferedReader(io.FileIO(path), _PIECE)
 
 
-def _lines(file: io.BufferedIOBase, limit: int) -> Iterator[bytes | None]:
+def lines(file: io.BufferedIOBase, limit: int) -> Iterator[bytes | None]:
     """The lines of a file; None for one that is longer than `limit`, of which no more than that is held."""
     while line := file.readline(limit + 1):
         if len(line) <= limit or line.endswith(b"\n"):
@@ -62,12 +63,12 @@ def _lines(file: io.BufferedIOBase, limit: int) -> Iterator[bytes | None]:
 def _record(line: bytes, place: str, wanted: Wanted) -> Record:
     try:
         read = line.decode(json.detect_encoding(line), "surrogatepass")
-        if _has_many_values(read):
+        if has_many_values(read):
             detail = f"more than {MOST_VALUES:,} values in a line: leave out fields that are no text"
             return Rejection(place, Reason.TOO_LARGE, detail)
-        found = _DECODER.decode(read)
+        found = DECODER.decode(read)
     except (ValueError, RecursionError) as error:
-        begin = line[:_QUOTED].decode("utf-8", "backslashreplace")
+        begin = line[:QUOTED].decode("utf-8", "backslashreplace")
         what = "nested too deep" if isinstance(error, RecursionError) else "not JSON in UTF-8"
         return Rejection(place, Reason.MALFORMED, f"{what}; begins with {begin!r}")
     if not isinstance(found, dict):
@@ -80,7 +81,7 @@ def _record(line: bytes, place: str, wanted: Wanted) -> Record:
     return Text(source_of(found.get("url"), place), text, title if isinstance(title, str) else "")
 
 
-def _has_many_values(line: str) -> bool:
+def has_many_values(line: str) -> bool:
     """Whether it would be many to decode; where only its strings have what looks like them it is not."""
     if len(line) <= MOST_VALUES or _values(line, 0, len(line)) <= MOST_VALUES:
         return False

@@ -164,12 +164,12 @@ def test_the_reason_never_names_the_machine(tmp_path: Path) -> None:
         assert str(tmp_path) not in str(rejection)
 
 
-def test_a_root_that_is_no_folder_is_an_error(tmp_path: Path) -> None:
+def test_a_root_that_is_a_file_is_that_file_alone_and_one_that_is_missing_is_an_error(tmp_path: Path) -> None:
     with pytest.raises(InputRootError, match=r"input.path: No such file.*expected a folder"):
         list(read_folder(tmp_path / "missing"))
     (tmp_path / "file").write_text("x")
-    with pytest.raises(InputRootError, match="Not a directory"):
-        list(read_folder(tmp_path / "file"))
+    (tmp_path / "other").write_text("y")
+    assert list(read_folder(tmp_path / "file")) == [Page("file", b"x")]
     assert list(read_folder(tmp_path / "..", Limits())) != []
 
 

@@ -1,4 +1,4 @@
-"""Readers: a folder becomes a sorted stream of pages, and of files that hold many.
+"""Readers: a folder, or a file, becomes a sorted stream of pages, and of files that hold many.
 
 The stream depends on names and bytes alone, never on the order in which a file system lists them.  Links to files are
 followed inside the folder and refused outside; a folder inside it is read once, at its own place; a data directory of
@@ -25,7 +25,7 @@ class InputRootError(Exception):
     The path of the root is in neither: this becomes the reason of a resource, and so an event.
     """
 
-    def __init__(self, reason: str, expected: str = "a folder that this user may list") -> None:
+    def __init__(self, reason: str, expected: str = "a folder that this user may list, or a file") -> None:
         super().__init__(reason, expected)
         self.reason, self.expected = reason, expected
 
@@ -63,16 +63,20 @@ class _Folder:
 
 
 def read_folder(root: Path, limits: Limits | None = None) -> Iterator[Page | Container | Rejection]:
-    """Every file below `root`, by path.
+    """Every file below `root`, by path; of a root that is a file, this file alone, by its name.
 
-    Raises InputRootError when there is no such folder, and for one in which a platform keeps what it makes.
+    Raises InputRootError when there is neither, and for a folder in which a platform keeps what it makes.
     """
     limits = limits or Limits()
     try:
         real_root = os.path.realpath(root, strict=True)
         if _kept_by_a_platform(Path(real_root)):
             raise InputRootError("this one a platform writes to, as part of its data directory", "a folder of pages")
-        found = list(_walk(real_root))
+        if os.path.isdir(real_root):
+            found = list(_walk(real_root))
+        else:
+            real_root, name = os.path.split(real_root)
+            found = [_Entry(unicodedata.normalize("NFC", os.fsencode(name).decode("utf-8", "replace")), name)]
     except OSError as error:
         raise InputRootError(error.strerror or type(error).__name__) from error
     found.sort(key=lambda item: (_name(item).encode("utf-8", "surrogateescape"), _spelling(item)))

@@ -30,14 +30,16 @@ from tutti.contracts.ingest.v1 import (
     FindRetractedResponse,
     Ingest,
     IngestSpec,
+    InputSample,
     ListClassifiersResponse,
     ListFiltersResponse,
     ListIngestsResponse,
     ListRetractionsResponse,
     Retraction,
+    SampledRejections,
     WithdrawRetractionRequest,
 )
-from tutti.ingest import choosing, shards
+from tutti.ingest import choosing, sampled, shards
 from tutti.ingest.classifiers import ClassifierApi, rules_of
 from tutti.ingest.crawl.frontier import Frontier
 from tutti.ingest.crawls import CrawlApi
@@ -45,6 +47,8 @@ from tutti.ingest.paths import Paths
 from tutti.ingest.quality.rules import UnknownRule
 from tutti.ingest.readers import InputRootError
 from tutti.ingest.retractions import Retractions
+
+MOST_DETAIL = 400
 
 
 def choice_of(spec: FilterSpec, blobs: Blobs) -> choosing.Choice:
@@ -58,6 +62,17 @@ def choice_of(spec: FilterSpec, blobs: Blobs) -> choosing.Choice:
         raise InvalidField("spec.languages", seen=", ".join(spec.languages), expected=str(error)) from error
     except UnknownRule as error:
         raise InvalidField("spec.thresholds", seen=", ".join(thresholds), expected=str(error)) from error
+
+
+def _sample(found: sampled.Sample) -> InputSample:
+    return InputSample(
+        documents=found.documents,
+        rejections=[
+            SampledRejections(reason=first.reason, records=count, path=first.path, detail=first.detail[:MOST_DETAIL])
+            for count, first in found.rejections
+        ],
+        complete=found.complete,
+    )
 
 
 class IngestApi(CrawlApi):
@@ -141,7 +156,7 @@ class IngestApi(CrawlApi):
 
     def DigestInput(self, request: DigestInputRequest, call: Call) -> DigestInputResponse:
         try:
-            seen = self._survey(self._reading(request.spec), call.deadline_seconds)
+            seen, sample = self._survey(request, call.deadline_seconds)
         except InputRootError as error:
             raise InvalidField(
                 "input.path",
@@ -149,16 +164,21 @@ class IngestApi(CrawlApi):
                 expected=f"{error.expected} ({error.reason})",
             ) from error
         return DigestInputResponse(
-            input_digest=seen.input_digest, files=seen.files, bytes=seen.bytes, logic_version=shards.LOGIC_VERSION
+            input_digest=seen.input_digest,
+            files=seen.files,
+            bytes=seen.bytes,
+            logic_version=shards.LOGIC_VERSION,
+            sample=_sample(sample) if sample else None,
         )
 
-    def _survey(self, reading: shards.Reading, seconds: float) -> shards.Survey:
+    def _survey(self, request: DigestInputRequest, seconds: float) -> tuple[shards.Survey, sampled.Sample | None]:
         """Read the folder in another process, for as long as the caller waits. Raises DeadlineExceeded."""
+        asked = self._reading(request.spec), request.files, request.sample
         pool, clock = self._host.pool, self._host.clock
         if not isinstance(pool, CancellablePool):
-            return pool.run(shards.survey, reading)
+            return pool.run(sampled.surveyed, *asked)
         until = clock.monotonic() + seconds
         try:
-            return pool.run_until(lambda: clock.monotonic() >= until, shards.survey, reading)
+            return pool.run_until(lambda: clock.monotonic() >= until, sampled.surveyed, *asked)
         except PoolCancelled as late:
             raise DeadlineExceeded(f"the pages were not read within {seconds:.0f} s; wait longer") from late

@@ -13,9 +13,21 @@ from tutti.chassis.cluster import require_engine
 from tutti.chassis.service import Host, Served, Service
 from tutti.chassis.unit import Unit
 from tutti.contracts.ingest.v1 import IngestSpec
+from tutti.contracts.ingest.v1.conversations_pb2 import DESCRIPTOR as CONVERSATIONS
 from tutti.contracts.ingest.v1.ingest_pb2 import DESCRIPTOR
 from tutti.corpus.counts import statistics
-from tutti.ingest import census, classifiers, crawls, filters, ingests, nesting, normalisation, shards, tags
+from tutti.ingest import (
+    census,
+    classifiers,
+    conversations,
+    crawls,
+    filters,
+    ingests,
+    nesting,
+    normalisation,
+    shards,
+    tags,
+)
 from tutti.ingest.crawl.frontier import Frontier
 from tutti.ingest.onray import lacking
 from tutti.ingest.paths import Paths
@@ -34,7 +46,7 @@ def build(host: Host) -> Service:
     paths, frontier = Paths(host.metadata), Frontier(host.metadata)
     crawl, read = crawls.work_of(host, frontier, paths), ingests.work_of(host, paths, settings)
     chosen, learnt = filters.work_of(host), classifiers.work_of(host, paths)
-    retractions = Retractions(host, read)
+    gathered, retractions = conversations.work_of(host, paths), Retractions(host, read)
 
     def export(unit: Unit) -> Iterator[CanonicalLine]:
         for each in crawl.resource.select(unit):
@@ -43,6 +55,7 @@ def build(host: Host) -> Service:
         yield from chosen.export(unit)
         yield from retractions.export(unit)
         yield from learnt.export(unit)
+        yield from gathered.export(unit)
 
     def asked(spec: IngestSpec) -> shards.Reading:
         require_engine(spec.engine, lambda: lacking(settings))
@@ -52,10 +65,23 @@ def build(host: Host) -> Service:
     api = IngestApi(host, crawl, frontier, read, chosen, retractions, paths, asked, classifier_api)
     return Service(
         name="ingest",
-        resources=[crawl.resource, read.resource, chosen.resource, retractions.resource, learnt.resource],
+        resources=[
+            crawl.resource,
+            read.resource,
+            chosen.resource,
+            retractions.resource,
+            learnt.resource,
+            gathered.resource,
+        ],
         tables=[paths.table, *frontier.tables],
-        serves=[Served(DESCRIPTOR.services_by_name["IngestService"], api)],
-        tasks=[crawl.task(), read.task(), chosen.task(), learnt.task()],
+        serves=[
+            Served(DESCRIPTOR.services_by_name["IngestService"], api),
+            Served(
+                CONVERSATIONS.services_by_name["ConversationsService"],
+                conversations.ConversationsApi(gathered, paths),
+            ),
+        ],
+        tasks=[crawl.task(), read.task(), chosen.task(), learnt.task(), gathered.task()],
         export=export,
         checks=[kernels.check("texts are read and measured", "by Python, much slower", NATIVES)],
         migrations=Path(__file__).with_name("migrations"),

@@ -136,7 +136,7 @@ def test_a_folder_that_is_gone_fails_the_work_without_its_path(world: World) -> 
     failed = world.work()
     assert (failed.state, failed.reason) == (
         STATE_FAILED,
-        "input.path: No such file or directory; expected a folder that this user may list",
+        "input.path: No such file or directory; expected a folder that this user may list, or a file",
     )
     assert b"a-secret-place" not in world.told()
 

@@ -12,6 +12,7 @@ from google.protobuf.message import Message
 
 from tutti.chassis import kinds
 from tutti.contracts.pipeline.v1 import Run, Stage
+from tutti.contracts.scheduler.v1 import Job
 from tutti.contracts.tokenization.v1 import Tokenization
 
 CHAIN = ("crawls", "ingests", "filters", "dedups", "tokenizations")
@@ -105,6 +106,15 @@ def of_resource(resource: Message) -> Testimony:
     return Testimony((Vertex(name, kind_of(name), kind.content_digest(resource)),), tuple(edges))
 
 
+def of_job(job: Job) -> Testimony:
+    """Conversations and preferences are named by `source`: their digest is that of no dataset."""
+    found = of_resource(job)
+    if not job.spec.source:
+        return found
+    none = dataset_name(job.spec.dataset_digest)
+    return Testimony(found.vertices, tuple(edge for edge in found.edges if edge.parent != none))
+
+
 def of_shards(maker: str, shards: Iterable[Vertex]) -> Testimony:
     """What the manifest of an ingest says: it read these document shards out of its folder."""
     found = tuple(shards)
@@ -116,8 +126,8 @@ def of_parents(child: str, parents: Iterable[str]) -> Testimony:
     return Testimony(edges=tuple(Edge(parent, child, "packed") for parent in parents))
 
 
-_OWN: dict[type[Message], Callable[..., Testimony]] = {Run: of_run, Tokenization: of_tokenization}
-"""Kinds that name what they made, not only what they were made from."""
+_OWN: dict[type[Message], Callable[..., Testimony]] = {Run: of_run, Tokenization: of_tokenization, Job: of_job}
+"""Kinds that say more than their fields: what they made, or what a digest is of."""
 
 KINDS = tuple(kind for kind in kinds.every_kind() if kind.digest)
 """The kinds that the graph is made of."""

@@ -5,6 +5,7 @@ from collections.abc import Iterator
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tutti.contracts.annotation.v1 import AnswerSource, Campaign, CampaignSpec, Preferences, PreferencesSpec
 from tutti.contracts.committer.v1 import Checkpoint
 from tutti.contracts.ingest.v1 import Crawl, CrawlSpec
 from tutti.contracts.pipeline.v1 import Run, Stage, StageInput
@@ -82,6 +83,30 @@ def test_what_reads_a_dataset_or_a_checkpoint_says_so_itself() -> None:
         Edge("datasets/a", "jobs/a", "trained"),
         Edge("datasets/b", "jobs/a", "trained"),
     ]
+
+
+def test_a_training_over_preferences_came_from_them_from_its_models_and_from_no_dataset() -> None:
+    spec = JobSpec(dataset_digest="blake3:0d", source="preferences/a", initial="checkpoints/t/0/5")
+    spec.models.add(role="reference", checkpoint="checkpoints/r/0/5")
+    assert set(graph.testimony(Job(name="jobs/a", spec=spec)).edges) == {
+        Edge("preferences/a", "jobs/a", "trained"),
+        Edge("checkpoints/t/0/5", "jobs/a", "initialised"),
+        Edge("checkpoints/r/0/5", "jobs/a", "consulted"),
+    }
+
+
+def test_preferences_are_found_from_a_sample_and_from_what_was_trained_on_them() -> None:
+    sources = [AnswerSource(sample="samples/one"), AnswerSource(sample="samples/other")]
+    campaign = Campaign(name="campaigns/x", spec=CampaignSpec(answers=sources))
+    fitted = Preferences(name="preferences/y", spec=PreferencesSpec(campaign="campaigns/x"))
+    job = Job(name="jobs/reward", spec=JobSpec(source="preferences/y", dataset_digest="blake3:d"))
+    edges = {edge for each in (campaign, fitted, job) for edge in graph.testimony(each).edges}
+    down = walk("samples/one", up=False, neighbours=neighbours(edges, up=False), limit=10)
+    assert down.names == ["samples/one", "campaigns/x", "preferences/y", "jobs/reward"]
+    up = walk("jobs/reward", up=True, neighbours=neighbours(edges, up=True), limit=10)
+    assert up.names == ["jobs/reward", "preferences/y", "campaigns/x", "samples/one", "samples/other"]
+    relations = {edge.child: edge.relation for edge in edges}
+    assert (relations["campaigns/x"], relations["preferences/y"]) == ("judged", "fitted")
 
 
 def test_a_tokenization_made_its_tokenizer_unless_it_was_given_one() -> None:

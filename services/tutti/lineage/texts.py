@@ -62,6 +62,10 @@ class Texts:
         if (size := len(text.encode())) > MAX_BYTES:
             raise InvalidField("text", seen=f"{size} bytes", expected=f"at most {MAX_BYTES} bytes of UTF-8")
         body = self._checkpoint(within) if within.startswith("checkpoints/") else None
+        if body and body.training.tokenizer:
+            began = body.training.initial.checkpoint if body.training.initial else "none"
+            expected = f"it was trained on conversations or preferences; ask of {began}, with which it began"
+            raise Refused("NOT_INDEXED", f"{within} has no index of verbatim spans: {expected}")
         names = [dataset_name(each) for each in body.training.datasets] if body else [within]
         datasets = [self._dataset(name) for name in names]
         searched, others, opened = self._opened(datasets)

@@ -8,6 +8,7 @@ import contextlib
 import json
 import os.path
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from functools import partial
 
 from tutti.chassis.call import Call
@@ -17,8 +18,8 @@ from tutti.chassis.resources import check_name
 from tutti.chassis.service import Host
 from tutti.chassis.unit import Unit
 from tutti.contracts.ingest.v1 import IngestSpec
-from tutti.contracts.pipeline.v1 import CheckRecipeRequest, CreateRunRequest
-from tutti.pipeline import graph, reading, saga
+from tutti.contracts.pipeline.v1 import CheckRecipeRequest, CreateRunRequest, InputReport
+from tutti.pipeline import graph, reading, saga, textfiles
 from tutti.pipeline.earlier import Earlier, origin
 from tutti.pipeline.graph import Node
 from tutti.pipeline.owners import Owners
@@ -28,6 +29,8 @@ from tutti.pipeline.tables import Tables
 from tutti.pipeline.values import Source, Sources
 
 ANSWER_SECONDS = 1.0  # of a caller's time, for what follows the reading
+SAMPLED = 500
+"""Records of a folder that are read as a sample before anything is recorded."""
 Request = CreateRunRequest | CheckRecipeRequest
 
 
@@ -40,7 +43,7 @@ class Asked:
         if request.again:
             return self._again(request)
         required(request, "recipe")
-        recipe = reading.read(request.recipe, request.overrides)
+        recipe = textfiles.embedded(reading.read(request.recipe, request.overrides), request.directory)
         recipe = self._earlier.resolved(self._owners.resolved(recipe))
         sources = {place: read() for place, read in self._inputs(recipe, request, call)}
         for judge in self._owners.judgements(recipe, sources):
@@ -54,14 +57,15 @@ class Asked:
             return ""
         return origin(self._host.units.run(lambda unit: self._tables.runs.get(unit, request.again)))
 
-    def problems(self, request: CheckRecipeRequest, call: Call) -> list[InvalidField]:
-        """Everything that is wrong with a recipe; of its folders one file is read."""
+    def problems(self, request: CheckRecipeRequest, call: Call) -> tuple[list[InvalidField], list[InputReport]]:
+        """Everything that is wrong with a recipe, and samples of its folders, of each of which one file is read."""
         required(request, "recipe")
         recipe, found = reading.examine(request.recipe, request.overrides)
         recipe = recipe or reading.remains(request.recipe, request.overrides)
         if recipe is None:
-            return found
-        for resolve in (self._owners.resolved, self._earlier.resolved):
+            return found, []
+        embedded = partial(textfiles.embedded, directory=request.directory)
+        for resolve in (embedded, self._owners.resolved, self._earlier.resolved):
             with _kept(found):
                 recipe = resolve(recipe)
         sources: dict[str, Source] = {}
@@ -73,7 +77,7 @@ class Asked:
                 judge()
         with _kept(found):
             self._owners.foreseen(recipe)
-        return found
+        return found, reports(recipe, sources)
 
     def _inputs(
         self, recipe: Recipe, request: Request, call: Call, most: int = 0
@@ -98,10 +102,16 @@ class Asked:
                     expected=f"an absolute path that {key} ({path!r}) starts from",
                 )
             path = os.path.normpath(os.path.join(request.directory, path))
-        spec = IngestSpec(input_path=path, max_file_bytes=node.recipe.input.max_file_bytes, limit=most or folder.limit)
-        return self._owners.source(
-            spec, key, shown, seconds=max(call.deadline_seconds - ANSWER_SECONDS, ANSWER_SECONDS)
+        sample = SAMPLED if isinstance(request, CheckRecipeRequest) and node.stage.brings_pages else 0
+        spec = IngestSpec(
+            input_path=path,
+            max_file_bytes=node.recipe.input.max_file_bytes,
+            limit=folder.limit,
+            text_field=node.recipe.input.text_field,
         )
+        seconds = max(call.deadline_seconds - ANSWER_SECONDS, ANSWER_SECONDS)
+        found = self._owners.source(spec, key, shown, seconds=seconds, files=most, sample=sample)
+        return found if node.stage.surveyed else replace(found, logic_version="")
 
     def _again(self, request: Request) -> tuple[Recipe, Sources]:
         """What an earlier run was asked for, over the pages that it read. Raises InvalidField, NotFound."""
@@ -119,6 +129,15 @@ class Asked:
 
         recipe, sources = self._host.units.run(read)
         return self._earlier.as_today(recipe), self._owners.as_today(recipe, sources)
+
+
+def reports(recipe: Recipe, sources: Sources) -> list[InputReport]:
+    """The folders of a recipe that were sampled."""
+    return [
+        InputReport(key=node.folder.key, path=sources[node.place].path, sample=sources[node.place].sample)
+        for node in graph.nodes(recipe)
+        if node.folder is not None and node.place in sources and sources[node.place].sample is not None
+    ]
 
 
 @contextlib.contextmanager

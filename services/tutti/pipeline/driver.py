@@ -9,7 +9,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import lru_cache
 
-from tutti.chassis.errors import AlreadyExists, CorruptRow, InvalidField, Refused, TooLarge
+from tutti.chassis.errors import AlreadyExists, CorruptRow, InvalidField, Refused, TooLarge, declare
 from tutti.chassis.reconciler import RETRYING, Trouble
 from tutti.chassis.service import Host
 from tutti.chassis.unit import Unit
@@ -21,6 +21,8 @@ from tutti.pipeline.owners import Owners
 from tutti.pipeline.recipe import Recipe
 from tutti.pipeline.tables import Tables
 from tutti.pipeline.values import Inputs, Result, Reuse, Seen, Sources
+
+declare({"RESULT_REFUSED": "a stage is done, but the recipe does not go on with its result; the message says why"})
 
 
 @dataclass(frozen=True)
@@ -92,7 +94,7 @@ class Driver:
         stage = saga.current(view.run)
         if stage is None or stage.state != STATE_RUNNING or not view.node(stage).stage.movable:
             return
-        if self._owners.see(view.node(stage).stage, stage.resource) is not None:
+        if self._owners.see(view.node(stage), stage.resource) is not None:
             with contextlib.suppress(AlreadyExists):  # one of a version that could not be told
                 self._ask(view, stage)
 
@@ -108,14 +110,18 @@ class Driver:
         if earlier is None:
             return missed
         try:
-            seen = self._owners.see(stage, earlier.resource)
+            seen = self._owners.see(node, earlier.resource)
             if seen is None or seen.state != STATE_DONE:
                 return replace(missed, why=f"runs again: {earlier.resource} is no longer there")
+            if stage.revisable and seen.result is not None:
+                earlier = seen.result
             lacks = evidence.missing(self._host.blobs, stage, earlier, self._owners.before(stage, earlier))
         except CorruptRow as problem:
             return replace(missed, why=f"runs again: {problem.message}")
         if lacks:
             return replace(missed, why=f"runs again: {lacks}")
+        if seen.objection:
+            raise Refused("RESULT_REFUSED", seen.objection)
         return replace(missed, result=earlier, summary=seen.summary)
 
     def _view(self, unit: Unit, name: str) -> _View:
@@ -151,7 +157,7 @@ class Driver:
         if stage.resource not in self._followed:
             self._change(run.name, stage, lambda unit, at: saga.resumed(at, name))
             self._followed.add(stage.resource)
-        seen = self._owners.see(view.node(stage).stage, stage.resource)
+        seen = self._owners.see(view.node(stage), stage.resource)
         if seen is None:
             return self._ask(view, stage)
         self._change(run.name, stage, lambda unit, at: self._answered(unit, at, stage, seen))
@@ -173,6 +179,8 @@ class Driver:
     def _answered(self, unit: Unit, run: Run, stage: Stage, seen: Seen) -> Run:
         if seen.result is not None:
             self._tables.keep_result(unit, stage.reuse_key, seen.result)
+            if seen.objection:
+                return saga.ended(run, STATE_FAILED, seen.objection, unit.now)
             return saga.finished(run, stage.name, seen.result, seen.summary, unit.now)
         if seen.state == STATE_FAILED:
             return saga.ended(run, STATE_FAILED, seen.reason, unit.now)

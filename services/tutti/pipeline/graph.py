@@ -10,7 +10,7 @@ from tutti.chassis.errors import InvalidField
 from tutti.contracts.tokenization.v1 import Dataset
 from tutti.corpus.canonical import content_digest
 from tutti.pipeline import instances
-from tutti.pipeline.recipe import Recipe, Shown
+from tutti.pipeline.recipe import Recipe, Shown, parted
 from tutti.pipeline.registry import definitions
 from tutti.pipeline.stages.definition import Asked, Folder, StageDef
 from tutti.pipeline.values import Inputs, Result, Reuse, Source, Sources
@@ -55,11 +55,15 @@ class Node:
     @property
     def reads(self) -> tuple[str, ...]:
         """The stages and resources that it is given."""
-        return tuple(name for names in self.inputs.values() for name in names)
+        return tuple(parted(ref)[0] for refs in self.inputs.values() for ref in refs)
 
     def given(self, results: Mapping[str, Result]) -> Inputs:
         """Its inputs, of the results so far."""
-        found = {role: tuple(results[name] for name in names if name in results) for role, names in self.inputs.items()}
+        named = {role: [parted(ref) for ref in refs] for role, refs in self.inputs.items()}
+        found = {
+            role: tuple(replace(results[name], part=part) for name, part in refs if name in results)
+            for role, refs in named.items()
+        }
         return {role: given for role, given in found.items() if given}
 
     def source(self, sources: Sources) -> Source | None:
@@ -78,14 +82,20 @@ class Node:
 def reuse_of(stage: StageDef, asked: Asked) -> Reuse:
     """What decides the content of a stage: kind, version, parameters, digests of the inputs and of the folder.
 
-    Roles that only `from` fills are named too, so that equal digests in other roles have another key.
+    Roles that only `from` fills are named too, so that equal digests in other roles have another key, and so are parts.
     """
     decisive = stage.decisive(asked.inputs)
     inputs = [each.content_digest for several in decisive.values() for each in several]
     if asked.source is not None and asked.source.input_digest:
         inputs.append(asked.source.input_digest)
     named = [role.name for role in stage.roles if role.given and not role.default for _ in decisive.get(role.name, ())]
-    parameters = {**stage.parameters(asked), **({"from": named} if named else {})}
+    parts = {role: [each.part for each in several] for role, several in decisive.items()}
+    parts = {role: several for role, several in parts.items() if any(several)}
+    parameters = {
+        **stage.parameters(asked),
+        **({"from": named} if named else {}),
+        **({"parts": parts} if parts else {}),
+    }
     return Reuse(stage.name, asked.logic_version, parameters, tuple(inputs))
 
 
@@ -132,7 +142,7 @@ def chain(every: Sequence[Node], node: Node) -> Iterator[Node]:
     found: Node | None = node
     while found is not None:
         yield found
-        first = next(iter(found.inputs.values()), ("",))[0]
+        first, _ = parted(next(iter(found.inputs.values()), ("",))[0])
         found = by_name.get(first)
 
 

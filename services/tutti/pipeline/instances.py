@@ -5,7 +5,7 @@ says all of it.
 """
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -13,7 +13,7 @@ from google.protobuf.message import Message
 
 from tutti.chassis import kinds, recipetext
 from tutti.chassis.errors import InvalidField
-from tutti.pipeline.recipe import Instance, Shown
+from tutti.pipeline.recipe import Instance, Shown, parted
 from tutti.pipeline.registry import definitions
 from tutti.pipeline.stages.definition import Role, StageDef, with_article
 
@@ -56,6 +56,7 @@ def read(tree: Tree, flat: Mapping[str, StageDef]) -> tuple[dict[str, Instance],
         section = _section(reading, name, stage)
         if section is not None:
             found[name] = Instance(stage.name, inputs, section)
+    _refuse_unknown_parts(reading, found)
     if not reading.problems:
         _refuse_cycles(reading, found)
     return found, reading.problems
@@ -217,6 +218,7 @@ def _references(
 
 def _made(reading: _Reading, ref: str, stages: Mapping[str, StageDef]) -> type[Message] | None:
     """The kind of resource that a reference stands for; None where there is no such thing."""
+    ref, _ = parted(ref)
     stage = reading.flat.get(ref) or stages.get(ref)
     if stage is not None:
         return stage.result_kind.message
@@ -244,6 +246,21 @@ def _section(reading: _Reading, name: str, stage: StageDef) -> Any:
         seen, expected = (problem.metadata.get(key, "") for key in ("seen", "expected"))
         reading.refuse(f"{name}.{problem.field.removeprefix(f'{stage.name}.')}", Shown(seen), expected)
     return None
+
+
+def _refuse_unknown_parts(reading: _Reading, found: Mapping[str, Instance]) -> None:
+    """Those of the recipe's own stages; which parts a resource has is known to its owner."""
+    for name, instance in found.items():
+        for role, ref in ((role, ref) for role, refs in instance.inputs.items() for ref in refs):
+            of, part = parted(ref)
+            known: Collection[str] = ()
+            if of in found:
+                known = definitions()[found[of].kind].parts(found[of].section)
+            elif of in reading.written:
+                continue  # something else is wrong with it
+            if "." in ref and "/" not in ref and part not in known:
+                parts = ", ".join(f"{of}.{each}" for each in known)
+                reading.refuse(f"{name}.from.{role}", ref, f"one of {parts}" if parts else f"{of}: it has no parts")
 
 
 def _refuse_cycles(reading: _Reading, found: Mapping[str, Instance]) -> None:

@@ -19,8 +19,8 @@ from tutti.contracts.ingest.v1 import DigestInputRequest, IngestSpec
 from tutti.contracts.ingest.v1.stubs import IngestServiceStub
 from tutti.pipeline import graph
 from tutti.pipeline.graph import Node
-from tutti.pipeline.recipe import Recipe, Shown
-from tutti.pipeline.stages.definition import Asked, Question, StageDef
+from tutti.pipeline.recipe import Recipe, Shown, parted
+from tutti.pipeline.stages.definition import Asked, Question, StageDef, with_article
 from tutti.pipeline.values import Inputs, Result, Seen, Source, Sources
 
 TO_BE_MADE = Result("", manifest_key("to-be-made", 0, 1), "to be made")
@@ -32,13 +32,16 @@ class Owners:
         self._host = host
         self._ingest = IngestServiceStub(host.channel("ingest"))
 
-    def source(self, spec: IngestSpec, key: str, shown: str, *, seconds: float) -> Source:
+    def source(
+        self, spec: IngestSpec, key: str, shown: str, *, seconds: float, files: int = 0, sample: int = 0
+    ) -> Source:
         """The content of a folder now, read whole. Raises InvalidField naming the recipe's key, DeadlineExceeded.
 
-        `shown` is the path as the recipe has it.
+        `shown` is the path as the recipe has it; `files` is how many of the files to
+        read (0: all), `sample` how many records to read as an ingest would.
         """
         try:
-            found = self._ingest.DigestInput(DigestInputRequest(spec=spec), timeout=seconds)
+            found = self._ingest.DigestInput(DigestInputRequest(spec=spec, files=files, sample=sample), timeout=seconds)
         except DeadlineExceeded as problem:
             raise DeadlineExceeded(
                 f"the pages in {shown} were not read within {seconds:.0f} s; nothing was recorded"
@@ -53,7 +56,14 @@ class Owners:
                 expected="a folder that holds pages (HTML, Markdown, plain text), JSON lines, Parquet or WARC; "
                 "this one is empty",
             )
-        return Source(spec.input_path, found.input_digest, found.logic_version, files=found.files, nbytes=found.bytes)
+        return Source(
+            spec.input_path,
+            found.input_digest,
+            found.logic_version,
+            files=found.files,
+            nbytes=found.bytes,
+            sample=found.sample if found.HasField("sample") else None,
+        )
 
     def resolved(self, recipe: Recipe) -> Recipe:
         """The same with every classifier as NAME@DIGEST. Raises InvalidField naming quality.classifiers."""
@@ -127,27 +137,30 @@ class Owners:
     def resources(self, node: Node) -> dict[str, Result]:
         """The results that a stage takes from elsewhere, by the name of the resource. Raises InvalidField."""
         return {
-            ref: self._resource(node.key(f"{node.stage.name}.from.{role}"), ref)
+            parted(ref)[0]: self._resource(node.key(f"{node.stage.name}.from.{role}"), *parted(ref))
             for role, refs in node.inputs.items()
             for ref in refs
             if "/" in ref
         }
 
-    def _resource(self, key: str, name: str) -> Result:
+    def _resource(self, key: str, name: str, part: str) -> Result:
         kind = kinds.named(name.partition("/")[0])
         try:
             found = kind.get(self._host.channel(kind.owner), name)
         except (NotFound, InvalidField) as problem:
             raise InvalidField(key, seen=name, expected=f"one of `tutti {kind.plural} ls`") from problem
         if not kind.manifest_key(found):
-            raise InvalidField(key, seen=name, expected=f"a {kind.singular.lower()} that is done")
+            raise InvalidField(key, seen=name, expected=f"{with_article(kind.message)} that is done")
+        if part and part not in (known := [each.name for each in found.parts]):
+            parts = f"one of its parts: {', '.join(known)}" if known else f"{name}, which has no parts"
+            raise InvalidField(key, seen=f"{name}.{part}", expected=parts)
         return Result(name, kind.manifest_key(found), kind.content_digest(found))
 
     def as_today(self, recipe: Recipe, sources: Sources) -> Sources:
         """The folders of an earlier run, for the logic that reads them today."""
         today = dict(sources)
         for node in graph.nodes(recipe):
-            if node.folder is not None and node.place in today:
+            if node.folder is not None and node.stage.surveyed and node.place in today:
                 spec = node.stage.request(node.asked({}, sources))
                 version = self._create(node.stage, "", spec, validate_only=True)
                 today[node.place] = replace(today[node.place], logic_version=version)
@@ -164,7 +177,7 @@ class Owners:
         """The version of the stage's logic today, as its owner says."""
         if stage.version:
             return stage.version
-        if asked.source is not None and asked.source.logic_version:
+        if stage.surveyed and asked.source is not None and asked.source.logic_version:
             return asked.source.logic_version
         return self._create(stage, "", stage.request(asked), validate_only=True)
 
@@ -184,14 +197,17 @@ class Owners:
         except NotFound:
             return 0
 
-    def see(self, stage: StageDef, name: str) -> Seen | None:
-        """The stage's work, None when its owner has not heard of it."""
+    def see(self, node: Node, name: str) -> Seen | None:
+        """The work of a stage, None when its owner has not heard of it."""
+        stage = node.stage
         try:
             work = stage.kind.get(self._host.channel(stage.kind.owner), name)
         except NotFound:
             return None
         seen = stage.settled(work, self._host)
-        return replace(seen, summary=stage.summary(work)) if seen.result else seen
+        if seen.result is None:
+            return seen
+        return replace(seen, summary=stage.summary(work), objection=stage.objection(node.recipe, work))
 
     def before(self, stage: StageDef, result: Result) -> Iterator[Result]:
         """What a work made on the way to its result and its owner still promises."""

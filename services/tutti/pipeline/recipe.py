@@ -19,6 +19,8 @@ from tutti.pipeline.sizes import SIZES, Size
 P = TypeVar("P", bound=Part)
 Count = Annotated[int, Field(ge=0, lt=2**31)]
 Positive = Annotated[int, Field(ge=1, lt=2**31)]
+PARTED = ("conversations/",)
+"""How the names of resources begin that can be split into parts; no such name has a dot."""
 MAX_MICROBATCHES = 4096  # every one is a leaf of every step's plan
 Seed = Annotated[int, Field(ge=0, lt=2**53)]
 
@@ -60,9 +62,14 @@ class CrawlPart(Part):
         return self.model_dump(exclude={"contact", "delay_seconds", "connections", "connect", *later})
 
 
+MOST_REJECTED = 0.5
+
+
 class InputPart(Part):
     path: str = Field(
-        default="", max_length=4096, description="folder of pages; relative to the recipe's own folder; or crawl"
+        default="",
+        max_length=4096,
+        description="folder of pages, or one file; relative to the recipe's own folder; or crawl",
     )
     crawl: CrawlPart | None = Field(default=None, description="a part of the web to visit")
     limit: Count = Field(default=0, description="files in path order; 0: all")
@@ -71,6 +78,9 @@ class InputPart(Part):
     )
     text_field: str = Field(
         default="text", min_length=1, max_length=200, description="of JSON lines and Parquet: where the text is"
+    )
+    most_rejected: Real = Field(
+        default=MOST_REJECTED, ge=0, le=1, description="share of pages and records; with more of them the run stops"
     )
 
 
@@ -217,18 +227,22 @@ class TrainPart(Part):
     attempts: Positive = Field(default=5, description="without a new checkpoint, until the job fails")
 
 
-Prompts = Annotated[list[Annotated[str, Field(max_length=16_384)]], Field(min_length=1, max_length=64)]
+Prompts = Annotated[list[Annotated[str, Field(max_length=16_384)]], Field(max_length=64)]
 
 
 class SamplePart(Part):
     prompts: Prompts = Field(
+        default_factory=list,
         description="texts of fewer tokens than data.context, which the last checkpoint continues; an empty one "
-        "begins a new text"
+        "begins a new text",
     )
     tokens: Positive = Field(default=64, description="that follow each prompt, at most")
     temperature: Real = Field(default=1.0, ge=0, description="0: the likeliest token each time")
     top_p: Real = Field(default=1.0, gt=0, le=1, description="the likeliest tokens that together reach it")
     seed: Seed = Field(default=0, description="the same one gives the same texts")
+    each: Positive | None = Field(
+        default=None, le=64, description="answers to each conversation of `from: {prompts: …}`; 1 unless given"
+    )
 
 
 class Shown(str):
@@ -238,9 +252,22 @@ class Shown(str):
         return str(self)
 
 
+def parted(reference: str) -> tuple[str, str]:
+    """The stage or resource that a reference names, and the part of its split, "" for all of it.
+
+    `prompts.train` is the part train of the stage prompts, `conversations/ID.train` that of a resource.
+    """
+    if "/" in reference and not reference.startswith(PARTED):
+        return reference, ""
+    name, _, part = reference.partition(".")
+    return name, part
+
+
 @dataclass(frozen=True)
 class Instance:
-    """A stage that a recipe names: its kind, what fills each role (stages and resources), the keys of its kind."""
+    """A stage that a recipe names: its kind, what fills each role (stages and resources, with the part that is read),
+    the keys of its kind.
+    """
 
     kind: str
     inputs: Mapping[str, tuple[str, ...]]
@@ -248,7 +275,8 @@ class Instance:
 
     @property
     def references(self) -> tuple[str, ...]:
-        return tuple(ref for refs in self.inputs.values() for ref in refs)
+        """The stages and resources that it reads."""
+        return tuple(parted(ref)[0] for refs in self.inputs.values() for ref in refs)
 
     def recorded(self) -> dict[str, object]:
         """As in a recipe; a key without a value is absent, and a role with one reference has no list."""
@@ -268,6 +296,10 @@ class Recipe(Part):
     input: InputPart = InputPart()
     quality: QualityPart = QualityPart()
     dedup: DedupPart = DedupPart()
+    template: Literal["chat@1"] | None = Field(
+        default=None,
+        description="how conversations become tokens: the tokenizer that is trained reserves its role tokens",
+    )
     tokenizer: TokenizerPart = TokenizerPart()
     data: DataPart = DataPart()
     mixture: MixturePart | None = Field(default=None, description="what is trained on beside the dataset of this run")
@@ -310,10 +342,14 @@ class Recipe(Part):
         """Every key with its value; what came later and is not asked for is absent, so that old digests stay."""
         later: dict[str, Any] = {} if self.tokenizer.of else {"tokenizer": {"of"}}
         later |= {} if self.mixture else {"mixture": True}
+        later |= {} if self.template else {"template": True}
         later |= {"data": {"packing"}} if self.data.packing == "stream" else {}
         later |= {"quality": {"clean"}} if self.quality.clean == "none" else {}
         if self.input.crawl is not None and not self.input.crawl.since:
             later["input"] = {"crawl": {"since"}}
+        if self.input.most_rejected == MOST_REJECTED:
+            later["input"] = {**later.get("input", {}), "most_rejected": True}
+        later |= {"sample": {"each"}} if self.sample is not None else {}
         later["train"] = {"batch"} if self.train else True
         found = self.model_dump(exclude={"stages": True, **later})
         if self.stages:

@@ -2,7 +2,9 @@
 
 import contextlib
 import json
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -10,8 +12,10 @@ from hypothesis import strategies as st
 
 from tutti.chassis.errors import InvalidField
 from tutti.cli.recipes import recipe_for
+from tutti.pipeline import graph
 from tutti.pipeline.reading import examine, parse, read, remains
-from tutti.pipeline.recipe import Recipe, TrainPart, keys
+from tutti.pipeline.recipe import Recipe, TokenizerPart, TrainPart, keys
+from tutti.pipeline.values import Result
 
 LEAST = "input: {path: pages}\ntrain: {steps: 20}\n"
 SHIPPED = sorted((Path(__file__).parents[3] / "recipes").glob("*.yaml"))
@@ -26,7 +30,7 @@ def trained(recipe: Recipe) -> TrainPart:
 def test_every_default_is_filled_in() -> None:
     recipe, train = read(LEAST), trained(read(LEAST))
     assert (train.rows, train.checkpoint_every, train.warmup) == (2, 2, 1)
-    without = ("input.crawl.", "dedup.decontaminate.", "dedup.lines.", "mixture.", "sample.")
+    without = ("input.crawl.", "dedup.decontaminate.", "dedup.lines.", "mixture.", "sample.", "template")
     plain = {key for key in keys() if not key.startswith(without)} - {"train.batch"}
     assert plain | {part.removesuffix(".") for part in without} == {
         f"{part}.{key}" if key else part
@@ -107,7 +111,7 @@ def test_the_recipes_that_we_ship_can_be_read(path: Path) -> None:
         ("train: {schedule: linear}", "train.schedule", "'cosine' or 'wsd'"),
         ("tokenizer: {vocabulary: 256}", "tokenizer.vocabulary", "257"),
         ("data: {validation_fraction: 1.0}", "data.validation_fraction", "less than 1"),
-        ("size: huge", "size", "'tiny', 'small'"),
+        ("size: huge", "size", "'tiny', 'mini', 'small'"),
         ("index: [a]", "index", "boolean"),
         ("sample: {tokens: 3}", "sample.prompts", "--set sample.prompts="),
         ("sample: {prompts: []}", "sample.prompts", "at least 1 item"),
@@ -299,3 +303,23 @@ def test_everything_that_is_wrong_can_be_told_at_once() -> None:
     assert [each.field for each in examine("a: [")[1]] == ["recipe"]
     assert [each.field for each in examine("input: {path: x}\ntrain: {stpes: 3}")[1]] == ["train.stpes"]
     assert examine(LEAST) == (read(LEAST), [])
+
+
+def test_a_template_reserves_its_role_tokens_and_is_recorded_only_where_it_is_given() -> None:
+    plain, chat = read(LEAST), read(LEAST, ["template=chat@1"])
+    assert "template" not in plain.canonical()
+    assert json.loads(chat.canonical())["template"] == "chat@1"
+    (tokens,) = (node for node in graph.nodes(chat) if node.name == "tokenization")
+    asked = tokens.asked({"documents": (Result("dedups/a", "k", "d"),)}, {})
+    request: Any = tokens.stage.request(asked)
+    assert list(request.reserved) == ["<|system|>", "<|user|>", "<|assistant|>"]
+    assert tokens.stage.parameters(asked)["reserved"] == ["<|system|>", "<|user|>", "<|assistant|>"]
+    kept = replace(tokens, recipe=chat.model_copy(update={"tokenizer": TokenizerPart(of="tokenizers/a")}))
+    assert "reserved" not in kept.stage.parameters(kept.asked({}, {}))
+
+
+def test_an_unknown_template_and_a_vocabulary_without_room_for_it_are_refused() -> None:
+    with pytest.raises(InvalidField, match="template: expected 'chat@1', got 'chat@2'"):
+        read(LEAST, ["template=chat@2"])
+    with pytest.raises(InvalidField, match=r"tokenizer\.vocabulary: expected at least 260"):
+        read(LEAST, ["template=chat@1", "tokenizer.vocabulary=259"])

@@ -25,7 +25,7 @@ from tutti.contracts.pipeline.v1 import (
     Stage,
 )
 from tutti.pipeline import graph, saga
-from tutti.pipeline.asked import Asked
+from tutti.pipeline.asked import Asked, reports
 from tutti.pipeline.driver import Driver
 from tutti.pipeline.earlier import Earlier
 from tutti.pipeline.forecasts import Forecasts
@@ -118,9 +118,11 @@ class PipelineApi:
 
     def CheckRecipe(self, request: CheckRecipeRequest, call: Call) -> CheckRecipeResponse:
         if request.all_problems:
-            return CheckRecipeResponse(problems=map(_problem, self._asked.problems(request, call)))
+            problems, inputs = self._asked.problems(request, call)
+            return CheckRecipeResponse(problems=map(_problem, problems), inputs=inputs)
         recipe, sources = self._asked.read(request, call)
         response = CheckRecipeResponse(recipe=recipe.canonical(), recipe_digest=recipe.digest())
+        response.inputs.extend(reports(recipe, sources))
         if "" in sources:
             response.input_files, response.input_bytes = sources[""].files, sources[""].nbytes
         results: dict[str, Result] = {}

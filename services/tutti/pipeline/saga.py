@@ -70,7 +70,9 @@ def begun(run: Run, name: str, resource: str, reuse: Reuse, reads: Inputs, reaso
     reuse_key = reuse.key
     del stage.inputs[:]
     stage.inputs.extend(
-        StageInput(role=role, resource=each.resource) for role, several in reads.items() for each in several
+        StageInput(role=role, resource=each.resource, part=each.part)
+        for role, several in reads.items()
+        for each in several
     )
     stage.state, stage.resource, stage.reuse_key, stage.reason = STATE_RUNNING, resource, reuse_key, reason
     stage.started_at.FromDatetime(now)

@@ -7,7 +7,9 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 
 from tutti.contracts.common.v1 import State
+from tutti.contracts.ingest.v1 import InputSample
 from tutti.corpus.canonical import content_digest
+from tutti.model.training import Training
 
 
 @dataclass(frozen=True)
@@ -15,7 +17,8 @@ class Result:
     """What a stage made: a manifest, named by its content.
 
     `resource` is the work that made it. `retracted`: the list of its documents that are retracted today, "" for none.
-    `weight`: of a dataset in a mixture.
+    `weight`: of a dataset in a mixture. `part` of its split that is read, "" for all of it.
+    `training` of a checkpoint, and `count` of the lines of conversations or preferences, where a stage asked for them.
     """
 
     resource: str
@@ -23,6 +26,9 @@ class Result:
     content_digest: str
     retracted: str = ""
     weight: int = 0
+    part: str = ""
+    training: Training | None = None
+    count: int = 0
 
 
 Inputs = Mapping[str, tuple[Result, ...]]
@@ -33,7 +39,7 @@ Inputs = Mapping[str, tuple[Result, ...]]
 class Source:
     """A folder as it was when the recipe was accepted; of a crawl, the addresses of hosts (JSON) are the path.
 
-    `files` and `nbytes` are known only where the folder was just read, and do not identify it.
+    `files`, `nbytes` and `sample` are known only where the folder was just read, and do not identify it.
     """
 
     path: str
@@ -41,6 +47,7 @@ class Source:
     logic_version: str
     files: int = field(default=0, compare=False)
     nbytes: int = field(default=0, compare=False)
+    sample: InputSample | None = field(default=None, compare=False)
 
 
 Sources = Mapping[str, Source]
@@ -63,13 +70,17 @@ class Reuse:
 
 @dataclass(frozen=True)
 class Seen:
-    """A stage's work as its owner has it; `result`, and its `summary` in words, when it is done."""
+    """A stage's work as its owner has it; `result`, and its `summary` in words, when it is done.
+
+    `objection` is why a run does not continue with the result; "" where it does.
+    """
 
     resource: str
     state: State.ValueType
     reason: str
     result: Result | None
     summary: str = ""
+    objection: str = ""
 
 
 @dataclass(frozen=True)

@@ -17,7 +17,7 @@ from tutti.contracts.common.v1 import STATE_PENDING, STATE_RUNNING, State
 from tutti.contracts.pipeline.v1 import Run, Stage
 from tutti.contracts.scheduler.v1 import Job, JobState
 from tutti.contracts.tokenization.v1 import Dataset
-from tutti.web.charts import Series
+from tutti.web.charts import Series, titled
 
 JOBS, TOKENIZATIONS = "jobs/", "tokenizations/"
 SHOWN_CHECKPOINTS = 20
@@ -176,7 +176,10 @@ def training(job: Job, curve: GetCurveResponse | None, checkpoints: Sequence[Che
 
 
 def curves(curve: GetCurveResponse) -> list[Series]:
-    """Loss with the validation loss, gradient norm, learning rate; a line is broken where steps are missing."""
+    """Loss with the validation loss, gradient norm, learning rate, metrics of the program.
+
+    A line is broken where steps are missing.
+    """
     unknown = math.nan
     holes = [CurvePoint(step=gap.first_step, loss=unknown, gradient_norm=unknown, rate=unknown) for gap in curve.gaps]
     points = sorted([*curve.points, *holes], key=lambda each: each.step)
@@ -187,6 +190,10 @@ def curves(curve: GetCurveResponse) -> list[Series]:
         Series("Loss", "Nats a token", [(point.step, point.loss) for point in points], dots=held_out, marks=skipped),
         Series("Gradient norm", "Before clipping", norms, marks=skipped, logarithmic=True),
         Series("Learning rate", "Of each step", [(point.step, point.rate) for point in points]),
+        *(
+            Series(titled(each.name), "Measured by the program", [(one.step, one.value) for one in each.values])
+            for each in curve.metrics
+        ),
     ]
 
 

@@ -45,6 +45,7 @@ from tutti.contracts.common.v1 import (
 )
 from tutti.contracts.ingest.v1 import (
     Classifier,
+    ConversationsPart,
     Crawl,
     CreateCrawlRequest,
     CreateCrawlResponse,
@@ -73,6 +74,7 @@ from tutti.contracts.tokenization.v1 import (
     Tokenizer,
 )
 from tutti.corpus.canonical import JsonValue, bytes_digest, canonical_json, content_digest, parse_json
+from tutti.corpus.conversationset import ConversationsBody, Lines
 from tutti.corpus.dataset import DatasetBody, ShardEntry, Split
 from tutti.corpus.documentshard import DocumentShardInfo
 from tutti.corpus.manifest import Kind, Manifest
@@ -332,10 +334,14 @@ class World:
         self.blobs = EmbeddedBlobs(folder / "blobs")
         self.crawls, self.filters = DataOwner(self), DataOwner(self)
         self.ingest = IngestOwner(self, crawls=self.crawls, filters=self.filters)
-        self.dedup, self.indexes = DataOwner(self), DataOwner(self)
+        self.dedup, self.indexes, self.conversations = DataOwner(self), DataOwner(self), DataOwner(self)
         self.sampling, self.train, self.tokenization = SamplingOwner(self), TrainOwner(self), TokenizationOwner(self)
+        self.campaigns, self.preferences = DataOwner(self), DataOwner(self)
         self.works: dict[str, DataOwner] = {
+            "campaigns": self.campaigns,
+            "preferences": self.preferences,
             "crawls": self.crawls,
+            "conversations": self.conversations,
             "ingests": self.ingest,
             "filters": self.filters,
             "dedups": self.dedup,
@@ -354,6 +360,7 @@ class World:
         metadata = METADATA
         units = Units(self.database, "pipeline", metadata, clock=self.clock, randomness=self.randomness)
         peers: dict[str, object] = {
+            "annotation": object(),
             "ingest": self.ingest,
             "dedup": self.dedup,
             "tokenization": self.tokenization,
@@ -484,6 +491,17 @@ class World:
             context=spec.context,
         )
         self.tokenization.end(STATE_DONE, "", made)
+
+    def finish_conversations(self) -> None:
+        work = list(self.conversations.made.values())[-1]
+        data = f"lines of {work.spec.input_digest}\n".encode()
+        key = put_named(self.blobs, "ingest/conversations", data, ".jsonl")
+        parts = {each.name: 1 for each in work.spec.split}
+        body = ConversationsBody(Lines(key, bytes_digest(data), len(data), 1), {"messages": 1}, {}, 0, parts)
+        made = publish(self.blobs, "ingest/conversations", body.manifest(producer="test"), data_bytes=len(data))
+        work.conversations = 1
+        work.parts.extend(ConversationsPart(name=name, conversations=1) for name in parts)
+        self.conversations.end(STATE_DONE, "", made)
 
     def finish_index(self) -> None:
         spec = list(self.indexes.made.values())[-1].spec

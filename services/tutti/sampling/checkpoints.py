@@ -1,4 +1,4 @@
-"""A checkpoint and the tokenizer that its dataset was made with, fetched to a scratch folder."""
+"""A checkpoint and the tokenizer of its training, fetched to a scratch folder."""
 
 from dataclasses import dataclass
 from pathlib import Path
@@ -14,6 +14,7 @@ from tutti.contracts.committer.v1.stubs import CommitterServiceStub
 from tutti.contracts.common.v1 import GetRequest
 from tutti.contracts.tokenization.v1.stubs import TokenizationServiceStub
 from tutti.corpus.tokenizer import BytePairTokenizer, TokenizerError
+from tutti.model.training import Training
 
 
 @dataclass(frozen=True)
@@ -42,16 +43,20 @@ class Checkpoints:
                 state = CheckpointState.Name(found.state).removeprefix("CHECKPOINT_STATE_").lower()
                 raise WorkFailed(f"{name} is {state}; choose one of `tutti checkpoints ls` that is committed")
             staged = stage(self._blobs, found.manifest_key, folder, state_digest=found.state_digest)
-            dataset = staged.body.training.dataset.removeprefix("blake3:")
-            tokenizer = self._tokenizer(dataset)
+            tokenizer = self._tokenizer(staged.body.training)
         except NotFound as error:
             raise WorkFailed(error.message) from error
         except CheckpointError as error:
             raise WorkFailed(str(error)) from error
         return Fetched(name, folder, found.model_digest, tokenizer)
 
-    def _tokenizer(self, dataset: str) -> BytePairTokenizer:
-        name = self._tokenization.GetDataset(GetRequest(name=f"datasets/{dataset}")).tokenizer
+    def _tokenizer(self, training: Training) -> BytePairTokenizer:
+        """The tokenizer that a training names, or else that of its dataset."""
+        if training.tokenizer:
+            name = f"tokenizers/{training.tokenizer.removeprefix('blake3:')}"
+        else:
+            dataset = f"datasets/{training.dataset.removeprefix('blake3:')}"
+            name = self._tokenization.GetDataset(GetRequest(name=dataset)).tokenizer
         found = self._tokenization.GetTokenizer(GetRequest(name=name))
         try:
             return BytePairTokenizer.load(self._blobs.get(found.key), expected_version=found.content_digest)

@@ -35,7 +35,8 @@ def continue_texts(
     import torch
 
     from tutti.inference.decoder import Decoder
-    from tutti.inference.generation import Limits, generate
+    from tutti.inference.generation import generate
+    from tutti.inference.limits import Limits
 
     try:
         staged = open_staged(folder)

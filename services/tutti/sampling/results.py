@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from tutti.corpus.canonical import JsonValue
+from tutti.corpus.conversationset import Lines
 from tutti.corpus.errors import InvalidManifest
 from tutti.corpus.fields import Fields
 from tutti.corpus.manifest import Kind, Manifest
@@ -37,6 +38,36 @@ def sample_manifest(
         "tokens": tokens,
     }
     return Manifest(Kind.SAMPLE, body, (checkpoint,), producer)
+
+
+def answers_manifest(
+    model_digest: str,
+    prompts_digest: str,
+    part: str,
+    sampling: Sampling,
+    *,
+    tokens: int,
+    each: int,
+    lines: Lines,
+    producer: str,
+) -> Manifest:
+    """Of answers to conversations, in a blob of lines. Its digest follows from contents alone, and from no name."""
+    body: dict[str, JsonValue] = {
+        "each": each,
+        "lines": lines.to_json(),
+        "model_digest": model_digest,
+        "part": part,
+        "prompts": prompts_digest,
+        "sampling": written(sampling),
+        "tokens": tokens,
+    }
+    return Manifest(Kind.SAMPLE, body, (), producer)
+
+
+def answer_lines(manifest: Manifest) -> Lines | None:
+    """The blob of answers; None for a sample of continued texts. Raises InvalidManifest."""
+    fields = Fields(manifest.body, path="body", error=InvalidManifest)
+    return Lines.read(fields.nested("lines")) if fields.has("lines") else None
 
 
 def continuations(manifest: Manifest) -> list[Continued]:

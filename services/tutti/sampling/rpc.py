@@ -1,6 +1,8 @@
 """The calls that sampling answers."""
 
 import re
+from collections.abc import Iterator
+from itertools import islice
 
 from tutti.chassis import staging
 from tutti.chassis.call import Call
@@ -20,6 +22,7 @@ from tutti.contracts.sampling.v1 import (
     Export,
     ListExportsResponse,
     ListSamplesResponse,
+    Message,
     ReadExportRequest,
     ReadExportResponse,
     ReadSampleRequest,
@@ -28,15 +31,21 @@ from tutti.contracts.sampling.v1 import (
     SampleSpec,
     Stop,
 )
-from tutti.corpus.manifest import Kind
+from tutti.corpus.canonical import is_digest
+from tutti.corpus.conversations import Answer, from_lines
+from tutti.corpus.conversationset import Lines
+from tutti.corpus.errors import CorpusError
+from tutti.corpus.manifest import Kind, Manifest
 from tutti.inference.errors import InvalidSampling
 from tutti.inference.sampling import Sampling
 from tutti.sampling.prompts import Prompts
-from tutti.sampling.results import File, continuations
+from tutti.sampling.results import File, answer_lines, continuations
 
 MAX_PROMPTS = 64
 MAX_PROMPT_BYTES = 64 << 10
 MAX_TOKENS = 4096
+MAX_EACH = 64
+PAGE = 1000
 _CHECKPOINT = re.compile(r"checkpoints/[^/]+/\d+/\d+")
 
 declare(
@@ -64,14 +73,33 @@ def check(spec: SampleSpec) -> None:
     """Raises InvalidField naming what cannot work."""
     check_checkpoint(spec.checkpoint)
     size = sum(len(prompt.encode()) for prompt in spec.prompts)
-    for field, holds, seen, expected in (
-        ("prompts", 0 < len(spec.prompts) <= MAX_PROMPTS, len(spec.prompts), f"1 to {MAX_PROMPTS} prompts"),
-        ("prompts", size <= MAX_PROMPT_BYTES, size, f"at most {MAX_PROMPT_BYTES} bytes of text together"),
-        ("tokens", 0 < spec.tokens <= MAX_TOKENS, spec.tokens, f"1 to {MAX_TOKENS} tokens"),
-    ):
+    if spec.HasField("prompt_set"):
+        _check_set(spec)
+    else:
+        _require(
+            ("each", spec.each == 0, spec.each, "nothing: only a set of prompts is answered several times"),
+            ("prompts", 0 < len(spec.prompts) <= MAX_PROMPTS, len(spec.prompts), f"1 to {MAX_PROMPTS} prompts"),
+            ("prompts", size <= MAX_PROMPT_BYTES, size, f"at most {MAX_PROMPT_BYTES} bytes of text together"),
+        )
+    _require(("tokens", 0 < spec.tokens <= MAX_TOKENS, spec.tokens, f"1 to {MAX_TOKENS} tokens"))
+    sampling_of(spec)
+
+
+def _check_set(spec: SampleSpec) -> None:
+    given = spec.prompt_set
+    _require(
+        ("prompts", not spec.prompts, len(spec.prompts), "no prompts beside a set of them"),
+        ("each", spec.each <= MAX_EACH, spec.each, f"1 to {MAX_EACH} answers to a prompt"),
+        ("prompt_set.manifest_key", bool(given.manifest_key), "nothing", "the key of a manifest of conversations"),
+        ("prompt_set.content_digest", is_digest(given.content_digest), given.content_digest, "a digest, blake3:..."),
+    )
+
+
+def _require(*rules: tuple[str, bool, object, str]) -> None:
+    """Raises InvalidField for the first rule that does not hold: field, whether it holds, seen, expected."""
+    for field, holds, seen, expected in rules:
         if not holds:
             raise InvalidField(f"spec.{field}", seen=seen, expected=expected)
-    sampling_of(spec)
 
 
 def check_checkpoint(name: str) -> None:
@@ -111,13 +139,26 @@ class SamplingApi:
             manifest = staging.manifest(self._blobs, result.manifest_key, result.content_digest, Kind.SAMPLE)
         except WorkFailed as error:
             raise Refused("RESULT_GONE", f"{request.name}: {error.reason.partition(';')[0]}; sample again") from error
-        found = [
-            Continuation(
-                prompt=each.prompt, text=each.text, tokens=each.tokens, stop=Stop.Value(f"STOP_{each.stop.upper()}")
-            )
-            for each in continuations(manifest)
-        ]
-        return ReadSampleResponse(continuations=found)
+        lines = answer_lines(manifest)
+        every = list(islice(_continued(manifest) if lines is None else self._answers(request, lines), *_page(request)))
+        page, more = every[: _size(request)], len(every) > _size(request)
+        token = str(_start(request) + len(page)) if more else ""
+        return ReadSampleResponse(continuations=page, next_page_token=token)
+
+    def _answers(self, request: ReadSampleRequest, lines: Lines) -> Iterator[Continuation]:
+        """Raises Refused."""
+        try:
+            data = staging.small(self._blobs, lines.blob)
+            for each in from_lines(Answer, data):
+                yield Continuation(
+                    text=each.text,
+                    tokens=len(each.tokens),
+                    stop=_stop(each.stop),
+                    number=each.number,
+                    messages=[Message(role=str(one.role), content=one.content) for one in each.prompt],
+                )
+        except (WorkFailed, CorpusError) as error:
+            raise Refused("RESULT_GONE", f"{request.name}: {error}; sample again") from error
 
     def CreateExport(self, request: CreateExportRequest, call: Call) -> CreateExportResponse:
         required(request, "spec.format")
@@ -144,6 +185,31 @@ class SamplingApi:
         key = File(found.name, found.bytes, found.bytes_digest).key
         gone = Refused("RESULT_GONE", f"{request.name}: the blob {key} is gone; export again")
         return ReadExportResponse(data=staging.piece(self._blobs, key, found.bytes, request.offset, gone=gone))
+
+
+def _continued(manifest: Manifest) -> Iterator[Continuation]:
+    for each in continuations(manifest):
+        yield Continuation(prompt=each.prompt, text=each.text, tokens=each.tokens, stop=_stop(each.stop))
+
+
+def _stop(name: str) -> "Stop.ValueType":
+    return Stop.Value(f"STOP_{name.upper()}")
+
+
+def _size(request: ReadSampleRequest) -> int:
+    return min(request.page_size or PAGE, PAGE)
+
+
+def _start(request: ReadSampleRequest) -> int:
+    """Raises InvalidField."""
+    if not (request.page_token or "0").isdigit():
+        raise InvalidField("page_token", seen=request.page_token, expected="the next_page_token of an earlier answer")
+    return int(request.page_token or 0)
+
+
+def _page(request: ReadSampleRequest) -> tuple[int, int]:
+    """With one more than the page, which shows that there is another."""
+    return _start(request), _start(request) + _size(request) + 1
 
 
 def _require_done(work: Sample | Export) -> None:

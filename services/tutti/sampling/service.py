@@ -7,18 +7,21 @@ parameters of the checkpoint and the tokenizer that it was trained with, checked
 import tempfile
 from pathlib import Path
 
-from tutti.chassis import version
+from tutti.chassis import staging, version
 from tutti.chassis.service import Host, Served, Service
 from tutti.chassis.tasks import TaskContext
 from tutti.chassis.unit import Unit
-from tutti.chassis.work import Outcome, Work, publish, put_content
+from tutti.chassis.work import Outcome, Work, publish, put_content, put_file
 from tutti.contracts.sampling.v1 import Export, ExportedFile, Sample
 from tutti.contracts.sampling.v1.sampling_pb2 import DESCRIPTOR
 from tutti.corpus.canonical import file_digest
-from tutti.sampling import continuing, exporting
+from tutti.corpus.conversationset import ConversationsBody, Lines
+from tutti.corpus.manifest import Kind
+from tutti.sampling import answering, continuing, exporting
 from tutti.sampling.checkpoints import Checkpoints
+from tutti.sampling.experiences import Experiences
 from tutti.sampling.prompts import Prompts
-from tutti.sampling.results import File, export_manifest, sample_manifest
+from tutti.sampling.results import File, answers_manifest, export_manifest, sample_manifest
 from tutti.sampling.rpc import SamplingApi, sampling_of
 
 
@@ -28,6 +31,8 @@ def build(host: Host) -> Service:
 
     def sample(context: TaskContext, sample: Sample) -> Outcome:
         spec, sampling = sample.spec, sampling_of(sample.spec)
+        if spec.HasField("prompt_set"):
+            return answer(context, sample)
         texts = host.units.run(lambda unit: prompts.of(unit, sample.name))
         with tempfile.TemporaryDirectory(prefix="tutti-sampling-") as scratch:
             fetched = checkpoints.fetch(spec.checkpoint, Path(scratch))
@@ -41,6 +46,47 @@ def build(host: Host) -> Service:
         def fill(unit: Unit, sample: Sample) -> None:
             sample.result.CopyFrom(result)
             sample.tokens = sum(each.tokens for each in found)
+            sample.continuations = len(found)
+
+        return fill
+
+    def answer(context: TaskContext, sample: Sample) -> Outcome:
+        spec, prompts, each = sample.spec, sample.spec.prompt_set, sample.spec.each or 1
+        body = ConversationsBody.read(
+            staging.manifest(host.blobs, prompts.manifest_key, prompts.content_digest, Kind.CONVERSATIONS)
+        )
+        with tempfile.TemporaryDirectory(prefix="tutti-sampling-") as scratch:
+            asked = staging.blob(host.blobs, body.lines.blob, body.lines.bytes_digest, Path(scratch, "prompts.jsonl"))
+            fetched = checkpoints.fetch(spec.checkpoint, Path(scratch, "checkpoint"))
+            context.check()
+            said, sampling = Path(scratch, "answers.jsonl"), sampling_of(spec)
+            found = context.pool(
+                answering.answer,
+                fetched.folder,
+                fetched.tokenizer,
+                asked,
+                prompts.part,
+                sampling,
+                spec.tokens,
+                each,
+                said,
+            )
+            key, size, digest = put_file(host.blobs, "sampling/answers", said), said.stat().st_size, file_digest(said)
+        manifest = answers_manifest(
+            fetched.model_digest,
+            prompts.content_digest,
+            prompts.part,
+            sampling,
+            tokens=spec.tokens,
+            each=each,
+            lines=Lines(key, digest, size, found.answers),
+            producer=producer,
+        )
+        result = publish(host.blobs, "sampling", manifest, data_bytes=size)
+
+        def fill(unit: Unit, sample: Sample) -> None:
+            sample.result.CopyFrom(result)
+            sample.tokens, sample.continuations = found.tokens, found.answers
 
         return fill
 
@@ -67,11 +113,15 @@ def build(host: Host) -> Service:
 
     samples = Work(host, "samples", Sample, sample, continuing.LOGIC_VERSION)
     exports = Work(host, "exports", Export, export, exporting.LOGIC_VERSION)
+    experiences = Experiences(host)
     return Service(
         name="sampling",
-        resources=[samples.resource, exports.resource],
+        resources=[samples.resource, exports.resource, experiences.resource],
         tables=[prompts.table],
-        serves=[Served(DESCRIPTOR.services_by_name["SamplingService"], SamplingApi(host, samples, exports, prompts))],
-        tasks=[samples.task(), exports.task()],
+        serves=[
+            Served(DESCRIPTOR.services_by_name["SamplingService"], SamplingApi(host, samples, exports, prompts)),
+            experiences.served(),
+        ],
+        tasks=[samples.task(), exports.task(), experiences.task()],
         migrations=Path(__file__).with_name("migrations"),
     )

@@ -15,6 +15,7 @@ from tutti.contracts.sampling.v1 import (
     CreateSampleRequest,
     ExportSpec,
     Format,
+    PromptSet,
     ReadExportRequest,
     ReadSampleRequest,
     SampleSpec,
@@ -24,6 +25,7 @@ from tutti.sampling.service import build
 
 CHECKPOINT = "checkpoints/gone/0/5"
 QUESTION = "a-secret-question"
+PROMPTS = PromptSet(conversations="conversations/a", manifest_key="k", content_digest=f"blake3:{'a' * 64}")
 
 
 @pytest.fixture
@@ -84,6 +86,11 @@ def test_what_is_not_made_cannot_be_read(world: Simulation, stub: SamplingServic
         ("top_p", {"top_p": 0.0}),
         ("seed", {"seed": 2**53}),
         ("logic_version", {"logic_version": "sampling-0"}),
+        ("each", {"each": 2}),
+        ("prompts", {"prompt_set": PROMPTS}),
+        ("each", {"prompts": [], "prompt_set": PROMPTS, "each": 65}),
+        ("prompt_set.manifest_key", {"prompts": [], "prompt_set": PromptSet(content_digest=PROMPTS.content_digest)}),
+        ("prompt_set.content_digest", {"prompts": [], "prompt_set": PromptSet(manifest_key="k", content_digest="x")}),
     ],
 )
 def test_what_cannot_be_sampled_is_refused_by_field(

@@ -72,6 +72,7 @@ class Epochs:
                     dataset_manifest_key=started.spec.dataset_manifest_key,
                     dataset_digest=started.spec.dataset_digest,
                     mixed=started.spec.mixed,
+                    tokenizer_key=started.spec.tokenizer_key,
                     resume_checkpoint=started.resume_checkpoint,
                     resume_manifest_key=started.resume_manifest_key,
                     resume_digest=started.resume_digest,

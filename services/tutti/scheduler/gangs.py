@@ -62,7 +62,7 @@ def room_of(node: Node) -> Room:
 
 def check_size(name: str, spec: JobSpec) -> None:
     """Raise InvalidField for a job that no node could be told of."""
-    size = len(f"{name}{spec.training}{spec.dataset_manifest_key}{spec.dataset_digest}".encode())
+    size = len(f"{name}{spec.training}{spec.dataset_manifest_key}{spec.dataset_digest}{spec.tokenizer_key}".encode())
     size += sum(each.ByteSize() + 3 for each in spec.mixed)
     if size > MAX_SPEC_BYTES:
         expected = f"at most {MAX_SPEC_BYTES} bytes of name, training and datasets: they are part of events; mix fewer"

@@ -28,7 +28,7 @@ from tutti.contracts.scheduler.v1 import (
     MixedDataset,
     RankLost,
 )
-from tutti.model.training import Training, WeightedDataset
+from tutti.model.training import RoleModel, Training, WeightedDataset
 from tutti.scheduler.jobs import HISTORY_LINES
 from tutti.scheduler.placements import placed
 from tutti.scheduler.world_test import CALL, Agent, World, request
@@ -551,6 +551,25 @@ def test_a_job_names_exactly_the_datasets_that_its_training_mixes(world: World) 
     world.api.CreateJob(wanted, CALL)
     world.settle()
     assert [list(each.mixed) for each in agent.assignments] == [[other]]
+
+
+def test_a_job_over_conversations_names_tokenizer_and_models_and_its_nodes_are_told(world: World) -> None:
+    digest = "blake3:" + "e" * 64
+    wanted = request("jobs/a", ranks=2)
+    training = Training.from_json(wanted.spec.training)
+    reference = RoleModel("reference", "checkpoints/b/0/5", digest)
+    training = replace(training, tokenizer=digest, template=digest, models=(reference,))
+    wanted.spec.training, wanted.spec.training_digest = training.to_json(), training.digest()
+    with pytest.raises(InvalidField, match=r"spec\.models"):
+        world.api.CreateJob(wanted, CALL)
+    wanted.spec.models.add(role="reference", checkpoint="checkpoints/b/0/5", state_digest=digest)
+    with pytest.raises(InvalidField, match=r"spec\.tokenizer_key"):
+        world.api.CreateJob(wanted, CALL)
+    wanted.spec.tokenizer_key, wanted.spec.source = "tokenization/tokenizers/e.json", "conversations/c"
+    agent = Agent(world, slots=2)
+    world.api.CreateJob(wanted, CALL)
+    world.settle()
+    assert [each.tokenizer_key for each in agent.assignments] == ["tokenization/tokenizers/e.json"]
 
 
 def _epoch(job: str, epoch: int) -> OpenEpochRequest:

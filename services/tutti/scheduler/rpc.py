@@ -175,9 +175,13 @@ def check_spec(spec: JobSpec) -> None:
         ("spec.dataset_digest", spec.dataset_digest, training.dataset),
         ("spec.mixed", [each.digest for each in spec.mixed], list(training.datasets[1:])),
         ("spec.initial", spec.initial, training.initial.checkpoint if training.initial else ""),
+        ("spec.models", [each.checkpoint for each in spec.models], [each.checkpoint for each in training.models]),
         ("spec.leaves", spec.leaves, training.step.leaves),
         ("spec.steps", spec.steps, training.steps),
     ):
         if seen != expected:
             raise InvalidField(field, seen=seen, expected=f"{expected!r}, as in spec.training")
+    if bool(spec.tokenizer_key) != bool(training.tokenizer):
+        expected = f"the blob of {training.tokenizer}, as in spec.training" if training.tokenizer else "nothing"
+        raise InvalidField("spec.tokenizer_key", seen=spec.tokenizer_key or "nothing", expected=expected)
     topology.check_ranks("spec.data_parallel", spec.data_parallel, spec.leaves)

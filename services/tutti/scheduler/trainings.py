@@ -4,16 +4,18 @@ Promises: a training that goes to a message and back is the same; a defaulted fi
 """
 
 import dataclasses
+import json
 from typing import Any, TypeVar
 
+import rfc8785
 from google.protobuf.message import Message
 
 from tutti.chassis.errors import InvalidField
 from tutti.contracts.common.v1 import Training as WireTraining
 from tutti.contracts.scheduler.v1 import RANK_ROLE_ACTOR, JobSpec, RankRole
 from tutti.corpus.records import later_names
-from tutti.model.spec import ModelSpec, OptimizerSpec, Recorded, StepSpec
-from tutti.model.training import Initial, Training, WeightedDataset
+from tutti.model.spec import ModelSpec, OptimizerSpec, Recorded, SpecError, StepSpec
+from tutti.model.training import Initial, RoleModel, Training, WeightedDataset, program_parameters
 
 R = TypeVar("R", bound=Recorded)
 PARTS: dict[str, type[Recorded]] = {
@@ -22,7 +24,10 @@ PARTS: dict[str, type[Recorded]] = {
     "step": StepSpec,
     "mixture": WeightedDataset,
     "initial": Initial,
+    "models": RoleModel,
 }
+PARAMETERS = "program_parameters"
+"""The field whose record depends on the program: canonical JSON on the wire."""
 
 
 def to_wire(training: Training) -> WireTraining:
@@ -69,7 +74,9 @@ def _fill(message: Message, record: Recorded) -> None:
         value = getattr(record, field.name)
         if field.name in unwritten:
             continue
-        if isinstance(value, Recorded):
+        if field.name == PARAMETERS:
+            setattr(message, field.name, rfc8785.dumps(value.to_dict()).decode())
+        elif isinstance(value, Recorded):
             _fill(getattr(message, field.name), value)
         elif isinstance(value, tuple):
             for each in value:
@@ -78,12 +85,26 @@ def _fill(message: Message, record: Recorded) -> None:
             setattr(message, field.name, value)
 
 
+def _object(text: str) -> dict[str, Any]:
+    """Raises SpecError for anything but a JSON object."""
+    try:
+        value = json.loads(text)
+    except ValueError as error:
+        raise SpecError(f"Training.program_parameters is not JSON: {error}") from error
+    if not isinstance(value, dict):
+        raise SpecError(f"Training.program_parameters is {value!r}; expected a JSON object")
+    return value
+
+
 def _read(kind: type[R], message: Message) -> R:
     values: dict[str, Any] = {}
     for field in dataclasses.fields(kind):  # type: ignore[arg-type]
         descriptor = message.DESCRIPTOR.fields_by_name[field.name]
         value = getattr(message, field.name)
-        if descriptor.is_repeated:
+        if field.name == PARAMETERS:
+            if message.HasField(field.name):
+                values[field.name] = program_parameters(values["program"], _object(value))
+        elif descriptor.is_repeated:
             values[field.name] = tuple(_read(PARTS[field.name], each) for each in value)
         elif descriptor.message_type is not None:
             if message.HasField(field.name) or field.default is dataclasses.MISSING:

@@ -9,8 +9,9 @@ import pytest
 from tutti.chassis.errors import InvalidField
 from tutti.contracts.common.v1 import Training as WireTraining
 from tutti.contracts.scheduler.v1 import RANK_ROLE_ACTOR, RANK_ROLE_ROLLOUT, JobSpec, RankGroup
+from tutti.model.programs.dpo import DpoParameters
 from tutti.model.spec import StepSpec
-from tutti.model.training import Initial, Training, WeightedDataset
+from tutti.model.training import Initial, RoleModel, Training, WeightedDataset
 from tutti.scheduler.trainings import PARTS, completed, of_wire, to_wire
 from tutti.scheduler.world_test import training
 
@@ -26,7 +27,15 @@ def begun() -> Training:
     return replace(training(), initial=Initial("checkpoints/a/0/5", OTHER))
 
 
-@pytest.mark.parametrize("made", [training(), mixed(), begun()])
+def consulting() -> Training:
+    """A training over conversations, beside two other models."""
+    models = (RoleModel("reference", "checkpoints/a/0/5", OTHER), RoleModel("reward", "checkpoints/b/0/5", OTHER))
+    parameters = DpoParameters(held_out=0.1, beta=0.2)
+    made = replace(training(), tokenizer=OTHER, template=OTHER, part="train", models=models)
+    return replace(made, program="dpo", program_parameters=parameters)
+
+
+@pytest.mark.parametrize("made", [training(), mixed(), begun(), consulting()])
 def test_a_training_comes_back_from_its_message_with_the_same_name(made: Training) -> None:
     again = of_wire(WireTraining.FromString(to_wire(made).SerializeToString()))
     assert (again, again.digest()) == (made, made.digest())

@@ -19,7 +19,7 @@ from tokenizers import AddedToken, Regex, Tokenizer, decoders, models, pre_token
 from tutti.corpus import bytepairs
 from tutti.corpus.bytepairs import LLAMA3_PATTERN, LONGEST_WORD, Merges
 from tutti.corpus.canonical import canonical_json
-from tutti.corpus.tokenizer import EOS, BytePairTokenizer, TokenizerError
+from tutti.corpus.tokenizer import EOS, SPECIAL, BytePairTokenizer, TokenizerError
 
 BYTES = 256
 BPE_VERSION = 1
@@ -41,29 +41,51 @@ def compiled(pattern: str) -> Regex:
         raise PatternError(f"the pattern {pattern!r} does not compile: {error}; see Oniguruma's syntax") from error
 
 
-def train_bpe(texts: Iterable[str], *, vocabulary: int, pattern: str = LLAMA3_PATTERN) -> BytePairTokenizer:
+def train_bpe(
+    texts: Iterable[str], *, vocabulary: int, pattern: str = LLAMA3_PATTERN, reserved: Sequence[str] = ()
+) -> BytePairTokenizer:
     """`trained` on texts one by one."""
     iterator = iter(texts)
     batches = iter(lambda: list(itertools.islice(iterator, _BATCH)), [])
-    return trained((pa.array(batch, pa.large_string()) for batch in batches), vocabulary=vocabulary, pattern=pattern)
+    arrays = (pa.array(batch, pa.large_string()) for batch in batches)
+    return trained(arrays, vocabulary=vocabulary, pattern=pattern, reserved=reserved)
 
 
-def trained(batches: Iterable[pa.Array], *, vocabulary: int, pattern: str = LLAMA3_PATTERN) -> BytePairTokenizer:
+def trained(
+    batches: Iterable[pa.Array], *, vocabulary: int, pattern: str = LLAMA3_PATTERN, reserved: Sequence[str] = ()
+) -> BytePairTokenizer:
     """Train on arrays of texts; less text than merges gives fewer merges, so look at `.vocabulary`.
 
-    Memory is that of the distinct words, not of the texts. Raises TokenizerError.
+    `reserved` are special tokens whose ids are the last but the end of text. Memory is that of the distinct words, not
+    of the texts. Raises TokenizerError.
     """
-    if vocabulary <= BYTES:
-        raise TokenizerError(f"a vocabulary of {vocabulary}: expected at least {BYTES + 1} (every byte, and {EOS})")
+    special = special_tokens(reserved)
+    if (least := BYTES + len(special)) > vocabulary:
+        named = ", ".join(special)
+        raise TokenizerError(f"a vocabulary of {vocabulary}: expected at least {least} (every byte, {named})")
     split = pre_tokenizers.Split(compiled(pattern), behavior="isolated")
     library = bytepairs.native().library
     if library is not None and pattern == LLAMA3_PATTERN:
-        model = _of(_learned(library, batches, vocabulary))
+        model = _of(_learned(library, batches, vocabulary - len(special)))
     else:
-        model = _by_library(batches, split, vocabulary)
-    if EOS in model.tokens:
-        raise TokenizerError(f"the texts teach {EOS} as a token, which must be no text; use a pattern that splits it")
-    return BytePairTokenizer(_artefact(split, model))
+        model = _by_library(batches, split, vocabulary - len(special))
+    if learned := next((token for token in special if token in model.tokens), ""):
+        raise TokenizerError(
+            f"the texts teach {learned} as a token, which must be no text; use a pattern that splits it"
+        )
+    return BytePairTokenizer(_artefact(split, model, special))
+
+
+def special_tokens(reserved: Sequence[str]) -> tuple[str, ...]:
+    """Return the special tokens in the order of their ids: those that are reserved, then the end of text.
+
+    Raises TokenizerError for reserved tokens that cannot be.
+    """
+    if wrong := next((token for token in reserved if not SPECIAL.fullmatch(token) or token == EOS), ""):
+        raise TokenizerError(f"{wrong!r} cannot be reserved; expected a token such as <|user|>, other than {EOS}")
+    if len(set(reserved)) != len(reserved):
+        raise TokenizerError(f"the reserved tokens are {list(reserved)}; expected each once")
+    return (*reserved, EOS)
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,14 +96,15 @@ class _Model:
     merges: Sequence[Sequence[str]]
 
 
-def _artefact(split: pre_tokenizers.Split, model: _Model) -> bytes:
+def _artefact(split: pre_tokenizers.Split, model: _Model, special: Sequence[str]) -> bytes:
     """The `tokenizer.json`: that of an empty model by the library, and this model in it."""
     tokenizer = Tokenizer(models.BPE())
     tokenizer.pre_tokenizer = pre_tokenizers.Sequence([split, _spelled()])
     tokenizer.decoder = decoders.ByteLevel()
-    tokenizer.add_special_tokens([AddedToken(EOS, special=True, normalized=False)])
+    tokenizer.add_special_tokens([AddedToken(token, special=True, normalized=False) for token in special])
     written = json.loads(tokenizer.to_str())
-    written["added_tokens"][0]["id"] = len(model.tokens)
+    for number, added in enumerate(written["added_tokens"], len(model.tokens)):
+        added["id"] = number
     written["model"] |= {"vocab": model.tokens, "merges": model.merges}
     return canonical_json(written)
 
@@ -94,7 +117,7 @@ def _learned(library: ctypes.CDLL, batches: Iterable[pa.Array], vocabulary: int)
     words = bytepairs.Words(library)
     for batch in batches:
         words.add(batch)
-    return words.learn(vocabulary=vocabulary - 1, least=LEAST)
+    return words.learn(vocabulary=vocabulary, least=LEAST)
 
 
 def _of(merges: Merges) -> _Model:
@@ -111,7 +134,7 @@ def _by_library(batches: Iterable[pa.Array], split: pre_tokenizers.Split, vocabu
     parts = pre_tokenizers.Split(Regex(f"(?m:.{{1,{LONGEST_WORD}}})"), behavior="isolated")
     tokenizer.pre_tokenizer = pre_tokenizers.Sequence([split, parts, _spelled()])
     trainer = trainers.BpeTrainer(
-        vocab_size=vocabulary - 1,
+        vocab_size=vocabulary,
         min_frequency=LEAST,
         show_progress=False,
         initial_alphabet=sorted(pre_tokenizers.ByteLevel.alphabet()),

@@ -62,6 +62,8 @@ class Making:
     tokenizer: BytePairTokenizer | None = None
     """that encodes; without one it is trained, of this vocabulary and pattern"""
     cuts: Path | None = None
+    reserved: tuple[str, ...] = ()
+    """special tokens of a tokenizer that is trained"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,6 +127,7 @@ def _trained(making: Making, documents: Documents, key: str) -> BytePairTokenize
         (each.texts for each in documents.read(wanted)),
         vocabulary=making.vocabulary,
         pattern=making.pattern or LLAMA3_PATTERN,
+        reserved=making.reserved,
     )
 
 

@@ -30,16 +30,26 @@ from tutti.contracts.tokenization.v1 import (
     Tokenizer,
 )
 from tutti.corpus.dataset import Packing
-from tutti.tokenization.bpe import BYTES, PatternError, compiled
+from tutti.corpus.tokenizer import TokenizerError
+from tutti.tokenization.bpe import BYTES, PatternError, compiled, special_tokens
 from tutti.tokenization.sources import Sources
 
 
 def check(spec: TokenizationSpec) -> None:
     """Raises InvalidField naming what cannot work."""
-    if spec.vocabulary <= BYTES and not spec.tokenizer:
+    if spec.vocabulary <= BYTES + len(spec.reserved) and not spec.tokenizer:
+        more = ", reserved tokens," if spec.reserved else ","
         raise InvalidField(
-            "spec.vocabulary", seen=spec.vocabulary, expected=f"more than {BYTES}: every byte, and one end"
+            "spec.vocabulary",
+            seen=spec.vocabulary,
+            expected=f"more than {BYTES + len(spec.reserved)}: every byte{more} and one end",
         )
+    try:
+        special_tokens(spec.reserved)
+    except TokenizerError as error:
+        raise InvalidField("spec.reserved", seen=list(spec.reserved), expected=str(error)) from error
+    if spec.reserved and spec.tokenizer:
+        raise InvalidField("spec.reserved", seen=list(spec.reserved), expected="nothing beside spec.tokenizer")
     if spec.context < 1:
         raise InvalidField("spec.context", seen=spec.context, expected="at least 1 token")
     if spec.packing not in ("", *Packing):

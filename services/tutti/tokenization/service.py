@@ -103,6 +103,7 @@ def stored_shards(context: TaskContext, spec: TokenizationSpec, kept: DedupBody)
                 shard_sequences=spec.shard_sequences,
                 scratch=Path(scratch),
                 packing=Packing(spec.packing or Packing.STREAM),
+                reserved=tuple(spec.reserved),
                 tokenizer=given_tokenizer(blobs, spec.tokenizer) if spec.tokenizer else None,
                 measures=measures(blobs, spec, Path(scratch)),
                 cuts=staging.named(blobs, kept.cuts, Path(scratch)) if kept.cuts else None,

@@ -13,6 +13,7 @@ from itertools import pairwise
 from pathlib import Path
 
 import numpy as np
+import pyarrow as pa
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -221,3 +222,48 @@ def test_a_pattern_that_does_not_compile_is_refused_before_anything_is_trained()
 def test_a_pattern_that_teaches_the_end_of_a_text_is_refused() -> None:
     with pytest.raises(TokenizerError, match="must be no text"):
         train_bpe([EOS] * 9, vocabulary=400, pattern=r"[\s\S]+")
+
+
+ROLES = ("<|system|>", "<|user|>", "<|assistant|>")
+
+
+def test_reserved_tokens_have_the_last_ids_but_one_and_no_text_encodes_to_them() -> None:
+    tokenizer = train_bpe([*TEXTS, *ROLES * 9], vocabulary=300, reserved=ROLES)
+    first = tokenizer.eos - len(ROLES)
+    assert list(tokenizer.reserved.items()) == [(token, first + at) for at, token in enumerate(ROLES)]
+    assert BytePairTokenizer.load(tokenizer.artefact, expected_version=tokenizer.version).eos == tokenizer.eos
+    for text in ("".join(ROLES), f"a{EOS}<|user|>b", "<|user|><|assistant|>yes", "<|user"):
+        ids = tokenizer.encode(text)
+        assert ids.max() < first
+        assert tokenizer._by_library(pa.array([text], pa.large_string()))[0].tolist() == ids.tolist()
+        assert tokenizer.decode(ids.tolist()) == text
+    assert tokenizer.decode([first, first + 1]) == "<|system|><|user|>"
+
+
+def test_a_tokenizer_without_reserved_tokens_is_what_it_was() -> None:
+    assert train_bpe(TEXTS, vocabulary=300, reserved=()) == TOKENIZER
+    assert TOKENIZER.reserved == {}
+
+
+@pytest.mark.parametrize(
+    ("reserved", "words"),
+    [(("user",), "cannot be reserved"), ((EOS,), "cannot be reserved"), (("<|user|>", "<|user|>"), "each once")],
+)
+def test_reserved_tokens_that_cannot_be_are_refused(reserved: tuple[str, ...], words: str) -> None:
+    with pytest.raises(TokenizerError, match=words):
+        train_bpe(TEXTS, vocabulary=300, reserved=reserved)
+    spec = TokenizationSpec(vocabulary=300, context=8, validation_fraction=0.5, reserved=reserved)
+    with pytest.raises(InvalidField, match=words) as refused:
+        check(spec)
+    assert refused.value.field == "spec.reserved"
+
+
+def test_a_vocabulary_without_room_for_the_reserved_tokens_is_refused() -> None:
+    assert train_bpe(["abc"], vocabulary=260, reserved=ROLES).vocabulary == 260
+    with pytest.raises(TokenizerError, match="expected at least 260"):
+        train_bpe(["abc"], vocabulary=259, reserved=ROLES)
+
+
+def test_texts_that_teach_a_role_token_are_refused() -> None:
+    with pytest.raises(TokenizerError, match=r"the texts teach <\|user\|> as a token"):
+        train_bpe(["<|user|>"] * 9, vocabulary=400, pattern=r"[\s\S]+", reserved=ROLES)

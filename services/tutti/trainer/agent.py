@@ -22,6 +22,7 @@ from tutti.contracts.committer.v1 import (
     ReportVerificationRequest,
 )
 from tutti.contracts.common.v1 import GetRequest
+from tutti.contracts.sampling.v1 import ReportExperienceRequest
 from tutti.contracts.scheduler.v1 import (
     RANK_EVENT_LOST,
     Assignment,
@@ -33,11 +34,19 @@ from tutti.contracts.scheduler.v1 import (
     ReportRankRequest,
     ReportReleasedRequest,
 )
-from tutti.contracts.trainer.v1 import IoMessage, Lost, Release, Stored, VerifyRequest
+from tutti.contracts.trainer.v1 import (
+    ExperienceName,
+    ExperienceStored,
+    IoMessage,
+    Lost,
+    Release,
+    Stored,
+    VerifyRequest,
+)
 from tutti.trainer import measures
 from tutti.trainer.attempt import Attempt, Phase
 from tutti.trainer.journal import Journal
-from tutti.trainer.ports import AgentSettings, CommitterApi, Courier, IoLink, Launcher, SchedulerApi
+from tutti.trainer.ports import AgentSettings, CommitterApi, Courier, IoLink, Launcher, SamplingApi, SchedulerApi
 from tutti.trainer.reports import Reports
 
 log = logging.getLogger(__name__)
@@ -64,6 +73,7 @@ class Agent:
         incarnation: str,
         scheduler: SchedulerApi,
         committer: CommitterApi,
+        sampling: SamplingApi,
         courier: Courier,
         clock: Clock,
         launcher: Launcher,
@@ -74,7 +84,8 @@ class Agent:
         """`watch` gives the newest node resource that was pushed, if any; without it the node is polled."""
         self.settings, self.incarnation, self.state = settings, incarnation, AgentState.REGISTERING
         self.superseded = False
-        self._scheduler, self._committer, self._courier, self._clock = scheduler, committer, courier, clock
+        self._scheduler, self._committer, self._sampling = scheduler, committer, sampling
+        self._courier, self._clock = courier, clock
         self._launcher, self._io, self._journal, self._watch = launcher, io, journal, watch
         self._restarts_seen = io.restarts
         self._ids = count(1)
@@ -89,6 +100,14 @@ class Agent:
         self._drain_until = 0.0
         self._to_scheduler = Reports("reports", courier, clock, self._call_scheduler, refused=self._refused)
         self._to_committer = Reports("shards", courier, clock, self._call_committer)
+        self._to_sampling = Reports(
+            "experiences",
+            courier,
+            clock,
+            self._call_sampling,
+            answered=self._experience_told,
+            refused=self._experience_told,
+        )
 
     @property
     def attempts(self) -> tuple[Attempt, ...]:
@@ -110,7 +129,7 @@ class Agent:
             did |= self._reconcile()
         did |= self._settle()
         self._journal.processes(self._all_processes())
-        did |= self._to_scheduler.step() | self._to_committer.step()
+        did |= self._to_scheduler.step() | self._to_committer.step() | self._to_sampling.step()
         return did
 
     def drain(self) -> None:
@@ -361,6 +380,10 @@ class Agent:
                 self._to_committer.add(self._shard(message.stored))
             case "lost":
                 self._to_committer.add(self._shard(message.lost))
+            case "experience_kept":
+                any(attempt.experience_kept(message.experience_kept.digest) for attempt in everyone)
+            case "experience_stored":
+                self._to_sampling.add(_experience(message.experience_stored))
             case "verified":
                 self._to_committer.add(
                     ReportVerificationRequest(
@@ -408,6 +431,15 @@ class Agent:
         assert isinstance(request, ReportVerificationRequest)
         return self._committer.ReportVerification(request)
 
+    def _call_sampling(self, request: Message) -> object:
+        assert isinstance(request, ReportExperienceRequest)
+        return self._sampling.ReportExperience(request)
+
+    def _experience_told(self, request: Any, answer: object) -> None:
+        """What its owner refused is not told again either: the reason is in the log."""
+        name = ExperienceName(job=request.job, line=request.line, iteration=request.iteration, digest=request.digest)
+        self._io.send(IoMessage(experience_told=name))
+
     def _refused(self, request: Any, problem: Problem) -> None:
         """A stale epoch: what the node resource says by now is looked up at once."""
         self._next_poll = 0.0
@@ -416,3 +448,15 @@ class Agent:
         ranks = [process.process for attempt in self._attempts.values() for process in attempt.processes]
         known = [process for process in ranks if process is not None]
         return [*known, *self._launcher.processes(), *self._io.processes()]
+
+
+def _experience(stored: ExperienceStored) -> ReportExperienceRequest:
+    name = stored.name
+    return ReportExperienceRequest(
+        job=name.job,
+        line=name.line,
+        iteration=name.iteration,
+        key=stored.key,
+        digest=name.digest,
+        checkpoint=stored.checkpoint,
+    )

@@ -32,15 +32,19 @@ from tutti.contracts.trainer.v1 import (
     BuffersRequest,
     BuffersResponse,
     Dump,
+    ExperienceName,
     Heartbeat,
     IoMessage,
     Listening,
     RankMessage,
+    RolledOut,
     Snapshot,
+    StagedModel,
     StageRequest,
     StageResponse,
     Start,
     Stop,
+    StoreExperience,
     StoreRequest,
 )
 from tutti.model.spec import SpecError
@@ -91,6 +95,7 @@ class Attempt:
         self._buffers: dict[int, tuple[str, ...]] = {}
         self._ranks_of_requests: dict[int, int] = {}
         self._stores: dict[str, StoreRequest] = {}
+        self._experiences: dict[str, StoreExperience] = {}
         self._staged = StageResponse()
         self._rendezvous = ""
         self._deadline = 0.0
@@ -105,7 +110,7 @@ class Attempt:
         try:
             self._training = Training.from_json(assignment.training)
             self._plan = plan_of(self._training, to_shape(assignment.shape))
-            start_from = _start_from(assignment, self._training)
+            start_from, models = _start_from(assignment, self._training), _models(self._training)
         except (SpecError, CheckpointError) as error:
             self.lose(tuple(assignment.ranks), f"the assignment cannot be carried out: {error}")
             return
@@ -118,6 +123,9 @@ class Attempt:
                     resume_manifest_key=start_from.manifest_key,
                     state_digest=start_from.state_digest,
                     mixed=assignment.mixed,
+                    tokenizer_key=assignment.tokenizer_key,
+                    tokenizer_version=self._training.tokenizer,
+                    models=models,
                 )
             )
         )
@@ -141,8 +149,8 @@ class Attempt:
 
     @property
     def handed_over(self) -> bool:
-        """Whether every snapshot that was given is out of its buffer."""
-        return not self._stores
+        """Whether every snapshot that was given is out of its buffer, and every experience on the disk."""
+        return not (self._stores or self._experiences)
 
     def rendezvous(self, address: str) -> None:
         """The address is known: tell the ranks that wait for it."""
@@ -154,7 +162,9 @@ class Attempt:
 
     def ask_again(self) -> None:
         """Another I/O child took over: repeat what the last one left unanswered."""
-        for message in [*self._wanted.values(), *(IoMessage(store=store) for store in self._stores.values())]:
+        stores = [IoMessage(store=store) for store in self._stores.values()]
+        experiences = [IoMessage(experience=experience) for experience in self._experiences.values()]
+        for message in [*self._wanted.values(), *stores, *experiences]:
             self._ask(message)
 
     def disturbed(self, cause: str) -> None:
@@ -209,6 +219,10 @@ class Attempt:
             if buffer in place.buffers:
                 place.process.send(RankMessage(buffer_free=BufferFree(buffer=place.buffers.index(buffer))))
         return True
+
+    def experience_kept(self, digest: str) -> bool:
+        """It is on the disk; whether it is one of this attempt."""
+        return self._experiences.pop(digest, None) is not None
 
     def stop_gently(self) -> None:
         """Ask the ranks to end at a step boundary."""
@@ -280,6 +294,8 @@ class Attempt:
                         training=given.training,
                         dataset=self._staged.dataset,
                         mixed=self._staged.mixed,
+                        tokenizer=self._staged.tokenizer,
+                        models=self._staged.models,
                         resume=self._staged.resume if given.resume_manifest_key else "",
                         initial="" if given.resume_manifest_key else self._staged.resume,
                         buffers=self._buffers[rank],
@@ -305,6 +321,8 @@ class Attempt:
                 self._crossed_at = place.heard
                 measures.restore.labels(self.assignment.job).observe(place.heard - self._begun_at)
                 self._tell(place.rank, RANK_EVENT_READY)
+                if message.ready.note and place.rank == min(self._places):
+                    self._tell(place.rank, RANK_EVENT_DISTURBED, cause=message.ready.note)
                 counts = message.ready.leaves, message.ready.chunks
                 log.info(
                     "rank %d of %s computes %d leaves and keeps %d chunks", place.rank, self.assignment.job, *counts
@@ -318,6 +336,8 @@ class Attempt:
             case "snapshot":
                 measures.stall.labels(self.assignment.job).observe(message.snapshot.seconds)
                 self._store(place, message.snapshot)
+            case "rolled_out":
+                self._keep(message.rolled_out)
             case "finished":
                 place.finished = True
                 self._tell_progress(place.heard, final=True)
@@ -349,6 +369,17 @@ class Attempt:
             request.curve = self._curve.take().encode()
         self._stores[request.buffer] = request
         self._ask(IoMessage(store=request))
+
+    def _keep(self, rolled_out: RolledOut) -> None:
+        job, line, step = self.assignment.job, self.assignment.line, rolled_out.step
+        due = step > 0 and self._training.checkpoint_due(step)
+        request = StoreExperience(
+            name=ExperienceName(job=job, line=line, iteration=rolled_out.iteration, digest=rolled_out.digest),
+            checkpoint=f"checkpoints/{job.removeprefix('jobs/')}/{line}/{step}" if due else "",
+            data=rolled_out.data,
+        )
+        self._experiences[rolled_out.digest] = request
+        self._ask(IoMessage(experience=request))
 
     def _beat(self, now: float) -> None:
         if now - self._beat_at >= min(1.0, self._settings.silence / 4):
@@ -455,6 +486,14 @@ class _Start:
 
     manifest_key: str = ""
     state_digest: str = ""
+
+
+def _models(training: Training) -> list[StagedModel]:
+    """Return the checkpoints that the program reads. Raises CheckpointError."""
+    return [
+        StagedModel(role=each.role, manifest_key=manifest_of(each.checkpoint), state_digest=each.state_digest)
+        for each in training.models
+    ]
 
 
 def _start_from(assignment: Assignment, training: Training) -> _Start:

@@ -49,6 +49,11 @@ class TrainingData:
         self._validation = _loader(folders[0], self.body.validation) if self.body.validation.shards else None
         self._training = training
 
+    note = ""
+
+    def prepare(self, step: object, number: int) -> None:
+        """Nothing: batches do not depend on the state."""
+
     def first_ledger(self) -> Ledger:
         """What a job that starts from nothing reads."""
         sequences = {digest: loader.sequences for digest, loader in self._train.loaders.items()}

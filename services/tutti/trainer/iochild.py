@@ -28,6 +28,7 @@ from tutti.checkpoints.writer import Snapshot, describe, plan_of, store
 from tutti.contracts.trainer.v1 import (
     BuffersRequest,
     BuffersResponse,
+    ExperienceStored,
     IoMessage,
     Lost,
     Release,
@@ -35,6 +36,7 @@ from tutti.contracts.trainer.v1 import (
     StageRequest,
     StageResponse,
     Stored,
+    StoreExperience,
     StoreRequest,
     Trouble,
     Verified,
@@ -43,6 +45,7 @@ from tutti.contracts.trainer.v1 import (
 from tutti.model.spec import SpecError
 from tutti.model.training import Training
 from tutti.trainer.buffers import BufferPool, SharedBuffer
+from tutti.trainer.experiences import ExperienceSpool, experience_key
 from tutti.trainer.framing import BlockingChannel
 from tutti.trainer.iosettings import IoSettings
 from tutti.trainer.shapes import to_shape
@@ -83,6 +86,8 @@ class IoChild:
         self._pool = BufferPool(buffers)
         self._cache = Cache(state / "cache", blobs, files)
         self._spool = Spool(state / "spool", files, limit=spool, trouble=self._tell, lost=self._tell_lost)
+        self._experiences = ExperienceSpool(state / "experiences", files)
+        self._rolled_out: deque[StoreExperience] = deque()
         self._fetches: deque[StageRequest | VerifyRequest] = deque()
         self._snapshots: deque[tuple[StoreRequest | Release, float]] = deque()
         self._since: dict[ShardName, float] = {}
@@ -112,6 +117,10 @@ class IoChild:
                 self._snapshots.append((message.store, self._clock.monotonic()))
             case "release":
                 self._snapshots.append((message.release, 0.0))
+            case "experience":
+                self._rolled_out.append(message.experience)
+            case "experience_told":
+                self._experiences.forget(message.experience_told)
 
     def fetch(self) -> bool:
         """Stage or verify one thing."""
@@ -129,7 +138,9 @@ class IoChild:
         return True
 
     def spool(self) -> bool:
-        """Take one snapshot out of its buffer."""
+        """Take one snapshot out of its buffer, or keep one experience."""
+        if self._rolled_out and self._retries["spool"].due:
+            return self._keep(self._rolled_out[0])
         if not self._snapshots or not self._retries["spool"].due:
             return False
         request, since = self._snapshots[0]
@@ -155,14 +166,14 @@ class IoChild:
         return True
 
     def upload(self) -> bool:
-        """Store one spooled snapshot."""
+        """Store one spooled snapshot; where there is none, one experience."""
         if not self._retries["upload"].due:
             return False
         entry, waiting = None, 0
         try:
             entries = self._spool.waiting()
             if not entries:
-                return False
+                return self._store_experience()
             entry, waiting = entries[0], len(entries)
             self._store(entry)
         except BlobExists as error:
@@ -174,6 +185,33 @@ class IoChild:
             self._wait("upload", f"{waiting} snapshots wait for the blob store{first}: {error}")
             return False
         self._worked("upload")
+        return True
+
+    def _keep(self, experience: StoreExperience) -> bool:
+        try:
+            self._experiences.put(experience)
+        except OSError as error:
+            self._wait("spool", f"an experience of {experience.name.job} cannot be kept: {error}")
+            return False
+        self._rolled_out.popleft()
+        self._worked("spool")
+        self._say(IoMessage(experience_kept=experience.name))
+        return True
+
+    def _store_experience(self) -> bool:
+        """Raises BlobError, OSError."""
+        experience = self._experiences.next()
+        if experience is None:
+            return False
+        name = experience.name
+        key = experience_key(name)
+        try:
+            self._blobs.put_if_absent(key, experience.data)
+        except BlobExists as error:
+            self._trouble("experience", f"{key} was stored before with other bytes: {error}")
+        self._experiences.stored(name)
+        stored = ExperienceStored(name=name, checkpoint=experience.checkpoint, key=key)
+        self._say(IoMessage(experience_stored=stored))
         return True
 
     def _give_up(self, entry: Entry, why: str) -> bool:
@@ -254,8 +292,14 @@ class IoChild:
                 wanted |= {each.digest: each.manifest_key for each in request.mixed}
                 answer.dataset, *mixed = map(str, self._cache.datasets(wanted))
                 answer.mixed.extend(mixed)
+            if request.tokenizer_key:
+                answer.tokenizer = str(self._cache.tokenizer(request.tokenizer_key, request.tokenizer_version))
+            checkpoints = {each.state_digest: each.manifest_key for each in request.models}
             if request.resume_manifest_key:
-                answer.resume = str(self._cache.checkpoint(request.resume_manifest_key, request.state_digest))
+                checkpoints[request.state_digest] = request.resume_manifest_key
+            folders = dict(zip(checkpoints, map(str, self._cache.checkpoints(checkpoints)), strict=True))
+            answer.resume = folders.get(request.state_digest, "")
+            answer.models.update({each.role: folders[each.state_digest] for each in request.models})
         except StagingError as error:
             answer.error = str(error)
         answer.found_bytes = self._cache.found_bytes - found

@@ -14,8 +14,10 @@ from tutti.contracts.trainer.v1 import (
     Finished,
     Progress,
     RankMessage,
+    RolledOut,
     Snapshot,
 )
+from tutti.corpus.canonical import bytes_digest
 from tutti.corpus.ledger import Ledger
 from tutti.model.results import Outcome, StepResult
 from tutti.model.step import RankStep
@@ -23,7 +25,8 @@ from tutti.model.training import Training
 from tutti.trainer.buffers import SharedBuffer
 from tutti.trainer.failures import RankFailure, Reason
 from tutti.trainer.lifeline import WAITING_FOR_BUFFER, Lifeline
-from tutti.trainer.programs.program import Batches, Metrics, Program
+from tutti.trainer.metrics import Metrics
+from tutti.trainer.programs.program import Batches, Program
 
 MOST_SKIPPED = 10
 """Steps in a row that change nothing; with more of them a training has diverged."""
@@ -54,6 +57,9 @@ class Loop:
             self._check_divergence(step)
             lifeline.step = step
             started = time.monotonic()
+            lifeline.phase = "preparing"
+            self._data.prepare(self._step, step)
+            self._tell_experience()
             lifeline.phase = "reading"
             leaves = self._data.leaves(self._ledger, step, self._step.leaves_needed(step))
             read = time.monotonic() - started
@@ -70,6 +76,19 @@ class Loop:
                 self._snapshot(result, metrics)
         lifeline.phase = "finished"
         lifeline.send(RankMessage(finished=Finished(step=training.steps)))
+
+    def _tell_experience(self) -> None:
+        """What all ranks rolled out together is the same on all of them: the first one tells it."""
+        experience = self._program.experience(self._data)
+        if experience is not None and self._step.rank == 0:
+            data = experience.encode()
+            self._lifeline.send(
+                RankMessage(
+                    rolled_out=RolledOut(
+                        iteration=experience.iteration, step=experience.step, digest=bytes_digest(data), data=data
+                    )
+                )
+            )
 
     def _check_divergence(self, step: int) -> None:
         """Raises RankFailure. The count is part of the state, so another attempt fails at once, too."""
@@ -116,6 +135,8 @@ def _progress(result: StepResult, metrics: Metrics | None, *, seconds: float, re
         timings={**dataclasses.asdict(result.timings), "read": read},
     )
     if metrics is not None:
+        progress.metrics.update(metrics.named)
+    if metrics is not None and metrics.tokens:
         progress.validation_nats = metrics.nats
         progress.validation_tokens = metrics.tokens
         if metrics.bits_per_byte is not None:

@@ -72,6 +72,7 @@ def record(curve: Recorder, told: Progress) -> None:
         tokens=told.tokens,
         skipped=told.outcome == OUTCOME_SKIPPED,
     )
+    curve.metrics(told.step, told.metrics)
     if told.HasField("validation_nats") or told.HasField("bits_per_byte"):
         curve.validation(
             told.step,

@@ -17,6 +17,7 @@ from tutti.contracts.committer.v1 import (
     ReportVerificationResponse,
 )
 from tutti.contracts.common.v1 import GetRequest
+from tutti.contracts.sampling.v1 import Experience, ReportExperienceRequest
 from tutti.contracts.scheduler.v1 import (
     HeartbeatRequest,
     HeartbeatResponse,
@@ -132,6 +133,12 @@ class CommitterApi(Protocol):
     def ClaimVerification(self, request: ClaimVerificationRequest) -> ClaimVerificationResponse: ...
 
     def ReportVerification(self, request: ReportVerificationRequest) -> ReportVerificationResponse: ...
+
+
+class SamplingApi(Protocol):
+    """The part of sampling that an agent calls. Raises chassis Problems."""
+
+    def ReportExperience(self, request: ReportExperienceRequest) -> Experience: ...
 
 
 class Courier(Protocol):

@@ -28,6 +28,7 @@ from tutti.chassis.settings import Loaded, Section, SettingsError, installed_ser
 from tutti.chassis.telemetry import MetricsServer
 from tutti.chassis.watch import Watch
 from tutti.contracts.committer.v1.stubs import CommitterServiceStub
+from tutti.contracts.sampling.v1.stubs import ExperienceServiceStub
 from tutti.contracts.scheduler.v1 import Node
 from tutti.contracts.scheduler.v1.stubs import SchedulerServiceStub
 from tutti.model.device import NAMES, is_device
@@ -116,6 +117,7 @@ def _serve(given: argparse.Namespace) -> int:
             incarnation=uuid7(clock, SystemRandomness()),
             scheduler=SchedulerServiceStub(channels.to("scheduler")),
             committer=CommitterServiceStub(channels.to("committer")),
+            sampling=ExperienceServiceStub(channels.to("sampling")),
             courier=courier,
             clock=clock,
             launcher=(launcher := ProcessLauncher()),

@@ -31,11 +31,13 @@ from tutti.model.training import Training
 from tutti.trainer.buffers import SharedBuffer
 from tutti.trainer.failures import RankFailure, Reason
 from tutti.trainer.framing import BlockingChannel
+from tutti.trainer.initial import initial_of
 from tutti.trainer.lifeline import Exit, Lifeline, Stopped, first_message
 from tutti.trainer.loop import Loop
 from tutti.trainer.programs import PROGRAMS
 from tutti.trainer.rendezvous import join_store, meet, open_group, open_store
 from tutti.trainer.shapes import to_shape
+from tutti.trainer.staged import Staged
 
 START_SECONDS = 60.0
 
@@ -75,7 +77,7 @@ def _run(start: Start, lifeline: Lifeline) -> None:
     shape = to_shape(start.shape)
     plan = Plan(Layout(training.model), shape, training.step.leaves)
     program = PROGRAMS[training.program]
-    data = program.read([Path(folder) for folder in (start.dataset, *start.mixed)], training)
+    data = program.read(Staged.of(start), training)
     buffers = [SharedBuffer(Path(path), plan.snapshot_size(start.rank)) for path in start.buffers]
 
     device = _device(start)
@@ -91,7 +93,7 @@ def _run(start: Start, lifeline: Lifeline) -> None:
         group=group,
         device=device,
         audit_every=training.audit_every,
-        objective=program.objective,
+        objective=program.objective(training),
     )
     lifeline.phase = "loading the state"
     if start.resume:
@@ -108,6 +110,7 @@ def _run(start: Start, lifeline: Lifeline) -> None:
                 kernel=json.dumps(step.kernel.to_dict(), sort_keys=True, separators=(",", ":")),
                 leaves=len(plan.leaves_of(start.rank)),
                 chunks=len(plan.chunks_of(start.rank)),
+                note=data.note,
             )
         )
     )
@@ -119,10 +122,7 @@ def _initial(start: Start, plan: Plan) -> Read | None:
     """Reads the parameters that the training begins with; None for random ones. Raises SpecError, CheckpointError."""
     if not start.initial:
         return None
-    staged = open_staged(Path(start.initial))
-    if staged.body.layout.digest != plan.layout.digest:
-        raise SpecError(f"{staged.body.name} has layout {staged.body.layout.digest}; expected {plan.layout.digest}")
-    return staged.read
+    return initial_of(open_staged(Path(start.initial)), plan.layout)
 
 
 def _device(start: Start) -> str:

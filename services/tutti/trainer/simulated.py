@@ -33,14 +33,21 @@ from tutti.contracts.trainer.v1 import (
 )
 from tutti.corpus.ledger import Ledger
 from tutti.model.chunks import Kind
+from tutti.model.programs.dpo import DpoParameters
+from tutti.model.programs.reward import RewardParameters
+from tutti.model.programs.sft import SftParameters
 from tutti.model.results import Outcome, Scalars
 from tutti.model.training import Training
 from tutti.trainer.buffers import SharedBuffer
+from tutti.trainer.comparisons import Comparisons
 from tutti.trainer.data import TrainingData
+from tutti.trainer.demonstrations import Demonstrations
 from tutti.trainer.failures import Reason
+from tutti.trainer.initial import initial_of
 from tutti.trainer.iochild import IoChild
 from tutti.trainer.lifeline import Exit
 from tutti.trainer.shapes import to_shape
+from tutti.trainer.staged import Staged
 
 MODULUS = 8_388_593
 """A prime below 2^23: every value of the state is an integer that float32 holds exactly."""
@@ -156,7 +163,7 @@ class SimulatedRank:
     def _live(self, start: Start) -> Iterator[None]:
         training = Training.from_json(start.training)
         plan = plan_of(training, to_shape(start.shape))
-        data = TrainingData([Path(folder) for folder in (start.dataset, *start.mixed)], training)
+        data = batches_of(Staged.of(start), training)
         yield from self._meet(start, len(plan.ranks))
         if self.gone:
             return
@@ -167,8 +174,8 @@ class SimulatedRank:
             scalars, ledger = staged.body.scalars.model, staged.body.scalars.ledger
             state = {(chunk, kind): int(staged.read(chunk, kind)[0]) for chunk, kind in state}
         elif start.initial:
-            read = open_staged(Path(start.initial)).read
-            state |= {(at, kind): int(read(at, kind)[0]) for at, kind in state if kind is Kind.PARAMETER}
+            read = initial_of(open_staged(Path(start.initial)), plan.layout)
+            state |= {(at, kind): int(read(at, kind.value)[0]) for at, kind in state if kind is Kind.PARAMETER}
         self.step = scalars.step
         self._free.extend(range(len(start.buffers)))
         self._out.append(
@@ -242,7 +249,18 @@ class SimulatedRank:
         self._out.append(RankMessage(failed=Failed(reason=reason, message=message, step=self.step, ranks=ranks)))
 
 
-def _gradient(data: TrainingData, ledger: Ledger, step: int, leaves: int) -> int:
+def batches_of(staged: Staged, training: Training) -> "TrainingData | Demonstrations | Comparisons":
+    """Return what the ranks of a program read, without what they compute with. Raises RankFailure, CorpusError."""
+    match training.program_parameters:
+        case SftParameters(held_out):
+            return Demonstrations(staged, training, held_out=held_out)
+        case RewardParameters(held_out) | DpoParameters(held_out):
+            return Comparisons(staged, training, held_out=held_out, room=training.model.context)
+        case _:
+            return TrainingData(staged.datasets, training)
+
+
+def _gradient(data: "TrainingData | Demonstrations | Comparisons", ledger: Ledger, step: int, leaves: int) -> int:
     return sum(int(leaf.tokens.sum(dtype=np.int64)) for leaf in data.leaves(ledger, step, range(leaves)).values())
 
 

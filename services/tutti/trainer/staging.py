@@ -1,4 +1,4 @@
-"""Staging: datasets and checkpoints on the local disk, verified before anybody reads them.
+"""Staging: what a job reads on the local disk, verified before anybody reads it.
 
 What lies there with the right digest is used again; the cache keeps a bounded number of each kind.
 """
@@ -13,10 +13,15 @@ from tutti.backbone.files import Files, make_folders
 from tutti.checkpoints.reader import stage
 from tutti.corpus.canonical import file_digest, is_digest
 from tutti.corpus.dataset import DatasetBody, Split
-from tutti.corpus.errors import CorpusError
+from tutti.corpus.errors import CorpusError, InvalidManifest
+from tutti.corpus.fields import Fields
 from tutti.corpus.manifest import Kind, Manifest
 
 MANIFEST = "manifest.json"
+LINES = "lines.jsonl"
+TOKENIZER = "tokenizer.json"
+OF_LINES = (Kind.CONVERSATIONS, Kind.PREFERENCES)
+"""Manifests of one blob of JSON lines."""
 
 
 class StagingError(Exception):
@@ -39,7 +44,7 @@ class Cache:
         self._folder, self._blobs, self._files, self._keep = folder, blobs, files, keep
 
     def datasets(self, wanted: Mapping[str, str]) -> list[Path]:
-        """The folders with the manifest and every shard of both splits, of each dataset that is wanted at once.
+        """The folders of datasets that are wanted at once: each with its manifest, and its token shards or its lines.
 
         `wanted`: the key of the manifest by digest. Raises StagingError, BlobError.
         """
@@ -52,42 +57,67 @@ class Cache:
     def _stage(self, folder: Path, manifest_key: str, digest: str) -> None:
         try:
             data = self._blobs.get(manifest_key)
-            manifest = Manifest.decode(data, expected=Kind.DATASET)
+            manifest = Manifest.decode(data, expected=(Kind.DATASET, *OF_LINES))
             if manifest.content_digest != digest:
                 raise StagingError(
                     f"{manifest_key} is dataset {manifest.content_digest}; expected {digest}: "
                     "was the job given another?"
                 )
-            body = DatasetBody.read(manifest)
-            for split in (body.train, body.validation):
-                self._shards(folder, split)
+            if manifest.kind == Kind.DATASET:
+                body = DatasetBody.read(manifest)
+                for split in (body.train, body.validation):
+                    self._shards(folder, split)
+            else:
+                lines = Fields(manifest.body, path="body", error=InvalidManifest).nested("lines")
+                self._file(folder / LINES, lines.text("blob"), lines.digest("bytes_digest"), "the file of lines")
             self._blobs.fetch(manifest_key, folder / MANIFEST)
         except (BlobMissing, CorpusError) as error:
             raise StagingError(f"dataset {digest} cannot be staged: {error}") from error
 
-    def checkpoint(self, manifest_key: str, state_digest: str) -> Path:
-        """The folder that `open_staged` opens. Raises StagingError, BlobError."""
-        folder = self._enter("checkpoints", state_digest, self._keep)
+    def checkpoints(self, wanted: Mapping[str, str]) -> list[Path]:
+        """The folders that `open_staged` opens, of checkpoints that are wanted at once.
+
+        `wanted`: the key of the manifest by state digest. Raises StagingError, BlobError.
+        """
+        keep = max(self._keep, len(wanted))
+        folders = [self._enter("checkpoints", digest, keep) for digest in wanted]
+        for folder, (digest, manifest_key) in zip(folders, wanted.items(), strict=True):
+            try:
+                stage(self._blobs, manifest_key, folder, state_digest=digest, files=self._files)
+            except (BlobMissing, CorpusError) as error:
+                raise StagingError(f"checkpoint {manifest_key} cannot be staged: {error}") from error
+        return folders
+
+    def tokenizer(self, key: str, version: str) -> Path:
+        """The file of a tokenizer. Raises StagingError, BlobError."""
+        # Ranks import this module before they are forked, and the tokenizer's libraries start threads.
+        from tutti.corpus.tokenizer import BytePairTokenizer, TokenizerError
+
+        path = self._enter("tokenizers", version, self._keep) / TOKENIZER
         try:
-            stage(self._blobs, manifest_key, folder, state_digest=state_digest, files=self._files)
-        except (BlobMissing, CorpusError) as error:
-            raise StagingError(f"checkpoint {manifest_key} cannot be staged: {error}") from error
-        return folder
+            self._blobs.fetch(key, path)
+            BytePairTokenizer.load(path.read_bytes(), expected_version=version)
+        except (BlobMissing, TokenizerError) as error:
+            raise StagingError(f"tokenizer {key} cannot be staged: {error}") from error
+        return path
 
     def _shards(self, folder: Path, split: Split) -> None:
         for entry in split.shards:
             path = folder / shard_file(entry.bytes_digest)
-            if path.exists() and file_digest(path) == entry.bytes_digest:
-                self.found_bytes += self._files.size(path)
-                continue
-            self._blobs.fetch(entry.blob, path)
-            self.brought_bytes += self._files.size(path)
-            if (seen := file_digest(path)) != entry.bytes_digest:
-                self._files.unlink(path)
-                raise StagingError(
-                    f"token shard {entry.blob} is damaged: seen {seen}, expected {entry.bytes_digest}; "
-                    "delete the blob and run its stage again"
-                )
+            self._file(path, entry.blob, entry.bytes_digest, "token shard")
+
+    def _file(self, path: Path, blob: str, digest: str, what: str) -> None:
+        """Bring a blob unless it is here, and compare its digest. Raises StagingError, BlobError."""
+        if path.exists() and file_digest(path) == digest:
+            self.found_bytes += self._files.size(path)
+            return
+        self._blobs.fetch(blob, path)
+        self.brought_bytes += self._files.size(path)
+        if (seen := file_digest(path)) != digest:
+            self._files.unlink(path)
+            raise StagingError(
+                f"{what} {blob} is damaged: seen {seen}, expected {digest}; delete the blob and run its stage again"
+            )
 
     def _enter(self, kind: str, digest: str, keep: int) -> Path:
         if not is_digest(digest):

@@ -23,7 +23,7 @@ from tutti.cli.report.facts import Facts
 from tutti.cli.report.outcomes import outcome, reason
 from tutti.cli.report.samples import samples, visible
 from tutti.contracts.committer.v1 import CurvePoint, GetCurveResponse
-from tutti.web.charts import Series, chart, describe
+from tutti.web.charts import Series, chart, describe, titled
 from tutti.web.words import count, duration, moment, size
 
 SHOWN_CHECKPOINTS, SHOWN_STEPS, SHOWN_LANGUAGES, LONGEST = 30, 12, 20, 160
@@ -110,7 +110,7 @@ def page(facts: Facts) -> str:
 
 
 def curves(curve: GetCurveResponse) -> list[Series]:
-    """What is drawn of a curve: loss with what validation said, the gradient's norm, the learning rate."""
+    """What is drawn of a curve: loss with validation, gradient norm, learning rate, other metrics."""
     skipped = [point.step for point in curve.points if point.skipped]
     unknown = math.nan
     holes = [CurvePoint(step=gap.first_step, loss=unknown, gradient_norm=unknown, rate=unknown) for gap in curve.gaps]
@@ -127,6 +127,10 @@ def curves(curve: GetCurveResponse) -> list[Series]:
             logarithmic=True,
         ),
         Series("Learning rate", "Of each step", [(point.step, point.rate) for point in points]),
+        *(
+            Series(titled(each.name), "Measured by the program", [(one.step, one.value) for one in each.values])
+            for each in curve.metrics
+        ),
     ]
 
 

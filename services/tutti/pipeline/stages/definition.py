@@ -90,6 +90,8 @@ class Asked:
 def with_article(of: type[Message]) -> str:
     """A kind of resource as it is named in a sentence: `a checkpoint`, `an index`."""
     name = of.DESCRIPTOR.name.lower()
+    if name == kind_of(of).plural:
+        return name
     return f"{'an' if name[0] in 'aeiou' else 'a'} {name}"
 
 
@@ -131,8 +133,12 @@ class StageDef:
     """The logic version where the owner has none to tell."""
     movable: ClassVar[bool] = False
     """Whether work under way is told again where its input is."""
+    surveyed: ClassVar[bool] = False
+    """Whether who names the content of its folder tells the version of its logic too."""
     brings_pages: ClassVar[bool] = False
     """Whether its work tells how many `pages` it brought."""
+    revisable: ClassVar[bool] = False
+    """Whether its owner may publish another result of ended work: then a run goes on with the newest."""
     expensive: ClassVar[bool] = False
     """Whether the stages that follow from the same dataset are judged before this one begins; see `fits`."""
 
@@ -156,8 +162,16 @@ class StageDef:
         """The recipe as an instance with this section reads it: `recipe.section` has its keys, unless others do."""
         return recipe.with_section(section)
 
+    def parts(self, section: Any) -> Collection[str]:
+        """The parts of its result that others can read alone, for an instance with this section."""
+        return ()
+
     def filled(self, section: Any) -> Any:
         """A section with what follows from its other keys. Raises InvalidField."""
+        return section
+
+    def embedded(self, section: Any, text_of: Callable[[str, str], str]) -> Any:
+        """A section with the text of each file that it names, by `text_of(key, value)`. Raises InvalidField."""
         return section
 
     def problems(self, recipe: Recipe, filled: Collection[str]) -> Iterator[InvalidField]:
@@ -241,6 +255,10 @@ class StageDef:
 
     def unforeseeable(self, recipe: Recipe) -> str:
         """Why nothing can be forecast; "" where it can."""
+        return ""
+
+    def objection(self, recipe: Recipe, work: Any) -> str:
+        """Why a run does not continue with the result of the work; "" where it does."""
         return ""
 
     def summary(self, work: Any) -> str:

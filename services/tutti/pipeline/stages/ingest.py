@@ -19,6 +19,24 @@ from tutti.pipeline.stages.definition import MAKE_RUN, Asked, Flat, Folder, Ques
 from tutti.pipeline.values import Measure, Resident
 
 EVALUATION = "evaluation"
+NO_TEXTS = {
+    "binary",
+    "data_directory",
+    "hidden",
+    "link_broken",
+    "link_outside",
+    "link_repeated",
+    "not_a_file",
+    "not_ok",
+    "repeated",
+}
+"""Reasons for which files are left out that nobody expects to be read, or that were read at another place."""
+REMEDIES = {
+    "no_text": "Set input.text_field to the name of the field that holds the texts. ",
+    "too_large": "Raise input.max_file_bytes. ",
+    "malformed": "Check that each line is one JSON object in UTF-8. ",
+    "pdf": "Convert PDF files to text first. ",
+}
 
 
 class IngestSection(Part):
@@ -39,6 +57,7 @@ class IngestStage(StageDef):
     section = IngestSection
     flat_keys = ("input", "quality")
     brings_pages = True
+    surveyed = True
     roles = (Role("pages", Crawl, default="crawl", required=False),)
     measured = Measure(MAKE_RUN, 1.5, 649, 857_000)
     resident = Resident("each process of benchmarks.reading", 376_000_000)
@@ -114,6 +133,23 @@ class IngestStage(StageDef):
 
     def pages(self, work: Any) -> int:
         return max(int(work.files), int(work.documents) + int(work.rejected))
+
+    def objection(self, recipe: Recipe, work: Any) -> str:
+        """More of what looked like text was rejected than the recipe allows."""
+        counts = {each.reason: each.pages for each in work.left_out if each.reason not in NO_TEXTS}
+        rejected = sum(counts.values())
+        share = rejected / max(1, rejected + work.documents)
+        if share <= recipe.input.most_rejected:
+            return ""
+        reasons = ", ".join(
+            f"{count:,} {reason}" for reason, count in sorted(counts.items(), key=lambda each: -each[1])
+        )
+        remedy = REMEDIES.get(max(counts, key=lambda reason: counts[reason]), "")
+        return (
+            f"{share:.0%} of {rejected + work.documents:,} pages and records were rejected ({reasons}); expected at "
+            f"most {recipe.input.most_rejected:.0%} (input.most_rejected). {remedy}`tutti documents rejected` "
+            "lists them; raise input.most_rejected to train on the others"
+        )
 
     def summary(self, work: Any) -> str:
         return f"{work.documents:,} documents ({work.rejected:,} rejected)"

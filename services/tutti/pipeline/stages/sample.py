@@ -1,12 +1,18 @@
-"""The stage `sample`: a checkpoint continues texts."""
+"""The stage `sample`: a checkpoint continues texts, or answers conversations."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from typing import Any
 
 from tutti.chassis.errors import InvalidField
 from tutti.chassis.service import Host
 from tutti.contracts.committer.v1 import Checkpoint
-from tutti.contracts.sampling.v1 import Sample, SampleSpec
+from tutti.contracts.ingest.v1 import Conversations
+from tutti.contracts.sampling.v1 import PromptSet, Sample, SampleSpec
+from tutti.corpus.conversationset import Lines
+from tutti.corpus.errors import InvalidManifest
+from tutti.corpus.fields import Fields
+from tutti.corpus.manifest import Manifest
+from tutti.pipeline.blobchecks import Checked, Expected
 from tutti.pipeline.modelsize import NUMBER_BYTES, parameters
 from tutti.pipeline.recipe import Recipe, SamplePart
 from tutti.pipeline.stages.definition import MAKE_RUN, Asked, Flat, Question, Role, StageDef, resource_of
@@ -17,7 +23,10 @@ from tutti.pipeline.values import Measure, Result
 class SampleStage(StageDef):
     name = "sample"
     work = Sample
-    roles = (Role("checkpoint", Checkpoint, default="train"),)
+    roles = (
+        Role("checkpoint", Checkpoint, default="train"),
+        Role("prompts", Conversations, required=False),
+    )
     section = SamplePart
     measured = Measure(MAKE_RUN, 1.9, 4 * 48, 1_500)
 
@@ -27,16 +36,45 @@ class SampleStage(StageDef):
     def apply(self, recipe: Recipe, section: SamplePart) -> Recipe:
         return recipe.model_copy(update={"sample": section})
 
+    def problems(self, recipe: Recipe, filled: Collection[str]) -> Iterator[InvalidField]:
+        part, answers = _part(recipe), "prompts" in filled
+        if answers and part.prompts:
+            yield InvalidField(
+                "sample.prompts", seen=f"{len(part.prompts)} prompts", expected="none beside from.prompts"
+            )
+        if not answers and not part.prompts:
+            expected = "at least 1 item; set sample.prompts in the recipe, or give --set sample.prompts=…"
+            yield InvalidField("sample.prompts", seen="nothing", expected=expected)
+        if not answers and part.each is not None:
+            yield InvalidField("sample.each", seen=part.each, expected="nothing without `from: {prompts: …}`")
+
     def request(self, asked: Asked) -> SampleSpec:
         checkpoint = resource_of(Checkpoint, asked.one("checkpoint"))
-        values = _part(asked.recipe).model_dump()
-        return SampleSpec(checkpoint=checkpoint, logic_version=asked.logic_version, **values)
+        values = _part(asked.recipe).model_dump(exclude_none=True)
+        spec = SampleSpec(checkpoint=checkpoint, logic_version=asked.logic_version, **values)
+        if (prompts := asked.get("prompts")) is not None:
+            spec.prompt_set.CopyFrom(
+                PromptSet(
+                    conversations=resource_of(Conversations, prompts),
+                    manifest_key=prompts.manifest_key,
+                    content_digest=prompts.content_digest,
+                    part=prompts.part,
+                )
+            )
+        return spec
 
     def parameters(self, asked: Asked) -> Mapping[str, object]:
-        return _part(asked.recipe).model_dump()
+        return _part(asked.recipe).model_dump(exclude_none=True)
+
+    def blobs(self, manifest: Manifest) -> Iterator[Checked]:
+        fields = Fields(manifest.body, path="body", error=InvalidManifest)
+        if fields.has("lines"):
+            lines = Lines.read(fields.nested("lines"))
+            yield Expected(lines.blob, lines.bytes, lines.bytes_digest)
 
     def questions(self, recipe: Recipe) -> Iterator[Question]:
-        yield Question(recipe, {key: f"sample.{key}" for key in SamplePart.model_fields})
+        if _part(recipe).prompts:
+            yield Question(recipe, {key: f"sample.{key}" for key in SamplePart.model_fields})
 
     def foreseen(self, recipe: Recipe, host: Host) -> None:
         of = recipe.tokenizer.of if recipe.tokenizer.of.startswith("tokenizers/") else UNKNOWN
@@ -49,6 +87,7 @@ class SampleStage(StageDef):
             _check_prompts(recipe, found.tokenizer, host)
 
     def amount(self, recipe: Recipe, pages: int) -> float:
+        """Tokens at most; 0 where the number of prompts is not known."""
         return float(len(_part(recipe).prompts) * _part(recipe).tokens)
 
     def memory(self, recipe: Recipe) -> int | None:

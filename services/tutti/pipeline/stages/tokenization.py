@@ -1,19 +1,23 @@
 """The stage `tokenization`: trains a tokenizer, or takes an earlier one, and packs documents into a dataset."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from typing import Any
 
 from pydantic import Field
 
+from tutti.chassis.errors import InvalidField
 from tutti.contracts.dedup.v1 import Dedup
 from tutti.contracts.ingest.v1 import Ingest
 from tutti.contracts.tokenization.v1 import Dataset, Tokenization, TokenizationSpec
 from tutti.corpus.dataset import DatasetBody
 from tutti.corpus.manifest import Manifest
+from tutti.corpus.template import TEMPLATES
 from tutti.pipeline.blobchecks import Checked, Expected, ExpectedTokenizer
 from tutti.pipeline.recipe import DataPart, Recipe, TokenizerPart
 from tutti.pipeline.stages.definition import MAKE_RUN, Asked, Flat, Question, Role, StageDef
 from tutti.pipeline.values import Measure, Resident
+
+BYTES = 256
 
 
 class TokenizationSection(DataPart):
@@ -55,13 +59,24 @@ class TokenizationStage(StageDef):
             shard_sequences=recipe.data.shard_sequences,
             tokenizer=recipe.tokenizer.of,
             packing=recipe.data.packing,
+            reserved=reserved(recipe),
             measures_key=measures.manifest_key if measures else "",
             measures_digest=measures.content_digest if measures else "",
             logic_version=asked.logic_version,
         )
 
     def parameters(self, asked: Asked) -> Mapping[str, object]:
-        return {**asked.recipe.tokenizer.parameters(), **asked.recipe.data.parameters()}
+        found: dict[str, object] = {**asked.recipe.tokenizer.parameters(), **asked.recipe.data.parameters()}
+        return found | {"reserved": list(tokens)} if (tokens := reserved(asked.recipe)) else found
+
+    def problems(self, recipe: Recipe, filled: Collection[str]) -> Iterator[InvalidField]:
+        least = BYTES + len(reserved(recipe)) + 1
+        if recipe.tokenizer.vocabulary < least:
+            yield InvalidField(
+                "tokenizer.vocabulary",
+                seen=recipe.tokenizer.vocabulary,
+                expected=f"at least {least}: every byte, the role tokens of {recipe.template}, and the end of text",
+            )
 
     def questions(self, recipe: Recipe) -> Iterator[Question]:
         if recipe.tokenizer.pattern:
@@ -75,6 +90,13 @@ class TokenizationStage(StageDef):
 
     def summary(self, work: Any) -> str:
         return f"{work.tokens:,} tokens to train on, {work.validation_tokens:,} held out"
+
+
+def reserved(recipe: Recipe) -> tuple[str, ...]:
+    """Return the tokens that a tokenizer reserves that this recipe trains: the role tokens of its chat template."""
+    if recipe.template is None or recipe.tokenizer.of:
+        return ()
+    return TEMPLATES[recipe.template].tokens
 
 
 STAGE = TokenizationStage()

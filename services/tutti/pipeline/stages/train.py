@@ -2,55 +2,36 @@
 
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import replace
-from typing import Any
 
 from tutti.backbone.blobs import BlobMissing
-from tutti.chassis.errors import InvalidField, NotFound
+from tutti.chassis.errors import InvalidField
 from tutti.chassis.kinds import kind_of
 from tutti.chassis.service import Host
 from tutti.checkpoints.keys import checkpoint_of
 from tutti.checkpoints.manifest import CheckpointBody
 from tutti.contracts.committer.v1 import (
-    CHECKPOINT_STATE_COMMITTED,
-    CHECKPOINT_STATE_PRUNED,
-    CHECKPOINT_STATE_QUARANTINED,
     Checkpoint,
-    CheckpointState,
 )
-from tutti.contracts.common.v1 import STATE_CANCELLED, STATE_DONE, STATE_FAILED, STATE_PENDING, STATE_RUNNING
 from tutti.contracts.scheduler.v1 import (
-    JOB_STATE_CANCELLED,
-    JOB_STATE_DONE,
-    JOB_STATE_FAILED,
-    JOB_STATE_QUEUED,
-    Job,
     JobSpec,
     MixedDataset,
 )
 from tutti.contracts.tokenization.v1 import Dataset, Tokenizer
 from tutti.corpus.errors import CorpusError
 from tutti.model.training import Initial, Training, WeightedDataset
-from tutti.pipeline.blobchecks import Checked, Expected
 from tutti.pipeline.mixing import weighted
 from tutti.pipeline.modelsize import NUMBER_BYTES, STATE_NUMBERS, parameters
 from tutti.pipeline.recipe import Recipe, TrainPart
-from tutti.pipeline.stages.definition import MAKE_RUN, Asked, Flat, Role, StageDef
+from tutti.pipeline.stages.definition import MAKE_RUN, Asked, Flat, Role
 from tutti.pipeline.tokenized import dataset_row
-from tutti.pipeline.values import Inputs, Measure, Result, Seen
+from tutti.pipeline.trainingstage import TrainingStage, leaf_rows, misfits
+from tutti.pipeline.values import Inputs, Measure, Result
 
 SNAPSHOTS = 2  # that a node keeps of what its ranks hold
-STATES = {
-    JOB_STATE_QUEUED: STATE_PENDING,
-    JOB_STATE_DONE: STATE_DONE,
-    JOB_STATE_FAILED: STATE_FAILED,
-    JOB_STATE_CANCELLED: STATE_CANCELLED,
-}
 
 
-class TrainStage(StageDef):
+class TrainStage(TrainingStage):
     name = "train"
-    work = Job
-    makes = Checkpoint
     roles = (
         Role("dataset", Dataset, default="tokenization"),
         Role("mixture", Dataset, required=False, many=True, given=False),
@@ -70,18 +51,7 @@ class TrainStage(StageDef):
 
     def filled(self, section: TrainPart) -> TrainPart:
         """With rows, warmup and the interval of checkpoints."""
-        rows = section.rows or 2
-        if section.batch is not None:
-            rows = section.rows or section.batch // section.microbatches
-            if section.batch % section.microbatches or section.batch != rows * section.microbatches:
-                named = f" x train.rows ({section.rows})" if section.rows else ""
-                least = section.microbatches * max(1, rows)
-                raise InvalidField(
-                    "train.batch",
-                    seen=section.batch,
-                    expected=f"train.microbatches ({section.microbatches}){named} times a whole number, such as "
-                    f"{least}; or leave it out and give train.rows",
-                )
+        rows = leaf_rows(self.name, section.rows, section.batch, section.microbatches)
         values = {
             "rows": rows,
             "batch": None,
@@ -92,20 +62,7 @@ class TrainStage(StageDef):
 
     def problems(self, recipe: Recipe, filled: Collection[str]) -> Iterator[InvalidField]:
         train = _part(recipe)
-        if train.ranks > train.microbatches:
-            yield InvalidField(
-                "train.ranks",
-                seen=train.ranks,
-                expected=f"at most train.microbatches ({train.microbatches}): a rank computes at least one of them",
-            )
-        if train.warmup is not None and train.warmup > train.steps:
-            yield InvalidField("train.warmup", seen=train.warmup, expected=f"at most train.steps ({train.steps})")
-        if train.min_learning_rate > train.learning_rate:
-            yield InvalidField(
-                "train.min_learning_rate",
-                seen=train.min_learning_rate,
-                expected=f"at most train.learning_rate ({train.learning_rate:g})",
-            )
+        yield from misfits(self.name, train)
 
     def request(self, asked: Asked) -> JobSpec:
         train, dataset, training = _part(asked.recipe), asked.one("dataset"), _training(asked)
@@ -140,39 +97,6 @@ class TrainStage(StageDef):
         own, *others = weighted(asked.recipe.mixture, asked.one("dataset"), host)
         return {**asked.inputs, "dataset": (own,), "mixture": tuple(others)}
 
-    def seen(self, work: Any) -> Seen:
-        """Of a done job the result lacks its manifest, which the committer knows."""
-        state = STATES.get(work.state, STATE_RUNNING)
-        result = Result(work.name, "", work.state_digest)
-        return Seen(work.name, state, work.reason, result if state == STATE_DONE else None)
-
-    def settled(self, work: Any, host: Host) -> Seen:
-        seen = self.seen(work)
-        if seen.result is None:
-            return seen
-        name = f"checkpoints/{work.name.removeprefix('jobs/')}/{work.line}/{work.decided_step}"
-        try:
-            last = kind_of(Checkpoint).get(host.channel("committer"), name)
-        except NotFound:
-            return Seen(work.name, STATE_FAILED, f"its last checkpoint {name} is not known to the committer", None)
-        if last.state in (CHECKPOINT_STATE_QUARANTINED, CHECKPOINT_STATE_PRUNED):
-            what = f"its last checkpoint {name} is {CheckpointState.Name(last.state)}: {last.reason}"
-            return Seen(work.name, STATE_FAILED, what, None)
-        return Seen(work.name, seen.state, "", Result(work.name, last.manifest_key, last.state_digest))
-
-    def on_the_way(self, result: Result, host: Host) -> Iterator[Result]:
-        """The checkpoints before the last one."""
-        for page in kind_of(Checkpoint).pages(host.channel("committer"), f"job={result.resource}"):
-            for each in page:
-                if each.state == CHECKPOINT_STATE_COMMITTED and each.manifest_key != result.manifest_key:
-                    yield Result(result.resource, each.manifest_key, each.state_digest)
-
-    def listed(self, data: bytes, *, thorough: bool) -> tuple[str, list[Checked]]:
-        body = CheckpointBody.decode(data)
-        return body.state_digest, [
-            Expected(blob.key, blob.nbytes, blob.bytes_digest if thorough else "") for blob in body.blobs
-        ]
-
     def amount(self, recipe: Recipe, pages: int) -> float:
         """Tokens x parameters, to which the operations are in proportion (Kaplan et al. 2020, section 2.1)."""
         train = _part(recipe)
@@ -196,9 +120,6 @@ class TrainStage(StageDef):
         assert train.rows is not None
         logits = train.rows * recipe.data.context * recipe.tokenizer.vocabulary
         return NUMBER_BYTES * (train.ranks * 2 * (model + logits) + (1 + SNAPSHOTS) * STATE_NUMBERS * model)
-
-    def summary(self, work: Any) -> str:
-        return f"{work.step:,} steps, loss {work.loss:.4f}"
 
 
 def _part(recipe: Recipe) -> TrainPart:

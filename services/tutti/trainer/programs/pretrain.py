@@ -4,7 +4,14 @@ from tutti.model.objective import NextToken
 from tutti.model.step import RankStep
 from tutti.model.training import Training
 from tutti.trainer.data import TrainingData
-from tutti.trainer.programs.program import Metrics, Program
+from tutti.trainer.metrics import Metrics
+from tutti.trainer.programs.program import Program
+from tutti.trainer.staged import Staged
+
+
+def read(staged: Staged, training: Training) -> TrainingData:
+    """Raises RankFailure, CorpusError."""
+    return TrainingData(staged.datasets, training)
 
 
 def measure(step: RankStep, data: TrainingData) -> Metrics | None:
@@ -17,8 +24,8 @@ def measure(step: RankStep, data: TrainingData) -> Metrics | None:
 
 PROGRAM = Program(
     name="pretrain",
-    objective=NextToken(),
-    read=TrainingData,
+    objective=lambda training: NextToken(),
+    read=read,
     measure=measure,
     measure_due=Training.validation_due,
     checkpoint_due=Training.checkpoint_due,

@@ -5,18 +5,25 @@ Promises: everything in it is a function of the training and of the state, never
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Generic, Protocol, TypeVar
 
+from tutti.corpus.experience import Experience
 from tutti.corpus.ledger import Ledger
 from tutti.model.batch import LeafBatch
 from tutti.model.objective import Objective
 from tutti.model.step import RankStep
 from tutti.model.training import Training
+from tutti.trainer.metrics import Metrics
+from tutti.trainer.staged import Staged
 
 
 class Batches(Protocol):
     """What a program reads."""
+
+    @property
+    def note(self) -> str:
+        """What was left out when it was read, and why; "" for nothing to tell. It becomes a line of the job."""
+        return ""
 
     def first_ledger(self) -> Ledger:
         """Return the ledger of a job that starts from nothing."""
@@ -26,29 +33,30 @@ class Batches(Protocol):
         """Return the batches of these leaves of a step, by leaf. They follow from ledger, step and leaf alone."""
         ...
 
+    def prepare(self, step: RankStep, number: int) -> None:
+        """Do what must be done with the state at hand before `leaves` of step `number`; nothing unless overridden.
+
+        Collective: the loop calls it on every rank.
+        """
+        return None
+
 
 B = TypeVar("B", bound=Batches)
 
 
 @dataclass(frozen=True)
-class Metrics:
-    """What was measured after a step beside its loss."""
-
-    nats: float
-    tokens: int
-    bits_per_byte: float | None
-
-
-@dataclass(frozen=True)
 class Program(Generic[B]):
-    """`read(folders, training)` opens the staged datasets; `measure(step, batches)` is collective.
+    """`read(staged, training)` opens what was staged; `measure(step, batches)` is collective; `objective(training)` is
+    what the ranks minimise.
 
-    `measure_due` and `checkpoint_due` say after which steps; a checkpoint is due after the last one.
+    `measure_due` and `checkpoint_due` say after which steps; a checkpoint is due after the last one. `experience` is
+    what `prepare` rolled out for the step at hand, the same on every rank.
     """
 
     name: str
-    objective: Objective
-    read: Callable[[Sequence[Path], Training], B]
+    objective: Callable[[Training], Objective]
+    read: Callable[[Staged, Training], B]
     measure: Callable[[RankStep, B], Metrics | None]
     measure_due: Callable[[Training, int], bool]
     checkpoint_due: Callable[[Training, int], bool]
+    experience: Callable[[B], Experience | None] = lambda batches: None

@@ -592,6 +592,7 @@ class GetCurveResponse(_message.Message):
     SKIPPED_FIELD_NUMBER: _builtins.int
     MISSING_FIELD_NUMBER: _builtins.int
     GAPS_FIELD_NUMBER: _builtins.int
+    METRICS_FIELD_NUMBER: _builtins.int
     steps: _builtins.int
     """steps that are known, given or not."""
     skipped: _builtins.int
@@ -610,6 +611,10 @@ class GetCurveResponse(_message.Message):
     def gaps(self) -> _containers.RepeatedCompositeFieldContainer[Global___CurveGap]:
         """gaps: the first 20 stretches of missing steps."""
 
+    @_builtins.property
+    def metrics(self) -> _containers.RepeatedCompositeFieldContainer[Global___CurveMetric]:
+        """metrics that the program of the job measured, by name."""
+
     def __init__(
         self,
         *,
@@ -619,14 +624,69 @@ class GetCurveResponse(_message.Message):
         skipped: _builtins.int = ...,
         missing: _builtins.int = ...,
         gaps: _abc.Iterable[Global___CurveGap] | None = ...,
+        metrics: _abc.Iterable[Global___CurveMetric] | None = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["gaps", b"gaps", "missing", b"missing", "points", b"points", "skipped", b"skipped", "steps", b"steps", "validations", b"validations"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["gaps", b"gaps", "metrics", b"metrics", "missing", b"missing", "points", b"points", "skipped", b"skipped", "steps", b"steps", "validations", b"validations"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
 Global___GetCurveResponse: _TypeAlias = GetCurveResponse  # noqa: Y015
+
+@_typing.final
+class CurveMetric(_message.Message):
+    """CurveMetric is a number that a program measures, such as the mean reward of rollouts."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    NAME_FIELD_NUMBER: _builtins.int
+    VALUES_FIELD_NUMBER: _builtins.int
+    name: _builtins.str
+    """name of it."""
+    @_builtins.property
+    def values(self) -> _containers.RepeatedCompositeFieldContainer[Global___CurveValue]:
+        """values in order of steps."""
+
+    def __init__(
+        self,
+        *,
+        name: _builtins.str = ...,
+        values: _abc.Iterable[Global___CurveValue] | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["name", b"name", "values", b"values"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___CurveMetric: _TypeAlias = CurveMetric  # noqa: Y015
+
+@_typing.final
+class CurveValue(_message.Message):
+    """CurveValue is what was measured after one step."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    STEP_FIELD_NUMBER: _builtins.int
+    VALUE_FIELD_NUMBER: _builtins.int
+    step: _builtins.int
+    """step after which it was."""
+    value: _builtins.float
+    """value of it."""
+    def __init__(
+        self,
+        *,
+        step: _builtins.int = ...,
+        value: _builtins.float = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["step", b"step", "value", b"value"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___CurveValue: _TypeAlias = CurveValue  # noqa: Y015
 
 @_typing.final
 class PinCheckpointRequest(_message.Message):

@@ -36,6 +36,11 @@ class Training(_message.Message):
     MIXTURE_FIELD_NUMBER: _builtins.int
     PROGRAM_FIELD_NUMBER: _builtins.int
     INITIAL_FIELD_NUMBER: _builtins.int
+    TOKENIZER_FIELD_NUMBER: _builtins.int
+    TEMPLATE_FIELD_NUMBER: _builtins.int
+    PART_FIELD_NUMBER: _builtins.int
+    MODELS_FIELD_NUMBER: _builtins.int
+    PROGRAM_PARAMETERS_FIELD_NUMBER: _builtins.int
     dataset: _builtins.str
     """dataset: content digest of the manifest of what is trained on."""
     checkpoint_every: _builtins.int
@@ -46,6 +51,14 @@ class Training(_message.Message):
     """audit_every so many steps."""
     program: _builtins.str
     """program that its ranks run: batches, objective, metrics and checkpoint schedule, by name."""
+    tokenizer: _builtins.str
+    """tokenizer: version of the tokenizer of what is trained on, where the dataset does not name it."""
+    template: _builtins.str
+    """template: digest of the chat template that conversations are rendered with."""
+    part: _builtins.str
+    """part of the dataset that is trained on; not set for all of it."""
+    program_parameters: _builtins.str
+    """program_parameters as canonical JSON, for a program that has some."""
     @_builtins.property
     def model(self) -> Global___ModelSpec:
         """model that is trained."""
@@ -66,6 +79,10 @@ class Training(_message.Message):
     def initial(self) -> Global___Initial:
         """initial checkpoint whose parameters the training begins with; not set for random ones."""
 
+    @_builtins.property
+    def models(self) -> _containers.RepeatedCompositeFieldContainer[Global___RoleModel]:
+        """models beside the one that is trained, in the order of their roles."""
+
     def __init__(
         self,
         *,
@@ -79,21 +96,42 @@ class Training(_message.Message):
         mixture: _abc.Iterable[Global___WeightedDataset] | None = ...,
         program: _builtins.str | None = ...,
         initial: Global___Initial | None = ...,
+        tokenizer: _builtins.str | None = ...,
+        template: _builtins.str | None = ...,
+        part: _builtins.str | None = ...,
+        models: _abc.Iterable[Global___RoleModel] | None = ...,
+        program_parameters: _builtins.str | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["_audit_every", b"_audit_every", "_program", b"_program", "_validate_every", b"_validate_every", "audit_every", b"audit_every", "initial", b"initial", "model", b"model", "optimizer", b"optimizer", "program", b"program", "step", b"step", "validate_every", b"validate_every"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["_audit_every", b"_audit_every", "_part", b"_part", "_program", b"_program", "_program_parameters", b"_program_parameters", "_template", b"_template", "_tokenizer", b"_tokenizer", "_validate_every", b"_validate_every", "audit_every", b"audit_every", "initial", b"initial", "model", b"model", "optimizer", b"optimizer", "part", b"part", "program", b"program", "program_parameters", b"program_parameters", "step", b"step", "template", b"template", "tokenizer", b"tokenizer", "validate_every", b"validate_every"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["_audit_every", b"_audit_every", "_program", b"_program", "_validate_every", b"_validate_every", "audit_every", b"audit_every", "checkpoint_every", b"checkpoint_every", "dataset", b"dataset", "initial", b"initial", "mixture", b"mixture", "model", b"model", "optimizer", b"optimizer", "program", b"program", "step", b"step", "validate_every", b"validate_every"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_audit_every", b"_audit_every", "_part", b"_part", "_program", b"_program", "_program_parameters", b"_program_parameters", "_template", b"_template", "_tokenizer", b"_tokenizer", "_validate_every", b"_validate_every", "audit_every", b"audit_every", "checkpoint_every", b"checkpoint_every", "dataset", b"dataset", "initial", b"initial", "mixture", b"mixture", "model", b"model", "models", b"models", "optimizer", b"optimizer", "part", b"part", "program", b"program", "program_parameters", b"program_parameters", "step", b"step", "template", b"template", "tokenizer", b"tokenizer", "validate_every", b"validate_every"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     _WhichOneofReturnType__audit_every: _TypeAlias = _typing.Literal["audit_every"]  # noqa: Y015
     _WhichOneofArgType__audit_every: _TypeAlias = _typing.Literal["_audit_every", b"_audit_every"]  # noqa: Y015
+    _WhichOneofReturnType__part: _TypeAlias = _typing.Literal["part"]  # noqa: Y015
+    _WhichOneofArgType__part: _TypeAlias = _typing.Literal["_part", b"_part"]  # noqa: Y015
     _WhichOneofReturnType__program: _TypeAlias = _typing.Literal["program"]  # noqa: Y015
     _WhichOneofArgType__program: _TypeAlias = _typing.Literal["_program", b"_program"]  # noqa: Y015
+    _WhichOneofReturnType__program_parameters: _TypeAlias = _typing.Literal["program_parameters"]  # noqa: Y015
+    _WhichOneofArgType__program_parameters: _TypeAlias = _typing.Literal["_program_parameters", b"_program_parameters"]  # noqa: Y015
+    _WhichOneofReturnType__template: _TypeAlias = _typing.Literal["template"]  # noqa: Y015
+    _WhichOneofArgType__template: _TypeAlias = _typing.Literal["_template", b"_template"]  # noqa: Y015
+    _WhichOneofReturnType__tokenizer: _TypeAlias = _typing.Literal["tokenizer"]  # noqa: Y015
+    _WhichOneofArgType__tokenizer: _TypeAlias = _typing.Literal["_tokenizer", b"_tokenizer"]  # noqa: Y015
     _WhichOneofReturnType__validate_every: _TypeAlias = _typing.Literal["validate_every"]  # noqa: Y015
     _WhichOneofArgType__validate_every: _TypeAlias = _typing.Literal["_validate_every", b"_validate_every"]  # noqa: Y015
     @_typing.overload
     def WhichOneof(self, oneof_group: _WhichOneofArgType__audit_every) -> _WhichOneofReturnType__audit_every | None: ...
     @_typing.overload
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__part) -> _WhichOneofReturnType__part | None: ...
+    @_typing.overload
     def WhichOneof(self, oneof_group: _WhichOneofArgType__program) -> _WhichOneofReturnType__program | None: ...
+    @_typing.overload
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__program_parameters) -> _WhichOneofReturnType__program_parameters | None: ...
+    @_typing.overload
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__template) -> _WhichOneofReturnType__template | None: ...
+    @_typing.overload
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__tokenizer) -> _WhichOneofReturnType__tokenizer | None: ...
     @_typing.overload
     def WhichOneof(self, oneof_group: _WhichOneofArgType__validate_every) -> _WhichOneofReturnType__validate_every | None: ...
 
@@ -126,6 +164,36 @@ class Initial(_message.Message):
 Global___Initial: _TypeAlias = Initial  # noqa: Y015
 
 @_typing.final
+class RoleModel(_message.Message):
+    """RoleModel is a checkpoint that a program reads beside the state that it trains."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    ROLE_FIELD_NUMBER: _builtins.int
+    CHECKPOINT_FIELD_NUMBER: _builtins.int
+    STATE_DIGEST_FIELD_NUMBER: _builtins.int
+    role: _builtins.str
+    """role in the program, such as "reference"."""
+    checkpoint: _builtins.str
+    """checkpoint, such as "checkpoints/x/0/100"."""
+    state_digest: _builtins.str
+    """state_digest of it."""
+    def __init__(
+        self,
+        *,
+        role: _builtins.str = ...,
+        checkpoint: _builtins.str = ...,
+        state_digest: _builtins.str = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["checkpoint", b"checkpoint", "role", b"role", "state_digest", b"state_digest"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___RoleModel: _TypeAlias = RoleModel  # noqa: Y015
+
+@_typing.final
 class ModelSpec(_message.Message):
     """ModelSpec is a Llama-shaped decoder."""
 
@@ -145,6 +213,7 @@ class ModelSpec(_message.Message):
     NORM_EPSILON_FIELD_NUMBER: _builtins.int
     INIT_STD_FIELD_NUMBER: _builtins.int
     SCALED_INIT_FIELD_NUMBER: _builtins.int
+    SCALAR_HEAD_FIELD_NUMBER: _builtins.int
     vocabulary: _builtins.int
     """vocabulary size."""
     width: _builtins.int
@@ -173,6 +242,8 @@ class ModelSpec(_message.Message):
     """init_std of the initial weights."""
     scaled_init: _builtins.bool
     """scaled_init divides it by the square root of the depth where a residual is added."""
+    scalar_head: _builtins.bool
+    """scalar_head adds a unit of `width` numbers that turns a hidden state into a scalar."""
     def __init__(
         self,
         *,
@@ -190,10 +261,11 @@ class ModelSpec(_message.Message):
         norm_epsilon: _builtins.float | None = ...,
         init_std: _builtins.float | None = ...,
         scaled_init: _builtins.bool | None = ...,
+        scalar_head: _builtins.bool | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["_document_mask", b"_document_mask", "_init_std", b"_init_std", "_norm_epsilon", b"_norm_epsilon", "_qk_norm", b"_qk_norm", "_rope_base", b"_rope_base", "_scaled_init", b"_scaled_init", "_tied", b"_tied", "document_mask", b"document_mask", "init_std", b"init_std", "norm_epsilon", b"norm_epsilon", "qk_norm", b"qk_norm", "rope_base", b"rope_base", "scaled_init", b"scaled_init", "tied", b"tied"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["_document_mask", b"_document_mask", "_init_std", b"_init_std", "_norm_epsilon", b"_norm_epsilon", "_qk_norm", b"_qk_norm", "_rope_base", b"_rope_base", "_scalar_head", b"_scalar_head", "_scaled_init", b"_scaled_init", "_tied", b"_tied", "document_mask", b"document_mask", "init_std", b"init_std", "norm_epsilon", b"norm_epsilon", "qk_norm", b"qk_norm", "rope_base", b"rope_base", "scalar_head", b"scalar_head", "scaled_init", b"scaled_init", "tied", b"tied"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["_document_mask", b"_document_mask", "_init_std", b"_init_std", "_norm_epsilon", b"_norm_epsilon", "_qk_norm", b"_qk_norm", "_rope_base", b"_rope_base", "_scaled_init", b"_scaled_init", "_tied", b"_tied", "context", b"context", "document_mask", b"document_mask", "heads", b"heads", "hidden", b"hidden", "init_std", b"init_std", "kv_heads", b"kv_heads", "layers", b"layers", "norm_epsilon", b"norm_epsilon", "qk_norm", b"qk_norm", "rope_base", b"rope_base", "scaled_init", b"scaled_init", "tied", b"tied", "vocabulary", b"vocabulary", "width", b"width"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_document_mask", b"_document_mask", "_init_std", b"_init_std", "_norm_epsilon", b"_norm_epsilon", "_qk_norm", b"_qk_norm", "_rope_base", b"_rope_base", "_scalar_head", b"_scalar_head", "_scaled_init", b"_scaled_init", "_tied", b"_tied", "context", b"context", "document_mask", b"document_mask", "heads", b"heads", "hidden", b"hidden", "init_std", b"init_std", "kv_heads", b"kv_heads", "layers", b"layers", "norm_epsilon", b"norm_epsilon", "qk_norm", b"qk_norm", "rope_base", b"rope_base", "scalar_head", b"scalar_head", "scaled_init", b"scaled_init", "tied", b"tied", "vocabulary", b"vocabulary", "width", b"width"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     _WhichOneofReturnType__document_mask: _TypeAlias = _typing.Literal["document_mask"]  # noqa: Y015
     _WhichOneofArgType__document_mask: _TypeAlias = _typing.Literal["_document_mask", b"_document_mask"]  # noqa: Y015
@@ -205,6 +277,8 @@ class ModelSpec(_message.Message):
     _WhichOneofArgType__qk_norm: _TypeAlias = _typing.Literal["_qk_norm", b"_qk_norm"]  # noqa: Y015
     _WhichOneofReturnType__rope_base: _TypeAlias = _typing.Literal["rope_base"]  # noqa: Y015
     _WhichOneofArgType__rope_base: _TypeAlias = _typing.Literal["_rope_base", b"_rope_base"]  # noqa: Y015
+    _WhichOneofReturnType__scalar_head: _TypeAlias = _typing.Literal["scalar_head"]  # noqa: Y015
+    _WhichOneofArgType__scalar_head: _TypeAlias = _typing.Literal["_scalar_head", b"_scalar_head"]  # noqa: Y015
     _WhichOneofReturnType__scaled_init: _TypeAlias = _typing.Literal["scaled_init"]  # noqa: Y015
     _WhichOneofArgType__scaled_init: _TypeAlias = _typing.Literal["_scaled_init", b"_scaled_init"]  # noqa: Y015
     _WhichOneofReturnType__tied: _TypeAlias = _typing.Literal["tied"]  # noqa: Y015
@@ -219,6 +293,8 @@ class ModelSpec(_message.Message):
     def WhichOneof(self, oneof_group: _WhichOneofArgType__qk_norm) -> _WhichOneofReturnType__qk_norm | None: ...
     @_typing.overload
     def WhichOneof(self, oneof_group: _WhichOneofArgType__rope_base) -> _WhichOneofReturnType__rope_base | None: ...
+    @_typing.overload
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__scalar_head) -> _WhichOneofReturnType__scalar_head | None: ...
     @_typing.overload
     def WhichOneof(self, oneof_group: _WhichOneofArgType__scaled_init) -> _WhichOneofReturnType__scaled_init | None: ...
     @_typing.overload

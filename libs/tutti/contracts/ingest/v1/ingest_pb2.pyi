@@ -114,6 +114,12 @@ class DigestInputRequest(_message.Message):
     DESCRIPTOR: _descriptor.Descriptor
 
     SPEC_FIELD_NUMBER: _builtins.int
+    SAMPLE_FIELD_NUMBER: _builtins.int
+    FILES_FIELD_NUMBER: _builtins.int
+    sample: _builtins.int
+    """sample is how many of the first records to read as an ingest would; 0: none."""
+    files: _builtins.int
+    """files to digest, in path order; 0: all. A digest of fewer names no folder, but shows that it can be read."""
     @_builtins.property
     def spec(self) -> _events_pb2.IngestSpec:
         """spec that would read it."""
@@ -122,14 +128,82 @@ class DigestInputRequest(_message.Message):
         self,
         *,
         spec: _events_pb2.IngestSpec | None = ...,
+        sample: _builtins.int = ...,
+        files: _builtins.int = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["spec", b"spec"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["spec", b"spec"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["files", b"files", "sample", b"sample", "spec", b"spec"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
 Global___DigestInputRequest: _TypeAlias = DigestInputRequest  # noqa: Y015
+
+@_typing.final
+class SampledRejections(_message.Message):
+    """SampledRejections are the records of a sample that are rejected for one reason."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    REASON_FIELD_NUMBER: _builtins.int
+    RECORDS_FIELD_NUMBER: _builtins.int
+    PATH_FIELD_NUMBER: _builtins.int
+    DETAIL_FIELD_NUMBER: _builtins.int
+    reason: _builtins.str
+    """reason as an ingest counts it."""
+    records: _builtins.int
+    """records with it."""
+    path: _builtins.str
+    """path of the first of them."""
+    detail: _builtins.str
+    """detail of the first of them."""
+    def __init__(
+        self,
+        *,
+        reason: _builtins.str = ...,
+        records: _builtins.int = ...,
+        path: _builtins.str = ...,
+        detail: _builtins.str = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["detail", b"detail", "path", b"path", "reason", b"reason", "records", b"records"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___SampledRejections: _TypeAlias = SampledRejections  # noqa: Y015
+
+@_typing.final
+class InputSample(_message.Message):
+    """InputSample is what the first records of a folder become."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    DOCUMENTS_FIELD_NUMBER: _builtins.int
+    REJECTIONS_FIELD_NUMBER: _builtins.int
+    COMPLETE_FIELD_NUMBER: _builtins.int
+    documents: _builtins.int
+    """documents that an ingest would keep."""
+    complete: _builtins.bool
+    """complete says that the folder has no other records."""
+    @_builtins.property
+    def rejections(self) -> _containers.RepeatedCompositeFieldContainer[Global___SampledRejections]:
+        """rejections by reason, the most frequent first."""
+
+    def __init__(
+        self,
+        *,
+        documents: _builtins.int = ...,
+        rejections: _abc.Iterable[Global___SampledRejections] | None = ...,
+        complete: _builtins.bool = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["complete", b"complete", "documents", b"documents", "rejections", b"rejections"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___InputSample: _TypeAlias = InputSample  # noqa: Y015
 
 @_typing.final
 class DigestInputResponse(_message.Message):
@@ -141,6 +215,7 @@ class DigestInputResponse(_message.Message):
     FILES_FIELD_NUMBER: _builtins.int
     BYTES_FIELD_NUMBER: _builtins.int
     LOGIC_VERSION_FIELD_NUMBER: _builtins.int
+    SAMPLE_FIELD_NUMBER: _builtins.int
     input_digest: _builtins.str
     """input_digest over relative paths and bytes."""
     files: _builtins.int
@@ -149,6 +224,10 @@ class DigestInputResponse(_message.Message):
     """bytes of them."""
     logic_version: _builtins.str
     """logic_version of the stage today."""
+    @_builtins.property
+    def sample(self) -> Global___InputSample:
+        """sample of its records, where it was asked for."""
+
     def __init__(
         self,
         *,
@@ -156,10 +235,11 @@ class DigestInputResponse(_message.Message):
         files: _builtins.int = ...,
         bytes: _builtins.int = ...,
         logic_version: _builtins.str = ...,
+        sample: Global___InputSample | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["sample", b"sample"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["bytes", b"bytes", "files", b"files", "input_digest", b"input_digest", "logic_version", b"logic_version"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["bytes", b"bytes", "files", b"files", "input_digest", b"input_digest", "logic_version", b"logic_version", "sample", b"sample"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

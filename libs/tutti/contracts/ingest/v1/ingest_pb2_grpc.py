@@ -327,7 +327,7 @@ class IngestServiceServicer:
         raise NotImplementedError('Method not implemented!')
 
     def DigestInput(self, request, context):
-        """DigestInput returns the content digest of a folder, for a reuse key.
+        """DigestInput returns the content digest of a folder, for a reuse key, and reads a sample of its records if asked.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')

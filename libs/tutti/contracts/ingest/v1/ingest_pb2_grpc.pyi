@@ -86,7 +86,7 @@ class IngestServiceStub:
     CancelClassifier: _grpc.UnaryUnaryMultiCallable[_common_pb2.CancelRequest, _events_pb2.Classifier]
     """CancelClassifier ends it."""
     DigestInput: _grpc.UnaryUnaryMultiCallable[_ingest_pb2.DigestInputRequest, _ingest_pb2.DigestInputResponse]
-    """DigestInput returns the content digest of a folder, for a reuse key."""
+    """DigestInput returns the content digest of a folder, for a reuse key, and reads a sample of its records if asked."""
 
 @_typing.type_check_only
 class IngestServiceAsyncStub(IngestServiceStub):
@@ -144,7 +144,7 @@ class IngestServiceAsyncStub(IngestServiceStub):
     CancelClassifier: _aio.UnaryUnaryMultiCallable[_common_pb2.CancelRequest, _events_pb2.Classifier]  # type: ignore[assignment]
     """CancelClassifier ends it."""
     DigestInput: _aio.UnaryUnaryMultiCallable[_ingest_pb2.DigestInputRequest, _ingest_pb2.DigestInputResponse]  # type: ignore[assignment]
-    """DigestInput returns the content digest of a folder, for a reuse key."""
+    """DigestInput returns the content digest of a folder, for a reuse key, and reads a sample of its records if asked."""
 
 class IngestServiceServicer(metaclass=_abc_1.ABCMeta):
     """IngestService visits and reads pages, writes document shards, and chooses among their documents."""
@@ -343,6 +343,6 @@ class IngestServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _ingest_pb2.DigestInputRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_ingest_pb2.DigestInputResponse, _abc.Awaitable[_ingest_pb2.DigestInputResponse]]:
-        """DigestInput returns the content digest of a folder, for a reuse key."""
+        """DigestInput returns the content digest of a folder, for a reuse key, and reads a sample of its records if asked."""
 
 def add_IngestServiceServicer_to_server(servicer: IngestServiceServicer, server: _typing.Union[_grpc.Server, _aio.Server]) -> None: ...

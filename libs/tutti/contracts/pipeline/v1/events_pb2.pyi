@@ -62,19 +62,23 @@ class StageInput(_message.Message):
 
     ROLE_FIELD_NUMBER: _builtins.int
     RESOURCE_FIELD_NUMBER: _builtins.int
+    PART_FIELD_NUMBER: _builtins.int
     role: _builtins.str
     """role of the input in the stage."""
     resource: _builtins.str
     """resource: the work of another stage, or what the recipe names."""
+    part: _builtins.str
+    """part of its split that is read; empty for all of it."""
     def __init__(
         self,
         *,
         role: _builtins.str = ...,
         resource: _builtins.str = ...,
+        part: _builtins.str = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["resource", b"resource", "role", b"role"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["part", b"part", "resource", b"resource", "role", b"role"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

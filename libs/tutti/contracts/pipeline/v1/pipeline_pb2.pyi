@@ -7,6 +7,7 @@ from collections import abc as _abc
 from google.protobuf import descriptor as _descriptor
 from google.protobuf import message as _message
 from google.protobuf.internal import containers as _containers
+from tutti.contracts.ingest.v1 import ingest_pb2 as _ingest_pb2
 from tutti.contracts.pipeline.v1 import events_pb2 as _events_pb2
 import builtins as _builtins
 import sys
@@ -164,6 +165,38 @@ class CheckRecipeRequest(_message.Message):
 Global___CheckRecipeRequest: _TypeAlias = CheckRecipeRequest  # noqa: Y015
 
 @_typing.final
+class InputReport(_message.Message):
+    """InputReport is what a sample of one folder of a recipe becomes."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    KEY_FIELD_NUMBER: _builtins.int
+    PATH_FIELD_NUMBER: _builtins.int
+    SAMPLE_FIELD_NUMBER: _builtins.int
+    key: _builtins.str
+    """key of the recipe that names the folder."""
+    path: _builtins.str
+    """path of the folder as the recipe has it."""
+    @_builtins.property
+    def sample(self) -> _ingest_pb2.InputSample:
+        """sample of its first records."""
+
+    def __init__(
+        self,
+        *,
+        key: _builtins.str = ...,
+        path: _builtins.str = ...,
+        sample: _ingest_pb2.InputSample | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["sample", b"sample"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["key", b"key", "path", b"path", "sample", b"sample"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___InputReport: _TypeAlias = InputReport  # noqa: Y015
+
+@_typing.final
 class CheckRecipeResponse(_message.Message):
     """CheckRecipeResponse says what would happen."""
 
@@ -176,6 +209,7 @@ class CheckRecipeResponse(_message.Message):
     INPUT_FILES_FIELD_NUMBER: _builtins.int
     INPUT_BYTES_FIELD_NUMBER: _builtins.int
     FORECASTS_FIELD_NUMBER: _builtins.int
+    INPUTS_FIELD_NUMBER: _builtins.int
     recipe: _builtins.str
     """recipe as canonical JSON with all defaults."""
     recipe_digest: _builtins.str
@@ -196,6 +230,10 @@ class CheckRecipeResponse(_message.Message):
     def forecasts(self) -> _containers.RepeatedCompositeFieldContainer[Global___Forecast]:
         """forecasts of the stages that would run, where they were asked for."""
 
+    @_builtins.property
+    def inputs(self) -> _containers.RepeatedCompositeFieldContainer[Global___InputReport]:
+        """inputs are the folders of the recipe, each with what a sample of its records becomes."""
+
     def __init__(
         self,
         *,
@@ -206,10 +244,11 @@ class CheckRecipeResponse(_message.Message):
         input_files: _builtins.int = ...,
         input_bytes: _builtins.int = ...,
         forecasts: _abc.Iterable[Global___Forecast] | None = ...,
+        inputs: _abc.Iterable[Global___InputReport] | None = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["forecasts", b"forecasts", "input_bytes", b"input_bytes", "input_files", b"input_files", "problems", b"problems", "recipe", b"recipe", "recipe_digest", b"recipe_digest", "stages", b"stages"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["forecasts", b"forecasts", "input_bytes", b"input_bytes", "input_files", b"input_files", "inputs", b"inputs", "problems", b"problems", "recipe", b"recipe", "recipe_digest", b"recipe_digest", "stages", b"stages"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

@@ -42,6 +42,40 @@ FORMAT_HUGGING_FACE: Format.ValueType  # 1
 Global___Format: _TypeAlias = Format  # noqa: Y015
 
 @_typing.final
+class PromptSet(_message.Message):
+    """PromptSet is a set of conversations whose last messages are to be answered."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    CONVERSATIONS_FIELD_NUMBER: _builtins.int
+    MANIFEST_KEY_FIELD_NUMBER: _builtins.int
+    CONTENT_DIGEST_FIELD_NUMBER: _builtins.int
+    PART_FIELD_NUMBER: _builtins.int
+    conversations: _builtins.str
+    """conversations by their name."""
+    manifest_key: _builtins.str
+    """manifest_key of them."""
+    content_digest: _builtins.str
+    """content_digest of the manifest."""
+    part: _builtins.str
+    """part of the split; empty for all of them."""
+    def __init__(
+        self,
+        *,
+        conversations: _builtins.str = ...,
+        manifest_key: _builtins.str = ...,
+        content_digest: _builtins.str = ...,
+        part: _builtins.str = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["content_digest", b"content_digest", "conversations", b"conversations", "manifest_key", b"manifest_key", "part", b"part"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___PromptSet: _TypeAlias = PromptSet  # noqa: Y015
+
+@_typing.final
 class SampleSpec(_message.Message):
     """SampleSpec says what to continue, and how."""
 
@@ -55,6 +89,8 @@ class SampleSpec(_message.Message):
     TOP_K_FIELD_NUMBER: _builtins.int
     SEED_FIELD_NUMBER: _builtins.int
     LOGIC_VERSION_FIELD_NUMBER: _builtins.int
+    PROMPT_SET_FIELD_NUMBER: _builtins.int
+    EACH_FIELD_NUMBER: _builtins.int
     checkpoint: _builtins.str
     """checkpoint whose model continues, such as "checkpoints/x/0/20"."""
     tokens: _builtins.int
@@ -69,9 +105,15 @@ class SampleSpec(_message.Message):
     """seed below 2^53: the same one gives the same texts."""
     logic_version: _builtins.str
     """logic_version of the sampling that is asked for; empty means the current one."""
+    each: _builtins.int
+    """each: so many answers to a prompt of the set, 1 to 64; 0 means 1."""
     @_builtins.property
     def prompts(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
         """prompts: 1 to 64 texts, of 64 KiB together; an empty one begins a new text. Never in an event; ReadSample has them."""
+
+    @_builtins.property
+    def prompt_set(self) -> Global___PromptSet:
+        """prompt_set to answer instead of prompts to continue, by the chat template of the checkpoint's training."""
 
     def __init__(
         self,
@@ -84,10 +126,12 @@ class SampleSpec(_message.Message):
         top_k: _builtins.int = ...,
         seed: _builtins.int = ...,
         logic_version: _builtins.str = ...,
+        prompt_set: Global___PromptSet | None = ...,
+        each: _builtins.int = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["_temperature", b"_temperature", "_top_p", b"_top_p", "temperature", b"temperature", "top_p", b"top_p"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["_temperature", b"_temperature", "_top_p", b"_top_p", "prompt_set", b"prompt_set", "temperature", b"temperature", "top_p", b"top_p"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["_temperature", b"_temperature", "_top_p", b"_top_p", "checkpoint", b"checkpoint", "logic_version", b"logic_version", "prompts", b"prompts", "seed", b"seed", "temperature", b"temperature", "tokens", b"tokens", "top_k", b"top_k", "top_p", b"top_p"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_temperature", b"_temperature", "_top_p", b"_top_p", "checkpoint", b"checkpoint", "each", b"each", "logic_version", b"logic_version", "prompt_set", b"prompt_set", "prompts", b"prompts", "seed", b"seed", "temperature", b"temperature", "tokens", b"tokens", "top_k", b"top_k", "top_p", b"top_p"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     _WhichOneofReturnType__temperature: _TypeAlias = _typing.Literal["temperature"]  # noqa: Y015
     _WhichOneofArgType__temperature: _TypeAlias = _typing.Literal["_temperature", b"_temperature"]  # noqa: Y015
@@ -115,6 +159,7 @@ class Sample(_message.Message):
     ENDED_AT_FIELD_NUMBER: _builtins.int
     RESULT_FIELD_NUMBER: _builtins.int
     TOKENS_FIELD_NUMBER: _builtins.int
+    CONTINUATIONS_FIELD_NUMBER: _builtins.int
     name: _builtins.str
     """name of the resource."""
     revision: _builtins.int
@@ -125,6 +170,8 @@ class Sample(_message.Message):
     """reason in words: what it waits for, or why it failed and what to do."""
     tokens: _builtins.int
     """tokens of all continuations."""
+    continuations: _builtins.int
+    """continuations of it, or answers."""
     @_builtins.property
     def spec(self) -> Global___SampleSpec:
         """spec that it was created with, without its prompts."""
@@ -153,10 +200,11 @@ class Sample(_message.Message):
         ended_at: _timestamp_pb2.Timestamp | None = ...,
         result: _common_pb2.Artifact | None = ...,
         tokens: _builtins.int = ...,
+        continuations: _builtins.int = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["ended_at", b"ended_at", "result", b"result", "spec", b"spec", "started_at", b"started_at"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["ended_at", b"ended_at", "name", b"name", "reason", b"reason", "result", b"result", "revision", b"revision", "spec", b"spec", "started_at", b"started_at", "state", b"state", "tokens", b"tokens"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["continuations", b"continuations", "ended_at", b"ended_at", "name", b"name", "reason", b"reason", "result", b"result", "revision", b"revision", "spec", b"spec", "started_at", b"started_at", "state", b"state", "tokens", b"tokens"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

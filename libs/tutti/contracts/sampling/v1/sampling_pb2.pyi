@@ -143,16 +143,24 @@ class ReadSampleRequest(_message.Message):
     DESCRIPTOR: _descriptor.Descriptor
 
     NAME_FIELD_NUMBER: _builtins.int
+    PAGE_SIZE_FIELD_NUMBER: _builtins.int
+    PAGE_TOKEN_FIELD_NUMBER: _builtins.int
     name: _builtins.str
     """name of the sample."""
+    page_size: _builtins.int
+    """page_size: at most so many continuations; 0 means 1000, which is the most."""
+    page_token: _builtins.str
+    """page_token of the page to read; empty for the first."""
     def __init__(
         self,
         *,
         name: _builtins.str = ...,
+        page_size: _builtins.int = ...,
+        page_token: _builtins.str = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["name", b"name"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["name", b"name", "page_size", b"page_size", "page_token", b"page_token"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -168,6 +176,8 @@ class Continuation(_message.Message):
     TEXT_FIELD_NUMBER: _builtins.int
     TOKENS_FIELD_NUMBER: _builtins.int
     STOP_FIELD_NUMBER: _builtins.int
+    NUMBER_FIELD_NUMBER: _builtins.int
+    MESSAGES_FIELD_NUMBER: _builtins.int
     prompt: _builtins.str
     """prompt that was continued."""
     text: _builtins.str
@@ -176,6 +186,12 @@ class Continuation(_message.Message):
     """tokens of the text."""
     stop: Global___Stop.ValueType
     """stop says why it ended."""
+    number: _builtins.int
+    """number of the draw, which follows from the place of its prompt; of an answer to a conversation."""
+    @_builtins.property
+    def messages(self) -> _containers.RepeatedCompositeFieldContainer[Global___Message]:
+        """messages of the conversation that is answered; empty where a prompt was continued."""
+
     def __init__(
         self,
         *,
@@ -183,14 +199,42 @@ class Continuation(_message.Message):
         text: _builtins.str = ...,
         tokens: _builtins.int = ...,
         stop: Global___Stop.ValueType = ...,
+        number: _builtins.int = ...,
+        messages: _abc.Iterable[Global___Message] | None = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["prompt", b"prompt", "stop", b"stop", "text", b"text", "tokens", b"tokens"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["messages", b"messages", "number", b"number", "prompt", b"prompt", "stop", b"stop", "text", b"text", "tokens", b"tokens"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
 Global___Continuation: _TypeAlias = Continuation  # noqa: Y015
+
+@_typing.final
+class Message(_message.Message):
+    """Message is one message of a conversation."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    ROLE_FIELD_NUMBER: _builtins.int
+    CONTENT_FIELD_NUMBER: _builtins.int
+    role: _builtins.str
+    """role of its author: system, user or assistant."""
+    content: _builtins.str
+    """content of it."""
+    def __init__(
+        self,
+        *,
+        role: _builtins.str = ...,
+        content: _builtins.str = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["content", b"content", "role", b"role"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___Message: _TypeAlias = Message  # noqa: Y015
 
 @_typing.final
 class ReadSampleResponse(_message.Message):
@@ -199,6 +243,9 @@ class ReadSampleResponse(_message.Message):
     DESCRIPTOR: _descriptor.Descriptor
 
     CONTINUATIONS_FIELD_NUMBER: _builtins.int
+    NEXT_PAGE_TOKEN_FIELD_NUMBER: _builtins.int
+    next_page_token: _builtins.str
+    """next_page_token is empty on the last page."""
     @_builtins.property
     def continuations(self) -> _containers.RepeatedCompositeFieldContainer[Global___Continuation]:
         """continuations in the order of the prompts."""
@@ -207,10 +254,11 @@ class ReadSampleResponse(_message.Message):
         self,
         *,
         continuations: _abc.Iterable[Global___Continuation] | None = ...,
+        next_page_token: _builtins.str = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["continuations", b"continuations"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["continuations", b"continuations", "next_page_token", b"next_page_token"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

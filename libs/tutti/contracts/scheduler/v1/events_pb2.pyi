@@ -186,6 +186,9 @@ class JobSpec(_message.Message):
     INITIAL_FIELD_NUMBER: _builtins.int
     TYPED_TRAINING_FIELD_NUMBER: _builtins.int
     GROUPS_FIELD_NUMBER: _builtins.int
+    SOURCE_FIELD_NUMBER: _builtins.int
+    TOKENIZER_KEY_FIELD_NUMBER: _builtins.int
+    MODELS_FIELD_NUMBER: _builtins.int
     training: _builtins.str
     """training as canonical JSON: model, optimizer, step, dataset, steps, checkpoint and validation intervals. Empty in a
     request that has the typed one; the job has both.
@@ -193,7 +196,7 @@ class JobSpec(_message.Message):
     training_digest: _builtins.str
     """training_digest names it."""
     dataset_manifest_key: _builtins.str
-    """dataset_manifest_key of the token shards."""
+    """dataset_manifest_key of the token shards, or of the conversations or preferences that are trained on."""
     dataset_digest: _builtins.str
     """dataset_digest of that manifest."""
     leaves: _builtins.int
@@ -208,6 +211,10 @@ class JobSpec(_message.Message):
     """attempts without progress before the job fails; 0 means 5."""
     initial: _builtins.str
     """initial checkpoint whose parameters the training begins with, as in training; empty for random ones."""
+    source: _builtins.str
+    """source that the manifest is of, where it is no dataset: "conversations/x" or "preferences/x"."""
+    tokenizer_key: _builtins.str
+    """tokenizer_key: the blob of the training's tokenizer; empty where the dataset has its own."""
     @_builtins.property
     def mixed(self) -> _containers.RepeatedCompositeFieldContainer[Global___MixedDataset]:
         """mixed: the other datasets that are trained on, in the order of the training's mixture."""
@@ -221,6 +228,10 @@ class JobSpec(_message.Message):
         """groups of ranks, each with a role and a program. A request may leave it empty: then there is one, of actors that run
         the training's program. Others are refused by this version.
         """
+
+    @_builtins.property
+    def models(self) -> _containers.RepeatedCompositeFieldContainer[_training_pb2.RoleModel]:
+        """models that the program reads, as in training."""
 
     def __init__(
         self,
@@ -238,10 +249,13 @@ class JobSpec(_message.Message):
         initial: _builtins.str = ...,
         typed_training: _training_pb2.Training | None = ...,
         groups: _abc.Iterable[Global___RankGroup] | None = ...,
+        source: _builtins.str = ...,
+        tokenizer_key: _builtins.str = ...,
+        models: _abc.Iterable[_training_pb2.RoleModel] | None = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["typed_training", b"typed_training"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["attempts", b"attempts", "data_parallel", b"data_parallel", "dataset_digest", b"dataset_digest", "dataset_manifest_key", b"dataset_manifest_key", "groups", b"groups", "initial", b"initial", "leaves", b"leaves", "mixed", b"mixed", "shrink", b"shrink", "steps", b"steps", "training", b"training", "training_digest", b"training_digest", "typed_training", b"typed_training"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["attempts", b"attempts", "data_parallel", b"data_parallel", "dataset_digest", b"dataset_digest", "dataset_manifest_key", b"dataset_manifest_key", "groups", b"groups", "initial", b"initial", "leaves", b"leaves", "mixed", b"mixed", "models", b"models", "shrink", b"shrink", "source", b"source", "steps", b"steps", "tokenizer_key", b"tokenizer_key", "training", b"training", "training_digest", b"training_digest", "typed_training", b"typed_training"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -463,6 +477,7 @@ class Assignment(_message.Message):
     DEVICES_FIELD_NUMBER: _builtins.int
     TRACEPARENT_FIELD_NUMBER: _builtins.int
     MIXED_FIELD_NUMBER: _builtins.int
+    TOKENIZER_KEY_FIELD_NUMBER: _builtins.int
     job: _builtins.str
     """job, such as "jobs/x"."""
     epoch: _builtins.int
@@ -489,6 +504,8 @@ class Assignment(_message.Message):
     """topology_version of the shape."""
     traceparent: _builtins.str
     """traceparent of what the epoch was opened for, so that what the agent reports is seen in the same trace."""
+    tokenizer_key: _builtins.str
+    """tokenizer_key: the blob of the training's tokenizer; empty where the dataset has its own."""
     @_builtins.property
     def ranks(self) -> _containers.RepeatedScalarFieldContainer[_builtins.int]:
         """ranks to run here."""
@@ -525,10 +542,11 @@ class Assignment(_message.Message):
         devices: _abc.Iterable[_builtins.str] | None = ...,
         traceparent: _builtins.str = ...,
         mixed: _abc.Iterable[Global___MixedDataset] | None = ...,
+        tokenizer_key: _builtins.str = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["shape", b"shape"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["dataset_digest", b"dataset_digest", "dataset_manifest_key", b"dataset_manifest_key", "devices", b"devices", "epoch", b"epoch", "job", b"job", "line", b"line", "mixed", b"mixed", "ranks", b"ranks", "rendezvous", b"rendezvous", "resume_checkpoint", b"resume_checkpoint", "resume_digest", b"resume_digest", "resume_manifest_key", b"resume_manifest_key", "shape", b"shape", "stop", b"stop", "topology_version", b"topology_version", "traceparent", b"traceparent", "training", b"training"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["dataset_digest", b"dataset_digest", "dataset_manifest_key", b"dataset_manifest_key", "devices", b"devices", "epoch", b"epoch", "job", b"job", "line", b"line", "mixed", b"mixed", "ranks", b"ranks", "rendezvous", b"rendezvous", "resume_checkpoint", b"resume_checkpoint", "resume_digest", b"resume_digest", "resume_manifest_key", b"resume_manifest_key", "shape", b"shape", "stop", b"stop", "tokenizer_key", b"tokenizer_key", "topology_version", b"topology_version", "traceparent", b"traceparent", "training", b"training"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

@@ -39,7 +39,7 @@ class _RankEventEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_RankEvent.V
     RANK_EVENT_LOST: _RankEvent.ValueType  # 5
     """RANK_EVENT_LOST ended before its time."""
     RANK_EVENT_DISTURBED: _RankEvent.ValueType  # 6
-    """RANK_EVENT_DISTURBED goes on, although something beside it had to be replaced; the cause says what."""
+    """RANK_EVENT_DISTURBED goes on, although something beside it had to be replaced or left out; the cause says what."""
 
 class RankEvent(_RankEvent, metaclass=_RankEventEnumTypeWrapper):
     """RankEvent is what a rank did."""
@@ -57,7 +57,7 @@ RANK_EVENT_FINISHED: RankEvent.ValueType  # 4
 RANK_EVENT_LOST: RankEvent.ValueType  # 5
 """RANK_EVENT_LOST ended before its time."""
 RANK_EVENT_DISTURBED: RankEvent.ValueType  # 6
-"""RANK_EVENT_DISTURBED goes on, although something beside it had to be replaced; the cause says what."""
+"""RANK_EVENT_DISTURBED goes on, although something beside it had to be replaced or left out; the cause says what."""
 Global___RankEvent: _TypeAlias = RankEvent  # noqa: Y015
 
 @_typing.final

@@ -39,6 +39,7 @@ class TokenizationSpec(_message.Message):
     MEASURES_KEY_FIELD_NUMBER: _builtins.int
     MEASURES_DIGEST_FIELD_NUMBER: _builtins.int
     PACKING_FIELD_NUMBER: _builtins.int
+    RESERVED_FIELD_NUMBER: _builtins.int
     manifest_key: _builtins.str
     """manifest_key of the kept documents."""
     content_digest: _builtins.str
@@ -65,6 +66,10 @@ class TokenizationSpec(_message.Message):
     """measures_digest: content_digest of that manifest."""
     packing: _builtins.str
     """packing of documents into rows: "stream" or "best_fit"; empty means a stream."""
+    @_builtins.property
+    def reserved(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
+        """reserved: special tokens of a tokenizer that is trained, such as "<|user|>", which no text encodes to."""
+
     def __init__(
         self,
         *,
@@ -81,10 +86,11 @@ class TokenizationSpec(_message.Message):
         measures_key: _builtins.str = ...,
         measures_digest: _builtins.str = ...,
         packing: _builtins.str = ...,
+        reserved: _abc.Iterable[_builtins.str] | None = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["content_digest", b"content_digest", "context", b"context", "logic_version", b"logic_version", "manifest_key", b"manifest_key", "measures_digest", b"measures_digest", "measures_key", b"measures_key", "packing", b"packing", "pattern", b"pattern", "seed", b"seed", "shard_sequences", b"shard_sequences", "tokenizer", b"tokenizer", "validation_fraction", b"validation_fraction", "vocabulary", b"vocabulary"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["content_digest", b"content_digest", "context", b"context", "logic_version", b"logic_version", "manifest_key", b"manifest_key", "measures_digest", b"measures_digest", "measures_key", b"measures_key", "packing", b"packing", "pattern", b"pattern", "reserved", b"reserved", "seed", b"seed", "shard_sequences", b"shard_sequences", "tokenizer", b"tokenizer", "validation_fraction", b"validation_fraction", "vocabulary", b"vocabulary"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

@@ -32,6 +32,9 @@ class StageRequest(_message.Message):
     RESUME_MANIFEST_KEY_FIELD_NUMBER: _builtins.int
     STATE_DIGEST_FIELD_NUMBER: _builtins.int
     MIXED_FIELD_NUMBER: _builtins.int
+    TOKENIZER_KEY_FIELD_NUMBER: _builtins.int
+    TOKENIZER_VERSION_FIELD_NUMBER: _builtins.int
+    MODELS_FIELD_NUMBER: _builtins.int
     id: _builtins.int
     """id of the request."""
     dataset_manifest_key: _builtins.str
@@ -42,9 +45,17 @@ class StageRequest(_message.Message):
     """resume_manifest_key of a checkpoint to stage; empty for none."""
     state_digest: _builtins.str
     """state_digest that it must have."""
+    tokenizer_key: _builtins.str
+    """tokenizer_key of a tokenizer to stage; empty for none."""
+    tokenizer_version: _builtins.str
+    """tokenizer_version that it must have."""
     @_builtins.property
     def mixed(self) -> _containers.RepeatedCompositeFieldContainer[_events_pb2.MixedDataset]:
         """mixed: the other datasets of a mixture."""
+
+    @_builtins.property
+    def models(self) -> _containers.RepeatedCompositeFieldContainer[Global___StagedModel]:
+        """models to stage beside the state."""
 
     def __init__(
         self,
@@ -55,20 +66,73 @@ class StageRequest(_message.Message):
         resume_manifest_key: _builtins.str = ...,
         state_digest: _builtins.str = ...,
         mixed: _abc.Iterable[_events_pb2.MixedDataset] | None = ...,
+        tokenizer_key: _builtins.str = ...,
+        tokenizer_version: _builtins.str = ...,
+        models: _abc.Iterable[Global___StagedModel] | None = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["dataset_digest", b"dataset_digest", "dataset_manifest_key", b"dataset_manifest_key", "id", b"id", "mixed", b"mixed", "resume_manifest_key", b"resume_manifest_key", "state_digest", b"state_digest"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["dataset_digest", b"dataset_digest", "dataset_manifest_key", b"dataset_manifest_key", "id", b"id", "mixed", b"mixed", "models", b"models", "resume_manifest_key", b"resume_manifest_key", "state_digest", b"state_digest", "tokenizer_key", b"tokenizer_key", "tokenizer_version", b"tokenizer_version"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
 Global___StageRequest: _TypeAlias = StageRequest  # noqa: Y015
 
 @_typing.final
+class StagedModel(_message.Message):
+    """StagedModel is a checkpoint to stage for a role."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    ROLE_FIELD_NUMBER: _builtins.int
+    MANIFEST_KEY_FIELD_NUMBER: _builtins.int
+    STATE_DIGEST_FIELD_NUMBER: _builtins.int
+    role: _builtins.str
+    """role in the program."""
+    manifest_key: _builtins.str
+    """manifest_key of the checkpoint."""
+    state_digest: _builtins.str
+    """state_digest that it must have."""
+    def __init__(
+        self,
+        *,
+        role: _builtins.str = ...,
+        manifest_key: _builtins.str = ...,
+        state_digest: _builtins.str = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["manifest_key", b"manifest_key", "role", b"role", "state_digest", b"state_digest"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___StagedModel: _TypeAlias = StagedModel  # noqa: Y015
+
+@_typing.final
 class StageResponse(_message.Message):
     """StageResponse says where it lies."""
 
     DESCRIPTOR: _descriptor.Descriptor
+
+    @_typing.final
+    class ModelsEntry(_message.Message):
+        DESCRIPTOR: _descriptor.Descriptor
+
+        KEY_FIELD_NUMBER: _builtins.int
+        VALUE_FIELD_NUMBER: _builtins.int
+        key: _builtins.str
+        value: _builtins.str
+        def __init__(
+            self,
+            *,
+            key: _builtins.str = ...,
+            value: _builtins.str = ...,
+        ) -> None: ...
+        _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+        def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+        _ClearFieldArgType: _TypeAlias = _typing.Literal["key", b"key", "value", b"value"]  # noqa: Y015
+        def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+        def WhichOneof(self, oneof_group: _Never) -> None: ...
 
     ID_FIELD_NUMBER: _builtins.int
     DATASET_FIELD_NUMBER: _builtins.int
@@ -77,6 +141,8 @@ class StageResponse(_message.Message):
     MIXED_FIELD_NUMBER: _builtins.int
     FOUND_BYTES_FIELD_NUMBER: _builtins.int
     BROUGHT_BYTES_FIELD_NUMBER: _builtins.int
+    TOKENIZER_FIELD_NUMBER: _builtins.int
+    MODELS_FIELD_NUMBER: _builtins.int
     id: _builtins.int
     """id of the request."""
     dataset: _builtins.str
@@ -89,9 +155,15 @@ class StageResponse(_message.Message):
     """found_bytes of token shards that were on the node already."""
     brought_bytes: _builtins.int
     """brought_bytes of those that had to be fetched."""
+    tokenizer: _builtins.str
+    """tokenizer file."""
     @_builtins.property
     def mixed(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
         """mixed: the folders of the other datasets, in the order in which they were asked for."""
+
+    @_builtins.property
+    def models(self) -> _containers.ScalarMap[_builtins.str, _builtins.str]:
+        """models: the folders of checkpoints, by role."""
 
     def __init__(
         self,
@@ -103,10 +175,12 @@ class StageResponse(_message.Message):
         mixed: _abc.Iterable[_builtins.str] | None = ...,
         found_bytes: _builtins.int = ...,
         brought_bytes: _builtins.int = ...,
+        tokenizer: _builtins.str = ...,
+        models: _abc.Mapping[_builtins.str, _builtins.str] | None = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["brought_bytes", b"brought_bytes", "dataset", b"dataset", "error", b"error", "found_bytes", b"found_bytes", "id", b"id", "mixed", b"mixed", "resume", b"resume"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["brought_bytes", b"brought_bytes", "dataset", b"dataset", "error", b"error", "found_bytes", b"found_bytes", "id", b"id", "mixed", b"mixed", "models", b"models", "resume", b"resume", "tokenizer", b"tokenizer"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -503,6 +577,104 @@ class Trouble(_message.Message):
 Global___Trouble: _TypeAlias = Trouble  # noqa: Y015
 
 @_typing.final
+class ExperienceName(_message.Message):
+    """ExperienceName names the rollouts of an iteration."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    JOB_FIELD_NUMBER: _builtins.int
+    LINE_FIELD_NUMBER: _builtins.int
+    ITERATION_FIELD_NUMBER: _builtins.int
+    DIGEST_FIELD_NUMBER: _builtins.int
+    job: _builtins.str
+    """job whose ranks rolled out."""
+    line: _builtins.int
+    """line that they train."""
+    iteration: _builtins.int
+    """iteration, counted from 0."""
+    digest: _builtins.str
+    """digest of the bytes."""
+    def __init__(
+        self,
+        *,
+        job: _builtins.str = ...,
+        line: _builtins.int = ...,
+        iteration: _builtins.int = ...,
+        digest: _builtins.str = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["digest", b"digest", "iteration", b"iteration", "job", b"job", "line", b"line"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___ExperienceName: _TypeAlias = ExperienceName  # noqa: Y015
+
+@_typing.final
+class StoreExperience(_message.Message):
+    """StoreExperience asks to store the rollouts of an iteration."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    NAME_FIELD_NUMBER: _builtins.int
+    CHECKPOINT_FIELD_NUMBER: _builtins.int
+    DATA_FIELD_NUMBER: _builtins.int
+    checkpoint: _builtins.str
+    """checkpoint that holds the policy; empty where none was due at its step."""
+    data: _builtins.bytes
+    """data of the experience, encoded."""
+    @_builtins.property
+    def name(self) -> Global___ExperienceName:
+        """name of them."""
+
+    def __init__(
+        self,
+        *,
+        name: Global___ExperienceName | None = ...,
+        checkpoint: _builtins.str = ...,
+        data: _builtins.bytes = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["name", b"name"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["checkpoint", b"checkpoint", "data", b"data", "name", b"name"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___StoreExperience: _TypeAlias = StoreExperience  # noqa: Y015
+
+@_typing.final
+class ExperienceStored(_message.Message):
+    """ExperienceStored says where they are."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    NAME_FIELD_NUMBER: _builtins.int
+    CHECKPOINT_FIELD_NUMBER: _builtins.int
+    KEY_FIELD_NUMBER: _builtins.int
+    checkpoint: _builtins.str
+    """checkpoint that holds the policy; empty where none was due at its step."""
+    key: _builtins.str
+    """key of the blob."""
+    @_builtins.property
+    def name(self) -> Global___ExperienceName:
+        """name of them."""
+
+    def __init__(
+        self,
+        *,
+        name: Global___ExperienceName | None = ...,
+        checkpoint: _builtins.str = ...,
+        key: _builtins.str = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["name", b"name"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["checkpoint", b"checkpoint", "key", b"key", "name", b"name"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___ExperienceStored: _TypeAlias = ExperienceStored  # noqa: Y015
+
+@_typing.final
 class IoMessage(_message.Message):
     """IoMessage is everything that travels between an agent and its I/O child."""
 
@@ -520,6 +692,10 @@ class IoMessage(_message.Message):
     RELEASE_FIELD_NUMBER: _builtins.int
     TROUBLE_FIELD_NUMBER: _builtins.int
     LOST_FIELD_NUMBER: _builtins.int
+    EXPERIENCE_FIELD_NUMBER: _builtins.int
+    EXPERIENCE_KEPT_FIELD_NUMBER: _builtins.int
+    EXPERIENCE_STORED_FIELD_NUMBER: _builtins.int
+    EXPERIENCE_TOLD_FIELD_NUMBER: _builtins.int
     @_builtins.property
     def stage(self) -> Global___StageRequest:
         """stage, agent to child."""
@@ -568,6 +744,22 @@ class IoMessage(_message.Message):
     def lost(self) -> Global___Lost:
         """lost, child to agent."""
 
+    @_builtins.property
+    def experience(self) -> Global___StoreExperience:
+        """experience to store, agent to child."""
+
+    @_builtins.property
+    def experience_kept(self) -> Global___ExperienceName:
+        """experience_kept, child to agent: it is on the local disk."""
+
+    @_builtins.property
+    def experience_stored(self) -> Global___ExperienceStored:
+        """experience_stored, child to agent: it is in the blob store."""
+
+    @_builtins.property
+    def experience_told(self) -> Global___ExperienceName:
+        """experience_told, agent to child: its owner knows it."""
+
     def __init__(
         self,
         *,
@@ -583,12 +775,16 @@ class IoMessage(_message.Message):
         release: Global___Release | None = ...,
         trouble: Global___Trouble | None = ...,
         lost: Global___Lost | None = ...,
+        experience: Global___StoreExperience | None = ...,
+        experience_kept: Global___ExperienceName | None = ...,
+        experience_stored: Global___ExperienceStored | None = ...,
+        experience_told: Global___ExperienceName | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["body", b"body", "buffers", b"buffers", "buffers_made", b"buffers_made", "lost", b"lost", "release", b"release", "spooled", b"spooled", "stage", b"stage", "staged", b"staged", "store", b"store", "stored", b"stored", "trouble", b"trouble", "verified", b"verified", "verify", b"verify"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["body", b"body", "buffers", b"buffers", "buffers_made", b"buffers_made", "experience", b"experience", "experience_kept", b"experience_kept", "experience_stored", b"experience_stored", "experience_told", b"experience_told", "lost", b"lost", "release", b"release", "spooled", b"spooled", "stage", b"stage", "staged", b"staged", "store", b"store", "stored", b"stored", "trouble", b"trouble", "verified", b"verified", "verify", b"verify"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["body", b"body", "buffers", b"buffers", "buffers_made", b"buffers_made", "lost", b"lost", "release", b"release", "spooled", b"spooled", "stage", b"stage", "staged", b"staged", "store", b"store", "stored", b"stored", "trouble", b"trouble", "verified", b"verified", "verify", b"verify"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["body", b"body", "buffers", b"buffers", "buffers_made", b"buffers_made", "experience", b"experience", "experience_kept", b"experience_kept", "experience_stored", b"experience_stored", "experience_told", b"experience_told", "lost", b"lost", "release", b"release", "spooled", b"spooled", "stage", b"stage", "staged", b"staged", "store", b"store", "stored", b"stored", "trouble", b"trouble", "verified", b"verified", "verify", b"verify"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
-    _WhichOneofReturnType_body: _TypeAlias = _typing.Literal["stage", "staged", "buffers", "buffers_made", "store", "spooled", "stored", "verify", "verified", "release", "trouble", "lost"]  # noqa: Y015
+    _WhichOneofReturnType_body: _TypeAlias = _typing.Literal["stage", "staged", "buffers", "buffers_made", "store", "spooled", "stored", "verify", "verified", "release", "trouble", "lost", "experience", "experience_kept", "experience_stored", "experience_told"]  # noqa: Y015
     _WhichOneofArgType_body: _TypeAlias = _typing.Literal["body", b"body"]  # noqa: Y015
     def WhichOneof(self, oneof_group: _WhichOneofArgType_body) -> _WhichOneofReturnType_body | None: ...
 

@@ -50,6 +50,26 @@ class Start(_message.Message):
 
     DESCRIPTOR: _descriptor.Descriptor
 
+    @_typing.final
+    class ModelsEntry(_message.Message):
+        DESCRIPTOR: _descriptor.Descriptor
+
+        KEY_FIELD_NUMBER: _builtins.int
+        VALUE_FIELD_NUMBER: _builtins.int
+        key: _builtins.str
+        value: _builtins.str
+        def __init__(
+            self,
+            *,
+            key: _builtins.str = ...,
+            value: _builtins.str = ...,
+        ) -> None: ...
+        _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+        def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+        _ClearFieldArgType: _TypeAlias = _typing.Literal["key", b"key", "value", b"value"]  # noqa: Y015
+        def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+        def WhichOneof(self, oneof_group: _Never) -> None: ...
+
     JOB_FIELD_NUMBER: _builtins.int
     EPOCH_FIELD_NUMBER: _builtins.int
     RANK_FIELD_NUMBER: _builtins.int
@@ -65,6 +85,8 @@ class Start(_message.Message):
     SILENCE_SECONDS_FIELD_NUMBER: _builtins.int
     MIXED_FIELD_NUMBER: _builtins.int
     INITIAL_FIELD_NUMBER: _builtins.int
+    TOKENIZER_FIELD_NUMBER: _builtins.int
+    MODELS_FIELD_NUMBER: _builtins.int
     job: _builtins.str
     """job of the rank."""
     epoch: _builtins.int
@@ -74,7 +96,7 @@ class Start(_message.Message):
     training: _builtins.str
     """training as canonical JSON."""
     dataset: _builtins.str
-    """dataset folder with the staged token shards and their manifest."""
+    """dataset folder with the manifest and the token shards or lines that it names."""
     resume: _builtins.str
     """resume folder with the staged checkpoint and its manifest; empty at the start."""
     rendezvous: _builtins.str
@@ -89,6 +111,8 @@ class Start(_message.Message):
     """silence_seconds without a word from the agent until the rank exits."""
     initial: _builtins.str
     """initial folder with the staged checkpoint whose parameters the training begins with; empty for random ones."""
+    tokenizer: _builtins.str
+    """tokenizer file; empty where the dataset has its own."""
     @_builtins.property
     def shape(self) -> _common_pb2.Shape:
         """shape of the epoch."""
@@ -100,6 +124,10 @@ class Start(_message.Message):
     @_builtins.property
     def mixed(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
         """mixed: the folders of the other datasets of a mixture."""
+
+    @_builtins.property
+    def models(self) -> _containers.ScalarMap[_builtins.str, _builtins.str]:
+        """models: the folders of checkpoints that the program reads, by role."""
 
     def __init__(
         self,
@@ -119,10 +147,12 @@ class Start(_message.Message):
         silence_seconds: _builtins.float = ...,
         mixed: _abc.Iterable[_builtins.str] | None = ...,
         initial: _builtins.str = ...,
+        tokenizer: _builtins.str = ...,
+        models: _abc.Mapping[_builtins.str, _builtins.str] | None = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["shape", b"shape"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["buffers", b"buffers", "dataset", b"dataset", "device", b"device", "epoch", b"epoch", "initial", b"initial", "job", b"job", "listen", b"listen", "mixed", b"mixed", "rank", b"rank", "rendezvous", b"rendezvous", "rendezvous_seconds", b"rendezvous_seconds", "resume", b"resume", "shape", b"shape", "silence_seconds", b"silence_seconds", "training", b"training"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["buffers", b"buffers", "dataset", b"dataset", "device", b"device", "epoch", b"epoch", "initial", b"initial", "job", b"job", "listen", b"listen", "mixed", b"mixed", "models", b"models", "rank", b"rank", "rendezvous", b"rendezvous", "rendezvous_seconds", b"rendezvous_seconds", "resume", b"resume", "shape", b"shape", "silence_seconds", b"silence_seconds", "tokenizer", b"tokenizer", "training", b"training"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -160,6 +190,7 @@ class Ready(_message.Message):
     KERNEL_FIELD_NUMBER: _builtins.int
     LEAVES_FIELD_NUMBER: _builtins.int
     CHUNKS_FIELD_NUMBER: _builtins.int
+    NOTE_FIELD_NUMBER: _builtins.int
     step: _builtins.int
     """step of the state."""
     kernel: _builtins.str
@@ -168,6 +199,8 @@ class Ready(_message.Message):
     """leaves that this rank computes."""
     chunks: _builtins.int
     """chunks that this rank keeps."""
+    note: _builtins.str
+    """note on what was read, in words: rows that were left out, and why; empty for nothing to tell."""
     def __init__(
         self,
         *,
@@ -175,10 +208,11 @@ class Ready(_message.Message):
         kernel: _builtins.str = ...,
         leaves: _builtins.int = ...,
         chunks: _builtins.int = ...,
+        note: _builtins.str = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["chunks", b"chunks", "kernel", b"kernel", "leaves", b"leaves", "step", b"step"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["chunks", b"chunks", "kernel", b"kernel", "leaves", b"leaves", "note", b"note", "step", b"step"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -210,6 +244,26 @@ class Progress(_message.Message):
         def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
         def WhichOneof(self, oneof_group: _Never) -> None: ...
 
+    @_typing.final
+    class MetricsEntry(_message.Message):
+        DESCRIPTOR: _descriptor.Descriptor
+
+        KEY_FIELD_NUMBER: _builtins.int
+        VALUE_FIELD_NUMBER: _builtins.int
+        key: _builtins.str
+        value: _builtins.float
+        def __init__(
+            self,
+            *,
+            key: _builtins.str = ...,
+            value: _builtins.float = ...,
+        ) -> None: ...
+        _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+        def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+        _ClearFieldArgType: _TypeAlias = _typing.Literal["key", b"key", "value", b"value"]  # noqa: Y015
+        def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+        def WhichOneof(self, oneof_group: _Never) -> None: ...
+
     STEP_FIELD_NUMBER: _builtins.int
     OUTCOME_FIELD_NUMBER: _builtins.int
     LOSS_FIELD_NUMBER: _builtins.int
@@ -221,6 +275,7 @@ class Progress(_message.Message):
     VALIDATION_NATS_FIELD_NUMBER: _builtins.int
     VALIDATION_TOKENS_FIELD_NUMBER: _builtins.int
     BITS_PER_BYTE_FIELD_NUMBER: _builtins.int
+    METRICS_FIELD_NUMBER: _builtins.int
     step: _builtins.int
     """step that was crossed."""
     outcome: Global___Outcome.ValueType
@@ -245,6 +300,10 @@ class Progress(_message.Message):
     def timings(self) -> _containers.ScalarMap[_builtins.str, _builtins.float]:
         """timings of its parts, seconds."""
 
+    @_builtins.property
+    def metrics(self) -> _containers.ScalarMap[_builtins.str, _builtins.float]:
+        """metrics that the program measured at this step, by name."""
+
     def __init__(
         self,
         *,
@@ -259,10 +318,11 @@ class Progress(_message.Message):
         validation_nats: _builtins.float | None = ...,
         validation_tokens: _builtins.int = ...,
         bits_per_byte: _builtins.float | None = ...,
+        metrics: _abc.Mapping[_builtins.str, _builtins.float] | None = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["_bits_per_byte", b"_bits_per_byte", "_validation_nats", b"_validation_nats", "bits_per_byte", b"bits_per_byte", "validation_nats", b"validation_nats"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["_bits_per_byte", b"_bits_per_byte", "_validation_nats", b"_validation_nats", "bits_per_byte", b"bits_per_byte", "gradient_norm", b"gradient_norm", "loss", b"loss", "outcome", b"outcome", "rate", b"rate", "seconds", b"seconds", "step", b"step", "timings", b"timings", "tokens", b"tokens", "validation_nats", b"validation_nats", "validation_tokens", b"validation_tokens"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_bits_per_byte", b"_bits_per_byte", "_validation_nats", b"_validation_nats", "bits_per_byte", b"bits_per_byte", "gradient_norm", b"gradient_norm", "loss", b"loss", "metrics", b"metrics", "outcome", b"outcome", "rate", b"rate", "seconds", b"seconds", "step", b"step", "timings", b"timings", "tokens", b"tokens", "validation_nats", b"validation_nats", "validation_tokens", b"validation_tokens"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     _WhichOneofReturnType__bits_per_byte: _TypeAlias = _typing.Literal["bits_per_byte"]  # noqa: Y015
     _WhichOneofArgType__bits_per_byte: _TypeAlias = _typing.Literal["_bits_per_byte", b"_bits_per_byte"]  # noqa: Y015
@@ -274,6 +334,40 @@ class Progress(_message.Message):
     def WhichOneof(self, oneof_group: _WhichOneofArgType__validation_nats) -> _WhichOneofReturnType__validation_nats | None: ...
 
 Global___Progress: _TypeAlias = Progress  # noqa: Y015
+
+@_typing.final
+class RolledOut(_message.Message):
+    """RolledOut has the rollouts of an iteration."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    ITERATION_FIELD_NUMBER: _builtins.int
+    STEP_FIELD_NUMBER: _builtins.int
+    DIGEST_FIELD_NUMBER: _builtins.int
+    DATA_FIELD_NUMBER: _builtins.int
+    iteration: _builtins.int
+    """iteration, counted from 0."""
+    step: _builtins.int
+    """step: so many optimizer steps had made the policy."""
+    digest: _builtins.str
+    """digest of the bytes."""
+    data: _builtins.bytes
+    """data of the experience, encoded."""
+    def __init__(
+        self,
+        *,
+        iteration: _builtins.int = ...,
+        step: _builtins.int = ...,
+        digest: _builtins.str = ...,
+        data: _builtins.bytes = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["data", b"data", "digest", b"digest", "iteration", b"iteration", "step", b"step"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___RolledOut: _TypeAlias = RolledOut  # noqa: Y015
 
 @_typing.final
 class Snapshot(_message.Message):
@@ -503,6 +597,7 @@ class RankMessage(_message.Message):
     DUMP_FIELD_NUMBER: _builtins.int
     FLIGHT_RECORD_FIELD_NUMBER: _builtins.int
     RENDEZVOUS_FIELD_NUMBER: _builtins.int
+    ROLLED_OUT_FIELD_NUMBER: _builtins.int
     @_builtins.property
     def start(self) -> Global___Start:
         """start, agent to rank, first."""
@@ -555,6 +650,10 @@ class RankMessage(_message.Message):
     def rendezvous(self) -> Global___Listening:
         """rendezvous, agent to rank, once the address is known."""
 
+    @_builtins.property
+    def rolled_out(self) -> Global___RolledOut:
+        """rolled_out, rank 0 to agent."""
+
     def __init__(
         self,
         *,
@@ -571,12 +670,13 @@ class RankMessage(_message.Message):
         dump: Global___Dump | None = ...,
         flight_record: Global___FlightRecord | None = ...,
         rendezvous: Global___Listening | None = ...,
+        rolled_out: Global___RolledOut | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["body", b"body", "buffer_free", b"buffer_free", "dump", b"dump", "failed", b"failed", "finished", b"finished", "flight_record", b"flight_record", "heartbeat", b"heartbeat", "listening", b"listening", "progress", b"progress", "ready", b"ready", "rendezvous", b"rendezvous", "snapshot", b"snapshot", "start", b"start", "stop", b"stop"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["body", b"body", "buffer_free", b"buffer_free", "dump", b"dump", "failed", b"failed", "finished", b"finished", "flight_record", b"flight_record", "heartbeat", b"heartbeat", "listening", b"listening", "progress", b"progress", "ready", b"ready", "rendezvous", b"rendezvous", "rolled_out", b"rolled_out", "snapshot", b"snapshot", "start", b"start", "stop", b"stop"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["body", b"body", "buffer_free", b"buffer_free", "dump", b"dump", "failed", b"failed", "finished", b"finished", "flight_record", b"flight_record", "heartbeat", b"heartbeat", "listening", b"listening", "progress", b"progress", "ready", b"ready", "rendezvous", b"rendezvous", "snapshot", b"snapshot", "start", b"start", "stop", b"stop"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["body", b"body", "buffer_free", b"buffer_free", "dump", b"dump", "failed", b"failed", "finished", b"finished", "flight_record", b"flight_record", "heartbeat", b"heartbeat", "listening", b"listening", "progress", b"progress", "ready", b"ready", "rendezvous", b"rendezvous", "rolled_out", b"rolled_out", "snapshot", b"snapshot", "start", b"start", "stop", b"stop"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
-    _WhichOneofReturnType_body: _TypeAlias = _typing.Literal["start", "listening", "ready", "progress", "snapshot", "buffer_free", "finished", "failed", "heartbeat", "stop", "dump", "flight_record", "rendezvous"]  # noqa: Y015
+    _WhichOneofReturnType_body: _TypeAlias = _typing.Literal["start", "listening", "ready", "progress", "snapshot", "buffer_free", "finished", "failed", "heartbeat", "stop", "dump", "flight_record", "rendezvous", "rolled_out"]  # noqa: Y015
     _WhichOneofArgType_body: _TypeAlias = _typing.Literal["body", b"body"]  # noqa: Y015
     def WhichOneof(self, oneof_group: _WhichOneofArgType_body) -> _WhichOneofReturnType_body | None: ...
 

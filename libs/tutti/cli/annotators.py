@@ -1,0 +1,77 @@
+"""`tutti annotators`: who judges in a campaign, and how reliably."""
+
+from typing import Any
+
+import click
+
+from tutti.cli.access import served
+from tutti.cli.connection import connected, connection_options
+from tutti.cli.identity import fresh_id
+from tutti.cli.nouns import full_name
+from tutti.cli.output import JSON, output_option, print_json, print_list
+from tutti.cli.plain import Plain, plain
+from tutti.cli.words import Words
+from tutti.contracts.annotation.v1 import ListAnnotatorsRequest, RetractAnnotatorRequest
+
+ESTIMATES = ("sharpness", "position", "length")
+COLUMNS = ("key", "state", "judged", "controls", "fast", "skipped", *ESTIMATES, "weight", "reason")
+
+
+@click.group(cls=Words, help="Annotators of a campaign: counts, reliability, leanings.")
+def annotators() -> None: ...
+
+
+@annotators.command("ls", short_help="List the annotators of a campaign.")
+@click.argument("campaign")
+@output_option
+@connection_options
+def ls(campaign: str, output: str, **where: Any) -> None:
+    """List the annotators of CAMPAIGN.
+
+    Sharpness says how reliably the better answer is chosen; position is the leaning to the left answer, length that to
+    the longer one. They are known once preferences were fitted to the campaign, each with its standard error.
+    """
+    with served(**where) as client:
+        request = ListAnnotatorsRequest(campaign=full_name("campaigns", campaign))
+        found = client.annotation.ListAnnotators(request).annotators
+    rows = [plain(each) for each in found]
+    if output != JSON:
+        rows = [_brief(row) for row in rows]
+    print_list(rows, COLUMNS, output, nothing="nobody was invited yet; `tutti campaigns invite` does that")
+
+
+def _brief(row: Plain) -> Plain:
+    """Estimates as `1.52 ± 0.30`, with nothing where there is no fit."""
+    shown = {name: _estimate(row.get(name)) for name in ESTIMATES}
+    return {**row, **shown, "weight": "" if row.get("weight") is None else row["weight"]}
+
+
+def _estimate(value: Any) -> str:
+    return f"{value['value']:.2f} ± {value['error']:.2f}" if value else ""
+
+
+@annotators.command("retract", short_help="Take the judgements of an annotator out of a campaign.")
+@click.argument("campaign")
+@click.argument("key")
+@click.option("--reason", required=True, help="In words; the annotator is told.")
+@output_option
+@connection_options
+def retract(campaign: str, key: str, reason: str, output: str, **where: Any) -> None:
+    """Take the judgements of annotator KEY out of CAMPAIGN; they are kept, and counted no more.
+
+    While the campaign is open others are given the pairs. Judgements that were published are published anew without
+    them; the next run of the recipe fits preferences anew, and trains what follows from them.
+
+    \b
+    tutti annotators ls trial
+    tutti annotators retract trial a003 --reason "answered without reading"
+    """
+    with connected(**where) as client:
+        request = RetractAnnotatorRequest(
+            request_id=fresh_id(), campaign=full_name("campaigns", campaign), key=key, reason=reason
+        )
+        found = client.annotation.RetractAnnotator(request)
+    if output == JSON:
+        print_json(plain(found))
+    else:
+        click.echo(f"annotator {found.key} of {found.campaign} is retracted")

@@ -1,0 +1,245 @@
+"""Campaigns: created, paused, resumed, closed, and annotators invited to them."""
+
+import secrets
+from pathlib import Path
+from typing import Any
+
+import click
+
+from tutti.chassis.client import Client
+from tutti.cli.connection import connected, connection_options
+from tutti.cli.failures import MISUSE, Failure
+from tutti.cli.identity import fresh_id
+from tutti.cli.nouns import full_name, get_one
+from tutti.cli.output import JSON, output_option, print_json, print_one, say
+from tutti.cli.pages import login_url, pages_of
+from tutti.cli.plain import Plain, plain
+from tutti.contracts.access.v1 import CreateUserRequest, IssueLinkRequest
+from tutti.contracts.annotation.v1 import (
+    CROWD_PEOPLE,
+    CROWD_SIMULATED,
+    AnswerSource,
+    Axis,
+    Campaign,
+    CampaignSpec,
+    CloseCampaignRequest,
+    CreateCampaignRequest,
+    InviteAnnotatorRequest,
+    Overlap,
+    PauseCampaignRequest,
+    Qualification,
+    ResumeCampaignRequest,
+    SimulatedCrowd,
+    UpdateGuidelineRequest,
+)
+from tutti.contracts.common.v1 import CancelRequest
+from tutti.contracts.options.v1 import ROLE_ANNOTATOR
+from tutti.web.tokens import digest, new_token
+
+TEXT_FILE = click.Path(exists=True, dir_okay=False, path_type=Path)
+HOUR = 3600
+
+
+def extend(group: click.Group) -> None:
+    """Add what changes a campaign to the group `campaigns`."""
+    for command in (create, invite, pause, resume, close, cancel, guideline):
+        group.add_command(command)
+
+
+@click.command("create", short_help="Let people, or a simulated crowd, compare answers.")
+@click.argument("name")
+@click.option("--sample", "samples", multiple=True, help="Whose answers to the same prompts are compared; repeatable.")
+@click.option("--pairs", type=TEXT_FILE, help="JSON lines with `prompt` and two `answers`, instead of samples.")
+@click.option("--guideline", type=TEXT_FILE, required=True, help="What annotators follow: text or Markdown.")
+@click.option("--axis", "axes", multiple=True, required=True, help="NAME or NAME=RULE; repeatable.")
+@click.option("--crowd", type=TEXT_FILE, help="A simulated crowd, as YAML; people judge unless it is given.")
+@click.option("--annotators", type=click.IntRange(1, 1000), default=20, show_default=True, help="Of a simulated crowd.")
+@click.option("--least", type=click.IntRange(1, 100), default=1, show_default=True, help="Judgements of each pair.")
+@click.option("--most", type=click.IntRange(1, 100), help="Judgements of a pair at most; --least unless it is given.")
+@click.option("--judgements", type=click.IntRange(0), default=0, help="That are wanted; --least of each pair if 0.")
+@click.option("--controls", type=click.FloatRange(0, 0.5, max_open=True), default=0.1, show_default=True)
+@click.option("--filler", default="", help="Neutral text for control pairs, in the language of the answers.")
+@click.option("--qualifying", type=TEXT_FILE, help="JSON lines with `prompt`, `answers`, `better`, `explanation`.")
+@click.option("--qualification", nargs=2, type=click.IntRange(0, 50), default=(5, 4), show_default=True,
+              help="Pairs that count, and right answers among them.")  # fmt: skip
+@click.option("--deadline-hours", type=click.FloatRange(0), default=0.0, help="Then it closes; never if 0.")
+@click.option("--seed", type=click.IntRange(0, (1 << 53) - 1), help="Of everything that is drawn; random if not given.")
+@output_option
+@connection_options
+def create(name: str, output: str, **given: Any) -> None:
+    """Create campaign NAME from samples or from pairs of your own.
+
+    \b
+    tutti campaigns create trial --pairs pairs.jsonl --guideline guideline.md \\
+      --axis "helpful=Which answer helps more?" --least 2
+    tutti campaigns invite trial "Ada Example"
+
+    A line of pairs: {"prompt": [{"role": "user", "content": "…"}], "answers": ["…", "…"]}
+    """
+    where = {key: given.pop(key) for key in ("data_dir", "address") if key in given}
+    with connected(**where) as client:
+        spec = _spec(client, **given)
+        request = CreateCampaignRequest(request_id=fresh_id(), name=full_name("campaigns", name), spec=spec)
+        made = client.annotation.CreateCampaign(request).campaign
+    _print(made, output, f"{made.name} was created; `tutti campaigns show {name}` says how it goes on")
+
+
+def _spec(
+    client: Client,
+    *,
+    samples: tuple[str, ...],
+    pairs: Path | None,
+    guideline: Path,
+    axes: tuple[str, ...],
+    crowd: Path | None,
+    annotators: int,
+    least: int,
+    most: int | None,
+    judgements: int,
+    controls: float,
+    filler: str,
+    qualifying: Path | None,
+    qualification: tuple[int, int],
+    deadline_hours: float,
+    seed: int | None,
+) -> CampaignSpec:
+    spec = CampaignSpec(
+        answers=[_source(client, each) for each in samples],
+        pairs=_text(pairs) if pairs else "",
+        guideline=_text(guideline),
+        axes=[Axis(name=name, rule=rule) for name, _, rule in (each.partition("=") for each in axes)],
+        crowd=CROWD_SIMULATED if crowd else CROWD_PEOPLE,
+        overlap=Overlap(least=least, most=most or 0),
+        controls=controls,
+        judgements=judgements,
+        deadline_seconds=round(deadline_hours * HOUR),
+        seed=secrets.randbelow(1 << 53) if seed is None else seed,
+        qualification=Qualification(pairs=qualification[0], right=qualification[1]),
+        qualifying=_text(qualifying) if qualifying else "",
+        filler=filler,
+    )
+    if crowd is not None:
+        spec.simulated.CopyFrom(SimulatedCrowd(annotators=annotators, crowd=_text(crowd)))
+    return spec
+
+
+def _source(client: Client, name: str) -> AnswerSource:
+    sample = get_one(client, "samples", name)
+    if not sample.result.content_digest:
+        raise Failure(f"{sample.name} is not done: wait for it, or choose another one of `tutti samples ls`", MISUSE)
+    return AnswerSource(
+        sample=sample.name, manifest_key=sample.result.manifest_key, content_digest=sample.result.content_digest
+    )
+
+
+def _text(path: Path) -> str:
+    try:
+        return path.read_bytes().decode()
+    except (OSError, UnicodeDecodeError) as error:
+        raise Failure(f"{path} cannot be read as text: {error}", MISUSE) from error
+
+
+@click.command("invite", short_help="Print a link for each annotator.")
+@click.argument("campaign")
+@click.argument("names", nargs=-1, required=True)
+@output_option
+@connection_options
+def invite(campaign: str, names: tuple[str, ...], output: str, **where: Any) -> None:
+    """Invite annotators to CAMPAIGN and print a link for each: it logs in once and opens the campaign.
+
+    NAMES are people, for whom users are created, or users that exist (users/…). A link expires after seven days, or
+    after ten minutes for a user who has logged in before.
+
+    \b
+    tutti campaigns invite trial "Ada Example" "Bob Example"
+    tutti campaigns invite trial users/u4k2m7qx9c
+    """
+    rows = list[Plain]()
+    with connected(**where) as client:
+        base, name = pages_of(client, "annotation"), full_name("campaigns", campaign)
+        get_one(client, "campaigns", name)
+        for each in names:
+            user = each if each.startswith("users/") else _user(client, each)
+            made = client.annotation.InviteAnnotator(
+                InviteAnnotatorRequest(request_id=fresh_id(), campaign=name, user=user)
+            )
+            token = new_token()
+            link = client.access.IssueLink(IssueLinkRequest(link_digest=digest(token), user=user))
+            url = login_url(base, token, f"/annotation/{name.removeprefix('campaigns/')}")
+            expires = link.expires_at.ToJsonString()
+            rows.append({"annotator": made.key, "name": each, "user": user, "url": url, "expires_at": expires})
+    if output == JSON:
+        print_json(rows)
+        return
+    for row in rows:
+        click.echo(row["url"])
+        say(f"this link is for {row['name']}, annotator {row['annotator']}; it works once, until {row['expires_at']}")
+
+
+def _user(client: Client, name: str) -> str:
+    request = CreateUserRequest(request_id=fresh_id(), display_name=name, roles=[ROLE_ANNOTATOR])
+    return str(client.access.CreateUser(request).user.name)
+
+
+@click.command("pause", help="Give out no more pairs; accept judgements of those given.")
+@click.argument("campaign")
+@output_option
+@connection_options
+def pause(campaign: str, output: str, **where: Any) -> None:
+    with connected(**where) as client:
+        request = PauseCampaignRequest(request_id=fresh_id(), name=full_name("campaigns", campaign))
+        found = client.annotation.PauseCampaign(request)
+    _print(found, output, f"{found.name} is paused; `tutti campaigns resume {campaign}` goes on")
+
+
+@click.command("resume", help="Give out pairs again.")
+@click.argument("campaign")
+@output_option
+@connection_options
+def resume(campaign: str, output: str, **where: Any) -> None:
+    with connected(**where) as client:
+        request = ResumeCampaignRequest(request_id=fresh_id(), name=full_name("campaigns", campaign))
+        found = client.annotation.ResumeCampaign(request)
+    _print(found, output, f"{found.name} is open")
+
+
+@click.command("close", help="Accept no more judgements, and publish those that there are.")
+@click.argument("campaign")
+@output_option
+@connection_options
+def close(campaign: str, output: str, **where: Any) -> None:
+    with connected(**where) as client:
+        request = CloseCampaignRequest(request_id=fresh_id(), name=full_name("campaigns", campaign))
+        found = client.annotation.CloseCampaign(request)
+    _print(found, output, f"{found.name} is closed with {found.judgements:,} judgements")
+
+
+@click.command("cancel", help="End a campaign without a result; its judgements are kept.")
+@click.argument("campaign")
+@output_option
+@connection_options
+def cancel(campaign: str, output: str, **where: Any) -> None:
+    with connected(**where) as client:
+        request = CancelRequest(request_id=fresh_id(), name=full_name("campaigns", campaign))
+        found = client.annotation.CancelCampaign(request)
+    _print(found, output, f"{found.name} is cancelled")
+
+
+@click.command("guideline", help="Replace the guideline; annotators read it first.")
+@click.argument("campaign")
+@click.argument("file", type=TEXT_FILE)
+@output_option
+@connection_options
+def guideline(campaign: str, file: Path, output: str, **where: Any) -> None:
+    name, text = full_name("campaigns", campaign), _text(file)
+    with connected(**where) as client:
+        request = UpdateGuidelineRequest(request_id=fresh_id(), name=name, text=text)
+        found = client.annotation.UpdateGuideline(request)
+    _print(found, output, f"{found.name} has the guideline {found.guideline}")
+
+
+def _print(campaign: Campaign, output: str, words: str) -> None:
+    if output == JSON:
+        print_one(plain(campaign), output)
+    else:
+        click.echo(words)

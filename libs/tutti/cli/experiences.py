@@ -1,0 +1,65 @@
+"""The rollouts of an iteration, as a policy wrote them."""
+
+from typing import Any
+
+import click
+
+from tutti.cli.access import served
+from tutti.cli.connection import connection_options
+from tutti.cli.nouns import full_name
+from tutti.cli.output import JSON, output_option, print_json, printable, say
+from tutti.cli.plain import plain
+from tutti.contracts.sampling.v1 import (
+    ROLLOUT_ORDER_BEST,
+    ROLLOUT_ORDER_KL,
+    ROLLOUT_ORDER_LONGEST,
+    ROLLOUT_ORDER_UNSPECIFIED,
+    ROLLOUT_ORDER_WORST,
+    ReadExperienceRequest,
+)
+
+ORDERS = {
+    "number": ROLLOUT_ORDER_UNSPECIFIED,
+    "best": ROLLOUT_ORDER_BEST,
+    "worst": ROLLOUT_ORDER_WORST,
+    "longest": ROLLOUT_ORDER_LONGEST,
+    "kl": ROLLOUT_ORDER_KL,
+}
+
+
+def extend(group: click.Group) -> None:
+    """Add the rollouts to the group `experiences`."""
+
+    @group.command("rollouts", short_help="Read what a policy wrote in one iteration.")
+    @click.argument("name")
+    @click.option(
+        "--order", type=click.Choice(list(ORDERS)), default="best", show_default=True, help="Which come first."
+    )
+    @click.option("--count", type=click.IntRange(1, 1000), default=5, show_default=True, help="At most so many.")
+    @output_option
+    @connection_options
+    def rollouts(name: str, order: str, count: int, output: str, **where: Any) -> None:
+        """Read rollouts of experience NAME: prompts, answers, rewards, KL divergence from the reference.
+
+        \b
+        tutti experiences ls --filter job=jobs/JOB
+        tutti experiences rollouts JOB/0/12 --order worst
+        tutti experiences rollouts JOB/0/12 --order kl --count 50 -o json
+        """
+        full = full_name("experiences", name)
+        with served(**where) as client:
+            request = ReadExperienceRequest(name=full, order=ORDERS[order], count=count)
+            found = client.experiences.ReadExperience(request).rollouts
+        if output == JSON:
+            print_json({"rollouts": [plain(each) for each in found]})
+            return
+        for number, each in enumerate(found):
+            if number:
+                click.echo()
+            click.echo(printable(each.prompt))
+            click.echo(f"assistant: {printable(each.text)}")
+            dropped = "" if each.kept else "; its group was dropped"
+            say(
+                f"[{each.number}: reward {each.reward:.4g}, advantage {each.advantage:.3g}, KL {each.kl:.3g} nats, "
+                f"{each.tokens} tokens; ended by: {each.stop}{dropped}]"
+            )

@@ -1,0 +1,38 @@
+"""What a sample of a recipe's folders becomes, as lines for people."""
+
+from collections.abc import Iterator, Sequence
+
+from tutti.contracts.ingest.v1 import InputSample
+from tutti.contracts.pipeline.v1 import InputReport
+
+SHOWN = 5
+MANY = 0.5
+
+
+def lines(inputs: Sequence[InputReport]) -> Iterator[str]:
+    """Each folder with the counts of its sample, and the reasons of rejections."""
+    for each in inputs:
+        sample, rejected = each.sample, rejections(each.sample)
+        whole = "all" if sample.complete else "the first"
+        total = sample.documents + rejected
+        yield f"{each.key}: {each.path}: of {whole} {total:,} pages and records {sample.documents:,} are read as text"
+        for found in sample.rejections[:SHOWN]:
+            yield f"  {found.records:,} rejected, {found.reason}: {found.path}: {found.detail}"
+
+
+def warnings(inputs: Sequence[InputReport]) -> Iterator[str]:
+    """A line for each folder of whose sample most is rejected."""
+    for each in inputs:
+        rejected = rejections(each.sample)
+        total = each.sample.documents + rejected
+        if total and rejected > MANY * total:
+            first = each.sample.rejections[0]
+            yield (
+                f"{each.key}: {rejected:,} of {total:,} sampled pages and records would be rejected, most of them as "
+                f"{first.reason}: {first.path}: {first.detail}"
+            )
+
+
+def rejections(sample: InputSample) -> int:
+    """How many records of a sample are rejected."""
+    return sum(each.records for each in sample.rejections)

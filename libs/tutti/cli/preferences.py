@@ -1,0 +1,71 @@
+"""Preferences written for others to read: `tutti preferences export`."""
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import click
+
+from tutti.backbone.files import RealFiles, publish
+from tutti.chassis.client import Client
+from tutti.cli.access import served
+from tutti.cli.connection import connection_options
+from tutti.cli.failures import MISUSE, Failure
+from tutti.cli.nouns import full_name
+from tutti.cli.output import output_option, print_one
+from tutti.cli.targets import written_to
+from tutti.contracts.annotation.v1 import ReadPreferencesRequest
+from tutti.corpus.conversations import Preference, from_lines, to_lines
+
+JSONL, TRL = "jsonl", "trl"
+
+
+def extend(group: click.Group) -> None:
+    """Add the export to the group `preferences`."""
+
+    @group.command("export", short_help="Write them as JSON lines for others to read.")
+    @click.argument("name")
+    @click.option("--format", "wanted", type=click.Choice([JSONL, TRL]), default=JSONL, show_default=True)
+    @click.option("--to", "path", type=click.Path(path_type=Path), required=True, help="A file that is not there.")
+    @output_option
+    @connection_options
+    def export(name: str, wanted: str, path: Path, output: str, **where: Any) -> None:
+        """Write preferences NAME to a file of JSON lines.
+
+        jsonl has `prompt`, `answers`, `first` (the probability that the first answer is the better one) and `weight`.
+        trl has `prompt`, `chosen` and `rejected`, each a list of messages, as datasets.load_dataset("json", …) and TRL
+        read them; ties are left out and counted.
+
+        \b
+        tutti preferences export x --format trl --to preferences.jsonl
+        """
+        if path.exists():
+            raise Failure(f"{path} exists: choose another file", MISUSE)
+        with served(**where) as client:
+            found = list(from_lines(Preference, b"".join(_read(client, full_name("preferences", name)))))
+        kept = found if wanted == JSONL else [each for each in found if each.first != 0.5]
+        data = to_lines(kept) if wanted == JSONL else "".join(map(_trl, kept)).encode()
+        with written_to(path, "--to"):
+            publish(RealFiles(), path.with_name(f".{path.name}.partial"), path, [data])
+        written = {"preferences": full_name("preferences", name), "format": wanted, "file": str(path)}
+        print_one({**written, "pairs": len(kept), "ties": len(found) - len(kept)}, output)
+
+
+def _read(client: Client, name: str) -> Iterator[bytes]:
+    offset = 0
+    while data := client.annotation.ReadPreferences(ReadPreferencesRequest(name=name, offset=offset)).data:
+        offset += len(data)
+        yield data
+
+
+def _trl(preference: Preference) -> str:
+    """A line in the conversational format of TRL's preference datasets."""
+    better = 0 if preference.first > 0.5 else 1
+    chosen, rejected = preference.answers[better], preference.answers[1 - better]
+    line = {
+        "prompt": [each.to_json() for each in preference.prompt],
+        "chosen": [{"role": "assistant", "content": chosen}],
+        "rejected": [{"role": "assistant", "content": rejected}],
+    }
+    return json.dumps(line, ensure_ascii=False) + "\n"

@@ -1,0 +1,183 @@
+"""Conversations as JSON lines: prompts, demonstrations, answers of models, and preferences between two answers.
+
+Promises: a record has one spelling, canonical JSON (RFC 8785), so equal records have equal bytes; whatever is read is
+checked, and an error names the line and the field.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import ClassVar, Protocol, Self, TypeVar
+
+from tutti.corpus.canonical import JsonValue, canonical_json, content_digest, parse_json
+from tutti.corpus.errors import CorpusError, NotCanonical
+from tutti.corpus.fields import Fields
+
+
+class InvalidConversation(CorpusError):
+    """A line is not a record of the expected kind."""
+
+
+class Role(StrEnum):
+    """The author of a message."""
+
+    SYSTEM = "system"
+    USER = "user"
+    ASSISTANT = "assistant"
+
+
+@dataclass(frozen=True, slots=True)
+class Message:
+    """One message of a conversation."""
+
+    role: Role
+    content: str
+
+    def to_json(self) -> dict[str, JsonValue]:
+        return {"role": str(self.role), "content": self.content}
+
+
+Messages = tuple[Message, ...]
+
+
+class Record(Protocol):
+    """One line of a file."""
+
+    def to_json(self) -> dict[str, JsonValue]: ...
+
+    @classmethod
+    def read(cls, fields: Fields) -> Self: ...
+
+
+R = TypeVar("R", bound=Record)
+
+
+@dataclass(frozen=True, slots=True)
+class Conversation:
+    """A prompt if its last message is the user's, a demonstration if it is the assistant's.
+
+    `part` is the part of a split that it belongs to, such as `train`; empty where there is no split.
+    """
+
+    messages: Messages
+    part: str = ""
+
+    @property
+    def digest(self) -> str:
+        """The identity of its messages, `blake3:<hex>`; the part does not change it."""
+        return prompt_digest(self.messages)
+
+    def to_json(self) -> dict[str, JsonValue]:
+        found: dict[str, JsonValue] = {"messages": [each.to_json() for each in self.messages]}
+        return {**found, "part": self.part} if self.part else found
+
+    @classmethod
+    def read(cls, fields: Fields) -> Self:
+        return cls(_messages(fields, "messages"), fields.text("part", missing=""))
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """A model's answer to a prompt.
+
+    `number` is the global number of the draw, which follows from the prompt's place and the sample's. `tokens` are the
+    ids of the answer without the one that ends it; `stop` is why it ended: end, tokens or context.
+    """
+
+    prompt: Messages
+    number: int
+    text: str
+    tokens: tuple[int, ...]
+    stop: str
+
+    STOPS: ClassVar[tuple[str, ...]] = ("end", "tokens", "context")
+
+    def to_json(self) -> dict[str, JsonValue]:
+        return {
+            "prompt": [each.to_json() for each in self.prompt],
+            "number": self.number,
+            "text": self.text,
+            "tokens": list(self.tokens),
+            "stop": self.stop,
+        }
+
+    @classmethod
+    def read(cls, fields: Fields) -> Self:
+        stop = fields.text("stop")
+        if stop not in cls.STOPS:
+            raise InvalidConversation(f"stop: {stop!r}; expected one of {', '.join(cls.STOPS)}")
+        return cls(
+            _messages(fields, "prompt"),
+            fields.count("number"),
+            fields.text("text"),
+            tuple(fields.counts("tokens")),
+            stop,
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Preference:
+    """Two answers to a prompt, the probability that the first is the better one, and how much the pair counts.
+
+    `first` is a posterior probability, 0 … 1: .5 for a tie. `weight` is above 0, 1 for an ordinary pair.
+    """
+
+    prompt: Messages
+    answers: tuple[str, str]
+    first: float
+    weight: float = 1.0
+
+    def to_json(self) -> dict[str, JsonValue]:
+        return {
+            "prompt": [each.to_json() for each in self.prompt],
+            "answers": list(self.answers),
+            "first": self.first,
+            "weight": self.weight,
+        }
+
+    @classmethod
+    def read(cls, fields: Fields) -> Self:
+        answers, first, weight = fields.texts("answers"), fields.number("first"), fields.number("weight")
+        if len(answers) != 2:
+            raise InvalidConversation(f"answers: {len(answers)} of them; expected 2")
+        if not 0 <= first <= 1:
+            raise InvalidConversation(f"first: {first:g}; expected a probability, 0 … 1")
+        if not 0 < weight < float("inf"):
+            raise InvalidConversation(f"weight: {weight:g}; expected a positive number")
+        return cls(_messages(fields, "prompt"), (answers[0], answers[1]), first, weight)
+
+
+def prompt_digest(messages: Sequence[Message]) -> str:
+    """The identity of a conversation, `blake3:<hex>`."""
+    return content_digest({"messages": [each.to_json() for each in messages]}, kind="conversation")
+
+
+def to_lines(records: Iterable[Record]) -> bytes:
+    """The records as JSON lines, each with its newline."""
+    return b"".join(canonical_json(each.to_json()) + b"\n" for each in records)
+
+
+def from_lines(kind: type[R], data: bytes) -> Iterator[R]:
+    """The records of JSON lines. Raises InvalidConversation, which names the line."""
+    for number, line in enumerate(data.splitlines(), 1):
+        try:
+            yield kind.read(Fields(parse_json(line), path=f"line {number}", error=InvalidConversation))
+        except NotCanonical as error:
+            raise InvalidConversation(f"line {number}: {error}") from error
+        except InvalidConversation as error:
+            words = str(error)
+            raise InvalidConversation(words if words.startswith("line ") else f"line {number}: {words}") from error
+
+
+def _messages(fields: Fields, key: str) -> Messages:
+    found = []
+    for each in fields.objects(key):
+        role = each.text("role")
+        if role not in set(Role):
+            raise InvalidConversation(f"{key}: role {role!r}; expected one of {', '.join(Role)}")
+        found.append(Message(Role(role), each.text("content")))
+    if not found:
+        raise InvalidConversation(f"{key}: no message; expected at least one")
+    return tuple(found)

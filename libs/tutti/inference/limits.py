@@ -1,0 +1,36 @@
+"""The limits of a continuation, and the reasons why one ends. Does not import torch."""
+
+from dataclasses import dataclass
+from enum import StrEnum
+
+from tutti.inference.errors import InvalidSampling
+
+
+class Stop(StrEnum):
+    """Why a continuation ended."""
+
+    END = "end"
+    """The model chose the token that ends a text."""
+    TOKENS = "tokens"
+    """As many tokens as were asked for."""
+    CONTEXT = "context"
+    """Prompt and continuation fill the model's context."""
+    CANCELLED = "cancelled"
+    """The caller cancelled it."""
+
+
+@dataclass(frozen=True)
+class Limits:
+    """`tokens`: at most so many a continuation; `end`: the id that ends a text; `vocabulary`: ids below it are chosen.
+
+    A model may have more ids than its tokenizer; those stand for no text.
+    """
+
+    tokens: int
+    end: int
+    vocabulary: int
+
+    def __post_init__(self) -> None:
+        """Raises InvalidSampling."""
+        if self.tokens < 1:
+            raise InvalidSampling("tokens", seen=self.tokens, expected="at least 1")

@@ -1,0 +1,241 @@
+"""The engine of this project: fixed slots, continuous batching, prefixes kept by model and prompt.
+
+Promises: those of the port; draws are keyed by (seed, number, position), so a completion does not depend on its slot.
+Events come in the order of the slots, step after step, so equal calls give equal streams.
+"""
+
+import math
+from collections import OrderedDict, deque
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+import numpy.typing as npt
+import torch
+
+from tutti.inference.engine import (
+    Completion,
+    EngineBusy,
+    EngineStopped,
+    Mode,
+    NotExact,
+    Request,
+    RequestRefused,
+    Token,
+    Weights,
+)
+from tutti.inference.errors import PromptTooLong
+from tutti.inference.limits import Limits, Stop
+from tutti.inference.parity import deviation, head_logits, logprobs, score
+from tutti.inference.sampling import Sampling, choose, draw
+from tutti.inference.slots import QUERY_ROWS, Prefix, Slots
+from tutti.model.chunks import Layout
+from tutti.model.head import Head
+from tutti.model.transformer import Transformer
+
+SLOTS = 32
+PREFIXES = 64
+
+
+@dataclass
+class _Growing:
+    """A completion in progress."""
+
+    number: int
+    prompt: tuple[int, ...]
+    room: int
+    tokens: list[int] = field(default_factory=list)
+    logprobs: list[np.float32] = field(default_factory=list)
+    stop: Stop | None = None
+
+    @property
+    def last(self) -> int:
+        return self.tokens[-1] if self.tokens else self.prompt[-1]
+
+    def take(self, token: int, logprob: np.float32, limits: Limits) -> None:
+        position = len(self.prompt) + len(self.tokens)
+        self.tokens.append(token)
+        self.logprobs.append(logprob)
+        if token == limits.end:
+            self.stop = Stop.END
+        elif len(self.tokens) == limits.tokens:
+            self.stop = Stop.TOKENS
+        elif position + 1 == self.room:
+            self.stop = Stop.CONTEXT
+
+    def whole(self) -> Completion:
+        assert self.stop is not None
+        return Completion(self.number, tuple(self.tokens), np.array(self.logprobs, np.float32), self.stop)
+
+
+@dataclass(eq=False)
+class _Loaded:
+    """What depends on the weights."""
+
+    digest: str
+    vector: torch.Tensor
+    slots: Slots
+    transformer: Transformer
+
+
+class SlotEngine:
+    """One model of a layout; `rows` are those of a leaf in its training."""
+
+    def __init__(
+        self, layout: Layout, *, rows: int, mode: Mode, slots: int = SLOTS, query_rows: int = QUERY_ROWS
+    ) -> None:
+        self.mode, self._layout, self._rows, self._count, self._query_rows = mode, layout, rows, slots, query_rows
+        self._loaded: _Loaded | None = None
+        self._head: Head | None = None
+        self._prefixes: OrderedDict[tuple[str, tuple[int, ...]], Prefix] = OrderedDict()
+        self._progress: dict[int, _Growing] = {}
+
+    @property
+    def digest(self) -> str:
+        return self._now().digest
+
+    def start(self, weights: Weights) -> None:
+        self._load(weights)
+        if self.mode is Mode.EXACT and (words := self._inexact()):
+            self.stop()
+            raise NotExact(words)
+
+    def swap(self, weights: Weights) -> None:
+        now = self._now()
+        self._require_idle()
+        if weights.digest == now.digest:
+            return
+        if weights.vector is now.vector:
+            now.digest = weights.digest
+            now.slots.reset()
+        else:
+            self._load(weights)
+
+    def cancel(self, number: int) -> None:
+        self._now()
+        if number in self._progress:
+            self._progress[number].stop = Stop.CANCELLED
+
+    def stop(self) -> None:
+        self._loaded = None
+        self._prefixes.clear()
+        self._progress.clear()
+
+    def score(self, texts: Sequence[Sequence[int]]) -> list[npt.NDArray[np.float32]]:
+        return score(self._now().transformer, texts, rows=self._rows)
+
+    def stream(self, requests: Sequence[Request], sampling: Sampling, limits: Limits) -> Iterator[Token | Completion]:
+        now = self._now()
+        self._require_idle()
+        every = self._begun(requests, limits)
+        return self._streamed(now, every, sampling, limits)
+
+    def _begun(self, requests: Sequence[Request], limits: Limits) -> list[_Growing]:
+        context, every = self._layout.model.context, dict[int, _Growing]()
+        for request in requests:
+            prompt = request.prompt or (limits.end,)
+            if len(prompt) >= context:
+                raise PromptTooLong(
+                    f"prompt {request.number} has {len(prompt)} tokens, the model's context is {context}; shorten it "
+                    f"by at least {len(prompt) - context + 1}"
+                )
+            if request.number in every:
+                raise RequestRefused(f"two requests have the number {request.number}; give each its own")
+            every[request.number] = _Growing(request.number, prompt, min(context, len(prompt) + limits.tokens))
+        return list(every.values())
+
+    def _streamed(
+        self, now: _Loaded, every: list[_Growing], sampling: Sampling, limits: Limits
+    ) -> Iterator[Token | Completion]:
+        self._require_idle()
+        self._progress = {growing.number: growing for growing in every}
+        waiting, placed = deque(every), dict[int, _Growing]()
+        try:
+            while waiting or placed:
+                self._fill(now, waiting, placed)
+                for slot, growing in sorted(placed.items()):
+                    if growing.stop is not None:
+                        now.slots.clear(slot)
+                        del placed[slot], self._progress[growing.number]
+                        yield growing.whole()
+                if placed:
+                    yield from self._stepped(now, placed, sampling, limits)
+        finally:
+            self._progress = {}
+            for slot in range(now.slots.slots):
+                now.slots.clear(slot)
+
+    def _fill(self, now: _Loaded, waiting: deque[_Growing], placed: dict[int, _Growing]) -> None:
+        """Let waiting texts begin in free slots."""
+        free = [slot for slot in range(now.slots.slots) if slot not in placed][: len(waiting)]
+        begun = [waiting.popleft() for _ in free]
+        missing = [each.prompt for each in begun if (now.digest, each.prompt) not in self._prefixes]
+        read = list(dict.fromkeys(missing))
+        for start in range(0, len(read), self._rows):
+            part = read[start : start + self._rows]
+            for prompt, prefix in zip(part, now.slots.read(part), strict=True):
+                self._prefixes[now.digest, prompt] = prefix
+        for slot, growing in zip(free, begun, strict=True):
+            self._prefixes.move_to_end((now.digest, growing.prompt))
+            now.slots.place(slot, self._prefixes[now.digest, growing.prompt])
+            placed[slot] = growing
+        while len(self._prefixes) > PREFIXES:
+            self._prefixes.popitem(last=False)
+
+    def _stepped(
+        self, now: _Loaded, placed: dict[int, _Growing], sampling: Sampling, limits: Limits
+    ) -> Iterator[Token]:
+        """One step of all slots, and a token of each text."""
+        tokens, alive = [0] * now.slots.slots, [False] * now.slots.slots
+        for slot, growing in placed.items():
+            tokens[slot], alive[slot] = growing.last, True
+        hidden, weight = now.slots.step(tokens, alive)
+        assert self._head is not None
+        logits = head_logits(self._head, hidden, weight)
+        table = logits[:, : limits.vocabulary].float().cpu().numpy().copy()
+        chosen = [0] * now.slots.slots
+        for slot, growing in placed.items():
+            position = len(growing.prompt) + len(growing.tokens)
+            chosen[slot] = choose(table[slot], sampling, draw(sampling.seed, growing.number, position))
+        said = logprobs(logits, torch.tensor(chosen, device=logits.device)).float().cpu().numpy()
+        for slot, growing in sorted(placed.items()):
+            if growing.stop is None:
+                growing.take(chosen[slot], said[slot], limits)
+                yield Token(growing.number, chosen[slot], float(said[slot]))
+
+    def _load(self, weights: Weights) -> None:
+        vector = weights.vector
+        slots = Slots(
+            self._layout,
+            vector,
+            slots=self._count,
+            rows=self._rows,
+            exact=self.mode is Mode.EXACT,
+            query_rows=self._query_rows,
+        )
+        self._head = self._head or Head(self._layout.model.vocabulary, vector.device)
+        transformer = Transformer(self._layout, vector, compiled=False)
+        self._loaded = _Loaded(weights.digest, vector, slots, transformer)
+
+    def _inexact(self) -> str:
+        """Why the bits are not those of training's forward; empty where they are."""
+        now = self._now()
+        assert self._head is not None
+        worst = deviation(now.slots, self._head, now.transformer)
+        if worst == 0.0:
+            return ""
+        if math.isnan(worst):
+            return "the model's log-probabilities are not finite; its parameters have diverged: take an earlier one"
+        return (
+            f"decoding differs from a leaf's forward by up to {worst:.1e} nats on this machine; expected equal bits: "
+            "use fast mode, or another model shape"
+        )
+
+    def _require_idle(self) -> None:
+        if self._progress:
+            raise EngineBusy(f"{len(self._progress)} sequences are in progress; consume or close their stream first")
+
+    def _now(self) -> _Loaded:
+        if self._loaded is None:
+            raise EngineStopped("the engine has no weights; start it first")
+        return self._loaded

@@ -1,0 +1,130 @@
+"""A decoder with fixed slots: each step computes all slots over the whole room, whether or not they hold a text.
+
+Promises: the logits of a text follow, bit for bit, from its tokens alone, whatever the other slots hold. In exact mode
+they have the bits of a leaf's forward: matrix products have at least 8 rows, attention has QUERY_ROWS query rows (the
+query repeated), all keys of the room and a mask, and prompts are read in a leaf's shape. `parity` checks it.
+"""
+
+from collections.abc import Sequence
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from tutti.model.chunks import Layout
+from tutti.model.transformer import block, document_mask, feed_forward, parameters_in, projected, rotary_tables
+
+LEAST_SLOTS = 8
+QUERY_ROWS = 4
+
+
+class Prefix:
+    """The keys and values of a prompt without its last token, each [layers, kv_heads, tokens, head_width]."""
+
+    def __init__(self, keys: Tensor, values: Tensor) -> None:
+        self.keys, self.values = keys, values
+
+    @property
+    def length(self) -> int:
+        return self.keys.shape[2]
+
+
+class Slots:
+    """The model bound to the vector of its parameters, with `slots` places for texts of at most `context` tokens."""
+
+    def __init__(
+        self, layout: Layout, vector: Tensor, *, slots: int, rows: int, exact: bool, query_rows: int = QUERY_ROWS
+    ) -> None:
+        """`rows` are those of a leaf; `vector` is [layout.elements], and may be overwritten between texts."""
+        model = layout.model
+        self.model, self.slots, self.rows, self.exact = model, max(slots, LEAST_SLOTS), rows, exact
+        self._query_rows, self._vector = query_rows, vector
+        self._embed, *self._blocks, self._norm, self._output = parameters_in(layout, vector)
+        self._rotary = rotary_tables(model, vector.device, vector.dtype)
+        shape = (model.layers, self.slots, model.kv_heads, model.context, model.head_width)
+        self._keys, self._values = vector.new_zeros(shape), vector.new_zeros(shape)
+        self._lengths = torch.zeros(self.slots, dtype=torch.long, device=vector.device)
+        self._places = torch.arange(model.context, device=vector.device)
+        self._every = torch.arange(self.slots, device=vector.device)
+
+    @torch.no_grad()
+    def read(self, prompts: Sequence[Sequence[int]]) -> list[Prefix]:
+        """Return the prefixes of at most `rows` prompts of 1 … context tokens."""
+        if self.exact:
+            return self._read(prompts, rows=self.rows, length=self.model.context)
+        return [self._read([prompt], rows=1, length=len(prompt) - 1)[0] for prompt in prompts]
+
+    def _read(self, prompts: Sequence[Sequence[int]], *, rows: int, length: int) -> list[Prefix]:
+        """Only what came before the last token is kept: that one is decoded, as all that follow it are."""
+        model, count = self.model, len(prompts)
+        shape = (model.layers, count, model.kv_heads, length, model.head_width)
+        keys, values = self._vector.new_empty(shape), self._vector.new_empty(shape)
+        if length:
+            tokens = torch.zeros(rows, length, dtype=torch.long)
+            for row, prompt in enumerate(prompts):
+                tokens[row, : len(prompt) - 1] = torch.tensor(prompt[:-1])
+            tokens = tokens.to(self._vector.device)
+            mask = None
+            if self.exact and model.document_mask:
+                mask = document_mask(torch.zeros_like(tokens), self._vector.dtype)
+            x = F.embedding(tokens, self._embed["weight"])
+            here = (self._rotary[0][:length], self._rotary[1][:length])
+            for layer, p in enumerate(self._blocks):
+                y = F.rms_norm(x, (model.width,), p["attention_norm"], model.norm_epsilon)
+                _, key, value = projected(model, p, y, here)
+                keys[layer], values[layer] = key[:count], value[:count]
+                x = block(model, p, x, self._rotary, mask)
+        ends = [len(prompt) - 1 for prompt in prompts]
+        return [Prefix(keys[:, row, :, :end].clone(), values[:, row, :, :end].clone()) for row, end in enumerate(ends)]
+
+    def place(self, slot: int, prefix: Prefix) -> None:
+        """Let a text begin in a slot."""
+        self._keys[:, slot, :, : prefix.length] = prefix.keys
+        self._values[:, slot, :, : prefix.length] = prefix.values
+        self._lengths[slot] = prefix.length
+
+    def clear(self, slot: int) -> None:
+        """Empty a slot: it then costs what it cost before, and overwrites nothing of another text."""
+        self._lengths[slot] = 0
+
+    def reset(self) -> None:
+        """Empty all slots, and forget what is not finite: a masked key or value of NaN would still be multiplied."""
+        for tensor in (self._keys, self._values, self._lengths):
+            tensor.zero_()
+
+    @torch.no_grad()
+    def step(self, tokens: Sequence[int], alive: Sequence[bool]) -> tuple[Tensor, Tensor]:
+        """Read one more token in every slot that is alive, which has room for it.
+
+        Both arguments have a value for each slot. Returns what the output matrix is multiplied with, [slots, width],
+        and that matrix, [vocabulary, width].
+        """
+        model, at = self.model, self._lengths
+        rotary = (self._rotary[0][at, None], self._rotary[1][at, None])
+        mask = torch.where(self._places <= at[:, None], 0.0, float("-inf")).to(self._vector.dtype)[:, None, None]
+        read = torch.tensor(tokens, device=at.device)
+        x = F.embedding(read[:, None], self._embed["weight"])
+        if self.exact:
+            mask = mask.expand(-1, 1, self._query_rows, -1).contiguous()
+        for layer, p in enumerate(self._blocks):
+            y = F.rms_norm(x, (model.width,), p["attention_norm"], model.norm_epsilon)
+            query, key, value = projected(model, p, y, rotary)
+            self._keys[layer][self._every, :, at] = key[:, :, 0]
+            self._values[layer][self._every, :, at] = value[:, :, 0]
+            mixed = self._attended(layer, query, mask)
+            x = feed_forward(model, p, x + F.linear(mixed, p["attention_output"]))
+        self._lengths = torch.where(torch.tensor(alive, device=at.device), at + 1, at)
+        return F.rms_norm(x[:, 0], (model.width,), self._norm["weight"], model.norm_epsilon), self._output["weight"]
+
+    def _attended(self, layer: int, query: Tensor, mask: Tensor) -> Tensor:
+        """Attention of one query row a slot, [slots, 1, width]."""
+        model, keys, values = self.model, self._keys[layer], self._values[layer]
+        if self.exact:
+            many = query.expand(-1, -1, self._query_rows, -1).contiguous()
+            mixed = F.scaled_dot_product_attention(
+                many, keys, values, attn_mask=mask, enable_gqa=model.heads != model.kv_heads
+            )
+            return mixed[:, :, :1].transpose(1, 2).flatten(2)
+        groups = query.reshape(self.slots, model.kv_heads, model.heads // model.kv_heads, model.head_width)
+        scores = torch.matmul(groups, keys.transpose(-1, -2)) * model.head_width**-0.5 + mask
+        return torch.matmul(scores.softmax(-1), values).reshape(self.slots, 1, model.width)

@@ -1,0 +1,148 @@
+"""Simulated crowds: annotators of known character who judge by a known utility.
+
+A judgement follows from (seed, annotator, pair), whatever else is judged and in whatever order. A crowd is read from
+YAML; see `datasets/letters/crowd.yaml`.
+"""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated, Self
+
+import blake3
+import numpy as np
+import yaml
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
+
+from tutti.judgements import letters
+
+Utility = Callable[..., float]
+"""From prompt, answer and `ended` (keyword) to the utility of the answer."""
+
+UTILITIES: Mapping[str, Utility] = {"letters@1": letters.utility}
+TIE, MUCH = 0.25, 2.0
+"""On the scale of the latent preference: below the first a pair is a tie, above the second one is much better."""
+
+
+class InvalidCrowd(ValueError):
+    """A crowd cannot be simulated as it is described."""
+
+
+@dataclass(frozen=True)
+class Annotator:
+    """The first answer is preferred with probability sigmoid(sharpness (u1 - u2) + left side + length (l1 - l2)).
+
+    `left` is added where the first answer is on the left and subtracted elsewhere; l1 and l2 are lengths in words.
+    """
+
+    sharpness: float
+    left: float = 0.0
+    length: float = 0.0
+
+
+Range = Annotated[tuple[float, float], Field(description="the lowest and the highest value; uniform in between")]
+
+
+class Character(BaseModel):
+    """One kind of annotators: its share of the crowd, and the ranges that their numbers are drawn from."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    name: str
+    share: float = Field(gt=0, le=1)
+    sharpness: Range
+    left: Range = (0.0, 0.0)
+    length: Range = (0.0, 0.0)
+
+    @model_validator(mode="after")
+    def _ordered(self) -> Self:
+        for name in ("sharpness", "left", "length"):
+            low, high = getattr(self, name)
+            if not low <= high:
+                raise ValueError(f"{name} is {low} … {high}; expected the lower value first")
+        return self
+
+
+MIXED = (
+    Character(name="fair", share=0.6, sharpness=(1.5, 3.5), left=(-0.25, 0.25), length=(-0.03, 0.03)),
+    Character(name="leaning left", share=0.15, sharpness=(0.8, 1.5), left=(1.0, 2.0)),
+    Character(name="fond of length", share=0.15, sharpness=(0.6, 1.2), length=(0.25, 0.5)),
+    Character(name="random", share=0.1, sharpness=(0.0, 0.0), left=(-0.5, 0.5)),
+)
+"""Most are fair, some lean to the left answer or to the longer one, a few press keys at random."""
+
+
+class Crowd(BaseModel):
+    """A crowd: the utility by which it judges, and its kinds of annotators."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    utility: str
+    kinds: tuple[Character, ...] = Field(default=MIXED, min_length=1)
+
+    @model_validator(mode="after")
+    def _known(self) -> Self:
+        if self.utility not in UTILITIES:
+            raise ValueError(f"utility {self.utility!r}; expected one of {', '.join(UTILITIES)}")
+        if abs(sum(kind.share for kind in self.kinds) - 1) > 1e-6:
+            raise ValueError(f"shares add up to {sum(kind.share for kind in self.kinds):g}; expected 1")
+        return self
+
+    @classmethod
+    def read(cls, text: str) -> Self:
+        """Read a crowd from YAML. Raises InvalidCrowd."""
+        try:
+            return cls.model_validate(yaml.safe_load(text))
+        except yaml.YAMLError as error:
+            raise InvalidCrowd(f"not YAML: {str(error).splitlines()[0]}") from error
+        except ValidationError as error:
+            first = error.errors()[0]
+            where = ".".join(map(str, first["loc"])) or "the crowd"
+            raise InvalidCrowd(f"{where}: {first['msg'].removeprefix('Value error, ')}") from error
+
+    @classmethod
+    def load(cls, path: Path) -> Self:
+        """Raises InvalidCrowd, OSError."""
+        return cls.read(path.read_text())
+
+    def annotators(self, count: int, seed: int) -> list[Annotator]:
+        """The annotators of a crowd of `count`, kind after kind in proportion to their shares."""
+        found: list[Annotator] = []
+        total = 0.0
+        for kind in self.kinds:
+            total += kind.share
+            while len(found) < round(total * count):
+                rng = _generator(seed, "annotator", len(found))
+                found.append(Annotator(*(float(rng.uniform(*getattr(kind, name))) for name in FIELDS)))
+        return found
+
+    def score(
+        self,
+        annotator: Annotator,
+        asked: str,
+        answers: tuple[str, str],
+        *,
+        key: tuple[int, int, str],
+        ended: tuple[bool, bool] = (True, True),
+    ) -> int:
+        """The score of a pair as shown, -2 (left much better) … 2 (right much better).
+
+        `key` is (seed, annotator's index, pair's id); it alone decides the draw.
+        """
+        judge = UTILITIES[self.utility]
+        left, right = (judge(asked, answer, ended=end) for answer, end in zip(answers, ended, strict=True))
+        lengths = [len(answer.split()) for answer in answers]
+        mean = annotator.sharpness * (left - right) + annotator.left + annotator.length * (lengths[0] - lengths[1])
+        uniform = float(_generator(*key).uniform(1e-12, 1 - 1e-12))
+        latent = mean + float(np.log(uniform / (1 - uniform)))
+        strength = 0 if abs(latent) < TIE else 1 if abs(latent) < MUCH else 2
+        return -strength if latent > 0 else strength
+
+
+FIELDS = ("sharpness", "left", "length")
+
+
+def _generator(*key: object) -> np.random.Generator:
+    """A generator that follows from the key alone."""
+    digest = blake3.blake3(repr(key).encode()).digest(16)
+    return np.random.Generator(np.random.Philox(key=np.frombuffer(digest, np.uint64)))

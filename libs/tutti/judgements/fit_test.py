@@ -1,0 +1,152 @@
+"""The fit: it knows whom to trust, and says what it cannot know."""
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+import numpy.typing as npt
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tutti.judgements.fit import LEAST_CONTROLS, Fit, Observations, fit
+
+ANNOTATORS, FAIR, LEFT, LONG = 20, 12, 15, 18  # the rest press keys at random
+
+
+@dataclass(frozen=True)
+class World:
+    """Annotators of known character, and what they said."""
+
+    truth: npt.NDArray[np.float64]
+    """[annotators, 3]: reliability, leaning to the left, leaning to the longer answer."""
+    margins: npt.NDArray[np.float64]
+    observed: Observations
+
+
+def world(seed: int, pairs: int = 1500, each: int = 3, controls: int = 40) -> World:
+    """Most are fair, some lean to the left answer or to the longer one, two know nothing."""
+    rng = np.random.default_rng(seed)
+    truth = np.zeros((ANNOTATORS, 3))
+    truth[:FAIR, 0], truth[:FAIR, 1] = rng.uniform(1.5, 3.5, FAIR), rng.normal(0, 0.15, FAIR)
+    truth[FAIR:LEFT, 0], truth[FAIR:LEFT, 1] = rng.uniform(0.8, 1.5, LEFT - FAIR), rng.uniform(1, 2, LEFT - FAIR)
+    truth[LEFT:LONG, 0], truth[LEFT:LONG, 2] = rng.uniform(0.6, 1.2, LONG - LEFT), rng.uniform(0.8, 1.6, LONG - LEFT)
+    margins = np.concatenate([rng.normal(0, 1, pairs), np.zeros(controls)])
+    lengths = rng.normal(20, 1, (pairs + controls, 2))
+    gaps = lengths[:, 0] - lengths[:, 1]
+    gaps /= np.sqrt((gaps[:pairs] ** 2).mean())
+    who = [rng.choice(ANNOTATORS, each, replace=False) for _ in range(pairs)] + [np.arange(ANNOTATORS)] * controls
+    pair = np.repeat(np.arange(pairs + controls), [len(some) for some in who])
+    annotator = np.concatenate(who)
+    left = rng.random(len(pair)) < 0.5
+    z = (truth[annotator] * np.stack([margins[pair], np.where(left, 1.0, -1.0), gaps[pair]], 1)).sum(1)
+    first = (rng.random(len(pair)) < 1 / (1 + np.exp(-z))).astype(float)
+    known = np.where(np.arange(pairs + controls) < pairs, np.nan, 0.0)
+    return World(truth, margins[:pairs], Observations(pair, annotator, first, left, lengths, known, ANNOTATORS))
+
+
+def right(world: World, found: Fit) -> float:
+    """The share of ordinary pairs whose better answer the fit names."""
+    return float(((found.margin[: len(world.margins)] > 0) == (world.margins > 0)).mean())
+
+
+def majority(world: World) -> float:
+    votes = np.zeros(len(world.margins))
+    ordinary = world.observed.pair < len(votes)
+    np.add.at(votes, world.observed.pair[ordinary], world.observed.first[ordinary] - 0.5)
+    return float(((votes > 0) == (world.margins > 0)).mean())
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_reliability_and_leanings_are_estimated_and_spammers_rank_lowest(seed: int) -> None:
+    known = world(seed)
+    found = fit(known.observed)
+    estimated = np.stack([found.reliability, found.position, found.length], 1)
+    assert found.converged
+    assert found.unidentified == ()
+    assert np.corrcoef(found.reliability, known.truth[:, 0])[0, 1] > 0.85
+    assert np.sqrt(((estimated[:, 1:] - known.truth[:, 1:]) ** 2).mean()) < 0.35
+    assert set(np.argsort(found.reliability)[: ANNOTATORS - LONG]) == set(range(LONG, ANNOTATORS))
+    assert right(known, found) > majority(known)
+
+
+def test_standard_errors_cover_the_truth() -> None:
+    covered = []
+    for seed in range(5):
+        known = world(seed, pairs=600)
+        found = fit(known.observed)
+        estimated = np.stack([found.position, found.length], 1)
+        covered.append((np.abs(estimated - known.truth[:, 1:]) < 1.96 * found.errors[:, 1:]).mean())
+    assert 0.85 < np.mean(covered) <= 1
+
+
+def test_the_posterior_is_calibrated() -> None:
+    known = world(1, pairs=3000)
+    chance, better = fit(known.observed).chance[:3000], known.margins > 0
+    for low in (0.5, 0.7, 0.9):
+        inside = (np.maximum(chance, 1 - chance) >= low) & (np.maximum(chance, 1 - chance) < low + 0.2)
+        told = np.maximum(chance, 1 - chance)[inside].mean()
+        assert abs(((chance > 0.5) == better)[inside].mean() - told) < 0.05
+
+
+def test_controls_tell_a_leaning_that_all_share_from_quality() -> None:
+    """Everybody prefers the longer answer, whatever its quality."""
+    known = world(0, pairs=800).observed
+    longer = (known.lengths @ np.array([1.0, -1.0]))[known.pair] > 0
+    found = fit(replace(known, first=longer.astype(float)))
+    assert (found.length > 2).all()
+    without = fit(world(0, pairs=100, controls=0).observed)
+    assert any(line.startswith("leanings: 20 of 20 annotators") for line in without.unidentified)
+
+
+def test_one_judgement_a_pair_without_controls_identifies_nobody() -> None:
+    found = fit(world(0, pairs=300, each=1, controls=0).observed)
+    assert [line.partition(":")[0] for line in found.unidentified] == ["reliability", "leanings"]
+
+
+def test_few_controls_are_too_few() -> None:
+    assert fit(world(0, controls=LEAST_CONTROLS - 1).observed).unidentified
+    assert not fit(world(0, controls=LEAST_CONTROLS).observed).unidentified
+
+
+@given(st.randoms(use_true_random=False))
+def test_the_order_of_judgements_decides_rounding_alone(random: object) -> None:
+    known = world(2, pairs=30, controls=5).observed
+    order = np.random.default_rng(random.randrange(2**32)).permutation(len(known.pair))  # type: ignore[attr-defined]
+    other = replace(
+        known,
+        pair=known.pair[order],
+        annotator=known.annotator[order],
+        first=known.first[order],
+        left=known.left[order],
+    )
+    np.testing.assert_allclose(fit(other).chance, fit(known).chance, atol=1e-9)
+
+
+def test_ties_and_unanimous_crowds_have_finite_results() -> None:
+    known = world(3, pairs=50).observed
+    for said in (0.0, 0.5, 1.0):
+        found = fit(replace(known, first=np.full(len(known.pair), said)))
+        for values in (found.reliability, found.position, found.length, found.errors, found.margin, found.chance):
+            assert np.isfinite(values).all()
+    tied = fit(replace(known, first=np.full(len(known.pair), 0.5)))
+    assert np.abs(tied.chance - 0.5).max() < 0.02
+
+
+def test_no_judgement_leaves_the_prior() -> None:
+    nothing = np.zeros(0, np.int64)
+    found = fit(Observations(nothing, nothing, np.zeros(0), np.zeros(0, bool), np.ones((2, 2)), np.full(2, np.nan), 1))
+    assert found.chance.tolist() == pytest.approx([0.5, 0.5])
+    assert found.reliability.tolist() == [1.5]
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        ({"annotators": 3}, "annotator is 0 … 19; expected 0 … 2"),
+        ({"first": np.full(1500 * 3 + 40 * 20, 2.0)}, "first has values outside 0 … 1"),
+        ({"left": np.zeros(2, bool)}, "left has shape"),
+    ],
+)
+def test_impossible_observations_are_refused(change: dict[str, object], words: str) -> None:
+    with pytest.raises(ValueError, match=words):
+        replace(world(0).observed, **change)  # type: ignore[arg-type]

@@ -1,0 +1,83 @@
+"""Confidence intervals of win rates whose judgements are not independent.
+
+Judgements of one annotator resemble each other, and so do judgements about one prompt. The variance of the mean is
+estimated by clusters in both directions (Cameron, Gelbach and Miller 2011, section 2.2), with Student's t for the
+smaller number of clusters.
+"""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from statistics import NormalDist
+
+import numpy as np
+import numpy.typing as npt
+
+
+@dataclass(frozen=True)
+class Interval:
+    """A mean with the bounds of its two-sided confidence interval, cut to 0 … 1."""
+
+    mean: float
+    low: float
+    high: float
+    count: int
+
+    def __str__(self) -> str:
+        return f"{self.mean:.3f} ({self.low:.3f} … {self.high:.3f}, n = {self.count})"
+
+
+def win_rate(
+    outcomes: npt.NDArray[np.float64], clusters: Sequence[npt.NDArray[np.int64]], confidence: float = 0.95
+) -> Interval:
+    """The mean of outcomes with its interval.
+
+    outcomes: float64[n], 1 for a win, .5 for a tie, 0 for a loss. clusters: int64[n] each, at most two groupings, such
+    as annotators and prompts. With fewer than two clusters in a direction the spread is unknown: the interval is 0 … 1.
+    """
+    count = len(outcomes)
+    if not count:
+        return Interval(math.nan, 0.0, 1.0, 0)
+    if len(clusters) > 2:
+        raise ValueError(f"{len(clusters)} groupings; expected at most 2")
+    mean = float(outcomes.mean())
+    labels = [np.unique(grouping, return_inverse=True)[1] for grouping in clusters]
+    sizes = [int(label.max()) + 1 for label in labels] or [count]
+    if min(sizes) < 2:
+        return Interval(mean, 0.0, 1.0, count)
+    residuals = outcomes - mean
+    independent = float((residuals**2).sum()) * count / max(1, count - 1)
+    total = sum(_between(residuals, label) for label in labels)
+    if len(labels) == 2:
+        both = np.unique(labels[0] * sizes[1] + labels[1], return_inverse=True)[1]
+        total -= _between(residuals, both)
+    half = student(confidence, min(sizes) - 1) * math.sqrt(max(total, independent)) / count
+    return Interval(mean, max(0.0, mean - half), min(1.0, mean + half), count)
+
+
+def _between(residuals: npt.NDArray[np.float64], labels: npt.NDArray[np.int64]) -> float:
+    sums = np.bincount(labels, weights=residuals)
+    return float((sums**2).sum()) * len(sums) / max(1, len(sums) - 1)
+
+
+def student(confidence: float, freedom: int) -> float:
+    """The two-sided quantile of Student's t (Cornish-Fisher expansion, Abramowitz and Stegun 26.7.5).
+
+    Within .002 of the exact value for 5 degrees of freedom or more at a confidence of .95; too small below 3, where the
+    exact values for 1 and 2 degrees are used.
+    """
+    if freedom < 1:
+        raise ValueError(f"{freedom} degrees of freedom; expected at least 1")
+    p = 0.5 + confidence / 2
+    if freedom == 1:
+        return math.tan(math.pi * (p - 0.5))
+    if freedom == 2:
+        return (2 * p - 1) / math.sqrt(2 * p * (1 - p))
+    z = NormalDist().inv_cdf(p)
+    terms = (
+        (z**3 + z) / 4,
+        (5 * z**5 + 16 * z**3 + 3 * z) / 96,
+        (3 * z**7 + 19 * z**5 + 17 * z**3 - 15 * z) / 384,
+        (79 * z**9 + 776 * z**7 + 1482 * z**5 - 1920 * z**3 - 945 * z) / 92160,
+    )
+    return float(z + sum(term / freedom**power for power, term in enumerate(terms, 1)))

@@ -1,0 +1,40 @@
+"""Groups of rollouts: advantages within a group, and how an iteration's rollouts are dealt to leaves.
+
+Promises: both follow from the rewards and from global numbers, never from who rolled out. Does not import torch.
+"""
+
+import numpy as np
+import numpy.typing as npt
+
+from tutti.corpus.canonical import keyed_bytes
+from tutti.corpus.permutation import Permutation
+
+Integers = npt.NDArray[np.int64]
+EPSILON = 1e-4
+NOBODY = -1
+
+
+def advantages(rewards: npt.NDArray[np.float64]) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.bool_]]:
+    """Return each rollout's advantage, and whether its group is kept; all [prompts, group].
+
+    An advantage is the distance from the group's mean in its standard deviations. A group of equal rewards is not kept.
+    """
+    kept = rewards.max(1) != rewards.min(1)
+    centred = rewards - rewards.mean(1, keepdims=True)
+    scaled = centred / (rewards.std(1, keepdims=True) + EPSILON)
+    return np.where(kept[:, None], scaled, 0.0), np.repeat(kept[:, None], rewards.shape[1], 1)
+
+
+def dealt(kept: Integers, *, minibatches: int, leaves: int, rows: int, key: tuple[int, int, int]) -> Integers:
+    """Return the rollout in each row, int64 [minibatches, leaves, rows]; NOBODY where there are fewer than rows.
+
+    `kept` are the rollouts to deal, int64 [n]; `key` is (seed, iteration, epoch). They are shuffled, then dealt to the
+    minibatches in turn, and in each of them to the leaves in turn.
+    """
+    name = keyed_bytes("minibatches", *(part.to_bytes(8, "little") for part in key))
+    table = np.full((minibatches, rows, leaves), NOBODY, np.int64)
+    if len(kept):
+        order = kept[Permutation(len(kept), name).forward(np.arange(len(kept), dtype=np.int64))]
+        minibatch, place = np.arange(len(kept)) % minibatches, np.arange(len(kept)) // minibatches
+        table[minibatch, place // leaves, place % leaves] = order
+    return table.transpose(0, 2, 1)

@@ -1,0 +1,77 @@
+"""The clipped objective of a policy with a KL penalty for each token (Schulman et al. 2017; Shao et al. 2024, eq. 4).
+
+Promises: losses and coefficients follow from a leaf and its log-probabilities alone. The sum over tokens is divided
+once, by the number of valid tokens of the step.
+"""
+
+from dataclasses import dataclass, field
+
+import numpy as np
+import numpy.typing as npt
+import torch
+from torch import Tensor
+
+from tutti.model.batch import CheckedBatch
+from tutti.model.transformer import Transformer
+
+Floats = npt.NDArray[np.float32]
+
+
+@dataclass
+class Clipped:
+    """Tokens whose gradient was cut by the clipping, of those that were computed; for reports alone."""
+
+    tokens: int = 0
+    clipped: int = 0
+
+
+@dataclass(frozen=True, eq=False)
+class PolicyLeaf:
+    """Rollouts, one a row, and the numbers that were recorded with them.
+
+    `old`, `reference` and `advantages` are float32 [rows, context], at the position that a token is predicted from, in
+    nats or without unit; 0 where `valid` is not set. `clip` is the half width of the interval around a ratio of 1, `kl`
+    the coefficient of the penalty.
+    """
+
+    tokens: npt.NDArray[np.int64]
+    documents: npt.NDArray[np.int64]
+    valid: npt.NDArray[np.bool_]
+    old: Floats
+    reference: Floats
+    advantages: Floats
+    clip: float
+    kl: float
+    clipped: Clipped = field(default_factory=Clipped)
+
+
+class ClippedPolicy:
+    """For leaves of rollouts."""
+
+    def losses(
+        self, transformer: Transformer, tokens: Tensor, documents: Tensor, valid: Tensor, batch: CheckedBatch
+    ) -> tuple[Tensor, Tensor]:
+        leaf = batch.leaf
+        assert isinstance(leaf, PolicyLeaf)
+        old, reference, advantages = (
+            torch.from_numpy(each).flatten().to(tokens.device) for each in (leaf.old, leaf.reference, leaf.advantages)
+        )
+        mask = valid.flatten()
+
+        def weigh(chances: Tensor) -> tuple[Tensor, Tensor]:
+            chances = torch.where(mask, chances, 0.0)  # exp of a padding position may overflow
+            ratio = torch.exp(chances - old)
+            inside = ratio.clamp(1 - leaf.clip, 1 + leaf.clip)
+            free = ratio * advantages <= inside * advantages
+            gap = torch.exp(reference - chances)
+            losses = -torch.minimum(ratio * advantages, inside * advantages)
+            losses = losses + leaf.kl * (gap - (reference - chances) - 1)
+            coefficients = torch.where(free, -advantages * ratio, 0.0) + leaf.kl * (1 - gap)
+            leaf.clipped.tokens = int(mask.sum())
+            leaf.clipped.clipped = int((mask & ~free).sum())
+            return torch.where(mask, losses, 0.0), torch.where(mask, coefficients, 0.0)
+
+        return transformer.weighted_losses(tokens, documents, weigh)
+
+    def count(self, batch: CheckedBatch) -> int:
+        return int(batch.valid.sum())

@@ -1,0 +1,62 @@
+"""The clipped objective: its coefficients are the derivatives of its losses."""
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from tutti.model.batch import CheckedBatch
+from tutti.model.policy import ClippedPolicy, PolicyLeaf
+
+
+class Spy:
+    """Keeps what the objective gives the head."""
+
+    def weighted_losses(self, tokens: Tensor, documents: Tensor, weigh: object) -> tuple[Tensor, Tensor]:
+        self.weigh = weigh
+        return tokens, tokens
+
+
+def test_coefficients_are_derivatives_of_the_losses_and_padding_has_none() -> None:
+    rng = np.random.default_rng(1)
+    shape = (2, 7)
+    old, reference, advantages = (rng.normal(-3, 0.5, shape).astype(np.float32) for _ in range(3))
+    valid = rng.random(shape) < 0.7
+    advantages += 3
+    leaf = PolicyLeaf(
+        np.zeros((2, 8), np.int64), np.zeros((2, 8), np.int64), valid, old, reference, advantages, clip=0.2, kl=0.3
+    )
+    batch = CheckedBatch(leaf.tokens, leaf.documents, valid, leaf)
+    spy = Spy()
+    tokens = torch.zeros(2, 8, dtype=torch.long)
+    ClippedPolicy().losses(spy, tokens, tokens, torch.from_numpy(valid), batch)  # type: ignore[arg-type]
+    now = torch.from_numpy(old).flatten() + torch.from_numpy(rng.normal(0, 0.2, 14).astype(np.float32))
+    now[~torch.from_numpy(valid).flatten()] = -1000.0
+    now.requires_grad_()
+
+    losses, coefficients = spy.weigh(now)  # type: ignore[operator]
+    (slopes,) = torch.autograd.grad(losses.sum(), now)
+    torch.testing.assert_close(coefficients, slopes)
+    assert not coefficients[~torch.from_numpy(valid).flatten()].any()
+    assert 0 < leaf.clipped.clipped < leaf.clipped.tokens == valid.sum() == ClippedPolicy().count(batch)
+
+
+def test_the_first_step_of_a_policy_is_not_clipped() -> None:
+    old = np.full((1, 4), -2.0, np.float32)
+    leaf = PolicyLeaf(
+        np.zeros((1, 5), np.int64),
+        np.zeros((1, 5), np.int64),
+        np.ones((1, 4), np.bool_),
+        old,
+        old,
+        np.array([[1, -1, 2, -2]], np.float32),
+        clip=0.2,
+        kl=0.1,
+    )
+    spy = Spy()
+    tokens = torch.zeros(1, 5, dtype=torch.long)
+    batch = CheckedBatch(leaf.tokens, leaf.documents, leaf.valid, leaf)
+    ClippedPolicy().losses(spy, tokens, tokens, torch.ones(1, 4, dtype=torch.bool), batch)  # type: ignore[arg-type]
+    losses, coefficients = spy.weigh(torch.from_numpy(old).flatten())  # type: ignore[operator]
+    assert leaf.clipped.clipped == 0
+    assert coefficients.tolist() == [-1, 1, -2, 2]
+    assert losses.tolist() == [-1, 1, -2, 2]

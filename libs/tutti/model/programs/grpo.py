@@ -1,0 +1,86 @@
+"""The parameters of group-relative policy optimisation (Shao et al. 2024)."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Self
+
+from tutti.model.spec import Recorded, SpecError
+
+MOST_TOKENS = 1 << 20
+"""Of an iteration: its experience travels from a rank to its agent in one message."""
+
+
+@dataclass(frozen=True)
+class RewardFunction(Recorded):
+    """A function of `tutti.corpus.rewards` by its name, its argument, and the weight of its reward in the sum."""
+
+    name: str
+    argument: str = ""
+    weight: float = 1.0
+
+    def __post_init__(self) -> None:
+        self._check_types()
+        self._require(name=(self.name != "", "the name of a reward function"))
+
+
+@dataclass(frozen=True)
+class GrpoParameters(Recorded):
+    """An iteration rolls `group` answers of at most `tokens` tokens to each of `prompts` prompts, at temperature 1.
+
+    Then come `epochs` passes over them, each of `minibatches` optimizer steps. `clip` is the half width of the interval
+    of ratios, `kl` the coefficient of the KL penalty a token. The reward is the sum of `reward_weight` times that of
+    the reward model, where there is one, and of the weighted `functions`, each of which has `deadline` seconds an
+    answer. `stop_kl` is the KL divergence from the reference, in nats an answer, that ends the job; 0 for none.
+    Rollouts are made by the policy of `lag` iterations before.
+    """
+
+    prompts: int
+    group: int
+    tokens: int
+    minibatches: int = 1
+    epochs: int = 1
+    clip: float = 0.2
+    kl: float = 0.1
+    reward_weight: float = 1.0
+    functions: tuple[RewardFunction, ...] = ()
+    stop_kl: float = 0.0
+    deadline: float = 5.0
+    lag: int = 0
+
+    def __post_init__(self) -> None:
+        self._check_types()
+        sizes = ("prompts", "tokens", "minibatches", "epochs", "deadline")
+        self._require(**{name: (getattr(self, name) > 0, "a positive number") for name in sizes})
+        self._require(
+            group=(self.group > 1, "2 or more: an advantage is relative to the other answers of the group"),
+            clip=(0 < self.clip < 1, "above 0, below 1"),
+            kl=(self.kl >= 0, "0 or more"),
+            stop_kl=(self.stop_kl >= 0, "0 or more; 0 for no limit"),
+            lag=(self.lag == 0, "0: experience of older policies is not supported yet"),
+        )
+        if self.rollouts % self.minibatches:
+            raise SpecError(
+                f"GrpoParameters.minibatches is {self.minibatches}; expected a divisor of {self.rollouts} rollouts "
+                f"({self.prompts} prompts x {self.group} answers)"
+            )
+
+        if self.rollouts * self.tokens > MOST_TOKENS:
+            raise SpecError(
+                f"GrpoParameters has up to {self.rollouts * self.tokens:,} tokens an iteration; expected at most "
+                f"{MOST_TOKENS:,}, which its experience can hold: lower prompts, group or tokens"
+            )
+
+    @property
+    def rollouts(self) -> int:
+        """Rollouts of an iteration."""
+        return self.prompts * self.group
+
+    @property
+    def updates(self) -> int:
+        """Optimizer steps of an iteration."""
+        return self.epochs * self.minibatches
+
+    @classmethod
+    def from_dict(cls, value: Mapping[str, Any]) -> Self:
+        functions = tuple(RewardFunction.from_dict(each) for each in value.get("functions", ()))
+        return super().from_dict({**value, "functions": functions})

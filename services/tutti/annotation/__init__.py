@@ -1,0 +1,1 @@
+"""Annotation: keeps campaigns."""

@@ -1,0 +1,5 @@
+"""The annotation service as a process of its own."""
+
+from tutti.chassis.main import main
+
+main("annotation")

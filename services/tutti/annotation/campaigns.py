@@ -1,0 +1,247 @@
+"""The life of a campaign: its pairs are made, it is open until it has its judgements, its judgements are published.
+
+Promises: a round follows from the judgements of the rounds before it; a campaign ends at its deadline with what it has,
+and says so; what was published follows from the set of judgements alone.
+"""
+
+from collections.abc import Iterable
+from datetime import UTC, datetime, timedelta
+from functools import partial
+
+from tutti.annotation import linefiles, rounds
+from tutti.annotation.checks import lines_in
+from tutti.annotation.pairs import FILLER, Given, Kind, Pair, pairs_of, plan
+from tutti.annotation.rows import INVITED, RETRACTED, Annotator, Rows
+from tutti.annotation.sets import JudgementSet, collect
+from tutti.annotation.tables import Tables
+from tutti.chassis import staging, version
+from tutti.chassis.reconciler import Reconciler, Trouble
+from tutti.chassis.service import Host, TaskKind
+from tutti.chassis.tasks import Finish, Retry, Task, TaskContext, WorkFailed
+from tutti.chassis.unit import Unit
+from tutti.chassis.words import clipped
+from tutti.chassis.work import publish
+from tutti.contracts.annotation.v1 import (
+    CAMPAIGN_STATE_CANCELLED,
+    CAMPAIGN_STATE_CLOSED,
+    CAMPAIGN_STATE_DRAFT,
+    CAMPAIGN_STATE_FAILED,
+    CAMPAIGN_STATE_OPEN,
+    CAMPAIGN_STATE_PAUSED,
+    CAMPAIGN_STATE_PUBLISHED,
+    CROWD_SIMULATED,
+    Campaign,
+    CampaignSpec,
+)
+from tutti.corpus.canonical import JsonValue
+from tutti.corpus.conversations import Answer
+from tutti.corpus.manifest import Kind as ManifestKind
+from tutti.corpus.manifest import Manifest
+
+PAIRS, SETS, CROWDS = "campaign-pairs", "campaign-sets", "campaign-crowds"
+ENDED = (CAMPAIGN_STATE_PUBLISHED, CAMPAIGN_STATE_FAILED, CAMPAIGN_STATE_CANCELLED)
+UNDER_WAY = (CAMPAIGN_STATE_OPEN, CAMPAIGN_STATE_PAUSED)
+QUALIFYING_TRIES = 4
+"""Qualifying pairs of a campaign for each one that counts."""
+
+
+class Campaigns:
+    def __init__(self, host: Host, tables: Tables, rows: Rows, look_seconds: float) -> None:
+        self._host, self._tables, self._rows, self._look_seconds = host, tables, rows, look_seconds
+        self._producer = version.producer("annotation")
+
+        def open_(unit: Unit) -> Iterable[str]:
+            return [each.name for each in tables.campaigns.select(unit, state=[*UNDER_WAY])]
+
+        self.reconciler = Reconciler("campaigns", host, open=open_, advance=self.advance, tell=self._tell)
+        """Counts the judgements of campaigns under way, every `look_seconds` once it was woken."""
+
+    def tasks(self) -> list[TaskKind]:
+        return [
+            TaskKind(name=PAIRS, run=self._make_pairs, on_failed=self._failed),
+            TaskKind(name=SETS, run=self._publish, on_failed=self._failed),
+        ]
+
+    def close(self, unit: Unit, campaign: Campaign, reason: str) -> Campaign:
+        """Accept nothing more, and publish; the campaign is locked."""
+        campaign.state, campaign.reason = CAMPAIGN_STATE_CLOSED, reason
+        campaign.judgements = self._rows.judged(unit, campaign.name)[0]
+        if not campaign.HasField("ended_at"):
+            campaign.ended_at.FromDatetime(unit.now)
+        made = self._tables.campaigns.put(unit, campaign)
+        unit.enqueue(SETS, campaign.name, id=f"{campaign.name}/set/{made.revision}")
+        return made
+
+    def advance(self, name: str) -> bool | float | None:
+        """Take back what lapsed, count, begin the next round or close."""
+
+        def work(unit: Unit) -> bool | float | None:
+            campaign = self._tables.campaigns.lock(unit, name)
+            if campaign.state not in UNDER_WAY:
+                return None
+            lapsed = self._rows.lapse(unit, name)
+            judged, needed, lacking = self._rows.judged(unit, name)
+            deadline = self._deadline(campaign)
+            late = deadline is not None and unit.now >= deadline
+            if late or (not lacking and needed >= campaign.wanted):
+                reason = ""
+                if judged < campaign.wanted:
+                    reason = f"closed at its deadline with {judged:,} of {campaign.wanted:,} judgements"
+                self.close(unit, campaign, reason)
+                return None
+            if not lacking:
+                self._next_round(unit, campaign, campaign.wanted - needed)
+            campaign.judgements = judged
+            campaign.reason = _waits(campaign, deadline)
+            self._tables.campaigns.put(unit, campaign)
+            return True if lapsed else self._look_seconds
+
+        return self._host.units.run(work)
+
+    def _next_round(self, unit: Unit, campaign: Campaign, lacking: int) -> None:
+        counted = set(self._counted(unit, campaign.name))
+        said = [
+            each for each in self._rows.kept(unit, campaign.name, kinds=[Kind.ORDINARY]) if each.annotator in counted
+        ]
+        axis = campaign.spec.axes[0].name
+        chosen = rounds.chosen(self._rows.needs(unit, campaign.name), said, axis, campaign.spec.overlap.most, lacking)
+        self._rows.need_more(unit, campaign.name, chosen)
+        campaign.round += 1
+
+    def _deadline(self, campaign: Campaign) -> datetime | None:
+        seconds = campaign.spec.deadline_seconds
+        if not seconds or not campaign.HasField("started_at"):
+            return None
+        return campaign.started_at.ToDatetime(tzinfo=UTC) + timedelta(seconds=seconds)
+
+    def _make_pairs(self, context: TaskContext) -> Finish:
+        name = context.task.resource
+
+        def look(unit: Unit) -> tuple[Campaign, str, str]:
+            return (self._tables.campaigns.get(unit, name), *self._rows.texts(unit, name))
+
+        campaign, brought, qualifying = self._host.units.run(look)
+        if campaign.state != CAMPAIGN_STATE_DRAFT:
+            return lambda unit: None
+        spec = campaign.spec
+        known = lines_in(qualifying, "qualifying")
+        rule = spec.qualification
+        made = plan(
+            self._given(context, spec, brought),
+            seed=spec.seed,
+            controls=spec.controls,
+            filler=spec.filler or FILLER,
+            qualifying=known,
+            needed=0 if len(known) >= rule.pairs else QUALIFYING_TRIES * rule.pairs,
+        )
+        ordinary = [pair for pair in made.pairs if pair.kind is Kind.ORDINARY]
+        wanted = min(spec.judgements or len(ordinary) * spec.overlap.least, len(ordinary) * spec.overlap.most)
+        _check_pairs(ordinary, made.left_out)
+        needed = rounds.first([pair.number for pair in ordinary], spec.overlap.least, wanted)
+
+        def finish(unit: Unit) -> None:
+            campaign = self._tables.campaigns.lock(unit, name)
+            if campaign.state != CAMPAIGN_STATE_DRAFT:
+                return
+            self._rows.add_pairs(unit, name, made.pairs, needed)
+            campaign.state, campaign.pairs, campaign.left_out = CAMPAIGN_STATE_OPEN, len(ordinary), made.left_out
+            campaign.wanted = wanted
+            campaign.started_at.FromDatetime(unit.now)
+            if spec.crowd == CROWD_SIMULATED:
+                for index in range(spec.simulated.annotators):
+                    self._rows.add_annotator(unit, Annotator(name, f"s{index:03}", "", INVITED, "", "", 0))
+                campaign.annotators = spec.simulated.annotators
+                unit.enqueue(CROWDS, name, id=f"{name}/crowd")
+            campaign.reason = _waits(campaign, self._deadline(campaign))
+            self._tables.campaigns.put(unit, campaign)
+            unit.on_commit(partial(self.reconciler.wake, name))
+
+        return finish
+
+    def _given(self, context: TaskContext, spec: CampaignSpec, brought: str) -> list[Given]:
+        if brought:
+            return [Given(line.prompt, line.answers) for line in lines_in(brought, "pairs")]
+        samples = []
+        for source in spec.answers:
+            context.check()
+            manifest = staging.manifest(
+                self._host.blobs, source.manifest_key, source.content_digest, ManifestKind.SAMPLE
+            )
+            samples.append((source.sample, linefiles.read(self._host.blobs, manifest, "lines", Answer)))
+        return list(pairs_of(samples))
+
+    def _publish(self, context: TaskContext) -> Finish:
+        name = context.task.resource
+        campaign, annotators, found = self._host.units.run(lambda unit: self._collected(unit, name))
+        if campaign.state not in (CAMPAIGN_STATE_CLOSED, CAMPAIGN_STATE_PUBLISHED):
+            return lambda unit: None
+        context.check()
+        manifest = self._manifest(campaign, found)
+        result = publish(self._host.blobs, "annotation", manifest, data_bytes=0)
+
+        def finish(unit: Unit) -> None:
+            campaign = self._tables.campaigns.lock(unit, name)
+            if self._counted(unit, name) != annotators:
+                raise Retry("an annotator was retracted meanwhile", 0.1)
+            if campaign.state in (CAMPAIGN_STATE_CLOSED, CAMPAIGN_STATE_PUBLISHED):
+                campaign.state = CAMPAIGN_STATE_PUBLISHED
+                campaign.result.CopyFrom(result)
+                self._tables.campaigns.put(unit, campaign)
+
+        return finish
+
+    def _collected(self, unit: Unit, name: str) -> tuple[Campaign, list[str], JudgementSet]:
+        annotators = self._counted(unit, name)
+        counted = set(annotators)
+        kept = [each for each in self._rows.kept(unit, name) if each.annotator in counted]
+        pairs = self._rows.pairs(unit, name, {each.pair for each in kept})
+        bases = {pair.base for pair in pairs.values() if pair.base >= 0}
+        by_number = {pair.number: pair for pair in pairs.values()}
+        by_number |= {number: self._rows.numbered(unit, name, number) for number in sorted(bases - by_number.keys())}
+        return self._tables.campaigns.get(unit, name), annotators, collect(kept, pairs, by_number)
+
+    def _counted(self, unit: Unit, name: str) -> list[str]:
+        """The keys of the annotators whose judgements count."""
+        return [each.key for each in self._rows.annotators(unit, name) if each.state != RETRACTED]
+
+    def _manifest(self, campaign: Campaign, found: JudgementSet) -> Manifest:
+        blobs = self._host.blobs
+        body: dict[str, JsonValue] = {
+            "answers": sorted({source.content_digest for source in campaign.spec.answers}),
+            "axes": [{"name": axis.name, "rule": axis.rule} for axis in campaign.spec.axes],
+            "excluded": dict(found.excluded),
+            "lines": linefiles.write(blobs, found.judgements),
+            "logic_version": campaign.spec.logic_version,
+            "pairs": linefiles.write(blobs, found.pairs),
+            "simulated": campaign.spec.crowd == CROWD_SIMULATED,
+        }
+        return Manifest(ManifestKind.JUDGEMENTS, body, (), self._producer)
+
+    def _failed(self, unit: Unit, task: Task, reason: str) -> None:
+        campaign = self._tables.campaigns.lock(unit, task.resource)
+        if campaign.state not in ENDED:
+            campaign.state, campaign.reason = CAMPAIGN_STATE_FAILED, clipped(reason)
+            campaign.ended_at.FromDatetime(unit.now)
+            self._tables.campaigns.put(unit, campaign)
+
+    def _tell(self, unit: Unit, name: str, trouble: Trouble | None) -> None:
+        campaign = self._tables.campaigns.lock(unit, name)
+        if trouble is not None and campaign.state in UNDER_WAY:
+            campaign.reason = clipped(trouble.reason)
+            self._tables.campaigns.put(unit, campaign)
+
+
+def _check_pairs(ordinary: list[Pair], left_out: int) -> None:
+    """Raises WorkFailed."""
+    if not ordinary:
+        raise WorkFailed(
+            f"no pair can be compared: {left_out} pairs have equal answers or answers that are too long; a prompt "
+            f"needs two different answers (raise `each` or the temperature of the samples)"
+        )
+
+
+def _waits(campaign: Campaign, deadline: datetime | None) -> str:
+    said = f"{campaign.judgements:,} of {campaign.wanted:,} judgements by {campaign.annotators:,} annotators"
+    if campaign.state == CAMPAIGN_STATE_PAUSED:
+        said = f"paused; {said}"
+    return f"{said}; closes at {deadline:%Y-%m-%d %H:%M} UTC" if deadline else said

@@ -1,0 +1,39 @@
+"""The annotators of a campaign, with what is known of their judgements."""
+
+from collections import Counter
+
+from tutti.annotation.judgements import FASTEST_MS, Said
+from tutti.annotation.pairs import Kind
+from tutti.annotation.rows import Annotator, Rows
+from tutti.chassis.unit import Unit
+from tutti.contracts.annotation.v1 import Annotator as WireAnnotator
+from tutti.contracts.annotation.v1 import AnnotatorState
+
+
+def wire(annotator: Annotator) -> WireAnnotator:
+    return WireAnnotator(
+        campaign=annotator.campaign,
+        key=annotator.key,
+        user=annotator.user,
+        state=AnnotatorState.Value(f"ANNOTATOR_STATE_{annotator.state.upper()}"),
+        reason=annotator.reason,
+    )
+
+
+def listed(rows: Rows, unit: Unit, campaign: str) -> list[WireAnnotator]:
+    """Every annotator, by key, with counts of judgements."""
+    counts: dict[str, Counter[str]] = {}
+    for each in rows.kept(unit, campaign):
+        mine = counts.setdefault(each.annotator, Counter())
+        if each.said != Said.JUDGED:
+            mine["skipped"] += 1
+        elif each.kind != Kind.QUALIFYING:
+            mine["judged" if each.kind == Kind.ORDINARY else "controls"] += 1
+            mine["fast"] += each.shown_ms < FASTEST_MS
+    found = []
+    for annotator in rows.annotators(unit, campaign):
+        made, mine = wire(annotator), counts.get(annotator.key, Counter())
+        made.judged, made.controls = mine["judged"], mine["controls"]
+        made.fast, made.skipped = mine["fast"], mine["skipped"]
+        found.append(made)
+    return found

@@ -1,0 +1,153 @@
+"""A campaign as its owner sees it: progress, pace, agreement, and how reliable each annotator is. Pure.
+
+Promises: people are named by their keys in the campaign; no text of a pair or comment is in it.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+
+from tutti.annotation.judgements import Said, canonical
+from tutti.annotation.pairs import Kind
+from tutti.annotation.rows import Kept
+from tutti.contracts.annotation.v1 import (
+    CAMPAIGN_STATE_OPEN,
+    CROWD_SIMULATED,
+    Annotator,
+    AnnotatorState,
+    Campaign,
+    CampaignState,
+)
+from tutti.judgements.agreement import alpha
+
+ALPHA_NEEDS = 10
+"""Pairs with at least two judgements, below which an agreement says nothing."""
+NEAR_NINETY_FIVE = 1.96
+
+
+@dataclass(frozen=True)
+class Estimated:
+    """A fitted number with its 95 % interval."""
+
+    value: float
+    low: float
+    high: float
+
+
+@dataclass(frozen=True)
+class AnnotatorRow:
+    """`seconds` is the median time of a judgement; the estimates are of the newest fit, None before there is one."""
+
+    key: str
+    state: str
+    reason: str
+    judged: int
+    controls: int
+    skipped: int
+    fast: int
+    seconds: float | None
+    sharpness: Estimated | None
+    position: Estimated | None
+    length: Estimated | None
+    weight: float | None
+
+
+@dataclass(frozen=True)
+class OverviewView:
+    """`pace` counts the judgements of the last hour, `hours` is what is left at this pace, None where nobody judges.
+
+    `agreement` is Krippendorff's alpha of the first axis over `compared` pairs.
+    """
+
+    campaign: str
+    state: str
+    reason: str
+    simulated: bool
+    judgements: int
+    wanted: int
+    pairs: int
+    left_out: int
+    round: int
+    started_at: str
+    ended_at: str
+    pace: int
+    hours: float | None
+    axis: str
+    agreement: float | None
+    compared: int
+    annotators: Sequence[AnnotatorRow]
+
+
+def overview(
+    campaign: Campaign, kept: Sequence[Kept], annotators: Iterable[Annotator], *, last_hour: int
+) -> OverviewView:
+    """`kept` are the judgements that no other one supersedes; `last_hour` counts those of the last hour."""
+    axis = campaign.spec.axes[0].name
+    scores = scores_by_pair(kept, axis)
+    compared = sum(len(each) >= 2 for each in scores.values())
+    left = max(0, campaign.wanted - campaign.judgements)
+    is_open = campaign.state == CAMPAIGN_STATE_OPEN
+    times: dict[str, list[int]] = {}
+    for each in kept:
+        if each.said == Said.JUDGED:
+            times.setdefault(each.annotator, []).append(each.shown_ms)
+    return OverviewView(
+        campaign=campaign.name.removeprefix("campaigns/"),
+        state=CampaignState.Name(campaign.state).removeprefix("CAMPAIGN_STATE_").lower(),
+        reason=campaign.reason,
+        simulated=campaign.spec.crowd == CROWD_SIMULATED,
+        judgements=campaign.judgements,
+        wanted=campaign.wanted,
+        pairs=campaign.pairs,
+        left_out=campaign.left_out,
+        round=campaign.round,
+        started_at=_moment(campaign, "started_at"),
+        ended_at=_moment(campaign, "ended_at"),
+        pace=last_hour,
+        hours=left / last_hour if is_open and last_hour else None,
+        axis=axis,
+        agreement=alpha(scores.values()) if compared >= ALPHA_NEEDS else None,
+        compared=compared,
+        annotators=[_row(each, times.get(each.key, [])) for each in annotators],
+    )
+
+
+def scores_by_pair(kept: Iterable[Kept], axis: str) -> Mapping[str, list[float]]:
+    """The scores of each ordinary pair on an axis, -2 … 2 from its first to its second answer; not `both bad`."""
+    found: dict[str, list[float]] = {}
+    for each in kept:
+        score = canonical(each.scores, flipped=each.flipped).get(axis)
+        if each.kind == Kind.ORDINARY and isinstance(score, int):
+            found.setdefault(each.pair, []).append(float(score))
+    return found
+
+
+def _row(annotator: Annotator, times: list[int]) -> AnnotatorRow:
+    def estimated(name: str) -> Estimated | None:
+        if not annotator.HasField(name):  # type: ignore[arg-type]
+            return None
+        found = getattr(annotator, name)
+        margin = NEAR_NINETY_FIVE * found.error
+        return Estimated(found.value, found.value - margin, found.value + margin)
+
+    return AnnotatorRow(
+        key=annotator.key,
+        state=AnnotatorState.Name(annotator.state).removeprefix("ANNOTATOR_STATE_").lower(),
+        reason=annotator.reason,
+        judged=annotator.judged,
+        controls=annotator.controls,
+        skipped=annotator.skipped,
+        fast=annotator.fast,
+        seconds=sorted(times)[len(times) // 2] / 1000 if times else None,
+        sharpness=estimated("sharpness"),
+        position=estimated("position"),
+        length=estimated("length"),
+        weight=annotator.weight if annotator.HasField("weight") else None,
+    )
+
+
+def _moment(campaign: Campaign, name: str) -> str:
+    if not campaign.HasField(name):  # type: ignore[arg-type]
+        return ""
+    found: datetime = getattr(campaign, name).ToDatetime()
+    return f"{found.isoformat()}Z"

@@ -1,0 +1,69 @@
+"""The overview of a campaign: agreement over displayed sides, pace, and estimates with intervals."""
+
+import pytest
+
+from tutti.annotation.overview import ALPHA_NEEDS, overview, scores_by_pair
+from tutti.annotation.rows import Kept
+from tutti.contracts.annotation.v1 import (
+    ANNOTATOR_STATE_ACTIVE,
+    CAMPAIGN_STATE_OPEN,
+    CAMPAIGN_STATE_PAUSED,
+    CROWD_PEOPLE,
+    Annotator,
+    Axis,
+    Campaign,
+    CampaignSpec,
+    Estimate,
+)
+
+
+def campaign(**changes: object) -> Campaign:
+    spec = CampaignSpec(axes=[Axis(name="helpful"), Axis(name="true")], crowd=CROWD_PEOPLE)
+    given = {"name": "campaigns/a", "spec": spec, "state": CAMPAIGN_STATE_OPEN, "judgements": 20, "wanted": 50}
+    return Campaign(**{**given, **changes})  # type: ignore[arg-type]
+
+
+def kept(number: int, annotator: str, score: int | str, *, flipped: bool = False, kind: str = "ordinary") -> Kept:
+    scores = {"helpful": score, "true": 2}
+    return Kept(f"{annotator}{number}", annotator, f"p{number}", kind, flipped, scores, "judged", "g", 1000 * number)
+
+
+def test_a_score_is_turned_to_the_order_of_the_pair_and_both_bad_does_not_count() -> None:
+    found = [
+        kept(1, "a", -2),
+        kept(1, "b", 2, flipped=True),
+        kept(1, "c", "both_bad"),
+        kept(2, "a", 1, kind="filler"),
+    ]
+    assert scores_by_pair(found, "helpful") == {"p1": [-2.0, -2.0]}
+
+
+def test_annotators_who_say_the_same_of_turned_pairs_agree_fully() -> None:
+    every = [
+        kept(number, name, score if name == "a" else -score, flipped=name == "b")
+        for number, score in enumerate([-2, -1, 1, 2] * 3)
+        for name in "ab"
+    ]
+    view = overview(campaign(), every, [], last_hour=10)
+    assert (view.agreement, view.compared, view.axis) == (1.0, 12, "helpful")
+    assert overview(campaign(), every[: 2 * ALPHA_NEEDS - 2], [], last_hour=0).agreement is None
+
+
+@pytest.mark.parametrize(
+    ("state", "pace", "hours"),
+    [(CAMPAIGN_STATE_OPEN, 10, 3.0), (CAMPAIGN_STATE_OPEN, 0, None), (CAMPAIGN_STATE_PAUSED, 10, None)],
+)
+def test_the_time_that_is_left_follows_from_the_last_hour(state: int, pace: int, hours: float | None) -> None:
+    assert overview(campaign(state=state), [], [], last_hour=pace).hours == hours
+
+
+def test_estimates_have_intervals_and_are_missing_before_a_fit() -> None:
+    fitted = Annotator(
+        key="a000", state=ANNOTATOR_STATE_ACTIVE, judged=3, sharpness=Estimate(value=1.0, error=0.5), weight=0.7
+    )
+    view = overview(campaign(), [kept(number, "a000", 1) for number in (1, 2, 9)], [fitted], last_hour=0)
+    (row,) = view.annotators
+    assert (row.key, row.state, row.judged, row.seconds, row.position) == ("a000", "active", 3, 2.0, None)
+    assert row.sharpness is not None
+    assert (row.sharpness.value, row.sharpness.low, row.sharpness.high) == pytest.approx((1.0, 0.02, 1.98))
+    assert row.weight == pytest.approx(0.7)

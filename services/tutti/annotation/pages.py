@@ -1,0 +1,246 @@
+"""The pages of annotation, and the calls of their scripts.
+
+Promises: an annotator sees the campaigns that he or she was invited to and no other; no answer names the writer of an
+answer, or says which pair is a control.
+"""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import TypeVar
+
+from tutti.annotation.desk import MOST_LEASED, Desk, Lease, Receipt, Standing
+from tutti.annotation.judgements import MOST
+from tutti.annotation.ownerpages import OwnerPages
+from tutti.annotation.rows import Annotator
+from tutti.annotation.settings import AnnotationSettings
+from tutti.annotation.tables import Tables
+from tutti.chassis.auth import Role
+from tutti.chassis.errors import InvalidField, NotFound, Refused, declare
+from tutti.chassis.limits import Limit
+from tutti.chassis.service import Host
+from tutti.chassis.unit import Unit
+from tutti.contracts.annotation.v1 import CROWD_SIMULATED, Campaign, CampaignState
+from tutti.web.pages import Call, Entry, Get, Page, Site, Visit
+
+T = TypeVar("T")
+ROLES = frozenset({Role.ANNOTATOR, Role.ENGINEER, Role.OPERATOR})
+TOO_MANY, SIMULATED = "TOO_MANY_REQUESTS", "SIMULATED_CROWD"
+JUDGEMENT_BYTES = 1 << 20
+declare(
+    {
+        TOO_MANY: "too many requests for pairs or deliveries of judgements; the message says how long to wait",
+        SIMULATED: "the annotators of the campaign are simulated: people cannot judge in it",
+    }
+)
+
+
+@dataclass(frozen=True)
+class CampaignLink:
+    campaign: str
+    title: str
+    state: str
+    done: int
+    target: int
+
+
+@dataclass(frozen=True)
+class OwnedLink:
+    campaign: str
+    state: str
+    judgements: int
+    wanted: int
+    annotators: int
+
+
+@dataclass(frozen=True)
+class CampaignsView:
+    """`campaigns` that the visitor judges in, and `owned` ones for engineers and operators."""
+
+    campaigns: list[CampaignLink]
+    owned: list[OwnedLink]
+
+
+@dataclass(frozen=True)
+class DeskView:
+    """`campaign` is the id that the page's script uses in its calls, `annotator` the key of who judges there."""
+
+    campaign: str
+    annotator: str
+
+
+class AnnotationPages:
+    def __init__(
+        self, host: Host, tables: Tables, desk: Desk, settings: AnnotationSettings, owners: OwnerPages
+    ) -> None:
+        self._units, self._tables, self._desk, self._owners = host.units, tables, desk, owners
+        self._leases = Limit(30, settings.leases_per_minute / 60)
+        self._deliveries = Limit(60, settings.judgements_per_minute / 60)
+
+    @property
+    def site(self) -> Site:
+        return Site(
+            name="annotation",
+            package="tutti.annotation",
+            routes=[
+                Get("/annotation", self.campaigns, ROLES),
+                Call("/annotation/api/leases", self.lease, ROLES, method="POST"),
+                Call("/annotation/api/guideline", self.accept_guideline, ROLES, method="POST"),
+                Call("/annotation/api/judgements", self.deliver, ROLES, method="POST", max_bytes=JUDGEMENT_BYTES),
+                Call("/annotation/{campaign}/state.json", self.state, ROLES),
+                Get("/annotation/{campaign}", self.desk, ROLES),
+                *self._owners.routes,
+            ],
+            menu=[Entry("Annotation", "/annotation", ROLES)],
+        )
+
+    def campaigns(self, visit: Visit) -> Page:
+        """The campaigns that the visitor was invited to, and for owners all of their tenant."""
+
+        def look(unit: Unit) -> CampaignsView:
+            found = []
+            for name in sorted(self._desk.rows.campaigns_of(unit, visit.principal.user)):
+                campaign, annotator = self._found(unit, visit, name)
+                standing = self._desk.standing(unit, campaign, annotator)
+                short = name.removeprefix("campaigns/")
+                found.append(CampaignLink(short, short, standing.state, standing.done, standing.target))
+            return CampaignsView(found, [_owned(each) for each in self._owners.owned(unit, visit)])
+
+        return Page("campaigns.html", "Annotation", self._units.run(look))
+
+    def desk(self, visit: Visit) -> Page:
+        name = f"campaigns/{visit.path['campaign']}"
+        _, annotator = self._units.run(lambda unit: self._found(unit, visit, name))
+        return Page("desk.html", "Compare answers", DeskView(visit.path["campaign"], annotator.key))
+
+    def state(self, visit: Visit) -> object:
+        name = f"campaigns/{visit.path['campaign']}"
+
+        def look(unit: Unit) -> object:
+            campaign, annotator = self._found(unit, visit, name)
+            standing = self._desk.standing(unit, campaign, annotator)
+            before = ""
+            if standing.state == "guideline_changed":
+                before = self._desk.rows.guideline(unit, name, standing.read) or ""
+            return {"annotator": annotator.key, **_standing(standing, before)}
+
+        return self._units.run(look)
+
+    def lease(self, visit: Visit) -> object:
+        body = _object(visit.body, {"campaign", "count"})
+        count = body.get("count", MOST_LEASED)
+        if type(count) is not int or not 1 <= count <= MOST_LEASED:
+            raise InvalidField("count", seen=count, expected=f"1 … {MOST_LEASED}")
+
+        def lease(unit: Unit, campaign: Campaign, annotator: Annotator) -> object:
+            return _lease(self._desk.lease(unit, campaign, annotator, count))
+
+        return self._charged(visit, body, "leases", self._leases, lease)
+
+    def accept_guideline(self, visit: Visit) -> object:
+        body = _object(visit.body, {"campaign", "version"})
+        version = body.get("version")
+        if not isinstance(version, str):
+            raise InvalidField("version", seen=version, expected="the version of a guideline")
+
+        def accept(unit: Unit, campaign: Campaign, annotator: Annotator) -> object:
+            return {"accepted": self._desk.accept_guideline(unit, campaign, annotator, version)}
+
+        return self._charged(visit, body, "leases", self._leases, accept)
+
+    def deliver(self, visit: Visit) -> object:
+        body = _object(visit.body, {"campaign", "judgements"})
+        sent = body.get("judgements")
+        if not isinstance(sent, list) or not 1 <= len(sent) <= MOST:
+            seen = len(sent) if isinstance(sent, list) else sent
+            raise InvalidField("judgements", seen=seen, expected=f"a list of 1 … {MOST}")
+
+        def deliver(unit: Unit, campaign: Campaign, annotator: Annotator) -> object:
+            return _receipt(self._desk.deliver(unit, campaign, annotator, sent))
+
+        return self._charged(visit, body, "judgements", self._deliveries, deliver)
+
+    def _charged(
+        self,
+        visit: Visit,
+        body: Mapping[str, object],
+        what: str,
+        limit: Limit,
+        work: Callable[[Unit, Campaign, Annotator], T],
+    ) -> T:
+        """Run `work` for the visitor's place in a campaign. Raises NotFound, Refused."""
+        ident = body.get("campaign")
+        if not isinstance(ident, str):
+            raise InvalidField("campaign", seen=ident, expected="the id of a campaign")
+
+        def run(unit: Unit) -> T:
+            if wait := self._tables.limits.charge(unit, f"{what}/{visit.principal.user}", limit):
+                raise Refused(TOO_MANY, f"too many requests: wait {wait:.1f} s", {"retry_after": f"{wait + 0.5:.0f}"})
+            campaign, annotator = self._found(unit, visit, f"campaigns/{ident.removeprefix('campaigns/')}")
+            return work(unit, campaign, annotator)
+
+        return self._units.run(run)
+
+    def _found(self, unit: Unit, visit: Visit, name: str) -> tuple[Campaign, Annotator]:
+        """Raises NotFound also where others were invited: that a campaign exists is nobody else's business."""
+        campaign = self._tables.campaigns.find(unit, name)
+        annotator = self._desk.rows.annotator(unit, name, user=visit.principal.user) if campaign else None
+        if campaign is None or annotator is None or campaign.tenant != visit.principal.tenant:
+            raise NotFound(name[:200])
+        if campaign.spec.crowd == CROWD_SIMULATED:
+            raise Refused(SIMULATED, "the annotators of this campaign are simulated")
+        return campaign, annotator
+
+
+def _owned(campaign: Campaign) -> OwnedLink:
+    state = CampaignState.Name(campaign.state).removeprefix("CAMPAIGN_STATE_").lower()
+    short = campaign.name.removeprefix("campaigns/")
+    return OwnedLink(short, state, campaign.judgements, campaign.wanted, campaign.annotators)
+
+
+def _standing(standing: Standing, before: str) -> dict[str, object]:
+    guideline: dict[str, object] = {"version": standing.guideline, "text": standing.text}
+    if standing.state == "guideline_changed":
+        guideline |= {"before": {"version": standing.read, "text": before}}
+    found: dict[str, object] = {
+        "state": standing.state,
+        "reason": standing.reason,
+        "done": standing.done,
+        "target": standing.target,
+        "guideline": guideline,
+        "axes": [{"name": name, "rule": rule} for name, rule in standing.axes],
+    }
+    if standing.qualification:
+        found["qualification"] = dict(standing.qualification)
+    if standing.agreement is not None:
+        found["agreement"] = {"of": standing.agreement[0], "agreed": standing.agreement[1]}
+    return found
+
+
+def _lease(lease: Lease) -> dict[str, object]:
+    pairs = [
+        {"id": each.id, "prompt": [message.to_json() for message in each.prompt], "answers": list(each.answers)}
+        for each in lease.pairs
+    ]
+    return {"pairs": pairs, "state": lease.state}
+
+
+def _receipt(receipt: Receipt) -> dict[str, object]:
+    found: dict[str, object] = {
+        "accepted": list(receipt.accepted),
+        "refused": [{"id": each.id, "reason": each.reason, "words": each.words} for each in receipt.refused],
+        "done": receipt.done,
+    }
+    if receipt.explained:
+        found["explained"] = [
+            {"pair": each.pair, "right": each.right, "words": each.words} for each in receipt.explained
+        ]
+    return found
+
+
+def _object(body: object, keys: set[str]) -> Mapping[str, object]:
+    """Raises InvalidField."""
+    if not isinstance(body, dict):
+        raise InvalidField("body", seen=type(body).__name__, expected=f"an object with {', '.join(sorted(keys))}")
+    if unknown := sorted(str(key) for key in body.keys() - keys):
+        raise InvalidField(unknown[0][:100], seen="a field", expected=f"only {', '.join(sorted(keys))}")
+    return body

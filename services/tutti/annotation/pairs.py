@@ -1,0 +1,207 @@
+"""Pairs: two answers to one prompt, and the control pairs among them.
+
+Promises: the pairs of a campaign follow from its answers, its seed and its shares; ids and places depend on how many
+pairs there are, and not on who wrote which answer.
+"""
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from enum import StrEnum
+from itertools import combinations
+from typing import Self
+
+from tutti.annotation import drawing
+from tutti.corpus.canonical import JsonValue, content_digest
+from tutti.corpus.conversations import Answer, InvalidConversation, Message, Messages, Role, prompt_digest
+from tutti.corpus.fields import Fields
+
+LONGEST_BYTES = 64 << 10
+FILLER = " I hope that this helps."
+"""Neither better nor worse, and longer; the owner of a campaign may have another one."""
+MANY_CONTROLS = 60
+"""Control pairs at least, where there are as many answers: enough for every annotator to be measured by."""
+
+
+class Kind(StrEnum):
+    """The kind of a pair. All but ordinary ones are controls."""
+
+    ORDINARY = "ordinary"
+    FILLER = "filler"
+    """An answer beside itself with filler behind it: neither is better, one is longer."""
+    SWAPPED = "swapped"
+    """An ordinary pair again, in the other order."""
+    QUALIFYING = "qualifying"
+    """A pair whose better answer is known; answered before the first ordinary pair."""
+
+
+class Better(StrEnum):
+    """The better answer of a qualifying pair."""
+
+    FIRST = "first"
+    SECOND = "second"
+    EQUAL = "equal"
+
+
+@dataclass(frozen=True, slots=True)
+class Given:
+    """A pair before it has a place. `sources` name the writers, which never leave the service."""
+
+    prompt: Messages
+    answers: tuple[str, str]
+    sources: tuple[str, str] = ("", "")
+    kind: Kind = Kind.ORDINARY
+    base: int = -1
+    better: str = ""
+    explanation: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Pair:
+    """A pair of a campaign. `number` is its place, `base` that of the ordinary pair which a swapped one repeats."""
+
+    id: str
+    number: int
+    kind: Kind
+    prompt: Messages
+    answers: tuple[str, str]
+    sources: tuple[str, str] = ("", "")
+    base: int = -1
+    better: str = ""
+    explanation: str = ""
+
+
+@dataclass(frozen=True)
+class Plan:
+    """The pairs of a campaign in order of their places; `left_out` counts those that cannot be compared."""
+
+    pairs: Sequence[Pair]
+    left_out: int
+
+
+@dataclass(frozen=True, slots=True)
+class Line:
+    """A line of pairs that an owner brings."""
+
+    prompt: Messages
+    answers: tuple[str, str]
+    better: str = ""
+    explanation: str = ""
+
+    def to_json(self) -> dict[str, JsonValue]:
+        found: dict[str, JsonValue] = {
+            "prompt": [each.to_json() for each in self.prompt],
+            "answers": list(self.answers),
+        }
+        return found | ({"better": self.better, "explanation": self.explanation} if self.better else {})
+
+    @classmethod
+    def read(cls, fields: Fields) -> Self:
+        answers, better = fields.texts("answers"), fields.text("better", missing="")
+        if len(answers) != 2:
+            raise InvalidConversation(f"answers: {len(answers)} of them; expected 2")
+        if better and better not in set(Better):
+            raise InvalidConversation(f"better: {better!r}; expected one of {', '.join(Better)}")
+        prompt = messages(fields.objects("prompt"))
+        return cls(prompt, (answers[0], answers[1]), better, fields.text("explanation", missing=""))
+
+
+def messages(found: Iterable[Fields]) -> Messages:
+    """Raises InvalidConversation."""
+    made = []
+    for each in found:
+        role = each.text("role")
+        if role not in set(Role):
+            raise InvalidConversation(f"role {role!r}; expected one of {', '.join(Role)}")
+        made.append(Message(Role(role), each.text("content")))
+    if not made:
+        raise InvalidConversation("prompt: no message; expected at least one")
+    return tuple(made)
+
+
+def pairs_of(samples: Sequence[tuple[str, Sequence[Answer]]]) -> Iterator[Given]:
+    """Every two answers to the same prompt, prompts in order of their digests; each sample has a name."""
+    by_prompt: dict[str, list[tuple[str, Answer]]] = {}
+    for name, answers in samples:
+        for answer in answers:
+            by_prompt.setdefault(prompt_digest(answer.prompt), []).append((name, answer))
+    for digest in sorted(by_prompt):
+        for (source, first), (other, second) in combinations(by_prompt[digest], 2):
+            sources = (f"{source}#{first.number}", f"{other}#{second.number}")
+            yield Given(first.prompt, (first.text, second.text), sources)
+
+
+def plan(
+    given: Iterable[Given], *, seed: int, controls: float, qualifying: Sequence[Line], needed: int, filler: str = FILLER
+) -> Plan:
+    """Lay out a campaign: ordinary pairs, controls as a share of them, and pairs to qualify with.
+
+    `needed` qualifying pairs are made: those that the owner brought, then answers beside themselves.
+    """
+    ordinary, left_out = list[Given](), 0
+    for each in given:
+        comparable = each.answers[0] != each.answers[1] and all(_fits(text) for text in each.answers)
+        if comparable:
+            ordinary.append(each)
+        else:
+            left_out += 1
+    every = [*ordinary, *_controls(ordinary, controls, seed, filler), *_qualifying(ordinary, qualifying, needed, seed)]
+    places = drawing.shuffled(len(every), seed, "places")
+    number_of = {index: number for number, index in enumerate(places)}
+    return Plan([_placed(every[index], seed, number, number_of) for number, index in enumerate(places)], left_out)
+
+
+def _placed(given: Given, seed: int, number: int, number_of: dict[int, int]) -> Pair:
+    base = number_of[given.base] if given.base >= 0 else -1
+    return Pair(
+        drawing.pair_id(seed, number),
+        number,
+        given.kind,
+        given.prompt,
+        given.answers,
+        given.sources,
+        base,
+        given.better,
+        given.explanation,
+    )
+
+
+def _controls(ordinary: Sequence[Given], share: float, seed: int, filler: str) -> Iterator[Given]:
+    """Two controls with filler for each swapped one; at most as many as there are ordinary pairs."""
+    if share <= 0 or not ordinary:
+        return
+    count = min(len(ordinary), max(MANY_CONTROLS, round(share * len(ordinary))))
+    for place, index in enumerate(drawing.shuffled(len(ordinary), seed, "controls")[:count]):
+        of = ordinary[index]
+        if place % 3 == 2:
+            yield replace(of, kind=Kind.SWAPPED, base=index)
+        else:
+            text, source = of.answers[0], of.sources[0]
+            yield Given(of.prompt, (text, text + filler), (source, source), Kind.FILLER)
+
+
+def _qualifying(ordinary: Sequence[Given], brought: Sequence[Line], needed: int, seed: int) -> Iterator[Given]:
+    for line in brought:
+        yield Given(
+            line.prompt, line.answers, kind=Kind.QUALIFYING, better=line.better or "equal", explanation=line.explanation
+        )
+    lacking = max(0, needed - len(brought)) if ordinary else 0
+    order = drawing.shuffled(len(ordinary), seed, "qualifying")
+    for place in range(lacking):
+        of = ordinary[order[place % len(order)]]
+        yield Given(
+            of.prompt,
+            (of.answers[0], of.answers[0]),
+            (of.sources[0], of.sources[0]),
+            Kind.QUALIFYING,
+            better=Better.EQUAL,
+            explanation="Both answers are the same text, so neither is better.",
+        )
+
+
+def _fits(text: str) -> bool:
+    return len(text.encode()) <= LONGEST_BYTES
+
+
+def guideline_version(text: str) -> str:
+    """Return the version of a guideline: a digest of its text."""
+    return content_digest(text, kind="guideline")

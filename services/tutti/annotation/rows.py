@@ -1,0 +1,378 @@
+"""Rows of a campaign: annotators, pairs, assignments, judgements, read and written one statement each.
+
+Promises: counters of a pair are changed in the transaction of the assignment that they count.
+"""
+
+import json
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from sqlalchemy import and_, case, func, insert, select, update
+
+from tutti.annotation.judgements import Judgement
+from tutti.annotation.pairs import Kind, Pair, messages
+from tutti.annotation.tables import Tables
+from tutti.chassis.tables import micros
+from tutti.chassis.unit import Unit
+from tutti.corpus.conversations import InvalidConversation
+from tutti.corpus.fields import Fields
+
+LEASED, JUDGED, PASSED, LAPSED = "leased", "judged", "passed", "lapsed"
+"""States of an assignment: open, judged, skipped or flagged, and given to others since nobody judged it."""
+HELD = (LEASED, JUDGED)
+CONTROLS = (Kind.FILLER, Kind.SWAPPED)
+INVITED, QUALIFYING, ACTIVE, SUSPENDED, RETRACTED = "invited", "qualifying", "active", "suspended", "retracted"
+BATCH = 500
+
+
+@dataclass(frozen=True, slots=True)
+class Annotator:
+    """A user in a campaign. `places` counts the pairs that were assigned, `guideline` is the version that was read."""
+
+    campaign: str
+    key: str
+    user: str
+    state: str
+    reason: str
+    guideline: str
+    places: int
+
+
+@dataclass(frozen=True, slots=True)
+class Assigned:
+    """An assignment with its pair."""
+
+    pair: Pair
+    state: str
+    place: int
+    judgement: str
+
+
+@dataclass(frozen=True, slots=True)
+class Kept:
+    """A judgement as it is kept, with what decides its content. `scores` as displayed."""
+
+    id: str
+    annotator: str
+    pair: str
+    kind: str
+    flipped: bool
+    scores: dict[str, int | str]
+    said: str
+    guideline: str
+    shown_ms: int
+
+
+class Rows:
+    def __init__(self, tables: Tables) -> None:
+        self.tables = tables
+
+    def annotator(self, unit: Unit, campaign: str, *, user: str = "", key: str = "") -> Annotator | None:
+        """The annotator of a campaign by user or by key, locked until the unit ends."""
+        table = self.tables.annotators
+        by = table.c.user == user if user else table.c.key == key
+        row = unit.tx.execute(select(table).where(table.c.campaign == campaign, by).with_for_update()).first()
+        return Annotator(**row._mapping) if row else None
+
+    def annotators(self, unit: Unit, campaign: str) -> list[Annotator]:
+        table = self.tables.annotators
+        rows = unit.tx.execute(select(table).where(table.c.campaign == campaign).order_by(table.c.key)).all()
+        return [Annotator(**row._mapping) for row in rows]
+
+    def campaigns_of(self, unit: Unit, user: str) -> list[str]:
+        table = self.tables.annotators
+        return [row.campaign for row in unit.tx.execute(select(table.c.campaign).where(table.c.user == user)).all()]
+
+    def add_annotator(self, unit: Unit, made: Annotator) -> None:
+        row = {name: getattr(made, name) for name in Annotator.__slots__}
+        unit.tx.execute(insert(self.tables.annotators), row)
+
+    def change_annotator(self, unit: Unit, found: Annotator, **values: object) -> None:
+        table = self.tables.annotators
+        unit.tx.execute(
+            update(table).where(table.c.campaign == found.campaign, table.c.key == found.key).values(**values)
+        )
+
+    def add_pairs(self, unit: Unit, campaign: str, pairs: Sequence[Pair], needed: dict[int, int]) -> None:
+        """`needed` judgements by the numbers of ordinary pairs."""
+        rows = [_pair_row(campaign, pair, needed.get(pair.number, 0)) for pair in pairs]
+        for begin in range(0, len(rows), BATCH):
+            unit.tx.execute(insert(self.tables.pairs), rows[begin : begin + BATCH])
+
+    def pairs(self, unit: Unit, campaign: str, ids: Iterable[str]) -> dict[str, Pair]:
+        table, found, wanted = self.tables.pairs, dict[str, Pair](), sorted(set(ids))
+        for begin in range(0, len(wanted), BATCH):
+            among = table.c.id.in_(wanted[begin : begin + BATCH])
+            for row in unit.tx.execute(select(table).where(table.c.campaign == campaign, among)).all():
+                found[row.id] = _pair(row)
+        return found
+
+    def numbered(self, unit: Unit, campaign: str, number: int) -> Pair:
+        table = self.tables.pairs
+        row = unit.tx.execute(select(table).where(table.c.campaign == campaign, table.c.number == number)).one()
+        return _pair(row)
+
+    def has_pairs(self, unit: Unit, campaign: str) -> bool:
+        table = self.tables.pairs
+        return unit.tx.execute(select(table.c.id).where(table.c.campaign == campaign).limit(1)).first() is not None
+
+    def free(self, unit: Unit, annotator: Annotator, kinds: Sequence[Kind], most: int, *, start: int = 0) -> list[Pair]:
+        """At most so many pairs of these kinds that the annotator may be given, in order of their places from `start`.
+
+        An ordinary pair has to need another judgement.
+        """
+        table, own = self.tables.pairs, self.tables.assignments
+        mine = and_(own.c.campaign == table.c.campaign, own.c.pair == table.c.id, own.c.annotator == annotator.key)
+        conditions = [table.c.campaign == annotator.campaign, table.c.kind.in_([str(kind) for kind in kinds])]
+        if Kind.ORDINARY in kinds:
+            conditions.append(table.c.given < table.c.needed)
+        found = list[Pair]()
+        for within in (table.c.number >= start, table.c.number < start):
+            if len(found) < most:
+                statement = (
+                    select(table)
+                    .outerjoin(own, mine)
+                    .where(*conditions, own.c.pair.is_(None), within)
+                    .order_by(table.c.number)
+                    .limit(most - len(found))
+                )
+                found += [_pair(row) for row in unit.tx.execute(statement).all()]
+        return found
+
+    def open(self, unit: Unit, annotator: Annotator) -> list[Assigned]:
+        """The pairs that the annotator was given and has not answered, in the order in which they were given."""
+        own, table = self.tables.assignments, self.tables.pairs
+        statement = (
+            select(own.c.state, own.c.place, own.c.judgement, table)
+            .join(table, and_(table.c.campaign == own.c.campaign, table.c.id == own.c.pair))
+            .where(own.c.campaign == annotator.campaign, own.c.annotator == annotator.key, own.c.state == LEASED)
+            .order_by(own.c.place)
+        )
+        return [Assigned(_pair(row), row.state, row.place, row.judgement) for row in unit.tx.execute(statement).all()]
+
+    def holders(self, unit: Unit, campaign: str) -> set[str]:
+        """The keys of the annotators who were given pairs that they have not answered."""
+        own = self.tables.assignments
+        rows = unit.tx.execute(
+            select(own.c.annotator).where(own.c.campaign == campaign, own.c.state == LEASED).distinct()
+        ).all()
+        return {row.annotator for row in rows}
+
+    def assigned(self, unit: Unit, annotator: Annotator, pair: str) -> Assigned | None:
+        own, table = self.tables.assignments, self.tables.pairs
+        statement = (
+            select(own.c.state, own.c.place, own.c.judgement, table)
+            .join(table, and_(table.c.campaign == own.c.campaign, table.c.id == own.c.pair))
+            .where(own.c.campaign == annotator.campaign, own.c.annotator == annotator.key, own.c.pair == pair)
+        )
+        row = unit.tx.execute(statement).first()
+        return Assigned(_pair(row), row.state, row.place, row.judgement) if row else None
+
+    def assign(self, unit: Unit, annotator: Annotator, pair: Pair, place: int, expires_at: int) -> None:
+        row = {
+            "campaign": annotator.campaign,
+            "annotator": annotator.key,
+            "pair": pair.id,
+            "place": place,
+            "state": LEASED,
+            "expires_at": expires_at,
+            "judgement": "",
+        }
+        unit.tx.execute(insert(self.tables.assignments), row)
+        self._count(unit, annotator.campaign, pair, given=1)
+
+    def renew(self, unit: Unit, annotator: Annotator, expires_at: int) -> None:
+        own = self.tables.assignments
+        mine = (own.c.campaign == annotator.campaign, own.c.annotator == annotator.key, own.c.state == LEASED)
+        unit.tx.execute(update(own).where(*mine).values(expires_at=expires_at))
+
+    def settle(self, unit: Unit, annotator: Annotator, assigned: Assigned, state: str, judgement: str = "") -> None:
+        """Give an assignment another state, and count that at its pair."""
+        own = self.tables.assignments
+        mine = (own.c.campaign == annotator.campaign, own.c.annotator == annotator.key, own.c.pair == assigned.pair.id)
+        unit.tx.execute(update(own).where(*mine).values(state=state, judgement=judgement))
+        given = (state in HELD) - (assigned.state in HELD)
+        self._count(
+            unit,
+            annotator.campaign,
+            assigned.pair,
+            given=given,
+            judged=(state == JUDGED) - (assigned.state == JUDGED),
+        )
+
+    def lapse(self, unit: Unit, campaign: str, most: int = BATCH) -> int:
+        """Take back assignments whose time is over; how many."""
+        own = self.tables.assignments
+        late = (own.c.campaign == campaign, own.c.state == LEASED, own.c.expires_at < micros(unit.now))
+        rows = unit.tx.execute(select(own).where(*late).order_by(own.c.annotator, own.c.pair).limit(most)).all()
+        pairs = self.pairs(unit, campaign, [row.pair for row in rows])
+        for row in rows:
+            holder = Annotator(campaign, row.annotator, "", "", "", "", 0)
+            self.settle(unit, holder, Assigned(pairs[row.pair], row.state, row.place, ""), LAPSED)
+        return len(rows)
+
+    def judgement(self, unit: Unit, id: str) -> Any:
+        """The row of a judgement, None if there is none."""
+        table = self.tables.judgements
+        return unit.tx.execute(select(table).where(table.c.id == id)).first()
+
+    def add_judgement(
+        self, unit: Unit, annotator: Annotator, pair: Pair, judgement: Judgement, *, flipped: bool, simulated: bool
+    ) -> None:
+        table = self.tables.judgements
+        row = {
+            "id": judgement.id,
+            "campaign": annotator.campaign,
+            "annotator": annotator.key,
+            "pair": pair.id,
+            "kind": str(pair.kind),
+            "flipped": flipped,
+            "scores": json.dumps(dict(judgement.scores), sort_keys=True),
+            "said": str(judgement.said),
+            "guideline": judgement.guideline,
+            "reason": judgement.reason,
+            "shown_ms": judgement.shown_ms,
+            "received_at": micros(unit.now),
+            "supersedes": judgement.supersedes,
+            "current": True,
+            "simulated": simulated,
+            "digest": judgement.digest,
+        }
+        if judgement.supersedes:
+            unit.tx.execute(update(table).where(table.c.id == judgement.supersedes).values(current=False))
+        unit.tx.execute(insert(table), row)
+        if judgement.comment:
+            comment = {"judgement": judgement.id, "campaign": annotator.campaign, "words": judgement.comment}
+            unit.tx.execute(insert(self.tables.comments), comment)
+
+    def kept(self, unit: Unit, campaign: str, *, annotator: str = "", kinds: Sequence[Kind] = ()) -> Iterator[Kept]:
+        """The judgements of a campaign that no other one supersedes, in order of annotator and arrival."""
+        table = self.tables.judgements
+        conditions = [table.c.campaign == campaign, table.c.current.is_(True)]
+        conditions += [table.c.annotator == annotator] if annotator else []
+        conditions += [table.c.kind.in_([str(kind) for kind in kinds])] if kinds else []
+        order = (table.c.annotator, table.c.received_at, table.c.id)
+        for row in unit.tx.execute(select(table).where(*conditions).order_by(*order)).all():
+            yield Kept(
+                row.id,
+                row.annotator,
+                row.pair,
+                row.kind,
+                bool(row.flipped),
+                json.loads(row.scores),
+                row.said,
+                row.guideline,
+                row.shown_ms,
+            )
+
+    def judged(self, unit: Unit, campaign: str) -> tuple[int, int, int]:
+        """Of the ordinary pairs: judgements, judgements that are needed so far, and pairs that lack some."""
+        table = self.tables.pairs
+        ordinary = (table.c.campaign == campaign, table.c.kind == str(Kind.ORDINARY))
+        lacks = func.sum(case((table.c.judged < table.c.needed, 1), else_=0))
+        sums = [func.coalesce(each, 0) for each in (func.sum(table.c.judged), func.sum(table.c.needed), lacks)]
+        judged, needed, lacking = unit.tx.execute(select(*sums).where(*ordinary)).one()
+        return int(judged), int(needed), int(lacking)
+
+    def answered(self, unit: Unit, annotator: Annotator) -> int:
+        """Pairs that the annotator judged, skipped or flagged, without those of the qualification."""
+        table = self.tables.judgements
+        mine = (table.c.campaign == annotator.campaign, table.c.annotator == annotator.key, table.c.current.is_(True))
+        count = select(func.count()).select_from(table).where(*mine, table.c.kind != str(Kind.QUALIFYING))
+        return int(unit.tx.execute(count).scalar_one())
+
+    def needs(self, unit: Unit, campaign: str) -> list[tuple[str, int, int]]:
+        """Id, number and needed judgements of every ordinary pair, by number."""
+        table = self.tables.pairs
+        rows = unit.tx.execute(
+            select(table.c.id, table.c.number, table.c.needed)
+            .where(table.c.campaign == campaign, table.c.kind == str(Kind.ORDINARY))
+            .order_by(table.c.number)
+        ).all()
+        return [(row.id, row.number, row.needed) for row in rows]
+
+    def need_more(self, unit: Unit, campaign: str, ids: Sequence[str]) -> None:
+        table = self.tables.pairs
+        for begin in range(0, len(ids), BATCH):
+            among = table.c.id.in_(ids[begin : begin + BATCH])
+            unit.tx.execute(update(table).where(table.c.campaign == campaign, among).values(needed=table.c.needed + 1))
+
+    def release(self, unit: Unit, annotator: Annotator) -> None:
+        """Count nothing of the annotator at any pair, so that others are given what is lacking."""
+        own = self.tables.assignments
+        mine = (own.c.campaign == annotator.campaign, own.c.annotator == annotator.key, own.c.state.in_(HELD))
+        rows = unit.tx.execute(select(own).where(*mine).order_by(own.c.place)).all()
+        pairs = self.pairs(unit, annotator.campaign, [row.pair for row in rows])
+        for row in rows:
+            assigned = Assigned(pairs[row.pair], row.state, row.place, row.judgement)
+            self.settle(unit, annotator, assigned, LAPSED, row.judgement)
+
+    def texts(self, unit: Unit, campaign: str) -> tuple[str, str]:
+        """The lines of pairs and of qualifying pairs that its owner brought."""
+        table = self.tables.texts
+        row = unit.tx.execute(select(table).where(table.c.campaign == campaign)).first()
+        return (json.loads(row.pairs), json.loads(row.qualifying)) if row else ("", "")
+
+    def add_texts(self, unit: Unit, campaign: str, pairs: str, qualifying: str) -> None:
+        table = self.tables.texts
+        if unit.tx.execute(select(table.c.campaign).where(table.c.campaign == campaign)).first() is None:
+            row = {"campaign": campaign, "pairs": json.dumps(pairs), "qualifying": json.dumps(qualifying)}
+            unit.tx.execute(insert(table), row)
+
+    def guideline(self, unit: Unit, campaign: str, version: str) -> str | None:
+        table = self.tables.guidelines
+        row = unit.tx.execute(
+            select(table.c.words).where(table.c.campaign == campaign, table.c.version == version)
+        ).first()
+        return str(json.loads(row.words)) if row else None
+
+    def add_guideline(self, unit: Unit, campaign: str, version: str, text: str) -> None:
+        """The same text again changes nothing."""
+        if self.guideline(unit, campaign, version) is None:
+            table = self.tables.guidelines
+            count = select(func.count()).select_from(table).where(table.c.campaign == campaign)
+            place = int(unit.tx.execute(count).scalar_one())
+            row = {"campaign": campaign, "version": version, "place": place, "words": json.dumps(text)}
+            unit.tx.execute(insert(table), row)
+
+    def _count(self, unit: Unit, campaign: str, pair: Pair, *, given: int = 0, judged: int = 0) -> None:
+        table = self.tables.pairs
+        if given or judged:
+            values = {"given": table.c.given + given, "judged": table.c.judged + judged}
+            unit.tx.execute(update(table).where(table.c.campaign == campaign, table.c.id == pair.id).values(**values))
+
+
+def _pair_row(campaign: str, pair: Pair, needed: int) -> dict[str, object]:
+    return {
+        "campaign": campaign,
+        "id": pair.id,
+        "number": pair.number,
+        "kind": str(pair.kind),
+        "prompt": json.dumps([each.to_json() for each in pair.prompt]),
+        "first": json.dumps(pair.answers[0]),
+        "second": json.dumps(pair.answers[1]),
+        "first_source": pair.sources[0],
+        "second_source": pair.sources[1],
+        "base": pair.base,
+        "better": pair.better,
+        "explanation": json.dumps(pair.explanation),
+        "needed": needed,
+        "given": 0,
+        "judged": 0,
+    }
+
+
+def _pair(row: Any) -> Pair:
+    prompt = [Fields(each, path="prompt", error=InvalidConversation) for each in json.loads(row.prompt)]
+    return Pair(
+        row.id,
+        row.number,
+        Kind(row.kind),
+        messages(prompt),
+        (json.loads(row.first), json.loads(row.second)),
+        (row.first_source, row.second_source),
+        row.base,
+        row.better,
+        json.loads(row.explanation),
+    )

@@ -1,0 +1,301 @@
+"""The calls that annotation answers.
+
+Promises: a campaign of another tenant does not exist for a caller; a change that is asked for again changes nothing.
+"""
+
+from collections.abc import Callable
+from typing import TypeVar
+
+from tutti.annotation import linefiles, preferring
+from tutti.annotation.campaigns import PAIRS, UNDER_WAY, Campaigns
+from tutti.annotation.checks import check_campaign, check_guideline, filled
+from tutti.annotation.listing import listed, wire
+from tutti.annotation.pairs import guideline_version
+from tutti.annotation.rows import INVITED, RETRACTED, Annotator, Rows
+from tutti.annotation.tables import Tables
+from tutti.chassis import crud, staging
+from tutti.chassis.call import Call
+from tutti.chassis.errors import InvalidField, NotFound, Refused, declare
+from tutti.chassis.names import check_name
+from tutti.chassis.required import required
+from tutti.chassis.service import Host
+from tutti.chassis.tasks import WorkFailed
+from tutti.chassis.unit import Unit
+from tutti.chassis.work import Work
+from tutti.contracts.annotation.v1 import (
+    CAMPAIGN_STATE_CANCELLED,
+    CAMPAIGN_STATE_CLOSED,
+    CAMPAIGN_STATE_DRAFT,
+    CAMPAIGN_STATE_FAILED,
+    CAMPAIGN_STATE_OPEN,
+    CAMPAIGN_STATE_PAUSED,
+    CAMPAIGN_STATE_PUBLISHED,
+    CROWD_SIMULATED,
+    Campaign,
+    CampaignState,
+    CloseCampaignRequest,
+    CreateCampaignRequest,
+    CreateCampaignResponse,
+    CreatePreferencesRequest,
+    CreatePreferencesResponse,
+    InviteAnnotatorRequest,
+    ListAnnotatorsRequest,
+    ListAnnotatorsResponse,
+    ListCampaignsResponse,
+    ListPreferencesResponse,
+    PauseCampaignRequest,
+    Preferences,
+    ReadGuidelineRequest,
+    ReadGuidelineResponse,
+    ReadPreferencesRequest,
+    ReadPreferencesResponse,
+    ResumeCampaignRequest,
+    RetractAnnotatorRequest,
+    UpdateGuidelineRequest,
+)
+from tutti.contracts.annotation.v1 import Annotator as WireAnnotator
+from tutti.contracts.common.v1 import STATE_DONE, CancelRequest, GetRequest, ListRequest, State
+from tutti.corpus.manifest import Kind
+
+NOT_OPEN, SIMULATED, KEY_TAKEN = "NOT_OPEN", "SIMULATED_CROWD", "KEY_TAKEN"
+NOT_DONE, GONE = "NOT_DONE", "PREFERENCES_GONE"
+LONGEST_REASON = 500
+declare(
+    {
+        NOT_OPEN: "the campaign is not in a state that allows it; the message says which it is in",
+        SIMULATED: "the annotators of the campaign are simulated: people cannot judge in it",
+        NOT_DONE: "what is to be read is not made: its work waits, runs, failed or was cancelled",
+        GONE: "the stored lines of preferences are gone or damaged; run the recipe again",
+        KEY_TAKEN: "the key belongs to another annotator of the campaign",
+    }
+)
+T = TypeVar("T")
+ENDED = (CAMPAIGN_STATE_CLOSED, CAMPAIGN_STATE_PUBLISHED, CAMPAIGN_STATE_FAILED, CAMPAIGN_STATE_CANCELLED)
+
+
+class AnnotationApi:
+    def __init__(
+        self, host: Host, tables: Tables, rows: Rows, campaigns: Campaigns, preferences: Work[Preferences]
+    ) -> None:
+        self._units, self._blobs = host.units, host.blobs
+        self._tables, self._rows, self._campaigns, self._preferences = tables, rows, campaigns, preferences
+
+    def CreateCampaign(self, request: CreateCampaignRequest, call: Call) -> CreateCampaignResponse:
+        check_campaign(request.spec)
+        made = Campaign(
+            name=request.name,
+            spec=filled(request.spec),
+            state=CAMPAIGN_STATE_DRAFT,
+            reason="its pairs are being made",
+            tenant=call.principal.tenant,
+            guideline=guideline_version(request.spec.guideline),
+        )
+        for private in ("pairs", "qualifying", "guideline"):
+            made.spec.ClearField(private)
+        if request.validate_only:
+            return CreateCampaignResponse(campaign=made)
+        check_name("campaigns", request.name)
+
+        def create(unit: Unit) -> Campaign:
+            created = self._tables.campaigns.create(unit, made, request)
+            self._rows.add_texts(unit, made.name, request.spec.pairs, request.spec.qualifying)
+            self._rows.add_guideline(unit, made.name, made.guideline, request.spec.guideline)
+            unit.enqueue(PAIRS, made.name, id=made.name)
+            return created
+
+        return CreateCampaignResponse(campaign=self._units.run(create))
+
+    def GetCampaign(self, request: GetRequest, call: Call) -> Campaign:
+        return crud.get(self._units, self._tables.campaigns, request)
+
+    def ListCampaigns(self, request: ListRequest, call: Call) -> ListCampaignsResponse:
+        return crud.list_page(self._units, self._tables.campaigns, request, ListCampaignsResponse, "campaigns")
+
+    def CancelCampaign(self, request: CancelRequest, call: Call) -> Campaign:
+        def cancel(unit: Unit, campaign: Campaign) -> Campaign:
+            if campaign.state in ENDED or request.validate_only:
+                return campaign
+            unit.cancel_tasks(campaign.name)
+            campaign.state, campaign.reason = CAMPAIGN_STATE_CANCELLED, "cancelled on request"
+            campaign.ended_at.FromDatetime(unit.now)
+            return self._tables.campaigns.put(unit, campaign)
+
+        return self._changed(request.name, call, cancel)
+
+    def PauseCampaign(self, request: PauseCampaignRequest, call: Call) -> Campaign:
+        return self._moved(request, call, CAMPAIGN_STATE_OPEN, CAMPAIGN_STATE_PAUSED)
+
+    def ResumeCampaign(self, request: ResumeCampaignRequest, call: Call) -> Campaign:
+        return self._moved(request, call, CAMPAIGN_STATE_PAUSED, CAMPAIGN_STATE_OPEN)
+
+    def CloseCampaign(self, request: CloseCampaignRequest, call: Call) -> Campaign:
+        def close(unit: Unit, campaign: Campaign) -> Campaign:
+            if campaign.state in (CAMPAIGN_STATE_CLOSED, CAMPAIGN_STATE_PUBLISHED):
+                return campaign
+            if campaign.state not in UNDER_WAY:
+                raise _not_open(campaign, "closed")
+            if request.validate_only:
+                return campaign
+            judged = self._rows.judged(unit, campaign.name)[0]
+            lacking = judged < campaign.wanted
+            reason = f"closed on request with {judged:,} of {campaign.wanted:,} judgements" if lacking else ""
+            return self._campaigns.close(unit, campaign, reason)
+
+        return self._changed(request.name, call, close)
+
+    def UpdateGuideline(self, request: UpdateGuidelineRequest, call: Call) -> Campaign:
+        check_guideline(request.text, "text")
+
+        def update(unit: Unit, campaign: Campaign) -> Campaign:
+            if campaign.state in ENDED:
+                raise _not_open(campaign, "given another guideline")
+            if request.validate_only:
+                return campaign
+            campaign.guideline = guideline_version(request.text)
+            self._rows.add_guideline(unit, campaign.name, campaign.guideline, request.text)
+            return self._tables.campaigns.put(unit, campaign)
+
+        return self._changed(request.name, call, update)
+
+    def ReadGuideline(self, request: ReadGuidelineRequest, call: Call) -> ReadGuidelineResponse:
+        name = check_name("campaigns", request.name)
+
+        def read(unit: Unit) -> ReadGuidelineResponse:
+            campaign = self._owned(unit, name, call)
+            version = request.version or campaign.guideline
+            text = self._rows.guideline(unit, name, version)
+            if text is None:
+                raise NotFound(f"the guideline {version} of {name}")
+            return ReadGuidelineResponse(version=version, text=text)
+
+        return self._units.run(read)
+
+    def InviteAnnotator(self, request: InviteAnnotatorRequest, call: Call) -> WireAnnotator:
+        required(request, "campaign", "user")
+        user = check_name("users", request.user, field="user")
+        if request.key and not request.key.isalnum():
+            raise InvalidField("key", seen=request.key, expected="letters and digits")
+
+        def invite(unit: Unit, campaign: Campaign) -> Annotator:
+            if campaign.spec.crowd == CROWD_SIMULATED:
+                raise Refused(SIMULATED, f"{campaign.name} has a simulated crowd: nobody can be invited to it")
+            if (found := self._rows.annotator(unit, campaign.name, user=user)) is not None:
+                return found
+            if campaign.state in ENDED:
+                raise _not_open(campaign, "joined")
+            every = self._rows.annotators(unit, campaign.name)
+            key = request.key or f"a{len(every):03}"
+            if any(each.key == key for each in every):
+                raise Refused(KEY_TAKEN, f"{campaign.name} has an annotator {key} already: choose another key")
+            made = Annotator(campaign.name, key, user, INVITED, "", "", 0)
+            if not request.validate_only:
+                self._rows.add_annotator(unit, made)
+                campaign.annotators = len(every) + 1
+                self._tables.campaigns.put(unit, campaign)
+            return made
+
+        return wire(self._changed(request.campaign, call, invite))
+
+    def ListAnnotators(self, request: ListAnnotatorsRequest, call: Call) -> ListAnnotatorsResponse:
+        name = check_name("campaigns", request.campaign, field="campaign")
+
+        def look(unit: Unit) -> tuple[list[WireAnnotator], list[Preferences]]:
+            self._owned(unit, name, call)
+            fits = [
+                each for each in self._preferences.resource.select(unit, state=STATE_DONE) if each.spec.campaign == name
+            ]
+            return listed(self._rows, unit, name), fits
+
+        found, fits = self._units.run(look)
+        if fits:
+            newest = max(fits, key=lambda each: (each.ended_at.ToNanoseconds(), each.name))
+            estimated = preferring.estimates(self._blobs, newest)
+            for each in found:
+                if (one := estimated.get(each.key)) is not None:
+                    each.MergeFrom(one)
+        return ListAnnotatorsResponse(annotators=found)
+
+    def RetractAnnotator(self, request: RetractAnnotatorRequest, call: Call) -> WireAnnotator:
+        required(request, "campaign", "key", "reason")
+        if len(request.reason) > LONGEST_REASON:
+            raise InvalidField("reason", seen=len(request.reason), expected=f"at most {LONGEST_REASON} characters")
+
+        def retract(unit: Unit, campaign: Campaign) -> Annotator:
+            found = self._rows.annotator(unit, campaign.name, key=request.key)
+            if found is None:
+                raise NotFound(f"the annotator {request.key} of {campaign.name}")
+            if found.state == RETRACTED or request.validate_only:
+                return found
+            self._rows.change_annotator(unit, found, state=RETRACTED, reason=request.reason)
+            if campaign.state in UNDER_WAY:
+                self._rows.release(unit, found)
+            elif campaign.state == CAMPAIGN_STATE_PUBLISHED:
+                self._campaigns.close(unit, campaign, f"published anew without {found.key}")
+            changed = self._rows.annotator(unit, campaign.name, key=request.key)
+            assert changed is not None
+            return changed
+
+        return wire(self._changed(request.campaign, call, retract))
+
+    def CreatePreferences(self, request: CreatePreferencesRequest, call: Call) -> CreatePreferencesResponse:
+        preferring.check(request.spec)
+        return CreatePreferencesResponse(preferences=self._preferences.create(request))
+
+    def GetPreferences(self, request: GetRequest, call: Call) -> Preferences:
+        return self._preferences.get(request)
+
+    def ListPreferences(self, request: ListRequest, call: Call) -> ListPreferencesResponse:
+        return self._preferences.page(request, ListPreferencesResponse)
+
+    def CancelPreferences(self, request: CancelRequest, call: Call) -> Preferences:
+        return self._preferences.cancel(request)
+
+    def ReadPreferences(self, request: ReadPreferencesRequest, call: Call) -> ReadPreferencesResponse:
+        found = self._preferences.get(GetRequest(name=request.name))
+        if found.state != STATE_DONE:
+            state = State.Name(found.state).removeprefix("STATE_").lower()
+            raise Refused(NOT_DONE, f"{found.name} is {state}{f': {found.reason}' if found.reason else ''}")
+        gone = Refused(GONE, f"the lines of {found.name} are gone; run the recipe again")
+        try:
+            result = found.result
+            manifest = staging.manifest(self._blobs, result.manifest_key, result.content_digest, Kind.PREFERENCES)
+        except WorkFailed as error:
+            raise gone from error
+        key, size = linefiles.described(manifest, "lines")
+        return ReadPreferencesResponse(data=staging.piece(self._blobs, key, size, request.offset, gone=gone))
+
+    def _moved(
+        self, request: PauseCampaignRequest | ResumeCampaignRequest, call: Call, before: int, after: int
+    ) -> Campaign:
+        def move(unit: Unit, campaign: Campaign) -> Campaign:
+            if campaign.state == after:
+                return campaign
+            if campaign.state != before:
+                raise _not_open(campaign, "paused" if after == CAMPAIGN_STATE_PAUSED else "resumed")
+            if request.validate_only:
+                return campaign
+            campaign.state = CampaignState.ValueType(after)
+            return self._tables.campaigns.put(unit, campaign)
+
+        return self._changed(request.name, call, move)
+
+    def _changed(self, name: str, call: Call, change: Callable[[Unit, Campaign], T]) -> T:
+        """Run `change` on a campaign of the caller's tenant, locked. Raises NotFound."""
+        check_name("campaigns", name)
+
+        def run(unit: Unit) -> T:
+            self._owned(unit, name, call)
+            return change(unit, self._tables.campaigns.lock(unit, name))
+
+        return self._units.run(run)
+
+    def _owned(self, unit: Unit, name: str, call: Call) -> Campaign:
+        campaign = self._tables.campaigns.get(unit, name)
+        if campaign.tenant != call.principal.tenant and not call.principal.is_machine:
+            raise NotFound(name)
+        return campaign
+
+
+def _not_open(campaign: Campaign, done: str) -> Refused:
+    state = CampaignState.Name(campaign.state).removeprefix("CAMPAIGN_STATE_").lower()
+    return Refused(NOT_OPEN, f"{campaign.name} is {state}: it cannot be {done}")

@@ -1,0 +1,52 @@
+"""The annotation service: campaigns, judgements, and the preferences that follow from them.
+
+Promises: a judgement that was accepted is never lost or doubled; what is published follows from the set of judgements
+and the version of the fit.
+"""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+from tutti.annotation.campaigns import Campaigns
+from tutti.annotation.crowds import Crowds
+from tutti.annotation.desk import Desk
+from tutti.annotation.ownerpages import OwnerPages
+from tutti.annotation.pages import AnnotationPages
+from tutti.annotation.preferring import preferring
+from tutti.annotation.rows import Rows
+from tutti.annotation.rpc import AnnotationApi
+from tutti.annotation.settings import AnnotationSettings
+from tutti.annotation.tables import Tables
+from tutti.chassis.canonical import CanonicalLine
+from tutti.chassis.service import Host, Served, Service
+from tutti.chassis.unit import Unit
+from tutti.contracts.annotation.v1.annotation_pb2 import DESCRIPTOR
+
+
+def build(host: Host) -> Service:
+    settings = host.settings(AnnotationSettings)
+    tables = Tables(host.metadata)
+    rows = Rows(tables)
+    desk = Desk(rows, settings.lease_minutes * 60)
+    campaigns = Campaigns(host, tables, rows, settings.look_seconds)
+    crowds = Crowds(host, tables, rows, desk)
+    preferences = preferring(host)
+    api = AnnotationApi(host, tables, rows, campaigns, preferences)
+
+    def export(unit: Unit) -> Iterator[CanonicalLine]:
+        for campaign in tables.campaigns.select(unit):
+            content = {"content_digest": campaign.result.content_digest, "state": campaign.state}
+            yield CanonicalLine(campaign.name, content)
+        yield from preferences.export(unit)
+
+    return Service(
+        name="annotation",
+        resources=[tables.campaigns, preferences.resource],
+        tables=tables.rows,
+        serves=[Served(DESCRIPTOR.services_by_name["AnnotationService"], api)],
+        tasks=[*campaigns.tasks(), crowds.task(), preferences.task()],
+        loops=[campaigns.reconciler],
+        export=export,
+        migrations=Path(__file__).with_name("migrations"),
+        pages=AnnotationPages(host, tables, desk, settings, OwnerPages(host, tables, rows, preferences)).site,
+    )

@@ -1,0 +1,375 @@
+"""What annotation promises about campaigns, from pairs to a published set of judgements."""
+
+from typing import Any
+
+import pytest
+
+from tutti.annotation.conftest import Desks, judgement_id, lines, spec
+from tutti.annotation.service import build
+from tutti.backbone.database import Contention, DatabaseUnavailable
+from tutti.chassis.errors import AlreadyExists, InvalidField, NotFound, Refused
+from tutti.chassis.simulation import Simulation
+from tutti.chassis.simulation.faults import Fault
+from tutti.contracts.annotation.v1 import (
+    CAMPAIGN_STATE_FAILED,
+    CAMPAIGN_STATE_OPEN,
+    CAMPAIGN_STATE_PUBLISHED,
+    Axis,
+    CloseCampaignRequest,
+    CreateCampaignRequest,
+    CreatePreferencesRequest,
+    InviteAnnotatorRequest,
+    ListAnnotatorsRequest,
+    Overlap,
+    PauseCampaignRequest,
+    PreferencesSpec,
+    Qualification,
+    ReadPreferencesRequest,
+    ResumeCampaignRequest,
+    RetractAnnotatorRequest,
+    UpdateGuidelineRequest,
+)
+from tutti.contracts.common.v1 import STATE_DONE, GetRequest
+from tutti.corpus.conversations import Preference, from_lines
+
+NAME = "campaigns/a"
+
+
+def test_a_campaign_closes_when_it_has_its_judgements_and_publishes_preferences(desks: Desks) -> None:
+    campaign = desks.create(spec(pairs=6))
+    assert (campaign.state, campaign.pairs, campaign.wanted) == (CAMPAIGN_STATE_OPEN, 6, 12)
+    desks.invite("ada", "bob")
+    assert [desks.judge_all("ada"), desks.judge_all("bob")] == [6, 6]
+    campaign = desks.until(lambda found: found.state == CAMPAIGN_STATE_PUBLISHED)
+    assert campaign.judgements == 12
+    assert desks.state("ada")["state"] == "closed"
+    found = preferences(desks, "one")
+    assert (found.pairs, found.judgements, found.annotators, found.simulated) == (6, 12, 2, False)
+    assert not found.identified
+    read = desks.world.insist(lambda: desks.stub.ReadPreferences(ReadPreferencesRequest(name=found.name)))
+    for line in from_lines(Preference, read.data):
+        shorter_first = len(line.answers[0]) < len(line.answers[1])
+        assert (line.first > 0.5) == shorter_first
+    estimated = desks.stub.ListAnnotators(ListAnnotatorsRequest(campaign=NAME)).annotators
+    assert [each.key for each in estimated] == ["ada", "bob"]
+    assert all(each.judged == 6 and each.sharpness.value > 0 for each in estimated)
+
+
+def preferences(desks: Desks, name: str):  # type: ignore[no-untyped-def]
+    campaign = desks.get()
+    result = PreferencesSpec(
+        campaign=NAME, manifest_key=campaign.result.manifest_key, content_digest=campaign.result.content_digest
+    )
+    request = CreatePreferencesRequest(request_id=name, name=f"preferences/{name}", spec=result)
+    desks.world.insist(lambda: desks.stub.CreatePreferences(request))
+    asked = GetRequest(name=f"preferences/{name}")
+    desks.world.run(until=lambda: desks.stub.GetPreferences(asked).state >= STATE_DONE)
+    found = desks.stub.GetPreferences(asked)
+    assert found.state == STATE_DONE, found.reason
+    return found
+
+
+def test_a_lease_that_is_asked_for_again_is_the_same_one(desks: Desks) -> None:
+    desks.create(spec(pairs=12))
+    desks.invite("ada")
+    first = desks.lease("ada", 3)
+    assert desks.lease("ada", 3) == first
+    assert desks.lease("ada", 5)[:3] == first
+    desks.deliver("ada", desks.said("ada", first[0]["id"]))
+    assert first[0] not in desks.lease("ada", 8)
+
+
+def test_a_judgement_is_accepted_once_and_its_id_names_it_alone(desks: Desks) -> None:
+    desks.create(spec())
+    desks.invite("ada")
+    pair = desks.lease("ada")[0]["id"]
+    said = desks.said("ada", pair)
+    for _ in range(2):
+        assert desks.deliver("ada", said) == {"accepted": [said["id"]], "refused": [], "done": 1}
+    again = desks.deliver("ada", said | {"answers": {"helpful": 0}})
+    assert [each["reason"] for each in again["refused"]] == ["ID_REUSED"]
+    other = desks.deliver("ada", said | {"id": judgement_id("other tab")})
+    assert [each["reason"] for each in other["refused"]] == ["ALREADY_JUDGED"]
+
+
+def test_a_judgement_can_be_superseded_once(desks: Desks) -> None:
+    desks.create(spec())
+    desks.invite("ada")
+    pair = desks.lease("ada")[0]["id"]
+    first = desks.said("ada", pair)
+    second = desks.said("ada", pair, 0, id=judgement_id(2), supersedes=first["id"])
+    third = desks.said("ada", pair, 1, id=judgement_id(3), supersedes=first["id"])
+    assert desks.deliver("ada", first, second)["done"] == 1
+    refused = desks.deliver("ada", third)["refused"]
+    assert [each["reason"] for each in refused] == ["SUPERSEDED"]
+
+
+@pytest.mark.parametrize(
+    ("change", "reason"),
+    [
+        ({"pair": "0" * 16}, "UNASSIGNED"),
+        ({"guideline": "blake3:" + "0" * 64}, "OLD_GUIDELINE"),
+        ({"answers": {"helpful": 3}}, "SCORE_OUT_OF_RANGE"),
+        ({"answers": {"helpful": True}}, "SCORE_OUT_OF_RANGE"),
+        ({"answers": {"helpful": "bad"}}, "SCORE_OUT_OF_RANGE"),
+        ({"answers": {"helpful": 1, "kind": 1}}, "UNKNOWN_AXIS"),
+        ({"answers": {}}, "MISSING_AXIS"),
+        ({"answers": [1]}, "MALFORMED"),
+        ({"id": "1"}, "MALFORMED"),
+        ({"kind": "liked"}, "MALFORMED"),
+        ({"shown_ms": "long"}, "MALFORMED"),
+        ({"comment": "x" * 4001}, "MALFORMED"),
+        ({"comment": "a\0b"}, "MALFORMED"),
+        ({"shown_at": 1}, "MALFORMED"),
+        ({"supersedes": judgement_id("nothing")}, "SUPERSEDED"),
+    ],
+)
+def test_what_cannot_be_accepted_is_refused_with_a_reason(desks: Desks, change: dict[str, object], reason: str) -> None:
+    desks.create(spec())
+    desks.invite("ada")
+    pair = desks.lease("ada")[0]["id"]
+    receipt = desks.deliver("ada", desks.said("ada", pair) | change)
+    assert [each["reason"] for each in receipt["refused"]] == [reason]
+    assert receipt["accepted"] == []
+    assert receipt["done"] == 0
+
+
+def test_one_bad_judgement_does_not_harm_the_others(desks: Desks) -> None:
+    desks.create(spec())
+    desks.invite("ada")
+    pairs = [pair["id"] for pair in desks.lease("ada", 3)]
+    receipt = desks.deliver("ada", desks.said("ada", pairs[0]), desks.said("ada", pairs[1], 9), "nonsense")  # type: ignore[arg-type]
+    assert receipt["accepted"] == [judgement_id("a", "ada", pairs[0])]
+    assert [each["reason"] for each in receipt["refused"]] == ["SCORE_OUT_OF_RANGE", "MALFORMED"]
+
+
+def test_a_pair_that_another_annotator_was_given_is_refused(desks: Desks) -> None:
+    desks.create(spec())
+    desks.invite("ada", "bob")
+    pair = desks.lease("ada")[0]["id"]
+    desks.lease("bob", 1)
+    desks.shown["bob"][pair] = desks.shown["ada"][pair]
+    if pair not in [each["id"] for each in desks.lease("bob", 1)]:
+        receipt = desks.deliver("bob", desks.said("bob", pair))
+        assert [each["reason"] for each in receipt["refused"]] == ["UNASSIGNED"]
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_nothing_that_was_given_is_lost_or_doubled_while_the_database_is_away(seed: int) -> None:
+    rates = {Fault.DATABASE_UNAVAILABLE: 0.2, Fault.COMMIT_UNANSWERED: 0.2, Fault.TRANSACTION_ABORTED: 0.1}
+    with Simulation(seed, builds={"annotation": build}, rates=rates) as world:
+        desks = Desks(world)
+        desks.create(spec(pairs=6, overlap=Overlap(least=1, most=1)))
+        desks.invite("ada")
+        unanswered = 0
+        while True:
+            try:
+                pairs = desks.lease("ada")
+                receipt = desks.deliver("ada", *(desks.said("ada", pair["id"]) for pair in pairs)) if pairs else None
+            except (DatabaseUnavailable, Contention):
+                unanswered += 1
+                continue
+            if receipt is None:
+                break
+            assert receipt["refused"] == []
+        campaign = desks.until(lambda found: found.state == CAMPAIGN_STATE_PUBLISHED)
+        assert unanswered > 0
+        assert campaign.judgements == 6
+
+
+def test_after_a_retraction_nothing_is_accepted_and_others_get_the_pairs(desks: Desks) -> None:
+    desks.create(spec(pairs=2, overlap=Overlap(least=1, most=1)))
+    desks.invite("ada", "bob")
+    pairs = desks.lease("ada")
+    assert desks.lease("bob") == []
+    desks.deliver("ada", desks.said("ada", pairs[0]["id"]))
+    desks.stub.RetractAnnotator(RetractAnnotatorRequest(campaign=NAME, key="ada", reason="on request"))
+    refused = desks.deliver("ada", desks.said("ada", pairs[1]["id"]))["refused"]
+    assert [each["reason"] for each in refused] == ["RETRACTED"]
+    assert desks.state("ada")["state"] == "suspended"
+    assert {pair["id"] for pair in desks.lease("bob")} == {pair["id"] for pair in pairs}
+
+
+def test_another_guideline_is_read_before_anything_else(desks: Desks) -> None:
+    desks.create(spec())
+    desks.invite("ada")
+    pair = desks.lease("ada")[0]["id"]
+    old = desks.said("ada", pair)
+    desks.stub.UpdateGuideline(UpdateGuidelineRequest(name=NAME, text="Prefer the longer answer."))
+    state = desks.state("ada")
+    assert state["state"] == "guideline_changed"
+    assert state["guideline"]["text"] == "Prefer the longer answer."
+    assert state["guideline"]["before"]["text"] == "Prefer the shorter answer."
+    assert desks.lease("ada") == []
+    assert [each["reason"] for each in desks.deliver("ada", old)["refused"]] == ["OLD_GUIDELINE"]
+    body = {"campaign": "a", "version": state["guideline"]["version"]}
+    assert desks.call("/annotation/api/guideline", "ada", body) == {"accepted": True}
+    assert pair in [each["id"] for each in desks.lease("ada")]
+
+
+def test_a_paused_campaign_gives_no_pairs_and_takes_what_was_given(desks: Desks) -> None:
+    desks.create(spec())
+    desks.invite("ada")
+    pair = desks.lease("ada", 1)[0]["id"]
+    desks.stub.PauseCampaign(PauseCampaignRequest(name=NAME))
+    assert desks.state("ada")["state"] == "paused"
+    assert desks.lease("ada") == []
+    assert desks.deliver("ada", desks.said("ada", pair))["done"] == 1
+    desks.stub.ResumeCampaign(ResumeCampaignRequest(name=NAME))
+    assert len(desks.lease("ada")) == 5
+    desks.stub.CloseCampaign(CloseCampaignRequest(name=NAME))
+    late = desks.deliver("ada", desks.said("ada", desks.lease_ids("ada")[0]))
+    assert [each["reason"] for each in late["refused"]] == ["CLOSED"]
+
+
+def test_a_pair_that_lapsed_is_given_to_others_and_its_judgement_still_counts(desks: Desks) -> None:
+    desks.create(spec(pairs=1, overlap=Overlap(least=1, most=1)))
+    desks.invite("ada", "bob")
+    pair = desks.lease("ada")[0]["id"]
+    assert desks.lease("bob") == []
+    desks.world.clock.advance(3600)
+    desks.world.run(max_turns=200)
+    assert [each["id"] for each in desks.lease("bob")] == [pair]
+    assert desks.deliver("ada", desks.said("ada", pair))["done"] == 1
+
+
+def test_nobody_is_given_ordinary_pairs_before_the_qualification(desks: Desks) -> None:
+    desks.create(spec(pairs=12, qualification=Qualification(pairs=3, right=3)))
+    desks.invite("ada")
+    pairs = desks.lease("ada")
+    assert desks.state("ada")["state"] == "qualifying"
+    assert len(pairs) == 3
+    assert all(pair["answers"][0] == pair["answers"][1] for pair in pairs)
+    wrong = desks.deliver("ada", desks.said("ada", pairs[0]["id"], 2))
+    assert wrong["explained"] == [
+        {
+            "pair": pairs[0]["id"],
+            "right": False,
+            "words": "Neither answer is better. Both answers are the same text, so neither is better.",
+        }
+    ]
+    assert desks.state("ada")["qualification"] == {"answered": 1, "right": 0, "needed": 3, "of": 3}
+    for _ in range(3):
+        pair = desks.lease("ada", 1)[0]["id"]
+        assert desks.deliver("ada", desks.said("ada", pair))["explained"][0]["right"]
+    assert desks.state("ada")["state"] == "active"
+    assert all(pair["answers"][0] != pair["answers"][1] for pair in desks.lease("ada"))
+
+
+def test_who_does_not_qualify_is_told(desks: Desks) -> None:
+    desks.create(spec(pairs=12, qualification=Qualification(pairs=2, right=2)))
+    desks.invite("ada")
+    while pairs := desks.lease("ada"):
+        desks.deliver("ada", *(desks.said("ada", pair["id"], -2) for pair in pairs))
+    assert desks.state("ada")["state"] == "suspended"
+    assert "qualification" in desks.state("ada")["reason"]
+
+
+def test_known_pairs_qualify_by_what_their_owner_says_of_them(desks: Desks) -> None:
+    known = lines(1).replace('"answers"', '"better": "second", "explanation": "It is short.", "answers"')
+    desks.create(spec(pairs=6, qualifying=known, qualification=Qualification(pairs=1, right=1)))
+    desks.invite("ada")
+    shown = next(pair for pair in desks.lease("ada") if pair["answers"][0] != pair["answers"][1])
+    told = desks.deliver("ada", desks.said("ada", shown["id"]))["explained"][0]
+    assert told["right"]
+    assert told["words"].endswith("is better. It is short.")
+
+
+def test_others_do_not_learn_that_a_campaign_exists(desks: Desks) -> None:
+    desks.create(spec())
+    desks.invite("ada")
+    with pytest.raises(NotFound):
+        desks.state("eve")
+    with pytest.raises(NotFound):
+        desks.lease("eve")
+    with pytest.raises(NotFound):
+        desks.call("/annotation/{campaign}/state.json", "ada", tenant="tenants/other", campaign="a")
+
+
+def test_too_many_requests_have_to_wait(desks: Desks) -> None:
+    desks.create(spec())
+    desks.invite("ada")
+    with pytest.raises(Refused, match="too many requests") as caught:
+        [desks.lease("ada", 1) for _ in range(100)]
+    assert caught.value.reason == "TOO_MANY_REQUESTS"
+    assert int(caught.value.metadata["retry_after"]) >= 0
+
+
+def test_a_campaign_is_created_once(desks: Desks) -> None:
+    first = desks.create(spec())
+    assert desks.create(spec()).revision == first.revision
+    with pytest.raises(AlreadyExists):
+        desks.create(spec(seed=4))
+
+
+def test_texts_are_in_no_resource_and_no_event(desks: Desks) -> None:
+    campaign = desks.create(spec())
+    assert (campaign.spec.pairs, campaign.spec.guideline, campaign.spec.qualifying) == ("", "", "")
+
+
+@pytest.mark.parametrize(
+    ("change", "field"),
+    [
+        ({"pairs": ""}, "spec.answers"),
+        ({"pairs": "{}\n"}, "spec.pairs"),
+        ({"pairs": '{"prompt": [], "answers": ["a", "b"]}\n'}, "spec.pairs"),
+        ({"guideline": "  "}, "spec.guideline"),
+        ({"axes": []}, "spec.axes"),
+        ({"axes": [Axis(name="a"), Axis(name="a")]}, "spec.axes"),
+        ({"axes": [Axis(name="A b")]}, "spec.axes"),
+        ({"crowd": 0}, "spec.crowd"),
+        ({"crowd": 2}, "spec.simulated.annotators"),
+        ({"overlap": Overlap(least=3, most=2)}, "spec.overlap.most"),
+        ({"controls": 0.5}, "spec.controls"),
+        ({"controls": float("nan")}, "spec.controls"),
+        ({"seed": 1 << 53}, "spec.seed"),
+        ({"qualification": Qualification(pairs=2, right=3)}, "spec.qualification.right"),
+        ({"qualifying": lines(1)}, "spec.qualifying"),
+        ({"logic_version": "0"}, "spec.logic_version"),
+    ],
+)
+def test_what_cannot_be_a_campaign_is_refused_by_field(desks: Desks, change: dict[str, Any], field: str) -> None:
+    request = CreateCampaignRequest(name=NAME, spec=spec(**change))
+    with pytest.raises(InvalidField) as caught:
+        desks.stub.CreateCampaign(request)
+    assert caught.value.field == field
+
+
+def test_a_campaign_without_pairs_fails_and_says_what_to_do(desks: Desks) -> None:
+    same = '{"prompt": [{"role": "user", "content": "q"}], "answers": ["a", "a"]}\n'
+    failed = desks.create(spec(pairs=same))
+    assert failed.state == CAMPAIGN_STATE_FAILED
+    assert "1 pairs have equal answers" in failed.reason
+
+
+def test_no_more_judgements_are_wanted_than_the_overlap_allows(desks: Desks) -> None:
+    assert desks.create(spec(pairs=6, judgements=100)).wanted == 12
+
+
+def test_a_key_belongs_to_one_annotator_and_an_invitation_is_idempotent(desks: Desks) -> None:
+    desks.create(spec())
+    desks.invite("ada", "ada")
+    assert desks.get().annotators == 1
+    with pytest.raises(Refused, match="choose another key"):
+        desks.stub.InviteAnnotator(InviteAnnotatorRequest(campaign=NAME, user="users/bob", key="ada"))
+
+
+def test_a_campaign_closes_at_its_deadline_with_what_it_has(desks: Desks) -> None:
+    desks.create(spec(pairs=3, deadline_seconds=3600))
+    desks.invite("ada")
+    assert desks.judge_all("ada") == 3
+    assert desks.state("ada")["state"] == "no_pairs"
+    assert "; closes at " in desks.get().reason
+    desks.world.clock.advance(3700)
+    found = desks.until(lambda found: found.state == CAMPAIGN_STATE_PUBLISHED)
+    assert found.reason == "closed at its deadline with 3 of 6 judgements"
+    assert not preferences(desks, "one").identified
+
+
+def test_a_clock_that_was_set_back_gives_no_negative_time(desks: Desks) -> None:
+    desks.create(spec())
+    desks.invite("ada")
+    pair = desks.lease("ada")[0]["id"]
+    assert desks.deliver("ada", desks.said("ada", pair, shown_ms=-5000))["done"] == 1
+    (ada,) = desks.stub.ListAnnotators(ListAnnotatorsRequest(campaign=NAME)).annotators
+    assert ada.fast == 1

@@ -1,0 +1,58 @@
+// One dialog, which shows a text or asks for words; the page behind it can be used again when it is closed.
+
+import { element } from "./markdown.js";
+import { say } from "./words.js";
+
+const $ = (id) => document.getElementById(id);
+
+// Resolves with what `read` returns when the dialog is confirmed, and with null when it is not.
+function open(title, body, confirm, read, focused) {
+  const dialog = $("dialog");
+  $("dialog-title").textContent = title;
+  $("dialog-body").replaceChildren(body);
+  $("dialog-ok").textContent = confirm;
+  $("dialog-cancel").hidden = read === null;
+  $("dialog-cancel").textContent = say("cancel");
+  dialog.showModal();
+  focused?.focus();
+  return new Promise((resolve) => {
+    const end = (value) => {
+      $("dialog-form").onsubmit = $("dialog-cancel").onclick = dialog.oncancel = dialog.onclose = null;
+      if (dialog.open) dialog.close();
+      resolve(value);
+    };
+    $("dialog-form").onsubmit = (event) => {
+      event.preventDefault();
+      end(read === null ? null : read());
+    };
+    $("dialog-cancel").onclick = () => end(null);
+    dialog.oncancel = (event) => {
+      event.preventDefault();
+      end(null);
+    };
+    dialog.onclose = () => dialog.open || end(null); // the event may be that of the dialog before
+  });
+}
+
+export function show(title, body) {
+  return open(title, body, say("close"), null);
+}
+
+export function askWords(title, about, written) {
+  const text = element("textarea", { "aria-label": title, dir: "auto", maxlength: "4000" });
+  text.value = written;
+  return open(title, element("div", {}, element("p", { class: "soft" }, about), text), say("goOn"), () => text.value, text);
+}
+
+// Asks for one of `reasons`, with words where there are any.
+export function askReason(title, reasons) {
+  const chosen = reasons.map((reason, at) => {
+    const input = element("input", { type: "radio", name: "reason", value: reason, required: "" });
+    input.checked = at === 0;
+    return element("label", {}, input, say(reason));
+  });
+  const list = element("div", { class: "reasons", role: "radiogroup", "aria-label": say("reason") }, ...chosen);
+  const text = element("textarea", { "aria-label": say("comment"), dir: "auto", maxlength: "4000" });
+  const read = () => ({ reason: list.querySelector(":checked").value, comment: text.value });
+  return open(title, element("div", {}, list, text), say("goOn"), read, list.querySelector("input"));
+}

@@ -1,0 +1,129 @@
+"""The tables of annotation: campaigns, and as rows their guidelines, annotators, pairs, assignments and judgements.
+
+Promises: a judgement is never changed or deleted; what an annotator wrote in words is in the table `comments` alone,
+which can be erased.
+"""
+
+from sqlalchemy import BigInteger, Boolean, Column, Index, Integer, MetaData, Table, Text
+
+from tutti.chassis.limits import Limits
+from tutti.chassis.resources import Resource
+from tutti.chassis.tables import NAME, declare
+from tutti.contracts.annotation.v1 import Campaign
+
+
+class Tables:
+    def __init__(self, metadata: MetaData) -> None:
+        self.campaigns: Resource[Campaign] = Resource(
+            metadata, "campaigns", Campaign, {"state": lambda campaign: int(campaign.state)}
+        )
+        self.limits = Limits(metadata)
+        self.texts = declare(
+            "campaign_texts",
+            metadata,
+            Column("campaign", NAME, primary_key=True),
+            Column("pairs", Text, nullable=False),
+            Column("qualifying", Text, nullable=False),
+        )
+        self.guidelines = declare(
+            "guidelines",
+            metadata,
+            Column("campaign", NAME, primary_key=True),
+            Column("version", NAME, primary_key=True),
+            Column("place", Integer, nullable=False),
+            Column("words", Text, nullable=False),
+        )
+        self.annotators = declare(
+            "annotators",
+            metadata,
+            Column("campaign", NAME, primary_key=True),
+            Column("key", NAME, primary_key=True),
+            Column("user", NAME, nullable=False, index=True),
+            Column("state", NAME, nullable=False),
+            Column("reason", Text, nullable=False),
+            Column("guideline", NAME, nullable=False),
+            Column("places", Integer, nullable=False),
+        )
+        given, needed = Column("given", Integer, nullable=False), Column("needed", Integer, nullable=False)
+        self.pairs = declare(
+            "pairs",
+            metadata,
+            Column("campaign", NAME, primary_key=True),
+            Column("id", NAME, primary_key=True),
+            Column("number", Integer, nullable=False),
+            Column("kind", NAME, nullable=False),
+            Column("prompt", Text, nullable=False),
+            Column("first", Text, nullable=False),
+            Column("second", Text, nullable=False),
+            Column("first_source", NAME, nullable=False),
+            Column("second_source", NAME, nullable=False),
+            Column("base", Integer, nullable=False),
+            Column("better", NAME, nullable=False),
+            Column("explanation", Text, nullable=False),
+            needed,
+            given,
+            Column("judged", Integer, nullable=False),
+            Index("pairs_number", "campaign", "kind", "number"),
+            Index("pairs_counts", "campaign", "kind", "needed", "judged"),
+            Index(
+                "pairs_open",
+                "campaign",
+                "kind",
+                "number",
+                sqlite_where=given < needed,
+                postgresql_where=given < needed,
+            ),
+        )
+        self.assignments = declare(
+            "assignments",
+            metadata,
+            Column("campaign", NAME, primary_key=True),
+            Column("annotator", NAME, primary_key=True),
+            Column("pair", NAME, primary_key=True),
+            Column("place", Integer, nullable=False),
+            Column("state", NAME, nullable=False),
+            Column("expires_at", BigInteger, nullable=False),
+            Column("judgement", NAME, nullable=False),
+            Index("assignments_open", "campaign", "state", "expires_at"),
+        )
+        self.judgements = declare(
+            "judgements",
+            metadata,
+            Column("id", NAME, primary_key=True),
+            Column("campaign", NAME, nullable=False),
+            Column("annotator", NAME, nullable=False),
+            Column("pair", NAME, nullable=False),
+            Column("kind", NAME, nullable=False),
+            Column("flipped", Boolean, nullable=False),
+            Column("scores", Text, nullable=False),
+            Column("said", NAME, nullable=False),
+            Column("guideline", NAME, nullable=False),
+            Column("reason", Text, nullable=False),
+            Column("shown_ms", BigInteger, nullable=False),
+            Column("received_at", BigInteger, nullable=False),
+            Column("supersedes", NAME, nullable=False),
+            Column("current", Boolean, nullable=False),
+            Column("simulated", Boolean, nullable=False),
+            Column("digest", NAME, nullable=False),
+            Index("judgements_campaign", "campaign", "annotator", "kind"),
+        )
+        self.comments = declare(
+            "comments",
+            metadata,
+            Column("judgement", NAME, primary_key=True),
+            Column("campaign", NAME, nullable=False, index=True),
+            Column("words", Text, nullable=False),
+        )
+
+    @property
+    def rows(self) -> tuple[Table, ...]:
+        return (
+            self.texts,
+            self.guidelines,
+            self.annotators,
+            self.pairs,
+            self.assignments,
+            self.judgements,
+            self.comments,
+            self.limits.table,
+        )

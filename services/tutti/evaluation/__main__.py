@@ -1,0 +1,5 @@
+"""The evaluation service as a process of its own."""
+
+from tutti.chassis.main import main
+
+main("evaluation")

@@ -1,0 +1,83 @@
+"""Comparisons: what wins, by how much, and that it follows from answers, crowd and seed."""
+
+from collections.abc import Callable
+
+import numpy as np
+import pytest
+
+from tutti.corpus.conversations import Answer, Message, Role
+from tutti.evaluation.comparing import NotComparable, Pair, compare, paired
+from tutti.judgements import letters
+from tutti.judgements.crowds import Crowd
+
+CROWD = Crowd(utility="letters@1")
+
+
+def answers(write: Callable[[str], str], count: int = 60) -> list[Answer]:
+    """One answer to each of `count` prompts."""
+    rng = np.random.default_rng(0)
+    asked = [letters.prompt(rng) for _ in range(count)]
+    return [Answer((Message(Role.USER, each),), n, write(each), (), "end") for n, each in enumerate(asked)]
+
+
+def best(asked: str) -> str:
+    return f"{asked.removesuffix(' copy')} thanks"
+
+
+def worse(asked: str) -> str:
+    return f"um {asked.removesuffix(' copy')[::-1]}"
+
+
+def test_better_answers_win() -> None:
+    found = compare(paired(answers(worse), answers(best)), CROWD, annotators=20, overlap=3, seed=0)
+    assert (found.pairs, len(found.judgements)) == (60, 180)
+    assert found.wins.low > 0.6
+    assert found.better == 1
+    assert found.utilities[1] == 2.5 > found.utilities[0]
+    reverse = compare(paired(answers(best), answers(worse)), CROWD, annotators=20, overlap=3, seed=0)
+    assert reverse.wins.high < 0.4
+
+
+def test_equal_answers_win_half() -> None:
+    found = compare(paired(answers(best), answers(best)), CROWD, annotators=20, overlap=3, seed=1)
+    assert found.wins.low < 0.5 < found.wins.high
+    assert found.better == 0.5
+
+
+def test_judgements_follow_from_answers_crowd_and_seed() -> None:
+    one, other = answers(worse), answers(best)
+    first = compare(paired(one, other), CROWD, annotators=20, overlap=3, seed=0)
+    assert compare(paired(one[::-1], other[::-1]), CROWD, annotators=20, overlap=3, seed=0) == first
+    assert compare(paired(one, other), CROWD, annotators=20, overlap=3, seed=1) != first
+
+
+def test_a_pair_is_judged_by_different_annotators_on_both_sides() -> None:
+    found = compare(paired(answers(worse), answers(best)), CROWD, annotators=5, overlap=5, seed=0)
+    for prompt in {each.prompt for each in found.judgements}:
+        assert sorted(each.annotator for each in found.judgements if each.prompt == prompt) == list(range(5))
+    assert 0.4 < np.mean([each.left for each in found.judgements]) < 0.6
+
+
+@pytest.mark.parametrize(
+    ("candidate", "words"),
+    [
+        (answers(best, 59), "1 of 60 prompts have answers of one side alone"),
+        (answers(best) + answers(best), "a prompt has 1 and 2 answers"),
+    ],
+)
+def test_answers_to_other_prompts_are_refused(candidate: list[Answer], words: str) -> None:
+    with pytest.raises(NotComparable, match=words):
+        paired(answers(worse), candidate)
+
+
+def test_no_answers_are_refused() -> None:
+    with pytest.raises(NotComparable, match="neither side has an answer"):
+        paired([], [])
+
+
+def test_several_answers_to_a_prompt_are_paired_by_their_number() -> None:
+    prompt = (Message(Role.USER, "a b c d e copy"),)
+    first = [Answer(prompt, n, str(n), (), "end") for n in (3, 2)]
+    second = [Answer(prompt, n, str(n), (), "end") for n in (9, 8)]
+    assert [(pair.baseline.text, pair.candidate.text) for pair in paired(first, second)] == [("2", "8"), ("3", "9")]
+    assert isinstance(paired(first, second)[0], Pair)

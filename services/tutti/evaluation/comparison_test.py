@@ -1,0 +1,110 @@
+"""The work comparison, in a world that crashes, repeats and reorders by seed."""
+
+import contextlib
+from collections.abc import Callable, Iterator
+from typing import TypeVar
+
+import pytest
+
+from tutti.backbone import Blobs
+from tutti.backbone.blobs import BlobsUnavailable
+from tutti.chassis.errors import InvalidField
+from tutti.chassis.service import Host, Service
+from tutti.chassis.simulation import Simulation
+from tutti.chassis.work import publish, put_named, served
+from tutti.contracts.common.v1 import STATE_DONE, STATE_FAILED, GetRequest, ListRequest
+from tutti.contracts.evaluation.v1 import ComparedSample, ComparisonSpec, CreateComparisonRequest
+from tutti.contracts.evaluation.v1.stubs import ComparisonServiceStub
+from tutti.corpus.canonical import bytes_digest
+from tutti.corpus.conversations import to_lines
+from tutti.corpus.conversationset import Lines
+from tutti.corpus.manifest import Kind, Manifest
+from tutti.evaluation.comparing_test import answers, best, worse
+from tutti.evaluation.comparison import check, work
+
+CROWD = '{"utility": "letters@1"}'
+HOSTS: list[Host] = []
+T = TypeVar("T")
+
+
+def build(host: Host) -> Service:
+    """A service that does this work alone."""
+    HOSTS[:] = [host]
+    made = work(host)
+    return Service(name="evaluation", resources=[made.resource], serves=[served(made, check)], tasks=[made.task()])
+
+
+@pytest.fixture(params=range(3))
+def world(request: pytest.FixtureRequest) -> Iterator[Simulation]:
+    with Simulation(request.param, builds={"evaluation": build}) as simulation:
+        yield simulation
+
+
+def put(store: Callable[[], T]) -> T:
+    """What is stored while the store sometimes does not answer."""
+    for _ in range(100):
+        with contextlib.suppress(BlobsUnavailable):
+            return store()
+    raise AssertionError("the store did not answer a hundred times")
+
+
+def stored(blobs: Blobs, name: str, write: Callable[[str], str], count: int = 20) -> ComparedSample:
+    """A sample of answers, as sampling stores one."""
+    lines = to_lines(answers(write, count))
+    key = put_named(blobs, "sampling/answers", lines, ".jsonl")
+    body = {"lines": Lines(key, bytes_digest(lines), len(lines), count).to_json()}
+    made = publish(blobs, "sampling", Manifest(Kind.SAMPLE, body, (), "tutti.sampling test"), data_bytes=0)
+    return ComparedSample(name=f"samples/{name}", manifest_key=made.manifest_key, content_digest=made.content_digest)
+
+
+def spec(candidates: int = 20) -> ComparisonSpec:
+    blobs = HOSTS[0].blobs
+    return ComparisonSpec(
+        baseline=put(lambda: stored(blobs, "baseline", worse)),
+        candidate=put(lambda: stored(blobs, "candidate", best, candidates)),
+        crowd=CROWD,
+        annotators=10,
+        overlap=2,
+    )
+
+
+def test_a_comparison_is_made_once_and_has_the_same_content_under_another_name(world: Simulation) -> None:
+    stub, asked = ComparisonServiceStub(world.channel("evaluation")), spec()
+    for name in ("comparisons/a", "comparisons/b"):
+        create = CreateComparisonRequest(request_id=name, name=name, spec=asked)
+        for _ in range(2):
+            world.insist(lambda: stub.CreateComparison(create))  # noqa: B023
+    world.settle()
+    first, second = world.insist(lambda: stub.ListComparisons(ListRequest())).comparisons
+    assert (first.state, second.state) == (STATE_DONE, STATE_DONE), first.reason
+    assert first.result.content_digest == second.result.content_digest
+    assert (first.pairs, first.judgements, first.better) == (20, 40, 1.0)
+    assert first.wins.low > 0.5
+    assert world.insist(lambda: stub.GetComparison(GetRequest(name="comparisons/a"))) == first
+    world.examine()
+
+
+def test_answers_to_other_prompts_fail_it_with_the_reason(world: Simulation) -> None:
+    stub = ComparisonServiceStub(world.channel("evaluation"))
+    create = CreateComparisonRequest(request_id="a", name="comparisons/a", spec=spec(candidates=19))
+    world.insist(lambda: stub.CreateComparison(create))
+    world.settle()
+    found = world.insist(lambda: stub.GetComparison(GetRequest(name="comparisons/a")))
+    assert (found.state, found.reason.partition(";")[0]) == (
+        STATE_FAILED,
+        "1 of 20 prompts have answers of one side alone",
+    )
+
+
+@pytest.mark.parametrize(
+    ("field", "value"),
+    [("crowd", "utility: beauty"), ("crowd", ""), ("annotators", 1), ("overlap", 11), ("seed", 2**53)],
+)
+def test_what_cannot_work_is_refused_by_field(world: Simulation, field: str, value: object) -> None:
+    asked = spec()
+    setattr(asked, field, value)
+    with pytest.raises(InvalidField, match=rf"spec\.{field}"):
+        check(asked)
+    asked.ClearField("candidate")
+    with pytest.raises(InvalidField, match=r"spec\.candidate"):
+        check(asked)

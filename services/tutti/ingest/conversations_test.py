@@ -1,0 +1,171 @@
+"""Conversations as work: files of any layout become lines in the order of their digests, split by these."""
+
+import gzip
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tutti.backbone.embedded.blobs import EmbeddedBlobs
+from tutti.chassis.auth import Role
+from tutti.chassis.call import Call
+from tutti.chassis.errors import InvalidField
+from tutti.chassis.tasks import TaskWorker
+from tutti.chassis.tasks_test import Bench
+from tutti.contracts.common.v1 import STATE_DONE, STATE_FAILED, GetRequest
+from tutti.contracts.ingest.v1 import Conversations, ConversationsSpec, CreateConversationsRequest, SplitShare
+from tutti.corpus.conversations import Conversation, from_lines
+from tutti.corpus.conversationset import ConversationsBody, in_part
+from tutti.corpus.manifest import Kind, Manifest
+from tutti.ingest.conversations import ConversationsApi
+from tutti.ingest.gathering import MAX_LINE_BYTES
+from tutti.ingest.service import build
+
+CALL = Call(role=Role.OPERATOR, request_id="", peer="test", deadline_seconds=10)
+SPLIT = [SplitShare(name="train", share=0.75), SplitShare(name="final", share=0.25)]
+
+
+class World:
+    def __init__(self, folder: Path) -> None:
+        self.bench = Bench(EmbeddedBlobs(folder / "blobs"), service="ingest")
+        self.service = build(self.bench)
+        self.bench.database.create(self.bench.metadata)
+        api = self.service.serves[1].api
+        assert isinstance(api, ConversationsApi)
+        self.api = api
+        self.folder = folder / "a-secret-place"
+        self.folder.mkdir()
+
+    def write(self, name: str, *records: object) -> None:
+        (self.folder / name).write_text("".join(json.dumps(each) + "\n" for each in records))
+
+    def gather(self, name: str = "a", path: Path | None = None, **spec: Any) -> Conversations:
+        asked = ConversationsSpec(input_path=str(path or self.folder), **spec)
+        request = CreateConversationsRequest(request_id=name, name=f"conversations/{name}", spec=asked)
+        self.api.CreateConversations(request, CALL)
+        TaskWorker(self.bench, {kind.name: kind for kind in self.service.tasks}, holder="a").step()
+        return self.api.GetConversations(GetRequest(name=request.name), CALL)
+
+    def body(self, made: Conversations) -> ConversationsBody:
+        data = self.bench.blobs.get(made.result.manifest_key)
+        return ConversationsBody.read(Manifest.decode(data, expected=Kind.CONVERSATIONS))
+
+    def lines(self, made: Conversations) -> bytes:
+        return self.bench.blobs.get(self.body(made).lines.blob)
+
+
+@pytest.fixture
+def world(tmp_path: Path) -> World:
+    return World(tmp_path)
+
+
+def prompts(first: int, last: int) -> list[dict[str, str]]:
+    return [{"prompt": f"question {number}"} for number in range(first, last)]
+
+
+def test_files_of_several_layouts_become_one_set_and_duplicates_are_left_out(world: World) -> None:
+    world.write("a.jsonl", *prompts(0, 3), {"prompt": "question 0"})
+    world.write("b.jsonl", {"messages": [{"role": "user", "content": "question 0"}]})
+    (world.folder / "c.json").write_text(json.dumps([{"instruction": "x", "input": "", "output": "y"}]))
+    packed = gzip.compress(json.dumps({"conversations": [{"from": "human", "value": "hi"}]}).encode())
+    (world.folder / "d.jsonl.gz").write_bytes(packed)
+    made = world.gather()
+    assert (made.state, made.conversations, made.duplicates) == (STATE_DONE, 5, 2)
+    assert [(each.path, each.layout, each.conversations) for each in made.files] == [
+        ("a.jsonl", "prompt", 4),
+        ("b.jsonl", "messages", 1),
+        ("c.json", "alpaca", 1),
+        ("d.jsonl.gz", "sharegpt", 1),
+    ]
+    body = world.body(made)
+    assert body.layouts == {"prompt": 4, "messages": 1, "alpaca": 1, "sharegpt": 1}
+    assert (body.lines.count, body.duplicates, body.rejected, body.parts) == (5, 2, {}, {})
+    digests = [each.digest for each in from_lines(Conversation, world.lines(made))]
+    assert digests == sorted(digests)
+    assert len(set(digests)) == 5
+
+
+def test_the_order_of_files_and_lines_makes_no_difference_and_the_parts_are_those_of_the_split(world: World) -> None:
+    world.write("a.jsonl", *prompts(0, 50))
+    world.write("b.jsonl", *prompts(50, 100))
+    first = world.gather("first", split=SPLIT)
+    world.write("a.jsonl", *reversed(prompts(50, 100)))
+    world.write("b.jsonl", *reversed(prompts(0, 50)))
+    second = world.gather("second", split=list(reversed(SPLIT)))
+    assert first.result.content_digest == second.result.content_digest
+    counts = {each.name: each.conversations for each in first.parts}
+    assert counts == world.body(first).parts
+    assert sum(counts.values()) == 100
+    assert 60 < counts["train"] < 90
+    assert len(list(in_part(world.lines(first), "train"))) == counts["train"]
+    assert world.gather("third", split=SPLIT, seed=1).result.content_digest != first.result.content_digest
+
+
+def test_one_file_is_read_like_a_folder_that_holds_it(world: World) -> None:
+    world.write("a.jsonl", *prompts(0, 3))
+    whole, alone = world.gather("folder"), world.gather("file", path=world.folder / "a.jsonl")
+    assert alone.result.content_digest == whole.result.content_digest
+    assert "a-secret-place" not in str(alone)
+
+
+def test_records_that_are_no_conversations_are_counted_and_the_first_are_quoted(world: World) -> None:
+    world.write("a.jsonl", {"prompt": "fine"}, {"messages": []}, [], {"prompt": ""}, {"prompt": "x" * MAX_LINE_BYTES})
+    with (world.folder / "a.jsonl").open("a") as file:
+        file.write('{"prompt": "cut\n' + '{"prompt": "half \\ud800"}\n' + "[" * 100_000 + "\n")
+    world.write("b.jsonl", *[{"text": f"no layout {number}"} for number in range(5)])
+    (world.folder / "notes.txt").write_text("words")
+    (world.folder / ".hidden").write_text("words")
+    made = world.gather()
+    found = {each.reason: (each.records, list(each.first)) for each in made.rejected}
+    assert {reason: count for reason, (count, _) in found.items()} == {
+        "empty_message": 1,
+        "lone_surrogate": 1,
+        "not_an_object": 1,
+        "not_json": 2,
+        "other_file": 1,
+        "other_layout": 1,
+        "too_large": 1,
+        "unknown_layout": 5,
+        "unreadable": 1,
+    }
+    assert world.body(made).rejected == {reason: count for reason, (count, _) in found.items()}
+    assert found["unknown_layout"][1][0].startswith("b.jsonl:1: the keys 'text'; expected records with messages")
+    assert len(found["unknown_layout"][1]) == 3
+    assert found["not_json"][1][0] == """a.jsonl:6: not JSON in UTF-8; begins with '{"prompt": "cut'"""
+    assert made.conversations == 1
+
+
+def test_a_folder_without_a_conversation_fails_with_the_cause(world: World) -> None:
+    assert world.gather("empty").reason.startswith("path: no file and no record; expected JSON lines")
+    world.write("a.jsonl", {"text": "x"}, {"text": "y"})
+    made = world.gather("other")
+    assert made.state == STATE_FAILED
+    assert "no record is a conversation (2 unknown_layout); the first is a.jsonl:1: the keys 'text'" in made.reason
+    gone = world.gather("gone", path=world.folder / "nowhere")
+    assert gone.reason.startswith("path: No such file or directory")
+    world.write("a.jsonl", *prompts(0, 1))
+    assert "others than those of this run" in world.gather("digest", input_digest="blake3:" + "0" * 64).reason
+
+
+@pytest.mark.parametrize(
+    ("spec", "words"),
+    [
+        ({"input_path": "relative"}, "spec.input_path"),
+        ({"split": [SplitShare(name="train", share=0.5)]}, "shares that add up to 1"),
+        ({"split": [SplitShare(name="A", share=1)]}, "a name of a-z"),
+        ({"split": [SplitShare(name="a", share=0), SplitShare(name="b", share=1)]}, "a share above 0"),
+        ({"split": [SplitShare(name="a", share=0.5)] * 3}, "spec.split"),
+        ({"logic_version": "conversations-0"}, "conversations-1"),
+    ],
+)
+def test_a_spec_that_cannot_work_is_refused_by_field(world: World, spec: dict[str, Any], words: str) -> None:
+    asked = ConversationsSpec(**{"input_path": str(world.folder), **spec})
+    with pytest.raises(InvalidField, match=words):
+        world.api.CreateConversations(CreateConversationsRequest(name="conversations/a", spec=asked), CALL)
+
+
+def test_a_name_with_a_dot_is_refused_since_a_dot_is_before_a_part(world: World) -> None:
+    asked = ConversationsSpec(input_path=str(world.folder))
+    with pytest.raises(InvalidField, match="without a dot"):
+        world.api.CreateConversations(CreateConversationsRequest(name="conversations/a.b", spec=asked), CALL)

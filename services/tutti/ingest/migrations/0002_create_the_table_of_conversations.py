@@ -1,0 +1,24 @@
+"""Create the table of conversations."""
+
+import sqlalchemy as sa
+from alembic.operations import Operations
+
+revision = "0002"
+down_revision = "0001"
+NAME = sa.String().with_variant(sa.String(collation="C"), "postgresql")
+
+
+def upgrade(op: Operations) -> None:
+    op.create_table(
+        "conversations",
+        sa.Column("name", NAME, nullable=False),
+        sa.Column("revision", sa.BigInteger(), nullable=False),
+        sa.Column("body", sa.LargeBinary(), nullable=False),
+        sa.Column("digest", sa.String(), nullable=False),
+        sa.Column("request_id", NAME, nullable=True),
+        sa.Column("request_digest", sa.String(), nullable=False),
+        sa.Column("state", sa.BigInteger(), nullable=True),
+        sa.PrimaryKeyConstraint("name"),
+        sa.UniqueConstraint("request_id"),
+    )
+    op.create_index(op.f("ix_conversations_state"), "conversations", ["state"], unique=False)

@@ -1,0 +1,159 @@
+"""Stages that judge answers: a campaign, and the preferences that are fitted to its judgements."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tutti.chassis.errors import InvalidField
+from tutti.chassis.work import publish, put_named
+from tutti.contracts.annotation.v1 import (
+    CAMPAIGN_STATE_CLOSED,
+    CAMPAIGN_STATE_FAILED,
+    CAMPAIGN_STATE_OPEN,
+    CAMPAIGN_STATE_PUBLISHED,
+    CROWD_PEOPLE,
+    CROWD_SIMULATED,
+)
+from tutti.contracts.common.v1 import STATE_DONE, STATE_FAILED, STATE_RUNNING
+from tutti.contracts.pipeline.v1 import CheckRecipeRequest, CreateRunRequest, Run
+from tutti.contracts.sampling.v1 import Sample
+from tutti.corpus.canonical import JsonValue, bytes_digest
+from tutti.corpus.manifest import Kind, Manifest
+from tutti.pipeline.world_test import CALL, World
+
+TEXT = """
+name: judging
+stages:
+  judged:
+    kind: campaign
+    from: {answers: [samples/one, samples/other]}
+    guideline: guideline.md
+    axes: [helpful, brief]
+    rules: {helpful: "Which one helps more?"}
+    crowd: {simulated: crowd.yaml, annotators: 20}
+    judgements: 120
+    overlap: {least: 1, most: 3}
+    deadline_hours: 1.5
+  preferences: {kind: preferences, from: judged}
+"""
+GUIDELINE, CROWD = "Prefer the shorter one.\n", "utility: letters@1\nkinds: []\n"
+
+
+@pytest.fixture
+def world(tmp_path: Path) -> World:
+    world = World(tmp_path)
+    (tmp_path / "guideline.md").write_text(GUIDELINE)
+    (tmp_path / "crowd.yaml").write_text(CROWD)
+    for name in ("samples/one", "samples/other"):
+        made = publish(world.blobs, "sampling", Manifest(Kind.SAMPLE, {"of": name}, (), "test"), data_bytes=0)
+        world.sampling.made[name] = Sample(name=name, state=STATE_DONE, result=made)
+    return world
+
+
+def create(world: World, text: str = TEXT) -> Run:
+    run = world.api.CreateRun(CreateRunRequest(recipe=text, directory=str(world.folder)), CALL).run
+    world.settle()
+    return run
+
+
+def judged(world: World, words: str = "judgements") -> Any:
+    """The campaign publishes its judgements."""
+    data = words.encode()
+    key = put_named(world.blobs, "annotation/lines", data, ".jsonl")
+    lines: dict[str, JsonValue] = {"blob": key, "bytes": len(data), "bytes_digest": bytes_digest(data), "count": 1}
+    manifest = Manifest(Kind.JUDGEMENTS, {"lines": lines, "pairs": lines}, (), "test")
+    return world.campaigns.end(CAMPAIGN_STATE_PUBLISHED, "", publish(world.blobs, "annotation", manifest, data_bytes=0))
+
+
+def fitted(world: World) -> None:
+    spec = list(world.preferences.made.values())[-1].spec
+    data = f"of {spec.content_digest}".encode()
+    key = put_named(world.blobs, "annotation/lines", data, ".jsonl")
+    lines: dict[str, JsonValue] = {"blob": key, "bytes": len(data), "bytes_digest": bytes_digest(data), "count": 1}
+    manifest = Manifest(Kind.PREFERENCES, {"lines": lines}, (spec.campaign,), "test")
+    world.preferences.end(STATE_DONE, "", publish(world.blobs, "annotation", manifest, data_bytes=0))
+
+
+def test_a_run_waits_for_its_judgements_and_says_how_many_it_has(world: World) -> None:
+    name = create(world).name
+    (campaign,) = world.campaigns.made.values()
+    spec = campaign.spec
+    assert [each.sample for each in spec.answers] == ["samples/one", "samples/other"]
+    assert all(each.content_digest.startswith("blake3:") for each in spec.answers)
+    assert (spec.guideline, spec.simulated.crowd, spec.simulated.annotators) == (GUIDELINE, CROWD, 20)
+    assert [(axis.name, axis.rule) for axis in spec.axes] == [("helpful", "Which one helps more?"), ("brief", "")]
+    assert (spec.crowd, spec.judgements, spec.deadline_seconds) == (CROWD_SIMULATED, 120, 5400)
+    for state, reason in ((CAMPAIGN_STATE_OPEN, "40 of 120 judgements"), (CAMPAIGN_STATE_CLOSED, "")):
+        world.campaigns.end(state, reason)
+        assert (world.run(name).stages[0].state, world.run(name).stages[0].reason) == (STATE_RUNNING, reason)
+    judged(world)
+    fitted(world)
+    run = world.run(name)
+    assert run.state == STATE_DONE
+    (preferences,) = world.preferences.made.values()
+    assert preferences.spec.campaign == campaign.name
+    assert preferences.spec.content_digest == run.stages[0].content_digest
+    assert [stage.reused for stage in world.run(create(world).name).stages] == [True, True]
+
+
+def test_people_judge_unless_a_crowd_is_given(world: World) -> None:
+    create(world, TEXT.replace("    crowd: {simulated: crowd.yaml, annotators: 20}\n", ""))
+    assert list(world.campaigns.made.values())[-1].spec.crowd == CROWD_PEOPLE
+
+
+def test_a_campaign_that_fails_fails_its_run(world: World) -> None:
+    name = create(world).name
+    world.campaigns.end(CAMPAIGN_STATE_FAILED, "no pair can be compared")
+    run = world.run(name)
+    assert (run.state, run.stages[0].reason) == (STATE_FAILED, "no pair can be compared")
+
+
+def test_after_a_retraction_the_next_run_fits_the_newest_judgements_alone(world: World) -> None:
+    create(world)
+    judged(world)
+    fitted(world)
+    judged(world, "judgements without one annotator")
+    name = create(world).name
+    fitted(world)
+    stages = world.run(name).stages
+    assert [stage.reused for stage in stages] == [True, False]
+    assert len(world.campaigns.made) == 1
+    assert [each.spec.content_digest for each in world.preferences.made.values()][-1] == stages[0].content_digest
+
+
+def test_a_run_is_the_same_wherever_its_files_are(world: World) -> None:
+    written = TEXT.replace("guideline.md", "|\n      Prefer the shorter one.")
+    recipes = [
+        world.api.CheckRecipe(CheckRecipeRequest(recipe=text, directory=str(world.folder)), CALL).recipe_digest
+        for text in (TEXT, written)
+    ]
+    assert recipes[0] == recipes[1]
+    (world.folder / "guideline.md").write_text("Prefer the longer one.\n")
+    changed = CheckRecipeRequest(recipe=TEXT, directory=str(world.folder))
+    assert world.api.CheckRecipe(changed, CALL).recipe_digest != recipes[0]
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "key", "words"),
+    [
+        ("guideline.md", "nowhere.md", "stages.judged.guideline", "a file of text, or the text itself"),
+        ("crowd.yaml", "nowhere.yaml", "stages.judged.crowd.simulated", "a file of text"),
+        ("axes: [helpful, brief]", "axes: [brief]", "stages.judged.rules", "one of the axes: brief"),
+        ("axes: [helpful, brief]", "axes: []", "stages.judged.axes", ""),
+        ("from: judged", "from: samples/one", "stages.preferences.from", "role"),
+        ("{kind: preferences,", "{kind: preferences, fit: majority,", "stages.preferences.fit", "reliability@1"),
+        ("judgements: 120", "judgements: many", "stages.judged.judgements", ""),
+    ],
+)
+def test_what_is_wrong_is_named_by_its_key(world: World, old: str, new: str, key: str, words: str) -> None:
+    request = CheckRecipeRequest(recipe=TEXT.replace(old, new), directory=str(world.folder), all_problems=True)
+    problems = {each.key: each.expected for each in world.api.CheckRecipe(request, CALL).problems}
+    assert words in problems.get(key, "nothing"), problems
+
+
+def test_a_file_that_is_too_long_or_no_text_is_refused(world: World) -> None:
+    for data in (b"x" * (17 << 10), b"\xff\xfe"):
+        (world.folder / "guideline.md").write_bytes(data)
+        with pytest.raises(InvalidField, match=r"stages\.judged\.guideline"):
+            create(world)

@@ -1,0 +1,279 @@
+"""Stages that go on with a checkpoint over conversations or preferences: what they have in common.
+
+Promises: model and tokenizer are those of the checkpoint; both are known when the checkpoint is, and a tokenizer
+that does not reserve the role tokens of the recipe's template is refused then.
+"""
+
+import math
+from abc import abstractmethod
+from collections.abc import Collection, Iterator, Mapping
+from dataclasses import dataclass, replace
+from typing import Any, ClassVar
+
+from pydantic import Field
+
+from tutti.backbone.blobs import BlobMissing
+from tutti.chassis.errors import InvalidField
+from tutti.chassis.recipetext import Part, Real
+from tutti.chassis.service import Host
+from tutti.checkpoints.keys import checkpoint_of
+from tutti.checkpoints.manifest import CheckpointBody
+from tutti.contracts.common.v1 import RoleModel as WireModel
+from tutti.contracts.scheduler.v1 import JobSpec
+from tutti.corpus.errors import CorpusError, InvalidManifest
+from tutti.corpus.fields import Fields
+from tutti.corpus.manifest import Kind, Manifest
+from tutti.corpus.template import REMEDY, TEMPLATES, TemplateError
+from tutti.corpus.tokenizer import BytePairTokenizer, TokenizerError
+from tutti.model.spec import ModelSpec, OptimizerSpec, Recorded, SpecError, StepSpec
+from tutti.model.training import Initial, RoleModel, Training
+from tutti.pipeline.recipe import MAX_MICROBATCHES, Count, Positive, Recipe, Seed
+from tutti.pipeline.stages.definition import Asked
+from tutti.pipeline.tokenized import dataset_row
+from tutti.pipeline.trainingstage import TrainingStage, leaf_rows, misfits
+from tutti.pipeline.values import Inputs, Result
+
+INITIAL = "initial"
+
+
+class JobSection(Part):
+    """The keys of every job that goes on with a checkpoint."""
+
+    ranks: Positive = Field(default=1, description="at most one a microbatch; changes no bit of the result")
+    microbatches: int = Field(
+        default=8, ge=1, le=MAX_MICROBATCHES, description="G: leaves of a step, the same on any number of ranks"
+    )
+    rows: Positive | None = Field(default=None, description="of a microbatch; 2, or what batch makes of it")
+    batch: Positive | None = Field(default=None, description="rows of a step: microbatches x rows")
+    checkpoint_every: Positive | None = Field(default=None, description="a tenth of the steps unless it is given")
+    audit_every: Count = Field(default=10, description="steps between two audits of parameters and a leaf; 0: none")
+    seed: Seed = Field(default=0, description="the order of samples")
+    threads: Positive = Field(default=1, description="of a rank; another number may give other bits")
+    learning_rate: Real = Field(default=3e-4, gt=0, description="at its peak")
+    min_learning_rate: Real = Field(default=0.0, ge=0, description="at the last step")
+    warmup: Count | None = Field(default=None, description="steps; a twentieth unless it is given")
+    weight_decay: Real = Field(default=0.0, ge=0, description="of matrices; gains of norms do not decay")
+    clip_norm: Real = Field(default=1.0, gt=0, description="a longer mean gradient is scaled down to this norm")
+    shrink: bool = Field(default=False, description="go on with fewer ranks when nodes are lost")
+    attempts: Positive = Field(default=5, description="without a new checkpoint, until the job fails")
+
+
+class FinetuningSection(JobSection):
+    steps: Positive | None = Field(default=None, description="optimizer steps; or give epochs")
+    epochs: Positive | None = Field(default=None, description="how often each sample is read, instead of steps")
+    held_out: Real = Field(default=0.05, ge=0, lt=1, description="share that is measured and not trained on")
+    validate_every: Count = Field(default=0, description="steps; 0: after the last step alone")
+
+
+class FinetuningStage(TrainingStage):
+    """A stage with the roles `initial` and `data`, which is a manifest of the kind `reads`."""
+
+    data: ClassVar[str]
+    reads: ClassVar[Kind]
+    rows_of_sample: ClassVar[int] = 1
+    epochs: ClassVar[int] = 1
+    """Where a recipe gives neither steps nor epochs."""
+    # No request tells the trainer's version; a change of the arithmetic of a step changes it.
+    version = "finetuning-1"
+
+    @abstractmethod
+    def program_parameters(self, recipe: Recipe) -> Recorded:
+        """The parameters of the program, which is named as the stage."""
+
+    def model(self, begun: ModelSpec) -> ModelSpec:
+        """The model that is trained, by that of the checkpoint."""
+        return begun
+
+    def roles_of_models(self) -> tuple[str, ...]:
+        """The roles in the program that the initial checkpoint fills too."""
+        return ()
+
+    def models(self, asked: Asked) -> tuple[RoleModel, ...]:
+        """The checkpoints that the program reads, in the order of their roles."""
+        return tuple(role_model(role, asked.one(INITIAL)) for role in self.roles_of_models())
+
+    def rhythm(self, asked: Asked) -> "Rhythm":
+        """How many steps there are, and what is due when."""
+        section = _section(asked.recipe)
+        assert section.rows is not None
+        samples = section.microbatches * section.rows // self.rows_of_sample
+        count = asked.one(self.data).count
+        steps = section.steps or max(1, math.ceil((section.epochs or self.epochs) * count / samples))
+        return Rhythm(steps, section.checkpoint_every or max(1, steps // 10), section.validate_every)
+
+    def filled(self, section: Any) -> Any:
+        rows = leaf_rows(self.name, section.rows, section.batch, section.microbatches)
+        epochs = section.epochs if section.epochs or section.steps else self.epochs
+        return section.model_copy(update={"rows": rows, "batch": None, "epochs": epochs})
+
+    def problems(self, recipe: Recipe, filled: Collection[str]) -> Iterator[InvalidField]:
+        section = _section(recipe)
+        yield from misfits(self.name, section)
+        if recipe.template is None:
+            yield InvalidField("template", seen="nothing", expected=f"one of {', '.join(TEMPLATES)}")
+        if section.steps is not None and section.epochs is not None:
+            seen = f"{section.steps} steps, {section.epochs} epochs"
+            yield InvalidField(f"{self.name}.epochs", seen=seen, expected="one of the two")
+        if section.rows is not None and section.rows % self.rows_of_sample:
+            expected = f"a multiple of {self.rows_of_sample}: the two answers of a pair are rows beside each other"
+            yield InvalidField(f"{self.name}.rows", seen=section.rows, expected=expected)
+
+    def request(self, asked: Asked) -> JobSpec:
+        section, data = asked.recipe.section(JobSection), asked.one(self.data)
+        training = self._training(asked)
+        assert training.initial is not None
+        return JobSpec(
+            training=training.to_json(),
+            training_digest=training.digest(),
+            dataset_manifest_key=data.manifest_key,
+            dataset_digest=data.content_digest,
+            source=data.resource,
+            leaves=training.step.leaves,
+            steps=training.steps,
+            data_parallel=section.ranks,
+            shrink=section.shrink,
+            attempts=section.attempts,
+            initial=training.initial.checkpoint,
+            tokenizer_key=_tokenizer_key(training.tokenizer),
+            models=[
+                WireModel(role=each.role, checkpoint=each.checkpoint, state_digest=each.state_digest)
+                for each in training.models
+            ],
+        )
+
+    def parameters(self, asked: Asked) -> Mapping[str, object]:
+        # The names of checkpoints do not decide; their states are among the inputs.
+        return {"training": replace(self._training(asked), initial=None, models=()).digest()}
+
+    def today(self, asked: Asked, host: Host) -> Inputs:
+        """With the model and the tokenizer of the checkpoint, and how many samples there are. Raises InvalidField."""
+        initial, data = asked.one(INITIAL), asked.one(self.data)
+        training = _training_of(self.name, initial, host)
+        version = training.tokenizer or _tokenizer_of(training, host)
+        if not version:
+            raise self._refused(initial, f"{training.dataset} without a tokenizer", "a checkpoint of a known dataset")
+        initial = replace(initial, training=replace(training, tokenizer=version))
+        inputs = {**asked.inputs, INITIAL: (initial,), self.data: (replace(data, count=self._count(data, host)),)}
+        self._check_template(replace(asked, inputs=inputs), host)
+        return inputs
+
+    def amount(self, recipe: Recipe, pages: int) -> float:
+        """Rows that are read; 0 where the steps follow from the samples."""
+        section = _section(recipe)
+        return float((section.steps or 0) * section.microbatches * (section.rows or 0))
+
+    def unforeseeable(self, recipe: Recipe) -> str:
+        return "" if _section(recipe).steps else "its steps follow from how many samples there are"
+
+    def _training(self, asked: Asked) -> Training:
+        section, initial, data = asked.recipe.section(JobSection), asked.one(INITIAL), asked.one(self.data)
+        begun, rhythm = _begun(asked), self.rhythm(asked)
+        assert section.rows is not None
+        assert asked.recipe.template is not None
+        steps = rhythm.steps
+        name = checkpoint_of(initial.manifest_key)
+        try:
+            return Training(
+                model=self.model(begun.model),
+                optimizer=OptimizerSpec(
+                    peak_rate=section.learning_rate,
+                    steps=steps,
+                    min_rate=section.min_learning_rate,
+                    warmup_steps=min(steps, steps // 20 if section.warmup is None else section.warmup),
+                    weight_decay=section.weight_decay,
+                    clip_norm=section.clip_norm,
+                ),
+                step=StepSpec(
+                    leaves=section.microbatches, rows=section.rows, threads=section.threads, seed=section.seed
+                ),
+                dataset=data.content_digest,
+                checkpoint_every=rhythm.checkpoint_every,
+                validate_every=rhythm.validate_every,
+                audit_every=section.audit_every,
+                program=self.name,
+                initial=Initial(name, initial.content_digest),
+                tokenizer=begun.tokenizer,
+                template=TEMPLATES[asked.recipe.template].digest,
+                part=data.part,
+                models=self.models(asked),
+                program_parameters=self.program_parameters(asked.recipe),
+            )
+        except SpecError as error:
+            raise InvalidField(self.name, seen=str(error), expected="a training that can work") from error
+
+    def _count(self, data: Result, host: Host) -> int:
+        """How many samples a manifest has, or the part of it that is read. Raises InvalidField."""
+        try:
+            manifest = Manifest.decode(host.blobs.get(data.manifest_key), expected=self.reads)
+            fields = Fields(manifest.body, path="body", error=InvalidManifest)
+            count = fields.nested("parts").count(data.part) if data.part else fields.nested("lines").count("count")
+        except (BlobMissing, CorpusError) as error:
+            expected = f"{self.reads} that are there: {error}"
+            raise InvalidField(f"{self.name}.from.{self.data}", seen=data.resource, expected=expected) from error
+        if count == 0:
+            seen = f"no {self.reads} in the part {data.part}" if data.part else f"no {self.reads}"
+            expected = "at least one; change its `split`, or give more" if data.part else "at least one"
+            raise InvalidField(f"{self.name}.from.{self.data}", seen=seen, expected=expected)
+        return count
+
+    def _check_template(self, asked: Asked, host: Host) -> None:
+        """Refuse a tokenizer that does not reserve the role tokens. Raises InvalidField."""
+        initial, begun = asked.one(INITIAL), _begun(asked)
+        assert asked.recipe.template is not None
+        try:
+            data = host.blobs.get(_tokenizer_key(begun.tokenizer))
+            TEMPLATES[asked.recipe.template].bind(BytePairTokenizer.load(data, expected_version=begun.tokenizer))
+        except (BlobMissing, TokenizerError) as error:
+            raise self._refused(initial, f"the tokenizer {begun.tokenizer}", f"one that is there: {error}") from error
+        except TemplateError as error:
+            expected = f"a tokenizer that reserves the role tokens of {asked.recipe.template}: {REMEDY}"
+            raise self._refused(initial, f"the tokenizer {begun.tokenizer}", expected) from error
+
+    def _refused(self, initial: Result, seen: str, expected: str) -> InvalidField:
+        name = checkpoint_of(initial.manifest_key)
+        return InvalidField(f"{self.name}.from.{INITIAL}", seen=f"{name} with {seen}", expected=expected)
+
+
+@dataclass(frozen=True)
+class Rhythm:
+    """Steps of a training, and between two checkpoints or measurements."""
+
+    steps: int
+    checkpoint_every: int
+    validate_every: int = 0
+
+
+def role_model(role: str, checkpoint: Result) -> RoleModel:
+    """A checkpoint in a role of the program."""
+    return RoleModel(role, checkpoint_of(checkpoint.manifest_key), checkpoint.content_digest)
+
+
+def _section(recipe: Recipe) -> FinetuningSection:
+    return recipe.section(FinetuningSection)
+
+
+def _begun(asked: Asked) -> Training:
+    """How the checkpoint was trained, with its tokenizer; known since `today`."""
+    training = asked.one(INITIAL).training
+    assert training is not None
+    return training
+
+
+def _tokenizer_key(version: str) -> str:
+    return f"tokenization/tokenizers/{version.removeprefix('blake3:')}.json"
+
+
+def _training_of(stage: str, initial: Result, host: Host) -> Training:
+    """How a checkpoint was trained. Raises InvalidField."""
+    try:
+        return CheckpointBody.decode(host.blobs.get(initial.manifest_key)).training
+    except (BlobMissing, CorpusError) as error:
+        seen = checkpoint_of(initial.manifest_key)
+        expected = f"a checkpoint that is there: {error}"
+        raise InvalidField(f"{stage}.from.{INITIAL}", seen=seen, expected=expected) from error
+
+
+def _tokenizer_of(training: Training, host: Host) -> str:
+    """The version of the tokenizer of the dataset that a checkpoint was trained on; "" where it is not known."""
+    row: Any = dataset_row(host, Result("", "", training.dataset))
+    return f"blake3:{row.tokenizer.removeprefix('tokenizers/')}" if row is not None else ""

@@ -1,0 +1,108 @@
+"""The stage `grpo`: what its job is asked for, what decides it, what is refused."""
+
+import pytest
+
+from tutti.chassis.errors import InvalidField
+from tutti.contracts.common.v1 import STATE_DONE
+from tutti.corpus.template import CHAT_1
+from tutti.model.programs.grpo import GrpoParameters, RewardFunction
+from tutti.model.training import Training
+from tutti.pipeline import graph
+from tutti.pipeline.finetuning_test import BASE, finished, jobs, world
+from tutti.pipeline.reading import read
+from tutti.pipeline.world_test import World
+
+__all__ = ["world"]
+
+TEXT = f"""{BASE}stages:
+  prompts: {{kind: conversations, path: asked, split: {{train: 0.5, final: 0.5}}}}
+  judge: {{kind: reward, from: {{initial: train, preferences: preferences/p}}, batch: 8, microbatches: 2}}
+  grpo:
+    from: {{initial: train, prompts: prompts.train, reward: judge}}
+    steps: 6
+    prompts_per_step: 1
+    group: 16
+    minibatches: 2
+    epochs: 3
+    checkpoint_every: 2
+    kl: 0.05
+    rewards: [{{name: length, argument: "8", weight: 0.5}}]
+"""
+
+
+def test_its_job_reads_prompts_a_reference_and_a_reward_model(world: World) -> None:
+    run, done = finished(world, TEXT)
+    assert run.state == STATE_DONE
+    assert done[-1] == "grpo"
+    results = {each.name: each for each in run.stages}
+    job = jobs(world, run)["grpo"]
+    training = Training.from_json(job.spec.training)
+    assert (training.program, training.part, training.template) == ("grpo", "train", CHAT_1.digest)
+    assert (training.steps, training.checkpoint_every, training.step.rows) == (36, 12, 1)
+    assert training.program_parameters == GrpoParameters(
+        prompts=1,
+        group=16,
+        tokens=64,
+        minibatches=2,
+        epochs=3,
+        kl=0.05,
+        functions=(RewardFunction("length", "8", 0.5),),
+    )
+    assert [(each.role, each.state_digest) for each in training.models] == [
+        ("reference", results["train"].content_digest),
+        ("reward", results["judge"].content_digest),
+    ]
+    assert [each.role for each in job.spec.models] == ["reference", "reward"]
+    assert job.spec.source == results["prompts"].resource
+    assert finished(world, TEXT)[1] == []
+    assert finished(world, TEXT, "stages.grpo.kl=0.1")[1] == ["grpo"]
+    assert finished(world, TEXT, "stages.grpo.ranks=2")[1] == []  # changes no bit of the result
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        ("stages.grpo.group=3", "a multiple of 16 answers"),
+        ("stages.grpo.rows=4", "1, or nothing: the answers decide it"),
+        ("stages.grpo.lag=1", "experience of older policies is not supported yet"),
+        ("stages.grpo.group=1", "group"),
+        ("stages.grpo.clip=1", "clip"),
+        ("stages.grpo.ranks=9", "at most"),
+    ],
+)
+def test_keys_that_do_not_fit_are_refused_before_anything_starts(change: str, words: str) -> None:
+    with pytest.raises(InvalidField, match=words):
+        read(TEXT, [change])
+
+
+@pytest.mark.parametrize(
+    ("reward", "words"),
+    [
+        ("{name: kind}", "no reward is named 'kind'"),
+        ('{name: regex, argument: "("}', "is no regular expression"),
+        ("{name: length, argument: many}", "expected a number of tokens"),
+        ("{argument: a}", "name"),
+    ],
+)
+def test_a_reward_function_that_cannot_work_is_refused(reward: str, words: str) -> None:
+    with pytest.raises(InvalidField, match=words):
+        read(TEXT.replace('{name: length, argument: "8", weight: 0.5}', reward))
+
+
+def test_something_has_to_give_rewards() -> None:
+    with pytest.raises(InvalidField, match=r"grpo\.rewards.*functions, or a reward model"):
+        read(TEXT.replace(", reward: judge", "").replace('rewards: [{name: length, argument: "8", weight: 0.5}]', ""))
+
+
+def test_more_prompts_than_there_are_and_a_model_without_a_head_are_refused(world: World) -> None:
+    more = TEXT.replace("prompts_per_step: 1\n", "prompts_per_step: 1000\n")
+    assert "at most" in finished(world, more)[0].reason
+    headless = TEXT.replace("reward: judge", "reward: train")
+    assert "without a scalar head" in finished(world, headless)[0].reason
+
+
+def test_what_it_does_is_known_from_the_recipe() -> None:
+    every = {node.name: node for node in graph.nodes(read(TEXT))}
+    grpo = every["grpo"]
+    assert grpo.stage.amount(grpo.recipe, 0) == 6 * 16 * 64
+    assert grpo.stage.unforeseeable(grpo.recipe) == ""

@@ -1,0 +1,161 @@
+"""The stage `campaign`: pairs of answers are judged, by people or by a simulated crowd, until there are enough."""
+
+from collections.abc import Callable, Collection, Iterator, Mapping
+from typing import Any
+
+from pydantic import Field
+
+from tutti.chassis.errors import InvalidField
+from tutti.chassis.recipetext import Part, Real
+from tutti.contracts.annotation.v1 import (
+    CAMPAIGN_STATE_CANCELLED,
+    CAMPAIGN_STATE_FAILED,
+    CAMPAIGN_STATE_PUBLISHED,
+    CROWD_PEOPLE,
+    CROWD_SIMULATED,
+    AnswerSource,
+    Axis,
+    Campaign,
+    CampaignSpec,
+    Overlap,
+    Qualification,
+    SimulatedCrowd,
+)
+from tutti.contracts.common.v1 import STATE_CANCELLED, STATE_DONE, STATE_FAILED, STATE_RUNNING
+from tutti.contracts.sampling.v1 import Sample
+from tutti.corpus.errors import InvalidManifest
+from tutti.corpus.fields import Fields
+from tutti.corpus.manifest import Manifest
+from tutti.pipeline.blobchecks import Checked, Expected
+from tutti.pipeline.crowdpart import LONGEST, CrowdPart
+from tutti.pipeline.recipe import Count, Positive, Recipe, Seed
+from tutti.pipeline.stages.definition import Asked, Question, Role, StageDef, resource_of
+from tutti.pipeline.values import Result, Seen
+
+STATES = {
+    CAMPAIGN_STATE_PUBLISHED: STATE_DONE,
+    CAMPAIGN_STATE_FAILED: STATE_FAILED,
+    CAMPAIGN_STATE_CANCELLED: STATE_CANCELLED,
+}
+HOUR = 3600
+
+
+class OverlapPart(Part):
+    least: Positive = Field(default=1, description="judgements of each pair, by different annotators")
+    most: Positive | None = Field(default=None, description="judgements of a pair; least unless it is given")
+
+
+class QualificationPart(Part):
+    pairs: Count = Field(default=5, description="qualifying pairs in a row that count; 0: no qualification")
+    right: Count = Field(default=4, description="right answers among them that are needed")
+
+
+class CampaignSection(Part):
+    guideline: str = Field(
+        min_length=1, max_length=LONGEST, description="file (.md or .txt) with the guideline, or its text"
+    )
+    axes: list[str] = Field(min_length=1, max_length=8, description="questions about each pair, such as helpful")
+    rules: dict[str, str] = Field(
+        default_factory=dict, max_length=8, description="by axis: the rule that is shown below each pair"
+    )
+    crowd: CrowdPart | None = Field(default=None, description="a simulated crowd; people judge unless it is given")
+    judgements: Count = Field(
+        default=0, description="that are wanted, at most as overlap allows; 0: least of each pair"
+    )
+    overlap: OverlapPart = OverlapPart()
+    controls: Real = Field(default=0.1, ge=0, lt=0.5, description="share of control pairs")
+    filler: str = Field(
+        default="", max_length=1000, description="neutral text behind an answer in control pairs; empty: in English"
+    )
+    qualification: QualificationPart = QualificationPart()
+    qualifying: str = Field(
+        default="",
+        max_length=LONGEST,
+        description="file (.jsonl) of pairs with `prompt`, `answers`, `better` and `explanation`, or its text",
+    )
+    deadline_hours: Real = Field(
+        default=0.0, ge=0, le=100_000, description="after it opened it closes with what it has; 0: never"
+    )
+    seed: Seed = Field(default=0, description="of everything that is drawn")
+
+
+class CampaignStage(StageDef):
+    name = "campaign"
+    work = Campaign
+    roles = (Role("answers", Sample, many=True),)
+    section = CampaignSection
+    revisable = True
+
+    def embedded(self, section: CampaignSection, text_of: Callable[[str, str], str]) -> CampaignSection:
+        crowd = section.crowd
+        if crowd is not None:
+            crowd = crowd.model_copy(update={"simulated": text_of("crowd.simulated", crowd.simulated)})
+        texts = {key: text_of(key, getattr(section, key)) for key in ("guideline", "qualifying")}
+        return section.model_copy(update={**texts, "crowd": crowd})
+
+    def problems(self, recipe: Recipe, filled: Collection[str]) -> Iterator[InvalidField]:
+        section = _section(recipe)
+        if unknown := sorted(set(section.rules) - set(section.axes)):
+            yield InvalidField(
+                "campaign.rules", seen=unknown[0], expected=f"one of the axes: {', '.join(section.axes)}"
+            )
+
+    def request(self, asked: Asked) -> CampaignSpec:
+        section = _section(asked.recipe)
+        spec = CampaignSpec(
+            answers=[_source(each) for each in asked.all("answers")],
+            guideline=section.guideline,
+            axes=[Axis(name=name, rule=section.rules.get(name, "")) for name in section.axes],
+            crowd=CROWD_SIMULATED if section.crowd else CROWD_PEOPLE,
+            overlap=Overlap(least=section.overlap.least, most=section.overlap.most or 0),
+            controls=section.controls,
+            judgements=section.judgements,
+            deadline_seconds=round(section.deadline_hours * HOUR),
+            seed=section.seed,
+            qualification=Qualification(pairs=section.qualification.pairs, right=section.qualification.right),
+            qualifying=section.qualifying,
+            filler=section.filler,
+            logic_version=asked.logic_version,
+        )
+        if section.crowd is not None:
+            spec.simulated.CopyFrom(SimulatedCrowd(annotators=section.crowd.annotators, crowd=section.crowd.simulated))
+        return spec
+
+    def parameters(self, asked: Asked) -> Mapping[str, object]:
+        return _section(asked.recipe).model_dump(exclude={"deadline_hours"}, exclude_defaults=True)
+
+    def questions(self, recipe: Recipe) -> Iterator[Question]:
+        keys = {key: f"campaign.{key}" for key in CampaignSection.model_fields}
+        keys |= {"simulated.crowd": "campaign.crowd.simulated", "simulated.annotators": "campaign.crowd.annotators"}
+        yield Question(recipe, keys)
+
+    def seen(self, work: Any) -> Seen:
+        result = Result(work.name, work.result.manifest_key, work.result.content_digest)
+        done = work.state == CAMPAIGN_STATE_PUBLISHED
+        return Seen(work.name, STATES.get(work.state, STATE_RUNNING), work.reason, result if done else None)
+
+    def blobs(self, manifest: Manifest) -> Iterator[Checked]:
+        fields = Fields(manifest.body, path="body", error=InvalidManifest)
+        for lines in (fields.nested("pairs"), fields.nested("lines")):
+            yield Expected(lines.text("blob"), lines.count("bytes"), lines.digest("bytes_digest"))
+
+    def unforeseeable(self, recipe: Recipe) -> str:
+        return "" if _section(recipe).crowd else "people judge, as fast as they come"
+
+    def summary(self, work: Any) -> str:
+        crowd = "simulated annotators" if work.spec.crowd == CROWD_SIMULATED else "annotators"
+        ended = f"; {work.reason}" if work.reason else ""
+        return f"{work.judgements:,} judgements of {work.pairs:,} pairs by {work.annotators:,} {crowd}{ended}"
+
+
+def _source(result: Result) -> AnswerSource:
+    return AnswerSource(
+        sample=resource_of(Sample, result), manifest_key=result.manifest_key, content_digest=result.content_digest
+    )
+
+
+def _section(recipe: Recipe) -> CampaignSection:
+    return recipe.section(CampaignSection)
+
+
+STAGE = CampaignStage()

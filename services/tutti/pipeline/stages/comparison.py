@@ -1,0 +1,81 @@
+"""The stage `comparison`: judges the answers of a candidate against those of a baseline."""
+
+from collections.abc import Callable, Collection, Iterator, Mapping
+from typing import Any
+
+from pydantic import Field
+
+from tutti.chassis.errors import InvalidField
+from tutti.chassis.recipetext import Part
+from tutti.contracts.evaluation.v1 import ComparedSample, Comparison, ComparisonSpec
+from tutti.contracts.sampling.v1 import Sample
+from tutti.corpus.conversationset import Lines
+from tutti.corpus.errors import InvalidManifest
+from tutti.corpus.fields import Fields
+from tutti.corpus.manifest import Manifest
+from tutti.pipeline.blobchecks import Checked, Expected
+from tutti.pipeline.crowdpart import CrowdPart
+from tutti.pipeline.recipe import Positive, Recipe, Seed
+from tutti.pipeline.stages.definition import Asked, Role, StageDef, resource_of
+from tutti.pipeline.values import Result
+
+
+class ComparisonSection(Part):
+    crowd: CrowdPart = Field(description="a simulated crowd")
+    overlap: Positive = Field(default=3, description="annotators that judge each pair")
+    seed: Seed = Field(default=0, description="of the crowd and its judgements")
+
+
+class ComparisonStage(StageDef):
+    name = "comparison"
+    work = Comparison
+    roles = (Role("baseline", Sample), Role("candidate", Sample))
+    section = ComparisonSection
+
+    def embedded(self, section: ComparisonSection, text_of: Callable[[str, str], str]) -> ComparisonSection:
+        text = text_of("crowd.simulated", section.crowd.simulated)
+        return section.model_copy(update={"crowd": section.crowd.model_copy(update={"simulated": text})})
+
+    def problems(self, recipe: Recipe, filled: Collection[str]) -> Iterator[InvalidField]:
+        section = recipe.section(ComparisonSection)
+        if section.overlap > section.crowd.annotators:
+            expected = f"at most comparison.crowd.annotators ({section.crowd.annotators})"
+            yield InvalidField("comparison.overlap", seen=section.overlap, expected=expected)
+
+    def request(self, asked: Asked) -> ComparisonSpec:
+        section = asked.recipe.section(ComparisonSection)
+        return ComparisonSpec(
+            baseline=_compared(asked.one("baseline")),
+            candidate=_compared(asked.one("candidate")),
+            crowd=section.crowd.simulated,
+            annotators=section.crowd.annotators,
+            overlap=section.overlap,
+            seed=section.seed,
+            logic_version=asked.logic_version,
+        )
+
+    def parameters(self, asked: Asked) -> Mapping[str, object]:
+        return asked.recipe.section(ComparisonSection).model_dump(mode="json")
+
+    def blobs(self, manifest: Manifest) -> Iterator[Checked]:
+        lines = Lines.read(Fields(manifest.body, path="body", error=InvalidManifest).nested("lines"))
+        yield Expected(lines.blob, lines.bytes, lines.bytes_digest)
+
+    def amount(self, recipe: Recipe, pages: int) -> float:
+        return 1.0
+
+    def summary(self, work: Any) -> str:
+        wins = work.wins
+        return (
+            f"the candidate wins {wins.mean:.1%} ({wins.low:.1%} to {wins.high:.1%}) of {work.judgements:,} simulated "
+            f"judgements; known utility {work.utilities[0]:.2f} to {work.utilities[1]:.2f}"
+        )
+
+
+def _compared(result: Result) -> ComparedSample:
+    return ComparedSample(
+        name=resource_of(Sample, result), manifest_key=result.manifest_key, content_digest=result.content_digest
+    )
+
+
+STAGE = ComparisonStage()

@@ -1,0 +1,34 @@
+"""The stage `dpo`: a checkpoint learns preferences directly, held near where it began."""
+
+from pydantic import Field
+
+from tutti.chassis.recipetext import Real
+from tutti.contracts.annotation.v1 import Preferences
+from tutti.contracts.committer.v1 import Checkpoint
+from tutti.corpus.manifest import Kind
+from tutti.model.programs.dpo import DpoParameters
+from tutti.pipeline.finetuning import INITIAL, FinetuningSection, FinetuningStage
+from tutti.pipeline.recipe import Recipe
+from tutti.pipeline.stages.definition import Role
+
+
+class DpoSection(FinetuningSection):
+    beta: Real = Field(default=0.1, gt=0, description="how strongly it is held near the checkpoint it begins with")
+    learning_rate: Real = Field(default=1e-4, gt=0, description="at its peak")
+
+
+class DpoStage(FinetuningStage):
+    name = "dpo"
+    section = DpoSection
+    roles = (Role(INITIAL, Checkpoint), Role("preferences", Preferences))
+    data, reads, rows_of_sample = "preferences", Kind.PREFERENCES, 2
+
+    def roles_of_models(self) -> tuple[str, ...]:
+        return ("reference",)
+
+    def program_parameters(self, recipe: Recipe) -> DpoParameters:
+        section = recipe.section(DpoSection)
+        return DpoParameters(held_out=section.held_out, beta=section.beta)
+
+
+STAGE = DpoStage()

@@ -1,0 +1,180 @@
+"""The stage `grpo`: a checkpoint learns from rewards of its own answers."""
+
+from collections.abc import Collection, Iterator
+
+from pydantic import Field
+
+from tutti.backbone.blobs import BlobMissing
+from tutti.chassis.errors import InvalidField
+from tutti.chassis.recipetext import Part, Real
+from tutti.chassis.service import Host
+from tutti.checkpoints.keys import checkpoint_of
+from tutti.checkpoints.manifest import CheckpointBody
+from tutti.contracts.committer.v1 import Checkpoint
+from tutti.contracts.ingest.v1 import Conversations
+from tutti.corpus.errors import CorpusError
+from tutti.corpus.manifest import Kind
+from tutti.corpus.rewards import FUNCTIONS, InvalidReward, reward_of
+from tutti.corpus.template import TEMPLATES
+from tutti.model.programs.grpo import GrpoParameters, RewardFunction
+from tutti.model.training import RoleModel, Training
+from tutti.pipeline.finetuning import INITIAL, FinetuningStage, JobSection, Rhythm, role_model
+from tutti.pipeline.recipe import Count, Positive, Recipe
+from tutti.pipeline.stages.definition import Asked, Role
+from tutti.pipeline.trainingstage import misfits
+from tutti.pipeline.values import Inputs, Result
+
+REFERENCE, REWARD = "reference", "reward"
+
+
+class RewardPart(Part):
+    name: str = Field(description=f"of the function: {', '.join(sorted(FUNCTIONS))}")
+    argument: str = Field(default="", max_length=4096, description="a regular expression, or a number of tokens")
+    weight: Real = Field(default=1.0, description="of its reward in the sum")
+
+
+class GrpoSection(JobSection):
+    steps: Positive = Field(default=60, description="iterations: each rolls out and updates the policy")
+    prompts_per_step: Positive = Field(default=16, description="prompts that an iteration answers")
+    group: int = Field(default=4, ge=2, description="answers to each of them, whose rewards are compared")
+    tokens: Positive = Field(default=64, description="of an answer, at most")
+    minibatches: Positive = Field(default=1, description="optimizer steps of one pass over the answers of an iteration")
+    epochs: Positive = Field(default=1, description="passes over the answers of an iteration")
+    clip: Real = Field(default=0.2, gt=0, lt=1, description="half width of the interval of ratios around 1")
+    kl: Real = Field(default=0.1, ge=0, description="coefficient of the KL penalty a token, towards the reference")
+    stop_kl: Real = Field(default=0.0, ge=0, description="nats an answer from the reference that end it; 0: no limit")
+    reward_weight: Real = Field(default=1.0, description="of the reward model in the sum")
+    rewards: list[RewardPart] = Field(
+        default_factory=list, max_length=16, description="verifiable rewards, each with `name`, `argument`, `weight`"
+    )
+    deadline: Real = Field(default=5.0, gt=0, le=60, description="seconds of a reward function for an answer")
+    lag: Count = Field(default=0, description="iterations between the policy that answers and the one that learns")
+    learning_rate: Real = Field(default=1e-3, gt=0, description="at its peak")
+
+
+class GrpoStage(FinetuningStage):
+    name = "grpo"
+    section = GrpoSection
+    roles = (
+        Role(INITIAL, Checkpoint),
+        Role("prompts", Conversations),
+        Role(REWARD, Checkpoint, required=False),
+        Role(REFERENCE, Checkpoint, required=False),
+    )
+    data, reads = "prompts", Kind.CONVERSATIONS
+
+    def filled(self, section: GrpoSection) -> GrpoSection:
+        """With rows: the answers of an iteration are the rows of its minibatches."""
+        answers, leaves = section.prompts_per_step * section.group, section.minibatches * section.microbatches
+        if answers % leaves:
+            raise InvalidField(
+                "grpo.prompts_per_step",
+                seen=f"{section.prompts_per_step} prompts x {section.group} answers",
+                expected=f"a multiple of {leaves} answers: minibatches ({section.minibatches}) x microbatches "
+                f"({section.microbatches}); change one of them",
+            )
+        rows = answers // leaves
+        for key, seen, expected in (
+            ("rows", section.rows, rows),
+            ("batch", section.batch, rows * section.microbatches),
+        ):
+            if seen not in (None, expected):
+                raise InvalidField(f"grpo.{key}", seen=seen, expected=f"{expected}, or nothing: the answers decide it")
+        return section.model_copy(update={"rows": rows, "batch": None})
+
+    def problems(self, recipe: Recipe, filled: Collection[str]) -> Iterator[InvalidField]:
+        section = _section(recipe)
+        yield from misfits(self.name, section)
+        if recipe.template is None:
+            yield InvalidField("template", seen="nothing", expected=f"one of {', '.join(TEMPLATES)}")
+        if section.lag:
+            expected = "0: experience of older policies is not supported yet"
+            yield InvalidField("grpo.lag", seen=section.lag, expected=expected)
+        if REWARD not in filled and not section.rewards:
+            expected = "functions, or a reward model as `from: {reward: …}`"
+            yield InvalidField("grpo.rewards", seen="nothing", expected=expected)
+        for each in section.rewards:
+            try:
+                reward_of(each.name, each.argument)
+            except InvalidReward as error:
+                yield InvalidField("grpo.rewards", seen=each.name, expected=f"a reward function: {error}")
+
+    def program_parameters(self, recipe: Recipe) -> GrpoParameters:
+        section = _section(recipe)
+        return GrpoParameters(
+            prompts=section.prompts_per_step,
+            group=section.group,
+            tokens=section.tokens,
+            minibatches=section.minibatches,
+            epochs=section.epochs,
+            clip=section.clip,
+            kl=section.kl,
+            reward_weight=section.reward_weight,
+            functions=tuple(RewardFunction(each.name, each.argument, each.weight) for each in section.rewards),
+            stop_kl=section.stop_kl,
+            deadline=section.deadline,
+            lag=section.lag,
+        )
+
+    def rhythm(self, asked: Asked) -> Rhythm:
+        """Whole iterations: inside of one, a state does not say what was rolled out."""
+        section = _section(asked.recipe)
+        updates = section.epochs * section.minibatches
+        every = section.checkpoint_every or max(1, section.steps // 10)
+        return Rhythm(section.steps * updates, every * updates)
+
+    def models(self, asked: Asked) -> tuple[RoleModel, ...]:
+        """The reference is the initial checkpoint unless it is given."""
+        reference, reward = asked.get(REFERENCE) or asked.one(INITIAL), asked.get(REWARD)
+        found = [role_model(REFERENCE, reference)]
+        return (*found, role_model(REWARD, reward)) if reward is not None else tuple(found)
+
+    def today(self, asked: Asked, host: Host) -> Inputs:
+        inputs = super().today(asked, host)
+        begun = inputs[INITIAL][0].training
+        assert begun is not None
+        if (reference := asked.get(REFERENCE)) is not None:
+            model = self._training_of(REFERENCE, reference, host).model
+            if model != begun.model:
+                seen = f"{checkpoint_of(reference.manifest_key)}, a model with a vocabulary of {model.vocabulary}"
+                expected = f"the model of the initial checkpoint, with a vocabulary of {begun.model.vocabulary}"
+                raise InvalidField(f"grpo.from.{REFERENCE}", seen=seen, expected=expected)
+        if (reward := asked.get(REWARD)) is not None:
+            made = self._training_of(REWARD, reward, host)
+            if not made.model.scalar_head or made.tokenizer != begun.tokenizer:
+                what = f"over {made.tokenizer or 'other tokens'}" if made.model.scalar_head else "without a scalar head"
+                raise InvalidField(
+                    f"grpo.from.{REWARD}",
+                    seen=f"{checkpoint_of(reward.manifest_key)}, {what}",
+                    expected=f"a checkpoint of a stage `reward` over {begun.tokenizer}",
+                )
+        count, needed = inputs["prompts"][0].count, _section(asked.recipe).prompts_per_step
+        if count < needed:
+            raise InvalidField(
+                "grpo.prompts_per_step", seen=needed, expected=f"at most {count}, as many prompts as there are"
+            )
+        return inputs
+
+    def amount(self, recipe: Recipe, pages: int) -> float:
+        """Tokens of answers, at most."""
+        section = _section(recipe)
+        return float(section.steps * section.prompts_per_step * section.group * section.tokens)
+
+    def unforeseeable(self, recipe: Recipe) -> str:
+        return ""
+
+    def _training_of(self, role: str, checkpoint: Result, host: Host) -> Training:
+        """How a checkpoint was trained. Raises InvalidField."""
+        try:
+            return CheckpointBody.decode(host.blobs.get(checkpoint.manifest_key)).training
+        except (BlobMissing, CorpusError) as error:
+            seen = checkpoint_of(checkpoint.manifest_key)
+            expected = f"a checkpoint that is there: {error}"
+            raise InvalidField(f"grpo.from.{role}", seen=seen, expected=expected) from error
+
+
+def _section(recipe: Recipe) -> GrpoSection:
+    return recipe.section(GrpoSection)
+
+
+STAGE = GrpoStage()

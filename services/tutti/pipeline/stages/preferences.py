@@ -1,0 +1,64 @@
+"""The stage `preferences`: judgements of a campaign become the probability that an answer is the better one."""
+
+from collections.abc import Iterator, Mapping
+from typing import Any, Literal
+
+from pydantic import Field
+
+from tutti.chassis.recipetext import Part
+from tutti.contracts.annotation.v1 import Campaign, Preferences, PreferencesSpec
+from tutti.corpus.errors import InvalidManifest
+from tutti.corpus.fields import Fields
+from tutti.corpus.manifest import Manifest
+from tutti.pipeline.blobchecks import Checked, Expected
+from tutti.pipeline.recipe import Recipe
+from tutti.pipeline.stages.definition import Asked, Role, StageDef, resource_of
+
+
+class PreferencesSection(Part):
+    fit: Literal["reliability@1"] = Field(
+        default="reliability@1",
+        description="how judgements are combined: Bradley-Terry with each annotator's reliability and leanings",
+    )
+    axis: str = Field(default="", max_length=40, description="of the campaign that is fitted; empty: its first one")
+
+
+class PreferencesStage(StageDef):
+    name = "preferences"
+    work = Preferences
+    roles = (Role("judged", Campaign),)
+    section = PreferencesSection
+
+    def request(self, asked: Asked) -> PreferencesSpec:
+        section, judged = _section(asked.recipe), asked.one("judged")
+        return PreferencesSpec(
+            campaign=resource_of(Campaign, judged),
+            manifest_key=judged.manifest_key,
+            content_digest=judged.content_digest,
+            fit=section.fit,
+            axis=section.axis,
+            logic_version=asked.logic_version,
+        )
+
+    def parameters(self, asked: Asked) -> Mapping[str, object]:
+        section = _section(asked.recipe)
+        return {"fit": section.fit, **({"axis": section.axis} if section.axis else {})}
+
+    def blobs(self, manifest: Manifest) -> Iterator[Checked]:
+        lines = Fields(manifest.body, path="body", error=InvalidManifest).nested("lines")
+        yield Expected(lines.text("blob"), lines.count("bytes"), lines.digest("bytes_digest"))
+
+    def amount(self, recipe: Recipe, pages: int) -> float:
+        return 1.0
+
+    def summary(self, work: Any) -> str:
+        who = "simulated annotators" if work.simulated else "annotators"
+        lacking = "" if work.identified else "; reliability or leanings are not identified"
+        return f"{work.pairs:,} preferences of {work.judgements:,} judgements by {work.annotators:,} {who}{lacking}"
+
+
+def _section(recipe: Recipe) -> PreferencesSection:
+    return recipe.section(PreferencesSection)
+
+
+STAGE = PreferencesStage()

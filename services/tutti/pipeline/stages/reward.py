@@ -1,0 +1,37 @@
+"""The stage `reward`: a checkpoint with a scalar head learns which of two answers is preferred."""
+
+from dataclasses import replace
+from typing import Literal
+
+from pydantic import Field
+
+from tutti.contracts.annotation.v1 import Preferences
+from tutti.contracts.committer.v1 import Checkpoint
+from tutti.corpus.manifest import Kind
+from tutti.model.programs.reward import RewardParameters
+from tutti.model.spec import ModelSpec
+from tutti.pipeline.finetuning import INITIAL, FinetuningSection, FinetuningStage
+from tutti.pipeline.recipe import Recipe
+from tutti.pipeline.stages.definition import Role
+
+
+class RewardSection(FinetuningSection):
+    pooling: Literal["mean"] = Field(default="mean", description="of an answer's states, which the scalar head reads")
+
+
+class RewardStage(FinetuningStage):
+    name = "reward"
+    section = RewardSection
+    roles = (Role(INITIAL, Checkpoint), Role("preferences", Preferences))
+    data, reads, rows_of_sample = "preferences", Kind.PREFERENCES, 2
+    epochs = 3
+
+    def model(self, begun: ModelSpec) -> ModelSpec:
+        return replace(begun, scalar_head=True)
+
+    def program_parameters(self, recipe: Recipe) -> RewardParameters:
+        section = recipe.section(RewardSection)
+        return RewardParameters(held_out=section.held_out, pooling=section.pooling)
+
+
+STAGE = RewardStage()

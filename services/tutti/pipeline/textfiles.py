@@ -1,0 +1,48 @@
+"""Files of text that a recipe names, such as a guideline: their text becomes part of the recipe that is recorded.
+
+Promises: a run is the same wherever its files were; only small text files are read, and what cannot be read is named by
+the recipe's key.
+"""
+
+import os.path
+from dataclasses import replace
+from functools import partial
+from pathlib import Path
+
+from tutti.chassis.errors import InvalidField
+from tutti.pipeline.recipe import Recipe
+from tutti.pipeline.registry import definitions
+
+SUFFIXES = (".md", ".txt", ".yaml", ".yml", ".jsonl")
+MOST_BYTES = 16 << 10
+
+
+def embedded(recipe: Recipe, directory: str) -> Recipe:
+    """The recipe with the text of every file that its stages name. Raises InvalidField."""
+    stages = {}
+    for name, instance in recipe.stages.items():
+        text_of = partial(_text, name, directory)
+        section = definitions()[instance.kind].embedded(instance.section, text_of)
+        stages[name] = instance if section is instance.section else replace(instance, section=section)
+    return recipe.model_copy(update={"stages": stages}) if stages else recipe
+
+
+def _text(stage: str, directory: str, key: str, value: str) -> str:
+    """The text of the file that a value names; a value that names none is text already. Raises InvalidField."""
+    if "\n" in value or not value.endswith(SUFFIXES):
+        return value
+    field = f"stages.{stage}.{key}"
+    if not os.path.isabs(value) and not os.path.isabs(directory):
+        raise InvalidField(
+            "directory", seen=directory or "nothing", expected=f"an absolute path that {field} ({value!r}) starts from"
+        )
+    try:
+        with Path(directory, value).open("rb") as file:
+            data = file.read(MOST_BYTES + 1)
+        text = data.decode()
+    except (OSError, ValueError) as error:
+        said = error.strerror if isinstance(error, OSError) else "not UTF-8 text"
+        raise InvalidField(field, seen=f"{value}: {said}", expected="a file of text, or the text itself") from error
+    if len(data) > MOST_BYTES:
+        raise InvalidField(field, seen=f"{value}: more than {MOST_BYTES} bytes", expected=f"at most {MOST_BYTES} bytes")
+    return text

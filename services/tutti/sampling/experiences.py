@@ -1,0 +1,199 @@
+"""Experience: what agents report of rollouts, for people to read, until the retention policy removes it.
+
+Promises: an experience is recorded once its bytes were read and checked by digest; the same report again changes
+nothing, and another one under its name is refused. Figures and digests stay when rollouts are removed.
+"""
+
+from collections.abc import Callable, Mapping
+
+from tutti.backbone.blobs import BlobMissing
+from tutti.chassis import crud, staging, version
+from tutti.chassis.call import Call
+from tutti.chassis.errors import InvalidField, Refused, declare
+from tutti.chassis.resources import Resource
+from tutti.chassis.service import Host, Served, TaskKind
+from tutti.chassis.tasks import Finish, Task, TaskContext, WorkFailed
+from tutti.chassis.unit import Unit
+from tutti.chassis.work import publish
+from tutti.contracts.common.v1 import GetRequest, ListRequest
+from tutti.contracts.sampling.v1 import (
+    EXPERIENCE_STATE_PRUNED,
+    EXPERIENCE_STATE_STORED,
+    ROLLOUT_ORDER_BEST,
+    ROLLOUT_ORDER_KL,
+    ROLLOUT_ORDER_LONGEST,
+    ROLLOUT_ORDER_WORST,
+    Experience,
+    ListExperiencesResponse,
+    ReadExperienceRequest,
+    ReadExperienceResponse,
+    ReportExperienceRequest,
+    Rollout,
+)
+from tutti.contracts.sampling.v1.experience_pb2 import DESCRIPTOR
+from tutti.corpus import experience as files
+from tutti.corpus.canonical import JsonValue
+from tutti.corpus.errors import CorpusError
+from tutti.corpus.fields import Fields
+from tutti.corpus.manifest import Kind, Manifest
+from tutti.sampling.settings import SamplingSettings
+
+TASK = "prune"
+SHOWN, MOST = 10, 1000
+declare(
+    {
+        "EXPERIENCE_REFUSED": "the blob of an experience is missing, damaged or of another iteration; store it first",
+        "EXPERIENCE_PRUNED": "the rollouts of an iteration were removed; raise sampling.experience_iterations",
+    }
+)
+ORDERS: Mapping[int, Callable[[files.Rollout], float]] = {
+    ROLLOUT_ORDER_BEST: lambda each: -each.reward,
+    ROLLOUT_ORDER_WORST: lambda each: each.reward,
+    ROLLOUT_ORDER_LONGEST: lambda each: -len(each.tokens),
+    ROLLOUT_ORDER_KL: lambda each: -each.kl,
+}
+
+
+STORED = "trainer/experiences/"
+"""Where agents put experience."""
+
+
+class Experiences:
+    """The resource, its calls, and the task that removes rollouts."""
+
+    def __init__(self, host: Host) -> None:
+        self.resource: Resource[Experience] = Resource(
+            host.metadata, "experiences", Experience, {"job": lambda each: each.job}
+        )
+        self._host, self._keep = host, host.settings(SamplingSettings).experience_iterations
+
+    def served(self) -> Served:
+        return Served(DESCRIPTOR.services_by_name["ExperienceService"], self)
+
+    def task(self) -> TaskKind:
+        return TaskKind(name=TASK, run=self._prune, on_failed=self._not_pruned)
+
+    def ReportExperience(self, request: ReportExperienceRequest, call: Call) -> Experience:
+        if not request.job.startswith("jobs/"):
+            raise InvalidField("job", seen=request.job or "nothing", expected="the name of a job, jobs/...")
+        if not request.key.startswith(STORED):
+            raise InvalidField("key", seen=request.key or "nothing", expected=f"a key that begins with {STORED}")
+        found, size = self._read(request.key, request.digest)
+        if found.iteration != request.iteration:
+            words = f"{request.key} is of iteration {found.iteration}; expected {request.iteration}"
+            raise Refused("EXPERIENCE_REFUSED", words)
+        told = found.summary()
+        body: dict[str, JsonValue] = {
+            "blob": request.key,
+            "bytes_digest": request.digest,
+            "iteration": found.iteration,
+            "policy": found.policy,
+            "rollouts": len(found.rollouts),
+            "step": found.step,
+        }
+        manifest = Manifest(Kind.EXPERIENCE, body, (request.job,), version.producer("sampling"))
+        result = publish(self._host.blobs, "sampling", manifest, data_bytes=size)
+        stem = f"experiences/{request.job.removeprefix('jobs/')}/{request.line}"
+        made = Experience(
+            name=f"{stem}/{found.iteration}",
+            state=EXPERIENCE_STATE_STORED,
+            job=request.job,
+            checkpoint=request.checkpoint,
+            iteration=found.iteration,
+            step=found.step,
+            policy=found.policy,
+            result=result,
+            rollouts=len(found.rollouts),
+            reward_mean=told["reward_mean"],
+            kl=told["kl"],
+            answer_tokens=told["answer_tokens"],
+            groups_dropped=int(told["groups_dropped"]),
+        )
+
+        def record(unit: Unit) -> Experience:
+            recorded = self.resource.create(unit, made, request)
+            for iteration in range(found.iteration - self._keep, -1, -1) if self._keep else ():
+                if not self._give_up(unit, f"{stem}/{iteration}"):
+                    break
+            return recorded
+
+        return self._host.units.run(record)
+
+    def GetExperience(self, request: GetRequest, call: Call) -> Experience:
+        return crud.get(self._host.units, self.resource, request)
+
+    def ListExperiences(self, request: ListRequest, call: Call) -> ListExperiencesResponse:
+        return crud.list_page(self._host.units, self.resource, request, ListExperiencesResponse, "experiences")
+
+    def ReadExperience(self, request: ReadExperienceRequest, call: Call) -> ReadExperienceResponse:
+        known = crud.get(self._host.units, self.resource, GetRequest(name=request.name))
+        if known.state == EXPERIENCE_STATE_PRUNED:
+            raise Refused("EXPERIENCE_PRUNED", f"the rollouts of {known.name} were removed by the retention policy")
+        found, _ = self._read(*self._blob(known))
+        if request.order not in (0, *ORDERS):
+            raise InvalidField("order", seen=request.order, expected="one of RolloutOrder")
+        order = ORDERS.get(request.order, _by_number)
+        ordered = sorted(found.rollouts, key=lambda each: (order(each), each.number))
+        return ReadExperienceResponse(
+            rollouts=[_shown(found, each) for each in ordered[: min(request.count or SHOWN, MOST)]]
+        )
+
+    def _read(self, key: str, digest: str) -> tuple[files.Experience, int]:
+        """The experience of a blob, and the bytes that it has. Raises Refused."""
+        try:
+            data = self._host.blobs.get(key)
+            return files.Experience.decode(data, expected=digest), len(data)
+        except BlobMissing as error:
+            raise Refused("EXPERIENCE_REFUSED", f"{key} is not in the store; put it before telling of it") from error
+        except CorpusError as error:
+            raise Refused("EXPERIENCE_REFUSED", f"{key}: {error}") from error
+
+    def _blob(self, known: Experience) -> tuple[str, str]:
+        """The key of the rollouts and the digest of their bytes. Raises Refused."""
+        try:
+            artefact = known.result
+            manifest = staging.manifest(
+                self._host.blobs, artefact.manifest_key, artefact.content_digest, Kind.EXPERIENCE
+            )
+        except WorkFailed as error:
+            raise Refused("EXPERIENCE_REFUSED", f"{known.name}: {error.reason}") from error
+        fields = Fields(manifest.body, path="body", error=CorpusError)
+        return fields.text("blob"), fields.digest("bytes_digest")
+
+    def _give_up(self, unit: Unit, name: str) -> bool:
+        """Whether it was there and is to be removed now."""
+        found = self.resource.find(unit, name)
+        if found is None or found.state != EXPERIENCE_STATE_STORED:
+            return False
+        known = self.resource.lock(unit, name)
+        known.state = EXPERIENCE_STATE_PRUNED
+        self.resource.put(unit, known)
+        unit.enqueue(TASK, name, id=f"{name}/prune")
+        return True
+
+    def _prune(self, context: TaskContext) -> Finish:
+        known = self._host.units.run(lambda unit: self.resource.get(unit, context.task.resource))
+        self._host.blobs.delete(self._blob(known)[0])
+        return lambda unit: None
+
+    def _not_pruned(self, unit: Unit, task: Task, reason: str) -> None:
+        """The blob stays: nothing reads it any more."""
+
+
+def _by_number(rollout: files.Rollout) -> float:
+    return rollout.number
+
+
+def _shown(found: files.Experience, rollout: files.Rollout) -> Rollout:
+    prompt = found.prompts[rollout.prompt]
+    return Rollout(
+        number=rollout.number,
+        prompt="\n".join(f"{each.role}: {each.content}" for each in prompt.messages),
+        text=rollout.text,
+        tokens=len(rollout.tokens),
+        stop=rollout.stop,
+        reward=rollout.reward,
+        advantage=rollout.advantage,
+        kl=rollout.kl,
+        kept=rollout.kept,
+    )

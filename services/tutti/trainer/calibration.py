@@ -1,0 +1,39 @@
+"""How well margins foretell preferences: loss, accuracy and expected calibration error."""
+
+from collections.abc import Sequence
+
+import numpy as np
+import numpy.typing as npt
+
+from tutti.trainer.comparisons import Comparison
+from tutti.trainer.metrics import Metrics
+
+BINS = 10
+"""Of equal width, for the expected calibration error (Guo et al. 2017, section 2)."""
+
+
+def measured(margins: npt.NDArray[np.float64], pairs: Sequence[Comparison]) -> Metrics:
+    """Return what margins [pairs] of these pairs are worth, weighted as they are trained on.
+
+    `accuracy` is the share of pairs whose likelier answer has the higher score, a margin of 0 counted half; ties have
+    none. `calibration_error` is the mean distance between the promised and the judged probability.
+    """
+    first = np.array([each.first for each in pairs])
+    weight = np.array([each.weight for each in pairs])
+    losses = first * np.logaddexp(0.0, -margins) + (1.0 - first) * np.logaddexp(0.0, margins)
+    promised = 1.0 / (1.0 + np.exp(-margins))
+    named = {"calibration_error": calibration_error(promised, first, weight)}
+    decided = first != 0.5
+    if decided.any():
+        right = np.where(margins == 0, 0.5, (margins > 0) == (first > 0.5))
+        named["accuracy"] = float(np.average(right[decided], weights=weight[decided]))
+    return Metrics(float((weight * losses).sum()), len(pairs), named=named)
+
+
+def calibration_error(
+    promised: npt.NDArray[np.float64], judged: npt.NDArray[np.float64], weight: npt.NDArray[np.float64]
+) -> float:
+    """Return the mean over pairs of |promised - judged| of their bin, by the promised probability, 0 … 1."""
+    bins = np.minimum((promised * BINS).astype(np.int64), BINS - 1)
+    gaps = np.bincount(bins, weights=weight * (promised - judged), minlength=BINS)
+    return float(np.abs(gaps).sum() / weight.sum())

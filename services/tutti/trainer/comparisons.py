@@ -1,0 +1,117 @@
+"""Comparisons: pairs of answers, in two rows beside each other, and the probability that the first is the better."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+import numpy.typing as npt
+
+from tutti.corpus.conversations import Message, Preference, Role, from_lines, prompt_digest
+from tutti.corpus.ledger import Ledger
+from tutti.corpus.manifest import Kind
+from tutti.corpus.template import Rendered
+from tutti.model.training import Training
+from tutti.trainer.samples import Reading, RowBatch, SampleData, lines_of, refused, renderer_of, stacked
+from tutti.trainer.staged import Staged
+
+ROWS = 2
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """A pair as it is trained on; `key` is the digest of its prompt, so that pairs of a prompt stay together."""
+
+    key: str
+    answers: tuple[Rendered, Rendered]
+    first: float
+    weight: float
+
+
+@dataclass(frozen=True)
+class PairBatch(RowBatch):
+    """A `tutti.model.preference.PairLeaf`: rows 2i and 2i + 1 are its i-th pair. Padding has the weight 0."""
+
+    first: npt.NDArray[np.float32]
+    weight: npt.NDArray[np.float32]
+    pooled: npt.NDArray[np.bool_]
+    reference: npt.NDArray[np.float32] = field(default_factory=lambda: np.zeros((0, 0), np.float32))
+
+
+class Comparisons:
+    """The pairs whose two conversations fit into rows of `room` tokens."""
+
+    def __init__(self, staged: Staged, training: Training, *, held_out: float, room: int) -> None:
+        """Raises RankFailure when nothing is left to train on, CorpusError when the lines are damaged."""
+        self.training = training
+        self._data = SampleData(training, _read(staged, training, room), held_out=held_out, rows=ROWS)
+
+    @property
+    def note(self) -> str:
+        return self._data.note
+
+    def prepare(self, step: object, number: int) -> None:
+        """Nothing: batches do not depend on the state."""
+
+    def first_ledger(self) -> Ledger:
+        return self._data.first_ledger()
+
+    def leaves(self, ledger: Ledger, step: int, wanted: Sequence[int]) -> Mapping[int, PairBatch]:
+        return {leaf: self._batch(self._data.read(ledger, step, leaf)) for leaf in wanted}
+
+    @property
+    def held_out(self) -> Sequence[Comparison]:
+        return self._data.held_out
+
+    @property
+    def held_out_leaves(self) -> int:
+        return self._data.held_out_leaves
+
+    def held_out_leaf(self, leaf: int) -> PairBatch:
+        return self._batch(self._data.read_held_out(leaf))
+
+    def _batch(self, samples: Sequence[Comparison]) -> PairBatch:
+        rows = [rendered for each in samples for rendered in each.answers]
+        found = stacked(rows, self.training)
+        first, weight = (np.zeros(len(found.tokens) // ROWS, np.float32) for _ in range(2))
+        first[: len(samples)] = [each.first for each in samples]
+        weight[: len(samples)] = [each.weight for each in samples]
+        pooled = np.zeros_like(found.valid)
+        for row, rendered in enumerate(rows):
+            pooled[row, : len(rendered)] = rendered.answer[: pooled.shape[1]]
+        return PairBatch(found.tokens, found.valid, first, weight, pooled)
+
+
+def _read(staged: Staged, training: Training, room: int) -> Reading[Comparison]:
+    renderer, reading = renderer_of(staged, training), Reading[Comparison]("preferences")
+    for line, each in enumerate(from_lines(Preference, lines_of(staged, training, Kind.PREFERENCES)), 1):
+        reading.lines += 1
+        if each.prompt[-1].role is Role.ASSISTANT:
+            reading.leave_out("with a prompt that the assistant has answered", line)
+            continue
+        start = len(renderer.open(each.prompt))
+        first, second = (_only_last(renderer.render((*each.prompt, _said(text))), start) for text in each.answers)
+        if max(len(first), len(second)) > room:
+            reading.leave_out(f"longer than {room} tokens", line)
+        elif each.answers[0] == each.answers[1]:
+            reading.leave_out("of an answer and itself", line)
+        else:
+            key = prompt_digest(each.prompt)
+            reading.samples.append(Comparison(key, (first, second), each.first, each.weight))
+    reading.require()
+    if all(each.first == 0.5 for each in reading.samples):
+        raise refused(
+            f"all {len(reading.samples)} preferences are ties, which teach nothing; collect judgements that differ, or "
+            "fit them with an axis that tells the answers apart"
+        )
+    return reading
+
+
+def _said(text: str) -> Message:
+    return Message(Role.ASSISTANT, text)
+
+
+def _only_last(rendered: Rendered, start: int) -> Rendered:
+    """The same with no answer but the last: earlier turns of the assistant belong to the prompt."""
+    answer = rendered.answer.copy()
+    answer[:start] = False
+    return Rendered(rendered.ids, answer)

@@ -1,0 +1,82 @@
+"""Demonstrations: conversations whose assistant's turns are learned, one in a row."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from tutti.corpus.conversations import Conversation, from_lines
+from tutti.corpus.ledger import Ledger
+from tutti.corpus.manifest import Kind
+from tutti.corpus.template import Rendered
+from tutti.model.training import Training
+from tutti.trainer.samples import (
+    Reading,
+    RowBatch,
+    SampleData,
+    lines_of,
+    named_parts,
+    refused,
+    renderer_of,
+    stacked,
+)
+from tutti.trainer.staged import Staged
+
+
+@dataclass(frozen=True)
+class Demonstration:
+    """A conversation as it is trained on; `key` is the digest of its messages."""
+
+    key: str
+    rendered: Rendered
+
+
+class Demonstrations:
+    """The conversations of a part that have an assistant's turn and fit into a row."""
+
+    def __init__(self, staged: Staged, training: Training, *, held_out: float) -> None:
+        """Raises RankFailure when nothing is left to train on, CorpusError when the lines are damaged."""
+        self._training = training
+        self._data = SampleData(training, _read(staged, training), held_out=held_out, rows=1)
+
+    @property
+    def note(self) -> str:
+        return self._data.note
+
+    def prepare(self, step: object, number: int) -> None:
+        """Nothing: batches do not depend on the state."""
+
+    def first_ledger(self) -> Ledger:
+        return self._data.first_ledger()
+
+    def leaves(self, ledger: Ledger, step: int, wanted: Sequence[int]) -> Mapping[int, RowBatch]:
+        return {leaf: self._batch(self._data.read(ledger, step, leaf)) for leaf in wanted}
+
+    @property
+    def held_out_leaves(self) -> int:
+        return self._data.held_out_leaves
+
+    def held_out_leaf(self, leaf: int) -> RowBatch:
+        return self._batch(self._data.read_held_out(leaf))
+
+    def _batch(self, samples: Sequence[Demonstration]) -> RowBatch:
+        return stacked([each.rendered for each in samples], self._training)
+
+
+def _read(staged: Staged, training: Training) -> Reading[Demonstration]:
+    renderer, room = renderer_of(staged, training), training.model.context + 1
+    reading, parts = Reading[Demonstration]("conversations"), set[str]()
+    for line, each in enumerate(from_lines(Conversation, lines_of(staged, training, Kind.CONVERSATIONS)), 1):
+        parts.add(each.part)
+        if training.part not in ("", each.part):
+            continue
+        reading.lines += 1
+        rendered = renderer.render(each.messages)
+        if not rendered.answer.any():
+            reading.leave_out("without an assistant's turn", line)
+        elif len(rendered) > room:
+            reading.leave_out(f"longer than {room} tokens", line)
+        else:
+            reading.samples.append(Demonstration(each.digest, rendered))
+    if not reading.lines:
+        part = f" in the part {training.part!r}; its parts are {named_parts(parts)}" if training.part else ""
+        raise refused(f"there are no conversations{part}")
+    return reading

@@ -1,0 +1,152 @@
+"""The batches of a policy: rollouts of an iteration, made at its first step and dealt to its leaves.
+
+Promises: they follow from the state at the first step of the iteration, so a job that is resumed at the end of an
+iteration makes the same ones again. Checkpoints are due there alone.
+"""
+
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+
+from tutti.corpus.experience import Experience, Prompt
+from tutti.corpus.ledger import Ledger
+from tutti.corpus.sampler import DatasetShare, Span
+from tutti.model.groups import NOBODY, dealt
+from tutti.model.policy import PolicyLeaf
+from tutti.model.programs.grpo import GrpoParameters
+from tutti.model.spec import SpecError
+from tutti.model.step import RankStep
+from tutti.model.training import Training
+from tutti.trainer.failures import RankFailure, Reason
+from tutti.trainer.rollouts import Rollouts
+
+
+class PolicyData:
+    """Prompts of a dataset, and what the ranks make of them."""
+
+    def __init__(
+        self,
+        training: Training,
+        settings: GrpoParameters,
+        prompts: Sequence[Prompt],
+        rollouts: Rollouts,
+        note: str = "",
+    ) -> None:
+        """Raises SpecError where steps, checkpoints and leaves do not fit the iterations."""
+        step, updates = training.step, settings.updates
+        for name, value, every in (
+            ("optimizer.steps", training.steps, updates),
+            ("checkpoint_every", training.checkpoint_every, updates),
+        ):
+            if value % every:
+                raise SpecError(f"Training.{name} is {value}; expected a multiple of the {every} steps of an iteration")
+        if settings.rollouts != settings.minibatches * step.leaves * step.rows:
+            raise SpecError(
+                f"an iteration has {settings.rollouts} rollouts and its {settings.minibatches} steps have "
+                f"{step.leaves} leaves of {step.rows} rows; expected as many rows as rollouts"
+            )
+        if settings.prompts > len(prompts):
+            raise RankFailure(
+                Reason.DATA_REFUSED,
+                f"{len(prompts)} prompts; expected at least {settings.prompts}, as many as an iteration takes: add "
+                "prompts, or lower prompts_per_step",
+            )
+        self.note = note
+        self._training, self._settings, self._prompts, self._rollouts = training, settings, prompts, rollouts
+        self._experience: Experience | None = None
+        self._leaves: dict[int, PolicyLeaf] = {}
+
+    @property
+    def experience(self) -> Experience | None:
+        """What was rolled out for the step at hand; None unless it is the first of its iteration."""
+        return self._fresh
+
+    _fresh: Experience | None = None
+
+    def first_ledger(self) -> Ledger:
+        return Ledger((self._span(),))
+
+    def prepare(self, step: RankStep, number: int) -> None:
+        """Collective. Roll out at the first step of an iteration. Raises RankFailure."""
+        iteration, update = divmod(number - 1, self._settings.updates)
+        self._fresh = None
+        if update == 0:
+            places = self._span().samples(number - 1, 0).samples
+            self._experience = self._fresh = self._rollouts.roll(step, [self._prompts[p] for p in places], iteration)
+            _check_signal(self._experience, self._settings)
+        if self._experience is None:
+            raise RankFailure(
+                Reason.STATE_REFUSED, f"step {number} is inside an iteration; expected to resume at the end of one"
+            )
+
+    def leaves(self, ledger: Ledger, step: int, wanted: Sequence[int]) -> Mapping[int, PolicyLeaf]:
+        assert self._experience is not None
+        settings, spec = self._settings, self._training.step
+        iteration, update = divmod(step - 1, settings.updates)
+        epoch, minibatch = divmod(update, settings.minibatches)
+        kept = np.array([place for place, each in enumerate(self._experience.rollouts) if each.kept], np.int64)
+        table = dealt(
+            kept,
+            minibatches=settings.minibatches,
+            leaves=spec.leaves,
+            rows=spec.rows,
+            key=(spec.seed, iteration, epoch),
+        )
+        self._leaves = {leaf: self._leaf(table[minibatch, leaf].tolist()) for leaf in wanted}
+        return self._leaves
+
+    def metrics(self, step: RankStep) -> dict[str, float]:
+        """Collective. What is to be told of the step that was crossed, by name. Raises RankFailure."""
+        own = [self._leaves[leaf].clipped for leaf in step.plan.leaves_of(step.rank)]
+        counts = np.array([sum(each.clipped for each in own), sum(each.tokens for each in own)], np.int64)
+        clipped, tokens = (int(each) for each in np.sum(step.share(counts, [2] * len(step.plan.ranks)), axis=0))
+        if tokens and clipped == tokens:
+            raise RankFailure(
+                Reason.POLICY_STOPPED,
+                f"everything clipped: the ratio of each of the {tokens} tokens of a step has left its interval; lower "
+                "the learning rate, or raise clip",
+            )
+        told = {"clip_fraction": clipped / tokens if tokens else 0.0}
+        return told if self._fresh is None else {**self._fresh.summary(), **told}
+
+    def _span(self) -> Span:
+        """The prompts of each iteration, whose steps share them."""
+        share = DatasetShare(self._training.dataset, sequences=len(self._prompts), weight=1, start=0)
+        settings = self._settings
+        return Span(0, (share,), self._training.step.seed, 1, settings.prompts, every=settings.updates)
+
+    def _leaf(self, places: Sequence[int]) -> PolicyLeaf:
+        assert self._experience is not None
+        rows, context = len(places), self._training.model.context
+        tokens = np.zeros((rows, context + 1), np.int64)
+        valid = np.zeros((rows, context), np.bool_)
+        old, reference, advantages = (np.zeros((rows, context), np.float32) for _ in range(3))
+        for row, place in enumerate(places):
+            if place == NOBODY:
+                continue
+            rollout = self._experience.rollouts[place]
+            prompt = self._experience.prompts[rollout.prompt].tokens
+            text = (*prompt, *rollout.tokens)
+            tokens[row, : len(text)] = text
+            answer = slice(len(prompt) - 1, len(text) - 1)
+            valid[row, answer], advantages[row, answer] = True, rollout.advantage
+            old[row, answer], reference[row, answer] = rollout.old, rollout.reference
+        settings = self._settings
+        documents = np.zeros_like(tokens)
+        return PolicyLeaf(tokens, documents, valid, old, reference, advantages, clip=settings.clip, kl=settings.kl)
+
+
+def _check_signal(experience: Experience, settings: GrpoParameters) -> None:
+    """Raises RankFailure where there is nothing to learn from, or the policy has moved too far."""
+    told, rewards = experience.summary(), {each.reward for each in experience.rollouts}
+    iteration, words = experience.iteration, ""
+    if len(rewards) == 1:
+        words = f"constant rewards: each of the {len(experience.rollouts)} rollouts got {rewards.pop():g}"
+    elif not any(each.kept for each in experience.rollouts):
+        words = "empty groups: the rewards of no group differ; raise group or prompts_per_step"
+    elif 0 < settings.stop_kl < told["kl"]:
+        words = (
+            f"KL budget: the policy is {told['kl']:.3g} nats an answer off the reference; expected {settings.stop_kl:g}"
+        )
+    if words:
+        raise RankFailure(Reason.POLICY_STOPPED, f"iteration {iteration}: {words}")

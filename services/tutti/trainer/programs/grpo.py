@@ -1,0 +1,110 @@
+"""Group-relative policy optimisation: the policy answers prompts, is rewarded, and moves towards its better answers.
+
+All ranks roll out together with the state at hand; see `tutti.trainer.rollouts` and `tutti.trainer.policydata`.
+"""
+
+from pathlib import Path
+
+import torch
+from torch import Tensor
+
+from tutti.checkpoints.staged import open_staged
+from tutti.corpus.conversations import Conversation, Role
+from tutti.corpus.conversationset import in_part
+from tutti.corpus.experience import Prompt
+from tutti.corpus.manifest import Kind
+from tutti.corpus.rewards import InvalidReward
+from tutti.corpus.template import Renderer
+from tutti.inference.parameters import parameters_of
+from tutti.model.chunks import Layout
+from tutti.model.policy import ClippedPolicy
+from tutti.model.programs.grpo import GrpoParameters
+from tutti.model.step import RankStep
+from tutti.model.training import Training
+from tutti.trainer.failures import RankFailure, Reason
+from tutti.trainer.judging import Judge
+from tutti.trainer.metrics import Metrics
+from tutti.trainer.policydata import PolicyData
+from tutti.trainer.programs.program import Program
+from tutti.trainer.rewardmodel import RewardModel
+from tutti.trainer.rollouts import Rollouts, Vocabulary
+from tutti.trainer.samples import lines_of, renderer_of
+from tutti.trainer.staged import Staged
+
+
+def read(staged: Staged, training: Training) -> PolicyData:
+    """Raises RankFailure, CorpusError, SpecError, CheckpointError."""
+    from tutti.corpus.tokenizer import BytePairTokenizer  # starts threads, which the fork server must not have
+
+    settings = training.program_parameters
+    assert isinstance(settings, GrpoParameters)
+    renderer = renderer_of(staged, training)
+    lines = lines_of(staged, training, Kind.CONVERSATIONS)
+    prompts, note = readable(renderer, list(in_part(lines, training.part)), training.model.context)
+    tokenizer = renderer.tokenizer
+    assert isinstance(tokenizer, BytePairTokenizer)
+    vocabulary = Vocabulary(tokenizer.eos, tokenizer.vocabulary, tokenizer.decode)
+    try:
+        judge = Judge(settings, RewardModel(staged.models["reward"], training) if "reward" in staged.models else None)
+    except InvalidReward as error:
+        raise RankFailure(Reason.DATA_REFUSED, str(error)) from error
+    reference = _reference(staged.models["reference"], training)
+    return PolicyData(training, settings, prompts, Rollouts(training, settings, vocabulary, judge, reference), note)
+
+
+def readable(renderer: Renderer, conversations: list[Conversation], context: int) -> tuple[list[Prompt], str]:
+    """Return the prompts that leave room for an answer, and what was left out.
+
+    The answer at the end of a conversation is the one that is expected. Raises RankFailure where nothing is left.
+    """
+    found, too_long = [], 0
+    for each in conversations:
+        answered = each.messages[-1].role is Role.ASSISTANT
+        messages = each.messages[:-1] if answered else each.messages
+        if not messages:
+            raise RankFailure(Reason.DATA_REFUSED, f"the conversation {each.digest} is an answer without a prompt")
+        tokens = tuple(renderer.open(messages).tolist())
+        if len(tokens) < context:
+            found.append(Prompt(messages, tokens, each.messages[-1].content if answered else None))
+        else:
+            too_long += 1
+    words = f"{too_long} of {len(conversations)} prompts fill the model's context of {context} tokens"
+    if not found:
+        expected = "expected shorter ones, or a model with a longer context" if too_long else "expected at least one"
+        raise RankFailure(Reason.DATA_REFUSED, f"{words}; {expected}")
+    return found, f"{words} and were left out" if too_long else ""
+
+
+def _reference(folder: Path, training: Training) -> Tensor:
+    """The parameters of the reference. Raises RankFailure, CheckpointError."""
+    staged, layout = open_staged(folder), Layout(training.model)
+    model = staged.body.layout.model
+    if model.vocabulary != training.model.vocabulary:
+        raise RankFailure(
+            Reason.DATA_REFUSED,
+            f"the reference {staged.body.name} has a vocabulary of {model.vocabulary} tokens; expected "
+            f"{training.model.vocabulary}, that of the policy: take a checkpoint of the same tokenizer",
+        )
+    if staged.body.layout.digest != layout.digest:
+        raise RankFailure(
+            Reason.DATA_REFUSED,
+            f"the reference {staged.body.name} has layout {staged.body.layout.digest}; expected {layout.digest}: take "
+            "a checkpoint of the same model",
+        )
+    return torch.from_numpy(parameters_of(staged))
+
+
+def measure(step: RankStep, data: PolicyData) -> Metrics:
+    """Collective. The metrics of the step, and of the iteration at its first one."""
+    return Metrics(0.0, 0, named=data.metrics(step))
+
+
+PROGRAM = Program(
+    name="grpo",
+    objective=lambda training: ClippedPolicy(),
+    read=read,
+    measure=measure,
+    measure_due=lambda training, step: True,
+    checkpoint_due=Training.checkpoint_due,
+    experience=lambda data: data.experience,
+)

@@ -1,0 +1,56 @@
+"""A reward model: a checkpoint with a scalar head, which scores answers in blocks of a leaf's shape."""
+
+from collections.abc import Sequence
+from pathlib import Path
+
+import numpy as np
+import numpy.typing as npt
+import torch
+
+from tutti.checkpoints.staged import open_staged
+from tutti.inference.parameters import parameters_of
+from tutti.model.training import Training
+from tutti.model.transformer import Transformer
+from tutti.trainer.samples import refused
+
+
+class RewardModel:
+    """Scores texts of a training's tokenizer and template."""
+
+    def __init__(self, folder: Path, training: Training) -> None:
+        """Raises RankFailure where it is no reward model of this tokenizer, CheckpointError."""
+        staged = open_staged(folder, state_digest=training.model_of("reward").state_digest)
+        body, model = staged.body, staged.body.layout.model
+        for what, seen, expected in (
+            ("a scalar head", model.scalar_head, True),
+            ("the tokenizer", body.training.tokenizer, training.tokenizer),
+            ("the chat template", body.training.template, training.template),
+        ):
+            if seen != expected:
+                raise refused(
+                    f"the reward model {body.name}: {what} is {seen or 'none'}, expected {expected}; take a checkpoint "
+                    "of a stage `reward` that goes back to the same tokenizer"
+                )
+        if model.context < training.model.context:
+            raise refused(
+                f"the reward model {body.name} reads {model.context} tokens; expected {training.model.context}, the "
+                "context of the policy"
+            )
+        self._rows, self._context = training.step.rows, model.context
+        vector = torch.from_numpy(parameters_of(staged))
+        self._transformer = Transformer(staged.body.layout, vector, compiled=False)
+
+    def __call__(self, texts: Sequence[Sequence[int]], begins: Sequence[int]) -> npt.NDArray[np.float64]:
+        """Return the score of each text, float64 [len(texts)]; `begins` is where its answer begins."""
+        found: list[float] = []
+        for start in range(0, len(texts), self._rows):
+            part = list(zip(texts[start : start + self._rows], begins[start : start + self._rows], strict=True))
+            tokens = torch.zeros(self._rows, self._context + 1, dtype=torch.long)
+            pooled = torch.zeros(self._rows, self._context, dtype=torch.bool)
+            for row, (text, begin) in enumerate(part):
+                tokens[row, : len(text)] = torch.tensor(text)
+                pooled[row, begin : len(text)] = True
+            with torch.no_grad():
+                scores = self._transformer.scores(tokens, torch.zeros_like(tokens), pooled)
+            found += scores[: len(part)].tolist()
+        return np.array(found)

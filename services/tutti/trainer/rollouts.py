@@ -1,0 +1,212 @@
+"""Rollouts: all ranks of a job write answers with the policy at hand, score them, and agree on what to train on.
+
+Promises: what an iteration trains on follows from the state, the training and global numbers, for any number of ranks.
+A rollout's log-probabilities are those of training's forward; they are compared at each iteration.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+from torch import Tensor
+
+from tutti.checkpoints.digests import vector_digest
+from tutti.corpus.experience import STOPS, Experience, Prompt, Rollout
+from tutti.corpus.rewards import Answered
+from tutti.inference.engine import Completion, Mode, Request, Weights, generate
+from tutti.inference.errors import InferenceError
+from tutti.inference.limits import Limits, Stop
+from tutti.inference.parity import score
+from tutti.inference.sampling import Sampling
+from tutti.inference.slotengine import SLOTS, SlotEngine
+from tutti.model.groups import advantages
+from tutti.model.programs.grpo import GrpoParameters
+from tutti.model.step import RankStep
+from tutti.model.training import Training
+from tutti.model.transformer import Transformer
+from tutti.trainer.failures import RankFailure, Reason
+from tutti.trainer.judging import Judge
+
+Floats = npt.NDArray[np.float32]
+
+
+@dataclass(frozen=True)
+class Vocabulary:
+    """What rollouts need to know of the tokenizer. Ids of `size` and above stand for no text."""
+
+    end: int
+    size: int
+    decode: Callable[[Sequence[int]], str]
+
+
+class Rollouts:
+    """Makes the experience of iterations, on one rank of a gang."""
+
+    def __init__(
+        self, training: Training, settings: GrpoParameters, vocabulary: Vocabulary, judge: Judge, reference: Tensor
+    ) -> None:
+        """`reference` is float32 [layout.elements]: the parameters that the policy is kept close to."""
+        self._training, self._settings, self._vocabulary, self._judge = training, settings, vocabulary, judge
+        self._limits = Limits(tokens=settings.tokens, end=vocabulary.end, vocabulary=vocabulary.size)
+        self._reference = reference
+        self._engine: SlotEngine | None = None
+        self._transformers: tuple[Transformer, Transformer] | None = None
+
+    def roll(self, step: RankStep, prompts: Sequence[Prompt], iteration: int) -> Experience:
+        """Collective. Raises RankFailure."""
+        settings, layout = self._settings, step.plan.layout
+        digest = vector_digest(layout, step.parameters.float().cpu().numpy())
+        completions = self._completions(step, digest, prompts, iteration)
+        texts = [(*prompts[place // settings.group].tokens, *each.tokens) for place, each in enumerate(completions)]
+        policy, reference = self._scorers(step)
+        begins = [len(text) - len(each.tokens) - 1 for text, each in zip(texts, completions, strict=True)]
+        old = self._scored(step, policy, texts, begins)
+        self._check_parity(completions, old)
+        answers = [self._answered(prompts[place // settings.group], each) for place, each in enumerate(completions)]
+        rewards = self._rewards(step, [each.number for each in completions], answers, texts, begins)
+        table, kept = advantages(rewards.reshape(len(prompts), settings.group))
+        references = self._scored(step, reference, texts, begins)
+        return Experience(
+            iteration=iteration,
+            step=step.scalars().step,
+            policy=digest,
+            prompts=prompts,
+            rollouts=[
+                Rollout(
+                    number=each.number,
+                    prompt=place // settings.group,
+                    tokens=each.tokens,
+                    old=old[place],
+                    reference=references[place],
+                    text=answers[place].text,
+                    stop=str(each.stop),
+                    reward=float(rewards[place]),
+                    advantage=float(table.flat[place]),
+                    kept=bool(kept.flat[place]),
+                )
+                for place, each in enumerate(completions)
+            ],
+        )
+
+    def _completions(self, step: RankStep, digest: str, prompts: Sequence[Prompt], iteration: int) -> list[Completion]:
+        """Every completion, in the order of numbers; each rank makes those of its prompts."""
+        group, ranks = self._settings.group, len(step.plan.ranks)
+        first = iteration * len(prompts) * group
+        owners = [[p for p in range(len(prompts)) if p % ranks == rank] for rank in step.plan.ranks]
+        requests = self._requests(owners[step.rank], prompts, first)
+        try:
+            engine = self._started(step, digest)
+            own = generate(engine, requests, Sampling(seed=self._training.step.seed), self._limits)
+        except InferenceError as error:
+            raise RankFailure(Reason.ROLLOUT_FAILED, f"iteration {iteration} cannot be rolled out: {error}") from error
+        width = self._settings.tokens
+        integers = np.zeros((len(own), 2 + width), np.int64)
+        floats = np.zeros((len(own), width), np.float32)
+        for row, each in enumerate(own):
+            count = len(each.tokens)
+            integers[row, :2] = count, STOPS.index(str(each.stop))
+            integers[row, 2 : 2 + count], floats[row, :count] = each.tokens, each.logprobs
+        counts = [len(each) * group for each in owners]
+        tokens = step.share(integers.ravel(), [count * (2 + width) for count in counts])
+        logprobs = step.share(floats.ravel(), [count * width for count in counts])
+        found: dict[int, Completion] = {}
+        for prompt_numbers, one, other in zip(owners, tokens, logprobs, strict=True):
+            numbers = [first + prompt * group + k for prompt in prompt_numbers for k in range(group)]
+            rows = zip(numbers, one.reshape(-1, 2 + width), other.reshape(-1, width), strict=True)
+            for number, values, chances in rows:
+                length = int(values[0])
+                found[number] = Completion(
+                    number, tuple(values[2 : 2 + length].tolist()), chances[:length].copy(), Stop(STOPS[values[1]])
+                )
+        return [found[number] for number in sorted(found)]
+
+    def _requests(self, owned: Sequence[int], prompts: Sequence[Prompt], first: int) -> list[Request]:
+        """A rank's rollouts of some prompts, numbered over the whole job: draws are keyed by these numbers."""
+        group = self._settings.group
+        return [Request(first + prompt * group + k, prompts[prompt].tokens) for prompt in owned for k in range(group)]
+
+    def _started(self, step: RankStep, digest: str) -> SlotEngine:
+        """The engine with the policy at hand: its vector is overwritten by each step. Raises InferenceError."""
+        weights = Weights(digest, step.parameters)
+        if self._engine is None:
+            model = step.plan.layout
+            slots = min(SLOTS, self._settings.rollouts)
+            engine = SlotEngine(model, rows=step.step_spec.rows, mode=Mode.EXACT, slots=slots)
+            engine.start(weights)
+            self._engine = engine
+        else:
+            self._engine.swap(weights)
+        return self._engine
+
+    def _scorers(self, step: RankStep) -> tuple[Transformer, Transformer]:
+        if self._transformers is None:
+            layout = step.plan.layout
+            reference = self._reference.to(device=step.parameters.device, dtype=step.parameters.dtype)
+            self._transformers = (
+                Transformer(layout, step.parameters, compiled=False),
+                Transformer(layout, reference, compiled=False),
+            )
+        return self._transformers
+
+    def _scored(
+        self, step: RankStep, transformer: Transformer, texts: Sequence[Sequence[int]], begins: Sequence[int]
+    ) -> list[Floats]:
+        """The log-probabilities of each answer's tokens; each rank scores its share of the leaf-shaped blocks."""
+        rows, width = step.step_spec.rows, self._settings.tokens
+        owners = _blocks(len(texts), rows, len(step.plan.ranks))
+        own = owners[step.rank]
+        table = np.zeros((len(own), width), np.float32)
+        for row, (place, scores) in enumerate(
+            zip(own, score(transformer, [texts[p] for p in own], rows=rows), strict=True)
+        ):
+            answer = scores[begins[place] :]
+            table[row, : len(answer)] = answer
+        shared = step.share(table.ravel(), [len(each) * width for each in owners])
+        found: dict[int, Floats] = {}
+        for places, part in zip(owners, shared, strict=True):
+            for place, values in zip(places, part.reshape(-1, width), strict=True):
+                found[place] = values[: len(texts[place]) - 1 - begins[place]].copy()
+        return [found[place] for place in range(len(texts))]
+
+    def _rewards(
+        self,
+        step: RankStep,
+        numbers: Sequence[int],
+        answers: Sequence[Answered],
+        texts: Sequence[Sequence[int]],
+        begins: Sequence[int],
+    ) -> npt.NDArray[np.float64]:
+        owners = _blocks(len(texts), step.step_spec.rows, len(step.plan.ranks))
+        own = owners[step.rank]
+        made = self._judge.rewards(
+            [numbers[p] for p in own],
+            [answers[p] for p in own],
+            [texts[p] for p in own],
+            [begins[p] + 1 for p in own],
+        )
+        shared = step.share(made, [len(each) for each in owners])
+        found = np.zeros(len(texts))
+        for places, part in zip(owners, shared, strict=True):
+            found[places] = part
+        return found
+
+    def _check_parity(self, completions: Sequence[Completion], old: Sequence[Floats]) -> None:
+        """Raises RankFailure where sampling has computed other log-probabilities than training does."""
+        worst = max(float(np.abs(each.logprobs - row).max()) for each, row in zip(completions, old, strict=True))
+        if worst != 0.0:
+            raise RankFailure(
+                Reason.PARITY_LOST,
+                f"log-probabilities of rollouts differ from those of training by up to {worst:.1e} nats; expected "
+                "equal bits: is a processor or a library of this node defective?",
+            )
+
+    def _answered(self, prompt: Prompt, completion: Completion) -> Answered:
+        tokens = [token for token in completion.tokens if token != self._vocabulary.end]
+        text = self._vocabulary.decode(tokens)
+        return Answered(prompt.messages, text, len(tokens), str(completion.stop), prompt.expected)
+
+
+def _blocks(count: int, rows: int, ranks: int) -> list[list[int]]:
+    """The places that each rank scores: whole blocks of `rows`, so that a block has the shape of a leaf."""
+    return [[place for place in range(count) if place // rows % ranks == rank] for rank in range(ranks)]

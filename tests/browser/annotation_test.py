@@ -1,0 +1,509 @@
+"""The annotator's page in a real browser: judged by keyboard alone, quiet, accessible, and nothing is ever lost."""
+
+from __future__ import annotations
+
+import contextlib
+import itertools
+import json
+import re
+import shutil
+import sqlite3
+import tempfile
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from playwright.sync_api import Browser, Page, Route, expect
+
+from tests.browser.campaign import CampaignServer, campaign_server, pair_lines
+from tests.browser.chromium import chromium
+from tests.browser.pages_test import Tab
+from tests.browser.reader import LETTERS, NARROW, SMALLEST_PIXELS, WIDE
+from tests.scale import scale
+from tutti.chassis.client import connect
+from tutti.contracts.annotation.v1 import Axis, PauseCampaignRequest, Qualification, UpdateGuidelineRequest
+
+TEXTS = "document.getElementById('prompt').innerText"
+HOSTILE = [
+    "<script>alert(1)</script><img src=x onerror=alert(1)> **bold** [link](http://elsewhere.example/)",
+    "abc \u202etxt.exe\u202c zero\u200b\u200bwidth \ufeffend \x07",
+]
+
+
+@pytest.fixture(scope="module")
+def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[CampaignServer]:
+    with campaign_server(tmp_path_factory.mktemp("platform")) as found:
+        yield found
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Browser]:
+    with chromium() as found:
+        yield found
+
+
+class Annotator:
+    """Somebody who judges in a browser of his or her own; `pressed` are the keys that submitted, by pair shown."""
+
+    def __init__(self, browser: Browser, server: CampaignServer, user: str, campaign: str, **tab: Any) -> None:
+        self.server, self.user, self.campaign = server, user, campaign
+        self.tab = Tab(browser, tab.pop("width", WIDE), tab.pop("scheme", "light"))
+        self.page: Page = self.tab.page
+        self.log_in()
+
+    def log_in(self) -> None:
+        self.page.goto(f"{self.server.url}/login/{self.server.link(self.user)}?next=/annotation/{self.campaign}")
+        self.page.wait_for_url(f"**/annotation/{self.campaign}")
+
+    def begin(self) -> None:
+        expect(self.page.get_by_role("heading", name="Before you begin")).to_be_visible()
+        self.page.keyboard.press("Enter")
+        self.shown()
+
+    def shown(self) -> str:
+        """The prompt of the pair, once one is shown."""
+        expect(self.page.locator("#pair")).to_be_visible()
+        return str(self.page.evaluate(TEXTS))
+
+    def judge(self, *keys: str) -> str:
+        """Press keys; when the last one has submitted, the prompt that was judged."""
+        before = self.shown()
+        for key in keys:
+            self.page.keyboard.press(key)
+        self.page.wait_for_function(
+            f"before => document.getElementById('pair').hidden || {TEXTS} !== before", arg=before
+        )
+        return before
+
+    def saved(self) -> None:
+        expect(self.page.locator("#saved")).to_have_text("saved", timeout=30_000)
+
+    def close(self) -> None:
+        self.tab.context.close()
+
+
+@pytest.fixture
+def annotate(browser: Browser, server: CampaignServer) -> Iterator[Callable[..., Annotator]]:
+    made: list[Annotator] = []
+
+    def make(user: str, campaign: str, **tab: Any) -> Annotator:
+        made.append(Annotator(browser, server, user, campaign, **tab))
+        return made[-1]
+
+    yield make
+    for each in made:
+        each.close()
+
+
+def judgements(server: CampaignServer, campaign: str) -> list[dict[str, Any]]:
+    """Every judgement that the server has recorded, by arrival; the database is locked, so a copy is read."""
+    with tempfile.TemporaryDirectory() as folder:
+        for each in (server.data_dir / "db").glob("annotation.db*"):
+            shutil.copy(each, folder)
+        with contextlib.closing(sqlite3.connect(Path(folder) / "annotation.db")) as database:
+            database.row_factory = sqlite3.Row
+            query = "SELECT * FROM judgements WHERE campaign = ? ORDER BY received_at, rowid"
+            return [dict(row) for row in database.execute(query, (f"campaigns/{campaign}",))]
+
+
+def test_twenty_pairs_are_judged_by_keyboard_alone(server: CampaignServer, annotate: Callable[..., Annotator]) -> None:
+    server.campaign("twenty", "ada", pairs=pair_lines(20))
+    ada = annotate("ada", "twenty")
+    ada.begin()
+    prompts = {ada.judge("123450"[number % 6]) for number in range(20)}
+    expect(ada.page.locator("#panel")).to_be_visible()
+    ada.saved()
+    expect(ada.page.locator("#progress")).to_have_text("20 of 20")
+    assert len(prompts) == 20
+    found = judgements(server, "twenty")
+    assert [json.loads(each["scores"])["helpful"] for each in found] == [
+        (-2, -1, 0, 1, 2, "both_bad")[n % 6] for n in range(20)
+    ]
+    assert len({each["pair"] for each in found}) == 20
+    assert ada.tab.heard == []
+    assert [each for each in ada.tab.asked if not each.startswith(f"{server.url}/")] == []
+
+
+def test_a_key_answers_the_active_axis_and_the_last_one_submits(
+    server: CampaignServer, annotate: Callable[..., Annotator]
+) -> None:
+    axes = [Axis(name="helpful", rule="Which helps more?"), Axis(name="true", rule="Which is true?")]
+    server.campaign("axes", "ada", pairs=pair_lines(3), axes=axes)
+    ada = annotate("ada", "axes")
+    ada.begin()
+    expect(ada.page.locator("#rule")).to_have_text("Which helps more?")
+    ada.page.keyboard.press("1")
+    expect(ada.page.locator("#rule")).to_have_text("Which is true?")
+    ada.judge("5")
+    ada.page.get_by_role("group", name="true").get_by_label("Equal").check()
+    ada.page.get_by_role("button", name="Submit").click()
+    expect(ada.page.get_by_role("group", name="helpful").get_by_label("Left much better")).to_be_focused()
+    ada.page.get_by_role("group", name="helpful").get_by_label("Both bad").check()
+    ada.judge("Enter")
+    ada.saved()
+    found = [json.loads(each["scores"]) for each in judgements(server, "axes")]
+    assert found == [{"helpful": -2, "true": 2}, {"helpful": "both_bad", "true": 0}]
+
+
+def test_a_key_that_is_held_down_counts_once(server: CampaignServer, annotate: Callable[..., Annotator]) -> None:
+    server.campaign("held", "ada", pairs=pair_lines(6))
+    ada = annotate("ada", "held")
+    ada.begin()
+    for _ in range(5):
+        ada.page.keyboard.down("1")
+    ada.page.evaluate("dispatchEvent(new KeyboardEvent('keydown', {key: '1', code: 'Digit1', bubbles: true}))")
+    ada.page.keyboard.up("1")
+    ada.saved()
+    assert len(judgements(server, "held")) == 1
+
+
+def test_z_undoes_and_the_new_judgement_supersedes(server: CampaignServer, annotate: Callable[..., Annotator]) -> None:
+    server.campaign("undo", "ada", pairs=pair_lines(4))
+    ada = annotate("ada", "undo")
+    ada.begin()
+    first, second = ada.judge("1"), ada.judge("1")
+    third = ada.shown()
+    ada.page.keyboard.press("z")
+    assert ada.shown() == second
+    ada.page.keyboard.press("z")
+    assert ada.judge("5") == first
+    assert ada.judge("4") == second
+    assert ada.shown() == third
+    ada.saved()
+    expect(ada.page.locator("#progress")).to_have_text("2 of 4")
+    found = judgements(server, "undo")
+    current = [each for each in found if each["current"]]
+    assert sorted(json.loads(each["scores"])["helpful"] for each in current) == [1, 2]
+    assert {each["supersedes"] for each in current} == {each["id"] for each in found if not each["current"]}
+
+
+def test_a_pair_is_skipped_flagged_or_commented_with_words(
+    server: CampaignServer, annotate: Callable[..., Annotator]
+) -> None:
+    server.campaign("words", "ada", pairs=pair_lines(4))
+    ada = annotate("ada", "words")
+    ada.begin()
+    before = ada.shown()
+    ada.page.keyboard.press("s")
+    ada.page.get_by_label("I lack the knowledge").check()
+    ada.page.keyboard.press("Enter")
+    ada.page.wait_for_function(f"before => {TEXTS} !== before", arg=before)
+    ada.page.keyboard.press("f")
+    ada.page.get_by_role("button", name="Go on").click()
+    expect(ada.page.locator("#dialog")).to_be_hidden()
+    ada.page.keyboard.press("c")
+    ada.page.get_by_role("textbox").fill("1 2 3: both are long")
+    ada.page.get_by_role("button", name="Go on").click()
+    ada.judge("3")
+    ada.saved()
+    found = judgements(server, "words")
+    assert [(each["said"], each["reason"]) for each in found] == [
+        ("skipped", "expertise"),
+        ("flagged", "harmful"),
+        ("judged", ""),
+    ]
+
+
+def test_dialogs_differences_and_pause_are_reached_by_keys(
+    server: CampaignServer, annotate: Callable[..., Annotator]
+) -> None:
+    server.campaign("keys", "ada", pairs=pair_lines(3))
+    ada = annotate("ada", "keys")
+    ada.begin()
+    for key, title in (("?", "All keys"), ("g", "Guideline")):
+        ada.page.keyboard.press(key)
+        expect(ada.page.get_by_role("dialog", name=title)).to_be_visible()
+        ada.page.keyboard.press("Escape")
+    ada.page.keyboard.press("d")
+    expect(ada.page.locator("#left mark")).not_to_have_count(0)
+    ada.page.keyboard.press("d")
+    expect(ada.page.locator("#left mark, #right mark")).to_have_count(0)
+    before = ada.shown()
+    ada.page.keyboard.press("p")
+    expect(ada.page.get_by_role("heading", name="Paused")).to_be_visible()
+    ada.page.keyboard.press("1")
+    ada.page.keyboard.press("p")
+    assert ada.shown() == before
+    assert judgements(server, "keys") == []
+
+
+def test_the_qualification_explains_each_answer_and_then_pairs_follow(
+    server: CampaignServer, annotate: Callable[..., Annotator]
+) -> None:
+    server.campaign("qualify", "ada", pairs=pair_lines(5), qualification=Qualification(pairs=2, right=2))
+    ada = annotate("ada", "qualify")
+    ada.begin()
+    expect(ada.page.locator("#progress")).to_have_text("Qualification: 0 of 2")
+    for key, title in (("1", "That was not right"), ("3", "That was right"), ("3", "That was right")):
+        ada.judge(key)
+        expect(ada.page.get_by_role("heading", name=title)).to_be_visible()
+        ada.page.keyboard.press("Enter")
+        ada.shown()
+    expect(ada.page.locator("#notice")).to_have_text("You have qualified. The next pairs count.")
+    ada.judge("2")
+    ada.saved()
+    expect(ada.page.locator("#progress")).to_contain_text("1 of ")
+
+
+def test_a_changed_guideline_is_shown_before_the_next_pair_and_nothing_is_lost(
+    server: CampaignServer, annotate: Callable[..., Annotator]
+) -> None:
+    server.campaign("changed", "ada", pairs=pair_lines(5))
+    ada = annotate("ada", "changed")
+    ada.begin()
+    ada.judge("1")
+    ada.saved()
+    with connect(server.data_dir) as client:
+        text = "# What helps\n\nPrefer the answer that is *true*.\n"
+        client.annotation.UpdateGuideline(UpdateGuidelineRequest(request_id="u", name="campaigns/changed", text=text))
+    ada.judge("2")
+    expect(ada.page.get_by_role("heading", name="The guideline has changed")).to_be_visible()
+    expect(ada.page.locator("#panel mark")).not_to_have_count(0)
+    ada.page.keyboard.press("Enter")
+    for _ in range(4):
+        ada.judge("2")
+    ada.saved()
+    assert len({each["pair"] for each in judgements(server, "changed")}) == 5
+
+
+def test_a_paused_campaign_says_so(server: CampaignServer, annotate: Callable[..., Annotator]) -> None:
+    server.campaign("paused", "ada", pairs=pair_lines(2))
+    with connect(server.data_dir) as client:
+        client.annotation.PauseCampaign(PauseCampaignRequest(request_id="p", name="campaigns/paused"))
+    ada = annotate("ada", "paused")
+    expect(ada.page.get_by_role("heading", name="The campaign is paused")).to_be_visible()
+    assert ada.tab.violations() == []
+
+
+@pytest.mark.parametrize(("width", "scheme"), [(NARROW, "dark"), (WIDE, "light"), (NARROW, "light"), (WIDE, "dark")])
+def test_the_page_is_accessible_and_fits_in_both_directions(
+    server: CampaignServer, annotate: Callable[..., Annotator], width: int, scheme: str
+) -> None:
+    campaign = f"look-{width}-{scheme}"
+    server.campaign(campaign, "ada", pairs=pair_lines(3))
+    ada = annotate("ada", campaign, width=width, scheme=scheme)
+    assert ada.tab.violations() == []
+    ada.begin()
+    for language, direction in (("en", "ltr"), ("ar", "rtl")):
+        ada.page.locator("#language").select_option(language)
+        assert ada.page.locator("#desk").get_attribute("dir") == direction
+        assert ada.tab.violations() == []
+        assert ada.page.evaluate("document.documentElement.scrollWidth") == width
+        assert [each for each in ada.page.evaluate(LETTERS) if each["pixels"] < SMALLEST_PIXELS] == []
+        left, right = (ada.page.locator(each).bounding_box() for each in ("#left", "#right"))
+        assert left is not None
+        assert right is not None
+        assert left["y"] < right["y"] if width == NARROW else left["x"] < right["x"]
+        ada.page.keyboard.press("?")
+        expect(ada.page.locator("#dialog")).to_be_visible()
+        assert ada.tab.violations() == []
+        ada.page.keyboard.press("Escape")
+    assert ada.tab.heard == []
+
+
+def test_hostile_answers_are_shown_harmlessly(server: CampaignServer, annotate: Callable[..., Annotator]) -> None:
+    line = {"prompt": [{"role": "user", "content": "אבג <b>x</b>"}], "answers": HOSTILE}
+    server.campaign("hostile", "ada", pairs=json.dumps(line) + "\n")
+    ada = annotate("ada", "hostile")
+    ada.begin()
+    shown = " ".join(ada.page.locator(each).inner_text() for each in ("#left", "#right"))
+    assert "<script>alert(1)</script>" in shown
+    assert "[link](http://elsewhere.example/)" in shown
+    for each in ("U+202E", "U+202C", "U+200B x 2", "U+FEFF", "U+0007"):
+        assert each in shown
+    assert ada.page.locator("#pair :is(script, img, a, b)").count() == 0
+    assert ada.page.locator("#prompt p").first.evaluate("e => getComputedStyle(e).direction") == "rtl"
+    assert ada.tab.heard == []
+
+
+def test_very_long_answers_do_not_hang_the_page(server: CampaignServer, annotate: Callable[..., Annotator]) -> None:
+    """Longer than the server takes, so the answer of the call is made longer on its way."""
+    server.campaign("long", "ada", pairs=pair_lines(2))
+    ada = annotate("ada", "long")
+    texts = ["*a **b `c " * 100_000, "x" * 1_000_000]
+
+    def lengthen(route: Route) -> None:
+        answer = route.fetch()
+        body = answer.json()
+        for pair in body["pairs"]:
+            pair["answers"] = texts
+        route.fulfill(response=answer, json=body)
+
+    ada.page.route("**/annotation/api/leases", lengthen)
+    ada.begin()
+    ada.page.keyboard.press("d")
+    ada.page.keyboard.press("d")
+    ada.page.locator("#right").get_by_role("button", name="Show all 1,000,000 characters").click()
+    assert ada.page.locator("#right").evaluate("each => each.textContent.length") == 1_000_000
+    ada.judge("1")
+    ada.saved()
+    ada.page.unroute_all(behavior="wait")
+
+
+def test_both_answers_scroll_together(server: CampaignServer, annotate: Callable[..., Annotator]) -> None:
+    line = {
+        "prompt": [{"role": "user", "content": "Long?"}],
+        "answers": ["\n\n".join("ab" * 200), "\n\n".join("c" * 90)],
+    }
+    server.campaign("scroll", "ada", pairs=json.dumps(line) + "\n")
+    ada = annotate("ada", "scroll")
+    ada.begin()
+    for one, other in (("#left", "#right"), ("#right", "#left")):
+        ada.page.locator(one).evaluate("each => { each.scrollTop = each.scrollHeight }")
+        at_end = "each => Math.abs(each.scrollTop + each.clientHeight - each.scrollHeight) < 2"
+        ada.page.wait_for_function(f"() => ({at_end})(document.querySelector('{other}'))")
+        ada.page.locator(one).evaluate("each => { each.scrollTop = 0 }")
+        ada.page.wait_for_function(f"() => document.querySelector('{other}').scrollTop === 0")
+
+
+def test_two_tabs_judge_no_pair_twice(server: CampaignServer, annotate: Callable[..., Annotator]) -> None:
+    server.campaign("tabs", "ada", pairs=pair_lines(8))
+    ada = annotate("ada", "tabs")
+    ada.begin()
+    other = ada.tab.context.new_page()
+    other.goto(f"{server.url}/annotation/tabs")
+    expect(other.locator("#panel-go")).to_be_visible()
+    other.keyboard.press("Enter")
+    expect(other.locator("#pair")).to_be_visible()
+    pages = (ada.page, other)
+    for number in range(8):
+        page, second = pages[number % 2], pages[1 - number % 2]
+        before = page.evaluate(TEXTS)
+        page.keyboard.press("1")
+        second.wait_for_function(f"before => document.getElementById('pair').hidden || {TEXTS} !== before", arg=before)
+        page.wait_for_function(f"before => document.getElementById('pair').hidden || {TEXTS} !== before", arg=before)
+    for page in pages:
+        expect(page.locator("#saved")).to_have_text("saved")
+    found = judgements(server, "tabs")
+    assert (len(found), len({each["pair"] for each in found})) == (8, 8)
+
+
+def test_nothing_is_lost_or_doubled_over_interruptions(
+    server: CampaignServer, annotate: Callable[..., Annotator]
+) -> None:
+    """The server is killed and stopped, the page is loaded again, the browser is offline, the session ends."""
+    interruptions = scale(test=10, soak=200)
+    server.campaign("torn", "ada", pairs=pair_lines(6 * interruptions))
+    ada = annotate("ada", "torn")
+    ada.begin()
+    pressed = 0
+
+    def press(times: int) -> None:
+        nonlocal pressed
+        for _ in range(times):
+            ada.judge("12345"[pressed % 5])
+            pressed += 1
+
+    def reload() -> None:
+        ada.page.reload()
+        ada.page.wait_for_function(
+            "() => !document.getElementById('panel').hidden || !document.getElementById('pair').hidden"
+        )
+        if ada.page.locator("#panel-go").is_visible():
+            ada.page.keyboard.press("Enter")
+        ada.shown()
+
+    kinds = ("kill", "stop", "reload", "offline", "session", "kill", "reload", "stop", "session", "offline")
+    for kind in itertools.islice(itertools.cycle(kinds), interruptions):
+        press(2)
+        if kind == "kill":
+            server.kill()
+            press(2)
+            server.start()
+        elif kind == "stop":
+            server.suspend()
+            press(2)
+            server.resume()
+        elif kind == "reload":
+            ada.page.keyboard.press("1")  # not even the next pair is awaited
+            pressed += 1
+            reload()
+        elif kind == "offline":
+            ada.tab.context.set_offline(True)
+            press(2)
+            expect(ada.page.locator("#saved")).to_contain_text(re.compile(r"offline, [2-4] waiting"))
+            ada.tab.context.set_offline(False)
+        else:
+            ada.tab.context.clear_cookies()
+            press(2)
+            expect(ada.page.locator("#saved")).to_contain_text(
+                re.compile("You are signed out. Nothing is lost: [2-4] waiting")
+            )
+            again = ada.tab.context.new_page()
+            again.goto(f"{server.url}/login/{server.link('ada')}?next=/annotation")
+            again.wait_for_url("**/annotation")
+            again.close()
+        ada.saved()
+    found = judgements(server, "torn")
+    assert (len(found), len({each["pair"] for each in found})) == (pressed, pressed)
+
+
+def test_another_annotator_of_the_same_browser_sends_nothing_of_the_first(
+    server: CampaignServer, annotate: Callable[..., Annotator]
+) -> None:
+    server.campaign("shared", "ada", "bob", pairs=pair_lines(6))
+    ada = annotate("ada", "shared")
+    ada.begin()
+    ada.tab.context.clear_cookies()
+    ada.judge("1")
+    expect(ada.page.locator("#saved")).to_contain_text("You are signed out")
+    other = ada.tab.context.new_page()
+    other.goto(f"{server.url}/login/{server.link('bob')}?next=/annotation/shared")
+    expect(other.locator("#notice")).to_have_text("1 judgements of another annotator wait in this browser.")
+    ada.page.evaluate("dispatchEvent(new Event('online'))")
+    expect(ada.page.locator("#saved")).to_contain_text("You are signed out")
+    other.goto(f"{server.url}/login/{server.link('ada')}?next=/annotation/shared")
+    expect(other.locator("#saved")).to_have_text("saved", timeout=30_000)
+    (found,) = judgements(server, "shared")
+    assert found["annotator"] != ""
+
+
+def test_the_page_names_no_writer_and_no_control(server: CampaignServer, annotate: Callable[..., Annotator]) -> None:
+    server.campaign("blind", "ada", pairs=pair_lines(6), controls=0.4)
+    ada = annotate("ada", "blind")
+    answers: list[str] = []
+    ada.page.on(
+        "response", lambda response: answers.append(response.text()) if "/annotation/" in response.url else None
+    )
+    ada.page.reload()
+    ada.begin()
+    ada.judge("1")
+    ada.saved()
+    assert len(answers) >= 3
+    for each in ("filler", "swapped", "control", "source", "checkpoint", "flipped", 'better"'):
+        assert not [text for text in answers if each in text.lower() and text.startswith("{")]
+
+
+@pytest.mark.parametrize(("width", "scheme"), [(NARROW, "dark"), (WIDE, "light")])
+def test_an_owner_sees_the_progress_of_a_campaign_while_it_is_judged(
+    server: CampaignServer, browser: Browser, annotate: Callable[..., Annotator], width: int, scheme: str
+) -> None:
+    campaign = f"owned-{width}"
+    server.campaign(campaign, "ada", "bob", pairs=pair_lines(4))
+    owner = Tab(browser, width, scheme)
+    owner.page.goto(f"{server.url}/login/{server.operator_link()}?next=/annotation")
+    owner.page.get_by_role("link", name=campaign).click()
+    expect(owner.page.get_by_role("heading", name=campaign)).to_be_visible()
+    expect(owner.page.locator("#live")).to_have_text("· live")
+    expect(owner.page.get_by_text("of 8 wanted")).to_be_visible()
+    ada = annotate("ada", campaign)
+    ada.begin()
+    ada.judge("1")
+    ada.judge("2")
+    ada.saved()
+    expect(owner.page.locator("progress")).to_have_js_property("value", 2, timeout=20_000)
+    assert owner.violations() == []
+    assert owner.page.evaluate("document.documentElement.scrollWidth") == width
+    assert owner.heard == []
+    owner.context.close()
+
+
+def test_an_overview_is_for_owners_alone(server: CampaignServer, annotate: Callable[..., Annotator]) -> None:
+    server.campaign("private", "ada", pairs=pair_lines(2))
+    ada = annotate("ada", "private")
+    ada.page.goto(f"{server.url}/annotation/private/overview")
+    expect(ada.page.get_by_role("heading", name="You may not see this")).to_be_visible()
+    ada.page.goto(f"{server.url}/annotation")
+    expect(ada.page.get_by_role("link", name="private")).to_be_visible()
+    assert ada.page.get_by_role("heading", name="Campaigns").count() == 0

@@ -1,0 +1,168 @@
+"""A campaign in a process of its own, for tests that stop and kill it while somebody judges in a browser.
+
+Promises: services, databases, sessions and the HTTP server are the real ones, and the address stays the same when the
+process is started again on the same data directory.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import signal
+import socket
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from tests.web.hosted import hosted
+from tutti.annotation.service import build
+from tutti.chassis.client import connect
+from tutti.chassis.datadir import pages_in
+from tutti.contracts.access.v1 import CreateUserRequest, IssueLinkRequest
+from tutti.contracts.annotation.v1 import (
+    CAMPAIGN_STATE_DRAFT,
+    CROWD_PEOPLE,
+    Axis,
+    CampaignSpec,
+    CreateCampaignRequest,
+    InviteAnnotatorRequest,
+    Overlap,
+    Qualification,
+)
+from tutti.contracts.common.v1 import GetRequest
+from tutti.contracts.options.v1 import ROLE_ANNOTATOR
+from tutti.web.tokens import digest, new_token
+
+GUIDELINE = "# What helps\n\nPrefer the answer that *helps* more.\n\n- It is true.\n- It is short.\n"
+STARTED = "started"
+WAIT_SECONDS = 60.0
+
+
+def pair_lines(count: int, *, first: int = 0) -> str:
+    """Ordinary pairs as JSON lines."""
+    return "".join(
+        json.dumps(
+            {
+                "prompt": [
+                    {"role": "user", "content": f"Earlier question {number}?"},
+                    {"role": "assistant", "content": "An earlier answer."},
+                    {"role": "user", "content": f"Question {number}?"},
+                ],
+                "answers": [f"The *first* answer to {number}.\n\n- one\n- two", f"Another answer to {number}, longer."],
+            }
+        )
+        + "\n"
+        for number in range(first, first + count)
+    )
+
+
+@dataclass
+class CampaignServer:
+    """A process that serves annotation; `port` of its pages stays the same."""
+
+    data_dir: Path
+    port: int
+    process: subprocess.Popen[str] | None = None
+    users: dict[str, str] = field(default_factory=dict)
+
+    @property
+    def url(self) -> str:
+        return f"http://127.0.0.1:{self.port}"
+
+    def start(self) -> None:
+        command = [sys.executable, "-m", "tests.browser.campaign", str(self.data_dir), str(self.port)]
+        self.process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
+        assert self.process.stdout is not None
+        assert self.process.stdout.readline().strip() == STARTED
+        assert pages_in(self.data_dir, "annotation") == self.url
+
+    def kill(self) -> None:
+        """SIGKILL, and its end is awaited."""
+        assert self.process is not None
+        self.process.kill()
+        self.process.wait(WAIT_SECONDS)
+
+    def suspend(self) -> None:
+        assert self.process is not None
+        self.process.send_signal(signal.SIGSTOP)
+
+    def resume(self) -> None:
+        assert self.process is not None
+        self.process.send_signal(signal.SIGCONT)
+
+    def restart(self) -> None:
+        self.kill()
+        self.start()
+
+    def link(self, user: str) -> str:
+        """The token of a login link for a user, who is created when it is first asked for."""
+        token = new_token()
+        with connect(self.data_dir) as client:
+            if user not in self.users:
+                request = CreateUserRequest(request_id=user, display_name=user, roles=[ROLE_ANNOTATOR])
+                self.users[user] = client.access.CreateUser(request).user.name
+            client.access.IssueLink(IssueLinkRequest(link_digest=digest(token), user=self.users[user]))
+        return token
+
+    def operator_link(self) -> str:
+        """The token of a login link for whoever runs the platform."""
+        token = new_token()
+        with connect(self.data_dir) as client:
+            client.access.IssueLink(IssueLinkRequest(link_digest=digest(token)))
+        return token
+
+    def campaign(self, name: str, *annotators: str, pairs: str, wait: float = WAIT_SECONDS, **changes: Any) -> str:
+        """Create a campaign of people with these annotators; its id, when it is open."""
+        spec: dict[str, Any] = {
+            "pairs": pairs,
+            "guideline": GUIDELINE,
+            "axes": [Axis(name="helpful", rule="Which answer helps more?")],
+            "crowd": CROWD_PEOPLE,
+            "overlap": Overlap(least=len(annotators), most=len(annotators)),
+            "controls": 0.0,
+            "qualification": Qualification(),
+        }
+        full = f"campaigns/{name}"
+        for each in annotators:
+            self.link(each)
+        with connect(self.data_dir) as client:
+            asked = CreateCampaignRequest(request_id=name, name=full, spec=CampaignSpec(**{**spec, **changes}))
+            client.annotation.CreateCampaign(asked)
+            waiting = threading.Event()
+            for _ in range(int(wait / 0.05)):
+                found = client.annotation.GetCampaign(GetRequest(name=full))
+                if found.state != CAMPAIGN_STATE_DRAFT:
+                    break
+                waiting.wait(0.05)
+            for each in annotators:
+                invited = InviteAnnotatorRequest(request_id=f"{name}/{each}", campaign=full, user=self.users[each])
+                client.annotation.InviteAnnotator(invited)
+        return name
+
+
+@contextlib.contextmanager
+def campaign_server(data_dir: Path) -> Iterator[CampaignServer]:
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        port = free.getsockname()[1]
+    server = CampaignServer(data_dir, port)
+    server.start()
+    try:
+        yield server
+    finally:
+        server.resume()
+        server.kill()
+
+
+def main() -> None:
+    path, port = sys.argv[1:]
+    with hosted(Path(path), f"web.listen=127.0.0.1:{port}", builds={"annotation": build}):
+        print(STARTED, flush=True)
+        signal.pause()
+
+
+if __name__ == "__main__":
+    main()

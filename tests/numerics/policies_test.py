@@ -1,0 +1,256 @@
+"""GRPO as ranks run it: the same state for any number of ranks, and after a resume; causes of its end."""
+
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+import numpy.typing as npt
+import pytest
+import torch
+
+from tests.numerics.gang import MODEL, Group, Tensors, on_ranks, snapshot
+from tutti.corpus import rewards
+from tutti.corpus.conversations import Message, Role
+from tutti.corpus.experience import Experience, Prompt
+from tutti.corpus.ledger import Ledger
+from tutti.corpus.rewards import Answered, Reward
+from tutti.inference.engine import Request
+from tutti.inference.parity import score
+from tutti.model.chunks import Layout
+from tutti.model.initial import initial_parameters
+from tutti.model.plan import Plan, Shape
+from tutti.model.policy import ClippedPolicy, PolicyLeaf
+from tutti.model.programs.grpo import GrpoParameters, RewardFunction
+from tutti.model.results import Outcome, Scalars
+from tutti.model.spec import OptimizerSpec, SpecError, StepSpec
+from tutti.model.step import RankStep
+from tutti.model.training import Training
+from tutti.model.transformer import Transformer
+from tutti.trainer.failures import RankFailure
+from tutti.trainer.judging import Judge, ScoreTexts
+from tutti.trainer.policydata import PolicyData
+from tutti.trainer.rollouts import Rollouts, Vocabulary
+
+SETTINGS = GrpoParameters(
+    prompts=6, group=4, tokens=8, minibatches=2, epochs=2, functions=(RewardFunction("length", "5"),)
+)
+TRAINING = Training(
+    model=MODEL,
+    optimizer=OptimizerSpec(peak_rate=3e-3, steps=12, weight_decay=0.0),
+    step=StepSpec(leaves=6, rows=2, seed=7),
+    dataset=f"blake3:{'1' * 64}",
+    checkpoint_every=4,
+    program="grpo",
+    program_parameters=SETTINGS,
+)
+END = 3
+PROMPTS = [
+    Prompt((Message(Role.USER, f"p{n}"),), tuple(np.random.default_rng(n).integers(4, 320, 1 + n % 5).tolist()))
+    for n in range(17)
+]
+LAYOUT = Layout(MODEL)
+INITIAL = torch.cat([torch.from_numpy(initial_parameters(LAYOUT, chunk, 7)) for chunk in LAYOUT.chunks])
+VOCABULARY = Vocabulary(END, MODEL.vocabulary, lambda tokens: " ".join(map(str, tokens)))
+
+
+class FarAway(PolicyData):
+    """Records log-probabilities that every token has left, further than the interval, as its advantage has it."""
+
+    def leaves(self, ledger: Ledger, step: int, wanted: Sequence[int]) -> Mapping[int, PolicyLeaf]:
+        made = super().leaves(ledger, step, wanted)
+        for leaf in made.values():
+            leaf.old[...] -= np.sign(leaf.advantages)
+        return made
+
+
+class ByPlace(Rollouts):
+    """The control: draws are keyed by the place in a rank's task."""
+
+    def _requests(self, owned: Sequence[int], prompts: Sequence[Prompt], first: int) -> list[Request]:
+        made = super()._requests(owned, prompts, first)
+        return [replace(request, number=place) for place, request in enumerate(made)]
+
+
+@dataclass(frozen=True)
+class Trained:
+    state: Tensors
+    scalars: Scalars
+    experience: list[Experience]
+    losses: list[str]
+    metrics: list[dict[str, float]]
+
+
+def half(texts: Sequence[Sequence[int]], begins: Sequence[int]) -> npt.NDArray[np.float64]:
+    """The share of even tokens in each answer."""
+    answers = [text[begin:] for text, begin in zip(texts, begins, strict=True)]
+    return np.array([np.mean([token % 2 == 0 for token in text]) for text in answers])
+
+
+def trained(
+    dp: int,
+    *,
+    until: int = 12,
+    since: "Trained | None" = None,
+    kind: type[Rollouts] = Rollouts,
+    reads: type[PolicyData] = PolicyData,
+    optimizer: OptimizerSpec = TRAINING.optimizer,
+    settings: GrpoParameters = SETTINGS,
+    model: ScoreTexts | None = half,
+) -> Trained:
+    training = replace(TRAINING, program_parameters=settings, optimizer=optimizer)
+
+    def work(rank: int, group: Group) -> Trained:
+        plan = Plan(LAYOUT, Shape(dp), training.step.leaves)
+        me = RankStep(
+            training.model,
+            training.optimizer,
+            training.step,
+            plan,
+            rank=rank,
+            epoch=1,
+            group=group,
+            audit_every=2,
+            objective=ClippedPolicy(),
+        )
+        if since is None:
+            me.initialize()
+        else:
+            me.load(lambda chunk, tensor: memoryview(since.state[chunk, tensor]), since.scalars)
+        rollouts = kind(training, settings, VOCABULARY, Judge(settings, model), INITIAL)
+        data = reads(training, settings, PROMPTS, rollouts)
+        ledger, found = data.first_ledger(), Trained({}, me.scalars(), [], [], [])
+        for step in range(me.scalars().step + 1, until + 1):
+            data.prepare(me, step)
+            if data.experience is not None:
+                found.experience.append(data.experience)
+            result = me.run(step, data.leaves(ledger, step, me.leaves_needed(step)))
+            assert result.outcome is Outcome.COMMITTED
+            found.losses.append(result.loss.hex())
+            found.metrics.append(data.metrics(me))
+        return replace(found, state=snapshot(me), scalars=me.scalars())
+
+    parts = on_ranks(dp, work)
+    assert all(part.losses == parts[0].losses and part.metrics == parts[0].metrics for part in parts)
+    return replace(parts[0], state={key: value for part in parts for key, value in part.state.items()})
+
+
+@pytest.fixture(scope="module")
+def alone() -> Trained:
+    return trained(1)
+
+
+@pytest.mark.parametrize("dp", [2, 3])
+def test_the_state_is_that_of_one_rank(alone: Trained, dp: int) -> None:
+    together = trained(dp)
+    assert together.state == alone.state
+    assert together.losses == alone.losses
+    assert [each.digest for each in together.experience] == [each.digest for each in alone.experience]
+    assert together.metrics == alone.metrics
+
+
+def test_control_draws_by_the_place_in_a_task_give_another_state() -> None:
+    one, two = (trained(dp, until=4, kind=ByPlace) for dp in (1, 2))
+    assert one.state != two.state
+
+
+def test_a_job_that_is_resumed_after_an_iteration_makes_the_same_state(alone: Trained) -> None:
+    part = trained(2, until=8)
+    assert trained(3, since=part).state == alone.state
+
+
+def test_a_state_inside_of_an_iteration_is_no_resume_point() -> None:
+    with pytest.raises(AssertionError, match="step 6 is inside an iteration"):
+        trained(1, since=trained(1, until=5), until=6)
+
+
+def test_an_experience_holds_the_log_probabilities_of_its_policy(alone: Trained) -> None:
+    first, last = alone.experience[0], alone.experience[-1]
+    assert (first.iteration, first.step, last.iteration, last.step) == (0, 0, 2, 8)
+    policy = Transformer(LAYOUT, INITIAL.clone(), compiled=False)
+
+    def worst(experience: Experience) -> float:
+        texts = [(*experience.prompts[each.prompt].tokens, *each.tokens) for each in experience.rollouts]
+        rows = score(policy, texts, rows=TRAINING.step.rows)
+        pairs = zip(rows, experience.rollouts, strict=True)
+        return max(float(np.abs(row[-len(each.tokens) :] - each.old).max()) for row, each in pairs)
+
+    assert worst(first) == 0.0
+    assert worst(last) > 0.0
+    assert all(np.array_equal(each.old, each.reference) for each in first.rollouts)
+    assert alone.metrics[0]["kl"] == 0.0 < alone.metrics[8]["kl"]
+    assert alone.metrics[0]["clip_fraction"] == 0.0
+    assert sorted(alone.metrics[1]) == ["clip_fraction"]
+    assert {each.number for each in last.rollouts} == set(range(48, 72))
+
+
+def test_the_policy_learns_what_is_rewarded() -> None:
+    settings = replace(SETTINGS, kl=0.0, functions=(), epochs=1)
+    found = trained(2, settings=settings, until=32, optimizer=OptimizerSpec(peak_rate=1e-2, steps=32))
+    rewards = [each["reward_mean"] for each in found.metrics if "reward_mean" in each]
+    assert rewards[-1] > rewards[0] + 0.1
+
+
+def raising(answered: Answered) -> float:
+    raise KeyError("no such key")
+
+
+def hanging(answered: Answered) -> float:
+    while True:
+        time.sleep(60)
+
+
+def always(value: float) -> Reward:
+    return lambda answered: value
+
+
+@pytest.mark.parametrize(
+    ("function", "words"),
+    [
+        (raising, r"the reward function mine, for rollout 0: KeyError: 'no such key' "),
+        (hanging, r"the reward function mine, for rollout 0: no answer within 0\.2 s"),
+        (always(float("nan")), "the reward function mine gave rollout 0 the reward nan; expected a number"),
+        (always(float("inf")), "the reward function mine gave rollout 0 the reward inf; expected a number"),
+        (always(0.5), "iteration 0: constant rewards: each of the 24 rollouts got 0.5"),
+        (lambda answered: float(answered.prompt[0].content[1:]), "iteration 0: empty groups"),
+    ],
+)
+def test_rewards_that_nothing_can_be_learned_from_end_the_job_with_their_cause(
+    function: Reward, words: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(rewards, "FUNCTIONS", {"mine": lambda argument: function})
+    settings = replace(SETTINGS, functions=(RewardFunction("mine"),), deadline=0.2)
+    with pytest.raises(AssertionError, match=words.strip()):
+        trained(1, settings=settings, model=None)
+
+
+def test_a_reward_model_that_diverged_is_named() -> None:
+    with pytest.raises(AssertionError, match="the reward model gave rollout 0 the reward nan"):
+        trained(1, model=lambda texts, begins: np.full(len(texts), np.nan))
+
+
+def test_a_policy_that_leaves_its_reference_too_far_is_stopped() -> None:
+    with pytest.raises(AssertionError, match=r"iteration 1: KL budget: the policy is .* nats an answer"):
+        trained(1, settings=replace(SETTINGS, stop_kl=1e-6))
+
+
+def test_a_step_in_which_everything_is_clipped_is_the_last() -> None:
+    with pytest.raises(AssertionError, match=r"everything clipped: the ratio of each of the [0-9]+ tokens"):
+        trained(1, reads=FarAway)
+
+
+def test_steps_and_leaves_that_do_not_fit_the_iterations_are_refused() -> None:
+    rollouts = Rollouts(TRAINING, SETTINGS, VOCABULARY, Judge(SETTINGS, half), INITIAL)
+    for training, prompts, words in (
+        (replace(TRAINING, checkpoint_every=6), PROMPTS, "checkpoint_every is 6; expected a multiple of the 4 steps"),
+        (replace(TRAINING, step=StepSpec(leaves=8, rows=2)), PROMPTS, "expected as many rows as rollouts"),
+        (TRAINING, PROMPTS[:5], "5 prompts; expected at least 6"),
+    ):
+        with pytest.raises((SpecError, RankFailure), match=words):
+            PolicyData(training, SETTINGS, prompts, rollouts)
+    with pytest.raises(SpecError, match="up to 1,200,000 tokens an iteration; expected at most 1,048,576"):
+        replace(SETTINGS, tokens=50_000)
+    with pytest.raises(SpecError, match="lag is 1; expected 0"):
+        replace(SETTINGS, lag=1)
+    with pytest.raises(SpecError, match="group is 1; expected 2 or more"):
+        replace(SETTINGS, group=1)

@@ -1,0 +1,84 @@
+"""A policy trained by agents: killed inside of an iteration and resumed, it makes the same states and experience."""
+
+import os
+import signal
+from collections.abc import Callable
+from typing import Any
+
+from tests import talks
+from tests.trainer.agent_test import commit
+
+from tutti.contracts.scheduler.v1 import RANK_EVENT_FINISHED, Assignment
+from tutti.corpus.experience import Experience
+from tutti.corpus.manifest import Kind
+from tutti.model.programs.grpo import RewardFunction
+from tutti.model.training import Training
+
+Wait = Callable[..., None]
+STEPS = 16
+
+
+def prepared(stage: Any, **changes: Any) -> tuple[Training, Callable[..., Assignment]]:
+    """A training over prompts in the stage's store, and what makes its assignments."""
+    base = talks.base(stage.blobs)
+    key, digest = talks.publish(stage.blobs, Kind.CONVERSATIONS, talks.demonstrations())
+    stage.blobs.put_if_absent(talks.TOKENIZER_KEY, talks.TOKENIZER.artefact)
+    training = talks.grpo(digest, base, steps=STEPS, **changes)
+
+    def assignment(**more: Any) -> Assignment:
+        found: Assignment = stage.assignment(training, tokenizer_key=talks.TOKENIZER_KEY, **more)
+        found.dataset_manifest_key, found.dataset_digest = key, digest
+        return found
+
+    return training, assignment
+
+
+def test_a_gang_that_loses_a_rank_inside_of_an_iteration_makes_the_same_states(stage: Any, wait: Wait) -> None:
+    plane = stage.plane
+    training, assignment = prepared(stage, functions=(RewardFunction("regex", "[a-z]"),))
+    agent = stage.agent()
+    plane.assign("a", assignment(epoch=1))
+    wait(lambda: plane.events(RANK_EVENT_FINISHED) or plane.losses)
+    assert not plane.losses
+    wait(lambda: len(plane.experiences) == STEPS // 2)
+    told = {each.iteration: each.digest for each in plane.experiences}
+    plane.assign("a")
+    wait(lambda: not agent.agent.attempts)
+
+    plane.progress.clear()
+    plane.assign("a", assignment(epoch=2, ranks=(0, 1), dp=2))
+    wait(lambda: {(2, 2, 0), (2, 2, 1)} <= set(plane.reports()) and plane.last_step > 2)
+    os.kill(agent.pids()[1], signal.SIGKILL)
+    wait(lambda: plane.losses)
+    assert "rank 1 was killed by SIGKILL" in plane.losses[0].cause
+
+    middle = [report for (step, epoch, _), report in plane.reports().items() if (step, epoch) == (2, 2)]
+    body = commit(stage, middle, training)
+    resumed = assignment(
+        epoch=3,
+        resume_manifest_key=body.manifest_key,
+        resume_digest=body.state_digest,
+        resume_checkpoint=body.name,
+    )
+    plane.assign("a", resumed)
+    wait(lambda: len(plane.events(RANK_EVENT_FINISHED)) > 1 or len(plane.losses) > 1)
+    wait(lambda: plane.digests(3).get(STEPS))
+    assert plane.digests(3)[STEPS] == plane.digests(1)[STEPS]
+    wait(lambda: len({each.iteration for each in plane.experiences if each.iteration}) == STEPS // 2 - 1)
+    assert {each.digest for each in plane.experiences if each.iteration == 5} == {told[5]}
+    found = plane.experiences[0]
+    experience = Experience.decode(stage.blobs.get(found.key), expected=found.digest)
+    assert (experience.iteration, experience.step, len(experience.rollouts)) == (0, 0, 32)
+    assert found.checkpoint == ""
+    assert {each.checkpoint for each in plane.experiences if each.iteration == 3} == {"checkpoints/tiny/0/6"}
+    wait(lambda: not list((stage.folder / "node a").rglob("*.experience")))  # sampling knows them
+
+
+def test_an_attempt_that_learns_nothing_says_why(stage: Any, wait: Wait) -> None:
+    _, assignment = prepared(stage, functions=(RewardFunction("ended"),), tokens=1)
+    stage.agent()
+    stage.plane.assign("a", assignment(epoch=1))
+    wait(lambda: stage.plane.losses)
+    assert (
+        "iteration 0: constant rewards: each of the 32 rollouts got 0 (POLICY_STOPPED)" in stage.plane.losses[0].cause
+    )

@@ -1,0 +1,206 @@
+"""The calls of the annotation page over HTTP: who may call, what is refused, what nobody learns."""
+
+import json
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.web.hosted import Answer, Hosted, Visitor, hosted
+from tutti.annotation.conftest import judgement_id, lines, spec
+from tutti.annotation.service import build
+from tutti.contracts.access.v1 import CreateUserRequest
+from tutti.contracts.annotation.v1 import (
+    CAMPAIGN_STATE_OPEN,
+    Campaign,
+    CampaignSpec,
+    CreateCampaignRequest,
+    InviteAnnotatorRequest,
+    Overlap,
+    Qualification,
+)
+from tutti.contracts.options.v1 import ROLE_ANNOTATOR
+
+LEASES, JUDGEMENTS = "/annotation/api/leases", "/annotation/api/judgements"
+CAMPAIGN = "a"
+
+
+@dataclass
+class Annotator:
+    """A browser with the annotator's page. `token` is the form token that the last answer had."""
+
+    visitor: Visitor
+    token: str = ""
+    campaign: str = CAMPAIGN
+
+    def state(self) -> Answer:
+        found = self.visitor.get(f"/annotation/{self.campaign}/state.json")
+        self.token = found.headers.get("x-form-token", self.token)
+        return found
+
+    def send(self, path: str, body: object, **headers: str) -> Answer:
+        given = {
+            "sec-fetch-site": "same-origin",
+            "content-type": "application/json",
+            "x-form-token": self.token,
+            **{name.replace("_", "-"): value for name, value in headers.items()},
+        }
+        text = body if isinstance(body, str) else json.dumps(body)
+        return self.visitor.send("POST", path, text, given)
+
+    def lease(self, count: int = 8) -> list[Any]:
+        return list(self.send(LEASES, {"campaign": self.campaign, "count": count}).json["pairs"])
+
+    def judge(self, *pairs: Mapping[str, Any], score: object = 1, guideline: str = "") -> Answer:
+        guideline = guideline or self.state().json["guideline"]["version"]
+        said = [
+            {
+                "id": judgement_id(pair["id"], score),
+                "pair": pair["id"],
+                "guideline": guideline,
+                "answers": {"helpful": score},
+                "kind": "judged",
+                "shown_ms": 900,
+            }
+            for pair in pairs
+        ]
+        return self.send(JUDGEMENTS, {"campaign": self.campaign, "judgements": said})
+
+
+def opened(served: Hosted, given: CampaignSpec) -> None:
+    """Create the campaign, and wait until its pairs are made."""
+    name = f"campaigns/{CAMPAIGN}"
+    with served.client() as client:
+        client.annotation.CreateCampaign(CreateCampaignRequest(name=name, spec=given))
+        for found in client.watch(name):
+            if isinstance(found, Campaign) and found.state == CAMPAIGN_STATE_OPEN:
+                return
+
+
+def invited(served: Hosted, key: str) -> Annotator:
+    """An annotator who has opened an invitation link."""
+    with served.client() as client:
+        user = client.access.CreateUser(CreateUserRequest(display_name=key, roles=[ROLE_ANNOTATOR])).user.name
+        client.annotation.InviteAnnotator(InviteAnnotatorRequest(campaign=f"campaigns/{CAMPAIGN}", user=user, key=key))
+    visitor = Visitor(served.url)
+    answer = visitor.post("/login", {"token": served.link(user), "next": f"/annotation/{CAMPAIGN}"})
+    assert answer.headers["location"] == f"/annotation/{CAMPAIGN}"
+    found = Annotator(visitor)
+    assert found.state().status == 200
+    return found
+
+
+@pytest.fixture(scope="module")
+def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Hosted]:
+    with hosted(tmp_path_factory.mktemp("platform"), builds={"annotation": build}) as found:
+        opened(found, spec(pairs=30, overlap=Overlap(least=1, most=1)))
+        yield found
+
+
+@pytest.fixture(scope="module")
+def ada(served: Hosted) -> Annotator:
+    return invited(served, "ada")
+
+
+def test_an_invited_annotator_opens_one_link_and_judges(ada: Annotator) -> None:
+    page = ada.visitor.get(f"/annotation/{CAMPAIGN}")
+    assert page.status == 200
+    assert f'data-campaign="{CAMPAIGN}"' in page.text
+    assert ada.state().json["state"] == "active"
+    pairs = ada.lease(2)
+    assert sorted(pairs[0]) == ["answers", "id", "prompt"]
+    receipt = ada.judge(*pairs)
+    assert receipt.status == 200
+    assert receipt.json["refused"] == []
+    assert receipt.json["done"] == ada.state().json["done"]
+    assert receipt.headers["cache-control"] == "no-store"
+
+
+def test_a_call_without_the_token_of_its_session_is_forged(ada: Annotator, served: Hosted) -> None:
+    body = {"campaign": CAMPAIGN, "count": 1}
+    for headers in ({"x_form_token": ""}, {"x_form_token": invited(served, "mia").token}):
+        refused = ada.send(LEASES, body, **headers)
+        assert refused.status == 403
+        assert refused.json["error"]["status"] == 403
+    assert ada.send(LEASES, body, sec_fetch_site="cross-site").status == 403
+
+
+def test_errors_are_json_with_a_reason(ada: Annotator, served: Hosted) -> None:
+    ada.state()
+    for body, headers, status, reason in (
+        ("{", {}, 400, ""),
+        ('{"campaign": NaN}', {}, 400, ""),
+        ("[" * 5000, {}, 400, ""),
+        ([], {}, 400, "INVALID_FIELD"),
+        ({"campaign": CAMPAIGN, "count": 9}, {}, 400, "INVALID_FIELD"),
+        ({"campaign": CAMPAIGN, "count": 1, "all": True}, {}, 400, "INVALID_FIELD"),
+        ({"campaign": "another", "count": 1}, {}, 404, "NOT_FOUND"),
+        ({"campaign": 3, "count": 1}, {}, 400, "INVALID_FIELD"),
+        ({"campaign": CAMPAIGN}, {"content_type": "text/plain"}, 415, ""),
+        ("x" * (65 << 10), {}, 413, ""),
+    ):
+        answer = ada.send(LEASES, body, **headers)
+        assert (answer.status, answer.json["error"]["reason"]) == (status, reason), body
+    many = {"campaign": CAMPAIGN, "judgements": [{}] * 51}
+    assert ada.send(JUDGEMENTS, many).json["error"]["reason"] == "INVALID_FIELD"
+    assert ada.visitor.get("/annotation/none/state.json").json["error"]["reason"] == "NOT_FOUND"
+    signed_out = Annotator(Visitor(served.url)).send(LEASES, {"campaign": CAMPAIGN, "count": 1})
+    assert (signed_out.status, signed_out.json["error"]["reason"]) == (401, "NO_SESSION")
+
+
+def test_an_annotator_sees_no_page_of_engineers(ada: Annotator) -> None:
+    assert ada.visitor.get("/healthz").status == 200
+    assert ada.visitor.get("/annotation").status == 200
+    assert CAMPAIGN in ada.visitor.get("/annotation").text
+
+
+def test_too_many_requests_are_told_when_to_come_again(served: Hosted) -> None:
+    eager = invited(served, "eager")
+    answers = [eager.send(LEASES, {"campaign": CAMPAIGN, "count": 1}) for _ in range(60)]
+    refused = next(answer for answer in answers if answer.status != 200)
+    assert (refused.status, refused.json["error"]["reason"]) == (429, "TOO_MANY_REQUESTS")
+    assert int(refused.headers["retry-after"]) >= 0
+
+
+def transcript(path: Path, given: CampaignSpec) -> list[tuple[object, ...]]:
+    """Everything that an annotator of this campaign is answered, headers included."""
+    with hosted(path, builds={"annotation": build}) as served:
+        opened(served, given)
+        found = invited(served, "ada")
+        said: list[tuple[object, ...]] = []
+
+        def note(answer: Answer) -> Answer:
+            kept = {name: value for name, value in answer.headers.items() if name not in CHANGING}
+            said.append((answer.status, kept, answer.json))
+            return answer
+
+        note(found.state())
+        while pairs := note(found.send(LEASES, {"campaign": CAMPAIGN, "count": 8})).json["pairs"]:
+            note(found.judge(*pairs, score=0))
+        note(found.state())
+        return said
+
+
+CHANGING = ("x-form-token", "date", "content-length")
+
+
+def test_two_checkpoints_that_are_swapped_give_equal_answers_but_for_the_texts(tmp_path: Path) -> None:
+    options = {"controls": 0.3, "overlap": Overlap(least=1, most=1), "qualification": Qualification(pairs=2, right=2)}
+    one = transcript(tmp_path / "one", spec(pairs=lines(20), **options))
+    other = transcript(tmp_path / "other", spec(pairs=swapped(lines(20)), **options))
+    assert one != other
+    assert blind(one) == blind(other)
+
+
+def swapped(text: str) -> str:
+    found = [json.loads(line) for line in text.splitlines()]
+    return "".join(json.dumps(each | {"answers": each["answers"][::-1]}) + "\n" for each in found)
+
+
+def blind(said: object) -> object:
+    """What was answered, without the texts of answers."""
+    if isinstance(said, dict):
+        return {key: "texts" if key == "answers" else blind(value) for key, value in said.items()}
+    return [blind(each) for each in said] if isinstance(said, list | tuple) else said

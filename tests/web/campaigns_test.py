@@ -1,0 +1,118 @@
+"""A campaign from the command line: created, annotators invited, closed, its preferences exported."""
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from click.testing import CliRunner
+
+from tests.web.annotation_test import Annotator
+from tests.web.commands_test import followed, tutti
+from tests.web.hosted import Hosted, hosted
+from tutti.annotation.conftest import GUIDELINE, lines
+from tutti.annotation.service import build as build_annotation
+from tutti.chassis.demo_test import eventually
+from tutti.cli.app import build
+from tutti.contracts.annotation.v1 import CreatePreferencesRequest, PreferencesSpec
+
+
+@pytest.fixture(scope="module")
+def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Hosted]:
+    with hosted(tmp_path_factory.mktemp("platform"), builds={"annotation": build_annotation}) as found:
+        yield found
+
+
+@pytest.fixture(scope="module")
+def files(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("files")
+    (folder / "pairs.jsonl").write_text(lines(4))
+    (folder / "guideline.md").write_text(GUIDELINE)
+    return folder
+
+
+def created(served: Hosted, files: Path, name: str, *more: str) -> Any:
+    given = [
+        "--pairs",
+        str(files / "pairs.jsonl"),
+        "--guideline",
+        str(files / "guideline.md"),
+        "--axis",
+        "helpful=Which?",
+    ]
+    made = tutti(served, "campaigns", "create", name, *given, *more)
+    eventually(lambda: tutti(served, "campaigns", "show", name)["state"] == "open")
+    return made
+
+
+def refused(served: Hosted, *arguments: str) -> Exception:
+    command = [*arguments, "--data-dir", str(served.data_dir.path)]
+    found = CliRunner().invoke(build(), command, standalone_mode=False).exception
+    assert isinstance(found, Exception)
+    return found
+
+
+def test_a_campaign_is_run_from_the_command_line(served: Hosted, files: Path) -> None:
+    made = created(served, files, "trial", "--qualification", "0", "0", "--controls", "0")
+    assert made["spec"]["axes"] == [{"name": "helpful", "rule": "Which?"}]
+    (invited,) = tutti(served, "campaigns", "invite", "trial", "Ada Example")
+    ada = Annotator(followed(served, invited["url"]))
+    ada.campaign = "trial"
+    assert invited["url"].endswith("?next=/annotation/trial")
+    ada.state()
+    receipt = ada.judge(*ada.lease())
+    assert receipt.json["done"] == 4
+    eventually(lambda: tutti(served, "campaigns", "show", "trial")["state"] == "published")
+    (row,) = tutti(served, "annotators", "ls", "trial")
+    assert (row["key"], row["judged"], row["state"]) == (invited["annotator"], 4, "active")
+
+
+def test_preferences_are_exported_for_others(served: Hosted, files: Path, tmp_path: Path) -> None:
+    campaign = tutti(served, "campaigns", "show", "trial")
+    spec = PreferencesSpec(
+        campaign=campaign["name"],
+        manifest_key=campaign["result"]["manifest_key"],
+        content_digest=campaign["result"]["content_digest"],
+    )
+    with served.client() as client:
+        client.annotation.CreatePreferences(CreatePreferencesRequest(name="preferences/trial", spec=spec))
+    eventually(lambda: tutti(served, "preferences", "show", "trial")["state"] == "done")
+    written = tutti(served, "preferences", "export", "trial", "--to", str(tmp_path / "own.jsonl"))
+    assert written["pairs"] == 4
+    line = json.loads((tmp_path / "own.jsonl").read_text().splitlines()[0])
+    assert sorted(line) == ["answers", "first", "prompt", "weight"]
+    tutti(served, "preferences", "export", "trial", "--format", "trl", "--to", str(tmp_path / "trl.jsonl"))
+    line = json.loads((tmp_path / "trl.jsonl").read_text().splitlines()[0])
+    assert line["prompt"][0]["role"] == "user"
+    assert line["chosen"][0]["role"] == line["rejected"][0]["role"] == "assistant"
+    (row,) = tutti(served, "annotators", "ls", "trial")
+    assert row["sharpness"]["error"] > 0
+    again = refused(served, "preferences", "export", "trial", "--to", str(tmp_path / "own.jsonl"))
+    assert "choose another file" in str(again)
+
+
+def test_it_is_paused_resumed_changed_and_closed(served: Hosted, files: Path) -> None:
+    created(served, files, "second")
+    assert tutti(served, "campaigns", "pause", "second")["state"] == "paused"
+    assert tutti(served, "campaigns", "resume", "second")["state"] == "open"
+    (files / "other.md").write_text("Prefer the longer answer.")
+    changed = tutti(served, "campaigns", "guideline", "second", str(files / "other.md"))
+    assert changed["guideline"] != tutti(served, "campaigns", "show", "trial")["guideline"]
+    assert tutti(served, "campaigns", "close", "second")["state"] in ("closed", "published")
+    created(served, files, "third")
+    assert tutti(served, "campaigns", "cancel", "third")["state"] == "cancelled"
+
+
+def test_an_annotator_is_retracted_by_key(served: Hosted, files: Path) -> None:
+    created(served, files, "fourth")
+    (invited,) = tutti(served, "campaigns", "invite", "fourth", "Eve Example")
+    found = tutti(served, "annotators", "retract", "fourth", invited["annotator"], "--reason", "on request")
+    assert (found["state"], found["reason"]) == ("retracted", "on request")
+    assert "fourth" in str(refused(served, "annotators", "retract", "fourth", "none", "--reason", "r"))
+
+
+def test_what_cannot_be_created_is_told(served: Hosted, files: Path) -> None:
+    given = ["campaigns", "create", "bad", "--guideline", str(files / "guideline.md"), "--axis", "helpful"]
+    assert "samples or pairs" in str(refused(served, *given))
+    assert "does not exist" in str(refused(served, *given, "--pairs", str(files / "none.jsonl")))
