@@ -16,7 +16,7 @@ from torch import Tensor
 
 from tutti.inference.errors import PromptTooLong
 from tutti.model.chunks import Layout
-from tutti.model.transformer import feed_forward, parameters_in, projected, rotary_tables
+from tutti.model.transformer import decoder_parameters, feed_forward, projected, rotary_tables
 
 ROWS = 8
 ALIGNED = 16
@@ -39,8 +39,7 @@ class Decoder:
     def __init__(self, layout: Layout, vector: Tensor) -> None:
         """`vector` is float32 [layout.elements], on the device to compute on."""
         self.model, self._device = layout.model, vector.device
-        units = parameters_in(layout, vector)
-        self._embed, *self._blocks, self._norm, self._output = units[:-1] if self.model.scalar_head else units
+        self._embed, *self._blocks, self._norm, self._output = decoder_parameters(layout, vector)
         self._rotary = rotary_tables(self.model, vector.device, vector.dtype)
 
     @torch.no_grad()

@@ -117,7 +117,7 @@ def tokenization(model: ModelSpec) -> dict[str, Any]:
 def tensors(layout: Layout, vector: Array) -> dict[str, Array]:
     """The weights by the names that transformers gives them: views of `vector`, in the order of computation."""
     model, found = layout.model, dict[str, Array]()
-    embed, *blocks, norm, output = layout.uses[:-1] if model.scalar_head else layout.uses  # a scalar head has no name
+    embed, *blocks, norm, output = layout.decoder
     found["model.embed_tokens.weight"] = _fields(embed, vector)["weight"]
     for number, use in enumerate(blocks):
         prefix = f"model.layers.{number}."

@@ -37,9 +37,8 @@ def score(transformer: Transformer, texts: Sequence[Sequence[int]], *, rows: int
         for row, text in enumerate(part):
             tokens[row, : len(text)] = torch.tensor(text)
         tokens = tokens.to(device)
-        with torch.no_grad():
-            losses = transformer.weighted_losses(tokens, torch.zeros_like(tokens), lambda each: (each, each))[1]
-        table = losses.view(rows, context).float().cpu().numpy()
+        chances = transformer.log_probabilities(tokens, torch.zeros_like(tokens))
+        table = chances.view(rows, context).float().cpu().numpy()
         found += [table[row, : len(text) - 1].copy() for row, text in enumerate(part)]
     return found
 

@@ -70,6 +70,18 @@ def same(one: Completion, other: Completion) -> bool:
     )
 
 
+def test_a_scalar_head_changes_no_completion() -> None:
+    layout, vector = parameters(SMALL)
+    headed = Layout(replace(SMALL, scalar_head=True))
+    with_head = torch.cat([vector, torch.ones(headed.elements - layout.elements)])
+    completions = []
+    for each, its_vector in ((layout, vector), (headed, with_head)):
+        engine = SlotEngine(each, rows=2, mode=Mode.EXACT, slots=8)
+        engine.start(Weights("weights", its_vector))
+        completions.append(generate(engine, requests(3), SAMPLING, LIMITS))
+    assert all(same(one, other) for one, other in zip(*completions, strict=True))
+
+
 def test_a_completion_does_not_depend_on_what_is_generated_beside_it(engine: Engine) -> None:
     together = generate(engine, requests(19), SAMPLING, LIMITS)
     for one, request in zip(together, requests(19), strict=True):

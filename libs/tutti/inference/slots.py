@@ -12,7 +12,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from tutti.model.chunks import Layout
-from tutti.model.transformer import block, document_mask, feed_forward, parameters_in, projected, rotary_tables
+from tutti.model.transformer import block, decoder_parameters, document_mask, feed_forward, projected, rotary_tables
 
 LEAST_SLOTS = 8
 QUERY_ROWS = 4
@@ -39,7 +39,7 @@ class Slots:
         model = layout.model
         self.model, self.slots, self.rows, self.exact = model, max(slots, LEAST_SLOTS), rows, exact
         self._query_rows, self._vector = query_rows, vector
-        self._embed, *self._blocks, self._norm, self._output = parameters_in(layout, vector)
+        self._embed, *self._blocks, self._norm, self._output = decoder_parameters(layout, vector)
         self._rotary = rotary_tables(model, vector.device, vector.dtype)
         shape = (model.layers, self.slots, model.kv_heads, model.context, model.head_width)
         self._keys, self._values = vector.new_zeros(shape), vector.new_zeros(shape)

@@ -153,6 +153,8 @@ class Layout:
             uses.append(Use(unit, gradient_start=bases[unit.name] if owned else end, state_start=bases[unit.owner]))
             end += 0 if owned else unit.length
         self.uses = tuple(uses)
+        self.decoder = self.uses[:-1] if model.scalar_head else self.uses
+        """The uses from embed to output, which give the logits: all but a scalar head."""
         self.gradient_elements = end
         """Length of the gradient vector: the state vector, then the gradients of second uses."""
 

@@ -33,6 +33,7 @@ class Transformer:
                 self.fields.append(unit[field.name])
                 self.gradient_slots.append((use.gradient_start + field.start, field))
             self.units.append(unit)
+        self._decoder = self.units[: len(layout.decoder)]
         self._head = Head(self.model.vocabulary, vector.device)
         self._rotary = rotary_tables(self.model, vector.device, vector.dtype)
         self._block: Callable[..., Tensor] = torch.compile(block, dynamic=False) if compiled else block
@@ -78,7 +79,7 @@ class Transformer:
         """What the output matrix is multiplied with, [rows · context, width], and that matrix."""
         model, inputs = self.model, tokens[:, :-1]
         mask = document_mask(documents[:, :-1], self.vector.dtype) if model.document_mask else None
-        embed, *blocks, norm, output = self.units[:-1] if model.scalar_head else self.units
+        embed, *blocks, norm, output = self._decoder
         x = F.embedding(inputs, embed["weight"])
         for parameters in blocks:
             x = self._block(model, parameters, x, self._rotary, mask)
@@ -95,6 +96,11 @@ def parameters_in(layout: Layout, vector: Tensor) -> list[Parameters]:
         }
         for use in layout.uses
     ]
+
+
+def decoder_parameters(layout: Layout, vector: Tensor) -> list[Parameters]:
+    """Return `parameters_in` for the units from embed to output, which give the logits: without a scalar head."""
+    return parameters_in(layout, vector)[: len(layout.decoder)]
 
 
 def rotary_tables(model: ModelSpec, device: torch.device, dtype: torch.dtype) -> tuple[Tensor, Tensor]:
