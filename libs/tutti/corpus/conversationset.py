@@ -31,6 +31,11 @@ class Lines:
         return written(self)
 
     @classmethod
+    def of(cls, manifest: Manifest, field: str = "lines") -> Lines:
+        """Return the blob of lines that a manifest names. Raises InvalidManifest."""
+        return cls.read(Fields(manifest.body, path="body", error=InvalidManifest).nested(field))
+
+    @classmethod
     def read(cls, fields: Fields) -> Lines:
         return cls(
             fields.text("blob"),

@@ -112,7 +112,7 @@ class Crowd(BaseModel):
         for kind in self.kinds:
             total += kind.share
             while len(found) < round(total * count):
-                rng = _generator(seed, "annotator", len(found))
+                rng = generator_of(seed, "annotator", len(found))
                 found.append(Annotator(*(float(rng.uniform(*getattr(kind, name))) for name in FIELDS)))
         return found
 
@@ -133,7 +133,7 @@ class Crowd(BaseModel):
         left, right = (judge(asked, answer, ended=end) for answer, end in zip(answers, ended, strict=True))
         lengths = [len(answer.split()) for answer in answers]
         mean = annotator.sharpness * (left - right) + annotator.left + annotator.length * (lengths[0] - lengths[1])
-        uniform = float(_generator(*key).uniform(1e-12, 1 - 1e-12))
+        uniform = float(generator_of(*key).uniform(1e-12, 1 - 1e-12))
         latent = mean + float(np.log(uniform / (1 - uniform)))
         strength = 0 if abs(latent) < TIE else 1 if abs(latent) < MUCH else 2
         return -strength if latent > 0 else strength
@@ -142,7 +142,7 @@ class Crowd(BaseModel):
 FIELDS = ("sharpness", "left", "length")
 
 
-def _generator(*key: object) -> np.random.Generator:
-    """A generator that follows from the key alone."""
+def generator_of(*key: object) -> np.random.Generator:
+    """Return a generator of random numbers that follows from the key alone."""
     digest = blake3.blake3(repr(key).encode()).digest(16)
     return np.random.Generator(np.random.Philox(key=np.frombuffer(digest, np.uint64)))

@@ -8,13 +8,13 @@ from collections.abc import Iterable
 from datetime import UTC, datetime, timedelta
 from functools import partial
 
-from tutti.annotation import linefiles, rounds
+from tutti.annotation import rounds
 from tutti.annotation.checks import lines_in
 from tutti.annotation.pairs import FILLER, Given, Kind, Pair, pairs_of, plan
 from tutti.annotation.rows import INVITED, RETRACTED, Annotator, Rows
-from tutti.annotation.sets import JudgementSet, collect
+from tutti.annotation.sets import LINES, JudgementSet, collect
 from tutti.annotation.tables import Tables
-from tutti.chassis import staging, version
+from tutti.chassis import linefiles, staging, version
 from tutti.chassis.reconciler import Reconciler, Trouble
 from tutti.chassis.service import Host, TaskKind
 from tutti.chassis.tasks import Finish, Retry, Task, TaskContext, WorkFailed
@@ -167,7 +167,7 @@ class Campaigns:
             manifest = staging.manifest(
                 self._host.blobs, source.manifest_key, source.content_digest, ManifestKind.SAMPLE
             )
-            samples.append((source.sample, linefiles.read(self._host.blobs, manifest, "lines", Answer)))
+            samples.append((source.sample, linefiles.read(self._host.blobs, manifest, Answer)))
         return list(pairs_of(samples))
 
     def _publish(self, context: TaskContext) -> Finish:
@@ -210,9 +210,9 @@ class Campaigns:
             "answers": sorted({source.content_digest for source in campaign.spec.answers}),
             "axes": [{"name": axis.name, "rule": axis.rule} for axis in campaign.spec.axes],
             "excluded": dict(found.excluded),
-            "lines": linefiles.write(blobs, found.judgements),
+            "lines": linefiles.write(blobs, LINES, found.judgements).to_json(),
             "logic_version": campaign.spec.logic_version,
-            "pairs": linefiles.write(blobs, found.pairs),
+            "pairs": linefiles.write(blobs, LINES, found.pairs).to_json(),
             "simulated": campaign.spec.crowd == CROWD_SIMULATED,
         }
         return Manifest(ManifestKind.JUDGEMENTS, body, (), self._producer)

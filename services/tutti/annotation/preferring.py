@@ -1,10 +1,10 @@
 """The work behind preferences: read a set of judgements, fit it, publish its lines."""
 
-from tutti.annotation import fitting, linefiles
+from tutti.annotation import fitting
 from tutti.annotation.fitting import FITS, RELIABILITY, Fitted
-from tutti.annotation.sets import JudgementLine, PairLine
+from tutti.annotation.sets import LINES, JudgementLine, PairLine
 from tutti.backbone import Blobs
-from tutti.chassis import staging, version
+from tutti.chassis import linefiles, staging, version
 from tutti.chassis.errors import InvalidField
 from tutti.chassis.service import Host
 from tutti.chassis.tasks import TaskContext, WorkFailed
@@ -33,8 +33,8 @@ def preferring(host: Host) -> Work[Preferences]:
     def run(context: TaskContext, preferences: Preferences) -> Outcome:
         spec = preferences.spec
         judged = staging.manifest(host.blobs, spec.manifest_key, spec.content_digest, Kind.JUDGEMENTS)
-        pairs = linefiles.read(host.blobs, judged, "pairs", PairLine)
-        judgements = linefiles.read(host.blobs, judged, "lines", JudgementLine)
+        pairs = linefiles.read(host.blobs, judged, PairLine, "pairs")
+        judgements = linefiles.read(host.blobs, judged, JudgementLine)
         fields = Fields(judged.body, path="body", error=InvalidManifest)
         axes = [each.text("name") for each in fields.objects("axes")]
         axis = spec.axis or axes[0]
@@ -68,7 +68,7 @@ def _manifest(host: Host, spec: PreferencesSpec, axis: str, judged: Manifest, fo
         "fit": spec.fit or RELIABILITY,
         "judgement_set": judged.content_digest,
         "judgements": found.judgements,
-        "lines": linefiles.write(host.blobs, found.preferences),
+        "lines": linefiles.write(host.blobs, LINES, found.preferences).to_json(),
         "logic_version": fitting.LOGIC_VERSION,
         "simulated": judged.body["simulated"],
         "unidentified": list(found.unidentified),

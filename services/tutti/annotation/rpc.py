@@ -6,7 +6,7 @@ Promises: a campaign of another tenant does not exist for a caller; a change tha
 from collections.abc import Callable
 from typing import TypeVar
 
-from tutti.annotation import linefiles, preferring
+from tutti.annotation import preferring
 from tutti.annotation.campaigns import PAIRS, UNDER_WAY, Campaigns
 from tutti.annotation.checks import check_campaign, check_guideline, filled
 from tutti.annotation.listing import listed, wire
@@ -55,6 +55,7 @@ from tutti.contracts.annotation.v1 import (
 )
 from tutti.contracts.annotation.v1 import Annotator as WireAnnotator
 from tutti.contracts.common.v1 import STATE_DONE, CancelRequest, GetRequest, ListRequest, State
+from tutti.corpus.conversationset import Lines
 from tutti.corpus.manifest import Kind
 
 NOT_OPEN, SIMULATED, KEY_TAKEN = "NOT_OPEN", "SIMULATED_CROWD", "KEY_TAKEN"
@@ -261,8 +262,10 @@ class AnnotationApi:
             manifest = staging.manifest(self._blobs, result.manifest_key, result.content_digest, Kind.PREFERENCES)
         except WorkFailed as error:
             raise gone from error
-        key, size = linefiles.described(manifest, "lines")
-        return ReadPreferencesResponse(data=staging.piece(self._blobs, key, size, request.offset, gone=gone))
+        lines = Lines.of(manifest)
+        return ReadPreferencesResponse(
+            data=staging.piece(self._blobs, lines.blob, lines.bytes, request.offset, gone=gone)
+        )
 
     def _moved(
         self, request: PauseCampaignRequest | ResumeCampaignRequest, call: Call, before: int, after: int

@@ -17,6 +17,8 @@ from tutti.corpus.canonical import JsonValue
 from tutti.corpus.conversations import InvalidConversation, Messages
 from tutti.corpus.fields import Fields
 
+LINES = "annotation/lines"
+"""The prefix of the files, in the blob store."""
 TOO_FAST = "TOO_FAST"
 
 

@@ -8,13 +8,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Self
 
-import blake3
 import numpy as np
 
 from tutti.corpus.canonical import JsonValue
 from tutti.corpus.conversations import Answer, InvalidConversation, Messages, prompt_digest
 from tutti.corpus.fields import Fields
-from tutti.judgements.crowds import UTILITIES, Crowd
+from tutti.judgements.crowds import UTILITIES, Crowd, generator_of
 from tutti.judgements.intervals import Interval, win_rate
 
 CONFIDENCE = 0.95
@@ -112,7 +111,7 @@ def compare(pairs: Sequence[Pair], crowd: Crowd, *, annotators: int, overlap: in
     judgements, utilities = [], np.zeros((len(pairs), 2))
     for at, pair in enumerate(pairs):
         digest, asked = prompt_digest(pair.prompt), pair.prompt[-1].content
-        rng = _generator(seed, digest, pair.number)
+        rng = generator_of(seed, digest, pair.number)
         utilities[at] = [
             judge(asked, answer.text, ended=answer.stop == "end") for answer in (pair.baseline, pair.candidate)
         ]
@@ -147,8 +146,3 @@ def _by_prompt(answers: Sequence[Answer]) -> dict[str, list[Answer]]:
     for answer in sorted(answers, key=lambda each: each.number):
         found.setdefault(prompt_digest(answer.prompt), []).append(answer)
     return found
-
-
-def _generator(*key: object) -> np.random.Generator:
-    digest = blake3.blake3(repr(key).encode()).digest(16)
-    return np.random.Generator(np.random.Philox(key=np.frombuffer(digest, np.uint64)))

@@ -6,18 +6,16 @@ Promises: the result follows from the contents of both samples, the crowd and th
 from collections.abc import Mapping
 
 from tutti.backbone import Blobs
-from tutti.chassis import staging, version
+from tutti.chassis import linefiles, staging, version
 from tutti.chassis.errors import InvalidField
 from tutti.chassis.service import Host
 from tutti.chassis.tasks import TaskContext, WorkFailed
 from tutti.chassis.unit import Unit
-from tutti.chassis.work import Outcome, Work, publish, put_named
+from tutti.chassis.work import Outcome, Work, publish
 from tutti.contracts.evaluation.v1 import ComparedSample, Comparison, ComparisonSpec, WinRate
-from tutti.corpus.canonical import JsonValue, bytes_digest
-from tutti.corpus.conversations import Answer, InvalidConversation, from_lines, to_lines
+from tutti.corpus.canonical import JsonValue
+from tutti.corpus.conversations import Answer
 from tutti.corpus.conversationset import Lines
-from tutti.corpus.errors import InvalidManifest
-from tutti.corpus.fields import Fields
 from tutti.corpus.manifest import Kind, Manifest
 from tutti.evaluation.comparing import Compared, NotComparable, compare, paired
 from tutti.judgements.crowds import Crowd, InvalidCrowd
@@ -65,11 +63,9 @@ def work(host: Host) -> Work[Comparison]:
         crowd = _crowd(spec.crowd)
         found = compare(pairs, crowd, annotators=spec.annotators, overlap=spec.overlap, seed=spec.seed)
         context.check()
-        lines = to_lines(found.judgements)
-        key = put_named(host.blobs, FOLDER, lines, ".jsonl")
-        body = _body(spec, found, Lines(key, bytes_digest(lines), len(lines), len(found.judgements)))
-        manifest = Manifest(Kind.COMPARISON, body, (), version.producer("evaluation"))
-        result = publish(host.blobs, "evaluation", manifest, data_bytes=len(lines))
+        lines = linefiles.write(host.blobs, FOLDER, found.judgements)
+        manifest = Manifest(Kind.COMPARISON, _body(spec, found, lines), (), version.producer("evaluation"))
+        result = publish(host.blobs, "evaluation", manifest, data_bytes=lines.bytes)
 
         def fill(unit: Unit, done: Comparison) -> None:
             done.result.CopyFrom(result)
@@ -86,13 +82,9 @@ def work(host: Host) -> Work[Comparison]:
 def _answers(blobs: Blobs, sample: ComparedSample) -> list[Answer]:
     """The answers of a sample. Raises WorkFailed."""
     manifest = staging.manifest(blobs, sample.manifest_key, sample.content_digest, Kind.SAMPLE)
-    fields = Fields(manifest.body, path="body", error=InvalidManifest)
-    if not fields.has("lines"):
+    if "lines" not in manifest.body:
         raise WorkFailed(f"{sample.name} continues texts; expected answers to conversations (a sample with prompts)")
-    try:
-        return list(from_lines(Answer, staging.small(blobs, Lines.read(fields.nested("lines")).blob)))
-    except (InvalidManifest, InvalidConversation) as error:
-        raise WorkFailed(f"{sample.name} does not hold: {error}; sample again") from error
+    return linefiles.read(blobs, manifest, Answer)
 
 
 def _body(spec: ComparisonSpec, found: Compared, lines: Lines) -> Mapping[str, JsonValue]:

@@ -10,6 +10,7 @@ from blake3 import blake3
 from tutti.backbone import Blobs
 from tutti.backbone.blobs import BlobMissing
 from tutti.corpus.canonical import content_digest, named, parse_json
+from tutti.corpus.conversationset import Lines
 from tutti.corpus.errors import CorpusError
 
 _PIECE = 8 << 20
@@ -32,6 +33,11 @@ class Expected:
     def by_digest(cls, key: str) -> "Expected":
         """A blob whose key ends in the digest of its bytes."""
         return cls(key, digest=f"blake3:{key.rpartition('/')[2].partition('.')[0]}")
+
+    @classmethod
+    def lines(cls, lines: Lines) -> "Expected":
+        """A blob of JSON lines."""
+        return cls(lines.blob, lines.bytes, lines.bytes_digest)
 
     def lacks(self, blobs: Blobs) -> str:
         """What is wrong with it; "" when nothing is."""

@@ -20,6 +20,7 @@ from tutti.checkpoints.keys import checkpoint_of
 from tutti.checkpoints.manifest import CheckpointBody
 from tutti.contracts.common.v1 import RoleModel as WireModel
 from tutti.contracts.scheduler.v1 import JobSpec
+from tutti.corpus.conversationset import Lines
 from tutti.corpus.errors import CorpusError, InvalidManifest
 from tutti.corpus.fields import Fields
 from tutti.corpus.manifest import Kind, Manifest
@@ -206,7 +207,7 @@ class FinetuningStage(TrainingStage):
         try:
             manifest = Manifest.decode(host.blobs.get(data.manifest_key), expected=self.reads)
             fields = Fields(manifest.body, path="body", error=InvalidManifest)
-            count = fields.nested("parts").count(data.part) if data.part else fields.nested("lines").count("count")
+            count = fields.nested("parts").count(data.part) if data.part else Lines.of(manifest).count
         except (BlobMissing, CorpusError) as error:
             expected = f"{self.reads} that are there: {error}"
             raise InvalidField(f"{self.name}.from.{self.data}", seen=data.resource, expected=expected) from error

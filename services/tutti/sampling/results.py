@@ -66,8 +66,7 @@ def answers_manifest(
 
 def answer_lines(manifest: Manifest) -> Lines | None:
     """The blob of answers; None for a sample of continued texts. Raises InvalidManifest."""
-    fields = Fields(manifest.body, path="body", error=InvalidManifest)
-    return Lines.read(fields.nested("lines")) if fields.has("lines") else None
+    return Lines.of(manifest) if "lines" in manifest.body else None
 
 
 def continuations(manifest: Manifest) -> list[Continued]:

@@ -12,9 +12,9 @@ from tutti.backbone.blobs import BlobMissing, Blobs
 from tutti.backbone.files import Files, make_folders
 from tutti.checkpoints.reader import stage
 from tutti.corpus.canonical import file_digest, is_digest
+from tutti.corpus.conversationset import Lines
 from tutti.corpus.dataset import DatasetBody, Split
-from tutti.corpus.errors import CorpusError, InvalidManifest
-from tutti.corpus.fields import Fields
+from tutti.corpus.errors import CorpusError
 from tutti.corpus.manifest import Kind, Manifest
 
 MANIFEST = "manifest.json"
@@ -68,8 +68,8 @@ class Cache:
                 for split in (body.train, body.validation):
                     self._shards(folder, split)
             else:
-                lines = Fields(manifest.body, path="body", error=InvalidManifest).nested("lines")
-                self._file(folder / LINES, lines.text("blob"), lines.digest("bytes_digest"), "the file of lines")
+                lines = Lines.of(manifest)
+                self._file(folder / LINES, lines.blob, lines.bytes_digest, "the file of lines")
             self._blobs.fetch(manifest_key, folder / MANIFEST)
         except (BlobMissing, CorpusError) as error:
             raise StagingError(f"dataset {digest} cannot be staged: {error}") from error

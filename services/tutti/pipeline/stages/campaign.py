@@ -23,8 +23,7 @@ from tutti.contracts.annotation.v1 import (
 )
 from tutti.contracts.common.v1 import STATE_CANCELLED, STATE_DONE, STATE_FAILED, STATE_RUNNING
 from tutti.contracts.sampling.v1 import Sample
-from tutti.corpus.errors import InvalidManifest
-from tutti.corpus.fields import Fields
+from tutti.corpus.conversationset import Lines
 from tutti.corpus.manifest import Manifest
 from tutti.pipeline.blobchecks import Checked, Expected
 from tutti.pipeline.crowdpart import LONGEST, CrowdPart
@@ -135,9 +134,8 @@ class CampaignStage(StageDef):
         return Seen(work.name, STATES.get(work.state, STATE_RUNNING), work.reason, result if done else None)
 
     def blobs(self, manifest: Manifest) -> Iterator[Checked]:
-        fields = Fields(manifest.body, path="body", error=InvalidManifest)
-        for lines in (fields.nested("pairs"), fields.nested("lines")):
-            yield Expected(lines.text("blob"), lines.count("bytes"), lines.digest("bytes_digest"))
+        for field in ("pairs", "lines"):
+            yield Expected.lines(Lines.of(manifest, field))
 
     def unforeseeable(self, recipe: Recipe) -> str:
         return "" if _section(recipe).crowd else "people judge, as fast as they come"

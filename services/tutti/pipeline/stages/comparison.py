@@ -10,8 +10,6 @@ from tutti.chassis.recipetext import Part
 from tutti.contracts.evaluation.v1 import ComparedSample, Comparison, ComparisonSpec
 from tutti.contracts.sampling.v1 import Sample
 from tutti.corpus.conversationset import Lines
-from tutti.corpus.errors import InvalidManifest
-from tutti.corpus.fields import Fields
 from tutti.corpus.manifest import Manifest
 from tutti.pipeline.blobchecks import Checked, Expected
 from tutti.pipeline.crowdpart import CrowdPart
@@ -58,8 +56,7 @@ class ComparisonStage(StageDef):
         return asked.recipe.section(ComparisonSection).model_dump(mode="json")
 
     def blobs(self, manifest: Manifest) -> Iterator[Checked]:
-        lines = Lines.read(Fields(manifest.body, path="body", error=InvalidManifest).nested("lines"))
-        yield Expected(lines.blob, lines.bytes, lines.bytes_digest)
+        yield Expected.lines(Lines.of(manifest))
 
     def amount(self, recipe: Recipe, pages: int) -> float:
         return 1.0

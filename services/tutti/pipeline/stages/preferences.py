@@ -7,8 +7,7 @@ from pydantic import Field
 
 from tutti.chassis.recipetext import Part
 from tutti.contracts.annotation.v1 import Campaign, Preferences, PreferencesSpec
-from tutti.corpus.errors import InvalidManifest
-from tutti.corpus.fields import Fields
+from tutti.corpus.conversationset import Lines
 from tutti.corpus.manifest import Manifest
 from tutti.pipeline.blobchecks import Checked, Expected
 from tutti.pipeline.recipe import Recipe
@@ -45,8 +44,7 @@ class PreferencesStage(StageDef):
         return {"fit": section.fit, **({"axis": section.axis} if section.axis else {})}
 
     def blobs(self, manifest: Manifest) -> Iterator[Checked]:
-        lines = Fields(manifest.body, path="body", error=InvalidManifest).nested("lines")
-        yield Expected(lines.text("blob"), lines.count("bytes"), lines.digest("bytes_digest"))
+        yield Expected.lines(Lines.of(manifest))
 
     def amount(self, recipe: Recipe, pages: int) -> float:
         return 1.0

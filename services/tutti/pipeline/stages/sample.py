@@ -9,8 +9,6 @@ from tutti.contracts.committer.v1 import Checkpoint
 from tutti.contracts.ingest.v1 import Conversations
 from tutti.contracts.sampling.v1 import PromptSet, Sample, SampleSpec
 from tutti.corpus.conversationset import Lines
-from tutti.corpus.errors import InvalidManifest
-from tutti.corpus.fields import Fields
 from tutti.corpus.manifest import Manifest
 from tutti.pipeline.blobchecks import Checked, Expected
 from tutti.pipeline.modelsize import NUMBER_BYTES, parameters
@@ -67,10 +65,8 @@ class SampleStage(StageDef):
         return _part(asked.recipe).model_dump(exclude_none=True)
 
     def blobs(self, manifest: Manifest) -> Iterator[Checked]:
-        fields = Fields(manifest.body, path="body", error=InvalidManifest)
-        if fields.has("lines"):
-            lines = Lines.read(fields.nested("lines"))
-            yield Expected(lines.blob, lines.bytes, lines.bytes_digest)
+        if "lines" in manifest.body:
+            yield Expected.lines(Lines.of(manifest))
 
     def questions(self, recipe: Recipe) -> Iterator[Question]:
         if _part(recipe).prompts:
