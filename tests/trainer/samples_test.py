@@ -159,7 +159,7 @@ def test_pairs_of_a_prompt_are_held_out_together(store: EmbeddedBlobs, base: tal
     records = [pair(0.9, "a", answer, prompt=f"p{number}") for number in range(40) for answer in ("b", "c", "d")]
     staged, training = Reader(store, base, tmp_path).staged(Kind.PREFERENCES, records)
     data = Comparisons(staged, training, held_out=0.3, room=talks.CONTEXT)
-    trained = {each.key for each in data._data.train}
+    trained = {each.key for each in data.train}
     held_out = {each.key for each in data.held_out}
     assert not trained & held_out
     assert len(trained | held_out) == 40

@@ -1,13 +1,12 @@
 """Comparisons: pairs of answers, in two rows beside each other, and the probability that the first is the better."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
 import numpy.typing as npt
 
 from tutti.corpus.conversations import Message, Preference, Role, from_lines, prompt_digest
-from tutti.corpus.ledger import Ledger
 from tutti.corpus.manifest import Kind
 from tutti.corpus.template import Rendered
 from tutti.model.training import Training
@@ -37,39 +36,14 @@ class PairBatch(RowBatch):
     reference: npt.NDArray[np.float32] = field(default_factory=lambda: np.zeros((0, 0), np.float32))
 
 
-class Comparisons:
+class Comparisons(SampleData[Comparison, PairBatch]):
     """The pairs whose two conversations fit into rows of `room` tokens."""
 
     def __init__(self, staged: Staged, training: Training, *, held_out: float, room: int) -> None:
         """Raises RankFailure when nothing is left to train on, CorpusError when the lines are damaged."""
-        self.training = training
-        self._data = SampleData(training, _read(staged, training, room), held_out=held_out, rows=ROWS)
+        super().__init__(training, _read(staged, training, room), held_out=held_out, rows=ROWS)
 
-    @property
-    def note(self) -> str:
-        return self._data.note
-
-    def prepare(self, step: object, number: int) -> None:
-        """Nothing: batches do not depend on the state."""
-
-    def first_ledger(self) -> Ledger:
-        return self._data.first_ledger()
-
-    def leaves(self, ledger: Ledger, step: int, wanted: Sequence[int]) -> Mapping[int, PairBatch]:
-        return {leaf: self._batch(self._data.read(ledger, step, leaf)) for leaf in wanted}
-
-    @property
-    def held_out(self) -> Sequence[Comparison]:
-        return self._data.held_out
-
-    @property
-    def held_out_leaves(self) -> int:
-        return self._data.held_out_leaves
-
-    def held_out_leaf(self, leaf: int) -> PairBatch:
-        return self._batch(self._data.read_held_out(leaf))
-
-    def _batch(self, samples: Sequence[Comparison]) -> PairBatch:
+    def batch(self, samples: Sequence[Comparison]) -> PairBatch:
         rows = [rendered for each in samples for rendered in each.answers]
         found = stacked(rows, self.training)
         first, weight = (np.zeros(len(found.tokens) // ROWS, np.float32) for _ in range(2))

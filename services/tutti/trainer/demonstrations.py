@@ -1,10 +1,9 @@
 """Demonstrations: conversations whose assistant's turns are learned, one in a row."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from tutti.corpus.conversations import Conversation, from_lines
-from tutti.corpus.ledger import Ledger
 from tutti.corpus.manifest import Kind
 from tutti.corpus.template import Rendered
 from tutti.model.training import Training
@@ -29,36 +28,15 @@ class Demonstration:
     rendered: Rendered
 
 
-class Demonstrations:
+class Demonstrations(SampleData[Demonstration, RowBatch]):
     """The conversations of a part that have an assistant's turn and fit into a row."""
 
     def __init__(self, staged: Staged, training: Training, *, held_out: float) -> None:
         """Raises RankFailure when nothing is left to train on, CorpusError when the lines are damaged."""
-        self._training = training
-        self._data = SampleData(training, _read(staged, training), held_out=held_out, rows=1)
+        super().__init__(training, _read(staged, training), held_out=held_out, rows=1)
 
-    @property
-    def note(self) -> str:
-        return self._data.note
-
-    def prepare(self, step: object, number: int) -> None:
-        """Nothing: batches do not depend on the state."""
-
-    def first_ledger(self) -> Ledger:
-        return self._data.first_ledger()
-
-    def leaves(self, ledger: Ledger, step: int, wanted: Sequence[int]) -> Mapping[int, RowBatch]:
-        return {leaf: self._batch(self._data.read(ledger, step, leaf)) for leaf in wanted}
-
-    @property
-    def held_out_leaves(self) -> int:
-        return self._data.held_out_leaves
-
-    def held_out_leaf(self, leaf: int) -> RowBatch:
-        return self._batch(self._data.read_held_out(leaf))
-
-    def _batch(self, samples: Sequence[Demonstration]) -> RowBatch:
-        return stacked([each.rendered for each in samples], self._training)
+    def batch(self, samples: Sequence[Demonstration]) -> RowBatch:
+        return stacked([each.rendered for each in samples], self.training)
 
 
 def _read(staged: Staged, training: Training) -> Reading[Demonstration]:

@@ -5,6 +5,7 @@ follows from the lines, the tokenizer and the training alone.
 """
 
 import math
+from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -19,6 +20,7 @@ from tutti.corpus.ledger import Ledger
 from tutti.corpus.manifest import Kind, Manifest
 from tutti.corpus.sampler import DatasetShare, Span
 from tutti.corpus.template import Rendered, Renderer, of_digest
+from tutti.model.step import RankStep
 from tutti.model.training import Training
 from tutti.trainer.failures import RankFailure, Reason
 from tutti.trainer.staged import Staged
@@ -49,6 +51,7 @@ class Sample(Protocol):
 
 
 S = TypeVar("S", bound=Sample)
+R = TypeVar("R", bound=RowBatch)
 
 
 @dataclass(frozen=True)
@@ -93,10 +96,10 @@ class Reading(Generic[S]):
             raise refused(self.note or f"there are no {self.what}")
 
 
-class SampleData(Generic[S]):
+class SampleData(ABC, Generic[S, R]):
     """The samples of a training in the order of their lines, split by their keys, read in the sampler's order.
 
-    `rows` is how many rows of a leaf a sample takes.
+    They are the batches of a program, and do not depend on the state. `rows` is how many rows of a leaf a sample takes.
     """
 
     def __init__(self, training: Training, reading: Reading[S], *, held_out: float, rows: int) -> None:
@@ -104,7 +107,7 @@ class SampleData(Generic[S]):
         if training.step.rows % rows:
             raise refused(f"a leaf of {training.step.rows} rows; expected a multiple of {rows}, the rows of a sample")
         reading.require()
-        self.note, self._training, self._per_leaf = reading.note, training, training.step.rows // rows
+        self.note, self.training, self._per_leaf = reading.note, training, training.step.rows // rows
         measured = [_drawn(each.key) < held_out for each in reading.samples]
         self.train = [each for each, out in zip(reading.samples, measured, strict=True) if not out]
         self.held_out = [each for each, out in zip(reading.samples, measured, strict=True) if out][:HELD_OUT_SAMPLES]
@@ -113,20 +116,30 @@ class SampleData(Generic[S]):
 
     def first_ledger(self) -> Ledger:
         """Each sample is read once an epoch, in the sampler's order."""
-        step, share = self._training.step, DatasetShare(self._training.dataset, len(self.train), weight=1, start=0)
+        step, share = self.training.step, DatasetShare(self.training.dataset, len(self.train), weight=1, start=0)
         return Ledger((Span(0, (share,), step.seed, step.leaves, self._per_leaf),))
 
-    def read(self, ledger: Ledger, step: int, leaf: int) -> list[S]:
-        """Return the samples of a leaf of a step that is counted from 1."""
-        return [self.train[at] for at in ledger.samples(step - 1, leaf).samples.tolist()]
+    def prepare(self, step: RankStep, number: int) -> None:
+        """Nothing, unless a program needs the state at hand."""
+
+    def leaves(self, ledger: Ledger, step: int, wanted: Sequence[int]) -> Mapping[int, R]:
+        """Return the batches of these leaves of a step that is counted from 1, by leaf."""
+        return {
+            leaf: self.batch([self.train[at] for at in ledger.samples(step - 1, leaf).samples.tolist()])
+            for leaf in wanted
+        }
 
     @property
     def held_out_leaves(self) -> int:
         return math.ceil(len(self.held_out) / self._per_leaf)
 
-    def read_held_out(self, leaf: int) -> list[S]:
-        """Return the samples of a leaf of those that are held out; the last leaf may have fewer."""
-        return self.held_out[leaf * self._per_leaf : (leaf + 1) * self._per_leaf]
+    def held_out_leaf(self, leaf: int) -> R:
+        """Return the batch of a leaf of those that are held out; the last leaf may have fewer samples."""
+        return self.batch(self.held_out[leaf * self._per_leaf : (leaf + 1) * self._per_leaf])
+
+    @abstractmethod
+    def batch(self, samples: Sequence[S]) -> R:
+        """Return these samples as the rows of a leaf; rows that are left are padding."""
 
 
 def refused(words: str) -> RankFailure:

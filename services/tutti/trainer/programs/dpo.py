@@ -50,10 +50,9 @@ class ReferredPairs(Comparisons):
             raise refused(f"the reference is the model {seen}; expected that of the training, {training.model}")
         self._reference: Transformer | None = None
 
-    def prepare(self, step: object, number: int) -> None:
+    def prepare(self, step: RankStep, number: int) -> None:
         """Bring the reference to the device of the step, once."""
         if self._reference is None:
-            assert isinstance(step, RankStep)
             vector = torch.from_numpy(parameters_of(self._checkpoint)).to(step.parameters)
             compiled = self.training.step.compile
             self._reference = Transformer(self._checkpoint.body.layout, vector, compiled=compiled)
