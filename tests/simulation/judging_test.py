@@ -5,8 +5,8 @@ from collections.abc import Mapping
 
 import numpy as np
 
-from tutti.annotation import linefiles
 from tutti.annotation.service import build as build_annotation
+from tutti.chassis import linefiles
 from tutti.chassis.simulation import Simulation
 from tutti.chassis.unit import Unit
 from tutti.chassis.work import publish
@@ -63,7 +63,7 @@ def answers(prompts: int) -> list[Answer]:
 def plant(world: Simulation) -> None:
     """A sample of a checkpoint, with the answers in its manifest."""
     host = world.lives["sampling"][0].parts.host
-    lines = linefiles.write(world.world.blobs, answers(8))
+    lines = linefiles.write(world.world.blobs, "sampling/answers", answers(8)).to_json()
     manifest = Manifest(Kind.SAMPLE, {"lines": lines}, (CHECKPOINT,), "test")
     result = publish(world.world.blobs, "sampling", manifest, data_bytes=0)
     sample = Sample(name=SAMPLE, spec=SampleSpec(checkpoint=CHECKPOINT), state=STATE_DONE, result=result)

@@ -69,6 +69,16 @@ class Conversation:
         """The identity of its messages, `blake3:<hex>`; the part does not change it."""
         return prompt_digest(self.messages)
 
+    @property
+    def answer(self) -> str | None:
+        """What the assistant says last; None for a prompt."""
+        return self.messages[-1].content if self.messages[-1].role is Role.ASSISTANT else None
+
+    @property
+    def prompt(self) -> Messages:
+        """The messages before the last answer: all of a prompt, none of an answer that stands alone."""
+        return self.messages if self.answer is None else self.messages[:-1]
+
     def to_json(self) -> dict[str, JsonValue]:
         found: dict[str, JsonValue] = {"messages": [each.to_json() for each in self.messages]}
         return {**found, "part": self.part} if self.part else found

@@ -18,6 +18,11 @@ from tutti.corpus.records import written
 from tutti.corpus.tokenshard import TokenShardInfo
 
 
+def tokenizer_key(version: str) -> str:
+    """The blob of a tokenizer by its version, `blake3:<hex>`."""
+    return f"tokenization/tokenizers/{version.removeprefix('blake3:')}.json"
+
+
 class Packing(StrEnum):
     """How documents become rows: cut from one stream, or as whole pieces that are fitted into rows."""
 

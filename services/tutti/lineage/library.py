@@ -20,7 +20,7 @@ from tutti.chassis.errors import Refused, declare
 from tutti.checkpoints.manifest import CheckpointBody
 from tutti.corpus import cuts, decisions, duplicates
 from tutti.corpus.canonical import bytes_digest, file_digest, parse_json
-from tutti.corpus.dataset import DatasetBody, Split
+from tutti.corpus.dataset import DatasetBody, Split, tokenizer_key
 from tutti.corpus.errors import CorpusError
 from tutti.corpus.manifest import Kind, Manifest
 from tutti.corpus.spans.index import Index
@@ -133,12 +133,12 @@ class Library:
 
     def tokenizer(self, name: str) -> BytePairTokenizer:
         """A tokenizer by the name of its resource."""
-        version = name.removeprefix("tokenizers/")
-        key = f"tokenization/tokenizers/{version}.json"
+        version = f"blake3:{name.removeprefix('tokenizers/')}"
+        key = tokenizer_key(version)
 
         def read() -> BytePairTokenizer:
             try:
-                return BytePairTokenizer.load(self._bytes(key), expected_version=f"blake3:{version}")
+                return BytePairTokenizer.load(self._bytes(key), expected_version=version)
             except TokenizerError as error:
                 raise Refused("BLOB_DAMAGED", f"the blob {key}: {error}; run its stage again") from error
 

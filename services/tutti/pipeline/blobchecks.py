@@ -11,6 +11,7 @@ from tutti.backbone import Blobs
 from tutti.backbone.blobs import BlobMissing
 from tutti.corpus.canonical import content_digest, named, parse_json
 from tutti.corpus.conversationset import Lines
+from tutti.corpus.dataset import tokenizer_key
 from tutti.corpus.errors import CorpusError
 
 _PIECE = 8 << 20
@@ -64,7 +65,7 @@ class ExpectedTokenizer:
     version: str
 
     def lacks(self, blobs: Blobs) -> str:
-        key = f"tokenization/tokenizers/{self.version.removeprefix('blake3:')}.json"
+        key = tokenizer_key(self.version)
         try:
             if (size := blobs.stat(key).size) > MAX_TOKENIZER_BYTES:
                 return f"{key} has {size} bytes, expected at most {MAX_TOKENIZER_BYTES}"

@@ -21,6 +21,7 @@ from tutti.checkpoints.manifest import CheckpointBody
 from tutti.contracts.common.v1 import RoleModel as WireModel
 from tutti.contracts.scheduler.v1 import JobSpec
 from tutti.corpus.conversationset import Lines
+from tutti.corpus.dataset import tokenizer_key
 from tutti.corpus.errors import CorpusError, InvalidManifest
 from tutti.corpus.fields import Fields
 from tutti.corpus.manifest import Kind, Manifest
@@ -31,7 +32,7 @@ from tutti.model.training import Initial, RoleModel, Training
 from tutti.pipeline.recipe import MAX_MICROBATCHES, Count, Positive, Recipe, Seed
 from tutti.pipeline.stages.definition import Asked
 from tutti.pipeline.tokenized import dataset_row
-from tutti.pipeline.trainingstage import TrainingStage, leaf_rows, misfits
+from tutti.pipeline.trainingstage import Gang, TrainingStage, leaf_rows, misfits
 from tutti.pipeline.values import Inputs, Result
 
 INITIAL = "initial"
@@ -107,11 +108,15 @@ class FinetuningStage(TrainingStage):
         epochs = section.epochs if section.epochs or section.steps else self.epochs
         return section.model_copy(update={"rows": rows, "batch": None, "epochs": epochs})
 
-    def problems(self, recipe: Recipe, filled: Collection[str]) -> Iterator[InvalidField]:
-        section = _section(recipe)
+    def job_problems(self, recipe: Recipe, section: Gang) -> Iterator[InvalidField]:
+        """What is wrong with the keys that all such jobs have, or lacks in the recipe for any of them."""
         yield from misfits(self.name, section)
         if recipe.template is None:
             yield InvalidField("template", seen="nothing", expected=f"one of {', '.join(TEMPLATES)}")
+
+    def problems(self, recipe: Recipe, filled: Collection[str]) -> Iterator[InvalidField]:
+        section = _section(recipe)
+        yield from self.job_problems(recipe, section)
         if section.steps is not None and section.epochs is not None:
             seen = f"{section.steps} steps, {section.epochs} epochs"
             yield InvalidField(f"{self.name}.epochs", seen=seen, expected="one of the two")
@@ -135,7 +140,7 @@ class FinetuningStage(TrainingStage):
             shrink=section.shrink,
             attempts=section.attempts,
             initial=training.initial.checkpoint,
-            tokenizer_key=_tokenizer_key(training.tokenizer),
+            tokenizer_key=tokenizer_key(training.tokenizer),
             models=[
                 WireModel(role=each.role, checkpoint=each.checkpoint, state_digest=each.state_digest)
                 for each in training.models
@@ -149,7 +154,7 @@ class FinetuningStage(TrainingStage):
     def today(self, asked: Asked, host: Host) -> Inputs:
         """With the model and the tokenizer of the checkpoint, and how many samples there are. Raises InvalidField."""
         initial, data = asked.one(INITIAL), asked.one(self.data)
-        training = _training_of(self.name, initial, host)
+        training = self.training_of(INITIAL, initial, host)
         version = training.tokenizer or _tokenizer_of(training, host)
         if not version:
             raise self._refused(initial, f"{training.dataset} without a tokenizer", "a checkpoint of a known dataset")
@@ -157,6 +162,15 @@ class FinetuningStage(TrainingStage):
         inputs = {**asked.inputs, INITIAL: (initial,), self.data: (replace(data, count=self._count(data, host)),)}
         self._check_template(replace(asked, inputs=inputs), host)
         return inputs
+
+    def training_of(self, role: str, checkpoint: Result, host: Host) -> Training:
+        """Return how the checkpoint of a role was trained. Raises InvalidField."""
+        try:
+            return CheckpointBody.decode(host.blobs.get(checkpoint.manifest_key)).training
+        except (BlobMissing, CorpusError) as error:
+            seen = checkpoint_of(checkpoint.manifest_key)
+            expected = f"a checkpoint that is there: {error}"
+            raise InvalidField(f"{self.name}.from.{role}", seen=seen, expected=expected) from error
 
     def amount(self, recipe: Recipe, pages: int) -> float:
         """Rows that are read; 0 where the steps follow from the samples."""
@@ -222,7 +236,7 @@ class FinetuningStage(TrainingStage):
         initial, begun = asked.one(INITIAL), _begun(asked)
         assert asked.recipe.template is not None
         try:
-            data = host.blobs.get(_tokenizer_key(begun.tokenizer))
+            data = host.blobs.get(tokenizer_key(begun.tokenizer))
             TEMPLATES[asked.recipe.template].bind(BytePairTokenizer.load(data, expected_version=begun.tokenizer))
         except (BlobMissing, TokenizerError) as error:
             raise self._refused(initial, f"the tokenizer {begun.tokenizer}", f"one that is there: {error}") from error
@@ -258,20 +272,6 @@ def _begun(asked: Asked) -> Training:
     training = asked.one(INITIAL).training
     assert training is not None
     return training
-
-
-def _tokenizer_key(version: str) -> str:
-    return f"tokenization/tokenizers/{version.removeprefix('blake3:')}.json"
-
-
-def _training_of(stage: str, initial: Result, host: Host) -> Training:
-    """How a checkpoint was trained. Raises InvalidField."""
-    try:
-        return CheckpointBody.decode(host.blobs.get(initial.manifest_key)).training
-    except (BlobMissing, CorpusError) as error:
-        seen = checkpoint_of(initial.manifest_key)
-        expected = f"a checkpoint that is there: {error}"
-        raise InvalidField(f"{stage}.from.{INITIAL}", seen=seen, expected=expected) from error
 
 
 def _tokenizer_of(training: Training, host: Host) -> str:

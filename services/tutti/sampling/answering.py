@@ -10,7 +10,7 @@ from pathlib import Path
 from tutti.chassis.tasks import WorkFailed
 from tutti.checkpoints.errors import CheckpointError
 from tutti.checkpoints.staged import open_staged
-from tutti.corpus.conversations import Answer, Conversation, Messages, Role, to_lines
+from tutti.corpus.conversations import Answer, to_lines
 from tutti.corpus.conversationset import in_part
 from tutti.corpus.errors import CorpusError
 from tutti.corpus.template import of_digest
@@ -58,7 +58,7 @@ def answer(
                 "stage `sft`, or one that began with it"
             )
         renderer = of_digest(training.template).bind(tokenizer)
-        prompts = [_prompt(found) for found in in_part(lines.read_bytes(), part)]
+        prompts = [found.prompt or found.messages for found in in_part(lines.read_bytes(), part)]
         if not prompts:
             raise WorkFailed(f"the part {part!r} has no conversation; expected at least one")
         torch.set_num_threads(training.step.threads)
@@ -81,8 +81,3 @@ def answer(
     ordered = [found[number] for number in sorted(found)]
     to.write_bytes(to_lines(ordered))
     return Answered(len(ordered), sum(len(one.tokens) for one in ordered))
-
-
-def _prompt(conversation: Conversation) -> Messages:
-    messages = conversation.messages
-    return messages[:-1] if messages[-1].role is Role.ASSISTANT and len(messages) > 1 else messages

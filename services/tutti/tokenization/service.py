@@ -31,7 +31,7 @@ from tutti.contracts.tokenization.v1 import (
 from tutti.contracts.tokenization.v1.tokenization_pb2 import DESCRIPTOR
 from tutti.corpus import loader
 from tutti.corpus.bytepairs import LLAMA3_PATTERN, native
-from tutti.corpus.dataset import DatasetBody, Packing
+from tutti.corpus.dataset import DatasetBody, Packing, tokenizer_key
 from tutti.corpus.manifest import Kind
 from tutti.corpus.stages import DedupBody, IngestBody
 from tutti.corpus.tokenizer import BytePairTokenizer, TokenizerError
@@ -120,17 +120,14 @@ def stored_shards(context: TaskContext, spec: TokenizationSpec, kept: DedupBody)
 
 def given_tokenizer(blobs: Blobs, name: str) -> BytePairTokenizer:
     """The tokenizer of an earlier dataset. Raises WorkFailed."""
-    key = tokenizer_key(name)
+    version = f"blake3:{name.removeprefix('tokenizers/')}"
+    key = tokenizer_key(version)
     try:
-        return BytePairTokenizer.load(blobs.get(key), expected_version=f"blake3:{name.removeprefix('tokenizers/')}")
+        return BytePairTokenizer.load(blobs.get(key), expected_version=version)
     except BlobMissing as error:
         raise WorkFailed(f"the tokenizer {key} is gone; run the recipe again that trained it") from error
     except TokenizerError as error:
         raise WorkFailed(f"{key}: {error}") from error
-
-
-def tokenizer_key(name: str) -> str:
-    return f"tokenization/{name}.json"
 
 
 def measures(blobs: Blobs, spec: TokenizationSpec, scratch: Path) -> tuple[Path, ...]:
@@ -146,7 +143,7 @@ def named_tokenizer(made: making.Made, pattern: str) -> Tokenizer:
     name = f"tokenizers/{made.tokenizer_version.removeprefix('blake3:')}"
     return Tokenizer(
         name=name,
-        key=tokenizer_key(name),
+        key=tokenizer_key(made.tokenizer_version),
         content_digest=made.tokenizer_version,
         vocabulary=made.vocabulary,
         pattern=pattern,

@@ -1,26 +1,25 @@
 """A reward model: a checkpoint with a scalar head, which scores answers in blocks of a leaf's shape."""
 
 from collections.abc import Sequence
-from pathlib import Path
 
 import numpy as np
 import numpy.typing as npt
 import torch
 
-from tutti.checkpoints.staged import open_staged
 from tutti.inference.parameters import parameters_of
 from tutti.model.training import Training
 from tutti.model.transformer import Transformer
 from tutti.trainer.samples import refused
+from tutti.trainer.staged import Staged
 
 
 class RewardModel:
     """Scores texts of a training's tokenizer and template."""
 
-    def __init__(self, folder: Path, training: Training) -> None:
+    def __init__(self, staged: Staged, training: Training) -> None:
         """Raises RankFailure where it is no reward model of this tokenizer, CheckpointError."""
-        staged = open_staged(folder, state_digest=training.model_of("reward").state_digest)
-        body, model = staged.body, staged.body.layout.model
+        found = staged.checkpoint(training, "reward")
+        body, model = found.body, found.body.layout.model
         for what, seen, expected in (
             ("a scalar head", model.scalar_head, True),
             ("the tokenizer", body.training.tokenizer, training.tokenizer),
@@ -37,8 +36,8 @@ class RewardModel:
                 "context of the policy"
             )
         self._rows, self._context = training.step.rows, model.context
-        vector = torch.from_numpy(parameters_of(staged))
-        self._transformer = Transformer(staged.body.layout, vector, compiled=False)
+        vector = torch.from_numpy(parameters_of(found))
+        self._transformer = Transformer(body.layout, vector, compiled=False)
 
     def __call__(self, texts: Sequence[Sequence[int]], begins: Sequence[int]) -> npt.NDArray[np.float64]:
         """Return the score of each text, float64 [len(texts)]; `begins` is where its answer begins."""

@@ -4,7 +4,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from tutti.checkpoints.staged import StagedCheckpoint, open_staged
 from tutti.contracts.trainer.v1 import Start
+from tutti.model.training import Training
 
 
 @dataclass(frozen=True)
@@ -16,6 +18,10 @@ class Staged:
     datasets: Sequence[Path]
     tokenizer: Path | None = None
     models: Mapping[str, Path] = field(default_factory=dict)
+
+    def checkpoint(self, training: Training, role: str) -> StagedCheckpoint:
+        """Open the model of a role. Raises CheckpointError where it is not the one that the training names."""
+        return open_staged(self.models[role], state_digest=training.model_of(role).state_digest)
 
     @classmethod
     def of(cls, start: Start) -> "Staged":

@@ -4,25 +4,20 @@ from collections.abc import Collection, Iterator
 
 from pydantic import Field
 
-from tutti.backbone.blobs import BlobMissing
 from tutti.chassis.errors import InvalidField
 from tutti.chassis.recipetext import Part, Real
 from tutti.chassis.service import Host
 from tutti.checkpoints.keys import checkpoint_of
-from tutti.checkpoints.manifest import CheckpointBody
 from tutti.contracts.committer.v1 import Checkpoint
 from tutti.contracts.ingest.v1 import Conversations
-from tutti.corpus.errors import CorpusError
 from tutti.corpus.manifest import Kind
 from tutti.corpus.rewards import FUNCTIONS, InvalidReward, reward_of
-from tutti.corpus.template import TEMPLATES
 from tutti.model.programs.grpo import GrpoParameters, RewardFunction
-from tutti.model.training import RoleModel, Training
+from tutti.model.training import RoleModel
 from tutti.pipeline.finetuning import INITIAL, FinetuningStage, JobSection, Rhythm, role_model
 from tutti.pipeline.recipe import Count, Positive, Recipe
 from tutti.pipeline.stages.definition import Asked, Role
-from tutti.pipeline.trainingstage import misfits
-from tutti.pipeline.values import Inputs, Result
+from tutti.pipeline.values import Inputs
 
 REFERENCE, REWARD = "reference", "reward"
 
@@ -84,9 +79,7 @@ class GrpoStage(FinetuningStage):
 
     def problems(self, recipe: Recipe, filled: Collection[str]) -> Iterator[InvalidField]:
         section = _section(recipe)
-        yield from misfits(self.name, section)
-        if recipe.template is None:
-            yield InvalidField("template", seen="nothing", expected=f"one of {', '.join(TEMPLATES)}")
+        yield from self.job_problems(recipe, section)
         if section.lag:
             expected = "0: experience of older policies is not supported yet"
             yield InvalidField("grpo.lag", seen=section.lag, expected=expected)
@@ -134,13 +127,13 @@ class GrpoStage(FinetuningStage):
         begun = inputs[INITIAL][0].training
         assert begun is not None
         if (reference := asked.get(REFERENCE)) is not None:
-            model = self._training_of(REFERENCE, reference, host).model
+            model = self.training_of(REFERENCE, reference, host).model
             if model != begun.model:
                 seen = f"{checkpoint_of(reference.manifest_key)}, a model with a vocabulary of {model.vocabulary}"
                 expected = f"the model of the initial checkpoint, with a vocabulary of {begun.model.vocabulary}"
                 raise InvalidField(f"grpo.from.{REFERENCE}", seen=seen, expected=expected)
         if (reward := asked.get(REWARD)) is not None:
-            made = self._training_of(REWARD, reward, host)
+            made = self.training_of(REWARD, reward, host)
             if not made.model.scalar_head or made.tokenizer != begun.tokenizer:
                 what = f"over {made.tokenizer or 'other tokens'}" if made.model.scalar_head else "without a scalar head"
                 raise InvalidField(
@@ -162,15 +155,6 @@ class GrpoStage(FinetuningStage):
 
     def unforeseeable(self, recipe: Recipe) -> str:
         return ""
-
-    def _training_of(self, role: str, checkpoint: Result, host: Host) -> Training:
-        """How a checkpoint was trained. Raises InvalidField."""
-        try:
-            return CheckpointBody.decode(host.blobs.get(checkpoint.manifest_key)).training
-        except (BlobMissing, CorpusError) as error:
-            seen = checkpoint_of(checkpoint.manifest_key)
-            expected = f"a checkpoint that is there: {error}"
-            raise InvalidField(f"grpo.from.{role}", seen=seen, expected=expected) from error
 
 
 def _section(recipe: Recipe) -> GrpoSection:

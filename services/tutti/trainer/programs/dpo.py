@@ -9,7 +9,6 @@ from dataclasses import replace
 
 import torch
 
-from tutti.checkpoints.staged import open_staged
 from tutti.corpus.ledger import Ledger
 from tutti.inference.parameters import parameters_of
 from tutti.model.batch import CheckedBatch
@@ -45,7 +44,7 @@ class ReferredPairs(Comparisons):
         """Raises RankFailure, CorpusError, CheckpointError."""
         held_out, room = parameters(training).held_out, training.model.context + 1
         super().__init__(staged, training, held_out=held_out, room=room)
-        self._checkpoint = open_staged(staged.models[REFERENCE], state_digest=training.model_of(REFERENCE).state_digest)
+        self._checkpoint = staged.checkpoint(training, REFERENCE)
         if (seen := self._checkpoint.body.layout.model) != training.model:
             raise refused(f"the reference is the model {seen}; expected that of the training, {training.model}")
         self._reference: Transformer | None = None

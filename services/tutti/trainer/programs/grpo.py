@@ -3,13 +3,10 @@
 All ranks roll out together with the state at hand; see `tutti.trainer.rollouts` and `tutti.trainer.policydata`.
 """
 
-from pathlib import Path
-
 import torch
 from torch import Tensor
 
-from tutti.checkpoints.staged import open_staged
-from tutti.corpus.conversations import Conversation, Role
+from tutti.corpus.conversations import Conversation
 from tutti.corpus.conversationset import in_part
 from tutti.corpus.experience import Prompt
 from tutti.corpus.manifest import Kind
@@ -45,10 +42,10 @@ def read(staged: Staged, training: Training) -> PolicyData:
     assert isinstance(tokenizer, BytePairTokenizer)
     vocabulary = Vocabulary(tokenizer.eos, tokenizer.vocabulary, tokenizer.decode)
     try:
-        judge = Judge(settings, RewardModel(staged.models["reward"], training) if "reward" in staged.models else None)
+        judge = Judge(settings, RewardModel(staged, training) if "reward" in staged.models else None)
     except InvalidReward as error:
         raise RankFailure(Reason.DATA_REFUSED, str(error)) from error
-    reference = _reference(staged.models["reference"], training)
+    reference = _reference(staged, training)
     return PolicyData(training, settings, prompts, Rollouts(training, settings, vocabulary, judge, reference), note)
 
 
@@ -59,13 +56,11 @@ def readable(renderer: Renderer, conversations: list[Conversation], context: int
     """
     found, too_long = [], 0
     for each in conversations:
-        answered = each.messages[-1].role is Role.ASSISTANT
-        messages = each.messages[:-1] if answered else each.messages
-        if not messages:
+        if not each.prompt:
             raise RankFailure(Reason.DATA_REFUSED, f"the conversation {each.digest} is an answer without a prompt")
-        tokens = tuple(renderer.open(messages).tolist())
+        tokens = tuple(renderer.open(each.prompt).tolist())
         if len(tokens) < context:
-            found.append(Prompt(messages, tokens, each.messages[-1].content if answered else None))
+            found.append(Prompt(each.prompt, tokens, each.answer))
         else:
             too_long += 1
     words = f"{too_long} of {len(conversations)} prompts fill the model's context of {context} tokens"
@@ -75,23 +70,23 @@ def readable(renderer: Renderer, conversations: list[Conversation], context: int
     return found, f"{words} and were left out" if too_long else ""
 
 
-def _reference(folder: Path, training: Training) -> Tensor:
+def _reference(staged: Staged, training: Training) -> Tensor:
     """The parameters of the reference. Raises RankFailure, CheckpointError."""
-    staged, layout = open_staged(folder), Layout(training.model)
-    model = staged.body.layout.model
+    found, layout = staged.checkpoint(training, "reference"), Layout(training.model)
+    model = found.body.layout.model
     if model.vocabulary != training.model.vocabulary:
         raise RankFailure(
             Reason.DATA_REFUSED,
-            f"the reference {staged.body.name} has a vocabulary of {model.vocabulary} tokens; expected "
+            f"the reference {found.body.name} has a vocabulary of {model.vocabulary} tokens; expected "
             f"{training.model.vocabulary}, that of the policy: take a checkpoint of the same tokenizer",
         )
-    if staged.body.layout.digest != layout.digest:
+    if found.body.layout.digest != layout.digest:
         raise RankFailure(
             Reason.DATA_REFUSED,
-            f"the reference {staged.body.name} has layout {staged.body.layout.digest}; expected {layout.digest}: take "
+            f"the reference {found.body.name} has layout {found.body.layout.digest}; expected {layout.digest}: take "
             "a checkpoint of the same model",
         )
-    return torch.from_numpy(parameters_of(staged))
+    return torch.from_numpy(parameters_of(found))
 
 
 def measure(step: RankStep, data: PolicyData) -> Metrics:
