@@ -1,15 +1,19 @@
 """Commands where no platform is up: who reads has one for as long as it reads, who only asks leaves nothing behind."""
 
 import json
+import signal
 from collections.abc import Sequence
 from pathlib import Path
 
+import psutil
 import pytest
 
 from tests.e2e.command import TINY, platform, start, tiny, tutti
-from tests.faults.processes import family
+from tests.faults.processes import family, until
 from tutti.chassis.auth import Role
+from tutti.chassis.client import Problem, connect
 from tutti.chassis.datadir import tokens_in
+from tutti.cli.nouns import list_all
 
 
 @pytest.fixture(scope="module")
@@ -49,14 +53,32 @@ def test_what_reads_beside_others_has_its_turn(stopped: Path, pages: Path) -> No
 
 
 def test_runs_that_start_together_share_the_platform_of_the_first(tmp_path: Path, pages: Path) -> None:
-    """In a directory that nobody made yet."""
+    """In a directory that nobody made yet. One of the others is so slow that its run ends while it is stopped."""
     data_dir = tmp_path / "data"
     least = ("input.limit=5", "train.steps=2")
     together = [start(*tiny(data_dir, pages, *least, f"train.seed={seed}")) for seed in range(3)]
+    until(lambda: recorded(data_dir) == 3, seconds=240, what="a record of all runs")
+    parent = psutil.Process(json.loads((data_dir / "processes.json").read_text())["supervisor"]["pid"]).ppid()
+    (first,) = (each for each in together if each.pid == parent)
+    slow = next(each for each in together if each.pid != parent)
+    slow.send_signal(signal.SIGSTOP)
+    assert first.stderr is not None
+    said = next((line for line in first.stderr if "stays up for another command" in line), "")
+    slow.send_signal(signal.SIGCONT)
     told = [each.communicate(timeout=240) for each in together]
     assert [each.returncode for each in together] == [0, 0, 0], [err for _, err in told]
+    assert said
     assert len({json.loads(out)["run"]["name"] for out, _ in told}) == 3
     assert family(data_dir) == []
+
+
+def recorded(data_dir: Path) -> int:
+    """How many runs the platform has; 0 while none is up."""
+    try:
+        with connect(data_dir=data_dir) as client:
+            return sum(1 for _ in list_all(client, "runs"))
+    except Problem:
+        return 0
 
 
 @pytest.mark.parametrize(

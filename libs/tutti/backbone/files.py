@@ -36,7 +36,7 @@ class Handle(Protocol):
 
 
 class Lock(Protocol):
-    """An exclusive lock on a file; the kernel drops it with its process."""
+    """A lock on a file; the kernel drops it with its process."""
 
     def release(self) -> None: ...
 
@@ -70,8 +70,11 @@ class Files(Protocol):
         """Remove a name. Raises FileNotFoundError."""
         ...
 
-    def try_lock(self, path: Path) -> Lock | None:
-        """Create the file if it is missing and lock it; None when another holder has it."""
+    def try_lock(self, path: Path, *, shared: bool = False) -> Lock | None:
+        """Create the file if it is missing and lock it; None when another holder has it.
+
+        A `shared` lock excludes only those that are not.
+        """
         ...
 
     def read(self, path: Path, start: int = 0, length: int | None = None) -> bytes:
@@ -152,11 +155,12 @@ class RealFiles:
     def unlink(self, path: Path) -> None:
         os.unlink(path)
 
-    def try_lock(self, path: Path) -> RealLock | None:
+    def try_lock(self, path: Path, *, shared: bool = False) -> RealLock | None:
+        kind = fcntl.LOCK_SH if shared else fcntl.LOCK_EX
         while True:
             descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o666)
             try:
-                fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                fcntl.flock(descriptor, kind | fcntl.LOCK_NB)
                 if _is_still(descriptor, path):
                     return RealLock(descriptor)
             except BlockingIOError:

@@ -144,9 +144,9 @@ class LosingFiles(RealFiles):
         super().unlink(path)
         self._enter(path, None)
 
-    def try_lock(self, path: Path) -> RealLock | None:
+    def try_lock(self, path: Path, *, shared: bool = False) -> RealLock | None:
         is_new = not path.exists()
-        lock = super().try_lock(path)
+        lock = super().try_lock(path, shared=shared)
         if is_new:
             self._enter(path, _Inode())
         if lock is not None:

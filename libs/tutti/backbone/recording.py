@@ -67,8 +67,8 @@ class RecordingFiles:
     def unlink(self, path: Path) -> None:
         self._do("unlink", path, lambda: self._inner.unlink(path))
 
-    def try_lock(self, path: Path) -> Lock | None:
-        return self._do("lock", path, lambda: self._inner.try_lock(path))
+    def try_lock(self, path: Path, *, shared: bool = False) -> Lock | None:
+        return self._do("lock", path, lambda: self._inner.try_lock(path, shared=shared))
 
     def read(self, path: Path, start: int = 0, length: int | None = None) -> bytes:
         return self._inner.read(path, start, length)

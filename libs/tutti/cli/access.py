@@ -12,6 +12,7 @@ from pathlib import Path
 
 from tutti.chassis.client import Client
 from tutti.cli.connection import connected, typed
+from tutti.cli.guests import guest
 from tutti.cli.output import patiently
 from tutti.cli.platform import Platform, owner_of, running, serving
 from tutti.cli.turns import turn
@@ -86,14 +87,18 @@ def consulted(data_dir: Path, address: str | None = None) -> Iterator[Platform]:
 @contextlib.contextmanager
 def _meanwhile(data_dir: Path) -> Iterator[Platform]:
     """The platform that is up, or else one without agents for as long as this takes."""
-    with turn(data_dir):
-        owner = owner_of(data_dir)
-        if owner is None or not owner.alive():
-            up = typed("tutti up --detach", data_dir)
-            with contextlib.ExitStack() as started:
-                with patiently(f"starts the platform of {data_dir} for this command alone; `{up}` leaves one running"):
-                    platform = started.enter_context(serving(data_dir, *NO_AGENTS))
-                yield platform
-            return
-    with connected(data_dir) as client:
-        yield Platform(client, data_dir=data_dir)
+    with contextlib.ExitStack() as stay:
+        with turn(data_dir):
+            stay.enter_context(guest(data_dir))
+            owner = owner_of(data_dir)
+            if owner is None or not owner.alive():
+                stay.close()
+                up = typed("tutti up --detach", data_dir)
+                with contextlib.ExitStack() as started:
+                    words = f"starts the platform of {data_dir} for this command alone; `{up}` leaves one running"
+                    with patiently(words):
+                        platform = started.enter_context(serving(data_dir, *NO_AGENTS))
+                    yield platform
+                return
+        with connected(data_dir) as client:
+            yield Platform(client, data_dir=data_dir)

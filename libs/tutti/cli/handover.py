@@ -1,7 +1,7 @@
-"""The end of a platform that a command started for itself: not under the runs of other commands.
+"""The end of a platform that a command started for itself: not under other commands or their runs.
 
-Promises: waits for runs that began while the platform was up; what an earlier platform left unfinished is nobody's and
-is not waited for; says what it waits for, and that Ctrl-C stops anyway.
+Promises: waits for the commands that use it and for runs that began while the platform was up; what an earlier platform
+left unfinished is nobody's and is not waited for; says what it waits for, and that Ctrl-C stops anyway.
 """
 
 from collections.abc import Callable, Collection
@@ -9,6 +9,7 @@ from collections.abc import Callable, Collection
 from tutti.chassis.client import Client
 from tutti.cli import INTERRUPTED
 from tutti.cli.failures import Failure
+from tutti.cli.guests import Door
 from tutti.cli.nouns import list_all
 from tutti.cli.output import say
 from tutti.cli.waiting import ENDED, POLL_SECONDS, answers
@@ -19,16 +20,26 @@ def unfinished(client: Client) -> set[str]:
     return {run.name for run in list_all(client, "runs") if run.state not in ENDED}
 
 
-def await_others(
-    look: Callable[[], Collection[str]], left_over: Collection[str], *, gone: Callable[[], bool] = lambda: False
-) -> None:
-    """Until `look` finds nothing but `left_over`. Raises Failure when interrupted, Problem when looking fails, at once
-    when the platform is `gone`.
+def needs(look: Callable[[], set[str]], left_over: Collection[str], door: Door) -> set[str]:
+    """What needs the platform yet: the runs that `look` finds, but for those `left_over`, or else other commands.
+
+    The door is closed once nothing does.
+    """
+    closed = door.close()  # first: a guest may leave a run behind
+    runs = look() - set(left_over)
+    if runs:
+        door.open()
+    return runs or (set() if closed else {"another command"})
+
+
+def await_others(look: Callable[[], Collection[str]], *, gone: Callable[[], bool] = lambda: False) -> None:
+    """Until `look` finds nothing. Raises Failure when interrupted, Problem when looking fails, at once when the
+    platform is `gone`.
     """
     waits_for: list[str] = []
     try:
         for seen in answers(look, gone, POLL_SECONDS):
-            found = sorted(set(seen) - set(left_over))
+            found = sorted(seen)
             if not found:
                 return
             if found != waits_for:

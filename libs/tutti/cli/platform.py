@@ -23,7 +23,8 @@ from tutti.chassis.room import little_left
 from tutti.cli import INTERRUPTED, interrupt
 from tutti.cli.connection import data_dir_option, typed
 from tutti.cli.failures import FAILED, Failure
-from tutti.cli.handover import await_others, unfinished
+from tutti.cli.guests import Door, guest
+from tutti.cli.handover import await_others, needs, unfinished
 from tutti.cli.output import patiently, say
 from tutti.cli.turns import turn
 from tutti.contracts.admin.v1 import DescribeRequest
@@ -126,30 +127,31 @@ def down(data_dir: Path) -> None:
 def running(data_dir: Path) -> Iterator[Platform]:
     """The platform of a data directory, which is started for the time being when nobody serves it."""
 
-    def own() -> contextlib.AbstractContextManager[Platform]:
-        with turn(data_dir):  # not on one that ends with a command that reads
-            pass
-        return _serving(data_dir)
-
-    with _together(data_dir, own) as platform:
+    with _together(data_dir, lambda: turn(data_dir)) as platform:  # not on one that only a command that reads has up
         yield platform
 
 
 @contextlib.contextmanager
 def serving(data_dir: Path, *arguments: str) -> Iterator[Platform]:
     """The same, whoever has it up; `arguments` are for its supervisor."""
-    with _together(data_dir, lambda: _serving(data_dir, *arguments)) as platform:
+    with _together(data_dir, contextlib.nullcontext, *arguments) as platform:
         yield platform
 
 
 @contextlib.contextmanager
-def _together(data_dir: Path, serving: Callable[[], contextlib.AbstractContextManager[Platform]]) -> Iterator[Platform]:
-    """Of commands that start a platform at the same time one has it; the others wait for it, and are guests."""
+def _together(
+    data_dir: Path, turn: Callable[[], contextlib.AbstractContextManager[None]], *arguments: str
+) -> Iterator[Platform]:
+    """Of commands that start a platform at the same time one has it; the others wait for it, and are guests.
+
+    It is started in the `turn` of the command.
+    """
     deadline = 0.0
     with contextlib.ExitStack() as stack, contextlib.ExitStack() as waits:
         while True:
             try:
-                platform = stack.enter_context(serving())
+                with turn():
+                    platform = stack.enter_context(_serving(data_dir, *arguments))
                 break
             except Taken:
                 if deadline and time.monotonic() > deadline:
@@ -179,21 +181,16 @@ def _await_any(data_dir: Path) -> None:
 def _serving(data_dir: Path, *arguments: str) -> Iterator[Platform]:
     """Raises Taken when another supervisor has the directory and does not answer.
 
-    What was started is stopped once no run of another command needs it, or at once after Ctrl-C.
+    What was started is stopped once no other command and no run of one needs it, or at once after Ctrl-C.
     """
-    try:
-        client = ready(data_dir)
-    except Unreachable:
-        with started(supervise(data_dir, *arguments), data_dir) as (process, client):
-            left_over = unfinished(client)
-            try:
-                yield Platform(client, process, data_dir)
-            except (Failure, Problem) as error:
-                if not (isinstance(error, Unavailable) or getattr(error, "code", FAILED) == INTERRUPTED):
-                    await_others(lambda: unfinished(client), left_over, gone=lambda: process.poll() is not None)
-                raise
-            await_others(lambda: unfinished(client), left_over, gone=lambda: process.poll() is not None)
-    else:
+    with contextlib.ExitStack() as stay:
+        stay.enter_context(guest(data_dir))
+        try:
+            client = ready(data_dir)
+        except Unreachable:
+            stay.close()
+            yield from _own(data_dir, *arguments)
+            return
         interrupt.raised()
         try:
             yield Platform(client, data_dir=data_dir)
@@ -203,6 +200,25 @@ def _serving(data_dir: Path, *arguments: str) -> Iterator[Platform]:
             raise put_down() from None
         finally:
             client.close()
+
+
+def _own(data_dir: Path, *arguments: str) -> Iterator[Platform]:
+    with Door(data_dir) as door, started(supervise(data_dir, *arguments), data_dir) as (process, client):
+        left_over = unfinished(client)
+
+        def needed() -> set[str]:
+            return needs(lambda: unfinished(client), left_over, door)
+
+        def settled() -> None:
+            await_others(needed, gone=lambda: process.poll() is not None)
+
+        try:
+            yield Platform(client, process, data_dir)
+        except (Failure, Problem) as error:
+            if not (isinstance(error, Unavailable) or getattr(error, "code", FAILED) == INTERRUPTED):
+                settled()
+            raise
+        settled()
 
 
 @contextlib.contextmanager

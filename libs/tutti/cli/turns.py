@@ -1,6 +1,6 @@
-"""Turns: commands that start a platform for themselves alone, to read, have it one after the other.
+"""Turns: commands that start a platform for themselves do so one after the other.
 
-Promises: nobody else relies on a platform that ends with the command that started it, and that runs no agent.
+Promises: a platform without agents, which a command starts to read, is stopped before the turn of the next one.
 """
 
 import contextlib
@@ -20,7 +20,8 @@ LOOK_SECONDS = 0.05
 @contextlib.contextmanager
 def turn(data_dir: Path) -> Iterator[None]:
     """For as long as it lasts no other command has its turn. Where there is no platform yet nobody waits."""
-    lock = _awaited(data_dir) if (data_dir / PROCESSES).exists() else None
+    words = f"waits for another command that starts the platform of {data_dir} or reads from it"
+    lock = awaited(data_dir / FILE, words) if (data_dir / PROCESSES).exists() else None
     try:
         yield
     finally:
@@ -28,11 +29,14 @@ def turn(data_dir: Path) -> Iterator[None]:
             lock.release()
 
 
-def _awaited(data_dir: Path) -> Lock | None:
-    """None where nothing may be written, so that no platform can be started either."""
+def awaited(path: Path, words: str, *, shared: bool = False) -> Lock | None:
+    """The lock of a file, once nobody else has it; `words` say what is waited for.
+
+    None where nothing may be written, so that no platform can be started either.
+    """
     files = RealFiles()
-    with patiently(f"waits for another command that reads from {data_dir}"), contextlib.suppress(OSError):
-        while (lock := files.try_lock(data_dir / FILE)) is None:
+    with patiently(words), contextlib.suppress(OSError):
+        while (lock := files.try_lock(path, shared=shared)) is None:
             interrupt.check()
             time.sleep(LOOK_SECONDS)
         return lock
