@@ -45,6 +45,10 @@ class BlobsUnavailable(BlobError):
     """The store cannot be reached or refused us; try again."""
 
 
+class BlobsRefused(BlobsUnavailable):
+    """The store does not accept our credentials, or not for this; says nothing about the blob."""
+
+
 class StoreFull(BlobError):
     """No space left; nothing was written."""
 

@@ -21,6 +21,7 @@ from tutti.backbone.blobs import (
     BlobError,
     BlobExists,
     BlobMissing,
+    BlobsRefused,
     BlobsUnavailable,
     Put,
     Stat,
@@ -35,6 +36,14 @@ PART_SIZE = 32 << 20
 ABANDONED_SECONDS = 24 * 3600.0  # no upload lasts so long
 _MISSING = ("NoSuchKey", "NoSuchObject", "NotFound", "ResourceNotFound")
 _TAKEN = ("PreconditionFailed", "ConditionalRequestConflict")
+# Some servers answer these with the status 404: an error is classified by its code, never by its status alone.
+_REFUSED = {
+    "InvalidAccessKeyId": "check the access key in blobs.url",
+    "XAdminUserNotFound": "check the access key in blobs.url",
+    "SignatureDoesNotMatch": "check the secret in blobs.url",
+    "AccessDenied": "check the rights of the access key in blobs.url",
+    "RequestTimeTooSkewed": "check the clocks of this machine and of the server",
+}
 _FULL = ("XMinioStorageFull", "InsufficientStorage", "QuotaExceeded", "XMinioAdminBucketQuotaExceeded")
 
 
@@ -116,8 +125,8 @@ class S3Blobs:
         overwrite(self._files, beside, to, self._stream(key))
 
     def stat(self, key: str) -> Stat:
-        found = self._asked("stat", key, lambda: self._client.stat_object(self._bucket, self._name(key)))
-        return Stat(key, found.size or 0)
+        name = self._name(key)
+        return Stat(key, self._asked("stat", key, lambda: self._size(name)))
 
     def list(self, prefix: str) -> Iterator[Stat]:
         check_prefix(prefix)
@@ -140,6 +149,18 @@ class S3Blobs:
     def _name(self, key: str) -> str:
         check_key(key)
         return self._prefix + key
+
+    def _size(self, name: str) -> int:
+        try:
+            return self._client.stat_object(self._bucket, name).size or 0
+        except S3Error as error:
+            if error.response.status != 404:
+                raise
+        # The answer to HEAD has no body: 404 may be about the blob, the bucket or the access key. GET gives the code.
+        response = self._client.get_object(self._bucket, name)
+        response.close()
+        response.release_conn()
+        return int(response.headers["content-length"])
 
     def _make_bucket(self) -> None:
         try:
@@ -226,10 +247,14 @@ class S3Blobs:
             code, status = error.code or "", error.response.status
             if code in _TAKEN or status == 412:
                 raise _Taken from error
-            if code in _MISSING or (status == 404 and code != "NoSuchBucket"):
+            if code in _MISSING:
                 raise BlobMissing(f"no blob {what} in {self._where}") from error
             if code in _FULL or status == 507:
                 raise StoreFull(f"no space left in {self._where} to {verb} {what}; nothing was written") from error
+            if code in _REFUSED:
+                raise BlobsRefused(
+                    f"{self._where} refused to {verb} {what}: {code} {error.message}; {_REFUSED[code]}"
+                ) from error
             if code == "InvalidRange":
                 raise BlobError(f"cannot {verb} {what}: {error.message}") from error
             raise BlobsUnavailable(f"{self._where} refused to {verb} {what}: {code} {error.message}") from error
