@@ -1,15 +1,18 @@
 """Faults of a container: killed, paused, cut off; each is over when every container is healthy again."""
 
+import contextlib
 import os
 import signal
 import time
 from collections.abc import Callable
 from enum import Enum
 
+from engine import TrialError
 from project import Project
 
 FAULT_SECONDS = 12.0  # longer than the deadline of a call
 HEAL_SECONDS = 90.0
+FREEZES = 5
 Meanwhile = Callable[[], None]
 
 
@@ -38,7 +41,7 @@ def cause(
             )
         case Fault.PAUSE:
             ended = _around(
-                lambda: project.engine.run("pause", container),
+                lambda: _pause(project, container),
                 lambda: project.engine.run("unpause", container),
                 seconds,
                 meanwhile,
@@ -56,6 +59,15 @@ def cause(
         lambda: f"{', '.join(project.unhealthy())} to be healthy after {fault.value} of {service}",
     )
     return time.monotonic() - ended
+
+
+def _pause(project: Project, container: str) -> None:
+    """Raises TrialError. The engine gives up on processes that it cannot freeze at once, so it is asked again."""
+    for _ in range(FREEZES - 1):
+        with contextlib.suppress(TrialError):
+            project.engine.run("pause", container)
+            return
+    project.engine.run("pause", container)
 
 
 def _around(
