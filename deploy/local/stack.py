@@ -4,7 +4,7 @@ Promises: servers, data and secrets of a stack lie in its data directory; what d
 started is stopped by its pid.
 
     python deploy/local/stack.py run RECIPE [--data-dir D] [--set KEY=VALUE] [--kill NAME@MOMENT]
-    python deploy/local/stack.py up|down|ps [--data-dir D]
+    python deploy/local/stack.py up|down|ps|adopt [--data-dir D]
 """
 
 import argparse
@@ -20,7 +20,7 @@ from dataclasses import asdict
 from pathlib import Path
 
 import psutil
-from keeper import keep
+from keeper import children, keep
 from kills import Kill, Killer
 from processes import ServerError, wait_until
 from roster import Row, keeper_of, kept, roster
@@ -39,6 +39,7 @@ STOP_SECONDS = 90.0
 HEAL_SECONDS = 60.0
 INTERRUPT_SECONDS = 5.0
 MEBI = 1 << 20
+TUTTI = str(Path(sys.executable).with_name("tutti"))
 
 
 def run(given: argparse.Namespace) -> int:
@@ -48,7 +49,7 @@ def run(given: argparse.Namespace) -> int:
         _say(f"the stack is up after {time.monotonic() - started:.1f} s")
         _show(roster(given.data_dir))
         sets = [part for override in given.set for part in ("--set", override)]
-        command = [str(Path(sys.executable).parent / "tutti"), "run", str(given.recipe), "--data-dir",
+        command = [TUTTI, "run", str(given.recipe), "--data-dir",
                    str(given.data_dir), *sets, "-o", given.output]  # fmt: skip
         killer = Killer(given.data_dir, given.kill)
         client = subprocess.Popen(command, start_new_session=True)
@@ -91,6 +92,22 @@ def down(given: argparse.Namespace) -> int:
     """Stop the stack: agents, services, servers; also what a killed keeper left."""
     _stop(given.data_dir)
     _say(f"the stack of {given.data_dir} is down; `up` or `run` goes on with its data")
+    return 0
+
+
+def adopt(given: argparse.Namespace) -> int:
+    """Write one id to the stores of a stack that is down: `tutti stack adopt` for each service with its settings."""
+    data_dir, servers = DataDir(given.data_dir), Stack(given.data_dir / "servers")
+    servers.up(servers.names, install=False)
+    try:
+        urls = {each.name: each.url or "" for each in servers.status(servers.names)}
+        for child in children(data_dir, urls, agents=0):
+            command = [TUTTI, "stack", "adopt", child.name, "--data-dir", str(given.data_dir)]
+            words = command + (["--id", given.id] if given.id else [])
+            if code := subprocess.run(words, env={**os.environ, **child.environment}, check=False).returncode:
+                return code
+    finally:
+        servers.down(servers.names)
     return 0
 
 
@@ -189,14 +206,17 @@ def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         prog="stack.py", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    commands = parser.add_subparsers(required=True, metavar="run|up|down|ps")
-    for command, name in ((run, "run"), (up, "up"), (down, "down"), (ps, "ps"), (_keep, "keep")):
+    commands = parser.add_subparsers(required=True, metavar="run|up|down|ps|adopt")
+    for command in (run, up, down, ps, adopt, _keep):
+        name = command.__name__.strip("_")
         made = commands.add_parser(name, description=command.__doc__)
         made.set_defaults(command=command)
         made.add_argument("--data-dir", type=Path, default=DEFAULT)
         if command in (run, up, _keep):
             made.add_argument("--agents", type=int, choices=range(1, 9), default=2)
-        if command is not _keep:
+        if command is adopt:
+            made.add_argument("--id", default="", help="the id to keep, if the stores have different ones")
+        if command in (run, up, down, ps):
             made.add_argument("-o", "--output", choices=["text", "json"], default="text")
         if command is run:
             made.add_argument("recipe", type=Path)

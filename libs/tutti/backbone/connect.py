@@ -51,7 +51,7 @@ def open_database(url: str, service: str, *, clock: Clock | None = None) -> "Dat
     if parts.scheme == "postgresql":
         database: Database = _adapter("postgres.database", "postgres").PostgresDatabase(url, schema=service)
         return database
-    raise BadUrl(f"{_hidden(url)!r} is not a database: expected sqlite:///folder or postgresql://host/name")
+    raise BadUrl(f"{hidden(url)!r} is not a database: expected sqlite:///folder or postgresql://host/name")
 
 
 def open_blobs(url: str) -> Blobs:
@@ -64,13 +64,13 @@ def open_blobs(url: str) -> Blobs:
     if parts.scheme == "s3":
         bucket, _, prefix = parts.path.strip("/").partition("/")
         if not (parts.hostname and parts.username and parts.password and bucket):
-            raise BadUrl(f"{_hidden(url)!r} is incomplete: expected s3://key:secret@host:port/bucket")
+            raise BadUrl(f"{hidden(url)!r} is incomplete: expected s3://key:secret@host:port/bucket")
         options = parse_qs(parts.query, strict_parsing=bool(parts.query))
         if unknown := set(options) - {"secure", "region"}:
-            raise BadUrl(f"{_hidden(url)!r}: unknown option {sorted(unknown)[0]!r}; known: region, secure")
+            raise BadUrl(f"{hidden(url)!r}: unknown option {sorted(unknown)[0]!r}; known: region, secure")
         secure = options.get("secure", ["true"])[0]
         if secure not in ("true", "false"):
-            raise BadUrl(f"{_hidden(url)!r}: secure is true or false, not {secure!r}")
+            raise BadUrl(f"{hidden(url)!r}: secure is true or false, not {secure!r}")
         blobs: Blobs = _adapter("s3.blobs", "s3").S3Blobs(
             f"{parts.hostname}:{parts.port}" if parts.port else parts.hostname,
             access_key=unquote(parts.username),
@@ -81,7 +81,7 @@ def open_blobs(url: str) -> Blobs:
             region=options.get("region", ["us-east-1"])[0],
         )
         return blobs
-    raise BadUrl(f"{_hidden(url)!r} is not a blob store: expected file:///folder or s3://key:secret@host:port/bucket")
+    raise BadUrl(f"{hidden(url)!r} is not a blob store: expected file:///folder or s3://key:secret@host:port/bucket")
 
 
 def _path(parts: SplitResult, url: str) -> Path:
@@ -99,8 +99,8 @@ def _adapter(module: str, extra: str) -> ModuleType:
         raise MissingExtra(f"{error.name} is not installed: pip install 'tutti[{extra}]'", name=error.name) from None
 
 
-def _hidden(url: str) -> str:
-    """The URL without its password."""
+def hidden(url: str) -> str:
+    """Return the URL without its password, for messages."""
     parts = urlsplit(url)
     if parts.password is None:
         return url

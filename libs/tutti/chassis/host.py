@@ -23,7 +23,7 @@ from sqlalchemy import MetaData
 from tutti.backbone import Blobs, Clock, Database, Randomness, SystemClock, SystemRandomness, uuid7
 from tutti.backbone.cached import CachedBlobs
 from tutti.backbone.connect import open_blobs, open_database, open_log
-from tutti.chassis import audit
+from tutti.chassis import audit, stack
 from tutti.chassis.admin import AdminApi, Administered, admin_descriptor
 from tutti.chassis.auth import Role, Tokens
 from tutti.chassis.blocked import BlockedWatch
@@ -42,6 +42,7 @@ from tutti.chassis.probe import Probe
 from tutti.chassis.server import Refusal, RpcServer
 from tutti.chassis.service import Build, Front, FrontHost, Served
 from tutti.chassis.settings import BlobSettings, Loaded, RpcSettings
+from tutti.chassis.stack import Stores
 from tutti.chassis.tasks import Pool
 from tutti.chassis.telemetry import MetricsServer, configure_tracing, flush_tracing, metrics
 from tutti.chassis.unit import Units
@@ -168,9 +169,13 @@ class HostProcess:
         self._pool = self._opened(ProcessPool(values.lifecycle.workers, scratch=scratch))
         self._log = self._opened(open_log(values.log.url or data_dir.log_url, clock=self._clock))
         self._blobs = self._opened(_blobs_of(values.blobs, data_dir))
+        url = values.database.url or data_dir.database_url
+        databases = {each: self._opened(open_database(url, each, clock=self._clock)) for each in self._builds}
+        _check(deadline, "the comparison of the stores")
+        stack.join(Stores(self._blobs, self._log, databases, stack.places(values, data_dir)), self._randomness)
         for service, build in self._builds.items():
             _check(deadline, service)
-            self._running.append(self._build(service, build))
+            self._running.append(self._build(service, build, databases[service]))
         self._serve()
         for thread in [thread for each in self._running for thread in each.threads]:
             _check(deadline, thread.name)
@@ -191,9 +196,8 @@ class HostProcess:
         data_dir.announce(self.address, self._alone)
         self._ready = True
 
-    def _build(self, name: str, build: Build) -> Running:
-        values, data_dir = self._loaded.values, self._data_dir
-        database = self._opened(open_database(values.database.url or data_dir.database_url, name, clock=self._clock))
+    def _build(self, name: str, build: Build, database: Database) -> Running:
+        values = self._loaded.values
         metadata = MetaData()
         units = Units(database, name, metadata, clock=self._clock, randomness=self._randomness)
         host = ServiceHost(

@@ -25,6 +25,7 @@ from tutti.chassis.methods import BadService
 from tutti.chassis.server import CannotListen
 from tutti.chassis.service import Build
 from tutti.chassis.settings import SettingsError, installed_services, load
+from tutti.chassis.stack import ForeignStore
 
 log = logging.getLogger(__name__)
 SECOND_SIGNAL = 130
@@ -36,7 +37,7 @@ def main(service: str | None = None) -> NoReturn:
     names = [service] if service else arguments.services or installed_services()
     code = guarded(
         lambda: serve(names, arguments, alone=service),
-        mistakes=(BadService,),
+        mistakes=(BadService, ForeignStore),
         troubles=(CannotListen, NotReady, RuntimeError),
     )
     logging.shutdown()

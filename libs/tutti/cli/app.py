@@ -25,6 +25,7 @@ from tutti.cli import (
     retractions,
     runs,
     sampling,
+    stack,
     status,
     tokenizers,
     tracing,
@@ -94,6 +95,7 @@ def build() -> click.Group:
     tutti.add_command(users.audit)
     tutti.add_command(annotators.annotators)
     tutti.add_command(status.status)
+    tutti.add_command(stack.stack)
     tutti.add_command(administration.doctor)
     documents.documents.add_command(retractions.retract)
     documents.documents.add_command(retractions.recorded())
