@@ -10,15 +10,19 @@ from playwright.sync_api import Browser, Page, expect
 
 from tests.browser.chromium import chromium
 from tests.browser.reader import CONTROLS, CUT_OFF, FOCUS, LETTERS, NARROW, SMALLEST_PIXELS, WIDE
-from tests.web.hosted import Hosted, hosted
+from tests.web.hosted import BUILDS, Hosted, hosted
+from tutti.sampling.experiences_test import experience
+from tutti.sampling.service import build as build_sampling
 
 AXE = (Path(axe_playwright_python.__file__).parent / "axe.min.js").read_text()
 
 
 @pytest.fixture(scope="module")
 def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Hosted]:
-    with hosted(tmp_path_factory.mktemp("platform")) as found:
+    with hosted(tmp_path_factory.mktemp("platform"), builds={**BUILDS, "sampling": build_sampling}) as found:
         found.plant_run("first")
+        for iteration in range(3):
+            found.report("j", experience(iteration))
         yield found
 
 
@@ -73,7 +77,7 @@ def tab(request: pytest.FixtureRequest, browser: Browser, served: Hosted) -> Ite
     found.context.close()
 
 
-@pytest.mark.parametrize("path", ["/runs", "/runs/planted-1"])
+@pytest.mark.parametrize("path", ["/runs", "/runs/planted-1", "/experiences/j/0", "/experiences/j/0/1"])
 def test_a_page_is_quiet_accessible_and_fits(tab: Tab, served: Hosted, path: str) -> None:
     tab.page.goto(f"{served.url}{path}")
     expect(tab.page.locator("#live")).to_have_text("· live")

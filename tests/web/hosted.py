@@ -17,6 +17,7 @@ from urllib.parse import urlencode, urlsplit
 from google.protobuf.timestamp_pb2 import Timestamp
 
 from tutti.access.service import build as build_access
+from tutti.chassis.auth import Role
 from tutti.chassis.client import Client, connect
 from tutti.chassis.datadir import DataDir, pages_in
 from tutti.chassis.host import HostProcess
@@ -28,9 +29,11 @@ from tutti.contracts.access.v1 import IssueLinkRequest
 from tutti.contracts.committer.v1 import CHECKPOINT_STATE_COMMITTED, Checkpoint, CheckpointCurve
 from tutti.contracts.common.v1 import STATE_DONE, Shape
 from tutti.contracts.pipeline.v1 import Run, RunSpec, Stage
+from tutti.contracts.sampling.v1 import ReportExperienceRequest
 from tutti.contracts.scheduler.v1 import JOB_STATE_DONE, Job, JobSpec
 from tutti.contracts.tokenization.v1 import Dataset, Tokenization
 from tutti.corpus.canonical import bytes_digest
+from tutti.corpus.experience import Experience
 from tutti.pipeline.service import build as build_pipeline
 from tutti.scheduler.service import build as build_scheduler
 from tutti.tokenization.service import build as build_tokenization
@@ -78,6 +81,14 @@ class Hosted:
         running = self.running(service)
         resource = next(each for each in running.service.resources if each.message is type(message))
         running.host.units.run(lambda unit: resource.create(unit, message))
+
+    def report(self, job: str, found: Experience) -> None:
+        """Store rollouts and tell of them, as an agent does."""
+        key = f"trainer/experiences/{job}/0/{found.iteration}/{found.digest.removeprefix('blake3:')}"
+        self.running("sampling").host.blobs.put_if_absent(key, found.encode())
+        told = ReportExperienceRequest(job=f"jobs/{job}", iteration=found.iteration, key=key, digest=found.digest)
+        with connect(self.data_dir.path, role=Role.AGENT) as agent:
+            agent.experiences.ReportExperience(told)
 
     def plant_run(self, title: str) -> str:
         """A run that is done, with a training; the name of the run."""

@@ -127,16 +127,18 @@ class Experiences:
 
     def ReadExperience(self, request: ReadExperienceRequest, call: Call) -> ReadExperienceResponse:
         known = crud.get(self._host.units, self.resource, GetRequest(name=request.name))
+        if request.order not in (0, *ORDERS):
+            raise InvalidField("order", seen=request.order, expected="one of RolloutOrder")
+        return ReadExperienceResponse(rollouts=self.rollouts(known, request.order, min(request.count or SHOWN, MOST)))
+
+    def rollouts(self, known: Experience, order: int, count: int) -> list[Rollout]:
+        """Return the first rollouts of an iteration in an order. Raises Refused where they cannot be read."""
         if known.state == EXPERIENCE_STATE_PRUNED:
             raise Refused("EXPERIENCE_PRUNED", f"the rollouts of {known.name} were removed by the retention policy")
         found, _ = self._read(*self._blob(known))
-        if request.order not in (0, *ORDERS):
-            raise InvalidField("order", seen=request.order, expected="one of RolloutOrder")
-        order = ORDERS.get(request.order, _by_number)
-        ordered = sorted(found.rollouts, key=lambda each: (order(each), each.number))
-        return ReadExperienceResponse(
-            rollouts=[_shown(found, each) for each in ordered[: min(request.count or SHOWN, MOST)]]
-        )
+        key = ORDERS.get(order, _by_number)
+        ordered = sorted(found.rollouts, key=lambda each: (key(each), each.number))
+        return [_shown(found, each) for each in ordered[:count]]
 
     def _read(self, key: str, digest: str) -> tuple[files.Experience, int]:
         """The experience of a blob, and the bytes that it has. Raises Refused."""

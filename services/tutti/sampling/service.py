@@ -20,6 +20,7 @@ from tutti.corpus.manifest import Kind
 from tutti.sampling import answering, continuing, exporting
 from tutti.sampling.checkpoints import Checkpoints
 from tutti.sampling.experiences import Experiences
+from tutti.sampling.pages import RolloutPages
 from tutti.sampling.prompts import Prompts
 from tutti.sampling.results import File, answers_manifest, export_manifest, sample_manifest
 from tutti.sampling.rpc import SamplingApi, sampling_of
@@ -124,4 +125,5 @@ def build(host: Host) -> Service:
         ],
         tasks=[samples.task(), exports.task(), experiences.task()],
         migrations=Path(__file__).with_name("migrations"),
+        pages=RolloutPages(host, experiences).site,
     )

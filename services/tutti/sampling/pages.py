@@ -1,0 +1,227 @@
+"""The pages of rollouts: what policies wrote while they were trained, iteration by iteration.
+
+Promises: read-only; an iteration whose rollouts were removed shows its figures and says so.
+"""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+from tutti.chassis.auth import Role
+from tutti.chassis.errors import InvalidField, NotFound
+from tutti.chassis.service import Host
+from tutti.contracts.sampling.v1 import (
+    EXPERIENCE_STATE_STORED,
+    ROLLOUT_ORDER_BEST,
+    ROLLOUT_ORDER_KL,
+    ROLLOUT_ORDER_LONGEST,
+    ROLLOUT_ORDER_WORST,
+    Experience,
+    Rollout,
+)
+from tutti.sampling.experiences import Experiences
+from tutti.web.charts import Series
+from tutti.web.pages import Entry, Get, Page, Site, Visit
+
+ROLES = frozenset({Role.ENGINEER, Role.OPERATOR})
+ORDERS = {
+    "best": ROLLOUT_ORDER_BEST,
+    "worst": ROLLOUT_ORDER_WORST,
+    "longest": ROLLOUT_ORDER_LONGEST,
+    "kl": ROLLOUT_ORDER_KL,
+}
+TITLES = {"best": "Best", "worst": "Worst", "longest": "Longest", "kl": "Highest KL"}
+SHOWN, SHOWN_POLICIES = 20, 200
+
+
+@dataclass(frozen=True)
+class PolicyRow:
+    """A line of a job: its iterations, and the figures of the last one."""
+
+    path: str
+    job: str
+    iterations: int
+    reward_mean: float
+    kl: float
+    stored: int
+
+
+@dataclass(frozen=True)
+class PoliciesView:
+    policies: list[PolicyRow]
+    more: int
+
+
+@dataclass(frozen=True)
+class IterationRow:
+    path: str
+    iteration: int
+    step: int
+    reward_mean: float
+    kl: float
+    answer_tokens: float
+    groups_dropped: int
+    stored: bool
+
+
+@dataclass(frozen=True)
+class PolicyView:
+    """The iterations, newest first, and curves of their figures."""
+
+    path: str
+    job: str
+    iterations: list[IterationRow]
+    curves: list[Series]
+
+
+@dataclass(frozen=True)
+class RolloutView:
+    number: int
+    prompt: str
+    text: str
+    tokens: int
+    stop: str
+    reward: float
+    advantage: float
+    kl: float
+    kept: bool
+
+
+@dataclass(frozen=True)
+class OrderLink:
+    order: str
+    title: str
+    chosen: bool
+
+
+@dataclass(frozen=True)
+class IterationView:
+    """Rollouts of one iteration in an order; none where they were removed. `before` and `after` are paths, or empty."""
+
+    policy: str
+    path: str
+    job: str
+    row: IterationRow
+    rollouts: list[RolloutView]
+    count: int
+    orders: list[OrderLink]
+    before: str
+    after: str
+
+
+class RolloutPages:
+    def __init__(self, host: Host, experiences: Experiences) -> None:
+        self._host, self._experiences = host, experiences
+
+    @property
+    def site(self) -> Site:
+        return Site(
+            name="sampling",
+            package="tutti.sampling",
+            routes=[
+                Get("/experiences", self.policies, ROLES),
+                Get("/experiences/{job}/{line}", self.policy, ROLES, version=self.version),
+                Get("/experiences/{job}/{line}/{iteration}", self.iteration, ROLES, version=self.iteration_version),
+            ],
+            menu=[Entry("Rollouts", "/experiences", ROLES)],
+        )
+
+    def policies(self, visit: Visit) -> Page:
+        lines: dict[str, list[Experience]] = {}
+        for each in self._select():
+            lines.setdefault(each.name.rpartition("/")[0], []).append(each)
+        rows = [policy_row(name, found) for name, found in lines.items()]
+        return Page("policies.html", "Rollouts", PoliciesView(rows[:SHOWN_POLICIES], len(rows[SHOWN_POLICIES:])))
+
+    def policy(self, visit: Visit) -> Page:
+        line, found = self._line(visit)
+        view = PolicyView(f"/{line}", found[0].job, [iteration_row(each) for each in reversed(found)], curves_of(found))
+        return Page("policy.html", f"Rollouts of {view.job}", view)
+
+    def version(self, visit: Visit) -> str:
+        return str(len(self._line(visit)[1]))
+
+    def iteration(self, visit: Visit) -> Page:
+        order = visit.query.get("order", "best")
+        if order not in ORDERS:
+            raise InvalidField("order", seen=order[:200], expected=f"one of {', '.join(ORDERS)}")
+        line, found = self._line(visit)
+        names = [each.name for each in found]
+        wanted = f"{line}/{visit.path['iteration']}"
+        if wanted not in names:
+            raise NotFound(wanted[:200])
+        at = names.index(wanted)
+        known = found[at]
+        stored = known.state == EXPERIENCE_STATE_STORED
+        rollouts = self._experiences.rollouts(known, ORDERS[order], SHOWN) if stored else []
+        view = IterationView(
+            policy=f"/{line}",
+            path=f"/{known.name}",
+            job=known.job,
+            row=iteration_row(known),
+            rollouts=[shown(each) for each in rollouts],
+            count=known.rollouts,
+            orders=[OrderLink(each, TITLES[each], each == order) for each in ORDERS],
+            before=f"/{names[at - 1]}" if at else "",
+            after=f"/{names[at + 1]}" if at + 1 < len(names) else "",
+        )
+        return Page("iteration.html", f"Iteration {known.iteration} of {known.job}", view)
+
+    def iteration_version(self, visit: Visit) -> str:
+        """The revision: its rollouts may be removed."""
+        name = f"experiences/{visit.path['job']}/{visit.path['line']}/{visit.path['iteration']}"
+        return str(self._host.units.run(lambda unit: self._experiences.resource.get(unit, name)).revision)
+
+    def _line(self, visit: Visit) -> tuple[str, list[Experience]]:
+        """The name of a job's line, and its experiences by iteration. Raises NotFound."""
+        line = f"experiences/{visit.path['job']}/{visit.path['line']}"
+        found = [each for each in self._select(f"jobs/{visit.path['job']}") if each.name.rpartition("/")[0] == line]
+        if not found:
+            raise NotFound(line[:200])
+        return line, sorted(found, key=lambda each: each.iteration)
+
+    def _select(self, job: str = "") -> list[Experience]:
+        columns = {"job": job} if job else {}
+        return self._host.units.run(lambda unit: self._experiences.resource.select(unit, **columns))
+
+
+def policy_row(name: str, found: Sequence[Experience]) -> PolicyRow:
+    newest = max(found, key=lambda each: each.iteration)
+    stored = sum(each.state == EXPERIENCE_STATE_STORED for each in found)
+    return PolicyRow(f"/{name}", newest.job, len(found), newest.reward_mean, newest.kl, stored)
+
+
+def iteration_row(found: Experience) -> IterationRow:
+    return IterationRow(
+        path=f"/{found.name}",
+        iteration=found.iteration,
+        step=found.step,
+        reward_mean=found.reward_mean,
+        kl=found.kl,
+        answer_tokens=found.answer_tokens,
+        groups_dropped=found.groups_dropped,
+        stored=found.state == EXPERIENCE_STATE_STORED,
+    )
+
+
+def curves_of(found: Iterable[Experience]) -> list[Series]:
+    """Figures by the optimizer step that had made the policy."""
+    every = list(found)
+    return [
+        Series("Reward", "mean of an iteration", [(each.step, each.reward_mean) for each in every]),
+        Series("KL", "nats an answer", [(each.step, each.kl) for each in every]),
+        Series("Length", "tokens an answer", [(each.step, each.answer_tokens) for each in every]),
+    ]
+
+
+def shown(rollout: Rollout) -> RolloutView:
+    return RolloutView(
+        number=rollout.number,
+        prompt=rollout.prompt,
+        text=rollout.text,
+        tokens=rollout.tokens,
+        stop=rollout.stop,
+        reward=rollout.reward,
+        advantage=rollout.advantage,
+        kl=rollout.kl,
+        kept=rollout.kept,
+    )

@@ -1,0 +1,73 @@
+"""The pages of rollouts, as a browser gets them."""
+
+from collections.abc import Iterator
+
+import pytest
+from tests.web.hosted import Hosted, Visitor, hosted
+
+from tutti.contracts.sampling.v1 import EXPERIENCE_STATE_PRUNED, Experience
+from tutti.sampling.experiences_test import QUESTION, experience
+from tutti.sampling.service import build
+
+
+@pytest.fixture(scope="module")
+def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Hosted]:
+    with hosted(tmp_path_factory.mktemp("platform"), builds={"sampling": build}) as found:
+        yield found
+
+
+@pytest.fixture(scope="module")
+def visitor(served: Hosted) -> Visitor:
+    """After a job was seen without rollouts and has reported two iterations since; one more was removed."""
+    visitor = Visitor(served.url)
+    assert visitor.get("/experiences").status == 401
+    visitor.log_in(served.link())
+    assert "There are no rollouts yet" in visitor.get("/experiences").text
+    for iteration in (2, 10):
+        served.report("j", experience(iteration))
+    served.plant(
+        "sampling",
+        Experience(name="experiences/j/0/1", job="jobs/j", iteration=1, state=EXPERIENCE_STATE_PRUNED, rollouts=4),
+    )
+    return visitor
+
+
+def test_policies_lead_to_their_iterations_in_order(visitor: Visitor) -> None:
+    (policy,) = visitor.get("/experiences.json").json["policies"]
+    assert (policy["path"], policy["iterations"], policy["stored"]) == ("/experiences/j/0", 3, 2)
+    assert '<a href="/experiences/j/0">jobs/j</a>' in visitor.get("/experiences").text
+    view = visitor.get("/experiences/j/0.json").json
+    assert [each["iteration"] for each in view["iterations"]] == [10, 2, 1]
+    text = visitor.get("/experiences/j/0").text
+    assert text.count("<svg") == 1 + len(view["curves"])
+    assert 'href="/experiences/j/0/10"' in text
+    assert 'href="/experiences/j/0/1"' not in text
+
+
+@pytest.mark.parametrize(("order", "first"), [("best", 1), ("worst", 2), ("longest", 2)])
+def test_rollouts_of_an_iteration_are_read_in_an_order(visitor: Visitor, order: str, first: int) -> None:
+    view = visitor.get(f"/experiences/j/0/2.json?order={order}").json
+    assert view["rollouts"][0]["number"] - 8 == first
+    assert (view["before"], view["after"]) == ("/experiences/j/0/1", "/experiences/j/0/10")
+    text = visitor.get(f"/experiences/j/0/2?order={order}").text
+    assert QUESTION in text
+    assert f'?order={order}" aria-current="true"' in text
+
+
+def test_an_iteration_that_was_removed_says_so(visitor: Visitor) -> None:
+    assert "removed by the retention policy" in visitor.get("/experiences/j/0/1").text
+
+
+@pytest.mark.parametrize(
+    ("path", "status", "words"),
+    [
+        ("/experiences/j/0/2?order=nicest", 400, "one of best, worst, longest, kl"),
+        ("/experiences/j/0/3", 404, "experiences/j/0/3"),
+        ("/experiences/j/1", 404, "experiences/j/1"),
+        ("/experiences/other/0", 404, "experiences/other/0"),
+    ],
+)
+def test_what_is_not_there_is_named(visitor: Visitor, path: str, status: int, words: str) -> None:
+    answer = visitor.get(path)
+    assert answer.status == status
+    assert words in answer.text
