@@ -29,7 +29,7 @@ def stopped(tmp_path_factory: pytest.TempPathFactory) -> Path:
     ("command", "words"),
     [
         (("runs", "ls"), "no runs yet"),
-        (("documents", "rejected"), "no run has read anything yet"),
+        (("documents", "rejected"), "no runs yet; start one with `tutti run RECIPE`"),
         (("trace", "--text", "a"), "there is no checkpoint yet"),
         (("runs", "again", "runs/none", "--dry-run"), "runs/none does not exist"),
     ],

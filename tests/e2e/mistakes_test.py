@@ -172,6 +172,8 @@ def test_what_does_not_exist_is_named_with_the_way_to_see_what_does(served: Path
     assert_one_line(result, 1, "checkpoints/none does not exist", "`tutti checkpoints ls`")
     unknown = tutti("gc", "--job", "none", "--dry-run", "--data-dir", served)
     assert_one_line(unknown, 1, "jobs/none does not exist", "`tutti jobs ls`")
+    for command in (("checkpoints", "prune", "none"), ("checkpoints", "ls", "--filter", "job=none")):
+        assert_one_line(tutti(*command, "--data-dir", served), 1, "jobs/none does not exist", "`tutti jobs ls`")
 
 
 def test_help_teaches_and_version_is_one_line() -> None:

@@ -9,7 +9,7 @@ from pathlib import Path
 import pyarrow.parquet
 import pytest
 
-from tests.e2e.command import ROOT, checkpoints, environment, tiny, tutti
+from tests.e2e.command import ROOT, checkpoints, environment, platform, tiny, tutti
 
 SECRET = {"PLANTED_SECRET": "correct-horse-battery-staple-7719"}  # planted in the environment, to be looked for
 WORD = "quagga-wardrobe-meridian-4821"  # planted in a page, to be found
@@ -48,6 +48,20 @@ def test_pages_become_committed_checkpoints(first: dict) -> None:  # type: ignor
     assert all(digest.startswith("blake3:") for digest in checkpoints(first).values())
     assert first["train"]["state"] == "done"
     assert first["train"]["bits_per_byte"] > 0
+
+
+def test_what_a_run_made_is_named_by_the_run(first: dict, data_dir: Path) -> None:  # type: ignore[type-arg]
+    last = max(first["checkpoints"], key=lambda each: each["step"])["name"]
+    names = ("latest", "tiny", first["run"]["name"][:10], first["train"]["name"], last.split("/")[1][:9])
+    with platform(data_dir, agents=0):
+        for name in names:
+            shown = tutti("checkpoints", "show", name, "-o", "json", "--data-dir", data_dir)
+            assert (shown.code, shown.json()["name"]) == (0, last), shown.err
+        listed = tutti("checkpoints", "ls", "--filter", "job=tiny", "-o", "json", "--data-dir", data_dir).json()
+        run = tutti("runs", "show", "--data-dir", data_dir)
+    assert [each["name"] for each in listed] == [each["name"] for each in first["checkpoints"]]
+    assert f"tutti sample {last} --prompt" in run.err
+    assert f"tutti sample {last} --prompt" in Path(first["report"]).read_text()
 
 
 def test_a_run_ends_with_a_report_of_its_own(first: dict, data_dir: Path) -> None:  # type: ignore[type-arg]

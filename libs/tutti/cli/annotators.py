@@ -7,7 +7,7 @@ import click
 from tutti.cli.access import served
 from tutti.cli.connection import connected, connection_options
 from tutti.cli.identity import fresh_id
-from tutti.cli.nouns import full_name
+from tutti.cli.naming import resolved
 from tutti.cli.output import JSON, output_option, print_json, print_list
 from tutti.cli.plain import Plain, plain
 from tutti.cli.words import Words
@@ -32,7 +32,7 @@ def ls(campaign: str, output: str, **where: Any) -> None:
     the longer one. They are known once preferences were fitted to the campaign, each with its standard error.
     """
     with served(**where) as client:
-        request = ListAnnotatorsRequest(campaign=full_name("campaigns", campaign))
+        request = ListAnnotatorsRequest(campaign=resolved(client, "campaigns", campaign))
         found = client.annotation.ListAnnotators(request).annotators
     rows = [plain(each) for each in found]
     if output != JSON:
@@ -68,7 +68,7 @@ def retract(campaign: str, key: str, reason: str, output: str, **where: Any) -> 
     """
     with connected(**where) as client:
         request = RetractAnnotatorRequest(
-            request_id=fresh_id(), campaign=full_name("campaigns", campaign), key=key, reason=reason
+            request_id=fresh_id(), campaign=resolved(client, "campaigns", campaign), key=key, reason=reason
         )
         found = client.annotation.RetractAnnotator(request)
     if output == JSON:

@@ -10,6 +10,7 @@ from tutti.chassis.client import Client
 from tutti.cli.connection import connected, connection_options
 from tutti.cli.failures import MISUSE, Failure
 from tutti.cli.identity import fresh_id
+from tutti.cli.naming import resolved
 from tutti.cli.nouns import full_name, get_one
 from tutti.cli.output import JSON, output_option, print_json, print_one, say
 from tutti.cli.pages import login_url, pages_of
@@ -124,7 +125,7 @@ def _spec(
 
 
 def _source(client: Client, name: str) -> AnswerSource:
-    sample = get_one(client, "samples", name)
+    sample = get_one(client, "samples", resolved(client, "samples", name))
     if not sample.result.content_digest:
         raise Failure(f"{sample.name} is not done: wait for it, or choose another one of `tutti samples ls`", MISUSE)
     return AnswerSource(
@@ -156,8 +157,7 @@ def invite(campaign: str, names: tuple[str, ...], output: str, **where: Any) -> 
     """
     rows = list[Plain]()
     with connected(**where) as client:
-        base, name = pages_of(client, "annotation"), full_name("campaigns", campaign)
-        get_one(client, "campaigns", name)
+        base, name = pages_of(client, "annotation"), resolved(client, "campaigns", campaign)
         for each in names:
             user = each if each.startswith("users/") else _user(client, each)
             made = client.annotation.InviteAnnotator(
@@ -187,7 +187,7 @@ def _user(client: Client, name: str) -> str:
 @connection_options
 def pause(campaign: str, output: str, **where: Any) -> None:
     with connected(**where) as client:
-        request = PauseCampaignRequest(request_id=fresh_id(), name=full_name("campaigns", campaign))
+        request = PauseCampaignRequest(request_id=fresh_id(), name=resolved(client, "campaigns", campaign))
         found = client.annotation.PauseCampaign(request)
     _print(found, output, f"{found.name} is paused; `tutti campaigns resume {campaign}` goes on")
 
@@ -198,7 +198,7 @@ def pause(campaign: str, output: str, **where: Any) -> None:
 @connection_options
 def resume(campaign: str, output: str, **where: Any) -> None:
     with connected(**where) as client:
-        request = ResumeCampaignRequest(request_id=fresh_id(), name=full_name("campaigns", campaign))
+        request = ResumeCampaignRequest(request_id=fresh_id(), name=resolved(client, "campaigns", campaign))
         found = client.annotation.ResumeCampaign(request)
     _print(found, output, f"{found.name} is open")
 
@@ -209,7 +209,7 @@ def resume(campaign: str, output: str, **where: Any) -> None:
 @connection_options
 def close(campaign: str, output: str, **where: Any) -> None:
     with connected(**where) as client:
-        request = CloseCampaignRequest(request_id=fresh_id(), name=full_name("campaigns", campaign))
+        request = CloseCampaignRequest(request_id=fresh_id(), name=resolved(client, "campaigns", campaign))
         found = client.annotation.CloseCampaign(request)
     _print(found, output, f"{found.name} is closed with {found.judgements:,} judgements")
 
@@ -220,7 +220,7 @@ def close(campaign: str, output: str, **where: Any) -> None:
 @connection_options
 def cancel(campaign: str, output: str, **where: Any) -> None:
     with connected(**where) as client:
-        request = CancelRequest(request_id=fresh_id(), name=full_name("campaigns", campaign))
+        request = CancelRequest(request_id=fresh_id(), name=resolved(client, "campaigns", campaign))
         found = client.annotation.CancelCampaign(request)
     _print(found, output, f"{found.name} is cancelled")
 
@@ -231,8 +231,9 @@ def cancel(campaign: str, output: str, **where: Any) -> None:
 @output_option
 @connection_options
 def guideline(campaign: str, file: Path, output: str, **where: Any) -> None:
-    name, text = full_name("campaigns", campaign), _text(file)
+    text = _text(file)
     with connected(**where) as client:
+        name = resolved(client, "campaigns", campaign)
         request = UpdateGuidelineRequest(request_id=fresh_id(), name=name, text=text)
         found = client.annotation.UpdateGuideline(request)
     _print(found, output, f"{found.name} has the guideline {found.guideline}")

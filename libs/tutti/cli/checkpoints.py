@@ -10,23 +10,16 @@ from tutti.cli.connection import connection_options
 from tutti.cli.curves import show_curve
 from tutti.cli.failures import Failure
 from tutti.cli.identity import fresh_id
-from tutti.cli.nouns import full_name, list_all
+from tutti.cli.naming import LATEST, LIVE, resolved
+from tutti.cli.nouns import list_all
 from tutti.cli.output import JSON, READING_SECONDS, output_option, patiently, print_json, print_one, say
 from tutti.cli.plain import plain
 from tutti.contracts.committer.v1 import (
-    CHECKPOINT_STATE_COMMITTED,
-    CHECKPOINT_STATE_DECIDED,
     GetCurveRequest,
     PinCheckpointRequest,
     PruneCheckpointsRequest,
     VerifyCheckpointRequest,
 )
-
-LIVE = (CHECKPOINT_STATE_DECIDED, CHECKPOINT_STATE_COMMITTED)
-
-
-def full(name: str) -> str:
-    return full_name("checkpoints", name)
 
 
 def every(client: Client) -> list[str]:
@@ -49,7 +42,7 @@ def extend(group: click.Group) -> None:
     @connection_options
     def verify(names: tuple[str, ...], output: str, **where: Any) -> None:
         with served(**where) as client:
-            chosen = [full(name) for name in names] or every(client)
+            chosen = [resolved(client, "checkpoints", name) for name in names] or every(client)
             results = []
             for name in chosen:
                 request = VerifyCheckpointRequest(name=name)
@@ -75,7 +68,7 @@ def extend(group: click.Group) -> None:
         short_help="Show what every step on the way to one told.",
         help="Show what every step on the way to a checkpoint told, its ancestors' included.",
     )
-    @click.argument("name")
+    @click.argument("name", default=LATEST)
     @click.option(
         "--points",
         type=click.IntRange(4, 20_000),
@@ -87,8 +80,9 @@ def extend(group: click.Group) -> None:
     @output_option
     @connection_options
     def curve(name: str, points: int, after: int, output: str, **where: Any) -> None:
-        request = GetCurveRequest(name=full(name), after_step=after, max_points=points)
         with served(**where) as client:
+            found = resolved(client, "checkpoints", name)
+            request = GetCurveRequest(name=found, after_step=after, max_points=points)
             answer = client.committer.GetCurve(request, timeout=READING_SECONDS)
         if output == JSON:
             print_json(plain(answer))
@@ -102,7 +96,8 @@ def extend(group: click.Group) -> None:
     @connection_options
     def pin(name: str, off: bool, output: str, **where: Any) -> None:
         with served(**where) as client:
-            request = PinCheckpointRequest(request_id=fresh_id(), name=full(name), pinned=not off)
+            found = resolved(client, "checkpoints", name)
+            request = PinCheckpointRequest(request_id=fresh_id(), name=found, pinned=not off)
             print_one(plain(client.committer.PinCheckpoint(request)), output)
 
     @group.command(
@@ -116,9 +111,10 @@ def extend(group: click.Group) -> None:
     @output_option
     @connection_options
     def prune(job: str, keep_last: int, yes: bool, output: str, **where: Any) -> None:
-        name = full_name("jobs", job)
-        request = PruneCheckpointsRequest(request_id=fresh_id(), job=name, keep_last=keep_last, validate_only=not yes)
         with served(**where) as client:
+            request = PruneCheckpointsRequest(
+                request_id=fresh_id(), job=resolved(client, "jobs", job), keep_last=keep_last, validate_only=not yes
+            )
             found = plain(client.committer.PruneCheckpoints(request))
         print_one(found, output)
         if not found["checkpoints"]:

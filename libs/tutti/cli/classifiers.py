@@ -8,7 +8,7 @@ import click
 
 from tutti.cli.access import reached, served
 from tutti.cli.connection import connection_options
-from tutti.cli.nouns import full_name
+from tutti.cli.naming import LATEST, resolved
 from tutti.cli.output import JSON, output_option, print_json, print_list, say
 from tutti.cli.plain import Plain, plain
 from tutti.contracts.common.v1 import GetRequest
@@ -69,12 +69,12 @@ def extend(group: click.Group) -> None:
         short_help="Show one: thresholds, and how right it was.",
         help="Show a classifier: its digest, thresholds, and what held-out texts were told as.",
     )
-    @click.argument("name")
+    @click.argument("name", default=LATEST)
     @output_option
     @connection_options
     def show(name: str, output: str, **where: Any) -> None:
         with served(**where) as client:
-            found = client.ingest.GetClassifier(GetRequest(name=full_name("classifiers", name)))
+            found = client.ingest.GetClassifier(GetRequest(name=resolved(client, "classifiers", name)))
         print_classifier(found, output)
 
 

@@ -18,6 +18,11 @@ def typed(command: str, data_dir: Path) -> str:
     return command if data_dir == DEFAULT_DATA_DIR else f"{command} --data-dir {shlex.quote(str(data_dir))}"
 
 
+def sampling(checkpoint: str, data_dir: Path) -> str:
+    """Return the command that lets a checkpoint continue a text, ready to be pasted."""
+    return typed(f'tutti sample {checkpoint} --prompt "The"', data_dir)
+
+
 def data_dir_option(command: Callable[..., Any]) -> Callable[..., Any]:
     return click.option(
         "--data-dir", type=click.Path(path_type=Path, file_okay=False), default=DEFAULT_DATA_DIR, show_default=True,

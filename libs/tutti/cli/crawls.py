@@ -6,12 +6,10 @@ from typing import Any
 
 import click
 
-from tutti.chassis import kinds
 from tutti.chassis.client import Client
 from tutti.cli.access import served
 from tutti.cli.connection import connection_options
-from tutti.cli.failures import Failure
-from tutti.cli.nouns import full_name, get_one, list_all
+from tutti.cli.naming import LATEST, resolved
 from tutti.cli.output import JSON, output_option, print_list, print_one, printable, say
 from tutti.cli.plain import Plain, plain
 from tutti.contracts.common.v1 import State
@@ -32,15 +30,15 @@ SHOWN = 3
 def extend(group: click.Group) -> None:
     """Add the verbs of a crawl to the group `crawls`."""
 
-    @group.command("pages", help="What became of each URL of NAME.")
-    @click.argument("name")
+    @group.command("pages", help="What became of each URL of NAME, or the newest.")
+    @click.argument("name", default=LATEST)
     @click.option("--what", default="", help="Only those: visited, visited/page, visited/failed, left/trap, refused …")
     @click.option("--limit", type=click.IntRange(min=1), default=None, help="At most so many (all).")
     @output_option
     @connection_options
     def pages(name: str, what: str, limit: int | None, output: str, **where: Any) -> None:
-        full = full_name("crawls", name)
         with served(**where) as client:
+            full = resolved(client, "crawls", name)
             rows = list(itertools.islice(known(client, full, what), limit))
         print_list(
             rows,
@@ -50,7 +48,7 @@ def extend(group: click.Group) -> None:
         )
 
     @group.command("status", short_help="Where one stands: URLs, hosts and rules, what comes next.")
-    @click.argument("name", default="")
+    @click.argument("name", default=LATEST)
     @click.option("--hosts", type=click.IntRange(1, 1000), default=10, show_default=True, help="Of so many hosts.")
     @click.option("--next", "urls", type=click.IntRange(1, 1000), default=5, show_default=True, help="So many URLs.")
     @output_option
@@ -67,7 +65,9 @@ def extend(group: click.Group) -> None:
         here. `tutti crawls pages NAME --what refused/robots` lists URLs.
         """
         with served(**where) as client:
-            found = client.ingest.ShowCrawl(ShowCrawlRequest(name=crawl_of(client, name), hosts=hosts, urls=urls))
+            found = client.ingest.ShowCrawl(
+                ShowCrawlRequest(name=resolved(client, "crawls", name), hosts=hosts, urls=urls)
+            )
         if output == JSON:
             print_one(plain(found) | {"urls_a_second": speed(found)}, output)
             return
@@ -80,24 +80,6 @@ def extend(group: click.Group) -> None:
             click.echo(f"sitemap  {each.url}  {printable(each.outcome)}")
         for url in found.next:
             click.echo(f"next  {url}")
-
-
-def crawl_of(client: Client, name: str) -> str:
-    """A crawl by its name, that of a run, or the newest. Raises Failure, NotFound."""
-    if name.startswith("runs/"):
-        run = get_one(client, "runs", name)
-        found = next((stage.resource for stage in run.stages if stage.name == "crawl"), None)
-        if found is None:
-            raise Failure(f"{name} reads a folder; expected a run whose recipe has input.crawl")
-        if not found:
-            raise Failure(f"{name} has not begun its crawl yet; `tutti runs show {name}` says what it waits for")
-        return str(found)
-    if name:
-        return full_name("crawls", name)
-    crawls = list(list_all(client, "crawls", fields=("name", "started_at")))
-    if not crawls:
-        raise Failure(kinds.named("crawls").empty)
-    return str(max(crawls, key=lambda each: each.started_at.ToNanoseconds()).name)
 
 
 def speed(found: ShowCrawlResponse) -> float:

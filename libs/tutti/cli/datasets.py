@@ -10,8 +10,8 @@ from tutti.chassis.errors import NotFound
 from tutti.cli import mixtures
 from tutti.cli.access import served
 from tutti.cli.connection import connection_options
-from tutti.cli.failures import Failure
-from tutti.cli.nouns import full_name, get_one, list_all
+from tutti.cli.naming import LATEST, resolved
+from tutti.cli.nouns import list_all
 from tutti.cli.output import output_option, print_one
 from tutti.cli.plain import Plain, plain
 from tutti.contracts.common.v1 import STATE_DONE, GetRequest
@@ -26,7 +26,7 @@ def extend(group: click.Group) -> None:
     """Give the group `datasets` a `show` that says more than the resource."""
 
     @group.command("show", short_help="Show one whole: sizes, languages, tokenizer, ancestry.")
-    @click.argument("name")
+    @click.argument("name", default=LATEST)
     @output_option
     @connection_options
     def show(name: str, output: str, **where: Any) -> None:
@@ -40,18 +40,7 @@ def extend(group: click.Group) -> None:
         beside others, each with its share.
         """
         with served(**where) as client:
-            print_one(described(client, dataset_of(client, name)), output)
-
-
-def dataset_of(client: Client, name: str) -> str:
-    """A dataset by its name, or that of a run. Raises Failure, NotFound."""
-    if not name.startswith("runs/"):
-        return full_name("datasets", name)
-    run = get_one(client, "runs", name)
-    made = next((each.content_digest for each in run.stages if each.name == "tokenization"), "")
-    if not made:
-        raise Failure(f"{name} has made no dataset yet; `tutti runs show {name}` says how far it is")
-    return f"datasets/{made.removeprefix('blake3:')}"
+            print_one(described(client, resolved(client, "datasets", name)), output)
 
 
 def described(client: Client, name: str) -> Plain:

@@ -10,8 +10,8 @@ import click
 from tutti.chassis.client import Client
 from tutti.cli.access import served
 from tutti.cli.connection import connection_options
-from tutti.cli.failures import Failure
-from tutti.cli.nouns import full_name, list_all
+from tutti.cli.naming import resolved
+from tutti.cli.nouns import list_all
 from tutti.cli.output import JSON, output_option, print_list, print_one, say, say_versions, shown
 from tutti.cli.plain import Plain, plain
 from tutti.contracts.lineage.v1 import ListDocumentsRequest, ListedDocument, ShowDocumentRequest
@@ -152,7 +152,7 @@ def print_listed(
 ) -> None:
     """Print the pages of a run of which `what` is so, and whose source holds this text."""
     with served(**where) as client:
-        name = full_name("runs", run) if run else newest(client)
+        name = resolved(client, "runs", run)
         rows = list(listed(client, name, what, source))
         nothing = "" if rows else none(client, name, what, source)
     limit = limit or (len(rows) if output == JSON else SHOWN)
@@ -176,14 +176,6 @@ def none(client: Client, run: str, what: str, source: str) -> str:
     found = sorted(each for each in there if each.startswith(kind)) or sorted(there)
     which = f"; there are {', '.join(f'{each} ({there[each]:,})' for each in found)}" if what and there else ""
     return f"no page of {run} {' and '.join(looked) or 'was read'}{which}"
-
-
-def newest(client: Client) -> str:
-    """The run that was started last. Raises Failure when there is none."""
-    runs = list(list_all(client, "runs"))
-    if not runs:
-        raise Failure("no run has read anything yet; start one with `tutti run RECIPE`")
-    return str(max(runs, key=lambda each: each.started_at.ToNanoseconds()).name)
 
 
 def listed(client: Client, run: str, what: str, source: str) -> Iterator[ListedDocument]:

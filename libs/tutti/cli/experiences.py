@@ -6,7 +6,7 @@ import click
 
 from tutti.cli.access import served
 from tutti.cli.connection import connection_options
-from tutti.cli.nouns import full_name
+from tutti.cli.naming import LATEST, resolved
 from tutti.cli.output import JSON, output_option, print_json, printable, say
 from tutti.cli.plain import plain
 from tutti.contracts.sampling.v1 import (
@@ -31,7 +31,7 @@ def extend(group: click.Group) -> None:
     """Add the rollouts to the group `experiences`."""
 
     @group.command("rollouts", short_help="Read what a policy wrote in one iteration.")
-    @click.argument("name")
+    @click.argument("name", default=LATEST)
     @click.option(
         "--order", type=click.Choice(list(ORDERS)), default="best", show_default=True, help="Which come first."
     )
@@ -42,12 +42,12 @@ def extend(group: click.Group) -> None:
         """Read rollouts of experience NAME: prompts, answers, rewards, KL divergence from the reference.
 
         \b
-        tutti experiences ls --filter job=jobs/JOB
+        tutti experiences ls --filter job=JOB
         tutti experiences rollouts JOB/0/12 --order worst
         tutti experiences rollouts JOB/0/12 --order kl --count 50 -o json
         """
-        full = full_name("experiences", name)
         with served(**where) as client:
+            full = resolved(client, "experiences", name)
             request = ReadExperienceRequest(name=full, order=ORDERS[order], count=count)
             found = client.experiences.ReadExperience(request).rollouts
         if output == JSON:

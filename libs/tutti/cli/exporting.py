@@ -10,7 +10,7 @@ from tutti.backbone.folders import new_folder
 from tutti.chassis.client import Client
 from tutti.cli.access import reached
 from tutti.cli.connection import connection_options
-from tutti.cli.datasets import dataset_of
+from tutti.cli.naming import resolved
 from tutti.cli.output import JSON, output_option, print_json, print_one
 from tutti.cli.plain import Plain
 from tutti.cli.targets import written_to
@@ -81,7 +81,7 @@ def extend(group: click.Group) -> None:
 
 def known(client: Client, name: str) -> tuple[str, ListDatasetFilesResponse]:
     """A dataset, and what it was made of. Raises Failure, NotFound, Refused."""
-    dataset = dataset_of(client, name)
+    dataset = resolved(client, "datasets", name)
     return dataset, client.tokenization.ListDatasetFiles(ListDatasetFilesRequest(name=dataset))
 
 

@@ -114,7 +114,7 @@ def test_a_token_of_two_lines_is_refused_without_showing_it() -> None:
         (["jobs", "shw"], "no command 'shw'; the nearest is show; see `tutti jobs --help`"),
         (["standing"], "no command 'standing'; there are annotators, audit, "),
         (["trace"], "give a RESOURCE, or --text TEXT, and one of them alone; see `tutti trace --help`"),
-        (["jobs", "show"], "missing argument 'NAME'; see `tutti jobs show --help`"),
+        (["jobs", "cancel"], "missing argument 'JOB'; see `tutti jobs cancel --help`"),
         (["version", "--loud"], "no such option '--loud'; see `tutti version --help`"),
     ],
 )

@@ -7,11 +7,10 @@ import click
 from tutti.cli.access import served
 from tutti.cli.connection import connection_options
 from tutti.cli.identity import fresh_id
-from tutti.cli.nouns import full_name
+from tutti.cli.naming import resolved
 from tutti.cli.output import JSON, READING_SECONDS, output_option, patiently, print_json, print_list, say
 from tutti.cli.plain import plain
 from tutti.contracts.committer.v1 import CollectGarbageRequest
-from tutti.contracts.common.v1 import GetRequest
 
 
 @click.command("gc", short_help="Remove what became part of no checkpoint.")
@@ -28,7 +27,7 @@ def collect(job: str, dry_run: bool, output: str, **where: Any) -> None:
     request = CollectGarbageRequest(request_id=fresh_id(), job=job, validate_only=dry_run)
     with served(**where) as client, patiently("lists what the store holds of every job"):
         if job:
-            client.scheduler.GetJob(GetRequest(name=full_name("jobs", job)))  # so that a wrong name is told as such
+            request.job = resolved(client, "jobs", job)
         found = [plain(each) for each in client.committer.CollectGarbage(request, timeout=READING_SECONDS).garbage]
     if output == JSON:
         print_json(found)

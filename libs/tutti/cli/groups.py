@@ -9,9 +9,10 @@ import click
 from tutti.chassis.client import Client
 from tutti.chassis.kinds import Kind
 from tutti.cli.access import served
-from tutti.cli.connection import connection_options
+from tutti.cli.connection import connection_options, sampling
+from tutti.cli.naming import LATEST, newest_checkpoint, resolved, resolved_filter
 from tutti.cli.nouns import get_one, list_all
-from tutti.cli.output import JSON, output_option, print_list, print_one
+from tutti.cli.output import JSON, output_option, print_list, print_one, say
 from tutti.cli.plain import Plain, indented, plain
 from tutti.cli.words import Words
 
@@ -79,17 +80,24 @@ def group(noun: Kind) -> click.Group:
     @connection_options
     def ls(filter_text: str, output: str, **where: Any) -> None:
         with served(**where) as client:
-            titled = titles(noun, client)
-            rows = [row(noun, message, titled) for message in list_all(client, noun.plural, filter_text)]
+            titled, chosen = titles(noun, client), resolved_filter(client, filter_text)
+            rows = [row(noun, message, titled) for message in list_all(client, noun.plural, chosen)]
         print_list(in_order(noun, rows), noun.columns, output, nothing=noun.empty)
 
-    @made.command("show", help=f"Show one of the {noun.plural} whole.")
-    @click.argument("name")
+    @made.command("show", help=f"Show one of the {noun.plural} whole, or the newest.")
+    @click.argument("name", default=LATEST)
     @output_option
     @connection_options
     def show(name: str, output: str, **where: Any) -> None:
         with served(**where) as client:
-            found = row(noun, get_one(client, noun.plural, name), titles(noun, client))
-        print_one(found if output == JSON else for_people(noun, found), output)
+            message = get_one(client, noun.plural, resolved(client, noun.plural, name))
+            found = row(noun, message, titles(noun, client))
+            checkpoint = newest_checkpoint(client, message) if noun.plural == "runs" else ""
+        if output == JSON:
+            print_one(found, output)
+            return
+        print_one(for_people(noun, found), output)
+        if checkpoint:
+            say(f"to try it: {sampling(checkpoint, where['data_dir'])}")
 
     return made

@@ -6,15 +6,11 @@ import click
 
 from tutti.cli.connection import connected, connection_options
 from tutti.cli.identity import fresh_id
-from tutti.cli.nouns import full_name
+from tutti.cli.naming import resolved
 from tutti.cli.output import output_option, print_cancelled, print_one, say
 from tutti.cli.plain import plain
 from tutti.contracts.common.v1 import CancelRequest
 from tutti.contracts.scheduler.v1 import ReshapeJobRequest
-
-
-def full(name: str) -> str:
-    return full_name("jobs", name)
 
 
 def extend(group: click.Group) -> None:
@@ -28,10 +24,11 @@ def extend(group: click.Group) -> None:
     @output_option
     @connection_options
     def reshape(job: str, ranks: int, cause: str, dry_run: bool, output: str, **where: Any) -> None:
-        request = ReshapeJobRequest(
-            request_id=fresh_id(), job=full(job), data_parallel=ranks, cause=cause, validate_only=dry_run
-        )
         with connected(**where) as client:
+            name = resolved(client, "jobs", job)
+            request = ReshapeJobRequest(
+                request_id=fresh_id(), job=name, data_parallel=ranks, cause=cause, validate_only=dry_run
+            )
             print_one(plain(client.scheduler.ReshapeJob(request)), output)
         if dry_run:
             say("nothing was changed; without --dry-run it is recorded")
@@ -44,5 +41,5 @@ def extend(group: click.Group) -> None:
     @connection_options
     def cancel(job: str, output: str, **where: Any) -> None:
         with connected(**where) as client:
-            request = CancelRequest(name=full(job), request_id=fresh_id())
+            request = CancelRequest(name=resolved(client, "jobs", job), request_id=fresh_id())
             print_cancelled(plain(client.scheduler.CancelJob(request)), output)

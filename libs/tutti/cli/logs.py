@@ -16,6 +16,7 @@ from tutti.cli import INTERRUPTED, interrupt
 from tutti.cli.connection import connected, connection_options
 from tutti.cli.failures import MISUSE, Failure
 from tutti.cli.loglines import LEVELS, Choice, Followed, Line, since, written
+from tutti.cli.naming import resolved
 from tutti.cli.nouns import BY_PLURAL, get_one
 from tutti.cli.output import JSON, output_option, say
 
@@ -103,11 +104,12 @@ def names(resource: str, data_dir: Path) -> list[str]:
         return []
     kind, slash, rest = resource.partition("/")
     if not (kind and slash and rest):
-        raise Failure(f"{resource!r}: expected the name of a resource, such as runs/NAME or jobs/NAME", MISUSE)
+        raise Failure(f"{resource!r}: expected the name of a resource, such as runs/TITLE or jobs/NAME", MISUSE)
     found = [resource]
     try:
         with connected(data_dir) as client:
-            found += beneath(client, kind, resource)
+            resource = resolved(client, kind, resource) if kind in BY_PLURAL else resource
+            found = [resource, *beneath(client, kind, resource)]
     except Unreachable:
         if kind == "runs":
             say(

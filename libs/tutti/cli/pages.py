@@ -11,7 +11,7 @@ import click
 from tutti.chassis.client import Client
 from tutti.cli.connection import connected, connection_options
 from tutti.cli.failures import Failure
-from tutti.cli.nouns import full_name
+from tutti.cli.naming import resolved
 from tutti.cli.output import JSON, output_option, print_json, say
 from tutti.contracts.access.v1 import IssueLinkRequest
 from tutti.contracts.admin.v1 import DescribeRequest
@@ -43,8 +43,8 @@ def open_(run: str, browser: bool | None, output: str, **where: Any) -> None:
 
     The link logs you in once and expires after ten minutes. The platform must be up.
     """
-    path = f"/{full_name('runs', run)}" if run else "/runs"
     with connected(**where) as client:
+        path = f"/{resolved(client, 'runs', run)}" if run else "/runs"
         token = new_token()
         client.access.IssueLink(IssueLinkRequest(link_digest=digest(token)))
         url = login_url(pages_of(client, "pipeline"), token, path)

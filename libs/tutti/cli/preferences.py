@@ -12,7 +12,7 @@ from tutti.chassis.client import Client
 from tutti.cli.access import served
 from tutti.cli.connection import connection_options
 from tutti.cli.failures import MISUSE, Failure
-from tutti.cli.nouns import full_name
+from tutti.cli.naming import resolved
 from tutti.cli.output import output_option, print_one
 from tutti.cli.targets import written_to
 from tutti.contracts.annotation.v1 import ReadPreferencesRequest
@@ -43,12 +43,13 @@ def extend(group: click.Group) -> None:
         if path.exists():
             raise Failure(f"{path} exists: choose another file", MISUSE)
         with served(**where) as client:
-            found = list(from_lines(Preference, b"".join(_read(client, full_name("preferences", name)))))
+            full = resolved(client, "preferences", name)
+            found = list(from_lines(Preference, b"".join(_read(client, full))))
         kept = found if wanted == JSONL else [each for each in found if each.first != 0.5]
         data = to_lines(kept) if wanted == JSONL else "".join(map(_trl, kept)).encode()
         with written_to(path, "--to"):
             publish(RealFiles(), path.with_name(f".{path.name}.partial"), path, [data])
-        written = {"preferences": full_name("preferences", name), "format": wanted, "file": str(path)}
+        written = {"preferences": full, "format": wanted, "file": str(path)}
         print_one({**written, "pairs": len(kept), "ties": len(found) - len(kept)}, output)
 
 

@@ -9,6 +9,7 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from tutti.chassis.client import Client
 from tutti.cli import trainings
+from tutti.cli.naming import dataset_of
 from tutti.cli.nouns import list_all
 from tutti.cli.output import READING_SECONDS
 from tutti.cli.plain import Plain
@@ -103,12 +104,6 @@ def _changes(
                 del found[name]
                 as_before.add(name)
     return found, as_before
-
-
-def dataset_of(run: Run) -> str:
-    """The dataset that a run made; "" before it has."""
-    made = next((stage.content_digest for stage in run.stages if stage.name == "tokenization"), "")
-    return f"datasets/{made.removeprefix('blake3:')}" if made else ""
 
 
 def taken(run: Run, changed: Mapping[str, str]) -> Words:

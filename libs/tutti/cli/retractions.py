@@ -16,10 +16,11 @@ from tutti.chassis.client import Client
 from tutti.chassis.errors import InvalidField, NotFound, Refused
 from tutti.cli.access import served
 from tutti.cli.connection import connection_options
-from tutti.cli.documents import listed, newest
+from tutti.cli.documents import listed
 from tutti.cli.failures import Failure
 from tutti.cli.groups import group
 from tutti.cli.identity import fresh_id
+from tutti.cli.naming import resolved
 from tutti.cli.nouns import full_name, list_all
 from tutti.cli.output import (
     JSON,
@@ -128,7 +129,7 @@ def placed(client: Client, file: str) -> list[str]:
     found = list[str]()
     if any(list_all(client, "runs", fields=("name",))):
         with contextlib.suppress(NotFound, Refused):
-            found += [each.source for each in listed(client, newest(client), "", f"{file}:") if each.document]
+            found += [each.source for each in listed(client, resolved(client, "runs"), "", f"{file}:") if each.document]
     return [source for source in found if source.startswith(f"{file}:")]
 
 

@@ -14,7 +14,7 @@ from tutti.cli.access import consulted, served, upheld
 from tutti.cli.connection import DEFAULT_DATA_DIR, connected, connection_options
 from tutti.cli.failures import MISUSE, Failure
 from tutti.cli.identity import fresh_id
-from tutti.cli.nouns import full_name
+from tutti.cli.naming import LATEST, resolved
 from tutti.cli.output import (
     JSON,
     READING_SECONDS,
@@ -231,32 +231,32 @@ def extend(group: click.Group) -> None:
     @output_option
     @connection_options
     def cancel(name: str, output: str, **where: Any) -> None:
-        full = full_name("runs", name)
         with connected(**where) as client:
+            full = resolved(client, "runs", name)
             print_cancelled(plain(client.pipeline.CancelRun(CancelRequest(name=full, request_id=fresh_id()))), output)
 
     @group.command("again", help="Run the recipe of a run again, over the pages that it read.")
-    @click.argument("name")
+    @click.argument("name", default=LATEST)
     @dry_run_option
     @detach_option
     @output_option
     @connection_options
     def again(name: str, dry_run: bool, detach: bool, output: str, data_dir: Path, address: str | None) -> None:
-        full = full_name("runs", name)
         if dry_run:
             with served(data_dir, address) as client:
-                show_plan(client, CheckRecipeRequest(again=full), output)
+                show_plan(client, CheckRecipeRequest(again=resolved(client, "runs", name)), output)
             return
         with upheld(data_dir, address, detach=detach, anew=False) as platform:
+            full = resolved(platform.client, "runs", name)
             carry_out(platform, CreateRunRequest(request_id=fresh_id(), again=full), output, detach=detach)
 
     @group.command("follow", help="Look on at a run until it ends; Ctrl-C stops looking, not the run.")
-    @click.argument("name")
+    @click.argument("name", default=LATEST)
     @output_option
     @connection_options
     def follow_run(name: str, output: str, **where: Any) -> None:
-        full = full_name("runs", name)
         with connected(**where) as client:
+            full = resolved(client, "runs", name)
             say(f"looking on at {full}")
             place = None if where["address"] else where["data_dir"]
             finish(Platform(client, data_dir=place, resumed_by="`tutti up`"), full, output)

@@ -10,10 +10,10 @@ from tutti.backbone.folders import new_folder
 from tutti.chassis.client import Client
 from tutti.cli import passages, waiting
 from tutti.cli.access import reached
-from tutti.cli.checkpoints import full
 from tutti.cli.connection import connection_options
 from tutti.cli.fetching import fetch
 from tutti.cli.identity import fresh_id
+from tutti.cli.naming import LATEST, resolved
 from tutti.cli.output import JSON, output_option, patiently, print_json, print_one, say
 from tutti.cli.plain import plain
 from tutti.cli.targets import written_to
@@ -48,7 +48,7 @@ def readable(context: click.Context, parameter: click.Parameter, prompts: tuple[
 
 
 @click.command("sample", short_help="Let a checkpoint continue texts.")
-@click.argument("checkpoint")
+@click.argument("checkpoint", default=LATEST)
 @click.option(
     "--prompt", "prompts", multiple=True, default=("",), callback=readable,
     help="Text to continue, again for each; without one a new text begins.",
@@ -80,11 +80,11 @@ def sample(
     output: str,
     **where: Any,
 ) -> None:
-    """Let CHECKPOINT continue texts.
+    """Let CHECKPOINT continue texts: the newest unless it is given; a run or a job means its newest.
 
     \b
-    tutti sample checkpoints/JOB/0/800 --prompt "Return a copy" --prompt "class " --tokens 50
-    tutti sample checkpoints/JOB/0/800 --prompt "Return a copy" --temperature 0   # always the likeliest
+    tutti sample --prompt "Return a copy" --prompt "class " --tokens 50
+    tutti sample runs/ID --prompt "Return a copy" --temperature 0                # always the likeliest
     tutti sample checkpoints/JOB/0/800 --prompt "Return a copy" --seed 7 -o json
 
     Where its dataset has an index (`index: true` in the recipe) the verbatim spans of a text are shown below it, with
@@ -93,7 +93,6 @@ def sample(
     Where nobody serves the data directory the platform is started for the time being.
     """
     spec = SampleSpec(
-        checkpoint=full(checkpoint),
         prompts=prompts,
         tokens=tokens,
         temperature=temperature,
@@ -103,6 +102,7 @@ def sample(
     )
     with reached(**where) as platform:
         client = platform.client
+        spec.checkpoint = resolved(client, "checkpoints", checkpoint)
         client.committer.GetCheckpoint(GetRequest(name=spec.checkpoint))
         wanted = fresh_id()
         request = CreateSampleRequest(request_id=wanted, name=f"samples/{wanted}", spec=spec)
@@ -134,7 +134,7 @@ def extend(group: click.Group) -> None:
     """Add the export to the group `checkpoints`."""
 
     @group.command("export", short_help="Write model and tokenizer for others to read.")
-    @click.argument("name")
+    @click.argument("name", default=LATEST)
     @click.option("--format", "wanted", type=click.Choice(list(FORMATS)), default="hf", show_default=True)
     @click.option("--to", "folder", type=click.Path(path_type=Path), required=True, help="A folder that is not there.")
     @output_option
@@ -148,13 +148,13 @@ def extend(group: click.Group) -> None:
         hf: config.json, model.safetensors, tokenizer.json and more, which AutoModelForCausalLM and AutoTokenizer of
         transformers read. The folder is there whole or not at all.
         """
-        spec = ExportSpec(checkpoint=full(name), format=FORMATS[wanted])
         with (
             written_to(folder, "--to"),
             new_folder(RealFiles(), folder.absolute()) as made,
             reached(**where) as platform,
         ):
             client = platform.client
+            spec = ExportSpec(checkpoint=resolved(client, "checkpoints", name), format=FORMATS[wanted])
             client.committer.GetCheckpoint(GetRequest(name=spec.checkpoint))
             request_id = fresh_id()
             request = CreateExportRequest(request_id=request_id, name=f"exports/{request_id}", spec=spec)

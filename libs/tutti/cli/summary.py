@@ -11,7 +11,7 @@ import click
 from tutti.chassis.client import Client, Problem
 from tutti.chassis.errors import NotFound
 from tutti.cli import datasets, mixtures, passages, verdict
-from tutti.cli.connection import DEFAULT_DATA_DIR, typed
+from tutti.cli.connection import DEFAULT_DATA_DIR, sampling, typed
 from tutti.cli.nouns import get_one, list_all
 from tutti.cli.output import READING_SECONDS, shown
 from tutti.cli.plain import Plain, plain
@@ -173,6 +173,8 @@ def show_summary(found: Plain, data_dir: Path = DEFAULT_DATA_DIR) -> None:
             f"  state {shown(checkpoint['state_digest'], short=True)}  {checkpoint['bytes']:,} bytes"
         )
     show_continuations(found["continuations"])
+    if checkpoints:
+        click.echo(f"{'to try it':14}{sampling(checkpoints[-1]['name'], data_dir)}")
     click.echo(f"{'took':14}{times(found)}")
 
 

@@ -13,9 +13,9 @@ import click
 from tutti.chassis.client import Client
 from tutti.cli.access import served
 from tutti.cli.connection import connection_options
-from tutti.cli.datasets import dataset_of
 from tutti.cli.failures import Failure
-from tutti.cli.nouns import full_name
+from tutti.cli.naming import LATEST, resolved
+from tutti.cli.nouns import get_one
 from tutti.cli.output import JSON, output_option, patiently, print_json, print_list, say
 from tutti.cli.plain import Plain
 from tutti.cli.references import FILE, Reference, measured, opened, references
@@ -31,14 +31,14 @@ def extend(group: click.Group) -> None:
     """Give the group `tokenizers` its verbs."""
 
     @group.command("export", short_help="Write one as a tokenizer.json.")
-    @click.argument("name")
+    @click.argument("name", default=LATEST)
     @click.option("--to", type=click.Path(path_type=Path), default=Path(FILE), show_default=True, help="A new file.")
     @output_option
     @connection_options
     def export(name: str, to: Path, output: str, **where: Any) -> None:
         """Write a tokenizer as the tokenizer.json that `tokenizers` and `transformers` read."""
         with served(**where) as client:
-            written(client, full_name("tokenizers", name), to)
+            written(client, resolved(client, "tokenizers", name), to)
         if output == JSON:
             print_json({"file": str(to), "bytes": to.stat().st_size})
         else:
@@ -74,14 +74,10 @@ def extend(group: click.Group) -> None:
         The others are those in the cache of Hugging Face and, where tiktoken is installed, those that it has kept;
         nothing is fetched. A tokenizer that has one token for all that it does not know looks better than it is.
         """
-        if not name and not dataset:
-            raise click.UsageError("name a tokenizer, or a dataset: --dataset")
         with tempfile.TemporaryDirectory(prefix="tutti-tokenizer-") as scratch:
             with served(**where) as client:
-                found = (
-                    client.tokenization.GetDataset(GetRequest(name=dataset_of(client, dataset))) if dataset else None
-                )
-                name = full_name("tokenizers", name) if name or not found else found.tokenizer
+                found = get_one(client, "datasets", resolved(client, "datasets", dataset)) if dataset else None
+                name = found.tokenizer if found and not name else resolved(client, "tokenizers", name)
                 ours = written(client, name, Path(scratch, FILE))
                 languages = spoken(client, found) if found else None
             compared = {name: opened(ours), **dict(references(os.environ, say))}

@@ -12,10 +12,10 @@ from tutti.chassis.client import Client
 from tutti.chassis.errors import NotFound
 from tutti.cli import passages
 from tutti.cli.access import served
-from tutti.cli.checkpoints import full
 from tutti.cli.connection import connection_options
 from tutti.cli.failures import Failure
-from tutti.cli.nouns import full_name, list_all
+from tutti.cli.naming import LATEST, resolved
+from tutti.cli.nouns import BY_PLURAL, list_all
 from tutti.cli.output import (
     JSON,
     NAMED,
@@ -122,10 +122,10 @@ def trace(
     assert resource is not None
     with served(**where) as client, hinted(resource):
         if step is not None:
-            request = TraceStepRequest(job=full_name("jobs", resource), line=line, step=step)
+            request = TraceStepRequest(job=resolved(client, "jobs", resource), line=line, step=step)
             answer = plain(client.lineage.TraceStep(request))
         else:
-            answer = walked(client, resource, direction, limit)
+            answer = walked(client, named(client, resource), direction, limit)
     if output == JSON:
         print_json(answer)
     else:
@@ -138,7 +138,7 @@ def place(client: Client, name: str) -> str:
     Raises Failure.
     """
     if name:
-        return name if name.startswith("datasets/") else full(name)
+        return resolved(client, "datasets" if name.startswith("datasets/") else "checkpoints", name)
     rows = [each for each in list_all(client, "checkpoints") if each.state == CHECKPOINT_STATE_COMMITTED]
     if not rows:
         raise Failure("there is no checkpoint yet; name a dataset: --in datasets/VERSION (`tutti datasets ls`)")
@@ -161,6 +161,14 @@ def indexed_jobs(client: Client) -> set[str]:
 def _read(training: Plain) -> set[str]:
     """The digests of the datasets that a training reads."""
     return {training.get("dataset", ""), *(each["dataset"] for each in training.get("mixture", []))}
+
+
+def named(client: Client, resource: str) -> str:
+    """Return the full name of a resource; that of a page or document is resolved by lineage. Raises Failure."""
+    plural = resource.partition("/")[0]
+    if plural == LATEST:
+        return resolved(client, "checkpoints")
+    return resolved(client, plural, resource) if plural in BY_PLURAL else resource
 
 
 def walked(client: Client, resource: str, direction: str, limit: int) -> Plain:

@@ -7,8 +7,7 @@ import click
 
 from tutti.cli.access import served
 from tutti.cli.connection import connection_options
-from tutti.cli.documents import newest
-from tutti.cli.nouns import full_name
+from tutti.cli.naming import resolved
 from tutti.cli.output import JSON, output_option, print_json, say
 from tutti.cli.report.facts import gather
 from tutti.cli.report.writing import place_of, write
@@ -32,7 +31,7 @@ def report(run: str, out: Path | None, output: str, data_dir: Path, **where: Any
     in SVG: ID.loss.svg, ID.gradient-norm.svg, ID.learning-rate.svg.
     """
     with served(data_dir=data_dir, **where) as client:
-        name = full_name("runs", run) if run else newest(client)
+        name = resolved(client, "runs", run)
         facts = gather(client, client.pipeline.GetRun(GetRequest(name=name)))
     place = out or place_of(data_dir, name)
     with written_to(place, "--out"):

@@ -18,6 +18,7 @@ from markupsafe import Markup
 
 from tutti.chassis.version import VERSION
 from tutti.cli import passages, verdict
+from tutti.cli.connection import DEFAULT_DATA_DIR, sampling
 from tutti.cli.plain import Plain, indented
 from tutti.cli.report.facts import Facts
 from tutti.cli.report.outcomes import outcome, reason
@@ -99,6 +100,7 @@ def page(facts: Facts) -> str:
         "unsearched": passages.unsearched(found["continuations"]),
         "least": passages.LEAST,
         "checkpoints": checkpoints,
+        "sampling": sampling(checkpoints[-1]["name"], DEFAULT_DATA_DIR) if checkpoints else "",
         "more_checkpoints": len(found["checkpoints"]) if len(found["checkpoints"]) > len(checkpoints) else 0,
         "stages": _stages(found),
         "digests": _digests(found),
