@@ -17,6 +17,7 @@ from pathlib import Path
 from tutti.chassis.telemetry import metrics
 
 log = logging.getLogger(__name__)
+WARNED_FACTOR = 10  # a loop that is named, and counted, is warned of only when it stands still for so much longer
 QUIET_SECONDS = 30.0  # between two warnings about the same name
 
 
@@ -27,6 +28,7 @@ class _Beat:
         self.thread = threading.get_ident()
         self.since: float | None = None
         self.named_since: float | None = None
+        self.warned_since: float | None = None
 
 
 class BlockedWatch:
@@ -35,7 +37,7 @@ class BlockedWatch:
     def __init__(self, seconds: float = 0.25) -> None:
         self._seconds = seconds
         self._beats: set[_Beat] = set()
-        self._named_at: dict[str, float] = {}
+        self._warned_at: dict[str, float] = {}
         self._lock = threading.Lock()
         self._stop = threading.Event()
         self._lag = metrics.gauge("event_loop_lag_seconds", "How late the event loop answered the last time", "seconds")
@@ -90,8 +92,16 @@ class BlockedWatch:
                     since = beat.since  # once: the event loop may answer meanwhile, and set it to None
                     if since is None:
                         self._ping(beat)
-                    elif now - since > self._seconds and beat.named_since != since:
-                        self._name(beat, since, now)
+                        continue
+                    if now - since > self._seconds and beat.named_since != since:
+                        beat.named_since = since
+                        self._blocked.labels(beat.name).inc()
+                        self._say(logging.DEBUG, beat, since, now)
+                    if now - since > WARNED_FACTOR * self._seconds and beat.warned_since != since:
+                        beat.warned_since = since
+                        if now - self._warned_at.get(beat.name, float("-inf")) >= QUIET_SECONDS:
+                            self._warned_at[beat.name] = now
+                            self._say(logging.WARNING, beat, since, now)
 
     def _ping(self, beat: _Beat) -> None:
         if beat.ping is not None:
@@ -100,15 +110,12 @@ class BlockedWatch:
             except RuntimeError:  # the event loop closed
                 beat.ping = None
 
-    def _name(self, beat: _Beat, since: float, now: float) -> None:
-        beat.named_since = since
-        self._blocked.labels(beat.name).inc()
-        if now - self._named_at.get(beat.name, float("-inf")) < QUIET_SECONDS:
+    def _say(self, level: int, beat: _Beat, since: float, now: float) -> None:
+        if not log.isEnabledFor(level):
             return
-        self._named_at[beat.name] = now
         frame = sys._current_frames().get(beat.thread)
         where = guilty(traceback.extract_stack(frame)) if frame else "nowhere: its thread is gone"
-        log.warning("%s has stood still for %.0f ms, in %s", beat.name, 1000 * (now - since), where)
+        log.log(level, "%s has stood still for %.0f ms, in %s", beat.name, 1000 * (now - since), where)
 
 
 def guilty(stack: Sequence[traceback.FrameSummary]) -> str:

@@ -1,6 +1,7 @@
 """The watch over loops that stand still."""
 
 import logging
+import re
 import threading
 import time
 
@@ -14,7 +15,8 @@ class Answering:
     """The beat of an event loop that answers right after the watch has looked at it."""
 
     def __init__(self) -> None:
-        self.name, self.ping, self.named_since = "event loop", None, None
+        self.name, self.ping = "event loop", None
+        self.named_since = self.warned_since = None
         self.thread = threading.get_ident()
         self._looks = 0
 
@@ -33,5 +35,7 @@ def test_a_loop_that_answers_while_it_is_named_does_not_end_the_watch(caplog: py
             eventually(lambda: "event loop has stood still" in caplog.text)
             with watch.step("another"):
                 eventually(lambda: "another has stood still" in caplog.text)
+            (after,) = [each for each in caplog.records if "another has" in each.getMessage()]
+            assert int(re.search(r"still for (\d+) ms", after.getMessage())[1]) >= 100  # type: ignore[index]
     finally:
         watch.close()

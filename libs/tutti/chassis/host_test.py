@@ -180,7 +180,7 @@ def test_a_loop_that_stands_still_is_named_in_one_line_with_the_place(
     tmp_path: Path, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("DEMO_BLOCKS", "1")
-    with caplog.at_level(logging.WARNING), running(tmp_path) as demo:
+    with caplog.at_level(logging.DEBUG, "tutti.chassis.blocked"), running(tmp_path) as demo:
         beat = demo.host.services[0].service.loops[0]
         assert isinstance(beat, Beat)
         eventually(lambda: beat.steps > 3)
