@@ -24,6 +24,8 @@ ENVIRONMENT_PREFIX = "TUTTI_"
 RESERVED_VARIABLES = frozenset(
     {"TUTTI_DATA_DIR", "TUTTI_CONFIG", "TUTTI_TOKEN", "TUTTI_ADDRESS", "TUTTI_SUPERVISOR_FD", "TUTTI_DEBUG"}
 )
+AGENT = "trainer"
+"""The table that agents alone read; the host and the supervisor share their settings file with them."""
 LOOPBACK = frozenset({"127.0.0.1", "::1", "localhost"})
 _SECRET_WORDS = ("secret", "password", "token")
 
@@ -208,11 +210,12 @@ def load(
 ) -> Loaded:
     """Read the file (if any), the environment and `key=value` overrides. Raises SettingsError."""
     known = set(installed_services() if services is None else services)
+    tables = known | {AGENT}
     merged: Tree = {}
     sources: dict[str, str] = {}
     for source, tree in _layers(config, os.environ if environment is None else environment, overrides):
         for key, value in _leaves(tree, ""):
-            _check_table(key.split(".")[0], known, source)
+            _check_table(key.split(".")[0], tables, source)
             _put(merged, key, value, source)
             sources[key] = source
     own = {name: merged.pop(name) for name in list(merged) if name not in Settings.model_fields}
@@ -289,8 +292,8 @@ def _leaves(tree: Mapping[str, Any], prefix: str) -> Iterator[tuple[str, Any]]:
             yield prefix + key, value
 
 
-def _check_table(name: str, services: set[str], source: str) -> None:
-    known = {*Settings.model_fields, *services}
+def _check_table(name: str, tables: set[str], source: str) -> None:
+    known = {*Settings.model_fields, *tables}
     if name not in known:
         raise SettingsError(f"{name} ({source}): no such table of settings{_nearest(name, known)}")
 

@@ -102,3 +102,11 @@ def test_secrets_are_hidden() -> None:
     assert "hunter2" not in str(shown)
     assert "AKIA" not in str(shown)
     assert shown["database.url"] == "postgresql://***@db/tutti"
+
+
+def test_the_table_of_agents_is_read_by_the_host_too_and_is_no_service(tmp_path: Path) -> None:
+    config = tmp_path / "config.toml"
+    config.write_text("[trainer]\nstall_seconds = 60\n")
+    assert load(config, environment={}, services=["scheduler"]).own == {"trainer": {"stall_seconds": 60}}
+    with pytest.raises(SettingsError, match=r"services\.trainer .*no such service"):
+        load(environment={}, overrides=["services.trainer=127.0.0.1:1"], services=["scheduler"])

@@ -24,7 +24,7 @@ from tutti.chassis.datadir import DEFAULT, DataDir, tokens_at
 from tutti.chassis.failures import guarded
 from tutti.chassis.healthfile import HealthFile, health_path
 from tutti.chassis.locator import locate
-from tutti.chassis.settings import Loaded, Section, SettingsError, installed_services, load
+from tutti.chassis.settings import Loaded, Section, SettingsError, load
 from tutti.chassis.telemetry import MetricsServer
 from tutti.chassis.watch import Watch
 from tutti.contracts.committer.v1.stubs import CommitterServiceStub
@@ -93,7 +93,7 @@ def _parser() -> argparse.ArgumentParser:
 
 def _serve(given: argparse.Namespace) -> int:
     data_dir = DataDir(given.data_dir)
-    loaded = load(given.config or data_dir.config, overrides=given.set, services={*installed_services(), "trainer"})
+    loaded = load(given.config or data_dir.config, overrides=given.set)
     settings = _settings(given, loaded)
     logs.configure(f"agent-{settings.node}", loaded.values.telemetry.level)
     files, clock = RealFiles(), SystemClock()
