@@ -3,12 +3,13 @@
 import json
 import os
 import shutil
+import signal
 from pathlib import Path
 
 import pytest
 
-from tests.e2e.command import TINY, Result, tiny, tutti
-from tests.faults.processes import family
+from tests.e2e.command import TINY, Result, platform, tiny, tutti
+from tests.faults.processes import family, until
 
 # Root obeys the modes of files too, once it may not override them.
 BOUND_BY_MODES = ["setpriv", "--bounding-set", "-dac_override,-dac_read_search"] if os.geteuid() == 0 else []
@@ -156,6 +157,22 @@ def test_a_data_directory_that_another_process_serves(served: Path) -> None:
     holder = json.loads((served / "processes.json").read_text())["supervisor"]["pid"]
     assert_one_line(tutti("up", "--data-dir", served), 1, f"in use by process {holder} (tutti up)", "--data-dir")
     assert tutti("runs", "ls", "--data-dir", served).code == 0
+
+
+def test_a_platform_that_is_up_already_is_no_mistake_to_detach_from(served: Path) -> None:
+    result = tutti("up", "--detach", "--data-dir", served)
+    assert (result.code, result.out) == (0, "")
+    assert f"{served} is up already at {(served / 'endpoint').read_text().strip()}" in result.err
+
+
+def test_commands_wait_for_a_host_that_is_being_restarted(tmp_path: Path) -> None:
+    with platform(tmp_path, agents=0):
+        record = json.loads((tmp_path / "processes.json").read_text())
+        (host,) = [each["pid"] for each in record["children"] if each["name"] == "host"]
+        os.kill(host, signal.SIGKILL)
+        until(lambda: not (tmp_path / "endpoint").exists(), seconds=20, what="the host to be missed")
+        result = tutti("runs", "ls", "--data-dir", tmp_path)
+    assert result.code == 0, result.err
 
 
 def test_a_port_that_is_in_use(served: Path, tmp_path: Path) -> None:

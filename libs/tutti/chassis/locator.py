@@ -3,6 +3,7 @@
 Promises: asked before every attempt of a call, so a service that came back at another port is found.
 """
 
+import shlex
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
@@ -27,5 +28,5 @@ def locate(service: str, addresses: Mapping[str, str], data_dir: Path, own: Call
 
 def nobody(data_dir: Path, service: str = "") -> str:
     """That no platform of this directory runs, or not this service of it, and what to do."""
-    whose = f"{service} of " if service else ""
-    return f"nobody serves {whose}{data_dir}: start the platform with `tutti up --data-dir {data_dir}`"
+    whose, place = f"{service} of " if service else "", data_dir.absolute()
+    return f"nobody serves {whose}{place}: start the platform with `tutti up --data-dir {shlex.quote(str(place))}`"

@@ -14,7 +14,8 @@ from tutti.chassis.client import Client
 from tutti.cli.connection import connected, typed
 from tutti.cli.guests import guest
 from tutti.cli.output import patiently
-from tutti.cli.platform import Platform, owner_of, running, serving
+from tutti.cli.platform import Platform, running, serving
+from tutti.cli.record import owner_of
 from tutti.cli.turns import turn
 from tutti.contracts.common.v1 import ListRequest
 

@@ -2,14 +2,18 @@
 
 import contextlib
 import shlex
+import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import click
 
-from tutti.chassis.client import Client, connect
+from tutti.chassis.client import Client, Unreachable, connect
+from tutti.cli.output import patiently
+from tutti.cli.record import restarts
 
+RESTART_SECONDS, LOOK_SECONDS = 60.0, 0.1
 DEFAULT_DATA_DIR = Path(".tutti")
 
 
@@ -39,10 +43,23 @@ def connection_options(command: Callable[..., Any]) -> Callable[..., Any]:
     return data_dir_option(command)
 
 
+def _awaited(data_dir: Path) -> Client:
+    """Return a client once there is an address, while a supervisor may start the host again. Raises Unreachable."""
+    deadline = time.monotonic() + RESTART_SECONDS
+    with patiently(f"waits for the host of {data_dir.absolute()}, which is being restarted"):
+        while True:
+            try:
+                return connect(data_dir=data_dir)
+            except Unreachable:
+                if not restarts(data_dir) or time.monotonic() > deadline:
+                    raise
+            time.sleep(LOOK_SECONDS)
+
+
 @contextlib.contextmanager
 def connected(data_dir: Path, address: str | None = None) -> Iterator[Client]:
-    """A client of the platform. Raises Unreachable."""
-    client = connect(data_dir=None if address else data_dir, address=address)
+    """A client of the platform; a host that is started again is waited for. Raises Unreachable."""
+    client = connect(address=address) if address else _awaited(data_dir)
     try:
         yield client
     finally:

@@ -54,7 +54,8 @@ def test_a_prefix_of_several_is_answered_with_them() -> None:
 
 
 def test_a_name_of_nothing_is_answered_with_the_nearest_or_with_the_list() -> None:
-    with pytest.raises(Failure, match=r"^runs/leters does not exist \[NOT_FOUND\]; the nearest is runs/0f77-1 \(letters"):
+    nearest = r"^runs/leters does not exist \[NOT_FOUND\]; the nearest is runs/0f77-1 \(letters\)"
+    with pytest.raises(Failure, match=nearest):
         choose("runs", "leters", RUNS)
     with pytest.raises(Failure, match=r"runs/zzzz does not exist.*`tutti runs ls` lists those that do"):
         choose("runs", "zzzz", RUNS)

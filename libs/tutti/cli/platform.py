@@ -1,7 +1,6 @@
 """Starting and stopping the platform of a data directory."""
 
 import contextlib
-import json
 import signal
 import subprocess
 import sys
@@ -9,16 +8,14 @@ import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import click
 
 from tutti.chassis.client import Client, Unreachable, connect
-from tutti.chassis.datadir import PROCESSES
 from tutti.chassis.errors import Problem, Unavailable
 from tutti.chassis.exits import IN_USE
 from tutti.chassis.leash import Leash
-from tutti.chassis.processes import ProcessId, gone
+from tutti.chassis.processes import gone
 from tutti.chassis.room import little_left
 from tutti.cli import INTERRUPTED, interrupt
 from tutti.cli.connection import data_dir_option, typed
@@ -26,6 +23,7 @@ from tutti.cli.failures import FAILED, Failure
 from tutti.cli.guests import Door, guest
 from tutti.cli.handover import await_others, needs, unfinished
 from tutti.cli.output import patiently, say
+from tutti.cli.record import owner_of, restarts, stopping
 from tutti.cli.turns import turn
 from tutti.contracts.admin.v1 import DescribeRequest
 
@@ -90,14 +88,18 @@ def up(port: int, agents: int, detach: bool, data_dir: Path) -> None:
     """
     with turn(data_dir):  # who reads has a platform for some seconds
         pass
+    if detach and (address := _address(data_dir)):
+        way = f"`{typed('tutti down', data_dir)}` stops it"
+        say(f"the platform of {data_dir.absolute()} is up already at {address}; {way}")
+        return
     command = supervise(data_dir, "--agents", str(agents), *(("--listen", f"127.0.0.1:{port}") if port else ()))
     with started(command, data_dir, detach=detach) as (process, client):
         told: list[int] = []
         # Noted, not raised: an exception that comes while a finalizer runs is dropped, and with it the Ctrl-C.
         interrupt.handle(lambda number, _frame: told.append(number))
-        client.close()
         way = f"`{typed('tutti down', data_dir)}`" if detach else "Ctrl-C"
-        say(f"the platform of {data_dir} is up at {(data_dir / 'endpoint').read_text().strip()}; {way} stops it")
+        say(f"the platform of {data_dir.absolute()} is up at {client.address('pipeline')}; {way} stops it")
+        client.close()
         while not (told or detach) and process.poll() is None:
             time.sleep(LOOK_SECONDS)
         if not (told or detach) and process.returncode != 0:
@@ -285,6 +287,17 @@ def ready(data_dir: Path) -> Client:
     return client
 
 
+def _address(data_dir: Path) -> str:
+    """Return where the platform of a directory answers; "" where none does."""
+    if not restarts(data_dir):
+        return ""
+    try:
+        with ready(data_dir) as client:
+            return client.address("pipeline")
+    except Unreachable:
+        return ""
+
+
 def await_ready(process: subprocess.Popen[bytes], data_dir: Path) -> Client:
     deadline = time.monotonic() + READY_SECONDS
     while True:
@@ -319,17 +332,13 @@ def put_down(then: str = "the same command goes on where it was") -> Failure:
 def stopped(data_dir: Path) -> bool:
     """Whether the last platform of the directory was stopped, not killed."""
     supervisor = owner_of(data_dir)
-    return supervisor is not None and _stopping(data_dir) and not supervisor.alive()
+    return supervisor is not None and stopping(data_dir) and not supervisor.alive()
 
 
 def ends(data_dir: Path) -> bool:
     """The same, after waiting for one that is about to be."""
     supervisor = owner_of(data_dir)
-    return supervisor is not None and _stopping(data_dir) and gone(supervisor, STOP_SECONDS)
-
-
-def _stopping(data_dir: Path) -> bool:
-    return bool(_record(data_dir).get("stopping"))
+    return supervisor is not None and stopping(data_dir) and gone(supervisor, STOP_SECONDS)
 
 
 def stop(process: subprocess.Popen[bytes]) -> None:
@@ -343,19 +352,3 @@ def stop(process: subprocess.Popen[bytes]) -> None:
     except subprocess.TimeoutExpired:
         process.kill()
         process.wait()
-
-
-def owner_of(data_dir: Path) -> ProcessId | None:
-    """The supervisor that keeps the record of the directory: another's platform is not ours."""
-    try:
-        return ProcessId(**_record(data_dir)["supervisor"])
-    except (KeyError, TypeError):
-        return None
-
-
-def _record(data_dir: Path) -> dict[str, Any]:
-    """What the supervisor wrote down of itself and its children; empty when that cannot be read."""
-    try:
-        return dict(json.loads((data_dir / PROCESSES).read_text()))
-    except (OSError, ValueError, TypeError):
-        return {}

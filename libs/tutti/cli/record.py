@@ -1,0 +1,35 @@
+"""The record that a supervisor keeps of itself and its children in the data directory, as a command reads it."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+from tutti.chassis.datadir import PROCESSES
+from tutti.chassis.processes import ProcessId
+
+
+def owner_of(data_dir: Path) -> ProcessId | None:
+    """Return the supervisor that keeps the record of the directory; None where there is none."""
+    try:
+        return ProcessId(**_record(data_dir)["supervisor"])
+    except (KeyError, TypeError):
+        return None
+
+
+def stopping(data_dir: Path) -> bool:
+    """Return whether the supervisor was told to stop."""
+    return bool(_record(data_dir).get("stopping"))
+
+
+def restarts(data_dir: Path) -> bool:
+    """Return whether a supervisor runs there that starts its host again when it has ended."""
+    owner = owner_of(data_dir)
+    return owner is not None and owner.alive() and not stopping(data_dir)
+
+
+def _record(data_dir: Path) -> dict[str, Any]:
+    """Return the record; empty when it cannot be read."""
+    try:
+        return dict(json.loads((data_dir / PROCESSES).read_text()))
+    except (OSError, ValueError, TypeError):
+        return {}
