@@ -75,6 +75,23 @@ class Transformer:
         means = states.sum(1) / counted.sum(1).clamp(min=1.0)[:, None]
         return (means * self.units[-1]["weight"].float()).sum(1)
 
+    @torch.no_grad()
+    def divergences(self, other: "Transformer", tokens: Tensor, documents: Tensor) -> Tensor:
+        """Return the KL divergence of each next token's distribution from that of `other`, float32[rows · context], in
+        nats.
+
+        tokens, documents: int64[rows, context + 1]. Both models have the same vocabulary.
+        """
+        hidden, weight = self._hidden(tokens, documents)
+        against, against_weight = other._hidden(tokens, documents)
+        found = torch.empty(len(hidden), device=hidden.device)
+        for start in range(0, len(hidden), self._head.rows):
+            rows = slice(start, start + self._head.rows)
+            own = F.log_softmax(self._head.slice_of(hidden[rows], weight), -1)
+            theirs = F.log_softmax(other._head.slice_of(against[rows], against_weight), -1)
+            found[rows] = (own.exp() * (own - theirs)).sum(-1)
+        return found
+
     def _hidden(self, tokens: Tensor, documents: Tensor) -> tuple[Tensor, Tensor]:
         """What the output matrix is multiplied with, [rows · context, width], and that matrix."""
         model, inputs = self.model, tokens[:, :-1]

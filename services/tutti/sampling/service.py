@@ -8,6 +8,7 @@ import tempfile
 from pathlib import Path
 
 from tutti.chassis import staging, version
+from tutti.chassis.checkpoints import Checkpoints
 from tutti.chassis.service import Host, Served, Service
 from tutti.chassis.tasks import TaskContext
 from tutti.chassis.unit import Unit
@@ -18,7 +19,6 @@ from tutti.corpus.canonical import file_digest
 from tutti.corpus.conversationset import ConversationsBody, Lines
 from tutti.corpus.manifest import Kind
 from tutti.sampling import answering, continuing, exporting
-from tutti.sampling.checkpoints import Checkpoints
 from tutti.sampling.experiences import Experiences
 from tutti.sampling.pages import RolloutPages
 from tutti.sampling.prompts import Prompts

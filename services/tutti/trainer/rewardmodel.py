@@ -7,6 +7,7 @@ import numpy.typing as npt
 import torch
 
 from tutti.inference.parameters import parameters_of
+from tutti.inference.scoring import rewards
 from tutti.model.training import Training
 from tutti.model.transformer import Transformer
 from tutti.trainer.samples import refused
@@ -35,21 +36,10 @@ class RewardModel:
                 f"the reward model {body.name} reads {model.context} tokens; expected {training.model.context}, the "
                 "context of the policy"
             )
-        self._rows, self._context = training.step.rows, model.context
+        self._rows = training.step.rows
         vector = torch.from_numpy(parameters_of(found))
         self._transformer = Transformer(body.layout, vector, compiled=False)
 
     def __call__(self, texts: Sequence[Sequence[int]], begins: Sequence[int]) -> npt.NDArray[np.float64]:
         """Return the score of each text, float64 [len(texts)]; `begins` is where its answer begins."""
-        found: list[float] = []
-        for start in range(0, len(texts), self._rows):
-            part = list(zip(texts[start : start + self._rows], begins[start : start + self._rows], strict=True))
-            tokens = torch.zeros(self._rows, self._context + 1, dtype=torch.long)
-            pooled = torch.zeros(self._rows, self._context, dtype=torch.bool)
-            for row, (text, begin) in enumerate(part):
-                tokens[row, : len(text)] = torch.tensor(text)
-                pooled[row, begin : len(text)] = True
-            with torch.no_grad():
-                scores = self._transformer.scores(tokens, torch.zeros_like(tokens), pooled)
-            found += scores[: len(part)].tolist()
-        return np.array(found)
+        return rewards(self._transformer, texts, begins, rows=self._rows)

@@ -1,0 +1,76 @@
+"""Texts scored by models in blocks of a fixed number of rows: by a reward model, or by how far two models differ.
+
+Promises: a score follows from the text and the parameters under one kernel signature, whatever texts are beside it.
+"""
+
+from collections.abc import Callable, Sequence
+
+import numpy as np
+import numpy.typing as npt
+import torch
+from torch import Tensor
+
+from tutti.inference.errors import PromptTooLong
+from tutti.model.transformer import Transformer
+
+Scores = npt.NDArray[np.float64]
+
+
+def rewards(transformer: Transformer, texts: Sequence[Sequence[int]], begins: Sequence[int], *, rows: int) -> Scores:
+    """Return the score of each text by the scalar head, float64 [len(texts)]; `begins` is where its answer begins.
+
+    Raises PromptTooLong.
+    """
+
+    def score(tokens: Tensor, answer: Tensor) -> Tensor:
+        return transformer.scores(tokens, torch.zeros_like(tokens), answer[:, :-1])
+
+    return _blocks(transformer, texts, begins, rows, score)
+
+
+def divergences(
+    transformer: Transformer,
+    reference: Transformer,
+    texts: Sequence[Sequence[int]],
+    begins: Sequence[int],
+    *,
+    rows: int,
+) -> Scores:
+    """Return the KL divergence from the reference along each answer, in nats, float64 [len(texts)].
+
+    It is the sum, over the tokens of the answer, of the divergence between the distributions of that token. Along
+    answers that were sampled at temperature 1 its mean estimates the divergence of the two models' answers. Raises
+    PromptTooLong.
+    """
+
+    def score(tokens: Tensor, answer: Tensor) -> Tensor:
+        found = transformer.divergences(reference, tokens, torch.zeros_like(tokens)).view(len(tokens), -1)
+        return (found * answer[:, 1:]).sum(1)
+
+    return _blocks(transformer, texts, begins, rows, score)
+
+
+def _blocks(
+    transformer: Transformer,
+    texts: Sequence[Sequence[int]],
+    begins: Sequence[int],
+    rows: int,
+    score: Callable[[Tensor, Tensor], Tensor],
+) -> Scores:
+    """`score` is given tokens, int64 [rows, context + 1], and which of them are an answer's, bool of the same shape."""
+    context, found = transformer.model.context, list[float]()
+    for number, text in enumerate(texts):
+        if len(text) > context + 1:
+            raise PromptTooLong(
+                f"text {number} has {len(text)} tokens; expected at most {context + 1}, a row of the model's context"
+            )
+    for start in range(0, len(texts), rows):
+        part = list(zip(texts[start : start + rows], begins[start : start + rows], strict=True))
+        tokens = torch.zeros(rows, context + 1, dtype=torch.long)
+        answer = torch.zeros(rows, context + 1, dtype=torch.bool)
+        for row, (text, begin) in enumerate(part):
+            tokens[row, : len(text)] = torch.tensor(text)
+            answer[row, begin : len(text)] = True
+        with torch.no_grad():
+            found += score(tokens, answer)[: len(part)].tolist()
+    return np.array(found)
