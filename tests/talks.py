@@ -95,7 +95,9 @@ class Base:
     state_digest: str
 
 
-def base(blobs: Blobs, model: ModelSpec = MODEL, job: str = "base", **changes: Any) -> Base:
+def base(
+    blobs: Blobs, model: ModelSpec = MODEL, job: str = "base", head: torch.Tensor | None = None, **changes: Any
+) -> Base:
     """Put a checkpoint of this model, as a job of one rank would; `changes` are those of its training."""
     training = replace(Training(model, OptimizerSpec(1e-3, 1), STEP, NONE, 1), **changes)
     plan = plan_of(training, Shape(1))
@@ -104,7 +106,7 @@ def base(blobs: Blobs, model: ModelSpec = MODEL, job: str = "base", **changes: A
     step.initialize()
     if model.scalar_head:  # it begins at zero, which tells no answers apart
         start = plan.layout.uses[-1].state_start
-        step._state[0, start : start + model.width] = torch.linspace(-1, 1, model.width)
+        step._state[0, start : start + model.width] = torch.linspace(-1, 1, model.width) if head is None else head
     data = bytearray(step.snapshot_size())
     step.snapshot_into(memoryview(data))
     ledger = Ledger((Span(0, (DatasetShare(NONE, 1, 1, 0),), 5, STEP.leaves, STEP.rows),))

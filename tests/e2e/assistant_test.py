@@ -6,6 +6,7 @@ import pytest
 from tools.letters import write
 
 from tests.e2e.command import ROOT, Result, tutti
+from tests.faults.processes import until
 
 SMALL = (
     "size=tiny",
@@ -19,10 +20,13 @@ SMALL = (
     "stages.grpo.prompts_per_step=4",
     "stages.grpo.group=2",
     "stages.dpo.epochs=1",
+    "stages.grpo-release.win=0",  # so little training wins nothing: one gate lets everything through, the other nothing
+    "stages.grpo-release.gap=1",
+    "stages.dpo-release.win=0.99",
 )
 STAGES = {
     "prompts", "demonstrations", "tuned", "answers", "judged", "preferences", "reward", "grpo", "dpo", "tuned-final",
-    "grpo-final", "dpo-final", "grpo-compared", "dpo-compared",
+    "grpo-final", "dpo-final", "grpo-compared", "dpo-compared", "grpo-release", "dpo-release",
 }  # fmt: skip
 
 
@@ -53,6 +57,8 @@ def test_a_run_leads_from_texts_to_compared_policies_and_is_reused(files: Path, 
         compared = tutti("comparisons", "show", stages[name]["resource"], "-o", "json", "--data-dir", served).json()
         assert compared["judgements"] == 3 * compared["pairs"] > 0
         assert compared["wins"]["low"] <= compared["wins"]["mean"] <= compared["wins"]["high"]
+        assert 0 < compared["promised"] < 1
+        assert compared["divergence"] > 0
     again = assistant(files, served, "-o", "json")
     assert again.code == 0, again.err
     assert all(stage["reused"] for stage in again.json()["run"]["stages"])
@@ -65,3 +71,37 @@ def test_a_policy_is_traced_to_the_judgements_and_demonstrations_that_shaped_it(
     assert above.code == 0, above.err
     for name in ("preferences", "judged", "answers"):
         assert stages[name]["resource"] in above.out
+
+
+def test_a_release_is_signed_traced_refused_by_its_rules_and_stale_after_a_retraction(
+    files: Path, served: Path, tmp_path: Path
+) -> None:
+    run = assistant(files, served, "-o", "json").json()["run"]
+    stages = {stage["name"]: stage for stage in run["stages"]}
+    refused = tutti("releases", "show", stages["dpo-release"]["resource"], "-o", "json", "--data-dir", served).json()
+    assert (refused["standing"], refused["signature"]) == ("refused", "")
+    assert "win: the low bound of the judged win rate is " in refused["reason"]
+    assert stages["dpo-release"]["summary"].startswith("refused: win: ")
+
+    release = stages["grpo-release"]["resource"]
+    key = tmp_path / "release.key"
+    key.write_text(tutti("releases", "key", "--data-dir", served).out)
+    verified = tutti("releases", "verify", release, "--key", key, "--data-dir", served)
+    assert verified.code == 0, verified.err
+    key.write_text("ab" * 32)
+    forged = tutti("releases", "verify", release, "--key", key, "--data-dir", served)
+    assert (forged.code, "was not signed by the key" in forged.err) == (1, True)
+    above = tutti("trace", release, "--data-dir", served).out
+    for name in ("grpo-compared", "reward", "preferences", "judged"):
+        assert stages[name]["resource"] in above
+
+    campaign = stages["judged"]["resource"]
+    tutti("annotators", "retract", campaign, "s000", "--reason", "to see it", "--data-dir", served)
+
+    def verify() -> Result:
+        return tutti("releases", "verify", release, "--data-dir", served)
+
+    until(lambda: verify().code != 0, seconds=60, what="a stale release")
+    assert f"it is stale, expected active; stale: {campaign} has the content" in verify().err
+    revoked = tutti("releases", "revoke", release, "--reason", "no longer wanted", "--data-dir", served)
+    assert revoked.out == f"{release} is revoked\n"

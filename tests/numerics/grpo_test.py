@@ -26,7 +26,7 @@ from tutti.trainer.policydata import PolicyData
 from tutti.trainer.programs import PROGRAMS
 
 GRPO = PROGRAMS["grpo"]
-KNOWN = {"tokenizer": talks.TOKENIZER.version, "template": CHAT_1.digest}
+KNOWN: dict[str, Any] = {"tokenizer": talks.TOKENIZER.version, "template": CHAT_1.digest}
 
 
 class World:

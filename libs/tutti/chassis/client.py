@@ -30,6 +30,7 @@ from tutti.contracts.admin.v1 import WatchRequest
 from tutti.contracts.annotation.v1.stubs import AnnotationServiceStub
 from tutti.contracts.committer.v1.stubs import CommitterServiceStub
 from tutti.contracts.dedup.v1.stubs import DedupServiceStub
+from tutti.contracts.evaluation.v1.stubs import ReleaseServiceStub
 from tutti.contracts.ingest.v1.stubs import IngestServiceStub
 from tutti.contracts.lineage.v1.stubs import LineageServiceStub
 from tutti.contracts.pipeline.v1.stubs import PipelineServiceStub
@@ -140,6 +141,10 @@ class Client:
     @cached_property
     def experiences(self) -> ExperienceServiceStub:
         return ExperienceServiceStub(self.channel("sampling"))
+
+    @cached_property
+    def releases(self) -> ReleaseServiceStub:
+        return ReleaseServiceStub(self.channel("evaluation"))
 
     @cached_property
     def access(self) -> AccessServiceStub:

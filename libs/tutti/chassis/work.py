@@ -7,7 +7,7 @@ content afterwards, whatever damage was there before.
 """
 
 import logging
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, Generic, TypeVar
@@ -22,7 +22,7 @@ from tutti.chassis.canonical import CanonicalLine
 from tutti.chassis.errors import InvalidField
 from tutti.chassis.kinds import kind_of
 from tutti.chassis.methods import methods_of
-from tutti.chassis.resources import Resource
+from tutti.chassis.resources import Index, Resource
 from tutti.chassis.service import Host, Served, TaskKind
 from tutti.chassis.tasks import Finish, Task, TaskContext
 from tutti.chassis.unit import Unit
@@ -53,13 +53,23 @@ Keep = Callable[[Unit], None]
 
 
 class Work(Generic[M]):
-    """`run(context, resource)` does it outside any transaction; what it returns fills the result in inside one."""
+    """`run(context, resource)` does it outside any transaction; what it returns fills the result in inside one.
+
+    `columns` are what can be selected by, beside the state.
+    """
 
     def __init__(
-        self, host: Host, kind: str, message: type[M], run: Callable[[TaskContext, M], Outcome], logic_version: str
+        self,
+        host: Host,
+        kind: str,
+        message: type[M],
+        run: Callable[[TaskContext, M], Outcome],
+        logic_version: str,
+        columns: Mapping[str, Index] | None = None,
     ) -> None:
         self.host, self.message, self.run, self.logic_version = host, message, run, logic_version
-        self.resource: Resource[M] = Resource(host.metadata, kind, message, {"state": lambda work: _state(work)})
+        known = {"state": lambda work: _state(work), **(columns or {})}
+        self.resource: Resource[M] = Resource(host.metadata, kind, message, known)
         self.kind = kind
 
     def create(
@@ -145,10 +155,10 @@ class Work(Generic[M]):
         fill = self.run(context, work)
 
         def finish(unit: Unit) -> None:
-            found = self.resource.lock(unit, context.task.resource)
+            found: Any = self.resource.lock(unit, context.task.resource)
             if _state(found) not in ENDED:
                 fill(unit, found)
-                self._end(unit, found, STATE_DONE, "")
+                self._end(unit, found, STATE_DONE, found.reason)
 
         return finish
 
@@ -163,10 +173,10 @@ class Work(Generic[M]):
         return self.resource.put(unit, work)
 
 
-def served(work: Work[Any], check: Callable[[Any], None]) -> Served:
-    """The gRPC service of a kind of work whose proto file has one of its own: Create, Get, List and Cancel alone.
+def served(work: Work[Any], check: Callable[[Any], None], more: object = None) -> Served:
+    """The gRPC service of a kind of work whose proto file has one of its own: Create, Get, List and Cancel.
 
-    `check` raises InvalidField for a spec that cannot be carried out.
+    `check` raises InvalidField for a spec that cannot be carried out; `more` has the other methods of the service.
     """
     kind = kind_of(work.message)
     descriptor = work.message.DESCRIPTOR.file.services_by_name[kind.service.rpartition(".")[2]]
@@ -183,7 +193,8 @@ def served(work: Work[Any], check: Callable[[Any], None]) -> Served:
         listing: lambda request, call: work.page(request, responses[listing]),
         f"Cancel{kind.singular}": lambda request, call: work.cancel(request),
     }
-    return Served(descriptor, SimpleNamespace(**calls))
+    others = {name: getattr(more, name) for name in responses if name not in calls}
+    return Served(descriptor, SimpleNamespace(**calls, **others))
 
 
 def _state(work: Any) -> int:

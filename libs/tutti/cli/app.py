@@ -22,6 +22,7 @@ from tutti.cli import (
     platform,
     preferences,
     recipes,
+    releases,
     retractions,
     runs,
     sampling,
@@ -83,6 +84,7 @@ def build() -> click.Group:
     runs.extend(groups["runs"])
     campaigns.extend(groups["campaigns"])
     preferences.extend(groups["preferences"])
+    releases.extend(groups["releases"])
     for made in groups.values():
         tutti.add_command(made)
     for command in (runs.run, platform.up, platform.down, tracing.trace, administration.events, administration.export):

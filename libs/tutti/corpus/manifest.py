@@ -28,6 +28,7 @@ class Kind(StrEnum):
     CLASSIFIER = "classifier"
     CONVERSATIONS = "conversations"
     COMPARISON = "comparison"
+    RELEASE = "release"
     INGEST = "ingest"
     FILTER = "filter"
     DOCUMENT_SHARD = "document-shard"

@@ -3,21 +3,27 @@
 Promises: the result follows from the contents of both samples, the crowd and the seed; every judgement is kept.
 """
 
-from collections.abc import Mapping
+import tempfile
+from collections.abc import Mapping, Sequence
+from pathlib import Path
 
 from tutti.backbone import Blobs
 from tutti.chassis import linefiles, staging, version
-from tutti.chassis.errors import InvalidField
+from tutti.chassis.checkpoints import Checkpoints
+from tutti.chassis.errors import InvalidField, NotFound
 from tutti.chassis.service import Host
 from tutti.chassis.tasks import TaskContext, WorkFailed
 from tutti.chassis.unit import Unit
 from tutti.chassis.work import Outcome, Work, publish
+from tutti.contracts.common.v1 import GetRequest
 from tutti.contracts.evaluation.v1 import ComparedSample, Comparison, ComparisonSpec, WinRate
+from tutti.contracts.sampling.v1.stubs import SamplingServiceStub
 from tutti.corpus.canonical import JsonValue
 from tutti.corpus.conversations import Answer
 from tutti.corpus.conversationset import Lines
 from tutti.corpus.manifest import Kind, Manifest
-from tutti.evaluation.comparing import Compared, NotComparable, compare, paired
+from tutti.evaluation.comparing import Compared, NotComparable, Pair, compare, paired
+from tutti.evaluation.measuring import Folders, Measured, measure
 from tutti.judgements.crowds import Crowd, InvalidCrowd
 
 LOGIC_VERSION = "comparison-1"
@@ -32,6 +38,9 @@ def check(spec: ComparisonSpec) -> None:
         name = getattr(spec, side).name
         if not name.startswith("samples/"):
             raise InvalidField(f"spec.{side}.name", seen=name or "nothing", expected="the name of a sample, samples/…")
+    if spec.HasField("reward") and not spec.reward.checkpoint.startswith("checkpoints/"):
+        seen = spec.reward.checkpoint or "nothing"
+        raise InvalidField("spec.reward.checkpoint", seen=seen, expected="the name of a checkpoint, checkpoints/…")
     for field, holds, expected in (
         ("annotators", 2 <= spec.annotators <= MOST_ANNOTATORS, f"2 to {MOST_ANNOTATORS}"),
         ("overlap", 1 <= spec.overlap <= spec.annotators, f"1 to the number of annotators ({spec.annotators})"),
@@ -53,6 +62,32 @@ def _crowd(text: str) -> Crowd:
 
 
 def work(host: Host) -> Work[Comparison]:
+    checkpoints = Checkpoints(host)
+    sampling = SamplingServiceStub(host.channel("sampling"))
+
+    def measured(context: TaskContext, spec: ComparisonSpec, pairs: Sequence[Pair]) -> Measured | None:
+        """What the reward model says, where there is one. Raises WorkFailed."""
+        if not spec.HasField("reward"):
+            return None
+        with tempfile.TemporaryDirectory(prefix="tutti-evaluation-") as scratch:
+            names = [_checkpoint(sampling, each) for each in (spec.baseline, spec.candidate)]
+            found = [
+                checkpoints.fetch(name, Path(scratch, role))
+                for role, name in zip(
+                    ("baseline", "candidate", "reward"), (*names, spec.reward.checkpoint), strict=True
+                )
+            ]
+            reward = found[-1]
+            for each in found[:-1]:
+                if each.tokenizer.version != reward.tokenizer.version:
+                    raise WorkFailed(
+                        f"{each.name} has another tokenizer than the reward model {reward.name}; take a reward model "
+                        "that goes back to the same tokenizer"
+                    )
+            context.check()
+            folders = Folders(*(each.folder for each in found))
+            return context.pool(measure, folders, reward.tokenizer, pairs)
+
     def run(context: TaskContext, comparison: Comparison) -> Outcome:
         spec = comparison.spec
         try:
@@ -63,8 +98,10 @@ def work(host: Host) -> Work[Comparison]:
         crowd = _crowd(spec.crowd)
         found = compare(pairs, crowd, annotators=spec.annotators, overlap=spec.overlap, seed=spec.seed)
         context.check()
+        models = measured(context, spec, pairs)
         lines = linefiles.write(host.blobs, FOLDER, found.judgements)
-        manifest = Manifest(Kind.COMPARISON, _body(spec, found, lines), (), version.producer("evaluation"))
+        body = _body(spec, found, models, lines)
+        manifest = Manifest(Kind.COMPARISON, body, (), version.producer("evaluation"))
         result = publish(host.blobs, "evaluation", manifest, data_bytes=lines.bytes)
 
         def fill(unit: Unit, done: Comparison) -> None:
@@ -73,6 +110,8 @@ def work(host: Host) -> Work[Comparison]:
             done.wins.CopyFrom(WinRate(mean=found.wins.mean, low=found.wins.low, high=found.wins.high))
             done.utilities.extend(found.utilities)
             done.words.extend(found.words)
+            if models is not None:
+                done.promised, done.divergence = models.promised, models.divergence
 
         return fill
 
@@ -87,8 +126,16 @@ def _answers(blobs: Blobs, sample: ComparedSample) -> list[Answer]:
     return linefiles.read(blobs, manifest, Answer)
 
 
-def _body(spec: ComparisonSpec, found: Compared, lines: Lines) -> Mapping[str, JsonValue]:
-    return {
+def _checkpoint(sampling: SamplingServiceStub, sample: ComparedSample) -> str:
+    """Whose answers a sample holds. Raises WorkFailed."""
+    try:
+        return sampling.GetSample(GetRequest(name=sample.name)).spec.checkpoint
+    except NotFound as error:
+        raise WorkFailed(f"{error.message}; run the recipe again") from error
+
+
+def _body(spec: ComparisonSpec, found: Compared, models: Measured | None, lines: Lines) -> Mapping[str, JsonValue]:
+    body: dict[str, JsonValue] = {
         "baseline": spec.baseline.content_digest,
         "candidate": spec.candidate.content_digest,
         "crowd": spec.crowd,
@@ -103,3 +150,10 @@ def _body(spec: ComparisonSpec, found: Compared, lines: Lines) -> Mapping[str, J
         "words": [round(value, DIGITS) for value in found.words],
         "lines": lines.to_json(),
     }
+    if models is not None:
+        body |= {
+            "reward": spec.reward.state_digest,
+            "promised": round(models.promised, DIGITS),
+            "divergence": round(models.divergence, DIGITS),
+        }
+    return body

@@ -7,7 +7,8 @@ from pydantic import Field
 
 from tutti.chassis.errors import InvalidField
 from tutti.chassis.recipetext import Part
-from tutti.contracts.evaluation.v1 import ComparedSample, Comparison, ComparisonSpec
+from tutti.contracts.committer.v1 import Checkpoint
+from tutti.contracts.evaluation.v1 import ComparedReward, ComparedSample, Comparison, ComparisonSpec
 from tutti.contracts.sampling.v1 import Sample
 from tutti.corpus.conversationset import Lines
 from tutti.corpus.manifest import Manifest
@@ -27,7 +28,7 @@ class ComparisonSection(Part):
 class ComparisonStage(StageDef):
     name = "comparison"
     work = Comparison
-    roles = (Role("baseline", Sample), Role("candidate", Sample))
+    roles = (Role("baseline", Sample), Role("candidate", Sample), Role("reward", Checkpoint, required=False))
     section = ComparisonSection
 
     def embedded(self, section: ComparisonSection, text_of: Callable[[str, str], str]) -> ComparisonSection:
@@ -49,6 +50,7 @@ class ComparisonStage(StageDef):
             annotators=section.crowd.annotators,
             overlap=section.overlap,
             seed=section.seed,
+            reward=_reward(asked.get("reward")),
             logic_version=asked.logic_version,
         )
 
@@ -63,15 +65,27 @@ class ComparisonStage(StageDef):
 
     def summary(self, work: Any) -> str:
         wins = work.wins
+        promised = f", {work.promised:.1%} promised" if work.HasField("promised") else ""
+        apart = f", {work.divergence:.2f} nats from the baseline" if work.HasField("divergence") else ""
         return (
             f"the candidate wins {wins.mean:.1%} ({wins.low:.1%} to {wins.high:.1%}) of {work.judgements:,} simulated "
-            f"judgements; known utility {work.utilities[0]:.2f} to {work.utilities[1]:.2f}"
+            f"judgements{promised}{apart}; known utility {work.utilities[0]:.2f} to {work.utilities[1]:.2f}"
         )
 
 
 def _compared(result: Result) -> ComparedSample:
     return ComparedSample(
         name=resource_of(Sample, result), manifest_key=result.manifest_key, content_digest=result.content_digest
+    )
+
+
+def _reward(result: Result | None) -> ComparedReward | None:
+    if result is None:
+        return None
+    return ComparedReward(
+        checkpoint=resource_of(Checkpoint, result),
+        manifest_key=result.manifest_key,
+        state_digest=result.content_digest,
     )
 
 

@@ -51,6 +51,36 @@ class ComparedSample(_message.Message):
 Global___ComparedSample: _TypeAlias = ComparedSample  # noqa: Y015
 
 @_typing.final
+class ComparedReward(_message.Message):
+    """ComparedReward is a reward model."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    CHECKPOINT_FIELD_NUMBER: _builtins.int
+    MANIFEST_KEY_FIELD_NUMBER: _builtins.int
+    STATE_DIGEST_FIELD_NUMBER: _builtins.int
+    checkpoint: _builtins.str
+    """checkpoint by name."""
+    manifest_key: _builtins.str
+    """manifest_key of it."""
+    state_digest: _builtins.str
+    """state_digest of it."""
+    def __init__(
+        self,
+        *,
+        checkpoint: _builtins.str = ...,
+        manifest_key: _builtins.str = ...,
+        state_digest: _builtins.str = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["checkpoint", b"checkpoint", "manifest_key", b"manifest_key", "state_digest", b"state_digest"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___ComparedReward: _TypeAlias = ComparedReward  # noqa: Y015
+
+@_typing.final
 class ComparisonSpec(_message.Message):
     """ComparisonSpec says which answers are compared, and who judges them."""
 
@@ -63,6 +93,7 @@ class ComparisonSpec(_message.Message):
     OVERLAP_FIELD_NUMBER: _builtins.int
     SEED_FIELD_NUMBER: _builtins.int
     LOGIC_VERSION_FIELD_NUMBER: _builtins.int
+    REWARD_FIELD_NUMBER: _builtins.int
     crowd: _builtins.str
     """crowd that judges, simulated: utility, sharpness and leanings as YAML, at most 64 KiB."""
     annotators: _builtins.int
@@ -81,6 +112,10 @@ class ComparisonSpec(_message.Message):
     def candidate(self) -> Global___ComparedSample:
         """candidate: answers to the same prompts."""
 
+    @_builtins.property
+    def reward(self) -> Global___ComparedReward:
+        """reward model whose promise is compared with the judgements; unset for none."""
+
     def __init__(
         self,
         *,
@@ -91,10 +126,11 @@ class ComparisonSpec(_message.Message):
         overlap: _builtins.int = ...,
         seed: _builtins.int = ...,
         logic_version: _builtins.str = ...,
+        reward: Global___ComparedReward | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["baseline", b"baseline", "candidate", b"candidate"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["baseline", b"baseline", "candidate", b"candidate", "reward", b"reward"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["annotators", b"annotators", "baseline", b"baseline", "candidate", b"candidate", "crowd", b"crowd", "logic_version", b"logic_version", "overlap", b"overlap", "seed", b"seed"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["annotators", b"annotators", "baseline", b"baseline", "candidate", b"candidate", "crowd", b"crowd", "logic_version", b"logic_version", "overlap", b"overlap", "reward", b"reward", "seed", b"seed"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -151,6 +187,8 @@ class Comparison(_message.Message):
     BETTER_FIELD_NUMBER: _builtins.int
     UTILITIES_FIELD_NUMBER: _builtins.int
     WORDS_FIELD_NUMBER: _builtins.int
+    PROMISED_FIELD_NUMBER: _builtins.int
+    DIVERGENCE_FIELD_NUMBER: _builtins.int
     name: _builtins.str
     """name of the resource."""
     revision: _builtins.int
@@ -165,6 +203,12 @@ class Comparison(_message.Message):
     """judgements of them."""
     better: _builtins.float
     """better: the share of pairs in which the candidate's answer has the higher known utility, ties counted half."""
+    promised: _builtins.float
+    """promised: the mean probability, by the reward model, that the candidate's answer is the better one; unset without one."""
+    divergence: _builtins.float
+    """divergence of the candidate from the baseline along the candidate's answers, in nats an answer: the sum over tokens
+    of the KL divergence of their distributions; unset without a reward model.
+    """
     @_builtins.property
     def spec(self) -> Global___ComparisonSpec:
         """spec of the work."""
@@ -215,12 +259,21 @@ class Comparison(_message.Message):
         better: _builtins.float = ...,
         utilities: _abc.Iterable[_builtins.float] | None = ...,
         words: _abc.Iterable[_builtins.float] | None = ...,
+        promised: _builtins.float | None = ...,
+        divergence: _builtins.float | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["ended_at", b"ended_at", "progress", b"progress", "result", b"result", "spec", b"spec", "started_at", b"started_at", "wins", b"wins"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["_divergence", b"_divergence", "_promised", b"_promised", "divergence", b"divergence", "ended_at", b"ended_at", "progress", b"progress", "promised", b"promised", "result", b"result", "spec", b"spec", "started_at", b"started_at", "wins", b"wins"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["better", b"better", "ended_at", b"ended_at", "judgements", b"judgements", "name", b"name", "pairs", b"pairs", "progress", b"progress", "reason", b"reason", "result", b"result", "revision", b"revision", "spec", b"spec", "started_at", b"started_at", "state", b"state", "utilities", b"utilities", "wins", b"wins", "words", b"words"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_divergence", b"_divergence", "_promised", b"_promised", "better", b"better", "divergence", b"divergence", "ended_at", b"ended_at", "judgements", b"judgements", "name", b"name", "pairs", b"pairs", "progress", b"progress", "promised", b"promised", "reason", b"reason", "result", b"result", "revision", b"revision", "spec", b"spec", "started_at", b"started_at", "state", b"state", "utilities", b"utilities", "wins", b"wins", "words", b"words"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
-    def WhichOneof(self, oneof_group: _Never) -> None: ...
+    _WhichOneofReturnType__divergence: _TypeAlias = _typing.Literal["divergence"]  # noqa: Y015
+    _WhichOneofArgType__divergence: _TypeAlias = _typing.Literal["_divergence", b"_divergence"]  # noqa: Y015
+    _WhichOneofReturnType__promised: _TypeAlias = _typing.Literal["promised"]  # noqa: Y015
+    _WhichOneofArgType__promised: _TypeAlias = _typing.Literal["_promised", b"_promised"]  # noqa: Y015
+    @_typing.overload
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__divergence) -> _WhichOneofReturnType__divergence | None: ...
+    @_typing.overload
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__promised) -> _WhichOneofReturnType__promised | None: ...
 
 Global___Comparison: _TypeAlias = Comparison  # noqa: Y015
 

@@ -1,0 +1,257 @@
+"""Releases: a checkpoint that passed the rules of a gate, signed, for as long as its evidence holds.
+
+Promises: a release follows from the comparisons and the rules; a refused one says which rule, what was seen and the
+limit; one whose evidence changed becomes stale without being asked about.
+"""
+
+from collections.abc import Iterable, Sequence
+from functools import partial
+
+from sqlalchemy import Column, MetaData, delete, insert, select
+
+from tutti.chassis import kinds, signatures, version
+from tutti.chassis.call import Call
+from tutti.chassis.errors import InvalidField, NotFound, Refused, declare
+from tutti.chassis.event import Event
+from tutti.chassis.reconciler import Reconciler, Trouble
+from tutti.chassis.service import Consumed, Host
+from tutti.chassis.tables import NAME
+from tutti.chassis.tables import declare as declare_table
+from tutti.chassis.tasks import TaskContext, WorkFailed
+from tutti.chassis.unit import Unit
+from tutti.chassis.words import clipped
+from tutti.chassis.work import Outcome, Work, publish
+from tutti.contracts.annotation.v1 import Campaign
+from tutti.contracts.committer.v1 import Checkpoint
+from tutti.contracts.evaluation.v1 import (
+    STANDING_ACTIVE,
+    STANDING_REFUSED,
+    STANDING_REVOKED,
+    STANDING_STALE,
+    Comparison,
+    Evidence,
+    GetSigningKeyRequest,
+    Release,
+    ReleasedComparison,
+    ReleaseFinding,
+    ReleaseRevoked,
+    ReleaseSpec,
+    RevokeReleaseRequest,
+    SigningKey,
+    Standing,
+)
+from tutti.corpus.canonical import JsonValue, canonical_json
+from tutti.corpus.manifest import Kind, Manifest
+from tutti.evaluation import evidence, rules
+from tutti.evaluation.evidence import Find, Item
+from tutti.evaluation.signing import SigningKeys
+
+LOGIC_VERSION = "release-1"
+MOST_COMPARISONS = 16
+LOOK_SECONDS = 300.0
+"""Between two looks at evidence of which no event told."""
+declare({"NOT_RELEASED": "only a release that passed can be revoked; see its standing"})
+
+
+def limits(spec: ReleaseSpec) -> dict[str, float]:
+    """The limit of each rule that is applied."""
+    return {field.name: value for field, value in spec.ListFields() if field.name in rules.NAMES}
+
+
+def check(spec: ReleaseSpec) -> None:
+    """Raises InvalidField naming what cannot work."""
+    if not 1 <= len(spec.comparisons) <= MOST_COMPARISONS:
+        expected = f"1 to {MOST_COMPARISONS} comparisons"
+        raise InvalidField("spec.comparisons", seen=f"{len(spec.comparisons)} comparisons", expected=expected)
+    for each in spec.comparisons:
+        if not each.name.startswith("comparisons/"):
+            raise InvalidField("spec.comparisons.name", seen=each.name or "nothing", expected="comparisons/…")
+    found = limits(spec)
+    if not found:
+        raise InvalidField("spec", seen="no rule", expected=f"a limit for one of {', '.join(rules.NAMES)}")
+    for name, most in ((rules.WIN, 1.0), (rules.GAP, 1.0), (rules.KL, float("inf"))):
+        if name in found and not (0 <= found[name] <= most and found[name] != float("inf")):
+            expected = "0 to 1" if most == 1 else "0 or more"
+            raise InvalidField(f"spec.{name}", seen=found[name], expected=expected)
+
+
+class Releases:
+    """The work, the calls and the loop of releases; `find` asks owners for resources."""
+
+    def __init__(self, host: Host, find: Find) -> None:
+        self._host, self._find = host, find
+        self.keys = SigningKeys(host.metadata, host.randomness)
+        self.work: Work[Release] = Work(
+            host, "releases", Release, self._run, LOGIC_VERSION, {"standing": lambda each: int(each.standing)}
+        )
+        self.resource = self.work.resource
+        self.relied = _Relied(host.metadata)
+        self.reconciler = Reconciler("releases", host, open=self._open, advance=self._look, tell=_tell)
+        self.reconciler.look_every(LOOK_SECONDS)
+
+    def consumes(self) -> list[Consumed]:
+        return [Consumed(kind, self._changed) for kind in (Campaign, Checkpoint)]
+
+    def RevokeRelease(self, request: RevokeReleaseRequest, call: Call) -> Release:
+        if not request.reason.strip():
+            raise InvalidField("reason", seen="nothing", expected="why it is revoked, in words")
+
+        def revoke(unit: Unit) -> Release:
+            found = self.resource.lock(unit, request.name)
+            if found.standing not in (STANDING_ACTIVE, STANDING_STALE, STANDING_REVOKED):
+                seen = Standing.Name(found.standing).removeprefix("STANDING_").lower()
+                raise Refused("NOT_RELEASED", f"{found.name} is {seen}; expected a release that passed")
+            if request.validate_only or found.standing == STANDING_REVOKED:
+                return found
+            found.standing, found.reason = STANDING_REVOKED, clipped(f"revoked: {request.reason}")
+            self.relied.forget(unit, found.name)
+            made = self.resource.put(unit, found)
+            unit.fact(made.name, ReleaseRevoked(release=made.name, checkpoint=made.checkpoint))
+            return made
+
+        return self._host.units.run(revoke)
+
+    def GetSigningKey(self, request: GetSigningKeyRequest, call: Call) -> SigningKey:
+        return SigningKey(key=self._host.units.run(self.keys.of).public)
+
+    def _run(self, context: TaskContext, release: Release) -> Outcome:
+        spec = release.spec
+        try:
+            compared = [self._compared(each) for each in spec.comparisons]
+            checkpoint = self._candidate(compared)
+            relied = evidence.gather(self._find, [each.name for each in compared], checkpoint)
+            state = self._find(checkpoint).state_digest
+        except NotFound as error:
+            raise WorkFailed(f"{error.message}; run the recipe again") from error
+        context.check()
+        found = rules.findings([_figures(each) for each in compared], limits(spec))
+        passed = all(each.passed for each in found)
+        numbers = {each.name: number for number, each in enumerate(compared)}
+        body: dict[str, JsonValue] = {
+            "comparisons": [each.content_digest for each in spec.comparisons],
+            "evidence": sorted({item.digest for item in relied}),
+            "findings": [each.to_json(numbers[each.comparison]) for each in found],
+            "passed": passed,
+            "rules": dict(limits(spec)),
+            "simulated": True,
+            "state_digest": state,
+        }
+        manifest = Manifest(Kind.RELEASE, body, (), version.producer("evaluation"))
+        result = publish(self._host.blobs, "evaluation", manifest, data_bytes=0)
+
+        def fill(unit: Unit, done: Release) -> None:
+            done.result.CopyFrom(result)
+            done.standing = STANDING_ACTIVE if passed else STANDING_REFUSED
+            done.checkpoint, done.state_digest, done.simulated = checkpoint, state, True
+            done.findings.extend(_finding(each) for each in found)
+            done.evidence.extend(Evidence(resource=item.resource, digest=item.digest) for item in relied)
+            if not passed:
+                done.reason = clipped("; ".join(each.words for each in found if not each.passed))
+                return
+            key = self.keys.of(unit)
+            done.statement = canonical_json(manifest.body).decode()
+            done.signature, done.key = key.sign(signatures.RELEASE, done.statement), key.public
+            self.relied.keep(unit, done.name, relied)
+            unit.on_commit(partial(self.reconciler.wake, done.name))
+
+        return fill
+
+    def _compared(self, named: ReleasedComparison) -> Comparison:
+        """Raises WorkFailed, NotFound."""
+        found: Comparison = self._find(named.name)
+        if found.result.content_digest != named.content_digest:
+            raise WorkFailed(
+                f"{named.name} has the content {found.result.content_digest or 'nothing'}; expected "
+                f"{named.content_digest}: run the recipe again"
+            )
+        return found
+
+    def _candidate(self, compared: Sequence[Comparison]) -> str:
+        """The checkpoint that wrote the candidate's answers. Raises WorkFailed, NotFound."""
+        names = {self._find(each.spec.candidate.name).spec.checkpoint for each in compared}
+        if len(names) != 1:
+            raise WorkFailed(
+                f"the comparisons have {len(names)} candidates, {', '.join(sorted(names))}; expected one: make a "
+                "release of each"
+            )
+        return str(names.pop())
+
+    def _changed(self, unit: Unit, events: Sequence[Event]) -> None:
+        """What may be evidence has changed."""
+        for name in self.relied.by(unit, {event.subject for event in events}):
+            unit.on_commit(partial(self.reconciler.wake, name))
+
+    def _open(self, unit: Unit) -> Iterable[str]:
+        return [each.name for each in self.resource.select(unit, standing=int(STANDING_ACTIVE))]
+
+    def _look(self, name: str) -> None:
+        """Look at the evidence of an active release."""
+        known = self._host.units.run(lambda unit: self.resource.get(unit, name))
+        if known.standing != STANDING_ACTIVE:
+            return
+        why = evidence.change(self._find, [Item(each.resource, each.digest) for each in known.evidence])
+        if not why:
+            return
+
+        def stale(unit: Unit) -> None:
+            found = self.resource.lock(unit, name)
+            if found.standing == STANDING_ACTIVE:
+                found.standing, found.reason = STANDING_STALE, clipped(f"stale: {why}; run the recipe again")
+                self.resource.put(unit, found)
+                self.relied.forget(unit, name)
+
+        self._host.units.run(stale)
+
+
+class _Relied:
+    """The table of what active releases rely on."""
+
+    def __init__(self, metadata: MetaData) -> None:
+        self.table = declare_table(
+            "relied_on",
+            metadata,
+            Column("release", NAME, primary_key=True),
+            Column("resource", NAME, primary_key=True, index=True),
+        )
+
+    def keep(self, unit: Unit, release: str, items: Sequence[Item]) -> None:
+        rows = [{"release": release, "resource": item.resource} for item in items]
+        unit.tx.execute(insert(self.table), rows)
+
+    def by(self, unit: Unit, resources: set[str]) -> list[str]:
+        """The releases that rely on one of these."""
+        asked = select(self.table.c.release).where(self.table.c.resource.in_(sorted(resources))).distinct()
+        return sorted(row.release for row in unit.tx.execute(asked).all())
+
+    def forget(self, unit: Unit, release: str) -> None:
+        unit.tx.execute(delete(self.table).where(self.table.c.release == release))
+
+
+def asked(host: Host) -> Find:
+    """Ask the owner of a resource for it."""
+
+    def find(name: str) -> object:
+        kind = kinds.named(name.partition("/")[0])
+        return kind.get(host.channel(kind.owner), name)
+
+    return find
+
+
+def _tell(unit: Unit, name: str, trouble: Trouble | None) -> None:
+    """Nothing: a release whose owners do not answer is looked at again, and stays what it was until they do."""
+
+
+def _figures(compared: Comparison) -> rules.Compared:
+    return rules.Compared(
+        compared.name,
+        judged=compared.wins.mean,
+        low=compared.wins.low,
+        promised=compared.promised if compared.HasField("promised") else None,
+        divergence=compared.divergence if compared.HasField("divergence") else None,
+    )
+
+
+def _finding(each: rules.Finding) -> ReleaseFinding:
+    return ReleaseFinding(
+        rule=each.rule, comparison=each.comparison, seen=each.seen, limit=each.limit, passed=each.passed
+    )

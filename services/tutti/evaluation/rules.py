@@ -1,0 +1,75 @@
+"""The rules of a gate, applied to comparisons of one candidate with a baseline.
+
+Pure. A policy can exploit its reward model, and other reward models do not see it; so the rules ask what fresh
+judgements say of the policy's own answers, whether the reward model's promise agrees, and how far the policy has moved.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from tutti.corpus.canonical import JsonValue
+
+WIN, GAP, KL = "win", "gap", "kl"
+NAMES = (WIN, GAP, KL)
+
+
+@dataclass(frozen=True, slots=True)
+class Compared:
+    """The figures of a comparison: the judged win rate and its low bound, and what was measured by models, or None."""
+
+    name: str
+    judged: float
+    low: float
+    promised: float | None
+    divergence: float | None
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """What a rule says of a comparison; `seen` is None where it was not measured, which breaks the rule."""
+
+    rule: str
+    comparison: str
+    seen: float | None
+    limit: float
+
+    @property
+    def passed(self) -> bool:
+        if self.seen is None:
+            return False
+        return self.seen > self.limit if self.rule == WIN else self.seen <= self.limit
+
+    @property
+    def words(self) -> str:
+        """The rule, what was seen and what was expected."""
+        seen = "not measured (give the comparison a reward model)" if self.seen is None else f"{self.seen:.3g}"
+        what, side = {
+            WIN: ("the low bound of the judged win rate", "above"),
+            GAP: ("the gap between promised and judged win rate", "at most"),
+            KL: ("the KL divergence from the baseline", "at most"),
+        }[self.rule]
+        unit = " nats an answer" if self.rule == KL else ""
+        return f"{self.rule}: {what} is {seen}; expected {side} {self.limit:.3g}{unit}"
+
+    def to_json(self, number: int) -> dict[str, JsonValue]:
+        """The finding with the number of its comparison instead of the name, which is another in another place."""
+        return {
+            "comparison": number,
+            "limit": self.limit,
+            "passed": self.passed,
+            "rule": self.rule,
+            "seen": self.seen,
+        }
+
+
+def findings(compared: Sequence[Compared], limits: Mapping[str, float]) -> list[Finding]:
+    """Apply each rule that has a limit to each comparison."""
+    return [Finding(rule, each.name, _seen(rule, each), limits[rule]) for each in compared for rule in sorted(limits)]
+
+
+def _seen(rule: str, compared: Compared) -> float | None:
+    if rule == WIN:
+        return compared.low
+    if rule == KL:
+        return compared.divergence
+    return None if compared.promised is None else abs(compared.promised - compared.judged)

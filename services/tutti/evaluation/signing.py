@@ -1,0 +1,39 @@
+"""The key that signs releases, made once and kept in the service's own database.
+
+Promises: all replicas of the service sign with one key; the private key leaves neither the database nor this process.
+"""
+
+from sqlalchemy import Column, LargeBinary, MetaData, insert, select
+
+from tutti.backbone import Randomness
+from tutti.backbone.database import Conflict
+from tutti.chassis.signatures import SEED_BYTES, SigningKey
+from tutti.chassis.tables import NAME, declare
+from tutti.chassis.unit import Raced, Unit
+
+RELEASES = "releases"
+
+
+class SigningKeys:
+    """The table of the key."""
+
+    def __init__(self, metadata: MetaData, randomness: Randomness) -> None:
+        self._randomness = randomness
+        self.table = declare(
+            "signing_keys",
+            metadata,
+            Column("purpose", NAME, primary_key=True),
+            Column("seed", LargeBinary, nullable=False),
+        )
+
+    def of(self, unit: Unit) -> SigningKey:
+        """The key; the first call makes it."""
+        row = unit.tx.execute(select(self.table.c.seed).where(self.table.c.purpose == RELEASES)).first()
+        if row is not None:
+            return SigningKey(bytes(row.seed))
+        seed = self._randomness.bits(8 * SEED_BYTES).to_bytes(SEED_BYTES, "big")
+        try:
+            unit.savepoint(lambda: unit.tx.execute(insert(self.table).values(purpose=RELEASES, seed=seed)))
+        except Conflict as error:
+            raise Raced("the signing key was made by another at the same time") from error
+        return SigningKey(seed)

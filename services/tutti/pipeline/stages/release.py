@@ -1,0 +1,70 @@
+"""The stage `release`: a gate that lets a checkpoint through, or says which rule it breaks."""
+
+from collections.abc import Collection, Iterator, Mapping
+from typing import Any, Literal
+
+from pydantic import Field
+
+from tutti.chassis.errors import InvalidField
+from tutti.chassis.recipetext import Part, Real
+from tutti.contracts.evaluation.v1 import STANDING_REFUSED, Comparison, Release, ReleasedComparison, ReleaseSpec
+from tutti.pipeline.recipe import Recipe
+from tutti.pipeline.stages.definition import Asked, Role, StageDef, resource_of
+from tutti.pipeline.values import Result
+
+Rule = Literal["win", "gap", "kl"]
+
+
+class ReleaseSection(Part):
+    rules: list[Rule] = Field(
+        default=["win", "gap", "kl"], min_length=1, max_length=3, description="that each comparison has to pass"
+    )
+    win: Real = Field(default=0.5, ge=0, le=1, description="the low bound of the judged win rate has to be above it")
+    gap: Real = Field(default=0.2, ge=0, le=1, description="between promised and judged win rate, at most")
+    kl: Real = Field(default=15.0, ge=0, description="nats an answer from the baseline, at most")
+
+
+class ReleaseStage(StageDef):
+    name = "release"
+    work = Release
+    roles = (Role("compared", Comparison, many=True),)
+    section = ReleaseSection
+
+    def problems(self, recipe: Recipe, filled: Collection[str]) -> Iterator[InvalidField]:
+        rules = recipe.section(ReleaseSection).rules
+        if len(set(rules)) != len(rules):
+            yield InvalidField("release.rules", seen=", ".join(rules), expected="each rule once")
+
+    def request(self, asked: Asked) -> ReleaseSpec:
+        return ReleaseSpec(
+            comparisons=[_compared(each) for each in asked.all("compared")],
+            logic_version=asked.logic_version,
+            **_limits(asked.recipe),
+        )
+
+    def parameters(self, asked: Asked) -> Mapping[str, object]:
+        return {str(rule): limit for rule, limit in _limits(asked.recipe).items()}
+
+    def amount(self, recipe: Recipe, pages: int) -> float:
+        return 1.0
+
+    def summary(self, work: Any) -> str:
+        if work.standing == STANDING_REFUSED:
+            return f"refused: {work.reason}"
+        passed = ", ".join(f"{each.rule} {each.seen:.3g} (limit {each.limit:.3g})" for each in work.findings)
+        return f"{work.checkpoint} passed by simulated judgements: {passed}"
+
+
+def _limits(recipe: Recipe) -> dict[Rule, float]:
+    """The limit of each rule that is applied."""
+    section = recipe.section(ReleaseSection)
+    return {rule: getattr(section, rule) for rule in sorted(section.rules)}
+
+
+def _compared(result: Result) -> ReleasedComparison:
+    return ReleasedComparison(
+        name=resource_of(Comparison, result), manifest_key=result.manifest_key, content_digest=result.content_digest
+    )
+
+
+STAGE = ReleaseStage()
