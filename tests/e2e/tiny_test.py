@@ -59,7 +59,9 @@ def test_what_a_run_made_is_named_by_the_run(first: dict, data_dir: Path) -> Non
             assert (shown.code, shown.json()["name"]) == (0, last), shown.err
         listed = tutti("checkpoints", "ls", "--filter", "job=tiny", "-o", "json", "--data-dir", data_dir).json()
         run = tutti("runs", "show", "--data-dir", data_dir)
+        training = tutti("runs", "show", "tiny", "-o", "json", "--data-dir", data_dir).json()["training"]
     assert [each["name"] for each in listed] == [each["name"] for each in first["checkpoints"]]
+    assert (training["job"], training["step"], training["steps"]) == (first["train"]["name"], 20, 20)
     assert f"tutti sample {last} --prompt" in run.err
     assert f"tutti sample {last} --prompt" in Path(first["report"]).read_text()
 

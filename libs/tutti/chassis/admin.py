@@ -13,7 +13,7 @@ from typing import Any
 
 from google.protobuf.descriptor_pool import Default as default_pool
 from google.protobuf.json_format import MessageToJson
-from google.protobuf.message import DecodeError
+from google.protobuf.message import DecodeError, Message
 from google.protobuf.message_factory import GetMessageClass
 from google.protobuf.timestamp_pb2 import Timestamp
 
@@ -29,8 +29,10 @@ from tutti.chassis.outbox import Outgoing
 from tutti.chassis.probe import answer
 from tutti.chassis.required import limit_of
 from tutti.chassis.resources import Resource
+from tutti.chassis.sentences import sentence
 from tutti.chassis.service import Finding, Host, Service
-from tutti.chassis.unit import Units
+from tutti.chassis.unit import Unit, Units
+from tutti.chassis.verdict import examined
 from tutti.chassis.version import VERSION
 from tutti.chassis.watch import snapshots
 from tutti.contracts.admin.v1 import (
@@ -121,7 +123,7 @@ class AdminApi:
             for each in self._chosen(request.service)
             for finding in self._examine(each)
         ]
-        return DoctorResponse(findings=found)
+        return examined(found)
 
     def ListDeadLetters(self, request: ListDeadLettersRequest, call: Call) -> ListDeadLettersResponse:
         found = [letter for each in self._chosen(request.service) for letter in _letters(each)]
@@ -152,13 +154,14 @@ class AdminApi:
 
     async def TailEvents(self, request: TailEventsRequest, call: Call) -> AsyncIterator[TailEventsResponse]:
         units = self._find(request.service).host.units
-        after, limit = 0, limit_of(request, default=TAIL_LIMIT, most=TAIL_MOST)
+        limit = limit_of(request, default=TAIL_LIMIT, most=TAIL_MOST)
+        after = await asyncio.to_thread(_sequence, units, request.after) if request.after else 0
         while True:
-            rows = await asyncio.to_thread(_tail, units, after, limit)
+            rows = await asyncio.to_thread(_tail, units, after, limit, request.resource)
             for row in rows:
                 after = row.seq
                 yield _tailed(row)
-            if not request.follow:
+            if not request.follow and not (request.after and rows):
                 return
             if not rows:
                 await asyncio.sleep(TAIL_SECONDS)
@@ -241,12 +244,22 @@ def _letters(each: Administered) -> list[DeadLetter]:
     return found
 
 
-def _tail(units: Units, after: int, limit: int) -> list[Outgoing]:
-    return units.run(lambda unit: outbox.tail(unit, after=after, limit=limit), isolation=Isolation.READ_COMMITTED)
+def _sequence(units: Units, event_id: str) -> int:
+    found = units.run(lambda unit: outbox.sequence_of(unit, event_id), isolation=Isolation.READ_COMMITTED)
+    if found is None:
+        raise InvalidField("after", seen=event_id, expected="the id of an event of this service that is still kept")
+    return found
+
+
+def _tail(units: Units, after: int, limit: int, subject: str) -> list[Outgoing]:
+    def read(unit: Unit) -> list[Outgoing]:
+        return outbox.tail(unit, after=after, limit=limit, subject=subject)
+
+    return units.run(read, isolation=Isolation.READ_COMMITTED)
 
 
 def _tailed(row: Outgoing) -> TailEventsResponse:
-    made_at = Timestamp()
+    made_at, message = Timestamp(), _message(row.type, row.record.value)
     made_at.FromDatetime(row.made_at)
     return TailEventsResponse(
         id=row.id,
@@ -255,17 +268,17 @@ def _tailed(row: Outgoing) -> TailEventsResponse:
         subject=row.record.key,
         revision=row.revision,
         time=made_at,
-        payload=_json(row.type, row.record.value),
+        payload=MessageToJson(message, preserving_proto_field_name=True, indent=None) if message else "",
+        sentence=sentence(row.record.key, row.type, message),
         published=row.sent,
     )
 
 
-def _json(type_name: str, payload: bytes) -> str:
+def _message(type_name: str, payload: bytes) -> Message | None:
     try:
-        message = GetMessageClass(default_pool().FindMessageTypeByName(type_name)).FromString(payload)
+        return GetMessageClass(default_pool().FindMessageTypeByName(type_name)).FromString(payload)
     except (KeyError, DecodeError):
-        return ""
-    return MessageToJson(message, preserving_proto_field_name=True, indent=None)
+        return None
 
 
 def _list(names: Sequence[str] | dict[str, Any]) -> str:

@@ -10,6 +10,7 @@ from typing import TypeVar
 
 from tutti.chassis.channel import RpcChannel, Unreachable
 from tutti.chassis.errors import InvalidField
+from tutti.chassis.verdict import examined
 from tutti.contracts.admin.v1 import (
     DescribeRequest,
     DescribeResponse,
@@ -76,7 +77,7 @@ class AdminFan:
             DoctorResponse.Finding(service=name, check="address", message=error.message)
             for name, error in sorted(doors.shut.items())
         ]
-        return DoctorResponse(findings=findings)
+        return examined(findings)
 
     def ListDeadLetters(self, request: ListDeadLettersRequest, timeout: float | None = None) -> ListDeadLettersResponse:
         """Of all services, oldest first. Raises Unreachable, which names the service, when one cannot be asked."""

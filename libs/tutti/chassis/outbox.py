@@ -45,13 +45,21 @@ def count_unsent(unit: "Unit") -> int:
     return int(unit.tx.execute(query).scalar_one())
 
 
-def tail(unit: "Unit", *, after: int = 0, limit: int = 100) -> list[Outgoing]:
-    """The newest `limit` rows in order (after 0), or the next ones after that seq.
+def sequence_of(unit: "Unit", event_id: str) -> int | None:
+    """Return the seq of the event with this id; None where there is none, or none any more."""
+    outbox = unit.tables.outbox
+    row = unit.tx.execute(select(outbox.c.seq).where(outbox.c.id == event_id)).first()
+    return int(row.seq) if row else None
+
+
+def tail(unit: "Unit", *, after: int = 0, limit: int = 100, subject: str = "") -> list[Outgoing]:
+    """The newest `limit` rows in order (after 0), or the next ones after that seq; `subject`: of this resource alone.
 
     For people: a row that commits late may be passed over.
     """
     outbox = unit.tables.outbox
     query = select(outbox).where(outbox.c.seq > after).limit(limit)
+    query = query.where(outbox.c.subject == subject) if subject else query
     query = query.order_by(outbox.c.seq) if after else query.order_by(outbox.c.seq.desc())
     rows = [_outgoing(row) for row in unit.tx.execute(query).all()]
     return rows if after else rows[::-1]

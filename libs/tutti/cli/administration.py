@@ -9,16 +9,20 @@ import click
 
 from tutti.chassis import catalog
 from tutti.chassis.client import Client
+from tutti.chassis.kinds import owners
 from tutti.chassis.room import little_left
+from tutti.chassis.verdict import examined
 from tutti.cli.access import served
 from tutti.cli.connection import connected, connection_options
-from tutti.cli.failures import Failure
-from tutti.cli.output import JSON, output_option, print_json, print_list
+from tutti.cli.failures import FAILED, MISUSE, Failure
+from tutti.cli.naming import resolved
+from tutti.cli.output import JSON, output_option, print_json, print_list, printable, shown
 from tutti.cli.plain import Plain, plain
 from tutti.cli.words import Words
 from tutti.contracts.admin.v1 import (
     DescribeRequest,
     DoctorRequest,
+    DoctorResponse,
     ExportRequest,
     ListDeadLettersRequest,
     RepublishEventsRequest,
@@ -57,21 +61,35 @@ def show_catalog(output: str) -> None:
 
 
 @events.command("tail")
-@click.argument("service")
+@click.argument("what", metavar="SERVICE|RESOURCE")
 @click.option("-f", "--follow", is_flag=True, help="Go on with those that come.")
+@click.option(
+    "--after", default="", metavar="ID", help="Only those after the event of this id, to go on where it ended."
+)
 @click.option("--limit", type=click.IntRange(min=1, max=10_000), default=50, show_default=True)
 @output_option
 @connection_options
-def tail(service: str, follow: bool, limit: int, output: str, **where: Any) -> None:
-    """The newest events of SERVICE."""
+def tail(what: str, follow: bool, after: str, limit: int, output: str, **where: Any) -> None:
+    """Print the newest events of a service, or of one resource.
+
+    \b
+    tutti events tail scheduler
+    tutti events tail jobs/latest --follow
+    tutti events tail runs/TITLE --after ID -o json   # go on after the event of this id
+    """
+    plural, slash, _ = what.partition("/")
     with served(**where) as client:
-        for event in client.admin.TailEvents(TailEventsRequest(service=service, follow=follow, limit=limit)):
+        request = TailEventsRequest(service=what, follow=follow, limit=limit, after=after)
+        if slash:
+            if plural not in owners():
+                raise Failure(f"{what}: expected a service or a resource of {', '.join(sorted(owners()))}", MISUSE)
+            request.service, request.resource = owners()[plural], resolved(client, plural, what)
+        for event in client.admin.TailEvents(request):
             if output == JSON:
                 click.echo(_line(plain(event)))
             else:
                 sent = "" if event.published else "  (waits for the relay)"
-                kind = event.type.rsplit(".", 1)[-1]
-                click.echo(f"{event.time.ToJsonString()}  {kind:24} {event.subject} r{event.revision}{sent}")
+                click.echo(f"{shown(event.time.ToJsonString())}  {printable(event.sentence)}{sent}")
 
 
 def _line(value: Plain) -> str:
@@ -143,10 +161,10 @@ def exported(client: Client, service: str) -> Iterator[str]:
         yield response.line
 
 
-def disk(data_dir: Path) -> Plain:
-    """The doctor's finding about the disk that a platform of this machine writes to."""
+def disk(data_dir: Path) -> DoctorResponse.Finding:
+    """Return the finding about the disk that a platform of this machine writes to."""
     words = little_left(data_dir)
-    return {"service": "platform", "check": "disk", "ok": not words, "message": words or "there is room"}
+    return DoctorResponse.Finding(service="platform", check="disk", ok=not words, message=words or "there is room")
 
 
 @click.command()
@@ -155,14 +173,15 @@ def disk(data_dir: Path) -> Plain:
 def doctor(output: str, **where: Any) -> None:
     """Examine the platform; say what is wrong and what to do."""
     with connected(**where) as client:
-        findings = [plain(each) for each in client.admin.Doctor(DoctorRequest(), timeout=DOCTOR_SECONDS).findings]
-    findings += [] if where["address"] else [disk(where["data_dir"])]
+        found = client.admin.Doctor(DoctorRequest(), timeout=DOCTOR_SECONDS)
+    if not where["address"]:
+        found = examined([*found.findings, disk(where["data_dir"])])
     if output == JSON:
-        print_json(findings)
+        print_json([plain(each) for each in found.findings])
     else:
-        for finding in findings:
-            mark = "ok " if finding["ok"] else "BAD"
-            click.echo(f"{mark}  {finding['service']:14} {finding['check']}: {finding['message']}")
-    bad = sum(not finding["ok"] for finding in findings)
-    if bad:
-        raise Failure(f"{bad} of {len(findings)} checks need attention")
+        click.echo(f"{'ok' if found.ok else 'BAD'}: {found.verdict}\n")
+        for finding in sorted(found.findings, key=lambda each: each.ok):
+            mark = "ok " if finding.ok else "BAD"
+            click.echo(f"{mark}  {finding.service:14} {finding.check}: {printable(finding.message)}")
+    if not found.ok:
+        raise SystemExit(FAILED)

@@ -68,6 +68,28 @@ def test_events_are_sent_again_since_a_time_or_only_counted(stack: DataDir, caps
     eventually(lambda: published() == [True])
 
 
+def test_events_are_told_in_sentences_of_one_resource_and_from_where_a_reader_was(
+    stack: DataDir, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def tail(*arguments: str) -> tuple[object, str, str]:
+        return tutti(stack, capsys, "events", "tail", *arguments)
+
+    code, out, _ = tail("ingest")
+    assert (code, out.split("  ", 1)[1].split(" ")[0]) == (0, "ingests/a")
+    (event,) = map(json.loads, tail("ingest", "-o", "json")[1].splitlines())
+    assert tail("ingests/a", "-o", "json")[1].count("\n") == 1
+    assert tail("ingests/none")[0] == 1
+    assert tail("ingest", "--after", event["id"]) == (0, "", "")
+    assert "after: expected the id of an event" in tail("ingest", "--after", "none")[2]
+
+
+def test_the_doctor_begins_with_its_verdict(stack: DataDir, capsys: pytest.CaptureFixture[str]) -> None:
+    out = tutti(stack, capsys, "doctor")[1].splitlines()
+    assert out[0].startswith("BAD: 1 of ")
+    assert "needs attention: lineage: address: nobody serves lineage" in out[0]
+    assert out[2].startswith("BAD  lineage")
+
+
 def test_a_service_that_does_not_answer_at_its_address_is_named(
     stack: DataDir, capsys: pytest.CaptureFixture[str]
 ) -> None:

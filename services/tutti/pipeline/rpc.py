@@ -9,7 +9,7 @@ from dataclasses import replace
 
 from tutti.chassis import crud
 from tutti.chassis.call import Call
-from tutti.chassis.errors import InvalidField
+from tutti.chassis.errors import InvalidField, Problem
 from tutti.chassis.resources import check_name
 from tutti.chassis.service import Host
 from tutti.chassis.unit import Unit
@@ -22,8 +22,10 @@ from tutti.contracts.pipeline.v1 import (
     ListRunsResponse,
     RecipeProblem,
     Run,
+    RunTraining,
     Stage,
 )
+from tutti.contracts.scheduler.v1.stubs import SchedulerServiceStub
 from tutti.pipeline import graph, saga
 from tutti.pipeline.asked import Asked, reports
 from tutti.pipeline.driver import Driver
@@ -33,6 +35,8 @@ from tutti.pipeline.owners import Owners
 from tutti.pipeline.recipe import Recipe
 from tutti.pipeline.tables import Tables
 from tutti.pipeline.values import Result, Sources
+
+TRAINING_SECONDS = 2.0  # for the scheduler to say how far a training is, beside the run itself
 
 
 class PipelineApi:
@@ -48,6 +52,7 @@ class PipelineApi:
         self._host, self._tables, self._owners, self._driver, self._wake = host, tables, owners, driver, wake
         self._asked = Asked(host, tables, owners, earlier)
         self._forecasts = Forecasts(host, tables, owners)
+        self._scheduler = SchedulerServiceStub(host.channel("scheduler"))
 
     def CreateRun(self, request: CreateRunRequest, call: Call) -> CreateRunResponse:
         if request.name:
@@ -98,7 +103,28 @@ class PipelineApi:
         return f"{prefix}-{number}"
 
     def GetRun(self, request: GetRequest, call: Call) -> Run:
-        return crud.get(self._host.units, self._tables.runs, request)
+        run = crud.get(self._host.units, self._tables.runs, request)
+        if not request.read_mask.paths or "training" in request.read_mask.paths:
+            self._tell_training(request.name, run)
+        return run
+
+    def _tell_training(self, name: str, run: Run) -> None:
+        """Add how far the newest training of a run is; nothing where there is none, or nobody answers."""
+        whole = self._host.units.run(lambda unit: self._tables.runs.get(unit, name))
+        jobs = [stage.resource for stage in whole.stages if stage.resource.startswith("jobs/")]
+        if not jobs:
+            return
+        try:
+            job = self._scheduler.GetJob(GetRequest(name=jobs[-1]), timeout=TRAINING_SECONDS)
+        except Problem:
+            return
+        told = RunTraining(job=job.name, step=job.step, steps=job.spec.steps)
+        if job.step:
+            told.loss = job.loss
+        for field in ("tokens_per_second", "seconds_left"):
+            if job.HasField(field):
+                setattr(told, field, getattr(job, field))
+        run.training.CopyFrom(told)
 
     def ListRuns(self, request: ListRequest, call: Call) -> ListRunsResponse:
         return crud.list_page(self._host.units, self._tables.runs, request, ListRunsResponse, "runs")

@@ -84,6 +84,8 @@ class Training:
     steps: int
     loss: float
     bits_per_byte: float | None
+    tokens_per_second: float | None
+    seconds_left: float | None
     epoch: int
     ranks: int
     reason: str
@@ -165,6 +167,8 @@ def training(job: Job, curve: GetCurveResponse | None, checkpoints: Sequence[Che
         steps=job.spec.steps,
         loss=job.loss,
         bits_per_byte=job.bits_per_byte if job.HasField("bits_per_byte") else None,
+        tokens_per_second=job.tokens_per_second if job.HasField("tokens_per_second") else None,
+        seconds_left=job.seconds_left if job.HasField("seconds_left") else None,
         epoch=job.epoch,
         ranks=job.shape.data_parallel or job.spec.data_parallel,
         reason=job.reason,

@@ -179,6 +179,10 @@ class AgentCalls:
         bits = request.bits_per_byte if request.HasField("bits_per_byte") else attempt.bits_per_byte
         values = {"step": request.step, "loss": request.loss, "bits_per_byte": bits}
         now = micros(unit.now)
+        if request.step > attempt.step:
+            values["step_at"] = now
+        if not attempt.first_at:
+            values |= {"first_step": request.step, "first_at": now}
         # Each event is a row and a message to every reader; between two of them the newest step is in our row alone.
         if now - attempt.persisted_at >= self._settings.progress_seconds * 1_000_000:
             values["persisted_at"] = now

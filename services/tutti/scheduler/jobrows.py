@@ -7,7 +7,7 @@ lines are kept; neither the job's row nor its events carry them.
 from sqlalchemy import BigInteger, Column, MetaData, String, Text, delete, insert, select
 
 from tutti.chassis.resources import Resource
-from tutti.chassis.tables import declare
+from tutti.chassis.tables import declare, micros
 from tutti.chassis.unit import Unit
 from tutti.contracts.scheduler.v1 import Job
 from tutti.scheduler.jobs import HISTORY_LINES
@@ -24,6 +24,7 @@ class Jobs(Resource[Job]):
             Column("job", String(200), primary_key=True),
             Column("number", BigInteger, primary_key=True),
             Column("line", Text, nullable=False),
+            Column("at", BigInteger, nullable=False, server_default="0"),
         )
 
     def put(self, unit: Unit, message: Job) -> Job:
@@ -32,7 +33,7 @@ class Jobs(Resource[Job]):
         job = Job()
         job.CopyFrom(message)
         rows = [
-            {"job": job.name, "number": number, "line": line}
+            {"job": job.name, "number": number, "line": line, "at": micros(unit.now)}
             for number, line in enumerate(job.history, start=job.history_lines + 1)
         ]
         job.history_lines += len(rows)
@@ -49,8 +50,11 @@ class Jobs(Resource[Job]):
         return [*unit.tx.execute(rows).scalars(), *job.history]
 
     def with_history(self, unit: Unit, job: Job) -> Job:
-        """The job as GetJob returns it."""
-        lines = self.history(unit, job)
+        """Return the job with its history, and the times of its lines."""
+        rows = select(self.lines).where(self.lines.c.job == job.name).order_by(self.lines.c.number)
+        found = [(row.line, row.at) for row in unit.tx.execute(rows)] + [(line, 0) for line in job.history]
         del job.history[:]
-        job.history.extend(lines)
+        for line, at in found:
+            job.history.append(line)
+            job.history_times.add().FromMicroseconds(at)
         return job

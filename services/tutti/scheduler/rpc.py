@@ -73,7 +73,7 @@ class SchedulerApi(AgentCalls):
         return CreateJobResponse(job=self._host.units.run(create))
 
     def GetJob(self, request: GetRequest, call: Call) -> Job:
-        return crud.get(self._host.units, self.tables.jobs, request, self.tables.jobs.with_history)
+        return crud.get(self._host.units, self.tables.jobs, request, self.tables.with_progress)
 
     def ListJobs(self, request: ListRequest, call: Call) -> ListJobsResponse:
         return crud.list_page(self._host.units, self.tables.jobs, request, ListJobsResponse, "jobs")

@@ -14,6 +14,7 @@ from tutti.chassis.service import Host, Served, Service
 from tutti.chassis.unit import Unit
 from tutti.contracts.scheduler.v1 import EpochOpened, JobState, RankLost
 from tutti.contracts.scheduler.v1.scheduler_pb2 import DESCRIPTOR
+from tutti.scheduler.checks import checks
 from tutti.scheduler.decisions import POLICY, Decisions
 from tutti.scheduler.driver import Driver
 from tutti.scheduler.epochs import Epochs
@@ -55,6 +56,7 @@ def build(host: Host) -> Service:
         consumes=consumed(driver.observe),
         facts=[EpochOpened, RankLost],
         loops=[watch, reconciler],
+        checks=checks(host, tables),
         export=lambda unit: canonical(unit, tables),
         migrations=Path(__file__).with_name("migrations"),
     )

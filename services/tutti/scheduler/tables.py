@@ -29,6 +29,7 @@ from tutti.chassis.resources import Resource
 from tutti.chassis.tables import declare, micros
 from tutti.chassis.unit import Unit
 from tutti.contracts.scheduler.v1 import (
+    JOB_STATE_RUNNING,
     RANK_EVENT_FINISHED,
     RANK_EVENT_LOST,
     RANK_EVENT_READY,
@@ -44,6 +45,7 @@ from tutti.scheduler.gangs import Seat
 from tutti.scheduler.jobrows import Jobs
 from tutti.scheduler.jobs import Crossed
 from tutti.scheduler.placements import SHOWN, Placements, placed
+from tutti.scheduler.trainings import tokens_of_step
 
 
 @dataclass(frozen=True)
@@ -70,6 +72,15 @@ class Attempt:
     step: int
     loss: float
     bits_per_byte: float | None
+    first_step: int
+    first_at: int
+    step_at: int
+
+    @property
+    def steps_per_second(self) -> float | None:
+        """The mean since the first step that was reported; None before there are two."""
+        seconds = (self.step_at - self.first_at) / 1e6
+        return (self.step - self.first_step) / seconds if seconds > 0 and self.step > self.first_step else None
 
     @property
     def crossed(self) -> Crossed:
@@ -134,6 +145,9 @@ class Tables:
             Column("step", BigInteger, nullable=False),
             Column("loss", Float(53), nullable=False, default=0.0),
             Column("bits_per_byte", Float(53)),
+            Column("first_step", BigInteger, nullable=False, server_default="0"),
+            Column("first_at", BigInteger, nullable=False, server_default="0"),
+            Column("step_at", BigInteger, nullable=False, server_default="0"),
         )
         self.ranks = declare(
             "ranks",
@@ -148,6 +162,15 @@ class Tables:
     @property
     def rows(self) -> tuple[Table, ...]:
         return (self.agents, self.attempts, self.ranks, self.jobs.lines, self.placements.table)
+
+    def with_progress(self, unit: Unit, job: Job) -> Job:
+        """Return the job as GetJob does: with its history, how fast it goes and how long that takes."""
+        attempt = self.attempt(unit, job) if job.state == JOB_STATE_RUNNING else None
+        if attempt is not None and (rate := attempt.steps_per_second):
+            job.steps_per_second = rate
+            job.tokens_per_second = rate * tokens_of_step(job)
+            job.seconds_left = max(0, job.spec.steps - attempt.step) / rate
+        return self.jobs.with_history(unit, job)
 
     def with_placement(self, unit: Unit, topology: Topology) -> Topology:
         """The topology as GetTopology returns it."""

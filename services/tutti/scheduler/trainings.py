@@ -12,7 +12,7 @@ from google.protobuf.message import Message
 
 from tutti.chassis.errors import InvalidField
 from tutti.contracts.common.v1 import Training as WireTraining
-from tutti.contracts.scheduler.v1 import RANK_ROLE_ACTOR, JobSpec, RankRole
+from tutti.contracts.scheduler.v1 import RANK_ROLE_ACTOR, Job, JobSpec, RankRole
 from tutti.corpus.records import later_names
 from tutti.model.spec import ModelSpec, OptimizerSpec, Recorded, SpecError, StepSpec
 from tutti.model.training import Initial, RoleModel, Training, WeightedDataset, program_parameters
@@ -28,6 +28,15 @@ PARTS: dict[str, type[Recorded]] = {
 }
 PARAMETERS = "program_parameters"
 """The field whose record depends on the program: canonical JSON on the wire."""
+
+
+def tokens_of_step(job: Job) -> int:
+    """Return the tokens that a step of a job reads: leaves x rows x context; 0 for a job without a training."""
+    training = json.loads(job.spec.training or "{}")
+    try:
+        return int(training["step"]["leaves"] * training["step"]["rows"] * training["model"]["context"])
+    except (KeyError, TypeError):
+        return 0
 
 
 def to_wire(training: Training) -> WireTraining:

@@ -256,6 +256,12 @@ class DoctorResponse(_message.Message):
         def WhichOneof(self, oneof_group: _Never) -> None: ...
 
     FINDINGS_FIELD_NUMBER: _builtins.int
+    OK_FIELD_NUMBER: _builtins.int
+    VERDICT_FIELD_NUMBER: _builtins.int
+    ok: _builtins.bool
+    """ok is true when no finding needs attention."""
+    verdict: _builtins.str
+    """verdict in one sentence: that all is well, or the first thing that needs attention and how many more do."""
     @_builtins.property
     def findings(self) -> _containers.RepeatedCompositeFieldContainer[Global___DoctorResponse.Finding]:
         """findings in order."""
@@ -264,10 +270,12 @@ class DoctorResponse(_message.Message):
         self,
         *,
         findings: _abc.Iterable[Global___DoctorResponse.Finding] | None = ...,
+        ok: _builtins.bool = ...,
+        verdict: _builtins.str = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["findings", b"findings"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["findings", b"findings", "ok", b"ok", "verdict", b"verdict"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -486,22 +494,30 @@ class TailEventsRequest(_message.Message):
     SERVICE_FIELD_NUMBER: _builtins.int
     FOLLOW_FIELD_NUMBER: _builtins.int
     LIMIT_FIELD_NUMBER: _builtins.int
+    RESOURCE_FIELD_NUMBER: _builtins.int
+    AFTER_FIELD_NUMBER: _builtins.int
     service: _builtins.str
     """service that published them."""
     follow: _builtins.bool
     """follow is true to go on with those that come."""
     limit: _builtins.int
     """limit of past events, at most 10,000; 0 means 100."""
+    resource: _builtins.str
+    """resource: only its events, such as those of "jobs/x"; empty means those of every resource."""
+    after: _builtins.str
+    """after: the id of an event; only what was published after it is returned, so that a reader can resume."""
     def __init__(
         self,
         *,
         service: _builtins.str = ...,
         follow: _builtins.bool = ...,
         limit: _builtins.int = ...,
+        resource: _builtins.str = ...,
+        after: _builtins.str = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["follow", b"follow", "limit", b"limit", "service", b"service"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["after", b"after", "follow", b"follow", "limit", b"limit", "resource", b"resource", "service", b"service"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -521,6 +537,7 @@ class TailEventsResponse(_message.Message):
     TIME_FIELD_NUMBER: _builtins.int
     PAYLOAD_FIELD_NUMBER: _builtins.int
     PUBLISHED_FIELD_NUMBER: _builtins.int
+    SENTENCE_FIELD_NUMBER: _builtins.int
     id: _builtins.str
     """id of the event."""
     type: _builtins.str
@@ -535,6 +552,8 @@ class TailEventsResponse(_message.Message):
     """payload as JSON."""
     published: _builtins.bool
     """published is false while it waits for the relay."""
+    sentence: _builtins.str
+    """sentence for people: what happened to the resource."""
     @_builtins.property
     def time(self) -> _timestamp_pb2.Timestamp:
         """time it was made."""
@@ -550,10 +569,11 @@ class TailEventsResponse(_message.Message):
         time: _timestamp_pb2.Timestamp | None = ...,
         payload: _builtins.str = ...,
         published: _builtins.bool = ...,
+        sentence: _builtins.str = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["time", b"time"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["id", b"id", "payload", b"payload", "published", b"published", "revision", b"revision", "subject", b"subject", "time", b"time", "topic", b"topic", "type", b"type"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["id", b"id", "payload", b"payload", "published", b"published", "revision", b"revision", "sentence", b"sentence", "subject", b"subject", "time", b"time", "topic", b"topic", "type", b"type"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

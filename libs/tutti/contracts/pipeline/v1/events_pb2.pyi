@@ -186,6 +186,7 @@ class Run(_message.Message):
     STAGES_FIELD_NUMBER: _builtins.int
     STARTED_AT_FIELD_NUMBER: _builtins.int
     ENDED_AT_FIELD_NUMBER: _builtins.int
+    TRAINING_FIELD_NUMBER: _builtins.int
     name: _builtins.str
     """name of the resource."""
     revision: _builtins.int
@@ -210,6 +211,10 @@ class Run(_message.Message):
     def ended_at(self) -> _timestamp_pb2.Timestamp:
         """ended_at is when it ended."""
 
+    @_builtins.property
+    def training(self) -> Global___RunTraining:
+        """training is how far the newest training of the run is; only GetRun returns it, and only while the scheduler answers."""
+
     def __init__(
         self,
         *,
@@ -221,11 +226,65 @@ class Run(_message.Message):
         stages: _abc.Iterable[Global___Stage] | None = ...,
         started_at: _timestamp_pb2.Timestamp | None = ...,
         ended_at: _timestamp_pb2.Timestamp | None = ...,
+        training: Global___RunTraining | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["ended_at", b"ended_at", "spec", b"spec", "started_at", b"started_at"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["ended_at", b"ended_at", "spec", b"spec", "started_at", b"started_at", "training", b"training"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["ended_at", b"ended_at", "name", b"name", "reason", b"reason", "revision", b"revision", "spec", b"spec", "stages", b"stages", "started_at", b"started_at", "state", b"state"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["ended_at", b"ended_at", "name", b"name", "reason", b"reason", "revision", b"revision", "spec", b"spec", "stages", b"stages", "started_at", b"started_at", "state", b"state", "training", b"training"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
 Global___Run: _TypeAlias = Run  # noqa: Y015
+
+@_typing.final
+class RunTraining(_message.Message):
+    """RunTraining is how far a training of a run is."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    JOB_FIELD_NUMBER: _builtins.int
+    STEP_FIELD_NUMBER: _builtins.int
+    STEPS_FIELD_NUMBER: _builtins.int
+    LOSS_FIELD_NUMBER: _builtins.int
+    TOKENS_PER_SECOND_FIELD_NUMBER: _builtins.int
+    SECONDS_LEFT_FIELD_NUMBER: _builtins.int
+    job: _builtins.str
+    """job that trains."""
+    step: _builtins.int
+    """step that was last crossed."""
+    steps: _builtins.int
+    """steps until done."""
+    loss: _builtins.float
+    """loss of that step, nats a token; not set before the first one."""
+    tokens_per_second: _builtins.float
+    """tokens_per_second that are read; not set before two steps were crossed, and once the training has ended."""
+    seconds_left: _builtins.float
+    """seconds_left until the last step; not set where tokens_per_second is not."""
+    def __init__(
+        self,
+        *,
+        job: _builtins.str = ...,
+        step: _builtins.int = ...,
+        steps: _builtins.int = ...,
+        loss: _builtins.float | None = ...,
+        tokens_per_second: _builtins.float | None = ...,
+        seconds_left: _builtins.float | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["_loss", b"_loss", "_seconds_left", b"_seconds_left", "_tokens_per_second", b"_tokens_per_second", "loss", b"loss", "seconds_left", b"seconds_left", "tokens_per_second", b"tokens_per_second"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_loss", b"_loss", "_seconds_left", b"_seconds_left", "_tokens_per_second", b"_tokens_per_second", "job", b"job", "loss", b"loss", "seconds_left", b"seconds_left", "step", b"step", "steps", b"steps", "tokens_per_second", b"tokens_per_second"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    _WhichOneofReturnType__loss: _TypeAlias = _typing.Literal["loss"]  # noqa: Y015
+    _WhichOneofArgType__loss: _TypeAlias = _typing.Literal["_loss", b"_loss"]  # noqa: Y015
+    _WhichOneofReturnType__seconds_left: _TypeAlias = _typing.Literal["seconds_left"]  # noqa: Y015
+    _WhichOneofArgType__seconds_left: _TypeAlias = _typing.Literal["_seconds_left", b"_seconds_left"]  # noqa: Y015
+    _WhichOneofReturnType__tokens_per_second: _TypeAlias = _typing.Literal["tokens_per_second"]  # noqa: Y015
+    _WhichOneofArgType__tokens_per_second: _TypeAlias = _typing.Literal["_tokens_per_second", b"_tokens_per_second"]  # noqa: Y015
+    @_typing.overload
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__loss) -> _WhichOneofReturnType__loss | None: ...
+    @_typing.overload
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__seconds_left) -> _WhichOneofReturnType__seconds_left | None: ...
+    @_typing.overload
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__tokens_per_second) -> _WhichOneofReturnType__tokens_per_second | None: ...
+
+Global___RunTraining: _TypeAlias = RunTraining  # noqa: Y015

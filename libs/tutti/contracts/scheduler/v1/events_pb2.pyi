@@ -346,6 +346,10 @@ class Job(_message.Message):
     MODEL_DIGEST_FIELD_NUMBER: _builtins.int
     STATE_DIGEST_FIELD_NUMBER: _builtins.int
     HISTORY_LINES_FIELD_NUMBER: _builtins.int
+    HISTORY_TIMES_FIELD_NUMBER: _builtins.int
+    STEPS_PER_SECOND_FIELD_NUMBER: _builtins.int
+    TOKENS_PER_SECOND_FIELD_NUMBER: _builtins.int
+    SECONDS_LEFT_FIELD_NUMBER: _builtins.int
     name: _builtins.str
     """name of the resource."""
     revision: _builtins.int
@@ -388,6 +392,12 @@ class Job(_message.Message):
     """state_digest of the newest committed checkpoint."""
     history_lines: _builtins.int
     """history_lines is how many lines the history ever had; it grows with every line."""
+    steps_per_second: _builtins.float
+    """steps_per_second of the current attempt, where two steps of it were crossed; only GetJob returns it."""
+    tokens_per_second: _builtins.float
+    """tokens_per_second that these steps read; only GetJob returns it."""
+    seconds_left: _builtins.float
+    """seconds_left until the last step at this rate; only GetJob returns it."""
     @_builtins.property
     def spec(self) -> Global___JobSpec:
         """spec of the job."""
@@ -412,6 +422,12 @@ class Job(_message.Message):
     @_builtins.property
     def history(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
         """history of what happened, newest last, at most 32 lines; only GetJob returns it, lists and events leave it out."""
+
+    @_builtins.property
+    def history_times(self) -> _containers.RepeatedCompositeFieldContainer[_timestamp_pb2.Timestamp]:
+        """history_times are when the lines of the history were written, one each; only GetJob returns them. A line that was
+        written before 0.3 has the zero time.
+        """
 
     def __init__(
         self,
@@ -443,14 +459,31 @@ class Job(_message.Message):
         model_digest: _builtins.str = ...,
         state_digest: _builtins.str = ...,
         history_lines: _builtins.int = ...,
+        history_times: _abc.Iterable[_timestamp_pb2.Timestamp] | None = ...,
+        steps_per_second: _builtins.float | None = ...,
+        tokens_per_second: _builtins.float | None = ...,
+        seconds_left: _builtins.float | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["_bits_per_byte", b"_bits_per_byte", "bits_per_byte", b"bits_per_byte", "ended_at", b"ended_at", "shape", b"shape", "spec", b"spec", "started_at", b"started_at"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["_bits_per_byte", b"_bits_per_byte", "_seconds_left", b"_seconds_left", "_steps_per_second", b"_steps_per_second", "_tokens_per_second", b"_tokens_per_second", "bits_per_byte", b"bits_per_byte", "ended_at", b"ended_at", "seconds_left", b"seconds_left", "shape", b"shape", "spec", b"spec", "started_at", b"started_at", "steps_per_second", b"steps_per_second", "tokens_per_second", b"tokens_per_second"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["_bits_per_byte", b"_bits_per_byte", "bits_per_byte", b"bits_per_byte", "decided_step", b"decided_step", "ended_at", b"ended_at", "epoch", b"epoch", "fruitless", b"fruitless", "history", b"history", "history_lines", b"history_lines", "line", b"line", "loss", b"loss", "model_digest", b"model_digest", "name", b"name", "placement", b"placement", "placement_version", b"placement_version", "reason", b"reason", "rendezvous", b"rendezvous", "resume_checkpoint", b"resume_checkpoint", "resume_digest", b"resume_digest", "resume_manifest_key", b"resume_manifest_key", "revision", b"revision", "shape", b"shape", "spec", b"spec", "started_at", b"started_at", "state", b"state", "state_digest", b"state_digest", "step", b"step", "topology_version", b"topology_version", "wanted_data_parallel", b"wanted_data_parallel"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_bits_per_byte", b"_bits_per_byte", "_seconds_left", b"_seconds_left", "_steps_per_second", b"_steps_per_second", "_tokens_per_second", b"_tokens_per_second", "bits_per_byte", b"bits_per_byte", "decided_step", b"decided_step", "ended_at", b"ended_at", "epoch", b"epoch", "fruitless", b"fruitless", "history", b"history", "history_lines", b"history_lines", "history_times", b"history_times", "line", b"line", "loss", b"loss", "model_digest", b"model_digest", "name", b"name", "placement", b"placement", "placement_version", b"placement_version", "reason", b"reason", "rendezvous", b"rendezvous", "resume_checkpoint", b"resume_checkpoint", "resume_digest", b"resume_digest", "resume_manifest_key", b"resume_manifest_key", "revision", b"revision", "seconds_left", b"seconds_left", "shape", b"shape", "spec", b"spec", "started_at", b"started_at", "state", b"state", "state_digest", b"state_digest", "step", b"step", "steps_per_second", b"steps_per_second", "tokens_per_second", b"tokens_per_second", "topology_version", b"topology_version", "wanted_data_parallel", b"wanted_data_parallel"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     _WhichOneofReturnType__bits_per_byte: _TypeAlias = _typing.Literal["bits_per_byte"]  # noqa: Y015
     _WhichOneofArgType__bits_per_byte: _TypeAlias = _typing.Literal["_bits_per_byte", b"_bits_per_byte"]  # noqa: Y015
+    _WhichOneofReturnType__seconds_left: _TypeAlias = _typing.Literal["seconds_left"]  # noqa: Y015
+    _WhichOneofArgType__seconds_left: _TypeAlias = _typing.Literal["_seconds_left", b"_seconds_left"]  # noqa: Y015
+    _WhichOneofReturnType__steps_per_second: _TypeAlias = _typing.Literal["steps_per_second"]  # noqa: Y015
+    _WhichOneofArgType__steps_per_second: _TypeAlias = _typing.Literal["_steps_per_second", b"_steps_per_second"]  # noqa: Y015
+    _WhichOneofReturnType__tokens_per_second: _TypeAlias = _typing.Literal["tokens_per_second"]  # noqa: Y015
+    _WhichOneofArgType__tokens_per_second: _TypeAlias = _typing.Literal["_tokens_per_second", b"_tokens_per_second"]  # noqa: Y015
+    @_typing.overload
     def WhichOneof(self, oneof_group: _WhichOneofArgType__bits_per_byte) -> _WhichOneofReturnType__bits_per_byte | None: ...
+    @_typing.overload
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__seconds_left) -> _WhichOneofReturnType__seconds_left | None: ...
+    @_typing.overload
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__steps_per_second) -> _WhichOneofReturnType__steps_per_second | None: ...
+    @_typing.overload
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__tokens_per_second) -> _WhichOneofReturnType__tokens_per_second | None: ...
 
 Global___Job: _TypeAlias = Job  # noqa: Y015
 
