@@ -1,22 +1,31 @@
 """The command group that every noun has: `ls` and `show`."""
 
+import contextlib
 import json
-from collections.abc import Mapping
-from typing import Any
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from datetime import UTC, datetime
+from typing import Any, NoReturn
 
 import click
 
 from tutti.chassis.client import Client
 from tutti.chassis.kinds import Kind
+from tutti.cli import INTERRUPTED, interrupt
 from tutti.cli.access import served
 from tutti.cli.connection import connection_options, sampling
 from tutti.cli.naming import LATEST, newest_checkpoint, resolved, resolved_filter
 from tutti.cli.nouns import get_one, list_all
-from tutti.cli.output import JSON, output_option, print_list, print_one, say
+from tutti.cli.output import JSON, output_option, print_list, print_one, say, shown
 from tutti.cli.plain import Plain, indented, plain
+from tutti.cli.waiting import answers
 from tutti.cli.words import Words
 
 NUMBERED = {"checkpoints": ("job", "line", "step"), "topologies": ("job", "version")}
+TIMES = ("started_at", "decided_at", "retracted_at", "created_at")
+UNITS = (("d", 86400.0), ("h", 3600.0), ("m", 60.0), ("s", 1.0))
+WATCH_SECONDS = 1.0
+ZERO_TIME = "1970-01-01T00:00:00Z"
 LATER = "~"
 """Behind every time: of what has not begun."""
 
@@ -51,7 +60,10 @@ def row(noun: Kind, message: Any, titled: Mapping[str, str]) -> Plain:
 
 
 def for_people(noun: Kind, value: Plain) -> Plain:
-    """What a person reads of a resource: of a run the recipe comes last, a line a key."""
+    """What a person reads of a resource: the recipe of a run last, a line a key; a job's history with its times."""
+    if noun.plural == "jobs":
+        told = zip(value.pop("history_times"), value.pop("history"), strict=True)
+        return value | {"history": [f"{shown(at) if at > ZERO_TIME else '-':20}  {line}" for at, line in told]}
     if noun.plural != "runs" or not value["spec"]["recipe"]:
         return value
     recipe = indented(json.loads(value["spec"]["recipe"]))
@@ -68,6 +80,44 @@ def in_order(noun: Kind, rows: list[Plain]) -> list[Plain]:
     return sorted(rows, key=key)
 
 
+def aged(noun: Kind) -> tuple[str, ...]:
+    """Return the columns that people see: instead of when something began, how long ago that was."""
+    fields = noun.message.DESCRIPTOR.fields_by_name
+    if not any(each in fields for each in TIMES):
+        return noun.columns
+    others = [each for each in noun.columns if each not in (*TIMES, "ended_at")]
+    at = others.index("reason") if "reason" in others else len(others)
+    return (*others[:at], "age", *others[at:])
+
+
+def told(rows: list[Plain], output: str) -> list[Plain]:
+    """Return rows as they are printed: with their age for people."""
+    return rows if output == JSON else [each | {"age": age(each, datetime.now(UTC))} for each in rows]
+
+
+def age(row: Plain, now: datetime) -> str:
+    """Return how long ago something began, in its largest unit; "-" for what has not."""
+    began = next((row[each] for each in TIMES if row.get(each)), None)
+    if not began:
+        return "-"
+    seconds = max(0.0, (now - datetime.fromisoformat(began)).total_seconds())
+    unit, size = next((each for each in UNITS if seconds >= each[1]), UNITS[-1])
+    return f"{seconds / size:.0f}{unit}"
+
+
+def look_on(look: Callable[[], list[Plain]], before: list[Plain], columns: Sequence[str], output: str) -> NoReturn:
+    """Print the rows that are new or have changed, until Ctrl-C."""
+    interrupt.raised()
+    seen = {each["name"]: each["revision"] for each in before}
+    with contextlib.suppress(KeyboardInterrupt):
+        for rows in answers(look, lambda: False, WATCH_SECONDS):
+            changed = [each for each in rows if seen.get(each["name"]) != each["revision"]]
+            seen |= {each["name"]: each["revision"] for each in changed}
+            if changed:
+                print_list(changed, columns, output, nothing="", headed=False)
+    sys.exit(INTERRUPTED)
+
+
 def group(noun: Kind) -> click.Group:
     """The command group of a noun with `ls` and `show`."""
 
@@ -76,13 +126,19 @@ def group(noun: Kind) -> click.Group:
 
     @made.command("ls", help=f"List {noun.plural}.")
     @click.option("--filter", "filter_text", default="", help="`field=value` pairs joined by AND.")
+    @click.option("-w", "--watch", is_flag=True, help="Go on with those that change, until Ctrl-C.")
     @output_option
     @connection_options
-    def ls(filter_text: str, output: str, **where: Any) -> None:
-        with served(**where) as client:
+    def ls(filter_text: str, watch: bool, output: str, **where: Any) -> None:
+        def rows() -> list[Plain]:
             titled, chosen = titles(noun, client), resolved_filter(client, filter_text)
-            rows = [row(noun, message, titled) for message in list_all(client, noun.plural, chosen)]
-        print_list(in_order(noun, rows), noun.columns, output, nothing=noun.empty)
+            return in_order(noun, [row(noun, each, titled) for each in list_all(client, noun.plural, chosen)])
+
+        columns = noun.columns if output == JSON else aged(noun)
+        with served(**where) as client:
+            print_list(found := told(rows(), output), columns, output, nothing=noun.empty)
+            if watch:
+                look_on(lambda: told(rows(), output), found, columns, output)
 
     @made.command("show", help=f"Show one of the {noun.plural} whole, or the newest.")
     @click.argument("name", default=LATEST)

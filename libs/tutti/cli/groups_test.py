@@ -1,13 +1,15 @@
 """Lists in an order in which people look for what they want, and resources as they read them."""
 
 import json
+from datetime import UTC, datetime
 
 import pytest
 
-from tutti.cli.groups import for_people, in_order, row
+from tutti.cli.groups import age, aged, for_people, in_order, row
 from tutti.cli.nouns import BY_PLURAL
-from tutti.cli.output import JSON, TEXT, print_one
+from tutti.cli.output import JSON, TEXT, print_list, print_one
 from tutti.contracts.pipeline.v1 import Run, RunSpec
+from tutti.contracts.scheduler.v1 import Job, JobSpec
 
 T = "2026-01-01T00:00"
 
@@ -44,3 +46,29 @@ def test_the_recipe_of_a_run_is_a_line_a_key_for_people_and_as_it_was_for_script
     assert json.loads(capsys.readouterr().out)["spec"]["recipe"] == recipe
     without = row(noun, Run(name="runs/b", spec=RunSpec(title="b")), {})
     assert for_people(noun, without) == without
+
+
+def test_people_see_how_long_ago_something_began_and_a_history_with_its_times() -> None:
+    assert aged(BY_PLURAL["runs"]) == ("name", "state", "title", "age", "reason")
+    now = datetime(2026, 1, 3, tzinfo=UTC)
+    ages = {"2026-01-02T23:59:20Z": "40s", "2026-01-02T23:30:00Z": "30m", "2026-01-01T00:00:00Z": "2d"}
+    assert {began: age({"started_at": began}, now) for began in ages} == ages
+    assert age({"started_at": None}, now) == "-"
+    job = row(BY_PLURAL["jobs"], Job(name="jobs/x", history=["a", "b"], spec=JobSpec(training="{}")), {})
+    job["history_times"] = ["1970-01-01T00:00:00Z", "2026-01-01T00:00:00.5Z"]
+    shown = for_people(BY_PLURAL["jobs"], job)["history"]
+    assert shown == [f"{'-':20}  a", "2026-01-01T00:00:00Z  b"]
+
+
+def test_a_state_is_coloured_on_a_terminal_alone(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def printed() -> str:
+        print_list([{"state": "failed"}], ("state",), TEXT, nothing="")
+        return capsys.readouterr().out
+
+    assert printed() == "state\nfailed\n"
+    monkeypatch.setattr("sys.stdout.isatty", lambda: True)
+    assert "\x1b[31mfailed" in printed()
+    monkeypatch.setenv("NO_COLOR", "1")
+    assert printed() == "state\nfailed\n"

@@ -1,7 +1,9 @@
 """What is printed: tables for people, JSON for scripts, on standard output; everything else goes to standard error."""
 
 import contextlib
+import os
 import re
+import sys
 import threading
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
@@ -14,6 +16,12 @@ _MOMENT = re.compile(r"^(\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d)\.\d+Z$")
 _DOCUMENT = re.compile(r"\b(documents/[0-9a-f]{12})[0-9a-f]{52}\b")
 _OBEYED = re.compile(r"[\x00-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u206f\ud800-\udfff]")
 JSON, TEXT = "json", "text"
+COLOURS = {
+    **dict.fromkeys(("done", "ready", "committed", "published"), "green"),
+    **dict.fromkeys(("failed", "lost", "quarantined"), "red"),
+    **dict.fromkeys(("running", "starting", "opening", "open"), "cyan"),
+    **dict.fromkeys(("queued", "pending", "stopping", "draining", "paused", "cancelled"), "yellow"),
+}
 SOON_SECONDS = 3.0  # after which a person wonders
 NAMED = 5  # of many
 READING_SECONDS = 3600.0  # for what is read whole before there is an answer
@@ -59,9 +67,18 @@ def print_json(value: Any) -> None:
 
 
 def print_list(
-    rows: Sequence[Plain], columns: Sequence[str], output: str, *, nothing: str, heads: Mapping[str, str] | None = None
+    rows: Sequence[Plain],
+    columns: Sequence[str],
+    output: str,
+    *,
+    nothing: str,
+    heads: Mapping[str, str] | None = None,
+    headed: bool = True,
 ) -> None:
-    """Rows as a table of these columns, or whole as JSON; `heads`: of columns that are not called by their names."""
+    """Rows as a table of these columns, or whole as JSON; `heads`: of columns that are not called by their names.
+
+    On a terminal a state is coloured, unless NO_COLOR is set.
+    """
     if output == JSON:
         print_json(rows)
         return
@@ -73,12 +90,20 @@ def print_list(
     lines = [[shown(heads[each]) if each in heads else each.replace("_", " ") for each in columns]]
     lines += [[shown(row[column], short=True) for column in columns] for row in rows]
     widths = [max(len(line[at]) for line in lines) for at in range(len(columns))]
-    for line in lines:
-        cells = (
+    state = list(columns).index("state") if "state" in columns and coloured() else -1
+    for line in lines[0 if headed else 1 :]:
+        cells = [
             cell.rjust(width) if right else cell.ljust(width)
             for cell, width, right in zip(line, widths, numeric, strict=True)
-        )
+        ]
+        if state >= 0 and line[state] in COLOURS:
+            cells[state] = click.style(cells[state], fg=COLOURS[line[state]])
         click.echo("  ".join(cells).rstrip())
+
+
+def coloured() -> bool:
+    """Return whether colours may be printed: on a terminal, unless NO_COLOR is set (no-color.org)."""
+    return sys.stdout.isatty() and not os.environ.get("NO_COLOR")
 
 
 def print_one(row: Plain, output: str) -> None:
