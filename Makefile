@@ -7,11 +7,12 @@ BIN := $(VENV)/bin
 UV := $(VENV)/uv/bin/uv
 SETUP := $(VENV)/.ready
 PEERS := build/peers/.ready
+BEHAVIOUR_PEERS := build/peers-behaviour/.ready
 export PATH := $(CURDIR)/$(BIN):$(PATH)
 # What .venv holds is compiled once: otherwise every process compiles again what it imports, for seconds.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help setup lint test protos clean lock run bench bench-data soak stack-up stack-down run-stack new-service new-stage new-program migration baseline compose-test new-page assistant
+.PHONY: help setup lint test protos clean lock run bench bench-data soak stack-up stack-down run-stack new-service new-stage new-program migration baseline compose-test new-page assistant bench-behaviour
 
 help: ## show this help
 	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -62,6 +63,14 @@ bench: setup ## measure beside our peers: make bench, or make bench QUICK=1
 
 bench-data: $(PEERS) ## the same for what works on texts: make bench-data, or make bench-data QUICK=1
 	$(BIN)/python -m benchmarks data $(if $(QUICK),--quick)
+
+bench-behaviour: $(BEHAVIOUR_PEERS) ## policies, decoding and judgements beside theirs: make bench-behaviour QUICK=1
+	$(BIN)/python -m benchmarks.behaviour $(if $(QUICK),--quick)
+
+$(BEHAVIOUR_PEERS): $(SETUP) pyproject.toml
+	@$(UV) venv --quiet --allow-existing --python $(BIN)/python build/peers-behaviour
+	@$(UV) pip install --quiet --python build/peers-behaviour/bin/python --group peers-behaviour
+	@touch $@
 
 $(PEERS): $(SETUP) pyproject.toml
 	@$(UV) venv --quiet --allow-existing --python $(BIN)/python build/peers
