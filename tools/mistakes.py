@@ -1,0 +1,168 @@
+"""The page of mistakes: what `tutti` answers to each, run for real: `python tools/mistakes.py` writes it.
+
+Promises: each command is run as it is shown, beside a platform without agents or in an empty folder; every answer is
+one line, and its exit code is not 0. `--check` writes nothing and fails when the page is not what this tree answers.
+"""
+
+import argparse
+import contextlib
+import io
+import os
+import re
+import shlex
+import signal
+import sys
+import tempfile
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[1]
+sys.path.insert(0, str(ROOT))
+
+from tests.e2e.command import platform  # noqa: E402
+
+from tutti.cli.app import build  # noqa: E402
+from tutti.cli.failures import guarded  # noqa: E402
+
+PAGE = ROOT / "docs" / "mistakes.md"
+HEAD = """# Mistakes, and what Tutti answers
+
+Every answer is one line on standard error: what was seen, what was expected, and what to do. Exit codes: 1 failed, 2
+misuse, 3 not reachable. What a full disk does is in [operations.md](operations.md). `tools/mistakes.py` writes this
+page from what the commands answer, and a test compares them.
+"""
+FILES = {
+    "good.yaml": "name: good\nsize: tiny\ninput: {path: texts}\ntrain: {steps: 20, ranks: 2, microbatches: 8}\n",
+    "empty.yaml": "",
+    "broken.yaml": "input: [texts\n",
+    "texts/a.txt": "The quick brown fox jumps over the lazy dog. " * 40,
+    "newer/version": "99\n",
+}
+SERVED = {
+    "A word that is no command": "tutti rnu good.yaml",
+    "A verb that does not exist": "tutti runs lst",
+    "No name where one is needed": "tutti jobs cancel",
+    "A recipe that is not there": "tutti run goood.yaml",
+    "A folder instead of a recipe": "tutti run texts",
+    "An empty recipe": "tutti run empty.yaml",
+    "A recipe that is not YAML": "tutti run broken.yaml",
+    "An unknown key": "tutti run good.yaml --set train.stepps=3",
+    "A value of the wrong type": "tutti run good.yaml --set train.steps=many",
+    "A value that cannot work": "tutti run good.yaml --set train.ranks=9",
+    "An override without a value": "tutti run good.yaml --set train.steps",
+    "A folder that is not there": "tutti run good.yaml --set input.path=txets",
+    "A folder without pages": "tutti run --data nothing",
+    "Data that is not there": "tutti run --data txets",
+    "Two sources": "tutti run good.yaml --data texts",
+    "A site that is no URL": "tutti run --site docs.example",
+    "A site without a contact": "tutti run --site https://docs.example/",
+    "A run that does not exist": "tutti runs show nosuch",
+    "A job that does not exist": "tutti jobs show jobs/nosuch",
+    "Pruning a job that does not exist": "tutti checkpoints prune nosuch",
+    "A filter by a job that does not exist": "tutti checkpoints ls --filter job=nosuch",
+    "A filter by an unknown field": "tutti checkpoints ls --filter jbo=x",
+    "A sample before there is a checkpoint": 'tutti sample --prompt "The"',
+    "A sample of a checkpoint that does not exist": "tutti sample checkpoints/nosuch/0/5",
+    "Logs of something that is no resource": "tutti logs nosuch",
+    "A trace of a page that nobody read": "tutti trace nosuch.html",
+    "Events of an unknown service": "tutti events tail nosuch",
+    "Two platforms of one directory": "tutti up",
+    "A port that is in use": "tutti up --data-dir other --port PORT",
+}
+ALONE = {
+    "The wrong directory": "tutti runs ls",
+    "Nothing to stop": "tutti down --data-dir elsewhere",
+    "An address where nobody answers": "tutti runs ls --address 127.0.0.1:1",
+    "A file as the data directory": "tutti run good.yaml --data-dir good.yaml",
+    "A data directory of a newer version": "tutti up --data-dir newer",
+    "A data directory that cannot be made": "tutti up --data-dir /proc/tutti",
+}
+
+
+PLACES = (
+    (r"127\.0\.0\.1:\d{2,}", "127.0.0.1:PORT"),
+    (r"process \d+", "process N"),
+    (r"since 20[^\s;]+", "since TIME"),
+)
+
+
+@dataclass(frozen=True)
+class Answer:
+    mistake: str
+    command: str
+    code: int
+    line: str
+
+
+def answers(served: Path, folder: Path) -> Iterator[Answer]:
+    """Make every mistake in a new folder, beside the platform of `served`, then beside none."""
+    (folder / "nothing").mkdir()
+    port = (served / "endpoint").read_text().strip().rpartition(":")[2]
+    for name, text in FILES.items():
+        (folder / name).parent.mkdir(parents=True, exist_ok=True)
+        (folder / name).write_text(text)
+    for commands, data_dir in ((SERVED, served), (ALONE, folder / ".tutti")):
+        for mistake, command in commands.items():
+            code, line = answered(shlex.split(command.replace("PORT", port))[1:], folder, data_dir)
+            yield Answer(mistake, command, code, hidden(line, served, folder))
+
+
+def answered(arguments: Sequence[str], folder: Path, data_dir: Path) -> tuple[int, str]:
+    """Run a command in this process; its exit code and what it said."""
+    before, here = dict(os.environ), Path.cwd()
+    os.environ |= {"TUTTI_DATA_DIR": str(data_dir), "TUTTI_TOKEN": "any"}
+    if data_dir.exists():
+        del os.environ["TUTTI_TOKEN"]
+    os.chdir(folder)
+    handlers = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
+    said = io.StringIO()
+    try:
+        with contextlib.redirect_stderr(said), contextlib.redirect_stdout(said):
+            guarded(lambda: build()(list(arguments), prog_name="tutti", standalone_mode=False))
+    except SystemExit as ended:
+        return int(ended.code or 0), said.getvalue()
+    finally:
+        for number, handler in handlers.items():
+            signal.signal(number, handler)
+        os.chdir(here)
+        os.environ.clear()
+        os.environ |= before
+    raise AssertionError("guarded returns only by an exit")
+
+
+def hidden(line: str, served: Path, folder: Path) -> str:
+    """A line without the places of this machine."""
+    for place, name in ((str(served), ".tutti"), (str(folder), "/work")):
+        line = line.replace(place, name)
+    line = next((each for each in line.splitlines() if each.startswith("tutti: ")), line.strip())
+    for pattern, name in PLACES:
+        line = re.sub(pattern, name, line)
+    return line.removeprefix("tutti: ").strip()
+
+
+def page(found: Sequence[Answer]) -> str:
+    rows = [f"| {each.mistake} | `{each.command}` | {escaped(each.line)} |" for each in found]
+    return "\n".join([HEAD, "| mistake | command | first line of the answer |", "|---|---|---|", *rows, ""])
+
+
+def escaped(line: str) -> str:
+    return line.splitlines()[0].replace("|", "\\|").replace("<", "&lt;")
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--check", action="store_true")
+    check = parser.parse_args().check
+    with tempfile.TemporaryDirectory() as made, platform(served := Path(made).resolve() / "served", agents=0):
+        folder = served.with_name("work")
+        folder.mkdir()
+        text = page(list(answers(served, folder)))
+    if not check:
+        PAGE.write_text(text)
+        return 0
+    return int(PAGE.read_text() != text)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
