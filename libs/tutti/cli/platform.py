@@ -191,6 +191,8 @@ def _serving(data_dir: Path, *arguments: str) -> Iterator[Platform]:
             client = ready(data_dir)
         except Unreachable:
             stay.close()
+            if sys.stderr.isatty():  # a person sees at once that something happens
+                say(f"starting the platform of {data_dir}")
             yield from _own(data_dir, *arguments)
             return
         interrupt.raised()

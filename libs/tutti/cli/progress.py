@@ -8,10 +8,13 @@ from __future__ import annotations
 
 import contextlib
 import json
+import math
 import time
 from collections import defaultdict
-from collections.abc import Callable, Iterator, Mapping
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from google.protobuf.field_mask_pb2 import FieldMask
 
 from tutti.chassis.client import Client
 from tutti.chassis.errors import NotFound
@@ -23,14 +26,22 @@ from tutti.cli.waiting import ENDED, POLL_SECONDS, answers
 from tutti.contracts.common.v1 import STATE_DONE, STATE_FAILED, STATE_RUNNING, GetRequest, Progress
 from tutti.contracts.pipeline.v1 import Run, Stage
 from tutti.contracts.scheduler.v1 import Job
+from tutti.web.words import duration
 
 if TYPE_CHECKING:  # no other command waits for it
-    from rich.console import Console
+    from rich.console import Console, RenderableType
     from rich.progress import Progress as Bars
     from rich.progress import TaskID
+    from rich.table import Column
 
 WORD_SECONDS, TRAINING_SECONDS = 10.0, 20.0
 """Between two lines of a stage where there is no terminal; a tenth of the training is a line in any case."""
+
+
+NAME, BAR, FAR, ELAPSED = 13, 10, 9, 8
+"""Columns of the parts of a line; the rest of it is words."""
+SHOWN = ("name", "revision", "spec", "state", "reason", "stages", "started_at", "ended_at")
+CURVE, BLOCKS = 24, "▁▂▃▄▅▆▇█"
 
 
 def follow(client: Client, name: str, *, quiet: bool, ended: Callable[[], bool], trouble: Callable[[], str]) -> Run:
@@ -49,7 +60,7 @@ def follow(client: Client, name: str, *, quiet: bool, ended: Callable[[], bool],
             if (words := trouble()) and not troubled:
                 say(words)
             troubled = bool(words)
-            run = client.pipeline.GetRun(GetRequest(name=name))
+            run = client.pipeline.GetRun(GetRequest(name=name, read_mask=FieldMask(paths=SHOWN)))
             view.show(client, run)
             return run
 
@@ -121,12 +132,18 @@ class PlainView:
 
 
 class LiveView:
-    """A line for each stage: what it does or waits for, how far it is, how fast."""
+    """A heading, a line for each stage (what it does or waits for, how far it is, how fast), and the loss as a curve.
 
-    def __init__(self, progress: Bars) -> None:
+    Lines fit `width` columns.
+    """
+
+    def __init__(self, progress: Bars, width: int) -> None:
         self._progress, self._past = progress, defaultdict[str, Past](Past)
         self._tasks: dict[str, TaskID] = {}
         self._advance, self._rates = Advance(), defaultdict[str, Rate](Rate)
+        self._words_width = width - NAME - BAR - FAR - ELAPSED - 4
+        self._losses = dict[int, float]()
+        self.heading, self.footing = "", ""
 
     def show(self, client: Client, run: Run) -> None:
         job, known = None, dict[str, Progress]()
@@ -137,29 +154,36 @@ class LiveView:
                         job = client.scheduler.GetJob(GetRequest(name=stage.resource))
                     elif found := self._advance.of(client, stage):
                         known[stage.name] = found
-        self.draw(run, job, known, now=time.monotonic())
+        self.draw(run, job, known, now=time.monotonic(), wall=time.time())
 
-    def draw(self, run: Run, job: Job | None, known: Mapping[str, Progress], *, now: float) -> None:
-        """Show the stages, and what is `known` of how far they are; of the job that trains, everything."""
+    def draw(self, run: Run, job: Job | None, known: Mapping[str, Progress], *, now: float, wall: float) -> None:
+        """Show the stages, and what is `known` of how far they are; of the job that trains, everything.
+
+        `now` is monotonic, `wall` since 1970, both in seconds.
+        """
+        self.heading = f"{run.name}  {printable(run.spec.title)}".rstrip()
         for stage in run.stages:
             if stage.name not in self._tasks:
-                self._tasks[stage.name] = self._progress.add_task(stage.name, start=False, total=1, words="", far="")
+                self._tasks[stage.name] = self._progress.add_task(
+                    stage.name, start=False, total=1, words="", far="", elapsed=""
+                )
             task = self._tasks[stage.name]
             if stage.state >= STATE_RUNNING and not self._progress.tasks[task].started:
                 self._progress.start_task(task)
                 self._progress.update(task, total=None)
+            self._progress.update(task, elapsed=elapsed(stage, wall))
             if stage.state in ENDED:
                 words = line(stage).removeprefix(stage.name).strip()
-                self._progress.update(task, total=1, completed=1, words=words, far="")
+                self._told(task, words, total=1, completed=1, far="")
                 self._progress.stop_task(task)
             elif stage.state != STATE_RUNNING:
-                self._progress.update(task, words=printable(stage.reason) or "waits for the stages before it")
+                self._told(task, printable(stage.reason) or "waits for the stages before it")
             elif job is not None and stage.resource == job.name:
                 for event in self._past[job.name].news(job):
                     self._progress.console.print(f"  {event}", soft_wrap=True)
                 steps = self._rates[stage.name].of(now, job.step) if job.step else 0.0  # a start takes its time
                 far = Progress(done=job.step, total=job.spec.steps)
-                told = (training_words(job, tokens_of_step(job) * steps), advance.left(far, steps))
+                told = (advance.left(far, steps), training_words(job, tokens_of_step(job) * steps))
                 self._show(task, far, "  ".join(filter(None, told)))
             elif stage.name in known:
                 a_second = self._rates[stage.name].of(now, known[stage.name].done)
@@ -167,12 +191,52 @@ class LiveView:
                 told = (advance.speed(far, a_second), advance.left(far, a_second) if far.unit != "URLs" else "")
                 self._show(task, far, "  ".join(filter(None, told)))
             else:
-                self._progress.update(task, words=printable(stage.reason))
+                self._told(task, printable(stage.reason))
+        self.footing = self._footing(run, job)
+
+    def _footing(self, run: Run, job: Job | None) -> str:
+        """What there is so far: documents kept, checkpoints, the loss as a curve."""
+        kept = next((stage.summary for stage in run.stages if stage.kind == "dedup" and stage.summary), "")
+        told = [printable(kept)] if kept else []
+        if job is not None:
+            if job.decided_step:
+                told.append(f"checkpoint at step {job.decided_step:,}")
+            if job.step and math.isfinite(job.loss):
+                self._losses[job.step] = job.loss
+            if len(self._losses) > 1:
+                told.append(f"loss {sparkline(list(self._losses.values()))}")
+        return "  ".join(told)
 
     def _show(self, task: TaskID, known: Progress, words: str) -> None:
-        self._progress.update(
-            task, total=known.total or None, completed=known.done, words=words, far=advance.far(known)
-        )
+        self._told(task, words, total=known.total or None, completed=known.done, far=advance.far(known))
+
+    def _told(self, task: TaskID, words: str, **values: Any) -> None:
+        """Words are cut to what fits on their line."""
+        if len(words) > self._words_width:
+            words = f"{words[: max(0, self._words_width - 1)]}…"
+        self._progress.update(task, words=words, **values)
+
+
+def sparkline(values: Sequence[float], width: int = CURVE) -> str:
+    """Return values as blocks of eight heights, the mean of a stretch each, at most `width` of them."""
+    count = min(width, len(values))
+    means = [
+        sum(stretch) / len(stretch)
+        for at in range(count)
+        if (stretch := values[at * len(values) // count : (at + 1) * len(values) // count])
+    ]
+    low, high = min(means), max(means)
+    return "".join(BLOCKS[round((len(BLOCKS) - 1) * (each - low) / ((high - low) or 1.0))] for each in means)
+
+
+def elapsed(stage: Stage, wall: float) -> str:
+    """Return how long a stage has taken since it began, by its owner's record, so also after a resumption."""
+    if stage.reused or not stage.HasField("started_at"):
+        return ""
+    end = stage.ended_at.ToNanoseconds() / 1e9 if stage.HasField("ended_at") else wall
+    whole = max(0, round(end - stage.started_at.ToNanoseconds() / 1e9))
+    hours, minutes, rest = whole // 3600, whole // 60 % 60, whole % 60
+    return f"{hours}:{minutes:02}:{rest:02}" if hours else f"{minutes}:{rest:02}"
 
 
 def tokens_of_step(job: Job) -> int:
@@ -199,9 +263,10 @@ def _view(console: Console) -> Iterator[PlainView | LiveView]:
     if not console.is_terminal or console.quiet:
         yield PlainView(console)
         return
-    from rich.progress import BarColumn, Task, TextColumn, TimeElapsedColumn
+    from rich.progress import BarColumn, Task, TextColumn
     from rich.progress import Progress as Bars
     from rich.progress_bar import ProgressBar
+    from rich.text import Text
 
     class StageBar(BarColumn):
         """Still before its stage has begun, where the library's would move."""
@@ -209,15 +274,35 @@ def _view(console: Console) -> Iterator[PlainView | LiveView]:
         def render(self, task: Task) -> ProgressBar:
             return super().render(task) if task.started else ProgressBar(total=1, completed=0, width=self.bar_width)
 
+    class Screen(Bars):
+        """The bars between a heading and what there is so far."""
+
+        view: LiveView
+
+        def get_renderables(self) -> Iterator[RenderableType]:
+            view = getattr(self, "view", None)
+            if view is not None and view.heading:
+                yield Text(view.heading, overflow="ellipsis", no_wrap=True)
+            yield from super().get_renderables()
+            if view is not None and view.footing:
+                yield Text(view.footing, overflow="ellipsis", no_wrap=True)
+
     columns = (
         TextColumn("{task.description}"),
-        StageBar(bar_width=24),
+        StageBar(bar_width=BAR),
         TextColumn("{task.fields[far]}", justify="right"),
-        TimeElapsedColumn(),
-        TextColumn("{task.fields[words]}", markup=False),
+        TextColumn("{task.fields[elapsed]}", justify="right"),
+        TextColumn("{task.fields[words]}", markup=False, table_column=_words()),
     )
-    with Bars(*columns, console=console) as progress:
-        yield LiveView(progress)
+    with Screen(*columns, console=console) as progress:
+        progress.view = view = LiveView(progress, console.width)
+        yield view
+
+
+def _words() -> Column:
+    from rich.table import Column
+
+    return Column(no_wrap=True, overflow="ellipsis")
 
 
 def line(stage: Stage) -> str:
@@ -235,7 +320,7 @@ def line(stage: Stage) -> str:
 
 def taken(seconds: float, resumptions: int) -> str:
     """How long a stage took, and that nobody may have worked on it all the time, in words."""
-    return f"{seconds:.1f} s{' with a stop in between' if resumptions else ''}"
+    return f"{duration(seconds)}{' with a stop in between' if resumptions else ''}"
 
 
 def seconds(stage: Stage) -> float:

@@ -83,9 +83,9 @@ def test_every_stage_has_a_line_from_the_start() -> None:
     console = Console(file=io.StringIO(), force_terminal=True, width=120, highlight=False)
     with _view(console) as view:
         assert isinstance(view, LiveView)
-        view.draw(run, job, known, now=0.0)
+        view.draw(run, job, known, now=0.0, wall=0.0)
         known["index"].done += 6_200_000
-        view.draw(run, job, known, now=2.0)
+        view.draw(run, job, known, now=2.0, wall=2.0)
     assert isinstance(console.file, io.StringIO)
     shown = console.file.getvalue()
     assert "30/40" in shown
@@ -104,3 +104,39 @@ def test_a_reason_is_told_as_it_is_and_nothing_of_it_is_obeyed(capsys: pytest.Ca
     )
     follow(client, "runs/a", quiet=False, ended=lambda: False, trouble=lambda: "")
     assert capsys.readouterr().err == f"{'crawl':13} failed: http://a.example/[/x] [red]:apple:\\x1b[2J\n"
+
+
+def test_at_80_columns_each_stage_is_one_line_with_what_matters() -> None:
+    job = Job(name="jobs/j", step=400, loss=3.1, decided_step=300, spec=JobSpec(steps=800))
+    job.shape.data_parallel = 2
+    digest = "blake3:" + "0" * 64
+    run = Run(
+        name="runs/5d98149dfd29-1",
+        stages=[
+            Stage(name="dedup", kind="dedup", state=STATE_DONE, content_digest=digest, summary="416 documents kept"),
+            Stage(name="tokenization", state=STATE_DONE, content_digest=digest, resumptions=1),
+            Stage(name="train", state=STATE_RUNNING, resource="jobs/j"),
+            Stage(name="sample", reason="waits for a long reason that nobody would read to its very end anyway"),
+        ],
+    )
+    run.spec.title = "words"
+    run.stages[2].started_at.FromSeconds(1000)
+    console = Console(file=io.StringIO(), force_terminal=True, width=80, highlight=False)
+    with _view(console) as view:
+        assert isinstance(view, LiveView)
+        for now, step, loss in ((0, 300, 5.0), (10, 350, 4.0), (20, 400, 3.1)):
+            job.step, job.loss = step, loss
+            view.draw(run, job, {}, now=now, wall=1062 + now)
+        lines = [text.rstrip() for text in _rendered(view).splitlines()]
+    assert len(lines) == 6, lines
+    assert max(map(len, lines)) <= 80
+    assert lines[0] == "runs/5d98149dfd29-1  words"
+    assert "400/800 1:22 80 s left  loss 3.1000" in lines[3]
+    assert lines[5] == "416 documents kept  checkpoint at step 300  loss █▄▁"
+
+
+def _rendered(view: LiveView) -> str:
+    console = Console(file=io.StringIO(), width=80, highlight=False)
+    console.print(view._progress.get_renderable())
+    assert isinstance(console.file, io.StringIO)
+    return console.file.getvalue()

@@ -33,10 +33,11 @@ from tutti.cli.report.facts import Facts, gather
 from tutti.cli.report.writing import place_of, write
 from tutti.cli.summary import show_summary, summary
 from tutti.cli.waiting import answers
-from tutti.contracts.common.v1 import STATE_DONE, CancelRequest
+from tutti.contracts.common.v1 import STATE_DONE, CancelRequest, GetRequest
 from tutti.contracts.pipeline.v1 import CheckRecipeRequest, CreateRunRequest, Run
 
 MAX_RECIPE_BYTES = 1 << 20
+SOON_SECONDS = 1.0  # for an answer to Ctrl-C
 READS = "reads the pages whole, to name what is in them; Ctrl-C gives up and nothing is recorded"
 
 
@@ -185,6 +186,24 @@ def left(platform: Platform, name: str) -> str:
     )
 
 
+def again(client: Client, name: str) -> str:
+    """Return how much of a training a resumption computes again, in words."""
+    with contextlib.suppress(Problem):
+        run = client.pipeline.GetRun(GetRequest(name=name), timeout=SOON_SECONDS)
+        if run.HasField("training") and run.training.step < run.training.steps:
+            job = client.scheduler.GetJob(GetRequest(name=run.training.job), timeout=SOON_SECONDS)
+            return recomputed(job.step, job.decided_step)
+    return "stages that have ended are kept"
+
+
+def recomputed(step: int, decided: int) -> str:
+    """Return what a training that stops after `step` loses, where its newest checkpoint is of step `decided`."""
+    if step <= decided:
+        return f"nothing is lost: step {decided:,} is in a checkpoint"
+    since = f"since the checkpoint of step {decided:,}" if decided else "since there is no checkpoint yet"
+    return f"{step - decided:,} steps will be computed again, {since}"
+
+
 def reported(facts: Facts, data_dir: Path | None) -> list[str]:
     """The report of a run and its pictures; none where they could not be written, which costs nothing else."""
     if data_dir is None:
@@ -202,6 +221,8 @@ def finish(platform: Platform, name: str, output: str) -> None:
     try:
         done = follow(client, name, quiet=output == JSON, ended=platform.ended, trouble=platform.trouble)
     except KeyboardInterrupt as error:
+        if platform.own:
+            say(f"stopping; {again(platform.client, name)}")
         raise Failure(left(platform, name), INTERRUPTED) from error
     except Unavailable:
         if not platform.stopped():
