@@ -32,7 +32,7 @@ SERVERS_SECONDS = 300
 
 @contextmanager
 def broker(folder: Path) -> Iterator[str]:
-    """The address of a Kafka broker that lives as long as the block. Raises NotHere."""
+    """The URL of a Kafka broker that lives as long as the block. Raises NotHere."""
     if shutil.which("java") is None:
         raise NotHere("Kafka needs Java 17 or newer: apt-get install openjdk-17-jre-headless maven")
     command = [sys.executable, str(ROOT / "deploy" / "local" / "servers.py")]
@@ -41,7 +41,7 @@ def broker(folder: Path) -> Iterator[str]:
     if up.returncode != 0:
         raise NotHere(up.stderr.strip())
     try:
-        yield json.loads(up.stdout)[0]["url"].removeprefix("kafka://")
+        yield json.loads(up.stdout)[0]["url"]
     finally:
         subprocess.run([*command, "wipe", *where], capture_output=True, timeout=SERVERS_SECONDS, check=False)
 
@@ -60,10 +60,12 @@ def cost_of_reading(poll: Callable[[], int]) -> float:
 class BareKafka:
     """What one would write with kafka-python alone."""
 
-    def __init__(self, address: str) -> None:
+    def __init__(self, url: str) -> None:
         import kafka as library
 
-        where: dict[str, Any] = {"bootstrap_servers": [address], "metrics_enabled": False}
+        from tutti.backbone.kafka.brokers import Brokers
+
+        where: dict[str, Any] = {**Brokers.parse(url).settings(), "metrics_enabled": False}
         self._producer = library.KafkaProducer(acks="all", enable_idempotence=True, **where)
         self._consumer = library.KafkaConsumer(
             TOPIC.name, group_id="bare", enable_auto_commit=False, auto_offset_reset="earliest", **where
@@ -88,10 +90,10 @@ class BareKafka:
 def measure(quick: bool) -> list[Row]:
     """Appending and polling; where there is no broker to be had, a row says so."""
     try:
-        with scratch("kafka") as folder, broker(Path(folder)) as address:
-            log = open_log(f"kafka://{address}")
+        with scratch("kafka") as folder, broker(Path(folder)) as url:
+            log = open_log(url)
             log.ensure([TOPIC])
-            bare, pairs = BareKafka(address), 25 if quick else 120
+            bare, pairs = BareKafka(url), 25 if quick else 120
             try:
                 return [_appended(log, bare, pairs), _polled(log, bare, 2 * SIZE * pairs // POLL - 2)]
             finally:

@@ -1,4 +1,4 @@
-"""The generated pages of docs/: events, errors, api, recipes.
+"""The generated pages of docs/ (events, errors, api, recipes), and which service has which rights to which topic.
 
 Promises: what they say is read from the code of every service of this tree and from its protos; `--check` fails when a
 page says otherwise.
@@ -6,6 +6,7 @@ page says otherwise.
 
 import argparse
 import importlib
+import json
 import sys
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
@@ -22,6 +23,7 @@ from google.protobuf.descriptor_pb2 import (
 )
 from grpc_tools import protoc
 
+from tutti.chassis import stack
 from tutti.chassis.catalog import EventType, event_type, every_event, markdown
 from tutti.chassis.errors import CATALOGUE, Problem
 from tutti.chassis.parts import emitted
@@ -40,6 +42,7 @@ from tutti.pipeline.stages.definition import with_article
 ROOT = Path(__file__).resolve().parents[1]
 DOCS = ROOT / "docs"
 PROTOS = ROOT / "protos"
+TOPICS = ROOT / "deploy" / "docker" / "topics.json"
 
 
 def builds() -> dict[str, Build]:
@@ -495,7 +498,23 @@ def pages() -> dict[Path, str]:
         DOCS / "errors.md": errors_page(CATALOGUE),
         DOCS / "api.md": api_page(parsed()),
         DOCS / "recipes.md": recipes_page(),
+        TOPICS: topics_file(every),
     }
+
+
+def topics_file(every: Sequence[Service]) -> str:
+    """Return every topic with kind and partitions, and for each service those that it owns, reads and shares."""
+    shape = {each.topic: [each.kind.value, each.partitions] for each in every_event()}
+    shape[stack.TOPIC.name] = [stack.TOPIC.kind.value, stack.TOPIC.partitions]
+    users = {
+        service.name: {
+            "owns": sorted({event_type(message).topic for message in emitted(service)}),
+            "reads": sorted({event_type(consumed.message).topic for consumed in service.consumes}),
+            "shares": [stack.TOPIC.name],
+        }
+        for service in every
+    }
+    return json.dumps({"topics": shape, "services": users}, indent=1) + "\n"
 
 
 def stale(made: Mapping[Path, str]) -> list[str]:

@@ -1,10 +1,12 @@
-"""What docker-compose.yml starts before anything else: secrets and settings for each container, then database roles.
+"""What docker-compose.yml starts before anything else: secrets and settings for each container, then who may do what in
+Postgres and Kafka.
 
 Promises: secrets are random, made once and kept; each container gets a folder of its own in the volume, which only its
 user can read (mode 0700, files 0600); run again, nothing changes but what is missing.
 
     python provision.py secrets VOLUME NAME=UID ...    the folder VOLUME/NAME for each container
     python provision.py roles VOLUME                   a role in Postgres for each service
+    python provision.py topics VOLUME BROKER           every topic, and a user in Kafka for each service
     python provision.py token VOLUME                   print the operator's token
 """
 
@@ -24,6 +26,7 @@ METRICS_PORT = 9464
 SERVERS = ("postgres", "s3")
 OWNED = Path("/own")  # volumes that the container of this name writes to
 MADE = "made.json"  # every secret, in a folder of its own
+TOPICS = Path(__file__).with_name("topics.json")
 
 
 def provide(volume: Path, users: Mapping[str, int]) -> None:
@@ -43,7 +46,7 @@ def provide(volume: Path, users: Mapping[str, int]) -> None:
         if name in services or agent:
             settings["blobs"] = {"url": blobs}
         if name in services:
-            settings["log"] = {"url": "kafka://kafka:9092"}
+            settings["log"] = {"url": f"kafka://{name}:{made[f'kafka_{name}']}@kafka:9092"}
             settings["database"] = {"url": f"postgresql://{name}:{made[name]}@postgres:5432/tutti"}
         files = {"tutti.toml": _toml(settings)}
         if name in services or name == "operator":
@@ -61,8 +64,11 @@ def provide(volume: Path, users: Mapping[str, int]) -> None:
                 "roles.json": json.dumps({each: made[each] for each in services}),
                 "url": f"postgresql://tutti:{made['postgres']}@postgres:5432/tutti",
             }
+        elif name == "topics":
+            files = {"users.json": json.dumps({each: made[f"kafka_{each}"] for each in services})}
         elif name != "door":
-            raise ValueError(f"{name}: expected a service, agent-…, door, operator, roles, {', '.join(SERVERS)}")
+            others_too = ", ".join(SERVERS)
+            raise ValueError(f"{name}: expected a service, agent-…, door, operator, roles, topics, {others_too}")
         folder = volume / name
         folder.mkdir(mode=0o700, exist_ok=True)
         for file, text in files.items():
@@ -80,6 +86,16 @@ def roles(volume: Path) -> None:
     ensure_roles((folder / "url").read_text(), json.loads((folder / "roles.json").read_text()))
 
 
+def topics(volume: Path, broker: str) -> None:
+    """`broker` takes anybody as its administrator, so it is one that nobody else can reach. Raises EventLogError."""
+    from tutti.backbone.kafka.brokers import Brokers
+    from tutti.backbone.kafka.users import declared, ensure_users
+
+    passwords = json.loads((volume / "topics" / "users.json").read_text())
+    every, rights = declared(TOPICS)
+    ensure_users(Brokers([broker]), passwords, rights, every)
+
+
 def _made(volume: Path, services: Sequence[str]) -> dict[str, str]:
     """Every secret; those that are missing are made."""
     folder = volume / "made"
@@ -91,7 +107,8 @@ def _made(volume: Path, services: Sequence[str]) -> dict[str, str]:
         "s3_access": old.get("s3_access") or f"tutti{secrets.token_hex(6)}",
         "s3_secret": old.get("s3_secret") or secrets.token_hex(24),
     }
-    new |= {name: old.get(name) or secrets.token_hex(24) for name in ("postgres", *services)}
+    names = ("postgres", *services, *(f"kafka_{service}" for service in services))
+    new |= {name: old.get(name) or secrets.token_hex(24) for name in names}
     if new != old:
         _write(path, json.dumps(new), os.getuid())
     return new
@@ -120,6 +137,8 @@ def main(arguments: Sequence[str]) -> int:
             provide(Path(volume), {name: int(user) for name, _, user in (each.partition("=") for each in users)})
         case ["roles", volume]:
             roles(Path(volume))
+        case ["topics", volume, broker]:
+            topics(Path(volume), broker)
         case ["token", volume]:
             print(tokens_at(Path(volume, "operator", "tokens")).of(Role.OPERATOR))
         case _:

@@ -1,17 +1,20 @@
 """A Kafka broker from its published jars: one node in KRaft mode.
 
-Promises: loopback only; every record is synced before it is acknowledged, since one node has no replicas.
+Promises: loopback only; every record is synced before it is acknowledged, since one node has no replicas; nobody is
+served without a password, and the user of the URL has all rights.
 """
 
+import secrets
 import shutil
 import signal
 import socket
 import struct
 from pathlib import Path
 
-from processes import Process, ServerError, free_port, is_free, run, start, tell
+from processes import Process, ServerError, free_port, is_free, run, start, tell, write_secret
 
 VERSION = "4.1.0"
+USER = "tutti"
 _LOG4J = "2.25.1"
 _POM = f"""<?xml version="1.0"?>
 <project xmlns="http://maven.apache.org/POM/4.0.0">
@@ -50,18 +53,28 @@ class Broker:
         (self._jars / ".complete").touch()
 
     def settings(self, old: dict[str, str]) -> dict[str, str]:
+        password = old.get("password") or secrets.token_hex(24)
         ports = [int(old[name]) for name in ("port", "controller") if name in old]
         if len(ports) == 2 and all(is_free(port) for port in ports):
-            return old
-        return {"port": str(free_port()), "controller": str(free_port())}
+            return {**old, "password": password}
+        return {"port": str(free_port()), "controller": str(free_port()), "password": password}
 
     def start(self, folder: Path, settings: dict[str, str]) -> Process:
         properties = folder / "server.properties"
-        properties.write_text(_properties(folder / "data", settings))
+        write_secret(properties, _properties(folder / "data", settings))
         java = ["java", *_JAVA, "-cp", f"{self._jars}/*"]
+        made = folder / "user"
         if not (folder / "data" / "meta.properties").exists():
-            run([*java, "kafka.tools.StorageTool", "format", "--cluster-id", "tutti-local-stack-0001",
-                 "--config", properties, "--ignore-formatted"])  # fmt: skip
+            credential = f"SCRAM-SHA-512=[name={USER},password={settings['password']}]"
+            words = ["kafka.tools.StorageTool", "format", "--cluster-id", "tutti-local-stack-0001",
+                     "--config", properties, "--add-scram", credential, "--ignore-formatted"]  # fmt: skip
+            arguments = folder / "format"  # in a file: others can read a command line
+            write_secret(arguments, "\n".join(f'"{word}"' for word in [*java[1:], *map(str, words)]))
+            run(["java", f"@{arguments}"])
+            arguments.unlink()
+            made.touch()
+        elif not made.exists():
+            raise ServerError(f"{folder} was made before Kafka had users: remove it with `servers.py wipe kafka`")
         return start([*java, "kafka.Kafka", properties], log=folder / "log", environment={})
 
     def is_ready(self, settings: dict[str, str]) -> bool:
@@ -75,10 +88,18 @@ class Broker:
             return False
 
     def url(self, settings: dict[str, str]) -> str:
-        return f"kafka://127.0.0.1:{settings['port']}"
+        return f"kafka://{USER}:{settings['password']}@127.0.0.1:{settings['port']}"
 
     def wipe(self, folder: Path) -> None:
         shutil.rmtree(folder, ignore_errors=True)
+
+
+def _login(settings: dict[str, str], *, plain: bool = False) -> str:
+    """The JAAS entry of a listener: who the broker is to itself."""
+    module = "plain.PlainLoginModule" if plain else "scram.ScramLoginModule"
+    password = settings["password"]
+    users = f' user_{USER}="{password}"' if plain else ""
+    return f'org.apache.kafka.common.security.{module} required username="{USER}" password="{password}"{users};'
 
 
 def _properties(data: Path, settings: dict[str, str]) -> str:
@@ -88,10 +109,20 @@ def _properties(data: Path, settings: dict[str, str]) -> str:
             "process.roles=broker,controller",
             "node.id=1",
             f"controller.quorum.voters=1@127.0.0.1:{controller}",
-            f"listeners=PLAINTEXT://127.0.0.1:{port},CONTROLLER://127.0.0.1:{controller}",
-            f"advertised.listeners=PLAINTEXT://127.0.0.1:{port}",
-            "listener.security.protocol.map=PLAINTEXT:PLAINTEXT,CONTROLLER:PLAINTEXT",
+            f"listeners=CLIENTS://127.0.0.1:{port},CONTROLLER://127.0.0.1:{controller}",
+            f"advertised.listeners=CLIENTS://127.0.0.1:{port}",
+            "listener.security.protocol.map=CLIENTS:SASL_PLAINTEXT,CONTROLLER:SASL_PLAINTEXT",
             "controller.listener.names=CONTROLLER",
+            "inter.broker.listener.name=CLIENTS",
+            "sasl.enabled.mechanisms=SCRAM-SHA-512",
+            "sasl.mechanism.inter.broker.protocol=SCRAM-SHA-512",
+            f"listener.name.clients.scram-sha-512.sasl.jaas.config={_login(settings)}",
+            # SCRAM passwords are in the log that controllers share, so controllers use PLAIN among themselves.
+            "sasl.mechanism.controller.protocol=PLAIN",
+            "listener.name.controller.sasl.enabled.mechanisms=PLAIN",
+            f"listener.name.controller.plain.sasl.jaas.config={_login(settings, plain=True)}",
+            "authorizer.class.name=org.apache.kafka.metadata.authorizer.StandardAuthorizer",
+            f"super.users=User:{USER}",
             f"log.dirs={data}",
             "auto.create.topics.enable=false",
             "offsets.topic.replication.factor=1",

@@ -14,11 +14,12 @@ from collections.abc import Callable, Mapping
 from datetime import UTC, datetime
 from pathlib import Path
 
-from databases import roles
+from accounts import roles, users
 from processes import ServerError
 from roster import Kept, write_kept
 from servers import Stack
 
+from tutti.backbone.eventlog import EventLogError
 from tutti.chassis import logs
 from tutti.chassis.datadir import DataDir, DataDirError
 from tutti.chassis.exits import FAILED, KILLED, MISUSE, say
@@ -51,20 +52,21 @@ def keep(path: Path, *, agents: int) -> int:
         return say(servers.moved, FAILED) if servers.moved else code
     except SettingsError as error:
         return say(str(error), MISUSE)
-    except (DataDirError, ServerError, OSError) as error:
+    except (DataDirError, ServerError, EventLogError, OSError) as error:
         return say(str(error), FAILED)
 
 
 def children(data_dir: DataDir, urls: Mapping[str, str], agents: int) -> list[ChildSpec]:
-    """A process a service with a database role of its own, then agents, which are given blobs alone."""
+    """A process a service with credentials of its own, then agents, which are given blobs alone."""
     services = installed_services()
     databases = roles(urls["postgres"], services, data_dir.path / "servers" / "roles.json")
+    logs_of = users(urls["kafka"], services, data_dir.path / "servers" / "users.json")
     blobs = {"TUTTI_BLOBS__URL": urls["s3"]}
     specs = [
         ChildSpec(
             service,
             (sys.executable, "-m", f"tutti.{service}", "--data-dir", str(data_dir.path)),
-            environment={**blobs, "TUTTI_LOG__URL": urls["kafka"], "TUTTI_DATABASE__URL": databases[service]},
+            environment={**blobs, "TUTTI_LOG__URL": logs_of[service], "TUTTI_DATABASE__URL": databases[service]},
         )
         for service in services
     ]

@@ -70,9 +70,10 @@ class KafkaLog:
         self.log: EventLog = open_log(url)
 
     def unreachable(self) -> EventLog:
+        from tutti.backbone.kafka.brokers import Brokers
         from tutti.backbone.kafka.eventlog import KafkaEventLog
 
-        return KafkaEventLog(["127.0.0.1:9"], deadline_seconds=1)
+        return KafkaEventLog(Brokers(["127.0.0.1:9"]), deadline_seconds=1)
 
     def force_compaction(self, topic: str) -> None:
         """Close the active segments, which a broker never compacts, and make every byte worth cleaning."""
@@ -87,9 +88,10 @@ class KafkaLog:
         self._configure(topic.name, {"retention.ms": "1"})
 
     def impatient(self) -> EventLog:
+        from tutti.backbone.kafka.brokers import Brokers
         from tutti.backbone.kafka.eventlog import KafkaEventLog
 
-        return KafkaEventLog([self._url.removeprefix("kafka://")], session_seconds=1, max_poll_seconds=1)
+        return KafkaEventLog(Brokers.parse(self._url), session_seconds=1, max_poll_seconds=1)
 
     def crash(self, topic: str) -> None:
         self.log.close()
@@ -121,7 +123,9 @@ class KafkaLog:
         import kafka
         from kafka.admin import ConfigResource, ConfigResourceType
 
-        with closing(kafka.KafkaAdminClient(bootstrap_servers=self._url.removeprefix("kafka://"))) as admin:
+        from tutti.backbone.kafka.brokers import Brokers
+
+        with closing(kafka.KafkaAdminClient(**Brokers.parse(self._url).settings())) as admin:
             admin.alter_configs([ConfigResource(ConfigResourceType.TOPIC, topic, configs)])
 
 

@@ -28,7 +28,9 @@ def settings(kafka_url: str, postgres_url: str, s3_url: str) -> Iterator[Setting
 def remove_topic(url: str) -> None:
     import kafka
 
-    with closing(kafka.KafkaAdminClient(bootstrap_servers=url.removeprefix("kafka://"))) as admin:
+    from tutti.backbone.kafka.brokers import Brokers
+
+    with closing(kafka.KafkaAdminClient(**Brokers.parse(url).settings())) as admin:
         if stack.TOPIC.name in admin.list_topics():
             admin.delete_topics([stack.TOPIC.name])
 

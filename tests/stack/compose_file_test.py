@@ -14,7 +14,7 @@ from tutti.chassis.settings import installed_services
 ROOT = Path(__file__).resolve().parents[2]
 FILE = yaml.safe_load((ROOT / "docker-compose.yml").read_text())
 SERVICES: dict[str, dict[str, Any]] = FILE["services"]
-ONE_SHOT = {"secrets", "roles", "token"}
+ONE_SHOT = {"secrets", "roles", "topics", "token"}
 METERED = {f"tutti.{name}" for name in (*installed_services(), "trainer")}
 SECRET = re.compile(r"password|secret|token|access_key|credential", re.IGNORECASE)
 
@@ -82,6 +82,19 @@ def test_secrets_are_made_for_each_container_and_its_user() -> None:
     users = {folders.get(name, name): each["user"].partition(":")[0] for name, each in readers.items()}
     assert made == users
     assert len(set(made.values())) == len(made)
+
+
+def test_kafka_serves_nobody_without_a_password_beyond_its_own_container() -> None:
+    kafka = SERVICES["kafka"]["environment"]
+    open_to = {name for name, _, address in listeners(kafka["KAFKA_LISTENERS"]) if not address.startswith("localhost:")}
+    protocols = dict(each.split(":") for each in kafka["KAFKA_LISTENER_SECURITY_PROTOCOL_MAP"].split(","))
+    assert {protocols[name] for name in open_to} == {"SASL_PLAINTEXT"}
+    sharing = {name for name, each in SERVICES.items() if each.get("network_mode") == "service:kafka"}
+    assert sharing == {"topics"}
+
+
+def listeners(text: str) -> list[tuple[str, str, str]]:
+    return [each.partition("://") for each in text.split(",")]
 
 
 def test_images_of_others_have_a_version_that_the_trial_knows(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -14,7 +14,7 @@ from tutti.chassis.settings import installed_services, load
 
 ROOT = Path(__file__).resolve().parents[2]
 USERS = dict.fromkeys(
-    [*installed_services(), "agent-a", "door", "operator", "roles", "s3", "postgres"],
+    [*installed_services(), "agent-a", "door", "operator", "roles", "topics", "s3", "postgres"],
     os.getuid(),
 )
 
@@ -40,10 +40,13 @@ def test_each_container_reads_its_own_folder_alone(provision: ModuleType, tmp_pa
 def test_settings_are_those_that_the_services_read(provision: ModuleType, tmp_path: Path) -> None:
     provision.provide(tmp_path, USERS)
     passwords = json.loads((tmp_path / "roles" / "roles.json").read_text())
+    users = json.loads((tmp_path / "topics" / "users.json").read_text())
+    assert not {*users.values()} & {*passwords.values()}
     for service in installed_services():
         values = load(tmp_path / service / "tutti.toml", environment={}).values
         assert passwords[service] in values.database.url
         assert all(other not in values.database.url for name, other in passwords.items() if name != service)
+        assert f"kafka://{service}:{users[service]}@" in values.log.url
         assert set(values.services) == {*installed_services()} - {service}
     door = load(tmp_path / "door" / "tutti.toml", environment={}).values
     assert set(door.services) == {*installed_services()}

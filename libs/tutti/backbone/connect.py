@@ -27,18 +27,20 @@ class MissingExtra(ImportError):
 
 
 def open_log(url: str, *, clock: Clock | None = None) -> EventLog:
-    """`sqlite:///path/events.db` or `kafka://host:port[,host:port]`."""
+    """`sqlite:///path/events.db` or `kafka://[user:password@]host:port[,host:port]`."""
     parts = urlsplit(url)
     if parts.scheme == "sqlite":
         from tutti.backbone.embedded.eventlog import EmbeddedEventLog
 
         return EmbeddedEventLog(_path(parts, url), clock=clock)
     if parts.scheme == "kafka":
-        if not parts.netloc:
-            raise BadUrl(f"{url!r} names no broker: expected kafka://host:port")
-        log: EventLog = _adapter("kafka.eventlog", "kafka").KafkaEventLog(parts.netloc.split(","))
+        brokers = _adapter("kafka.brokers", "kafka").Brokers
+        try:
+            log: EventLog = _adapter("kafka.eventlog", "kafka").KafkaEventLog(brokers.parse(url))
+        except ValueError as error:
+            raise BadUrl(f"{hidden(url)!r}: {error}; expected kafka://[user:password@]host:port") from None
         return log
-    raise BadUrl(f"{url!r} is not an event log: expected sqlite:///path or kafka://host:port")
+    raise BadUrl(f"{hidden(url)!r} is not an event log: expected sqlite:///path or kafka://host:port")
 
 
 def open_database(url: str, service: str, *, clock: Clock | None = None) -> "Database":

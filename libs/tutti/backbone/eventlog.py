@@ -70,6 +70,10 @@ class LogUnavailable(EventLogError):
     """The log cannot be reached or did not answer in time; the outcome of an append is unknown, so append again."""
 
 
+class LogRefused(LogUnavailable):
+    """The log does not accept our credentials, or not for this."""
+
+
 class UnknownTopic(EventLogError):
     """The topic was never ensured."""
 

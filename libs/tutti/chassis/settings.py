@@ -63,7 +63,9 @@ class LeaseSettings(Section):
 
 
 class LogSettings(Section):
-    url: str = Field(default="", description="sqlite:///file or kafka://host:port; empty: log/ of the data directory")
+    url: str = Field(
+        default="", description="sqlite:///file or kafka://user:password@host:port; empty: log/ of the data directory"
+    )
     fact_retention_days: float = Field(default=14.0, gt=0, le=36500, description="of facts and of events sent")
     inbox_retention_days: float = Field(
         default=30.0, gt=0, le=36500, description="of what was handled, and of tasks that ended; longer than facts"

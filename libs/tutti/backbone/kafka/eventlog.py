@@ -18,6 +18,7 @@ from tutti.backbone.eventlog import (
     BadRecord,
     EventLogError,
     Kind,
+    LogRefused,
     LogUnavailable,
     NewRecord,
     Partitions,
@@ -29,31 +30,33 @@ from tutti.backbone.eventlog import (
     check_record,
     check_topic,
 )
+from tutti.backbone.kafka.brokers import Brokers
 from tutti.backbone.kafka.subscription import KafkaSubscription, as_record
 
 # The client forgets that it wanted a topic when an older request for metadata is still on its way, and then looks again
 # only after this time; its default of five minutes would be a group without partitions for as long.
 METADATA_MILLISECONDS = 3000
 CLOSE_SECONDS = 1.0  # every append has been answered, so nothing is on its way
+_AWAY = (errors.KafkaTimeoutError, errors.KafkaConnectionError)
 _POLICY = {Kind.STATE: "compact", Kind.FACT: "delete"}
 
 
 class KafkaEventLog:
-    """`brokers` are `host:port`; `deadline_seconds` bounds every request."""
+    """`deadline_seconds` bounds every request."""
 
     def __init__(
         self,
-        brokers: Sequence[str],
+        brokers: Brokers,
         *,
         deadline_seconds: float = 30,
         session_seconds: float = 10,
         max_poll_seconds: float = 300,
     ) -> None:
-        self._where = ",".join(brokers)
+        self._brokers, self._where = brokers, str(brokers)
         self._deadline = deadline_seconds
         milliseconds = int(deadline_seconds * 1000)
         self._common: dict[str, Any] = {
-            "bootstrap_servers": list(brokers),
+            **brokers.settings(),
             "client_id": "tutti",
             "request_timeout_ms": milliseconds,
             "bootstrap_timeout_ms": milliseconds,
@@ -120,6 +123,7 @@ class KafkaEventLog:
         for topic in topics:
             self._count(topic)
         with self._asked(f"join group {group}"):
+            self._check_password()
             consumer = kafka.KafkaConsumer(
                 group_id=group,
                 enable_auto_commit=False,
@@ -221,7 +225,8 @@ class KafkaEventLog:
             )
         if int(retention) != topic.retention_seconds * 1000:
             wanted = {"retention.ms": str(topic.retention_seconds * 1000)}
-            admin.alter_configs([ConfigResource(ConfigResourceType.TOPIC, topic.name, wanted)])
+            with suppress(errors.TopicAuthorizationFailedError):  # the owner of the topic keeps its retention
+                admin.alter_configs([ConfigResource(ConfigResourceType.TOPIC, topic.name, wanted)])
         self._partitions[topic.name] = topic.partitions
 
     def _offsets(self, topic: str, spec: OffsetSpec) -> dict[int, int]:
@@ -234,6 +239,7 @@ class KafkaEventLog:
         with self._lock, self._asked("connect"):
             self._check_open()
             if self._producer is None:
+                self._check_password()
                 self._producer = kafka.KafkaProducer(
                     acks="all",
                     enable_idempotence=True,
@@ -255,6 +261,7 @@ class KafkaEventLog:
         with self._lock:
             self._check_open()
             if self._admin is None:
+                self._check_password()
                 self._admin = kafka.KafkaAdminClient(**self._common)
             return self._admin
 
@@ -262,6 +269,7 @@ class KafkaEventLog:
         with self._lock:
             self._check_open()
             if self._reader is None:
+                self._check_password()
                 self._reader = kafka.KafkaConsumer(
                     group_id=None,
                     auto_offset_reset="earliest",
@@ -270,6 +278,13 @@ class KafkaEventLog:
                     **self._quiet,
                 )
             return self._reader
+
+    def _check_password(self) -> None:
+        """Before a client connects, which would try a wrong password again until its deadline. Raises LogRefused."""
+        if reason := self._brokers.refusal():
+            raise LogRefused(
+                f"{self._where} refused the user {self._brokers.user}: {reason}; check user and password in log.url"
+            )
 
     def _check_open(self) -> None:
         if self._closed:
@@ -284,7 +299,14 @@ class KafkaEventLog:
             raise UnknownTopic(f"{self._where}: cannot {what}: {error}") from error
         except (errors.MessageSizeTooLargeError, errors.RecordListTooLargeError) as error:
             raise BadRecord(f"{self._where} refused to {what}: {error}") from error
+        except errors.AuthorizationError as error:
+            raise LogRefused(
+                f"{self._where}: the user {self._brokers.user or 'ANONYMOUS'} may not {what}: {type(error).__name__}: "
+                f"{error}"
+            ) from error
         except errors.KafkaError as error:
+            if isinstance(error, _AWAY):
+                self._check_password()
             raise LogUnavailable(
                 f"{self._where}: cannot {what} within {self._deadline:g} s: {type(error).__name__}: {error}"
             ) from error
