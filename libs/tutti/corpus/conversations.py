@@ -85,7 +85,7 @@ class Conversation:
 
     @classmethod
     def read(cls, fields: Fields) -> Self:
-        return cls(_messages(fields, "messages"), fields.text("part", missing=""))
+        return cls(messages_of(fields, "messages"), fields.text("part", missing=""))
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,7 +119,7 @@ class Answer:
         if stop not in cls.STOPS:
             raise InvalidConversation(f"stop: {stop!r}; expected one of {', '.join(cls.STOPS)}")
         return cls(
-            _messages(fields, "prompt"),
+            messages_of(fields, "prompt"),
             fields.count("number"),
             fields.text("text"),
             tuple(fields.counts("tokens")),
@@ -156,7 +156,7 @@ class Preference:
             raise InvalidConversation(f"first: {first:g}; expected a probability, 0 … 1")
         if not 0 < weight < float("inf"):
             raise InvalidConversation(f"weight: {weight:g}; expected a positive number")
-        return cls(_messages(fields, "prompt"), (answers[0], answers[1]), first, weight)
+        return cls(messages_of(fields, "prompt"), (answers[0], answers[1]), first, weight)
 
 
 def prompt_digest(messages: Sequence[Message]) -> str:
@@ -181,7 +181,8 @@ def from_lines(kind: type[R], data: bytes) -> Iterator[R]:
             raise InvalidConversation(words if words.startswith("line ") else f"line {number}: {words}") from error
 
 
-def _messages(fields: Fields, key: str) -> Messages:
+def messages_of(fields: Fields, key: str) -> Messages:
+    """Return the messages of a field, at least one. Raises InvalidConversation."""
     found = []
     for each in fields.objects(key):
         role = each.text("role")

@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from tutti.annotation import drawing, qualification
-from tutti.annotation.judgements import BOTH_BAD, Judgement, Reason, RefusedJudgement, Said, id_of, read
+from tutti.annotation.judgements import Judgement, Reason, RefusedJudgement, Said, id_of, read
 from tutti.annotation.pairs import Kind, Pair
 from tutti.annotation.qualification import Answered
 from tutti.annotation.rows import (
@@ -36,6 +36,7 @@ from tutti.contracts.annotation.v1 import (
     Campaign,
 )
 from tutti.corpus.conversations import Messages
+from tutti.corpus.judgementset import BOTH_BAD
 
 MOST_LEASED = 8
 AGGREGATE = 5

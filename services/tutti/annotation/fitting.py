@@ -10,9 +10,9 @@ from dataclasses import dataclass
 import numpy as np
 
 from tutti.annotation.pairs import Kind
-from tutti.annotation.sets import JudgementLine, PairLine
 from tutti.corpus.canonical import JsonValue
 from tutti.corpus.conversations import Preference
+from tutti.corpus.judgementset import JudgementLine, PairLine
 from tutti.judgements.fit import Fit, Observations, fit
 
 LOGIC_VERSION = "preferences-1"

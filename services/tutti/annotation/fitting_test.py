@@ -7,8 +7,8 @@ import pytest
 
 from tutti.annotation import drawing
 from tutti.annotation.fitting import Fitted, fitted, length
-from tutti.annotation.sets import JudgementLine, PairLine
 from tutti.corpus.conversations import Message, Role
+from tutti.corpus.judgementset import JudgementLine, PairLine
 from tutti.judgements import letters
 from tutti.judgements.crowds import Annotator, Crowd
 

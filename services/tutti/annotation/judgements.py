@@ -11,6 +11,7 @@ from enum import StrEnum
 from typing import Any
 
 from tutti.corpus.canonical import JsonValue, content_digest
+from tutti.corpus.judgementset import BOTH_BAD
 
 LONGEST_COMMENT, LONGEST_REASON = 4000, 200
 MOST = 50
@@ -18,7 +19,6 @@ FASTEST_MS = 10
 """Nobody reads two answers in less: what is faster is recorded and not fitted."""
 LONGEST_MS = 7 * 24 * 3600 * 1000
 SCORES = (-2, -1, 0, 1, 2)
-BOTH_BAD = "both_bad"
 _UUID = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-4[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}")
 _KEYS = frozenset(
     {"id", "pair", "guideline", "answers", "kind", "reason", "comment", "shown_ms", "supersedes"},

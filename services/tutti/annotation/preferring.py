@@ -2,7 +2,7 @@
 
 from tutti.annotation import fitting
 from tutti.annotation.fitting import FITS, RELIABILITY, Fitted
-from tutti.annotation.sets import LINES, JudgementLine, PairLine
+from tutti.annotation.sets import LINES
 from tutti.backbone import Blobs
 from tutti.chassis import linefiles, staging, version
 from tutti.chassis.errors import InvalidField
@@ -14,6 +14,7 @@ from tutti.contracts.annotation.v1 import Annotator, Estimate, Preferences, Pref
 from tutti.corpus.canonical import JsonValue
 from tutti.corpus.errors import InvalidManifest
 from tutti.corpus.fields import Fields
+from tutti.corpus.judgementset import JudgementLine, PairLine
 from tutti.corpus.manifest import Kind, Manifest
 
 

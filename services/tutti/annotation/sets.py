@@ -11,72 +11,13 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from tutti.annotation.judgements import FASTEST_MS, Said, canonical
-from tutti.annotation.pairs import Kind, Pair, messages
+from tutti.annotation.pairs import Kind, Pair
 from tutti.annotation.rows import Kept
-from tutti.corpus.canonical import JsonValue
-from tutti.corpus.conversations import InvalidConversation, Messages
-from tutti.corpus.fields import Fields
+from tutti.corpus.judgementset import JudgementLine, PairLine
 
 LINES = "annotation/lines"
 """The prefix of the files, in the blob store."""
 TOO_FAST = "TOO_FAST"
-
-
-@dataclass(frozen=True, slots=True)
-class PairLine:
-    """A pair that was judged. `kind` is ordinary or filler."""
-
-    number: int
-    kind: str
-    prompt: Messages
-    answers: tuple[str, str]
-
-    def to_json(self) -> dict[str, JsonValue]:
-        return {
-            "number": self.number,
-            "kind": self.kind,
-            "prompt": [each.to_json() for each in self.prompt],
-            "answers": list(self.answers),
-        }
-
-    @classmethod
-    def read(cls, fields: Fields) -> PairLine:
-        answers = fields.texts("answers")
-        if len(answers) != 2:
-            raise InvalidConversation(f"answers: {len(answers)} of them; expected 2")
-        prompt = messages(fields.objects("prompt"))
-        return cls(fields.count("number"), fields.text("kind"), prompt, (answers[0], answers[1]))
-
-
-@dataclass(frozen=True, slots=True)
-class JudgementLine:
-    """A judgement. `scores` are of the first answer (-2) against the second (2); `left`: the first was on the left."""
-
-    pair: int
-    annotator: str
-    guideline: str
-    left: bool
-    scores: Mapping[str, int | str]
-
-    def to_json(self) -> dict[str, JsonValue]:
-        return {
-            "pair": self.pair,
-            "annotator": self.annotator,
-            "guideline": self.guideline,
-            "left": self.left,
-            "scores": dict(self.scores),
-        }
-
-    @classmethod
-    def read(cls, fields: Fields) -> JudgementLine:
-        scores = fields.value("scores")
-        if not isinstance(scores, Mapping):
-            raise InvalidConversation("scores: expected an object")
-        left = fields.value("left")
-        if not isinstance(left, bool):
-            raise InvalidConversation("left: expected true or false")
-        own = {str(axis): score if isinstance(score, int) else str(score) for axis, score in scores.items()}
-        return cls(fields.count("pair"), fields.text("annotator"), fields.text("guideline"), left, own)
 
 
 @dataclass(frozen=True)

@@ -1,10 +1,10 @@
-"""Two sets of answers to the same prompts, judged pair by pair by a simulated crowd.
+"""Two sets of answers to the same prompts, judged pair by pair by a simulated crowd or in a campaign.
 
-Pure. Promises: equal answers, crowd and seed give equal judgements; the order in which a pair is shown is drawn for
-each annotator.
+Pure. Promises: equal answers, crowd and seed give equal judgements, and so do equal answers and sets of judgements; the
+order in which a pair is shown is drawn for each annotator.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Self
 
@@ -13,6 +13,7 @@ import numpy as np
 from tutti.corpus.canonical import JsonValue
 from tutti.corpus.conversations import Answer, InvalidConversation, Messages, prompt_digest
 from tutti.corpus.fields import Fields
+from tutti.corpus.judgementset import ORDINARY, JudgementLine, PairLine
 from tutti.judgements.crowds import UTILITIES, Crowd, generator_of
 from tutti.judgements.intervals import Interval, win_rate
 
@@ -76,14 +77,16 @@ class Judgement:
 @dataclass(frozen=True, slots=True)
 class Compared:
     """`better` is the share of pairs whose candidate has the higher utility, ties counted half; `utilities` and `words`
-    are means of baseline and candidate."""
+    are means of baseline and candidate. Utilities are known of a simulated crowd alone. `unjudged` counts pairs.
+    """
 
     pairs: int
     judgements: tuple[Judgement, ...]
     wins: Interval
     better: float
-    utilities: tuple[float, float]
+    utilities: tuple[float, float] | None
     words: tuple[float, float]
+    unjudged: int = 0
 
 
 def paired(baseline: Sequence[Answer], candidate: Sequence[Answer]) -> list[Pair]:
@@ -126,19 +129,72 @@ def compare(pairs: Sequence[Pair], crowd: Crowd, *, annotators: int, overlap: in
                 ended=(shown[0].stop == "end", shown[1].stop == "end"),
             )
             judgements.append(Judgement(digest, pair.number, who, left, score))
-    prompts = np.unique([each.prompt for each in judgements], return_inverse=True)[1]
-    who = np.array([each.annotator for each in judgements])
-    difference = utilities[:, 1] - utilities[:, 0]
-    lengths = [[len(answer.text.split()) for answer in (pair.baseline, pair.candidate)] for pair in pairs]
-    means, words = utilities.mean(0), np.mean(lengths, 0)
+    difference, means = utilities[:, 1] - utilities[:, 0], utilities.mean(0)
     return Compared(
         pairs=len(pairs),
         judgements=tuple(judgements),
-        wins=win_rate(np.array([each.outcome for each in judgements]), [who, prompts], CONFIDENCE),
+        wins=_wins(judgements),
         better=float((0.5 + 0.5 * np.sign(difference)).mean()),
         utilities=(float(means[0]), float(means[1])),
-        words=(float(words[0]), float(words[1])),
+        words=_words(pairs),
     )
+
+
+def judged(pairs: Sequence[Pair], lines: Iterable[PairLine], said: Iterable[JudgementLine], axis: str) -> Compared:
+    """Let the judgements of a campaign decide, of the pairs that it had on an axis; it may have judged others too.
+
+    A pair of which neither answer is acceptable is a tie. Raises NotComparable where no judgement is of these answers.
+    """
+    known = {(prompt_digest(each.prompt), each.baseline.text, each.candidate.text): each for each in reversed(pairs)}
+    about: dict[int, tuple[Pair, bool]] = {}
+    for line in lines:
+        digest, (first, second) = prompt_digest(line.prompt), line.answers
+        if line.kind != ORDINARY or first == second:
+            continue
+        for candidate_first, texts in ((False, (first, second)), (True, (second, first))):
+            if (pair := known.get((digest, *texts))) is not None:
+                about[line.number] = (pair, candidate_first)
+    counted = sorted(
+        (each for each in said if each.pair in about and axis in each.scores),
+        key=lambda each: (each.pair, each.annotator, each.left),
+    )
+    if not counted:
+        raise NotComparable(
+            f"no judgement on the axis {axis!r} is of an answer of the baseline beside one of the candidate; expected "
+            "a campaign whose answers are both samples"
+        )
+    numbers = {name: number for number, name in enumerate(sorted({each.annotator for each in counted}))}
+    judgements, seen = [], set[tuple[str, int]]()
+    for each in counted:
+        pair, candidate_first = about[each.pair]
+        score = each.scores[axis]
+        shown = (score if each.left else -score) if isinstance(score, int) else 0
+        digest = prompt_digest(pair.prompt)
+        seen.add((digest, pair.number))
+        judgements.append(Judgement(digest, pair.number, numbers[each.annotator], candidate_first == each.left, shown))
+    return Compared(
+        pairs=len(pairs),
+        judgements=tuple(judgements),
+        wins=_wins(judgements),
+        better=0.0,
+        utilities=None,
+        words=_words(pairs),
+        unjudged=len(pairs) - len(seen),
+    )
+
+
+def _wins(judgements: Sequence[Judgement]) -> Interval:
+    """The share that the candidate wins, clustered by annotator and prompt."""
+    prompts = np.unique([each.prompt for each in judgements], return_inverse=True)[1]
+    who = np.array([each.annotator for each in judgements])
+    return win_rate(np.array([each.outcome for each in judgements]), [who, prompts], CONFIDENCE)
+
+
+def _words(pairs: Sequence[Pair]) -> tuple[float, float]:
+    """The mean numbers of words of baseline and candidate."""
+    lengths = [[len(answer.text.split()) for answer in (pair.baseline, pair.candidate)] for pair in pairs]
+    baseline, candidate = np.mean(lengths, 0)
+    return float(baseline), float(candidate)
 
 
 def _by_prompt(answers: Sequence[Answer]) -> dict[str, list[Answer]]:

@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 
 from tutti.corpus.conversations import Answer, Message, Role
-from tutti.evaluation.comparing import NotComparable, Pair, compare, paired
+from tutti.corpus.judgementset import BOTH_BAD, JudgementLine, PairLine
+from tutti.evaluation.comparing import NotComparable, Pair, compare, judged, paired
 from tutti.judgements import letters
 from tutti.judgements.crowds import Crowd
 
@@ -33,6 +34,7 @@ def test_better_answers_win() -> None:
     assert (found.pairs, len(found.judgements)) == (60, 180)
     assert found.wins.low > 0.6
     assert found.better == 1
+    assert found.utilities is not None
     assert found.utilities[1] == 2.5 > found.utilities[0]
     reverse = compare(paired(answers(best), answers(worse)), CROWD, annotators=20, overlap=3, seed=0)
     assert reverse.wins.high < 0.4
@@ -81,3 +83,52 @@ def test_several_answers_to_a_prompt_are_paired_by_their_number() -> None:
     second = [Answer(prompt, n, str(n), (), "end") for n in (9, 8)]
     assert [(pair.baseline.text, pair.candidate.text) for pair in paired(first, second)] == [("2", "8"), ("3", "9")]
     assert isinstance(paired(first, second)[0], Pair)
+
+
+def set_of(pairs: list[Pair], *, others: int = 0) -> tuple[list[PairLine], list[JudgementLine]]:
+    """A campaign in which three annotators prefer the candidate; every second pair has it as its first answer."""
+    lines, said = list[PairLine](), list[JudgementLine]()
+    for number, each in enumerate(pairs):
+        texts = (each.candidate.text, each.baseline.text) if number % 2 else (each.baseline.text, each.candidate.text)
+        lines.append(PairLine(number, "ordinary", each.prompt, texts))
+        for who in ("a1", "a2", "a3"):
+            better = -2 if number % 2 else 2
+            said.append(JudgementLine(number, who, "g", (number + int(who[1])) % 3 == 0, {"helpful": better}))
+    for number in range(len(pairs), len(pairs) + others):
+        of = pairs[number - len(pairs)]
+        lines.append(PairLine(number, "filler", of.prompt, (of.baseline.text, f"{of.baseline.text} so")))
+        said.append(JudgementLine(number, "a1", "g", True, {"helpful": 0}))
+    return lines, said
+
+
+def test_the_judgements_of_a_campaign_decide_whichever_answer_was_first_or_left() -> None:
+    pairs = paired(answers(worse), answers(best))
+    found = judged(pairs, *set_of(pairs, others=5), "helpful")
+    assert (found.pairs, len(found.judgements), found.unjudged, found.utilities) == (60, 180, 0, None)
+    assert {each.outcome for each in found.judgements} == {1.0}
+    assert {each.left for each in found.judgements} == {True, False}
+    swapped = paired(answers(best), answers(worse))
+    assert {each.outcome for each in judged(swapped, *set_of(pairs), "helpful").judgements} == {0.0}
+
+
+def test_a_pair_of_two_bad_answers_is_a_tie_and_one_that_nobody_judged_is_counted() -> None:
+    pairs = paired(answers(worse), answers(best))
+    lines, said = set_of(pairs[:10])
+    said = [JudgementLine(each.pair, each.annotator, each.guideline, each.left, {"helpful": BOTH_BAD}) for each in said]
+    found = judged(pairs, lines, said, "helpful")
+    assert {each.outcome for each in found.judgements} == {0.5}
+    assert found.unjudged == 50
+
+
+def test_the_order_of_judgements_does_not_matter() -> None:
+    pairs = paired(answers(worse), answers(best))
+    lines, said = set_of(pairs)
+    assert judged(pairs, lines[::-1], said[::-1], "helpful") == judged(pairs, lines, said, "helpful")
+
+
+def test_a_campaign_over_other_answers_or_another_axis_is_refused() -> None:
+    pairs = paired(answers(worse), answers(best))
+    with pytest.raises(NotComparable, match="expected a campaign whose answers are both samples"):
+        judged(pairs, *set_of(paired(answers(worse), answers(str))), "helpful")
+    with pytest.raises(NotComparable, match="no judgement on the axis 'brief'"):
+        judged(pairs, *set_of(pairs), "brief")

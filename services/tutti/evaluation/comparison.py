@@ -1,6 +1,7 @@
 """Comparisons as work: the answers of a candidate judged against those of a baseline.
 
-Promises: the result follows from the contents of both samples, the crowd and the seed; every judgement is kept.
+Promises: the result follows from the contents of both samples and from who judges: a simulated crowd and its seed, or a
+set of judgements; every judgement is kept.
 """
 
 import tempfile
@@ -21,8 +22,11 @@ from tutti.contracts.sampling.v1.stubs import SamplingServiceStub
 from tutti.corpus.canonical import JsonValue
 from tutti.corpus.conversations import Answer
 from tutti.corpus.conversationset import Lines
+from tutti.corpus.errors import InvalidManifest
+from tutti.corpus.fields import Fields
+from tutti.corpus.judgementset import JudgementLine, PairLine
 from tutti.corpus.manifest import Kind, Manifest
-from tutti.evaluation.comparing import Compared, NotComparable, Pair, compare, paired
+from tutti.evaluation.comparing import Compared, NotComparable, Pair, compare, judged, paired
 from tutti.evaluation.measuring import Folders, Measured, measure
 from tutti.judgements.crowds import Crowd, InvalidCrowd
 
@@ -41,6 +45,9 @@ def check(spec: ComparisonSpec) -> None:
     if spec.HasField("reward") and not spec.reward.checkpoint.startswith("checkpoints/"):
         seen = spec.reward.checkpoint or "nothing"
         raise InvalidField("spec.reward.checkpoint", seen=seen, expected="the name of a checkpoint, checkpoints/…")
+    if spec.HasField("judged"):
+        _check_judged(spec)
+        return
     for field, holds, expected in (
         ("annotators", 2 <= spec.annotators <= MOST_ANNOTATORS, f"2 to {MOST_ANNOTATORS}"),
         ("overlap", 1 <= spec.overlap <= spec.annotators, f"1 to the number of annotators ({spec.annotators})"),
@@ -52,6 +59,15 @@ def check(spec: ComparisonSpec) -> None:
     if size > MOST_CROWD_BYTES:
         raise InvalidField("spec.crowd", seen=f"{size} bytes", expected=f"at most {MOST_CROWD_BYTES} bytes of YAML")
     _crowd(spec.crowd)
+
+
+def _check_judged(spec: ComparisonSpec) -> None:
+    if not spec.judged.campaign.startswith("campaigns/"):
+        seen = spec.judged.campaign or "nothing"
+        raise InvalidField("spec.judged.campaign", seen=seen, expected="the name of a campaign, campaigns/…")
+    for field in ("crowd", "annotators", "overlap", "seed"):
+        if value := getattr(spec, field):
+            raise InvalidField(f"spec.{field}", seen=str(value)[:100], expected="nothing: spec.judged has judgements")
 
 
 def _crowd(text: str) -> Crowd:
@@ -95,12 +111,11 @@ def work(host: Host) -> Work[Comparison]:
         except NotComparable as error:
             raise WorkFailed(str(error)) from error
         context.check()
-        crowd = _crowd(spec.crowd)
-        found = compare(pairs, crowd, annotators=spec.annotators, overlap=spec.overlap, seed=spec.seed)
+        found, who = _judged(host.blobs, spec, pairs) if spec.HasField("judged") else _simulated(spec, pairs)
         context.check()
         models = measured(context, spec, pairs)
         lines = linefiles.write(host.blobs, FOLDER, found.judgements)
-        body = _body(spec, found, models, lines)
+        body = _body(spec, found, who, models, lines)
         manifest = Manifest(Kind.COMPARISON, body, (), version.producer("evaluation"))
         result = publish(host.blobs, "evaluation", manifest, data_bytes=lines.bytes)
 
@@ -108,7 +123,8 @@ def work(host: Host) -> Work[Comparison]:
             done.result.CopyFrom(result)
             done.pairs, done.judgements, done.better = found.pairs, len(found.judgements), found.better
             done.wins.CopyFrom(WinRate(mean=found.wins.mean, low=found.wins.low, high=found.wins.high))
-            done.utilities.extend(found.utilities)
+            done.utilities.extend(found.utilities or ())
+            done.simulated, done.unjudged = bool(who["simulated"]), found.unjudged
             done.words.extend(found.words)
             if models is not None:
                 done.promised, done.divergence = models.promised, models.divergence
@@ -116,6 +132,43 @@ def work(host: Host) -> Work[Comparison]:
         return fill
 
     return Work(host, "comparisons", Comparison, run, LOGIC_VERSION)
+
+
+def _simulated(spec: ComparisonSpec, pairs: Sequence[Pair]) -> tuple[Compared, dict[str, JsonValue]]:
+    """The comparison by a simulated crowd, and who judged as the manifest says it."""
+    found = compare(pairs, _crowd(spec.crowd), annotators=spec.annotators, overlap=spec.overlap, seed=spec.seed)
+    assert found.utilities is not None
+    return found, {
+        "crowd": spec.crowd,
+        "annotators": spec.annotators,
+        "overlap": spec.overlap,
+        "seed": spec.seed,
+        "simulated": True,
+        "better": round(found.better, DIGITS),
+        "utilities": [round(value, DIGITS) for value in found.utilities],
+    }
+
+
+def _judged(blobs: Blobs, spec: ComparisonSpec, pairs: Sequence[Pair]) -> tuple[Compared, dict[str, JsonValue]]:
+    """The same by the judgements of a campaign. Raises WorkFailed."""
+    of = spec.judged
+    manifest = staging.manifest(blobs, of.manifest_key, of.content_digest, Kind.JUDGEMENTS)
+    fields = Fields(manifest.body, path="body", error=InvalidManifest)
+    axes = [each.text("name") for each in fields.objects("axes")]
+    axis = spec.axis or axes[0]
+    if axis not in axes:
+        raise WorkFailed(f"the axis {axis!r} was not judged; {of.campaign} has {', '.join(axes)}")
+    lines, said = linefiles.read(blobs, manifest, PairLine, "pairs"), linefiles.read(blobs, manifest, JudgementLine)
+    try:
+        found = judged(pairs, lines, said, axis)
+    except NotComparable as error:
+        raise WorkFailed(f"{of.campaign}: {error}") from error
+    return found, {
+        "judged": of.content_digest,
+        "axis": axis,
+        "simulated": bool(fields.value("simulated")),
+        "unjudged": found.unjudged,
+    }
 
 
 def _answers(blobs: Blobs, sample: ComparedSample) -> list[Answer]:
@@ -134,19 +187,15 @@ def _checkpoint(sampling: SamplingServiceStub, sample: ComparedSample) -> str:
         raise WorkFailed(f"{error.message}; run the recipe again") from error
 
 
-def _body(spec: ComparisonSpec, found: Compared, models: Measured | None, lines: Lines) -> Mapping[str, JsonValue]:
+def _body(
+    spec: ComparisonSpec, found: Compared, who: Mapping[str, JsonValue], models: Measured | None, lines: Lines
+) -> Mapping[str, JsonValue]:
     body: dict[str, JsonValue] = {
         "baseline": spec.baseline.content_digest,
         "candidate": spec.candidate.content_digest,
-        "crowd": spec.crowd,
-        "annotators": spec.annotators,
-        "overlap": spec.overlap,
-        "seed": spec.seed,
-        "simulated": True,
+        **who,
         "pairs": found.pairs,
         "wins": [round(value, DIGITS) for value in (found.wins.mean, found.wins.low, found.wins.high)],
-        "better": round(found.better, DIGITS),
-        "utilities": [round(value, DIGITS) for value in found.utilities],
         "words": [round(value, DIGITS) for value in found.words],
         "lines": lines.to_json(),
     }

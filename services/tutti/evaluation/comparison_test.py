@@ -8,16 +8,24 @@ import pytest
 
 from tutti.backbone import Blobs
 from tutti.backbone.blobs import BlobsUnavailable
+from tutti.chassis import linefiles
 from tutti.chassis.errors import InvalidField
 from tutti.chassis.service import Host, Service
 from tutti.chassis.simulation import Simulation
 from tutti.chassis.work import publish, put_named, served
 from tutti.contracts.common.v1 import STATE_DONE, STATE_FAILED, GetRequest, ListRequest
-from tutti.contracts.evaluation.v1 import ComparedSample, ComparisonSpec, CreateComparisonRequest
+from tutti.contracts.evaluation.v1 import (
+    ComparedSample,
+    Comparison,
+    ComparisonSpec,
+    CreateComparisonRequest,
+    JudgedSet,
+)
 from tutti.contracts.evaluation.v1.stubs import ComparisonServiceStub
-from tutti.corpus.canonical import bytes_digest
+from tutti.corpus.canonical import JsonValue, bytes_digest
 from tutti.corpus.conversations import to_lines
 from tutti.corpus.conversationset import Lines
+from tutti.corpus.judgementset import JudgementLine, PairLine
 from tutti.corpus.manifest import Kind, Manifest
 from tutti.evaluation.comparing_test import answers, best, worse
 from tutti.evaluation.comparison import check, work
@@ -82,6 +90,62 @@ def test_a_comparison_is_made_once_and_has_the_same_content_under_another_name(w
     assert first.wins.low > 0.5
     assert world.insist(lambda: stub.GetComparison(GetRequest(name="comparisons/a"))) == first
     world.examine()
+
+
+def judgements(write: Callable[[str], str], other: Callable[[str], str]) -> JudgedSet:
+    """What a campaign publishes in which two people prefer the second answer of each pair."""
+    blobs, lines, said = HOSTS[0].blobs, [], []
+    for one, two in zip(answers(write, 20), answers(other, 20), strict=True):
+        lines.append(PairLine(one.number, "ordinary", one.prompt, (one.text, two.text)))
+        said += [JudgementLine(one.number, who, "g", who == "a", {"helpful": 1}) for who in ("a", "b")]
+    body: dict[str, JsonValue] = {
+        "axes": [{"name": "helpful", "rule": ""}],
+        "lines": linefiles.write(blobs, "annotation/lines", said).to_json(),
+        "pairs": linefiles.write(blobs, "annotation/lines", lines).to_json(),
+        "simulated": False,
+    }
+    made = publish(blobs, "annotation", Manifest(Kind.JUDGEMENTS, body, (), "tutti.annotation test"), data_bytes=0)
+    return JudgedSet(campaign="campaigns/c", manifest_key=made.manifest_key, content_digest=made.content_digest)
+
+
+def compared(world: Simulation, asked: ComparisonSpec) -> Comparison:
+    stub = ComparisonServiceStub(world.channel("evaluation"))
+    create = CreateComparisonRequest(request_id="a", name="comparisons/a", spec=asked)
+    world.insist(lambda: stub.CreateComparison(create))
+    world.settle()
+    return world.insist(lambda: stub.GetComparison(GetRequest(name="comparisons/a")))
+
+
+def test_people_compare_in_a_campaign(world: Simulation) -> None:
+    samples = spec()
+    asked = ComparisonSpec(
+        baseline=samples.baseline, candidate=samples.candidate, judged=put(lambda: judgements(worse, best))
+    )
+    found = compared(world, asked)
+    assert (found.state, found.reason) == (STATE_DONE, "")
+    assert (found.pairs, found.judgements, found.simulated, found.unjudged) == (20, 40, False, 0)
+    assert found.wins.mean == 1.0
+    assert list(found.utilities) == []
+
+
+def test_a_campaign_over_other_answers_fails_it_with_the_reason(world: Simulation) -> None:
+    samples = spec()
+    asked = ComparisonSpec(
+        baseline=samples.baseline, candidate=samples.candidate, judged=put(lambda: judgements(str.upper, str.lower))
+    )
+    found = compared(world, asked)
+    assert found.state == STATE_FAILED
+    assert "campaigns/c: no judgement on the axis 'helpful'" in found.reason
+
+
+def test_a_crowd_beside_a_campaign_is_refused(world: Simulation) -> None:
+    asked = spec()
+    asked.judged.campaign = "campaigns/c"
+    with pytest.raises(InvalidField, match=r"spec\.crowd: expected nothing"):
+        check(asked)
+    asked.judged.campaign = ""
+    with pytest.raises(InvalidField, match=r"spec\.judged\.campaign"):
+        check(asked)
 
 
 def test_answers_to_other_prompts_fail_it_with_the_reason(world: Simulation) -> None:

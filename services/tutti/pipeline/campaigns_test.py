@@ -97,6 +97,24 @@ def test_a_run_waits_for_its_judgements_and_says_how_many_it_has(world: World) -
     assert [stage.reused for stage in world.run(create(world).name).stages] == [True, True]
 
 
+def test_models_are_compared_by_the_judgements_of_a_campaign(world: World) -> None:
+    compared = (
+        "  compared: {kind: comparison, from: {baseline: samples/one, candidate: samples/other, judged: judged}}\n"
+    )
+    create(world, TEXT + compared)
+    campaign = judged(world)
+    (asked,) = (each.spec for each in world.comparisons.made.values())
+    assert (asked.judged.campaign, asked.judged.content_digest) == (campaign.name, campaign.result.content_digest)
+    assert (asked.crowd, asked.annotators, asked.overlap) == ("", 0, 0)
+    for changed in (
+        compared.replace(", judged: judged", ""),
+        compared.replace("}}", "}, crowd: {simulated: crowd.yaml}}"),
+    ):
+        request = CheckRecipeRequest(recipe=TEXT + changed, directory=str(world.folder), all_problems=True)
+        problems = {each.key: each.expected for each in world.api.CheckRecipe(request, CALL).problems}
+        assert "one that judges" in problems["stages.compared.crowd"]
+
+
 def test_people_judge_unless_a_crowd_is_given(world: World) -> None:
     create(world, TEXT.replace("    crowd: {simulated: crowd.yaml, annotators: 20}\n", ""))
     assert list(world.campaigns.made.values())[-1].spec.crowd == CROWD_PEOPLE

@@ -336,10 +336,11 @@ class World:
         self.ingest = IngestOwner(self, crawls=self.crawls, filters=self.filters)
         self.dedup, self.indexes, self.conversations = DataOwner(self), DataOwner(self), DataOwner(self)
         self.sampling, self.train, self.tokenization = SamplingOwner(self), TrainOwner(self), TokenizationOwner(self)
-        self.campaigns, self.preferences = DataOwner(self), DataOwner(self)
+        self.campaigns, self.preferences, self.comparisons = DataOwner(self), DataOwner(self), DataOwner(self)
         self.works: dict[str, DataOwner] = {
             "campaigns": self.campaigns,
             "preferences": self.preferences,
+            "comparisons": self.comparisons,
             "crawls": self.crawls,
             "conversations": self.conversations,
             "ingests": self.ingest,
@@ -361,6 +362,7 @@ class World:
         units = Units(self.database, "pipeline", metadata, clock=self.clock, randomness=self.randomness)
         peers: dict[str, object] = {
             "annotation": object(),
+            "evaluation": object(),
             "ingest": self.ingest,
             "dedup": self.dedup,
             "tokenization": self.tokenization,

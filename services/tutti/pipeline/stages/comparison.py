@@ -7,8 +7,9 @@ from pydantic import Field
 
 from tutti.chassis.errors import InvalidField
 from tutti.chassis.recipetext import Part
+from tutti.contracts.annotation.v1 import Campaign
 from tutti.contracts.committer.v1 import Checkpoint
-from tutti.contracts.evaluation.v1 import ComparedReward, ComparedSample, Comparison, ComparisonSpec
+from tutti.contracts.evaluation.v1 import ComparedReward, ComparedSample, Comparison, ComparisonSpec, JudgedSet
 from tutti.contracts.sampling.v1 import Sample
 from tutti.corpus.conversationset import Lines
 from tutti.corpus.manifest import Manifest
@@ -18,44 +19,66 @@ from tutti.pipeline.recipe import Positive, Recipe, Seed
 from tutti.pipeline.stages.definition import Asked, Role, StageDef, resource_of
 from tutti.pipeline.values import Result
 
+JUDGED = "judged"
+
 
 class ComparisonSection(Part):
-    crowd: CrowdPart = Field(description="a simulated crowd")
+    crowd: CrowdPart | None = Field(default=None, description="a simulated crowd, where no campaign judged")
     overlap: Positive = Field(default=3, description="annotators that judge each pair")
     seed: Seed = Field(default=0, description="of the crowd and its judgements")
+    axis: str = Field(default="", description="of the campaign that judged; its first one unless it is given")
 
 
 class ComparisonStage(StageDef):
     name = "comparison"
     work = Comparison
-    roles = (Role("baseline", Sample), Role("candidate", Sample), Role("reward", Checkpoint, required=False))
+    roles = (
+        Role("baseline", Sample),
+        Role("candidate", Sample),
+        Role("reward", Checkpoint, required=False),
+        Role(JUDGED, Campaign, required=False),
+    )
     section = ComparisonSection
 
     def embedded(self, section: ComparisonSection, text_of: Callable[[str, str], str]) -> ComparisonSection:
+        if section.crowd is None:
+            return section
         text = text_of("crowd.simulated", section.crowd.simulated)
         return section.model_copy(update={"crowd": section.crowd.model_copy(update={"simulated": text})})
 
     def problems(self, recipe: Recipe, filled: Collection[str]) -> Iterator[InvalidField]:
-        section = recipe.section(ComparisonSection)
-        if section.overlap > section.crowd.annotators:
+        section, given = recipe.section(ComparisonSection), JUDGED in filled
+        if (section.crowd is not None) == given:
+            seen = "both a crowd and a campaign" if given else "nothing"
+            expected = "one that judges: a simulated crowd, or a campaign as `from: {judged: …}`"
+            yield InvalidField("comparison.crowd", seen=seen, expected=expected)
+        elif section.crowd is None:
+            return
+        elif section.axis:
+            yield InvalidField("comparison.axis", seen=section.axis, expected="nothing: a simulated crowd has no axes")
+        elif section.overlap > section.crowd.annotators:
             expected = f"at most comparison.crowd.annotators ({section.crowd.annotators})"
             yield InvalidField("comparison.overlap", seen=section.overlap, expected=expected)
 
     def request(self, asked: Asked) -> ComparisonSpec:
         section = asked.recipe.section(ComparisonSection)
-        return ComparisonSpec(
+        spec = ComparisonSpec(
             baseline=_compared(asked.one("baseline")),
             candidate=_compared(asked.one("candidate")),
-            crowd=section.crowd.simulated,
-            annotators=section.crowd.annotators,
-            overlap=section.overlap,
-            seed=section.seed,
             reward=_reward(asked.get("reward")),
+            judged=_judged(asked.get(JUDGED)),
+            axis=section.axis,
             logic_version=asked.logic_version,
         )
+        if section.crowd is not None:
+            spec.crowd, spec.annotators = section.crowd.simulated, section.crowd.annotators
+            spec.overlap, spec.seed = section.overlap, section.seed
+        return spec
 
     def parameters(self, asked: Asked) -> Mapping[str, object]:
-        return asked.recipe.section(ComparisonSection).model_dump(mode="json")
+        section = asked.recipe.section(ComparisonSection)
+        judged_by = {"axis"} if section.crowd is None else {"crowd", "overlap", "seed"}
+        return section.model_dump(mode="json", include=judged_by)
 
     def blobs(self, manifest: Manifest) -> Iterator[Checked]:
         yield Expected.lines(Lines.of(manifest))
@@ -67,9 +90,11 @@ class ComparisonStage(StageDef):
         wins = work.wins
         promised = f", {work.promised:.1%} promised" if work.HasField("promised") else ""
         apart = f", {work.divergence:.2f} nats from the baseline" if work.HasField("divergence") else ""
+        simulated = "simulated " if work.simulated else ""
+        utility = f"; known utility {work.utilities[0]:.2f} to {work.utilities[1]:.2f}" if work.utilities else ""
         return (
-            f"the candidate wins {wins.mean:.1%} ({wins.low:.1%} to {wins.high:.1%}) of {work.judgements:,} simulated "
-            f"judgements{promised}{apart}; known utility {work.utilities[0]:.2f} to {work.utilities[1]:.2f}"
+            f"the candidate wins {wins.mean:.1%} ({wins.low:.1%} to {wins.high:.1%}) of {work.judgements:,} {simulated}"
+            f"judgements{promised}{apart}{utility}"
         )
 
 
@@ -86,6 +111,14 @@ def _reward(result: Result | None) -> ComparedReward | None:
         checkpoint=resource_of(Checkpoint, result),
         manifest_key=result.manifest_key,
         state_digest=result.content_digest,
+    )
+
+
+def _judged(result: Result | None) -> JudgedSet | None:
+    if result is None:
+        return None
+    return JudgedSet(
+        campaign=resource_of(Campaign, result), manifest_key=result.manifest_key, content_digest=result.content_digest
     )
 
 

@@ -81,6 +81,36 @@ class ComparedReward(_message.Message):
 Global___ComparedReward: _TypeAlias = ComparedReward  # noqa: Y015
 
 @_typing.final
+class JudgedSet(_message.Message):
+    """JudgedSet is a set of judgements that a campaign published."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    CAMPAIGN_FIELD_NUMBER: _builtins.int
+    MANIFEST_KEY_FIELD_NUMBER: _builtins.int
+    CONTENT_DIGEST_FIELD_NUMBER: _builtins.int
+    campaign: _builtins.str
+    """campaign by name."""
+    manifest_key: _builtins.str
+    """manifest_key of its result."""
+    content_digest: _builtins.str
+    """content_digest of its result."""
+    def __init__(
+        self,
+        *,
+        campaign: _builtins.str = ...,
+        manifest_key: _builtins.str = ...,
+        content_digest: _builtins.str = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["campaign", b"campaign", "content_digest", b"content_digest", "manifest_key", b"manifest_key"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___JudgedSet: _TypeAlias = JudgedSet  # noqa: Y015
+
+@_typing.final
 class ComparisonSpec(_message.Message):
     """ComparisonSpec says which answers are compared, and who judges them."""
 
@@ -94,8 +124,10 @@ class ComparisonSpec(_message.Message):
     SEED_FIELD_NUMBER: _builtins.int
     LOGIC_VERSION_FIELD_NUMBER: _builtins.int
     REWARD_FIELD_NUMBER: _builtins.int
+    JUDGED_FIELD_NUMBER: _builtins.int
+    AXIS_FIELD_NUMBER: _builtins.int
     crowd: _builtins.str
-    """crowd that judges, simulated: utility, sharpness and leanings as YAML, at most 64 KiB."""
+    """crowd that judges, simulated: utility, sharpness and leanings as YAML, at most 64 KiB. Empty where judged is set."""
     annotators: _builtins.int
     """annotators of the crowd: 2 to 1000."""
     overlap: _builtins.int
@@ -104,6 +136,8 @@ class ComparisonSpec(_message.Message):
     """seed below 2^53 of the crowd and its judgements."""
     logic_version: _builtins.str
     """logic_version of the service; empty for any, and filled in."""
+    axis: _builtins.str
+    """axis of the campaign; empty for its first one."""
     @_builtins.property
     def baseline(self) -> Global___ComparedSample:
         """baseline: the answers that the others are compared with."""
@@ -116,6 +150,12 @@ class ComparisonSpec(_message.Message):
     def reward(self) -> Global___ComparedReward:
         """reward model whose promise is compared with the judgements; unset for none."""
 
+    @_builtins.property
+    def judged(self) -> Global___JudgedSet:
+        """judged: judgements of a campaign whose answers are those of both samples; crowd, annotators, overlap and seed are
+        unset then.
+        """
+
     def __init__(
         self,
         *,
@@ -127,10 +167,12 @@ class ComparisonSpec(_message.Message):
         seed: _builtins.int = ...,
         logic_version: _builtins.str = ...,
         reward: Global___ComparedReward | None = ...,
+        judged: Global___JudgedSet | None = ...,
+        axis: _builtins.str = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["baseline", b"baseline", "candidate", b"candidate", "reward", b"reward"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["baseline", b"baseline", "candidate", b"candidate", "judged", b"judged", "reward", b"reward"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["annotators", b"annotators", "baseline", b"baseline", "candidate", b"candidate", "crowd", b"crowd", "logic_version", b"logic_version", "overlap", b"overlap", "reward", b"reward", "seed", b"seed"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["annotators", b"annotators", "axis", b"axis", "baseline", b"baseline", "candidate", b"candidate", "crowd", b"crowd", "judged", b"judged", "logic_version", b"logic_version", "overlap", b"overlap", "reward", b"reward", "seed", b"seed"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -189,6 +231,8 @@ class Comparison(_message.Message):
     WORDS_FIELD_NUMBER: _builtins.int
     PROMISED_FIELD_NUMBER: _builtins.int
     DIVERGENCE_FIELD_NUMBER: _builtins.int
+    SIMULATED_FIELD_NUMBER: _builtins.int
+    UNJUDGED_FIELD_NUMBER: _builtins.int
     name: _builtins.str
     """name of the resource."""
     revision: _builtins.int
@@ -202,13 +246,19 @@ class Comparison(_message.Message):
     judgements: _builtins.int
     """judgements of them."""
     better: _builtins.float
-    """better: the share of pairs in which the candidate's answer has the higher known utility, ties counted half."""
+    """better: the share of pairs in which the candidate's answer has the higher known utility, ties counted half; 0 where
+    no crowd was given.
+    """
     promised: _builtins.float
     """promised: the mean probability, by the reward model, that the candidate's answer is the better one; unset without one."""
     divergence: _builtins.float
     """divergence of the candidate from the baseline along the candidate's answers, in nats an answer: the sum over tokens
     of the KL divergence of their distributions; unset without a reward model.
     """
+    simulated: _builtins.bool
+    """simulated says that annotators were simulated."""
+    unjudged: _builtins.int
+    """unjudged: pairs without a judgement; with equal answers there is nothing to judge."""
     @_builtins.property
     def spec(self) -> Global___ComparisonSpec:
         """spec of the work."""
@@ -235,7 +285,7 @@ class Comparison(_message.Message):
 
     @_builtins.property
     def utilities(self) -> _containers.RepeatedScalarFieldContainer[_builtins.float]:
-        """utilities: the mean known utility of the baseline's and of the candidate's answers."""
+        """utilities: the mean known utility of the baseline's and of the candidate's answers; empty where no crowd was given."""
 
     @_builtins.property
     def words(self) -> _containers.RepeatedScalarFieldContainer[_builtins.float]:
@@ -261,10 +311,12 @@ class Comparison(_message.Message):
         words: _abc.Iterable[_builtins.float] | None = ...,
         promised: _builtins.float | None = ...,
         divergence: _builtins.float | None = ...,
+        simulated: _builtins.bool = ...,
+        unjudged: _builtins.int = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["_divergence", b"_divergence", "_promised", b"_promised", "divergence", b"divergence", "ended_at", b"ended_at", "progress", b"progress", "promised", b"promised", "result", b"result", "spec", b"spec", "started_at", b"started_at", "wins", b"wins"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["_divergence", b"_divergence", "_promised", b"_promised", "better", b"better", "divergence", b"divergence", "ended_at", b"ended_at", "judgements", b"judgements", "name", b"name", "pairs", b"pairs", "progress", b"progress", "promised", b"promised", "reason", b"reason", "result", b"result", "revision", b"revision", "spec", b"spec", "started_at", b"started_at", "state", b"state", "utilities", b"utilities", "wins", b"wins", "words", b"words"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_divergence", b"_divergence", "_promised", b"_promised", "better", b"better", "divergence", b"divergence", "ended_at", b"ended_at", "judgements", b"judgements", "name", b"name", "pairs", b"pairs", "progress", b"progress", "promised", b"promised", "reason", b"reason", "result", b"result", "revision", b"revision", "simulated", b"simulated", "spec", b"spec", "started_at", b"started_at", "state", b"state", "unjudged", b"unjudged", "utilities", b"utilities", "wins", b"wins", "words", b"words"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     _WhichOneofReturnType__divergence: _TypeAlias = _typing.Literal["divergence"]  # noqa: Y015
     _WhichOneofArgType__divergence: _TypeAlias = _typing.Literal["_divergence", b"_divergence"]  # noqa: Y015
