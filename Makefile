@@ -48,6 +48,13 @@ lint: setup ## style, types, imports, protos, generated code
 test: setup ## every test, real servers included
 	$(BIN)/pytest -n 2 --dist loadscope --no-loadscope-reorder --durations=10
 
+check: setup ## lint and the tests that a change affects: make check, or make check SINCE=main
+	@$(MAKE) --no-print-directory -j2 --output-sync lint affected
+
+.PHONY: check affected
+affected: setup
+	$(BIN)/python -m tools.affected $(if $(SINCE),--since $(SINCE))
+
 run: setup ## a web site becomes a committed checkpoint, embedded
 	@$(BIN)/python -m tools.exhibit_site -- $(BIN)/tutti run recipes/first-light.yaml --set 'input.crawl.connect.exhibit.test={address}'
 	@echo 'to go on with these commands: export PATH=$(CURDIR)/$(BIN):$$PATH' >&2

@@ -2,7 +2,8 @@
 
 Promises: the tests of a module run on one worker in their order, but for campaigns that are cut in parts; the summary
 shows the scale of every campaign, what tests recorded as `said`, and the outcome of the contract suites on every
-adapter, whichever worker ran them. How long an example takes is no reason to fail: the machine may be busy.
+adapter, whichever worker ran them. How long each module took is recorded for `make check`. How long an example takes is
+no reason to fail: the machine may be busy.
 """
 
 import signal
@@ -10,6 +11,7 @@ from typing import Any
 
 import pytest
 from hypothesis import HealthCheck, settings
+from tests.durations import record
 from tests.spreading import unit
 from tests.summary import adapters, adapters_table, scales, scales_table
 from xdist.scheduler import LoadScopeScheduling
@@ -45,6 +47,7 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
         if lines:
             terminalreporter.section(title)
             terminalreporter.write_line("\n".join(lines))
+    record(reports)
     for report in reports:
         for name, text in report.user_properties:
             if name == "said" and report.when == "call":
