@@ -118,12 +118,11 @@ def exported(data_dir: Path) -> str:
 
 
 Chain = tuple[Moment, ...]
-SOME = tuple(Moment(*each, seed=1) for each in (("ingest", 2), ("tokenization", 4), ("trainer", 6), ("committer", 4)))
+SOME = tuple(Moment(*each, seed=1) for each in (("dedup", 1), ("tokenization", 4), ("committer", 4)))
 SOME_OF_SITE = tuple(
     Moment(*each, seed=1)
     for each in (
-        (CRAWL, 12), ("ingest", 1), ("ingest", 5), ("dedup", 1), ("tokenization", 2), ("trainer", 6), ("committer", 6),
-        ("tokenization", 5),
+        (CRAWL, 12), ("ingest", 5), ("tokenization", 2), ("trainer", 6), ("tokenization", 5),
     )
 )  # fmt: skip
 EACH = tuple(
