@@ -6,6 +6,7 @@ adapter, whichever worker ran them. How long each module took is recorded for `m
 no reason to fail: the machine may be busy.
 """
 
+import os
 import signal
 from typing import Any
 
@@ -16,6 +17,9 @@ from tests.spreading import unit
 from tests.summary import adapters, adapters_table, scales, scales_table
 from xdist.scheduler import LoadScopeScheduling
 
+# Threads of OpenMP spin while they wait, and take the processors from those that they wait for when several processes
+# share few of them. This changes no result; processes that tests start inherit it.
+os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
 settings.register_profile("any pace", settings.default, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("any pace")
 
