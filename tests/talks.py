@@ -23,6 +23,7 @@ from tutti.corpus.template import CHAT_1
 from tutti.model.plan import Shape
 from tutti.model.programs.dpo import DpoParameters
 from tutti.model.programs.grpo import GrpoParameters, RewardFunction
+from tutti.model.programs.ppo import PpoParameters
 from tutti.model.programs.reward import RewardParameters
 from tutti.model.programs.sft import SftParameters
 from tutti.model.results import Scalars
@@ -160,6 +161,18 @@ def grpo(dataset: str, base: Base, *, reward: Base | None = None, steps: int = 6
         validate_every=0,
         models=tuple(models),
         program_parameters=replace(parameters, **changes),
+    )
+
+
+def ppo(dataset: str, base: Base, critic: Base, *, steps: int = 6, **changes: Any) -> Training:
+    """The same with a value model that begins as the critic, which gives the rewards, too."""
+    made = grpo(dataset, base, reward=critic, steps=steps)
+    return replace(
+        made,
+        model=replace(MODEL, value_model=True),
+        program="ppo",
+        models=(RoleModel("critic", critic.name, critic.state_digest), *made.models),
+        program_parameters=replace(PpoParameters(prompts=8, group=4, tokens=6, epochs=2), **changes),
     )
 
 

@@ -25,8 +25,9 @@ SMALL = (
     "stages.dpo-release.win=0.99",
 )
 STAGES = {
-    "prompts", "demonstrations", "tuned", "answers", "judged", "preferences", "reward", "grpo", "dpo", "tuned-final",
-    "grpo-final", "dpo-final", "grpo-compared", "dpo-compared", "grpo-release", "dpo-release",
+    "prompts", "demonstrations", "tuned", "answers", "judged", "preferences", "reward", "grpo", "ppo", "dpo",
+    "tuned-final", "grpo-final", "ppo-final", "dpo-final", "grpo-compared", "ppo-compared", "dpo-compared",
+    "grpo-release", "ppo-release", "dpo-release",
 }  # fmt: skip
 
 
@@ -53,7 +54,7 @@ def test_a_run_leads_from_texts_to_compared_policies_and_is_reused(files: Path, 
     stages = {stage["name"]: stage for stage in result.json()["run"]["stages"]}
     assert set(stages) >= STAGES
     assert {stage["state"] for stage in stages.values()} == {"done"}
-    for name in ("grpo-compared", "dpo-compared"):
+    for name in ("grpo-compared", "ppo-compared", "dpo-compared"):
         compared = tutti("comparisons", "show", stages[name]["resource"], "-o", "json", "--data-dir", served).json()
         assert compared["judgements"] == 3 * compared["pairs"] > 0
         assert compared["wins"]["low"] <= compared["wins"]["mean"] <= compared["wins"]["high"]

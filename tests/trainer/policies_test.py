@@ -3,14 +3,17 @@
 import os
 import signal
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
+import pytest
 from tests import talks
 from tests.trainer.agent_test import commit
 
 from tutti.contracts.scheduler.v1 import RANK_EVENT_FINISHED, Assignment
 from tutti.corpus.experience import Experience
 from tutti.corpus.manifest import Kind
+from tutti.corpus.template import CHAT_1
 from tutti.model.programs.grpo import RewardFunction
 from tutti.model.training import Training
 
@@ -18,12 +21,17 @@ Wait = Callable[..., None]
 STEPS = 16
 
 
-def prepared(stage: Any, **changes: Any) -> tuple[Training, Callable[..., Assignment]]:
+def prepared(stage: Any, program: str = "grpo", **changes: Any) -> tuple[Training, Callable[..., Assignment]]:
     """A training over prompts in the stage's store, and what makes its assignments."""
     base = talks.base(stage.blobs)
     key, digest = talks.publish(stage.blobs, Kind.CONVERSATIONS, talks.demonstrations())
     stage.blobs.put_if_absent(talks.TOKENIZER_KEY, talks.TOKENIZER.artefact)
-    training = talks.grpo(digest, base, steps=STEPS, **changes)
+    if program == "ppo":
+        known: dict[str, Any] = {"tokenizer": talks.TOKENIZER.version, "template": CHAT_1.digest}
+        critic = talks.base(stage.blobs, replace(talks.MODEL, scalar_head=True), "reward", **known)
+        training = talks.ppo(digest, base, critic, steps=STEPS, **changes)
+    else:
+        training = talks.grpo(digest, base, steps=STEPS, **changes)
 
     def assignment(**more: Any) -> Assignment:
         found: Assignment = stage.assignment(training, tokenizer_key=talks.TOKENIZER_KEY, **more)
@@ -33,9 +41,12 @@ def prepared(stage: Any, **changes: Any) -> tuple[Training, Callable[..., Assign
     return training, assignment
 
 
-def test_a_gang_that_loses_a_rank_inside_of_an_iteration_makes_the_same_states(stage: Any, wait: Wait) -> None:
+@pytest.mark.parametrize("program", ["grpo", "ppo"])
+def test_a_gang_that_loses_a_rank_inside_of_an_iteration_makes_the_same_states(
+    stage: Any, wait: Wait, program: str
+) -> None:
     plane = stage.plane
-    training, assignment = prepared(stage, functions=(RewardFunction("regex", "[a-z]"),))
+    training, assignment = prepared(stage, program, functions=(RewardFunction("regex", "[a-z]"),))
     agent = stage.agent()
     plane.assign("a", assignment(epoch=1))
     wait(lambda: plane.events(RANK_EVENT_FINISHED) or plane.losses)

@@ -32,6 +32,7 @@ _ROLLOUT = np.dtype(
     ]
 )
 _TOKEN = np.dtype([("token", "<u4"), ("old", "<f4"), ("reference", "<f4")])
+_CREDIT = np.dtype([("value", "<f4"), ("advantage", "<f4"), ("return", "<f4")])
 STOPS = ("end", "tokens", "context")
 Floats = npt.NDArray[np.float32]
 
@@ -50,11 +51,24 @@ class Prompt:
 
 
 @dataclass(frozen=True, eq=False)
+class Credit:
+    """What a value model makes of an answer, for each of its tokens: float32 [tokens] each.
+
+    `values` and `returns` are in units of reward; `advantages` are whitened over the batch.
+    """
+
+    values: Floats
+    advantages: Floats
+    returns: Floats
+
+
+@dataclass(frozen=True, eq=False)
 class Rollout:
     """An answer. `tokens` have the one that ends it, where the policy chose it.
 
     `old` and `reference` are log-probabilities of the tokens in nats, float32 [len(tokens)], by the policy that wrote
     them and by the reference. `kept` says that it was trained on: rollouts of a group with equal rewards are not.
+    `advantage` is that of all tokens, or the mean of those in `credit`, where there is a value model.
     """
 
     number: int
@@ -67,6 +81,7 @@ class Rollout:
     reward: float
     advantage: float
     kept: bool
+    credit: Credit | None = None
 
     @property
     def kl(self) -> float:
@@ -86,12 +101,18 @@ class Experience:
     rollouts: Sequence[Rollout]
 
     def summary(self) -> dict[str, float]:
-        """Figures by name: rewards, nats of KL an answer, nats of entropy a token, tokens an answer, dropped groups."""
+        """Figures by name: rewards, nats of KL an answer, nats of entropy a token, tokens an answer, dropped groups,
+        and the root mean square of the errors of a value model, where there is one.
+        """
         rewards = np.array([each.reward for each in self.rollouts])
         groups = {each.prompt for each in self.rollouts}
         kept = {each.prompt for each in self.rollouts if each.kept}
         chances = np.concatenate([each.old for each in self.rollouts]).astype(np.float64)
+        credits = [each.credit for each in self.rollouts if each.credit is not None]
+        errors = [each.values.astype(np.float64) - each.returns for each in credits]
+        valued = {"value_error": float(np.sqrt(np.mean(np.concatenate(errors) ** 2)))} if errors else {}
         return {
+            **valued,
             "reward_mean": float(rewards.mean()),
             "reward_std": float(rewards.std()),
             "kl": float(np.mean([each.kl for each in self.rollouts])),
@@ -119,8 +140,15 @@ class Experience:
         tokens = np.empty(int(rows["tokens"].sum()), _TOKEN)
         for rollout, part in zip(self.rollouts, np.split(tokens, np.cumsum(rows["tokens"])[:-1]), strict=True):
             part["token"], part["old"], part["reference"] = rollout.tokens, rollout.old, rollout.reference
+        credits = [each.credit for each in self.rollouts if each.credit is not None]
+        credited = np.empty(len(tokens) if credits else 0, _CREDIT)
+        if credits:
+            head["credited"] = True
+            credited["value"] = np.concatenate([each.values for each in credits])
+            credited["advantage"] = np.concatenate([each.advantages for each in credits])
+            credited["return"] = np.concatenate([each.returns for each in credits])
         text = canonical_json(head)
-        return _HEAD.pack(_MAGIC, len(text)) + text + rows.tobytes() + tokens.tobytes()
+        return _HEAD.pack(_MAGIC, len(text)) + text + rows.tobytes() + tokens.tobytes() + credited.tobytes()
 
     @property
     def digest(self) -> str:
@@ -138,21 +166,29 @@ class Experience:
         fields = Fields(parse_json(data[_HEAD.size : _HEAD.size + length]), path="experience", error=InvalidExperience)
         texts, at = fields.texts("texts"), _HEAD.size + length
         rows = np.frombuffer(data, _ROLLOUT, count=fields.count("rollouts"), offset=at)
-        tokens = np.frombuffer(data, _TOKEN, offset=at + rows.nbytes)
-        parts = np.split(tokens, np.cumsum(rows["tokens"])[:-1])
+        count, ends = int(rows["tokens"].sum()), np.cumsum(rows["tokens"])[:-1]
+        tokens = np.frombuffer(data, _TOKEN, count=count, offset=at + rows.nbytes)
+        parts = np.split(tokens, ends)
+        credits: list[Credit | None] = [None] * len(rows)
+        if fields.has("credited"):
+            credited = np.frombuffer(data, _CREDIT, count=count, offset=at + rows.nbytes + tokens.nbytes)
+            credits = [Credit(each["value"], each["advantage"], each["return"]) for each in np.split(credited, ends)]
         return cls(
             iteration=fields.count("iteration"),
             step=fields.count("step"),
             policy=fields.digest("policy"),
             prompts=tuple(_read_prompt(each) for each in fields.objects("prompts")),
-            rollouts=tuple(_rollouts(rows, parts, texts)),
+            rollouts=tuple(_rollouts(rows, parts, texts, credits)),
         )
 
 
 def _rollouts(
-    rows: npt.NDArray[np.void], parts: Sequence[npt.NDArray[np.void]], texts: Sequence[str]
+    rows: npt.NDArray[np.void],
+    parts: Sequence[npt.NDArray[np.void]],
+    texts: Sequence[str],
+    credits: Sequence[Credit | None],
 ) -> Iterator[Rollout]:
-    for row, part, text in zip(rows, parts, texts, strict=True):
+    for row, part, text, credit in zip(rows, parts, texts, credits, strict=True):
         yield Rollout(
             number=int(row["number"]),
             prompt=int(row["prompt"]),
@@ -164,6 +200,7 @@ def _rollouts(
             reward=float(row["reward"]),
             advantage=float(row["advantage"]),
             kept=bool(row["kept"]),
+            credit=credit,
         )
 
 

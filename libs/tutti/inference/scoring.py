@@ -50,6 +50,21 @@ def divergences(
     return _blocks(transformer, texts, begins, rows, score)
 
 
+def values(transformer: Transformer, texts: Sequence[Sequence[int]], *, rows: int) -> list[npt.NDArray[np.float32]]:
+    """Return the value model's scalar at every token but the last of each text, by a leaf's forward of `rows` rows.
+
+    Raises PromptTooLong.
+    """
+    found: list[npt.NDArray[np.float32]] = []
+    for start in range(0, len(texts), rows):
+        part = texts[start : start + rows]
+        tokens, _ = _rows(transformer, part, [0] * len(part), rows)
+        with torch.no_grad():
+            table = transformer.values(tokens, torch.zeros_like(tokens)).view(rows, -1).float().cpu().numpy()
+        found += [table[row, : len(text) - 1].copy() for row, text in enumerate(part)]
+    return found
+
+
 def _blocks(
     transformer: Transformer,
     texts: Sequence[Sequence[int]],
@@ -58,19 +73,29 @@ def _blocks(
     score: Callable[[Tensor, Tensor], Tensor],
 ) -> Scores:
     """`score` is given tokens, int64 [rows, context + 1], and which of them are an answer's, bool of the same shape."""
-    context, found = transformer.model.context, list[float]()
-    for number, text in enumerate(texts):
+    found: list[float] = []
+    for start in range(0, len(texts), rows):
+        part = texts[start : start + rows]
+        with torch.no_grad():
+            found += score(*_rows(transformer, part, begins[start : start + rows], rows))[: len(part)].tolist()
+    return np.array(found)
+
+
+def _rows(
+    transformer: Transformer, texts: Sequence[Sequence[int]], begins: Sequence[int], rows: int
+) -> tuple[Tensor, Tensor]:
+    """The tokens of at most `rows` texts, int64 [rows, context + 1], and which are an answer's, bool.
+
+    Raises PromptTooLong.
+    """
+    context, device = transformer.model.context, transformer.vector.device
+    tokens = torch.zeros(rows, context + 1, dtype=torch.long)
+    answer = torch.zeros(rows, context + 1, dtype=torch.bool)
+    for row, (text, begin) in enumerate(zip(texts, begins, strict=True)):
         if len(text) > context + 1:
             raise PromptTooLong(
-                f"text {number} has {len(text)} tokens; expected at most {context + 1}, a row of the model's context"
+                f"a text has {len(text)} tokens; expected at most {context + 1}, a row of the model's context"
             )
-    for start in range(0, len(texts), rows):
-        part = list(zip(texts[start : start + rows], begins[start : start + rows], strict=True))
-        tokens = torch.zeros(rows, context + 1, dtype=torch.long)
-        answer = torch.zeros(rows, context + 1, dtype=torch.bool)
-        for row, (text, begin) in enumerate(part):
-            tokens[row, : len(text)] = torch.tensor(text)
-            answer[row, begin : len(text)] = True
-        with torch.no_grad():
-            found += score(tokens, answer)[: len(part)].tolist()
-    return np.array(found)
+        tokens[row, : len(text)] = torch.tensor(text)
+        answer[row, begin : len(text)] = True
+    return tokens.to(device), answer.to(device)

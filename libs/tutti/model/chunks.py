@@ -50,7 +50,10 @@ class Field:
 
 @dataclass(frozen=True)
 class Unit:
-    """A part of the model that computes as one: embed, block.i, norm, output, and scalar where it has that head."""
+    """A part of the model that computes as one: embed, block.i, norm, output, and scalar where it has that head.
+
+    Those of a value model are value.embed, value.block.i, value.norm, value.scalar.
+    """
 
     name: str
     owner: str
@@ -90,6 +93,10 @@ def chunk_size_for(elements: int) -> int:
     return max(SMALLEST_CHUNK, min(LARGEST_CHUNK, 1 << (wanted.bit_length() - 1)))
 
 
+VALUE = "value."
+"""The prefix of the units of a value model."""
+
+
 def _unit(name: str, shapes: Mapping[str, tuple[tuple[int, ...], float | None]], owner: str | None = None) -> Unit:
     fields, end = [], 0
     for decay in (True, False):
@@ -114,14 +121,24 @@ def units_of(model: ModelSpec) -> tuple[Unit, ...]:
     }
     if model.qk_norm:
         block |= {"query_norm": ((model.head_width,), None), "key_norm": ((model.head_width,), None)}
-    # The scalar head is last, so that the units before it have the places that they have without it. It starts at zero.
-    scalar = (_unit("scalar", {"weight": ((1, width), 0.0)}),) if model.scalar_head else ()
+
+    def states(prefix: str) -> tuple[Unit, ...]:
+        return (
+            _unit(f"{prefix}embed", {"weight": ((model.vocabulary, width), std)}),
+            *(_unit(f"{prefix}block.{i}", block) for i in range(model.layers)),
+            _unit(f"{prefix}norm", {"weight": ((width,), None)}),
+        )
+
+    def scalar(prefix: str) -> Unit:
+        return _unit(f"{prefix}scalar", {"weight": ((1, width), 0.0)})
+
+    # What gives no logits is last, so that the units before it have the places that they have without it. A scalar
+    # head starts at zero.
     return (
-        _unit("embed", {"weight": ((model.vocabulary, width), std)}),
-        *(_unit(f"block.{i}", block) for i in range(model.layers)),
-        _unit("norm", {"weight": ((width,), None)}),
+        *states(""),
         _unit("output", {"weight": ((model.vocabulary, width), std)}, owner="embed" if model.tied else None),
-        *scalar,
+        *((scalar(""),) if model.scalar_head else ()),
+        *((*states(VALUE), scalar(VALUE)) if model.value_model else ()),
     )
 
 
@@ -153,8 +170,8 @@ class Layout:
             uses.append(Use(unit, gradient_start=bases[unit.name] if owned else end, state_start=bases[unit.owner]))
             end += 0 if owned else unit.length
         self.uses = tuple(uses)
-        self.decoder = self.uses[:-1] if model.scalar_head else self.uses
-        """The uses from embed to output, which give the logits: all but a scalar head."""
+        self.decoder = self.uses[: model.layers + 3]
+        """The uses from embed to output, which give the logits: all but a scalar head and a value model."""
         self.gradient_elements = end
         """Length of the gradient vector: the state vector, then the gradients of second uses."""
 

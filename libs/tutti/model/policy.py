@@ -26,12 +26,26 @@ class Clipped:
 
 
 @dataclass(frozen=True, eq=False)
+class Valued:
+    """What the value model is fitted to, beside the policy.
+
+    `values` and `returns` are float32 [rows, context] in units of reward, at the position that a token is predicted
+    from. `clip` is the half width of the interval around an old value, `weight` the factor of the loss.
+    """
+
+    values: Floats
+    returns: Floats
+    clip: float
+    weight: float
+
+
+@dataclass(frozen=True, eq=False)
 class PolicyLeaf:
     """Rollouts, one a row, and the numbers that were recorded with them.
 
     `old`, `reference` and `advantages` are float32 [rows, context], at the position that a token is predicted from, in
     nats or without unit; 0 where `valid` is not set. `clip` is the half width of the interval around a ratio of 1, `kl`
-    the coefficient of the penalty.
+    the coefficient of the penalty. `valued` is set where the state has a value model.
     """
 
     tokens: npt.NDArray[np.int64]
@@ -43,10 +57,11 @@ class PolicyLeaf:
     clip: float
     kl: float
     clipped: Clipped = field(default_factory=Clipped)
+    valued: Valued | None = None
 
 
 class ClippedPolicy:
-    """For leaves of rollouts."""
+    """For leaves of rollouts; of the policy and, where a leaf is `valued`, of the value model."""
 
     def losses(
         self, transformer: Transformer, tokens: Tensor, documents: Tensor, valid: Tensor, batch: CheckedBatch
@@ -71,7 +86,27 @@ class ClippedPolicy:
             leaf.clipped.clipped = int((mask & ~free).sum())
             return torch.where(mask, losses, 0.0), torch.where(mask, coefficients, 0.0)
 
-        return transformer.weighted_losses(tokens, documents, weigh)
+        total, losses = transformer.weighted_losses(tokens, documents, weigh)
+        if leaf.valued is None:
+            return total, losses
+        values = transformer.values(tokens, documents)
+        of_values, slopes = fitted_values(values.detach(), mask, leaf.valued)
+        return total + (values * slopes).sum(), losses + of_values
 
     def count(self, batch: CheckedBatch) -> int:
         return int(batch.valid.sum())
+
+
+def fitted_values(values: Tensor, mask: Tensor, valued: Valued) -> tuple[Tensor, Tensor]:
+    """Return the clipped squared errors of values and their derivatives by the values, float32[positions] each.
+
+    The loss is half the larger of the squared errors of the value and of the value clipped to the interval around the
+    old one, times the weight; 0 where `mask` is not set.
+    """
+    old, returns = (torch.from_numpy(each).flatten().to(values.device) for each in (valued.values, valued.returns))
+    inside = old + (values - old).clamp(-valued.clip, valued.clip)
+    error, clipped = values - returns, inside - returns
+    free = error.square() >= clipped.square()
+    losses = 0.5 * valued.weight * torch.where(free, error, clipped).square()
+    slopes = valued.weight * torch.where(free, error, 0.0)
+    return torch.where(mask, losses, 0.0), torch.where(mask, slopes, 0.0)

@@ -5,7 +5,7 @@ import torch
 from torch import Tensor
 
 from tutti.model.batch import CheckedBatch
-from tutti.model.policy import ClippedPolicy, PolicyLeaf
+from tutti.model.policy import ClippedPolicy, PolicyLeaf, Valued, fitted_values
 
 
 class Spy:
@@ -60,3 +60,17 @@ def test_the_first_step_of_a_policy_is_not_clipped() -> None:
     assert leaf.clipped.clipped == 0
     assert coefficients.tolist() == [-1, 1, -2, 2]
     assert losses.tolist() == [-1, 1, -2, 2]
+
+
+def test_the_slopes_of_values_are_derivatives_of_their_clipped_losses() -> None:
+    rng = np.random.default_rng(2)
+    old, returns = (rng.normal(0, 1, (2, 20)).astype(np.float32) for _ in range(2))
+    valued = Valued(old, returns, clip=0.2, weight=0.5)
+    mask = torch.from_numpy(rng.random(40) < 0.7)
+    values = torch.from_numpy(old).flatten() + torch.from_numpy(rng.normal(0, 0.3, 40).astype(np.float32))
+    values.requires_grad_()
+    losses, slopes = fitted_values(values, mask, valued)
+    (expected,) = torch.autograd.grad(losses.sum(), values)
+    torch.testing.assert_close(slopes.detach(), expected)
+    assert not slopes[~mask].any()
+    assert 0 < int((slopes[mask] == 0).sum()) < int(mask.sum())

@@ -88,7 +88,9 @@ class ModelSpec(Recorded):
     init_std: float = 0.02
     scaled_init: bool = True
     scalar_head: bool = later(False, since="0.2")
-    """A unit of `width` numbers that turns a hidden state into a scalar: for rewards and values."""
+    """A unit of `width` numbers that turns a hidden state into a scalar: for rewards."""
+    value_model: bool = later(False, since="0.2")
+    """A second model of the same shape beside this one, with a scalar instead of logits at each position."""
 
     def __post_init__(self) -> None:
         self._check_types()

@@ -4,7 +4,7 @@ RMSNorm, rotary positions, SwiGLU, grouped-query attention, optional QK-norm; at
 model says so. It returns one loss a token, in nats, and never a mean: the step divides once, by the global count.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 
 import torch
 import torch.nn.functional as F
@@ -34,6 +34,8 @@ class Transformer:
                 self.gradient_slots.append((use.gradient_start + field.start, field))
             self.units.append(unit)
         self._decoder = self.units[: len(layout.decoder)]
+        self._valuer = self.units[-len(layout.decoder) :] if self.model.value_model else []
+        self._scalar = self.units[len(layout.decoder)] if self.model.scalar_head else {}
         self._head = Head(self.model.vocabulary, vector.device)
         self._rotary = rotary_tables(self.model, vector.device, vector.dtype)
         self._block: Callable[..., Tensor] = torch.compile(block, dynamic=False) if compiled else block
@@ -73,7 +75,15 @@ class Transformer:
         counted = pooled.to(torch.float32)
         states = hidden.view(*pooled.shape, -1).float() * counted[:, :, None]
         means = states.sum(1) / counted.sum(1).clamp(min=1.0)[:, None]
-        return (means * self.units[-1]["weight"].float()).sum(1)
+        return (means * self._scalar["weight"].float()).sum(1)
+
+    def values(self, tokens: Tensor, documents: Tensor) -> Tensor:
+        """Return the value model's scalar at each position, float32[rows · context]: of what is read up to there.
+
+        tokens, documents: int64[rows, context + 1]. The result can be differentiated.
+        """
+        *states, scalar = self._valuer
+        return (self._states(states, tokens, documents).float() * scalar["weight"].float()).sum(1)
 
     @torch.no_grad()
     def divergences(self, other: "Transformer", tokens: Tensor, documents: Tensor) -> Tensor:
@@ -94,14 +104,19 @@ class Transformer:
 
     def _hidden(self, tokens: Tensor, documents: Tensor) -> tuple[Tensor, Tensor]:
         """What the output matrix is multiplied with, [rows · context, width], and that matrix."""
+        *states, output = self._decoder
+        return self._states(states, tokens, documents), output["weight"]
+
+    def _states(self, units: Sequence[Parameters], tokens: Tensor, documents: Tensor) -> Tensor:
+        """The normalised states of all positions, [rows · context, width], by units from an embedding to a norm."""
         model, inputs = self.model, tokens[:, :-1]
         mask = document_mask(documents[:, :-1], self.vector.dtype) if model.document_mask else None
-        embed, *blocks, norm, output = self._decoder
+        embed, *blocks, norm = units
         x = F.embedding(inputs, embed["weight"])
         for parameters in blocks:
             x = self._block(model, parameters, x, self._rotary, mask)
         x = F.rms_norm(x, (model.width,), norm["weight"], model.norm_epsilon)
-        return x.flatten(0, 1), output["weight"]
+        return x.flatten(0, 1)
 
 
 def parameters_in(layout: Layout, vector: Tensor) -> list[Parameters]:

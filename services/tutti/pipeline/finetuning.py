@@ -83,8 +83,8 @@ class FinetuningStage(TrainingStage):
         """The parameters of the program, which is named as the stage."""
 
     def model(self, begun: ModelSpec) -> ModelSpec:
-        """The model that is trained, by that of the checkpoint."""
-        return begun
+        """The model that is trained, by that of the checkpoint: without its value model."""
+        return replace(begun, value_model=False)
 
     def roles_of_models(self) -> tuple[str, ...]:
         """The roles in the program that the initial checkpoint fills too."""

@@ -12,8 +12,9 @@ from tutti.corpus.experience import Experience, Prompt
 from tutti.corpus.ledger import Ledger
 from tutti.corpus.sampler import DatasetShare, Span
 from tutti.model.groups import NOBODY, dealt
-from tutti.model.policy import PolicyLeaf
+from tutti.model.policy import PolicyLeaf, Valued
 from tutti.model.programs.grpo import GrpoParameters
+from tutti.model.programs.ppo import PpoParameters
 from tutti.model.spec import SpecError
 from tutti.model.step import RankStep
 from tutti.model.training import Training
@@ -120,7 +121,7 @@ class PolicyData:
         rows, context = len(places), self._training.model.context
         tokens = np.zeros((rows, context + 1), np.int64)
         valid = np.zeros((rows, context), np.bool_)
-        old, reference, advantages = (np.zeros((rows, context), np.float32) for _ in range(3))
+        old, reference, advantages, values, returns = (np.zeros((rows, context), np.float32) for _ in range(5))
         for row, place in enumerate(places):
             if place == NOBODY:
                 continue
@@ -131,9 +132,23 @@ class PolicyData:
             answer = slice(len(prompt) - 1, len(text) - 1)
             valid[row, answer], advantages[row, answer] = True, rollout.advantage
             old[row, answer], reference[row, answer] = rollout.old, rollout.reference
-        settings = self._settings
-        documents = np.zeros_like(tokens)
-        return PolicyLeaf(tokens, documents, valid, old, reference, advantages, clip=settings.clip, kl=settings.kl)
+            if (credit := rollout.credit) is not None:
+                advantages[row, answer], values[row, answer] = credit.advantages, credit.values
+                returns[row, answer] = credit.returns
+        settings, valued = self._settings, None
+        if isinstance(settings, PpoParameters):
+            valued = Valued(values, returns, clip=settings.value_clip, weight=settings.value_weight)
+        return PolicyLeaf(
+            tokens,
+            np.zeros_like(tokens),
+            valid,
+            old,
+            reference,
+            advantages,
+            clip=settings.clip,
+            kl=settings.kl,
+            valued=valued,
+        )
 
 
 def _check_signal(experience: Experience, settings: GrpoParameters) -> None:

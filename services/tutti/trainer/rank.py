@@ -26,12 +26,12 @@ from tutti.model.device import DeviceMissing, select
 from tutti.model.plan import Plan
 from tutti.model.results import LeafAuditFailed, ParameterAuditFailed, SetupMismatch, StepAborted, StepMismatch
 from tutti.model.spec import SpecError
-from tutti.model.step import RankStep, Read
+from tutti.model.step import RankStep
 from tutti.model.training import Training
 from tutti.trainer.buffers import SharedBuffer
 from tutti.trainer.failures import RankFailure, Reason
 from tutti.trainer.framing import BlockingChannel
-from tutti.trainer.initial import initial_of
+from tutti.trainer.initial import initial_parameters
 from tutti.trainer.lifeline import Exit, Lifeline, Stopped, first_message
 from tutti.trainer.loop import Loop
 from tutti.trainer.programs import PROGRAMS
@@ -101,7 +101,7 @@ def _run(start: Start, lifeline: Lifeline) -> None:
         step.load(staged.read, staged.body.scalars.model)
         ledger = staged.body.scalars.ledger
     else:
-        step.initialize(_initial(start, plan))
+        step.initialize(initial_parameters(start, plan.layout))
         ledger = data.first_ledger()
     lifeline.send(
         RankMessage(
@@ -116,13 +116,6 @@ def _run(start: Start, lifeline: Lifeline) -> None:
     )
     Loop(program, training, step, data, ledger, buffers, lifeline).run()
     del store
-
-
-def _initial(start: Start, plan: Plan) -> Read | None:
-    """Reads the parameters that the training begins with; None for random ones. Raises SpecError, CheckpointError."""
-    if not start.initial:
-        return None
-    return initial_of(open_staged(Path(start.initial)), plan.layout)
 
 
 def _device(start: Start) -> str:

@@ -5,14 +5,15 @@ A rollout's log-probabilities are those of training's forward; they are compared
 """
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from typing import Protocol
 
 import numpy as np
 import numpy.typing as npt
 from torch import Tensor
 
 from tutti.checkpoints.digests import vector_digest
-from tutti.corpus.experience import STOPS, Experience, Prompt, Rollout
+from tutti.corpus.experience import STOPS, Credit, Experience, Prompt, Rollout
 from tutti.corpus.rewards import Answered
 from tutti.inference.engine import Completion, Mode, Request, Weights, generate
 from tutti.inference.errors import InferenceError
@@ -20,8 +21,10 @@ from tutti.inference.limits import Limits, Stop
 from tutti.inference.parity import score
 from tutti.inference.sampling import Sampling
 from tutti.inference.slotengine import SLOTS, SlotEngine
+from tutti.model.chunks import Layout
 from tutti.model.groups import advantages
 from tutti.model.programs.grpo import GrpoParameters
+from tutti.model.spec import ModelSpec
 from tutti.model.step import RankStep
 from tutti.model.training import Training
 from tutti.model.transformer import Transformer
@@ -40,13 +43,33 @@ class Vocabulary:
     decode: Callable[[Sequence[int]], str]
 
 
+@dataclass(frozen=True)
+class Credited:
+    """What a rollout is credited for: one advantage for all of its tokens, or their own by a value model."""
+
+    advantage: float
+    kept: bool
+    credit: Credit | None = None
+
+
+class ScoreTokens(Protocol):
+    """From texts, the scores of all tokens but the first of each."""
+
+    def __call__(self, transformer: Transformer, texts: Sequence[Sequence[int]], *, rows: int) -> list[Floats]: ...
+
+
+def layout_of_reference(model: ModelSpec) -> Layout:
+    """The layout of the checkpoint that a policy is kept close to: that of the policy without a value model."""
+    return Layout(replace(model, value_model=False))
+
+
 class Rollouts:
     """Makes the experience of iterations, on one rank of a gang."""
 
     def __init__(
         self, training: Training, settings: GrpoParameters, vocabulary: Vocabulary, judge: Judge, reference: Tensor
     ) -> None:
-        """`reference` is float32 [layout.elements]: the parameters that the policy is kept close to."""
+        """`reference` is float32 [elements of layout_of_reference]: the parameters that the policy is kept close to."""
         self._training, self._settings, self._vocabulary, self._judge = training, settings, vocabulary, judge
         self._limits = Limits(tokens=settings.tokens, end=vocabulary.end, vocabulary=vocabulary.size)
         self._reference = reference
@@ -61,12 +84,12 @@ class Rollouts:
         texts = [(*prompts[place // settings.group].tokens, *each.tokens) for place, each in enumerate(completions)]
         policy, reference = self._scorers(step)
         begins = [len(text) - len(each.tokens) - 1 for text, each in zip(texts, completions, strict=True)]
-        old = self._scored(step, policy, texts, begins)
+        old = self._scored(step, policy, texts, begins, score)
         self._check_parity(completions, old)
         answers = [self._answered(prompts[place // settings.group], each) for place, each in enumerate(completions)]
         rewards = self._rewards(step, [each.number for each in completions], answers, texts, begins)
-        table, kept = advantages(rewards.reshape(len(prompts), settings.group))
-        references = self._scored(step, reference, texts, begins)
+        credited = self._credited(step, policy, texts, begins, rewards)
+        references = self._scored(step, reference, texts, begins, score)
         return Experience(
             iteration=iteration,
             step=step.scalars().step,
@@ -82,12 +105,25 @@ class Rollouts:
                     text=answers[place].text,
                     stop=str(each.stop),
                     reward=float(rewards[place]),
-                    advantage=float(table.flat[place]),
-                    kept=bool(kept.flat[place]),
+                    advantage=credited[place].advantage,
+                    kept=credited[place].kept,
+                    credit=credited[place].credit,
                 )
                 for place, each in enumerate(completions)
             ],
         )
+
+    def _credited(
+        self,
+        step: RankStep,
+        policy: Transformer,
+        texts: Sequence[Sequence[int]],
+        begins: Sequence[int],
+        rewards: npt.NDArray[np.float64],
+    ) -> list[Credited]:
+        """What each rollout is credited for: here, being better than the others of its group."""
+        table, kept = advantages(rewards.reshape(-1, self._settings.group))
+        return [Credited(float(each), bool(keep)) for each, keep in zip(table.flat, kept.flat, strict=True)]
 
     def _completions(self, step: RankStep, digest: str, prompts: Sequence[Prompt], iteration: int) -> list[Completion]:
         """Every completion, in the order of numbers; each rank makes those of its prompts."""
@@ -145,20 +181,25 @@ class Rollouts:
             reference = self._reference.to(device=step.parameters.device, dtype=step.parameters.dtype)
             self._transformers = (
                 Transformer(layout, step.parameters, compiled=False),
-                Transformer(layout, reference, compiled=False),
+                Transformer(layout_of_reference(layout.model), reference, compiled=False),
             )
         return self._transformers
 
     def _scored(
-        self, step: RankStep, transformer: Transformer, texts: Sequence[Sequence[int]], begins: Sequence[int]
+        self,
+        step: RankStep,
+        transformer: Transformer,
+        texts: Sequence[Sequence[int]],
+        begins: Sequence[int],
+        by: ScoreTokens,
     ) -> list[Floats]:
-        """The log-probabilities of each answer's tokens; each rank scores its share of the leaf-shaped blocks."""
+        """The scores of each answer's tokens; each rank scores its share of the leaf-shaped blocks."""
         rows, width = step.step_spec.rows, self._settings.tokens
         owners = _blocks(len(texts), rows, len(step.plan.ranks))
         own = owners[step.rank]
         table = np.zeros((len(own), width), np.float32)
         for row, (place, scores) in enumerate(
-            zip(own, score(transformer, [texts[p] for p in own], rows=rows), strict=True)
+            zip(own, by(transformer, [texts[p] for p in own], rows=rows), strict=True)
         ):
             answer = scores[begins[place] :]
             table[row, : len(answer)] = answer

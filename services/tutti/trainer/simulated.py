@@ -43,7 +43,7 @@ from tutti.trainer.comparisons import Comparisons
 from tutti.trainer.data import TrainingData
 from tutti.trainer.demonstrations import Demonstrations
 from tutti.trainer.failures import Reason
-from tutti.trainer.initial import initial_of
+from tutti.trainer.initial import initial_parameters
 from tutti.trainer.iochild import IoChild
 from tutti.trainer.lifeline import Exit
 from tutti.trainer.shapes import to_shape
@@ -173,8 +173,7 @@ class SimulatedRank:
             staged = open_staged(Path(start.resume))
             scalars, ledger = staged.body.scalars.model, staged.body.scalars.ledger
             state = {(chunk, kind): int(staged.read(chunk, kind)[0]) for chunk, kind in state}
-        elif start.initial:
-            read = initial_of(open_staged(Path(start.initial)), plan.layout)
+        elif (read := initial_parameters(start, plan.layout)) is not None:
             state |= {(at, kind): int(read(at, kind.value)[0]) for at, kind in state if kind is Kind.PARAMETER}
         self.step = scalars.step
         self._free.extend(range(len(start.buffers)))

@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, Self
+from typing import Any, ClassVar, Self
 
 from tutti.model.spec import Recorded, SpecError
 
@@ -47,12 +47,17 @@ class GrpoParameters(Recorded):
     deadline: float = 5.0
     lag: int = 0
 
+    LEAST_GROUP: ClassVar[int] = 2
+
     def __post_init__(self) -> None:
         self._check_types()
         sizes = ("prompts", "tokens", "minibatches", "epochs", "deadline")
         self._require(**{name: (getattr(self, name) > 0, "a positive number") for name in sizes})
         self._require(
-            group=(self.group > 1, "2 or more: an advantage is relative to the other answers of the group"),
+            group=(
+                self.group >= self.LEAST_GROUP,
+                f"{self.LEAST_GROUP} or more: an advantage is relative to the other answers of the group",
+            ),
             clip=(0 < self.clip < 1, "above 0, below 1"),
             kl=(self.kl >= 0, "0 or more"),
             stop_kl=(self.stop_kl >= 0, "0 or more; 0 for no limit"),

@@ -1,6 +1,7 @@
 """The stage `grpo`: a checkpoint learns from rewards of its own answers."""
 
 from collections.abc import Collection, Iterator
+from typing import Any, ClassVar
 
 from pydantic import Field
 
@@ -50,7 +51,7 @@ class GrpoSection(JobSection):
 class GrpoStage(FinetuningStage):
     name = "grpo"
     section = GrpoSection
-    roles = (
+    roles: ClassVar[tuple[Role, ...]] = (
         Role(INITIAL, Checkpoint),
         Role("prompts", Conversations),
         Role(REWARD, Checkpoint, required=False),
@@ -63,7 +64,7 @@ class GrpoStage(FinetuningStage):
         answers, leaves = section.prompts_per_step * section.group, section.minibatches * section.microbatches
         if answers % leaves:
             raise InvalidField(
-                "grpo.prompts_per_step",
+                f"{self.name}.prompts_per_step",
                 seen=f"{section.prompts_per_step} prompts x {section.group} answers",
                 expected=f"a multiple of {leaves} answers: minibatches ({section.minibatches}) x microbatches "
                 f"({section.microbatches}); change one of them",
@@ -74,7 +75,9 @@ class GrpoStage(FinetuningStage):
             ("batch", section.batch, rows * section.microbatches),
         ):
             if seen not in (None, expected):
-                raise InvalidField(f"grpo.{key}", seen=seen, expected=f"{expected}, or nothing: the answers decide it")
+                raise InvalidField(
+                    f"{self.name}.{key}", seen=seen, expected=f"{expected}, or nothing: the answers decide it"
+                )
         return section.model_copy(update={"rows": rows, "batch": None})
 
     def problems(self, recipe: Recipe, filled: Collection[str]) -> Iterator[InvalidField]:
@@ -82,19 +85,23 @@ class GrpoStage(FinetuningStage):
         yield from self.job_problems(recipe, section)
         if section.lag:
             expected = "0: experience of older policies is not supported yet"
-            yield InvalidField("grpo.lag", seen=section.lag, expected=expected)
+            yield InvalidField(f"{self.name}.lag", seen=section.lag, expected=expected)
         if REWARD not in filled and not section.rewards:
             expected = "functions, or a reward model as `from: {reward: …}`"
-            yield InvalidField("grpo.rewards", seen="nothing", expected=expected)
+            yield InvalidField(f"{self.name}.rewards", seen="nothing", expected=expected)
         for each in section.rewards:
             try:
                 reward_of(each.name, each.argument)
             except InvalidReward as error:
-                yield InvalidField("grpo.rewards", seen=each.name, expected=f"a reward function: {error}")
+                yield InvalidField(f"{self.name}.rewards", seen=each.name, expected=f"a reward function: {error}")
 
     def program_parameters(self, recipe: Recipe) -> GrpoParameters:
+        return GrpoParameters(**self.settings(recipe))
+
+    def settings(self, recipe: Recipe) -> dict[str, Any]:
+        """The parameters that follow from the keys of this stage."""
         section = _section(recipe)
-        return GrpoParameters(
+        return dict(
             prompts=section.prompts_per_step,
             group=section.group,
             tokens=section.tokens,
@@ -131,20 +138,20 @@ class GrpoStage(FinetuningStage):
             if model != begun.model:
                 seen = f"{checkpoint_of(reference.manifest_key)}, a model with a vocabulary of {model.vocabulary}"
                 expected = f"the model of the initial checkpoint, with a vocabulary of {begun.model.vocabulary}"
-                raise InvalidField(f"grpo.from.{REFERENCE}", seen=seen, expected=expected)
+                raise InvalidField(f"{self.name}.from.{REFERENCE}", seen=seen, expected=expected)
         if (reward := asked.get(REWARD)) is not None:
             made = self.training_of(REWARD, reward, host)
             if not made.model.scalar_head or made.tokenizer != begun.tokenizer:
                 what = f"over {made.tokenizer or 'other tokens'}" if made.model.scalar_head else "without a scalar head"
                 raise InvalidField(
-                    f"grpo.from.{REWARD}",
+                    f"{self.name}.from.{REWARD}",
                     seen=f"{checkpoint_of(reward.manifest_key)}, {what}",
                     expected=f"a checkpoint of a stage `reward` over {begun.tokenizer}",
                 )
         count, needed = inputs["prompts"][0].count, _section(asked.recipe).prompts_per_step
         if count < needed:
             raise InvalidField(
-                "grpo.prompts_per_step", seen=needed, expected=f"at most {count}, as many prompts as there are"
+                f"{self.name}.prompts_per_step", seen=needed, expected=f"at most {count}, as many prompts as there are"
             )
         return inputs
 

@@ -27,7 +27,7 @@ class RewardStage(FinetuningStage):
     epochs = 3
 
     def model(self, begun: ModelSpec) -> ModelSpec:
-        return replace(begun, scalar_head=True)
+        return replace(super().model(begun), scalar_head=True)
 
     def program_parameters(self, recipe: Recipe) -> RewardParameters:
         section = recipe.section(RewardSection)

@@ -13,7 +13,6 @@ from tutti.corpus.manifest import Kind
 from tutti.corpus.rewards import InvalidReward
 from tutti.corpus.template import Renderer
 from tutti.inference.parameters import parameters_of
-from tutti.model.chunks import Layout
 from tutti.model.policy import ClippedPolicy
 from tutti.model.programs.grpo import GrpoParameters
 from tutti.model.step import RankStep
@@ -24,12 +23,12 @@ from tutti.trainer.metrics import Metrics
 from tutti.trainer.policydata import PolicyData
 from tutti.trainer.programs.program import Program
 from tutti.trainer.rewardmodel import RewardModel
-from tutti.trainer.rollouts import Rollouts, Vocabulary
+from tutti.trainer.rollouts import Rollouts, Vocabulary, layout_of_reference
 from tutti.trainer.samples import lines_of, renderer_of
 from tutti.trainer.staged import Staged
 
 
-def read(staged: Staged, training: Training) -> PolicyData:
+def read(staged: Staged, training: Training, kind: type[Rollouts] = Rollouts) -> PolicyData:
     """Raises RankFailure, CorpusError, SpecError, CheckpointError."""
     from tutti.corpus.tokenizer import BytePairTokenizer  # starts threads, which the fork server must not have
 
@@ -46,7 +45,7 @@ def read(staged: Staged, training: Training) -> PolicyData:
     except InvalidReward as error:
         raise RankFailure(Reason.DATA_REFUSED, str(error)) from error
     reference = _reference(staged, training)
-    return PolicyData(training, settings, prompts, Rollouts(training, settings, vocabulary, judge, reference), note)
+    return PolicyData(training, settings, prompts, kind(training, settings, vocabulary, judge, reference), note)
 
 
 def readable(renderer: Renderer, conversations: list[Conversation], context: int) -> tuple[list[Prompt], str]:
@@ -72,7 +71,7 @@ def readable(renderer: Renderer, conversations: list[Conversation], context: int
 
 def _reference(staged: Staged, training: Training) -> Tensor:
     """The parameters of the reference. Raises RankFailure, CheckpointError."""
-    found, layout = staged.checkpoint(training, "reference"), Layout(training.model)
+    found, layout = staged.checkpoint(training, "reference"), layout_of_reference(training.model)
     model = found.body.layout.model
     if model.vocabulary != training.model.vocabulary:
         raise RankFailure(
@@ -80,13 +79,13 @@ def _reference(staged: Staged, training: Training) -> Tensor:
             f"the reference {found.body.name} has a vocabulary of {model.vocabulary} tokens; expected "
             f"{training.model.vocabulary}, that of the policy: take a checkpoint of the same tokenizer",
         )
-    if found.body.layout.digest != layout.digest:
+    if layout_of_reference(model).digest != layout.digest:
         raise RankFailure(
             Reason.DATA_REFUSED,
             f"the reference {found.body.name} has layout {found.body.layout.digest}; expected {layout.digest}: take "
             "a checkpoint of the same model",
         )
-    return torch.from_numpy(parameters_of(found))
+    return torch.from_numpy(parameters_of(found)[: layout.elements])  # a value model is last
 
 
 def measure(step: RankStep, data: PolicyData) -> Metrics:

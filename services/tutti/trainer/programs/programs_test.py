@@ -15,8 +15,8 @@ def test_a_training_may_name_every_program_that_there_is_and_no_other() -> None:
     modules = {path.stem for path in Path(__file__).parent.glob("[a-z]*.py")} - {"program", "programs_test"}
     assert set(NAMES) == set(PROGRAMS) == modules
     assert NAMES[0] == TRAINING.program == "pretrain"
-    with pytest.raises(SpecError, match=r"Training\.program is 'ppo'; expected one of pretrain"):
-        Training.from_dict(TRAINING.to_dict() | {"program": "ppo"})
+    with pytest.raises(SpecError, match=r"Training\.program is 'vpo'; expected one of pretrain"):
+        Training.from_dict(TRAINING.to_dict() | {"program": "vpo"})
 
 
 def test_a_program_that_is_not_named_is_absent_from_the_record() -> None:

@@ -214,6 +214,7 @@ class ModelSpec(_message.Message):
     INIT_STD_FIELD_NUMBER: _builtins.int
     SCALED_INIT_FIELD_NUMBER: _builtins.int
     SCALAR_HEAD_FIELD_NUMBER: _builtins.int
+    VALUE_MODEL_FIELD_NUMBER: _builtins.int
     vocabulary: _builtins.int
     """vocabulary size."""
     width: _builtins.int
@@ -244,6 +245,8 @@ class ModelSpec(_message.Message):
     """scaled_init divides it by the square root of the depth where a residual is added."""
     scalar_head: _builtins.bool
     """scalar_head adds a unit of `width` numbers that turns a hidden state into a scalar."""
+    value_model: _builtins.bool
+    """value_model adds a second model of the same shape, with a scalar instead of logits at each position."""
     def __init__(
         self,
         *,
@@ -262,10 +265,11 @@ class ModelSpec(_message.Message):
         init_std: _builtins.float | None = ...,
         scaled_init: _builtins.bool | None = ...,
         scalar_head: _builtins.bool | None = ...,
+        value_model: _builtins.bool | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["_document_mask", b"_document_mask", "_init_std", b"_init_std", "_norm_epsilon", b"_norm_epsilon", "_qk_norm", b"_qk_norm", "_rope_base", b"_rope_base", "_scalar_head", b"_scalar_head", "_scaled_init", b"_scaled_init", "_tied", b"_tied", "document_mask", b"document_mask", "init_std", b"init_std", "norm_epsilon", b"norm_epsilon", "qk_norm", b"qk_norm", "rope_base", b"rope_base", "scalar_head", b"scalar_head", "scaled_init", b"scaled_init", "tied", b"tied"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["_document_mask", b"_document_mask", "_init_std", b"_init_std", "_norm_epsilon", b"_norm_epsilon", "_qk_norm", b"_qk_norm", "_rope_base", b"_rope_base", "_scalar_head", b"_scalar_head", "_scaled_init", b"_scaled_init", "_tied", b"_tied", "_value_model", b"_value_model", "document_mask", b"document_mask", "init_std", b"init_std", "norm_epsilon", b"norm_epsilon", "qk_norm", b"qk_norm", "rope_base", b"rope_base", "scalar_head", b"scalar_head", "scaled_init", b"scaled_init", "tied", b"tied", "value_model", b"value_model"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["_document_mask", b"_document_mask", "_init_std", b"_init_std", "_norm_epsilon", b"_norm_epsilon", "_qk_norm", b"_qk_norm", "_rope_base", b"_rope_base", "_scalar_head", b"_scalar_head", "_scaled_init", b"_scaled_init", "_tied", b"_tied", "context", b"context", "document_mask", b"document_mask", "heads", b"heads", "hidden", b"hidden", "init_std", b"init_std", "kv_heads", b"kv_heads", "layers", b"layers", "norm_epsilon", b"norm_epsilon", "qk_norm", b"qk_norm", "rope_base", b"rope_base", "scalar_head", b"scalar_head", "scaled_init", b"scaled_init", "tied", b"tied", "vocabulary", b"vocabulary", "width", b"width"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_document_mask", b"_document_mask", "_init_std", b"_init_std", "_norm_epsilon", b"_norm_epsilon", "_qk_norm", b"_qk_norm", "_rope_base", b"_rope_base", "_scalar_head", b"_scalar_head", "_scaled_init", b"_scaled_init", "_tied", b"_tied", "_value_model", b"_value_model", "context", b"context", "document_mask", b"document_mask", "heads", b"heads", "hidden", b"hidden", "init_std", b"init_std", "kv_heads", b"kv_heads", "layers", b"layers", "norm_epsilon", b"norm_epsilon", "qk_norm", b"qk_norm", "rope_base", b"rope_base", "scalar_head", b"scalar_head", "scaled_init", b"scaled_init", "tied", b"tied", "value_model", b"value_model", "vocabulary", b"vocabulary", "width", b"width"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     _WhichOneofReturnType__document_mask: _TypeAlias = _typing.Literal["document_mask"]  # noqa: Y015
     _WhichOneofArgType__document_mask: _TypeAlias = _typing.Literal["_document_mask", b"_document_mask"]  # noqa: Y015
@@ -283,6 +287,8 @@ class ModelSpec(_message.Message):
     _WhichOneofArgType__scaled_init: _TypeAlias = _typing.Literal["_scaled_init", b"_scaled_init"]  # noqa: Y015
     _WhichOneofReturnType__tied: _TypeAlias = _typing.Literal["tied"]  # noqa: Y015
     _WhichOneofArgType__tied: _TypeAlias = _typing.Literal["_tied", b"_tied"]  # noqa: Y015
+    _WhichOneofReturnType__value_model: _TypeAlias = _typing.Literal["value_model"]  # noqa: Y015
+    _WhichOneofArgType__value_model: _TypeAlias = _typing.Literal["_value_model", b"_value_model"]  # noqa: Y015
     @_typing.overload
     def WhichOneof(self, oneof_group: _WhichOneofArgType__document_mask) -> _WhichOneofReturnType__document_mask | None: ...
     @_typing.overload
@@ -299,6 +305,8 @@ class ModelSpec(_message.Message):
     def WhichOneof(self, oneof_group: _WhichOneofArgType__scaled_init) -> _WhichOneofReturnType__scaled_init | None: ...
     @_typing.overload
     def WhichOneof(self, oneof_group: _WhichOneofArgType__tied) -> _WhichOneofReturnType__tied | None: ...
+    @_typing.overload
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__value_model) -> _WhichOneofReturnType__value_model | None: ...
 
 Global___ModelSpec: _TypeAlias = ModelSpec  # noqa: Y015
 

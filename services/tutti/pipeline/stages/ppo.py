@@ -1,0 +1,80 @@
+"""The stage `ppo`: as `grpo`, with a value model that learns beside the policy."""
+
+from collections.abc import Collection, Iterator
+from dataclasses import replace
+
+from pydantic import Field
+
+from tutti.chassis.errors import InvalidField
+from tutti.chassis.recipetext import Real
+from tutti.chassis.service import Host
+from tutti.checkpoints.keys import checkpoint_of
+from tutti.contracts.committer.v1 import Checkpoint
+from tutti.model.programs.ppo import PpoParameters
+from tutti.model.spec import ModelSpec
+from tutti.model.training import RoleModel
+from tutti.pipeline.finetuning import INITIAL, role_model
+from tutti.pipeline.recipe import Recipe
+from tutti.pipeline.stages.definition import Asked, Role
+from tutti.pipeline.stages.grpo import REWARD, GrpoSection, GrpoStage
+from tutti.pipeline.values import Inputs, Result
+
+CRITIC = "critic"
+
+
+class PpoSection(GrpoSection):
+    group: int = Field(default=4, ge=1, description="answers to each of them")
+    discount: Real = Field(default=1.0, gt=0, le=1, description="of later rewards, a token")
+    trace: Real = Field(default=0.95, ge=0, le=1, description="lambda of advantages: 0 trusts values, 1 rewards")
+    value_clip: Real = Field(default=0.2, gt=0, description="half width of the interval around an old value")
+    value_weight: Real = Field(default=0.5, gt=0, description="of the loss of values")
+
+
+class PpoStage(GrpoStage):
+    name = "ppo"
+    section = PpoSection
+    roles = (*GrpoStage.roles, Role(CRITIC, Checkpoint, required=False))
+
+    def model(self, begun: ModelSpec) -> ModelSpec:
+        return replace(begun, value_model=True)
+
+    def problems(self, recipe: Recipe, filled: Collection[str]) -> Iterator[InvalidField]:
+        yield from super().problems(recipe, filled)
+        if not {CRITIC, REWARD} & set(filled):
+            expected = "a reward model that the value model begins with, as `from: {critic: …}`"
+            yield InvalidField(f"ppo.from.{CRITIC}", seen="nothing", expected=expected)
+
+    def program_parameters(self, recipe: Recipe) -> PpoParameters:
+        section = recipe.section(PpoSection)
+        return PpoParameters(
+            **self.settings(recipe),
+            discount=section.discount,
+            trace=section.trace,
+            value_clip=section.value_clip,
+            value_weight=section.value_weight,
+        )
+
+    def models(self, asked: Asked) -> tuple[RoleModel, ...]:
+        return (role_model(CRITIC, _critic(asked)), *super().models(asked))
+
+    def today(self, asked: Asked, host: Host) -> Inputs:
+        """The critic is the reward model unless it is given; it has the shape of the policy. Raises InvalidField."""
+        inputs = super().today(asked, host)
+        begun, critic = inputs[INITIAL][0].training, _critic(asked)
+        assert begun is not None
+        made = self.training_of(CRITIC, critic, host)
+        expected = replace(begun.model, scalar_head=True, value_model=False)
+        if made.model != expected or made.tokenizer != begun.tokenizer:
+            raise InvalidField(
+                f"ppo.from.{CRITIC}",
+                seen=f"{checkpoint_of(critic.manifest_key)}, another model or one of another tokenizer",
+                expected="a checkpoint of a stage `reward` that began with the same model as the policy",
+            )
+        return inputs
+
+
+def _critic(asked: Asked) -> Result:
+    return asked.get(CRITIC) or asked.one(REWARD)
+
+
+STAGE = PpoStage()
