@@ -179,9 +179,9 @@ def test_the_ledger_tells_which_step_read_a_sample(world: World) -> None:
     data: Any = PROGRAMS["reward"].read(staged, training)
     ledger = data.first_ledger()
     (share,) = ledger.spans[0].datasets
-    assert share == DatasetShare(training.dataset, len(data._data.train), 1, 0)
+    assert share == DatasetShare(training.dataset, len(data.train), 1, 0)
     readings = list(ledger.readings(training.dataset, 3, before_step=10))
     assert readings
     for each in readings:
-        read = data._data.read(ledger, each.step + 1, each.leaf)
-        assert read[each.row] is data._data.train[3]
+        read = ledger.samples(each.step, each.leaf).samples.tolist()
+        assert data.train[read[each.row]] is data.train[3]
