@@ -10,8 +10,9 @@ from typing import Any
 
 from tutti.chassis import kinds
 from tutti.chassis.errors import NotFound
-from tutti.contracts.annotation.v1 import Preferences
+from tutti.contracts.annotation.v1 import Campaign, Preferences
 from tutti.contracts.committer.v1 import CHECKPOINT_STATE_COMMITTED, Checkpoint, CheckpointState
+from tutti.contracts.evaluation.v1 import Comparison
 
 Find = Callable[[str], Any]
 """The resource of a name, by its owner. Raises NotFound and other problems."""
@@ -38,10 +39,12 @@ def gather(find: Find, comparisons: Sequence[str], checkpoint: str) -> list[Item
     items, seen, open_ = set[Item](), set(direct), sorted(direct)
     while open_:
         resource = find(open_.pop(0))
-        if resource.name in direct:
+        if resource.name in direct and not isinstance(resource, Campaign):
             items.add(Item(resource.name, kinds.kind_of(type(resource)).content_digest(resource)))
         if isinstance(resource, Preferences):
-            items |= {Item(resource.spec.campaign, resource.spec.content_digest)}
+            items.add(Item(resource.spec.campaign, resource.spec.content_digest))
+        if isinstance(resource, Comparison) and resource.spec.HasField("judged"):
+            items.add(Item(resource.spec.judged.campaign, resource.spec.judged.content_digest))
         for parent in _parents(resource):
             if parent not in seen:
                 seen.add(parent)

@@ -126,6 +126,7 @@ class Releases:
         context.check()
         found = rules.findings([_figures(each) for each in compared], limits(spec))
         passed = all(each.passed for each in found)
+        simulated = all(each.simulated for each in compared)
         numbers = {each.name: number for number, each in enumerate(compared)}
         body: dict[str, JsonValue] = {
             "comparisons": [each.content_digest for each in spec.comparisons],
@@ -133,7 +134,7 @@ class Releases:
             "findings": [each.to_json(numbers[each.comparison]) for each in found],
             "passed": passed,
             "rules": dict(limits(spec)),
-            "simulated": True,
+            "simulated": simulated,
             "state_digest": state,
         }
         manifest = Manifest(Kind.RELEASE, body, (), version.producer("evaluation"))
@@ -142,7 +143,7 @@ class Releases:
         def fill(unit: Unit, done: Release) -> None:
             done.result.CopyFrom(result)
             done.standing = STANDING_ACTIVE if passed else STANDING_REFUSED
-            done.checkpoint, done.state_digest, done.simulated = checkpoint, state, True
+            done.checkpoint, done.state_digest, done.simulated = checkpoint, state, simulated
             done.findings.extend(_finding(each) for each in found)
             done.evidence.extend(Evidence(resource=item.resource, digest=item.digest) for item in relied)
             if not passed:

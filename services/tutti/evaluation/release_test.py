@@ -99,7 +99,7 @@ def compared(
         candidate=ComparedSample(name="samples/after"),
         reward=ComparedReward(checkpoint=REWARD),
     )
-    found = Comparison(name=name, state=STATE_DONE, spec=spec, promised=promised, divergence=2.5)
+    found = Comparison(name=name, state=STATE_DONE, spec=spec, promised=promised, divergence=2.5, simulated=True)
     found.wins.CopyFrom(WinRate(mean=judged, low=low, high=0.8))
     found.result.content_digest = f"blake3:{name}"
     return found
@@ -185,6 +185,21 @@ def test_a_release_is_stale_once_its_checkpoint_is_pruned(world: Simulation, stu
     OWNERS[-1].known[POLICY].state = CHECKPOINT_STATE_PRUNED
     stale = later(world, stub, "releases/a")
     assert (stale.standing, stale.reason) == (STANDING_STALE, f"stale: {POLICY} is pruned; run the recipe again")
+
+
+def test_a_release_by_the_judgements_of_people_relies_on_their_campaign(
+    world: Simulation, stub: ReleaseServiceStub
+) -> None:
+    people = OWNERS[-1].known["comparisons/x"]
+    people.simulated = False
+    people.spec.judged.campaign, people.spec.judged.content_digest = "campaigns/people", "blake3:people"
+    OWNERS[-1].add(campaign := Campaign(name="campaigns/people"))
+    campaign.result.content_digest = "blake3:people"
+    release = made(world, stub, "releases/a")
+    assert not release.simulated
+    assert ("campaigns/people", "blake3:people") in {(each.resource, each.digest) for each in release.evidence}
+    campaign.result.content_digest = AGAIN
+    assert later(world, stub, "releases/a").standing == STANDING_STALE
 
 
 def test_a_release_is_revoked_once_with_its_reason(world: Simulation, stub: ReleaseServiceStub) -> None:

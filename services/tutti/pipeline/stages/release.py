@@ -52,7 +52,8 @@ class ReleaseStage(StageDef):
         if work.standing == STANDING_REFUSED:
             return f"refused: {work.reason}"
         passed = ", ".join(f"{each.rule} {each.seen:.3g} (limit {each.limit:.3g})" for each in work.findings)
-        return f"{work.checkpoint} passed by simulated judgements: {passed}"
+        who = "simulated judgements" if work.simulated else "judgements of people"
+        return f"{work.checkpoint} passed by {who}: {passed}"
 
 
 def _limits(recipe: Recipe) -> dict[Rule, float]:
