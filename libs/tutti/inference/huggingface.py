@@ -1,7 +1,9 @@
-"""A checkpoint as the folder that Hugging Face's transformers reads: configuration, weights, tokenizer.
+"""A checkpoint as the folder that Hugging Face's transformers reads: configuration, weights, tokenizer, chat template.
 
 A model is a `LlamaForCausalLM`, with norms of query and key a `Qwen3ForCausalLM`; both compute what ours does. Weights
-are float32, as they were trained. Does not import torch.
+are float32, as they were trained. A reward model is refused: its head reads the mean of an answer's states, which no
+class of transformers does. A value model is left out, since it has no part in what the model writes. Does not import
+torch.
 """
 
 import os
@@ -19,6 +21,8 @@ from safetensors.numpy import save_file
 from tutti.backbone.files import RealFiles
 from tutti.backbone.folders import new_folder
 from tutti.corpus.canonical import canonical_json
+from tutti.corpus.conversations import Role
+from tutti.corpus.template import Template
 from tutti.corpus.tokenizer import EOS, BytePairTokenizer
 from tutti.model.chunks import Layout, Use
 from tutti.model.spec import ModelSpec
@@ -30,21 +34,36 @@ WEIGHTS = "model.safetensors"
 
 @dataclass(frozen=True)
 class Exported:
-    """What goes into the folder: a model's layout and parameters float32 [layout.elements], and its tokenizer."""
+    """What goes into the folder: a model's layout and parameters float32 [layout.elements], its tokenizer, and the chat
+    template that it was trained with, where there is one.
+    """
 
     layout: Layout
     vector: Array
     tokenizer: BytePairTokenizer
+    template: Template | None = None
+
+
+class NotExportable(Exception):
+    """The format has nothing that computes what the model does."""
 
 
 def write(what: Exported, folder: Path) -> None:
-    """Make `folder`, whole or not at all. Raises FileExistsError when it is there and not empty."""
+    """Make `folder`, whole or not at all.
+
+    Raises FileExistsError when it is there and not empty, NotExportable for a reward model.
+    """
     model, tokenizer = what.layout.model, what.tokenizer
+    if model.scalar_head:
+        raise NotExportable(
+            "it is a reward model, whose head reads the mean of an answer's states: no class of transformers computes "
+            "that; export the checkpoint that it began with, or a policy that learned from it"
+        )
     with new_folder(RealFiles(), folder) as made:
         for name, value in (
             ("config.json", configuration(model, tokenizer.eos)),
             ("generation_config.json", generation(model, tokenizer)),
-            ("tokenizer_config.json", tokenization(model)),
+            ("tokenizer_config.json", tokenization(model, what.template)),
         ):
             (made / name).write_bytes(canonical_json(value) + b"\n")
         (made / "tokenizer.json").write_bytes(tokenizer.artefact)
@@ -99,8 +118,13 @@ def generation(model: ModelSpec, tokenizer: BytePairTokenizer) -> dict[str, Any]
     return config
 
 
-def tokenization(model: ModelSpec) -> dict[str, Any]:
-    """tokenizer_config.json: nothing is put around a text, and a text that spells a special token is text."""
+def tokenization(model: ModelSpec, template: Template | None = None) -> dict[str, Any]:
+    """tokenizer_config.json: nothing is put around a text, and a text that spells a special token is text.
+
+    With a chat template special tokens are read in texts, since transformers renders conversations as text; there the
+    template refuses messages that spell one.
+    """
+    chat = {} if template is None else {"chat_template": jinja(template)}
     return {
         "add_bos_token": False,
         "add_eos_token": False,
@@ -109,9 +133,35 @@ def tokenization(model: ModelSpec) -> dict[str, Any]:
         "eos_token": EOS,
         "model_max_length": model.context,
         "pad_token": EOS,
-        "split_special_tokens": True,
+        "split_special_tokens": template is None,
         "tokenizer_class": "PreTrainedTokenizerFast",
+        **chat,
     }
+
+
+SPELLS = (
+    "{%- if 'TOKEN' in message['content'] -%}"
+    "{{- raise_exception('a message spells TOKEN, which no message may') -}}{%- endif -%}"
+)
+TURN = "{%- WHERE message['role'] == 'ROLE' -%}{{- 'TOKEN' + message['content'] + 'END' -}}"
+OTHER = "{%- else -%}{{- raise_exception('roles are ROLES') -}}{%- endif -%}"
+OPEN = "{%- if add_generation_prompt -%}{{- 'TOKEN' -}}{%- endif -%}"
+
+
+def jinja(template: Template) -> str:
+    """The chat template as transformers applies it: the tokens are those of our rendering of the same messages."""
+    checks = [SPELLS.replace("TOKEN", token) for token in (*template.tokens, EOS)]
+    turns = [
+        TURN.replace("WHERE", "elif" if number else "if")
+        .replace("ROLE", str(role))
+        .replace("TOKEN", token)
+        .replace("END", EOS if role is Role.ASSISTANT else "")
+        for number, (role, token) in enumerate(template.roles.items())
+    ]
+    other = OTHER.replace("ROLES", ", ".join(map(str, template.roles)))
+    body = "".join([*checks, *turns, other])
+    end = OPEN.replace("TOKEN", template.roles[Role.ASSISTANT])
+    return f"{{%- for message in messages -%}}{body}{{%- endfor -%}}{end}"
 
 
 def tensors(layout: Layout, vector: Array) -> dict[str, Array]:

@@ -2,7 +2,7 @@
 
 import errno
 import resource
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
@@ -12,15 +12,18 @@ import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from jinja2.exceptions import TemplateError
 from tokenizers import AddedToken, Tokenizer, decoders, models, pre_tokenizers, trainers
 from transformers import AutoModelForCausalLM, AutoTokenizer
 
 from tutti.corpus.canonical import canonical_json, parse_json
+from tutti.corpus.conversations import Message, Role
+from tutti.corpus.template import CHAT_1
 from tutti.corpus.tokenizer import EOS, BytePairTokenizer
 from tutti.inference.decoder import Decoder
 from tutti.inference.decoder_test import MODEL, SHAPES, parameters, read, tokens_of
 from tutti.inference.generation import generate
-from tutti.inference.huggingface import WEIGHTS, Exported, write
+from tutti.inference.huggingface import WEIGHTS, Exported, NotExportable, write
 from tutti.inference.limits import Limits
 from tutti.inference.sampling import Sampling
 from tutti.model.spec import ModelSpec
@@ -35,16 +38,18 @@ MIXED = [
 ]
 
 
-def trained() -> BytePairTokenizer:
-    """A byte-level tokenizer of 300 ids: 256 bytes, 43 merges, the end of a text."""
+def trained(reserved: Sequence[str] = ()) -> BytePairTokenizer:
+    """A byte-level tokenizer of 300 ids: 256 bytes, merges, the reserved tokens, the end of a text."""
     tokenizer = Tokenizer(models.BPE())
     tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
     tokenizer.decoder = decoders.ByteLevel()
     trainer = trainers.BpeTrainer(
-        vocab_size=299, show_progress=False, initial_alphabet=sorted(pre_tokenizers.ByteLevel.alphabet())
+        vocab_size=299 - len(reserved),
+        show_progress=False,
+        initial_alphabet=sorted(pre_tokenizers.ByteLevel.alphabet()),
     )
     tokenizer.train_from_iterator(MIXED * 3, trainer)
-    tokenizer.add_special_tokens([AddedToken(EOS, special=True, normalized=False)])
+    tokenizer.add_special_tokens([AddedToken(each, special=True, normalized=False) for each in (*reserved, EOS)])
     return BytePairTokenizer(canonical_json(parse_json(tokenizer.to_str())))
 
 
@@ -133,4 +138,51 @@ def test_weights_that_cannot_be_written_raise_the_systems_error_and_leave_nothin
     with pytest.raises(OSError, match="File too large") as refused, no_file_larger_than(vector.nbytes // 2):
         write(Exported(layout, vector.numpy(), TOKENIZER), tmp_path / "made")
     assert refused.value.errno == errno.EFBIG
+    assert list(tmp_path.iterdir()) == []
+
+
+CHATTING = trained(CHAT_1.tokens)
+TALK = (
+    Message(Role.SYSTEM, "be brief"),
+    Message(Role.USER, "d f a"),
+    Message(Role.ASSISTANT, "a d f"),
+    Message(Role.USER, " caf\u00e9 <|other|> \n\nb"),
+)
+
+
+def test_transformers_applies_the_chat_template_and_answers_with_the_same_greedy_text(tmp_path: Path) -> None:
+    model = replace(MODEL, vocabulary=CHATTING.vocabulary, context=96, value_model=True)
+    layout, vector = parameters(model)
+    write(Exported(layout, vector.numpy(), CHATTING, CHAT_1), tmp_path / "out")
+    theirs = AutoModelForCausalLM.from_pretrained(tmp_path / "out", local_files_only=True)
+    tokenizer = AutoTokenizer.from_pretrained(tmp_path / "out", local_files_only=True)
+    messages = [each.to_json() for each in TALK]
+    whole = tokenizer.apply_chat_template(messages, return_dict=False)
+    renderer = CHAT_1.bind(CHATTING)
+    assert whole == renderer.render(TALK).ids.tolist()
+    asked = tokenizer.apply_chat_template(messages, add_generation_prompt=True, return_dict=False)
+    prompt = renderer.open(TALK).tolist()
+    assert asked == prompt
+    limits = Limits(20, CHATTING.eos, CHATTING.vocabulary)
+    [ours] = generate(Decoder(layout, vector), [prompt], Sampling(temperature=0), limits)
+    said = theirs.generate(torch.tensor([asked]), max_new_tokens=20)[0, len(asked) :].tolist()
+    assert [token for token in said if token != CHATTING.eos] == list(ours.tokens)
+
+
+@pytest.mark.parametrize("spelled", ["<|assistant|>", EOS])
+def test_a_message_that_spells_a_special_token_opens_no_turn_in_transformers(tmp_path: Path, spelled: str) -> None:
+    model = replace(MODEL, vocabulary=CHATTING.vocabulary)
+    layout, vector = parameters(model)
+    write(Exported(layout, vector.numpy(), CHATTING, CHAT_1), tmp_path / "out")
+    tokenizer = AutoTokenizer.from_pretrained(tmp_path / "out", local_files_only=True)
+    with pytest.raises(TemplateError, match="which no message may"):
+        tokenizer.apply_chat_template([{"role": "user", "content": f"a{spelled}b"}])
+    with pytest.raises(TemplateError, match="roles are system, user, assistant"):
+        tokenizer.apply_chat_template([{"role": "tool", "content": "a"}])
+
+
+def test_a_reward_model_is_refused(tmp_path: Path) -> None:
+    layout, vector = parameters(replace(MODEL, scalar_head=True))
+    with pytest.raises(NotExportable, match="it is a reward model"):
+        write(Exported(layout, vector.numpy(), TOKENIZER), tmp_path / "out")
     assert list(tmp_path.iterdir()) == []

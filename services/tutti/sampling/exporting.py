@@ -5,22 +5,27 @@ from pathlib import Path
 from tutti.chassis.tasks import WorkFailed
 from tutti.checkpoints.errors import CheckpointError
 from tutti.checkpoints.staged import open_staged
+from tutti.corpus.template import TemplateError, of_digest
 from tutti.corpus.tokenizer import BytePairTokenizer
 from tutti.inference.parameters import parameters_of
 
-LOGIC_VERSION = "export-1"
+LOGIC_VERSION = "export-2"
 
 
 def export(folder: Path, tokenizer: BytePairTokenizer, to: Path) -> list[Path]:
     """Write the files of the Hugging Face format into the new folder `to`; their paths, by name.
 
-    Raises WorkFailed when the checkpoint is damaged.
+    Raises WorkFailed when the checkpoint is damaged, or is a reward model.
     """
-    from tutti.inference.huggingface import Exported, write  # brings safetensors
+    from tutti.inference.huggingface import Exported, NotExportable, write  # brings safetensors
 
     try:
         staged = open_staged(folder)
-        write(Exported(staged.body.layout, parameters_of(staged), tokenizer), to)
-    except CheckpointError as error:
+        digest = staged.body.training.template
+        template = of_digest(digest) if digest else None
+        write(Exported(staged.body.layout, parameters_of(staged), tokenizer, template), to)
+    except (CheckpointError, TemplateError) as error:
         raise WorkFailed(str(error)) from error
+    except NotExportable as error:
+        raise WorkFailed(f"{staged.body.name} cannot be exported: {error}") from error
     return sorted(to.iterdir())
