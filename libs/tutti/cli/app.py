@@ -26,6 +26,7 @@ from tutti.cli import (
     retractions,
     runs,
     sampling,
+    scrubbing,
     stack,
     status,
     tokenizers,
@@ -98,6 +99,7 @@ def build() -> click.Group:
     tutti.add_command(annotators.annotators)
     tutti.add_command(status.status)
     tutti.add_command(stack.stack)
+    tutti.add_command(scrubbing.scrub)
     tutti.add_command(administration.doctor)
     documents.documents.add_command(retractions.retract)
     documents.documents.add_command(retractions.recorded())

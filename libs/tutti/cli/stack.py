@@ -9,7 +9,7 @@ from typing import Any
 import click
 
 from tutti.cli.connection import data_dir_option
-from tutti.cli.failures import Failure
+from tutti.cli.failures import MISUSE, Failure
 from tutti.cli.output import output_option, print_list, say
 from tutti.cli.words import Words
 
@@ -55,25 +55,32 @@ def adopt(services: Sequence[str], identity: str, data_dir: Path) -> None:
 
 @contextlib.contextmanager
 def _stores(data_dir: Path, services: Sequence[str]) -> Iterator[Any]:
+    from tutti.chassis.settings import installed_services
+    from tutti.chassis.stack import opened
+
+    known = installed_services()
+    if unknown := sorted(set(services) - set(known)):
+        raise Failure(f"{unknown[0]} is not a service; expected one of {', '.join(known)}", MISUSE)
+    with settled(data_dir) as (folder, values), contextlib.ExitStack() as held:
+        held.callback(folder.lock("tutti stack").release)
+        with opened(values, folder, services or known) as stores:
+            yield stores
+
+
+@contextlib.contextmanager
+def settled(data_dir: Path) -> Iterator[tuple[Any, Any]]:
+    """Yield the data directory and its settings, for commands that open stores themselves. Raises Failure."""
     from tutti.chassis.datadir import DataDir, is_data_dir
     from tutti.chassis.failures import TROUBLES
-    from tutti.chassis.settings import SettingsError, installed_services, load
-    from tutti.chassis.stack import opened
+    from tutti.chassis.settings import SettingsError, load
 
     config = os.environ.get("TUTTI_CONFIG")
     if not is_data_dir(data_dir) and config is None:
-        raise Failure(f"{data_dir} is not a data directory: name one with --data-dir", 2)
-    known = installed_services()
-    if unknown := sorted(set(services) - set(known)):
-        raise Failure(f"{unknown[0]} is not a service; expected one of {', '.join(known)}", 2)
+        raise Failure(f"{data_dir} is not a data directory: name one with --data-dir", MISUSE)
     try:
         folder = DataDir(data_dir)
-        values = load(Path(config) if config else folder.config).values
-        with contextlib.ExitStack() as held:
-            held.callback(folder.lock("tutti stack").release)
-            with opened(values, folder, services or known) as stores:
-                yield stores
+        yield folder, load(Path(config) if config else folder.config).values
     except SettingsError as error:
-        raise Failure(str(error), 2) from None
+        raise Failure(str(error), MISUSE) from None
     except TROUBLES as error:
         raise Failure(str(error)) from None
