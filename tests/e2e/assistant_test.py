@@ -97,7 +97,10 @@ def test_a_release_is_signed_traced_refused_by_its_rules_and_stale_after_a_retra
         assert stages[name]["resource"] in above
 
     campaign = stages["judged"]["resource"]
-    tutti("annotators", "retract", campaign, "s000", "--reason", "to see it", "--data-dir", served)
+    listed = tutti("annotators", "ls", campaign, "-o", "json", "--data-dir", served).json()
+    least = min((each for each in listed if each.get("judged")), key=lambda each: each["judged"])
+    retracted = tutti("annotators", "retract", campaign, least["key"], "--reason", "to see it", "--data-dir", served)
+    assert retracted.code == 0, retracted.err
 
     def verify() -> Result:
         return tutti("releases", "verify", release, "--data-dir", served)
@@ -106,3 +109,12 @@ def test_a_release_is_signed_traced_refused_by_its_rules_and_stale_after_a_retra
     assert f"it is stale, expected active; stale: {campaign} has the content" in verify().err
     revoked = tutti("releases", "revoke", release, "--reason", "no longer wanted", "--data-dir", served)
     assert revoked.out == f"{release} is revoked\n"
+
+
+def test_after_a_retraction_only_what_the_judgements_shaped_is_made_again(files: Path, served: Path) -> None:
+    """An annotator of the run before was retracted."""
+    again = assistant(files, served, "-o", "json")
+    assert again.code == 0, again.err
+    stages = {stage["name"]: stage for stage in again.json()["run"]["stages"]}
+    made = {name for name in STAGES if not stages[name]["reused"]}
+    assert STAGES - made == {"prompts", "demonstrations", "tuned", "answers", "judged", "tuned-final"}
