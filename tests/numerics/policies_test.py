@@ -3,6 +3,7 @@
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -97,8 +98,10 @@ def trained(
     optimizer: OptimizerSpec = TRAINING.optimizer,
     settings: GrpoParameters = SETTINGS,
     model: ScoreTexts | None = half,
+    every: int = TRAINING.checkpoint_every,
+    step: StepSpec = TRAINING.step,
 ) -> Trained:
-    training = replace(TRAINING, program_parameters=settings, optimizer=optimizer)
+    training = replace(TRAINING, program_parameters=settings, optimizer=optimizer, checkpoint_every=every, step=step)
 
     def work(rank: int, group: Group) -> Trained:
         plan = Plan(LAYOUT, Shape(dp), training.step.leaves)
@@ -250,7 +253,53 @@ def test_steps_and_leaves_that_do_not_fit_the_iterations_are_refused() -> None:
             PolicyData(training, SETTINGS, prompts, rollouts)
     with pytest.raises(SpecError, match="up to 1,200,000 tokens an iteration; expected at most 1,048,576"):
         replace(SETTINGS, tokens=50_000)
-    with pytest.raises(SpecError, match="lag is 1; expected 0"):
-        replace(SETTINGS, lag=1)
+    with pytest.raises(SpecError, match="lag is 17; expected 0 to 16"):
+        replace(SETTINGS, lag=17)
     with pytest.raises(SpecError, match="group is 1; expected 2 or more"):
         replace(SETTINGS, group=1)
+
+
+BRIEF = replace(SETTINGS, minibatches=1, epochs=1)
+"""An iteration is a step."""
+LONG = {"every": 4, "until": 6}
+
+
+class Stale(Rollouts):
+    """Hands out the experience of the first iteration again."""
+
+    def roll(self, step: RankStep, prompts: Sequence[Prompt], iteration: int) -> Experience:
+        if iteration == 0:
+            self.first = super().roll(step, prompts, iteration)
+        return replace(self.first, iteration=iteration)
+
+
+def brief(dp: int, lag: int, **changes: Any) -> Trained:
+    step = replace(TRAINING.step, rows=4)
+    settings = replace(BRIEF, lag=lag)
+    return trained(dp, settings=settings, step=step, **{**LONG, **changes})
+
+
+def test_with_a_lag_each_iteration_is_answered_by_the_policy_of_so_many_before_on_any_number_of_ranks() -> None:
+    found = {lag: brief(1, lag) for lag in (0, 1, 2)}
+    assert [each.step for each in found[0].experience] == [0, 1, 2, 3, 4, 5]
+    assert [each.step for each in found[1].experience] == [0, 0, 1, 2, 4, 4]
+    assert [each.step for each in found[2].experience] == [0, 0, 0, 1, 4, 4]
+    assert len({tuple(sorted(each.state.items())) for each in found.values()}) == 3
+    for lag in (1, 2):
+        together = brief(3, lag)
+        assert together.state == found[lag].state
+        assert [each.digest for each in together.experience] == [each.digest for each in found[lag].experience]
+        policies = {each.step: each.policy for each in found[lag].experience}
+        assert all(policies[each.step] == each.policy for each in found[lag].experience)
+
+
+def test_a_job_with_a_lag_that_is_resumed_at_a_checkpoint_needs_no_older_policy() -> None:
+    whole, half = brief(1, 2), brief(2, 2, until=4)
+    assert brief(1, 2, since=half).state == whole.state
+
+
+def test_experience_that_is_staler_than_the_lag_is_refused() -> None:
+    with pytest.raises(
+        AssertionError, match=r"by the policy after step 0; expected iteration 2 by the policy after step 1"
+    ):
+        brief(1, 1, kind=Stale)

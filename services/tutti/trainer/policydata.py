@@ -18,6 +18,7 @@ from tutti.model.programs.ppo import PpoParameters
 from tutti.model.spec import SpecError
 from tutti.model.step import RankStep
 from tutti.model.training import Training
+from tutti.trainer.behind import Behind
 from tutti.trainer.failures import RankFailure, Reason
 from tutti.trainer.rollouts import Rollouts
 
@@ -73,11 +74,23 @@ class PolicyData:
         self._fresh = None
         if update == 0:
             places = self._span().samples(number - 1, 0).samples
-            self._experience = self._fresh = self._rollouts.roll(step, [self._prompts[p] for p in places], iteration)
-            _check_signal(self._experience, self._settings)
+            made = self._rollouts.roll(step, [self._prompts[p] for p in places], iteration)
+            self._check_age(made, iteration)
+            _check_signal(made, self._settings)
+            self._experience = self._fresh = made
         if self._experience is None:
             raise RankFailure(
                 Reason.STATE_REFUSED, f"step {number} is inside an iteration; expected to resume at the end of one"
+            )
+
+    def _check_age(self, made: Experience, iteration: int) -> None:
+        """Raises RankFailure for experience of another iteration or policy than the lag says."""
+        step = Behind(self._training, self._settings).policy_of(iteration) * self._settings.updates
+        if (made.iteration, made.step) != (iteration, step):
+            raise RankFailure(
+                Reason.STATE_REFUSED,
+                f"experience of iteration {made.iteration} by the policy after step {made.step}; expected iteration "
+                f"{iteration} by the policy after step {step}, with a lag of {self._settings.lag}",
             )
 
     def leaves(self, ledger: Ledger, step: int, wanted: Sequence[int]) -> Mapping[int, PolicyLeaf]:

@@ -28,6 +28,7 @@ from tutti.model.spec import ModelSpec
 from tutti.model.step import RankStep
 from tutti.model.training import Training
 from tutti.model.transformer import Transformer
+from tutti.trainer.behind import Behind
 from tutti.trainer.failures import RankFailure, Reason
 from tutti.trainer.judging import Judge
 
@@ -72,17 +73,18 @@ class Rollouts:
         """`reference` is float32 [elements of layout_of_reference]: the parameters that the policy is kept close to."""
         self._training, self._settings, self._vocabulary, self._judge = training, settings, vocabulary, judge
         self._limits = Limits(tokens=settings.tokens, end=vocabulary.end, vocabulary=vocabulary.size)
-        self._reference = reference
+        self._reference, self._behind = reference, Behind(training, settings)
         self._engine: SlotEngine | None = None
         self._transformers: tuple[Transformer, Transformer] | None = None
 
     def roll(self, step: RankStep, prompts: Sequence[Prompt], iteration: int) -> Experience:
         """Collective. Raises RankFailure."""
         settings, layout = self._settings, step.plan.layout
-        digest = vector_digest(layout, step.parameters.float().cpu().numpy())
-        completions = self._completions(step, digest, prompts, iteration)
+        vector = self._behind.parameters(iteration, step.parameters)
+        digest = vector_digest(layout, vector.float().cpu().numpy())
+        completions = self._completions(step, Weights(digest, vector), prompts, iteration)
         texts = [(*prompts[place // settings.group].tokens, *each.tokens) for place, each in enumerate(completions)]
-        policy, reference = self._scorers(step)
+        policy, reference = self._scorers(step, vector)
         begins = [len(text) - len(each.tokens) - 1 for text, each in zip(texts, completions, strict=True)]
         old = self._scored(step, policy, texts, begins, score)
         self._check_parity(completions, old)
@@ -92,7 +94,7 @@ class Rollouts:
         references = self._scored(step, reference, texts, begins, score)
         return Experience(
             iteration=iteration,
-            step=step.scalars().step,
+            step=self._behind.policy_of(iteration) * settings.updates,
             policy=digest,
             prompts=prompts,
             rollouts=[
@@ -125,14 +127,16 @@ class Rollouts:
         table, kept = advantages(rewards.reshape(-1, self._settings.group))
         return [Credited(float(each), bool(keep)) for each, keep in zip(table.flat, kept.flat, strict=True)]
 
-    def _completions(self, step: RankStep, digest: str, prompts: Sequence[Prompt], iteration: int) -> list[Completion]:
+    def _completions(
+        self, step: RankStep, weights: Weights, prompts: Sequence[Prompt], iteration: int
+    ) -> list[Completion]:
         """Every completion, in the order of numbers; each rank makes those of its prompts."""
         group, ranks = self._settings.group, len(step.plan.ranks)
         first = iteration * len(prompts) * group
         owners = [[p for p in range(len(prompts)) if p % ranks == rank] for rank in step.plan.ranks]
         requests = self._requests(owners[step.rank], prompts, first)
         try:
-            engine = self._started(step, digest)
+            engine = self._started(step, weights)
             own = generate(engine, requests, Sampling(seed=self._training.step.seed), self._limits)
         except InferenceError as error:
             raise RankFailure(Reason.ROLLOUT_FAILED, f"iteration {iteration} cannot be rolled out: {error}") from error
@@ -162,9 +166,8 @@ class Rollouts:
         group = self._settings.group
         return [Request(first + prompt * group + k, prompts[prompt].tokens) for prompt in owned for k in range(group)]
 
-    def _started(self, step: RankStep, digest: str) -> SlotEngine:
-        """The engine with the policy at hand: its vector is overwritten by each step. Raises InferenceError."""
-        weights = Weights(digest, step.parameters)
+    def _started(self, step: RankStep, weights: Weights) -> SlotEngine:
+        """The engine with the policy that answers; its vector is always the same tensor. Raises InferenceError."""
         if self._engine is None:
             model = step.plan.layout
             slots = min(SLOTS, self._settings.rollouts)
@@ -175,12 +178,12 @@ class Rollouts:
             self._engine.swap(weights)
         return self._engine
 
-    def _scorers(self, step: RankStep) -> tuple[Transformer, Transformer]:
+    def _scorers(self, step: RankStep, vector: Tensor) -> tuple[Transformer, Transformer]:
         if self._transformers is None:
             layout = step.plan.layout
             reference = self._reference.to(device=step.parameters.device, dtype=step.parameters.dtype)
             self._transformers = (
-                Transformer(layout, step.parameters, compiled=False),
+                Transformer(layout, vector, compiled=False),
                 Transformer(layout_of_reference(layout.model), reference, compiled=False),
             )
         return self._transformers

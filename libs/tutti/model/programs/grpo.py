@@ -10,6 +10,9 @@ MOST_TOKENS = 1 << 20
 """Of an iteration: its experience travels from a rank to its agent in one message."""
 
 
+MOST_LAG = 16
+
+
 @dataclass(frozen=True)
 class RewardFunction(Recorded):
     """A function of `tutti.corpus.rewards` by its name, its argument, and the weight of its reward in the sum."""
@@ -31,7 +34,7 @@ class GrpoParameters(Recorded):
     of ratios, `kl` the coefficient of the KL penalty a token. The reward is the sum of `reward_weight` times that of
     the reward model, where there is one, and of the weighted `functions`, each of which has `deadline` seconds an
     answer. `stop_kl` is the KL divergence from the reference, in nats an answer, that ends the job; 0 for none.
-    Rollouts are made by the policy of `lag` iterations before.
+    Rollouts are made by the policy of `lag` iterations before, but by none that is older than the last checkpoint.
     """
 
     prompts: int
@@ -61,7 +64,7 @@ class GrpoParameters(Recorded):
             clip=(0 < self.clip < 1, "above 0, below 1"),
             kl=(self.kl >= 0, "0 or more"),
             stop_kl=(self.stop_kl >= 0, "0 or more; 0 for no limit"),
-            lag=(self.lag == 0, "0: experience of older policies is not supported yet"),
+            lag=(0 <= self.lag <= MOST_LAG, f"0 to {MOST_LAG}: each rank keeps as many copies of the parameters"),
         )
         if self.rollouts % self.minibatches:
             raise SpecError(

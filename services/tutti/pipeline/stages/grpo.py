@@ -13,7 +13,7 @@ from tutti.contracts.committer.v1 import Checkpoint
 from tutti.contracts.ingest.v1 import Conversations
 from tutti.corpus.manifest import Kind
 from tutti.corpus.rewards import FUNCTIONS, InvalidReward, reward_of
-from tutti.model.programs.grpo import GrpoParameters, RewardFunction
+from tutti.model.programs.grpo import MOST_LAG, GrpoParameters, RewardFunction
 from tutti.model.training import RoleModel
 from tutti.pipeline.finetuning import INITIAL, FinetuningStage, JobSection, Rhythm, role_model
 from tutti.pipeline.recipe import Count, Positive, Recipe
@@ -44,7 +44,9 @@ class GrpoSection(JobSection):
         default_factory=list, max_length=16, description="verifiable rewards, each with `name`, `argument`, `weight`"
     )
     deadline: Real = Field(default=5.0, gt=0, le=60, description="seconds of a reward function for an answer")
-    lag: Count = Field(default=0, description="iterations between the policy that answers and the one that learns")
+    lag: Count = Field(
+        default=0, le=MOST_LAG, description="iterations between the policy that answers and the one that learns"
+    )
     learning_rate: Real = Field(default=1e-3, gt=0, description="at its peak")
 
 
@@ -83,8 +85,8 @@ class GrpoStage(FinetuningStage):
     def problems(self, recipe: Recipe, filled: Collection[str]) -> Iterator[InvalidField]:
         section = _section(recipe)
         yield from self.job_problems(recipe, section)
-        if section.lag:
-            expected = "0: experience of older policies is not supported yet"
+        if section.lag and section.lag >= _every(section):
+            expected = f"less than checkpoint_every ({_every(section)}): no policy is older than the last checkpoint"
             yield InvalidField(f"{self.name}.lag", seen=section.lag, expected=expected)
         if REWARD not in filled and not section.rewards:
             expected = "functions, or a reward model as `from: {reward: …}`"
@@ -120,8 +122,7 @@ class GrpoStage(FinetuningStage):
         """Whole iterations: inside of one, a state does not say what was rolled out."""
         section = _section(asked.recipe)
         updates = section.epochs * section.minibatches
-        every = section.checkpoint_every or max(1, section.steps // 10)
-        return Rhythm(section.steps * updates, every * updates)
+        return Rhythm(section.steps * updates, _every(section) * updates)
 
     def models(self, asked: Asked) -> tuple[RoleModel, ...]:
         """The reference is the initial checkpoint unless it is given."""
@@ -162,6 +163,11 @@ class GrpoStage(FinetuningStage):
 
     def unforeseeable(self, recipe: Recipe) -> str:
         return ""
+
+
+def _every(section: GrpoSection) -> int:
+    """Iterations between two checkpoints."""
+    return section.checkpoint_every or max(1, section.steps // 10)
 
 
 def _section(recipe: Recipe) -> GrpoSection:
