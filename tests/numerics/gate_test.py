@@ -126,7 +126,7 @@ def test_a_length_loving_reward_model_promises_much_and_its_policy_is_refused(wo
     fond = head(answers(long), answers(plain))
     reward = talks.base(world.blobs, replace(MODEL, scalar_head=True), "fond", fond, **KNOWN)
     found, broken = world.broken(reward, long)
-    assert found.promised > 0.9
+    assert (found.promised > 0.9, found.preferred) == (True, 1.0)
     assert broken == {"win", "gap"}
 
 

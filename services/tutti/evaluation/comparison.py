@@ -30,7 +30,7 @@ from tutti.evaluation.comparing import Compared, NotComparable, Pair, compare, j
 from tutti.evaluation.measuring import Folders, Measured, measure
 from tutti.judgements.crowds import Crowd, InvalidCrowd
 
-LOGIC_VERSION = "comparison-1"
+LOGIC_VERSION = "comparison-2"
 MOST_ANNOTATORS, MOST_CROWD_BYTES, MOST_SEED = 1000, 64 << 10, 2**53
 FOLDER = "evaluation/judgements"
 DIGITS = 6
@@ -127,7 +127,8 @@ def work(host: Host) -> Work[Comparison]:
             done.simulated, done.unjudged = bool(who["simulated"]), found.unjudged
             done.words.extend(found.words)
             if models is not None:
-                done.promised, done.divergence = models.promised, models.divergence
+                done.promised, done.preferred = models.promised, models.preferred
+                done.divergence = models.divergence
 
         return fill
 
@@ -202,6 +203,7 @@ def _body(
     if models is not None:
         body |= {
             "reward": spec.reward.state_digest,
+            "preferred": round(models.preferred, DIGITS),
             "promised": round(models.promised, DIGITS),
             "divergence": round(models.divergence, DIGITS),
         }

@@ -32,11 +32,12 @@ class Folders:
 
 @dataclass(frozen=True)
 class Measured:
-    """`promised` is the mean probability that the candidate's answer is the better one; `divergence` is in nats an
-    answer.
+    """`promised` is the mean probability that the candidate's answer is the better one, `preferred` the share of pairs
+    in which it has the higher score; `divergence` is in nats an answer.
     """
 
     promised: float
+    preferred: float
     divergence: float
 
 
@@ -69,7 +70,11 @@ def measure(folders: Folders, tokenizer: BytePairTokenizer, pairs: Sequence[Pair
         apart = divergences(policy, reference, [text for text, _ in own], [begin for _, begin in own], rows=rows)
     except (InferenceError, CheckpointError, TemplateError) as error:
         raise WorkFailed(str(error)) from error
-    return Measured(promised=float((0.5 + 0.5 * np.tanh(margins / 2)).mean()), divergence=float(apart.mean()))
+    return Measured(
+        promised=float((0.5 + 0.5 * np.tanh(margins / 2)).mean()),
+        preferred=float((0.5 + 0.5 * np.sign(margins)).mean()),
+        divergence=float(apart.mean()),
+    )
 
 
 def _of(pairs: Sequence[Pair], *, candidate: bool) -> list[Answer]:

@@ -88,7 +88,9 @@ class ComparisonStage(StageDef):
 
     def summary(self, work: Any) -> str:
         wins = work.wins
-        promised = f", {work.promised:.1%} promised" if work.HasField("promised") else ""
+        promised = ""
+        if work.HasField("promised"):
+            promised = f", {work.promised:.1%} promised ({work.preferred:.1%} of pairs preferred by the reward model)"
         apart = f", {work.divergence:.2f} nats from the baseline" if work.HasField("divergence") else ""
         simulated = "simulated " if work.simulated else ""
         utility = f"; known utility {work.utilities[0]:.2f} to {work.utilities[1]:.2f}" if work.utilities else ""

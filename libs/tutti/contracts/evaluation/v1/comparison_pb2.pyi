@@ -233,6 +233,7 @@ class Comparison(_message.Message):
     DIVERGENCE_FIELD_NUMBER: _builtins.int
     SIMULATED_FIELD_NUMBER: _builtins.int
     UNJUDGED_FIELD_NUMBER: _builtins.int
+    PREFERRED_FIELD_NUMBER: _builtins.int
     name: _builtins.str
     """name of the resource."""
     revision: _builtins.int
@@ -259,6 +260,10 @@ class Comparison(_message.Message):
     """simulated says that annotators were simulated."""
     unjudged: _builtins.int
     """unjudged: pairs without a judgement; with equal answers there is nothing to judge."""
+    preferred: _builtins.float
+    """preferred: the share of pairs in which the reward model scores the candidate's answer higher, ties counted half;
+    unset without one.
+    """
     @_builtins.property
     def spec(self) -> Global___ComparisonSpec:
         """spec of the work."""
@@ -313,17 +318,22 @@ class Comparison(_message.Message):
         divergence: _builtins.float | None = ...,
         simulated: _builtins.bool = ...,
         unjudged: _builtins.int = ...,
+        preferred: _builtins.float | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["_divergence", b"_divergence", "_promised", b"_promised", "divergence", b"divergence", "ended_at", b"ended_at", "progress", b"progress", "promised", b"promised", "result", b"result", "spec", b"spec", "started_at", b"started_at", "wins", b"wins"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["_divergence", b"_divergence", "_preferred", b"_preferred", "_promised", b"_promised", "divergence", b"divergence", "ended_at", b"ended_at", "preferred", b"preferred", "progress", b"progress", "promised", b"promised", "result", b"result", "spec", b"spec", "started_at", b"started_at", "wins", b"wins"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["_divergence", b"_divergence", "_promised", b"_promised", "better", b"better", "divergence", b"divergence", "ended_at", b"ended_at", "judgements", b"judgements", "name", b"name", "pairs", b"pairs", "progress", b"progress", "promised", b"promised", "reason", b"reason", "result", b"result", "revision", b"revision", "simulated", b"simulated", "spec", b"spec", "started_at", b"started_at", "state", b"state", "unjudged", b"unjudged", "utilities", b"utilities", "wins", b"wins", "words", b"words"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_divergence", b"_divergence", "_preferred", b"_preferred", "_promised", b"_promised", "better", b"better", "divergence", b"divergence", "ended_at", b"ended_at", "judgements", b"judgements", "name", b"name", "pairs", b"pairs", "preferred", b"preferred", "progress", b"progress", "promised", b"promised", "reason", b"reason", "result", b"result", "revision", b"revision", "simulated", b"simulated", "spec", b"spec", "started_at", b"started_at", "state", b"state", "unjudged", b"unjudged", "utilities", b"utilities", "wins", b"wins", "words", b"words"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     _WhichOneofReturnType__divergence: _TypeAlias = _typing.Literal["divergence"]  # noqa: Y015
     _WhichOneofArgType__divergence: _TypeAlias = _typing.Literal["_divergence", b"_divergence"]  # noqa: Y015
+    _WhichOneofReturnType__preferred: _TypeAlias = _typing.Literal["preferred"]  # noqa: Y015
+    _WhichOneofArgType__preferred: _TypeAlias = _typing.Literal["_preferred", b"_preferred"]  # noqa: Y015
     _WhichOneofReturnType__promised: _TypeAlias = _typing.Literal["promised"]  # noqa: Y015
     _WhichOneofArgType__promised: _TypeAlias = _typing.Literal["_promised", b"_promised"]  # noqa: Y015
     @_typing.overload
     def WhichOneof(self, oneof_group: _WhichOneofArgType__divergence) -> _WhichOneofReturnType__divergence | None: ...
+    @_typing.overload
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__preferred) -> _WhichOneofReturnType__preferred | None: ...
     @_typing.overload
     def WhichOneof(self, oneof_group: _WhichOneofArgType__promised) -> _WhichOneofReturnType__promised | None: ...
 
