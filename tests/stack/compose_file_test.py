@@ -1,6 +1,7 @@
 """docker-compose.yml as a text: what each container may use and see, without an engine."""
 
 import re
+import subprocess
 import tomllib
 from importlib import import_module
 from pathlib import Path
@@ -9,6 +10,7 @@ from typing import Any
 import pytest
 import yaml
 
+from tests.promtool import promtool
 from tutti.chassis.settings import installed_services
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -127,7 +129,21 @@ def test_alerts_are_about_metrics_that_exist() -> None:
     sources = "".join(path.read_text() for room in ("libs", "services") for path in (ROOT / room).rglob("*.py"))
     for rule in group["rules"]:
         names = re.findall(r"\b[a-z]+_[a-z_]*[a-z]\b(?=[\[{)]|$| )", rule["expr"])
-        own = [name.removesuffix("_total") for name in names if name not in ("exported_job",)]
+        own = [re.sub("_(total|count)$", "", name) for name in names if name not in ("exported_job",)]
         assert own or "up{" in rule["expr"], rule["alert"]
         assert [name for name in own if f'"{name}"' not in sources] == [], rule["alert"]
-        assert set(rule["annotations"]) == {"summary", "action"}
+        assert set(rule["annotations"]) == {"summary", "action", "runbook"}
+
+
+def test_each_alert_has_a_runbook_and_fires_when_its_condition_holds() -> None:
+    folder = ROOT / "deploy" / "docker" / "prometheus"
+    (group,) = yaml.safe_load((folder / "rules.yml").read_text())["groups"]
+    titles = re.findall(r"^### (.*)$", (ROOT / "docs" / "operations.md").read_text(), re.MULTILINE)
+    sections = {f"docs/operations.md#{title.lower().replace(' ', '-')}" for title in titles}
+    assert {rule["annotations"]["runbook"] for rule in group["rules"]} <= sections
+    cases = yaml.safe_load((folder / "rules_test.yml").read_text())["tests"]
+    fired = {test["alertname"] for case in cases for test in case["alert_rule_test"] if test["exp_alerts"]}
+    assert fired == {rule["alert"] for rule in group["rules"]}
+    command = [promtool(), "test", "rules", str(folder / "rules_test.yml")]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr
