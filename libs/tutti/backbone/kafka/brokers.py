@@ -14,7 +14,6 @@ from urllib.parse import unquote, urlsplit
 from kafka.net.sasl.scram import ScramClient
 
 MECHANISM = "SCRAM-SHA-512"
-ASK_SECONDS = 5.0
 _HANDSHAKE, _AUTHENTICATE = 17, 36  # keys of the requests in Kafka's protocol
 _VERSION = 1
 
@@ -51,19 +50,19 @@ class Brokers:
             }
         return found
 
-    def refusal(self) -> str:
-        """Return why the cluster refuses our password; empty if it accepts it, or if nobody answers."""
+    def refusal(self, seconds: float) -> str:
+        """Return why the cluster refuses our password; empty if it accepts it, or if nobody answers in `seconds`."""
         for address in self.addresses if self.user else ():
             try:
-                return self._asked(address)
+                return self._asked(address, seconds / len(self.addresses))
             except (OSError, EOFError, struct.error):
                 continue
         return ""
 
-    def _asked(self, address: str) -> str:
+    def _asked(self, address: str, seconds: float) -> str:
         host, _, port = address.rpartition(":")
         scram = ScramClient(self.user, self.password, MECHANISM)
-        with socket.create_connection((host.strip("[]"), int(port)), timeout=ASK_SECONDS) as connection:
+        with socket.create_connection((host.strip("[]"), int(port)), timeout=seconds) as connection:
             code, _ = _exchange(connection, _HANDSHAKE, _text(MECHANISM))
             if code:
                 return f"it does not offer {MECHANISM}"

@@ -42,7 +42,7 @@ _POLICY = {Kind.STATE: "compact", Kind.FACT: "delete"}
 
 
 class KafkaEventLog:
-    """`deadline_seconds` bounds every request."""
+    """`deadline_seconds` bounds every request; the client library takes 10 s to reconnect to a broker that hangs."""
 
     def __init__(
         self,
@@ -281,7 +281,7 @@ class KafkaEventLog:
 
     def _check_password(self) -> None:
         """Before a client connects, which would try a wrong password again until its deadline. Raises LogRefused."""
-        if reason := self._brokers.refusal():
+        if reason := self._brokers.refusal(self._deadline / 4):
             raise LogRefused(
                 f"{self._where} refused the user {self._brokers.user}: {reason}; check user and password in log.url"
             )

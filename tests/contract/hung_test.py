@@ -1,0 +1,82 @@
+"""Kafka and S3 servers that hang (SIGSTOP): every call ends at its deadline and names the server, and works again
+after. A server that is dead refuses connections; one that hangs accepts them and never answers.
+"""
+
+import json
+import os
+import signal
+from collections.abc import Callable, Iterator
+from contextlib import closing, contextmanager
+from typing import Any
+from urllib.parse import urlsplit
+
+import pytest
+
+from tutti.backbone import Kind, NewRecord, Topic, TopicPartition
+from tutti.backbone.blobs import BlobsUnavailable
+from tutti.backbone.eventlog import LogUnavailable
+from tutti.backbone.kafka.brokers import Brokers
+from tutti.backbone.kafka.eventlog import KafkaEventLog
+from tutti.backbone.s3.blobs import S3Blobs
+
+pytestmark = pytest.mark.timeout(120)
+TOPIC = Topic("hung", Kind.FACT, 1)
+RECORD = NewRecord(TOPIC.name, "k", b"v")
+
+
+@contextmanager
+def hung(server: Any) -> Iterator[None]:
+    pid = json.loads((server.folder / server.name / "pid.json").read_text())["pid"]
+    os.kill(pid, signal.SIGSTOP)
+    try:
+        yield
+    finally:
+        os.kill(pid, signal.SIGCONT)
+
+
+def test_no_call_waits_for_a_broker_that_hangs(own_server: Callable[[str], Any]) -> None:
+    server = own_server("kafka")
+    brokers = Brokers.parse(server.up())
+    with closing(KafkaEventLog(brokers, deadline_seconds=2)) as log:
+        log.ensure([TOPIC])
+        log.append([RECORD])
+        with hung(server), closing(KafkaEventLog(brokers, deadline_seconds=2)) as stranger:
+            calls: list[Callable[[], object]] = [
+                lambda: log.append([RECORD]),
+                lambda: stranger.ensure([TOPIC]),
+            ]
+            for call in calls:
+                with pytest.raises(LogUnavailable, match=str(brokers)):
+                    call()
+        with closing(KafkaEventLog(brokers)) as patient:
+            patient.append([RECORD])
+        assert log.read(TopicPartition(TOPIC.name, 0), 0)[0].value == b"v"
+
+
+def test_no_call_waits_for_an_s3_server_that_hangs(own_server: Callable[[str], Any]) -> None:
+    server = own_server("s3")
+    parts = urlsplit(server.up())
+
+    def opened() -> S3Blobs:
+        return S3Blobs(
+            f"{parts.hostname}:{parts.port}",
+            access_key=parts.username or "",
+            secret_key=parts.password or "",
+            bucket="hung",
+            secure=False,
+            deadline_seconds=0.2,
+        )
+
+    with closing(opened()) as blobs:
+        blobs.put_if_absent("owner/kind/a", b"a")
+        with hung(server):
+            calls: list[Callable[[], object]] = [
+                lambda: blobs.get("owner/kind/a"),
+                lambda: blobs.put_if_absent("owner/kind/b", b"b"),
+                lambda: list(blobs.list("owner/")),
+                opened,
+            ]
+            for call in calls:
+                with pytest.raises(BlobsUnavailable, match=f"{parts.hostname}:{parts.port}"):
+                    call()
+        assert blobs.get("owner/kind/a") == b"a"
