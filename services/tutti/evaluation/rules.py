@@ -11,6 +11,7 @@ from tutti.corpus.canonical import JsonValue
 
 WIN, GAP, KL = "win", "gap", "kl"
 NAMES = (WIN, GAP, KL)
+DIGITS = 6
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,7 +59,7 @@ class Finding:
             "limit": self.limit,
             "passed": self.passed,
             "rule": self.rule,
-            "seen": self.seen,
+            "seen": None if self.seen is None else round(self.seen, DIGITS),
         }
 
 
