@@ -23,6 +23,7 @@ from tutti.cli.plain import Plain, indented
 from tutti.cli.report.facts import Facts
 from tutti.cli.report.outcomes import outcome, reason
 from tutti.cli.report.samples import samples, visible
+from tutti.cli.summary import ORDINARY
 from tutti.contracts.committer.v1 import CurvePoint, GetCurveResponse
 from tutti.web.charts import Series, chart, describe, titled
 from tutti.web.words import count, duration, moment, size
@@ -102,6 +103,7 @@ def page(facts: Facts) -> str:
         "checkpoints": checkpoints,
         "sampling": sampling(checkpoints[-1]["name"], DEFAULT_DATA_DIR) if checkpoints else "",
         "more_checkpoints": len(found["checkpoints"]) if len(found["checkpoints"]) > len(checkpoints) else 0,
+        "outcomes": _outcomes(found),
         "stages": _stages(found),
         "digests": _digests(found),
         "version": VERSION,
@@ -274,6 +276,12 @@ def _stages(found: Plain) -> list[dict[str, Any]]:
     ]
 
 
+def _outcomes(found: Plain) -> list[tuple[str, str]]:
+    """What the stages that a recipe names say of their work."""
+    stages = found["run"]["stages"]
+    return [(each["name"], each["summary"]) for each in stages if each["name"] not in ORDINARY and each["summary"]]
+
+
 def _digests(found: Plain) -> list[tuple[str, str]]:
     told = [("Recipe", found["run"]["spec"]["recipe_digest"])]
     if found["checkpoints"]:
@@ -313,6 +321,7 @@ def _parts(values: dict[str, Any]) -> list[Part]:
         ("quality", "Quality", values["quality"]),
         ("samples", "Samples", values["samples"]),
         ("checkpoints", "Checkpoints", values["checkpoints"]),
+        ("outcomes", "Outcomes", values["outcomes"]),
         ("stages", "Stages and digests", True),
     )
     return [Part(ident, title) for ident, title, there in sections if there]

@@ -256,3 +256,13 @@ def test_ticks_are_few_round_and_around_all(low: float, high: float) -> None:
     assert 2 <= len(ticks) <= 8
     assert ticks[0] <= low + 1e-9
     assert ticks[-1] >= high - 1e-9
+
+
+def test_what_stages_of_a_recipe_say_of_their_work_is_told() -> None:
+    found = facts()
+    stages = found.summary["run"]["stages"]
+    words = "refused: win: the low bound of the judged win rate is 0.1; expected above 0.5"
+    stages.append({**stages[-1], "name": "released", "summary": words})
+    found.summary["seconds"]["released"] = 0.1
+    assert words in Outline(page(found)).text
+    assert words not in Outline(page(facts())).text
