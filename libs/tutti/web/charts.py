@@ -10,18 +10,27 @@ from html import escape
 
 # On the narrowest screen that a report is for, a chart is 292 pixels wide: letters of LETTERS are 12 pixels high there.
 WIDTH, HEIGHT, LETTERS = 320, 214, 13.5
+LARGE_WIDTH, LARGE_HEIGHT = 760, 340
+"""Of a large chart, which a narrow screen scrolls."""
+SMOOTHED_FROM, SPANS = 40, 100
+"""Points from which on a large chart has a smoothed line, over about n / SPANS of n points, ten at least."""
 LEFT, RIGHT, TOP, BOTTOM = 58, 22, 14, 42
 STANDALONE_STYLE = (
     f"svg{{color:#1d2430;background:#fff;font:{LETTERS}px system-ui,sans-serif}}"
     ".grid{stroke:currentColor;stroke-opacity:.15}.tick{fill:currentColor;fill-opacity:.75}"
     ".line{fill:none;stroke:#2f6f8f;stroke-width:1.6;stroke-linejoin:round}"
+    ".faint{stroke-opacity:.3;stroke-width:1}.smooth{fill:none;stroke:#2f6f8f;stroke-width:2.2;stroke-linejoin:round}"
+    ".held{fill:none;stroke:#9a5b13;stroke-width:1.6;stroke-dasharray:5 3}"
     ".dot{fill:#fff;stroke:#9a5b13;stroke-width:1.6}.mark{stroke:#a4343a;stroke-width:1.4}"
 )
 
 
 @dataclass(frozen=True)
 class Series:
-    """`points`: (step, value) in order of steps, drawn as a line; `dots`: the same, drawn as rings; `marks`: steps."""
+    """`points`: (step, value) in order of steps, drawn as a line; `dots`: the same, drawn as rings; `marks`: steps.
+
+    A `large` chart has a smoothed line, and a line from ring to ring.
+    """
 
     title: str
     unit: str
@@ -29,6 +38,23 @@ class Series:
     dots: Sequence[tuple[int, float]] = ()
     marks: Sequence[int] = ()
     logarithmic: bool = False
+    large: bool = False
+
+
+def smoothed(points: Sequence[tuple[int, float]]) -> list[tuple[int, float]]:
+    """Return the exponential moving average of points, corrected for its start; none where they are few.
+
+    What is not finite is passed over.
+    """
+    finite = [each for each in points if math.isfinite(each[1])]
+    if len(finite) < SMOOTHED_FROM:
+        return []
+    keep = 1 - SPANS / (len(finite) + SPANS)
+    found, mean, weight = [], 0.0, 0.0
+    for step, value in finite:
+        mean, weight = keep * mean + (1 - keep) * value, keep * weight + (1 - keep)
+        found.append((step, mean / weight))
+    return found
 
 
 def titled(name: str) -> str:
@@ -48,39 +74,47 @@ def chart(series: Series, *, ident: str, standalone: bool = False) -> str:
     scale = math.log10 if series.logarithmic else float
     low, high = scale(min(ticks[0], *drawn)), scale(max(ticks[-1], *drawn))
 
+    width, height = (LARGE_WIDTH, LARGE_HEIGHT) if series.large else (WIDTH, HEIGHT)
+
     def x(step: float) -> float:
-        return LEFT + (WIDTH - LEFT - RIGHT) * (step - first) / (last - first)
+        return LEFT + (width - LEFT - RIGHT) * (step - first) / (last - first)
 
     def y(value: float) -> float:
-        return HEIGHT - BOTTOM - (HEIGHT - TOP - BOTTOM) * (scale(value) - low) / ((high - low) or 1.0)
+        return height - BOTTOM - (height - TOP - BOTTOM) * (scale(value) - low) / ((high - low) or 1.0)
 
     parts = [
-        f'<line class="grid" x1="{LEFT}" x2="{WIDTH - RIGHT}" y1="{y(tick):.1f}" y2="{y(tick):.1f}"/>'
+        f'<line class="grid" x1="{LEFT}" x2="{width - RIGHT}" y1="{y(tick):.1f}" y2="{y(tick):.1f}"/>'
         f'<text class="tick" x="{LEFT - 6}" y="{y(tick) + 4.5:.1f}" text-anchor="end">{_number(tick)}</text>'
         for tick in ticks
     ]
     parts += [
-        f'<text class="tick" x="{x(tick):.1f}" y="{HEIGHT - BOTTOM + 18}" text-anchor="middle">{tick:,.0f}</text>'
-        for tick in nice_ticks(first, last, 4)
+        f'<text class="tick" x="{x(tick):.1f}" y="{height - BOTTOM + 18}" text-anchor="middle">{tick:,.0f}</text>'
+        for tick in nice_ticks(first, last, 8 if series.large else 4)
         if first <= tick <= last
     ]
     parts.append(
-        f'<text class="tick" x="{(LEFT + WIDTH - RIGHT) / 2:.0f}" y="{HEIGHT - 4}" text-anchor="middle">step</text>'
+        f'<text class="tick" x="{(LEFT + width - RIGHT) / 2:.0f}" y="{height - 4}" text-anchor="middle">step</text>'
     )
     parts += [
-        f'<line class="mark" x1="{x(step):.1f}" x2="{x(step):.1f}" y1="{HEIGHT - BOTTOM}" y2="{HEIGHT - BOTTOM - 9}"/>'
+        f'<line class="mark" x1="{x(step):.1f}" x2="{x(step):.1f}" y1="{height - BOTTOM}" y2="{height - BOTTOM - 9}"/>'
         for step in series.marks
     ]
-    path = _path([(x(step), y(value) if _fits(value, series) else math.nan) for step, value in series.points])
-    parts.append(f'<path class="line" d="{path}"/>')
+
+    def path(points: Sequence[tuple[int, float]]) -> str:
+        return _path([(x(step), y(value) if _fits(value, series) else math.nan) for step, value in points])
+
+    smooth = smoothed(series.points) if series.large else []
+    parts.append(f'<path class="{"line faint" if smooth else "line"}" d="{path(series.points)}"/>')
+    parts += [f'<path class="smooth" d="{path(smooth)}"/>'] if smooth else []
+    parts += [f'<path class="held" d="{path(series.dots)}"/>'] if series.large and len(series.dots) > 1 else []
     parts += [
         f'<circle class="dot" cx="{x(step):.1f}" cy="{y(value):.1f}" r="3.2"/>'
         for step, value in series.dots
         if _fits(value, series)
     ]
-    words = describe(series)
-    size = f' width="{2 * WIDTH}" height="{2 * HEIGHT}"' if standalone else ""
-    head = f'<svg xmlns="http://www.w3.org/2000/svg"{size} viewBox="0 0 {WIDTH} {HEIGHT}" role="img"'
+    words, scale_up = describe(series), 1 if series.large else 2
+    size = f' width="{scale_up * width}" height="{scale_up * height}"' if standalone else ""
+    head = f'<svg xmlns="http://www.w3.org/2000/svg"{size} viewBox="0 0 {width} {height}" role="img"'
     head += f' aria-labelledby="{ident}-t {ident}-d"><title id="{ident}-t">{escape(series.title)}</title>'
     head += f'<desc id="{ident}-d">{escape(words)}</desc>'
     style = f"<style>{STANDALONE_STYLE}</style>" if standalone else ""

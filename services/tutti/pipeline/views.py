@@ -191,7 +191,7 @@ def curves(curve: GetCurveResponse) -> list[Series]:
     held_out = [(each.step, each.nats / each.tokens) for each in curve.validations if each.tokens]
     norms = [(point.step, point.gradient_norm) for point in points]
     return [
-        Series("Loss", "Nats a token", [(point.step, point.loss) for point in points], dots=held_out, marks=skipped),
+        Series("Loss", "Nats a token", [(each.step, each.loss) for each in points], held_out, skipped, large=True),
         Series("Gradient norm", "Before clipping", norms, marks=skipped, logarithmic=True),
         Series("Learning rate", "Of each step", [(point.step, point.rate) for point in points]),
         *(

@@ -59,8 +59,8 @@ class AgentCalls:
         if len(request.devices) > request.slots:
             raise InvalidField("devices", seen=len(request.devices), expected=f"at most one a slot ({request.slots})")
         _check_length("address", request.address, MAX_ADDRESS_BYTES)
-        for field, text in (("incarnation", request.incarnation), ("kernel", request.kernel)):
-            _check_length(field, text, MAX_WORD_BYTES)
+        for field in ("incarnation", "kernel", "machine"):
+            _check_length(field, getattr(request, field), MAX_WORD_BYTES)
         for device in request.devices:
             _check_length("devices", device, MAX_DEVICE_BYTES)
         return self._host.units.run(lambda unit: self._register(unit, request))
@@ -226,7 +226,7 @@ def _check_length(field: str, text: str, most: int) -> None:
 
 def _described(node: Node, request: RegisterNodeRequest) -> Node:
     node.slots, node.address, node.incarnation = request.slots, request.address, request.incarnation
-    node.kernel = request.kernel
+    node.kernel, node.machine = request.kernel, request.machine
     node.state = node.state or NODE_STATE_READY
     del node.devices[:]
     node.devices.extend(request.devices)

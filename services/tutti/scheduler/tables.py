@@ -165,11 +165,12 @@ class Tables:
 
     def with_progress(self, unit: Unit, job: Job) -> Job:
         """Return the job as GetJob does: with its history, how fast it goes and how long that takes."""
-        attempt = self.attempt(unit, job) if job.state == JOB_STATE_RUNNING else None
+        attempt = self.attempt(unit, job)
         if attempt is not None and (rate := attempt.steps_per_second):
             job.steps_per_second = rate
             job.tokens_per_second = rate * tokens_of_step(job)
-            job.seconds_left = max(0, job.spec.steps - attempt.step) / rate
+            if job.state == JOB_STATE_RUNNING:
+                job.seconds_left = max(0, job.spec.steps - attempt.step) / rate
         return self.jobs.with_history(unit, job)
 
     def with_placement(self, unit: Unit, topology: Topology) -> Topology:

@@ -166,6 +166,7 @@ class Agent:
             devices=settings.devices,
             address=settings.address,
             kernel=settings.kernel,
+            machine=settings.machine,
         )
         self._courier.send("node", lambda: self._scheduler.RegisterNode(request), self._registered)
 

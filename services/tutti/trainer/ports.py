@@ -168,6 +168,7 @@ class AgentSettings:
     devices: tuple[str, ...]
     address: str = "127.0.0.1"
     kernel: str = ""
+    machine: str = ""
     silence: float = 20.0
     rendezvous: float = 60.0
     staging: float = 600.0

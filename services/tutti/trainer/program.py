@@ -41,6 +41,7 @@ from tutti.trainer.iolink import ProcessIoLink
 from tutti.trainer.iosettings import IoSettings
 from tutti.trainer.journal import Journal
 from tutti.trainer.launcher import ProcessLauncher
+from tutti.trainer.machine import machine
 from tutti.trainer.ports import AgentSettings
 
 log = logging.getLogger(__name__)
@@ -184,6 +185,7 @@ def _settings(given: argparse.Namespace, loaded: Loaded) -> AgentSettings:
         devices=devices,
         address=address,
         kernel=machine_signature(devices).digest(),
+        machine=machine(),
         silence=values.rank.watchdog_seconds,
         rendezvous=values.rank.rendezvous_seconds,
         staging=own.staging_seconds,

@@ -79,6 +79,7 @@ class Facts:
     pages: Pages = field(default_factory=Pages)
     curve: GetCurveResponse = field(default_factory=GetCurveResponse)
     references: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
+    machines: tuple[str, ...] = ()
 
 
 def gather(client: Client, run: Run) -> Facts:
@@ -96,7 +97,20 @@ def gather(client: Client, run: Run) -> Facts:
     if found["dataset"] and found["dataset"]["languages"]:
         with contextlib.suppress(Problem, Failure, OSError):
             others = _beside(client, found["dataset"]["name"])
-    return Facts(found, pages, curve, others)
+    return Facts(found, pages, curve, others, _machines(client, found["train"]))
+
+
+def _machines(client: Client, job: Plain | None) -> tuple[str, ...]:
+    """Return the machines of the newest attempt, as their agents described them."""
+    found = dict[str, None]()
+    if job and job["topology_version"]:
+        with contextlib.suppress(Problem):
+            name = f"topologies/{job['name'].removeprefix('jobs/')}/{job['topology_version']}"
+            topology = client.scheduler.GetTopology(GetRequest(name=name))
+            for node in sorted({each.node for each in topology.placement}):
+                machine = client.scheduler.GetNode(GetRequest(name=node)).machine
+                found[f"{machine} ({node})" if machine else node] = None
+    return tuple(found)
 
 
 def rules_of(rows: Iterable[Plain], left_out: Mapping[str, int]) -> tuple[Rule, ...]:

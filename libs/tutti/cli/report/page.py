@@ -25,7 +25,7 @@ from tutti.cli.report.outcomes import outcome, reason
 from tutti.cli.report.samples import samples, visible
 from tutti.cli.summary import ORDINARY
 from tutti.contracts.committer.v1 import CurvePoint, GetCurveResponse
-from tutti.web.charts import Series, chart, describe, titled
+from tutti.web.charts import Series, chart, describe, smoothed, titled
 from tutti.web.words import count, duration, moment, size
 
 SHOWN_CHECKPOINTS, SHOWN_STEPS, SHOWN_LANGUAGES, LONGEST = 30, 12, 20, 160
@@ -64,6 +64,7 @@ class Drawn:
     svg: Markup
     words: str
     legend: str
+    large: bool = False
 
 
 def page(facts: Facts) -> str:
@@ -79,6 +80,7 @@ def page(facts: Facts) -> str:
         "recipe": _recipe(run),
         "took": sum(found["seconds"].values()),
         "figures": _figures(found, facts.curve),
+        "settings": _settings(found, facts.machines),
         "funnel": _funnel(found),
         "visited": sorted(found["crawl"]["counts"], key=lambda each: -each["pages"]) if found["crawl"] else [],
         "pages": facts.pages,
@@ -88,7 +90,7 @@ def page(facts: Facts) -> str:
         "references": facts.references,
         "job": job,
         "charts": [
-            Drawn(series.title, Markup(svg), describe(series), _legend(series))  # noqa: S704  (escaped where it is made)
+            Drawn(series.title, Markup(svg), describe(series), _legend(series), series.large)  # noqa: S704  (escaped where it is made)
             for at, series in enumerate(curves(facts.curve))
             if (svg := chart(series, ident=f"chart{at}"))
         ],
@@ -122,7 +124,7 @@ def curves(curve: GetCurveResponse) -> list[Series]:
     loss = [(point.step, point.loss) for point in points]
     checked = [(each.step, each.nats / each.tokens) for each in curve.validations if each.tokens]
     return [
-        Series("Loss", "Nats a token", loss, dots=checked, marks=skipped),
+        Series("Loss", "Nats a token", loss, dots=checked, marks=skipped, large=True),
         Series(
             "Gradient norm",
             "Before clipping",
@@ -193,6 +195,10 @@ def _figures(found: Plain, curve: GetCurveResponse) -> list[Figure]:
         ranks = job["shape"]["data_parallel"]
         figures.append(Figure("Steps", f"{job['step']:,}", f"on {ranks} rank{'' if ranks == 1 else 's'}"))
         figures.append(_loss(job, curve))
+        if (gap := _gap(curve)) is not None:
+            figures.append(Figure("Gap", f"{gap:+.3f}", "nats, held-out text less training, smoothed"))
+        if job["tokens_per_second"]:
+            figures.append(Figure("Speed", f"{job['tokens_per_second']:,.0f}", "tokens a second"))
     if job and job["bits_per_byte"] is not None:
         figures.append(Figure("Bits per byte", f"{job['bits_per_byte']:.3f}", _beside_bigram(job, dataset)))
     if found["checkpoints"]:
@@ -206,6 +212,55 @@ def _loss(job: Plain, curve: GetCurveResponse) -> Figure:
     if checked := [each.nats / each.tokens for each in curve.validations if each.tokens]:
         what += f"; {checked[-1]:.3f} on held-out text"
     return Figure("Loss", f"{loss:.3f}", f"nats a token, {what}")
+
+
+def _gap(curve: GetCurveResponse) -> float | None:
+    """Return the newest held-out loss less the smoothed training loss of its step, in nats a token."""
+    checked = [each for each in curve.validations if each.tokens]
+    before = [
+        value
+        for step, value in smoothed([(each.step, each.loss) for each in curve.points])
+        if checked and step <= checked[-1].step
+    ]
+    return checked[-1].nats / checked[-1].tokens - before[-1] if before else None
+
+
+def _settings(found: Plain, machines: Sequence[str]) -> list[tuple[str, str]]:
+    """Return what was trained how, where, and what its checkpoints are called, by name."""
+    job = found["train"]
+    if not job:
+        return []
+    told = json.loads(job["spec"]["training"] or "{}")
+    model, optimizer, step = (told.get(each, {}) for each in ("model", "optimizer", "step"))
+    rows = [("Machine", ", ".join(machines))]
+    if model:
+        heads = f"{model.get('heads')} heads" + (f" ({model['kv_heads']} of keys)" if "kv_heads" in model else "")
+        rows.append(
+            (
+                "Model",
+                f"{model.get('layers')} layers, width {model.get('width')}, {heads}, "
+                f"vocabulary {model.get('vocabulary'):,}, context {model.get('context'):,}",
+            )
+        )
+    if optimizer:
+        known = {"peak_rate": "learning rate", "warmup": "warmup", "weight_decay": "weight decay", "clip": "clipping"}
+        rows.append(
+            ("Optimizer", ", ".join(f"{name} {optimizer[key]:g}" for key, name in known.items() if key in optimizer))
+        )
+    if step and model:
+        tokens = step["leaves"] * step["rows"] * model["context"]
+        rows.append(
+            (
+                "Batch",
+                f"{tokens:,} tokens a step: {step['leaves']} microbatches of {step['rows']} rows, "
+                f"seed {step.get('seed', 0)}",
+            )
+        )
+    names = [each["name"] for each in found["checkpoints"]]
+    rows.append(
+        ("Checkpoints", f"{names[-1]}{f' and {len(names) - 1} before' if len(names) > 1 else ''}" if names else "")
+    )
+    return [(name, value) for name, value in rows if value]
 
 
 def _read(ingest: Plain) -> int:
@@ -305,7 +360,8 @@ def _steps(curve: GetCurveResponse) -> list[dict[str, Any]]:
 
 def _legend(series: Series) -> str:
     told: Sequence[tuple[object, str]] = (
-        ([each for each in series.dots if math.isfinite(each[1])], "Rings: on the held-out text."),
+        ([each for each in series.dots if math.isfinite(each[1])], "Rings, dashed: on the held-out text."),
+        (series.large and smoothed(series.points), "Thick: smoothed. Thin: each step."),
         (series.marks, "Red marks at the foot: steps that all ranks skipped."),
     )
     return " ".join(words for there, words in told if there)

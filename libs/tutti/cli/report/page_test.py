@@ -21,7 +21,7 @@ from tutti.cli.report.samples import samples, visible
 from tutti.cli.report.writing import place_of, write
 from tutti.contracts.committer.v1 import GetCurveResponse
 from tutti.corpus.duplicates import How
-from tutti.web.charts import Series, chart, nice_ticks
+from tutti.web.charts import Series, chart, nice_ticks, smoothed
 
 KEYS = ("prompt", "text")
 Tag = tuple[str, dict[str, str | None]]
@@ -266,3 +266,37 @@ def test_what_stages_of_a_recipe_say_of_their_work_is_told() -> None:
     found.summary["seconds"]["released"] = 0.1
     assert words in Outline(page(found)).text
     assert words not in Outline(page(facts())).text
+
+
+def test_the_top_has_gap_speed_machine_settings_and_the_names_of_checkpoints() -> None:
+    told = facts()
+    training = {
+        "model": {"layers": 4, "width": 128, "heads": 4, "kv_heads": 2, "vocabulary": 4096, "context": 256},
+        "optimizer": {"peak_rate": 0.004, "warmup": 40},
+        "step": {"leaves": 8, "rows": 2, "seed": 7},
+    }
+    job = told.summary["train"]
+    job["spec"]["training"], job["tokens_per_second"] = json.dumps(training), 11_820.4
+    told.summary["checkpoints"][-1]["name"] = "checkpoints/j/0/800"
+    top = Outline(page(replace(told, machines=("2 cores of a processor, 8 GiB (nodes/a)",)))).text.partition(
+        "What became"
+    )[0]
+    for words in (
+        "Gap+1.",
+        "Speed11,820",
+        "2 cores of a processor, 8 GiB (nodes/a)",
+        "4 layers, width 128, 4 heads (2 of keys), vocabulary 4,096, context 256",
+        "learning rate 0.004, warmup 40",
+        "4,096 tokens a step: 8 microbatches of 2 rows, seed 7",
+        "checkpoints/j/0/800 and 7 before",
+    ):
+        assert words in top.replace(" \n", "").replace("\n", ""), words
+
+
+def test_a_smoothed_line_starts_at_the_first_value_and_passes_over_what_is_not_finite() -> None:
+    points = [(step, math.nan if step == 7 else 4.0) for step in range(1, 60)]
+    assert {round(value, 12) for _, value in smoothed(points)} == {4.0}
+    assert 7 not in dict(smoothed(points))
+    assert smoothed(points[:20]) == []
+    large = chart(Series("Loss", "Nats", points, [(20, 4.1), (40, 4.0)], large=True), ident="c")
+    assert [large.count(f'class="{name}"') for name in ("line faint", "smooth", "held", "dot")] == [1, 1, 1, 2]

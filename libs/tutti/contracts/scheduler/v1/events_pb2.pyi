@@ -601,6 +601,7 @@ class Node(_message.Message):
     INCARNATION_FIELD_NUMBER: _builtins.int
     ASSIGNMENTS_FIELD_NUMBER: _builtins.int
     KERNEL_FIELD_NUMBER: _builtins.int
+    MACHINE_FIELD_NUMBER: _builtins.int
     name: _builtins.str
     """name of the resource."""
     revision: _builtins.int
@@ -617,6 +618,8 @@ class Node(_message.Message):
     """incarnation of the agent process."""
     kernel: _builtins.str
     """kernel signature digest."""
+    machine: _builtins.str
+    """machine in words: processor, cores, memory; empty of an agent before 0.3."""
     @_builtins.property
     def devices(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
         """devices, such as "cpu" or "cuda:0"."""
@@ -638,10 +641,11 @@ class Node(_message.Message):
         incarnation: _builtins.str = ...,
         assignments: _abc.Iterable[Global___Assignment] | None = ...,
         kernel: _builtins.str = ...,
+        machine: _builtins.str = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["address", b"address", "assignments", b"assignments", "devices", b"devices", "incarnation", b"incarnation", "kernel", b"kernel", "name", b"name", "reason", b"reason", "revision", b"revision", "slots", b"slots", "state", b"state"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["address", b"address", "assignments", b"assignments", "devices", b"devices", "incarnation", b"incarnation", "kernel", b"kernel", "machine", b"machine", "name", b"name", "reason", b"reason", "revision", b"revision", "slots", b"slots", "state", b"state"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

@@ -312,6 +312,7 @@ class RegisterNodeRequest(_message.Message):
     DEVICES_FIELD_NUMBER: _builtins.int
     ADDRESS_FIELD_NUMBER: _builtins.int
     KERNEL_FIELD_NUMBER: _builtins.int
+    MACHINE_FIELD_NUMBER: _builtins.int
     name: _builtins.str
     """name of the node."""
     incarnation: _builtins.str
@@ -322,6 +323,8 @@ class RegisterNodeRequest(_message.Message):
     """address that ranks of other nodes reach it by."""
     kernel: _builtins.str
     """kernel signature digest."""
+    machine: _builtins.str
+    """machine in words: processor, cores, memory."""
     @_builtins.property
     def devices(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
         """devices of the node."""
@@ -335,10 +338,11 @@ class RegisterNodeRequest(_message.Message):
         devices: _abc.Iterable[_builtins.str] | None = ...,
         address: _builtins.str = ...,
         kernel: _builtins.str = ...,
+        machine: _builtins.str = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["address", b"address", "devices", b"devices", "incarnation", b"incarnation", "kernel", b"kernel", "name", b"name", "slots", b"slots"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["address", b"address", "devices", b"devices", "incarnation", b"incarnation", "kernel", b"kernel", "machine", b"machine", "name", b"name", "slots", b"slots"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

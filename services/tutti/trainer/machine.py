@@ -1,0 +1,23 @@
+"""The machine of a node in words, for people who read figures of it."""
+
+import os
+import platform
+from pathlib import Path
+
+CPUINFO = Path("/proc/cpuinfo")
+
+
+def machine() -> str:
+    """Return processor, cores that this process may use, and memory, such as "2 cores of AMD EPYC 7B13, 8 GiB"."""
+    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 2**30
+    return f"{cores} {'core' if cores == 1 else 'cores'} of {_processor()}, {memory:.0f} GiB"
+
+
+def _processor() -> str:
+    try:
+        lines = CPUINFO.read_text().splitlines()
+    except OSError:
+        lines = []
+    names = [line.partition(":")[2].strip() for line in lines if line.startswith("model name")]
+    return (names or [platform.processor() or platform.machine()])[0][:80]
