@@ -13,6 +13,7 @@ export PATH := $(CURDIR)/$(BIN):$(PATH)
 unexport PYTHONDONTWRITEBYTECODE
 
 .PHONY: help setup lint test protos clean lock run bench bench-data soak stack-up stack-down run-stack new-service new-stage new-program migration baseline compose-test new-page assistant bench-behaviour
+.PHONY: help setup lint test protos clean lock run bench bench-data soak stack-up stack-down run-stack new-service new-stage new-program migration baseline compose-test new-page assistant examples
 
 help: ## show this help
 	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -54,6 +55,10 @@ check: setup ## lint and the tests that a change affects: make check, or make ch
 .PHONY: check affected
 affected: setup
 	$(BIN)/python -m tools.affected $(if $(SINCE),--since $(SINCE))
+examples: setup ## generate, build and run the examples in Go and TypeScript
+	cd examples/go && go mod download
+	cd examples/typescript && npm ci --no-audit --no-fund
+	$(BIN)/pytest -n 0 tests/e2e/examples_test.py
 
 run: setup ## a web site becomes a committed checkpoint, embedded
 	@$(BIN)/python -m tools.exhibit_site -- $(BIN)/tutti run recipes/first-light.yaml --set 'input.crawl.connect.exhibit.test={address}'

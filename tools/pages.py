@@ -25,6 +25,7 @@ from grpc_tools import protoc
 
 from tutti.chassis import stack
 from tutti.chassis.catalog import EventType, event_type, every_event, markdown
+from tutti.chassis.enums import word
 from tutti.chassis.errors import CATALOGUE, Problem
 from tutti.chassis.parts import emitted
 from tutti.chassis.recipetext import Part
@@ -125,6 +126,11 @@ Generated from `protos/` by `tools/pages.py`; do not edit.
       grpcurl -plaintext -H "authorization: Bearer $(sed -n 's/^engineer //p' .tutti/tokens)" \\
           -d '{"page_size": 5}' "$(cat .tutti/endpoint)" tutti.scheduler.v1.SchedulerService/ListJobs
 
+- **Spelling of states.** Requests and answers have the names of the enums (`JOB_STATE_RUNNING`). The command line, with
+  `-o json` too, filters, and the JSON beside pages have one other spelling: lower case, without what is common to the
+  enum (`running`). Both stand beside each enum below.
+- **From other languages.** `buf.gen.yaml` generates Go and TypeScript; `examples/go` and `examples/typescript` list the
+  runs of a platform with what it generates, and `make examples` generates, builds and runs them.
 - **From Python.** The client finds address and token by itself, and raises the classes of `tutti.chassis.errors`:
 
       from tutti.chassis.client import connect
@@ -226,8 +232,10 @@ def api_page(files: Sequence[FileDescriptorProto]) -> str:
         lines.append("")
         for name in names:
             if name in types.enums:
-                values = (types.comments[f"{name}.{value.name}"] for value in types.enums[name].value)
-                lines += [f"`{_short(name)}`: {types.comments[name]}", "", *(f"- {_cell(each)}" for each in values), ""]
+                enum = types.enums[name]
+                spelt = [(types.comments[f"{name}.{value.name}"], word(enum, value.name)) for value in enum.value]
+                values = [f"- {_cell(words)} In `-o json`: `{short}`." for words, short in spelt]
+                lines += [f"`{_short(name)}`: {types.comments[name]}", "", *values, ""]
     return "\n".join(lines)
 
 

@@ -14,7 +14,7 @@ from tutti.chassis.errors import InvalidField
 from tutti.chassis.resources import Resource
 from tutti.chassis.unit import Units
 from tutti.contracts.common.v1 import GetRequest, ListRequest, Shape
-from tutti.contracts.scheduler.v1 import Job, JobSpec, ListJobsResponse
+from tutti.contracts.scheduler.v1 import Job, JobSpec, ListJobsResponse, ListTopologiesResponse, Topology
 
 JOB = Job(name="jobs/a", spec=JobSpec(training="{}", steps=5), shape=Shape(data_parallel=2, rule="r"), history=["x"])
 
@@ -65,3 +65,24 @@ def test_a_mask_of_what_is_no_field_is_refused(bench: Bench, path: str) -> None:
         with pytest.raises(InvalidField) as caught:
             ask("name", path)
         assert caught.value.field == "read_mask"
+
+
+def test_numbered_resources_are_listed_by_their_numbers_page_by_page(tmp_path: Path) -> None:
+    metadata, clock = MetaData(), ManualClock()
+    database = EmbeddedDatabase(tmp_path / "x.db", clock=clock, inline=True)
+    made = Resource(metadata, "topologies", Topology, {"job": lambda each: each.job}, numbered=True)
+    units = Units(database, "scheduler", metadata, clock=clock, randomness=SeededRandomness("x"))
+    database.create(metadata)
+    names = [f"topologies/{job}/{version}" for job in ("a", "b") for version in (100, 20, 3)]
+    for name in names:
+        units.run(lambda unit, name=name: made.create(unit, Topology(name=name, job=name.split("/")[1])))  # type: ignore[misc]
+    found, token = list[str](), ""
+    while token or not found:
+        request = ListRequest(page_size=2, page_token=token)
+        page = crud.list_page(units, made, request, ListTopologiesResponse, "topologies")
+        found, token = [*found, *(each.name for each in page.topologies)], page.next_page_token
+    assert found == [f"topologies/{job}/{version}" for job in ("a", "b") for version in (3, 20, 100)]
+    only = ListRequest(filter="job=b")
+    listed = crud.list_page(units, made, only, ListTopologiesResponse, "topologies").topologies
+    assert [each.name for each in listed] == [f"topologies/b/{version}" for version in (3, 20, 100)]
+    database.close()

@@ -21,7 +21,6 @@ import grpc
 from google.protobuf.message import DecodeError
 from grpc_health.v1 import health_pb2, health_pb2_grpc
 from grpc_health.v1.health import aio as health_aio
-from grpc_reflection.v1alpha import reflection
 from grpc_status import rpc_status
 
 from tutti.chassis import leash, logs
@@ -32,6 +31,7 @@ from tutti.chassis.failures import guarded
 from tutti.chassis.healthfile import HealthFile, health_path
 from tutti.chassis.kinds import owners
 from tutti.chassis.methods import Method, find_method
+from tutti.chassis.reflected import reflect
 from tutti.chassis.server import CannotListen
 from tutti.chassis.settings import SettingsError, installed_services, load
 from tutti.chassis.version import VERSION
@@ -234,8 +234,7 @@ class DoorServer:
         """Listen; the address with the port that it got. Raises CannotListen."""
         self._server.add_generic_rpc_handlers((self.door,))
         health_pb2_grpc.add_HealthServicer_to_server(self.health, self._server)
-        names = [*_served(), "grpc.health.v1.Health", reflection.SERVICE_NAME]
-        reflection.enable_server_reflection(names, self._server)
+        reflect([*_served(), "grpc.health.v1.Health"], self._server)
         try:
             port = self._server.add_insecure_port(listen)
         except RuntimeError:

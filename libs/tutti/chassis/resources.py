@@ -4,6 +4,7 @@ Promises: a read verifies the row against the digest that it was written with; a
 unit, grows the revision by one and emits the snapshot; a create can be repeated.
 """
 
+from bisect import bisect_right
 from collections.abc import Callable, Mapping
 from typing import Any, Generic, TypeVar
 
@@ -49,13 +50,20 @@ class Resource(Generic[M]):
     """Messages of type `message` (with fields `name` and `revision`) under names `kind/...`.
 
     `columns` are what can be selected and filtered by; each is computed from the message, and its type is that of its
-    value for an empty message. `changed` holds who is told of new revisions after the commit.
+    value for an empty message. `changed` holds who is told of new revisions after the commit. Names of `numbered`
+    resources end in numbers, such as lines and steps: they are listed in the order of these.
     """
 
     def __init__(
-        self, host_metadata: MetaData, kind: str, message: type[M], columns: Mapping[str, Index] | None = None
+        self,
+        host_metadata: MetaData,
+        kind: str,
+        message: type[M],
+        columns: Mapping[str, Index] | None = None,
+        *,
+        numbered: bool = False,
     ) -> None:
-        self.kind, self.message = check_kind(kind), message
+        self.kind, self.message, self._sorted = check_kind(kind), message, numbered
         for field in ("name", "revision"):
             if field not in message.DESCRIPTOR.fields_by_name:
                 raise ValueError(f"{message.DESCRIPTOR.full_name} cannot be a resource: it has no field {field!r}")
@@ -178,10 +186,21 @@ class Resource(Generic[M]):
         return found
 
     def page(self, unit: Unit, request: ListRequest) -> tuple[list[M], str]:
-        """A page in name order and the token of the next, empty after the last. Raises InvalidField."""
+        """A page in name order, or by the numbers in names, and the token of the next, empty after the last.
+
+        Raises InvalidField.
+        """
         page = listing.parse(request, self.kind, self._types, self.message.DESCRIPTOR.fields_by_name)
-        asked = {**page.equal, "page_after": page.after, "page_size": page.size + 1}
-        found = self._all(unit, _paged(self.table, tuple(page.equal)), asked)
+        if self._sorted:
+            listed = unit.tx.execute(_names(self.table, tuple(page.equal)), dict(page.equal)).scalars()
+            names = sorted(listed, key=by_number)
+            first = bisect_right(names, by_number(page.after), key=by_number) if page.after else 0
+            wanted = names[first : first + page.size + 1]
+            rows = unit.tx.execute(select(self.table).where(self.table.c.name.in_(wanted))).all()
+            found = sorted(map(self._read, rows), key=lambda each: by_number(_name(each)))
+        else:
+            asked = {**page.equal, "page_after": page.after, "page_size": page.size + 1}
+            found = self._all(unit, _paged(self.table, tuple(page.equal)), asked)
         if len(found) <= page.size:
             return found, ""
         return found[: page.size], listing.token(self.kind, request, _name(found[page.size - 1]))
@@ -306,6 +325,17 @@ def _paged(table: Table, equal: tuple[str, ...]) -> Select[Any]:
     same = [table.c[name] == bindparam(name) for name in equal]
     query = select(table).where(table.c.name > bindparam("page_after"), *same)
     return query.order_by(table.c.name).limit(bindparam("page_size"))
+
+
+@prepared
+def _names(table: Table, equal: tuple[str, ...]) -> Select[Any]:
+    return select(table.c.name).where(*(table.c[name] == bindparam(name) for name in equal))
+
+
+def by_number(name: str) -> tuple[tuple[bool, int, str], ...]:
+    """Return what sorts names by the numbers in them: checkpoints/x/0/20 before checkpoints/x/0/100."""
+    parts = name.split("/")
+    return tuple((part.isdecimal(), int(part) if part.isdecimal() else 0, part) for part in parts)
 
 
 @prepared

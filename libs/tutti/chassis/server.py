@@ -22,7 +22,6 @@ from urllib.parse import unquote
 import grpc
 from google.protobuf.message import DecodeError, Message
 from grpc_health.v1 import health_pb2_grpc
-from grpc_reflection.v1alpha import reflection
 from grpc_status import rpc_status
 from opentelemetry.trace import SpanKind
 
@@ -45,6 +44,7 @@ from tutti.chassis.errors import (
 from tutti.chassis.health import Health
 from tutti.chassis.methods import Method, check_api, methods_of
 from tutti.chassis.principal import ON_BEHALF_OF, Principal, delegated
+from tutti.chassis.reflected import reflect
 from tutti.chassis.service import Served
 from tutti.chassis.settings import RpcSettings
 from tutti.chassis.telemetry import TRACEPARENT, metrics, span_from
@@ -137,7 +137,7 @@ class RpcServer:
         for name, handlers in self._handlers.items():
             server.add_generic_rpc_handlers((grpc.method_handlers_generic_handler(name, handlers),))
         health_pb2_grpc.add_HealthServicer_to_server(self._health.servicer, server)
-        reflection.enable_server_reflection([*self._handlers, "grpc.health.v1.Health", reflection.SERVICE_NAME], server)
+        reflect([*self._handlers, "grpc.health.v1.Health"], server)
         listen = self._settings.listen
         try:
             port = server.add_insecure_port(listen)

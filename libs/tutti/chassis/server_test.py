@@ -160,6 +160,13 @@ def test_reflection_lists_the_services_without_a_token(demo: Demo) -> None:
         assert {"tutti.admin.v1.Admin", "tutti.ingest.v1.IngestService"} <= set(database.get_services())
         service = descriptor_pool.DescriptorPool(database).FindServiceByName("tutti.ingest.v1.IngestService")
         assert "CreateIngest" in service.methods_by_name
+        for symbol in ("tutti.ingest.v1.IngestService.CreateIngest", "tutti.ingest.v1.Ingest.name"):
+            asked = ProtoReflectionDescriptorDatabase(
+                plain
+            )  # which has nothing to look into yet, as `grpcurl describe`
+            assert asked.FindFileContainingSymbol(symbol).name.startswith("tutti/")
+        with pytest.raises(KeyError):
+            ProtoReflectionDescriptorDatabase(plain).FindFileContainingSymbol("tutti.ingest.v1.IngestService.Nothing")
 
 
 def test_health_answers_for_all_for_a_service_and_for_its_contract(demo: Demo) -> None:

@@ -37,8 +37,9 @@ def build(host: Host) -> Service:
         "checkpoints",
         Checkpoint,
         {"job": lambda each: each.job, "line": lambda each: each.line, "state": lambda each: each.state},
+        numbered=True,
     )
-    lines = Resource(host.metadata, "lines", Line, {"job": lambda each: each.job})
+    lines = Resource(host.metadata, "lines", Line, {"job": lambda each: each.job}, numbered=True)
     commits = Commits(host, records, settings, checkpoints, lines)
 
     def advance(job: str) -> bool:

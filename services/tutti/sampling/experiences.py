@@ -63,7 +63,7 @@ class Experiences:
 
     def __init__(self, host: Host) -> None:
         self.resource: Resource[Experience] = Resource(
-            host.metadata, "experiences", Experience, {"job": lambda each: each.job}
+            host.metadata, "experiences", Experience, {"job": lambda each: each.job}, numbered=True
         )
         self._host, self._keep = host, host.settings(SamplingSettings).experience_iterations
 

@@ -120,9 +120,10 @@ class Tables:
             "transitions",
             Transition,
             {"job": lambda transition: transition.job, "state": lambda transition: int(transition.state)},
+            numbered=True,
         )
         self.topologies: Resource[Topology] = Resource(
-            metadata, "topologies", Topology, {"job": lambda topology: topology.job}
+            metadata, "topologies", Topology, {"job": lambda topology: topology.job}, numbered=True
         )
         self.agents = declare(
             "agents",

@@ -33,7 +33,7 @@ class ListCheckpointsResponse(_message.Message):
     """next_page_token is empty on the last page."""
     @_builtins.property
     def checkpoints(self) -> _containers.RepeatedCompositeFieldContainer[_events_pb2.Checkpoint]:
-        """checkpoints in name order."""
+        """checkpoints by job, line and step."""
 
     def __init__(
         self,
@@ -61,7 +61,7 @@ class ListLinesResponse(_message.Message):
     """next_page_token is empty on the last page."""
     @_builtins.property
     def lines(self) -> _containers.RepeatedCompositeFieldContainer[_events_pb2.Line]:
-        """lines in name order."""
+        """lines by job and line."""
 
     def __init__(
         self,

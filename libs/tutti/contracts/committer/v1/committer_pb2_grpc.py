@@ -116,7 +116,7 @@ class CommitterServiceServicer:
         raise NotImplementedError('Method not implemented!')
 
     def ListCheckpoints(self, request, context):
-        """ListCheckpoints returns a page in name order.
+        """ListCheckpoints returns a page by job, line and step.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -130,7 +130,7 @@ class CommitterServiceServicer:
         raise NotImplementedError('Method not implemented!')
 
     def ListLines(self, request, context):
-        """ListLines returns a page in name order.
+        """ListLines returns a page by job and line.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')

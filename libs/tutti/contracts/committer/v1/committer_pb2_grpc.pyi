@@ -38,11 +38,11 @@ class CommitterServiceStub:
     GetCheckpoint: _grpc.UnaryUnaryMultiCallable[_common_pb2.GetRequest, _events_pb2.Checkpoint]
     """GetCheckpoint returns one."""
     ListCheckpoints: _grpc.UnaryUnaryMultiCallable[_common_pb2.ListRequest, _committer_pb2.ListCheckpointsResponse]
-    """ListCheckpoints returns a page in name order."""
+    """ListCheckpoints returns a page by job, line and step."""
     GetLine: _grpc.UnaryUnaryMultiCallable[_common_pb2.GetRequest, _events_pb2.Line]
     """GetLine returns one."""
     ListLines: _grpc.UnaryUnaryMultiCallable[_common_pb2.ListRequest, _committer_pb2.ListLinesResponse]
-    """ListLines returns a page in name order."""
+    """ListLines returns a page by job and line."""
     OpenEpoch: _grpc.UnaryUnaryMultiCallable[_committer_pb2.OpenEpochRequest, _committer_pb2.OpenEpochResponse]
     """OpenEpoch finishes pending decisions, refuses lower epochs for ever and returns the resume point."""
     ReportShard: _grpc.UnaryUnaryMultiCallable[_committer_pb2.ReportShardRequest, _committer_pb2.ReportShardResponse]
@@ -70,11 +70,11 @@ class CommitterServiceAsyncStub(CommitterServiceStub):
     GetCheckpoint: _aio.UnaryUnaryMultiCallable[_common_pb2.GetRequest, _events_pb2.Checkpoint]  # type: ignore[assignment]
     """GetCheckpoint returns one."""
     ListCheckpoints: _aio.UnaryUnaryMultiCallable[_common_pb2.ListRequest, _committer_pb2.ListCheckpointsResponse]  # type: ignore[assignment]
-    """ListCheckpoints returns a page in name order."""
+    """ListCheckpoints returns a page by job, line and step."""
     GetLine: _aio.UnaryUnaryMultiCallable[_common_pb2.GetRequest, _events_pb2.Line]  # type: ignore[assignment]
     """GetLine returns one."""
     ListLines: _aio.UnaryUnaryMultiCallable[_common_pb2.ListRequest, _committer_pb2.ListLinesResponse]  # type: ignore[assignment]
-    """ListLines returns a page in name order."""
+    """ListLines returns a page by job and line."""
     OpenEpoch: _aio.UnaryUnaryMultiCallable[_committer_pb2.OpenEpochRequest, _committer_pb2.OpenEpochResponse]  # type: ignore[assignment]
     """OpenEpoch finishes pending decisions, refuses lower epochs for ever and returns the resume point."""
     ReportShard: _aio.UnaryUnaryMultiCallable[_committer_pb2.ReportShardRequest, _committer_pb2.ReportShardResponse]  # type: ignore[assignment]
@@ -111,7 +111,7 @@ class CommitterServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _common_pb2.ListRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_committer_pb2.ListCheckpointsResponse, _abc.Awaitable[_committer_pb2.ListCheckpointsResponse]]:
-        """ListCheckpoints returns a page in name order."""
+        """ListCheckpoints returns a page by job, line and step."""
 
     @_abc_1.abstractmethod
     def GetLine(
@@ -127,7 +127,7 @@ class CommitterServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _common_pb2.ListRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_committer_pb2.ListLinesResponse, _abc.Awaitable[_committer_pb2.ListLinesResponse]]:
-        """ListLines returns a page in name order."""
+        """ListLines returns a page by job and line."""
 
     @_abc_1.abstractmethod
     def OpenEpoch(

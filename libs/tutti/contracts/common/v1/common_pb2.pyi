@@ -144,7 +144,7 @@ Global___GetRequest: _TypeAlias = GetRequest  # noqa: Y015
 
 @_typing.final
 class ListRequest(_message.Message):
-    """ListRequest asks for a page of resources in name order."""
+    """ListRequest asks for a page of resources in name order; where names end in numbers (checkpoints), by these."""
 
     DESCRIPTOR: _descriptor.Descriptor
 

@@ -206,7 +206,7 @@ class ListExperiencesResponse(_message.Message):
     """next_page_token is empty on the last page."""
     @_builtins.property
     def experiences(self) -> _containers.RepeatedCompositeFieldContainer[Global___Experience]:
-        """experiences in name order."""
+        """experiences by job, line and iteration."""
 
     def __init__(
         self,

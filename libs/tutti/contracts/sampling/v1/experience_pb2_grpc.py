@@ -77,7 +77,7 @@ class ExperienceServiceServicer:
         raise NotImplementedError('Method not implemented!')
 
     def ListExperiences(self, request, context):
-        """ListExperiences returns a page in name order.
+        """ListExperiences returns a page by job, line and iteration.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')

@@ -39,7 +39,7 @@ class ExperienceServiceStub:
     GetExperience: _grpc.UnaryUnaryMultiCallable[_common_pb2.GetRequest, _experience_pb2.Experience]
     """GetExperience returns one, without its rollouts."""
     ListExperiences: _grpc.UnaryUnaryMultiCallable[_common_pb2.ListRequest, _experience_pb2.ListExperiencesResponse]
-    """ListExperiences returns a page in name order."""
+    """ListExperiences returns a page by job, line and iteration."""
     ReadExperience: _grpc.UnaryUnaryMultiCallable[_experience_pb2.ReadExperienceRequest, _experience_pb2.ReadExperienceResponse]
     """ReadExperience returns rollouts of one that is stored."""
 
@@ -53,7 +53,7 @@ class ExperienceServiceAsyncStub(ExperienceServiceStub):
     GetExperience: _aio.UnaryUnaryMultiCallable[_common_pb2.GetRequest, _experience_pb2.Experience]  # type: ignore[assignment]
     """GetExperience returns one, without its rollouts."""
     ListExperiences: _aio.UnaryUnaryMultiCallable[_common_pb2.ListRequest, _experience_pb2.ListExperiencesResponse]  # type: ignore[assignment]
-    """ListExperiences returns a page in name order."""
+    """ListExperiences returns a page by job, line and iteration."""
     ReadExperience: _aio.UnaryUnaryMultiCallable[_experience_pb2.ReadExperienceRequest, _experience_pb2.ReadExperienceResponse]  # type: ignore[assignment]
     """ReadExperience returns rollouts of one that is stored."""
 
@@ -82,7 +82,7 @@ class ExperienceServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _common_pb2.ListRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_experience_pb2.ListExperiencesResponse, _abc.Awaitable[_experience_pb2.ListExperiencesResponse]]:
-        """ListExperiences returns a page in name order."""
+        """ListExperiences returns a page by job, line and iteration."""
 
     @_abc_1.abstractmethod
     def ReadExperience(

@@ -188,7 +188,7 @@ class ListTransitionsResponse(_message.Message):
     """next_page_token is empty on the last page."""
     @_builtins.property
     def transitions(self) -> _containers.RepeatedCompositeFieldContainer[_events_pb2.Transition]:
-        """transitions in name order."""
+        """transitions by job and number."""
 
     def __init__(
         self,
@@ -216,7 +216,7 @@ class ListTopologiesResponse(_message.Message):
     """next_page_token is empty on the last page."""
     @_builtins.property
     def topologies(self) -> _containers.RepeatedCompositeFieldContainer[_events_pb2.Topology]:
-        """topologies in name order."""
+        """topologies by job and version."""
 
     def __init__(
         self,

@@ -178,7 +178,7 @@ class SchedulerServiceServicer:
         raise NotImplementedError('Method not implemented!')
 
     def ListTransitions(self, request, context):
-        """ListTransitions returns a page in name order.
+        """ListTransitions returns a page by job and number.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -192,7 +192,7 @@ class SchedulerServiceServicer:
         raise NotImplementedError('Method not implemented!')
 
     def ListTopologies(self, request, context):
-        """ListTopologies returns a page in name order.
+        """ListTopologies returns a page by job and version.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')

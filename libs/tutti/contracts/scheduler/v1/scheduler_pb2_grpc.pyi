@@ -50,11 +50,11 @@ class SchedulerServiceStub:
     GetTransition: _grpc.UnaryUnaryMultiCallable[_common_pb2.GetRequest, _events_pb2.Transition]
     """GetTransition returns one."""
     ListTransitions: _grpc.UnaryUnaryMultiCallable[_common_pb2.ListRequest, _scheduler_pb2.ListTransitionsResponse]
-    """ListTransitions returns a page in name order."""
+    """ListTransitions returns a page by job and number."""
     GetTopology: _grpc.UnaryUnaryMultiCallable[_common_pb2.GetRequest, _events_pb2.Topology]
     """GetTopology returns one, with its placement."""
     ListTopologies: _grpc.UnaryUnaryMultiCallable[_common_pb2.ListRequest, _scheduler_pb2.ListTopologiesResponse]
-    """ListTopologies returns a page in name order."""
+    """ListTopologies returns a page by job and version."""
     ReshapeJob: _grpc.UnaryUnaryMultiCallable[_scheduler_pb2.ReshapeJobRequest, _events_pb2.Transition]
     """ReshapeJob records a transition to another number of ranks."""
     DrainNode: _grpc.UnaryUnaryMultiCallable[_scheduler_pb2.DrainNodeRequest, _events_pb2.Node]
@@ -90,11 +90,11 @@ class SchedulerServiceAsyncStub(SchedulerServiceStub):
     GetTransition: _aio.UnaryUnaryMultiCallable[_common_pb2.GetRequest, _events_pb2.Transition]  # type: ignore[assignment]
     """GetTransition returns one."""
     ListTransitions: _aio.UnaryUnaryMultiCallable[_common_pb2.ListRequest, _scheduler_pb2.ListTransitionsResponse]  # type: ignore[assignment]
-    """ListTransitions returns a page in name order."""
+    """ListTransitions returns a page by job and number."""
     GetTopology: _aio.UnaryUnaryMultiCallable[_common_pb2.GetRequest, _events_pb2.Topology]  # type: ignore[assignment]
     """GetTopology returns one, with its placement."""
     ListTopologies: _aio.UnaryUnaryMultiCallable[_common_pb2.ListRequest, _scheduler_pb2.ListTopologiesResponse]  # type: ignore[assignment]
-    """ListTopologies returns a page in name order."""
+    """ListTopologies returns a page by job and version."""
     ReshapeJob: _aio.UnaryUnaryMultiCallable[_scheduler_pb2.ReshapeJobRequest, _events_pb2.Transition]  # type: ignore[assignment]
     """ReshapeJob records a transition to another number of ranks."""
     DrainNode: _aio.UnaryUnaryMultiCallable[_scheduler_pb2.DrainNodeRequest, _events_pb2.Node]  # type: ignore[assignment]
@@ -175,7 +175,7 @@ class SchedulerServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _common_pb2.ListRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_scheduler_pb2.ListTransitionsResponse, _abc.Awaitable[_scheduler_pb2.ListTransitionsResponse]]:
-        """ListTransitions returns a page in name order."""
+        """ListTransitions returns a page by job and number."""
 
     @_abc_1.abstractmethod
     def GetTopology(
@@ -191,7 +191,7 @@ class SchedulerServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _common_pb2.ListRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_scheduler_pb2.ListTopologiesResponse, _abc.Awaitable[_scheduler_pb2.ListTopologiesResponse]]:
-        """ListTopologies returns a page in name order."""
+        """ListTopologies returns a page by job and version."""
 
     @_abc_1.abstractmethod
     def ReshapeJob(
