@@ -11,6 +11,7 @@ from tutti.chassis.client import Client, Problem, Unreachable
 from tutti.chassis.errors import InvalidField, Unavailable
 from tutti.cli import INTERRUPTED
 from tutti.cli.access import consulted, served, upheld
+from tutti.cli.comparing import compared
 from tutti.cli.connection import DEFAULT_DATA_DIR, connected, connection_options
 from tutti.cli.failures import MISUSE, Failure
 from tutti.cli.identity import fresh_id
@@ -270,6 +271,27 @@ def extend(group: click.Group) -> None:
         with upheld(data_dir, address, detach=detach, anew=False) as platform:
             full = resolved(platform.client, "runs", name)
             carry_out(platform, CreateRunRequest(request_id=fresh_id(), again=full), output, detach=detach)
+
+    @group.command("compare", short_help="Show what differs between two runs.")
+    @click.argument("first")
+    @click.argument("second", default=LATEST)
+    @click.option("--all", "every", is_flag=True, help="Show the settings that are the same, too.")
+    @output_option
+    @connection_options
+    def compare(first: str, second: str, every: bool, output: str, **where: Any) -> None:
+        """Show the figures of runs FIRST and SECOND (the newest unless it is given) and the settings that differ.
+
+        \b
+        tutti runs compare words               # the newest run of this title with the newest run
+        tutti runs compare 5d98 0f5c --all
+        """
+        with served(**where) as client:
+            names = [resolved(client, "runs", each) for each in (first, second)]
+            found = [summary(client, client.pipeline.GetRun(GetRequest(name=name))) for name in names]
+        rows = compared(*found, every=every)
+        if output != JSON:
+            rows = [each | {"": "*" if each["differs"] else ""} for each in rows]
+        print_list(rows, ("", "what", "a", "b"), output, nothing="")
 
     @group.command("follow", help="Look on at a run until it ends; Ctrl-C stops looking, not the run.")
     @click.argument("name", default=LATEST)
