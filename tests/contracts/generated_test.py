@@ -36,7 +36,7 @@ def test_the_baseline_holds_against_its_own_protos_and_refuses_a_removed_field(t
     same = tree.run(*breaking)
     assert same.returncode == 0, same.stdout
     grown = "  string kernel = 10;\n"
-    tree.edit(EVENTS, grown, f"{grown}  // zone it stands in.\n  string zone = 11;\n")
+    tree.edit(EVENTS, grown, f"{grown}  // zone it stands in.\n  string zone = 12;\n")
     assert tree.run(*breaking).returncode == 0
     tree.edit(EVENTS, "  // kernel signature digest.\n" + grown, "")
     removed = tree.run(*breaking)
@@ -45,7 +45,7 @@ def test_the_baseline_holds_against_its_own_protos_and_refuses_a_removed_field(t
 
 
 def test_an_event_that_changed_is_not_recorded_over(tree: Tree) -> None:
-    tree.edit(EVENTS, "  string kernel = 10;", "  string kernel = 11;")
+    tree.edit(EVENTS, "  string kernel = 10;", "  string kernel = 13;")
     assert tree.run("make", "protos").returncode == 0
     result = tree.run(sys.executable, "tools/golden.py")
     assert result.returncode != 0
