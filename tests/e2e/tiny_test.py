@@ -1,6 +1,7 @@
 """Twenty pages become committed checkpoints: once, again, elsewhere, changed, damaged."""
 
 import json
+import re
 import subprocess
 import sys
 import tarfile
@@ -50,7 +51,7 @@ def test_pages_become_committed_checkpoints(first: dict) -> None:  # type: ignor
     assert first["train"]["bits_per_byte"] > 0
 
 
-def test_what_a_run_made_is_named_by_the_run(first: dict, data_dir: Path) -> None:  # type: ignore[type-arg]
+def test_what_a_run_made_is_named_by_the_run(first: dict, data_dir: Path, pages: Path) -> None:  # type: ignore[type-arg]
     last = max(first["checkpoints"], key=lambda each: each["step"])["name"]
     names = ("latest", "tiny", first["run"]["name"][:10], first["train"]["name"], last.split("/")[1][:9])
     with platform(data_dir, agents=0):
@@ -63,6 +64,7 @@ def test_what_a_run_made_is_named_by_the_run(first: dict, data_dir: Path) -> Non
     assert [each["name"] for each in listed] == [each["name"] for each in first["checkpoints"]]
     assert (training["job"], training["step"], training["steps"]) == (first["train"]["name"], 20, 20)
     assert f"tutti sample {last} --prompt" in run.err
+    assert re.search(rf"^input_path +{re.escape(str(pages))}$", run.out, re.MULTILINE)
     assert f"tutti sample {last} --prompt" in Path(first["report"]).read_text()
 
 

@@ -230,7 +230,7 @@ def finish(platform: Platform, name: str, output: str) -> None:
             raise
         raise put_down(f"{platform.resumed_by} resumes {name}") from None
     if done.state == STATE_DONE:
-        facts = next(answers(lambda: gather(client, done), platform.ended))
+        facts = next(answers(lambda: gather(client, client.pipeline.GetRun(GetRequest(name=name))), platform.ended))
         if output == JSON:
             files = reported(facts, platform.data_dir)
             print_json({**facts.summary, "report": files[0] if files else None, "pictures": files[1:]})

@@ -111,6 +111,8 @@ def show_summary(found: Plain, data_dir: Path = DEFAULT_DATA_DIR) -> None:
         lines.append(("crawl", visited(found["crawl"]["counts"])))
         if found["crawl"]["spec"]["since"]:
             lines.append(("since", unchanged(found["crawl"])))
+    if found["run"].get("input_path"):
+        lines.append(("input", found["run"]["input_path"]))
     if ingest:
         lines.append(("pages", f"{ingest['files']:,} ({ingest['rejected']:,} rejected)"))
         if ingest["documents"] + ingest["rejected"] > ingest["files"]:

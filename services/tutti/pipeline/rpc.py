@@ -103,9 +103,16 @@ class PipelineApi:
         return f"{prefix}-{number}"
 
     def GetRun(self, request: GetRequest, call: Call) -> Run:
-        run = crud.get(self._host.units, self._tables.runs, request)
+        run = crud.get(self._host.units, self._tables.runs, request, self._with_input)
         if not request.read_mask.paths or "training" in request.read_mask.paths:
             self._tell_training(request.name, run)
+        return run
+
+    def _with_input(self, unit: Unit, run: Run) -> Run:
+        """Add the path of the folder, which neither the recipe nor an event has."""
+        read = self._tables.sources_of(unit, run.name).get("")
+        if read is not None and not any(stage.kind == "crawl" for stage in run.stages):
+            run.input_path = read.path
         return run
 
     def _tell_training(self, name: str, run: Run) -> None:

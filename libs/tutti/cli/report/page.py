@@ -76,7 +76,7 @@ def page(facts: Facts) -> str:
     values: dict[str, Any] = {
         "title": run["spec"]["title"] or run["name"],
         "run": run,
-        "source": _source(run),
+        "source": _source(found),
         "recipe": _recipe(run),
         "took": sum(found["seconds"].values()),
         "figures": _figures(found, facts.curve),
@@ -175,10 +175,11 @@ def _recipe(run: Plain) -> str:
     return visible(indented(json.loads(text))) if text else ""
 
 
-def _source(run: Plain) -> str:
-    """What was read: the first pages of the crawl, or the folder, of which the digest of its content is known."""
-    read = json.loads(run["spec"]["recipe"] or "{}").get("input", {})
-    return ", ".join((read.get("crawl") or {}).get("seeds", ())) or read.get("path", "")
+def _source(found: Plain) -> str:
+    """What was read: the first pages of the crawl, or the folder."""
+    read = json.loads(found["run"]["spec"]["recipe"] or "{}").get("input", {})
+    seeds = ", ".join((read.get("crawl") or {}).get("seeds", ()))
+    return seeds or found["run"].get("input_path") or read.get("path", "")
 
 
 def _figures(found: Plain, curve: GetCurveResponse) -> list[Figure]:

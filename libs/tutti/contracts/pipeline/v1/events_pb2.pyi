@@ -187,6 +187,7 @@ class Run(_message.Message):
     STARTED_AT_FIELD_NUMBER: _builtins.int
     ENDED_AT_FIELD_NUMBER: _builtins.int
     TRAINING_FIELD_NUMBER: _builtins.int
+    INPUT_PATH_FIELD_NUMBER: _builtins.int
     name: _builtins.str
     """name of the resource."""
     revision: _builtins.int
@@ -195,6 +196,8 @@ class Run(_message.Message):
     """state of the run."""
     reason: _builtins.str
     """reason in words."""
+    input_path: _builtins.str
+    """input_path of the folder that it reads, at the service ingest; only GetRun returns it. Empty of a crawl."""
     @_builtins.property
     def spec(self) -> Global___RunSpec:
         """spec of the run."""
@@ -227,10 +230,11 @@ class Run(_message.Message):
         started_at: _timestamp_pb2.Timestamp | None = ...,
         ended_at: _timestamp_pb2.Timestamp | None = ...,
         training: Global___RunTraining | None = ...,
+        input_path: _builtins.str = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["ended_at", b"ended_at", "spec", b"spec", "started_at", b"started_at", "training", b"training"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["ended_at", b"ended_at", "name", b"name", "reason", b"reason", "revision", b"revision", "spec", b"spec", "stages", b"stages", "started_at", b"started_at", "state", b"state", "training", b"training"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["ended_at", b"ended_at", "input_path", b"input_path", "name", b"name", "reason", b"reason", "revision", b"revision", "spec", b"spec", "stages", b"stages", "started_at", b"started_at", "state", b"state", "training", b"training"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
