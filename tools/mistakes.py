@@ -83,7 +83,7 @@ ALONE = {
 PLACES = (
     (r"127\.0\.0\.1:\d{2,}", "127.0.0.1:PORT"),
     (r"process \d+", "process N"),
-    (r"since 20[^\s;]+", "since TIME"),
+    (r"since 20[\dT:+.-]*\d", "since TIME"),
 )
 
 
