@@ -95,7 +95,6 @@ def test_who_has_no_other_tokenizer_is_told_how_to_get_one(data_dir: Path, run: 
 
 
 def test_what_cannot_be_compared_is_refused_in_a_line(data_dir: Path, run: Any, home: Path) -> None:
-    assert_one_line(compared(data_dir, home), 2, "name a tokenizer, or a dataset: --dataset")
     assert_one_line(compared(data_dir, home, "none"), 1, "tokenizers/none does not exist")
     nowhere = compared(data_dir, home, "--dataset", "none")
     assert_one_line(nowhere, 1, "datasets/none does not exist", "`tutti datasets ls`")

@@ -31,8 +31,17 @@ from tutti.contracts.annotation.v1.stubs import AnnotationServiceStub
 from tutti.contracts.common.v1 import GetRequest
 from tutti.contracts.dedup.v1 import CreateDedupRequest, Dedup, DedupSpec
 from tutti.contracts.dedup.v1.stubs import DedupServiceStub
-from tutti.contracts.evaluation.v1 import ComparedSample, Comparison, ComparisonSpec, CreateComparisonRequest
-from tutti.contracts.evaluation.v1.stubs import ComparisonServiceStub
+from tutti.contracts.evaluation.v1 import (
+    ComparedSample,
+    Comparison,
+    ComparisonSpec,
+    CreateComparisonRequest,
+    CreateReleaseRequest,
+    Release,
+    ReleasedComparison,
+    ReleaseSpec,
+)
+from tutti.contracts.evaluation.v1.stubs import ComparisonServiceStub, ReleaseServiceStub
 from tutti.contracts.ingest.v1 import (
     Classifier,
     ClassifierSpec,
@@ -177,6 +186,15 @@ def cases(pages: Path, gone: Path) -> list[Impossible]:
             ComparisonServiceStub,
             CreateComparisonRequest(name="comparisons/a", spec=comparison),
             "gone/manifests/0.json",
+        ),
+        Impossible(
+            Release,
+            "evaluation",
+            ReleaseServiceStub,
+            CreateReleaseRequest(
+                name="releases/a", spec=ReleaseSpec(comparisons=[ReleasedComparison(name="comparisons/gone")], win=0.5)
+            ),
+            "comparisons/gone",
         ),
         Impossible(
             Campaign,

@@ -21,6 +21,7 @@ from tutti.chassis.catalog import event_type, every_event
 from tutti.chassis.errors import NotFound, Refused, StaleEpoch
 from tutti.chassis.simulation import Control, Fault, SimulationFailed
 from tutti.chassis.simulation.oracle import records
+from tutti.chassis.unit import Unit
 from tutti.checkpoints.keys import ShardName
 from tutti.checkpoints.manifest import CheckpointBody
 from tutti.checkpoints.writer import Snapshot, describe, plan_of, store
@@ -53,8 +54,18 @@ from tutti.contracts.common.v1 import (
     GetRequest,
     ListRequest,
 )
-from tutti.contracts.evaluation.v1 import ComparedSample, ComparisonSpec, CreateComparisonRequest
-from tutti.contracts.evaluation.v1.stubs import ComparisonServiceStub
+from tutti.contracts.evaluation.v1 import (
+    STANDING_ACTIVE,
+    ComparedSample,
+    ComparisonSpec,
+    CreateComparisonRequest,
+    CreateReleaseRequest,
+    Release,
+    ReleasedComparison,
+    ReleaseSpec,
+    RevokeReleaseRequest,
+)
+from tutti.contracts.evaluation.v1.stubs import ComparisonServiceStub, ReleaseServiceStub
 from tutti.contracts.ingest.v1 import (
     ClassifierSpec,
     ConversationsSpec,
@@ -229,6 +240,7 @@ class Story:
         self.ingest = IngestServiceStub(self.simulation.channel("ingest"))
         self.conversations = ConversationsServiceStub(self.simulation.channel("ingest"))
         self.comparisons = ComparisonServiceStub(self.simulation.channel("evaluation"))
+        self.releases = ReleaseServiceStub(self.simulation.channel("evaluation"))
         self.sampling = SamplingServiceStub(self.simulation.channel("sampling"))
         self.experiences = ExperienceServiceStub(self.simulation.channel("sampling", Role.AGENT))
         self.annotation = AnnotationServiceStub(self.simulation.channel("annotation"))
@@ -278,6 +290,12 @@ class Story:
         text = recipe(self.pages, script)
         self.call(lambda: self.pipeline.CreateRun(CreateRunRequest(request_id=name, name=name, recipe=text)))
 
+    def plant_release(self, unit: Unit) -> None:
+        """One that passed, which needs a real policy to be made."""
+        resources = self.simulation.lives["evaluation"][0].parts.service.resources
+        resource = next(each for each in resources if each.kind == "releases")
+        resource.create(unit, Release(name="releases/planted", state=STATE_DONE, standing=STANDING_ACTIVE))
+
     def ask_in_vain(self) -> None:
         """Create what the other kinds of events need: a user, an experience, and resources that need the web or a real
         model (a crawl that excludes its own seed, a checkpoint or a folder that does not exist)."""
@@ -307,6 +325,12 @@ class Story:
         )
         compare = CreateComparisonRequest(request_id="compare", name="comparisons/nothing", spec=comparison)
         self.call(lambda: self.comparisons.CreateComparison(compare))
+        gate = ReleaseSpec(comparisons=[ReleasedComparison(name="comparisons/none")], win=0.5)
+        release = CreateReleaseRequest(request_id="release", name="releases/nothing", spec=gate)
+        self.call(lambda: self.releases.CreateRelease(release))
+        self.simulation.peek("evaluation", self.plant_release)
+        revoke = RevokeReleaseRequest(request_id="revoke", name="releases/planted", reason="to see it")
+        self.call(lambda: self.releases.RevokeRelease(revoke))
         experience = EXPERIENCE.encode()
         key = f"trainer/experiences/nothing/0/0/{EXPERIENCE.digest.removeprefix('blake3:')}"
         self.simulation.world.blobs.put_if_absent(key, experience)
