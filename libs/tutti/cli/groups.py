@@ -14,7 +14,7 @@ from tutti.chassis.kinds import Kind
 from tutti.cli import INTERRUPTED, interrupt
 from tutti.cli.access import served
 from tutti.cli.connection import connection_options, sampling
-from tutti.cli.naming import LATEST, newest_checkpoint, resolved, resolved_filter
+from tutti.cli.naming import LATEST, TIMES, newest_checkpoint, resolved, resolved_filter
 from tutti.cli.nouns import get_one, list_all
 from tutti.cli.output import JSON, output_option, print_list, print_one, say, shown
 from tutti.cli.plain import Plain, indented, plain
@@ -22,7 +22,6 @@ from tutti.cli.waiting import answers
 from tutti.cli.words import Words
 
 NUMBERED = {"checkpoints": ("job", "line", "step"), "topologies": ("job", "version")}
-TIMES = ("started_at", "decided_at", "retracted_at", "created_at")
 UNITS = (("d", 86400.0), ("h", 3600.0), ("m", 60.0), ("s", 1.0))
 WATCH_SECONDS = 1.0
 ZERO_TIME = "1970-01-01T00:00:00Z"

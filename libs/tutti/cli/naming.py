@@ -21,6 +21,7 @@ LATEST = "latest"
 SHOWN = 3
 """Names that an error lists."""
 TIMES = ("started_at", "decided_at", "retracted_at", "created_at")
+"""Fields that say when a resource began."""
 LIVE = (CHECKPOINT_STATE_DECIDED, CHECKPOINT_STATE_COMMITTED)
 _PAIR = re.compile(r"\s+AND\s+")
 

@@ -11,6 +11,7 @@ import torch
 from torch import Tensor
 
 from tutti.inference.errors import PromptTooLong
+from tutti.inference.scoring import positions
 from tutti.inference.slots import Slots
 from tutti.model.head import Head
 from tutti.model.transformer import Transformer
@@ -24,23 +25,13 @@ def score(transformer: Transformer, texts: Sequence[Sequence[int]], *, rows: int
 
     A text begins its row and is its only document, as in a row of training. Raises PromptTooLong.
     """
-    context, device = transformer.model.context, transformer.vector.device
+    context = transformer.model.context
     for number, text in enumerate(texts):
         if not 0 < len(text) <= context + 1:
             raise PromptTooLong(
                 f"text {number} has {len(text)} tokens; expected 1 to {context + 1}, a row of the model's context"
             )
-    found: list[Rows] = []
-    for start in range(0, len(texts), rows):
-        part = texts[start : start + rows]
-        tokens = torch.zeros(rows, context + 1, dtype=torch.long)
-        for row, text in enumerate(part):
-            tokens[row, : len(text)] = torch.tensor(text)
-        tokens = tokens.to(device)
-        chances = transformer.log_probabilities(tokens, torch.zeros_like(tokens))
-        table = chances.view(rows, context).float().cpu().numpy()
-        found += [table[row, : len(text) - 1].copy() for row, text in enumerate(part)]
-    return found
+    return positions(transformer, texts, transformer.log_probabilities, rows=rows)
 
 
 def logprobs(logits: Tensor, targets: Tensor) -> Tensor:

@@ -55,12 +55,27 @@ def values(transformer: Transformer, texts: Sequence[Sequence[int]], *, rows: in
 
     Raises PromptTooLong.
     """
+    return positions(transformer, texts, transformer.values, rows=rows)
+
+
+def positions(
+    transformer: Transformer,
+    texts: Sequence[Sequence[int]],
+    forward: Callable[[Tensor, Tensor], Tensor],
+    *,
+    rows: int,
+) -> list[npt.NDArray[np.float32]]:
+    """Return what a forward of `rows` rows gives at every token but the last of each text, float32 [len(text) - 1].
+
+    `forward` is given tokens and documents, int64 [rows, context + 1], and returns a number a position. A text begins
+    its row and is its only document, as in a row of training. Raises PromptTooLong.
+    """
     found: list[npt.NDArray[np.float32]] = []
     for start in range(0, len(texts), rows):
         part = texts[start : start + rows]
         tokens, _ = _rows(transformer, part, [0] * len(part), rows)
         with torch.no_grad():
-            table = transformer.values(tokens, torch.zeros_like(tokens)).view(rows, -1).float().cpu().numpy()
+            table = forward(tokens, torch.zeros_like(tokens)).view(rows, -1).float().cpu().numpy()
         found += [table[row, : len(text) - 1].copy() for row, text in enumerate(part)]
     return found
 
