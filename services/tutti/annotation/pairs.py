@@ -12,7 +12,7 @@ from typing import Self
 
 from tutti.annotation import drawing
 from tutti.corpus.canonical import JsonValue, content_digest
-from tutti.corpus.conversations import Answer, InvalidConversation, Message, Messages, Role, prompt_digest
+from tutti.corpus.conversations import Answer, InvalidConversation, Messages, messages_of, prompt_digest
 from tutti.corpus.fields import Fields
 
 LONGEST_BYTES = 64 << 10
@@ -101,21 +101,8 @@ class Line:
             raise InvalidConversation(f"answers: {len(answers)} of them; expected 2")
         if better and better not in set(Better):
             raise InvalidConversation(f"better: {better!r}; expected one of {', '.join(Better)}")
-        prompt = messages(fields.objects("prompt"))
+        prompt = messages_of(fields, "prompt")
         return cls(prompt, (answers[0], answers[1]), better, fields.text("explanation", missing=""))
-
-
-def messages(found: Iterable[Fields]) -> Messages:
-    """Raises InvalidConversation."""
-    made = []
-    for each in found:
-        role = each.text("role")
-        if role not in set(Role):
-            raise InvalidConversation(f"role {role!r}; expected one of {', '.join(Role)}")
-        made.append(Message(Role(role), each.text("content")))
-    if not made:
-        raise InvalidConversation("prompt: no message; expected at least one")
-    return tuple(made)
 
 
 def pairs_of(samples: Sequence[tuple[str, Sequence[Answer]]]) -> Iterator[Given]:

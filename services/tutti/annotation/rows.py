@@ -11,11 +11,11 @@ from typing import Any
 from sqlalchemy import and_, case, func, insert, select, update
 
 from tutti.annotation.judgements import Judgement
-from tutti.annotation.pairs import Kind, Pair, messages
+from tutti.annotation.pairs import Kind, Pair
 from tutti.annotation.tables import Tables
 from tutti.chassis.tables import micros
 from tutti.chassis.unit import Unit
-from tutti.corpus.conversations import InvalidConversation
+from tutti.corpus.conversations import InvalidConversation, messages_of
 from tutti.corpus.fields import Fields
 
 LEASED, JUDGED, PASSED, LAPSED = "leased", "judged", "passed", "lapsed"
@@ -364,12 +364,12 @@ def _pair_row(campaign: str, pair: Pair, needed: int) -> dict[str, object]:
 
 
 def _pair(row: Any) -> Pair:
-    prompt = [Fields(each, path="prompt", error=InvalidConversation) for each in json.loads(row.prompt)]
+    prompt = Fields({"prompt": json.loads(row.prompt)}, path="pair", error=InvalidConversation)
     return Pair(
         row.id,
         row.number,
         Kind(row.kind),
-        messages(prompt),
+        messages_of(prompt, "prompt"),
         (json.loads(row.first), json.loads(row.second)),
         (row.first_source, row.second_source),
         row.base,
