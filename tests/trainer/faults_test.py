@@ -1,6 +1,7 @@
 """What dies is noticed, named and cleaned up: ranks, I/O children, fork servers, agents."""
 
 import dataclasses
+import math
 import os
 import signal
 import subprocess
@@ -42,6 +43,14 @@ def test_a_killed_rank_is_reported_at_once_and_the_others_end(stage: Any, wait: 
     stage.plane.assign("a", stage.assignment(stage.training(), epoch=2))
     wait(lambda: stage.plane.events(RANK_EVENT_FINISHED))
     assert [(each.job, each.epoch) for each in stage.plane.released] == [("jobs/tiny", 1)]
+
+
+def test_the_heartbeats_of_a_rank_say_that_it_computes(stage: Any, wait: Wait) -> None:
+    """This is how a long step is told from one that hangs."""
+    agent = running_gang(stage, wait)
+    places = agent.agent.attempts[0]._places
+    seen = {rank: place.work for rank, place in places.items()}
+    wait(lambda: all(place.work > seen[rank] for rank, place in places.items()))
 
 
 def test_an_agent_that_let_go_of_a_job_is_not_woken_by_its_dead_ranks(stage: Any, wait: Wait) -> None:
@@ -221,6 +230,10 @@ def test_a_training_that_skips_every_step_ends_with_the_cause(stage: Any, wait: 
     wait(lambda: stage.plane.losses)
     assert "were skipped because the loss or a gradient was not finite" in stage.plane.losses[0].cause
     assert stage.plane.losses[0].step < 20
+    wait(lambda: stage.plane.progress[-1].skipped_in_a_row > 1)
+    newest = stage.plane.progress[-1]
+    assert newest.skipped == newest.skipped_in_a_row == newest.step - 1
+    assert math.isfinite(newest.loss)
 
 
 def test_a_device_that_is_not_there_is_named(stage: Any, wait: Wait) -> None:

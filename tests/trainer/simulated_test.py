@@ -129,6 +129,31 @@ def test_a_rank_that_freezes_is_named_and_the_attempt_ends(stage: Any) -> None:
     drive(clock, [node], lambda: stage.plane.released)
 
 
+def test_a_step_that_takes_long_is_no_hang_while_a_rank_computes(stage: Any) -> None:
+    """A validation or a rollout may take longer than the limit of the watchdog; one that hangs may not."""
+    clock = ManualClock()
+    node = Node(stage, "a", Gangs(), clock, "a1")
+    drive(clock, [node], lambda: node.agent.state is AgentState.SERVING)
+    training = stage.training(steps=100_000, checkpoint_every=100_000)
+    stage.plane.assign("a", stage.assignment(training, ranks=(0, 1), dp=2))
+    drive(clock, [node], lambda: stage.plane.last_step > 3)
+    limit = AgentSettings(node="a", slots=1, devices=("cpu",)).stall
+    for rank in node.launcher.ranks:
+        rank.held = True
+    node.launcher.ranks[1].works = True
+    begun, reports = clock.monotonic(), len(stage.plane.progress)
+    drive(clock, [node], lambda: clock.monotonic() - begun > 3 * limit, steps=20_000)
+    assert not stage.plane.losses
+    again = stage.plane.progress[reports + 1 :]
+    assert len(again) > 3 * limit / 60
+    assert {report.step for report in again} == {stage.plane.last_step}
+    node.launcher.ranks[1].works = False
+    begun = clock.monotonic()
+    drive(clock, [node], lambda: stage.plane.losses)
+    assert limit < clock.monotonic() - begun < limit + 10
+    assert "no rank made progress for 300." in stage.plane.losses[0].cause
+
+
 def test_an_agent_that_another_one_replaced_ends_its_ranks_and_stops(stage: Any) -> None:
     clock = ManualClock()
     old = Node(stage, "a", Gangs(), clock, "first")

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import contextlib
 import json
-import math
 import time
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -26,7 +25,7 @@ from tutti.cli.waiting import ENDED, POLL_SECONDS, answers
 from tutti.contracts.common.v1 import STATE_DONE, STATE_FAILED, STATE_RUNNING, GetRequest, Progress
 from tutti.contracts.pipeline.v1 import Run, Stage
 from tutti.contracts.scheduler.v1 import Job
-from tutti.web.words import duration
+from tutti.web.words import duration, skipped
 
 if TYPE_CHECKING:  # no other command waits for it
     from rich.console import Console, RenderableType
@@ -82,11 +81,13 @@ class Past:
 
 
 class PlainView:
-    """Lines: a stage began, a stage ended, training moved on (every tenth of it), how far another stage is."""
+    """Lines: a stage began, a stage ended, training moved on (every tenth of it, and when steps begin to be skipped),
+    how far another stage is.
+    """
 
     def __init__(self, console: Console) -> None:
         self._console, self._said, self._reason = console, dict[str, int](), ""
-        self._job, self._tenth, self._step = "", -1, 0
+        self._job, self._tenth, self._step, self._skipping = "", -1, 0, False
         self._past, self._advance = Past(), Advance()
         self._word, self._rates = time.monotonic(), defaultdict[str, Rate](Rate)
 
@@ -115,7 +116,7 @@ class PlainView:
     def _training(self, client: Client, stage: Stage) -> None:
         job = client.scheduler.GetJob(GetRequest(name=stage.resource))
         if job.name != self._job:
-            self._job, self._tenth, self._step, self._past = job.name, -1, 0, Past()
+            self._job, self._tenth, self._step, self._skipping, self._past = job.name, -1, 0, False, Past()
         tenth, now = 10 * job.step // max(job.spec.steps, 1), time.monotonic()
         steps = self._rates[stage.name].of(now, job.step) if job.step else 0.0  # a start takes its time
         for event in self._past.news(job):
@@ -123,12 +124,15 @@ class PlainView:
         if job.reason and job.reason != self._reason and job.reason not in self._past.newest:
             self._reason = job.reason
             self._console.print(f"  {job.reason}", soft_wrap=True)
-        if job.step and (tenth > self._tenth or (job.step > self._step and now - self._word > TRAINING_SECONDS)):
+        skips = bool(job.skipped_in_a_row) and not self._skipping
+        later = job.step > self._step and now - self._word > TRAINING_SECONDS
+        if job.step and (tenth > self._tenth or later or skips):
             self._tenth, self._step, self._word = tenth, job.step, now
             left = advance.left(Progress(done=job.step, total=job.spec.steps), steps)
             speed = tokens_of_step(job) * steps
             told = (f"step {job.step}/{job.spec.steps}", training_words(job, speed, reason=False), left)
             self._console.print(f"  {'  '.join(filter(None, told))}", soft_wrap=True)
+        self._skipping = bool(job.skipped_in_a_row)
 
 
 class LiveView:
@@ -201,7 +205,7 @@ class LiveView:
         if job is not None:
             if job.decided_step:
                 told.append(f"checkpoint at step {job.decided_step:,}")
-            if job.step and math.isfinite(job.loss):
+            if job.step and not job.skipped_in_a_row:
                 self._losses[job.step] = job.loss
             if len(self._losses) > 1:
                 told.append(f"loss {sparkline(list(self._losses.values()))}")
@@ -253,9 +257,17 @@ def training_words(job: Job, speed: float, *, reason: bool = True) -> str:
     if not job.step:
         return job.reason or "waits"
     ranks = job.shape.data_parallel
-    told = [f"loss {job.loss:.4f}", *([f"{speed:,.0f} tokens/s"] if speed else [])]
+    told = [training_loss(job), *([f"{speed:,.0f} tokens/s"] if speed else [])]
     told.append(f"{ranks} rank{'' if ranks == 1 else 's'}")
     return "  ".join([*told, *([job.reason] if job.reason and reason else [])])
+
+
+def training_loss(job: Job) -> str:
+    """Return the loss of the newest step, or that it was skipped and what the loss was before; and all that were."""
+    told = skipped(job.skipped, job.skipped_in_a_row)
+    if not job.skipped_in_a_row:
+        return f"loss {job.loss:.4f}" + (f"  {told}" if told else "")
+    return told + (f" (loss {job.loss:.4f} before)" if job.loss else "")
 
 
 @contextlib.contextmanager

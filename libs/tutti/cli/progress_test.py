@@ -62,6 +62,10 @@ def test_a_job_says_what_it_does_or_what_it_waits_for() -> None:
     job = Job(step=7, loss=1.25)
     job.shape.data_parallel = 2
     assert training_words(job, 4096.0) == "loss 1.2500  4,096 tokens/s  2 ranks"
+    job.skipped, job.skipped_in_a_row = 5, 4
+    assert training_words(job, 0.0) == "the last 4 steps were skipped, 5 in all (loss 1.2500 before)  2 ranks"
+    job.skipped, job.skipped_in_a_row = 1, 0
+    assert training_words(job, 0.0) == "loss 1.2500  1 step skipped  2 ranks"
     training = {"model": {"context": 256}, "step": {"leaves": 8, "rows": 2}}
     assert tokens_of_step(Job(spec=JobSpec(training=json.dumps(training)))) == 4096
     assert tokens_of_step(Job()) == 0

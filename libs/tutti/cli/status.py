@@ -19,6 +19,7 @@ from tutti.cli.connection import connected, connection_options, typed
 from tutti.cli.nouns import list_all
 from tutti.cli.output import JSON, brief, output_option, print_json
 from tutti.cli.plain import Plain
+from tutti.cli.progress import training_loss
 from tutti.cli.trainings import trains
 from tutti.contracts.admin.v1 import DescribeRequest, DescribeResponse, ListDeadLettersRequest
 from tutti.contracts.common.v1 import STATE_RUNNING
@@ -137,7 +138,7 @@ def _current(client: Client, run: Run, jobs: dict[str, Job]) -> Plain:
     stage = next((each for each in run.stages if each.state == STATE_RUNNING), Stage())
     progress = ""
     if trains(stage) and (job := jobs.get(stage.resource)):
-        progress = f"step {job.step:,}, loss {job.loss:.3f}" if job.step else _state(job)
+        progress = f"step {job.step:,}, {training_loss(job)}" if job.step else _state(job)
     elif known := Advance().of(client, stage):
         progress = f"{far(known)} {known.unit if known.unit != 'bytes' else ''}".rstrip()
     return {"run": run.name, "title": run.spec.title, "stage": stage.name, "progress": progress}

@@ -20,6 +20,7 @@ from tutti.contracts.committer.v1 import GetCurveRequest
 from tutti.contracts.common.v1 import STATE_DONE, GetRequest
 from tutti.contracts.pipeline.v1 import Run
 from tutti.contracts.sampling.v1 import ReadSampleRequest
+from tutti.web.words import skipped
 
 
 def summary(client: Client, run: Run) -> Plain:
@@ -158,6 +159,8 @@ def show_summary(found: Plain, data_dir: Path = DEFAULT_DATA_DIR) -> None:
             lines.append(("model", f"{job['parameters']:,} parameters{passes}"))
         loss, what = verdict.loss(job)
         lines.append(("steps", f"{job['step']:,} on {ranks(job)}, loss {loss:.4f}, {what}"))
+        if job["skipped"]:
+            lines.append(("skipped", skipped(job["skipped"], job["skipped_in_a_row"])))
     for stage in found["run"]["stages"]:
         if stage["name"] not in ORDINARY and stage["summary"]:
             lines.append((stage["name"], stage["summary"]))

@@ -5,7 +5,7 @@ generated beside it. An engine that is started in exact mode gives log-probabili
 forward. Does not import torch.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any, Protocol
@@ -127,9 +127,21 @@ class Engine(Protocol):
         ...
 
 
-def generate(engine: Engine, requests: Sequence[Request], sampling: Sampling, limits: Limits) -> list[Completion]:
-    """Return the completions in the order of the requests. Raises what `stream` raises."""
-    whole = {
-        event.number: event for event in engine.stream(requests, sampling, limits) if isinstance(event, Completion)
-    }
+def generate(
+    engine: Engine,
+    requests: Sequence[Request],
+    sampling: Sampling,
+    limits: Limits,
+    *,
+    advanced: Callable[[], None] = lambda: None,
+) -> list[Completion]:
+    """Return the completions in the order of the requests. Raises what `stream` raises.
+
+    `advanced` is called for each token.
+    """
+    whole = {}
+    for event in engine.stream(requests, sampling, limits):
+        advanced()
+        if isinstance(event, Completion):
+            whole[event.number] = event
     return [whole[request.number] for request in requests]

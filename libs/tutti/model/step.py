@@ -62,7 +62,11 @@ def _prepare(step: StepSpec, device: torch.device) -> KernelSignature:
 
 
 class RankStep:
-    """The state that one rank keeps, and the step that moves it. All methods that say *collective* run on all ranks."""
+    """The state that one rank keeps, and the step that moves it. All methods that say *collective* run on all ranks.
+
+    `work` counts what this rank has computed: it grows while a long step or validation goes on. Another thread may
+    read it.
+    """
 
     def __init__(
         self,
@@ -87,7 +91,7 @@ class RankStep:
         self.model, self.optimizer, self.step_spec, self.plan = model, optimizer, step, plan
         self.rank, self.epoch, self.device, self.audit_every = rank, epoch, torch.device(device), audit_every
         self.kernel = _prepare(step, self.device)
-        self._scalars = Scalars()
+        self._scalars, self.work = Scalars(), 0
         layout = plan.layout
         self._exchange = Exchange(group, rank=rank, ranks=len(plan.ranks))
         self._vector = torch.zeros(layout.elements, dtype=compute_type(self.device), device=self.device)
@@ -173,6 +177,7 @@ class RankStep:
                 tallies[leaf], witnessed[0] = self._gradients.add_fingerprinted_leaf(sums, leaf, batches[leaf])
             else:
                 tallies[leaf] = self._gradients.add_leaf(sums, leaf, batches[leaf])
+            self.worked()
         forward_backward = clock.lap()
         if audit is not None and audit.witness == self.rank:
             witnessed[1] = self._gradients.fingerprint_leaf(batches[audit.leaf])
@@ -232,6 +237,7 @@ class RankStep:
         for leaf in held[self.rank]:
             ready = checked(batch(leaf), self.model, self.step_spec.rows, f"validation leaf {leaf}")
             own.append(self._gradients.token_sum(ready))
+            self.worked()
         record = torch.tensor([[tally.loss, tally.count] for tally in own], dtype=torch.float64, device=self.device)
         shared = self._exchange.share(record.flatten(), [2 * len(part) for part in held])
         table = torch.cat(shared).view(-1, 2).cpu().numpy()
@@ -245,10 +251,11 @@ class RankStep:
         As in `evaluate`, each rank computes its share, and the bits do not depend on the number of ranks.
         """
         held = [self.plan.evaluation_leaves_of(rank, leaves) for rank in self.plan.ranks]
-        own = [
-            self._gradients.scored(checked(batch(leaf), self.model, self.step_spec.rows, f"scored leaf {leaf}"), score)
-            for leaf in held[self.rank]
-        ]
+        own: list[Sequence[float]] = []
+        for leaf in held[self.rank]:
+            ready = checked(batch(leaf), self.model, self.step_spec.rows, f"scored leaf {leaf}")
+            own.append(self._gradients.scored(ready, score))
+            self.worked()
         record = torch.tensor(own, dtype=torch.float64, device=self.device)
         shared = self._exchange.share(record.flatten(), [width * len(part) for part in held])
         found: npt.NDArray[np.float64] = torch.cat(shared).view(-1, width).cpu().numpy()
@@ -258,6 +265,10 @@ class RankStep:
         """Collective. Every rank's vector of numbers, on every rank; `lengths` are those of all ranks."""
         shared = self._exchange.share(torch.from_numpy(np.ascontiguousarray(values)).to(self.device), lengths)
         return [part.cpu().numpy() for part in shared]
+
+    def worked(self) -> None:
+        """Count something that this rank computed outside of a step: a token of a rollout, a scored answer."""
+        self.work += 1
 
     def scalars(self) -> Scalars:
         return self._scalars

@@ -162,11 +162,12 @@ def test_threads_are_pinned_to_the_recipe(me: RankStep) -> None:
 
 
 def test_evaluation_counts_valid_tokens_and_moves_nothing(me: RankStep) -> None:
-    before = stored(me)
+    before, work = stored(me), me.work
     nats, tokens = me.evaluate(3, lambda leaf: batch(leaf, valid=leaf != 1))
     assert tokens == 128
     assert nats / tokens == pytest.approx(math.log(320), abs=0.5)
     assert stored(me) == before
+    assert me.work == work + 3
 
 
 def test_scalars_come_back_from_their_record() -> None:

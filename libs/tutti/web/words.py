@@ -25,6 +25,14 @@ def duration(seconds: float) -> str:
     return f"{minutes} min {rest} s" if minutes < 60 else f"{minutes // 60} h {minutes % 60} min"
 
 
+def skipped(steps: int, in_a_row: int) -> str:
+    """Return how many steps of a training changed nothing, `in_a_row` of them the newest ones; "" for none."""
+    newest = "the last step was skipped" if in_a_row == 1 else f"the last {in_a_row:,} steps were skipped"
+    if not in_a_row:
+        return f"{steps:,} step{'' if steps == 1 else 's'} skipped" if steps else ""
+    return newest + (f", {steps:,} in all" if steps > in_a_row else "")
+
+
 def size(nbytes: int) -> str:
     for unit, name in _UNITS:
         if nbytes >= unit:
@@ -43,4 +51,5 @@ FILTERS: Mapping[str, Callable[..., object]] = {
     "duration": duration,
     "moment": moment,
     "size": size,
+    "skipped": skipped,
 }

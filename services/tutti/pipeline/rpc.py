@@ -125,7 +125,13 @@ class PipelineApi:
             job = self._scheduler.GetJob(GetRequest(name=jobs[-1]), timeout=TRAINING_SECONDS)
         except Problem:
             return
-        told = RunTraining(job=job.name, step=job.step, steps=job.spec.steps)
+        told = RunTraining(
+            job=job.name,
+            step=job.step,
+            steps=job.spec.steps,
+            skipped=job.skipped,
+            skipped_in_a_row=job.skipped_in_a_row,
+        )
         if job.step:
             told.loss = job.loss
         for field in ("tokens_per_second", "seconds_left"):

@@ -18,6 +18,7 @@ from tutti.contracts.pipeline.v1 import Run, Stage
 from tutti.contracts.scheduler.v1 import Job, JobState
 from tutti.contracts.tokenization.v1 import Dataset
 from tutti.web.charts import Series, titled
+from tutti.web.words import skipped
 
 JOBS, TOKENIZATIONS = "jobs/", "tokenizations/"
 SHOWN_CHECKPOINTS = 20
@@ -86,6 +87,8 @@ class Training:
     bits_per_byte: float | None
     tokens_per_second: float | None
     seconds_left: float | None
+    skipped: int
+    skipped_in_a_row: int
     epoch: int
     ranks: int
     reason: str
@@ -169,6 +172,8 @@ def training(job: Job, curve: GetCurveResponse | None, checkpoints: Sequence[Che
         bits_per_byte=job.bits_per_byte if job.HasField("bits_per_byte") else None,
         tokens_per_second=job.tokens_per_second if job.HasField("tokens_per_second") else None,
         seconds_left=job.seconds_left if job.HasField("seconds_left") else None,
+        skipped=job.skipped,
+        skipped_in_a_row=job.skipped_in_a_row,
         epoch=job.epoch,
         ranks=job.shape.data_parallel or job.spec.data_parallel,
         reason=job.reason,
@@ -222,6 +227,9 @@ def _figures(trainings: Sequence[Training], datasets: Sequence[Dataset]) -> list
     ]
     for each in trainings:
         figures.append(Figure("Steps", f"{each.step:,}", f"of {each.steps:,}, {_ranks(each.ranks)}"))
+        if each.skipped:
+            told = skipped(each.skipped, each.skipped_in_a_row)
+            figures.append(Figure("Skipped", f"{each.skipped:,}", f"{told}: the loss or a gradient was not finite"))
         if each.step:
             figures.append(Figure("Loss", f"{each.loss:.3f}", "nats a token, last step"))
         if each.bits_per_byte is not None:

@@ -3,6 +3,9 @@
 Promises: each may arrive twice; a stale incarnation or epoch is refused and changes nothing.
 """
 
+import dataclasses
+import math
+
 from tutti.chassis.call import Call
 from tutti.chassis.errors import InvalidField, Refused, StaleEpoch
 from tutti.chassis.required import required
@@ -177,8 +180,11 @@ class AgentCalls:
         if attempt is None or job.state not in jobs.PLACED or request.step < attempt.step:
             return
         bits = request.bits_per_byte if request.HasField("bits_per_byte") else attempt.bits_per_byte
-        values = {"step": request.step, "loss": request.loss, "bits_per_byte": bits}
+        # An agent whose ranks had no finite loss yet has none to tell.
+        loss = request.loss if math.isfinite(request.loss) else attempt.loss
+        crossed = jobs.Crossed(request.step, loss, bits, request.skipped, request.skipped_in_a_row)
         now = micros(unit.now)
+        values = {**dataclasses.asdict(crossed), "worked_at": now}
         if request.step > attempt.step:
             values["step_at"] = now
         if not attempt.first_at:
@@ -186,7 +192,7 @@ class AgentCalls:
         # Each event is a row and a message to every reader; between two of them the newest step is in our row alone.
         if now - attempt.persisted_at >= self._settings.progress_seconds * 1_000_000:
             values["persisted_at"] = now
-            self.tables.jobs.put(unit, jobs.progressed(job, jobs.Crossed(request.step, request.loss, bits)))
+            self.tables.jobs.put(unit, jobs.progressed(job, crossed))
         self.tables.note(unit, job, values)
 
     def ReportReleased(self, request: ReportReleasedRequest, call: Call) -> ReportReleasedResponse:

@@ -15,7 +15,7 @@ from tutti.contracts.scheduler.v1 import (
 from tutti.scheduler.tables import Tables
 
 STILL_SECONDS = 600
-"""Without a step or a validation, after which a job that runs is pointed out."""
+"""In which no rank computes anything, after which a job that runs is pointed out."""
 START = "start an agent: `tutti up` starts one with the platform, `python -m tutti.trainer` one on another machine"
 
 
@@ -65,10 +65,10 @@ def _trouble(unit: Unit, tables: Tables, job: Job) -> str:
         why = f"`tutti jobs show {job.name}` says why"
         return f"{job.name} has ended {job.fruitless} times without a new checkpoint: {why}"
     attempt = tables.attempt(unit, job)
-    newest = max(attempt.step_at, attempt.spawned_at) if attempt else 0
+    newest = max(attempt.worked_at, attempt.spawned_at) if attempt else 0
     still = (micros(unit.now) - newest) / 1e6 if newest else 0.0
     if still < STILL_SECONDS:
         return ""
     return (
-        f"{job.name} has crossed no step for {still / 60:.0f} minutes: `tutti logs {job.name}` shows what its ranks do"
+        f"{job.name} has made no progress for {still / 60:.0f} minutes: `tutti logs {job.name}` shows what its ranks do"
     )

@@ -45,8 +45,12 @@ def test_a_lost_node_and_a_job_that_stands_still_need_attention(world: World) ->
     world.pass_time(601)
     ok, said = findings(world)["progress"]
     assert not ok
-    assert said.startswith("jobs/a has crossed no step for 10 minutes: `tutti logs jobs/a`")
+    assert said.startswith("jobs/a has made no progress for 10 minutes: `tutti logs jobs/a`")
     step(world, 1)
+    assert findings(world)["progress"][0]
+    world.pass_time(400)
+    step(world, 1)  # its ranks compute, in a validation that takes long
+    world.pass_time(400)
     assert findings(world)["progress"][0]
     agent.silent = True
     world.pass_time(30)
@@ -69,3 +73,17 @@ def test_a_job_says_how_fast_it_goes_and_when_the_lines_of_its_history_were_writ
     assert job.tokens_per_second > 5.0
     assert len(job.history_times) == len(job.history) > 0
     assert job.history_times[0].ToNanoseconds() > 0
+
+
+def test_skipped_steps_are_part_of_a_job_and_keep_its_last_finite_loss(world: World) -> None:
+    agent = Agent(world, slots=2)
+    world.create(steps=100)
+    agent.spawn()
+    agent.ready()
+    step(world, 10)
+    request = ReportProgressRequest(job="jobs/a", epoch=1, node="nodes/a", step=14, loss=float("nan"))
+    request.skipped, request.skipped_in_a_row = 5, 4
+    world.pass_time(60)
+    world.api.ReportProgress(request, CALL)
+    job = world.job()
+    assert (job.step, job.loss, job.skipped, job.skipped_in_a_row) == (14, 3.0, 5, 4)

@@ -58,11 +58,13 @@ class Committed:
 
 @dataclass(frozen=True)
 class Crossed:
-    """The newest step that all ranks crossed."""
+    """The newest step that all ranks crossed, and how many up to it changed nothing."""
 
     step: int
     loss: float
     bits_per_byte: float | None
+    skipped: int = 0
+    skipped_in_a_row: int = 0
 
 
 def created(name: str, spec: JobSpec, now: datetime) -> Job:
@@ -105,6 +107,7 @@ def starting(job: Job, resume: ResumePoint, seats: Sequence[Seat], *, moved: boo
     after.line, after.step, after.decided_step = resume.line, resume.step, resume.step
     after.resume_checkpoint, after.resume_manifest_key = resume.checkpoint, resume.manifest_key
     after.resume_digest = resume.state_digest
+    after.skipped_in_a_row = 0
     del after.placement[:]
     after.placement_version = job.placement_version + moved
     nodes = node_words(sorted({seat.node for seat in seats}))
@@ -131,6 +134,7 @@ def progressed(job: Job, crossed: Crossed) -> Job:
     after = _copy(job)
     if crossed.step >= job.step:
         after.step, after.loss = crossed.step, crossed.loss
+        after.skipped, after.skipped_in_a_row = crossed.skipped, crossed.skipped_in_a_row
         if crossed.bits_per_byte is not None:
             after.bits_per_byte = crossed.bits_per_byte
     return after

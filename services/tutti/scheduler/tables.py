@@ -75,6 +75,9 @@ class Attempt:
     first_step: int
     first_at: int
     step_at: int
+    skipped: int
+    skipped_in_a_row: int
+    worked_at: int
 
     @property
     def steps_per_second(self) -> float | None:
@@ -84,7 +87,7 @@ class Attempt:
 
     @property
     def crossed(self) -> Crossed:
-        return Crossed(self.step, self.loss, self.bits_per_byte)
+        return Crossed(self.step, self.loss, self.bits_per_byte, self.skipped, self.skipped_in_a_row)
 
 
 SPAWNED = tuple(RankEvent.ValueType(event) for event in RankEvent.values() if event != RANK_EVENT_UNSPECIFIED)
@@ -149,6 +152,9 @@ class Tables:
             Column("first_step", BigInteger, nullable=False, server_default="0"),
             Column("first_at", BigInteger, nullable=False, server_default="0"),
             Column("step_at", BigInteger, nullable=False, server_default="0"),
+            Column("skipped", BigInteger, nullable=False, server_default="0"),
+            Column("skipped_in_a_row", BigInteger, nullable=False, server_default="0"),
+            Column("worked_at", BigInteger, nullable=False, server_default="0"),
         )
         self.ranks = declare(
             "ranks",
@@ -222,7 +228,13 @@ class Tables:
             unit.tx.execute(delete(table).where(table.c.job == job.name))
         unit.tx.execute(
             insert(self.attempts).values(
-                job=job.name, epoch=job.epoch, resume_step=job.step, placed_at=micros(now), step=job.step
+                job=job.name,
+                epoch=job.epoch,
+                resume_step=job.step,
+                placed_at=micros(now),
+                step=job.step,
+                loss=job.loss,
+                skipped=job.skipped,
             )
         )
         unit.tx.execute(

@@ -5,7 +5,6 @@ cause finds the first one, not what followed from it.
 """
 
 import logging
-import math
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from enum import Enum
@@ -51,6 +50,7 @@ from tutti.model.spec import SpecError
 from tutti.model.training import Training
 from tutti.trainer import measures
 from tutti.trainer.autopsy import examine
+from tutti.trainer.crossings import Crossings
 from tutti.trainer.lifeline import WAITING_FOR_BUFFER
 from tutti.trainer.places import Place, all_ended, first_loss
 from tutti.trainer.ports import AgentSettings, Launcher, LaunchError, RankProcess
@@ -101,10 +101,10 @@ class Attempt:
         self._deadline = 0.0
         self._silent: tuple[int, ...] = ()
         self._stopping = False
-        self._crossed_at = self._told_at = self._beat_at = clock.monotonic()
-        self._begun_at = self._crossed_at
-        self._bits_per_byte: float | None = None
-        self._loss = 0.0
+        self._begun_at = self._worked_at = self._beat_at = clock.monotonic()
+        self._crossings = Crossings(
+            assignment.job, assignment.epoch, settings.name, seconds=settings.progress, now=self._begun_at
+        )
         self._curve = Recorder()
         self._plan = None
         try:
@@ -308,7 +308,7 @@ class Attempt:
                 )
             )
             self._tell(rank, RANK_EVENT_SPAWNED)
-        self._crossed_at = self._clock.monotonic()
+        self._worked_at = self._clock.monotonic()
 
     def _take(self, place: Place, message: RankMessage) -> None:
         place.heard, place.met = self._clock.monotonic(), True
@@ -318,7 +318,7 @@ class Attempt:
                 self.rendezvous(message.listening.address)
             case "ready":
                 place.step, place.kernel = message.ready.step, message.ready.kernel
-                self._crossed_at = place.heard
+                self._worked_at = place.heard
                 measures.restore.labels(self.assignment.job).observe(place.heard - self._begun_at)
                 self._tell(place.rank, RANK_EVENT_READY)
                 if message.ready.note and place.rank == min(self._places):
@@ -327,11 +327,14 @@ class Attempt:
                 log.info(
                     "rank %d of %s computes %d leaves and keeps %d chunks", place.rank, self.assignment.job, *counts
                 )
+            case "heartbeat" if message.heartbeat.work != place.work:
+                place.work, self._worked_at = message.heartbeat.work, place.heard
+                self._crossings.worked()
             case "progress":
-                place.step, self._crossed_at = message.progress.step, place.heard
+                place.step, self._worked_at = message.progress.step, place.heard
                 if place.rank == min(self._places):
                     measures.progress(self.assignment.job, message.progress)
-                    place.progress[place.step] = message.progress
+                    self._crossings.add(message.progress)
                     measures.record(self._curve, message.progress)
             case "snapshot":
                 measures.stall.labels(self.assignment.job).observe(message.snapshot.seconds)
@@ -388,7 +391,7 @@ class Attempt:
                 place.process.send(RankMessage(heartbeat=Heartbeat()))
 
     def _watch(self, now: float) -> None:
-        """Who ended, who is silent, who hangs."""
+        """End the attempt when a rank ended; ask all for flight records when one is silent, or when none computes."""
         places = list(self._places.values())
         if self._stopping and places and all_ended(places):
             # One rank leaves at its boundary, another loses contact in the step after: both were asked to.
@@ -404,7 +407,7 @@ class Attempt:
         ready = [place for place in self._places.values() if place.met and not place.finished]
         loaded = any(place.kernel for place in self._places.values())
         patience = settings.stall if loaded else max(settings.stall, settings.meeting + settings.start)
-        stalled = bool(ready) and now - self._crossed_at > patience
+        stalled = bool(ready) and now - self._worked_at > patience
         if silent or stalled:
             self.phase, self._silent, self._deadline = Phase.AUTOPSY, silent, now + settings.dump
             for place in self._places.values():
@@ -423,40 +426,22 @@ class Attempt:
             self.phase = Phase.RUNNING
             return
         if any(record.phase == WAITING_FOR_BUFFER for record in records.values()) and not self._silent:
-            self.phase, self._crossed_at = Phase.RUNNING, now
+            self.phase, self._worked_at = Phase.RUNNING, now
             return
         silent = tuple(place.rank for place in missing)
-        since = min((self._places[rank].heard for rank in silent), default=self._crossed_at)
+        since = min((self._places[rank].heard for rank in silent), default=self._worked_at)
         for rank, record in records.items():
             log.warning("flight record of rank %d:\n%s\n%s", rank, record.stacks, record.collectives)
         finding = examine(records, silent, steps=self.steps, seconds=now - since)
         self.lose(finding.guilty, finding.cause)
 
     def _tell_progress(self, now: float, *, final: bool) -> None:
-        """The newest step that all ranks here have crossed, at most every so often."""
-        if not self._places or (not final and now - self._told_at < self._settings.progress):
+        """Report the newest step that all ranks here have crossed, if that is due."""
+        if not self._places:
             return
         step = min(place.step for place in self._places.values())
-        stream = self._places[min(self._places)].progress
-        crossed = [stream.pop(each) for each in sorted(stream) if each <= step]
-        if not crossed:
-            return
-        for each in crossed:
-            if each.HasField("bits_per_byte"):
-                self._bits_per_byte = each.bits_per_byte
-            if math.isfinite(each.loss):
-                self._loss = each.loss
-        self._report(
-            ReportProgressRequest(
-                job=self.assignment.job,
-                epoch=self.assignment.epoch,
-                node=self._settings.name,
-                step=crossed[-1].step,
-                loss=self._loss,
-                bits_per_byte=self._bits_per_byte,
-            )
-        )
-        self._told_at = now
+        if (report := self._crossings.report(step, now, final=final)) is not None:
+            self._report(report)
 
     def _tell(self, rank: int, event: "RankEvent.ValueType", *, address: str = "", cause: str = "") -> None:
         place = self._places.get(rank)

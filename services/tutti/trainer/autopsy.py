@@ -45,7 +45,7 @@ def examine(
         words = [f"{_named(guilty)} has not answered for {seconds:.1f} s, after step {min(steps[r] for r in guilty)}"]
     else:
         guilty = _behind(records)
-        words = [f"no step was crossed for {seconds:.1f} s; {_named(guilty)} is furthest behind"]
+        words = [f"no rank made progress for {seconds:.1f} s; {_named(guilty)} is furthest behind"]
     words += [_told(rank, records[rank]) for rank in sorted(records)]
     return Finding(guilty, "; ".join(words))
 

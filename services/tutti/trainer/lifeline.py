@@ -36,7 +36,11 @@ class Stopped(Exception):
 
 
 class Lifeline:
-    """`step` and `phase` are what a flight record will say; the main thread sets them."""
+    """`step` and `phase` are what a flight record will say; the main thread sets them.
+
+    `work` counts what the rank has computed; the thread calls it at every heartbeat, so that the agent tells a long
+    step from one that hangs.
+    """
 
     def __init__(
         self,
@@ -47,6 +51,7 @@ class Lifeline:
         leave: Callable[[int], None] = os._exit,
     ) -> None:
         self.step, self.phase = 0, "starting"
+        self.work: Callable[[], int] = lambda: 0
         self._channel, self._silence, self._collectives, self._leave = channel, silence, collectives, leave
         self._stop = threading.Event()
         self._free: queue.SimpleQueue[int | None] = queue.SimpleQueue()
@@ -103,7 +108,7 @@ class Lifeline:
             if message is not None:
                 heard = now
                 self._take(message)
-            if now - said >= pulse and self._channel.try_send(RankMessage(heartbeat=Heartbeat())):
+            if now - said >= pulse and self._channel.try_send(RankMessage(heartbeat=Heartbeat(work=self.work()))):
                 said = now
 
     def _take(self, message: RankMessage) -> None:

@@ -19,7 +19,7 @@ from tutti.contracts.trainer.v1 import (
 )
 from tutti.corpus.canonical import bytes_digest
 from tutti.corpus.ledger import Ledger
-from tutti.model.results import Outcome, StepResult
+from tutti.model.results import Outcome, Scalars, StepResult
 from tutti.model.step import RankStep
 from tutti.model.training import Training
 from tutti.trainer.buffers import SharedBuffer
@@ -71,7 +71,8 @@ class Loop:
             lifeline.phase = "validating"
             due = self._program.measure_due(training, step)
             metrics = self._program.measure(self._step, self._data) if due else None
-            lifeline.send(RankMessage(progress=_progress(result, metrics, seconds=crossed, read=read)))
+            scalars = self._step.scalars()
+            lifeline.send(RankMessage(progress=_progress(result, scalars, metrics, seconds=crossed, read=read)))
             if self._program.checkpoint_due(training, step):
                 self._snapshot(result, metrics)
         lifeline.phase = "finished"
@@ -123,7 +124,9 @@ class Loop:
         return StateScalars(model, model.step * step.leaves * step.rows, self._ledger)
 
 
-def _progress(result: StepResult, metrics: Metrics | None, *, seconds: float, read: float) -> Progress:
+def _progress(
+    result: StepResult, scalars: Scalars, metrics: Metrics | None, *, seconds: float, read: float
+) -> Progress:
     progress = Progress(
         step=result.step,
         outcome=OUTCOME_COMMITTED if result.outcome is Outcome.COMMITTED else OUTCOME_SKIPPED,
@@ -133,6 +136,8 @@ def _progress(result: StepResult, metrics: Metrics | None, *, seconds: float, re
         tokens=result.tokens,
         seconds=seconds,
         timings={**dataclasses.asdict(result.timings), "read": read},
+        skipped=len(scalars.skipped),
+        skipped_in_a_row=scalars.skipped_in_a_row,
     )
     if metrics is not None:
         progress.metrics.update(metrics.named)

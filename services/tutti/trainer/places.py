@@ -5,9 +5,9 @@ When one rank dies, the others lose contact within milliseconds: what is reporte
 
 import signal
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
-from tutti.contracts.trainer.v1 import Failed, FlightRecord, Progress
+from tutti.contracts.trainer.v1 import Failed, FlightRecord
 from tutti.trainer.failures import Reason
 from tutti.trainer.lifeline import Exit
 from tutti.trainer.ports import RankProcess
@@ -15,7 +15,10 @@ from tutti.trainer.ports import RankProcess
 
 @dataclass
 class Place:
-    """One rank. Times are monotonic seconds; `heard` is when it last said anything, `met` whether it ever did."""
+    """One rank. Times are monotonic seconds; `heard` is when it last said anything, `met` whether it ever did.
+
+    `work` is the count of its newest heartbeat.
+    """
 
     rank: int
     process: RankProcess
@@ -28,7 +31,7 @@ class Place:
     failed: Failed | None = None
     ended_at: float | None = None
     record: FlightRecord | None = None
-    progress: dict[int, Progress] = field(default_factory=dict)
+    work: int = 0
 
 
 @dataclass(frozen=True)

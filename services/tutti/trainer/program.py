@@ -62,7 +62,9 @@ class TrainerSettings(Section):
     )
     drain_seconds: float = Field(default=8.0, gt=0, description="for ranks to end at a step boundary")
     staging_seconds: float = Field(default=600.0, gt=0, description="that ranks wait for nodes that still stage")
-    stall_seconds: float = Field(default=300.0, gt=0, description="without a step, until flight records are collected")
+    stall_seconds: float = Field(
+        default=300.0, gt=0, description="in which no rank computes anything, until flight records are collected"
+    )
     poll_seconds: float = Field(default=10.0, gt=0, description="between two looks at the node beside its watch")
 
 

@@ -95,6 +95,7 @@ def _run(start: Start, lifeline: Lifeline) -> None:
         audit_every=training.audit_every,
         objective=program.objective(training),
     )
+    lifeline.work = lambda: step.work
     lifeline.phase = "loading the state"
     if start.resume:
         staged = open_staged(Path(start.resume))

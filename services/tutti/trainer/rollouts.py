@@ -137,7 +137,8 @@ class Rollouts:
         requests = self._requests(owners[step.rank], prompts, first)
         try:
             engine = self._started(step, weights)
-            own = generate(engine, requests, Sampling(seed=self._training.step.seed), self._limits)
+            sampling = Sampling(seed=self._training.step.seed)
+            own = generate(engine, requests, sampling, self._limits, advanced=step.worked)
         except InferenceError as error:
             raise RankFailure(Reason.ROLLOUT_FAILED, f"iteration {iteration} cannot be rolled out: {error}") from error
         width = self._settings.tokens
@@ -201,11 +202,13 @@ class Rollouts:
         owners = _blocks(len(texts), rows, len(step.plan.ranks))
         own = owners[step.rank]
         table = np.zeros((len(own), width), np.float32)
-        for row, (place, scores) in enumerate(
-            zip(own, by(transformer, [texts[p] for p in own], rows=rows), strict=True)
-        ):
-            answer = scores[begins[place] :]
-            table[row, : len(answer)] = answer
+        for start in range(0, len(own), rows):
+            block = own[start : start + rows]
+            scored = by(transformer, [texts[place] for place in block], rows=rows)
+            for row, (place, scores) in enumerate(zip(block, scored, strict=True), start):
+                answer = scores[begins[place] :]
+                table[row, : len(answer)] = answer
+            step.worked()
         shared = step.share(table.ravel(), [len(each) * width for each in owners])
         found: dict[int, Floats] = {}
         for places, part in zip(owners, shared, strict=True):

@@ -95,6 +95,8 @@ class SimulatedRank:
         self.step = 0
         self.frozen = False
         """Set by a simulation: the process is stopped and neither answers nor ends."""
+        self.held, self.works = False, False
+        """Set by a simulation: the main thread crosses no step, and whether it computes meanwhile."""
         self.finished = False
         self._gangs, self._clock = gangs, clock
         self._heard = clock.monotonic()
@@ -104,7 +106,7 @@ class SimulatedRank:
         self._rendezvous = ""
         self._life: Iterator[None] | None = None
         self._silence = float("inf")
-        self._stop = False
+        self._stop, self._work = False, 0
 
     @property
     def ended(self) -> bool:
@@ -141,8 +143,10 @@ class SimulatedRank:
         elif self._stop:
             self.exit_code = Exit.STOPPED
         elif self._life is not None:
-            self._out.append(RankMessage(heartbeat=Heartbeat()))
-            next(self._life, None)
+            self._work += self.works or not self.held
+            self._out.append(RankMessage(heartbeat=Heartbeat(work=self._work)))
+            if not self.held:
+                next(self._life, None)
 
     def _take(self, message: RankMessage) -> None:
         match message.WhichOneof("body"):

@@ -26,7 +26,7 @@ from tutti.cli.report.samples import samples, visible
 from tutti.cli.summary import ORDINARY
 from tutti.contracts.committer.v1 import CurvePoint, GetCurveResponse
 from tutti.web.charts import Series, chart, describe, smoothed, titled
-from tutti.web.words import count, duration, moment, size
+from tutti.web.words import count, duration, moment, size, skipped
 
 SHOWN_CHECKPOINTS, SHOWN_STEPS, SHOWN_LANGUAGES, LONGEST = 30, 12, 20, 160
 
@@ -196,6 +196,8 @@ def _figures(found: Plain, curve: GetCurveResponse) -> list[Figure]:
         ranks = job["shape"]["data_parallel"]
         figures.append(Figure("Steps", f"{job['step']:,}", f"on {ranks} rank{'' if ranks == 1 else 's'}"))
         figures.append(_loss(job, curve))
+        if told := skipped(job["skipped"], job["skipped_in_a_row"]):
+            figures.append(Figure("Skipped", f"{job['skipped']:,}", f"{told}: the loss or a gradient was not finite"))
         if (gap := _gap(curve)) is not None:
             figures.append(Figure("Gap", f"{gap:+.3f}", "nats, held-out text less training, smoothed"))
         if job["tokens_per_second"]:

@@ -252,6 +252,8 @@ class RunTraining(_message.Message):
     LOSS_FIELD_NUMBER: _builtins.int
     TOKENS_PER_SECOND_FIELD_NUMBER: _builtins.int
     SECONDS_LEFT_FIELD_NUMBER: _builtins.int
+    SKIPPED_FIELD_NUMBER: _builtins.int
+    SKIPPED_IN_A_ROW_FIELD_NUMBER: _builtins.int
     job: _builtins.str
     """job that trains."""
     step: _builtins.int
@@ -264,6 +266,10 @@ class RunTraining(_message.Message):
     """tokens_per_second that are read; not set before two steps were crossed, and once the training has ended."""
     seconds_left: _builtins.float
     """seconds_left until the last step; not set where tokens_per_second is not."""
+    skipped: _builtins.int
+    """skipped: how many steps changed nothing because the loss or a gradient was not finite."""
+    skipped_in_a_row: _builtins.int
+    """skipped_in_a_row: how many of them are the newest ones; `loss` is then that of the newest step before them."""
     def __init__(
         self,
         *,
@@ -273,10 +279,12 @@ class RunTraining(_message.Message):
         loss: _builtins.float | None = ...,
         tokens_per_second: _builtins.float | None = ...,
         seconds_left: _builtins.float | None = ...,
+        skipped: _builtins.int = ...,
+        skipped_in_a_row: _builtins.int = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["_loss", b"_loss", "_seconds_left", b"_seconds_left", "_tokens_per_second", b"_tokens_per_second", "loss", b"loss", "seconds_left", b"seconds_left", "tokens_per_second", b"tokens_per_second"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["_loss", b"_loss", "_seconds_left", b"_seconds_left", "_tokens_per_second", b"_tokens_per_second", "job", b"job", "loss", b"loss", "seconds_left", b"seconds_left", "step", b"step", "steps", b"steps", "tokens_per_second", b"tokens_per_second"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_loss", b"_loss", "_seconds_left", b"_seconds_left", "_tokens_per_second", b"_tokens_per_second", "job", b"job", "loss", b"loss", "seconds_left", b"seconds_left", "skipped", b"skipped", "skipped_in_a_row", b"skipped_in_a_row", "step", b"step", "steps", b"steps", "tokens_per_second", b"tokens_per_second"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     _WhichOneofReturnType__loss: _TypeAlias = _typing.Literal["loss"]  # noqa: Y015
     _WhichOneofArgType__loss: _TypeAlias = _typing.Literal["_loss", b"_loss"]  # noqa: Y015

@@ -350,6 +350,8 @@ class Job(_message.Message):
     STEPS_PER_SECOND_FIELD_NUMBER: _builtins.int
     TOKENS_PER_SECOND_FIELD_NUMBER: _builtins.int
     SECONDS_LEFT_FIELD_NUMBER: _builtins.int
+    SKIPPED_FIELD_NUMBER: _builtins.int
+    SKIPPED_IN_A_ROW_FIELD_NUMBER: _builtins.int
     name: _builtins.str
     """name of the resource."""
     revision: _builtins.int
@@ -367,7 +369,7 @@ class Job(_message.Message):
     decided_step: _builtins.int
     """decided_step of the newest committed checkpoint."""
     loss: _builtins.float
-    """loss of that step, nats a token."""
+    """loss of that step, nats a token; of the newest step with a finite loss where that step was skipped."""
     bits_per_byte: _builtins.float
     """bits_per_byte of the newest validation."""
     topology_version: _builtins.int
@@ -398,6 +400,10 @@ class Job(_message.Message):
     """tokens_per_second that these steps read; only GetJob returns it."""
     seconds_left: _builtins.float
     """seconds_left until the last step at this rate; only GetJob returns it."""
+    skipped: _builtins.int
+    """skipped: how many steps up to `step` changed nothing because the loss or a gradient was not finite."""
+    skipped_in_a_row: _builtins.int
+    """skipped_in_a_row: how many of them are the newest ones; 0 when `step` changed the state."""
     @_builtins.property
     def spec(self) -> Global___JobSpec:
         """spec of the job."""
@@ -463,10 +469,12 @@ class Job(_message.Message):
         steps_per_second: _builtins.float | None = ...,
         tokens_per_second: _builtins.float | None = ...,
         seconds_left: _builtins.float | None = ...,
+        skipped: _builtins.int = ...,
+        skipped_in_a_row: _builtins.int = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["_bits_per_byte", b"_bits_per_byte", "_seconds_left", b"_seconds_left", "_steps_per_second", b"_steps_per_second", "_tokens_per_second", b"_tokens_per_second", "bits_per_byte", b"bits_per_byte", "ended_at", b"ended_at", "seconds_left", b"seconds_left", "shape", b"shape", "spec", b"spec", "started_at", b"started_at", "steps_per_second", b"steps_per_second", "tokens_per_second", b"tokens_per_second"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["_bits_per_byte", b"_bits_per_byte", "_seconds_left", b"_seconds_left", "_steps_per_second", b"_steps_per_second", "_tokens_per_second", b"_tokens_per_second", "bits_per_byte", b"bits_per_byte", "decided_step", b"decided_step", "ended_at", b"ended_at", "epoch", b"epoch", "fruitless", b"fruitless", "history", b"history", "history_lines", b"history_lines", "history_times", b"history_times", "line", b"line", "loss", b"loss", "model_digest", b"model_digest", "name", b"name", "placement", b"placement", "placement_version", b"placement_version", "reason", b"reason", "rendezvous", b"rendezvous", "resume_checkpoint", b"resume_checkpoint", "resume_digest", b"resume_digest", "resume_manifest_key", b"resume_manifest_key", "revision", b"revision", "seconds_left", b"seconds_left", "shape", b"shape", "spec", b"spec", "started_at", b"started_at", "state", b"state", "state_digest", b"state_digest", "step", b"step", "steps_per_second", b"steps_per_second", "tokens_per_second", b"tokens_per_second", "topology_version", b"topology_version", "wanted_data_parallel", b"wanted_data_parallel"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_bits_per_byte", b"_bits_per_byte", "_seconds_left", b"_seconds_left", "_steps_per_second", b"_steps_per_second", "_tokens_per_second", b"_tokens_per_second", "bits_per_byte", b"bits_per_byte", "decided_step", b"decided_step", "ended_at", b"ended_at", "epoch", b"epoch", "fruitless", b"fruitless", "history", b"history", "history_lines", b"history_lines", "history_times", b"history_times", "line", b"line", "loss", b"loss", "model_digest", b"model_digest", "name", b"name", "placement", b"placement", "placement_version", b"placement_version", "reason", b"reason", "rendezvous", b"rendezvous", "resume_checkpoint", b"resume_checkpoint", "resume_digest", b"resume_digest", "resume_manifest_key", b"resume_manifest_key", "revision", b"revision", "seconds_left", b"seconds_left", "shape", b"shape", "skipped", b"skipped", "skipped_in_a_row", b"skipped_in_a_row", "spec", b"spec", "started_at", b"started_at", "state", b"state", "state_digest", b"state_digest", "step", b"step", "steps_per_second", b"steps_per_second", "tokens_per_second", b"tokens_per_second", "topology_version", b"topology_version", "wanted_data_parallel", b"wanted_data_parallel"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     _WhichOneofReturnType__bits_per_byte: _TypeAlias = _typing.Literal["bits_per_byte"]  # noqa: Y015
     _WhichOneofArgType__bits_per_byte: _TypeAlias = _typing.Literal["_bits_per_byte", b"_bits_per_byte"]  # noqa: Y015

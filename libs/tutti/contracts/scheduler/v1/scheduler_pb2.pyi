@@ -485,6 +485,8 @@ class ReportProgressRequest(_message.Message):
     STEP_FIELD_NUMBER: _builtins.int
     LOSS_FIELD_NUMBER: _builtins.int
     BITS_PER_BYTE_FIELD_NUMBER: _builtins.int
+    SKIPPED_FIELD_NUMBER: _builtins.int
+    SKIPPED_IN_A_ROW_FIELD_NUMBER: _builtins.int
     job: _builtins.str
     """job that steps."""
     epoch: _builtins.int
@@ -497,6 +499,10 @@ class ReportProgressRequest(_message.Message):
     """loss of that step, nats a token."""
     bits_per_byte: _builtins.float
     """bits_per_byte of the newest validation."""
+    skipped: _builtins.int
+    """skipped: how many steps up to this one changed nothing."""
+    skipped_in_a_row: _builtins.int
+    """skipped_in_a_row: how many of them are the newest ones; the loss is then that of the newest step before them."""
     def __init__(
         self,
         *,
@@ -506,10 +512,12 @@ class ReportProgressRequest(_message.Message):
         step: _builtins.int = ...,
         loss: _builtins.float = ...,
         bits_per_byte: _builtins.float | None = ...,
+        skipped: _builtins.int = ...,
+        skipped_in_a_row: _builtins.int = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["_bits_per_byte", b"_bits_per_byte", "bits_per_byte", b"bits_per_byte"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["_bits_per_byte", b"_bits_per_byte", "bits_per_byte", b"bits_per_byte", "epoch", b"epoch", "job", b"job", "loss", b"loss", "node", b"node", "step", b"step"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_bits_per_byte", b"_bits_per_byte", "bits_per_byte", b"bits_per_byte", "epoch", b"epoch", "job", b"job", "loss", b"loss", "node", b"node", "skipped", b"skipped", "skipped_in_a_row", b"skipped_in_a_row", "step", b"step"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     _WhichOneofReturnType__bits_per_byte: _TypeAlias = _typing.Literal["bits_per_byte"]  # noqa: Y015
     _WhichOneofArgType__bits_per_byte: _TypeAlias = _typing.Literal["_bits_per_byte", b"_bits_per_byte"]  # noqa: Y015

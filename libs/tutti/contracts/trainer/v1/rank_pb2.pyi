@@ -276,6 +276,8 @@ class Progress(_message.Message):
     VALIDATION_TOKENS_FIELD_NUMBER: _builtins.int
     BITS_PER_BYTE_FIELD_NUMBER: _builtins.int
     METRICS_FIELD_NUMBER: _builtins.int
+    SKIPPED_FIELD_NUMBER: _builtins.int
+    SKIPPED_IN_A_ROW_FIELD_NUMBER: _builtins.int
     step: _builtins.int
     """step that was crossed."""
     outcome: Global___Outcome.ValueType
@@ -296,6 +298,10 @@ class Progress(_message.Message):
     """validation_tokens of that sum."""
     bits_per_byte: _builtins.float
     """bits_per_byte of the validation text."""
+    skipped: _builtins.int
+    """skipped: how many steps up to this one changed nothing, in this attempt and before it."""
+    skipped_in_a_row: _builtins.int
+    """skipped_in_a_row: how many of them are the newest ones."""
     @_builtins.property
     def timings(self) -> _containers.ScalarMap[_builtins.str, _builtins.float]:
         """timings of its parts, seconds."""
@@ -319,10 +325,12 @@ class Progress(_message.Message):
         validation_tokens: _builtins.int = ...,
         bits_per_byte: _builtins.float | None = ...,
         metrics: _abc.Mapping[_builtins.str, _builtins.float] | None = ...,
+        skipped: _builtins.int = ...,
+        skipped_in_a_row: _builtins.int = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["_bits_per_byte", b"_bits_per_byte", "_validation_nats", b"_validation_nats", "bits_per_byte", b"bits_per_byte", "validation_nats", b"validation_nats"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["_bits_per_byte", b"_bits_per_byte", "_validation_nats", b"_validation_nats", "bits_per_byte", b"bits_per_byte", "gradient_norm", b"gradient_norm", "loss", b"loss", "metrics", b"metrics", "outcome", b"outcome", "rate", b"rate", "seconds", b"seconds", "step", b"step", "timings", b"timings", "tokens", b"tokens", "validation_nats", b"validation_nats", "validation_tokens", b"validation_tokens"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_bits_per_byte", b"_bits_per_byte", "_validation_nats", b"_validation_nats", "bits_per_byte", b"bits_per_byte", "gradient_norm", b"gradient_norm", "loss", b"loss", "metrics", b"metrics", "outcome", b"outcome", "rate", b"rate", "seconds", b"seconds", "skipped", b"skipped", "skipped_in_a_row", b"skipped_in_a_row", "step", b"step", "timings", b"timings", "tokens", b"tokens", "validation_nats", b"validation_nats", "validation_tokens", b"validation_tokens"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     _WhichOneofReturnType__bits_per_byte: _TypeAlias = _typing.Literal["bits_per_byte"]  # noqa: Y015
     _WhichOneofArgType__bits_per_byte: _TypeAlias = _typing.Literal["_bits_per_byte", b"_bits_per_byte"]  # noqa: Y015
@@ -499,12 +507,19 @@ class Heartbeat(_message.Message):
 
     DESCRIPTOR: _descriptor.Descriptor
 
+    WORK_FIELD_NUMBER: _builtins.int
+    work: _builtins.int
+    """work counts what the rank has computed: leaves of steps and of validations, tokens of rollouts. It grows while a
+    step takes long, and stays the same when the rank hangs. Only ranks send it.
+    """
     def __init__(
         self,
+        *,
+        work: _builtins.int = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["work", b"work"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

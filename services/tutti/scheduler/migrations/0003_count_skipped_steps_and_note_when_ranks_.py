@@ -1,0 +1,13 @@
+"""Count skipped steps and note when ranks last computed."""
+
+import sqlalchemy as sa
+from alembic.operations import Operations
+
+revision = "0003"
+down_revision = "0002"
+
+
+def upgrade(op: Operations) -> None:
+    op.add_column("attempts", sa.Column("skipped", sa.BigInteger(), server_default="0", nullable=False))
+    op.add_column("attempts", sa.Column("skipped_in_a_row", sa.BigInteger(), server_default="0", nullable=False))
+    op.add_column("attempts", sa.Column("worked_at", sa.BigInteger(), server_default="0", nullable=False))
