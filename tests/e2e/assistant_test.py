@@ -54,6 +54,7 @@ def test_a_run_leads_from_texts_to_compared_policies_and_is_reused(files: Path, 
     stages = {stage["name"]: stage for stage in result.json()["run"]["stages"]}
     assert set(stages) >= STAGES
     assert {stage["state"] for stage in stages.values()} == {"done"}
+    assert {each["stage"] for each in result.json()["models"]} == {"train", "tuned", "dpo", "grpo", "ppo"}
     for name in ("grpo-compared", "ppo-compared", "dpo-compared"):
         compared = tutti("comparisons", "show", stages[name]["resource"], "-o", "json", "--data-dir", served).json()
         assert compared["judgements"] == 3 * compared["pairs"] > 0

@@ -3,7 +3,7 @@
 import contextlib
 import shlex
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -25,6 +25,12 @@ def typed(command: str, data_dir: Path) -> str:
 def sampling(checkpoint: str, data_dir: Path) -> str:
     """Return the command that lets a checkpoint continue a text, ready to be pasted."""
     return typed(f'tutti sample {checkpoint} --prompt "The"', data_dir)
+
+
+def tries(models: Sequence[tuple[str, str]], data_dir: Path) -> list[tuple[str, str]]:
+    """Return a label and the command to sample each of a run's models, given as stage and checkpoint."""
+    alone = len(models) == 1
+    return [("to try it" if alone else f"to try {stage}", sampling(name, data_dir)) for stage, name in models]
 
 
 def data_dir_option(command: Callable[..., Any]) -> Callable[..., Any]:

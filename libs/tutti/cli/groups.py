@@ -13,8 +13,8 @@ from tutti.chassis.client import Client
 from tutti.chassis.kinds import Kind
 from tutti.cli import INTERRUPTED, interrupt
 from tutti.cli.access import served
-from tutti.cli.connection import connection_options, sampling
-from tutti.cli.naming import LATEST, TIMES, newest_checkpoint, resolved, resolved_filter
+from tutti.cli.connection import connection_options, tries
+from tutti.cli.naming import LATEST, TIMES, models, resolved, resolved_filter
 from tutti.cli.nouns import get_one, list_all
 from tutti.cli.output import JSON, output_option, print_list, print_one, say, shown
 from tutti.cli.plain import Plain, indented, plain
@@ -147,12 +147,12 @@ def group(noun: Kind) -> click.Group:
         with served(**where) as client:
             message = get_one(client, noun.plural, resolved(client, noun.plural, name))
             found = row(noun, message, titles(noun, client))
-            checkpoint = newest_checkpoint(client, message) if noun.plural == "runs" else ""
+            made = models(client, message) if noun.plural == "runs" else []
         if output == JSON:
             print_one(found, output)
             return
         print_one(for_people(noun, found), output)
-        if checkpoint:
-            say(f"to try it: {sampling(checkpoint, where['data_dir'])}")
+        for label, command in tries(made, where["data_dir"]):
+            say(f"{label}: {command}")
 
     return made

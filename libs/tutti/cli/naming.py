@@ -5,6 +5,7 @@ is expected, are resolved here and nowhere else; an unknown name is "not found" 
 """
 
 import difflib
+import json
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -93,6 +94,19 @@ def newest_checkpoint(client: Client, run: Any) -> str:
     jobs = [stage.resource for stage in run.stages if stage.resource.startswith("jobs/")]
     found = [found for job in jobs if (found := _newest_checkpoint(client, job))]
     return found[-1] if found else ""
+
+
+def models(client: Client, run: Any) -> list[tuple[str, str]]:
+    """Return each stage of a run that trained a model which writes text, and its newest checkpoint, in their order."""
+    jobs = [(stage.name, stage.resource) for stage in run.stages if stage.resource.startswith("jobs/")]
+    found = [(stage, get_one(client, "jobs", name)) for stage, name in jobs]
+    writing = [(stage, job.name) for stage, job in found if not _is_scalar(job.spec.training)]
+    return [(stage, newest) for stage, name in writing if (newest := _newest_checkpoint(client, name))]
+
+
+def _is_scalar(training: str) -> bool:
+    """Return whether a model gives a number instead of text, as a reward model does."""
+    return bool(json.loads(training or "{}").get("model", {}).get("scalar_head"))
 
 
 def dataset_of(run: Any) -> str:

@@ -11,7 +11,8 @@ import click
 from tutti.chassis.client import Client, Problem
 from tutti.chassis.errors import NotFound
 from tutti.cli import datasets, mixtures, passages, verdict
-from tutti.cli.connection import DEFAULT_DATA_DIR, sampling, typed
+from tutti.cli.connection import DEFAULT_DATA_DIR, tries, typed
+from tutti.cli.naming import models
 from tutti.cli.nouns import get_one, list_all
 from tutti.cli.output import READING_SECONDS, shown
 from tutti.cli.plain import Plain, plain
@@ -44,6 +45,7 @@ def summary(client: Client, run: Run) -> Plain:
         rows = [plain(each) for each in list_all(client, "checkpoints", f"job={found['train']['name']}")]
         found["checkpoints"] = sorted(rows, key=lambda each: (each["line"], each["step"]))
         found["train"] |= trained(found["train"], found["dataset"]) | newest_loss(client, found["checkpoints"])
+    found["models"] = [{"stage": stage, "checkpoint": name} for stage, name in models(client, run)]
     found["continuations"] = [
         {**each, "stage": stage.name}
         for stage in run.stages
@@ -178,8 +180,8 @@ def show_summary(found: Plain, data_dir: Path = DEFAULT_DATA_DIR) -> None:
             f"  state {shown(checkpoint['state_digest'], short=True)}  {checkpoint['bytes']:,} bytes"
         )
     show_continuations(found["continuations"])
-    if checkpoints:
-        click.echo(f"{'to try it':14}{sampling(checkpoints[-1]['name'], data_dir)}")
+    for label, command in tries([(each["stage"], each["checkpoint"]) for each in found["models"]], data_dir):
+        click.echo(f"{label:13} {command}")
     click.echo(f"{'took':14}{times(found)}")
 
 

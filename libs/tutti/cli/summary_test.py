@@ -49,3 +49,14 @@ def test_the_loss_is_the_one_of_the_report_and_says_what_it_is(capsys: pytest.Ca
     assert "nats a token, mean of the last 20 steps" in told
     show_summary({**found, "train": {**found["train"], "newest_loss": None, "newest_steps": 0}})
     assert "loss 1.8710, of the last step\n" in capsys.readouterr().out
+
+
+def test_each_model_that_a_run_made_is_suggested_with_its_command(capsys: pytest.CaptureFixture[str]) -> None:
+    one = {**facts().summary, "crawl": None}
+    show_summary(one)
+    assert f'to try it     tutti sample {one["models"][0]["checkpoint"]} --prompt "The"\n' in capsys.readouterr().out
+    models = [{"stage": stage, "checkpoint": f"checkpoints/{stage}/0/20"} for stage in ("train", "ppo")]
+    show_summary({**one, "models": models})
+    told = capsys.readouterr().out
+    assert 'to try train  tutti sample checkpoints/train/0/20 --prompt "The"\n' in told
+    assert 'to try ppo    tutti sample checkpoints/ppo/0/20 --prompt "The"\n' in told

@@ -83,6 +83,7 @@ def facts() -> Facts:
         "mixture": [_read("datasets/" + "a" * 64, 3.0, 3174, 4.03), _read("datasets/" + "b" * 64, 1.0, 900, 1.58)],
         "continuations": continuations(),
         "checkpoints": [plain(_checkpoint(step)) for step in range(100, STEPS + 1, 100)],
+        "models": [{"stage": "train", "checkpoint": _checkpoint(STEPS).name}],
     }
     rules = (
         Rule("gopher_alphabetic_words", 9, tuple((each, "value 0.31, threshold 0.4") for each in HOSTILE[:3])),

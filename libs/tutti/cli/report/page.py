@@ -18,7 +18,7 @@ from markupsafe import Markup
 
 from tutti.chassis.version import VERSION
 from tutti.cli import passages, verdict
-from tutti.cli.connection import DEFAULT_DATA_DIR, sampling
+from tutti.cli.connection import DEFAULT_DATA_DIR, tries
 from tutti.cli.plain import Plain, indented
 from tutti.cli.report.facts import Facts
 from tutti.cli.report.outcomes import outcome, reason
@@ -103,7 +103,7 @@ def page(facts: Facts) -> str:
         "unsearched": passages.unsearched(found["continuations"]),
         "least": passages.LEAST,
         "checkpoints": checkpoints,
-        "sampling": sampling(checkpoints[-1]["name"], DEFAULT_DATA_DIR) if checkpoints else "",
+        "tries": tries([(each["stage"], each["checkpoint"]) for each in found["models"]], DEFAULT_DATA_DIR),
         "more_checkpoints": len(found["checkpoints"]) if len(found["checkpoints"]) > len(checkpoints) else 0,
         "outcomes": _outcomes(found),
         "stages": _stages(found),
