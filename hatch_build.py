@@ -31,7 +31,7 @@ class KernelBuildHook(BuildHookInterface):  # type: ignore[type-arg]
             print("tutti: no C compiler, so the wheel has no kernels; their Python twins are slower", file=sys.stderr)
             return
         root = Path(self.root)
-        spec = spec_from_file_location("wheelkernels", root / "libs/tutti/corpus/wheelkernels.py")
+        spec = spec_from_file_location("wheelkernels", root / "libs/tutti/native/wheelkernels.py")
         assert spec is not None
         assert spec.loader is not None
         kernels = module_from_spec(spec)

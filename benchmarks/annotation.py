@@ -27,12 +27,12 @@ from benchmarks.pairs import median, percentile
 from benchmarks.program import NotHere, main, scratch
 from benchmarks.table import Row, at_most
 from tutti.backbone.embedded.blobs import EmbeddedBlobs
-from tutti.chassis.work import publish, put_named
+from tutti.chassis.work.work import publish, put_named
 from tutti.contracts.annotation.v1 import AnswerSource
-from tutti.corpus.canonical import bytes_digest
 from tutti.corpus.conversations import Answer, Message, Role, to_lines
 from tutti.corpus.conversationset import Lines
 from tutti.corpus.manifest import Kind, Manifest
+from tutti.records.canonical import bytes_digest
 
 GOAL_PAINTED, GOAL_DURABLE = 100.0, 200.0
 NAME, ME = "measured", "me"

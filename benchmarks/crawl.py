@@ -28,7 +28,7 @@ from benchmarks.table import Row, at_least
 from tutti.backbone import SystemClock, SystemRandomness
 from tutti.backbone.embedded.blobs import EmbeddedBlobs
 from tutti.backbone.embedded.database import EmbeddedDatabase
-from tutti.chassis.unit import Units
+from tutti.chassis.store.unit import Units
 from tutti.ingest.crawl.asking import Manner
 from tutti.ingest.crawl.crawling import Crawling, Plan
 from tutti.ingest.crawl.frontier import Frontier

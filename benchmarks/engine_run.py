@@ -12,11 +12,11 @@ from pathlib import Path
 from tempfile import mkdtemp
 
 from benchmarks.resident import peak_megabytes
-from tutti.corpus.canonical import file_digest
 from tutti.dedup import clusters, onray
 from tutti.dedup.engine import Engine, join
 from tutti.dedup.reading import Placed
 from tutti.dedup.shards import Texts
+from tutti.records.canonical import file_digest
 
 
 def main() -> None:

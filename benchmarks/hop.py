@@ -15,13 +15,13 @@ from sqlalchemy import Column, Integer, String, Table
 from benchmarks.pairs import alternate, median, percentile
 from benchmarks.program import main, scratch
 from benchmarks.table import Row, at_most
-from tutti.chassis.datadir import DataDir
-from tutti.chassis.event import Event
-from tutti.chassis.host import HostProcess
-from tutti.chassis.resources import Resource
+from tutti.chassis.config.datadir import DataDir
+from tutti.chassis.config.settings import load
+from tutti.chassis.events.event import Event
+from tutti.chassis.runtime.host import HostProcess
 from tutti.chassis.service import Consumed, Host, Service
-from tutti.chassis.settings import load
-from tutti.chassis.unit import Unit
+from tutti.chassis.store.resources import Resource
+from tutti.chassis.store.unit import Unit
 from tutti.contracts.common.v1 import STATE_PENDING
 from tutti.contracts.ingest.v1 import Ingest, IngestSpec
 

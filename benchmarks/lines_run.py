@@ -10,14 +10,14 @@ import time
 from pathlib import Path
 
 from benchmarks.resident import peak_megabytes
-from tutti.dedup.lines import Wanted, find
+from tutti.dedup.lines import LineLimits, find
 from tutti.dedup.shards import Texts
 
 
 def main() -> None:
     scratch, *shards = map(Path, sys.argv[1:])
     core, wall = time.process_time(), time.perf_counter()
-    found = find(Texts(tuple(shards)), Wanted(), scratch)
+    found = find(Texts(tuple(shards)), LineLimits(), scratch)
     seconds = {"core": time.process_time() - core, "wall": time.perf_counter() - wall}
     cut = {"documents": found.documents, "units": found.units, "bytes": found.bytes}
     print(json.dumps({**seconds, **cut, "megabytes": peak_megabytes()}))

@@ -13,9 +13,9 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from tutti.corpus.canonical import keyed_bytes
 from tutti.corpus.documents import text_digest
 from tutti.corpus.documentshard import SCHEMA
+from tutti.records.canonical import keyed_bytes
 
 LINES, NOISE = 110, 0.1
 COPIES = (0, 0, 0, 1, 1, 1, 2, 3)  # of a document: as many copies as originals in all

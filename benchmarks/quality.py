@@ -28,13 +28,13 @@ from benchmarks.table import Goal, Row, at_least, ratio_at_least
 from benchmarks.verdicts import texts as compared
 from benchmarks.verdicts import verdicts
 from tutti.corpus.counts.statistics import count, native, statistics
-from tutti.ingest.containers import Page
-from tutti.ingest.extraction import extract
 from tutti.ingest.quality import pii
 from tutti.ingest.quality.languages import languages
 from tutti.ingest.quality.rules import RULES, decide
-from tutti.ingest.readers import read_folder
-from tutti.ingest.rejections import Rejection
+from tutti.ingest.reading.containers import Page
+from tutti.ingest.reading.extraction import extract
+from tutti.ingest.reading.readers import read_folder
+from tutti.ingest.reading.rejections import Rejection
 
 SPEED, TIMES = at_least(30), ratio_at_least(100)
 REPEATS = 20  # of ours in a turn, which is short

@@ -28,9 +28,9 @@ from benchmarks.peers import HOW, PYTHON
 from benchmarks.program import ROOT, WentWrong, main, scratch
 from benchmarks.resident import memory_row, nothing, peak_of
 from benchmarks.table import Row, ratio_at_least
-from tutti.ingest import shards
 from tutti.ingest.crawl.archive import request, response
 from tutti.ingest.crawl.fetching import Answer
+from tutti.ingest.reading import shards
 
 AT = datetime(2026, 1, 1, tzinfo=UTC)
 SHARE, TIMES, TIMES_TRAFILATURA = ratio_at_least(0.7), ratio_at_least(1.8), ratio_at_least(8)

@@ -14,7 +14,7 @@ import time
 from pathlib import Path
 
 from benchmarks.resident import peak_megabytes
-from tutti.ingest import shards
+from tutti.ingest.reading import shards
 
 
 def main() -> None:

@@ -24,7 +24,7 @@ from benchmarks.platforms import Platform, await_found, up
 from benchmarks.program import main, scratch
 from benchmarks.table import Row, at_most
 from tutti.backbone.embedded.blobs import EmbeddedBlobs
-from tutti.chassis.watch import Watch
+from tutti.chassis.rpc.watch import Watch
 from tutti.contracts.common.v1 import GetRequest
 from tutti.contracts.scheduler.v1 import (
     JOB_STATE_CANCELLED,

@@ -17,8 +17,8 @@ from benchmarks.near_corpus import Family, write
 from benchmarks.program import ROOT, main, scratch
 from benchmarks.quality import texts
 from benchmarks.table import Row, at_least, at_most
-from tutti.corpus.canonical import keyed_bytes
 from tutti.dedup.lines import MOST
+from tutti.records.canonical import keyed_bytes
 
 SMALL, LARGE = 81_500_000, 911_000_000
 LINES, AS_IT_STANDS = 60, 0.2

@@ -20,11 +20,11 @@ from benchmarks.near_duplicates import words
 from benchmarks.program import machine, scratch
 from benchmarks.quality import texts
 from benchmarks.streams import Reading, Tokenization, reading, tokenization
-from tutti.corpus.canonical import file_digest
 from tutti.dedup import onray
 from tutti.dedup.engine import Engine
 from tutti.dedup.reading import Placed
 from tutti.dedup.steps import Step
+from tutti.records.canonical import file_digest
 
 SIZE = 20_000_000
 NOT_WRITTEN = "(on many nodes: not written)"

@@ -13,7 +13,7 @@ from tools import exhibit
 from benchmarks.program import ROOT
 from benchmarks.reading import archived
 from benchmarks.tokenization import VOCABULARY, whole, written
-from tutti.ingest import shards
+from tutti.ingest.reading import shards
 
 JSONL = 20_000_000
 

@@ -18,7 +18,7 @@ from benchmarks.resident import peak_megabytes
 from tutti.corpus.bytepairs import native
 from tutti.corpus.dataset import Packing
 from tutti.corpus.tokenizer import BytePairTokenizer
-from tutti.ingest.shards import MAX_FILE_BYTES, Reading, write_shards
+from tutti.ingest.reading.shards import MAX_FILE_BYTES, Reading, write_shards
 from tutti.tokenization import making
 from tutti.tokenization.bpe import trained
 

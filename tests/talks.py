@@ -14,7 +14,6 @@ from tutti.checkpoints.keys import ShardName, manifest_key, manifest_of
 from tutti.checkpoints.manifest import build_manifest
 from tutti.checkpoints.scalars import StateScalars
 from tutti.checkpoints.writer import Snapshot, describe, plan_of, store
-from tutti.corpus.canonical import JsonValue, bytes_digest
 from tutti.corpus.conversations import Conversation, Message, Preference, Record, Role, prompt_digest, to_lines
 from tutti.corpus.ledger import Ledger
 from tutti.corpus.manifest import Kind, Manifest
@@ -30,6 +29,7 @@ from tutti.model.results import Scalars
 from tutti.model.spec import ModelSpec, OptimizerSpec, StepSpec
 from tutti.model.step import RankStep
 from tutti.model.training import Initial, RoleModel, Training
+from tutti.records.canonical import JsonValue, bytes_digest
 from tutti.tokenization.bpe import train_bpe
 from tutti.trainer.staged import Staged
 from tutti.trainer.staging import Cache

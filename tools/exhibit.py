@@ -20,7 +20,7 @@ import time
 from dataclasses import dataclass
 from pathlib import Path
 
-from tutti.corpus.canonical import bytes_digest, canonical_json, content_digest
+from tutti.records.canonical import bytes_digest, canonical_json, content_digest
 
 LEAST = 300
 _SPARE = 12  # pages rendered beyond a limit, because some will differ

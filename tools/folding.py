@@ -10,7 +10,7 @@ import unicodedata
 from collections.abc import Iterator
 from pathlib import Path
 
-from tutti.corpus.canonical import bytes_digest
+from tutti.records.canonical import bytes_digest
 
 TARGET = Path(__file__).resolve().parents[1] / "services" / "tutti" / "dedup" / "folding.txt"
 UNICODE = "14.0.0"

@@ -17,7 +17,7 @@ from google.protobuf.message import DecodeError, Message
 from google.protobuf.message_factory import GetMessageClass
 from google.protobuf.unknown_fields import UnknownFieldSet
 
-from tutti.chassis.catalog import EventType, every_event
+from tutti.chassis.events.catalog import EventType, every_event
 
 ROOT = Path(__file__).resolve().parents[1]
 FOLDER = ROOT / "tests/contracts/golden"

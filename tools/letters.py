@@ -9,9 +9,9 @@ from pathlib import Path
 
 import numpy as np
 
-from tutti.corpus.canonical import canonical_json
 from tutti.corpus.conversations import Conversation, Message, Role, to_lines
 from tutti.judgements import letters
+from tutti.records.canonical import canonical_json
 
 EXCHANGES = 24
 """Prompts with their answers in one text."""

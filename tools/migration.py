@@ -47,7 +47,7 @@ TYPES = {
     "NAME": "sa.String().with_variant(sa.String(collation='C'), 'postgresql')",
     "SERIAL": "sa.BigInteger().with_variant(sa.Integer(), 'sqlite')",
 }
-"""Names in a revision for the types that recur (tutti.chassis.tables)."""
+"""Names in a revision for the types that recur (tutti.chassis.store.tables)."""
 
 
 def tables() -> Iterator[tuple[str, MetaData]]:

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from string import Template
 
-from tutti.chassis import kinds
+from tutti.chassis.rpc import kinds
 
 ROOT = Path(__file__).resolve().parents[1]
 SCAFFOLD = Path(__file__).parent / "scaffold"

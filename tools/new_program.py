@@ -10,7 +10,7 @@ from string import Template
 
 from tools.new_service import ROOT, SCAFFOLD, CannotScaffold, tidy, word
 
-from tutti.chassis import kinds
+from tutti.chassis.rpc import kinds
 from tutti.model.programs import records
 from tutti.pipeline.registry import definitions
 

@@ -12,11 +12,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from string import Template
 
-from tutti.chassis.kinds import owners
+from tutti.chassis.rpc.kinds import owners
 
 ROOT = Path(__file__).resolve().parents[1]
 SCAFFOLD = Path(__file__).parent / "scaffold"
-CLIENT = Path("libs/tutti/chassis/client.py")
+CLIENT = Path("libs/tutti/chassis/rpc/client.py")
 PROJECT = Path("pyproject.toml")
 ENTRY_POINTS = '[project.entry-points."tutti.services"]\n'
 

@@ -12,7 +12,7 @@ from string import Template
 
 from tools.new_service import ROOT, SCAFFOLD, CannotScaffold, plural, tidy, word
 
-from tutti.chassis import kinds
+from tutti.chassis.rpc import kinds
 from tutti.pipeline.registry import definitions
 
 

@@ -23,14 +23,14 @@ from google.protobuf.descriptor_pb2 import (
 )
 from grpc_tools import protoc
 
-from tutti.chassis import stack
-from tutti.chassis.catalog import EventType, event_type, every_event, markdown
+from tutti.chassis.config.recipetext import Part
 from tutti.chassis.enums import word
 from tutti.chassis.errors import CATALOGUE, Problem
-from tutti.chassis.parts import emitted
-from tutti.chassis.recipetext import Part
+from tutti.chassis.events.catalog import EventType, event_type, every_event, markdown
+from tutti.chassis.runtime.parts import emitted
 from tutti.chassis.service import Build, Service
 from tutti.chassis.simulation import Simulation
+from tutti.chassis.store import stack
 from tutti.cli.classifierrecipe import ClassifierRecipe
 from tutti.contracts.options.v1 import Role, access
 from tutti.model.chunks import Layout
@@ -133,7 +133,7 @@ Generated from `protos/` by `tools/pages.py`; do not edit.
   runs of a platform with what it generates, and `make examples` generates, builds and runs them.
 - **From Python.** The client finds address and token by itself, and raises the classes of `tutti.chassis.errors`:
 
-      from tutti.chassis.client import connect
+      from tutti.chassis.rpc.client import connect
       from tutti.contracts.common.v1 import ListRequest
       with connect(".tutti") as client:
           print(client.scheduler.ListJobs(ListRequest(page_size=5)))

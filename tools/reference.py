@@ -18,12 +18,12 @@ from google.protobuf.json_format import MessageToDict
 from tutti.checkpoints.keys import manifest_key, manifest_of
 from tutti.cli import classifierrecipe
 from tutti.contracts.scheduler.v1 import JobSpec
-from tutti.corpus.canonical import bytes_digest
 from tutti.model.training import Training
 from tutti.pipeline import graph, reading
 from tutti.pipeline.finetuning import INITIAL, FinetuningStage
 from tutti.pipeline.graph import Node
 from tutti.pipeline.values import Inputs, Result, Source
+from tutti.records.canonical import bytes_digest
 
 ROOT = Path(__file__).resolve().parents[1]
 RECIPES = ROOT / "recipes"

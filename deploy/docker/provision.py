@@ -17,9 +17,9 @@ import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from tutti.chassis.auth import Role, Tokens
-from tutti.chassis.datadir import tokens_at
-from tutti.chassis.settings import installed_services
+from tutti.chassis.config.datadir import tokens_at
+from tutti.chassis.config.settings import installed_services
+from tutti.chassis.identity.auth import Role, Tokens
 
 PORT = 7000
 METRICS_PORT = 9464

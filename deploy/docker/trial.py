@@ -23,7 +23,7 @@ from faults import Fault, cause
 from images import PYTHON, prepare, sizes
 from project import ROOT, TUTTI, Project
 
-from tutti.chassis.settings import installed_services
+from tutti.chassis.config.settings import installed_services
 
 CACHE = ROOT / "build" / "docker"
 NO_ENGINE = 77

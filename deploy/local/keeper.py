@@ -20,11 +20,11 @@ from roster import Kept, write_kept
 from servers import Stack
 
 from tutti.backbone.eventlog import EventLogError
-from tutti.chassis import logs
-from tutti.chassis.datadir import DataDir, DataDirError
-from tutti.chassis.exits import FAILED, KILLED, MISUSE, say
-from tutti.chassis.settings import SettingsError, installed_services, load
-from tutti.chassis.supervisor import ChildSpec, Supervisor
+from tutti.chassis.config.datadir import DataDir, DataDirError
+from tutti.chassis.config.exits import FAILED, KILLED, MISUSE, say
+from tutti.chassis.config.settings import SettingsError, installed_services, load
+from tutti.chassis.runtime import logs
+from tutti.chassis.runtime.supervisor import ChildSpec, Supervisor
 
 LOOK_SECONDS = 0.2
 log = logging.getLogger(__name__)

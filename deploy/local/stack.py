@@ -26,11 +26,11 @@ from processes import ServerError, wait_until
 from roster import Row, keeper_of, kept, roster
 from servers import ROOT, Stack
 
-from tutti.chassis.client import Client, connect
-from tutti.chassis.datadir import DataDir, DataDirError
+from tutti.chassis.config.datadir import DataDir, DataDirError
+from tutti.chassis.config.exits import FAILED, KILLED, PREFIX, say
+from tutti.chassis.config.settings import installed_services
 from tutti.chassis.errors import Problem
-from tutti.chassis.exits import FAILED, KILLED, PREFIX, say
-from tutti.chassis.settings import installed_services
+from tutti.chassis.rpc.client import Client, connect
 from tutti.contracts.admin.v1 import DescribeRequest
 
 DEFAULT = ROOT / "build" / "stack"

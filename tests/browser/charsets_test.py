@@ -6,7 +6,7 @@ import pytest
 from playwright.sync_api import Page
 
 from tests.browser.chromium import chromium
-from tutti.ingest.charsets import LABELS, MULTIBYTE, characters, named
+from tutti.ingest.encoding.charsets import LABELS, MULTIBYTE, characters, named
 
 ASKED = "labels => labels.map(each => new TextDecoder(each).encoding)"
 SINGLE = "label => Array.from({length: 256}, (_, k) => new TextDecoder(label).decode(new Uint8Array([k])))"

@@ -11,7 +11,7 @@ import tutti.committer.garbage
 import tutti.committer.service
 from tests.scale import parts, scale
 from tutti.backbone.recording import Operation
-from tutti.chassis.unit import Unit
+from tutti.chassis.store.unit import Unit
 from tutti.checkpoints import CheckpointBody
 from tutti.committer.commits import Commits
 from tutti.committer.garbage import Stored

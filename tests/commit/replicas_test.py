@@ -9,7 +9,7 @@ from sqlalchemy import func, select
 from tutti.backbone import ManualClock
 from tutti.backbone.connect import open_database
 from tutti.chassis.errors import Problem, StaleEpoch
-from tutti.chassis.unit import Unit
+from tutti.chassis.store.unit import Unit
 from tutti.committer.rehearsal_test import STEPS, Rehearsal
 from tutti.contracts.committer.v1 import (
     CHECKPOINT_STATE_COMMITTED,

@@ -23,7 +23,7 @@ from tutti.checkpoints import example_test as example
 from tutti.checkpoints.verification import verify_manifest
 from tutti.committer.rehearsal_test import CALL, Rehearsal
 from tutti.contracts.committer.v1 import CheckpointCommitted, PruneCheckpointsRequest
-from tutti.corpus.errors import CorpusError
+from tutti.records.errors import CorpusError
 
 from .crashing import CrashingBlobs, CrashingDatabase, CrashingLog, Points
 

@@ -12,9 +12,9 @@ from sqlalchemy import MetaData, update
 
 from tutti.backbone import Database, Isolation, ManualClock, NewRecord, SystemRandomness
 from tutti.backbone.embedded.eventlog import EmbeddedEventLog
-from tutti.chassis import audit, outbox, taskrows
-from tutti.chassis.catalog import topics_of
-from tutti.chassis.consumer import Consumer
+from tutti.chassis.delivery import outbox
+from tutti.chassis.delivery.consumer import Consumer
+from tutti.chassis.delivery.relay import Relay
 from tutti.chassis.errors import (
     AlreadyExists,
     CorruptRow,
@@ -26,13 +26,14 @@ from tutti.chassis.errors import (
     StaleWrite,
     TooLarge,
 )
-from tutti.chassis.event import Event
-from tutti.chassis.leases import Leases
-from tutti.chassis.limits import Limit, Limits
-from tutti.chassis.relay import Relay
-from tutti.chassis.resources import Resource
+from tutti.chassis.events.catalog import topics_of
+from tutti.chassis.events.event import Event
 from tutti.chassis.service import Consumed
-from tutti.chassis.unit import Unit, Units
+from tutti.chassis.store import audit, taskrows
+from tutti.chassis.store.leases import Leases
+from tutti.chassis.store.limits import Limit, Limits
+from tutti.chassis.store.resources import Resource
+from tutti.chassis.store.unit import Unit, Units
 from tutti.contracts.common.v1 import ListRequest
 from tutti.contracts.scheduler.v1 import (
     JOB_STATE_DONE,

@@ -7,8 +7,8 @@ from tutti.backbone.blobs import BlobMissing
 from tutti.backbone.embedded.blobs import EmbeddedBlobs
 from tutti.backbone.files import Files, RealFiles, make_folders
 from tutti.backbone.recording import Operation, RecordingFiles
-from tutti.chassis.datadir import FOLDERS, DataDir, DataDirError
-from tutti.chassis.processes import ProcessId
+from tutti.chassis.config.datadir import FOLDERS, DataDir, DataDirError
+from tutti.chassis.runtime.processes import ProcessId
 from tutti.checkpoints import example_test as example
 from tutti.checkpoints.keys import ShardName
 from tutti.checkpoints.writer import describe

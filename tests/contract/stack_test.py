@@ -9,10 +9,10 @@ import pytest
 
 from tutti.backbone import SystemRandomness
 from tutti.backbone.connect import open_blobs
-from tutti.chassis import stack
-from tutti.chassis.datadir import DataDir
-from tutti.chassis.settings import BlobSettings, DatabaseSettings, LogSettings, Settings
-from tutti.chassis.stack import ForeignStore, Stores
+from tutti.chassis.config.datadir import DataDir
+from tutti.chassis.config.settings import BlobSettings, DatabaseSettings, LogSettings, Settings
+from tutti.chassis.store import stack
+from tutti.chassis.store.stack import ForeignStore, Stores
 
 
 @pytest.fixture

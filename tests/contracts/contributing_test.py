@@ -85,13 +85,13 @@ def test_a_service_an_event_a_stage_a_program_and_a_page_can_be_added_as_describ
         "services/tutti/trainer",
         "libs/tutti/model",
         "tests/numerics",
-        "libs/tutti/chassis/client.py",
+        "libs/tutti/chassis/rpc/client.py",
     )
     read = (
         "from tutti.pipeline import graph, reading\n"
         "recipe = reading.parse({'stages': {'critique': {'from': 'checkpoints/a/0/5', 'note': 'short'}}})\n"
         "assert [node.name for node in graph.nodes(recipe)] == ['critique']\n"
-        "from tutti.chassis.kinds import owners\n"
+        "from tutti.chassis.rpc.kinds import owners\n"
         "from tutti.cli.nouns import BY_PLURAL\n"
         "from tutti.lineage.graph import KINDS\n"
         "assert owners()['critiques'] == 'sampling' and 'critiques' in BY_PLURAL\n"
@@ -108,7 +108,7 @@ def test_a_service_an_event_a_stage_a_program_and_a_page_can_be_added_as_describ
         (
             "pytest",
             "-q",
-            "libs/tutti/chassis/kinds_test.py",
+            "libs/tutti/chassis/rpc/kinds_test.py",
             "tests/contracts/docs_test.py",
             "-k",
             "critiques or sampling",

@@ -12,10 +12,10 @@ from tests.contracts.conftest import ROOT
 from tests.contracts.methods_test import METHODS
 from tools import pages
 
-from tutti.chassis.client import Unreachable
-from tutti.chassis.methods import find_method
+from tutti.chassis.config.settings import load
+from tutti.chassis.rpc.client import Unreachable
+from tutti.chassis.rpc.methods import find_method
 from tutti.chassis.service import Service
-from tutti.chassis.settings import load
 from tutti.cli.app import build
 from tutti.cli.classifierrecipe import KEYS
 from tutti.pipeline import recipe

@@ -7,8 +7,8 @@ from google.protobuf.message import Message
 from tools import golden, house
 
 from tutti.backbone import Kind
-from tutti.chassis.catalog import EventType, every_event
-from tutti.chassis.kinds import owners
+from tutti.chassis.events.catalog import EventType, every_event
+from tutti.chassis.rpc.kinds import owners
 from tutti.contracts.scheduler.v1 import Job, RankLost
 
 ROOT = Path(__file__).resolve().parents[2]

@@ -7,7 +7,7 @@ import pytest
 from google.protobuf.descriptor import FileDescriptor, ServiceDescriptor
 
 import tutti.contracts
-from tutti.chassis.methods import methods_of
+from tutti.chassis.rpc.methods import methods_of
 from tutti.contracts.options.v1 import ROLE_UNSPECIFIED, Role, access
 
 

@@ -14,8 +14,8 @@ import pyarrow.parquet as pq
 import pytest
 
 from tests.smalldisk import ROOT
-from tutti.ingest.containers_test import PAGE, answer
-from tutti.ingest.shards import MAX_FILE_BYTES
+from tutti.ingest.reading.containers_test import PAGE, answer
+from tutti.ingest.reading.shards import MAX_FILE_BYTES
 
 MIB = 1 << 20
 LONG = 200

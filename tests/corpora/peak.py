@@ -11,7 +11,7 @@ from pathlib import Path
 
 from benchmarks.resident import peak_megabytes
 
-from tutti.ingest.shards import MAX_FILE_BYTES, Reading, write_shards
+from tutti.ingest.reading.shards import MAX_FILE_BYTES, Reading, write_shards
 
 
 def read(folder: Path) -> tuple[int, dict[str, str]]:

@@ -12,12 +12,12 @@ from typing import Any
 import pyarrow.parquet as pq
 
 from tutti.backbone.embedded.blobs import EmbeddedBlobs
-from tutti.chassis import staging
-from tutti.chassis.auth import Role
-from tutti.chassis.call import Call
+from tutti.chassis.identity.auth import Role
+from tutti.chassis.rpc.call import Call
 from tutti.chassis.service import Build, Service
 from tutti.chassis.tasks import TaskWorker
 from tutti.chassis.tasks_test import Bench
+from tutti.chassis.work import staging
 from tutti.contracts.common.v1 import STATE_DONE, STATE_FAILED, GetRequest
 from tutti.contracts.dedup.v1 import CreateDedupRequest, DedupSpec, Lines
 from tutti.contracts.ingest.v1 import CreateFilterRequest, CreateIngestRequest, FilterSpec, IngestSpec

@@ -19,9 +19,9 @@ from tools.wordcharacters import table
 
 from tutti.corpus import bytepairs
 from tutti.corpus.bytepairs import CHARACTERS, LLAMA3_PATTERN, spelling
-from tutti.corpus.canonical import canonical_json
 from tutti.corpus.texts import UnreadableTexts
 from tutti.corpus.tokenizer import EOS, PROBE, BytePairTokenizer, least_tokens
+from tutti.records.canonical import canonical_json
 from tutti.tokenization.bpe import train_bpe, trained
 
 WORLD = (

@@ -12,24 +12,25 @@ import pytest
 from tests.raynodes import two_nodes
 from tests.scale import scale
 
-from tutti.chassis.pool import ProcessPool
-from tutti.corpus import bytepairs, duplicates, native
+from tutti.chassis.runtime.pool import ProcessPool
+from tutti.corpus import bytepairs, duplicates
 from tutti.corpus.dataset import DatasetBody
 from tutti.corpus.documents import Document
 from tutti.corpus.stages import DocumentShardEntry
 from tutti.dedup import kernel as dedup
 from tutti.dedup import onray
-from tutti.dedup.clusters import Found
+from tutti.dedup.clusters import ClusterResult
 from tutti.dedup.clusters_test import document
 from tutti.dedup.onray_test import NEAR, NONE, Asked, Store, corpus, cut, shared
 from tutti.dedup.reading import Unreadable
 from tutti.dedup.service_test import World, of
 from tutti.dedup.settings import DedupSettings
-from tutti.ingest import onray as ingest
-from tutti.ingest.batches_test import filled, written
-from tutti.ingest.onray import UnfitNode
 from tutti.ingest.quality.learning import learn
 from tutti.ingest.quality.learning_test import examples
+from tutti.ingest.reading import onray as ingest
+from tutti.ingest.reading.batches_test import filled, written
+from tutti.ingest.reading.onray import UnfitNode
+from tutti.native import native
 from tutti.tokenization.making import Making, make
 
 FILES, WORKERS = (1, 2, 8), (1, 2, 4)
@@ -47,7 +48,7 @@ def documents() -> list[Document]:
     return corpus(scale(test=120, soak=10_000))
 
 
-def made(store: Store, entries: Sequence[DocumentShardEntry], found: Found, workers: int = 1) -> Made:
+def made(store: Store, entries: Sequence[DocumentShardEntry], found: ClusterResult, workers: int = 1) -> Made:
     """What tokenization makes of the documents that stay."""
     table = duplicates.decode(found.path.read_bytes())
     tokens = make(

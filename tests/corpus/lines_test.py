@@ -9,7 +9,7 @@ import pytest
 
 from tutti.backbone import Blobs
 from tutti.chassis.simulation import Fault, Simulation
-from tutti.chassis.work import put_named
+from tutti.chassis.work.work import put_named
 from tutti.contracts.common.v1 import STATE_DONE, STATE_FAILED, GetRequest
 from tutti.contracts.dedup.v1 import CreateDedupRequest, Dedup, DedupSpec, Lines
 from tutti.contracts.dedup.v1.stubs import DedupServiceStub

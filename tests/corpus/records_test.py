@@ -16,13 +16,10 @@ import pytest
 from tutti.checkpoints.manifest import BlobEntry, CheckpointBody, CurvePlace
 from tutti.checkpoints.report import ShardReport
 from tutti.checkpoints.scalars import StateScalars
-from tutti.corpus.canonical import canonical_json, parse_json
 from tutti.corpus.dataset import DatasetBody, Rejected, ShardEntry, Split
 from tutti.corpus.documentshard import DocumentShardInfo
-from tutti.corpus.errors import CorpusError
 from tutti.corpus.ledger import Ledger, SkippedStep
 from tutti.corpus.manifest import Kind, Manifest
-from tutti.corpus.records import later
 from tutti.corpus.sampler import DatasetShare, Span
 from tutti.corpus.spans.building import IndexInfo
 from tutti.corpus.spans.manifest import IndexBody
@@ -34,6 +31,9 @@ from tutti.model.programs import records
 from tutti.model.results import Scalars
 from tutti.model.spec import ModelSpec, OptimizerSpec, SpecError, StepSpec
 from tutti.model.training import Initial, RoleModel, Training, WeightedDataset
+from tutti.records.canonical import canonical_json, parse_json
+from tutti.records.errors import CorpusError
+from tutti.records.records import later
 
 FOLDER = Path(__file__).parent / "records"
 FILES = sorted(FOLDER.glob("*/*.json"))

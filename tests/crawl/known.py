@@ -19,8 +19,8 @@ from tests.crawl.site_test import Killed
 from tests.crawl.virtual import Headers, Hosts, page
 from tutti.backbone.embedded.blobs import EmbeddedBlobs
 from tutti.backbone.embedded.database import EmbeddedDatabase
+from tutti.chassis.store.unit import Units
 from tutti.chassis.tasks_test import Bench
-from tutti.chassis.unit import Units
 from tutti.contracts.ingest.v1 import CrawlSpec
 from tutti.ingest.crawl.crawling import Crawling
 from tutti.ingest.crawl.frontier import Frontier

@@ -13,7 +13,6 @@ from warcio.archiveiterator import ArchiveIterator as WarcioIterator
 from tests.crawl.site import Answer, Site
 from tests.crawl.site_test import Killed, World
 from tutti.contracts.ingest.v1 import Crawl, ShowCrawlResponse
-from tutti.ingest.containers import Wanted
 from tutti.ingest.crawl import robots
 from tutti.ingest.crawl.asking import NEW
 from tutti.ingest.crawl.causes import Causes
@@ -23,8 +22,9 @@ from tutti.ingest.crawl.pacing import Pace
 from tutti.ingest.crawl.standing import Standing
 from tutti.ingest.crawl.visiting import Bounds, Outcome, Visit, visit_all
 from tutti.ingest.crawls import nothing_visited
-from tutti.ingest.rejections import Reason, Rejection
-from tutti.ingest.warcrecords import read_crawled
+from tutti.ingest.reading.containers import RecordOptions
+from tutti.ingest.reading.rejections import Reason, Rejection
+from tutti.ingest.reading.warcrecords import read_crawled
 
 NAMED = "http://site.test"
 
@@ -89,7 +89,7 @@ def test_of_a_large_picture_the_beginning_is_kept_which_others_read(coding: str,
                 assert body == site.odd["/image"][2][:UNWANTED_BYTES]
     for found in ArchiveIterator(str(path), parse_http=False):
         assert found.verify_block_digest()
-    read = [each for each in read_crawled(path, Wanted(1 << 20, "text"), {}) if isinstance(each, Rejection)]
+    read = [each for each in read_crawled(path, RecordOptions(1 << 20, "text"), {}) if isinstance(each, Rejection)]
     assert [(each.path, each.reason) for each in read if each.path.endswith("/image")] == [
         (f"{site.root}/image", Reason.BINARY)
     ]
@@ -164,7 +164,7 @@ def test_a_page_that_is_of_no_use_is_in_no_archive_but_with_the_reason(
     assert counts(world, site.root)[f"visited/failed/{failure}"] == 1
     url, read, told = f"{site.root}/page-aab", list[str](), list[tuple[str, str, bytes]]()
     for path in world.archives():
-        read += [each.path for each in read_crawled(path, Wanted(10 * len(LARGE), "text"), {})]
+        read += [each.path for each in read_crawled(path, RecordOptions(10 * len(LARGE), "text"), {})]
         with path.open("rb") as file:
             told += [
                 (each.rec_headers.get_header("WARC-Target-URI"), each.rec_type, each.content_stream().readline())

@@ -10,9 +10,9 @@ import pytest
 
 from tests.e2e.command import TINY, platform, start, tiny, tutti
 from tests.faults.processes import family, until
-from tutti.chassis.auth import Role
-from tutti.chassis.client import Problem, connect
-from tutti.chassis.datadir import tokens_in
+from tutti.chassis.config.datadir import tokens_in
+from tutti.chassis.identity.auth import Role
+from tutti.chassis.rpc.client import Problem, connect
 from tutti.cli.nouns import list_all
 
 

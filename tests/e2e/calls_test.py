@@ -12,10 +12,10 @@ from google.protobuf.descriptor import FieldDescriptor
 from google.protobuf.message import Message
 
 import tutti.contracts
-from tutti.chassis.auth import Role
-from tutti.chassis.client import Client, connect
 from tutti.chassis.errors import Internal, NotFound, Problem, TooLarge, Unauthenticated
-from tutti.chassis.methods import Method, methods_of
+from tutti.chassis.identity.auth import Role
+from tutti.chassis.rpc.client import Client, connect
+from tutti.chassis.rpc.methods import Method, methods_of
 from tutti.contracts.common.v1 import GetRequest
 from tutti.contracts.pipeline.v1 import CreateRunRequest
 

@@ -11,7 +11,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from tests.e2e.command import tutti
-from tutti.ingest.containers_test import answer, record
+from tutti.ingest.reading.containers_test import answer, record
 
 PLACE = "The {} stands at the {} of the town, where {} people meet on {} and talk about the weather of the week."
 ENOUGH = ("size=tiny", "tokenizer.vocabulary=300", "data.context=32", "train.steps=2", "train.warmup=0")

@@ -9,7 +9,7 @@ import pytest
 
 from tests.e2e.command import checkpoints, platform, start, tiny, tutti
 from tests.faults.processes import blobs, family, until
-from tutti.chassis.datadir import DataDir
+from tutti.chassis.config.datadir import DataDir
 
 Begin = Callable[..., subprocess.Popen[str]]
 pytestmark = pytest.mark.timeout(600)

@@ -12,9 +12,9 @@ import pytest
 from tests.e2e.command import checkpoints, start, tiny, tutti
 from tests.faults.processes import until
 from tests.scale import SOAK, scale
-from tutti.chassis.auth import Role
-from tutti.chassis.client import Client, Problem, connect
 from tutti.chassis.errors import InvalidField, Refused
+from tutti.chassis.identity.auth import Role
+from tutti.chassis.rpc.client import Client, Problem, connect
 from tutti.committer.shapes import to_wire
 from tutti.contracts.committer.v1 import OpenEpochRequest
 from tutti.contracts.common.v1 import GetRequest, ListRequest

@@ -17,8 +17,8 @@ from click.testing import CliRunner
 from tests.e2e.command import ROOT, TINY, platform, tutti
 from tests.faults.processes import until
 from tests.scale import scale
-from tutti.chassis.client import Client, connect
 from tutti.chassis.errors import NotFound, Refused
+from tutti.chassis.rpc.client import Client, connect
 from tutti.cli.failures import Failure
 from tutti.cli.progress import follow
 from tutti.cli.reruns import EVERY, PERHAPS

@@ -20,7 +20,7 @@ from tests.e2e.command import checkpoints, platform, start, tiny, tutti
 from tests.e2e.flips import flip_file
 from tests.faults.processes import blobs, family, until
 from tests.scale import SOAK, scale
-from tutti.chassis.processes import process_id
+from tutti.chassis.runtime.processes import process_id
 
 pytestmark = pytest.mark.timeout(900)
 LAST, EVERY, SELDOM = 120, 10, 60
@@ -55,7 +55,7 @@ def agent(data_dir: Path) -> psutil.Process:
 
 
 def host(data_dir: Path) -> psutil.Process:
-    return named(data_dir, "tutti.chassis.main")[0]
+    return named(data_dir, "tutti.chassis.runtime.main")[0]
 
 
 @dataclass(frozen=True)

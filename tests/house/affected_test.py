@@ -12,8 +12,8 @@ TEXTS = {
     "services/tutti/joinery/service.py": "import tutti.wood.plank",
     "services/tutti/joinery/service_test.py": "from tutti.joinery.service import build",
     "services/tutti/joinery/chair_test.py": "PAGE = 'chair.html'",
-    "libs/tutti/chassis/main.py": "",
-    "libs/tutti/chassis/main_test.py": "COMMAND = ('python', '-m', 'tutti.chassis.main')",
+    "libs/tutti/chassis/runtime/main.py": "",
+    "libs/tutti/chassis/runtime/main_test.py": "COMMAND = ('python', '-m', 'tutti.chassis.runtime.main')",
     "tests/e2e/conftest.py": "",
     "tests/e2e/chair_test.py": "",
     "libs/tutti/glue/glue_test.py": "",
@@ -28,7 +28,7 @@ def test_a_change_reaches_the_tests_of_what_imports_it_and_of_programs_that_load
     assert reached("libs/tutti/wood/grain.py") == {
         "libs/tutti/wood/grain_test.py": 1,
         "services/tutti/joinery/service_test.py": 3,
-        "libs/tutti/chassis/main_test.py": 4,
+        "libs/tutti/chassis/runtime/main_test.py": 4,
     }
 
 
@@ -41,7 +41,7 @@ def test_another_file_reaches_who_names_it_and_the_service_that_holds_it() -> No
     assert reached("services/tutti/joinery/templates/chair.html") == {
         "services/tutti/joinery/chair_test.py": 1,
         "services/tutti/joinery/service_test.py": 2,
-        "libs/tutti/chassis/main_test.py": 3,
+        "libs/tutti/chassis/runtime/main_test.py": 3,
     }
     assert reached("LICENSE") == {}
 
@@ -57,4 +57,4 @@ def test_every_python_file_of_the_tree_can_be_read_and_this_test_depends_on_what
     texts = affected.sources()
     far = affected.distances({"tools/affected.py": 0}, affected.graph(texts, affected.entry_points()))
     assert far[Path(__file__).relative_to(affected.ROOT).as_posix()] == 1
-    assert {"tutti.chassis.main", "tutti.scheduler.service"} <= {affected.module_of(path) for path in texts}
+    assert {"tutti.chassis.runtime.main", "tutti.scheduler.service"} <= {affected.module_of(path) for path in texts}

@@ -7,7 +7,7 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[2]
 SECTION_OF = {
     f"{statement.annotation.id}": statement.target.id
-    for node in ast.parse((ROOT / "libs/tutti/chassis/settings.py").read_text()).body
+    for node in ast.parse((ROOT / "libs/tutti/chassis/config/settings.py").read_text()).body
     if isinstance(node, ast.ClassDef) and node.name == "Settings"
     for statement in node.body
     if isinstance(statement, ast.AnnAssign)

@@ -2,13 +2,13 @@
 
 from tutti.cli.report.outcomes import outcome, reason
 from tutti.ingest.crawl.frontier import State
-from tutti.ingest.crawl.scope import Left
+from tutti.ingest.crawl.scope import ExclusionReason
 from tutti.ingest.crawl.visiting import Outcome
-from tutti.ingest.rejections import Reason
+from tutti.ingest.reading.rejections import Reason
 
 
 def test_what_became_of_a_url_has_words() -> None:
-    names = [f"visited/{each}" for each in Outcome] + [f"left/{each}" for each in Left]
+    names = [f"visited/{each}" for each in Outcome] + [f"left/{each}" for each in ExclusionReason]
     names += [each.name.lower() for each in (State.FOUND, State.WAITING)]
     assert [name for name in names if not outcome(name)] == []
     assert outcome("visited/something") == ""

@@ -8,8 +8,8 @@ import numpy.typing as npt
 import pytest
 
 from tutti.corpus.batch import Leaf
-from tutti.corpus.canonical import keyed_bytes
 from tutti.corpus.loader import Loader
+from tutti.records.canonical import keyed_bytes
 from tutti.tokenization.documents import as_ids
 from tutti.tokenization.writing import Target, write_rows
 

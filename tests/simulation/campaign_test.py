@@ -18,7 +18,7 @@ from tests.scale import SOAK, parts, scale
 from tests.simulation.stage import Stage
 from tests.simulation.story import Script, write_pages
 from tests.simulation.tally import FAULTS, Tally
-from tutti.chassis.catalog import every_event
+from tutti.chassis.events.catalog import every_event
 from tutti.chassis.simulation import Control, Fault, SimulationFailed
 
 PARTS = 48 if SOAK else 6

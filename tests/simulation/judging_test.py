@@ -6,10 +6,10 @@ from collections.abc import Mapping
 import numpy as np
 
 from tutti.annotation.service import build as build_annotation
-from tutti.chassis import linefiles
 from tutti.chassis.simulation import Simulation
-from tutti.chassis.unit import Unit
-from tutti.chassis.work import publish
+from tutti.chassis.store.unit import Unit
+from tutti.chassis.work import linefiles
+from tutti.chassis.work.work import publish
 from tutti.contracts.annotation.v1.stubs import AnnotationServiceStub
 from tutti.contracts.common.v1 import STATE_DONE, STATE_FAILED, GetRequest
 from tutti.contracts.pipeline.v1 import CreateRunRequest

@@ -13,10 +13,10 @@ from typing import Any, TypeVar
 from tutti.access.service import build as build_access
 from tutti.annotation.service import build as build_annotation
 from tutti.backbone import uuid7
-from tutti.chassis.canonical import CanonicalLine, render
 from tutti.chassis.service import Build, Loop
 from tutti.chassis.simulation import RATES as USUAL_RATES
 from tutti.chassis.simulation import AgentHost, Control, Fault, Simulation
+from tutti.chassis.store.canonical import CanonicalLine, render
 from tutti.committer.service import build as build_committer
 from tutti.contracts.committer.v1.stubs import CommitterServiceStub
 from tutti.contracts.sampling.v1.stubs import ExperienceServiceStub

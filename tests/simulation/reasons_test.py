@@ -14,8 +14,8 @@ from google.protobuf.message import Message
 
 from tests.simulation.platform import BUILDS
 from tutti.backbone import Kind
-from tutti.chassis.auth import Role
-from tutti.chassis.catalog import every_event
+from tutti.chassis.events.catalog import every_event
+from tutti.chassis.identity.auth import Role
 from tutti.chassis.simulation import Simulation
 from tutti.contracts.annotation.v1 import (
     CROWD_PEOPLE,

@@ -16,12 +16,12 @@ from google.protobuf.message import Message
 
 from tests.simulation.platform import NODE_RATES, RATES, NodeFault, Platform
 from tutti.backbone import Kind
-from tutti.chassis.auth import Role
-from tutti.chassis.catalog import event_type, every_event
 from tutti.chassis.errors import NotFound, Refused, StaleEpoch
+from tutti.chassis.events.catalog import event_type, every_event
+from tutti.chassis.identity.auth import Role
 from tutti.chassis.simulation import Control, Fault, SimulationFailed
 from tutti.chassis.simulation.oracle import records
-from tutti.chassis.unit import Unit
+from tutti.chassis.store.unit import Unit
 from tutti.checkpoints.keys import ShardName
 from tutti.checkpoints.manifest import CheckpointBody
 from tutti.checkpoints.writer import Snapshot, describe, plan_of, store

@@ -9,17 +9,17 @@ from collections.abc import Sequence
 
 from sqlalchemy import BigInteger, Column, insert, select, update
 
-from tutti.chassis import crud
-from tutti.chassis.call import Call
-from tutti.chassis.canonical import CanonicalLine
-from tutti.chassis.event import Event
-from tutti.chassis.reconciler import Reconciler, Trouble
-from tutti.chassis.resources import Resource
+from tutti.chassis.events.event import Event
+from tutti.chassis.rpc.call import Call
 from tutti.chassis.service import Consumed, Host, Loop, Served, Service, TaskKind
 from tutti.chassis.simulation import AgentHost
-from tutti.chassis.tables import NAME, declare
+from tutti.chassis.store import crud
+from tutti.chassis.store.canonical import CanonicalLine
+from tutti.chassis.store.resources import Resource
+from tutti.chassis.store.tables import NAME, declare
+from tutti.chassis.store.unit import Unit
 from tutti.chassis.tasks import Finish, Task, TaskContext
-from tutti.chassis.unit import Unit
+from tutti.chassis.work.reconciler import Reconciler, Trouble
 from tutti.contracts.committer.v1 import (
     CHECKPOINT_STATE_COMMITTED,
     Checkpoint,

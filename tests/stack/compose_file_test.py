@@ -11,7 +11,7 @@ import pytest
 import yaml
 
 from tests.promtool import promtool
-from tutti.chassis.settings import installed_services
+from tutti.chassis.config.settings import installed_services
 
 ROOT = Path(__file__).resolve().parents[2]
 FILE = yaml.safe_load((ROOT / "docker-compose.yml").read_text())

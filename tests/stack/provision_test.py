@@ -8,9 +8,9 @@ from types import ModuleType
 
 import pytest
 
-from tutti.chassis.auth import Role
-from tutti.chassis.datadir import NotUsable, tokens_at
-from tutti.chassis.settings import installed_services, load
+from tutti.chassis.config.datadir import NotUsable, tokens_at
+from tutti.chassis.config.settings import installed_services, load
+from tutti.chassis.identity.auth import Role
 
 ROOT = Path(__file__).resolve().parents[2]
 USERS = dict.fromkeys(

@@ -13,9 +13,9 @@ from tests.e2e.command import checkpoints, tiny, tutti
 from tests.faults.moments import Moment
 from tests.faults.processes import kill_all, until
 from tests.stack.conftest import local, processes
-from tutti.chassis.client import Client, connect
+from tutti.chassis.config.settings import installed_services
 from tutti.chassis.errors import NotFound
-from tutti.chassis.settings import installed_services
+from tutti.chassis.rpc.client import Client, connect
 from tutti.contracts.common.v1 import STATE_DONE, STATE_RUNNING, GetRequest
 
 pytestmark = pytest.mark.timeout(600)

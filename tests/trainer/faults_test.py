@@ -13,7 +13,7 @@ from typing import Any
 
 import psutil
 
-from tutti.chassis.processes import process_id
+from tutti.chassis.runtime.processes import process_id
 from tutti.contracts.scheduler.v1 import RANK_EVENT_DISTURBED, RANK_EVENT_FINISHED, RANK_EVENT_LISTENING
 from tutti.trainer.buffers import buffer_folder, remove
 from tutti.trainer.forkclient import ForkClient

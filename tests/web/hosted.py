@@ -17,12 +17,12 @@ from urllib.parse import urlencode, urlsplit
 from google.protobuf.timestamp_pb2 import Timestamp
 
 from tutti.access.service import build as build_access
-from tutti.chassis.auth import Role
-from tutti.chassis.client import Client, connect
-from tutti.chassis.datadir import DataDir, pages_in
-from tutti.chassis.host import HostProcess
+from tutti.chassis.config.datadir import DataDir, pages_in
+from tutti.chassis.config.settings import load
+from tutti.chassis.identity.auth import Role
+from tutti.chassis.rpc.client import Client, connect
+from tutti.chassis.runtime.host import HostProcess
 from tutti.chassis.service import Build
-from tutti.chassis.settings import load
 from tutti.checkpoints.curve import Recorder
 from tutti.committer.service import build as build_committer
 from tutti.contracts.access.v1 import IssueLinkRequest
@@ -32,9 +32,9 @@ from tutti.contracts.pipeline.v1 import Run, RunSpec, Stage
 from tutti.contracts.sampling.v1 import ReportExperienceRequest
 from tutti.contracts.scheduler.v1 import JOB_STATE_DONE, Job, JobSpec
 from tutti.contracts.tokenization.v1 import Dataset, Tokenization
-from tutti.corpus.canonical import bytes_digest
 from tutti.corpus.experience import Experience
 from tutti.pipeline.service import build as build_pipeline
+from tutti.records.canonical import bytes_digest
 from tutti.scheduler.service import build as build_scheduler
 from tutti.tokenization.service import build as build_tokenization
 from tutti.web.tokens import digest, new_token

@@ -9,7 +9,7 @@ from urllib.parse import urlsplit
 import pytest
 
 from tests.web.hosted import HOSTILE, STEPS, Hosted, Visitor, hosted
-from tutti.chassis.settings import SettingsError, load
+from tutti.chassis.config.settings import SettingsError, load
 
 
 @pytest.fixture(scope="module")

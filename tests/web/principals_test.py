@@ -8,13 +8,13 @@ import grpc
 import pytest
 
 from tests.web.hosted import BUILDS, Hosted, hosted
-from tutti.chassis import audit, origins
-from tutti.chassis.audit import Record
-from tutti.chassis.auth import AUTHORIZATION, SCHEME, Role
-from tutti.chassis.cause import Cause, caused_by, current_cause
-from tutti.chassis.client import Client, connect
 from tutti.chassis.errors import Problem
-from tutti.chassis.principal import ON_BEHALF_OF, Method, Principal, attributed, delegated, delegation
+from tutti.chassis.identity.auth import AUTHORIZATION, SCHEME, Role
+from tutti.chassis.identity.cause import Cause, caused_by, current_cause
+from tutti.chassis.identity.principal import ON_BEHALF_OF, Method, Principal, attributed, delegated, delegation
+from tutti.chassis.rpc.client import Client, connect
+from tutti.chassis.store import audit, origins
+from tutti.chassis.store.audit import Record
 from tutti.contracts.access.v1 import CreateUserRequest, DisableUserRequest, User
 from tutti.contracts.common.v1 import GetRequest
 from tutti.contracts.options.v1 import ROLE_ENGINEER

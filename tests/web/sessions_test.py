@@ -9,7 +9,7 @@ import pytest
 from sqlalchemy import select, update
 
 from tests.web.hosted import Hosted, Visitor, hosted
-from tutti.chassis import audit
+from tutti.chassis.store import audit
 from tutti.contracts.access.v1 import CreateUserRequest, DisableUserRequest
 from tutti.contracts.options.v1 import ROLE_ANNOTATOR, ROLE_ENGINEER
 

@@ -15,18 +15,18 @@ from typing import Any, TypeVar
 
 from sqlalchemy import Column, String, Table, select
 
-from tutti.chassis import crud
-from tutti.chassis.auth import Role
-from tutti.chassis.call import Call
-from tutti.chassis.canonical import CanonicalLine
-from tutti.chassis.channel import RpcChannel
-from tutti.chassis.datadir import DataDir
+from tutti.chassis.config.datadir import DataDir
+from tutti.chassis.config.settings import load
 from tutti.chassis.errors import NotFound
-from tutti.chassis.host import HostProcess
-from tutti.chassis.resources import Resource
+from tutti.chassis.identity.auth import Role
+from tutti.chassis.rpc.call import Call
+from tutti.chassis.rpc.channel import RpcChannel
+from tutti.chassis.runtime.host import HostProcess
 from tutti.chassis.service import Finding, Host, Served, Service
-from tutti.chassis.settings import load
-from tutti.chassis.unit import Unit
+from tutti.chassis.store import crud
+from tutti.chassis.store.canonical import CanonicalLine
+from tutti.chassis.store.resources import Resource
+from tutti.chassis.store.unit import Unit
 from tutti.contracts.common.v1 import STATE_PENDING, STATE_RUNNING, CancelRequest, GetRequest, ListRequest
 from tutti.contracts.ingest.v1 import (
     Classifier,

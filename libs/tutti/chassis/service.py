@@ -15,12 +15,12 @@ from pydantic import BaseModel
 from sqlalchemy import MetaData, Table
 
 from tutti.backbone import Blobs, Clock, Database, Randomness
-from tutti.chassis.canonical import CanonicalLine
-from tutti.chassis.event import Event
-from tutti.chassis.resources import Resource
-from tutti.chassis.settings import WebSettings
+from tutti.chassis.config.settings import WebSettings
+from tutti.chassis.events.event import Event
+from tutti.chassis.store.canonical import CanonicalLine
+from tutti.chassis.store.resources import Resource
+from tutti.chassis.store.unit import Unit, Units
 from tutti.chassis.tasks import Finish, Pool, Task, TaskContext
-from tutti.chassis.unit import Unit, Units
 
 S = TypeVar("S", bound=BaseModel)
 

@@ -11,18 +11,18 @@ from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, ParamSpec, Protocol, TypeVar, runtime_checkable
 
 from tutti.backbone import Isolation
-from tutti.chassis import taskrows
-from tutti.chassis.cause import Cause, caused_by
+from tutti.chassis.config.room import is_full
 from tutti.chassis.errors import Cancelled, FencedOff, is_transient
-from tutti.chassis.leases import Observer
+from tutti.chassis.identity.cause import Cause, caused_by
 from tutti.chassis.progress import Progress
-from tutti.chassis.room import is_full
-from tutti.chassis.taskrows import Task
+from tutti.chassis.store import taskrows
+from tutti.chassis.store.leases import Observer
+from tutti.chassis.store.taskrows import Task
 from tutti.chassis.telemetry import span_from
 
 if TYPE_CHECKING:
     from tutti.chassis.service import Host, TaskKind
-    from tutti.chassis.unit import Unit
+    from tutti.chassis.store.unit import Unit
 
 __all__ = ["Finish", "Pool", "Retry", "Task", "TaskContext", "TaskRenewer", "TaskSweeper", "TaskWorker", "WorkFailed"]
 

@@ -14,15 +14,15 @@ from tutti.backbone.blobs import BlobsUnavailable
 from tutti.backbone.embedded.blobs import EmbeddedBlobs
 from tutti.backbone.embedded.database import EmbeddedDatabase
 from tutti.backbone.embedded.eventlog import EmbeddedEventLog
-from tutti.chassis.cause import Cause, caused_by, current_cause
+from tutti.chassis.config.settings import LifecycleSettings, Settings
 from tutti.chassis.errors import Cancelled, DeadlineExceeded, Refused, Unavailable
-from tutti.chassis.machinery import assemble
-from tutti.chassis.reconciler import ATTEMPTS, Reconciler, Trouble
+from tutti.chassis.identity.cause import Cause, caused_by, current_cause
+from tutti.chassis.runtime.machinery import assemble
 from tutti.chassis.service import Service, TaskKind
-from tutti.chassis.settings import LifecycleSettings, Settings
+from tutti.chassis.store.unit import Unit, Units
 from tutti.chassis.tasks import Finish, Pool, Retry, Task, TaskContext, TaskRenewer, TaskSweeper, TaskWorker, WorkFailed
 from tutti.chassis.telemetry import span
-from tutti.chassis.unit import Unit, Units
+from tutti.chassis.work.reconciler import ATTEMPTS, Reconciler, Trouble
 
 TTL = 15.0
 

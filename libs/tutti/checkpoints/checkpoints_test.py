@@ -32,11 +32,11 @@ from tutti.checkpoints.errors import InvalidCheckpoint
 from tutti.checkpoints.reader import stage
 from tutti.checkpoints.verification import verify_manifest, verify_report
 from tutti.checkpoints.writer import StoredShard
-from tutti.corpus.canonical import canonical_json, parse_json
-from tutti.corpus.errors import CorpusError
 from tutti.model.chunks import Kind, Layout
 from tutti.model.plan import Shape
 from tutti.model.training import RoleModel
+from tutti.records.canonical import canonical_json, parse_json
+from tutti.records.errors import CorpusError
 
 TRAINING = example.training()
 LAYOUT = Layout(TRAINING.model)

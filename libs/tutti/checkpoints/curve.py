@@ -16,7 +16,7 @@ import numpy as np
 import numpy.typing as npt
 
 from tutti.checkpoints.errors import InvalidCurve
-from tutti.corpus.canonical import bytes_digest
+from tutti.records.canonical import bytes_digest
 
 MAX_STEPS = 1 << 18
 """Of one checkpoint: 10.8 MB. Between two that are farther apart the oldest steps are not told."""

@@ -12,8 +12,8 @@ from collections.abc import Sequence
 import numpy as np
 import numpy.typing as npt
 
-from tutti.corpus.canonical import DIGEST_BYTES, JsonValue, canonical_json, framed, hasher, named
 from tutti.model.chunks import Chunk, Kind, Layout
+from tutti.records.canonical import DIGEST_BYTES, JsonValue, canonical_json, framed, hasher, named
 
 DTYPE = "<f4"
 _LEAF, _MODEL, _STATE = "checkpoint leaf", "checkpoint model root", "checkpoint state root"

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from tutti.corpus.errors import CorpusError
+from tutti.records.errors import CorpusError
 
 
 class CheckpointError(CorpusError):

@@ -13,13 +13,13 @@ from tutti.checkpoints.curve import Curve, Recorder
 from tutti.checkpoints.keys import ShardName
 from tutti.checkpoints.scalars import StateScalars
 from tutti.checkpoints.writer import Snapshot, plan_of
-from tutti.corpus.canonical import JsonValue
 from tutti.corpus.ledger import Ledger, SkippedStep
 from tutti.corpus.sampler import DatasetShare, Span
 from tutti.model.plan import Shape
 from tutti.model.results import Scalars
 from tutti.model.spec import ModelSpec, OptimizerSpec, StepSpec
 from tutti.model.training import Training
+from tutti.records.canonical import JsonValue
 
 DATASET = "blake3:" + "d" * 64
 KERNEL: dict[str, JsonValue] = {"machine": "example", "threads": 1}

@@ -17,15 +17,15 @@ from tutti.checkpoints.keys import checkpoint_name, manifest_key
 from tutti.checkpoints.report import KINDS, ChunkEntry, ShardReport, digests_of, mapping, optional_number
 from tutti.checkpoints.scalars import StateScalars
 from tutti.checkpoints.writer import plan_of
-from tutti.corpus.canonical import JsonValue
-from tutti.corpus.errors import CorpusError
-from tutti.corpus.fields import Fields
 from tutti.corpus.manifest import Kind, Manifest
-from tutti.corpus.records import written_later
 from tutti.model.chunks import Layout
 from tutti.model.plan import BYTES, Shape
 from tutti.model.spec import SpecError
 from tutti.model.training import Training
+from tutti.records.canonical import JsonValue
+from tutti.records.errors import CorpusError
+from tutti.records.fields import Fields
+from tutti.records.records import written_later
 
 
 @dataclass(frozen=True, slots=True)

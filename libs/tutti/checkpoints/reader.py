@@ -11,8 +11,8 @@ from tutti.checkpoints.manifest import BlobEntry, CheckpointBody
 from tutti.checkpoints.report import ChunkEntry
 from tutti.checkpoints.staged import MANIFEST, StagedCheckpoint, open_staged, require_state
 from tutti.checkpoints.verification import check_bytes
-from tutti.corpus.errors import CorpusError
 from tutti.model.chunks import Layout
+from tutti.records.errors import CorpusError
 
 
 def stage(

@@ -14,13 +14,13 @@ from dataclasses import dataclass
 from tutti.checkpoints.errors import InvalidReport
 from tutti.checkpoints.keys import ShardName
 from tutti.checkpoints.scalars import StateScalars
-from tutti.corpus.canonical import DIGEST_BYTES, JsonValue, bytes_digest, canonical_json, parse_json
-from tutti.corpus.errors import CorpusError
-from tutti.corpus.fields import Fields
-from tutti.corpus.records import later_names, written_later
 from tutti.model.chunks import Kind
 from tutti.model.plan import Shape
 from tutti.model.spec import SpecError
+from tutti.records.canonical import DIGEST_BYTES, JsonValue, bytes_digest, canonical_json, parse_json
+from tutti.records.errors import CorpusError
+from tutti.records.fields import Fields
+from tutti.records.records import later_names, written_later
 
 FORMAT = 1
 MAX_BYTES = 64 << 20

@@ -9,13 +9,13 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from tutti.checkpoints.errors import CheckpointError
-from tutti.corpus.canonical import JsonValue, canonical_json, parse_json
-from tutti.corpus.errors import CorpusError
-from tutti.corpus.fields import Fields
 from tutti.corpus.ledger import Ledger
-from tutti.corpus.records import unread, written_later
 from tutti.model.results import Scalars
 from tutti.model.spec import SpecError
+from tutti.records.canonical import JsonValue, canonical_json, parse_json
+from tutti.records.errors import CorpusError
+from tutti.records.fields import Fields
+from tutti.records.records import unread, written_later
 
 
 @dataclass(frozen=True)

@@ -18,10 +18,10 @@ from tutti.checkpoints.errors import InvalidReport, Problem
 from tutti.checkpoints.manifest import BlobEntry, CheckpointBody
 from tutti.checkpoints.report import ChunkEntry, ShardReport
 from tutti.checkpoints.writer import plan_of
-from tutti.corpus.canonical import named
 from tutti.model.chunks import Layout
 from tutti.model.spec import SpecError
 from tutti.model.training import Training
+from tutti.records.canonical import named
 
 WINDOW = 16 << 20
 Read = Callable[[int, int], bytes | memoryview]

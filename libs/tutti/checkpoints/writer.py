@@ -20,10 +20,10 @@ from tutti.checkpoints.errors import CheckpointError
 from tutti.checkpoints.keys import ShardName
 from tutti.checkpoints.report import ChunkEntry, ShardReport
 from tutti.checkpoints.scalars import StateScalars
-from tutti.corpus.canonical import JsonValue, bytes_digest, named
 from tutti.model.chunks import Layout
 from tutti.model.plan import Plan, Shape
 from tutti.model.training import Training
+from tutti.records.canonical import JsonValue, bytes_digest, named
 
 if TYPE_CHECKING:
     from tutti.backbone.blobs import Blobs

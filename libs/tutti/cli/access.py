@@ -10,7 +10,7 @@ import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
-from tutti.chassis.client import Client
+from tutti.chassis.rpc.client import Client
 from tutti.cli.connection import connected, typed
 from tutti.cli.guests import guest
 from tutti.cli.output import patiently

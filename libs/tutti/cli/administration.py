@@ -7,11 +7,11 @@ from typing import Any
 
 import click
 
-from tutti.chassis import catalog
-from tutti.chassis.client import Client
-from tutti.chassis.kinds import owners
-from tutti.chassis.room import little_left
-from tutti.chassis.verdict import examined
+from tutti.chassis.config.room import little_left
+from tutti.chassis.events import catalog
+from tutti.chassis.rpc.client import Client
+from tutti.chassis.rpc.kinds import owners
+from tutti.chassis.rpc.verdict import examined
 from tutti.cli import scrubbing
 from tutti.cli.access import served
 from tutti.cli.connection import connected, connection_options

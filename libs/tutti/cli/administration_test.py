@@ -5,9 +5,9 @@ from collections.abc import Iterator
 
 import pytest
 
-from tutti.chassis.datadir import DataDir
+from tutti.chassis.config.datadir import DataDir
 from tutti.chassis.demo_test import eventually, running
-from tutti.chassis.kinds import owners
+from tutti.chassis.rpc.kinds import owners
 from tutti.cli.app import build
 from tutti.cli.failures import guarded
 

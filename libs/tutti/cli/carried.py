@@ -9,7 +9,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
-from tutti.chassis import recipetext
+from tutti.chassis.config import recipetext
 from tutti.chassis.errors import InvalidField
 from tutti.cli import training
 from tutti.cli.failures import MISUSE, Failure

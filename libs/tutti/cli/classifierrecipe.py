@@ -10,9 +10,9 @@ from typing import Any
 
 from pydantic import Field
 
-from tutti.chassis import recipetext
+from tutti.chassis.config import recipetext
+from tutti.chassis.config.recipetext import Part, Real
 from tutti.chassis.errors import InvalidField
-from tutti.chassis.recipetext import Part, Real
 from tutti.contracts.ingest.v1 import ClassifierSpec
 
 TEXT_FIELD, MOST_FALSE = "text", 0.02

@@ -9,7 +9,7 @@ from typing import Any
 
 import click
 
-from tutti.chassis.client import Client, Unreachable, connect
+from tutti.chassis.rpc.client import Client, Unreachable, connect
 from tutti.cli.output import patiently
 from tutti.cli.record import restarts
 

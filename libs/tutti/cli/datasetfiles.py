@@ -8,16 +8,16 @@ from pathlib import Path
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
-from tutti.chassis.client import Client
+from tutti.chassis.rpc.client import Client
 from tutti.cli.failures import Failure
 from tutti.cli.fetching import fetch
 from tutti.cli.plain import Plain
 from tutti.contracts.tokenization.v1 import DatasetFile, ListDatasetFilesResponse, ReadDatasetFileRequest
 from tutti.corpus import decisions, duplicates
 from tutti.corpus.cuts import Cuts
-from tutti.corpus.errors import CorpusError
 from tutti.corpus.sampleformats import write
 from tutti.corpus.samples import Sample, held_out, samples
+from tutti.records.errors import CorpusError
 
 
 def written(

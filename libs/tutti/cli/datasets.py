@@ -5,8 +5,8 @@ from typing import Any
 
 import click
 
-from tutti.chassis.client import Client
 from tutti.chassis.errors import NotFound
+from tutti.chassis.rpc.client import Client
 from tutti.cli import mixtures
 from tutti.cli.access import served
 from tutti.cli.connection import connection_options

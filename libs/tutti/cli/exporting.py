@@ -7,7 +7,7 @@ import click
 
 from tutti.backbone.files import RealFiles
 from tutti.backbone.folders import new_folder
-from tutti.chassis.client import Client
+from tutti.chassis.rpc.client import Client
 from tutti.cli.access import reached
 from tutti.cli.connection import connection_options
 from tutti.cli.naming import resolved

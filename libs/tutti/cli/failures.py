@@ -12,10 +12,10 @@ from typing import NoReturn
 
 import click
 
-from tutti.chassis.channel import Unreachable
-from tutti.chassis.datadir import DataDirError
+from tutti.chassis.config.datadir import DataDirError
+from tutti.chassis.config.room import is_full
 from tutti.chassis.errors import InvalidField, NotFound, Problem, Unavailable
-from tutti.chassis.room import is_full
+from tutti.chassis.rpc.channel import Unreachable
 from tutti.cli import INTERRUPTED
 from tutti.cli.nouns import BY_PLURAL
 from tutti.cli.output import say

@@ -8,10 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from tutti.chassis.channel import Unreachable
-from tutti.chassis.client import connect
 from tutti.chassis.errors import Unauthenticated, Unavailable
-from tutti.chassis.locator import locate
+from tutti.chassis.rpc.channel import Unreachable
+from tutti.chassis.rpc.client import connect
+from tutti.chassis.rpc.locator import locate
 from tutti.cli.app import build
 from tutti.cli.failures import DEBUG_VARIABLE, Failure, guarded
 

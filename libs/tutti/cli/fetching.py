@@ -4,7 +4,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from tutti.cli.failures import Failure
-from tutti.corpus.canonical import file_digest
+from tutti.records.canonical import file_digest
 
 
 def fetch(piece: Callable[[int], bytes], to: Path, *, size: int, digest: str, name: str, otherwise: str) -> None:

@@ -9,8 +9,8 @@ from typing import Any, NoReturn
 
 import click
 
-from tutti.chassis.client import Client
-from tutti.chassis.kinds import Kind
+from tutti.chassis.rpc.client import Client
+from tutti.chassis.rpc.kinds import Kind
 from tutti.cli import INTERRUPTED, interrupt
 from tutti.cli.access import served
 from tutti.cli.connection import connection_options, tries

@@ -6,7 +6,7 @@ left unfinished is nobody's and is not waited for; says what it waits for, and t
 
 from collections.abc import Callable, Collection
 
-from tutti.chassis.client import Client
+from tutti.chassis.rpc.client import Client
 from tutti.cli import INTERRUPTED
 from tutti.cli.failures import Failure
 from tutti.cli.guests import Door

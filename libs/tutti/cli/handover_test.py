@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from tutti.chassis.channel import Unreachable
 from tutti.chassis.errors import PermissionDenied
+from tutti.chassis.rpc.channel import Unreachable
 from tutti.cli import INTERRUPTED
 from tutti.cli.failures import Failure
 from tutti.cli.guests import Door, guest

@@ -11,8 +11,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tutti.chassis.logfiles import rotate
-from tutti.chassis.logs import JsonLines
+from tutti.chassis.runtime.logfiles import rotate
+from tutti.chassis.runtime.logs import JsonLines
 from tutti.cli.loglines import Choice, Followed, Tail, read, since, written
 
 NOW = datetime(2026, 11, 22, 12, tzinfo=UTC)

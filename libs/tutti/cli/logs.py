@@ -11,7 +11,7 @@ from typing import Any, NoReturn
 
 import click
 
-from tutti.chassis.client import Client, Unreachable
+from tutti.chassis.rpc.client import Client, Unreachable
 from tutti.cli import INTERRUPTED, interrupt
 from tutti.cli.connection import connected, connection_options
 from tutti.cli.failures import MISUSE, Failure

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from tutti.chassis.datadir import DataDir
+from tutti.chassis.config.datadir import DataDir
 from tutti.cli.administration_test import NOBODY, tutti
 from tutti.cli.loglines_test import add, line
 from tutti.cli.logs import of_job

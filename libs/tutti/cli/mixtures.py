@@ -2,7 +2,7 @@
 
 import json
 
-from tutti.chassis.client import Client
+from tutti.chassis.rpc.client import Client
 from tutti.cli.plain import Plain
 from tutti.contracts.common.v1 import GetRequest
 

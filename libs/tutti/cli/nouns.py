@@ -3,9 +3,9 @@
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from tutti.chassis import kinds
-from tutti.chassis.client import Client
-from tutti.chassis.kinds import Kind
+from tutti.chassis.rpc import kinds
+from tutti.chassis.rpc.client import Client
+from tutti.chassis.rpc.kinds import Kind
 
 
 def full_name(kind: str, name: str) -> str:

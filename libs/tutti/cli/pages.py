@@ -8,7 +8,7 @@ from urllib.parse import quote
 
 import click
 
-from tutti.chassis.client import Client
+from tutti.chassis.rpc.client import Client
 from tutti.cli.connection import connected, connection_options
 from tutti.cli.failures import Failure
 from tutti.cli.naming import resolved

@@ -5,8 +5,8 @@ from collections.abc import Iterator, Sequence
 
 import click
 
-from tutti.chassis.client import Client, Problem
 from tutti.chassis.errors import Refused
+from tutti.chassis.rpc.client import Client, Problem
 from tutti.cli import mixtures
 from tutti.cli.output import READING_SECONDS, printable, say
 from tutti.cli.plain import Plain, plain

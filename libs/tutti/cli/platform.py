@@ -11,12 +11,12 @@ from pathlib import Path
 
 import click
 
-from tutti.chassis.client import Client, Unreachable, connect
+from tutti.chassis.config.exits import IN_USE
+from tutti.chassis.config.room import little_left
 from tutti.chassis.errors import Problem, Unavailable
-from tutti.chassis.exits import IN_USE
-from tutti.chassis.leash import Leash
-from tutti.chassis.processes import gone
-from tutti.chassis.room import little_left
+from tutti.chassis.rpc.client import Client, Unreachable, connect
+from tutti.chassis.runtime.leash import Leash
+from tutti.chassis.runtime.processes import gone
 from tutti.cli import INTERRUPTED, interrupt
 from tutti.cli.connection import data_dir_option, typed
 from tutti.cli.failures import FAILED, Failure
@@ -33,7 +33,7 @@ LOOK_SECONDS = 0.2
 AGAIN_SECONDS = 2.0  # until a platform is started once more, where another command was about to
 
 
-class Taken(Failure):
+class DataDirInUse(Failure):
     """Another supervisor has the data directory: it starts, or stops."""
 
 
@@ -71,7 +71,7 @@ class Platform:
 
 def supervise(data_dir: Path, *arguments: str) -> list[str]:
     """The command that runs the platform in the foreground."""
-    return [sys.executable, "-m", "tutti.chassis.supervisor", "--data-dir", str(data_dir), *arguments]
+    return [sys.executable, "-m", "tutti.chassis.runtime.supervisor", "--data-dir", str(data_dir), *arguments]
 
 
 @click.command()
@@ -155,7 +155,7 @@ def _together(
                 with turn():
                     platform = stack.enter_context(_serving(data_dir, *arguments))
                 break
-            except Taken:
+            except DataDirInUse:
                 if deadline and time.monotonic() > deadline:
                     raise
             if not deadline:
@@ -322,7 +322,7 @@ def last_words(process: subprocess.Popen[bytes]) -> Failure:
     words = process.stderr.read().decode(errors="replace").strip()
     last = words.splitlines()[-1] if words else f"the supervisor of the platform ended with {process.returncode}"
     if process.returncode == IN_USE:
-        return Taken(last.removeprefix("tutti: "))
+        return DataDirInUse(last.removeprefix("tutti: "))
     return Failure(last.removeprefix("tutti: "), process.returncode if process.returncode in (1, 2) else FAILED)
 
 

@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING, Any
 
 from google.protobuf.field_mask_pb2 import FieldMask
 
-from tutti.chassis.client import Client
 from tutti.chassis.errors import NotFound
+from tutti.chassis.rpc.client import Client
 from tutti.cli import advance
 from tutti.cli.advance import Advance, Rate
 from tutti.cli.output import printable, say

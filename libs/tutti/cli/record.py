@@ -4,8 +4,8 @@ import json
 from pathlib import Path
 from typing import Any
 
-from tutti.chassis.datadir import PROCESSES
-from tutti.chassis.processes import ProcessId
+from tutti.chassis.config.datadir import PROCESSES
+from tutti.chassis.runtime.processes import ProcessId
 
 
 def owner_of(data_dir: Path) -> ProcessId | None:

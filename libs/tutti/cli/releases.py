@@ -6,7 +6,7 @@ from typing import Any
 
 import click
 
-from tutti.chassis import signatures
+from tutti.chassis.identity import signatures
 from tutti.cli.access import served
 from tutti.cli.connection import connected, connection_options
 from tutti.cli.failures import Failure

@@ -7,7 +7,7 @@ far it goes, and a run comes after those that it takes of.
 import json
 from collections.abc import Iterator, Mapping, Sequence
 
-from tutti.chassis.client import Client
+from tutti.chassis.rpc.client import Client
 from tutti.cli import trainings
 from tutti.cli.naming import dataset_of
 from tutti.cli.nouns import list_all

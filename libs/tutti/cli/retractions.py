@@ -11,9 +11,9 @@ from typing import Any
 
 import click
 
-from tutti.chassis import kinds
-from tutti.chassis.client import Client
 from tutti.chassis.errors import InvalidField, NotFound, Refused
+from tutti.chassis.rpc import kinds
+from tutti.chassis.rpc.client import Client
 from tutti.cli.access import served
 from tutti.cli.connection import connection_options
 from tutti.cli.documents import listed

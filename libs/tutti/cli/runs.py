@@ -7,8 +7,8 @@ from typing import Any
 
 import click
 
-from tutti.chassis.client import Client, Problem, Unreachable
 from tutti.chassis.errors import InvalidField, Unavailable
+from tutti.chassis.rpc.client import Client, Problem, Unreachable
 from tutti.cli import INTERRUPTED
 from tutti.cli.access import consulted, served, upheld
 from tutti.cli.comparing import compared

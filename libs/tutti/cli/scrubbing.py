@@ -36,7 +36,7 @@ def scrub(rate: float, output: str, data_dir: Path) -> None:
     platform may run meanwhile. The result is kept in the data directory, for `tutti doctor`.
     """
     from tutti.backbone.connect import open_blobs
-    from tutti.chassis import scrub as scrubs
+    from tutti.chassis.store import scrub as scrubs
 
     told = time.monotonic()
 

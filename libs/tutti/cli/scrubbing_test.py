@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 
 from tutti.backbone.embedded.blobs import EmbeddedBlobs
-from tutti.chassis.datadir import DataDir
-from tutti.chassis.work import put_named
+from tutti.chassis.config.datadir import DataDir
+from tutti.chassis.work.work import put_named
 from tutti.cli.scrubbing import newest
 from tutti.cli.stack_test import tutti
 

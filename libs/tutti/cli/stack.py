@@ -29,7 +29,7 @@ def stack() -> None:
 @data_dir_option
 def show(services: Sequence[str], output: str, data_dir: Path) -> None:
     """Show the id in each store; of the databases those of SERVICES, by default all."""
-    from tutti.chassis.stack import look
+    from tutti.chassis.store.stack import look
 
     with _stores(data_dir, services) as stores:
         seen = look(stores)
@@ -43,7 +43,7 @@ def show(services: Sequence[str], output: str, data_dir: Path) -> None:
 @data_dir_option
 def adopt(services: Sequence[str], identity: str, data_dir: Path) -> None:
     """Write one id to the stores, whatever they hold; of the databases to those of SERVICES, by default to all."""
-    from tutti.chassis import stack as stacks
+    from tutti.chassis.store import stack as stacks
 
     with _stores(data_dir, services) as stores:
         try:
@@ -55,8 +55,8 @@ def adopt(services: Sequence[str], identity: str, data_dir: Path) -> None:
 
 @contextlib.contextmanager
 def _stores(data_dir: Path, services: Sequence[str]) -> Iterator[Any]:
-    from tutti.chassis.settings import installed_services
-    from tutti.chassis.stack import opened
+    from tutti.chassis.config.settings import installed_services
+    from tutti.chassis.store.stack import opened
 
     known = installed_services()
     if unknown := sorted(set(services) - set(known)):
@@ -70,9 +70,9 @@ def _stores(data_dir: Path, services: Sequence[str]) -> Iterator[Any]:
 @contextlib.contextmanager
 def settled(data_dir: Path) -> Iterator[tuple[Any, Any]]:
     """Yield the data directory and its settings, for commands that open stores themselves. Raises Failure."""
-    from tutti.chassis.datadir import DataDir, is_data_dir
-    from tutti.chassis.failures import TROUBLES
-    from tutti.chassis.settings import SettingsError, load
+    from tutti.chassis.config.datadir import DataDir, is_data_dir
+    from tutti.chassis.config.settings import SettingsError, load
+    from tutti.chassis.runtime.failures import TROUBLES
 
     config = os.environ.get("TUTTI_CONFIG")
     if not is_data_dir(data_dir) and config is None:

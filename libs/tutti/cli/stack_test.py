@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from tutti.chassis.datadir import DataDir
+from tutti.chassis.config.datadir import DataDir
 from tutti.chassis.demo_test import running
-from tutti.chassis.stack import ForeignStore
+from tutti.chassis.store.stack import ForeignStore
 from tutti.cli.app import build
 from tutti.cli.failures import guarded
 

@@ -12,8 +12,8 @@ from typing import Any
 
 import click
 
-from tutti.chassis.client import Client
 from tutti.chassis.enums import word
+from tutti.chassis.rpc.client import Client
 from tutti.cli.advance import Advance, far
 from tutti.cli.connection import connected, connection_options, typed
 from tutti.cli.nouns import list_all

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import click
 
-from tutti.chassis.client import Client, Problem
 from tutti.chassis.errors import NotFound
+from tutti.chassis.rpc.client import Client, Problem
 from tutti.cli import datasets, mixtures, passages, verdict
 from tutti.cli.connection import DEFAULT_DATA_DIR, tries, typed
 from tutti.cli.naming import models

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from tutti.chassis.client import Client
+from tutti.chassis.rpc.client import Client
 from tutti.cli.failures import Failure
 from tutti.contracts.tokenization.v1 import Dataset, DatasetFile, ListDatasetFilesRequest
 
@@ -99,7 +99,7 @@ def spoken(
 ) -> Spoken:
     """A sample of the texts of a dataset, of both splits, as they were tokenized. Raises Failure, Refused."""
     from tutti.cli.datasetfiles import fetched, read  # slow to import
-    from tutti.corpus.errors import CorpusError
+    from tutti.records.errors import CorpusError
 
     files = client.tokenization.ListDatasetFiles(ListDatasetFilesRequest(name=dataset.name)).files
     shards, measures = ordered(files)

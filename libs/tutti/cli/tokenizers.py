@@ -10,7 +10,7 @@ from typing import Any
 
 import click
 
-from tutti.chassis.client import Client
+from tutti.chassis.rpc.client import Client
 from tutti.cli.access import served
 from tutti.cli.connection import connection_options
 from tutti.cli.failures import Failure

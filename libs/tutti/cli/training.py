@@ -8,8 +8,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from tutti.chassis.client import Client
 from tutti.chassis.errors import AlreadyExists, InvalidField, NotFound
+from tutti.chassis.rpc.client import Client
 from tutti.cli import waiting
 from tutti.cli.classifierrecipe import asked_for, of_options, read, spec_of
 from tutti.cli.failures import MISUSE, Failure
@@ -32,7 +32,7 @@ RENAME = "a name keeps its classifier: give this one another"
 
 
 @dataclass(frozen=True)
-class Wanted:
+class ClassifierRequest:
     """The classifier that a recipe asks for."""
 
     name: str
@@ -43,20 +43,20 @@ class Wanted:
         return CreateClassifierRequest(request_id=fresh_id(), name=name, spec=self.spec, validate_only=only_judge)
 
 
-def of_file(path: Path, overrides: Sequence[str] = ()) -> Wanted:
+def of_file(path: Path, overrides: Sequence[str] = ()) -> ClassifierRequest:
     """What the recipe in a file asks for. Raises click.UsageError, InvalidField, Failure."""
     with naming(str(path)):
         recipe = read(read_recipe(path), overrides)
-    return Wanted(recipe.name, spec_of(recipe, path.resolve().parent))
+    return ClassifierRequest(recipe.name, spec_of(recipe, path.resolve().parent))
 
 
-def of_folder(folder: Path, overrides: Sequence[str], **options: str | float | None) -> Wanted:
+def of_folder(folder: Path, overrides: Sequence[str], **options: str | float | None) -> ClassifierRequest:
     """What a folder with options asks for. Raises InvalidField."""
     recipe = of_options(folder, overrides, **options)
-    return Wanted(recipe.name, spec_of(recipe, Path.cwd()))
+    return ClassifierRequest(recipe.name, spec_of(recipe, Path.cwd()))
 
 
-def trained(platform: Platform, wanted: Wanted) -> tuple[Classifier, bool]:
+def trained(platform: Platform, wanted: ClassifierRequest) -> tuple[Classifier, bool]:
     """The classifier that is wanted, trained now unless it was before; whether it was. Raises Failure."""
     client, request = platform.client, wanted.request()
     known = _begun(client, wanted)
@@ -72,7 +72,7 @@ def trained(platform: Platform, wanted: Wanted) -> tuple[Classifier, bool]:
     return done, known is not None
 
 
-def trained_before(client: Client, wanted: Wanted) -> Classifier | None:
+def trained_before(client: Client, wanted: ClassifierRequest) -> Classifier | None:
     """The same where it is there already; nothing is begun. Raises Failure where the name is another's."""
     known = _begun(client, wanted)
     if known is None or known.state != STATE_DONE:
@@ -81,7 +81,7 @@ def trained_before(client: Client, wanted: Wanted) -> Classifier | None:
     return known
 
 
-def _begun(client: Client, wanted: Wanted) -> Classifier | None:
+def _begun(client: Client, wanted: ClassifierRequest) -> Classifier | None:
     """What is trained, or will be, as is wanted; None where nothing is, or where nothing came of it. Raises Failure."""
     try:
         judged = client.ingest.CreateClassifier(wanted.request(only_judge=True)).classifier
@@ -99,7 +99,7 @@ def _begun(client: Client, wanted: Wanted) -> Classifier | None:
     return known
 
 
-def _same_texts(client: Client, known: Classifier, wanted: Wanted) -> None:
+def _same_texts(client: Client, known: Classifier, wanted: ClassifierRequest) -> None:
     folder = IngestSpec(input_path=wanted.spec.input_path, text_field=wanted.spec.text_field)
     with patiently(f"reads {folder.input_path}, to see whether its texts are those of {known.name}"):
         found = client.ingest.DigestInput(DigestInputRequest(spec=folder), timeout=READING_SECONDS)

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from tutti.backbone.files import Lock, RealFiles
-from tutti.chassis.datadir import PROCESSES
+from tutti.chassis.config.datadir import PROCESSES
 from tutti.cli import interrupt
 from tutti.cli.output import patiently
 

@@ -4,8 +4,8 @@ from typing import Any
 
 import click
 
-from tutti.chassis.client import Client
-from tutti.chassis.usertokens import PREFIX
+from tutti.chassis.rpc.client import Client
+from tutti.chassis.rpc.usertokens import PREFIX
 from tutti.cli.access import served
 from tutti.cli.connection import connected, connection_options
 from tutti.cli.identity import fresh_id

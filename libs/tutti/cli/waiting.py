@@ -5,7 +5,7 @@ import time
 from collections.abc import Callable, Iterator
 from typing import Protocol, TypeVar
 
-from tutti.chassis.client import Problem
+from tutti.chassis.rpc.client import Problem
 from tutti.cli import interrupt
 from tutti.cli.failures import Failure
 from tutti.cli.identity import fresh_id

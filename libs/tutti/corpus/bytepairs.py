@@ -17,8 +17,8 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from tutti.corpus.native import Kernel, kernel
 from tutti.corpus.texts import buffers
+from tutti.native.native import Kernel, kernel
 
 # The split pattern of Llama 3: contractions, words, up to three digits, punctuation, space.
 LLAMA3_PATTERN = (

@@ -11,9 +11,9 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import ClassVar, Protocol, Self, TypeVar
 
-from tutti.corpus.canonical import JsonValue, canonical_json, content_digest, parse_json
-from tutti.corpus.errors import CorpusError, NotCanonical
-from tutti.corpus.fields import Fields
+from tutti.records.canonical import JsonValue, canonical_json, content_digest, parse_json
+from tutti.records.errors import CorpusError, NotCanonical
+from tutti.records.fields import Fields
 
 
 class InvalidConversation(CorpusError):

@@ -8,12 +8,12 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from tutti.corpus.canonical import JsonValue, keyed_bytes
 from tutti.corpus.conversations import Conversation, from_lines
-from tutti.corpus.errors import InvalidManifest
-from tutti.corpus.fields import Fields
 from tutti.corpus.manifest import Kind, Manifest
-from tutti.corpus.records import written, written_later
+from tutti.records.canonical import JsonValue, keyed_bytes
+from tutti.records.errors import InvalidManifest
+from tutti.records.fields import Fields
+from tutti.records.records import written, written_later
 
 _UNIT = 2.0**64
 

@@ -17,8 +17,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from tutti.corpus import arrays
-from tutti.corpus.errors import UnsupportedFormat
 from tutti.corpus.rows import batches, write_rows
+from tutti.records.errors import UnsupportedFormat
 
 SCHEMA = pa.schema(
     [

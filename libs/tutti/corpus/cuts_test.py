@@ -9,7 +9,7 @@ import pytest
 
 from tutti.corpus import cuts
 from tutti.corpus.cuts import Cuts
-from tutti.corpus.errors import UnsupportedFormat
+from tutti.records.errors import UnsupportedFormat
 
 DOCUMENTS, RANGES = 3000, 100
 

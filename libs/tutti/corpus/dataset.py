@@ -10,12 +10,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import StrEnum
 
-from tutti.corpus.canonical import JsonValue
-from tutti.corpus.errors import InvalidManifest
-from tutti.corpus.fields import Fields
 from tutti.corpus.manifest import Kind, Manifest
-from tutti.corpus.records import written
 from tutti.corpus.tokenshard import TokenShardInfo
+from tutti.records.canonical import JsonValue
+from tutti.records.errors import InvalidManifest
+from tutti.records.fields import Fields
+from tutti.records.records import written
 
 
 def tokenizer_key(version: str) -> str:

@@ -9,8 +9,8 @@ import unicodedata
 from dataclasses import dataclass, replace
 from enum import StrEnum
 
-from tutti.corpus.canonical import JsonValue, hasher, keyed_bytes, named
-from tutti.corpus.errors import CorpusError
+from tutti.records.canonical import JsonValue, hasher, keyed_bytes, named
+from tutti.records.errors import CorpusError
 
 
 class MediaType(StrEnum):

@@ -17,10 +17,10 @@ from typing import BinaryIO
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from tutti.corpus.canonical import bytes_digest, canonical_json, framed, hasher, named
 from tutti.corpus.documents import Document, Extraction, MediaType
-from tutti.corpus.errors import CorpusError, CorruptShard, UnsupportedFormat
 from tutti.corpus.rows import AS_PARQUET
+from tutti.records.canonical import bytes_digest, canonical_json, framed, hasher, named
+from tutti.records.errors import CorpusError, CorruptShard, UnsupportedFormat
 
 FORMAT_MAJOR = 1
 _GROUP_ROWS, _GROUP_CHARACTERS = 4096, 8 << 20

@@ -12,9 +12,9 @@ from pathlib import Path
 
 import pyarrow as pa
 
-from tutti.corpus.canonical import parse_json
-from tutti.corpus.errors import CorpusError, UnsupportedFormat
 from tutti.corpus.rows import read_rows, write_rows
+from tutti.records.canonical import parse_json
+from tutti.records.errors import CorpusError, UnsupportedFormat
 
 
 class How(StrEnum):

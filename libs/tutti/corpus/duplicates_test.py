@@ -6,7 +6,7 @@ import pyarrow as pa
 import pytest
 
 from tutti.corpus import duplicates
-from tutti.corpus.errors import UnsupportedFormat
+from tutti.records.errors import UnsupportedFormat
 
 
 def test_what_was_written_is_read(tmp_path: Path) -> None:

@@ -13,10 +13,10 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from tutti.corpus.canonical import JsonValue, bytes_digest, canonical_json, parse_json
 from tutti.corpus.conversations import Conversation, InvalidConversation, Messages
-from tutti.corpus.errors import CorpusError
-from tutti.corpus.fields import Fields
+from tutti.records.canonical import JsonValue, bytes_digest, canonical_json, parse_json
+from tutti.records.errors import CorpusError
+from tutti.records.fields import Fields
 
 _MAGIC = b"tuttiex1"
 _HEAD = struct.Struct("<8sQ")

@@ -3,9 +3,9 @@
 import numpy as np
 import pytest
 
-from tutti.corpus.canonical import bytes_digest
 from tutti.corpus.conversations import Message, Role
 from tutti.corpus.experience import Experience, InvalidExperience, Prompt, Rollout
+from tutti.records.canonical import bytes_digest
 
 PROMPTS = (
     Prompt((Message(Role.USER, "2 + 2"),), (5, 6), expected="4"),

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from tutti.corpus.canonical import JsonValue
 from tutti.corpus.conversations import InvalidConversation, Messages, messages_of
-from tutti.corpus.fields import Fields
+from tutti.records.canonical import JsonValue
+from tutti.records.fields import Fields
 
 BOTH_BAD = "both_bad"
 """The score of a pair of which neither answer is acceptable."""

@@ -9,11 +9,11 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 
-from tutti.corpus.canonical import JsonValue
-from tutti.corpus.errors import InvalidSpan
-from tutti.corpus.fields import Fields
-from tutti.corpus.records import written, written_later
 from tutti.corpus.sampler import SampleIds, Span
+from tutti.records.canonical import JsonValue
+from tutti.records.errors import InvalidSpan
+from tutti.records.fields import Fields
+from tutti.records.records import written, written_later
 
 
 @dataclass(frozen=True, slots=True)

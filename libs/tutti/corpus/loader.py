@@ -15,9 +15,9 @@ import numpy as np
 import numpy.typing as npt
 
 from tutti.corpus.batch import PackedSequenceBatch
-from tutti.corpus.errors import CorpusError, UnknownSample
-from tutti.corpus.native import Kernel, kernel
 from tutti.corpus.tokenshard import Header, TokenShard
+from tutti.native.native import Kernel, kernel
+from tutti.records.errors import CorpusError, UnknownSample
 
 SOURCE = Path(__file__).with_name("gather.c")
 Numbers = npt.NDArray[np.int64]

@@ -10,9 +10,9 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 
-from tutti.corpus.canonical import JsonValue, canonical_json, content_digest, parse_json
-from tutti.corpus.errors import InvalidManifest, NotCanonical, UnsupportedFormat
-from tutti.corpus.records import unread
+from tutti.records.canonical import JsonValue, canonical_json, content_digest, parse_json
+from tutti.records.errors import InvalidManifest, NotCanonical, UnsupportedFormat
+from tutti.records.records import unread
 
 FORMAT_MAJOR = 1
 FORMAT_MINOR = 0

@@ -7,11 +7,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tutti.corpus.canonical import bytes_digest, canonical_json, content_digest, keyed_bytes, parse_json
 from tutti.corpus.dataset import DatasetBody, ShardEntry, Split
-from tutti.corpus.errors import InvalidManifest, NotCanonical, UnsupportedFormat
 from tutti.corpus.manifest import Kind, Manifest
 from tutti.corpus.tokenshard import TokenShardInfo
+from tutti.records.canonical import bytes_digest, canonical_json, content_digest, keyed_bytes, parse_json
+from tutti.records.errors import InvalidManifest, NotCanonical, UnsupportedFormat
 
 LEAVES = (
     st.none()

@@ -9,9 +9,9 @@ from math import lcm
 import numpy as np
 
 from tutti.corpus.batch import PackedSequenceBatch
-from tutti.corpus.errors import CorpusError, InvalidSpan
 from tutti.corpus.loader import Loader
 from tutti.corpus.sampler import MAX_WEIGHTS, SampleIds
+from tutti.records.errors import CorpusError, InvalidSpan
 
 PRECISION = 100
 

@@ -7,11 +7,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tutti.corpus.errors import CorpusError, InvalidSpan
 from tutti.corpus.loader import Loader
 from tutti.corpus.mixture import MixedLoader, weights_of_epochs
 from tutti.corpus.sampler import MAX_WEIGHTS, DatasetShare, SampleIds, Span
 from tutti.corpus.shards_test import opened, packed_run, run_of
+from tutti.records.errors import CorpusError, InvalidSpan
 
 DATASETS = st.lists(st.tuples(st.integers(1, 10**4), st.integers(1, 100)), min_size=1, max_size=5)
 

@@ -12,7 +12,7 @@ from functools import cached_property
 import numpy as np
 import numpy.typing as npt
 
-from tutti.corpus.canonical import keyed_bytes
+from tutti.records.canonical import keyed_bytes
 
 Integers = npt.NDArray[np.int64]
 _ROUNDS = 8

@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 from tutti.corpus.conversations import Messages
-from tutti.corpus.errors import CorpusError
+from tutti.records.errors import CorpusError
 
 
 class InvalidReward(CorpusError):

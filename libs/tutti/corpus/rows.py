@@ -10,7 +10,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from tutti.corpus.errors import UnsupportedFormat
+from tutti.records.errors import UnsupportedFormat
 
 AS_PARQUET: dict[str, Any] = {"compression": "zstd", "compression_level": 3, "use_dictionary": False}
 """Texts and names are seldom there twice, so that looking for it costs more than it saves; of the levels of zstd this

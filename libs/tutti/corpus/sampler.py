@@ -15,11 +15,11 @@ from math import gcd
 
 import numpy as np
 
-from tutti.corpus.canonical import JsonValue, keyed_bytes
-from tutti.corpus.errors import InvalidSpan, UnknownSample
-from tutti.corpus.fields import Fields
 from tutti.corpus.permutation import Integers, Permutation
-from tutti.corpus.records import later, written, written_later
+from tutti.records.canonical import JsonValue, keyed_bytes
+from tutti.records.errors import InvalidSpan, UnknownSample
+from tutti.records.fields import Fields
+from tutti.records.records import later, written, written_later
 
 MAX_WEIGHTS = 65_536
 _MAX_EXACT = 2**53 - 1

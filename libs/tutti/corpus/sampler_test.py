@@ -7,10 +7,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tutti.corpus.errors import InvalidSpan
 from tutti.corpus.ledger import Ledger, LedgerReading
 from tutti.corpus.permutation import Permutation
 from tutti.corpus.sampler import DatasetShare, Reading, Span, leaves_of_rank
+from tutti.records.errors import InvalidSpan
 
 KEYS = st.binary(min_size=0, max_size=40)
 

@@ -17,7 +17,7 @@ from typing import Any
 
 from blake3 import blake3
 
-from tutti.corpus.errors import CorruptShard, UnsupportedFormat
+from tutti.records.errors import CorruptShard, UnsupportedFormat
 
 HEADER_BYTES = 512
 _ALIGN = 64

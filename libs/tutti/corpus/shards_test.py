@@ -12,10 +12,10 @@ from hypothesis import strategies as st
 
 from tutti.corpus.documents import Document, Extraction, MediaType, document_id
 from tutti.corpus.documentshard import decode_document_shard, encode_document_shard, read_document_shard
-from tutti.corpus.errors import CorpusError, CorruptShard, UnknownSample, UnsupportedFormat
 from tutti.corpus.loader import Loader
 from tutti.corpus.sections import HEADER_BYTES
 from tutti.corpus.tokenshard import TokenRun, TokenShard, encode_token_shard
+from tutti.records.errors import CorpusError, CorruptShard, UnknownSample, UnsupportedFormat
 
 
 def document(source: str, text: str) -> Document:

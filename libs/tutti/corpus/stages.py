@@ -7,13 +7,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from tutti.corpus.canonical import JsonValue
 from tutti.corpus.dataset import Rejected
 from tutti.corpus.documentshard import DocumentShardInfo
-from tutti.corpus.errors import InvalidManifest
-from tutti.corpus.fields import Fields
 from tutti.corpus.manifest import Kind, Manifest
-from tutti.corpus.records import written, written_later
+from tutti.records.canonical import JsonValue
+from tutti.records.errors import InvalidManifest
+from tutti.records.fields import Fields
+from tutti.records.records import written, written_later
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,9 +15,9 @@ from typing import Protocol
 import numpy as np
 import numpy.typing as npt
 
-from tutti.corpus.canonical import JsonValue, content_digest
 from tutti.corpus.conversations import Message, Role
-from tutti.corpus.errors import CorpusError
+from tutti.records.canonical import JsonValue, content_digest
+from tutti.records.errors import CorpusError
 
 REMEDY = "set `template` in the recipe that trains the tokenizer and run it again, or begin with a checkpoint of one"
 

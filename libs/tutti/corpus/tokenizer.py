@@ -21,9 +21,9 @@ from tokenizers import Regex, Tokenizer
 from tokenizers.pre_tokenizers import Split
 
 from tutti.corpus import bytepairs
-from tutti.corpus.canonical import bytes_digest, content_digest, parse_json
-from tutti.corpus.errors import NotCanonical
 from tutti.corpus.texts import require_texts
+from tutti.records.canonical import bytes_digest, content_digest, parse_json
+from tutti.records.errors import NotCanonical
 
 EOS = "<|endoftext|>"
 SPECIAL = re.compile(r"<\|[a-z][a-z0-9_]{0,30}\|>")

@@ -5,8 +5,8 @@ from hypothesis import strategies as st
 from tokenizers import AddedToken, Tokenizer, decoders, models, pre_tokenizers
 
 from tutti.corpus.bytepairs import spelling
-from tutti.corpus.canonical import canonical_json, parse_json
 from tutti.corpus.tokenizer import EOS, BytePairTokenizer
+from tutti.records.canonical import canonical_json, parse_json
 
 
 def of_bytes(*reserved: str) -> BytePairTokenizer:

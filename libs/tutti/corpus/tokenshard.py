@@ -28,9 +28,9 @@ import numpy as np
 import numpy.typing as npt
 from blake3 import blake3
 
-from tutti.corpus.canonical import content_digest, named
-from tutti.corpus.errors import CorpusError, UnknownSample
 from tutti.corpus.sections import HEADER_BYTES, Extent, Format, Sections, aligned
+from tutti.records.canonical import content_digest, named
+from tutti.records.errors import CorpusError, UnknownSample
 
 _READ_BYTES = 1 << 20
 

@@ -16,7 +16,6 @@ from jinja2.exceptions import TemplateError
 from tokenizers import AddedToken, Tokenizer, decoders, models, pre_tokenizers, trainers
 from transformers import AutoModelForCausalLM, AutoTokenizer
 
-from tutti.corpus.canonical import canonical_json, parse_json
 from tutti.corpus.conversations import Message, Role
 from tutti.corpus.template import CHAT_1
 from tutti.corpus.tokenizer import EOS, BytePairTokenizer
@@ -27,6 +26,7 @@ from tutti.inference.huggingface import WEIGHTS, Exported, NotExportable, write
 from tutti.inference.limits import Limits
 from tutti.inference.sampling import Sampling
 from tutti.model.spec import ModelSpec
+from tutti.records.canonical import canonical_json, parse_json
 
 MIXED = [
     "",

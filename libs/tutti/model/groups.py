@@ -6,8 +6,8 @@ Promises: both follow from the rewards and from global numbers, never from who r
 import numpy as np
 import numpy.typing as npt
 
-from tutti.corpus.canonical import keyed_bytes
 from tutti.corpus.permutation import Permutation
+from tutti.records.canonical import keyed_bytes
 
 Integers = npt.NDArray[np.int64]
 EPSILON = 1e-4

@@ -15,7 +15,7 @@ from typing import Any, Self
 import blake3
 import rfc8785
 
-from tutti.corpus.records import later, later_names, read_later, written
+from tutti.records.records import later, later_names, read_later, written
 
 UPDATES = ("adamw-chunk-v1",)
 SCHEDULES = ("cosine", "wsd")

@@ -10,10 +10,10 @@ from typing import Any, Self
 
 import rfc8785
 
-from tutti.corpus.records import later
 from tutti.corpus.sampler import MAX_WEIGHTS, DatasetShare, Span
 from tutti.model.programs import PRETRAIN, records
 from tutti.model.spec import ModelSpec, OptimizerSpec, Recorded, SpecError, StepSpec
+from tutti.records.records import later
 
 PROGRAMS = tuple(records())
 """What ranks can do, by name; the first is what they do unless a training says otherwise."""

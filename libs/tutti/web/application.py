@@ -23,11 +23,11 @@ from starlette.responses import Response
 from starlette.routing import Route, Router
 from starlette.types import Message, Receive, Scope, Send
 
-from tutti.chassis.auth import Role
-from tutti.chassis.cause import Cause, caused_by
+from tutti.chassis.config.settings import WebSettings
 from tutti.chassis.errors import PermissionDenied, Problem, Refused, Unauthenticated, is_transient
+from tutti.chassis.identity.auth import Role
+from tutti.chassis.identity.cause import Cause, caused_by
 from tutti.chassis.service import FrontHost
-from tutti.chassis.settings import WebSettings
 from tutti.chassis.telemetry import metrics, span_from
 from tutti.web.answers import OUR_FAULT, TITLES, HttpProblem, html, json, redirect, status_of
 from tutti.web.assets import Assets

@@ -14,7 +14,7 @@ from collections.abc import Sequence
 
 import uvicorn
 
-from tutti.chassis.server import CannotListen
+from tutti.chassis.rpc.server import CannotListen
 from tutti.chassis.service import FrontHost
 from tutti.web.application import Application
 from tutti.web.pages import Site

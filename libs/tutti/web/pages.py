@@ -10,8 +10,8 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal
 
-from tutti.chassis.auth import Role
-from tutti.chassis.principal import Principal
+from tutti.chassis.identity.auth import Role
+from tutti.chassis.identity.principal import Principal
 from tutti.chassis.service import Front, FrontHost, Pages
 
 if TYPE_CHECKING:

@@ -8,7 +8,7 @@ rebinding) gets nothing.
 from collections.abc import Mapping
 from urllib.parse import urlsplit
 
-from tutti.chassis.settings import LOOPBACK, WebSettings
+from tutti.chassis.config.settings import LOOPBACK, WebSettings
 
 CONTENT_SECURITY_POLICY = "; ".join(
     (

@@ -12,9 +12,9 @@ from http.cookies import CookieError, SimpleCookie
 import grpc
 
 from tutti.chassis.errors import Problem, Refused, Unauthenticated
-from tutti.chassis.principal import Method, Principal
+from tutti.chassis.identity.principal import Method, Principal
+from tutti.chassis.rpc.usertokens import principal_of
 from tutti.chassis.service import FrontHost
-from tutti.chassis.usertokens import principal_of
 from tutti.contracts.access.v1 import (
     AuthenticateRequest,
     CloseSessionRequest,

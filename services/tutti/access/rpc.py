@@ -16,16 +16,17 @@ from tutti.access import sessions
 from tutti.access.sessions import Reason, Terms
 from tutti.access.settings import AccessSettings
 from tutti.access.tables import Link, Tables, Token
-from tutti.chassis import audit, crud, principal
-from tutti.chassis.auth import Role
-from tutti.chassis.call import Call
 from tutti.chassis.errors import InvalidField, PermissionDenied, Refused, declare
-from tutti.chassis.limits import Limit
-from tutti.chassis.principal import DEFAULT_TENANT, Method
-from tutti.chassis.required import required
-from tutti.chassis.resources import check_name
+from tutti.chassis.identity import principal
+from tutti.chassis.identity.auth import Role
+from tutti.chassis.identity.principal import DEFAULT_TENANT, Method
+from tutti.chassis.rpc.call import Call
+from tutti.chassis.rpc.required import required
 from tutti.chassis.service import Host
-from tutti.chassis.unit import Unit
+from tutti.chassis.store import audit, crud
+from tutti.chassis.store.limits import Limit
+from tutti.chassis.store.resources import check_name
+from tutti.chassis.store.unit import Unit
 from tutti.contracts.access.v1 import (
     USER_STATE_ACTIVE,
     USER_STATE_DISABLED,

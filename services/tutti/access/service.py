@@ -11,7 +11,7 @@ from tutti.access.settings import AccessSettings
 from tutti.access.tables import Tables
 from tutti.backbone import Isolation
 from tutti.chassis.service import Host, Served, Service
-from tutti.chassis.unit import Units
+from tutti.chassis.store.unit import Units
 from tutti.contracts.access.v1.access_pb2 import DESCRIPTOR
 
 HOUR = 3600.0

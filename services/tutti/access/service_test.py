@@ -6,10 +6,10 @@ import pytest
 from sqlalchemy import text
 
 from tutti.access.service import build
-from tutti.chassis.auth import Role
 from tutti.chassis.errors import AlreadyExists, InvalidField, PermissionDenied, Refused
+from tutti.chassis.identity.auth import Role
 from tutti.chassis.simulation import Simulation
-from tutti.chassis.unit import Unit
+from tutti.chassis.store.unit import Unit
 from tutti.contracts.access.v1 import (
     USER_STATE_ACTIVE,
     USER_STATE_DISABLED,

@@ -2,7 +2,7 @@
 
 from pydantic import Field
 
-from tutti.chassis.settings import Section
+from tutti.chassis.config.settings import Section
 
 
 class AccessSettings(Section):

@@ -11,10 +11,10 @@ from typing import Any
 from sqlalchemy import BigInteger, Column, MetaData, Table, Text, delete, insert, or_, select, update
 
 from tutti.access.sessions import Reason, Session
-from tutti.chassis.limits import Limits
-from tutti.chassis.resources import Resource
-from tutti.chassis.tables import NAME, declare, from_micros, micros
-from tutti.chassis.unit import Unit
+from tutti.chassis.store.limits import Limits
+from tutti.chassis.store.resources import Resource
+from tutti.chassis.store.tables import NAME, declare, from_micros, micros
+from tutti.chassis.store.unit import Unit
 from tutti.contracts.access.v1 import User
 
 TIMES = ("opened_at", "seen_at", "rotated_at", "confirmed_at")

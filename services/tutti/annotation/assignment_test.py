@@ -8,8 +8,8 @@ from hypothesis import strategies as st
 
 from tutti.annotation import drawing, rounds
 from tutti.annotation.conftest import Desks, lines, spec
-from tutti.annotation.pairs import Given, Kind, Line, pairs_of, plan
-from tutti.annotation.rows import Kept
+from tutti.annotation.pairs import Kind, Line, PairDraft, pairs_of, plan
+from tutti.annotation.rows import StoredJudgement
 from tutti.annotation.service import build
 from tutti.chassis.simulation import Simulation
 from tutti.contracts.annotation.v1 import CAMPAIGN_STATE_PUBLISHED, Overlap, Qualification
@@ -18,8 +18,8 @@ from tutti.corpus.conversations import Answer, Message, Role, from_lines
 SEEDS = st.integers(0, (1 << 53) - 1)
 
 
-def given_pairs(count: int) -> list[Given]:
-    return [Given(line.prompt, line.answers) for line in from_lines(Line, lines(count).encode())]
+def given_pairs(count: int) -> list[PairDraft]:
+    return [PairDraft(line.prompt, line.answers) for line in from_lines(Line, lines(count).encode())]
 
 
 @settings(max_examples=12, deadline=None)
@@ -93,7 +93,7 @@ def test_each_block_has_one_control_at_a_drawn_place(seed: int, share: float) ->
 @given(seed=SEEDS, count=st.integers(1, 40), controls=st.floats(0, 0.49))
 def test_a_plan_hides_its_controls_and_knows_nothing_of_writers(seed: int, count: int, controls: float) -> None:
     one = plan(given_pairs(count), seed=seed, controls=controls, qualifying=[], needed=4)
-    turned = [Given(each.prompt, each.answers[::-1]) for each in given_pairs(count)]
+    turned = [PairDraft(each.prompt, each.answers[::-1]) for each in given_pairs(count)]
     other = plan(turned, seed=seed, controls=controls, qualifying=[], needed=4)
     assert [(pair.id, pair.number, pair.kind, pair.base) for pair in one.pairs] == [
         (pair.id, pair.number, pair.kind, pair.base) for pair in other.pairs
@@ -122,7 +122,7 @@ def test_answers_of_all_samples_to_the_same_prompt_are_paired() -> None:
 @pytest.mark.parametrize("texts", [("a", "a"), ("a", "x" * (65 << 10))])
 def test_equal_and_endless_answers_are_left_out(texts: tuple[str, str]) -> None:
     prompt = (Message(Role.USER, "p"),)
-    made = plan([Given(prompt, texts), Given(prompt, ("", "b"))], seed=0, controls=0, qualifying=[], needed=0)
+    made = plan([PairDraft(prompt, texts), PairDraft(prompt, ("", "b"))], seed=0, controls=0, qualifying=[], needed=0)
     assert (made.left_out, [pair.answers for pair in made.pairs]) == (1, [("", "b")])
 
 
@@ -134,8 +134,10 @@ def test_the_first_round_needs_no_more_than_is_wanted(numbers: list[int], least:
 
 
 def test_a_later_round_asks_for_the_pairs_that_are_least_decided() -> None:
-    def kept(pair: str, score: int, annotator: str) -> Kept:
-        return Kept(f"{pair}{annotator}", annotator, pair, "ordinary", False, {"helpful": score}, "judged", "g", 900)
+    def kept(pair: str, score: int, annotator: str) -> StoredJudgement:
+        return StoredJudgement(
+            f"{pair}{annotator}", annotator, pair, "ordinary", False, {"helpful": score}, "judged", "g", 900
+        )
 
     said = [kept("a", -2, "x"), kept("a", -1, "y"), kept("b", -2, "x"), kept("b", 2, "y"), kept("c", 1, "x")]
     pairs = [("a", 0, 2), ("b", 1, 2), ("c", 2, 1), ("d", 3, 3)]

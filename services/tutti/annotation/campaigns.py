@@ -10,17 +10,18 @@ from functools import partial
 
 from tutti.annotation import rounds
 from tutti.annotation.checks import lines_in
-from tutti.annotation.pairs import FILLER, Given, Kind, Pair, pairs_of, plan
+from tutti.annotation.pairs import FILLER, Kind, Pair, PairDraft, pairs_of, plan
 from tutti.annotation.rows import INVITED, RETRACTED, Annotator, Rows
 from tutti.annotation.sets import LINES, JudgementSet, collect
 from tutti.annotation.tables import Tables
-from tutti.chassis import linefiles, staging, version
-from tutti.chassis.reconciler import Reconciler, Trouble
+from tutti.chassis import version
 from tutti.chassis.service import Host, TaskKind
+from tutti.chassis.store.unit import Unit
+from tutti.chassis.store.words import clipped
 from tutti.chassis.tasks import Finish, Retry, Task, TaskContext, WorkFailed
-from tutti.chassis.unit import Unit
-from tutti.chassis.words import clipped
-from tutti.chassis.work import publish
+from tutti.chassis.work import linefiles, staging
+from tutti.chassis.work.reconciler import Reconciler, Trouble
+from tutti.chassis.work.work import publish
 from tutti.contracts.annotation.v1 import (
     CAMPAIGN_STATE_CANCELLED,
     CAMPAIGN_STATE_CLOSED,
@@ -33,10 +34,10 @@ from tutti.contracts.annotation.v1 import (
     Campaign,
     CampaignSpec,
 )
-from tutti.corpus.canonical import JsonValue
 from tutti.corpus.conversations import Answer
 from tutti.corpus.manifest import Kind as ManifestKind
 from tutti.corpus.manifest import Manifest
+from tutti.records.canonical import JsonValue
 
 PAIRS, SETS, CROWDS = "campaign-pairs", "campaign-sets", "campaign-crowds"
 ENDED = (CAMPAIGN_STATE_PUBLISHED, CAMPAIGN_STATE_FAILED, CAMPAIGN_STATE_CANCELLED)
@@ -158,9 +159,9 @@ class Campaigns:
 
         return finish
 
-    def _given(self, context: TaskContext, spec: CampaignSpec, brought: str) -> list[Given]:
+    def _given(self, context: TaskContext, spec: CampaignSpec, brought: str) -> list[PairDraft]:
         if brought:
-            return [Given(line.prompt, line.answers) for line in lines_in(brought, "pairs")]
+            return [PairDraft(line.prompt, line.answers) for line in lines_in(brought, "pairs")]
         samples = []
         for source in spec.answers:
             context.check()

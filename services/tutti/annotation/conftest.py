@@ -9,8 +9,8 @@ from uuid import UUID, uuid5
 import pytest
 
 from tutti.annotation.service import build
-from tutti.chassis.auth import Role
-from tutti.chassis.principal import DEFAULT_TENANT, Method, Principal
+from tutti.chassis.identity.auth import Role
+from tutti.chassis.identity.principal import DEFAULT_TENANT, Method, Principal
 from tutti.chassis.simulation import Simulation
 from tutti.contracts.annotation.v1 import (
     CAMPAIGN_STATE_DRAFT,

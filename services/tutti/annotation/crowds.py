@@ -14,9 +14,9 @@ from tutti.annotation.simulated import Simulated, simulated
 from tutti.annotation.tables import Tables
 from tutti.chassis.errors import InvalidField
 from tutti.chassis.service import Host, TaskKind
+from tutti.chassis.store.unit import Unit
+from tutti.chassis.store.words import clipped
 from tutti.chassis.tasks import Finish, Retry, Task, TaskContext, WorkFailed
-from tutti.chassis.unit import Unit
-from tutti.chassis.words import clipped
 from tutti.contracts.annotation.v1 import (
     CAMPAIGN_STATE_FAILED,
     CAMPAIGN_STATE_OPEN,

@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from tutti.annotation import drawing, qualification
-from tutti.annotation.judgements import Judgement, Reason, RefusedJudgement, Said, id_of, read
+from tutti.annotation.judgements import Judgement, JudgementKind, Reason, RefusedJudgement, id_of, read
 from tutti.annotation.pairs import Kind, Pair
 from tutti.annotation.qualification import Answered
 from tutti.annotation.rows import (
@@ -23,11 +23,11 @@ from tutti.annotation.rows import (
     SUSPENDED,
     Annotator,
     Assigned,
-    Kept,
     Rows,
+    StoredJudgement,
 )
-from tutti.chassis.tables import micros
-from tutti.chassis.unit import Unit
+from tutti.chassis.store.tables import micros
+from tutti.chassis.store.unit import Unit
 from tutti.contracts.annotation.v1 import (
     CAMPAIGN_STATE_DRAFT,
     CAMPAIGN_STATE_OPEN,
@@ -242,7 +242,7 @@ class Desk:
         flipped = self._flipped(campaign, annotator, pair)
         simulated = campaign.spec.crowd == CROWD_SIMULATED
         self.rows.add_judgement(unit, annotator, pair, judgement, flipped=flipped, simulated=simulated)
-        state = JUDGED if judgement.said is Said.JUDGED else PASSED
+        state = JUDGED if judgement.said is JudgementKind.JUDGED else PASSED
         self.rows.settle(unit, annotator, assigned, state, judgement.id)
         if pair.kind is not Kind.QUALIFYING:
             return None
@@ -316,12 +316,12 @@ def target(campaign: Campaign) -> int:
     return max(1, round(every / max(1, campaign.annotators)))
 
 
-def agreement(kept: Sequence[Kept], axis: str) -> tuple[int, int] | None:
+def agreement(kept: Sequence[StoredJudgement], axis: str) -> tuple[int, int] | None:
     """Of the answers that were judged beside themselves with filler: how many, and how many as about equal.
 
     None below AGGREGATE.
     """
-    said = [each.scores.get(axis) for each in kept if each.said == Said.JUDGED and each.kind == Kind.FILLER]
+    said = [each.scores.get(axis) for each in kept if each.said == JudgementKind.JUDGED and each.kind == Kind.FILLER]
     said = said[: len(said) - len(said) % AGGREGATE]
     about_equal = sum(score == BOTH_BAD or (isinstance(score, int) and abs(score) <= 1) for score in said)
     return (len(said), about_equal) if said else None

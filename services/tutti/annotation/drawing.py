@@ -5,7 +5,7 @@ Promises: equal arguments give equal results on every machine; nothing here know
 
 from blake3 import blake3
 
-from tutti.corpus.canonical import JsonValue, canonical_json
+from tutti.records.canonical import JsonValue, canonical_json
 
 ID_BYTES = 8
 _WORD = 1 << 64

@@ -10,10 +10,10 @@ from dataclasses import dataclass
 import numpy as np
 
 from tutti.annotation.pairs import Kind
-from tutti.corpus.canonical import JsonValue
 from tutti.corpus.conversations import Preference
 from tutti.corpus.judgementset import JudgementLine, PairLine
 from tutti.judgements.fit import Fit, Observations, fit
+from tutti.records.canonical import JsonValue
 
 LOGIC_VERSION = "preferences-1"
 RELIABILITY = "reliability@1"

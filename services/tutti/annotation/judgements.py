@@ -10,8 +10,8 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any
 
-from tutti.corpus.canonical import JsonValue, content_digest
 from tutti.corpus.judgementset import BOTH_BAD
+from tutti.records.canonical import JsonValue, content_digest
 
 LONGEST_COMMENT, LONGEST_REASON = 4000, 200
 MOST = 50
@@ -25,7 +25,7 @@ _KEYS = frozenset(
 )
 
 
-class Said(StrEnum):
+class JudgementKind(StrEnum):
     """The kind of a judgement."""
 
     JUDGED = "judged"
@@ -65,7 +65,7 @@ class Judgement:
     id: str
     pair: str
     guideline: str
-    said: Said
+    said: JudgementKind
     scores: Mapping[str, int | str]
     reason: str = ""
     comment: str = ""
@@ -90,7 +90,7 @@ class Judgement:
     @property
     def is_fast(self) -> bool:
         """Whether it was made in less time than it takes to read anything."""
-        return self.said is Said.JUDGED and self.shown_ms < FASTEST_MS
+        return self.said is JudgementKind.JUDGED and self.shown_ms < FASTEST_MS
 
 
 def id_of(sent: object) -> str:
@@ -109,8 +109,8 @@ def read(sent: object, axes: Collection[str]) -> Judgement:
     if not _UUID.fullmatch(id):
         raise _malformed(f"id is {id!r}; expected a UUID of version 4 in lower case")
     kind = _text(sent, "kind", 20)
-    if kind not in set(Said):
-        raise _malformed(f"kind is {kind!r}; expected one of {', '.join(Said)}")
+    if kind not in set(JudgementKind):
+        raise _malformed(f"kind is {kind!r}; expected one of {', '.join(JudgementKind)}")
     supersedes = _text(sent, "supersedes", 36, missing="")
     if supersedes and not _UUID.fullmatch(supersedes):
         raise _malformed(f"supersedes is {supersedes!r}; expected the id of a judgement")
@@ -118,8 +118,8 @@ def read(sent: object, axes: Collection[str]) -> Judgement:
         id=id,
         pair=_text(sent, "pair", 64),
         guideline=_text(sent, "guideline", 100),
-        said=Said(kind),
-        scores=_scores(sent.get("answers"), axes, Said(kind)),
+        said=JudgementKind(kind),
+        scores=_scores(sent.get("answers"), axes, JudgementKind(kind)),
         reason=_text(sent, "reason", LONGEST_REASON, missing=""),
         comment=_text(sent, "comment", LONGEST_COMMENT, missing=""),
         shown_ms=_milliseconds(sent.get("shown_ms")),
@@ -127,9 +127,9 @@ def read(sent: object, axes: Collection[str]) -> Judgement:
     )
 
 
-def _scores(sent: object, axes: Collection[str], said: Said) -> dict[str, int | str]:
+def _scores(sent: object, axes: Collection[str], said: JudgementKind) -> dict[str, int | str]:
     """Every axis exactly once for a judged pair, none for others. Raises RefusedJudgement."""
-    if said is not Said.JUDGED:
+    if said is not JudgementKind.JUDGED:
         if sent not in (None, {}):
             raise _malformed(f"a pair that is {said} has answers; expected none")
         return {}

@@ -2,10 +2,10 @@
 
 from collections import Counter
 
-from tutti.annotation.judgements import FASTEST_MS, Said
+from tutti.annotation.judgements import FASTEST_MS, JudgementKind
 from tutti.annotation.pairs import Kind
 from tutti.annotation.rows import Annotator, Rows
-from tutti.chassis.unit import Unit
+from tutti.chassis.store.unit import Unit
 from tutti.contracts.annotation.v1 import Annotator as WireAnnotator
 from tutti.contracts.annotation.v1 import AnnotatorState
 
@@ -25,7 +25,7 @@ def listed(rows: Rows, unit: Unit, campaign: str) -> list[WireAnnotator]:
     counts: dict[str, Counter[str]] = {}
     for each in rows.kept(unit, campaign):
         mine = counts.setdefault(each.annotator, Counter())
-        if each.said != Said.JUDGED:
+        if each.said != JudgementKind.JUDGED:
             mine["skipped"] += 1
         elif each.kind != Kind.QUALIFYING:
             mine["judged" if each.kind == Kind.ORDINARY else "controls"] += 1

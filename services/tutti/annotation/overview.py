@@ -7,9 +7,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
-from tutti.annotation.judgements import Said, canonical
+from tutti.annotation.judgements import JudgementKind, canonical
 from tutti.annotation.pairs import Kind
-from tutti.annotation.rows import Kept
+from tutti.annotation.rows import StoredJudgement
 from tutti.contracts.annotation.v1 import (
     CAMPAIGN_STATE_OPEN,
     CROWD_SIMULATED,
@@ -79,7 +79,7 @@ class OverviewView:
 
 
 def overview(
-    campaign: Campaign, kept: Sequence[Kept], annotators: Iterable[Annotator], *, last_hour: int
+    campaign: Campaign, kept: Sequence[StoredJudgement], annotators: Iterable[Annotator], *, last_hour: int
 ) -> OverviewView:
     """`kept` are the judgements that no other one supersedes; `last_hour` counts those of the last hour."""
     axis = campaign.spec.axes[0].name
@@ -89,7 +89,7 @@ def overview(
     is_open = campaign.state == CAMPAIGN_STATE_OPEN
     times: dict[str, list[int]] = {}
     for each in kept:
-        if each.said == Said.JUDGED:
+        if each.said == JudgementKind.JUDGED:
             times.setdefault(each.annotator, []).append(each.shown_ms)
     return OverviewView(
         campaign=campaign.name.removeprefix("campaigns/"),
@@ -112,7 +112,7 @@ def overview(
     )
 
 
-def scores_by_pair(kept: Iterable[Kept], axis: str) -> Mapping[str, list[float]]:
+def scores_by_pair(kept: Iterable[StoredJudgement], axis: str) -> Mapping[str, list[float]]:
     """The scores of each ordinary pair on an axis, -2 … 2 from its first to its second answer; not `both bad`."""
     found: dict[str, list[float]] = {}
     for each in kept:

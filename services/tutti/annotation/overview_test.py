@@ -3,7 +3,7 @@
 import pytest
 
 from tutti.annotation.overview import ALPHA_NEEDS, overview, scores_by_pair
-from tutti.annotation.rows import Kept
+from tutti.annotation.rows import StoredJudgement
 from tutti.contracts.annotation.v1 import (
     ANNOTATOR_STATE_ACTIVE,
     CAMPAIGN_STATE_OPEN,
@@ -23,9 +23,13 @@ def campaign(**changes: object) -> Campaign:
     return Campaign(**{**given, **changes})  # type: ignore[arg-type]
 
 
-def kept(number: int, annotator: str, score: int | str, *, flipped: bool = False, kind: str = "ordinary") -> Kept:
+def kept(
+    number: int, annotator: str, score: int | str, *, flipped: bool = False, kind: str = "ordinary"
+) -> StoredJudgement:
     scores = {"helpful": score, "true": 2}
-    return Kept(f"{annotator}{number}", annotator, f"p{number}", kind, flipped, scores, "judged", "g", 1000 * number)
+    return StoredJudgement(
+        f"{annotator}{number}", annotator, f"p{number}", kind, flipped, scores, "judged", "g", 1000 * number
+    )
 
 
 def test_a_score_is_turned_to_the_order_of_the_pair_and_both_bad_does_not_count() -> None:

@@ -7,14 +7,14 @@ from sqlalchemy import func, select
 
 from tutti.annotation import listing, preferring
 from tutti.annotation.overview import overview
-from tutti.annotation.rows import Kept, Rows
+from tutti.annotation.rows import Rows, StoredJudgement
 from tutti.annotation.tables import Tables
-from tutti.chassis.auth import Role
 from tutti.chassis.errors import NotFound
+from tutti.chassis.identity.auth import Role
 from tutti.chassis.service import Host
-from tutti.chassis.tables import micros
-from tutti.chassis.unit import Unit
-from tutti.chassis.work import Work
+from tutti.chassis.store.tables import micros
+from tutti.chassis.store.unit import Unit
+from tutti.chassis.work.work import Work
 from tutti.contracts.annotation.v1 import Annotator, Campaign, Preferences
 from tutti.contracts.common.v1 import STATE_DONE
 from tutti.web.pages import Get, Page, Visit
@@ -39,7 +39,7 @@ class OwnerPages:
         return [each for each in self._tables.campaigns.select(unit) if each.tenant == visit.principal.tenant]
 
     def overview(self, visit: Visit) -> Page:
-        def look(unit: Unit) -> tuple[Campaign, list[Kept], list[Annotator], int, list[Preferences]]:
+        def look(unit: Unit) -> tuple[Campaign, list[StoredJudgement], list[Annotator], int, list[Preferences]]:
             campaign = self._found(unit, visit)
             kept = list(self._rows.kept(unit, campaign.name))
             fits = [

@@ -14,11 +14,11 @@ from tutti.annotation.ownerpages import OwnerPages
 from tutti.annotation.rows import Annotator
 from tutti.annotation.settings import AnnotationSettings
 from tutti.annotation.tables import Tables
-from tutti.chassis.auth import Role
 from tutti.chassis.errors import InvalidField, NotFound, Refused, declare
-from tutti.chassis.limits import Limit
+from tutti.chassis.identity.auth import Role
 from tutti.chassis.service import Host
-from tutti.chassis.unit import Unit
+from tutti.chassis.store.limits import Limit
+from tutti.chassis.store.unit import Unit
 from tutti.contracts.annotation.v1 import CROWD_SIMULATED, Campaign, CampaignState
 from tutti.web.pages import Call, Entry, Get, Page, Site, Visit
 

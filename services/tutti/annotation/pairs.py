@@ -11,9 +11,9 @@ from itertools import combinations
 from typing import Self
 
 from tutti.annotation import drawing
-from tutti.corpus.canonical import JsonValue, content_digest
 from tutti.corpus.conversations import Answer, InvalidConversation, Messages, messages_of, prompt_digest
-from tutti.corpus.fields import Fields
+from tutti.records.canonical import JsonValue, content_digest
+from tutti.records.fields import Fields
 
 LONGEST_BYTES = 64 << 10
 FILLER = " I hope that this helps."
@@ -43,7 +43,7 @@ class Better(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Given:
+class PairDraft:
     """A pair before it has a place. `sources` name the writers, which never leave the service."""
 
     prompt: Messages
@@ -105,7 +105,7 @@ class Line:
         return cls(prompt, (answers[0], answers[1]), better, fields.text("explanation", missing=""))
 
 
-def pairs_of(samples: Sequence[tuple[str, Sequence[Answer]]]) -> Iterator[Given]:
+def pairs_of(samples: Sequence[tuple[str, Sequence[Answer]]]) -> Iterator[PairDraft]:
     """Every two answers to the same prompt, prompts in order of their digests; each sample has a name."""
     by_prompt: dict[str, list[tuple[str, Answer]]] = {}
     for name, answers in samples:
@@ -114,17 +114,23 @@ def pairs_of(samples: Sequence[tuple[str, Sequence[Answer]]]) -> Iterator[Given]
     for digest in sorted(by_prompt):
         for (source, first), (other, second) in combinations(by_prompt[digest], 2):
             sources = (f"{source}#{first.number}", f"{other}#{second.number}")
-            yield Given(first.prompt, (first.text, second.text), sources)
+            yield PairDraft(first.prompt, (first.text, second.text), sources)
 
 
 def plan(
-    given: Iterable[Given], *, seed: int, controls: float, qualifying: Sequence[Line], needed: int, filler: str = FILLER
+    given: Iterable[PairDraft],
+    *,
+    seed: int,
+    controls: float,
+    qualifying: Sequence[Line],
+    needed: int,
+    filler: str = FILLER,
 ) -> Plan:
     """Lay out a campaign: ordinary pairs, controls as a share of them, and pairs to qualify with.
 
     `needed` qualifying pairs are made: those that the owner brought, then answers beside themselves.
     """
-    ordinary, left_out = list[Given](), 0
+    ordinary, left_out = list[PairDraft](), 0
     for each in given:
         comparable = each.answers[0] != each.answers[1] and all(_fits(text) for text in each.answers)
         if comparable:
@@ -137,7 +143,7 @@ def plan(
     return Plan([_placed(every[index], seed, number, number_of) for number, index in enumerate(places)], left_out)
 
 
-def _placed(given: Given, seed: int, number: int, number_of: dict[int, int]) -> Pair:
+def _placed(given: PairDraft, seed: int, number: int, number_of: dict[int, int]) -> Pair:
     base = number_of[given.base] if given.base >= 0 else -1
     return Pair(
         drawing.pair_id(seed, number),
@@ -152,7 +158,7 @@ def _placed(given: Given, seed: int, number: int, number_of: dict[int, int]) -> 
     )
 
 
-def _controls(ordinary: Sequence[Given], share: float, seed: int, filler: str) -> Iterator[Given]:
+def _controls(ordinary: Sequence[PairDraft], share: float, seed: int, filler: str) -> Iterator[PairDraft]:
     """Two controls with filler for each swapped one; at most as many as there are ordinary pairs."""
     if share <= 0 or not ordinary:
         return
@@ -163,19 +169,19 @@ def _controls(ordinary: Sequence[Given], share: float, seed: int, filler: str) -
             yield replace(of, kind=Kind.SWAPPED, base=index)
         else:
             text, source = of.answers[0], of.sources[0]
-            yield Given(of.prompt, (text, text + filler), (source, source), Kind.FILLER)
+            yield PairDraft(of.prompt, (text, text + filler), (source, source), Kind.FILLER)
 
 
-def _qualifying(ordinary: Sequence[Given], brought: Sequence[Line], needed: int, seed: int) -> Iterator[Given]:
+def _qualifying(ordinary: Sequence[PairDraft], brought: Sequence[Line], needed: int, seed: int) -> Iterator[PairDraft]:
     for line in brought:
-        yield Given(
+        yield PairDraft(
             line.prompt, line.answers, kind=Kind.QUALIFYING, better=line.better or "equal", explanation=line.explanation
         )
     lacking = max(0, needed - len(brought)) if ordinary else 0
     order = drawing.shuffled(len(ordinary), seed, "qualifying")
     for place in range(lacking):
         of = ordinary[order[place % len(order)]]
-        yield Given(
+        yield PairDraft(
             of.prompt,
             (of.answers[0], of.answers[0]),
             (of.sources[0], of.sources[0]),

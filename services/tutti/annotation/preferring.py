@@ -4,18 +4,19 @@ from tutti.annotation import fitting
 from tutti.annotation.fitting import FITS, RELIABILITY, Fitted
 from tutti.annotation.sets import LINES
 from tutti.backbone import Blobs
-from tutti.chassis import linefiles, staging, version
+from tutti.chassis import version
 from tutti.chassis.errors import InvalidField
 from tutti.chassis.service import Host
+from tutti.chassis.store.unit import Unit
 from tutti.chassis.tasks import TaskContext, WorkFailed
-from tutti.chassis.unit import Unit
-from tutti.chassis.work import Outcome, Work, publish
+from tutti.chassis.work import linefiles, staging
+from tutti.chassis.work.work import Outcome, Work, publish
 from tutti.contracts.annotation.v1 import Annotator, Estimate, Preferences, PreferencesSpec
-from tutti.corpus.canonical import JsonValue
-from tutti.corpus.errors import InvalidManifest
-from tutti.corpus.fields import Fields
 from tutti.corpus.judgementset import JudgementLine, PairLine
 from tutti.corpus.manifest import Kind, Manifest
+from tutti.records.canonical import JsonValue
+from tutti.records.errors import InvalidManifest
+from tutti.records.fields import Fields
 
 
 def check(spec: PreferencesSpec) -> None:

@@ -6,8 +6,8 @@ rounds before it, and gives another judgement to the pairs that are least decide
 
 from collections.abc import Iterable, Sequence
 
-from tutti.annotation.judgements import Said, canonical
-from tutti.annotation.rows import Kept
+from tutti.annotation.judgements import JudgementKind, canonical
+from tutti.annotation.rows import StoredJudgement
 
 
 def first(numbers: Sequence[int], least: int, wanted: int) -> dict[int, int]:
@@ -21,13 +21,13 @@ def first(numbers: Sequence[int], least: int, wanted: int) -> dict[int, int]:
 
 
 def chosen(
-    pairs: Sequence[tuple[str, int, int]], said: Iterable[Kept], axis: str, most: int, lacking: int
+    pairs: Sequence[tuple[str, int, int]], said: Iterable[StoredJudgement], axis: str, most: int, lacking: int
 ) -> list[str]:
     """The ids of the pairs that get another judgement; `pairs` are id, number and judgements needed so far."""
     decided = dict.fromkeys((id for id, _, _ in pairs), 0)
     for each in said:
         score = canonical(each.scores, flipped=each.flipped).get(axis)
-        if each.said == Said.JUDGED and isinstance(score, int):
+        if each.said == JudgementKind.JUDGED and isinstance(score, int):
             decided[each.pair] += score
     open_ = [(abs(decided[id]), number, id) for id, number, needed in pairs if needed < most]
     return [id for _, _, id in sorted(open_)[:lacking]]

@@ -13,10 +13,10 @@ from sqlalchemy import and_, case, func, insert, select, update
 from tutti.annotation.judgements import Judgement
 from tutti.annotation.pairs import Kind, Pair
 from tutti.annotation.tables import Tables
-from tutti.chassis.tables import micros
-from tutti.chassis.unit import Unit
+from tutti.chassis.store.tables import micros
+from tutti.chassis.store.unit import Unit
 from tutti.corpus.conversations import InvalidConversation, messages_of
-from tutti.corpus.fields import Fields
+from tutti.records.fields import Fields
 
 LEASED, JUDGED, PASSED, LAPSED = "leased", "judged", "passed", "lapsed"
 """States of an assignment: open, judged, skipped or flagged, and given to others since nobody judged it."""
@@ -50,7 +50,7 @@ class Assigned:
 
 
 @dataclass(frozen=True, slots=True)
-class Kept:
+class StoredJudgement:
     """A judgement as it is kept, with what decides its content. `scores` as displayed."""
 
     id: str
@@ -246,7 +246,9 @@ class Rows:
             comment = {"judgement": judgement.id, "campaign": annotator.campaign, "words": judgement.comment}
             unit.tx.execute(insert(self.tables.comments), comment)
 
-    def kept(self, unit: Unit, campaign: str, *, annotator: str = "", kinds: Sequence[Kind] = ()) -> Iterator[Kept]:
+    def kept(
+        self, unit: Unit, campaign: str, *, annotator: str = "", kinds: Sequence[Kind] = ()
+    ) -> Iterator[StoredJudgement]:
         """The judgements of a campaign that no other one supersedes, in order of annotator and arrival."""
         table = self.tables.judgements
         conditions = [table.c.campaign == campaign, table.c.current.is_(True)]
@@ -254,7 +256,7 @@ class Rows:
         conditions += [table.c.kind.in_([str(kind) for kind in kinds])] if kinds else []
         order = (table.c.annotator, table.c.received_at, table.c.id)
         for row in unit.tx.execute(select(table).where(*conditions).order_by(*order)).all():
-            yield Kept(
+            yield StoredJudgement(
                 row.id,
                 row.annotator,
                 row.pair,

@@ -13,15 +13,16 @@ from tutti.annotation.listing import listed, wire
 from tutti.annotation.pairs import guideline_version
 from tutti.annotation.rows import INVITED, RETRACTED, Annotator, Rows
 from tutti.annotation.tables import Tables
-from tutti.chassis import crud, staging
-from tutti.chassis.call import Call
 from tutti.chassis.errors import InvalidField, NotFound, Refused, declare
 from tutti.chassis.names import check_name
-from tutti.chassis.required import required
+from tutti.chassis.rpc.call import Call
+from tutti.chassis.rpc.required import required
 from tutti.chassis.service import Host
+from tutti.chassis.store import crud
+from tutti.chassis.store.unit import Unit
 from tutti.chassis.tasks import WorkFailed
-from tutti.chassis.unit import Unit
-from tutti.chassis.work import Work
+from tutti.chassis.work import staging
+from tutti.chassis.work.work import Work
 from tutti.contracts.annotation.v1 import (
     CAMPAIGN_STATE_CANCELLED,
     CAMPAIGN_STATE_CLOSED,

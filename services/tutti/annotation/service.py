@@ -17,9 +17,9 @@ from tutti.annotation.rows import Rows
 from tutti.annotation.rpc import AnnotationApi
 from tutti.annotation.settings import AnnotationSettings
 from tutti.annotation.tables import Tables
-from tutti.chassis.canonical import CanonicalLine
 from tutti.chassis.service import Host, Served, Service
-from tutti.chassis.unit import Unit
+from tutti.chassis.store.canonical import CanonicalLine
+from tutti.chassis.store.unit import Unit
 from tutti.contracts.annotation.v1.annotation_pb2 import DESCRIPTOR
 
 

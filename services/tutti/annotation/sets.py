@@ -10,9 +10,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from tutti.annotation.judgements import FASTEST_MS, Said, canonical
+from tutti.annotation.judgements import FASTEST_MS, JudgementKind, canonical
 from tutti.annotation.pairs import Kind, Pair
-from tutti.annotation.rows import Kept
+from tutti.annotation.rows import StoredJudgement
 from tutti.corpus.judgementset import JudgementLine, PairLine
 
 LINES = "annotation/lines"
@@ -29,7 +29,7 @@ class JudgementSet:
     excluded: Mapping[str, int]
 
 
-def collect(kept: Iterable[Kept], pairs: Mapping[str, Pair], number_of: Mapping[int, Pair]) -> JudgementSet:
+def collect(kept: Iterable[StoredJudgement], pairs: Mapping[str, Pair], number_of: Mapping[int, Pair]) -> JudgementSet:
     """The set of judgements, in canonical order; `number_of` has the pairs by number.
 
     A swapped control is a judgement of the pair that it repeats. What was skipped or flagged, and the qualification, is
@@ -37,7 +37,7 @@ def collect(kept: Iterable[Kept], pairs: Mapping[str, Pair], number_of: Mapping[
     """
     lines, judged, fast = list[JudgementLine](), dict[int, Pair](), 0
     for each in kept:
-        if each.said != Said.JUDGED or each.kind == Kind.QUALIFYING:
+        if each.said != JudgementKind.JUDGED or each.kind == Kind.QUALIFYING:
             continue
         if each.shown_ms < FASTEST_MS:
             fast += 1

@@ -6,9 +6,9 @@ which can be erased.
 
 from sqlalchemy import BigInteger, Boolean, Column, Index, Integer, MetaData, Table, Text
 
-from tutti.chassis.limits import Limits
-from tutti.chassis.resources import Resource
-from tutti.chassis.tables import NAME, declare
+from tutti.chassis.store.limits import Limits
+from tutti.chassis.store.resources import Resource
+from tutti.chassis.store.tables import NAME, declare
 from tutti.contracts.annotation.v1 import Campaign
 
 

@@ -12,10 +12,10 @@ from dataclasses import dataclass, replace
 
 from tutti.backbone.blobs import BlobExists, BlobMissing
 from tutti.chassis import version
-from tutti.chassis.resources import Resource
 from tutti.chassis.service import Host
-from tutti.chassis.tables import micros
-from tutti.chassis.unit import Unit
+from tutti.chassis.store.resources import Resource
+from tutti.chassis.store.tables import micros
+from tutti.chassis.store.unit import Unit
 from tutti.checkpoints.errors import CheckpointError
 from tutti.checkpoints.keys import checkpoint_name, line_name
 from tutti.checkpoints.manifest import CheckpointBody, CurvePlace, build_manifest

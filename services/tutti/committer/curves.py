@@ -13,9 +13,9 @@ from dataclasses import dataclass
 import numpy as np
 
 from tutti.backbone.blobs import BlobMissing, Blobs
-from tutti.chassis.resources import Resource
 from tutti.chassis.service import Host
-from tutti.chassis.unit import Unit
+from tutti.chassis.store.resources import Resource
+from tutti.chassis.store.unit import Unit
 from tutti.checkpoints.curve import METRIC, STEP, VALIDATION, Curve, Rows, Thinner, joined
 from tutti.checkpoints.errors import CheckpointError, InvalidCurve
 from tutti.checkpoints.keys import curve_key
@@ -30,7 +30,7 @@ from tutti.contracts.committer.v1 import (
     CurveValue,
     GetCurveResponse,
 )
-from tutti.corpus.canonical import bytes_digest
+from tutti.records.canonical import bytes_digest
 
 FEWEST_POINTS, DEFAULT_POINTS, MOST_POINTS = 4, 1000, 20_000
 GAPS_TOLD = 20

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from tutti.chassis.canonical import CanonicalLine
-from tutti.chassis.resources import Resource
-from tutti.chassis.unit import Unit
+from tutti.chassis.store.canonical import CanonicalLine
+from tutti.chassis.store.resources import Resource
+from tutti.chassis.store.unit import Unit
 from tutti.checkpoints.manifest import CheckpointBody
 from tutti.committer.records import Records
 from tutti.contracts.committer.v1 import Checkpoint, CheckpointState, Line

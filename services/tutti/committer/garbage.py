@@ -11,8 +11,8 @@ from dataclasses import dataclass
 
 from tutti.backbone.blobs import BlobMissing
 from tutti.chassis.service import Host
-from tutti.chassis.tables import micros
-from tutti.chassis.unit import Unit
+from tutti.chassis.store.tables import micros
+from tutti.chassis.store.unit import Unit
 from tutti.checkpoints.errors import CheckpointError
 from tutti.checkpoints.keys import CURVES, REPORTS, SHARDS, ShardName, checkpoint_name, manifest_key, snapshot_of_curve
 from tutti.committer.records import DecisionRow, Records
@@ -30,7 +30,7 @@ class Stored:
 
 
 @dataclass(frozen=True)
-class Found:
+class JobGarbage:
     """What can go of a job, and from when on (`due_at`, `now` in microseconds)."""
 
     job: str
@@ -49,7 +49,7 @@ class Found:
 
 
 @dataclass(frozen=True)
-class Kept:
+class References:
     """Why blobs stay: `decided` (line, step, epoch), of which `swept` ones keep their curve alone; `visible`
     (line, step) of manifests that no row knows, as when the rows came from a backup; `evidence`, names of late shards
     that are still to be compared.
@@ -61,7 +61,7 @@ class Kept:
     swept: Collection[tuple[int, int, int]] = ()
 
 
-def undecided(stored: Iterable[Stored], *, below: int, kept: Kept) -> list[Stored]:
+def undecided(stored: Iterable[Stored], *, below: int, kept: References) -> list[Stored]:
     """What can go: of epochs `below` the open one, for which there is no reason to stay."""
     return [
         each
@@ -83,7 +83,7 @@ class Collector:
         """Jobs of which something may be left, and the grace is over."""
         return self.records.jobs_with_remains(unit, micros(unit.now) - self.grace)
 
-    def collect(self, job: str) -> Found:
+    def collect(self, job: str) -> JobGarbage:
         """Remove what is due, if anything is; what it was. May be stopped anywhere and called again, by anybody."""
         found = self.find(job)
         if found.due:
@@ -92,7 +92,7 @@ class Collector:
             self.host.units.run(lambda unit: self.records.no_remains(unit, job, found.since))
         return found
 
-    def find(self, job: str) -> Found:
+    def find(self, job: str) -> JobGarbage:
         """What there is; removes nothing. Raises CorruptRow rather than misread what was decided."""
 
         def look(unit: Unit) -> tuple[int, int]:
@@ -103,7 +103,7 @@ class Collector:
         below, since = self.host.units.run(look)
         stored = [each for each in self._stored(job) if each.name.epoch < below]
         kept = self._kept(job, sorted({(each.name.line, each.name.step) for each in stored}))
-        return Found(
+        return JobGarbage(
             job,
             tuple(undecided(stored, below=below, kept=kept)),
             since=since,
@@ -111,14 +111,14 @@ class Collector:
             now=micros(self.host.clock.now()),
         )
 
-    def _kept(self, job: str, steps: Sequence[tuple[int, int]]) -> Kept:
+    def _kept(self, job: str, steps: Sequence[tuple[int, int]]) -> References:
         def look(unit: Unit) -> tuple[list[DecisionRow | None], set[str]]:
             decisions = [self.records.decision(unit, checkpoint_name(job, line, step)) for line, step in steps]
             return decisions, {shard.name for shard in self.records.late_shards(unit, job)}
 
         decisions, evidence = self.host.units.run(look)
         unknown = [step for step, decision in zip(steps, decisions, strict=True) if decision is None]
-        return Kept(
+        return References(
             decided={(each.line, each.step, each.epoch) for each in decisions if each is not None and not each.swept},
             visible={(line, step) for line, step in unknown if self._holds(manifest_key(job, line, step))},
             evidence=evidence,

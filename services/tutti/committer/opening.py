@@ -15,13 +15,13 @@ from threading import Lock
 from typing import Any
 
 from tutti.backbone.blobs import BlobMissing
-from tutti.chassis.bodies import content_digest
 from tutti.chassis.errors import InvalidField, Refused, Unavailable
 from tutti.chassis.names import check_name
-from tutti.chassis.resources import Resource
 from tutti.chassis.service import Host
-from tutti.chassis.tables import micros
-from tutti.chassis.unit import Unit
+from tutti.chassis.store.bodies import content_digest
+from tutti.chassis.store.resources import Resource
+from tutti.chassis.store.tables import micros
+from tutti.chassis.store.unit import Unit
 from tutti.checkpoints.keys import line_name
 from tutti.checkpoints.manifest import CheckpointBody
 from tutti.checkpoints.verification import verify_manifest
@@ -38,10 +38,10 @@ from tutti.contracts.committer.v1 import (
     OpenEpochRequest,
     OpenEpochResponse,
 )
-from tutti.corpus.errors import CorpusError
 from tutti.model.plan import Shape
 from tutti.model.spec import SpecError
 from tutti.model.training import Training
+from tutti.records.errors import CorpusError
 
 Adopt = Callable[[str], None]
 LOOKS = 20

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from tutti.chassis.resources import Resource
 from tutti.chassis.service import Host
-from tutti.chassis.tables import micros
-from tutti.chassis.unit import Unit
+from tutti.chassis.store.resources import Resource
+from tutti.chassis.store.tables import micros
+from tutti.chassis.store.unit import Unit
 from tutti.checkpoints.keys import REPORTS, SHARDS
 from tutti.checkpoints.manifest import CheckpointBody
 from tutti.committer.records import Records
-from tutti.committer.retention import Kept, prunable
+from tutti.committer.retention import CheckpointAge, prunable
 from tutti.committer.settings import CommitterSettings
 from tutti.contracts.committer.v1 import (
     CHECKPOINT_STATE_COMMITTED,
@@ -32,16 +32,16 @@ class Pruning:
         self.host, self.records, self.settings = host, records, settings
         self.checkpoints, self.lines = checkpoints, lines
 
-    def prune(self, job: str, *, keep_last: int, dry_run: bool) -> list[Kept]:
+    def prune(self, job: str, *, keep_last: int, dry_run: bool) -> list[CheckpointAge]:
         """What goes; pins and references are looked at in the transaction that takes the names away."""
 
-        def choose(unit: Unit) -> list[Kept]:
+        def choose(unit: Unit) -> list[CheckpointAge]:
             epoch = self.records.epoch(unit, job, lock=not dry_run)
             found = self.checkpoints.select(unit, job=f"jobs/{job}", state=CHECKPOINT_STATE_COMMITTED)
             in_use = {epoch.parent, OpenEpochResponse.FromString(epoch.response).checkpoint} if epoch else set()
             lines = self.lines.select(unit, job=f"jobs/{job}")
             chosen = prunable(
-                [Kept(each.line, each.step, each.name, each.bytes, each.pinned) for each in found],
+                [CheckpointAge(each.line, each.step, each.name, each.bytes, each.pinned) for each in found],
                 keep_last=keep_last,
                 branch_points={(line.parent_line, line.from_step) for line in lines},
                 in_use=in_use,

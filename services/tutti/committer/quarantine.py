@@ -11,7 +11,7 @@ from collections.abc import Sequence
 
 from tutti.backbone.blobs import BlobExists, Blobs
 from tutti.checkpoints.keys import checkpoint_name, quarantine_key
-from tutti.corpus.canonical import canonical_json
+from tutti.records.canonical import canonical_json
 
 MAX_REASON = 2000
 _log = logging.getLogger(__name__)

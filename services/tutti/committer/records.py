@@ -13,9 +13,9 @@ from sqlalchemy import ColumnElement, Select, Table, and_, bindparam, delete, in
 
 from tutti.backbone.database import Conflict
 from tutti.chassis.errors import CorruptRow, NotFound
-from tutti.chassis.statements import prepared
-from tutti.chassis.tables import micros
-from tutti.chassis.unit import Raced, Unit
+from tutti.chassis.store.statements import prepared
+from tutti.chassis.store.tables import micros
+from tutti.chassis.store.unit import Raced, Unit
 from tutti.checkpoints.keys import ShardName
 from tutti.committer.decision import Progress, ShardState
 from tutti.committer.epochs import OpenEpoch

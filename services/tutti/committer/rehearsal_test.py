@@ -21,14 +21,14 @@ from tutti.backbone.embedded.blobs import EmbeddedBlobs
 from tutti.backbone.embedded.database import EmbeddedDatabase
 from tutti.backbone.embedded.eventlog import EmbeddedEventLog
 from tutti.backbone.files import Files
-from tutti.chassis.auth import Role
-from tutti.chassis.call import Call
-from tutti.chassis.canonical import render
-from tutti.chassis.catalog import event_type
-from tutti.chassis.parts import assemble
-from tutti.chassis.tables import shared
+from tutti.chassis.events.catalog import event_type
+from tutti.chassis.identity.auth import Role
+from tutti.chassis.rpc.call import Call
+from tutti.chassis.runtime.parts import assemble
+from tutti.chassis.store.canonical import render
+from tutti.chassis.store.tables import shared
+from tutti.chassis.store.unit import Units
 from tutti.chassis.tasks import Pool
-from tutti.chassis.unit import Units
 from tutti.checkpoints import example_test as example
 from tutti.checkpoints.keys import ShardName
 from tutti.checkpoints.manifest import CheckpointBody

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 
 @dataclass(frozen=True, order=True)
-class Kept:
+class CheckpointAge:
     """A committed checkpoint, as far as retention looks at it."""
 
     line: int
@@ -21,12 +21,16 @@ class Kept:
 
 
 def prunable(
-    committed: Iterable[Kept], *, keep_last: int, branch_points: Collection[tuple[int, int]], in_use: Collection[str]
-) -> list[Kept]:
+    committed: Iterable[CheckpointAge],
+    *,
+    keep_last: int,
+    branch_points: Collection[tuple[int, int]],
+    in_use: Collection[str],
+) -> list[CheckpointAge]:
     """In order of line and step. `branch_points` are (line, step); `in_use` are names. `keep_last` is at least 1."""
     if keep_last < 1:
         raise ValueError(f"keep_last is {keep_last}; expected at least 1: the last good one always stays")
-    by_line: dict[int, list[Kept]] = {}
+    by_line: dict[int, list[CheckpointAge]] = {}
     for checkpoint in sorted(committed):
         by_line.setdefault(checkpoint.line, []).append(checkpoint)
     return [

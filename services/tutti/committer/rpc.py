@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
-from tutti.chassis import crud
-from tutti.chassis.call import Call
 from tutti.chassis.errors import InvalidField, Refused, declare
 from tutti.chassis.names import check_name
-from tutti.chassis.required import required
-from tutti.chassis.resources import Resource
+from tutti.chassis.rpc.call import Call
+from tutti.chassis.rpc.required import required
 from tutti.chassis.service import Host
-from tutti.chassis.unit import Unit
+from tutti.chassis.store import crud
+from tutti.chassis.store.resources import Resource
+from tutti.chassis.store.unit import Unit
 from tutti.checkpoints.errors import CheckpointError
 from tutti.checkpoints.keys import ShardName
 from tutti.committer import curves
 from tutti.committer.commits import Commits
-from tutti.committer.garbage import Collector, Found
+from tutti.committer.garbage import Collector, JobGarbage
 from tutti.committer.opening import Opening, read_checkpoint
 from tutti.committer.pruning import Pruning
 from tutti.committer.records import Records
@@ -168,7 +168,7 @@ class CommitterApi:
         return CollectGarbageResponse(garbage=[_garbage(each) for job in chosen if (each := look(job)).blobs])
 
 
-def _garbage(found: Found) -> Garbage:
+def _garbage(found: JobGarbage) -> Garbage:
     told = Garbage(
         job=f"jobs/{found.job}",
         blobs=len(found.blobs),

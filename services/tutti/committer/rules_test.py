@@ -15,7 +15,7 @@ from tutti.committer.epochs import (
     require_same_job,
     transition_used,
 )
-from tutti.committer.retention import Kept, prunable
+from tutti.committer.retention import CheckpointAge, prunable
 
 DONE = ShardState.VERIFIED
 progress = st.builds(Progress, st.integers(1, 30), st.integers(0, 2), st.sampled_from(list(ShardState)))
@@ -111,12 +111,12 @@ def test_history_follows_parents_and_never_past_a_branch() -> None:
 
 checkpoints = st.lists(
     st.tuples(st.integers(0, 2), st.integers(1, 40), st.booleans()), unique_by=lambda each: each[:2], max_size=20
-).map(lambda found: [Kept(line, step, f"{line}/{step}", 1, pinned) for line, step, pinned in found])
+).map(lambda found: [CheckpointAge(line, step, f"{line}/{step}", 1, pinned) for line, step, pinned in found])
 
 
 @given(checkpoints, st.integers(1, 5), st.sets(st.tuples(st.integers(0, 2), st.integers(1, 40))))
 def test_the_last_ones_pinned_ones_and_referenced_ones_stay(
-    committed: list[Kept], keep_last: int, points: set[tuple[int, int]]
+    committed: list[CheckpointAge], keep_last: int, points: set[tuple[int, int]]
 ) -> None:
     gone = prunable(committed, keep_last=keep_last, branch_points=points, in_use={"0/7"})
     kept = [each for each in committed if each not in gone]

@@ -8,10 +8,10 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from tutti.chassis.reconciler import Reconciler
-from tutti.chassis.resources import Resource
 from tutti.chassis.service import Finding, Host, Served, Service
-from tutti.chassis.tables import micros
+from tutti.chassis.store.resources import Resource
+from tutti.chassis.store.tables import micros
+from tutti.chassis.work.reconciler import Reconciler
 from tutti.committer.commits import Commits
 from tutti.committer.export import export
 from tutti.committer.garbage import Collector

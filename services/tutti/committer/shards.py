@@ -15,9 +15,9 @@ from tutti.backbone import Isolation
 from tutti.backbone.blobs import BlobMissing
 from tutti.chassis.errors import AlreadyExists, FencedOff, InvalidField, NotFound, Refused, StaleEpoch, declare
 from tutti.chassis.service import Host, TaskKind
-from tutti.chassis.tables import micros
+from tutti.chassis.store.tables import micros
+from tutti.chassis.store.unit import Unit
 from tutti.chassis.tasks import Finish, Task, TaskContext
-from tutti.chassis.unit import Unit
 from tutti.checkpoints.errors import CheckpointError
 from tutti.checkpoints.keys import REPORTS, ShardName, checkpoint_name
 from tutti.checkpoints.report import ShardReport
@@ -26,7 +26,7 @@ from tutti.committer.decision import ShardState
 from tutti.committer.readback import Fetched, read_back, shard_keys
 from tutti.committer.records import DecisionRow, EpochRow, Records, ShardRow
 from tutti.committer.settings import CommitterSettings
-from tutti.corpus.canonical import bytes_digest
+from tutti.records.canonical import bytes_digest
 
 OWN_NODE, OWN_PROCESS = "committer", "pool"
 TASK = "verify"

@@ -10,9 +10,9 @@ from typing import Any
 
 from sqlalchemy import BigInteger, Column, Index, Integer, LargeBinary, MetaData, String, Table, Text
 
-from tutti.chassis.bodies import seal
 from tutti.chassis.errors import CorruptRow
-from tutti.chassis.tables import NAME, declare
+from tutti.chassis.store.bodies import seal
+from tutti.chassis.store.tables import NAME, declare
 
 
 class Tables:

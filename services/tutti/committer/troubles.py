@@ -4,10 +4,10 @@ Promises: each reconciler clears only what it told itself; a line whose deciding
 scheduler ends the epoch.
 """
 
-from tutti.chassis.reconciler import Trouble
-from tutti.chassis.resources import Resource
-from tutti.chassis.unit import Unit
-from tutti.chassis.words import clipped
+from tutti.chassis.store.resources import Resource
+from tutti.chassis.store.unit import Unit
+from tutti.chassis.store.words import clipped
+from tutti.chassis.work.reconciler import Trouble
 from tutti.checkpoints.keys import line_name
 from tutti.committer.records import Records
 from tutti.contracts.committer.v1 import Line

@@ -4,7 +4,7 @@ from pathlib import Path
 from typing import Any
 
 from tutti.backbone import Blobs
-from tutti.chassis.reconciler import ATTEMPTS
+from tutti.chassis.work.reconciler import ATTEMPTS
 from tutti.committer.rehearsal_test import Rehearsal
 
 

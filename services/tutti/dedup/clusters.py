@@ -44,7 +44,7 @@ ALONE: Compared[Texts] = Compared()
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
+class ClusterResult:
     """`path` is the file (tutti.corpus.duplicates); `documents` stay.
 
     Of the `duplicates` `near` were no exact ones, and for `earlier` a document of an earlier dataset stands. Those that
@@ -60,7 +60,7 @@ class Found:
     clusters: int
 
 
-def find(own: Texts, near: float, scratch: Path, compared: Compared[Texts] = ALONE) -> Found:
+def find(own: Texts, near: float, scratch: Path, compared: Compared[Texts] = ALONE) -> ClusterResult:
     """Compare documents with each other and with others.
 
     `near` is the similarity of near-duplicates, 0 for exact ones alone; only those, and n-grams, need the texts, which
@@ -80,12 +80,12 @@ def find(own: Texts, near: float, scratch: Path, compared: Compared[Texts] = ALO
     return written(Standing.through(names, equal, found), len(names) - names.before(OWN), scratch, held)
 
 
-def written(standing: Standing, documents: int, scratch: Path, held: Sequence[Contaminated] = ()) -> Found:
+def written(standing: Standing, documents: int, scratch: Path, held: Sequence[Contaminated] = ()) -> ClusterResult:
     """The file, and what is in it, of so many documents that were compared; `held`, by id, were left out before."""
     path = scratch / "clusters.parquet"
     duplicates.write(_with(held, standing.rows()), path)
     kept_out = standing.count(How.CONTAMINATED_NEAR)
-    return Found(
+    return ClusterResult(
         path,
         documents=documents - len(standing.documents),
         duplicates=len(standing.documents) - kept_out,

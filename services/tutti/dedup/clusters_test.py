@@ -11,7 +11,7 @@ from tutti.corpus import duplicates
 from tutti.corpus.documents import Document, Extraction, MediaType
 from tutti.corpus.documentshard import encode_document_shard
 from tutti.corpus.duplicates import How
-from tutti.dedup.clusters import Compared, Found, find
+from tutti.dedup.clusters import ClusterResult, Compared, find
 from tutti.dedup.contamination import Sought
 from tutti.dedup.shards import Texts
 
@@ -81,7 +81,7 @@ def test_the_file_does_not_depend_on_how_documents_were_cut(tmp_path: Path) -> N
     assert len(files) == 1
 
 
-def left_out(found: Found) -> dict[str, dict[str, object]]:
+def left_out(found: ClusterResult) -> dict[str, dict[str, object]]:
     return {row["doc_id"]: row for row in duplicates.decode(found.path.read_bytes()).to_pylist()}
 
 

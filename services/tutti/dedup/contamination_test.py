@@ -7,10 +7,10 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from tutti.corpus.native import Kernel
 from tutti.dedup import contamination, grams
 from tutti.dedup.contamination import LEAST, Contaminated, Evaluation, Sought, TooManyTexts
 from tutti.dedup.shingles import mix, spelled, words_of
+from tutti.native.native import Kernel
 
 VOCABULARY = ["one", "Two", "THREE", "vier", "f\u00fcnf", "6", "\u4e03"]
 

@@ -15,8 +15,8 @@ import pyarrow.compute as pc
 from tutti.corpus.counts.cleaning import judged
 from tutti.dedup import units
 from tutti.dedup.columns import Numbers, as_numbers, flags, table
-from tutti.dedup.lines import Wanted, example, least_left, numbers, units_of
-from tutti.dedup.losses import Cut, Lost, losses
+from tutti.dedup.lines import LineLimits, example, least_left, numbers, units_of
+from tutti.dedup.losses import Cut, Loss, losses
 from tutti.dedup.reading import Reading, Unreadable, in_one
 from tutti.dedup.tallies import MET, TALLIED, tallied
 from tutti.dedup.units import NAME_BYTES, Units
@@ -46,7 +46,7 @@ class Cutting:
     """`kernel`: what `names_units` says where the search was begun; a node where it says another thing is refused."""
 
     reading: Reading
-    wanted: Wanted | None
+    wanted: LineLimits | None
     clean: bool
     kernel: bool
 
@@ -76,7 +76,7 @@ class Cutting:
         if not len(stay) or not (self.clean or len(hot.units)):
             return LOST.empty_table()
         examples = rows.filter(told)
-        every, found = Lost(), []
+        every, found = Loss(), []
         with self.reading.shard(rows) as shard:
             for names, texts in shard.texts(stay):
                 made = units_of(texts, self.wanted)
@@ -144,7 +144,7 @@ def _gone(names: pa.Array, cut: Cut) -> pa.Table:
     return _lost(len(gone), doc=names.take(pa.array(gone)), left=pa.array(cut.left[gone]), bare=bare)
 
 
-def _sums(lost: Lost) -> pa.Table:
+def _sums(lost: Loss) -> pa.Table:
     return _lost(1, **{f"lost_{name}": pa.array([size]) for name, size in asdict(lost).items()})
 
 

@@ -19,7 +19,7 @@ import daft
 import ray
 from daft import col
 
-from tutti.chassis import cluster
+from tutti.chassis.runtime import cluster
 from tutti.dedup.steps import Step
 
 

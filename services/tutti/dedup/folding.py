@@ -12,8 +12,8 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 
-from tutti.corpus.canonical import bytes_digest
-from tutti.corpus.errors import CorruptShard
+from tutti.records.canonical import bytes_digest
+from tutti.records.errors import CorruptShard
 
 FOLDING_VERSION = 1
 SOURCE = Path(__file__).with_name("folding.txt")

@@ -6,7 +6,7 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 
-from tutti.corpus.native import Kernel, kernel
+from tutti.native.native import Kernel, kernel
 
 SOURCE = Path(__file__).with_name("minhash.c")
 

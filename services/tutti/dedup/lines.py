@@ -23,7 +23,7 @@ from tutti.corpus.counts.cleaning import Judged, judged
 from tutti.corpus.threads import in_threads
 from tutti.dedup.components import Documents
 from tutti.dedup.externalsort import RUN_ROWS, ExternalSort
-from tutti.dedup.losses import Lost, losses
+from tutti.dedup.losses import Loss, losses
 from tutti.dedup.names import Names
 from tutti.dedup.ranges import Ranges
 from tutti.dedup.repeats import LOWER, SHIFT, Common, Places, commonest, repeated
@@ -37,7 +37,7 @@ Made = TypeVar("Made")
 
 
 @dataclass(frozen=True, slots=True)
-class Wanted:
+class LineLimits:
     """A unit that more than `most` documents hold is cut out of all but the `keep` with the smallest ids.
 
     Units of fewer than `least` characters stay. A document that is cut and has fewer than `left` characters then goes.
@@ -82,7 +82,7 @@ class Lines:
     def of(
         cls,
         path: Path,
-        lost: Lost,
+        lost: Loss,
         short: Iterable[tuple[str, int]],
         examples: Iterable[Example],
         bare: Iterable[str],
@@ -94,7 +94,7 @@ class Lines:
 
 def find(
     own: Texts,
-    wanted: Wanted | None,
+    wanted: LineLimits | None,
     scratch: Path,
     *,
     clean: bool = False,
@@ -133,7 +133,7 @@ class _Places:
 
 class _Search:
     def __init__(
-        self, own: Texts, wanted: Wanted | None, scratch: Path, clean: bool, workers: int, run_rows: int
+        self, own: Texts, wanted: LineLimits | None, scratch: Path, clean: bool, workers: int, run_rows: int
     ) -> None:
         self._read = reader(own.shards, without=own.without)
         self._wanted, self._scratch, self._clean = wanted, scratch, clean
@@ -191,7 +191,7 @@ class _Search:
     def _cut(self, places: _Places, examples: tuple[Example, ...]) -> Lines:
         ranges = Ranges(self._scratch, run_rows=self._run_rows)
         seen = np.zeros(len(self._names), np.bool_)
-        lost = Lost()
+        lost = Loss()
         short, bare = list[tuple[str, int]](), list[str]()
 
         def some(documents: Documents) -> npt.NDArray[np.bool_]:
@@ -217,12 +217,12 @@ class _Search:
         return tuple(Example(told[each.place], each.documents) for each in common)
 
 
-def units_of(texts: pa.Array, wanted: Wanted | None) -> Units:
+def units_of(texts: pa.Array, wanted: LineLimits | None) -> Units:
     """The units of texts that are looked at."""
     return units(texts, wanted.unit, wanted.least) if wanted else none(len(texts))
 
 
-def least_left(wanted: Wanted | None) -> int:
+def least_left(wanted: LineLimits | None) -> int:
     """How many characters must be left of what loses units."""
     return wanted.left if wanted else 1
 

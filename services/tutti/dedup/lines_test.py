@@ -21,7 +21,7 @@ from tutti.corpus.documents import Document
 from tutti.corpus.texts import buffers
 from tutti.dedup import units
 from tutti.dedup.clusters_test import document, shards
-from tutti.dedup.lines import Lines, Wanted, find
+from tutti.dedup.lines import LineLimits, Lines, find
 from tutti.dedup.repeats import commonest, repeated
 from tutti.dedup.shards import Texts
 from tutti.dedup.units import Unit, Units
@@ -29,7 +29,7 @@ from tutti.dedup.units import Unit, Units
 NAVIGATION = "Home | About us | Sign in"
 
 
-def plain(documents: Sequence[Document], wanted: Wanted) -> dict[str, str]:
+def plain(documents: Sequence[Document], wanted: LineLimits) -> dict[str, str]:
     """By id the text that stays: every unit in one dict, nothing in files."""
     between = r"(\n\s*\n)" if wanted.unit is Unit.PARAGRAPH else r"(\n+)"
     holders: dict[str, list[str]] = {}
@@ -79,7 +79,7 @@ def test_what_is_cut_is_what_a_plain_computation_cuts(
     tmp_path: Path, unit: Unit, most: int, keep: int, least: int
 ) -> None:
     documents = corpus(most + keep, 80)
-    wanted = Wanted(unit, most, keep, least, left=1)
+    wanted = LineLimits(unit, most, keep, least, left=1)
     (tmp_path / "work").mkdir()
     found = find(shards(tmp_path, documents[:30], documents[30:]), wanted, tmp_path / "work", run_rows=64)
     expected = plain(documents, wanted)
@@ -98,8 +98,8 @@ def kept(text: str) -> list[str]:
     return [line for line in text.split("\n") if stripped(line) and verdict(line) is Verdict.KEPT]
 
 
-@pytest.mark.parametrize("wanted", [None, Wanted(Unit.LINE, 6, left=1), Wanted(Unit.PARAGRAPH, 1, 1, left=1)])
-def test_what_c4_removes_is_cut_beside_what_is_repeated(tmp_path: Path, wanted: Wanted | None) -> None:
+@pytest.mark.parametrize("wanted", [None, LineLimits(Unit.LINE, 6, left=1), LineLimits(Unit.PARAGRAPH, 1, 1, left=1)])
+def test_what_c4_removes_is_cut_beside_what_is_repeated(tmp_path: Path, wanted: LineLimits | None) -> None:
     documents = corpus(7, 80, ends=(".", ".", "", " is one of them.", " uses cookies as we do."))
     (tmp_path / "work").mkdir()
     own = shards(tmp_path, documents[:30], documents[30:])
@@ -131,7 +131,7 @@ def test_a_document_goes_where_cleaning_leaves_nothing_or_repeats_leave_too_litt
     }
     named = {name: document(name, text) for name, text in texts.items()}
     ids = {each.doc_id: name for name, each in named.items()}
-    found = find(shards(tmp_path, list(named.values())), Wanted(most=2, left=60), tmp_path / "work", clean=True)
+    found = find(shards(tmp_path, list(named.values())), LineLimits(most=2, left=60), tmp_path / "work", clean=True)
     assert {ids[doc_id]: count for doc_id, count in found.short} == {"little": len(end), "nothing": 0}
     assert [ids[doc_id] for doc_id in found.bare] == ["bare"]
     stay = {ids[doc_id]: text for doc_id, text in left(found, list(named.values()), tmp_path).items()}
@@ -149,7 +149,7 @@ def test_the_answer_does_not_depend_on_files_order_workers_or_memory(tmp_path: P
     for name, cut, rows, workers in (("one", [documents], 1 << 18, 1), ("many", parts[::-1], 50, 4)):
         (tmp_path / name / "work").mkdir(parents=True)
         own, work = shards(tmp_path / name, *cut), tmp_path / name / "work"
-        found = find(own, Wanted(most=2), work, clean=clean, workers=workers, run_rows=rows)
+        found = find(own, LineLimits(most=2), work, clean=clean, workers=workers, run_rows=rows)
         counted = (found.documents, found.units, found.bytes, found.short, found.examples, found.cleaned, found.bare)
         answers.add((counted, found.path.read_bytes()))
     assert len(answers) == 1
@@ -159,7 +159,7 @@ def test_a_document_of_repeated_lines_alone_goes_and_is_counted_for_the_others(t
     (tmp_path / "work").mkdir()
     ours = [document(f"{number}", f"{NAVIGATION}\nThe text of page {number} alone.") for number in range(2)]
     nothing = document("nothing", f"{NAVIGATION}\n  Home |  About us | Sign in")
-    found = find(shards(tmp_path, [*ours, nothing]), Wanted(most=2, left=10), tmp_path / "work")
+    found = find(shards(tmp_path, [*ours, nothing]), LineLimits(most=2, left=10), tmp_path / "work")
     assert found.short == ((nothing.doc_id, 0),)
     assert (found.documents, found.units) == (2, 2)
     assert left(found, ours, tmp_path) == {each.doc_id: each.text.split("\n")[1] for each in ours}
@@ -171,7 +171,7 @@ def test_what_is_left_out_before_is_not_counted(tmp_path: Path) -> None:
     (tmp_path / "work").mkdir()
     ours = [document(f"{number}", f"{NAVIGATION}\nPage {number}.") for number in range(3)]
     own = Texts(shards(tmp_path, ours).shards, frozenset({ours[1].doc_id}))
-    found = find(own, Wanted(most=2, left=1), tmp_path / "work")
+    found = find(own, LineLimits(most=2, left=1), tmp_path / "work")
     assert (found.documents, found.units, found.short, found.examples) == (0, 0, (), ())
     assert pq.read_table(found.path).num_rows == 0  # type: ignore[no-untyped-call]
     assert left(found, ours, tmp_path) == {each.doc_id: each.text for each in ours}

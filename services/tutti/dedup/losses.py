@@ -43,7 +43,7 @@ class Losses:
             short=np.flatnonzero(goes & ~self.bare),
             bare=np.flatnonzero(goes & self.bare),
             left=self.left,
-            lost=Lost(
+            lost=Loss(
                 documents=len(np.unique(texts)),
                 units=int(self.units[~goes].sum()),
                 lines=int(self.lines[~goes].sum()),
@@ -53,7 +53,7 @@ class Losses:
 
 
 @dataclass(frozen=True, slots=True)
-class Lost:
+class Loss:
     """How much is cut out of how many documents that stay: units that are repeated, lines that are cleaned away."""
 
     documents: int = 0
@@ -61,8 +61,8 @@ class Lost:
     lines: int = 0
     bytes: int = 0
 
-    def __add__(self, other: Lost) -> Lost:
-        return Lost(*(one + another for one, another in zip(astuple(self), astuple(other), strict=True)))
+    def __add__(self, other: Loss) -> Loss:
+        return Loss(*(one + another for one, another in zip(astuple(self), astuple(other), strict=True)))
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,7 +77,7 @@ class Cut:
     short: Numbers
     bare: Numbers
     left: Numbers
-    lost: Lost
+    lost: Loss
 
 
 def losses(texts: pa.Array, chosen: Flags, made: Units, repeated: Flags, judged: Judged | None) -> Losses:

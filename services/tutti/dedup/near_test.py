@@ -12,12 +12,12 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from tutti.corpus.native import Kernel
 from tutti.dedup import verification
 from tutti.dedup.externalsort import RUN_ROWS
 from tutti.dedup.names import Names
 from tutti.dedup.near import near_duplicates
 from tutti.dedup.shards import Reader, reader
+from tutti.native.native import Kernel
 
 Rows = dict[str, tuple[str, float]]
 """The first of each document's cluster, and the similarity of its closest link, 0 if it is alone."""

@@ -15,14 +15,14 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pyarrow as pa
 
-from tutti.chassis import cluster
-from tutti.dedup.clusters import Compared, Found, written
+from tutti.chassis.runtime import cluster
+from tutti.dedup.clusters import ClusterResult, Compared, written
 from tutti.dedup.components import Documents
 from tutti.dedup.contamination import Contaminated
 from tutti.dedup.cutting import Cutting, names_units
 from tutti.dedup.evaluating import Evaluating
-from tutti.dedup.lines import EXAMPLES, Example, Lines, Wanted
-from tutti.dedup.losses import Lost
+from tutti.dedup.lines import EXAMPLES, Example, LineLimits, Lines
+from tutti.dedup.losses import Loss
 from tutti.dedup.names import Names
 from tutti.dedup.near import alone
 from tutti.dedup.plan import REJECTED, Duplicates, Losses, contaminated, duplicates, losses
@@ -54,10 +54,10 @@ def find(
     near: float,
     scratch: Path,
     compared: Compared[Placed] = ALONE,
-    wanted: Wanted | None = None,
+    wanted: LineLimits | None = None,
     *,
     clean: bool = False,
-) -> tuple[Found, Lines | None]:
+) -> tuple[ClusterResult, Lines | None]:
     """`search` on the cluster of the settings. Raises ClusterUnreachable too."""
     from tutti.dedup.engine import Engine, join  # what they import need not be installed
 
@@ -74,10 +74,10 @@ def search(
     near: float,
     scratch: Path,
     compared: Compared[Placed] = ALONE,
-    wanted: Wanted | None = None,
+    wanted: LineLimits | None = None,
     *,
     clean: bool = False,
-) -> tuple[Found, Lines | None]:
+) -> tuple[ClusterResult, Lines | None]:
     """What `clusters.find` finds, and what `lines.find` cuts out of the documents that stay, where that is asked for
     and some stay. `blobs` as the nodes reach them.
 
@@ -137,7 +137,7 @@ def _lines(found: Losses, scratch: Path) -> Lines:
     ranges = Ranges(scratch)
     for batch in found.ranges.to_batches():
         ranges.add(names.documents(_ids(batch["doc"])), np.stack([batch["begin"], batch["end"]], axis=1))
-    lost = Lost(*(sum(found.sums[f"lost_{field.name}"].to_pylist()) for field in fields(Lost)))
+    lost = Loss(*(sum(found.sums[f"lost_{field.name}"].to_pylist()) for field in fields(Loss)))
     gone = [(row["doc"][1:].hex(), row["left"], row["bare"]) for row in found.gone.to_pylist()]
     common = sorted(found.examples.to_pylist(), key=lambda row: (-row["documents"], row["doc"], row["number"]))
     return Lines.of(

@@ -17,27 +17,27 @@ import pyarrow as pa
 import pytest
 
 from tutti.backbone.connect import open_blobs
-from tutti.chassis.cluster import ClusterUnreachable
+from tutti.chassis.runtime.cluster import ClusterUnreachable
 from tutti.corpus import duplicates
 from tutti.corpus.documents import Document
 from tutti.corpus.documentshard import DocumentShardInfo, encode_document_shard
 from tutti.corpus.duplicates import How
-from tutti.corpus.native import Kernel
 from tutti.corpus.stages import DedupBody, DocumentShardEntry
 from tutti.dedup import clusters, contamination, lines, onray, steps
-from tutti.dedup.clusters import LOGIC_VERSION, Compared, Found, Held
+from tutti.dedup.clusters import LOGIC_VERSION, ClusterResult, Compared, Held
 from tutti.dedup.clusters_test import document, texts
 from tutti.dedup.components import Components
 from tutti.dedup.contamination import Sought, TooManyTexts
 from tutti.dedup.cutting import Cutting, names_units
 from tutti.dedup.engine import Engine, join
 from tutti.dedup.exact import ConflictingDocument
-from tutti.dedup.lines import Lines, Wanted
+from tutti.dedup.lines import LineLimits, Lines
 from tutti.dedup.near_test import planted
 from tutti.dedup.reading import SHARDS, Placed, Reading, Unreadable
 from tutti.dedup.shards import Texts
 from tutti.dedup.standing import OWN
 from tutti.dedup.units import Unit
+from tutti.native.native import Kernel
 
 NEAR = 0.8
 NONE = frozenset[str]()
@@ -64,7 +64,7 @@ class Asked:
     earlier: Sequence[Kept] = ()
     evaluation: Entries = ()
     near: float = NEAR
-    wanted: Wanted | None = None
+    wanted: LineLimits | None = None
     clean: bool = False
 
     def there(self) -> tuple[Placed, Compared[Placed]]:
@@ -98,17 +98,17 @@ class Store:
     def file(self, shard: DocumentShardEntry) -> Path:
         return self.folder / "blobs" / shard.blob
 
-    def here(self, entries: Entries, rejected: frozenset[str] = NONE) -> Found:
+    def here(self, entries: Entries, rejected: frozenset[str] = NONE) -> ClusterResult:
         """What the embedded search finds."""
         return self.all_here(Asked((entries, rejected)))[0]
 
     def in_daft(
         self, entries: Entries, rejected: frozenset[str] = NONE, *, near: float = NEAR, buckets: int = 3
-    ) -> Found:
+    ) -> ClusterResult:
         """What the plan finds, on Daft's engine for one machine."""
         return self.all_in_daft(Asked((entries, rejected), near=near), buckets=buckets)[0]
 
-    def all_here(self, asked: Asked) -> tuple[Found, Lines | None]:
+    def all_here(self, asked: Asked) -> tuple[ClusterResult, Lines | None]:
         def held(kept: Kept) -> Texts:
             return Texts(tuple(map(self.file, kept[0])), kept[1])
 
@@ -119,7 +119,7 @@ class Store:
         gone = own.without.union(duplicates.decode(found.path.read_bytes())["doc_id"].to_pylist())
         return found, lines.find(replace(own, without=gone), asked.wanted, self.scratch(), clean=asked.clean)
 
-    def all_in_daft(self, asked: Asked, *, buckets: int = 3) -> tuple[Found, Lines | None]:
+    def all_in_daft(self, asked: Asked, *, buckets: int = 3) -> tuple[ClusterResult, Lines | None]:
         own, compared = asked.there()
         return onray.search(
             Engine(buckets), self.url, own, asked.near, self.scratch(), compared, asked.wanted, clean=asked.clean
@@ -133,7 +133,7 @@ def entry(info: DocumentShardInfo) -> DocumentShardEntry:
     return DocumentShardEntry(f"ingest/document-shards/{info.bytes_digest.removeprefix('blake3:')}.parquet", info)
 
 
-def told(found: Found, made: Lines | None) -> tuple[bytes, Found, bytes, Lines | None]:
+def told(found: ClusterResult, made: Lines | None) -> tuple[bytes, ClusterResult, bytes, Lines | None]:
     """Both files, and everything that was counted."""
     nowhere = Path()
     cuts = made.path.read_bytes() if made else b""
@@ -182,7 +182,7 @@ def cut(documents: Sequence[Document], files: int) -> list[list[Document]]:
     return [shuffled[place::files] for place in range(files)]
 
 
-def said(found: Found, entries: Sequence[DocumentShardEntry]) -> tuple[bytes, str]:
+def said(found: ClusterResult, entries: Sequence[DocumentShardEntry]) -> tuple[bytes, str]:
     """The file of who stands for whom, and the digest that names what dedup made of these shards."""
     body = DedupBody(
         shards=tuple(entries),
@@ -219,10 +219,10 @@ ASKED: dict[str, dict[str, Any]] = {
     "earlier": {"evaluation": ()},
     "evaluation": {"earlier": ()},
     "equal texts alone": {"near": 0.0},
-    "lines": {"earlier": (), "evaluation": (), "wanted": Wanted(most=3, left=150)},
-    "paragraphs that some keep": {"earlier": (), "evaluation": (), "wanted": Wanted(Unit.PARAGRAPH, 2, 2, left=20)},
+    "lines": {"earlier": (), "evaluation": (), "wanted": LineLimits(most=3, left=150)},
+    "paragraphs that some keep": {"earlier": (), "evaluation": (), "wanted": LineLimits(Unit.PARAGRAPH, 2, 2, left=20)},
     "cleaned": {"earlier": (), "evaluation": (), "near": 0.0, "clean": True},
-    "everything": {"wanted": Wanted(most=2, keep=1, left=100), "clean": True},
+    "everything": {"wanted": LineLimits(most=2, keep=1, left=100), "clean": True},
 }
 
 
@@ -255,7 +255,7 @@ def test_without_a_compiler_it_finds_the_same(store: Store, monkeypatch: pytest.
 
 
 def test_a_node_that_would_name_lines_otherwise_is_refused(store: Store) -> None:
-    cutting = Cutting(Reading(store.url), Wanted(), clean=False, kernel=not names_units())
+    cutting = Cutting(Reading(store.url), LineLimits(), clean=False, kernel=not names_units())
     with pytest.raises(Unreadable, match="have a C compiler on all of them, or on none"):
         cutting.units(SHARDS.empty_table())
 

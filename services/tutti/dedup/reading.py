@@ -19,10 +19,10 @@ import pyarrow.compute as pc
 
 from tutti.backbone.blobs import BlobMissing
 from tutti.backbone.connect import open_blobs
-from tutti.corpus.canonical import file_digest
 from tutti.dedup import shards, steps
 from tutti.dedup.clusters import LOGIC_VERSION
 from tutti.dedup.columns import table
+from tutti.records.canonical import file_digest
 
 SHARDS = pa.schema(
     [("shard", pa.int32()), ("part", pa.string()), ("of", pa.int32()), ("blob", pa.string()), ("digest", pa.string())]

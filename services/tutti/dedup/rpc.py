@@ -1,13 +1,13 @@
 """The calls that dedup answers."""
 
-from tutti.chassis.call import Call
-from tutti.chassis.cluster import require_engine
 from tutti.chassis.errors import InvalidField
-from tutti.chassis.required import required
-from tutti.chassis.work import Work
+from tutti.chassis.rpc.call import Call
+from tutti.chassis.rpc.required import required
+from tutti.chassis.runtime.cluster import require_engine
+from tutti.chassis.work.work import Work
 from tutti.contracts.common.v1 import CancelRequest, GetRequest, ListRequest
 from tutti.contracts.dedup.v1 import CreateDedupRequest, CreateDedupResponse, Dedup, Lines, ListDedupsResponse
-from tutti.dedup.lines import Wanted
+from tutti.dedup.lines import LineLimits
 from tutti.dedup.near import LEAST
 from tutti.dedup.onray import lacking
 from tutti.dedup.settings import DedupSettings
@@ -16,7 +16,7 @@ from tutti.dedup.units import Unit
 C4 = "c4"
 
 
-def wanted(lines: Lines) -> Wanted:
+def wanted(lines: Lines) -> LineLimits:
     """What is to be cut. Raises InvalidField."""
     if lines.unit not in list(Unit):
         raise InvalidField("spec.lines.unit", seen=lines.unit or "nothing", expected=f"one of {', '.join(Unit)}")
@@ -25,7 +25,7 @@ def wanted(lines: Lines) -> Wanted:
             raise InvalidField(f"spec.lines.{field}", seen=0, expected="at least 1")
     if lines.keep > lines.most:
         raise InvalidField("spec.lines.keep", seen=lines.keep, expected=f"at most spec.lines.most ({lines.most})")
-    return Wanted(Unit(lines.unit), lines.most, lines.keep, lines.least_characters, lines.left)
+    return LineLimits(Unit(lines.unit), lines.most, lines.keep, lines.least_characters, lines.left)
 
 
 class DedupApi:

@@ -13,12 +13,14 @@ from pathlib import Path
 from typing import TypeVar
 
 from tutti.backbone import Blobs
-from tutti.chassis import kernels, staging, version
-from tutti.chassis.cluster import RAY
+from tutti.chassis import version
+from tutti.chassis.runtime import kernels
+from tutti.chassis.runtime.cluster import RAY
 from tutti.chassis.service import Host, Served, Service
+from tutti.chassis.store.unit import Unit
 from tutti.chassis.tasks import TaskContext, WorkFailed
-from tutti.chassis.unit import Unit
-from tutti.chassis.work import Outcome, Work, publish, put_file
+from tutti.chassis.work import staging
+from tutti.chassis.work.work import Outcome, Work, publish, put_file
 from tutti.contracts.dedup.v1 import Dedup, DedupSpec
 from tutti.contracts.dedup.v1.dedup_pb2 import DESCRIPTOR
 from tutti.corpus import decisions, duplicates
@@ -32,7 +34,7 @@ from tutti.dedup.clusters import Compared
 from tutti.dedup.contamination import WORDS, Sought, TooManyTexts
 from tutti.dedup.exact import ConflictingDocument
 from tutti.dedup.kernel import native
-from tutti.dedup.lines import Lines, Wanted
+from tutti.dedup.lines import LineLimits, Lines
 from tutti.dedup.reading import Placed, Unreadable
 from tutti.dedup.rpc import DedupApi, wanted
 from tutti.dedup.settings import DedupSettings
@@ -80,7 +82,7 @@ def others(blobs: Blobs, spec: DedupSpec, hold: Hold[Held]) -> Compared[Held]:
     return Compared(hold(read.shards, "evaluation", frozenset()), sought, tuple(earlier))
 
 
-def nothing_stays(found: clusters.Found) -> str:
+def nothing_stays(found: clusters.ClusterResult) -> str:
     """Why every document was left out."""
     return (
         f"no document stays: {found.contaminated} are contaminated by evaluation texts, {found.earlier} are in an "
@@ -88,7 +90,7 @@ def nothing_stays(found: clusters.Found) -> str:
     )
 
 
-def cut(own: Texts, dropped: Path, wanted: Wanted | None, clean: bool, folder: Path) -> Lines:
+def cut(own: Texts, dropped: Path, wanted: LineLimits | None, clean: bool, folder: Path) -> Lines:
     """Cut documents, without those that a file of duplicates drops."""
     folder.mkdir()
     gone = frozenset(duplicates.decode(dropped.read_bytes())["doc_id"].to_pylist())
@@ -126,7 +128,7 @@ def build(host: Host) -> Service:
 
     def find(
         context: TaskContext, spec: DedupSpec, chosen: FilterBody, scratch: Path
-    ) -> tuple[clusters.Found, Lines | None]:
+    ) -> tuple[clusters.ClusterResult, Lines | None]:
         rejected = staging.rejected(host.blobs, chosen.decisions)
         asked = wanted(spec.lines) if spec.HasField("lines") else None
         work = scratch / "work"

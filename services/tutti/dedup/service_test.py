@@ -9,16 +9,15 @@ from typing import Any
 import pytest
 
 from tutti.backbone.embedded.blobs import EmbeddedBlobs
-from tutti.chassis import staging
-from tutti.chassis.auth import Role
-from tutti.chassis.call import Call
+from tutti.chassis.identity.auth import Role
+from tutti.chassis.rpc.call import Call
 from tutti.chassis.tasks import Pool, TaskWorker
 from tutti.chassis.tasks_test import Bench, Inline
-from tutti.chassis.work import publish, put_file, put_named
+from tutti.chassis.work import staging
+from tutti.chassis.work.work import publish, put_file, put_named
 from tutti.contracts.common.v1 import STATE_DONE, Artifact, GetRequest
 from tutti.contracts.dedup.v1 import CreateDedupRequest, Dedup, DedupSpec, Documents
 from tutti.corpus import decisions
-from tutti.corpus.canonical import bytes_digest, canonical_json
 from tutti.corpus.documents import Document
 from tutti.corpus.documentshard import encode_document_shard
 from tutti.corpus.manifest import Kind
@@ -28,6 +27,7 @@ from tutti.dedup.onray_test import entry
 from tutti.dedup.rpc import DedupApi
 from tutti.dedup.service import build
 from tutti.dedup.settings import DedupSettings
+from tutti.records.canonical import bytes_digest, canonical_json
 
 LOCAL, INLINE = DedupSettings(), Inline()
 CALL = Call(role=Role.OPERATOR, request_id="", peer="test", deadline_seconds=10)

@@ -11,10 +11,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tutti.corpus.errors import CorruptShard
 from tutti.corpus.texts import UnreadableTexts, buffers
 from tutti.dedup import folding, minhash, shingles
 from tutti.dedup.kernel import native
+from tutti.records.errors import CorruptShard
 
 KERNEL = pytest.mark.skipif(native().library is None, reason=native().why_not)
 TOOL = Path(__file__).resolve().parents[3] / "tools" / "folding.py"

@@ -22,10 +22,10 @@ import numpy.typing as npt
 import pyarrow as pa
 from blake3 import blake3
 
-from tutti.corpus.native import Kernel, kernel
 from tutti.corpus.texts import buffers
 from tutti.dedup.folding import LEFT_OUT, SEPARATOR, folding
 from tutti.dedup.kernel import address
+from tutti.native.native import Kernel, kernel
 
 NAME_BYTES = 16
 SOURCE = Path(__file__).with_suffix(".c")

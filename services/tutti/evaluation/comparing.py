@@ -10,12 +10,12 @@ from typing import Self
 
 import numpy as np
 
-from tutti.corpus.canonical import JsonValue
 from tutti.corpus.conversations import Answer, InvalidConversation, Messages, prompt_digest
-from tutti.corpus.fields import Fields
 from tutti.corpus.judgementset import ORDINARY, JudgementLine, PairLine
 from tutti.judgements.crowds import UTILITIES, Crowd, generator_of
 from tutti.judgements.intervals import Interval, win_rate
+from tutti.records.canonical import JsonValue
+from tutti.records.fields import Fields
 
 CONFIDENCE = 0.95
 

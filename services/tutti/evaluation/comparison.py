@@ -9,26 +9,27 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from tutti.backbone import Blobs
-from tutti.chassis import linefiles, staging, version
-from tutti.chassis.checkpoints import Checkpoints
+from tutti.chassis import version
 from tutti.chassis.errors import InvalidField, NotFound
 from tutti.chassis.service import Host
+from tutti.chassis.store.unit import Unit
 from tutti.chassis.tasks import TaskContext, WorkFailed
-from tutti.chassis.unit import Unit
-from tutti.chassis.work import Outcome, Work, publish
+from tutti.chassis.work import linefiles, staging
+from tutti.chassis.work.checkpoints import Checkpoints
+from tutti.chassis.work.work import Outcome, Work, publish
 from tutti.contracts.common.v1 import GetRequest
 from tutti.contracts.evaluation.v1 import ComparedSample, Comparison, ComparisonSpec, WinRate
 from tutti.contracts.sampling.v1.stubs import SamplingServiceStub
-from tutti.corpus.canonical import JsonValue
 from tutti.corpus.conversations import Answer
 from tutti.corpus.conversationset import Lines
-from tutti.corpus.errors import InvalidManifest
-from tutti.corpus.fields import Fields
 from tutti.corpus.judgementset import JudgementLine, PairLine
 from tutti.corpus.manifest import Kind, Manifest
 from tutti.evaluation.comparing import Compared, NotComparable, Pair, compare, judged, paired
 from tutti.evaluation.measuring import Folders, Measured, measure
 from tutti.judgements.crowds import Crowd, InvalidCrowd
+from tutti.records.canonical import JsonValue
+from tutti.records.errors import InvalidManifest
+from tutti.records.fields import Fields
 
 LOGIC_VERSION = "comparison-2"
 MOST_ANNOTATORS, MOST_CROWD_BYTES, MOST_SEED = 1000, 64 << 10, 2**53

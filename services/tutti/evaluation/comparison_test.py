@@ -8,11 +8,11 @@ import pytest
 
 from tutti.backbone import Blobs
 from tutti.backbone.blobs import BlobsUnavailable
-from tutti.chassis import linefiles
 from tutti.chassis.errors import InvalidField
 from tutti.chassis.service import Host, Service
 from tutti.chassis.simulation import Simulation
-from tutti.chassis.work import publish, put_named, served
+from tutti.chassis.work import linefiles
+from tutti.chassis.work.work import publish, put_named, served
 from tutti.contracts.common.v1 import STATE_DONE, STATE_FAILED, GetRequest, ListRequest
 from tutti.contracts.evaluation.v1 import (
     ComparedSample,
@@ -22,13 +22,13 @@ from tutti.contracts.evaluation.v1 import (
     JudgedSet,
 )
 from tutti.contracts.evaluation.v1.stubs import ComparisonServiceStub
-from tutti.corpus.canonical import JsonValue, bytes_digest
 from tutti.corpus.conversations import to_lines
 from tutti.corpus.conversationset import Lines
 from tutti.corpus.judgementset import JudgementLine, PairLine
 from tutti.corpus.manifest import Kind, Manifest
 from tutti.evaluation.comparing_test import answers, best, worse
 from tutti.evaluation.comparison import check, work
+from tutti.records.canonical import JsonValue, bytes_digest
 
 CROWD = '{"utility": "letters@1"}'
 HOSTS: list[Host] = []

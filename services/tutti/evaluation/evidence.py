@@ -8,8 +8,8 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from tutti.chassis import kinds
 from tutti.chassis.errors import NotFound
+from tutti.chassis.rpc import kinds
 from tutti.contracts.annotation.v1 import Campaign, Preferences
 from tutti.contracts.committer.v1 import CHECKPOINT_STATE_COMMITTED, Checkpoint, CheckpointState
 from tutti.contracts.evaluation.v1 import Comparison

@@ -9,18 +9,20 @@ from functools import partial
 
 from sqlalchemy import Column, MetaData, delete, insert, select
 
-from tutti.chassis import kinds, signatures, version
-from tutti.chassis.call import Call
+from tutti.chassis import version
 from tutti.chassis.errors import InvalidField, NotFound, Refused, declare
-from tutti.chassis.event import Event
-from tutti.chassis.reconciler import Reconciler, Trouble
+from tutti.chassis.events.event import Event
+from tutti.chassis.identity import signatures
+from tutti.chassis.rpc import kinds
+from tutti.chassis.rpc.call import Call
 from tutti.chassis.service import Consumed, Host
-from tutti.chassis.tables import NAME
-from tutti.chassis.tables import declare as declare_table
+from tutti.chassis.store.tables import NAME
+from tutti.chassis.store.tables import declare as declare_table
+from tutti.chassis.store.unit import Unit
+from tutti.chassis.store.words import clipped
 from tutti.chassis.tasks import TaskContext, WorkFailed
-from tutti.chassis.unit import Unit
-from tutti.chassis.words import clipped
-from tutti.chassis.work import Outcome, Work, publish
+from tutti.chassis.work.reconciler import Reconciler, Trouble
+from tutti.chassis.work.work import Outcome, Work, publish
 from tutti.contracts.annotation.v1 import Campaign
 from tutti.contracts.committer.v1 import Checkpoint
 from tutti.contracts.evaluation.v1 import (
@@ -40,11 +42,11 @@ from tutti.contracts.evaluation.v1 import (
     SigningKey,
     Standing,
 )
-from tutti.corpus.canonical import JsonValue, canonical_json
 from tutti.corpus.manifest import Kind, Manifest
 from tutti.evaluation import evidence, rules
 from tutti.evaluation.evidence import Find, Item
 from tutti.evaluation.signing import SigningKeys
+from tutti.records.canonical import JsonValue, canonical_json
 
 LOGIC_VERSION = "release-1"
 MOST_COMPARISONS = 16

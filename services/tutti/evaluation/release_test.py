@@ -6,11 +6,11 @@ from typing import Any
 
 import pytest
 
-from tutti.chassis import signatures
 from tutti.chassis.errors import InvalidField, NotFound, Refused
+from tutti.chassis.identity import signatures
 from tutti.chassis.service import Host, Service
 from tutti.chassis.simulation import Simulation
-from tutti.chassis.work import served
+from tutti.chassis.work.work import served
 from tutti.contracts.annotation.v1 import Campaign, Preferences
 from tutti.contracts.committer.v1 import CHECKPOINT_STATE_COMMITTED, CHECKPOINT_STATE_PRUNED, Checkpoint
 from tutti.contracts.common.v1 import STATE_DONE, STATE_FAILED, GetRequest, ListRequest

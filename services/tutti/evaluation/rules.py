@@ -7,7 +7,7 @@ judgements say of the policy's own answers, whether the reward model's promise a
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from tutti.corpus.canonical import JsonValue
+from tutti.records.canonical import JsonValue
 
 WIN, GAP, KL = "win", "gap", "kl"
 NAMES = (WIN, GAP, KL)

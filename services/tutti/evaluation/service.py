@@ -7,7 +7,7 @@ signed, and becomes stale when its evidence changes.
 from pathlib import Path
 
 from tutti.chassis.service import Host, Service
-from tutti.chassis.work import served
+from tutti.chassis.work.work import served
 from tutti.contracts.evaluation.v1 import ReleaseRevoked
 from tutti.evaluation import comparison, release
 from tutti.evaluation.release import Releases, asked

@@ -7,9 +7,9 @@ from sqlalchemy import Column, LargeBinary, MetaData, insert, select
 
 from tutti.backbone import Randomness
 from tutti.backbone.database import Conflict
-from tutti.chassis.signatures import SEED_BYTES, SigningKey
-from tutti.chassis.tables import NAME, declare
-from tutti.chassis.unit import Raced, Unit
+from tutti.chassis.identity.signatures import SEED_BYTES, SigningKey
+from tutti.chassis.store.tables import NAME, declare
+from tutti.chassis.store.unit import Raced, Unit
 
 RELEASES = "releases"
 

@@ -17,11 +17,11 @@ from tutti.backbone import Blobs
 from tutti.backbone.blobs import BlobMissing
 from tutti.chassis import version
 from tutti.chassis.errors import InvalidField
-from tutti.chassis.resources import check_name
 from tutti.chassis.service import Host
+from tutti.chassis.store.resources import check_name
+from tutti.chassis.store.unit import Unit
 from tutti.chassis.tasks import TaskContext, WorkFailed
-from tutti.chassis.unit import Unit
-from tutti.chassis.work import Outcome, Work, publish, put_file
+from tutti.chassis.work.work import Outcome, Work, publish, put_file
 from tutti.contracts.common.v1 import CancelRequest, GetRequest, ListRequest
 from tutti.contracts.ingest.v1 import (
     Classifier,
@@ -32,18 +32,18 @@ from tutti.contracts.ingest.v1 import (
     ListClassifiersResponse,
     ToldTexts,
 )
-from tutti.corpus.canonical import file_digest, is_digest
 from tutti.corpus.stages import ClassifierBody
-from tutti.ingest import shards
-from tutti.ingest.extraction import EXTRACTION_VERSION, extract
-from tutti.ingest.normalisation import NORMALISATION_VERSION
+from tutti.ingest.encoding.normalisation import NORMALISATION_VERSION
 from tutti.ingest.paths import Paths, folder
 from tutti.ingest.quality.classifier import LABEL, MAGIC, MOST_HEADER, Header, UnreadableClassifier, header
 from tutti.ingest.quality.features import FEATURES_VERSION
-from tutti.ingest.quality.learning import LEARNING_VERSION, Example, Held, Learnt, Unlearnable, learn
+from tutti.ingest.quality.learning import LEARNING_VERSION, Example, HeldOutCounts, Learnt, Unlearnable, learn
 from tutti.ingest.quality.rules import Keep, Rule
-from tutti.ingest.readers import InputRootError
-from tutti.ingest.rejections import Rejection
+from tutti.ingest.reading import shards
+from tutti.ingest.reading.extraction import EXTRACTION_VERSION, extract
+from tutti.ingest.reading.readers import InputRootError
+from tutti.ingest.reading.rejections import Rejection
+from tutti.records.canonical import file_digest, is_digest
 
 LOGIC_VERSION = f"classifier-{LEARNING_VERSION}.{FEATURES_VERSION}.{EXTRACTION_VERSION}.{NORMALISATION_VERSION}"
 MOST_FALSE = 0.02
@@ -57,7 +57,7 @@ class Trained:
 
     path: Path
     learnt: tuple[Learnt, ...]
-    held: tuple[Held, ...]
+    held: tuple[HeldOutCounts, ...]
     source_digest: str
 
 

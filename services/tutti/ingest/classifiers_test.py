@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 
 from tutti.backbone.embedded.blobs import EmbeddedBlobs
-from tutti.chassis.auth import Role
-from tutti.chassis.call import Call
 from tutti.chassis.errors import AlreadyExists, InvalidField
+from tutti.chassis.identity.auth import Role
+from tutti.chassis.rpc.call import Call
 from tutti.chassis.tasks import TaskWorker
 from tutti.chassis.tasks_test import Bench
 from tutti.contracts.common.v1 import STATE_DONE, STATE_FAILED, STATE_PENDING, Artifact, CancelRequest, GetRequest

@@ -10,13 +10,13 @@ import tempfile
 from pathlib import Path
 
 from tutti.chassis import version
-from tutti.chassis.call import Call
 from tutti.chassis.errors import InvalidField
-from tutti.chassis.resources import check_name
+from tutti.chassis.rpc.call import Call
 from tutti.chassis.service import Host
+from tutti.chassis.store.resources import check_name
+from tutti.chassis.store.unit import Unit
 from tutti.chassis.tasks import TaskContext, WorkFailed
-from tutti.chassis.unit import Unit
-from tutti.chassis.work import Outcome, Work, publish, put_content
+from tutti.chassis.work.work import Outcome, Work, publish, put_content
 from tutti.contracts.common.v1 import CancelRequest, GetRequest, ListRequest
 from tutti.contracts.ingest.v1 import (
     Conversations,
@@ -29,10 +29,10 @@ from tutti.contracts.ingest.v1 import (
     RejectedConversations,
 )
 from tutti.corpus.conversationset import ConversationsBody, Lines
-from tutti.ingest.gathering import GATHERING_VERSION, NAMED_FILES, Gathered, gather
-from tutti.ingest.layouts import EXPECTED
 from tutti.ingest.paths import Paths, folder
-from tutti.ingest.readers import InputRootError
+from tutti.ingest.reading.gathering import GATHERING_VERSION, NAMED_FILES, Gathered, gather
+from tutti.ingest.reading.layouts import EXPECTED
+from tutti.ingest.reading.readers import InputRootError
 
 LOGIC_VERSION = f"conversations-{GATHERING_VERSION}"
 FOLDER = "ingest/conversations"

@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 
 from tutti.backbone.embedded.blobs import EmbeddedBlobs
-from tutti.chassis.auth import Role
-from tutti.chassis.call import Call
 from tutti.chassis.errors import InvalidField
+from tutti.chassis.identity.auth import Role
+from tutti.chassis.rpc.call import Call
 from tutti.chassis.tasks import TaskWorker
 from tutti.chassis.tasks_test import Bench
 from tutti.contracts.common.v1 import STATE_DONE, STATE_FAILED, GetRequest
@@ -19,7 +19,7 @@ from tutti.corpus.conversations import Conversation, from_lines
 from tutti.corpus.conversationset import ConversationsBody, in_part
 from tutti.corpus.manifest import Kind, Manifest
 from tutti.ingest.conversations import ConversationsApi
-from tutti.ingest.gathering import MAX_LINE_BYTES
+from tutti.ingest.reading.gathering import MAX_LINE_BYTES
 from tutti.ingest.service import build
 
 CALL = Call(role=Role.OPERATOR, request_id="", peer="test", deadline_seconds=10)

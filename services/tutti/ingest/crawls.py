@@ -10,14 +10,14 @@ from functools import partial
 from pathlib import Path
 
 from tutti.chassis import version
-from tutti.chassis.call import Call
+from tutti.chassis.config.room import little_left
 from tutti.chassis.errors import InvalidField, NotFound
-from tutti.chassis.resources import check_name
-from tutti.chassis.room import little_left
+from tutti.chassis.rpc.call import Call
 from tutti.chassis.service import Host
+from tutti.chassis.store.resources import check_name
+from tutti.chassis.store.unit import Unit
 from tutti.chassis.tasks import MAX_WAIT, Retry, TaskContext, WorkFailed
-from tutti.chassis.unit import Unit
-from tutti.chassis.work import ENDED, Outcome, Work, publish
+from tutti.chassis.work.work import ENDED, Outcome, Work, publish
 from tutti.contracts.common.v1 import STATE_DONE, CancelRequest, GetRequest, ListRequest, State
 from tutti.contracts.ingest.v1 import (
     Crawl,
@@ -43,8 +43,8 @@ from tutti.ingest.crawl.places import Places, decoded, encoded
 from tutti.ingest.crawl.scope import Scope
 from tutti.ingest.crawl.standing import Standing, counted
 from tutti.ingest.crawl.urls import NotAPage, canonical, host_of
-from tutti.ingest.extraction import EXTRACTION_VERSION
 from tutti.ingest.paths import Paths
+from tutti.ingest.reading.extraction import EXTRACTION_VERSION
 
 LOGIC_VERSION = f"crawl-5.{EXTRACTION_VERSION}"
 PAGES, ALIKE = 10_000, 1_000

@@ -11,10 +11,10 @@ from typing import Any
 import pytest
 
 from tutti.backbone.embedded.blobs import EmbeddedBlobs
-from tutti.chassis import taskrows
-from tutti.chassis.auth import Role
-from tutti.chassis.call import Call
 from tutti.chassis.errors import AlreadyExists, InvalidField
+from tutti.chassis.identity.auth import Role
+from tutti.chassis.rpc.call import Call
+from tutti.chassis.store import taskrows
 from tutti.chassis.tasks_test import Bench, Inline
 from tutti.contracts.common.v1 import STATE_DONE, STATE_FAILED, STATE_RUNNING, GetRequest
 from tutti.contracts.ingest.v1 import Crawl, CrawlSpec, CreateCrawlRequest

@@ -4,16 +4,17 @@ import tempfile
 from dataclasses import replace
 from pathlib import Path
 
-from tutti.chassis import staging, version
+from tutti.chassis import version
 from tutti.chassis.service import Host
+from tutti.chassis.store.unit import Unit
 from tutti.chassis.tasks import TaskContext, WorkFailed
-from tutti.chassis.unit import Unit
-from tutti.chassis.work import Outcome, Work, publish, put_file
+from tutti.chassis.work import staging
+from tutti.chassis.work.work import Outcome, Work, publish, put_file
 from tutti.contracts.ingest.v1 import Filter, RuleCount
 from tutti.corpus.dataset import Rejected
 from tutti.corpus.manifest import Kind
 from tutti.corpus.stages import FilterBody, IngestBody
-from tutti.ingest import choosing
+from tutti.ingest.quality import choosing
 from tutti.ingest.rpc import choice_of
 
 
@@ -52,7 +53,7 @@ def work_of(host: Host) -> Work[Filter]:
     return Work(host, "filters", Filter, run, choosing.LOGIC_VERSION)
 
 
-def nothing_stays(made: choosing.Chosen) -> str:
+def nothing_stays(made: choosing.FilterResult) -> str:
     """Which rules left nothing."""
     reasons = ", ".join(f"{count} by {rule}" for rule, count in made.rules)
     return (

@@ -8,27 +8,28 @@ from dataclasses import replace
 from pathlib import Path
 
 from tutti.backbone import Blobs
-from tutti.chassis import staging, version
-from tutti.chassis.cluster import RAY
+from tutti.chassis import version
 from tutti.chassis.errors import InvalidField
+from tutti.chassis.runtime.cluster import RAY
 from tutti.chassis.service import Host
+from tutti.chassis.store.unit import Unit
 from tutti.chassis.tasks import CancellablePool, TaskContext, WorkFailed
-from tutti.chassis.unit import Unit
-from tutti.chassis.work import Outcome, Work, publish, put_content, put_file
+from tutti.chassis.work import staging
+from tutti.chassis.work.work import Outcome, Work, publish, put_content, put_file
 from tutti.contracts.ingest.v1 import Ingest, IngestSpec, MaskCount, ReasonCount
 from tutti.corpus.dataset import Rejected
 from tutti.corpus.manifest import Kind
 from tutti.corpus.stages import CrawlBody, DocumentShardEntry, IngestBody
-from tutti.ingest import shards
 from tutti.ingest.classifiers import key_of, named
-from tutti.ingest.extraction import EXTRACTION_VERSION
-from tutti.ingest.measures import Models
-from tutti.ingest.normalisation import NORMALISATION_VERSION
-from tutti.ingest.onray import UnfitNode
+from tutti.ingest.encoding.normalisation import NORMALISATION_VERSION
 from tutti.ingest.paths import Paths, folder
 from tutti.ingest.quality.findings import Kind as Personal
-from tutti.ingest.readers import InputRootError
-from tutti.ingest.rejections import Reason
+from tutti.ingest.quality.measures import Models
+from tutti.ingest.reading import shards
+from tutti.ingest.reading.extraction import EXTRACTION_VERSION
+from tutti.ingest.reading.onray import UnfitNode
+from tutti.ingest.reading.readers import InputRootError
+from tutti.ingest.reading.rejections import Reason
 from tutti.ingest.settings import IngestSettings
 
 EXPECTED = "HTML, Markdown or plain text pages, JSON lines, Parquet or WARC"

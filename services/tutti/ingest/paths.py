@@ -8,8 +8,8 @@ from pathlib import Path
 from sqlalchemy import Column, MetaData, String, Text, insert, select, update
 
 from tutti.chassis.errors import InvalidField
-from tutti.chassis.tables import declare
-from tutti.chassis.unit import Unit
+from tutti.chassis.store.tables import declare
+from tutti.chassis.store.unit import Unit
 
 
 class Paths:

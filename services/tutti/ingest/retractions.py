@@ -11,16 +11,17 @@ from collections.abc import Callable, Iterator, Sequence
 from itertools import islice
 
 from tutti.backbone.blobs import BlobMissing
-from tutti.chassis import crud, staging
-from tutti.chassis.call import Call
-from tutti.chassis.canonical import CanonicalLine
 from tutti.chassis.errors import DeadlineExceeded, InvalidField, NotFound, Refused
-from tutti.chassis.required import required
-from tutti.chassis.resources import Resource, check_name
+from tutti.chassis.rpc.call import Call
+from tutti.chassis.rpc.required import required
 from tutti.chassis.service import Host
+from tutti.chassis.store import crud
+from tutti.chassis.store.canonical import CanonicalLine
+from tutti.chassis.store.resources import Resource, check_name
+from tutti.chassis.store.unit import Unit
 from tutti.chassis.tasks import WorkFailed
-from tutti.chassis.unit import Unit
-from tutti.chassis.work import Work, put_named
+from tutti.chassis.work import staging
+from tutti.chassis.work.work import Work, put_named
 from tutti.contracts.common.v1 import STATE_DONE, GetRequest, ListRequest
 from tutti.contracts.ingest.v1 import (
     CreateRetractionRequest,
@@ -33,12 +34,12 @@ from tutti.contracts.ingest.v1 import (
     RetractionSpec,
     WithdrawRetractionRequest,
 )
-from tutti.corpus.canonical import canonical_json, content_digest
 from tutti.corpus.documents import canonical_source
-from tutti.corpus.errors import CorpusError
 from tutti.corpus.manifest import Kind, Manifest
 from tutti.corpus.stages import DedupBody, DocumentShardEntry, IngestBody
-from tutti.ingest.seeking import Seeker, Seen, ShardGone, Wanted, form
+from tutti.ingest.seeking import Seeker, Selection, ShardGone, SourcedDocument, form
+from tutti.records.canonical import canonical_json, content_digest
+from tutti.records.errors import CorpusError
 
 PREFIX = "documents/"
 SHOWN = 10_000
@@ -67,10 +68,10 @@ def name_of(spec: RetractionSpec) -> str:
     return f"retractions/{digest.removeprefix('blake3:')[:20]}"
 
 
-def wanted_by(*specs: RetractionSpec) -> Wanted:
+def wanted_by(*specs: RetractionSpec) -> Selection:
     """What these leave out. A URL means the page, however it was written where it was read."""
     documents = frozenset(spec.document.removeprefix(PREFIX) for spec in specs if spec.document)
-    return Wanted(documents, frozenset(form(spec.source) for spec in specs if spec.source))
+    return Selection(documents, frozenset(form(spec.source) for spec in specs if spec.source))
 
 
 class Retractions:
@@ -188,7 +189,9 @@ class Retractions:
         except WorkFailed as error:
             raise Refused("SHARD_UNREADABLE", error.reason) from error
 
-    def _seek(self, shards: Sequence[DocumentShardEntry], wanted: Wanted, seconds: float) -> Iterator[Seen]:
+    def _seek(
+        self, shards: Sequence[DocumentShardEntry], wanted: Selection, seconds: float
+    ) -> Iterator[SourcedDocument]:
         return self._seeker.documents(shards, wanted, _within(self._host.clock.monotonic, seconds, len(shards)))
 
 

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from tutti.chassis.errors import AlreadyExists, DeadlineExceeded, InvalidField, NotFound, Refused
 from tutti.chassis.tasks import TaskWorker
-from tutti.chassis.work import publish, put_file
+from tutti.chassis.work.work import publish, put_file
 from tutti.contracts.common.v1 import STATE_DONE, Artifact, GetRequest, ListRequest
 from tutti.contracts.ingest.v1 import (
     CreateFilterRequest,
@@ -29,13 +29,13 @@ from tutti.contracts.ingest.v1 import (
     WithdrawRetractionRequest,
 )
 from tutti.corpus import duplicates
-from tutti.corpus.canonical import parse_json
 from tutti.corpus.documents import document_id
 from tutti.corpus.manifest import Kind, Manifest
 from tutti.corpus.stages import DedupBody, IngestBody
 from tutti.ingest.crawl.urls import NotAPage, canonical
 from tutti.ingest.seeking import form
 from tutti.ingest.service_test import CALL, World
+from tutti.records.canonical import parse_json
 
 PREFIX = "documents/"
 RECORD = '{"text": "%s", "url": "https://a.example/B"}'

@@ -3,13 +3,13 @@
 from collections.abc import Callable
 
 from tutti.backbone import Blobs
-from tutti.chassis.call import Call
 from tutti.chassis.errors import DeadlineExceeded, InvalidField
-from tutti.chassis.pool import PoolCancelled
-from tutti.chassis.required import required
+from tutti.chassis.rpc.call import Call
+from tutti.chassis.rpc.required import required
+from tutti.chassis.runtime.pool import PoolCancelled
 from tutti.chassis.service import Host
 from tutti.chassis.tasks import CancellablePool
-from tutti.chassis.work import Work
+from tutti.chassis.work.work import Work
 from tutti.contracts.common.v1 import CancelRequest, GetRequest, ListRequest
 from tutti.contracts.ingest.v1 import (
     Classifier,
@@ -39,13 +39,14 @@ from tutti.contracts.ingest.v1 import (
     SampledRejections,
     WithdrawRetractionRequest,
 )
-from tutti.ingest import choosing, sampled, shards
 from tutti.ingest.classifiers import ClassifierApi, rules_of
 from tutti.ingest.crawl.frontier import Frontier
 from tutti.ingest.crawls import CrawlApi
 from tutti.ingest.paths import Paths
+from tutti.ingest.quality import choosing
 from tutti.ingest.quality.rules import UnknownRule
-from tutti.ingest.readers import InputRootError
+from tutti.ingest.reading import sampled, shards
+from tutti.ingest.reading.readers import InputRootError
 from tutti.ingest.retractions import Retractions
 
 MOST_DETAIL = 400

@@ -42,16 +42,16 @@ class ShardGone(Refused):
 
 
 @dataclass(frozen=True, slots=True)
-class Wanted:
+class Selection:
     """Documents by id, and all that was read under these sources, each in its one form."""
 
     documents: frozenset[str]
     sources: frozenset[str]
 
-    def covers(self, other: Wanted) -> bool:
+    def covers(self, other: Selection) -> bool:
         return self.documents >= other.documents and self.sources >= other.sources
 
-    def names(self, seen: Seen) -> bool:
+    def names(self, seen: SourcedDocument) -> bool:
         return seen.doc_id in self.documents or (bool(self.sources) and form(seen.source) in self.sources)
 
     def may_be_in(self, shard: DocumentShardEntry) -> bool:
@@ -62,7 +62,7 @@ class Wanted:
 
 
 @dataclass(frozen=True, slots=True)
-class Seen:
+class SourcedDocument:
     """A document, and the source that it was read under."""
 
     doc_id: str
@@ -82,18 +82,18 @@ def form(source: str) -> str:
 class Seeker:
     def __init__(self, blobs: Blobs) -> None:
         self._blobs, self._lock = blobs, Lock()
-        self._known: OrderedDict[str, tuple[Wanted, tuple[Seen, ...]]] = OrderedDict()
+        self._known: OrderedDict[str, tuple[Selection, tuple[SourcedDocument, ...]]] = OrderedDict()
 
     def documents(
-        self, shards: Iterable[DocumentShardEntry], wanted: Wanted, check: Callable[[], None]
-    ) -> Iterator[Seen]:
+        self, shards: Iterable[DocumentShardEntry], wanted: Selection, check: Callable[[], None]
+    ) -> Iterator[SourcedDocument]:
         """What is wanted of these shards. `check` is called before each shard and may raise. Raises Refused."""
         for shard in shards:
             if wanted.may_be_in(shard):
                 check()
                 yield from (each for each in self._found(shard, wanted) if wanted.names(each))
 
-    def _found(self, shard: DocumentShardEntry, wanted: Wanted) -> tuple[Seen, ...]:
+    def _found(self, shard: DocumentShardEntry, wanted: Selection) -> tuple[SourcedDocument, ...]:
         with self._lock:
             known = self._known.get(shard.blob)
         if known is not None and known[0].covers(wanted):
@@ -106,11 +106,11 @@ class Seeker:
         return found
 
 
-def rows(blobs: Blobs, shard: DocumentShardEntry) -> Iterator[Seen]:
+def rows(blobs: Blobs, shard: DocumentShardEntry) -> Iterator[SourcedDocument]:
     """The documents of a shard, without their texts. Raises Refused when it is gone or no shard."""
     try:
         for batch in batches(pa.PythonFile(BlobFile(blobs, shard.blob), "r"), ["doc_id", "source"]):
-            yield from map(Seen, batch["doc_id"].to_pylist(), batch["source"].to_pylist())
+            yield from map(SourcedDocument, batch["doc_id"].to_pylist(), batch["source"].to_pylist())
     except BlobMissing as error:
         raise ShardGone(shard.blob) from error
     except (pa.ArrowException, OSError) as error:

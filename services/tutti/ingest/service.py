@@ -7,31 +7,22 @@ where the folder lies is told to nobody. A filter reads what was measured of doc
 from collections.abc import Iterator
 from pathlib import Path
 
-from tutti.chassis import kernels
-from tutti.chassis.canonical import CanonicalLine
-from tutti.chassis.cluster import require_engine
+from tutti.chassis.runtime import kernels
+from tutti.chassis.runtime.cluster import require_engine
 from tutti.chassis.service import Host, Served, Service
-from tutti.chassis.unit import Unit
+from tutti.chassis.store.canonical import CanonicalLine
+from tutti.chassis.store.unit import Unit
 from tutti.contracts.ingest.v1 import IngestSpec
 from tutti.contracts.ingest.v1.conversations_pb2 import DESCRIPTOR as CONVERSATIONS
 from tutti.contracts.ingest.v1.ingest_pb2 import DESCRIPTOR
 from tutti.corpus.counts import statistics
-from tutti.ingest import (
-    census,
-    classifiers,
-    conversations,
-    crawls,
-    filters,
-    ingests,
-    nesting,
-    normalisation,
-    shards,
-    tags,
-)
+from tutti.ingest import classifiers, conversations, crawls, filters, ingests
 from tutti.ingest.crawl.frontier import Frontier
-from tutti.ingest.onray import lacking
+from tutti.ingest.encoding import census, normalisation
 from tutti.ingest.paths import Paths
 from tutti.ingest.quality import features, languagemodel, pii
+from tutti.ingest.reading import nesting, shards, tags
+from tutti.ingest.reading.onray import lacking
 from tutti.ingest.retractions import Retractions
 from tutti.ingest.rpc import IngestApi
 from tutti.ingest.settings import IngestSettings

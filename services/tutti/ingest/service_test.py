@@ -12,10 +12,10 @@ import pytest
 from sqlalchemy import select
 
 from tutti.backbone.embedded.blobs import EmbeddedBlobs
-from tutti.chassis.auth import Role
-from tutti.chassis.call import Call
 from tutti.chassis.errors import AlreadyExists, DeadlineExceeded, InvalidField
-from tutti.chassis.pool import ProcessPool
+from tutti.chassis.identity.auth import Role
+from tutti.chassis.rpc.call import Call
+from tutti.chassis.runtime.pool import ProcessPool
 from tutti.chassis.service import Service
 from tutti.chassis.tasks import TaskWorker
 from tutti.chassis.tasks_test import Bench

@@ -4,7 +4,7 @@ import os
 
 from pydantic import Field
 
-from tutti.chassis.settings import Section
+from tutti.chassis.config.settings import Section
 
 MOST = 4
 

@@ -8,9 +8,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from tutti.chassis.auth import Role
-from tutti.chassis.call import Call
 from tutti.chassis.errors import InvalidField, Unavailable
+from tutti.chassis.identity.auth import Role
+from tutti.chassis.rpc.call import Call
 from tutti.checkpoints import example_test as example
 from tutti.checkpoints.keys import ShardName
 from tutti.checkpoints.manifest import CheckpointBody, build_manifest

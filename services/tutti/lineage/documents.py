@@ -13,7 +13,7 @@ from typing import TypeVar
 
 from tutti.chassis.errors import NotFound, Unavailable
 from tutti.chassis.service import Host
-from tutti.chassis.unit import Unit
+from tutti.chassis.store.unit import Unit
 from tutti.corpus.duplicates import How
 from tutti.corpus.manifest import Kind
 from tutti.corpus.stages import DedupBody, DocumentShardEntry, FilterBody
@@ -45,7 +45,7 @@ class Head:
 
 
 @dataclass(frozen=True)
-class Held:
+class ShardDocuments:
     """Some of the documents of a document shard, by id."""
 
     blob: str
@@ -137,7 +137,7 @@ class Documents:
             raise gone[0]
         return found
 
-    def holders(self, ids: Collection[str]) -> tuple[list[Held], list[BlobGone]]:
+    def holders(self, ids: Collection[str]) -> tuple[list[ShardDocuments], list[BlobGone]]:
         """Every document shard that holds some of these documents, with them; and those that may, and are gone."""
         wanted, ordered = set(ids), sorted(ids)
 
@@ -145,9 +145,9 @@ class Documents:
             at = bisect_left(ordered, entry.info.first_doc_id)
             return at < len(ordered) and ordered[at] <= entry.info.last_doc_id
 
-        def held(entry: DocumentShardEntry) -> Held:
+        def held(entry: DocumentShardEntry) -> ShardDocuments:
             rows = self._library.documents(entry)
-            return Held(entry.blob, {row.doc_id: row for row in rows if row.doc_id in wanted})
+            return ShardDocuments(entry.blob, {row.doc_id: row for row in rows if row.doc_id in wanted})
 
         found, gone = _there(held, filter(may_hold, self._shards()))
         return [each for each in found if each.rows], gone

@@ -9,22 +9,22 @@ from functools import partial
 from google.protobuf.message import Message
 
 from tutti.backbone.blobs import BlobMissing
-from tutti.chassis.event import Event
-from tutti.chassis.kinds import kind_of
-from tutti.chassis.reconciler import Reconciler, Trouble
+from tutti.chassis.events.event import Event
+from tutti.chassis.rpc.kinds import kind_of
 from tutti.chassis.service import Finding, Host
-from tutti.chassis.unit import Unit
+from tutti.chassis.store.unit import Unit
+from tutti.chassis.work.reconciler import Reconciler, Trouble
 from tutti.contracts.committer.v1 import (
     CHECKPOINT_STATE_COMMITTED,
     CHECKPOINT_STATE_PRUNED,
     CHECKPOINT_STATE_QUARANTINED,
     Checkpoint,
 )
-from tutti.corpus.errors import CorpusError
 from tutti.corpus.manifest import Kind, Manifest
 from tutti.corpus.stages import IngestBody
 from tutti.lineage.graph import KINDS, Testimony, Vertex, of_parents, of_shards, testimony
 from tutti.lineage.tables import Noted, Reading, Tables
+from tutti.records.errors import CorpusError
 
 OWNERS, MANIFESTS = "owners", "manifests"
 BATCH, SHOWN = 50, 5

@@ -10,7 +10,7 @@ from itertools import pairwise
 
 from google.protobuf.message import Message
 
-from tutti.chassis import kinds
+from tutti.chassis.rpc import kinds
 from tutti.contracts.pipeline.v1 import Run, Stage
 from tutti.contracts.scheduler.v1 import Job
 from tutti.contracts.tokenization.v1 import Tokenization

@@ -19,9 +19,7 @@ from tutti.backbone.blobs import BlobMissing
 from tutti.chassis.errors import Refused, declare
 from tutti.checkpoints.manifest import CheckpointBody
 from tutti.corpus import cuts, decisions, duplicates
-from tutti.corpus.canonical import bytes_digest, file_digest, parse_json
 from tutti.corpus.dataset import DatasetBody, Split, tokenizer_key
-from tutti.corpus.errors import CorpusError
 from tutti.corpus.manifest import Kind, Manifest
 from tutti.corpus.spans.index import Index
 from tutti.corpus.spans.manifest import IndexBody
@@ -30,6 +28,8 @@ from tutti.corpus.tokenizer import BytePairTokenizer, TokenizerError
 from tutti.corpus.tokenshard import TokenShard
 from tutti.lineage.kept import Kept
 from tutti.lineage.sightings import Shelf
+from tutti.records.canonical import bytes_digest, file_digest, parse_json
+from tutti.records.errors import CorpusError
 
 T = TypeVar("T")
 KEPT = 64

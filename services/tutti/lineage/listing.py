@@ -9,9 +9,9 @@ from dataclasses import dataclass
 from functools import cache
 
 from tutti.chassis.errors import InvalidField, Refused, declare
-from tutti.chassis.listing import packed, unpacked
 from tutti.chassis.service import Host
-from tutti.chassis.unit import Unit
+from tutti.chassis.store.listing import packed, unpacked
+from tutti.chassis.store.unit import Unit
 from tutti.contracts.common.v1 import STATE_CANCELLED, STATE_DONE, STATE_FAILED
 from tutti.contracts.pipeline.v1 import Run
 from tutti.corpus.duplicates import How
@@ -44,7 +44,7 @@ class Listed:
 
 
 @dataclass(frozen=True)
-class Asked:
+class DocumentQuery:
     """Of which pages of a run a list is: `what` became of them, or began to, and the `source` holds this text."""
 
     run: str
@@ -93,7 +93,7 @@ def unread(run: Run) -> Refused:
 
 
 @dataclass(frozen=True)
-class Chosen:
+class StageKeys:
     """What the furthest stage of a run tells of; keys are "" where it does not come that far."""
 
     key: str
@@ -108,7 +108,7 @@ class Listing:
     def __init__(self, host: Host, tables: Tables, library: Library) -> None:
         self._host, self._tables, self._library = host, tables, library
 
-    def page(self, asked: Asked, token: str, *, size: int) -> tuple[list[Listed], str]:
+    def page(self, asked: DocumentQuery, token: str, *, size: int) -> tuple[list[Listed], str]:
         """So many of the pages that are asked for, from where a token leads, by source; and the token of the next ones.
 
         Raises NotFound for what is no run, Refused for one of which nothing was read or folded, InvalidField for a
@@ -134,7 +134,7 @@ class Listing:
         fates = self._fates(chosen)
         return {doc_id: fates(doc_id)[0] for entry in chosen.shards for doc_id in held.get(entry.blob, ())}
 
-    def _chosen(self, run: str, wanted: str = "") -> Chosen | None:
+    def _chosen(self, run: str, wanted: str = "") -> StageKeys | None:
         """What the furthest stage of a run tells, or the one with this manifest; None where there is none."""
 
         def read(unit: Unit) -> tuple[set[str], dict[Kind, list[tuple[str, str]]]]:
@@ -148,17 +148,17 @@ class Listing:
                     return self._told(kind, key)
         return None
 
-    def _told(self, kind: Kind, key: str) -> Chosen:
+    def _told(self, kind: Kind, key: str) -> StageKeys:
         if kind is Kind.INGEST:
             ingest = self._library.ingest(key)
-            return Chosen(key, ingest.shards, ingest.rejections)
+            return StageKeys(key, ingest.shards, ingest.rejections)
         if kind is Kind.FILTER:
             found = self._library.filter(key)
-            return Chosen(key, found.shards, found.rejections, found.decisions)
+            return StageKeys(key, found.shards, found.rejections, found.decisions)
         dedup = self._library.dedup(key)
-        return Chosen(key, dedup.shards, dedup.rejections, dedup.decisions, dedup.clusters, dedup.cuts)
+        return StageKeys(key, dedup.shards, dedup.rejections, dedup.decisions, dedup.clusters, dedup.cuts)
 
-    def _listed(self, chosen: Chosen) -> Iterator[Listed]:
+    def _listed(self, chosen: StageKeys) -> Iterator[Listed]:
         for rejection in self._library.json(chosen.rejections):
             yield Listed(rejection["path"], "", f"{REJECTED}/{rejection['reason']}", rejection["detail"])
         fates, stays = self._fates(chosen), self._stays(chosen)
@@ -166,7 +166,7 @@ class Listing:
             for row in self._library.documents(entry):
                 yield Listed(row.source, f"{PREFIX}{row.doc_id}", *fates(row.doc_id), stays.get(row.doc_id, ""))
 
-    def _stays(self, chosen: Chosen) -> dict[str, str]:
+    def _stays(self, chosen: StageKeys) -> dict[str, str]:
         """By document that was dropped the source of the one that stands for it."""
         duplicates = self._library.duplicates(chosen.clusters) if chosen.clusters else {}
         kept = {stands for stands, _, _ in duplicates.values()}
@@ -174,7 +174,7 @@ class Listing:
         sources = {row.doc_id: row.source for row in rows if row.doc_id in kept}
         return {dropped: sources[stands] for dropped, (stands, _, _) in duplicates.items() if stands in sources}
 
-    def _fates(self, chosen: Chosen) -> Callable[[str], tuple[str, str]]:
+    def _fates(self, chosen: StageKeys) -> Callable[[str], tuple[str, str]]:
         """By document what became of it, and the detail."""
         decisions = self._library.decisions(chosen.decisions) if chosen.decisions else {}
         duplicates = self._library.duplicates(chosen.clusters) if chosen.clusters else {}

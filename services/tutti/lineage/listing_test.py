@@ -8,7 +8,7 @@ import pytest
 from pyarrow import RecordBatch
 
 from tutti.chassis.errors import InvalidField, NotFound, Refused
-from tutti.chassis.work import publish, put_file, put_named
+from tutti.chassis.work.work import publish, put_file, put_named
 from tutti.contracts.common.v1 import STATE_CANCELLED, STATE_DONE, STATE_FAILED, STATE_PENDING, STATE_RUNNING, State
 from tutti.contracts.dedup.v1 import Dedup
 from tutti.contracts.ingest.v1 import Ingest

@@ -2,7 +2,7 @@
 
 from collections.abc import Collection
 
-from tutti.chassis.kinds import kind_of
+from tutti.chassis.rpc.kinds import kind_of
 from tutti.chassis.service import Host
 from tutti.contracts.common.v1 import GetRequest
 from tutti.contracts.pipeline.v1 import Run

@@ -21,7 +21,7 @@ from tutti.contracts.lineage.v1 import (
 from tutti.corpus.decisions import RETRACTED_RULE
 from tutti.corpus.duplicates import How
 from tutti.lineage.ancestry import place_of
-from tutti.lineage.documents import PREFIX, Documents, Held
+from tutti.lineage.documents import PREFIX, Documents, ShardDocuments
 from tutti.lineage.graph import Edge, dataset_name
 from tutti.lineage.library import OpenDataset
 from tutti.lineage.listing import DUPLICATE, KEPT, REJECTED, Listing
@@ -63,7 +63,7 @@ class Reaching:
         return _cut(answer, limit)
 
     def _blobs(
-        self, held: Iterable[Held], datasets: Iterable[OpenDataset], ids: Collection[str]
+        self, held: Iterable[ShardDocuments], datasets: Iterable[OpenDataset], ids: Collection[str]
     ) -> dict[str, set[str]]:
         """The blobs that hold any of the documents, each with the ingests, datasets or indexes that it is of."""
         found: dict[str, set[str]] = {each.blob: set() for each in held}
@@ -90,7 +90,7 @@ class Reaching:
             found |= {name for name in new if name.startswith("runs/")}
         return sorted(found)
 
-    def _read(self, held: Iterable[Held]) -> dict[str, set[str]]:
+    def _read(self, held: Iterable[ShardDocuments]) -> dict[str, set[str]]:
         """By ingest the documents that it read."""
         found: dict[str, set[str]] = {}
         holders = {each.blob: set(each.rows) for each in held}
@@ -119,7 +119,7 @@ class Reaching:
         makers = {child: {edge.parent for edge in made if edge.child == child} for child in (name, tokenizer)}
         return tokenizer if not makers[tokenizer] or makers[name] & makers[tokenizer] else ""
 
-    def _run(self, run: str, held: Iterable[Held]) -> ReachedRun | None:
+    def _run(self, run: str, held: Iterable[ShardDocuments]) -> ReachedRun | None:
         """What became of them in a run; None before it has looked for duplicates, and where it did so without them."""
         fates = self._listing.fates(run, {each.blob: each.rows for each in held})
         if not fates:

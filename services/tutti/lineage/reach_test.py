@@ -7,7 +7,7 @@ import pytest
 from pyarrow import RecordBatch
 
 from tutti.chassis.errors import InvalidField, NotFound
-from tutti.chassis.work import publish, put_file
+from tutti.chassis.work.work import publish, put_file
 from tutti.contracts.dedup.v1 import Dedup
 from tutti.contracts.ingest.v1 import Crawl, CrawlSpec, Ingest
 from tutti.contracts.lineage.v1 import ShowDocumentRequest, ShowReachRequest

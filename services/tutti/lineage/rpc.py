@@ -3,11 +3,11 @@
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from itertools import islice
 
-from tutti.chassis.call import Call
 from tutti.chassis.errors import InvalidField, NotFound
-from tutti.chassis.required import limit_of, required
+from tutti.chassis.rpc.call import Call
+from tutti.chassis.rpc.required import limit_of, required
 from tutti.chassis.service import Host
-from tutti.chassis.unit import Unit
+from tutti.chassis.store.unit import Unit
 from tutti.contracts.lineage.v1 import (
     DIRECTION_DOWN,
     Document,
@@ -33,7 +33,7 @@ from tutti.lineage.ancestry import place_of
 from tutti.lineage.documents import PREFIX, Documents
 from tutti.lineage.graph import Edge, Vertex, Walk, dataset_name, kind_of, walk
 from tutti.lineage.library import BlobGone, DocumentRow
-from tutti.lineage.listing import Asked, Listing
+from tutti.lineage.listing import DocumentQuery, Listing
 from tutti.lineage.reach import Reaching
 from tutti.lineage.sightings import Sighting
 from tutti.lineage.tables import Tables
@@ -82,7 +82,7 @@ class LineageApi:
 
     def ListDocuments(self, request: ListDocumentsRequest, call: Call) -> ListDocumentsResponse:
         required(request, "run")
-        asked = Asked(request.run, request.what, request.source)
+        asked = DocumentQuery(request.run, request.what, request.source)
         found, token = self._listing.page(asked, request.page_token, size=min(request.page_size or PAGE, MOST))
         listed = [
             ListedDocument(

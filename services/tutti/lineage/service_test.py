@@ -21,12 +21,12 @@ from tutti.backbone.embedded.blobs import EmbeddedBlobs
 from tutti.backbone.embedded.database import EmbeddedDatabase
 from tutti.backbone.embedded.eventlog import EmbeddedEventLog
 from tutti.chassis.errors import NotFound, Refused
-from tutti.chassis.parts import assemble
+from tutti.chassis.runtime.parts import assemble
 from tutti.chassis.service import Finding
-from tutti.chassis.tables import shared
+from tutti.chassis.store.tables import shared
+from tutti.chassis.store.unit import Units
 from tutti.chassis.tasks import Pool
-from tutti.chassis.unit import Units
-from tutti.chassis.work import publish, put_file, put_named
+from tutti.chassis.work.work import publish, put_file, put_named
 from tutti.contracts.committer.v1 import (
     CHECKPOINT_STATE_COMMITTED,
     CHECKPOINT_STATE_DECIDED,
@@ -39,7 +39,6 @@ from tutti.contracts.dedup.v1 import Dedup
 from tutti.contracts.ingest.v1 import Filter, Ingest
 from tutti.contracts.pipeline.v1 import ListRunsResponse, Run, Stage
 from tutti.corpus import decisions, duplicates
-from tutti.corpus.canonical import JsonValue, canonical_json
 from tutti.corpus.documents import Document, Extraction, MediaType
 from tutti.corpus.documentshard import encode_document_shard
 from tutti.corpus.manifest import Kind
@@ -52,6 +51,7 @@ from tutti.lineage.graph import Edge, Vertex, Walk
 from tutti.lineage.library import Library
 from tutti.lineage.rpc import LineageApi, show
 from tutti.lineage.service import build
+from tutti.records.canonical import JsonValue, canonical_json
 
 P = ParamSpec("P")
 T = TypeVar("T")

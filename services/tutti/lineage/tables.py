@@ -21,9 +21,9 @@ from sqlalchemy import (
     update,
 )
 
-from tutti.chassis.statements import prepared
-from tutti.chassis.tables import declare
-from tutti.chassis.unit import Unit
+from tutti.chassis.store.statements import prepared
+from tutti.chassis.store.tables import declare
+from tutti.chassis.store.unit import Unit
 from tutti.lineage.graph import Edge, Testimony, Vertex
 
 CHUNK = 200

@@ -10,10 +10,10 @@ import numpy as np
 import pytest
 from google.protobuf.message import Message
 
-from tutti.chassis.auth import Role
-from tutti.chassis.call import Call
 from tutti.chassis.errors import Refused
-from tutti.chassis.work import publish, put_file
+from tutti.chassis.identity.auth import Role
+from tutti.chassis.rpc.call import Call
+from tutti.chassis.work.work import publish, put_file
 from tutti.contracts.lineage.v1 import TraceTextRequest, TraceTextResponse
 from tutti.contracts.tokenization.v1 import Dataset, Index
 from tutti.corpus.dataset import DatasetBody, ShardEntry, Split

@@ -11,12 +11,12 @@ from collections.abc import Callable, Iterator
 from dataclasses import replace
 from functools import partial
 
-from tutti.chassis.call import Call
 from tutti.chassis.errors import InvalidField
-from tutti.chassis.required import required
-from tutti.chassis.resources import check_name
+from tutti.chassis.rpc.call import Call
+from tutti.chassis.rpc.required import required
 from tutti.chassis.service import Host
-from tutti.chassis.unit import Unit
+from tutti.chassis.store.resources import check_name
+from tutti.chassis.store.unit import Unit
 from tutti.contracts.ingest.v1 import IngestSpec
 from tutti.contracts.pipeline.v1 import CheckRecipeRequest, CreateRunRequest, InputReport
 from tutti.pipeline import graph, reading, saga, textfiles

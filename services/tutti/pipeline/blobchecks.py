@@ -9,10 +9,10 @@ from blake3 import blake3
 
 from tutti.backbone import Blobs
 from tutti.backbone.blobs import BlobMissing
-from tutti.corpus.canonical import content_digest, named, parse_json
 from tutti.corpus.conversationset import Lines
 from tutti.corpus.dataset import tokenizer_key
-from tutti.corpus.errors import CorpusError
+from tutti.records.canonical import content_digest, named, parse_json
+from tutti.records.errors import CorpusError
 
 _PIECE = 8 << 20
 MAX_TOKENIZER_BYTES = 256 << 20

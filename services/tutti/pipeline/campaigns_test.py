@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from tutti.chassis.errors import InvalidField
-from tutti.chassis.work import publish, put_named
+from tutti.chassis.work.work import publish, put_named
 from tutti.contracts.annotation.v1 import (
     CAMPAIGN_STATE_CLOSED,
     CAMPAIGN_STATE_FAILED,
@@ -18,9 +18,9 @@ from tutti.contracts.annotation.v1 import (
 from tutti.contracts.common.v1 import STATE_DONE, STATE_FAILED, STATE_RUNNING
 from tutti.contracts.pipeline.v1 import CheckRecipeRequest, CreateRunRequest, Run
 from tutti.contracts.sampling.v1 import Sample
-from tutti.corpus.canonical import JsonValue, bytes_digest
 from tutti.corpus.manifest import Kind, Manifest
 from tutti.pipeline.world_test import CALL, World
+from tutti.records.canonical import JsonValue, bytes_digest
 
 TEXT = """
 name: judging

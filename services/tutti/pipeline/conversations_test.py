@@ -12,7 +12,7 @@ from tutti.contracts.pipeline.v1 import CheckRecipeRequest, CreateRunRequest, Ru
 from tutti.contracts.sampling.v1 import Sample, SampleSpec
 from tutti.pipeline.reading import read
 from tutti.pipeline.registry import definitions
-from tutti.pipeline.stages.definition import Asked, Role, StageDef
+from tutti.pipeline.stages.definition import Role, StageContext, StageDef
 from tutti.pipeline.stages.index import IndexSection
 from tutti.pipeline.world_test import CALL, World
 
@@ -35,11 +35,11 @@ class Reader(StageDef):
     section = IndexSection
     version = "reader-1"
 
-    def request(self, asked: Asked) -> SampleSpec:
+    def request(self, asked: StageContext) -> SampleSpec:
         prompts = asked.one("prompts")
         return SampleSpec(checkpoint="checkpoints/a/0/1", prompts=[f"{prompts.content_digest} {prompts.part}"])
 
-    def parameters(self, asked: Asked) -> Mapping[str, object]:
+    def parameters(self, asked: StageContext) -> Mapping[str, object]:
         return {}
 
 

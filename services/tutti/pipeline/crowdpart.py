@@ -2,7 +2,7 @@
 
 from pydantic import Field
 
-from tutti.chassis.recipetext import Part
+from tutti.chassis.config.recipetext import Part
 from tutti.pipeline.recipe import Positive
 
 LONGEST = 16 << 10

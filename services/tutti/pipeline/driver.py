@@ -10,9 +10,9 @@ from dataclasses import dataclass, replace
 from functools import lru_cache
 
 from tutti.chassis.errors import AlreadyExists, CorruptRow, InvalidField, Refused, TooLarge, declare
-from tutti.chassis.reconciler import RETRYING, Trouble
 from tutti.chassis.service import Host
-from tutti.chassis.unit import Unit
+from tutti.chassis.store.unit import Unit
+from tutti.chassis.work.reconciler import RETRYING, Trouble
 from tutti.contracts.common.v1 import STATE_CANCELLED, STATE_DONE, STATE_FAILED, STATE_PENDING, STATE_RUNNING
 from tutti.contracts.pipeline.v1 import Run, Stage
 from tutti.pipeline import evidence, graph, reading, saga
@@ -20,13 +20,13 @@ from tutti.pipeline.graph import Node, reuse_of
 from tutti.pipeline.owners import Owners
 from tutti.pipeline.recipe import Recipe
 from tutti.pipeline.tables import Tables
-from tutti.pipeline.values import Inputs, Result, Reuse, Seen, Sources
+from tutti.pipeline.values import Inputs, Result, Reuse, Sources, WorkStatus
 
 declare({"RESULT_REFUSED": "a stage is done, but the recipe does not go on with its result; the message says why"})
 
 
 @dataclass(frozen=True)
-class Found:
+class EarlierResult:
     """An earlier result of a stage, or why there is none that serves; `reads` are the inputs that decide it."""
 
     reuse: Reuse
@@ -98,14 +98,14 @@ class Driver:
             with contextlib.suppress(AlreadyExists):  # one of a version that could not be told
                 self._ask(view, stage)
 
-    def find(self, node: Node, recipe: Recipe, inputs: Inputs, sources: Sources) -> Found:
+    def find(self, node: Node, recipe: Recipe, inputs: Inputs, sources: Sources) -> EarlierResult:
         """Whether an earlier result of the stage is still there.
 
         Raises InvalidField for a stage after which the recipe cannot go on.
         """
         self._owners.fits(recipe, node, inputs)
         stage, asked = node.stage, self._owners.today(node, inputs, sources)
-        missed = Found(reuse_of(stage, asked), stage.decisive(asked.inputs))
+        missed = EarlierResult(reuse_of(stage, asked), stage.decisive(asked.inputs))
         earlier = self._host.units.run(lambda unit: self._tables.result(unit, missed.reuse.key))
         if earlier is None:
             return missed
@@ -176,7 +176,7 @@ class Driver:
         self._owners.create(node.stage, stage.resource, node.stage.request(asked))
         return None
 
-    def _answered(self, unit: Unit, run: Run, stage: Stage, seen: Seen) -> Run:
+    def _answered(self, unit: Unit, run: Run, stage: Stage, seen: WorkStatus) -> Run:
         if seen.result is not None:
             self._tables.keep_result(unit, stage.reuse_key, seen.result)
             if seen.objection:

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 
 from tutti.chassis.errors import InvalidField, NotFound
 from tutti.chassis.service import Host
-from tutti.chassis.unit import Unit
+from tutti.chassis.store.unit import Unit
 from tutti.contracts.common.v1 import STATE_DONE, GetRequest, ListRequest
 from tutti.contracts.pipeline.v1 import Run, Stage
 from tutti.contracts.tokenization.v1 import Dataset, Tokenizer

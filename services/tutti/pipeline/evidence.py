@@ -9,9 +9,9 @@ from collections.abc import Iterable
 from tutti.backbone import Blobs
 from tutti.backbone.blobs import BlobMissing
 from tutti.checkpoints.errors import CheckpointError
-from tutti.corpus.errors import CorpusError
 from tutti.pipeline.stages.definition import StageDef
 from tutti.pipeline.values import Result
+from tutti.records.errors import CorpusError
 
 
 def missing(blobs: Blobs, stage: StageDef, result: Result, before: Iterable[Result] = ()) -> str:

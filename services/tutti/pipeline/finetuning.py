@@ -13,8 +13,8 @@ from typing import Any, ClassVar
 from pydantic import Field
 
 from tutti.backbone.blobs import BlobMissing
+from tutti.chassis.config.recipetext import Part, Real
 from tutti.chassis.errors import InvalidField
-from tutti.chassis.recipetext import Part, Real
 from tutti.chassis.service import Host
 from tutti.checkpoints.keys import checkpoint_of
 from tutti.checkpoints.manifest import CheckpointBody
@@ -22,18 +22,18 @@ from tutti.contracts.common.v1 import RoleModel as WireModel
 from tutti.contracts.scheduler.v1 import JobSpec
 from tutti.corpus.conversationset import Lines
 from tutti.corpus.dataset import tokenizer_key
-from tutti.corpus.errors import CorpusError, InvalidManifest
-from tutti.corpus.fields import Fields
 from tutti.corpus.manifest import Kind, Manifest
 from tutti.corpus.template import REMEDY, TEMPLATES, TemplateError
 from tutti.corpus.tokenizer import BytePairTokenizer, TokenizerError
 from tutti.model.spec import ModelSpec, OptimizerSpec, Recorded, SpecError, StepSpec
 from tutti.model.training import Initial, RoleModel, Training
 from tutti.pipeline.recipe import MAX_MICROBATCHES, Count, Positive, Recipe, Seed
-from tutti.pipeline.stages.definition import Asked
+from tutti.pipeline.stages.definition import StageContext
 from tutti.pipeline.tokenized import dataset_row
 from tutti.pipeline.trainingstage import Gang, TrainingStage, leaf_rows, misfits
 from tutti.pipeline.values import Inputs, Result
+from tutti.records.errors import CorpusError, InvalidManifest
+from tutti.records.fields import Fields
 
 INITIAL = "initial"
 
@@ -90,11 +90,11 @@ class FinetuningStage(TrainingStage):
         """The roles in the program that the initial checkpoint fills too."""
         return ()
 
-    def models(self, asked: Asked) -> tuple[RoleModel, ...]:
+    def models(self, asked: StageContext) -> tuple[RoleModel, ...]:
         """The checkpoints that the program reads, in the order of their roles."""
         return tuple(role_model(role, asked.one(INITIAL)) for role in self.roles_of_models())
 
-    def rhythm(self, asked: Asked) -> "Rhythm":
+    def rhythm(self, asked: StageContext) -> "Rhythm":
         """How many steps there are, and what is due when."""
         section = _section(asked.recipe)
         assert section.rows is not None
@@ -124,7 +124,7 @@ class FinetuningStage(TrainingStage):
             expected = f"a multiple of {self.rows_of_sample}: the two answers of a pair are rows beside each other"
             yield InvalidField(f"{self.name}.rows", seen=section.rows, expected=expected)
 
-    def request(self, asked: Asked) -> JobSpec:
+    def request(self, asked: StageContext) -> JobSpec:
         section, data = asked.recipe.section(JobSection), asked.one(self.data)
         training = self._training(asked)
         assert training.initial is not None
@@ -147,11 +147,11 @@ class FinetuningStage(TrainingStage):
             ],
         )
 
-    def parameters(self, asked: Asked) -> Mapping[str, object]:
+    def parameters(self, asked: StageContext) -> Mapping[str, object]:
         # The names of checkpoints do not decide; their states are among the inputs.
         return {"training": replace(self._training(asked), initial=None, models=()).digest()}
 
-    def today(self, asked: Asked, host: Host) -> Inputs:
+    def today(self, asked: StageContext, host: Host) -> Inputs:
         """With the model and the tokenizer of the checkpoint, and how many samples there are. Raises InvalidField."""
         initial, data = asked.one(INITIAL), asked.one(self.data)
         training = self.training_of(INITIAL, initial, host)
@@ -180,7 +180,7 @@ class FinetuningStage(TrainingStage):
     def unforeseeable(self, recipe: Recipe) -> str:
         return "" if _section(recipe).steps else "its steps follow from how many samples there are"
 
-    def _training(self, asked: Asked) -> Training:
+    def _training(self, asked: StageContext) -> Training:
         section, initial, data = asked.recipe.section(JobSection), asked.one(INITIAL), asked.one(self.data)
         begun, rhythm = _begun(asked), self.rhythm(asked)
         assert section.rows is not None
@@ -231,7 +231,7 @@ class FinetuningStage(TrainingStage):
             raise InvalidField(f"{self.name}.from.{self.data}", seen=seen, expected=expected)
         return count
 
-    def _check_template(self, asked: Asked, host: Host) -> None:
+    def _check_template(self, asked: StageContext, host: Host) -> None:
         """Refuse a tokenizer that does not reserve the role tokens. Raises InvalidField."""
         initial, begun = asked.one(INITIAL), _begun(asked)
         assert asked.recipe.template is not None
@@ -267,7 +267,7 @@ def _section(recipe: Recipe) -> FinetuningSection:
     return recipe.section(FinetuningSection)
 
 
-def _begun(asked: Asked) -> Training:
+def _begun(asked: StageContext) -> Training:
     """How the checkpoint was trained, with its tokenizer; known since `today`."""
     training = asked.one(INITIAL).training
     assert training is not None

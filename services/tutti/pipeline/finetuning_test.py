@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from tutti.chassis.errors import InvalidField
-from tutti.chassis.work import publish
+from tutti.chassis.work.work import publish
 from tutti.contracts.annotation.v1 import Preferences
 from tutti.contracts.common.v1 import STATE_DONE, STATE_FAILED, STATE_RUNNING
 from tutti.contracts.pipeline.v1 import CreateRunRequest, Run

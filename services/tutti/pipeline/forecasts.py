@@ -9,11 +9,10 @@ from itertools import islice
 from tutti.backbone.blobs import BlobMissing
 from tutti.chassis.errors import InvalidField
 from tutti.chassis.service import Host
-from tutti.chassis.unit import Unit
+from tutti.chassis.store.unit import Unit
 from tutti.checkpoints.errors import CheckpointError
 from tutti.contracts.common.v1 import STATE_DONE
 from tutti.contracts.pipeline.v1 import Forecast, Run, Stage
-from tutti.corpus.errors import CorpusError
 from tutti.pipeline import evidence, graph, reading, saga
 from tutti.pipeline.forecast import forecast, pages
 from tutti.pipeline.graph import Node
@@ -21,6 +20,7 @@ from tutti.pipeline.owners import Owners
 from tutti.pipeline.recipe import Recipe
 from tutti.pipeline.tables import Tables
 from tutti.pipeline.values import Measure, Result, Source, Sources
+from tutti.records.errors import CorpusError
 
 MOST = 20  # measures of a stage that are looked at, the newest
 

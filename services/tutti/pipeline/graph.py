@@ -8,12 +8,12 @@ from dataclasses import dataclass, field, replace
 
 from tutti.chassis.errors import InvalidField
 from tutti.contracts.tokenization.v1 import Dataset
-from tutti.corpus.canonical import content_digest
 from tutti.pipeline import instances
 from tutti.pipeline.recipe import Recipe, Shown, parted
 from tutti.pipeline.registry import definitions
-from tutti.pipeline.stages.definition import Asked, Folder, StageDef
+from tutti.pipeline.stages.definition import Folder, StageContext, StageDef
 from tutti.pipeline.values import Inputs, Result, Reuse, Source, Sources
+from tutti.records.canonical import content_digest
 
 ORDER = ("crawl", "ingest", "filter", "evaluation", "dedup", "tokenization", "train", "index", "sample")
 """The stages that top-level keys ask for, in the order in which they are done."""
@@ -70,8 +70,8 @@ class Node:
         """Its folder, or where hosts of its crawl are; None where it reads what others made alone."""
         return sources.get(self.place) if self.stage.located(self.recipe) else None
 
-    def asked(self, inputs: Inputs, sources: Sources, logic_version: str = "") -> Asked:
-        return Asked(self.recipe, inputs, self.source(sources), logic_version)
+    def asked(self, inputs: Inputs, sources: Sources, logic_version: str = "") -> StageContext:
+        return StageContext(self.recipe, inputs, self.source(sources), logic_version)
 
     def resource(self, run: str) -> str:
         """The name of its work at the owner: H(run, name)."""
@@ -79,7 +79,7 @@ class Node:
         return f"{self.stage.kind.plural}/{digest[:20]}"
 
 
-def reuse_of(stage: StageDef, asked: Asked) -> Reuse:
+def reuse_of(stage: StageDef, asked: StageContext) -> Reuse:
     """What decides the content of a stage: kind, version, parameters, digests of the inputs and of the folder.
 
     Roles that only `from` fills are named too, so that equal digests in other roles have another key, and so are parts.

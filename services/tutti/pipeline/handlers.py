@@ -6,9 +6,9 @@ Promises: an event only wakes the run that waits for it; what is true is asked o
 from collections.abc import Callable, Sequence
 from functools import partial
 
-from tutti.chassis.event import Event
+from tutti.chassis.events.event import Event
 from tutti.chassis.service import Consumed
-from tutti.chassis.unit import Unit
+from tutti.chassis.store.unit import Unit
 from tutti.pipeline import saga
 from tutti.pipeline.registry import definitions
 from tutti.pipeline.stages.definition import StageDef

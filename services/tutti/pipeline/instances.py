@@ -11,8 +11,9 @@ from typing import Any
 
 from google.protobuf.message import Message
 
-from tutti.chassis import kinds, recipetext
+from tutti.chassis.config import recipetext
 from tutti.chassis.errors import InvalidField
+from tutti.chassis.rpc import kinds
 from tutti.pipeline.recipe import Instance, Shown, parted
 from tutti.pipeline.registry import definitions
 from tutti.pipeline.stages.definition import Role, StageDef, with_article

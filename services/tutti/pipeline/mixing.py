@@ -6,7 +6,7 @@ Promises: neither the order in which a recipe names datasets nor the unit of the
 from math import gcd
 
 from tutti.chassis.errors import InvalidField, NotFound
-from tutti.chassis.kinds import kind_of
+from tutti.chassis.rpc.kinds import kind_of
 from tutti.chassis.service import Host
 from tutti.contracts.tokenization.v1 import Dataset
 from tutti.corpus.mixture import weights_of_epochs

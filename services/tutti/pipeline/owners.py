@@ -10,8 +10,8 @@ from functools import partial
 
 from google.protobuf.message import Message
 
-from tutti.chassis import kinds
 from tutti.chassis.errors import DeadlineExceeded, InvalidField, NotFound, Refused
+from tutti.chassis.rpc import kinds
 from tutti.chassis.service import Host
 from tutti.checkpoints.keys import manifest_key
 from tutti.contracts.common.v1 import STATE_DONE, GetRequest, State
@@ -20,8 +20,8 @@ from tutti.contracts.ingest.v1.stubs import IngestServiceStub
 from tutti.pipeline import graph
 from tutti.pipeline.graph import Node
 from tutti.pipeline.recipe import Recipe, Shown, parted
-from tutti.pipeline.stages.definition import Asked, Question, StageDef, with_article
-from tutti.pipeline.values import Inputs, Result, Seen, Source, Sources
+from tutti.pipeline.stages.definition import Question, StageContext, StageDef, with_article
+from tutti.pipeline.values import Inputs, Result, Source, Sources, WorkStatus
 
 TO_BE_MADE = Result("", manifest_key("to-be-made", 0, 1), "to be made")
 """The first input of a stage whose parameters are judged before anything is made."""
@@ -107,7 +107,7 @@ class Owners:
         """Ask a stage's owner without effect."""
         first = node.stage.roles[:1]
         inputs = {role.name: (TO_BE_MADE,) for role in first}
-        asked = Asked(question.recipe, inputs, None if first else sources.get(node.place))
+        asked = StageContext(question.recipe, inputs, None if first else sources.get(node.place))
         try:
             self._create(node.stage, "", node.stage.request(asked), validate_only=True)
         except InvalidField as problem:
@@ -166,14 +166,14 @@ class Owners:
                 today[node.place] = replace(today[node.place], logic_version=version)
         return today
 
-    def today(self, node: Node, inputs: Inputs, sources: Sources) -> Asked:
+    def today(self, node: Node, inputs: Inputs, sources: Sources) -> StageContext:
         """What a stage is asked today: with what owners know of its inputs, and their version. Raises InvalidField."""
         asked = node.asked(inputs, sources)
         with _renamed(node):
             asked = replace(asked, inputs=node.stage.today(asked, self._host))
         return replace(asked, logic_version=self._logic_version(node.stage, asked))
 
-    def _logic_version(self, stage: StageDef, asked: Asked) -> str:
+    def _logic_version(self, stage: StageDef, asked: StageContext) -> str:
         """The version of the stage's logic today, as its owner says."""
         if stage.version:
             return stage.version
@@ -197,7 +197,7 @@ class Owners:
         except NotFound:
             return 0
 
-    def see(self, node: Node, name: str) -> Seen | None:
+    def see(self, node: Node, name: str) -> WorkStatus | None:
         """The work of a stage, None when its owner has not heard of it."""
         stage = node.stage
         try:

@@ -9,8 +9,8 @@ from typing import TypeVar
 from google.protobuf.field_mask_pb2 import FieldMask
 from google.protobuf.message import Message
 
-from tutti.chassis.auth import Role
 from tutti.chassis.errors import NotFound, Problem
+from tutti.chassis.identity.auth import Role
 from tutti.chassis.service import Host
 from tutti.contracts.committer.v1 import Checkpoint, GetCurveRequest
 from tutti.contracts.committer.v1.stubs import CommitterServiceStub

@@ -9,7 +9,7 @@ from typing import Any
 
 from pydantic import ValidationError
 
-from tutti.chassis import recipetext
+from tutti.chassis.config import recipetext
 from tutti.chassis.errors import InvalidField
 from tutti.corpus.sampler import MAX_WEIGHTS
 from tutti.model.spec import SpecError

@@ -9,12 +9,12 @@ from typing import Annotated, Any, Literal, TypeVar
 
 from pydantic import Field, PrivateAttr
 
-from tutti.chassis import recipetext
-from tutti.chassis.recipetext import Part, Real
-from tutti.corpus.canonical import canonical_json, content_digest
+from tutti.chassis.config import recipetext
+from tutti.chassis.config.recipetext import Part, Real
 from tutti.model.spec import ModelSpec, OptimizerSpec, StepSpec
 from tutti.model.training import Training, WeightedDataset
 from tutti.pipeline.sizes import SIZES, Size
+from tutti.records.canonical import canonical_json, content_digest
 
 P = TypeVar("P", bound=Part)
 Count = Annotated[int, Field(ge=0, lt=2**31)]

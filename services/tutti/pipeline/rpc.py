@@ -7,12 +7,12 @@ once; what is recorded goes on without the caller.
 from collections.abc import Callable
 from dataclasses import replace
 
-from tutti.chassis import crud
-from tutti.chassis.call import Call
 from tutti.chassis.errors import InvalidField, Problem
-from tutti.chassis.resources import check_name
+from tutti.chassis.rpc.call import Call
 from tutti.chassis.service import Host
-from tutti.chassis.unit import Unit
+from tutti.chassis.store import crud
+from tutti.chassis.store.resources import check_name
+from tutti.chassis.store.unit import Unit
 from tutti.contracts.common.v1 import STATE_CANCELLED, STATE_PENDING, CancelRequest, GetRequest, ListRequest
 from tutti.contracts.pipeline.v1 import (
     CheckRecipeRequest,

@@ -7,10 +7,10 @@ whose inputs, parameters and logic did not change is not done again.
 from collections.abc import Iterator
 from pathlib import Path
 
-from tutti.chassis.canonical import CanonicalLine
-from tutti.chassis.reconciler import Reconciler
 from tutti.chassis.service import Host, Served, Service
-from tutti.chassis.unit import Unit
+from tutti.chassis.store.canonical import CanonicalLine
+from tutti.chassis.store.unit import Unit
+from tutti.chassis.work.reconciler import Reconciler
 from tutti.contracts.common.v1 import State
 from tutti.contracts.pipeline.v1.pipeline_pb2 import DESCRIPTOR
 from tutti.pipeline.driver import Driver

@@ -5,9 +5,9 @@ Promises: a folder's path stays here and reaches no event.
 
 from sqlalchemy import BigInteger, Column, MetaData, String, Table, Text, delete, insert, or_, select, update
 
-from tutti.chassis.resources import Resource
-from tutti.chassis.tables import declare, micros
-from tutti.chassis.unit import Unit
+from tutti.chassis.store.resources import Resource
+from tutti.chassis.store.tables import declare, micros
+from tutti.chassis.store.unit import Unit
 from tutti.contracts.pipeline.v1 import Run
 from tutti.pipeline.saga import OPEN
 from tutti.pipeline.values import Result, Source, Sources

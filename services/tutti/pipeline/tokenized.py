@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 
 from tutti.backbone.blobs import BlobMissing
 from tutti.chassis.errors import InvalidField, NotFound
-from tutti.chassis.kinds import kind_of
+from tutti.chassis.rpc.kinds import kind_of
 from tutti.chassis.service import Host
 from tutti.contracts.common.v1 import STATE_DONE
 from tutti.contracts.tokenization.v1 import Dataset, Tokenization

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from typing import Any, Protocol
 
 from tutti.chassis.errors import InvalidField, NotFound
-from tutti.chassis.kinds import kind_of
+from tutti.chassis.rpc.kinds import kind_of
 from tutti.chassis.service import Host
 from tutti.checkpoints.manifest import CheckpointBody
 from tutti.contracts.committer.v1 import (
@@ -27,7 +27,7 @@ from tutti.contracts.scheduler.v1 import (
 )
 from tutti.pipeline.blobchecks import Checked, Expected
 from tutti.pipeline.stages.definition import StageDef
-from tutti.pipeline.values import Result, Seen
+from tutti.pipeline.values import Result, WorkStatus
 
 STATES = {
     JOB_STATE_QUEUED: STATE_PENDING,
@@ -101,13 +101,13 @@ class TrainingStage(StageDef):
     work = Job
     makes = Checkpoint
 
-    def seen(self, work: Any) -> Seen:
+    def seen(self, work: Any) -> WorkStatus:
         """Of a done job the result lacks its manifest, which the committer knows."""
         state = STATES.get(work.state, STATE_RUNNING)
         result = Result(work.name, "", work.state_digest)
-        return Seen(work.name, state, work.reason, result if state == STATE_DONE else None)
+        return WorkStatus(work.name, state, work.reason, result if state == STATE_DONE else None)
 
-    def settled(self, work: Any, host: Host) -> Seen:
+    def settled(self, work: Any, host: Host) -> WorkStatus:
         seen = self.seen(work)
         if seen.result is None:
             return seen
@@ -115,11 +115,13 @@ class TrainingStage(StageDef):
         try:
             last = kind_of(Checkpoint).get(host.channel("committer"), name)
         except NotFound:
-            return Seen(work.name, STATE_FAILED, f"its last checkpoint {name} is not known to the committer", None)
+            return WorkStatus(
+                work.name, STATE_FAILED, f"its last checkpoint {name} is not known to the committer", None
+            )
         if last.state in (CHECKPOINT_STATE_QUARANTINED, CHECKPOINT_STATE_PRUNED):
             what = f"its last checkpoint {name} is {CheckpointState.Name(last.state)}: {last.reason}"
-            return Seen(work.name, STATE_FAILED, what, None)
-        return Seen(work.name, seen.state, "", Result(work.name, last.manifest_key, last.state_digest))
+            return WorkStatus(work.name, STATE_FAILED, what, None)
+        return WorkStatus(work.name, seen.state, "", Result(work.name, last.manifest_key, last.state_digest))
 
     def on_the_way(self, result: Result, host: Host) -> Iterator[Result]:
         """The checkpoints before the last one."""

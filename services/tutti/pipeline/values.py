@@ -8,8 +8,8 @@ from dataclasses import asdict, dataclass, field
 
 from tutti.contracts.common.v1 import State
 from tutti.contracts.ingest.v1 import InputSample
-from tutti.corpus.canonical import content_digest
 from tutti.model.training import Training
+from tutti.records.canonical import content_digest
 
 
 @dataclass(frozen=True)
@@ -69,7 +69,7 @@ class Reuse:
 
 
 @dataclass(frozen=True)
-class Seen:
+class WorkStatus:
     """A stage's work as its owner has it; `result`, and its `summary` in words, when it is done.
 
     `objection` is why a run does not continue with the result; "" where it does.

@@ -16,17 +16,17 @@ from sqlalchemy import MetaData, select
 from tutti.backbone import Blobs, Clock, Database, ManualClock, Randomness, SeededRandomness
 from tutti.backbone.embedded.blobs import EmbeddedBlobs
 from tutti.backbone.embedded.database import EmbeddedDatabase
-from tutti.chassis import kinds
-from tutti.chassis.auth import Role
-from tutti.chassis.bodies import content_digest as body_digest
-from tutti.chassis.call import Call
-from tutti.chassis.canonical import render
 from tutti.chassis.errors import AlreadyExists, CorruptRow, InvalidField, NotFound, Problem, Unavailable
-from tutti.chassis.event import Event
-from tutti.chassis.methods import find_method
-from tutti.chassis.tables import shared
-from tutti.chassis.unit import Unit, Units
-from tutti.chassis.work import publish, put_content, put_named
+from tutti.chassis.events.event import Event
+from tutti.chassis.identity.auth import Role
+from tutti.chassis.rpc import kinds
+from tutti.chassis.rpc.call import Call
+from tutti.chassis.rpc.methods import find_method
+from tutti.chassis.store.bodies import content_digest as body_digest
+from tutti.chassis.store.canonical import render
+from tutti.chassis.store.tables import shared
+from tutti.chassis.store.unit import Unit, Units
+from tutti.chassis.work.work import publish, put_content, put_named
 from tutti.checkpoints.example_test import buffer, snapshot, training
 from tutti.checkpoints.keys import ShardName
 from tutti.checkpoints.manifest import build_manifest
@@ -73,7 +73,6 @@ from tutti.contracts.tokenization.v1 import (
     Tokenization,
     Tokenizer,
 )
-from tutti.corpus.canonical import JsonValue, bytes_digest, canonical_json, content_digest, parse_json
 from tutti.corpus.conversationset import ConversationsBody, Lines
 from tutti.corpus.dataset import DatasetBody, ShardEntry, Split
 from tutti.corpus.documentshard import DocumentShardInfo
@@ -85,6 +84,7 @@ from tutti.model.plan import Shape
 from tutti.model.training import Training
 from tutti.pipeline.rpc import PipelineApi
 from tutti.pipeline.service import build
+from tutti.records.canonical import JsonValue, bytes_digest, canonical_json, content_digest, parse_json
 
 CALL = Call(role=Role.OPERATOR, request_id="", peer="test", deadline_seconds=10)
 VOCABULARY = 300  # of what has been trained, whatever was asked for

@@ -12,12 +12,12 @@ from tutti.checkpoints.errors import CheckpointError
 from tutti.checkpoints.staged import open_staged
 from tutti.corpus.conversations import Answer, to_lines
 from tutti.corpus.conversationset import in_part
-from tutti.corpus.errors import CorpusError
 from tutti.corpus.template import of_digest
 from tutti.corpus.tokenizer import BytePairTokenizer
 from tutti.inference.errors import InferenceError
 from tutti.inference.parameters import parameters_of
 from tutti.inference.sampling import Sampling
+from tutti.records.errors import CorpusError
 
 
 @dataclass(frozen=True)

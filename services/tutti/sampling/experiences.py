@@ -7,14 +7,16 @@ nothing, and another one under its name is refused. Figures and digests stay whe
 from collections.abc import Callable, Mapping
 
 from tutti.backbone.blobs import BlobMissing
-from tutti.chassis import crud, staging, version
-from tutti.chassis.call import Call
+from tutti.chassis import version
 from tutti.chassis.errors import InvalidField, Refused, declare
-from tutti.chassis.resources import Resource
+from tutti.chassis.rpc.call import Call
 from tutti.chassis.service import Host, Served, TaskKind
+from tutti.chassis.store import crud
+from tutti.chassis.store.resources import Resource
+from tutti.chassis.store.unit import Unit
 from tutti.chassis.tasks import Finish, Task, TaskContext, WorkFailed
-from tutti.chassis.unit import Unit
-from tutti.chassis.work import publish
+from tutti.chassis.work import staging
+from tutti.chassis.work.work import publish
 from tutti.contracts.common.v1 import GetRequest, ListRequest
 from tutti.contracts.sampling.v1 import (
     EXPERIENCE_STATE_PRUNED,
@@ -32,10 +34,10 @@ from tutti.contracts.sampling.v1 import (
 )
 from tutti.contracts.sampling.v1.experience_pb2 import DESCRIPTOR
 from tutti.corpus import experience as files
-from tutti.corpus.canonical import JsonValue
-from tutti.corpus.errors import CorpusError
-from tutti.corpus.fields import Fields
 from tutti.corpus.manifest import Kind, Manifest
+from tutti.records.canonical import JsonValue
+from tutti.records.errors import CorpusError
+from tutti.records.fields import Fields
 from tutti.sampling.settings import SamplingSettings
 
 TASK = "prune"

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 from tutti.backbone.blobs import BlobMissing
-from tutti.chassis.auth import Role
 from tutti.chassis.errors import AlreadyExists, InvalidField, Refused
+from tutti.chassis.identity.auth import Role
 from tutti.chassis.simulation import Simulation
 from tutti.contracts.common.v1 import GetRequest, ListRequest
 from tutti.contracts.sampling.v1 import (

@@ -6,8 +6,8 @@ Promises: read-only; an iteration whose rollouts were removed shows its figures 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from tutti.chassis.auth import Role
 from tutti.chassis.errors import InvalidField, NotFound
+from tutti.chassis.identity.auth import Role
 from tutti.chassis.service import Host
 from tutti.contracts.sampling.v1 import (
     EXPERIENCE_STATE_STORED,

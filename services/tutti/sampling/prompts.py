@@ -8,8 +8,8 @@ from collections.abc import Sequence
 
 from sqlalchemy import Column, MetaData, String, Text, insert, select
 
-from tutti.chassis.tables import declare
-from tutti.chassis.unit import Unit
+from tutti.chassis.store.tables import declare
+from tutti.chassis.store.unit import Unit
 
 
 class Prompts:

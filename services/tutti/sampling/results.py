@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from tutti.corpus.canonical import JsonValue
 from tutti.corpus.conversationset import Lines
-from tutti.corpus.errors import InvalidManifest
-from tutti.corpus.fields import Fields
 from tutti.corpus.manifest import Kind, Manifest
-from tutti.corpus.records import written
 from tutti.inference.sampling import Sampling
+from tutti.records.canonical import JsonValue
+from tutti.records.errors import InvalidManifest
+from tutti.records.fields import Fields
+from tutti.records.records import written
 from tutti.sampling.continuing import Continued
 
 

@@ -4,13 +4,13 @@ import re
 from collections.abc import Iterator
 from itertools import islice
 
-from tutti.chassis import staging
-from tutti.chassis.call import Call
 from tutti.chassis.errors import InvalidField, NotFound, Refused, declare
-from tutti.chassis.required import required
+from tutti.chassis.rpc.call import Call
+from tutti.chassis.rpc.required import required
 from tutti.chassis.service import Host
 from tutti.chassis.tasks import WorkFailed
-from tutti.chassis.work import Work
+from tutti.chassis.work import staging
+from tutti.chassis.work.work import Work
 from tutti.contracts.common.v1 import STATE_DONE, CancelRequest, GetRequest, ListRequest, State
 from tutti.contracts.sampling.v1 import (
     FORMAT_HUGGING_FACE,
@@ -31,13 +31,13 @@ from tutti.contracts.sampling.v1 import (
     SampleSpec,
     Stop,
 )
-from tutti.corpus.canonical import is_digest
 from tutti.corpus.conversations import Answer, from_lines
 from tutti.corpus.conversationset import Lines
-from tutti.corpus.errors import CorpusError
 from tutti.corpus.manifest import Kind, Manifest
 from tutti.inference.errors import InvalidSampling
 from tutti.inference.sampling import Sampling
+from tutti.records.canonical import is_digest
+from tutti.records.errors import CorpusError
 from tutti.sampling.prompts import Prompts
 from tutti.sampling.results import File, answer_lines, continuations
 

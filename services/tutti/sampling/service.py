@@ -7,17 +7,18 @@ parameters of the checkpoint and the tokenizer that it was trained with, checked
 import tempfile
 from pathlib import Path
 
-from tutti.chassis import staging, version
-from tutti.chassis.checkpoints import Checkpoints
+from tutti.chassis import version
 from tutti.chassis.service import Host, Served, Service
+from tutti.chassis.store.unit import Unit
 from tutti.chassis.tasks import TaskContext
-from tutti.chassis.unit import Unit
-from tutti.chassis.work import Outcome, Work, publish, put_content, put_file
+from tutti.chassis.work import staging
+from tutti.chassis.work.checkpoints import Checkpoints
+from tutti.chassis.work.work import Outcome, Work, publish, put_content, put_file
 from tutti.contracts.sampling.v1 import Export, ExportedFile, Sample
 from tutti.contracts.sampling.v1.sampling_pb2 import DESCRIPTOR
-from tutti.corpus.canonical import file_digest
 from tutti.corpus.conversationset import ConversationsBody, Lines
 from tutti.corpus.manifest import Kind
+from tutti.records.canonical import file_digest
 from tutti.sampling import answering, continuing, exporting
 from tutti.sampling.experiences import Experiences
 from tutti.sampling.pages import RolloutPages

@@ -8,7 +8,7 @@ from sqlalchemy import text
 
 from tutti.chassis.errors import AlreadyExists, InvalidField, NotFound, Refused
 from tutti.chassis.simulation import Simulation
-from tutti.chassis.unit import Unit
+from tutti.chassis.store.unit import Unit
 from tutti.contracts.common.v1 import GetRequest
 from tutti.contracts.sampling.v1 import (
     CreateExportRequest,

@@ -6,14 +6,14 @@ Promises: each may arrive twice; a stale incarnation or epoch is refused and cha
 import dataclasses
 import math
 
-from tutti.chassis.call import Call
 from tutti.chassis.errors import InvalidField, Refused, StaleEpoch
-from tutti.chassis.required import required
-from tutti.chassis.resources import check_name
+from tutti.chassis.rpc.call import Call
+from tutti.chassis.rpc.required import required
 from tutti.chassis.service import Host
-from tutti.chassis.tables import micros
-from tutti.chassis.unit import Unit
-from tutti.chassis.words import clipped
+from tutti.chassis.store.resources import check_name
+from tutti.chassis.store.tables import micros
+from tutti.chassis.store.unit import Unit
+from tutti.chassis.store.words import clipped
 from tutti.contracts.scheduler.v1 import (
     JOB_STATE_STARTING,
     JOB_STATE_STOPPING,

@@ -3,8 +3,8 @@
 from collections.abc import Callable
 
 from tutti.chassis.service import Finding, Host
-from tutti.chassis.tables import micros
-from tutti.chassis.unit import Unit
+from tutti.chassis.store.tables import micros
+from tutti.chassis.store.unit import Unit
 from tutti.contracts.scheduler.v1 import (
     JOB_STATE_QUEUED,
     JOB_STATE_RUNNING,

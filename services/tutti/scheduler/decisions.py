@@ -7,8 +7,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from tutti.chassis.errors import NotFound
-from tutti.chassis.tables import micros
-from tutti.chassis.unit import Unit
+from tutti.chassis.store.tables import micros
+from tutti.chassis.store.unit import Unit
 from tutti.contracts.committer.v1 import OpenEpochRequest
 from tutti.contracts.scheduler.v1 import (
     JOB_STATE_OPENING,

@@ -5,9 +5,9 @@ where the state is still the one that it asked for; so it may be stopped and sta
 """
 
 from tutti.chassis.errors import AlreadyExists, InvalidField, NotFound, Problem, Refused, StaleEpoch
-from tutti.chassis.reconciler import RETRYING, Trouble
 from tutti.chassis.service import Host
-from tutti.chassis.unit import Unit
+from tutti.chassis.store.unit import Unit
+from tutti.chassis.work.reconciler import RETRYING, Trouble
 from tutti.contracts.committer.v1 import (
     CHECKPOINT_STATE_COMMITTED,
     CHECKPOINT_STATE_DECIDED,

@@ -8,8 +8,8 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from itertools import groupby
 
-from tutti.chassis.tables import micros
-from tutti.chassis.unit import Unit
+from tutti.chassis.store.tables import micros
+from tutti.chassis.store.unit import Unit
 from tutti.contracts.scheduler.v1 import (
     NODE_STATE_LOST,
     RANK_EVENT_LOST,

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Sequence, Set
 from dataclasses import dataclass
 
 from tutti.chassis.errors import InvalidField
-from tutti.chassis.event import MAX_PAYLOAD_BYTES
+from tutti.chassis.events.event import MAX_PAYLOAD_BYTES
 from tutti.contracts.scheduler.v1 import NODE_STATE_READY, JobSpec, Node
 
 MAX_SLOTS, MAX_DEVICE_BYTES, MAX_ADDRESS_BYTES = 256, 16, 300

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tutti.chassis.event import MAX_PAYLOAD_BYTES
+from tutti.chassis.events.event import MAX_PAYLOAD_BYTES
 from tutti.contracts.common.v1 import Shape
 from tutti.contracts.scheduler.v1 import (
     NODE_STATE_DRAINING,

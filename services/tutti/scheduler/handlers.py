@@ -5,9 +5,9 @@ Promises: an older checkpoint changes nothing, so order and repetition do not ma
 
 from collections.abc import Callable, Sequence
 
-from tutti.chassis.event import Event
+from tutti.chassis.events.event import Event
 from tutti.chassis.service import Consumed
-from tutti.chassis.unit import Unit
+from tutti.chassis.store.unit import Unit
 from tutti.contracts.committer.v1 import CHECKPOINT_STATE_COMMITTED, Checkpoint, CheckpointCommitted
 from tutti.scheduler.driver import of_checkpoint
 from tutti.scheduler.jobs import Committed

@@ -6,9 +6,9 @@ lines are kept; neither the job's row nor its events carry them.
 
 from sqlalchemy import BigInteger, Column, MetaData, String, Text, delete, insert, select
 
-from tutti.chassis.resources import Resource
-from tutti.chassis.tables import declare, micros
-from tutti.chassis.unit import Unit
+from tutti.chassis.store.resources import Resource
+from tutti.chassis.store.tables import declare, micros
+from tutti.chassis.store.unit import Unit
 from tutti.contracts.scheduler.v1 import Job
 from tutti.scheduler.jobs import HISTORY_LINES
 

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
-from tutti.chassis.words import clipped
+from tutti.chassis.store.words import clipped
 from tutti.contracts.common.v1 import Shape
 from tutti.contracts.scheduler.v1 import (
     JOB_STATE_CANCELLED,

@@ -7,9 +7,9 @@ import pytest
 from sqlalchemy import delete
 
 from tutti.chassis.errors import AlreadyExists, Internal, InvalidField, Refused, StaleEpoch, Unavailable
-from tutti.chassis.event import MAX_PAYLOAD_BYTES
-from tutti.chassis.resources import Resource
-from tutti.chassis.unit import Unit
+from tutti.chassis.events.event import MAX_PAYLOAD_BYTES
+from tutti.chassis.store.resources import Resource
+from tutti.chassis.store.unit import Unit
 from tutti.contracts.committer.v1 import CHECKPOINT_STATE_QUARANTINED, OpenEpochRequest
 from tutti.contracts.common.v1 import CancelRequest
 from tutti.contracts.scheduler.v1 import (

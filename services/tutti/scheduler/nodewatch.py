@@ -9,8 +9,8 @@ from collections.abc import Iterable
 from datetime import datetime
 
 from tutti.chassis.service import Host
-from tutti.chassis.tables import micros
-from tutti.chassis.unit import Unit
+from tutti.chassis.store.tables import micros
+from tutti.chassis.store.unit import Unit
 from tutti.contracts.scheduler.v1 import (
     NODE_STATE_DRAINING,
     NODE_STATE_LEFT,

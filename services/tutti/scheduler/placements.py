@@ -25,8 +25,8 @@ from sqlalchemy import (
     update,
 )
 
-from tutti.chassis.tables import declare
-from tutti.chassis.unit import Unit
+from tutti.chassis.store.tables import declare
+from tutti.chassis.store.unit import Unit
 from tutti.contracts.common.v1 import Placed
 from tutti.contracts.scheduler.v1 import NODE_STATE_LOST, Job
 from tutti.scheduler.gangs import Seat

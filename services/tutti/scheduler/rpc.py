@@ -3,13 +3,13 @@
 Promises: what cannot work is refused by field before anything is recorded; a repeated call has its effect once.
 """
 
-from tutti.chassis import crud
-from tutti.chassis.call import Call
 from tutti.chassis.errors import InvalidField, Refused
-from tutti.chassis.required import required
-from tutti.chassis.resources import check_name
+from tutti.chassis.rpc.call import Call
+from tutti.chassis.rpc.required import required
 from tutti.chassis.service import Host
-from tutti.chassis.unit import Unit
+from tutti.chassis.store import crud
+from tutti.chassis.store.resources import check_name
+from tutti.chassis.store.unit import Unit
 from tutti.contracts.common.v1 import CancelRequest, GetRequest, ListRequest
 from tutti.contracts.scheduler.v1 import (
     NODE_STATE_DRAINING,

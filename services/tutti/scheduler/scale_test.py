@@ -6,7 +6,7 @@ The agents are scripts that call the scheduler as real ones do: a call a node, n
 from collections.abc import Iterable
 from pathlib import Path
 
-from tutti.chassis.event import MAX_PAYLOAD_BYTES
+from tutti.chassis.events.event import MAX_PAYLOAD_BYTES
 from tutti.contracts.common.v1 import GetRequest
 from tutti.contracts.scheduler.v1 import (
     JOB_STATE_RUNNING,

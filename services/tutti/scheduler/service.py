@@ -7,11 +7,11 @@ let go of it; what happened is in the job's history.
 from collections.abc import Iterator
 from pathlib import Path
 
-from tutti.chassis.canonical import CanonicalLine
 from tutti.chassis.errors import declare
-from tutti.chassis.reconciler import Reconciler
 from tutti.chassis.service import Host, Served, Service
-from tutti.chassis.unit import Unit
+from tutti.chassis.store.canonical import CanonicalLine
+from tutti.chassis.store.unit import Unit
+from tutti.chassis.work.reconciler import Reconciler
 from tutti.contracts.scheduler.v1 import EpochOpened, JobState, RankLost
 from tutti.contracts.scheduler.v1.scheduler_pb2 import DESCRIPTOR
 from tutti.scheduler.checks import checks

@@ -25,9 +25,9 @@ from sqlalchemy import (
     update,
 )
 
-from tutti.chassis.resources import Resource
-from tutti.chassis.tables import declare, micros
-from tutti.chassis.unit import Unit
+from tutti.chassis.store.resources import Resource
+from tutti.chassis.store.tables import declare, micros
+from tutti.chassis.store.unit import Unit
 from tutti.contracts.scheduler.v1 import (
     JOB_STATE_RUNNING,
     RANK_EVENT_FINISHED,

@@ -13,9 +13,9 @@ from google.protobuf.message import Message
 from tutti.chassis.errors import InvalidField
 from tutti.contracts.common.v1 import Training as WireTraining
 from tutti.contracts.scheduler.v1 import RANK_ROLE_ACTOR, Job, JobSpec, RankRole
-from tutti.corpus.records import later_names
 from tutti.model.spec import ModelSpec, OptimizerSpec, Recorded, SpecError, StepSpec
 from tutti.model.training import Initial, RoleModel, Training, WeightedDataset, program_parameters
+from tutti.records.records import later_names
 
 R = TypeVar("R", bound=Recorded)
 PARTS: dict[str, type[Recorded]] = {

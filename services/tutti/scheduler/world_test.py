@@ -17,14 +17,14 @@ from sqlalchemy import MetaData, select
 from tutti.backbone import Blobs, Clock, Database, ManualClock, Randomness, SeededRandomness
 from tutti.backbone.embedded.blobs import EmbeddedBlobs
 from tutti.backbone.embedded.database import EmbeddedDatabase
-from tutti.chassis.auth import Role
-from tutti.chassis.call import Call
 from tutti.chassis.errors import AlreadyExists, NotFound, Problem, Refused, StaleEpoch
-from tutti.chassis.event import Event
-from tutti.chassis.reconciler import Reconciler
+from tutti.chassis.events.event import Event
+from tutti.chassis.identity.auth import Role
+from tutti.chassis.rpc.call import Call
 from tutti.chassis.service import Service
-from tutti.chassis.tables import shared
-from tutti.chassis.unit import Units
+from tutti.chassis.store.tables import shared
+from tutti.chassis.store.unit import Units
+from tutti.chassis.work.reconciler import Reconciler
 from tutti.contracts.committer.v1 import (
     CHECKPOINT_STATE_COMMITTED,
     Checkpoint,

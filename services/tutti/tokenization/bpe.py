@@ -18,8 +18,8 @@ from tokenizers import AddedToken, Regex, Tokenizer, decoders, models, pre_token
 
 from tutti.corpus import bytepairs
 from tutti.corpus.bytepairs import LLAMA3_PATTERN, LONGEST_WORD, Merges
-from tutti.corpus.canonical import canonical_json
 from tutti.corpus.tokenizer import EOS, SPECIAL, BytePairTokenizer, TokenizerError
+from tutti.records.canonical import canonical_json
 
 BYTES = 256
 BPE_VERSION = 1

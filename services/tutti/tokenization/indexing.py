@@ -8,16 +8,17 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from tutti.chassis import staging, version
+from tutti.chassis import version
 from tutti.chassis.tasks import TaskContext, WorkFailed
-from tutti.chassis.work import publish, put_content
+from tutti.chassis.work import staging
+from tutti.chassis.work.work import publish, put_content
 from tutti.contracts.common.v1 import Artifact
 from tutti.contracts.tokenization.v1 import IndexSpec
 from tutti.corpus.dataset import DatasetBody
-from tutti.corpus.errors import CorpusError
 from tutti.corpus.manifest import Kind
 from tutti.corpus.spans.building import IndexInfo, build
 from tutti.corpus.spans.manifest import IndexBody
+from tutti.records.errors import CorpusError
 
 LOGIC_VERSION = "index-1"
 

@@ -15,10 +15,10 @@ from tutti.chassis import progress
 from tutti.corpus.bytepairs import LLAMA3_PATTERN
 from tutti.corpus.cuts import Cuts
 from tutti.corpus.dataset import Packing, ShardEntry, Split
-from tutti.corpus.errors import UnsupportedFormat
 from tutti.corpus.threads import in_threads
 from tutti.corpus.tokenizer import BytePairTokenizer, TokenizerError
 from tutti.corpus.tokenshard import token_dtype
+from tutti.records.errors import UnsupportedFormat
 from tutti.tokenization import baselines
 from tutti.tokenization.bpe import BPE_VERSION, trained
 from tutti.tokenization.documents import Documents, Numbers, Texts
@@ -76,7 +76,7 @@ class ShardFile:
 
 
 @dataclass(frozen=True, slots=True)
-class Made:
+class TokenizedDataset:
     """Token shards lie in the scratch folder under the digest of their bytes; `split.shards[k].blob` is their key."""
 
     artefact: bytes
@@ -94,7 +94,7 @@ class MakingError(Exception):
     """The documents cannot be tokenized as asked; the message says what to do."""
 
 
-def make(making: Making) -> Made:
+def make(making: Making) -> TokenizedDataset:
     """Train unless there is a tokenizer, split, encode, pack, measure. Raises MakingError."""
     try:
         cuts = Cuts(making.cuts, making.scratch) if making.cuts else None
@@ -108,7 +108,7 @@ def make(making: Making) -> Made:
         validation = _write(making, tokenizer, documents, spool, split.validation, "validation", files)
     except (TokenizerError, PackingError, UnsupportedFormat) as error:
         raise MakingError(str(error)) from error
-    return Made(
+    return TokenizedDataset(
         artefact=tokenizer.artefact,
         tokenizer_version=tokenizer.version,
         vocabulary=tokenizer.vocabulary,

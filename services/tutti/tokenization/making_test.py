@@ -11,12 +11,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tutti.corpus.canonical import keyed_bytes
 from tutti.corpus.dataset import Packing
 from tutti.corpus.documents import Document, Extraction, MediaType
 from tutti.corpus.documentshard import encode_document_shard
 from tutti.corpus.tokenizer import BytePairTokenizer
 from tutti.corpus.tokenshard import TokenShard
+from tutti.records.canonical import keyed_bytes
 from tutti.tokenization import baselines
 from tutti.tokenization.bpe import train_bpe
 from tutti.tokenization.documents import Documents, as_names

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from tutti.corpus.canonical import framed, hasher
+from tutti.records.canonical import framed, hasher
 from tutti.tokenization.documents import Ids, Numbers, as_names
 
 PACKING_VERSION = 1

@@ -9,9 +9,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tutti.corpus.canonical import keyed_bytes
 from tutti.corpus.loader import Loader
 from tutti.corpus.tokenshard import TokenShard
+from tutti.records.canonical import keyed_bytes
 from tutti.tokenization import rows
 from tutti.tokenization.documents import Numbers, as_ids
 from tutti.tokenization.rows import best_fit, fitted, windows

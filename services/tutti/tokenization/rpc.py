@@ -1,12 +1,12 @@
 """The calls that tokenization answers."""
 
-from tutti.chassis import crud
-from tutti.chassis.call import Call
 from tutti.chassis.errors import InvalidField
-from tutti.chassis.required import required
-from tutti.chassis.resources import Resource, check_name
+from tutti.chassis.rpc.call import Call
+from tutti.chassis.rpc.required import required
 from tutti.chassis.service import Host
-from tutti.chassis.work import Work
+from tutti.chassis.store import crud
+from tutti.chassis.store.resources import Resource, check_name
+from tutti.chassis.work.work import Work
 from tutti.contracts.common.v1 import CancelRequest, GetRequest, ListRequest
 from tutti.contracts.tokenization.v1 import (
     CreateIndexRequest,

@@ -12,13 +12,15 @@ from pathlib import Path
 
 from tutti.backbone import Blobs
 from tutti.backbone.blobs import BlobMissing
-from tutti.chassis import kernels, staging, version
-from tutti.chassis.canonical import CanonicalLine
-from tutti.chassis.resources import Resource
+from tutti.chassis import version
+from tutti.chassis.runtime import kernels
 from tutti.chassis.service import Host, Served, Service
+from tutti.chassis.store.canonical import CanonicalLine
+from tutti.chassis.store.resources import Resource
+from tutti.chassis.store.unit import Unit
 from tutti.chassis.tasks import CancellablePool, TaskContext, WorkFailed
-from tutti.chassis.unit import Unit
-from tutti.chassis.work import Outcome, Work, publish, put_content
+from tutti.chassis.work import staging
+from tutti.chassis.work.work import Outcome, Work, publish, put_content
 from tutti.contracts.common.v1 import Artifact
 from tutti.contracts.tokenization.v1 import (
     Dataset,
@@ -87,7 +89,7 @@ def too_few(kept: DedupBody) -> str:
     )
 
 
-def stored_shards(context: TaskContext, spec: TokenizationSpec, kept: DedupBody) -> making.Made:
+def stored_shards(context: TaskContext, spec: TokenizationSpec, kept: DedupBody) -> making.TokenizedDataset:
     """Make token shards of kept documents in the pool, and store them. Raises WorkFailed."""
     blobs = context.host.blobs
     try:
@@ -138,7 +140,7 @@ def measures(blobs: Blobs, spec: TokenizationSpec, scratch: Path) -> tuple[Path,
     return tuple(staging.named(blobs, key, scratch) for key in dict.fromkeys(body.measures))
 
 
-def named_tokenizer(made: making.Made, pattern: str) -> Tokenizer:
+def named_tokenizer(made: making.TokenizedDataset, pattern: str) -> Tokenizer:
     """The resource of a tokenizer."""
     name = f"tokenizers/{made.tokenizer_version.removeprefix('blake3:')}"
     return Tokenizer(
@@ -227,7 +229,9 @@ def measured(dataset: Dataset) -> Dataset:
     )
 
 
-def described(body: DatasetBody, made: making.Made, key: str, digest: str, tokenizer: str, size: int) -> Dataset:
+def described(
+    body: DatasetBody, made: making.TokenizedDataset, key: str, digest: str, tokenizer: str, size: int
+) -> Dataset:
     """The resource of a dataset."""
     return Dataset(
         name=f"datasets/{digest.removeprefix('blake3:')}",

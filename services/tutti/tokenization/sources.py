@@ -11,13 +11,14 @@ from functools import lru_cache
 
 from tutti.backbone import Blobs
 from tutti.backbone.blobs import BlobMissing
-from tutti.chassis import crud, staging
 from tutti.chassis.errors import NotFound, Refused, declare
-from tutti.chassis.resources import Resource
 from tutti.chassis.service import Host
+from tutti.chassis.store import crud
+from tutti.chassis.store.resources import Resource
+from tutti.chassis.store.unit import Unit
 from tutti.chassis.tasks import WorkFailed
-from tutti.chassis.unit import Unit
-from tutti.chassis.work import Work
+from tutti.chassis.work import staging
+from tutti.chassis.work.work import Work
 from tutti.contracts.common.v1 import STATE_DONE, GetRequest
 from tutti.contracts.tokenization.v1 import (
     Dataset,

@@ -6,17 +6,17 @@ from typing import Any, cast
 import pytest
 
 from tutti.backbone.embedded.blobs import EmbeddedBlobs
-from tutti.chassis import staging
 from tutti.chassis.errors import InvalidField, NotFound, Refused
-from tutti.chassis.resources import Resource
+from tutti.chassis.store.resources import Resource
 from tutti.chassis.tasks_test import Bench
-from tutti.chassis.work import Work, publish, put_named
+from tutti.chassis.work import staging
+from tutti.chassis.work.work import Work, publish, put_named
 from tutti.contracts.common.v1 import STATE_DONE
 from tutti.contracts.tokenization.v1 import Dataset, Tokenization, TokenizationSpec
-from tutti.corpus.canonical import bytes_digest
 from tutti.corpus.dataset import DatasetBody, ShardEntry, Split
 from tutti.corpus.documentshard import DocumentShardInfo
 from tutti.corpus.stages import DedupBody, DocumentShardEntry, IngestBody
+from tutti.records.canonical import bytes_digest
 from tutti.tokenization.sources import Sources
 
 NAME = "datasets/d"

@@ -4,7 +4,7 @@ from pathlib import Path
 
 from tutti.backbone.files import RealFiles
 from tutti.contracts.trainer.v1 import ExperienceName, StoreExperience
-from tutti.corpus.canonical import bytes_digest
+from tutti.records.canonical import bytes_digest
 from tutti.trainer.experiences import ExperienceSpool, experience_key
 
 

@@ -16,8 +16,8 @@ from collections import deque
 from collections.abc import Sequence
 from typing import Protocol
 
-from tutti.chassis.patience import Patience
-from tutti.chassis.processes import ProcessId, process_id
+from tutti.chassis.runtime.patience import Patience
+from tutti.chassis.runtime.processes import ProcessId, process_id
 from tutti.trainer.forkserver import FORK, NOTICE, PURE_THREADS, Notice
 
 START_SECONDS = 120.0  # for a server to import what its ranks need

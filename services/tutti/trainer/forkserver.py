@@ -16,7 +16,7 @@ import traceback
 from collections.abc import Callable
 from enum import IntEnum
 
-from tutti.chassis.processes import process_id
+from tutti.chassis.runtime.processes import process_id
 
 NOTICE = struct.Struct("<Bqq")
 FORK = b"F"

@@ -11,8 +11,8 @@ import sys
 from collections.abc import Sequence
 
 from tutti.backbone.clock import Clock
-from tutti.chassis.patience import Patience
-from tutti.chassis.processes import ProcessId, process_id
+from tutti.chassis.runtime.patience import Patience
+from tutti.chassis.runtime.processes import ProcessId, process_id
 from tutti.contracts.trainer.v1 import IoMessage, StageRequest
 from tutti.trainer.framing import PolledChannel
 from tutti.trainer.iosettings import IoSettings

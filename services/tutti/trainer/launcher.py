@@ -9,7 +9,7 @@ import subprocess
 import sys
 from collections.abc import Sequence
 
-from tutti.chassis.processes import ProcessId, gone, process_id
+from tutti.chassis.runtime.processes import ProcessId, gone, process_id
 from tutti.contracts.trainer.v1 import RankMessage
 from tutti.model.device import is_gpu
 from tutti.trainer.forkclient import ForkClient

@@ -17,11 +17,11 @@ from tutti.contracts.trainer.v1 import (
     RolledOut,
     Snapshot,
 )
-from tutti.corpus.canonical import bytes_digest
 from tutti.corpus.ledger import Ledger
 from tutti.model.results import Outcome, Scalars, StepResult
 from tutti.model.step import RankStep
 from tutti.model.training import Training
+from tutti.records.canonical import bytes_digest
 from tutti.trainer.buffers import SharedBuffer
 from tutti.trainer.failures import RankFailure, Reason
 from tutti.trainer.lifeline import WAITING_FOR_BUFFER, Lifeline

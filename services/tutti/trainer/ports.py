@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Protocol, TypeVar
 
-from tutti.chassis.processes import ProcessId
+from tutti.chassis.runtime.processes import ProcessId
 from tutti.contracts.committer.v1 import (
     ClaimVerificationRequest,
     ClaimVerificationResponse,

@@ -17,16 +17,16 @@ from pydantic import Field
 
 from tutti.backbone import SystemClock, SystemRandomness, uuid7
 from tutti.backbone.files import RealFiles, make_folders
-from tutti.chassis import leash, logs
-from tutti.chassis.auth import Role
-from tutti.chassis.channel import RpcChannel
-from tutti.chassis.datadir import DEFAULT, DataDir, tokens_at
-from tutti.chassis.failures import guarded
-from tutti.chassis.healthfile import HealthFile, health_path
-from tutti.chassis.locator import locate
-from tutti.chassis.settings import Loaded, Section, SettingsError, load
+from tutti.chassis.config.datadir import DEFAULT, DataDir, tokens_at
+from tutti.chassis.config.settings import Loaded, Section, SettingsError, load
+from tutti.chassis.identity.auth import Role
+from tutti.chassis.rpc.channel import RpcChannel
+from tutti.chassis.rpc.locator import locate
+from tutti.chassis.rpc.watch import Watch
+from tutti.chassis.runtime import leash, logs
+from tutti.chassis.runtime.failures import guarded
+from tutti.chassis.runtime.healthfile import HealthFile, health_path
 from tutti.chassis.telemetry import MetricsServer
-from tutti.chassis.watch import Watch
 from tutti.contracts.committer.v1.stubs import CommitterServiceStub
 from tutti.contracts.sampling.v1.stubs import ExperienceServiceStub
 from tutti.contracts.scheduler.v1 import Node

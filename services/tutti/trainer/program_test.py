@@ -1,6 +1,6 @@
 """The agent's program: what its arguments make of a node."""
 
-from tutti.chassis.settings import load
+from tutti.chassis.config.settings import load
 from tutti.model.machine import machine_signature
 from tutti.trainer.program import _parser, _settings
 

@@ -20,7 +20,6 @@ from torch._C._distributed_c10d import Store
 
 from tutti.checkpoints.staged import open_staged
 from tutti.contracts.trainer.v1 import Failed, Listening, RankMessage, Ready, Start
-from tutti.corpus.errors import CorpusError
 from tutti.model.chunks import Layout
 from tutti.model.device import DeviceMissing, select
 from tutti.model.plan import Plan
@@ -28,6 +27,7 @@ from tutti.model.results import LeafAuditFailed, ParameterAuditFailed, SetupMism
 from tutti.model.spec import SpecError
 from tutti.model.step import RankStep
 from tutti.model.training import Training
+from tutti.records.errors import CorpusError
 from tutti.trainer.buffers import SharedBuffer
 from tutti.trainer.failures import RankFailure, Reason
 from tutti.trainer.framing import BlockingChannel

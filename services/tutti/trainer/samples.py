@@ -14,14 +14,14 @@ from typing import Generic, Protocol, TypeVar
 import numpy as np
 import numpy.typing as npt
 
-from tutti.corpus.canonical import keyed_bytes
-from tutti.corpus.errors import CorpusError
 from tutti.corpus.ledger import Ledger
 from tutti.corpus.manifest import Kind, Manifest
 from tutti.corpus.sampler import DatasetShare, Span
 from tutti.corpus.template import Rendered, Renderer, of_digest
 from tutti.model.step import RankStep
 from tutti.model.training import Training
+from tutti.records.canonical import keyed_bytes
+from tutti.records.errors import CorpusError
 from tutti.trainer.failures import RankFailure, Reason
 from tutti.trainer.staged import Staged
 from tutti.trainer.staging import LINES, MANIFEST

@@ -13,7 +13,7 @@ import numpy as np
 
 from tutti.backbone import Blobs, Clock
 from tutti.backbone.files import Files
-from tutti.chassis.processes import ProcessId
+from tutti.chassis.runtime.processes import ProcessId
 from tutti.checkpoints.scalars import StateScalars
 from tutti.checkpoints.staged import open_staged
 from tutti.checkpoints.writer import plan_of

@@ -11,11 +11,11 @@ from pathlib import Path
 from tutti.backbone.blobs import BlobMissing, Blobs
 from tutti.backbone.files import Files, make_folders
 from tutti.checkpoints.reader import stage
-from tutti.corpus.canonical import file_digest, is_digest
 from tutti.corpus.conversationset import Lines
 from tutti.corpus.dataset import DatasetBody, Split
-from tutti.corpus.errors import CorpusError
 from tutti.corpus.manifest import Kind, Manifest
+from tutti.records.canonical import file_digest, is_digest
+from tutti.records.errors import CorpusError
 
 MANIFEST = "manifest.json"
 LINES = "lines.jsonl"

@@ -10,15 +10,15 @@ from typing import TypeVar
 from sqlalchemy import update
 
 from tutti.backbone import EventLog, Isolation, Kind
-from tutti.chassis import outbox
-from tutti.chassis.event import Event
-from tutti.chassis.inbox import Inbox
-from tutti.chassis.leases import Lease
-from tutti.chassis.outbox import Outgoing
-from tutti.chassis.relay import Relay
-from tutti.chassis.taskrows import Task, TaskState
+from tutti.chassis.delivery import outbox
+from tutti.chassis.delivery.inbox import Inbox
+from tutti.chassis.delivery.outbox import Outgoing
+from tutti.chassis.delivery.relay import Relay
+from tutti.chassis.events.event import Event
+from tutti.chassis.store.leases import Lease
+from tutti.chassis.store.taskrows import Task, TaskState
+from tutti.chassis.store.unit import Unit, Units
 from tutti.chassis.tasks import Finish, TaskContext, TaskWorker
-from tutti.chassis.unit import Unit, Units
 
 T = TypeVar("T")
 

@@ -9,12 +9,12 @@ from dataclasses import dataclass, replace
 from sqlalchemy import BigInteger, Column, MetaData, Table, insert, select
 
 from tutti.backbone import Kind, Transaction
-from tutti.chassis.catalog import event_type
-from tutti.chassis.event import Event
+from tutti.chassis.events.catalog import event_type
+from tutti.chassis.events.event import Event
 from tutti.chassis.service import Consumed, Service, TaskKind
-from tutti.chassis.tables import NAME, SERIAL, declare
+from tutti.chassis.store.tables import NAME, SERIAL, declare
+from tutti.chassis.store.unit import Unit
 from tutti.chassis.tasks import Finish, TaskContext
-from tutti.chassis.unit import Unit
 
 TASKS = "tasks"
 EFFECTS = "simulated_effects"

@@ -16,21 +16,21 @@ from sqlalchemy import MetaData, Table
 
 from tutti.backbone import Blobs, Clock, Database, Randomness, SeededRandomness
 from tutti.backbone.files import Files
-from tutti.chassis.auth import Role
-from tutti.chassis.consumer import Consumer
+from tutti.chassis.delivery.consumer import Consumer
+from tutti.chassis.delivery.inbox import Inbox
+from tutti.chassis.delivery.relay import Relay
 from tutti.chassis.errors import NotFound
-from tutti.chassis.inbox import Inbox
-from tutti.chassis.parts import Parts, assemble
-from tutti.chassis.relay import Relay
+from tutti.chassis.identity.auth import Role
+from tutti.chassis.runtime.parts import Parts, assemble
 from tutti.chassis.service import Build, Loop, Service
 from tutti.chassis.simulation import effects
 from tutti.chassis.simulation.controls import Control, EagerUnits, HastyRelay, NoInbox, UnfencedWorker
 from tutti.chassis.simulation.network import Network, SimulatedChannel
 from tutti.chassis.simulation.ports import InlinePool, SimulatedBlobs, SimulatedDatabase, SimulatedLog
 from tutti.chassis.simulation.world import Process, SimulatedFiles, World
-from tutti.chassis.tables import shared
+from tutti.chassis.store.tables import shared
+from tutti.chassis.store.unit import Units
 from tutti.chassis.tasks import Pool, TaskWorker
-from tutti.chassis.unit import Units
 from tutti.contracts.admin.v1 import WatchResponse
 
 SHORTEST_WAIT, LONGEST_WAIT = 0.3, 3.0

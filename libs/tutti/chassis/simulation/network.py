@@ -10,9 +10,6 @@ from typing import TYPE_CHECKING, Any, NoReturn, Protocol
 import grpc
 from google.protobuf.message import Message
 
-from tutti.chassis.auth import Role
-from tutti.chassis.call import Call, request_id_of
-from tutti.chassis.cause import Cause, caused_by, current_cause
 from tutti.chassis.errors import (
     DeadlineExceeded,
     PermissionDenied,
@@ -23,8 +20,11 @@ from tutti.chassis.errors import (
     problem_of,
     to_status,
 )
-from tutti.chassis.methods import Method, find_method
-from tutti.chassis.principal import delegated, delegation
+from tutti.chassis.identity.auth import Role
+from tutti.chassis.identity.cause import Cause, caused_by, current_cause
+from tutti.chassis.identity.principal import delegated, delegation
+from tutti.chassis.rpc.call import Call, request_id_of
+from tutti.chassis.rpc.methods import Method, find_method
 from tutti.chassis.simulation.faults import Fault
 from tutti.chassis.simulation.world import Crashed, Process, World
 

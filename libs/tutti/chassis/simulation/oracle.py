@@ -12,11 +12,11 @@ from typing import TYPE_CHECKING, Any
 from sqlalchemy import Table, select
 
 from tutti.backbone import EventLog, Kind, Record, TopicPartition
-from tutti.chassis import outbox
-from tutti.chassis.catalog import event_type, is_event
-from tutti.chassis.parts import topics
+from tutti.chassis.delivery import outbox
+from tutti.chassis.events.catalog import event_type, is_event
+from tutti.chassis.runtime.parts import topics
 from tutti.chassis.simulation import effects
-from tutti.chassis.taskrows import TaskState
+from tutti.chassis.store.taskrows import TaskState
 
 if TYPE_CHECKING:
     from tutti.chassis.simulation.lives import Life

@@ -11,10 +11,10 @@ from typing import TypeVar
 import grpc
 from blake3 import blake3
 
-from tutti.chassis.auth import Role
-from tutti.chassis.consumer import Consumer
+from tutti.chassis.delivery.consumer import Consumer
+from tutti.chassis.delivery.relay import Relay
 from tutti.chassis.errors import Problem, is_transient
-from tutti.chassis.relay import Relay
+from tutti.chassis.identity.auth import Role
 from tutti.chassis.service import Build
 from tutti.chassis.simulation.controls import Control
 from tutti.chassis.simulation.faults import RATES, Fate, Fault
@@ -23,7 +23,7 @@ from tutti.chassis.simulation.network import Network, SimulatedChannel
 from tutti.chassis.simulation.oracle import emitted, examine, is_settled
 from tutti.chassis.simulation.world import Crashed, Process, World
 from tutti.chassis.simulation.zombies import Zombie
-from tutti.chassis.unit import Unit
+from tutti.chassis.store.unit import Unit
 
 T = TypeVar("T")
 TTL = 15.0

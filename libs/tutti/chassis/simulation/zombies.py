@@ -5,9 +5,9 @@ Promises: it wakes up, publishes what it held, and finds out.
 
 from collections.abc import Callable
 
-from tutti.chassis.leases import Lease
-from tutti.chassis.outbox import Outgoing
-from tutti.chassis.relay import Relay
+from tutti.chassis.delivery.outbox import Outgoing
+from tutti.chassis.delivery.relay import Relay
+from tutti.chassis.store.leases import Lease
 
 
 class Zombie:

@@ -3,7 +3,7 @@
 import json
 import math
 
-from tutti.chassis.bodies import content_digest
+from tutti.chassis.store.bodies import content_digest
 from tutti.cli import datasets
 from tutti.cli.plain import Plain, plain
 from tutti.cli.report.facts import Cluster, Facts, Pages, Rule

@@ -12,8 +12,8 @@ from collections import Counter
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 
-from tutti.chassis.client import Client
 from tutti.chassis.errors import NotFound, Problem, Refused
+from tutti.chassis.rpc.client import Client
 from tutti.cli import interrupt
 from tutti.cli.documents import listed
 from tutti.cli.failures import Failure

@@ -47,7 +47,7 @@ class Part:
 
 
 @dataclass(frozen=True)
-class Left:
+class FunnelRow:
     """How many documents a stage left of `share` x the first, and how many it left out (None for the first)."""
 
     name: str
@@ -289,7 +289,7 @@ def _verdict(job: Plain | None, dataset: Plain | None, mixture: Sequence[Plain])
     return f"{told} {sentence(few)}" if few else told
 
 
-def _funnel(found: Plain) -> list[Left]:
+def _funnel(found: Plain) -> list[FunnelRow]:
     ingest, chosen, dedup = found["ingest"], found["filter"], found["dedup"]
     if not ingest:
         return []
@@ -305,7 +305,7 @@ def _funnel(found: Plain) -> list[Left]:
         rows.append(("Not a duplicate", dedup["documents"] + dedup["short"], dedup["duplicates"]))
         if dedup["short"]:
             rows.append(("Enough left of it", dedup["documents"], dedup["short"]))
-    return [Left(name, count, gone, count / first) for name, count, gone in rows]
+    return [FunnelRow(name, count, gone, count / first) for name, count, gone in rows]
 
 
 def _quality(job: Plain | None, dataset: Plain | None) -> list[dict[str, Any]]:

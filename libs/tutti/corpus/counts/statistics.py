@@ -20,8 +20,8 @@ import pyarrow as pa
 from tutti.corpus.counts.characters import Flag, characters, has
 from tutti.corpus.counts.lines import ELLIPSIS, SHORT_LINE, Verdict, ends_well, lower, stripped, verdict
 from tutti.corpus.counts.words import tokens
-from tutti.corpus.native import Kernel, kernel
 from tutti.corpus.texts import buffers
+from tutti.native.native import Kernel, kernel
 
 STATISTICS_VERSION = 1
 

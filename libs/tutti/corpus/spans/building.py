@@ -17,13 +17,13 @@ import numpy.typing as npt
 from blake3 import blake3
 
 from tutti.backbone.files import RealFiles, overwrite
-from tutti.corpus.canonical import framed, hasher, named
-from tutti.corpus.errors import CorpusError
 from tutti.corpus.loader import Loader
 from tutti.corpus.spans.diskarray import DiskArray
 from tutti.corpus.spans.indexfile import Header, content, extents
 from tutti.corpus.spans.suffixes import Suffixes
 from tutti.corpus.tokenshard import TokenShard, token_dtype
+from tutti.records.canonical import framed, hasher, named
+from tutti.records.errors import CorpusError
 
 MEMORY_BYTES = 512 << 20
 LEAST_MEMORY_BYTES = 1 << 20

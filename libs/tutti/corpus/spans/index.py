@@ -13,9 +13,9 @@ from typing import Self
 
 import numpy as np
 
-from tutti.corpus.errors import CorpusError
 from tutti.corpus.spans.indexfile import Header, IndexFile
 from tutti.corpus.spans.searching import UNKNOWN, Text
+from tutti.records.errors import CorpusError
 
 LEAST = 8
 EXAMPLES = 5

@@ -21,9 +21,9 @@ import numpy as np
 import numpy.typing as npt
 from blake3 import blake3
 
-from tutti.corpus.canonical import content_digest
 from tutti.corpus.sections import HEADER_BYTES, Extent, Format, Sections, aligned
 from tutti.corpus.tokenshard import token_dtype
+from tutti.records.canonical import content_digest
 
 _READ = 1 << 16
 

@@ -11,13 +11,13 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from tutti.ingest.crawl.asking import LONGEST_BACKOFF_SECONDS, Asking, Manner, Put, backoff
-from tutti.ingest.crawl.failures import FetchFailed
 from tutti.ingest.crawl.fetching import Fetches, decoded
 from tutti.ingest.crawl.pacing import Pace, Turn, retry_after
 from tutti.ingest.crawl.robots import MAX_BYTES, MAX_REDIRECTS, has_rules, whole_lines
 from tutti.ingest.crawl.sitemaps import MAX_BYTES as MAX_SITEMAP_BYTES
 from tutti.ingest.crawl.sitemaps import BadSitemap, Sitemap, sitemap
 from tutti.ingest.crawl.urls import NotAPage, canonical
+from tutti.ingest.failures import FetchFailed
 
 NONE_LISTED = Sitemap((), ())
 _log = logging.getLogger(__name__)

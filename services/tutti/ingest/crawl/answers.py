@@ -12,11 +12,11 @@ from enum import StrEnum
 
 from sqlalchemy import BigInteger, Column, MetaData, String, Text, and_, func, insert, select
 
-from tutti.chassis.tables import NAME, declare
-from tutti.chassis.unit import Unit
-from tutti.corpus.canonical import bytes_digest
+from tutti.chassis.store.tables import NAME, declare
+from tutti.chassis.store.unit import Unit
 from tutti.ingest.crawl.archive import read_response
 from tutti.ingest.crawl.fetching import Answer
+from tutti.records.canonical import bytes_digest
 
 _TOGETHER = 500
 _MOST_VALIDATOR = 1_000
@@ -33,7 +33,7 @@ class Again(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Kept:
+class StoredResponse:
     """An answer of status 200: `size` bytes at `offset` of the blob `archive` are its record, which has the time `at`.
 
     `digest` and `nbytes` are those of the body as it came, `form` is its type and its encoding.
@@ -60,7 +60,7 @@ class Kept:
 class Earlier:
     """What an earlier crawl kept of a URL; `record` is empty where its host gave nothing to know it by."""
 
-    kept: Kept
+    kept: StoredResponse
     record: bytes
 
     def answer(self) -> Answer | None:
@@ -69,10 +69,10 @@ class Earlier:
         return found if found is not None and bytes_digest(found.body) == self.kept.digest else None
 
 
-def kept(answer: Answer, size: int, at: str) -> Kept:
+def kept(answer: Answer, size: int, at: str) -> StoredResponse:
     """What is to be known of an answer whose record of `size` bytes is not yet stored."""
     digest, nbytes = bytes_digest(answer.body), len(answer.body)
-    return Kept("", 0, size, at, digest, nbytes, form(answer), *_validators(answer))
+    return StoredResponse("", 0, size, at, digest, nbytes, form(answer), *_validators(answer))
 
 
 def form(answer: Answer) -> str:
@@ -122,19 +122,19 @@ class Answers:
             Column("modified", Text, nullable=False),
         )
 
-    def keep(self, unit: Unit, crawl: str, rows: Iterable[tuple[str, Again, Kept]]) -> None:
+    def keep(self, unit: Unit, crawl: str, rows: Iterable[tuple[str, Again, StoredResponse]]) -> None:
         """Remember the answers of URLs that have none yet."""
         found = [{"crawl": crawl, "url": url, "again": again.value, **asdict(each)} for url, again, each in rows]
         if found:
             unit.tx.execute(insert(self.table), found)
 
-    def find(self, unit: Unit, crawl: str, urls: Sequence[str]) -> dict[str, Kept]:
+    def find(self, unit: Unit, crawl: str, urls: Sequence[str]) -> dict[str, StoredResponse]:
         """What a crawl kept of these URLs, by URL."""
         table, found = self.table, {}
         for begin in range(0, len(urls), _TOGETHER):
             wanted = and_(table.c.crawl == crawl, table.c.url.in_(urls[begin : begin + _TOGETHER]))
             for row in unit.tx.execute(select(table).where(wanted)):
-                found[row.url] = Kept(**{name: row._mapping[name] for name in Kept.__slots__})
+                found[row.url] = StoredResponse(**{name: row._mapping[name] for name in StoredResponse.__slots__})
         return found
 
     def saved(self, unit: Unit, crawl: str) -> Saved:

@@ -19,15 +19,13 @@ from typing import TYPE_CHECKING
 from fastwarc.warc import ArchiveIterator, WarcRecord, WarcRecordType
 
 from tutti.ingest.crawl.urls import host_of
+from tutti.ingest.reading.warcrecords import REFERS_TO_FILE, REFERS_TO_OFFSET, TRUNCATED
 
 if TYPE_CHECKING:
     from tutti.ingest.crawl.fetching import Answer
 
 IDENTICAL = "http://netpreserve.org/warc/1.1/revisit/identical-payload-digest"
 NOT_MODIFIED = "http://netpreserve.org/warc/1.1/revisit/server-not-modified"
-REFERS_TO_FILE, REFERS_TO_OFFSET = "WARC-Refers-To-Filename", "WARC-Refers-To-File-Offset"
-"""Where the record lies that a revisit refers to; not of the standard, but as other crawlers write it."""
-TRUNCATED = "WARC-Truncated"
 _KEPT_AS = "X-Transfer-Encoding"
 _NAMESPACE = uuid.UUID("6ba7b811-9dad-11d1-80b4-00c04fd430c8")  # that of URLs (RFC 9562, appendix A)
 

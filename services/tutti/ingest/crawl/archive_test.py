@@ -9,12 +9,9 @@ from fastwarc.warc import ArchiveIterator
 from warcio.archiveiterator import ArchiveIterator as WarcioIterator
 from warcio.checker import Checker
 
-from tutti.ingest import shards
 from tutti.ingest.crawl.archive import (
     IDENTICAL,
     NOT_MODIFIED,
-    REFERS_TO_FILE,
-    REFERS_TO_OFFSET,
     Place,
     metadata,
     payload_digest,
@@ -25,8 +22,10 @@ from tutti.ingest.crawl.archive import (
     warcinfo,
 )
 from tutti.ingest.crawl.fetching import Answer
-from tutti.ingest.extraction import extract
-from tutti.ingest.rejections import Reason
+from tutti.ingest.reading import shards
+from tutti.ingest.reading.extraction import extract
+from tutti.ingest.reading.rejections import Reason
+from tutti.ingest.reading.warcrecords import REFERS_TO_FILE, REFERS_TO_OFFSET
 
 AT = datetime(2026, 11, 21, 12, 30, 15, 123456, tzinfo=UTC)
 URL = "https://a.example:8443/a?b=%C3%A9"

@@ -11,9 +11,9 @@ import logging
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
 
-from tutti.ingest.crawl.failures import Failure, FetchFailed
 from tutti.ingest.crawl.fetching import Answer, Fetcher, Fetches, Limits
 from tutti.ingest.crawl.pacing import HostBusy, Late, Turn, retry_after
+from tutti.ingest.failures import Failure, FetchFailed
 
 AGENT = "tutti"
 PASSING = (Failure.TIME, Failure.CONNECTION, Failure.NAME, Failure.CUT)

@@ -7,8 +7,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 
-from tutti.chassis.unit import Unit
-from tutti.ingest.crawl.frontier import MAX_REDIRECTS, Frontier, Known
+from tutti.chassis.store.unit import Unit
+from tutti.ingest.crawl.frontier import MAX_REDIRECTS, Frontier, UrlStatus
 from tutti.ingest.crawl.notes import LEADS_TO, About
 from tutti.ingest.crawl.urls import host_of
 
@@ -20,7 +20,7 @@ class Causes:
     def __init__(self, frontier: Frontier, crawl: str) -> None:
         self._frontier, self._crawl = frontier, crawl
 
-    def of_pages(self, unit: Unit, pages: Sequence[Known]) -> dict[str, str]:
+    def of_pages(self, unit: Unit, pages: Sequence[UrlStatus]) -> dict[str, str]:
         """By URL, where there is something to say."""
         notes = self._frontier.notes
         found = notes.find(unit, self._crawl, About.PAGE, (page.url for page in pages))
@@ -41,7 +41,7 @@ class Causes:
             return f"{begun}, which lies elsewhere: begin there, or name it in input.crawl.within"
         return f"{begun}: {cause or page.what}{f' {page.status}' if page.status and not cause else ''}"
 
-    def _way(self, unit: Unit, url: str) -> Iterator[tuple[Known, str]]:
+    def _way(self, unit: Unit, url: str) -> Iterator[tuple[UrlStatus, str]]:
         """A URL and where its redirects lead, with what is to be said of each."""
         for _ in range(MAX_REDIRECTS + 1):
             page = self._frontier.page(unit, self._crawl, url)

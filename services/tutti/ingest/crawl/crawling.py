@@ -16,18 +16,18 @@ from tutti.backbone import Blobs
 from tutti.backbone.blobs import BlobMissing
 from tutti.chassis import version
 from tutti.chassis.service import Host
-from tutti.chassis.unit import Unit
-from tutti.chassis.work import put_named
+from tutti.chassis.store.unit import Unit
+from tutti.chassis.work.work import put_named
 from tutti.ingest.crawl.announcements import NONE_LISTED, RobotsAnswer, SitemapAnswer, read_sitemap, robots_all
 from tutti.ingest.crawl.answers import Earlier
 from tutti.ingest.crawl.archive import warcinfo
 from tutti.ingest.crawl.asking import AGENT, NEW, Manner, Put
 from tutti.ingest.crawl.fetching import HELD_BYTES
-from tutti.ingest.crawl.frontier import MAX_REDIRECTS, Asked, Found, Frontier
+from tutti.ingest.crawl.frontier import MAX_REDIRECTS, DiscoveredUrl, Frontier, RobotsAttempt
 from tutti.ingest.crawl.notes import About
 from tutti.ingest.crawl.pacing import LONGEST_WAIT_SECONDS, Paces
 from tutti.ingest.crawl.robots import MAX_DELAY_SECONDS, Access, Parsed, Robots, unavailable
-from tutti.ingest.crawl.scope import Scope, Taken
+from tutti.ingest.crawl.scope import PageCounts, Scope
 from tutti.ingest.crawl.urls import NotAPage, canonical, host_of
 from tutti.ingest.crawl.visiting import Bounds, Visit, visit_all
 
@@ -75,7 +75,7 @@ class Crawling:
     def run(self, run: Run, check: Callable[[], None]) -> None:
         """Go on to the end; `check` raises where the work is to stop."""
         units, frontier, name = self._host.units, self._frontier, self._name
-        units.run(lambda unit: frontier.find(unit, name, map(Found, self._plan.seeds), 0))
+        units.run(lambda unit: frontier.find(unit, name, map(DiscoveredUrl, self._plan.seeds), 0))
         if self._plan.sitemaps and not units.run(lambda unit: frontier.begun(unit, name)):
             self._sitemaps(run, check)
         taken = units.run(lambda unit: frontier.taken(unit, name))
@@ -89,7 +89,7 @@ class Crawling:
         """What the hosts of the seeds list is as far away as what the seeds link to."""
         hosts = {host_of(url) for url in self._plan.seeds}
         found = self._rules(hosts, 0, run)
-        waiting = [Found(each) for rules in found.values() for each in rules.sitemaps]
+        waiting = [DiscoveredUrl(each) for rules in found.values() for each in rules.sitemaps]
         seen: set[str] = set()
         while waiting and len(seen) < MAX_SITEMAPS:
             check()
@@ -108,16 +108,16 @@ class Crawling:
                 answer = run(read_sitemap, url, pace, self._plan.manner)
             self._paces.keep({host: answer.pace})
             if answer.target:
-                waiting.insert(0, Found(answer.target, place.redirects + 1))
-            waiting += map(Found, answer.listed.sitemaps[: max(0, MAX_SITEMAPS - len(waiting))])
+                waiting.insert(0, DiscoveredUrl(answer.target, place.redirects + 1))
+            waiting += map(DiscoveredUrl, answer.listed.sitemaps[: max(0, MAX_SITEMAPS - len(waiting))])
 
             def record(unit: Unit, url: str = url, answer: SitemapAnswer = answer) -> None:
-                self._frontier.find(unit, self._name, map(Found, answer.listed.pages), 1)
+                self._frontier.find(unit, self._name, map(DiscoveredUrl, answer.listed.pages), 1)
                 self._frontier.notes.keep(unit, self._name, About.SITEMAP, {url: answer.outcome})
 
             self._host.units.run(record)
 
-    def _decide(self, depth: int, taken: Taken, check: Callable[[], None]) -> None:
+    def _decide(self, depth: int, taken: PageCounts, check: Callable[[], None]) -> None:
         """The whole level is decided before any of it is visited; `taken` grows once that is recorded."""
         count = 1
         while count:
@@ -164,7 +164,7 @@ class Crawling:
         in_time = int(seconds / delay) if delay and rules.delay_seconds <= MAX_DELAY_SECONDS else most
         return max(1, min(most, in_time))
 
-    def _batch(self, depth: int, pages: Sequence[Found], rules: Mapping[str, Robots], run: Run) -> None:
+    def _batch(self, depth: int, pages: Sequence[DiscoveredUrl], rules: Mapping[str, Robots], run: Run) -> None:
         """Visit pages, host by host, and record them. Archives in the order of their first URLs have all URLs of a host
         in order, whatever was visited together: each has pages of which none that comes between is in another.
         """
@@ -182,7 +182,7 @@ class Crawling:
                 self._put[url] = each, clock.monotonic()
         last = units.run(lambda unit: self._frontier.last_visited(unit, self._name, depth, paces))
         head = warcinfo(clock.now(), {"software": version.producer("ingest"), **_ABOUT})
-        done: list[tuple[str, list[tuple[Found, Visit]]]] = []
+        done: list[tuple[str, list[tuple[DiscoveredUrl, Visit]]]] = []
         for part in together(pages, came, last):
             found, answers = zip(*part, strict=True)
             records = b"".join((head, *(visit.records for visit in answers)))
@@ -246,7 +246,7 @@ class Crawling:
                 self._paces.asked(host, rules.delay_seconds)
         return found
 
-    def _allowed(self, pages: Sequence[Found], rules: dict[str, Robots]) -> list[Found]:
+    def _allowed(self, pages: Sequence[DiscoveredUrl], rules: dict[str, Robots]) -> list[DiscoveredUrl]:
         """Those that may be visited; the others are refused, with the reason."""
         reasons = {page.url: _refusal(page.url, rules[host_of(page.url)]) for page in pages}
 
@@ -261,12 +261,12 @@ class Crawling:
 
 
 def together(
-    pages: Sequence[Found], came: Iterable[Visit | Put], last: Mapping[str, str]
-) -> Iterator[list[tuple[Found, Visit]]]:
+    pages: Sequence[DiscoveredUrl], came: Iterable[Visit | Put], last: Mapping[str, str]
+) -> Iterator[list[tuple[DiscoveredUrl, Visit]]]:
     """Of pages, in order, those that were visited, in parts: of one host, with nothing between them that is put off, or
     was visited before. `last`: by host the last URL of the level that was.
     """
-    part: list[tuple[Found, Visit]] = []
+    part: list[tuple[DiscoveredUrl, Visit]] = []
     for page, visit in zip(pages, came, strict=False):
         before, host = part[-1][0].url if part else "", host_of(page.url)
         if part and (isinstance(visit, Put) or host_of(before) != host or before < last.get(host, "")):
@@ -297,7 +297,7 @@ def _size(blobs: Blobs, key: str) -> int:
         return 0
 
 
-def _due(known: RobotsAnswer, asked: Asked | None, depth: int, now: int) -> bool:
+def _due(known: RobotsAnswer, asked: RobotsAttempt | None, depth: int, now: int) -> bool:
     """Whether a host is to be asked for its rules again."""
     if asked is None or now - asked.at >= RULES_SECONDS:  # one that was asked before this was recorded
         return True
@@ -305,12 +305,12 @@ def _due(known: RobotsAnswer, asked: Asked | None, depth: int, now: int) -> bool
 
 
 def _renewed(
-    answer: RobotsAnswer, known: RobotsAnswer | None, asked: Asked | None, depth: int, now: int
-) -> tuple[RobotsAnswer, Asked]:
+    answer: RobotsAnswer, known: RobotsAnswer | None, asked: RobotsAttempt | None, depth: int, now: int
+) -> tuple[RobotsAnswer, RobotsAttempt]:
     """Rules that were known hold as long as new ones cannot be had (RFC 9309, section 2.4)."""
     times = 1 + (asked.times if asked else 0) if unavailable(answer.status) else 0
     holds = known is not None and unavailable(answer.status) and not unavailable(known.status)
-    return known if known is not None and holds else answer, Asked(now, depth, times)
+    return known if known is not None and holds else answer, RobotsAttempt(now, depth, times)
 
 
 def _refusal(url: str, rules: Robots) -> str:

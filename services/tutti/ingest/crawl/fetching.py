@@ -20,8 +20,8 @@ import aiohttp
 from yarl import URL
 
 from tutti.ingest.crawl.addresses import Connect, PrivateAddress, socket_factory
-from tutti.ingest.crawl.encodings import undone
-from tutti.ingest.crawl.failures import Failure, FetchFailed
+from tutti.ingest.failures import Failure, FetchFailed
+from tutti.ingest.reading.encodings import undone
 
 _PIECE = 64 << 10
 _MAX_HEADER = 32 << 10

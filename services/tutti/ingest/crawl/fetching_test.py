@@ -9,8 +9,6 @@ from typing import Any
 
 import pytest
 
-from tutti.ingest.crawl.encodings import MAX_MEMBERS
-from tutti.ingest.crawl.failures import Failure, FetchFailed
 from tutti.ingest.crawl.fetching import (
     HELD_BYTES,
     UNWANTED_BYTES,
@@ -19,6 +17,8 @@ from tutti.ingest.crawl.fetching import (
     Limits,
     decoded,
 )
+from tutti.ingest.failures import Failure, FetchFailed
+from tutti.ingest.reading.encodings import MAX_MEMBERS
 
 Serve = Callable[[asyncio.StreamReader, asyncio.StreamWriter], Coroutine[Any, Any, None]]
 QUICK = Limits(connect_seconds=2, silent_seconds=0.3, total_seconds=0.6, max_bytes=100_000)

@@ -31,16 +31,16 @@ from sqlalchemy import (
     update,
 )
 
-from tutti.chassis.tables import NAME, declare
-from tutti.chassis.unit import Unit
-from tutti.corpus.canonical import framed, hasher, named
+from tutti.chassis.store.tables import NAME, declare
+from tutti.chassis.store.unit import Unit
 from tutti.ingest.crawl.announcements import RobotsAnswer
 from tutti.ingest.crawl.answers import Answers
 from tutti.ingest.crawl.notes import LEADS_TO, About, Notes
 from tutti.ingest.crawl.robots import unavailable
-from tutti.ingest.crawl.scope import Scope, Taken, level
+from tutti.ingest.crawl.scope import PageCounts, Scope, level
 from tutti.ingest.crawl.urls import host_of
 from tutti.ingest.crawl.visiting import Outcome, Visit
+from tutti.records.canonical import framed, hasher, named
 
 MAX_REDIRECTS = 10
 _TOGETHER = 500
@@ -57,7 +57,7 @@ class State(IntEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
+class DiscoveredUrl:
     """A URL and how many redirects in a row led to it."""
 
     url: str
@@ -65,7 +65,7 @@ class Found:
 
 
 @dataclass(frozen=True, slots=True)
-class Known:
+class UrlStatus:
     """What is known of a URL; `what` became of it: `visited/page`, `left/trap`."""
 
     url: str
@@ -76,7 +76,7 @@ class Known:
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
+class RobotsAttempt:
     """When a host was asked for its rules: in seconds since 1970, at which level, and how often by then in vain."""
 
     at: int
@@ -122,7 +122,7 @@ class Frontier:
         self.notes = Notes(metadata)
         self.tables = (self.pages, self.hosts, self.rules, self.answers.table, self.notes.table)
 
-    def find(self, unit: Unit, crawl: str, found: Iterable[Found], depth: int) -> None:
+    def find(self, unit: Unit, crawl: str, found: Iterable[DiscoveredUrl], depth: int) -> None:
         """Remember URLs; those that are known stay as they are, but for a shorter way of redirects at this depth."""
         least: dict[str, int] = {}
         for each in found:
@@ -150,11 +150,11 @@ class Frontier:
         found = unit.tx.execute(query).scalar()
         return None if found is None else int(found)
 
-    def decide(self, unit: Unit, crawl: str, depth: int, scope: Scope, taken: Taken) -> tuple[int, Taken]:
+    def decide(self, unit: Unit, crawl: str, depth: int, scope: Scope, taken: PageCounts) -> tuple[int, PageCounts]:
         """Decide on the next part of a level, in the order of URLs: how many there were, and what is taken beside what
         was taken before.
         """
-        more = Taken()
+        more = PageCounts()
         pages = self.pages
         query = (
             select(pages.c.url, pages.c.redirects)
@@ -174,9 +174,9 @@ class Frontier:
             self._set(unit, crawl, url, state=State.LEFT, reason="redirects")
         return len(redirects), more
 
-    def taken(self, unit: Unit, crawl: str) -> Taken:
+    def taken(self, unit: Unit, crawl: str) -> PageCounts:
         """What was taken so far, counted from what is known."""
-        counted = Taken()
+        counted = PageCounts()
         pages, after = self.pages, ""
         while True:
             query = (
@@ -209,7 +209,7 @@ class Frontier:
             found.append(after)
         return found
 
-    def waiting(self, unit: Unit, crawl: str, depth: int, shares: Mapping[str, int]) -> list[Found]:
+    def waiting(self, unit: Unit, crawl: str, depth: int, shares: Mapping[str, int]) -> list[DiscoveredUrl]:
         """The first pages of a level that are to be visited, of each host so many, host by host."""
         parts = (self._waiting(unit, crawl, depth, f"{host}/", _behind(host), share) for host, share in shares.items())
         return list(itertools.chain.from_iterable(parts))
@@ -236,22 +236,24 @@ class Frontier:
         rounds = itertools.chain.from_iterable(itertools.zip_longest(*by_host))
         return [url for url in rounds if url is not None][:limit]
 
-    def _waiting(self, unit: Unit, crawl: str, depth: int, least: str, behind: str, limit: int) -> list[Found]:
+    def _waiting(self, unit: Unit, crawl: str, depth: int, least: str, behind: str, limit: int) -> list[DiscoveredUrl]:
         """Pages of a level that are to be visited, from one URL up to another, or to the last."""
         pages = self.pages
         wanted = [pages.c.crawl == crawl, pages.c.state == State.WAITING, pages.c.depth == depth, pages.c.url >= least]
         if behind:
             wanted.append(pages.c.url < behind)
         query = select(pages.c.url, pages.c.redirects).where(and_(*wanted)).order_by(pages.c.url).limit(limit)
-        return [Found(row.url, row.redirects) for row in unit.tx.execute(query)]
+        return [DiscoveredUrl(row.url, row.redirects) for row in unit.tx.execute(query)]
 
     def refuse(self, unit: Unit, crawl: str, url: str, reason: str) -> None:
         """It was to be visited, and is not; it counts towards limits, which must not depend on when a crawl stopped."""
         self._set(unit, crawl, url, state=State.REFUSED, reason=reason)
 
-    def visited(self, unit: Unit, crawl: str, depth: int, visits: Sequence[tuple[Found, Visit]], archive: str) -> None:
+    def visited(
+        self, unit: Unit, crawl: str, depth: int, visits: Sequence[tuple[DiscoveredUrl, Visit]], archive: str
+    ) -> None:
         """Record visits whose records lie in an archive, and what they found."""
-        found: list[Found] = []
+        found: list[DiscoveredUrl] = []
         for page, visit in visits:
             outcome = visit.outcome
             self._set(
@@ -265,9 +267,9 @@ class Frontier:
                 archive=archive,
                 digest=visit.digest,
             )
-            found += map(Found, visit.found)
+            found += map(DiscoveredUrl, visit.found)
             if outcome is Outcome.REDIRECT and visit.target:
-                found.append(Found(visit.target, page.redirects + 1))
+                found.append(DiscoveredUrl(visit.target, page.redirects + 1))
         words = {page.url: f"{LEADS_TO}{visit.target}" if visit.target else visit.detail for page, visit in visits}
         self.notes.keep(unit, crawl, About.PAGE, {url: said for url, said in words.items() if said})
         self.answers.keep(unit, crawl, ((visit.url, visit.again, visit.kept) for _, visit in visits if visit.kept))
@@ -311,7 +313,7 @@ class Frontier:
         )
         return [str(key) for key in unit.tx.execute(query).scalars()]
 
-    def known(self, unit: Unit, crawl: str, what: str = "", after: str = "", limit: int = 100) -> list[Known]:
+    def known(self, unit: Unit, crawl: str, what: str = "", after: str = "", limit: int = 100) -> list[UrlStatus]:
         """URLs behind `after`, in their order, of which `what` is true: `visited/page`, or `visited` for all."""
         pages = self.pages
         state, _, detail = what.partition("/")
@@ -324,11 +326,11 @@ class Frontier:
         rows = unit.tx.execute(select(pages).where(and_(*wanted)).order_by(pages.c.url).limit(limit))
         return list(map(_known, rows))
 
-    def page(self, unit: Unit, crawl: str, url: str) -> Known:
+    def page(self, unit: Unit, crawl: str, url: str) -> UrlStatus:
         """One URL, which may be unknown."""
         pages = self.pages
         row = unit.tx.execute(select(pages).where(and_(pages.c.crawl == crawl, pages.c.url == url))).first()
-        return Known(url, 0, "unknown", 0, "") if row is None else _known(row)
+        return UrlStatus(url, 0, "unknown", 0, "") if row is None else _known(row)
 
     def site_digest(self, unit: Unit, crawl: str) -> str:
         """Names what a site answered: each URL that was visited, with its outcome, status and body."""
@@ -359,13 +361,13 @@ class Frontier:
         count = unit.tx.execute(select(func.count()).select_from(table).where(of_crawl)).scalar_one()
         return [RobotsAnswer(row.host, row.status, row.body) for row in rows], int(count)
 
-    def rules_asked(self, unit: Unit, crawl: str, hosts: Iterable[str]) -> dict[str, Asked]:
+    def rules_asked(self, unit: Unit, crawl: str, hosts: Iterable[str]) -> dict[str, RobotsAttempt]:
         """When these hosts were asked for their rules last."""
         table = self.rules
         query = select(table).where(and_(table.c.crawl == crawl, table.c.host.in_(sorted(set(hosts)))))
-        return {row.host: Asked(row.at, row.depth, row.times) for row in unit.tx.execute(query)}
+        return {row.host: RobotsAttempt(row.at, row.depth, row.times) for row in unit.tx.execute(query)}
 
-    def keep_robots(self, unit: Unit, crawl: str, answers: Iterable[tuple[RobotsAnswer, Asked]]) -> None:
+    def keep_robots(self, unit: Unit, crawl: str, answers: Iterable[tuple[RobotsAnswer, RobotsAttempt]]) -> None:
         """Remember rules, instead of those that were known."""
         for answer, asked in answers:
             cause = (answer.cause or f"it was answered with {answer.status}") if unavailable(answer.status) else ""
@@ -390,8 +392,8 @@ def _what(state: int, outcome: str, reason: str) -> str:
     return "/".join(filter(None, (State(state).name.lower(), outcome or reason)))
 
 
-def _known(row: Any) -> Known:
-    return Known(row.url, row.depth, _what(row.state, row.outcome, row.reason), row.status, row.digest)
+def _known(row: Any) -> UrlStatus:
+    return UrlStatus(row.url, row.depth, _what(row.state, row.outcome, row.reason), row.status, row.digest)
 
 
 def _row(crawl: str, url: str, depth: int) -> dict[str, object]:

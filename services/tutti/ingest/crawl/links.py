@@ -14,10 +14,10 @@ from dataclasses import dataclass, field
 from resiliparse.parse.html import HTMLTree
 
 from tutti.corpus.documents import MediaType
-from tutti.ingest.census import census
 from tutti.ingest.crawl.urls import NotAPage, canonical
-from tutti.ingest.nesting import MAX_DEPTH, levels, why_not_parsed
-from tutti.ingest.sniffing import decode, is_binary, media_type
+from tutti.ingest.encoding.census import census
+from tutti.ingest.encoding.sniffing import decode, is_binary, media_type
+from tutti.ingest.reading.nesting import MAX_DEPTH, levels, why_not_parsed
 
 MAX_LINKS = 20_000
 """Of a page; the first of them in its order. A page with more is a list made for machines."""
@@ -29,7 +29,7 @@ _VALUE = re.compile(rf"(?:{'|'.join(sorted(_VALUED))})\s*:\s*[^\s,]*")
 
 
 @dataclass(frozen=True, slots=True)
-class Said:
+class PageLinks:
     """`canonical`: the URL under which the page wants to be known, empty for none; `index`: whether it wants to be."""
 
     links: tuple[str, ...] = ()
@@ -38,22 +38,24 @@ class Said:
     faults: dict[str, int] = field(default_factory=dict)
 
 
-def said(url: str, body: bytes, *, agent: str, kind: str = "", charset: str = "", headers: Iterable[str] = ()) -> Said:
+def said(
+    url: str, body: bytes, *, agent: str, kind: str = "", charset: str = "", headers: Iterable[str] = ()
+) -> PageLinks:
     """What a page at a canonical URL says.
 
     `kind` (its content type), `charset` and `headers` (each X-Robots-Tag) came with it.
     """
     index, follow = asked(headers, agent)
     if is_binary(body, charset) or media_type(url, body, charset, kind) is not MediaType.HTML:
-        return Said(index=index)
+        return PageLinks(index=index)
     decoded = decode(body, MediaType.HTML, charset)
     data = decoded.utf8(body)
     seen = census(data)
     if why_not_parsed(data, decoded.text, seen):
-        return Said(index=index)
+        return PageLinks(index=index)
     tree = HTMLTree.parse(decoded.text)
     if levels(tree, seen) > 2 * MAX_DEPTH:
-        return Said(index=index)
+        return PageLinks(index=index)
     names = {"robots", agent.lower()}
     metas = tree.document.query_selector_all("meta[name][content]")
     inside = _obeyed(each.getattr("content") for each in metas if each.getattr("name").strip().lower() in names)
@@ -61,7 +63,7 @@ def said(url: str, body: bytes, *, agent: str, kind: str = "", charset: str = ""
     where = _resolved(base, url) or url
     faults: dict[str, int] = {}
     found = set(_canonical(_references(tree), where, faults)) if follow and inside[1] else set()
-    return Said(tuple(sorted(found)), _own(tree, where), index and inside[0], faults)
+    return PageLinks(tuple(sorted(found)), _own(tree, where), index and inside[0], faults)
 
 
 def asked(headers: Iterable[str], agent: str) -> tuple[bool, bool]:

@@ -7,15 +7,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tutti.ingest.crawl.links import MAX_LINKS, MAX_OWN, Said, said
-from tutti.ingest.crawl.scope import Left, Scope, Taken, circles, level, shape
+from tutti.ingest.crawl.links import MAX_LINKS, MAX_OWN, PageLinks, said
+from tutti.ingest.crawl.scope import ExclusionReason, PageCounts, Scope, circles, level, shape
 from tutti.ingest.crawl.sitemaps import MAX_BYTES, MAX_URLS, BadSitemap, sitemap
 from tutti.ingest.crawl.urls import host_of
 
 URL = "https://a.example/one/two"
 
 
-def page(head: str = "", body: str = "", headers: Iterable[str] = ()) -> Said:
+def page(head: str = "", body: str = "", headers: Iterable[str] = ()) -> PageLinks:
     html = f"<!doctype html><head>{head}</head><body>{body}</body>"
     return said(URL, html.encode(), agent="Tutti", headers=headers)
 
@@ -179,26 +179,26 @@ def test_of_what_is_read_as_it_comes_a_sitemap_may_have_any_amount(piece: bytes)
 A = "https://a.example"
 
 
-def decided(urls: list[str], scope: Scope, depth: int = 0) -> dict[str, Left | None]:
-    return dict(level(urls, depth, scope, Taken(), Taken()))
+def decided(urls: list[str], scope: Scope, depth: int = 0) -> dict[str, ExclusionReason | None]:
+    return dict(level(urls, depth, scope, PageCounts(), PageCounts()))
 
 
 def test_what_lies_elsewhere_or_too_deep_is_left_with_its_reason() -> None:
     scope = Scope((f"{A}/docs/",), without=(f"{A}/docs/old/",), depth=2)
     assert decided([f"{A}/docs/a", f"{A}/docs/old/b", f"{A}/c", "https://a.example.evil/docs/"], scope) == {
         f"{A}/docs/a": None,
-        f"{A}/docs/old/b": Left.EXCLUDED,
-        f"{A}/c": Left.ELSEWHERE,
-        "https://a.example.evil/docs/": Left.ELSEWHERE,
+        f"{A}/docs/old/b": ExclusionReason.EXCLUDED,
+        f"{A}/c": ExclusionReason.ELSEWHERE,
+        "https://a.example.evil/docs/": ExclusionReason.ELSEWHERE,
     }
-    assert decided([f"{A}/docs/a"], scope, 3) == {f"{A}/docs/a": Left.TOO_DEEP}
+    assert decided([f"{A}/docs/a"], scope, 3) == {f"{A}/docs/a": ExclusionReason.TOO_DEEP}
 
 
 def test_a_calendar_of_a_million_pages_is_cut_and_the_rest_of_the_host_is_not() -> None:
     days = [f"{A}/calendar/{year}/{month}?view=day&n={year}" for year in range(1000, 9000) for month in range(1, 13)]
     found = decided([*days, f"{A}/about"], Scope((f"{A}/",), alike=100))
     assert sum(left is None for left in found.values()) == 101
-    assert {left for left in found.values() if left} == {Left.TRAP}
+    assert {left for left in found.values() if left} == {ExclusionReason.TRAP}
     assert shape(days[0]) == f"{A}/calendar/0/0?n&view"
 
 
@@ -228,15 +228,15 @@ def test_limits_cut_the_same_pages_in_whatever_order_they_were_found(urls: list[
 def test_a_level_that_is_decided_in_parts_is_decided_as_a_whole(together: int) -> None:
     urls = sorted(f"http://{host}.example/{kind}/{each}" for host in "ab" for kind in "xyz" for each in range(5))
     scope = Scope(("http://",), pages=17, pages_of_host=11, alike=4)
-    whole = dict(level(urls, 1, scope, Taken(), Taken()))
-    taken, parts = Taken(), dict[str, Left | None]()
+    whole = dict(level(urls, 1, scope, PageCounts(), PageCounts()))
+    taken, parts = PageCounts(), dict[str, ExclusionReason | None]()
     for begin in range(0, len(urls), together):
-        more = Taken()
+        more = PageCounts()
         parts |= dict(level(urls[begin : begin + together], 1, scope, taken, more))
         assert more.pages <= together
         taken.grow(more)
     assert parts == whole
-    assert {Left.LIMIT, Left.TRAP, None} == set(whole.values())
+    assert {ExclusionReason.LIMIT, ExclusionReason.TRAP, None} == set(whole.values())
     stay = [url for url, left in whole.items() if left is None]
     assert taken.pages == len(stay)
     for url in stay:

@@ -10,8 +10,8 @@ from enum import StrEnum
 
 from sqlalchemy import Column, MetaData, String, Text, and_, delete, insert, select
 
-from tutti.chassis.tables import NAME, declare
-from tutti.chassis.unit import Unit
+from tutti.chassis.store.tables import NAME, declare
+from tutti.chassis.store.unit import Unit
 
 _TOGETHER = 500
 LEADS_TO = "leads to "

@@ -14,8 +14,8 @@ from urllib.parse import urlsplit
 from google.protobuf import json_format
 
 from tutti.chassis.service import Host
+from tutti.chassis.store.unit import Unit
 from tutti.chassis.tasks import Retry, WorkFailed
-from tutti.chassis.unit import Unit
 from tutti.contracts.ingest.v1 import CrawlSpec, Place
 from tutti.ingest.crawl.addresses import address_of
 from tutti.ingest.crawl.frontier import Frontier

@@ -15,12 +15,12 @@ from enum import StrEnum
 import xxhash
 
 from tutti.ingest.crawl.urls import host_of
-from tutti.ingest.tally import Tally
+from tutti.ingest.reading.tally import Tally
 
 _DIGITS = re.compile(r"\d+")
 
 
-class Left(StrEnum):
+class ExclusionReason(StrEnum):
     """Why a page that was found is not fetched."""
 
     ELSEWHERE = "elsewhere"  # below none of the prefixes
@@ -48,7 +48,7 @@ class Scope:
 
 
 @dataclass(slots=True)
-class Taken:
+class PageCounts:
     """How many pages were taken already: in all, by host, by shape. Memory is 20 bytes a shape, and a host."""
 
     pages: int = 0
@@ -60,7 +60,7 @@ class Taken:
         self._hosts.add(_key(host_of(url)))
         self._shapes.add(_key(shape(url)))
 
-    def grow(self, more: Taken) -> None:
+    def grow(self, more: PageCounts) -> None:
         """By what was taken since."""
         self.pages += more.pages
         for mine, new in ((self._hosts, more._hosts), (self._shapes, more._shapes)):
@@ -81,8 +81,8 @@ def _key(text: str) -> bytes:
 
 
 def level(
-    urls: Iterable[str], depth: int, scope: Scope, taken: Taken, more: Taken
-) -> Iterator[tuple[str, Left | None]]:
+    urls: Iterable[str], depth: int, scope: Scope, taken: PageCounts, more: PageCounts
+) -> Iterator[tuple[str, ExclusionReason | None]]:
     """Decide on the pages at one distance, which are canonical and new: each with why it is left out, None if it stays.
 
     `more` is what was taken beside `taken`, and grows by those that stay.
@@ -94,19 +94,19 @@ def level(
         yield url, left
 
 
-def _left(url: str, depth: int, scope: Scope, taken: Taken, more: Taken) -> Left | None:
+def _left(url: str, depth: int, scope: Scope, taken: PageCounts, more: PageCounts) -> ExclusionReason | None:
     if not url.startswith(scope.prefixes):
-        return Left.ELSEWHERE
+        return ExclusionReason.ELSEWHERE
     if scope.without and url.startswith(scope.without):
-        return Left.EXCLUDED
+        return ExclusionReason.EXCLUDED
     if depth > scope.depth:
-        return Left.TOO_DEEP
+        return ExclusionReason.TOO_DEEP
     alike = taken.alike(url) + more.alike(url)
     if circles(url, segments=scope.segments, parameters=scope.parameters) or alike >= scope.alike:
-        return Left.TRAP
+        return ExclusionReason.TRAP
     of_host = taken.of_host(url) + more.of_host(url)
     if taken.pages + more.pages >= scope.pages or of_host >= scope.pages_of_host:
-        return Left.LIMIT
+        return ExclusionReason.LIMIT
     return None
 
 

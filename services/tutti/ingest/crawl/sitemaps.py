@@ -13,9 +13,9 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from xml.parsers import expat
 
-from tutti.ingest.crawl.encodings import undone
-from tutti.ingest.crawl.failures import FetchFailed
 from tutti.ingest.crawl.urls import MAX_LENGTH, NotAPage, canonical, host_of
+from tutti.ingest.failures import FetchFailed
+from tutti.ingest.reading.encodings import undone
 
 MAX_URLS = 50_000
 MAX_BYTES = 50 << 20

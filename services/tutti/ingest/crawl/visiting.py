@@ -14,17 +14,17 @@ from datetime import UTC, datetime
 from enum import StrEnum
 
 from tutti.chassis.progress import say
-from tutti.corpus.canonical import bytes_digest
 from tutti.ingest.crawl import archive
-from tutti.ingest.crawl.answers import Again, Earlier, Kept, form, freshened, kept
+from tutti.ingest.crawl.answers import Again, Earlier, StoredResponse, form, freshened, kept
 from tutti.ingest.crawl.archive import Place, metadata, payload_digest, request, response, revisit
 from tutti.ingest.crawl.asking import AGENT, Asking, Manner, Put
-from tutti.ingest.crawl.failures import Failure, FetchFailed
 from tutti.ingest.crawl.fetching import HELD_BYTES, Answer, Fetches, decoded
-from tutti.ingest.crawl.links import Said, said
+from tutti.ingest.crawl.links import PageLinks, said
 from tutti.ingest.crawl.pacing import Pace, Turn
 from tutti.ingest.crawl.urls import NotAPage, canonical, host_of
-from tutti.ingest.sniffing import TEXTS, shown_type
+from tutti.ingest.encoding.sniffing import TEXTS, shown_type
+from tutti.ingest.failures import Failure, FetchFailed
+from tutti.records.canonical import bytes_digest
 
 _OF_A_URL = 100
 """Bytes that a URL takes beside its characters."""
@@ -55,13 +55,13 @@ class Visit:
     reason: str
     tries: int
     records: bytes
-    said: Said = field(default_factory=Said)
+    said: PageLinks = field(default_factory=PageLinks)
     target: str = ""
     digest: str = ""
     detail: str = ""
     """In words, why it failed."""
     again: Again = Again.READ
-    kept: Kept | None = None
+    kept: StoredResponse | None = None
     """Of an answer whose body may be asked for again; without an archive where its record is the first of `records`."""
 
     @property
@@ -206,7 +206,7 @@ class _Exchange:
         same = (bytes_digest(self.came.body), form(self.came)) == (self.earlier.kept.digest, self.earlier.kept.form)
         return Again.IDENTICAL if same else Again.READ
 
-    def records(self, manner: Manner, at: datetime) -> tuple[bytes, Kept | None]:
+    def records(self, manner: Manner, at: datetime) -> tuple[bytes, StoredResponse | None]:
         """For the archive; and what is kept of an answer of success."""
         asked, answer, again = {"User-Agent": manner.agent, **self.asked}, self.answer, self.again
         if again is Again.READ or self.earlier is None:

@@ -17,10 +17,10 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from tutti.corpus.canonical import JsonValue, bytes_digest, canonical_json, parse_json
-from tutti.corpus.errors import CorpusError
-from tutti.corpus.fields import Fields
 from tutti.ingest.quality.features import FEATURES_VERSION, sums
+from tutti.records.canonical import JsonValue, bytes_digest, canonical_json, parse_json
+from tutti.records.errors import CorpusError
+from tutti.records.fields import Fields
 
 MAGIC = b"tutti classifier 1\n"
 LABEL = re.compile(r"[a-z][a-z0-9_]{0,39}")

@@ -21,8 +21,8 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from tutti.corpus.counts.characters import Class, characters, class_of
-from tutti.corpus.native import Kernel, kernel
 from tutti.corpus.texts import buffers
+from tutti.native.native import Kernel, kernel
 
 _SOURCE = Path(__file__).with_suffix(".c")
 FEATURES_VERSION = 1

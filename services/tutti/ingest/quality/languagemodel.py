@@ -18,9 +18,9 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 
-from tutti.corpus.native import Kernel, NoKernel, cache_folder, kernel
 from tutti.ingest.quality import languagetables
 from tutti.ingest.quality.languagetables import Model
+from tutti.native.native import Kernel, NoKernel, cache_folder, kernel
 
 PACKED = "data/model.npz.xz"
 """The model of py3langid, below its package; that is not imported for it, since it is needed once a machine."""

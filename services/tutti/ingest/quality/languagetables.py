@@ -22,10 +22,10 @@ import numpy.typing as npt
 from blake3 import blake3
 
 from tutti.backbone.files import RealFiles, overwrite
-from tutti.corpus.canonical import keyed_bytes
-from tutti.corpus.errors import CorpusError
-from tutti.corpus.native import own_folder
 from tutti.corpus.sections import HEADER_BYTES, Extent, Format, Sections, aligned
+from tutti.native.native import own_folder
+from tutti.records.canonical import keyed_bytes
+from tutti.records.errors import CorpusError
 
 
 class Section(StrEnum):

@@ -18,11 +18,11 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from tutti.corpus.canonical import JsonValue, keyed_bytes
-from tutti.corpus.errors import CorpusError
 from tutti.ingest.quality.classifier import DIGITS, MOST_LABELS, Classifier, Label, exponential, placed, told
 from tutti.ingest.quality.features import features
 from tutti.ingest.quality.languages import identify
+from tutti.records.canonical import JsonValue, keyed_bytes
+from tutti.records.errors import CorpusError
 
 Features = npt.NDArray[np.uint32]
 Reals = npt.NDArray[np.float64]
@@ -67,7 +67,7 @@ class Learnt:
 
 
 @dataclass(frozen=True, slots=True)
-class Held:
+class HeldOutCounts:
     """What held-out texts of a label, in a language, were told as: labels with how many, none of them 0."""
 
     label: str
@@ -82,7 +82,7 @@ class Lesson:
 
     classifier: Classifier
     learnt: tuple[Learnt, ...]
-    held: tuple[Held, ...]
+    held: tuple[HeldOutCounts, ...]
     held_out: tuple[Example, ...]
 
 
@@ -183,7 +183,7 @@ def _checked(examples: Sequence[Example], names: Sequence[str]) -> list[Example]
 
 
 def _account(
-    learnt: Sequence[Learnt], table: Sequence[Held], source: str, most_false: float
+    learnt: Sequence[Learnt], table: Sequence[HeldOutCounts], source: str, most_false: float
 ) -> Mapping[str, JsonValue]:
     held: list[JsonValue] = [{**asdict(each), "told": dict(each.told)} for each in table]
     return {
@@ -195,7 +195,7 @@ def _account(
     }
 
 
-def confusion(classifier: Classifier, examples: Sequence[Example]) -> tuple[Held, ...]:
+def confusion(classifier: Classifier, examples: Sequence[Example]) -> tuple[HeldOutCounts, ...]:
     """What texts are told as, by label and language."""
     scores = classifier.scores(pa.array([each.text for each in examples], pa.large_string()))
     answers = told(scores, [label.threshold for label in classifier.labels])
@@ -207,7 +207,9 @@ def confusion(classifier: Classifier, examples: Sequence[Example]) -> tuple[Held
     for each, language, answer in zip(examples, spoken, answers.tolist(), strict=True):
         key = (each.label, language if language in frequent else "other")
         rows.setdefault(key, Counter())[names[answer]] += 1
-    return tuple(Held(*key, counts.total(), tuple(sorted(counts.items()))) for key, counts in sorted(rows.items()))
+    return tuple(
+        HeldOutCounts(*key, counts.total(), tuple(sorted(counts.items()))) for key, counts in sorted(rows.items())
+    )
 
 
 def _thresholds(

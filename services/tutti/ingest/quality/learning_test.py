@@ -8,7 +8,6 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from tutti.corpus.canonical import bytes_digest
 from tutti.ingest.quality import features
 from tutti.ingest.quality.classifier import (
     DIGITS,
@@ -20,6 +19,7 @@ from tutti.ingest.quality.classifier import (
     told,
 )
 from tutti.ingest.quality.learning import Example, Lesson, Unlearnable, learn, split
+from tutti.records.canonical import bytes_digest
 
 SYLLABLES = {
     "good": ("ba", "lo", "mi", "su", "ne"),

@@ -14,12 +14,12 @@ from pathlib import Path
 
 import pyarrow as pa
 
-from tutti.corpus.native import Kernel, kernel
 from tutti.corpus.texts import require_texts
-from tutti.ingest.normalisation import utf8
+from tutti.ingest.encoding.normalisation import utf8
 from tutti.ingest.quality import emails, keys, numerals
 from tutti.ingest.quality.findings import Finding, Kind, Window
 from tutti.ingest.quality.rules import Keep, Rule
+from tutti.native.native import Kernel, kernel
 
 PII_VERSION = 3
 MASKS = {kind: f"[{kind.value}]" for kind in Kind}

@@ -5,8 +5,8 @@ from typing import Any
 
 from pydantic import Field
 
+from tutti.chassis.config.recipetext import Part, Real
 from tutti.chassis.errors import InvalidField
-from tutti.chassis.recipetext import Part, Real
 from tutti.contracts.annotation.v1 import (
     CAMPAIGN_STATE_CANCELLED,
     CAMPAIGN_STATE_FAILED,
@@ -28,8 +28,8 @@ from tutti.corpus.manifest import Manifest
 from tutti.pipeline.blobchecks import Checked, Expected
 from tutti.pipeline.crowdpart import LONGEST, CrowdPart
 from tutti.pipeline.recipe import Count, Positive, Recipe, Seed
-from tutti.pipeline.stages.definition import Asked, Question, Role, StageDef, resource_of
-from tutti.pipeline.values import Result, Seen
+from tutti.pipeline.stages.definition import Question, Role, StageContext, StageDef, resource_of
+from tutti.pipeline.values import Result, WorkStatus
 
 STATES = {
     CAMPAIGN_STATE_PUBLISHED: STATE_DONE,
@@ -99,7 +99,7 @@ class CampaignStage(StageDef):
                 "campaign.rules", seen=unknown[0], expected=f"one of the axes: {', '.join(section.axes)}"
             )
 
-    def request(self, asked: Asked) -> CampaignSpec:
+    def request(self, asked: StageContext) -> CampaignSpec:
         section = _section(asked.recipe)
         spec = CampaignSpec(
             answers=[_source(each) for each in asked.all("answers")],
@@ -120,7 +120,7 @@ class CampaignStage(StageDef):
             spec.simulated.CopyFrom(SimulatedCrowd(annotators=section.crowd.annotators, crowd=section.crowd.simulated))
         return spec
 
-    def parameters(self, asked: Asked) -> Mapping[str, object]:
+    def parameters(self, asked: StageContext) -> Mapping[str, object]:
         return _section(asked.recipe).model_dump(exclude={"deadline_hours"}, exclude_defaults=True)
 
     def questions(self, recipe: Recipe) -> Iterator[Question]:
@@ -128,10 +128,10 @@ class CampaignStage(StageDef):
         keys |= {"simulated.crowd": "campaign.crowd.simulated", "simulated.annotators": "campaign.crowd.annotators"}
         yield Question(recipe, keys)
 
-    def seen(self, work: Any) -> Seen:
+    def seen(self, work: Any) -> WorkStatus:
         result = Result(work.name, work.result.manifest_key, work.result.content_digest)
         done = work.state == CAMPAIGN_STATE_PUBLISHED
-        return Seen(work.name, STATES.get(work.state, STATE_RUNNING), work.reason, result if done else None)
+        return WorkStatus(work.name, STATES.get(work.state, STATE_RUNNING), work.reason, result if done else None)
 
     def blobs(self, manifest: Manifest) -> Iterator[Checked]:
         for field in ("pairs", "lines"):

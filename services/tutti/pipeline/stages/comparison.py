@@ -5,8 +5,8 @@ from typing import Any
 
 from pydantic import Field
 
+from tutti.chassis.config.recipetext import Part
 from tutti.chassis.errors import InvalidField
-from tutti.chassis.recipetext import Part
 from tutti.contracts.annotation.v1 import Campaign
 from tutti.contracts.committer.v1 import Checkpoint
 from tutti.contracts.evaluation.v1 import ComparedReward, ComparedSample, Comparison, ComparisonSpec, JudgedSet
@@ -16,7 +16,7 @@ from tutti.corpus.manifest import Manifest
 from tutti.pipeline.blobchecks import Checked, Expected
 from tutti.pipeline.crowdpart import CrowdPart
 from tutti.pipeline.recipe import Positive, Recipe, Seed
-from tutti.pipeline.stages.definition import Asked, Role, StageDef, resource_of
+from tutti.pipeline.stages.definition import Role, StageContext, StageDef, resource_of
 from tutti.pipeline.values import Result
 
 JUDGED = "judged"
@@ -60,7 +60,7 @@ class ComparisonStage(StageDef):
             expected = f"at most comparison.crowd.annotators ({section.crowd.annotators})"
             yield InvalidField("comparison.overlap", seen=section.overlap, expected=expected)
 
-    def request(self, asked: Asked) -> ComparisonSpec:
+    def request(self, asked: StageContext) -> ComparisonSpec:
         section = asked.recipe.section(ComparisonSection)
         spec = ComparisonSpec(
             baseline=_compared(asked.one("baseline")),
@@ -75,7 +75,7 @@ class ComparisonStage(StageDef):
             spec.overlap, spec.seed = section.overlap, section.seed
         return spec
 
-    def parameters(self, asked: Asked) -> Mapping[str, object]:
+    def parameters(self, asked: StageContext) -> Mapping[str, object]:
         section = asked.recipe.section(ComparisonSection)
         judged_by = {"axis"} if section.crowd is None else {"crowd", "overlap", "seed"}
         return section.model_dump(mode="json", include=judged_by)

@@ -6,14 +6,14 @@ from typing import Annotated, Any
 
 from pydantic import Field
 
+from tutti.chassis.config.recipetext import Part, Real
 from tutti.chassis.errors import InvalidField
-from tutti.chassis.recipetext import Part, Real
 from tutti.contracts.ingest.v1 import Conversations, ConversationsSpec, SplitShare
 from tutti.corpus.conversationset import ConversationsBody
 from tutti.corpus.manifest import Manifest
 from tutti.pipeline.blobchecks import Checked, Expected
 from tutti.pipeline.recipe import InputPart, Recipe, Seed
-from tutti.pipeline.stages.definition import Asked, Folder, StageDef
+from tutti.pipeline.stages.definition import Folder, StageContext, StageDef
 
 NEAR = 1e-9
 PART = re.compile(r"[a-z][a-z0-9-]{0,39}")
@@ -62,7 +62,7 @@ class ConversationsStage(StageDef):
     def folder(self, recipe: Recipe) -> Folder | None:
         return Folder("conversations.path", _section(recipe).path)
 
-    def request(self, asked: Asked) -> ConversationsSpec:
+    def request(self, asked: StageContext) -> ConversationsSpec:
         section, read = _section(asked.recipe), asked.source
         return ConversationsSpec(
             input_path=read.path if read else "",
@@ -72,7 +72,7 @@ class ConversationsStage(StageDef):
             logic_version=asked.logic_version,
         )
 
-    def parameters(self, asked: Asked) -> Mapping[str, object]:
+    def parameters(self, asked: StageContext) -> Mapping[str, object]:
         section = _section(asked.recipe)
         return {"split": dict(section.split), "seed": section.seed}
 

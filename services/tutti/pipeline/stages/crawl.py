@@ -9,7 +9,7 @@ from tutti.corpus.manifest import Manifest
 from tutti.corpus.stages import CrawlBody
 from tutti.pipeline.blobchecks import Checked, Expected
 from tutti.pipeline.recipe import CrawlPart, Recipe
-from tutti.pipeline.stages.definition import Asked, Flat, Question, StageDef
+from tutti.pipeline.stages.definition import Flat, Question, StageContext, StageDef
 from tutti.pipeline.values import Resident
 
 JUDGED = ("seeds", "within", "without", "contact", "delay_seconds", "page_seconds", "connect", "since")
@@ -28,7 +28,7 @@ class CrawlStage(StageDef):
     def located(self, recipe: Recipe) -> bool:
         return True
 
-    def request(self, asked: Asked) -> CrawlSpec:
+    def request(self, asked: StageContext) -> CrawlSpec:
         crawl = _part(asked.recipe)
         connect = json.loads(asked.source.path) if asked.source else {}
         return CrawlSpec(
@@ -51,7 +51,7 @@ class CrawlStage(StageDef):
             since=crawl.since,
         )
 
-    def parameters(self, asked: Asked) -> Mapping[str, object]:
+    def parameters(self, asked: StageContext) -> Mapping[str, object]:
         return _part(asked.recipe).parameters()
 
     def questions(self, recipe: Recipe) -> Iterator[Question]:

@@ -6,8 +6,8 @@ from typing import Any, Literal
 
 from pydantic import Field
 
+from tutti.chassis.config.recipetext import Part, Real
 from tutti.chassis.errors import InvalidField
-from tutti.chassis.recipetext import Part, Real
 from tutti.chassis.service import Host
 from tutti.contracts.dedup.v1 import Dedup, DedupSpec, Documents, Lines
 from tutti.contracts.ingest.v1 import Filter, Ingest
@@ -16,7 +16,7 @@ from tutti.corpus.stages import DedupBody
 from tutti.pipeline.blobchecks import Checked, Expected
 from tutti.pipeline.recipe import DedupPart, LinesPart, Recipe
 from tutti.pipeline.retracted import with_retracted
-from tutti.pipeline.stages.definition import MAKE_RUN, Asked, Flat, Question, Role, StageDef
+from tutti.pipeline.stages.definition import MAKE_RUN, Flat, Question, Role, StageContext, StageDef
 from tutti.pipeline.tokenized import documents_of
 from tutti.pipeline.values import Inputs, Measure, Resident, Result
 
@@ -56,7 +56,7 @@ class DedupStage(StageDef):
         if lines is not None and lines.keep > lines.most:
             yield InvalidField("dedup.lines.keep", seen=lines.keep, expected=f"at most dedup.lines.most ({lines.most})")
 
-    def request(self, asked: Asked) -> DedupSpec:
+    def request(self, asked: StageContext) -> DedupSpec:
         recipe, documents, held_out = asked.recipe, asked.one("documents"), asked.get("held_out")
         clean = recipe.dedup.decontaminate
         return DedupSpec(
@@ -73,7 +73,7 @@ class DedupStage(StageDef):
             clean="" if recipe.quality.clean == "none" else recipe.quality.clean,
         )
 
-    def parameters(self, asked: Asked) -> Mapping[str, object]:
+    def parameters(self, asked: StageContext) -> Mapping[str, object]:
         found = asked.recipe.dedup.parameters()
         if asked.recipe.quality.clean != "none":
             found["clean"] = asked.recipe.quality.clean
@@ -81,7 +81,7 @@ class DedupStage(StageDef):
             found["retracted"] = [each.retracted for each in asked.all("against")]
         return found
 
-    def today(self, asked: Asked, host: Host) -> Inputs:
+    def today(self, asked: StageContext, host: Host) -> Inputs:
         """With the documents of the earlier datasets that the recipe names, and what is retracted of them."""
         against = asked.recipe.dedup.against
         if not against:

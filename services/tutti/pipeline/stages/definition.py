@@ -11,9 +11,9 @@ from typing import Any, ClassVar
 
 from google.protobuf.message import Message
 
+from tutti.chassis.config.recipetext import Part
 from tutti.chassis.errors import InvalidField
-from tutti.chassis.kinds import Kind, kind_of
-from tutti.chassis.recipetext import Part
+from tutti.chassis.rpc.kinds import Kind, kind_of
 from tutti.chassis.service import Host
 from tutti.checkpoints.keys import checkpoint_of
 from tutti.contracts.committer.v1 import Checkpoint
@@ -21,7 +21,7 @@ from tutti.contracts.common.v1 import STATE_DONE
 from tutti.corpus.manifest import Manifest
 from tutti.pipeline.blobchecks import Checked
 from tutti.pipeline.recipe import Recipe
-from tutti.pipeline.values import Inputs, Measure, Resident, Result, Seen, Source
+from tutti.pipeline.values import Inputs, Measure, Resident, Result, Source, WorkStatus
 
 MAKE_RUN = "`make run` on two cores of a Xeon (README)"
 """Where a stage was measured that has not run on this platform yet: 649 pages, 800 steps."""
@@ -68,7 +68,7 @@ class Flat:
 
 
 @dataclass(frozen=True)
-class Asked:
+class StageContext:
     """What one stage of a run works on: the recipe as it reads it, inputs by role, its folder, its owner's version."""
 
     recipe: Recipe
@@ -187,14 +187,14 @@ class StageDef:
         return self.folder(recipe) is not None
 
     @abstractmethod
-    def request(self, asked: Asked) -> Message:
+    def request(self, asked: StageContext) -> Message:
         """The spec of the work."""
 
     @abstractmethod
-    def parameters(self, asked: Asked) -> Mapping[str, object]:
+    def parameters(self, asked: StageContext) -> Mapping[str, object]:
         """The parameters that decide the content, beside the inputs; one that came later is absent at its default."""
 
-    def today(self, asked: Asked, host: Host) -> Inputs:
+    def today(self, asked: StageContext, host: Host) -> Inputs:
         """The inputs, with what their owners know of them today. Raises InvalidField."""
         return asked.inputs
 
@@ -212,12 +212,12 @@ class StageDef:
     def fits(self, recipe: Recipe, dataset: Result, host: Host) -> None:
         """Refuse what the dataset that the stage goes back to shows to be impossible. Raises InvalidField."""
 
-    def seen(self, work: Any) -> Seen:
+    def seen(self, work: Any) -> WorkStatus:
         """The work as the pipeline sees it; by default of a kind with a state, a reason and a result."""
         result = Result(work.name, work.result.manifest_key, work.result.content_digest)
-        return Seen(work.name, work.state, work.reason, result if work.state == STATE_DONE else None)
+        return WorkStatus(work.name, work.state, work.reason, result if work.state == STATE_DONE else None)
 
-    def settled(self, work: Any, host: Host) -> Seen:
+    def settled(self, work: Any, host: Host) -> WorkStatus:
         """The same where it takes other owners to know the result."""
         return self.seen(work)
 

@@ -2,7 +2,7 @@
 
 from pydantic import Field
 
-from tutti.chassis.recipetext import Real
+from tutti.chassis.config.recipetext import Real
 from tutti.contracts.annotation.v1 import Preferences
 from tutti.contracts.committer.v1 import Checkpoint
 from tutti.corpus.manifest import Kind

@@ -5,7 +5,7 @@ from typing import Any
 
 from pydantic import Field
 
-from tutti.chassis.recipetext import Part, Real
+from tutti.chassis.config.recipetext import Part, Real
 from tutti.chassis.service import Host
 from tutti.contracts.ingest.v1 import Filter, FilterSpec, Ingest, Threshold
 from tutti.corpus.manifest import Manifest
@@ -13,7 +13,7 @@ from tutti.corpus.stages import FilterBody
 from tutti.pipeline.blobchecks import Checked, Expected
 from tutti.pipeline.recipe import Names, Recipe
 from tutti.pipeline.retracted import with_retracted
-from tutti.pipeline.stages.definition import MAKE_RUN, Asked, Flat, Question, Role, StageDef
+from tutti.pipeline.stages.definition import MAKE_RUN, Flat, Question, Role, StageContext, StageDef
 from tutti.pipeline.values import Inputs, Measure
 
 KEYS = {
@@ -46,7 +46,7 @@ class FilterStage(StageDef):
     def apply(self, recipe: Recipe, section: FilterSection) -> Recipe:
         return recipe.model_copy(update={"quality": recipe.quality.model_copy(update=dict(section))})
 
-    def request(self, asked: Asked) -> FilterSpec:
+    def request(self, asked: StageContext) -> FilterSpec:
         quality, documents = asked.recipe.quality, asked.one("documents")
         return FilterSpec(
             manifest_key=documents.manifest_key,
@@ -59,7 +59,7 @@ class FilterStage(StageDef):
             retracted_key=documents.retracted,
         )
 
-    def parameters(self, asked: Asked) -> Mapping[str, object]:
+    def parameters(self, asked: StageContext) -> Mapping[str, object]:
         quality, retracted = asked.recipe.quality, asked.one("documents").retracted
         return {
             "rules": sorted(set(quality.rules)),
@@ -69,7 +69,7 @@ class FilterStage(StageDef):
             **({"retracted": retracted} if retracted else {}),
         }
 
-    def today(self, asked: Asked, host: Host) -> Inputs:
+    def today(self, asked: StageContext, host: Host) -> Inputs:
         return {"documents": (with_retracted(host, asked.one("documents")),)}
 
     def questions(self, recipe: Recipe) -> Iterator[Question]:

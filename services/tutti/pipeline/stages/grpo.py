@@ -5,8 +5,8 @@ from typing import Any, ClassVar
 
 from pydantic import Field
 
+from tutti.chassis.config.recipetext import Part, Real
 from tutti.chassis.errors import InvalidField
-from tutti.chassis.recipetext import Part, Real
 from tutti.chassis.service import Host
 from tutti.checkpoints.keys import checkpoint_of
 from tutti.contracts.committer.v1 import Checkpoint
@@ -17,7 +17,7 @@ from tutti.model.programs.grpo import MOST_LAG, GrpoParameters, RewardFunction
 from tutti.model.training import RoleModel
 from tutti.pipeline.finetuning import INITIAL, FinetuningStage, JobSection, Rhythm, role_model
 from tutti.pipeline.recipe import Count, Positive, Recipe
-from tutti.pipeline.stages.definition import Asked, Role
+from tutti.pipeline.stages.definition import Role, StageContext
 from tutti.pipeline.values import Inputs
 
 REFERENCE, REWARD = "reference", "reward"
@@ -118,19 +118,19 @@ class GrpoStage(FinetuningStage):
             lag=section.lag,
         )
 
-    def rhythm(self, asked: Asked) -> Rhythm:
+    def rhythm(self, asked: StageContext) -> Rhythm:
         """Whole iterations: inside of one, a state does not say what was rolled out."""
         section = _section(asked.recipe)
         updates = section.epochs * section.minibatches
         return Rhythm(section.steps * updates, _every(section) * updates)
 
-    def models(self, asked: Asked) -> tuple[RoleModel, ...]:
+    def models(self, asked: StageContext) -> tuple[RoleModel, ...]:
         """The reference is the initial checkpoint unless it is given."""
         reference, reward = asked.get(REFERENCE) or asked.one(INITIAL), asked.get(REWARD)
         found = [role_model(REFERENCE, reference)]
         return (*found, role_model(REWARD, reward)) if reward is not None else tuple(found)
 
-    def today(self, asked: Asked, host: Host) -> Inputs:
+    def today(self, asked: StageContext, host: Host) -> Inputs:
         inputs = super().today(asked, host)
         begun = inputs[INITIAL][0].training
         assert begun is not None

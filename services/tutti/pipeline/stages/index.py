@@ -3,8 +3,8 @@
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+from tutti.chassis.config.recipetext import Part
 from tutti.chassis.errors import InvalidField
-from tutti.chassis.recipetext import Part
 from tutti.chassis.service import Host
 from tutti.contracts.tokenization.v1 import Dataset, Index, IndexSpec
 from tutti.corpus.manifest import Manifest
@@ -12,7 +12,7 @@ from tutti.corpus.spans.building import MOST_TOKENS
 from tutti.corpus.spans.manifest import IndexBody
 from tutti.pipeline.blobchecks import Checked, Expected
 from tutti.pipeline.recipe import Recipe
-from tutti.pipeline.stages.definition import MAKE_RUN, Asked, Flat, Role, StageDef
+from tutti.pipeline.stages.definition import MAKE_RUN, Flat, Role, StageContext, StageDef
 from tutti.pipeline.tokenized import dataset_row
 from tutti.pipeline.values import Measure, Resident, Result
 
@@ -35,13 +35,13 @@ class IndexStage(StageDef):
     def apply(self, recipe: Recipe, section: IndexSection) -> Recipe:
         return recipe.model_copy(update={"index": True})
 
-    def request(self, asked: Asked) -> IndexSpec:
+    def request(self, asked: StageContext) -> IndexSpec:
         dataset = asked.one("dataset")
         return IndexSpec(
             manifest_key=dataset.manifest_key, content_digest=dataset.content_digest, logic_version=asked.logic_version
         )
 
-    def parameters(self, asked: Asked) -> Mapping[str, object]:
+    def parameters(self, asked: StageContext) -> Mapping[str, object]:
         return {}
 
     def fits(self, recipe: Recipe, dataset: Result, host: Host) -> None:

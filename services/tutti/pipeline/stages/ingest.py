@@ -8,14 +8,14 @@ from typing import Any
 
 from pydantic import Field
 
+from tutti.chassis.config.recipetext import Part
 from tutti.chassis.errors import InvalidField
-from tutti.chassis.recipetext import Part
 from tutti.contracts.ingest.v1 import Crawl, Ingest, IngestSpec
 from tutti.corpus.manifest import Manifest
 from tutti.corpus.stages import IngestBody
 from tutti.pipeline.blobchecks import Checked, Expected
 from tutti.pipeline.recipe import Count, InputPart, Names, QualityPart, Recipe
-from tutti.pipeline.stages.definition import MAKE_RUN, Asked, Flat, Folder, Question, Role, StageDef
+from tutti.pipeline.stages.definition import MAKE_RUN, Flat, Folder, Question, Role, StageContext, StageDef
 from tutti.pipeline.values import Measure, Resident
 
 EVALUATION = "evaluation"
@@ -95,7 +95,7 @@ class IngestStage(StageDef):
             return None
         return Folder("input.path", recipe.input.path, recipe.input.limit)
 
-    def request(self, asked: Asked) -> IngestSpec:
+    def request(self, asked: StageContext) -> IngestSpec:
         recipe, pages = asked.recipe, asked.get("pages")
         read = asked.source if pages is None else None
         return IngestSpec(
@@ -112,7 +112,7 @@ class IngestStage(StageDef):
             engine="" if recipe.engine == "local" else recipe.engine,
         )
 
-    def parameters(self, asked: Asked) -> Mapping[str, object]:
+    def parameters(self, asked: StageContext) -> Mapping[str, object]:
         recipe = asked.recipe
         return {
             "max_file_bytes": recipe.input.max_file_bytes,

@@ -5,8 +5,8 @@ from dataclasses import replace
 
 from pydantic import Field
 
+from tutti.chassis.config.recipetext import Real
 from tutti.chassis.errors import InvalidField
-from tutti.chassis.recipetext import Real
 from tutti.chassis.service import Host
 from tutti.checkpoints.keys import checkpoint_of
 from tutti.contracts.committer.v1 import Checkpoint
@@ -15,7 +15,7 @@ from tutti.model.spec import ModelSpec
 from tutti.model.training import RoleModel
 from tutti.pipeline.finetuning import INITIAL, role_model
 from tutti.pipeline.recipe import Recipe
-from tutti.pipeline.stages.definition import Asked, Role
+from tutti.pipeline.stages.definition import Role, StageContext
 from tutti.pipeline.stages.grpo import REWARD, GrpoSection, GrpoStage
 from tutti.pipeline.values import Inputs, Result
 
@@ -54,10 +54,10 @@ class PpoStage(GrpoStage):
             value_weight=section.value_weight,
         )
 
-    def models(self, asked: Asked) -> tuple[RoleModel, ...]:
+    def models(self, asked: StageContext) -> tuple[RoleModel, ...]:
         return (role_model(CRITIC, _critic(asked)), *super().models(asked))
 
-    def today(self, asked: Asked, host: Host) -> Inputs:
+    def today(self, asked: StageContext, host: Host) -> Inputs:
         """The critic is the reward model unless it is given; it has the shape of the policy. Raises InvalidField."""
         inputs = super().today(asked, host)
         begun, critic = inputs[INITIAL][0].training, _critic(asked)
@@ -73,7 +73,7 @@ class PpoStage(GrpoStage):
         return inputs
 
 
-def _critic(asked: Asked) -> Result:
+def _critic(asked: StageContext) -> Result:
     return asked.get(CRITIC) or asked.one(REWARD)
 
 

@@ -5,13 +5,13 @@ from typing import Any, Literal
 
 from pydantic import Field
 
-from tutti.chassis.recipetext import Part
+from tutti.chassis.config.recipetext import Part
 from tutti.contracts.annotation.v1 import Campaign, Preferences, PreferencesSpec
 from tutti.corpus.conversationset import Lines
 from tutti.corpus.manifest import Manifest
 from tutti.pipeline.blobchecks import Checked, Expected
 from tutti.pipeline.recipe import Recipe
-from tutti.pipeline.stages.definition import Asked, Role, StageDef, resource_of
+from tutti.pipeline.stages.definition import Role, StageContext, StageDef, resource_of
 
 
 class PreferencesSection(Part):
@@ -28,7 +28,7 @@ class PreferencesStage(StageDef):
     roles = (Role("judged", Campaign),)
     section = PreferencesSection
 
-    def request(self, asked: Asked) -> PreferencesSpec:
+    def request(self, asked: StageContext) -> PreferencesSpec:
         section, judged = _section(asked.recipe), asked.one("judged")
         return PreferencesSpec(
             campaign=resource_of(Campaign, judged),
@@ -39,7 +39,7 @@ class PreferencesStage(StageDef):
             logic_version=asked.logic_version,
         )
 
-    def parameters(self, asked: Asked) -> Mapping[str, object]:
+    def parameters(self, asked: StageContext) -> Mapping[str, object]:
         section = _section(asked.recipe)
         return {"fit": section.fit, **({"axis": section.axis} if section.axis else {})}
 

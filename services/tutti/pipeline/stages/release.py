@@ -5,11 +5,11 @@ from typing import Any, Literal
 
 from pydantic import Field
 
+from tutti.chassis.config.recipetext import Part, Real
 from tutti.chassis.errors import InvalidField
-from tutti.chassis.recipetext import Part, Real
 from tutti.contracts.evaluation.v1 import STANDING_REFUSED, Comparison, Release, ReleasedComparison, ReleaseSpec
 from tutti.pipeline.recipe import Recipe
-from tutti.pipeline.stages.definition import Asked, Role, StageDef, resource_of
+from tutti.pipeline.stages.definition import Role, StageContext, StageDef, resource_of
 from tutti.pipeline.values import Result
 
 Rule = Literal["win", "gap", "kl"]
@@ -35,14 +35,14 @@ class ReleaseStage(StageDef):
         if len(set(rules)) != len(rules):
             yield InvalidField("release.rules", seen=", ".join(rules), expected="each rule once")
 
-    def request(self, asked: Asked) -> ReleaseSpec:
+    def request(self, asked: StageContext) -> ReleaseSpec:
         return ReleaseSpec(
             comparisons=[_compared(each) for each in asked.all("compared")],
             logic_version=asked.logic_version,
             **_limits(asked.recipe),
         )
 
-    def parameters(self, asked: Asked) -> Mapping[str, object]:
+    def parameters(self, asked: StageContext) -> Mapping[str, object]:
         return {str(rule): limit for rule, limit in _limits(asked.recipe).items()}
 
     def amount(self, recipe: Recipe, pages: int) -> float:

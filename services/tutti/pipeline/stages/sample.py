@@ -13,7 +13,7 @@ from tutti.corpus.manifest import Manifest
 from tutti.pipeline.blobchecks import Checked, Expected
 from tutti.pipeline.modelsize import NUMBER_BYTES, parameters
 from tutti.pipeline.recipe import Recipe, SamplePart
-from tutti.pipeline.stages.definition import MAKE_RUN, Asked, Flat, Question, Role, StageDef, resource_of
+from tutti.pipeline.stages.definition import MAKE_RUN, Flat, Question, Role, StageContext, StageDef, resource_of
 from tutti.pipeline.tokenized import UNKNOWN, dataset_row, lengths
 from tutti.pipeline.values import Measure, Result
 
@@ -46,7 +46,7 @@ class SampleStage(StageDef):
         if not answers and part.each is not None:
             yield InvalidField("sample.each", seen=part.each, expected="nothing without `from: {prompts: …}`")
 
-    def request(self, asked: Asked) -> SampleSpec:
+    def request(self, asked: StageContext) -> SampleSpec:
         checkpoint = resource_of(Checkpoint, asked.one("checkpoint"))
         values = _part(asked.recipe).model_dump(exclude_none=True)
         spec = SampleSpec(checkpoint=checkpoint, logic_version=asked.logic_version, **values)
@@ -61,7 +61,7 @@ class SampleStage(StageDef):
             )
         return spec
 
-    def parameters(self, asked: Asked) -> Mapping[str, object]:
+    def parameters(self, asked: StageContext) -> Mapping[str, object]:
         return _part(asked.recipe).model_dump(exclude_none=True)
 
     def blobs(self, manifest: Manifest) -> Iterator[Checked]:

@@ -14,7 +14,7 @@ from tutti.corpus.manifest import Manifest
 from tutti.corpus.template import TEMPLATES
 from tutti.pipeline.blobchecks import Checked, Expected, ExpectedTokenizer
 from tutti.pipeline.recipe import DataPart, Recipe, TokenizerPart
-from tutti.pipeline.stages.definition import MAKE_RUN, Asked, Flat, Question, Role, StageDef
+from tutti.pipeline.stages.definition import MAKE_RUN, Flat, Question, Role, StageContext, StageDef
 from tutti.pipeline.values import Measure, Resident
 
 BYTES = 256
@@ -46,7 +46,7 @@ class TokenizationStage(StageDef):
         tokenizer = TokenizerPart(vocabulary=section.vocabulary, pattern=section.pattern)
         return recipe.model_copy(update={"data": data, "tokenizer": tokenizer})
 
-    def request(self, asked: Asked) -> TokenizationSpec:
+    def request(self, asked: StageContext) -> TokenizationSpec:
         recipe, documents, measures = asked.recipe, asked.one("documents"), asked.get("measures")
         return TokenizationSpec(
             manifest_key=documents.manifest_key,
@@ -65,7 +65,7 @@ class TokenizationStage(StageDef):
             logic_version=asked.logic_version,
         )
 
-    def parameters(self, asked: Asked) -> Mapping[str, object]:
+    def parameters(self, asked: StageContext) -> Mapping[str, object]:
         found: dict[str, object] = {**asked.recipe.tokenizer.parameters(), **asked.recipe.data.parameters()}
         return found | {"reserved": list(tokens)} if (tokens := reserved(asked.recipe)) else found
 

@@ -5,7 +5,7 @@ from dataclasses import replace
 
 from tutti.backbone.blobs import BlobMissing
 from tutti.chassis.errors import InvalidField
-from tutti.chassis.kinds import kind_of
+from tutti.chassis.rpc.kinds import kind_of
 from tutti.chassis.service import Host
 from tutti.checkpoints.keys import checkpoint_of
 from tutti.checkpoints.manifest import CheckpointBody
@@ -17,15 +17,15 @@ from tutti.contracts.scheduler.v1 import (
     MixedDataset,
 )
 from tutti.contracts.tokenization.v1 import Dataset, Tokenizer
-from tutti.corpus.errors import CorpusError
 from tutti.model.training import Initial, Training, WeightedDataset
 from tutti.pipeline.mixing import weighted
 from tutti.pipeline.modelsize import NUMBER_BYTES, STATE_NUMBERS, parameters
 from tutti.pipeline.recipe import Recipe, TrainPart
-from tutti.pipeline.stages.definition import MAKE_RUN, Asked, Flat, Role
+from tutti.pipeline.stages.definition import MAKE_RUN, Flat, Role, StageContext
 from tutti.pipeline.tokenized import dataset_row
 from tutti.pipeline.trainingstage import TrainingStage, leaf_rows, misfits
 from tutti.pipeline.values import Inputs, Measure, Result
+from tutti.records.errors import CorpusError
 
 SNAPSHOTS = 2  # that a node keeps of what its ranks hold
 
@@ -64,7 +64,7 @@ class TrainStage(TrainingStage):
         train = _part(recipe)
         yield from misfits(self.name, train)
 
-    def request(self, asked: Asked) -> JobSpec:
+    def request(self, asked: StageContext) -> JobSpec:
         train, dataset, training = _part(asked.recipe), asked.one("dataset"), _training(asked)
         return JobSpec(
             training=training.to_json(),
@@ -83,11 +83,11 @@ class TrainStage(TrainingStage):
             ],
         )
 
-    def parameters(self, asked: Asked) -> Mapping[str, object]:
+    def parameters(self, asked: StageContext) -> Mapping[str, object]:
         # The name of the checkpoint that it begins with does not decide; its state is among the inputs.
         return {"training": replace(_training(asked), initial=None).digest()}
 
-    def today(self, asked: Asked, host: Host) -> Inputs:
+    def today(self, asked: StageContext, host: Host) -> Inputs:
         """With the other datasets of its mixture, and the weight of each."""
         _check_dataset(asked, host)
         if (initial := asked.get("initial")) is not None:
@@ -127,7 +127,7 @@ def _part(recipe: Recipe) -> TrainPart:
     return recipe.train
 
 
-def _training(asked: Asked) -> Training:
+def _training(asked: StageContext) -> Training:
     """What is trained; the first dataset of a mixture is the stage's own."""
     own, others, initial = asked.one("dataset"), asked.all("mixture"), asked.get("initial")
     shares = (own, *others) if others else ()
@@ -138,7 +138,7 @@ def _training(asked: Asked) -> Training:
     return replace(training, initial=Initial(checkpoint_of(initial.manifest_key), initial.content_digest))
 
 
-def _check_dataset(asked: Asked, host: Host) -> None:
+def _check_dataset(asked: StageContext, host: Host) -> None:
     """Refuse a dataset that the recipe names and whose rows this model cannot read. Raises InvalidField."""
     dataset = asked.one("dataset")
     row = dataset_row(host, dataset) if dataset.resource.startswith("datasets/") else None
@@ -156,7 +156,7 @@ def _check_dataset(asked: Asked, host: Host) -> None:
             )
 
 
-def _check_initial(asked: Asked, initial: Result, host: Host) -> None:
+def _check_initial(asked: StageContext, initial: Result, host: Host) -> None:
     """Refuse parameters of another model, or over other tokens. Raises InvalidField."""
     name = checkpoint_of(initial.manifest_key)
     try:

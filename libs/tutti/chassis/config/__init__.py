@@ -1,0 +1,1 @@
+"""Settings, the data directory, and recipes as text."""

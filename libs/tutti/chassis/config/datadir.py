@@ -1,0 +1,275 @@
+"""The data directory: one folder that holds everything a platform on this machine keeps.
+
+Promises: one owner at a time (a lock that dies with its process); a directory of a newer version is refused; tokens are
+made once, readable by their owner alone; files that others read appear whole or not at all.
+"""
+
+import contextlib
+import json
+import os
+import shutil
+import stat
+import uuid
+from collections.abc import Iterable, Iterator
+from dataclasses import asdict, dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from urllib.parse import quote
+
+from tutti.backbone.files import Files, Lock, RealFiles, make_folders, overwrite, publish
+from tutti.chassis.config.room import is_full
+from tutti.chassis.identity.auth import Role, Tokens
+
+DEFAULT = Path(".tutti")
+VERSION = 1
+PROCESSES = "processes.json"  # which ones the supervisor keeps running
+FOLDERS = ("db", "log", "blobs", "agents", "logs", "endpoints")
+
+
+class DataDirError(Exception):
+    """The data directory cannot be used; the message says why and what to do."""
+
+
+class InUse(DataDirError):
+    """Another process owns it."""
+
+
+class NewerVersion(DataDirError):
+    """It was written by a newer Tutti."""
+
+
+class NotUsable(DataDirError):
+    """It cannot be read or written."""
+
+
+class DiskFull(DataDirError):
+    """No space left."""
+
+
+@dataclass(frozen=True)
+class Holder:
+    """Who holds a lock, as written into it."""
+
+    pid: int
+    since: str
+    what: str
+
+
+class DataDir:
+    """Opening makes what is missing. Raises DataDirError."""
+
+    def __init__(self, path: Path, *, files: Files | None = None) -> None:
+        self.path = path.absolute()
+        self._files = files or RealFiles()
+        with self._named("open"):
+            self._check_version()
+            make_folders(self._files, self.path)
+            for name in FOLDERS:
+                self._files.make_folder(self.path / name)
+            if (self.path / "version").exists():
+                self._files.fsync_folder(self.path)  # who made it may have died before
+            else:
+                self._publish("version", f"{VERSION}\n".encode())
+
+    @property
+    def database_url(self) -> str:
+        return f"sqlite://{_quoted(self.path / 'db')}"
+
+    @property
+    def log_url(self) -> str:
+        return f"sqlite://{_quoted(self.path / 'log' / 'events.db')}"
+
+    @property
+    def blobs_url(self) -> str:
+        return f"file://{_quoted(self.path / 'blobs')}"
+
+    @property
+    def config(self) -> Path | None:
+        """The settings file, if there is one."""
+        path = self.path / "tutti.toml"
+        return path if path.is_file() else None
+
+    def lock(self, what: str, name: str = "lock") -> Lock:
+        """Own the directory (or the part called `name`) until released or dead. Raises InUse."""
+        path = self.path / name
+        with self._named("lock"):
+            lock = self._files.try_lock(path)
+            if lock is None:
+                holder = _holder(path)
+                who = f"process {holder.pid} ({holder.what}) since {holder.since}" if holder else "another process"
+                raise InUse(f"{self.path} is in use by {who}: stop it, or give another directory with --data-dir")
+            holder = Holder(os.getpid(), datetime.now(UTC).isoformat(timespec="seconds"), what)
+            path.write_text(json.dumps(asdict(holder)))  # a hint for the message above, not a promise
+            return lock
+
+    def instance(self, part: str) -> str:
+        """A name that this part of no other directory has, made at the first call: for who holds the part's lock."""
+        path = self.path / f"{part}.instance"
+        with self._named("name a part of"):
+            if not path.exists():
+                self._publish(path.name, f"{uuid.uuid4().hex}\n".encode())
+            return path.read_text().strip()
+
+    def tokens(self) -> Tokens:
+        """The tokens of this directory, made at the first call. Raises NotUsable."""
+        path = self.path / "tokens"
+        with self._named("read the tokens of"):
+            if not path.exists():
+                with contextlib.suppress(FileExistsError):  # another process was first: its tokens hold
+                    self._publish_private(path, Tokens.random().text().encode())
+            return tokens_in(self.path)
+
+    def announce(self, address: str, service: str | None = None) -> None:
+        """Say where the platform (or one service that runs alone) answers; whole or not at all."""
+        with self._named("announce in"):
+            target = self._endpoint(service)
+            overwrite(self._files, self._temporary(), target, [f"{address}\n".encode()])
+
+    def withdraw(self, address: str, service: str | None = None) -> None:
+        """Take the announcement back, unless another's stands there by now."""
+        target = self._endpoint(service)
+        with contextlib.suppress(OSError):
+            if target.read_text().strip() == address:
+                target.unlink()
+
+    def endpoint(self, service: str | None = None) -> str | None:
+        """Where a service answers: its own address if it runs alone, else the one port of the directory."""
+        return endpoint_in(self.path, service)
+
+    def announce_pages(self, url: str, service: str | None = None) -> None:
+        """Say where the pages of the platform (or of one service that runs alone) are."""
+        self.write(_pages_file(service), f"{url}\n".encode())
+
+    def withdraw_pages(self, service: str | None = None) -> None:
+        self.remove(_pages_file(service))
+
+    def write(self, name: str, content: bytes) -> None:
+        """A file that others read: `processes.json`, `metrics`."""
+        with self._named("write to"):
+            overwrite(self._files, self._temporary(), self.path / name, [content])
+
+    def scratch(self, part: str) -> Path:
+        """An empty folder for what is worth nothing after a restart; for who holds the lock of that part."""
+        path = self.path / "scratch" / part
+        with self._named("clear the scratch folder of"):
+            if path.exists():
+                shutil.rmtree(path)
+            path.mkdir(parents=True)
+        return path
+
+    def remove(self, name: str) -> None:
+        with contextlib.suppress(FileNotFoundError):
+            (self.path / name).unlink()
+
+    def _check_version(self) -> None:
+        try:
+            text = (self.path / "version").read_text().strip()
+        except FileNotFoundError:
+            return
+        if not text.isdigit():
+            raise NotUsable(
+                f"{self.path / 'version'} holds {text[:40]!r}, not a number: is this a data directory of Tutti?"
+            )
+        if int(text) > VERSION:
+            raise NewerVersion(
+                f"{self.path} has version {text}, this Tutti knows up to {VERSION}: install the newer Tutti that wrote "
+                f"it, or give another directory with --data-dir"
+            )
+
+    def _endpoint(self, service: str | None) -> Path:
+        return self.path / ("endpoint" if service is None else f"endpoints/{service}")
+
+    def _temporary(self) -> Path:
+        return self.path / f".{uuid.uuid4().hex}.tmp"
+
+    def _publish(self, name: str, content: bytes) -> None:
+        with contextlib.suppress(FileExistsError):
+            publish(self._files, self._temporary(), self.path / name, [content])
+
+    def _publish_private(self, path: Path, content: bytes) -> None:
+        temporary = self._temporary()
+        try:
+            with self._files.create(temporary) as handle:
+                temporary.chmod(0o600)  # while it is still empty
+                handle.write(content)
+                handle.fsync()
+            self._files.link(temporary, path)
+        finally:
+            with contextlib.suppress(FileNotFoundError):
+                self._files.unlink(temporary)
+        self._files.fsync_folder(self.path)
+
+    @contextlib.contextmanager
+    def _named(self, verb: str) -> Iterator[None]:
+        try:
+            yield
+        except OSError as error:
+            if is_full(error):
+                raise DiskFull(f"cannot {verb} {self.path}: the disk is full; free some space and try again") from None
+            reason = error.strerror or str(error)
+            raise NotUsable(
+                f"cannot {verb} {self.path}: {reason}; give a folder that you may write with --data-dir"
+            ) from None
+
+
+def endpoint_in(path: Path, service: str | None = None) -> str | None:
+    """The address in a data directory; changes nothing there."""
+    for name in [f"endpoints/{service}", "endpoint"] if service else ["endpoint"]:
+        with contextlib.suppress(OSError):
+            if address := (path / name).read_text().strip():
+                return address
+    return None
+
+
+def pages_in(path: Path, service: str) -> str | None:
+    """The URL of a service's pages in a data directory; changes nothing there."""
+    for name in (_pages_file(service), _pages_file(None)):
+        with contextlib.suppress(OSError):
+            if url := (path / name).read_text().strip():
+                return url
+    return None
+
+
+def tokens_in(path: Path) -> Tokens:
+    """The tokens in a data directory; changes nothing there. Raises NotUsable."""
+    return tokens_at(path / "tokens")
+
+
+def tokens_at(file: Path, roles: Iterable[Role] = Role) -> Tokens:
+    """The tokens in a file, which has one for each of `roles`. Raises NotUsable."""
+    try:
+        mode, text = stat.S_IMODE(file.stat().st_mode), file.read_text()
+    except OSError as error:
+        raise NotUsable(
+            f"{file} cannot be read: {error.strerror}; it is made when the platform first starts, for its owner alone"
+        ) from None
+    if mode & 0o077:
+        raise NotUsable(f"{file} can be read by others (mode {mode:04o}): chmod 600 it, or remove it for new ones")
+    try:
+        return Tokens.parse(text, roles)
+    except ValueError as error:
+        raise NotUsable(f"{file}: {error}; remove it and start again to make new ones") from None
+
+
+def is_data_dir(path: Path) -> bool:
+    """Whether a folder is a data directory, in use or not; changes nothing there."""
+    try:
+        text = (path / "version").read_text().strip()
+    except (OSError, ValueError):
+        return False
+    return text.isdigit() and all((path / name).is_dir() for name in FOLDERS)
+
+
+def _holder(path: Path) -> Holder | None:
+    try:
+        return Holder(**json.loads(path.read_text()))
+    except (OSError, ValueError, TypeError):
+        return None
+
+
+def _pages_file(service: str | None) -> str:
+    return "pages" if service is None else f"endpoints/{service}.pages"
+
+
+def _quoted(path: Path) -> str:
+    return quote(str(path))

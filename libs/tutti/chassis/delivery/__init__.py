@@ -1,0 +1,1 @@
+"""Events on their way: outbox, relay, consumer, inbox, dead letters."""

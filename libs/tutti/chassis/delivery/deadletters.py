@@ -1,0 +1,127 @@
+"""Dead letters: events that a handler could not take, and what waits behind them.
+
+Promises: a dead event parks its subject for its group; later events of that subject wait in order until it is replayed
+or discarded.
+"""
+
+import json
+from collections.abc import Collection
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+from sqlalchemy import Select, Table, bindparam, delete, func, insert, select, update
+
+from tutti.backbone import Record
+from tutti.backbone.database import Conflict
+from tutti.chassis.store.statements import prepared
+from tutti.chassis.store.tables import from_micros, micros
+from tutti.chassis.store.unit import Raced, Unit
+
+MAX_ERROR = 2000
+
+
+@dataclass(frozen=True)
+class DeadLetter:
+    """`error` None: parked behind a dead one. `parked` counts the events behind it."""
+
+    seq: int
+    group: str
+    id: str
+    type: str
+    subject: str
+    error: str | None
+    died_at: datetime
+    record: Record
+    parked: int = 0
+
+
+class DeadLetters:
+    def __init__(self, group: str) -> None:
+        self._group = group
+
+    def dead(self, unit: Unit) -> list[DeadLetter]:
+        """The dead ones, oldest first."""
+        dead = unit.tables.dead_letters
+        mine = dead.c.group_name == self._group
+        query = select(dead).where(mine, dead.c.error.is_not(None)).order_by(dead.c.seq)
+        behind = select(dead.c.subject, func.count().label("parked")).where(mine, dead.c.error.is_(None))
+        parked = {row.subject: int(row.parked) for row in unit.tx.execute(behind.group_by(dead.c.subject))}
+        return [_letter(row, parked.get(row.subject, 0)) for row in unit.tx.execute(query).all()]
+
+    def parked(self, unit: Unit, subjects: Collection[str]) -> set[str]:
+        """Which of these subjects are parked; locked, so that none is settled meanwhile."""
+        wanted = {"mine": self._group, "subjects": sorted(subjects)}
+        return set(unit.tx.execute(_parked(unit.tables.dead_letters), wanted).scalars()) if subjects else set()
+
+    def holds(self, unit: Unit, ids: Collection[str]) -> set[str]:
+        """Which of these events are dead or parked already."""
+        wanted = {"mine": self._group, "ids": sorted(ids)}
+        return set(unit.tx.execute(_held(unit.tables.dead_letters), wanted).scalars()) if ids else set()
+
+    def add(self, unit: Unit, id: str, record: Record, error: str | None) -> None:
+        row = {
+            "group_name": self._group,
+            "id": id,
+            "type": record.headers.get("ce_type", ""),
+            "topic": record.topic,
+            "subject": record.key,
+            "headers": json.dumps(dict(record.headers)),
+            "payload": record.value,
+            "error": None if error is None else error[:MAX_ERROR],
+            "died_at": micros(unit.now),
+        }
+        try:
+            unit.savepoint(lambda: unit.tx.execute(insert(unit.tables.dead_letters).values(row)))
+        except Conflict as refused:
+            raise Raced(f"another member of {self._group} put {id} aside") from refused
+
+    def find(self, unit: Unit, id: str) -> DeadLetter | None:
+        """A dead one, by its event's id."""
+        dead = unit.tables.dead_letters
+        query = select(dead).where(dead.c.group_name == self._group, dead.c.id == id, dead.c.error.is_not(None))
+        row = unit.tx.execute(query).first()
+        return None if row is None else _letter(row, 0)
+
+    def queue(self, unit: Unit, subject: str, limit: int) -> list[DeadLetter]:
+        """The first dead and parked events of a subject in order, locked."""
+        dead = unit.tables.dead_letters
+        query = (
+            select(dead)
+            .where(dead.c.group_name == self._group, dead.c.subject == subject)
+            .order_by(dead.c.seq)
+            .limit(limit)
+            .with_for_update()
+        )
+        return [_letter(row, 0) for row in unit.tx.execute(query).all()]
+
+    def remove(self, unit: Unit, letter: DeadLetter) -> None:
+        dead = unit.tables.dead_letters
+        unit.tx.execute(delete(dead).where(dead.c.seq == letter.seq))
+
+    def kill(self, unit: Unit, letter: DeadLetter, error: str) -> None:
+        """What was parked is dead itself, or died again."""
+        dead = unit.tables.dead_letters
+        unit.tx.execute(update(dead).where(dead.c.seq == letter.seq).values(error=error[:MAX_ERROR]))
+
+
+@prepared
+def _parked(dead: Table) -> Select[Any]:
+    among = dead.c.subject.in_(bindparam("subjects", expanding=True))
+    query = select(dead.c.subject).where(dead.c.group_name == bindparam("mine"), among)
+    return query.order_by(dead.c.seq).with_for_update()
+
+
+@prepared
+def _held(dead: Table) -> Select[Any]:
+    among = dead.c.id.in_(bindparam("ids", expanding=True))
+    return select(dead.c.id).where(dead.c.group_name == bindparam("mine"), among)
+
+
+def _letter(row: Any, parked: int) -> DeadLetter:
+    record = Record(
+        row.topic, -1, -1, row.subject, bytes(row.payload), json.loads(row.headers), int(row.died_at) // 1000
+    )
+    return DeadLetter(
+        int(row.seq), row.group_name, row.id, row.type, row.subject, row.error, from_micros(row.died_at), record, parked
+    )

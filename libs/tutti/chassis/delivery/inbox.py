@@ -1,0 +1,86 @@
+"""The inbox: which events a group has handled, so that none takes effect twice.
+
+Promises: the fence is written in the transaction of the effect, under a unique key (FACT) or a row lock (STATE), so two
+members that got the same event cannot both commit its effect.
+"""
+
+from collections.abc import Collection, Sequence
+from datetime import datetime
+from typing import Any
+
+from sqlalchemy import Select, Table, Update, bindparam, delete, insert, select, update
+
+from tutti.backbone import Kind
+from tutti.chassis.events.event import Event
+from tutti.chassis.store.statements import prepared
+from tutti.chassis.store.tables import micros
+from tutti.chassis.store.unit import Unit
+
+MAX_BATCH = 50
+
+
+class Inbox:
+    def __init__(self, group: str) -> None:
+        self._group = group
+
+    def seen(self, unit: Unit, ids: Collection[str]) -> set[str]:
+        """Which of these facts have been handled."""
+        wanted = {"mine": self._group, "ids": sorted(ids)}
+        return set(unit.tx.execute(_seen(unit.tables.inbox), wanted).scalars()) if ids else set()
+
+    def revisions(self, unit: Unit, subjects: Collection[str]) -> dict[str, int]:
+        """The highest handled revision of each of these subjects; their rows stay locked."""
+        wanted = {"mine": self._group, "subjects": sorted(subjects)}
+        rows = unit.tx.execute(_revisions(unit.tables.inbox_states), wanted) if subjects else ()
+        return {row.subject: int(row.revision) for row in rows}
+
+    def fence(self, unit: Unit, kind: Kind, events: Sequence[Event]) -> None:
+        """Record that these are handled, before they are. Raises Conflict when another member came first."""
+        if kind is Kind.FACT:
+            rows = [{"group_name": self._group, "id": each.id, "seen_at": micros(unit.now)} for each in events]
+            unit.tx.execute(insert(unit.tables.inbox), rows)
+            return
+        states = unit.tables.inbox_states
+        highest = {each.subject: each.revision for each in sorted(events, key=lambda each: each.revision)}
+        for subject, revision in sorted(highest.items()):
+            found = {"mine": self._group, "wanted": subject, "revision": revision}
+            if unit.tx.execute(_handled(states), found).rowcount == 0:
+                row = {"group_name": self._group, "subject": subject, "revision": revision}
+                unit.tx.execute(insert(states), row)
+
+    def fence_id(self, unit: Unit, id: str) -> None:
+        """Record that this is handled though nobody could read it."""
+        row = {"group_name": self._group, "id": id, "seen_at": micros(unit.now)}
+        unit.tx.execute(insert(unit.tables.inbox), row)
+
+    def prune(self, unit: Unit, before: datetime) -> int:
+        """Forget facts seen before then: older than their topic's retention, except those of dead letters."""
+        inbox, dead = unit.tables.inbox, unit.tables.dead_letters
+        kept = select(dead.c.id).where(dead.c.group_name == self._group)
+        return unit.tx.execute(
+            delete(inbox).where(
+                inbox.c.group_name == self._group, inbox.c.seen_at < micros(before), inbox.c.id.not_in(kept)
+            )
+        ).rowcount
+
+
+@prepared
+def _seen(inbox: Table) -> Select[Any]:
+    among = inbox.c.id.in_(bindparam("ids", expanding=True))
+    return select(inbox.c.id).where(inbox.c.group_name == bindparam("mine"), among)
+
+
+@prepared
+def _revisions(states: Table) -> Select[Any]:
+    among = states.c.subject.in_(bindparam("subjects", expanding=True))
+    return (
+        select(states.c.subject, states.c.revision)
+        .where(states.c.group_name == bindparam("mine"), among)
+        .order_by(states.c.subject)
+        .with_for_update()
+    )
+
+
+@prepared
+def _handled(states: Table) -> Update:
+    return update(states).where(states.c.group_name == bindparam("mine"), states.c.subject == bindparam("wanted"))

@@ -1,0 +1,1 @@
+"""Events as values: the catalogue, what a handler receives, how people read them."""

@@ -1,0 +1,1 @@
+"""Who makes a call: roles, principals, causes, signatures."""

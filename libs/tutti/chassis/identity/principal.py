@@ -1,0 +1,67 @@
+"""Principal: on whose behalf a call is made.
+
+Promises: an immutable value that names a user by an opaque id, never by anything personal. On the way from one service
+to the next it keeps its user and its tenant and has the roles of the service that calls, so that it can never do more
+than its caller.
+"""
+
+import re
+from dataclasses import dataclass
+from enum import Enum
+
+from tutti.chassis.identity.auth import Role
+
+ON_BEHALF_OF = "on-behalf-of"
+DEFAULT_TENANT = "tenants/default"
+MACHINES = frozenset({Role.AGENT, Role.SERVICE})
+_FORM = re.compile(r"(users/[a-z0-9][a-z0-9.-]{0,99}) (tenants/[a-z0-9][a-z0-9.-]{0,99})")
+
+
+class Method(Enum):
+    """The means by which a principal was authenticated."""
+
+    TOKEN = "token"  # noqa: S105 - the name of a method
+    SESSION = "session"
+    DELEGATED = "delegated"
+
+
+@dataclass(frozen=True)
+class Principal:
+    """`user` is a resource name, such as `users/u4k2m7qx9c`."""
+
+    user: str
+    roles: frozenset[Role]
+    tenant: str
+    method: Method
+
+    @classmethod
+    def of_role(cls, role: Role) -> "Principal":
+        """Whoever has the token of a role: `users/operator` and so on."""
+        return cls(f"users/{role.value}", frozenset({role}), DEFAULT_TENANT, Method.TOKEN)
+
+    @property
+    def is_machine(self) -> bool:
+        """Whether no person is behind it: an agent, or a service that acts for itself."""
+        return self.method is Method.TOKEN and self.roles <= MACHINES
+
+    def may(self, roles: frozenset[Role]) -> bool:
+        """Return whether one of the principal's roles is among `roles`."""
+        return not self.roles.isdisjoint(roles)
+
+
+def delegation(principal: Principal | None) -> str:
+    """The value of the metadata `on-behalf-of` that a service sends; empty where it acts for itself."""
+    return "" if principal is None or principal.is_machine else f"{principal.user} {principal.tenant}"
+
+
+def delegated(value: str, caller: Role) -> Principal | None:
+    """The principal that a service named; None where the value is none, or the caller is no service."""
+    found = _FORM.fullmatch(value)
+    if found is None or caller is not Role.SERVICE:
+        return None
+    return Principal(found[1], frozenset({caller}), found[2], Method.DELEGATED)
+
+
+def attributed(user: str, tenant: str = "") -> Principal | None:
+    """Somebody who asked for work that goes on; None for nobody."""
+    return Principal(user, frozenset(), tenant or DEFAULT_TENANT, Method.DELEGATED) if user else None

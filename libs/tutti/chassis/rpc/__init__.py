@@ -1,0 +1,1 @@
+"""Calls: the server, channels, the typed client, watches, kinds of resources."""

@@ -1,0 +1,43 @@
+"""What a method knows of the call that it answers.
+
+Promises: an immutable value; the role has been checked against the method's access option.
+"""
+
+from dataclasses import dataclass
+
+from google.protobuf.message import Message
+
+from tutti.chassis.errors import InvalidField
+from tutti.chassis.identity.auth import Role
+from tutti.chassis.identity.principal import Principal
+
+MAX_REQUEST_ID = 512  # longer than a name, since ids are made of names
+
+
+@dataclass(frozen=True)
+class Call:
+    """`request_id` is empty when the request brought none; `user` is a user with a
+    token of its own, or whom a service that calls named."""
+
+    role: Role
+    request_id: str
+    peer: str
+    deadline_seconds: float
+    user: Principal | None = None
+
+    @property
+    def principal(self) -> Principal:
+        """On whose behalf the call is made."""
+        return self.user or Principal.of_role(self.role)
+
+
+def request_id_of(request: Message) -> str:
+    """The caller's id for what it asks; it is in the header of every event that comes of it. Raises InvalidField."""
+    found = str(getattr(request, "request_id", ""))
+    if len(found) > MAX_REQUEST_ID or not found.isprintable():
+        raise InvalidField(
+            "request_id",
+            seen=f"{len(found)} characters, {found[:20]!r} first",
+            expected=f"at most {MAX_REQUEST_ID} printable characters",
+        )
+    return found

@@ -1,0 +1,236 @@
+"""The client's half of a call: a channel for the generated stubs.
+
+Promises: every call carries a token and a deadline; it is sent again, with jitter, only where its method says that it
+may be; what it raises is a Problem; an address that changed (a host that restarted) is looked up anew.
+"""
+
+import random
+import threading
+import time
+from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING, Any, NoReturn
+
+import grpc
+from google.protobuf.message import Message
+from google.rpc.status_pb2 import Status
+from grpc_status import rpc_status
+from opentelemetry.trace import SpanKind
+
+from tutti.chassis.errors import Problem, TooLarge, Unavailable, from_status
+from tutti.chassis.identity.auth import AUTHORIZATION, SCHEME
+from tutti.chassis.identity.cause import current_cause
+from tutti.chassis.identity.principal import ON_BEHALF_OF, delegation
+from tutti.chassis.rpc.methods import find_method
+from tutti.chassis.telemetry import TRACEPARENT, current_traceparent, span
+
+if TYPE_CHECKING:  # generic for the checker alone
+    _Unary = grpc.UnaryUnaryMultiCallable[Any, Any]
+    _Streaming = grpc.UnaryStreamMultiCallable[Any, Any]
+else:
+    _Unary = grpc.UnaryUnaryMultiCallable
+    _Streaming = grpc.UnaryStreamMultiCallable
+FIRST_BACKOFF_SECONDS = 0.05
+LAST_BACKOFF_SECONDS = 2.0
+MAX_ANSWER_BYTES = 64 << 20
+CHANNEL_OPTIONS = [
+    ("grpc.enable_retries", 0),  # ours knows which methods may be sent again
+    ("grpc.max_receive_message_length", MAX_ANSWER_BYTES),
+    ("grpc.max_send_message_length", -1),
+    ("grpc.keepalive_time_ms", 10_000),  # a watch notices a host that is gone
+    ("grpc.keepalive_timeout_ms", 5_000),
+    ("grpc.http2.max_pings_without_data", 0),
+    ("grpc.initial_reconnect_backoff_ms", 50),
+    ("grpc.min_reconnect_backoff_ms", 50),
+    ("grpc.max_reconnect_backoff_ms", 1000),
+    ("grpc.dns_min_time_between_resolutions_ms", 1000),  # a service that came back may have another address
+]
+
+
+class Unreachable(Unavailable):
+    """Nobody answers at the address, or there is none."""
+
+    default_reason = "UNREACHABLE"
+
+
+class RpcChannel(grpc.Channel):
+    """`address` is asked before every attempt and raises Unreachable when there is none. Safe for any thread."""
+
+    def __init__(
+        self,
+        address: Callable[[], str],
+        *,
+        token: str,
+        deadline_seconds: float = 10.0,
+        attempts: int = 5,
+        max_message_bytes: int = 4 << 20,
+    ) -> None:
+        self._address = address
+        self._metadata = ((AUTHORIZATION, SCHEME + token),)
+        self.deadline_seconds = deadline_seconds
+        self.attempts = attempts
+        self.max_message_bytes = max_message_bytes
+        self._lock = threading.Lock()
+        self._open: tuple[str, grpc.Channel] | None = None
+        self._closed = False
+
+    def connected(self) -> tuple[str, grpc.Channel]:
+        """The address as it is now, and a channel to it."""
+        address = self._address()
+        with self._lock:
+            if self._closed:
+                raise Unavailable("the channel is closed: this process stops")
+            if self._open is None or self._open[0] != address:
+                if self._open is not None:
+                    self._open[1].close()
+                self._open = (address, grpc.insecure_channel(address, options=CHANNEL_OPTIONS))
+            return self._open
+
+    def metadata(self) -> tuple[tuple[str, str], ...]:
+        more = ((TRACEPARENT, current_traceparent()), (ON_BEHALF_OF, delegation(current_cause().principal)))
+        return (*self._metadata, *((name, value) for name, value in more if value))
+
+    def unary_unary(
+        self,
+        method: str,
+        request_serializer: Callable[[Any], bytes] | None = None,
+        response_deserializer: Callable[[bytes], Any] | None = None,
+        _registered_method: bool | None = False,
+    ) -> "UnaryCall":
+        return UnaryCall(self, method, response_deserializer)
+
+    def unary_stream(
+        self,
+        method: str,
+        request_serializer: Callable[[Any], bytes] | None = None,
+        response_deserializer: Callable[[bytes], Any] | None = None,
+        _registered_method: bool | None = False,
+    ) -> "StreamCall":
+        return StreamCall(self, method, response_deserializer)
+
+    def stream_unary(self, method: str, *_: Any, **__: Any) -> NoReturn:
+        raise NotImplementedError(f"{method} streams its requests: no service of ours does")
+
+    def stream_stream(self, method: str, *_: Any, **__: Any) -> NoReturn:
+        raise NotImplementedError(f"{method} streams its requests: no service of ours does")
+
+    def subscribe(self, callback: Callable[..., Any], try_to_connect: bool | None = False) -> NoReturn:
+        raise NotImplementedError("the connection is not watched: a call that fails says so")
+
+    def unsubscribe(self, callback: Callable[..., Any]) -> NoReturn:
+        raise NotImplementedError("the connection is not watched: a call that fails says so")
+
+    def close(self) -> None:
+        with self._lock:
+            self._closed = True
+            if self._open is not None:
+                self._open[1].close()
+                self._open = None
+
+    def __enter__(self) -> "RpcChannel":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+
+class UnaryCall(_Unary):
+    def __init__(self, channel: RpcChannel, path: str, deserialize: Callable[[bytes], Any] | None) -> None:
+        self._channel, self._path, self._deserialize = channel, path, deserialize
+
+    def __call__(self, request: Message, timeout: float | None = None, *_: Any, **__: Any) -> Any:
+        """Raises Problem."""
+        method = find_method(self._path)
+        attempts = self._channel.attempts if method is not None and method.retry else 1
+        data = checked(request, self._path, self._channel.max_message_bytes)
+        deadline = time.monotonic() + (self._channel.deadline_seconds if timeout is None else timeout)
+        with span(self._path[1:], kind=SpanKind.CLIENT):
+            for attempt in range(1, attempts + 1):
+                try:
+                    return self._once(data, max(deadline - time.monotonic(), 0.001))
+                except Unavailable:
+                    wait = random.uniform(0.5, 1) * min(FIRST_BACKOFF_SECONDS * 2**attempt, LAST_BACKOFF_SECONDS)
+                    if attempt == attempts or time.monotonic() + wait >= deadline:
+                        raise
+                    time.sleep(wait)
+        raise AssertionError("unreachable: the last attempt returns or raises")
+
+    def with_call(self, *_: Any, **__: Any) -> NoReturn:
+        raise NotImplementedError("call the method itself")
+
+    def future(self, *_: Any, **__: Any) -> NoReturn:
+        raise NotImplementedError("call the method itself, in a thread of your own")
+
+    def _once(self, data: bytes, seconds: float) -> Any:
+        address, inner = self._channel.connected()
+        try:
+            send: Any = inner.unary_unary(self._path, None, self._deserialize)
+            return send(data, timeout=seconds, metadata=self._channel.metadata())
+        except grpc.RpcError as error:
+            raise problem_of(error, address, self._path) from None
+        except ValueError as error:  # another thread closed the channel because the address changed
+            raise Unavailable(f"the connection to {address} was closed: {error}") from None
+
+
+class StreamCall(_Streaming):
+    def __init__(self, channel: RpcChannel, path: str, deserialize: Callable[[bytes], Any] | None) -> None:
+        self._channel, self._path, self._deserialize = channel, path, deserialize
+
+    def __call__(self, request: Message, timeout: float | None = None, *_: Any, **__: Any) -> Any:
+        """An iterator of answers with `cancel()`; without a deadline unless one is given. Iterating raises Problem."""
+        data = checked(request, self._path, self._channel.max_message_bytes)
+        address, inner = self._channel.connected()
+        try:
+            send: Any = inner.unary_stream(self._path, None, self._deserialize)
+            call = send(data, timeout=timeout, metadata=self._channel.metadata())
+        except ValueError as error:
+            raise Unavailable(f"the connection to {address} was closed: {error}") from None
+        return Stream(call, address, self._path)
+
+
+class Stream(Iterator[Any]):
+    def __init__(self, call: Any, address: str, path: str) -> None:
+        self._call, self._address, self._path = call, address, path
+
+    def __next__(self) -> Any:
+        try:
+            return next(self._call)
+        except grpc.RpcError as error:
+            raise problem_of(error, self._address, self._path) from None
+
+    def cancel(self) -> None:
+        self._call.cancel()
+
+
+def checked(request: Message, path: str, limit: int) -> bytes:
+    """The request's bytes. Raises TooLarge."""
+    data = request.SerializeToString()
+    if len(data) > limit:
+        name = path.rpartition("/")[2]
+        raise TooLarge(f"the request of {name} has {len(data)} bytes, at most {limit} are accepted: send data by blob")
+    return data
+
+
+def problem_of(error: grpc.RpcError, address: str, path: str) -> Problem:
+    """The problem in a gRPC error, whoever made it: the service, the server in front of it, or the wire."""
+    assert isinstance(error, grpc.Call)
+    try:
+        status = rpc_status.from_call(error)
+    except ValueError:
+        status = None
+    if status is not None:
+        return from_status(status)
+    code, details = error.code(), error.details() or ""
+    name = path.rpartition("/")[2]
+    if code is grpc.StatusCode.UNAVAILABLE:
+        return Unreachable(
+            f"nobody answers at {address} ({details}): start the platform with `tutti up`, or give another address"
+        )
+    if code is grpc.StatusCode.DEADLINE_EXCEEDED:
+        method = find_method(path)
+        advice = method.unanswered if method else "its effect is unknown"
+        details = f"{name} had no answer from {address} in time; {advice}"
+    elif code is grpc.StatusCode.RESOURCE_EXHAUSTED:
+        details = f"{name}: {details}; send data by blob"
+    elif code is grpc.StatusCode.UNIMPLEMENTED:
+        details = f"nobody serves {path} at {address}: is that service running there?"
+    return from_status(Status(code=code.value[0], message=details))

@@ -1,0 +1,70 @@
+"""The channel: what is sent again, and where."""
+
+import secrets
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tutti.chassis.demo_test import Demo, running
+from tutti.chassis.errors import NotFound, Unimplemented
+from tutti.chassis.identity.auth import Role
+from tutti.chassis.rpc.channel import RpcChannel, Unreachable
+from tutti.contracts.common.v1 import GetRequest
+from tutti.contracts.ingest.v1 import Ingest
+from tutti.contracts.ingest.v1.stubs import IngestServiceStub
+from tutti.contracts.lineage.v1 import TraceRequest
+from tutti.contracts.lineage.v1.stubs import LineageServiceStub
+
+
+@pytest.fixture(scope="module")
+def demo(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Demo]:
+    with running(tmp_path_factory.mktemp("channel")) as made:
+        made.create("ingests/a")
+        yield made
+
+
+class Moving:
+    """An address that is dead for the first `dead` attempts."""
+
+    def __init__(self, demo: Demo, dead: int) -> None:
+        self._demo, self._dead, self.asked = demo, dead, 0
+
+    def __call__(self) -> str:
+        self.asked += 1
+        return "127.0.0.1:1" if self.asked <= self._dead else self._demo.host.address
+
+
+def test_a_call_that_may_be_sent_again_follows_its_service_to_another_address(demo: Demo) -> None:
+    address = Moving(demo, dead=2)
+    with RpcChannel(address, token=demo.data_dir.tokens().of(Role.ENGINEER), attempts=4) as channel:
+        assert IngestServiceStub(channel).GetIngest(GetRequest(name="ingests/a")).revision == 1
+    assert address.asked == 3
+
+
+def test_a_method_that_does_not_declare_retry_is_sent_once(demo: Demo) -> None:
+    address = Moving(demo, dead=2)
+    with RpcChannel(address, token=secrets.token_hex(), attempts=4) as channel:
+        call = channel.unary_unary("/not.declared.v1.Service/Method", None, Ingest.FromString)
+        with pytest.raises(Unreachable):
+            call(GetRequest(name="ingests/a"))
+    assert address.asked == 1
+
+
+def test_attempts_end_with_the_deadline(demo: Demo) -> None:
+    address = Moving(demo, dead=1000)
+    with RpcChannel(address, token=secrets.token_hex(), attempts=1000) as channel, pytest.raises(Unreachable):
+        IngestServiceStub(channel).GetIngest(GetRequest(name="ingests/a"), timeout=0.5)
+    assert 1 < address.asked < 100
+
+
+def test_what_the_service_decided_is_not_asked_again(demo: Demo) -> None:
+    address = Moving(demo, dead=0)
+    with RpcChannel(address, token=demo.data_dir.tokens().of(Role.ENGINEER)) as channel, pytest.raises(NotFound):
+        IngestServiceStub(channel).GetIngest(GetRequest(name="ingests/none"))
+    assert address.asked == 1
+
+
+def test_a_service_that_is_elsewhere_is_named(demo: Demo, tmp_path: Path) -> None:
+    with pytest.raises(Unimplemented, match="LineageService"):
+        LineageServiceStub(demo.channel()).Trace(TraceRequest(name="jobs/x"))

@@ -1,0 +1,195 @@
+"""The typed client: every service of a platform behind one object.
+
+Promises: calls raise Problem (Unreachable when nobody answers) and say what to do; a service that came back at another
+port is found again; connecting changes nothing in the data directory.
+"""
+
+import os
+import random
+import time
+from collections.abc import Iterator, Mapping
+from functools import cached_property
+from pathlib import Path
+from types import TracebackType
+from typing import Self
+
+from google.protobuf.any_pb2 import Any as AnyMessage
+from google.protobuf.descriptor_pool import Default as default_pool
+from google.protobuf.message import Message
+from google.protobuf.message_factory import GetMessageClass
+
+from tutti.chassis.config.datadir import DEFAULT, DataDirError, endpoint_in, tokens_in
+from tutti.chassis.errors import InvalidField, Problem, Unauthenticated, Unavailable
+from tutti.chassis.identity.auth import Role
+from tutti.chassis.rpc.channel import RpcChannel, Unreachable
+from tutti.chassis.rpc.fan import AdminFan
+from tutti.chassis.rpc.kinds import owners
+from tutti.chassis.rpc.locator import nobody
+from tutti.contracts.access.v1.stubs import AccessServiceStub
+from tutti.contracts.admin.v1 import WatchRequest
+from tutti.contracts.annotation.v1.stubs import AnnotationServiceStub
+from tutti.contracts.committer.v1.stubs import CommitterServiceStub
+from tutti.contracts.dedup.v1.stubs import DedupServiceStub
+from tutti.contracts.evaluation.v1.stubs import ReleaseServiceStub
+from tutti.contracts.ingest.v1.stubs import IngestServiceStub
+from tutti.contracts.lineage.v1.stubs import LineageServiceStub
+from tutti.contracts.pipeline.v1.stubs import PipelineServiceStub
+from tutti.contracts.sampling.v1.stubs import ExperienceServiceStub, SamplingServiceStub
+from tutti.contracts.scheduler.v1.stubs import SchedulerServiceStub
+from tutti.contracts.tokenization.v1.stubs import TokenizationServiceStub
+
+__all__ = ["Client", "Problem", "Unreachable", "connect"]
+
+TOKEN_VARIABLE = "TUTTI_TOKEN"  # noqa: S105 - the name of a variable
+DEADLINE_SECONDS = 10.0
+
+
+def connect(
+    data_dir: Path | str | None = None,
+    *,
+    address: str | None = None,
+    addresses: Mapping[str, str] | None = None,
+    token: str | None = None,
+    role: Role = Role.OPERATOR,
+    deadline_seconds: float = DEADLINE_SECONDS,
+) -> "Client":
+    """A client of the platform of a data directory, or of the one at `address` (or at an address a service).
+
+    With a directory the token of `role` is read from it, with an address it is `token` or $TUTTI_TOKEN. Nothing is sent
+    yet. Raises Unreachable when the directory has no platform, Unauthenticated without a token.
+    """
+    where = Path(data_dir) if data_dir is not None else None
+    token = token or os.environ.get(TOKEN_VARIABLE, "")
+    if address is None and not addresses:
+        where = where or DEFAULT
+        if not any(endpoint_in(where, service) for service in sorted(set(owners().values()))):
+            raise Unreachable(nobody(where))
+    if not token and where is not None:
+        try:
+            token = tokens_in(where).of(role)
+        except DataDirError as error:
+            raise Unauthenticated(str(error)) from None
+    if not all("!" <= character <= "~" for character in token):
+        raise Unauthenticated(
+            f"the token has a line end, a blank or another character that no token has: give it (or set "
+            f"{TOKEN_VARIABLE}) exactly as it stands in `tokens` of the data directory, one word"
+        )
+    if not token:
+        raise Unauthenticated(f"no token: give one, or set {TOKEN_VARIABLE}; it is in `tokens` of the data directory")
+    return Client(where, address, addresses or {}, token, deadline_seconds)
+
+
+class Client:
+    """Made by `connect`; safe for any thread. Stubs are typed: `client.scheduler.GetJob(GetRequest(name="jobs/x"))`."""
+
+    def __init__(
+        self, data_dir: Path | None, address: str | None, addresses: Mapping[str, str], token: str, deadline: float
+    ) -> None:
+        self._data_dir, self._address, self._addresses = data_dir, address, dict(addresses)
+        self._token, self._deadline = token, deadline
+        self._channels: dict[str, RpcChannel] = {}
+
+    def address(self, service: str) -> str:
+        """Where a service answers now. Raises Unreachable."""
+        if (given := self._addresses.get(service) or self._address) is not None:
+            return given
+        if self._data_dir is None:
+            raise Unreachable(f"no address of {service} was given: give one for it, or one for all services")
+        if not (found := endpoint_in(self._data_dir, service)):
+            raise Unreachable(nobody(self._data_dir, service))
+        return found
+
+    def channel(self, service: str) -> RpcChannel:
+        if service not in self._channels:
+            self._channels[service] = RpcChannel(
+                lambda: self.address(service), token=self._token, deadline_seconds=self._deadline
+            )
+        return self._channels[service]
+
+    @cached_property
+    def ingest(self) -> IngestServiceStub:
+        return IngestServiceStub(self.channel("ingest"))
+
+    @cached_property
+    def dedup(self) -> DedupServiceStub:
+        return DedupServiceStub(self.channel("dedup"))
+
+    @cached_property
+    def tokenization(self) -> TokenizationServiceStub:
+        return TokenizationServiceStub(self.channel("tokenization"))
+
+    @cached_property
+    def pipeline(self) -> PipelineServiceStub:
+        return PipelineServiceStub(self.channel("pipeline"))
+
+    @cached_property
+    def scheduler(self) -> SchedulerServiceStub:
+        return SchedulerServiceStub(self.channel("scheduler"))
+
+    @cached_property
+    def committer(self) -> CommitterServiceStub:
+        return CommitterServiceStub(self.channel("committer"))
+
+    @cached_property
+    def lineage(self) -> LineageServiceStub:
+        return LineageServiceStub(self.channel("lineage"))
+
+    @cached_property
+    def sampling(self) -> SamplingServiceStub:
+        return SamplingServiceStub(self.channel("sampling"))
+
+    @cached_property
+    def experiences(self) -> ExperienceServiceStub:
+        return ExperienceServiceStub(self.channel("sampling"))
+
+    @cached_property
+    def releases(self) -> ReleaseServiceStub:
+        return ReleaseServiceStub(self.channel("evaluation"))
+
+    @cached_property
+    def access(self) -> AccessServiceStub:
+        return AccessServiceStub(self.channel("access"))
+
+    @cached_property
+    def annotation(self) -> AnnotationServiceStub:
+        return AnnotationServiceStub(self.channel("annotation"))
+
+    @cached_property
+    def admin(self) -> AdminFan:
+        """Admin of all services, wherever each is."""
+        return AdminFan(self.channel, self.address, owners())
+
+    def watch(self, name: str, *, since_revision: int = 0) -> Iterator[Message]:
+        """Every snapshot of a resource from now on, across restarts of its service. Raises Problem, not Unavailable."""
+        failures = 0
+        while True:
+            try:
+                for response in self.admin.Watch(WatchRequest(name=name, since_revision=since_revision)):
+                    failures, since_revision = 0, response.revision
+                    yield unpacked(response.resource)
+            except Unavailable:
+                failures = min(failures + 1, 10)
+            time.sleep(random.uniform(0.5, 1) * min(0.05 * 2**failures, 2.0))
+
+    def close(self) -> None:
+        for channel in self._channels.values():
+            channel.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+
+def unpacked(resource: AnyMessage) -> Message:
+    """The message in an Any whose type these contracts know."""
+    try:
+        descriptor = default_pool().FindMessageTypeByName(resource.TypeName())
+    except KeyError:
+        raise InvalidField("resource", seen=resource.TypeName(), expected="a type of these contracts") from None
+    message: Message = GetMessageClass(descriptor)()
+    resource.Unpack(message)
+    return message

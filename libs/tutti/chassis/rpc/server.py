@@ -1,0 +1,365 @@
+"""The gRPC server: sync domain methods behind an asynchronous front.
+
+Promises: nobody gets in without a token of a role that the method declares; every answer is a message or a typed
+status, never a traceback; a method that is not done by its deadline is answered for; one that reads data whole keeps no
+other from its thread; drained means that nothing new
+is let in and what is inside ends by itself, or is named.
+"""
+
+import asyncio
+import contextlib
+import contextvars
+import inspect
+import logging
+import time
+import uuid
+from collections.abc import AsyncGenerator, Awaitable, Callable, Coroutine, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from typing import Any, Protocol, TypeVar
+from urllib.parse import unquote
+
+import grpc
+from google.protobuf.message import DecodeError, Message
+from grpc_health.v1 import health_pb2_grpc
+from grpc_status import rpc_status
+from opentelemetry.trace import SpanKind
+
+from tutti.chassis.config.settings import RpcSettings
+from tutti.chassis.errors import (
+    DeadlineExceeded,
+    Internal,
+    InvalidField,
+    PermissionDenied,
+    Problem,
+    TooLarge,
+    Unauthenticated,
+    Unavailable,
+    is_transient,
+    to_status,
+)
+from tutti.chassis.identity.auth import AUTHORIZATION, SCHEME, Role, Tokens
+from tutti.chassis.identity.cause import Cause, caused_by
+from tutti.chassis.identity.principal import ON_BEHALF_OF, Principal, delegated
+from tutti.chassis.rpc import eventloop
+from tutti.chassis.rpc.call import Call, request_id_of
+from tutti.chassis.rpc.health import Health
+from tutti.chassis.rpc.methods import Method, check_api, methods_of
+from tutti.chassis.rpc.reflected import reflect
+from tutti.chassis.service import Served
+from tutti.chassis.telemetry import TRACEPARENT, metrics, span_from
+
+T = TypeVar("T")
+log = logging.getLogger(__name__)
+Context = grpc.aio.ServicerContext[Any, Any]
+FLUSH_SECONDS = 0.3  # for answers that are on their way out
+
+
+class CannotListen(Exception):
+    """The address cannot be used: which, why, what to do."""
+
+
+class Source(Protocol):
+    """What answers a method: a function of the request, or for a stream an iterator of either kind."""
+
+    def __call__(self, request: Any, call: Call) -> Any: ...
+
+
+@dataclass(frozen=True)
+class Refusal:
+    """A call of a gRPC service that was refused; `principal` is None where nobody was authenticated."""
+
+    service: str
+    action: str
+    reason: str
+    principal: Principal | None
+    address: str
+
+
+class RpcServer:
+    """Serves `served` from `start` to `stop`. Raises BadService when one of them cannot be served.
+
+    `record` writes a refusal into the audit trail, `find_user` returns whose token it is if it is no role's; both are
+    called in threads.
+    """
+
+    def __init__(
+        self,
+        served: Sequence[Served],
+        *,
+        settings: RpcSettings,
+        tokens: Tokens,
+        health: Health,
+        record: Callable[[Refusal], None],
+        find_user: Callable[[str], Principal | None] = lambda token: None,
+    ) -> None:
+        self._settings, self._tokens, self._health = settings, tokens, health
+        self._record, self._find_user = record, find_user
+        self._askers = ThreadPoolExecutor(4, thread_name_prefix="rpc asker")
+        self._threads = ThreadPoolExecutor(settings.threads, thread_name_prefix="rpc")
+        self._readers = ThreadPoolExecutor(settings.readers, thread_name_prefix="rpc reader")
+        self._inside: dict[asyncio.Task[Any], str] = {}
+        self._seconds = metrics.histogram("rpc_server_seconds", "Time to answer a call", "seconds", ["method", "code"])
+        self._handlers: dict[str, dict[str, grpc.RpcMethodHandler[Any, Any]]] = {}
+        for each in served:
+            methods = methods_of(each.descriptor)
+            check_api(each.descriptor, each.api)
+            self._handlers[each.descriptor.full_name] = {
+                method.name: self._handler(method, getattr(each.api, method.name)) for method in methods
+            }
+        self.address = ""
+
+    def start(self) -> str:
+        """Listen; the address with the port that it got. Raises CannotListen."""
+        self.address = eventloop.run(self._start(), 30)
+        return self.address
+
+    def drain(self, seconds: float) -> list[str]:
+        """Let nothing new in and wait for what is inside; the methods that had not ended by then and were cut off."""
+        late: list[str] = eventloop.run(self._drain(seconds), seconds + 10)
+        for threads in (self._threads, self._readers, self._askers):
+            threads.shutdown(wait=False, cancel_futures=True)
+        return late
+
+    async def _start(self) -> str:
+        self._draining = asyncio.Event()
+        server = grpc.aio.server(
+            options=[
+                ("grpc.so_reuseport", 0),  # or two servers would share a port in silence
+                # Twice the limit reaches us, so that a request that is a little too large is refused in our words.
+                ("grpc.max_receive_message_length", 2 * self._settings.max_message_bytes),
+                ("grpc.max_send_message_length", -1),
+                ("grpc.keepalive_permit_without_calls", 1),
+                ("grpc.http2.min_recv_ping_interval_without_data_ms", 5000),
+                ("grpc.http2.max_ping_strikes", 0),
+            ]
+        )
+        for name, handlers in self._handlers.items():
+            server.add_generic_rpc_handlers((grpc.method_handlers_generic_handler(name, handlers),))
+        health_pb2_grpc.add_HealthServicer_to_server(self._health.servicer, server)
+        reflect([*self._handlers, "grpc.health.v1.Health"], server)
+        listen = self._settings.listen
+        try:
+            port = server.add_insecure_port(listen)
+        except RuntimeError:
+            raise CannotListen(
+                f"cannot listen at {listen}: the port is in use, or the address is not this machine's; "
+                f"choose another with --port (the setting rpc.listen), port 0 takes any free one"
+            ) from None
+        await server.start()
+        self._server = server
+        return f"{listen.rpartition(':')[0]}:{port}"
+
+    async def _drain(self, seconds: float) -> list[str]:
+        self._draining.set()
+        stopping = asyncio.ensure_future(self._server.stop(seconds + FLUSH_SECONDS))
+        deadline = time.monotonic() + seconds
+        while self._inside and time.monotonic() < deadline:
+            await asyncio.sleep(0.01)
+        late = sorted(set(self._inside.values()))
+        # Streams that are not ours (health) would take all the time there is.
+        await self._server.stop(FLUSH_SECONDS)
+        await stopping
+        return late
+
+    def _handler(self, method: Method, answer: Source) -> "grpc.RpcMethodHandler[Any, Any]":
+        if method.streams:
+
+            async def stream(data: bytes, context: Context) -> None:
+                await self._guarded(method, context, self._stream(method, answer, data, context))
+
+            return grpc.unary_stream_rpc_method_handler(stream)
+
+        async def unary(data: bytes, context: Context) -> bytes:
+            return await self._guarded(method, context, self._unary(method, answer, data, context))
+
+        return grpc.unary_unary_rpc_method_handler(unary)
+
+    async def _guarded(self, method: Method, context: Context, work: Coroutine[Any, Any, T]) -> T:
+        """Run the answer inside its span; whatever it raises becomes a status."""
+        task, started, code = asyncio.current_task(), time.perf_counter(), "OK"
+        assert task is not None
+        self._inside[task] = method.name
+        metadata = _metadata(context)
+        try:
+            with span_from(metadata.get(TRACEPARENT, ""), method.path[1:], kind=SpanKind.SERVER) as span:
+                try:
+                    return await work
+                except asyncio.CancelledError:
+                    code = "CANCELLED"
+                    raise
+                except Exception as error:
+                    problem = _problem(error, method)
+                    code = problem.code
+                    span.set_attribute("rpc.grpc.status_code", code)
+                    raise problem from error
+        except Problem as problem:
+            if isinstance(problem, Unauthenticated | PermissionDenied):
+                await self._recorded(method, context, problem.reason)
+            await context.abort_with_status(rpc_status.to_status(to_status(problem)))
+            raise AssertionError("unreachable: abort raises") from None
+        finally:
+            del self._inside[task]
+            self._seconds.labels(method.path, code).observe(time.perf_counter() - started)
+
+    async def _unary(self, method: Method, answer: Source, data: bytes, context: Context) -> bytes:
+        call, request = await self._admit(method, data, context)
+        try:
+            work = self._in_thread(method, call, answer, request, call)
+            response = await asyncio.wait_for(work, call.deadline_seconds)
+        except TimeoutError:
+            raise DeadlineExceeded(
+                f"{method.name} had no answer within {call.deadline_seconds:.1f} s; {method.unanswered}"
+            ) from None
+        return _serialized(method, response)
+
+    async def _stream(self, method: Method, answer: Source, data: bytes, context: Context) -> None:
+        call, request = await self._admit(method, data, context)
+        draining = asyncio.ensure_future(self._draining.wait())
+        items = self._items(method, answer, request, call)
+        try:
+            while True:
+                following = asyncio.ensure_future(anext(items, None))
+                try:
+                    await asyncio.wait({following, draining}, return_when=asyncio.FIRST_COMPLETED)
+                finally:
+                    if not following.done():
+                        following.cancel()
+                if not following.done() or following.cancelled():
+                    raise Unavailable(f"{method.name} ends because its server stops: call again")
+                message = following.result()
+                if message is None:
+                    return
+                await context.write(_serialized(method, message))
+        finally:
+            draining.cancel()
+            await _settled(following)
+            await items.aclose()
+
+    async def _items(
+        self, method: Method, answer: Source, request: Message, call: Call
+    ) -> AsyncGenerator[Message, None]:
+        """What a stream answers, whether it is written with or without async."""
+        if inspect.isasyncgenfunction(answer):
+            found = answer(request, call)
+            try:
+                async for item in found:
+                    yield item
+            finally:
+                await found.aclose()
+            return
+        iterator: Iterator[Message] = iter(await self._in_thread(method, call, answer, request, call))
+        while (item := await self._in_thread(method, call, next, iterator, None)) is not None:
+            yield item
+
+    async def _admit(self, method: Method, data: bytes, context: Context) -> tuple[Call, Message]:
+        """Who calls, and what. Raises Unauthenticated, PermissionDenied, TooLarge, InvalidField."""
+        metadata = _metadata(context)
+        role, user = await self._caller(method, metadata.get(AUTHORIZATION, ""))
+        user = _on_behalf_of(method, role, metadata.get(ON_BEHALF_OF, "")) or user
+        limit = self._settings.max_message_bytes
+        if len(data) > limit:
+            raise TooLarge(
+                f"the request of {method.name} has {len(data)} bytes, at most {limit} are accepted: send data by blob"
+            )
+        try:
+            request = method.request.FromString(data)
+        except DecodeError:
+            seen = f"{len(data)} bytes that are none"
+            raise InvalidField("request", seen=seen, expected=f"a {method.request.DESCRIPTOR.full_name}") from None
+        remaining = context.time_remaining()
+        deadline = self._settings.deadline_seconds if remaining is None else remaining
+        return Call(role, request_id_of(request), context.peer(), deadline, user), request
+
+    async def _caller(self, method: Method, header: str) -> tuple[Role, Principal | None]:
+        """The role that the call is admitted for, and the user behind it if the token is a user's own."""
+        if not header.startswith(SCHEME):
+            raise Unauthenticated(
+                f"{method.name} needs a token: send the metadata `authorization: Bearer TOKEN`; "
+                f"the tokens are in the file `tokens` of the data directory"
+            )
+        token = header.removeprefix(SCHEME)
+        role, user = self._tokens.role_of(token), None
+        if role is None:
+            # Not in the threads of methods: access may be asked for it here, too.
+            user = await eventloop.event_loop().run_in_executor(self._askers, self._find_user, token)
+            if user is None:
+                raise Unauthenticated("the token is not one of this platform: take it from the file `tokens`")
+        roles = frozenset({role}) if role is not None else user.roles if user is not None else frozenset()
+        if not (admitted := sorted(roles & method.roles, key=lambda each: each.value)):
+            may, has = (", ".join(sorted(each.value for each in some)) for some in (method.roles, roles))
+            raise PermissionDenied(f"{method.name} may be called by {may}, not by {has}")
+        return admitted[0], user
+
+    async def _recorded(self, method: Method, context: Context, reason: str) -> None:
+        """Write a refusal down; it is refused even where that fails."""
+        header = _metadata(context).get(AUTHORIZATION, "")
+        token = header.removeprefix(SCHEME)
+        role = self._tokens.role_of(token)
+
+        def write() -> None:
+            principal = self._find_user(token) if role is None else Principal.of_role(role)
+            self._record(Refusal(method.service, method.path[1:], reason, principal, _host(context.peer())))
+
+        try:
+            await eventloop.event_loop().run_in_executor(self._askers, write)
+        except Exception as error:
+            log.warning("the refusal of %s could not be recorded: %s", method.path, error)
+
+    def _in_thread(self, method: Method, call: Call, fn: Callable[..., T], *args: Any) -> Awaitable[T]:
+        """Inside the call's span; what it records is an effect of the call's request."""
+        run = contextvars.copy_context().run
+
+        def work() -> T:
+            with caused_by(Cause(call.request_id, principal=call.principal, action=method.path[1:])):
+                return fn(*args)
+
+        threads = self._readers if method.long else self._threads
+        return eventloop.event_loop().run_in_executor(threads, lambda: run(work))
+
+
+def _on_behalf_of(method: Method, role: Role, value: str) -> Principal | None:
+    """Raises PermissionDenied unless a service names somebody."""
+    if not value:
+        return None
+    found = delegated(value, role)
+    if found is None:
+        raise PermissionDenied(
+            f"{method.name} was called by {role.value} with the metadata {ON_BEHALF_OF}: only a service may send it, "
+            f"as `users/ID tenants/ID`"
+        )
+    return found
+
+
+def _host(peer: str) -> str:
+    """`ipv4:127.0.0.1:50123` without what is not the address."""
+    return unquote(peer.partition(":")[2].rpartition(":")[0]) or peer
+
+
+def _metadata(context: Context) -> dict[str, str]:
+    return {key: value for key, value in context.invocation_metadata() or () if isinstance(value, str)}
+
+
+def _serialized(method: Method, response: object) -> bytes:
+    if not isinstance(response, method.response):
+        raise TypeError(f"{method.name} answered with {type(response).__name__}, not {method.response.__name__}")
+    return response.SerializeToString()
+
+
+def _problem(error: Exception, method: Method) -> Problem:
+    """What the caller is told; a defect gets an id that is in the log beside the traceback."""
+    if isinstance(error, Problem) and not isinstance(error, Internal):
+        return error
+    if is_transient(error):
+        return Unavailable(str(error))
+    incident = uuid.uuid4().hex[:12]
+    log.error("%s failed, incident %s", method.path, incident, exc_info=error)
+    return Internal(
+        f"{method.name} failed by a defect of ours; the log has the incident {incident}",
+        metadata={"incident": incident},
+    )
+
+
+async def _settled(future: asyncio.Future[Any]) -> None:
+    with contextlib.suppress(asyncio.CancelledError, Exception):
+        await future

@@ -1,0 +1,1 @@
+"""Processes: host, supervisor, container, front door, worker pools, loops, health, logs."""

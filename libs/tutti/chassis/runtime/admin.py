@@ -1,0 +1,286 @@
+"""The Admin service: what the chassis answers for every service of this process.
+
+Promises: a service is found by its name and a resource by its kind; one that is not here is named together with those
+that are.
+"""
+
+import asyncio
+import contextlib
+from collections.abc import AsyncIterator, Callable, Iterator, Sequence
+from dataclasses import dataclass, fields
+from datetime import UTC
+from typing import Any
+
+from google.protobuf.descriptor_pool import Default as default_pool
+from google.protobuf.json_format import MessageToJson
+from google.protobuf.message import DecodeError, Message
+from google.protobuf.message_factory import GetMessageClass
+from google.protobuf.timestamp_pb2 import Timestamp
+
+from tutti.backbone import Blobs, Isolation
+from tutti.backbone.blobs import BlobMissing
+from tutti.chassis.delivery import outbox
+from tutti.chassis.delivery.outbox import Outgoing
+from tutti.chassis.errors import InvalidField, NotFound
+from tutti.chassis.events.sentences import sentence
+from tutti.chassis.rpc.call import Call
+from tutti.chassis.rpc.required import limit_of
+from tutti.chassis.rpc.verdict import examined
+from tutti.chassis.rpc.watch import snapshots
+from tutti.chassis.runtime.looks import Looks
+from tutti.chassis.runtime.machinery import Machinery
+from tutti.chassis.runtime.probe import answer
+from tutti.chassis.service import Finding, Host, Service
+from tutti.chassis.store import audit
+from tutti.chassis.store.canonical import render
+from tutti.chassis.store.resources import Resource
+from tutti.chassis.store.unit import Unit, Units
+from tutti.chassis.version import VERSION
+from tutti.contracts.admin.v1 import (
+    AuditRecord,
+    DeadLetter,
+    DescribeRequest,
+    DescribeResponse,
+    DoctorRequest,
+    DoctorResponse,
+    ExportRequest,
+    ExportResponse,
+    ListAuditRecordsRequest,
+    ListAuditRecordsResponse,
+    ListDeadLettersRequest,
+    ListDeadLettersResponse,
+    RepublishEventsRequest,
+    RepublishEventsResponse,
+    SettleDeadLetterRequest,
+    SettleDeadLetterResponse,
+    TailEventsRequest,
+    TailEventsResponse,
+    WatchRequest,
+    WatchResponse,
+)
+from tutti.contracts.admin.v1.admin_pb2 import DESCRIPTOR
+
+admin_descriptor = DESCRIPTOR.services_by_name["Admin"]
+TAIL_LIMIT, TAIL_MOST = 100, 10_000
+TAIL_SECONDS = 0.25
+NO_BLOB = "admin/looks/none"
+AUDIT_LIMIT, AUDIT_MOST = 100, 10_000
+AUDITED = tuple(field.name for field in fields(audit.Record) if field.name != "at")
+BACKLOG = 1000  # unsent events that the doctor finds too many
+
+
+@dataclass(frozen=True)
+class Administered:
+    """One service of this process."""
+
+    service: Service
+    host: Host
+    machinery: Machinery
+
+
+class AdminApi:
+    """`why_not` says why a service does not serve, empty when it does; `pages` is where those with pages have them."""
+
+    def __init__(
+        self, services: Sequence[Administered], why_not: Callable[[str], str], pages: Callable[[], str]
+    ) -> None:
+        self._pages = pages
+        self._services = {each.service.name: each for each in services}
+        self._owners: dict[str, tuple[Administered, Resource[Any]]] = {
+            resource.kind: (each, resource) for each in services for resource in each.service.resources
+        }
+        self._why_not = why_not
+        self._looks = Looks()
+
+    def Describe(self, request: DescribeRequest, call: Call) -> DescribeResponse:
+        infos = [
+            DescribeResponse.ServiceInfo(
+                name=name,
+                ready=not self._why_not(name),
+                pages=self._pages() if each.service.pages is not None else "",
+            )
+            for name, each in sorted(self._services.items())
+        ]
+        return DescribeResponse(version=VERSION, services=infos)
+
+    async def Watch(self, request: WatchRequest, call: Call) -> AsyncIterator[WatchResponse]:
+        kind = request.name.partition("/")[0]
+        if kind not in self._owners:
+            raise InvalidField("name", seen=request.name, expected=f"a resource of {_list(self._owners)}")
+        owner, resource = self._owners[kind]
+        async for response in snapshots(owner.host.units, resource, request, owner.machinery.hints):
+            yield response
+
+    def Export(self, request: ExportRequest, call: Call) -> Iterator[ExportResponse]:
+        each = self._find(request.service)
+        lines = each.host.units.run(lambda unit: list(render(each.service.export(unit))))
+        return (ExportResponse(line=line) for line in lines)
+
+    def Doctor(self, request: DoctorRequest, call: Call) -> DoctorResponse:
+        found = [
+            DoctorResponse.Finding(
+                service=each.service.name, check=finding.check, ok=finding.ok, message=finding.message
+            )
+            for each in self._chosen(request.service)
+            for finding in self._examine(each)
+        ]
+        return examined(found)
+
+    def ListDeadLetters(self, request: ListDeadLettersRequest, call: Call) -> ListDeadLettersResponse:
+        found = [letter for each in self._chosen(request.service) for letter in _letters(each)]
+        return ListDeadLettersResponse(dead_letters=sorted(found, key=lambda letter: letter.died_at.ToNanoseconds()))
+
+    def ListAuditRecords(self, request: ListAuditRecordsRequest, call: Call) -> ListAuditRecordsResponse:
+        limit = limit_of(request, default=AUDIT_LIMIT, most=AUDIT_MOST)
+        found = [record for each in self._chosen(request.service) for record in _records(each, limit)]
+        return ListAuditRecordsResponse(records=sorted(found, key=lambda one: one.at.ToNanoseconds(), reverse=True))
+
+    def SettleDeadLetter(self, request: SettleDeadLetterRequest, call: Call) -> SettleDeadLetterResponse:
+        each = self._find(request.service)
+        if each.machinery.consumer is None:
+            raise NotFound(f"dead letter {request.event_id} of {request.service}, which consumes no events")
+        return SettleDeadLetterResponse(freed=each.machinery.consumer.settle(request.event_id, discard=request.discard))
+
+    def RepublishEvents(self, request: RepublishEventsRequest, call: Call) -> RepublishEventsResponse:
+        each = self._find(request.service)
+        if not request.HasField("since"):
+            raise InvalidField("since", seen="nothing", expected="the time since which events are sent again")
+        since = request.since.ToDatetime(UTC)
+        count = each.host.units.run(
+            lambda unit: outbox.republish(unit, since, validate_only=request.validate_only),
+            isolation=Isolation.READ_COMMITTED,
+        )
+        each.machinery.relay.woken.set()
+        return RepublishEventsResponse(events=count)
+
+    async def TailEvents(self, request: TailEventsRequest, call: Call) -> AsyncIterator[TailEventsResponse]:
+        units = self._find(request.service).host.units
+        limit = limit_of(request, default=TAIL_LIMIT, most=TAIL_MOST)
+        after = await asyncio.to_thread(_sequence, units, request.after) if request.after else 0
+        while True:
+            rows = await asyncio.to_thread(_tail, units, after, limit, request.resource)
+            for row in rows:
+                after = row.seq
+                yield _tailed(row)
+            if not request.follow and not (request.after and rows):
+                return
+            if not rows:
+                await asyncio.sleep(TAIL_SECONDS)
+
+    def _find(self, name: str) -> Administered:
+        if name not in self._services:
+            raise InvalidField("service", seen=name, expected=f"one of {_list(self._services)}")
+        return self._services[name]
+
+    def _chosen(self, name: str) -> list[Administered]:
+        return [self._find(name)] if name else [each for _, each in sorted(self._services.items())]
+
+    def _examine(self, each: Administered) -> Iterator[Finding]:
+        reason = self._why_not(each.service.name)
+        yield Finding("health", not reason, reason or "serving")
+        store = self._looks.at("blobs", lambda: _missing(each.host.blobs))
+        yield Finding("blobs", not store, store or "the store answers")
+        if away := self._looks.at(f"database of {each.service.name}", lambda: answer(each.host.database)):
+            yield Finding("database", False, away)
+            return
+        try:
+            unsent, letters = each.host.units.run(outbox.count_unsent), _letters(each)
+            damaged = [what for kind in each.service.resources for what in each.host.units.run(kind.damaged)]
+        except Exception as error:
+            yield Finding("database", False, f"{type(error).__name__}: {error}")
+            return
+        yield Finding(
+            "outbox",
+            unsent < BACKLOG,
+            f"{unsent} events wait for the relay" + ("; is the event log reachable?" if unsent >= BACKLOG else ""),
+        )
+        settle = f"; look with `tutti events dead ls`, settle with `tutti events dead settle {each.service.name} ID`"
+        yield Finding("dead letters", not letters, f"{len(letters)} dead letters" + (settle if letters else ""))
+        yield Finding(
+            "rows", not damaged, "; ".join(damaged) or "every resource has the digest that it was written with"
+        )
+        for check in each.service.checks:
+            try:
+                yield check()
+            except Exception as error:
+                name = getattr(check, "__name__", "check")
+                yield Finding(name, False, f"the check itself failed: {type(error).__name__}: {error}")
+
+
+def _missing(blobs: Blobs) -> None:
+    """Let a store answer, about a blob that nobody has. Raises BlobError."""
+    with contextlib.suppress(BlobMissing):
+        blobs.stat(NO_BLOB)
+
+
+def _records(each: Administered, limit: int) -> list[AuditRecord]:
+    found = []
+    for record in each.host.units.run(lambda unit: list(audit.newest(unit, limit))):
+        told = AuditRecord(service=each.service.name, **{name: getattr(record, name) for name in AUDITED})
+        told.at.FromDatetime(record.at)
+        found.append(told)
+    return found
+
+
+def _letters(each: Administered) -> list[DeadLetter]:
+    consumer = each.machinery.consumer
+    if consumer is None:
+        return []
+    found = []
+    for letter in consumer.dead_letters():
+        died_at = Timestamp()
+        died_at.FromDatetime(letter.died_at)
+        found.append(
+            DeadLetter(
+                service=each.service.name,
+                group=letter.group,
+                event_id=letter.id,
+                type=letter.type,
+                subject=letter.subject,
+                error=letter.error or "",
+                parked=letter.parked,
+                died_at=died_at,
+            )
+        )
+    return found
+
+
+def _sequence(units: Units, event_id: str) -> int:
+    found = units.run(lambda unit: outbox.sequence_of(unit, event_id), isolation=Isolation.READ_COMMITTED)
+    if found is None:
+        raise InvalidField("after", seen=event_id, expected="the id of an event of this service that is still kept")
+    return found
+
+
+def _tail(units: Units, after: int, limit: int, subject: str) -> list[Outgoing]:
+    def read(unit: Unit) -> list[Outgoing]:
+        return outbox.tail(unit, after=after, limit=limit, subject=subject)
+
+    return units.run(read, isolation=Isolation.READ_COMMITTED)
+
+
+def _tailed(row: Outgoing) -> TailEventsResponse:
+    made_at, message = Timestamp(), _message(row.type, row.record.value)
+    made_at.FromDatetime(row.made_at)
+    return TailEventsResponse(
+        id=row.id,
+        type=row.type,
+        topic=row.record.topic,
+        subject=row.record.key,
+        revision=row.revision,
+        time=made_at,
+        payload=MessageToJson(message, preserving_proto_field_name=True, indent=None) if message else "",
+        sentence=sentence(row.record.key, row.type, message),
+        published=row.sent,
+    )
+
+
+def _message(type_name: str, payload: bytes) -> Message | None:
+    try:
+        return GetMessageClass(default_pool().FindMessageTypeByName(type_name)).FromString(payload)
+    except (KeyError, DecodeError):
+        return None
+
+
+def _list(names: Sequence[str] | dict[str, Any]) -> str:
+    return ", ".join(sorted(names)) or "nothing"

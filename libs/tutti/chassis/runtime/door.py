@@ -1,0 +1,319 @@
+"""The front door: one gRPC address for every service, wherever each runs. `python -m tutti.chassis.runtime.door`.
+
+Promises: a call goes unchanged, with its token and deadline, to the service that owns its method, so the door holds no
+secret; a question to Admin about the whole platform goes to every service, and a service that is away is a finding, not
+an error; a service that cannot be reached is named.
+"""
+
+import argparse
+import asyncio
+import logging
+import os
+import signal
+import sys
+from collections.abc import AsyncIterator, Mapping
+from importlib import import_module
+from pathlib import Path
+from pkgutil import iter_modules
+from typing import Any, NoReturn
+
+import grpc
+from google.protobuf.message import DecodeError
+from grpc_health.v1 import health_pb2, health_pb2_grpc
+from grpc_health.v1.health import aio as health_aio
+from grpc_status import rpc_status
+
+from tutti.chassis.config.datadir import DEFAULT, DataDir
+from tutti.chassis.config.settings import SettingsError, installed_services, load
+from tutti.chassis.errors import InvalidField, Problem, Unavailable, to_status
+from tutti.chassis.rpc.channel import CHANNEL_OPTIONS
+from tutti.chassis.rpc.kinds import owners
+from tutti.chassis.rpc.methods import Method, find_method
+from tutti.chassis.rpc.reflected import reflect
+from tutti.chassis.rpc.server import CannotListen
+from tutti.chassis.runtime import leash, logs
+from tutti.chassis.runtime.failures import guarded
+from tutti.chassis.runtime.healthfile import HealthFile, health_path
+from tutti.chassis.version import VERSION
+from tutti.contracts.admin.v1 import (
+    DescribeResponse,
+    DoctorResponse,
+    ListAuditRecordsResponse,
+    ListDeadLettersResponse,
+)
+from tutti.contracts.admin.v1.admin_pb2 import DESCRIPTOR as ADMIN_FILE
+
+Context = grpc.aio.ServicerContext[Any, Any]
+log = logging.getLogger(__name__)
+ADMIN = ADMIN_FILE.services_by_name["Admin"].full_name
+DETAILS = "grpc-status-details-bin"
+LOOK_SECONDS = 2.0
+ANSWER_SECONDS = 10.0  # of a call that brings no deadline
+STOP_SECONDS = 5.0
+RESERVE_SECONDS = 0.5  # of a caller's deadline, to answer for a service that did not
+AWAY = (grpc.StatusCode.UNAVAILABLE, grpc.StatusCode.DEADLINE_EXCEEDED)
+_OF_THE_CONNECTION = ("grpc-", ":", "user-agent", "te", "content-type")
+
+
+class Door(grpc.GenericRpcHandler):
+    """`addresses` by name of the service; for the event loop that it is made on."""
+
+    def __init__(self, addresses: Mapping[str, str]) -> None:
+        self._addresses = dict(sorted(addresses.items()))
+        self._channels = {
+            name: grpc.aio.insecure_channel(address, options=CHANNEL_OPTIONS)
+            for name, address in self._addresses.items()
+        }
+
+    def service(self, handler_call_details: grpc.HandlerCallDetails) -> "grpc.RpcMethodHandler[Any, Any] | None":
+        method = find_method(handler_call_details.method)
+        if method is None:
+            return None
+
+        async def unary(data: bytes, context: Context) -> bytes:
+            try:
+                if method.service == ADMIN and (together := await self._of_all(method, data, context)) is not None:
+                    return together
+                return await self._passed(method, self._owner(method, data), data, context)
+            except (Problem, grpc.aio.AioRpcError) as error:
+                await _refuse(context, error)
+
+        async def stream(data: bytes, context: Context) -> AsyncIterator[bytes]:
+            try:
+                async for item in self._streamed(method, self._owner(method, data), data, context):
+                    yield item
+            except (Problem, grpc.aio.AioRpcError) as error:
+                await _refuse(context, error)
+
+        made = grpc.unary_stream_rpc_method_handler if method.streams else grpc.unary_unary_rpc_method_handler
+        return made(stream if method.streams else unary)
+
+    async def health(self) -> dict[str, str]:
+        """Why a service does not serve, by name; empty for one that does."""
+        asked = [self._health(name) for name in self._channels]
+        return dict(zip(self._channels, await asyncio.gather(*asked), strict=True))
+
+    async def close(self) -> None:
+        for channel in self._channels.values():
+            await channel.close()
+
+    def _owner(self, method: Method, data: bytes) -> str:
+        """The service that answers a call. Raises InvalidField, Unavailable."""
+        if method.service != ADMIN:
+            owner = method.service.split(".")[1]
+        else:
+            try:
+                request = method.request.FromString(data)
+            except DecodeError:
+                raise InvalidField("request", seen="bytes", expected=f"a {method.request.__name__}") from None
+            if method.name == "Watch":
+                kind = str(request.name).partition("/")[0]  # type: ignore[attr-defined]
+                if kind not in owners():
+                    raise InvalidField("name", seen=kind, expected=f"a resource of {', '.join(sorted(owners()))}")
+                owner = owners()[kind]
+            else:
+                owner = str(getattr(request, "service", ""))
+                if owner not in self._channels:
+                    raise InvalidField("service", seen=owner, expected=f"one of {', '.join(self._channels)}")
+        if owner not in self._channels:
+            raise Unavailable(f"the front door has no address of {owner}: set services.{owner}")
+        return owner
+
+    async def _passed(self, method: Method, owner: str, data: bytes, context: Context) -> bytes:
+        call: Any = self._channels[owner].unary_unary(method.path)
+        try:
+            answer: bytes = await call(data, metadata=_metadata(context), timeout=_seconds(context))
+        except grpc.aio.AioRpcError as error:
+            raise self._named(owner, error) from None
+        return answer
+
+    async def _streamed(self, method: Method, owner: str, data: bytes, context: Context) -> AsyncIterator[bytes]:
+        begin: Any = self._channels[owner].unary_stream(method.path)
+        call = begin(data, metadata=_metadata(context), timeout=context.time_remaining())
+        try:
+            async for item in call:
+                yield item
+        except grpc.aio.AioRpcError as error:
+            raise self._named(owner, error) from None
+        finally:
+            call.cancel()
+
+    async def _of_all(self, method: Method, data: bytes, context: Context) -> bytes | None:
+        """What every service answers to a question about all of them, as one answer; None where it asks one alone."""
+        if method.name not in ("Describe", "Doctor", "ListAuditRecords", "ListDeadLetters"):
+            return None
+        if getattr(method.request.FromString(data), "service", ""):
+            return None
+        asked = [self._passed(method, name, data, context) for name in self._channels]
+        answers: dict[str, Any] = {}
+        away: dict[str, str] = {}
+        for name, found in zip(self._channels, await asyncio.gather(*asked, return_exceptions=True), strict=True):
+            if isinstance(found, bytes):
+                answers[name] = method.response.FromString(found)
+            elif isinstance(found, Unavailable):
+                away[name] = found.message
+            else:
+                raise found
+        together: bytes = _together(method, answers, away).SerializeToString()
+        return together
+
+    def _named(self, owner: str, error: grpc.aio.AioRpcError) -> Exception:
+        """An error of the service as it came; one of the way to it names the service."""
+        said = any(key == DETAILS for key, _ in error.trailing_metadata() or ())
+        if said or error.code() not in AWAY:
+            return error
+        why = "no answer in time" if error.code() is grpc.StatusCode.DEADLINE_EXCEEDED else error.details()
+        return Unavailable(f"{owner} cannot be reached at {self._addresses[owner]}: {why}")
+
+    async def _health(self, name: str) -> str:
+        stub: Any = health_pb2_grpc.HealthStub(self._channels[name])
+        try:
+            found = await stub.Check(health_pb2.HealthCheckRequest(service=name), timeout=LOOK_SECONDS)
+        except grpc.aio.AioRpcError as error:
+            return f"cannot be reached ({error.code().name})"
+        return "" if found.status == health_pb2.HealthCheckResponse.SERVING else "does not serve"
+
+
+def _together(method: Method, answers: Mapping[str, Any], away: Mapping[str, str]) -> Any:
+    """Raises Unavailable where a service that is away would be left out in silence."""
+    if method.name == "Describe":
+        services = [each for answer in answers.values() for each in answer.services]
+        services += [DescribeResponse.ServiceInfo(name=name) for name in away]
+        return DescribeResponse(version=VERSION, services=sorted(services, key=lambda each: each.name))
+    if method.name == "Doctor":
+        findings = [each for answer in answers.values() for each in answer.findings]
+        findings += [
+            DoctorResponse.Finding(service=name, check="address", message=message) for name, message in away.items()
+        ]
+        return DoctorResponse(findings=findings)
+    if away:
+        raise Unavailable("; ".join(away.values()))
+    if method.name == "ListAuditRecords":
+        records = [each for answer in answers.values() for each in answer.records]
+        return ListAuditRecordsResponse(records=sorted(records, key=lambda one: one.at.ToNanoseconds(), reverse=True))
+    letters = [each for answer in answers.values() for each in answer.dead_letters]
+    return ListDeadLettersResponse(dead_letters=sorted(letters, key=lambda each: each.died_at.ToNanoseconds()))
+
+
+def _metadata(context: Context) -> list[tuple[str, Any]]:
+    found = context.invocation_metadata() or ()
+    return [(key, value) for key, value in found if not key.startswith(_OF_THE_CONNECTION)]
+
+
+def _seconds(context: Context) -> float:
+    remaining = context.time_remaining()
+    return ANSWER_SECONDS if remaining is None else max(remaining - RESERVE_SECONDS, remaining / 2)
+
+
+async def _refuse(context: Context, error: Problem | grpc.aio.AioRpcError) -> NoReturn:
+    if isinstance(error, Problem):
+        await context.abort_with_status(rpc_status.to_status(to_status(error)))
+    else:
+        said = [(key, value) for key, value in error.trailing_metadata() or () if key == DETAILS]
+        await context.abort(error.code(), error.details() or "", tuple(said))
+    raise AssertionError("unreachable: abort raises")
+
+
+class DoorServer:
+    """The door's gRPC server, from `start` to `stop`."""
+
+    def __init__(self, addresses: Mapping[str, str]) -> None:
+        self.door, self.health = Door(addresses), health_aio.HealthServicer()
+        self._server = grpc.aio.server(
+            options=[
+                ("grpc.so_reuseport", 0),
+                ("grpc.max_receive_message_length", -1),  # each service refuses in its own words
+                ("grpc.max_send_message_length", -1),
+                ("grpc.keepalive_permit_without_calls", 1),
+                ("grpc.http2.min_recv_ping_interval_without_data_ms", 5000),
+                ("grpc.http2.max_ping_strikes", 0),
+            ]
+        )
+
+    async def start(self, listen: str) -> str:
+        """Listen; the address with the port that it got. Raises CannotListen."""
+        self._server.add_generic_rpc_handlers((self.door,))
+        health_pb2_grpc.add_HealthServicer_to_server(self.health, self._server)
+        reflect([*_served(), "grpc.health.v1.Health"], self._server)
+        try:
+            port = self._server.add_insecure_port(listen)
+        except RuntimeError:
+            raise CannotListen(f"cannot listen at {listen}: the port is in use, or the address is not here") from None
+        await self._server.start()
+        return f"{listen.rpartition(':')[0]}:{port}"
+
+    async def stop(self) -> None:
+        await self._server.stop(STOP_SECONDS)
+        await self.door.close()
+
+
+async def serve(listen: str, addresses: Mapping[str, str], health: HealthFile, pulse: leash.Pulse) -> None:
+    """Until SIGTERM or SIGINT. Raises CannotListen."""
+    stop = asyncio.Event()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        asyncio.get_running_loop().add_signal_handler(number, stop.set)
+    server = DoorServer(addresses)
+    log.info("the front door is at %s for %s", await server.start(listen), ", ".join(sorted(addresses)))
+    await _look(server.door, server.health, health, pulse, stop)
+    await server.stop()
+
+
+async def _look(
+    door: Door, told: health_aio.HealthServicer, file: HealthFile, pulse: leash.Pulse, stop: asyncio.Event
+) -> None:
+    """Say what serves until told to stop. The door is well when it can tell; what it leads to has its own health."""
+    before: dict[str, str] = {}
+    statuses = {True: health_pb2.HealthCheckResponse.SERVING, False: health_pb2.HealthCheckResponse.NOT_SERVING}
+    while not stop.is_set():
+        found = await door.health()
+        for name, reason in found.items():
+            if reason != before.get(name):
+                log.info("%s %s", name, reason or "serves")
+            await told.set(name, statuses[not reason])
+        await told.set("", statuses[not any(found.values())])
+        before = found
+        file.write("")
+        for _ in range(int(LOOK_SECONDS / leash.BEAT_SECONDS)):
+            pulse.beat()
+            try:
+                await asyncio.wait_for(stop.wait(), leash.BEAT_SECONDS)
+            except TimeoutError:
+                continue
+
+
+def _served() -> list[str]:
+    """Full names of every gRPC service of this installation; their protos are imported."""
+    names = [ADMIN]
+    for service in installed_services():
+        package = import_module(f"tutti.contracts.{service}.v1")
+        for module in sorted(each.name for each in iter_modules(package.__path__) if each.name.endswith("_pb2")):
+            file = import_module(f"{package.__name__}.{module}").DESCRIPTOR
+            names += [each.full_name for each in file.services_by_name.values()]
+    return names
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(
+        prog="python -m tutti.chassis.runtime.door", description="One gRPC address for all."
+    )
+    parser.add_argument("--data-dir", type=Path, default=Path(os.environ.get("TUTTI_DATA_DIR", DEFAULT)))
+    parser.add_argument("--config", type=Path, default=os.environ.get("TUTTI_CONFIG"), help="a TOML file of settings")
+    parser.add_argument("--set", action="append", default=[], metavar="KEY=VALUE", help="a setting; may be repeated")
+    given = parser.parse_args()
+
+    def work() -> int:
+        data_dir = DataDir(given.data_dir)
+        values = load(given.config or data_dir.config, overrides=given.set).values
+        if missing := sorted(set(installed_services()) - set(values.services)):
+            raise SettingsError(f"the front door has no address of {', '.join(missing)}: set services.NAME=HOST:PORT")
+        logs.configure("door", values.telemetry.level)
+        pulse = leash.hold(lambda: os.kill(os.getpid(), signal.SIGTERM))
+        health = HealthFile(health_path(data_dir.path, "door"))
+        asyncio.run(serve(values.rpc.listen, values.services, health, pulse))
+        return 0
+
+    return guarded(work, troubles=(CannotListen,))
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,108 @@
+"""The front door: one address, whatever answers behind it."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import pytest
+
+from tutti.chassis.demo_test import Demo, running
+from tutti.chassis.errors import InvalidField, NotFound, Unauthenticated, Unavailable
+from tutti.chassis.identity.auth import Role
+from tutti.chassis.rpc import eventloop
+from tutti.chassis.rpc.client import Client, connect
+from tutti.chassis.runtime.door import DoorServer
+from tutti.contracts.admin.v1 import DescribeRequest, DoctorRequest, ExportRequest, ListDeadLettersRequest
+from tutti.contracts.common.v1 import GetRequest
+from tutti.contracts.ingest.v1 import Ingest
+
+NOWHERE = "127.0.0.1:1"
+
+
+@pytest.fixture(scope="module")
+def demo(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Demo]:
+    with running(tmp_path_factory.mktemp("door")) as demo:
+        demo.create("ingests/a")
+        yield demo
+
+
+@contextmanager
+def door(demo: Demo, *, token: str | None = None, **others: str) -> Iterator[Client]:
+    """A client of a door to the demo service and to `others`."""
+
+    async def make() -> DoorServer:
+        return DoorServer({"ingest": demo.host.address, **others})
+
+    server = eventloop.run(make(), 10)
+    address = eventloop.run(server.start("127.0.0.1:0"), 10)
+    try:
+        with connect(address=address, token=token or demo.data_dir.tokens().of(Role.OPERATOR)) as client:
+            yield client
+    finally:
+        eventloop.run(server.stop(), 10)
+
+
+def test_a_call_and_its_error_pass_as_they_are(demo: Demo) -> None:
+    with door(demo) as client:
+        assert client.ingest.GetIngest(GetRequest(name="ingests/a")) == demo.ingest().GetIngest(
+            GetRequest(name="ingests/a")
+        )
+        with pytest.raises(NotFound, match="ingests/b"):
+            client.ingest.GetIngest(GetRequest(name="ingests/b"))
+
+
+def test_a_stream_goes_on_and_ends(demo: Demo) -> None:
+    with door(demo) as client:
+        seen = client.watch("ingests/a")
+        first = next(seen)
+        assert isinstance(first, Ingest)
+        demo.change("ingests/a", "moved")
+        second = next(seen)
+        assert isinstance(second, Ingest)
+        assert second.reason == "moved"
+        assert [each.line for each in client.admin.Export(ExportRequest(service="ingest"))]
+
+
+def test_the_door_lets_nobody_in_whom_the_service_would_not(demo: Demo) -> None:
+    with door(demo, token="wrong") as client:  # noqa: S106 - that is the point
+        with pytest.raises(Unauthenticated):
+            client.ingest.GetIngest(GetRequest(name="ingests/a"))
+        with pytest.raises(Unauthenticated):
+            client.admin.Describe(DescribeRequest())
+
+
+def test_a_service_that_is_away_is_named(demo: Demo) -> None:
+    with door(demo, dedup=NOWHERE) as client:
+        with pytest.raises(Unavailable, match=f"dedup cannot be reached at {NOWHERE}"):
+            client.dedup.GetDedup(GetRequest(name="dedups/a"), timeout=1.0)
+        with pytest.raises(Unavailable, match="no address of scheduler"):
+            client.scheduler.GetJob(GetRequest(name="jobs/a"), timeout=1.0)
+
+
+def test_what_is_asked_of_all_is_answered_by_all(demo: Demo) -> None:
+    with door(demo, dedup=NOWHERE) as client:
+        described = {each.name: each.ready for each in client.admin.Describe(DescribeRequest()).services}
+        assert described == {"dedup": False, "ingest": True}
+        findings = {(each.service, each.check): each.ok for each in client.admin.Doctor(DoctorRequest()).findings}
+        assert findings["ingest", "health"]
+        assert not findings["dedup", "address"]
+        with pytest.raises(Unavailable, match="dedup"):  # a list without its letters would look complete
+            client.admin.ListDeadLetters(ListDeadLettersRequest(), timeout=1.0)
+    with door(demo) as client:
+        assert list(client.admin.ListDeadLetters(ListDeadLettersRequest()).dead_letters) == []
+
+
+def test_a_question_about_no_service_is_refused(demo: Demo) -> None:
+    with door(demo) as client, pytest.raises(InvalidField, match="expected one of ingest"):
+        client.admin._of("ingest").Doctor(DoctorRequest(service="nobody"))
+
+
+def test_health_is_that_of_the_services(demo: Demo) -> None:
+    server = eventloop.run(_made(demo), 10)
+    health = eventloop.run(server.door.health(), 10)
+    assert health["ingest"] == ""
+    assert "cannot be reached" in health["dedup"]
+    eventloop.run(server.door.close(), 10)
+
+
+async def _made(demo: Demo) -> DoorServer:
+    return DoorServer({"ingest": demo.host.address, "dedup": NOWHERE})

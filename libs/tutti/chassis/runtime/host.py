@@ -1,0 +1,337 @@
+"""The host: one process, one port, one or several services.
+
+Promises: start → ready → drain → stop, each with a deadline that names who is missing; the address is announced when
+everything is ready and withdrawn before anything stops; health tells which of these it is.
+"""
+
+import hashlib
+import hmac
+import logging
+import tempfile
+import threading
+import time
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Protocol, TypeVar
+
+import grpc
+from pydantic import BaseModel
+from sqlalchemy import MetaData
+
+from tutti.backbone import Blobs, Clock, Database, Randomness, SystemClock, SystemRandomness, uuid7
+from tutti.backbone.cached import CachedBlobs
+from tutti.backbone.connect import open_blobs, open_database, open_log
+from tutti.chassis.config.datadir import DataDir, tokens_at
+from tutti.chassis.config.settings import BlobSettings, Loaded, RpcSettings
+from tutti.chassis.delivery.compactor import Compactor
+from tutti.chassis.identity.auth import Role, Tokens
+from tutti.chassis.rpc.channel import RpcChannel
+from tutti.chassis.rpc.eventloop import event_loop
+from tutti.chassis.rpc.health import Health
+from tutti.chassis.rpc.locator import locate
+from tutti.chassis.rpc.server import Refusal, RpcServer
+from tutti.chassis.rpc.usertokens import UserTokens
+from tutti.chassis.runtime.admin import AdminApi, Administered, admin_descriptor
+from tutti.chassis.runtime.blocked import BlockedWatch
+from tutti.chassis.runtime.gauges import Cached, Waiting
+from tutti.chassis.runtime.healthfile import HealthFile, health_path
+from tutti.chassis.runtime.loops import LoopThread, drain
+from tutti.chassis.runtime.machinery import assemble
+from tutti.chassis.runtime.pool import ProcessPool
+from tutti.chassis.runtime.probe import Probe
+from tutti.chassis.service import Build, Front, FrontHost, Served
+from tutti.chassis.store import audit, stack
+from tutti.chassis.store.stack import Stores
+from tutti.chassis.store.unit import Units
+from tutti.chassis.tasks import Pool
+from tutti.chassis.telemetry import MetricsServer, configure_tracing, flush_tracing, metrics
+
+log = logging.getLogger(__name__)
+S = TypeVar("S", bound=BaseModel)
+
+
+class Closes(Protocol):
+    def close(self) -> None: ...
+
+
+C = TypeVar("C", bound=Closes)
+
+
+class NotReady(Exception):
+    """The start took longer than allowed, or a part of it failed; the message names the part."""
+
+
+@dataclass
+class ServiceHost:
+    """What `build` is given in a real process; satisfies chassis.service.Host."""
+
+    service: str
+    database: Database
+    blobs: Blobs
+    clock: Clock
+    randomness: Randomness
+    units: Units
+    metadata: MetaData
+    pool: Pool
+    channels: Callable[[str], grpc.Channel]
+    loaded: Loaded
+
+    def channel(self, service: str) -> grpc.Channel:
+        return self.channels(service)
+
+    def settings(self, model: type[S]) -> S:
+        return self.loaded.section(self.service, model)
+
+
+@dataclass(frozen=True)
+class Running(Administered):
+    """One service with everything that works for it."""
+
+    threads: tuple[LoopThread, ...]
+
+
+class HostProcess:
+    """`builds` by name of the service. `alone`: the one that announces itself under its name, not as the platform."""
+
+    def __init__(
+        self, builds: Mapping[str, Build], data_dir: DataDir, loaded: Loaded, *, alone: str | None = None
+    ) -> None:
+        self._builds, self._data_dir, self._loaded = dict(builds), data_dir, loaded
+        self._alone = alone
+        self._clock, self._randomness = SystemClock(), SystemRandomness()
+        self._open = ExitStack()
+        self._channels: dict[str, RpcChannel] = {}
+        self._running: list[Running] = []
+        self._lock = threading.Lock()
+        self._serving = self._ready = False
+        self._front: Front | None = None
+        self._pages = ""
+        self.address = ""
+
+    @property
+    def services(self) -> Sequence[Running]:
+        return self._running
+
+    def start(self) -> str:
+        """Start everything; the address when all is ready. On failure nothing is left running."""
+        deadline = time.monotonic() + self._loaded.values.lifecycle.start_seconds
+        try:
+            self._start(deadline)
+        except BaseException:
+            self.stop()
+            raise
+        return self.address
+
+    def drain(self) -> list[str]:
+        """Let nothing new in; wait for calls and loops; what had not ended in time, by name."""
+        if not self._serving:
+            return []
+        self._serving = False
+        lifecycle = self._loaded.values.lifecycle
+        seconds = lifecycle.drain_seconds
+        deadline = time.monotonic() + seconds
+        self._data_dir.withdraw(self.address, self._alone)
+        for each in self._running:
+            self._health.set(each.service.name, "drains")
+        threads = [thread for each in self._running for thread in each.threads if thread.started]
+        threads += [thread for thread in (self._probe, self._compactor) if thread.started]
+        for thread in threads:
+            thread.tell_to_stop()
+        late = self._drain_front(seconds)
+        late += [f"call {name}" for name in self._server.drain(max(deadline - time.monotonic(), 0.0))]
+        self._pool.close()
+        late += [f"loop {name}" for name in drain(threads, max(deadline - time.monotonic(), lifecycle.stop_seconds))]
+        if late:
+            log.warning("not ended within %.1f s and cut off: %s", seconds, ", ".join(late))
+        return late
+
+    def stop(self) -> None:
+        """Close everything in the reverse order; drains first what was not."""
+        if self._serving:
+            self.drain()
+        self._open.close()
+        flush_tracing()
+
+    def _start(self, deadline: float) -> None:
+        values, data_dir = self._loaded.values, self._data_dir
+        name = self._alone or "host"
+        self._open.callback(data_dir.lock(name, f"{name}.lock").release)
+        self._instance = data_dir.instance(name)
+        configure_tracing(name, sample_ratio=values.telemetry.sample_ratio)
+        self._watch = self._opened(BlockedWatch(values.lifecycle.blocked_seconds))
+        self._open.callback(self._watch.watch("event loop", event_loop()))
+        self._tokens = tokens_of(values.rpc, data_dir)
+        scratch = data_dir.scratch(name)
+        self._open.callback(setattr, tempfile, "tempdir", tempfile.tempdir)
+        tempfile.tempdir = str(scratch)
+        self._pool = self._opened(ProcessPool(values.lifecycle.workers, scratch=scratch))
+        self._log = self._opened(open_log(values.log.url or data_dir.log_url, clock=self._clock))
+        self._blobs = self._opened(_blobs_of(values.blobs, data_dir))
+        url = values.database.url or data_dir.database_url
+        databases = {each: self._opened(open_database(url, each, clock=self._clock)) for each in self._builds}
+        _check(deadline, "the comparison of the stores")
+        stack.join(Stores(self._blobs, self._log, databases, stack.places(values, data_dir)), self._randomness)
+        for service, build in self._builds.items():
+            _check(deadline, service)
+            self._running.append(self._build(service, build, databases[service]))
+        self._serve()
+        for thread in [thread for each in self._running for thread in each.threads]:
+            _check(deadline, thread.name)
+            thread.start()
+        self._probe.start()
+        self._compactor.start()
+        waiting = Waiting({each.service.name: (each.host.units, each.machinery) for each in self._running}, self._log)
+        for collector in (waiting, Cached(self._blobs)):
+            metrics.collect(collector)
+            self._open.callback(metrics.forget, collector)
+        scraped = self._opened(MetricsServer(values.telemetry.metrics_listen))
+        data_dir.write(
+            "metrics" if self._alone is None else f"endpoints/{name}.metrics", f"{scraped.address}\n".encode()
+        )
+        self._serve_pages()
+        for each in self._running:
+            self._health.set(each.service.name)
+        data_dir.announce(self.address, self._alone)
+        self._ready = True
+
+    def _build(self, name: str, build: Build, database: Database) -> Running:
+        values = self._loaded.values
+        metadata = MetaData()
+        units = Units(database, name, metadata, clock=self._clock, randomness=self._randomness)
+        host = ServiceHost(
+            name,
+            database,
+            self._blobs,
+            self._clock,
+            self._randomness,
+            units,
+            metadata,
+            self._pool,
+            self.channel,
+            self._loaded,
+        )
+        service = build(host)
+        incarnation = uuid7(self._clock, self._randomness)
+        machinery = assemble(service, host, self._log, values, instance=self._instance, incarnation=incarnation)
+        self._opened(machinery)
+        threads = tuple(LoopThread(loop, clock=self._clock, watch=self._watch) for loop in machinery.loops)
+        return Running(service, host, machinery, threads)
+
+    def _serve(self) -> None:
+        values = self._loaded.values
+        served = {each.service.name: each.service.serves for each in self._running}
+        self._health = Health({name: [one.descriptor.full_name for one in every] for name, every in served.items()})
+        admin = Served(admin_descriptor, AdminApi(self._running, self._health.reason, lambda: self._pages))
+        listen = values.services.get(self._alone or "", values.rpc.listen)
+        self._server = RpcServer(
+            [*(one for every in served.values() for one in every), admin],
+            settings=values.rpc.model_copy(update={"listen": listen}),
+            tokens=self._tokens,
+            health=self._health,
+            record=self._record_refusal,
+            find_user=UserTokens(self.channel).find,
+        )
+        self.address = self._server.start()
+        databases = {each.service.name: (each.host.database, each.threads) for each in self._running}
+        topic = next((topic for each in self._running for topic in each.machinery.topics), None)
+        file = health_path(self._data_dir.path, self._alone)
+        probe = Probe(databases, self._log, topic, self._health, HealthFile(file))
+        self._probe = LoopThread(probe, clock=self._clock, watch=None)
+        self._compactor = LoopThread(Compactor(self._log), clock=self._clock, watch=None)
+        self._serving = True
+
+    def _record_refusal(self, refusal: Refusal) -> None:
+        """In the audit trail of the service that was called; of one that all have, in that of the first."""
+        named = {one.descriptor.full_name: each for each in self._running for one in each.service.serves}
+        owner = named.get(refusal.service, self._running[0])
+        who = refusal.principal
+        owner.host.units.run(
+            lambda unit: audit.refused(
+                unit,
+                refusal.action,
+                refusal.reason,
+                user=who.user if who else "",
+                tenant=who.tenant if who else "",
+                method=who.method.value if who else "",
+                address=refusal.address,
+            )
+        )
+
+    def _serve_pages(self) -> None:
+        """One server for the pages of all services that have some."""
+        pages = [each.service.pages for each in self._running if each.service.pages is not None]
+        if not pages:
+            return
+        token = self._tokens.of(Role.SERVICE).encode()
+        secret = hmac.new(token, b"tutti pages", hashlib.sha256).digest()
+        names = list(self._builds)
+
+        def reasons() -> dict[str, str]:
+            return {name: self._health.reason(name) for name in names}
+
+        try:
+            self._front = pages[0].front(pages, FrontHost(self._loaded.values.web, secret, self.channel, reasons))
+        except ImportError as error:
+            log.warning("no pages are served: %s; install them with pip install 'tutti[web]'", error)
+            return
+        self._opened(self._front)
+        self._pages = self._front.start()
+        self._data_dir.announce_pages(self._pages, self._alone)
+
+    def _drain_front(self, seconds: float) -> list[str]:
+        if self._front is None:
+            return []
+        self._data_dir.withdraw_pages(self._alone)
+        return [f"request {name}" for name in self._front.drain(seconds)]
+
+    def channel(self, service: str) -> RpcChannel:
+        """To a service by name, as the role SERVICE; one channel a service."""
+        with self._lock:
+            if service not in self._channels:
+                rpc = self._loaded.values.rpc
+                self._channels[service] = self._opened(
+                    RpcChannel(
+                        lambda: locate(service, self._loaded.values.services, self._data_dir.path, self._own),
+                        token=self._tokens.of(Role.SERVICE),
+                        deadline_seconds=rpc.deadline_seconds,
+                        attempts=rpc.attempts,
+                        max_message_bytes=rpc.max_message_bytes,
+                    )
+                )
+            return self._channels[service]
+
+    def _own(self, service: str) -> str:
+        return self.address if service in self._builds else ""
+
+    def _opened(self, thing: C) -> C:
+        """Close it when the host stops; what fails to close is logged and the rest is closed all the same."""
+
+        def close() -> None:
+            try:
+                thing.close()
+            except Exception as error:
+                log.warning("%s did not close: %s", type(thing).__name__, error)
+
+        self._open.callback(close)
+        return thing
+
+
+def tokens_of(settings: RpcSettings, data_dir: DataDir) -> Tokens:
+    """The tokens in the file of the settings, or those of the data directory. Raises NotUsable."""
+    return tokens_at(Path(settings.tokens)) if settings.tokens else data_dir.tokens()
+
+
+def _blobs_of(settings: BlobSettings, data_dir: DataDir) -> Blobs:
+    blobs = open_blobs(settings.url or data_dir.blobs_url)
+    if not settings.url.startswith("s3://") or not settings.cache_bytes:
+        return blobs
+    return CachedBlobs(blobs, data_dir.path / "cache" / "blobs", most_bytes=settings.cache_bytes)
+
+
+def _check(deadline: float, what: str) -> None:
+    if time.monotonic() > deadline:
+        raise NotReady(
+            f"the start took too long: {what} had not started; look at the log, or raise lifecycle.start_seconds"
+        )

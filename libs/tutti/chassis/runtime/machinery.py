@@ -1,0 +1,62 @@
+"""What works for a service beside its own loops: its parts, and the hints that wake watches.
+
+Promises: built from the Service value alone; nothing runs before its threads are started.
+"""
+
+from dataclasses import dataclass
+from datetime import timedelta
+
+from tutti.backbone import EventLog, Isolation
+from tutti.chassis.config.settings import Settings
+from tutti.chassis.delivery.consumer import Consumer
+from tutti.chassis.delivery.relay import Relay
+from tutti.chassis.events.catalog import topics_of
+from tutti.chassis.rpc.watch import Hints
+from tutti.chassis.runtime.parts import assemble as assemble_parts
+from tutti.chassis.runtime.parts import topics
+from tutti.chassis.runtime.pruner import Retention
+from tutti.chassis.service import Host, Loop, Service
+from tutti.chassis.work.reconciler import Reconciler
+
+
+@dataclass(frozen=True)
+class Machinery:
+    relay: Relay
+    consumer: Consumer | None
+    hints: Hints
+    loops: tuple[Loop, ...]
+    topics: tuple[str, ...]
+    consumed: tuple[str, ...]
+
+    def close(self) -> None:
+        """Leave the group and give the lease up, so that others need not wait."""
+        if self.consumer is not None:
+            self.consumer.close()
+        self.relay.release()
+
+
+def assemble(
+    service: Service, host: Host, log: EventLog, settings: Settings, *, instance: str, incarnation: str
+) -> Machinery:
+    """Create the tables and topics of a service and what carries its events.
+
+    `instance` names the place where the service runs, one process at a time, and `incarnation` this process.
+    """
+    holder = f"{instance}/{incarnation}"
+    retention = Retention(
+        facts=timedelta(days=settings.log.fact_retention_days),
+        inbox=timedelta(days=settings.log.inbox_retention_days),
+        audit=timedelta(days=settings.log.audit_retention_days),
+    )
+    parts = assemble_parts(host, service, log, holder=holder, ttl=settings.lease.ttl_seconds, retention=retention)
+    shared = host.database.run(lambda tx: tx.skip_locked, isolation=Isolation.READ_COMMITTED)
+    for loop in service.loops:
+        if isinstance(loop, Reconciler):
+            loop.look_every(settings.lifecycle.reconcile_seconds)
+    parts.prepare(alone=not shared, instance=instance)
+    hints = Hints()
+    for resource in service.resources:
+        resource.changed.append(hints.notify)
+    names = tuple(topic.name for topic in topics(service))
+    consumed = tuple(topic.name for topic in topics_of(each.message for each in service.consumes))
+    return Machinery(parts.relay, parts.consumer, hints, tuple(parts.loops), names, consumed)

@@ -1,0 +1,138 @@
+"""The program of a host: `python -m tutti.<service>`, or `python -m tutti.chassis.runtime.main` for several services.
+
+Promises: SIGTERM, SIGINT and the end of its supervisor drain it; what keeps it from starting is one line on stderr and
+an exit code.
+"""
+
+import argparse
+import importlib
+import logging
+import os
+import signal
+import sys
+import threading
+from collections.abc import Sequence
+from importlib.metadata import entry_points
+from pathlib import Path
+from typing import NoReturn
+
+from tutti.chassis.config.datadir import DEFAULT, DataDir
+from tutti.chassis.config.settings import SettingsError, installed_services, load
+from tutti.chassis.rpc.eventloop import event_loop
+from tutti.chassis.rpc.methods import BadService
+from tutti.chassis.rpc.server import CannotListen
+from tutti.chassis.runtime import leash, logs
+from tutti.chassis.runtime.failures import guarded
+from tutti.chassis.runtime.host import HostProcess, NotReady
+from tutti.chassis.service import Build
+from tutti.chassis.store.stack import ForeignStore
+
+log = logging.getLogger(__name__)
+SECOND_SIGNAL = 130
+
+
+def main(service: str | None = None) -> NoReturn:
+    """Serve until told to stop; exits."""
+    arguments = parser(service).parse_args()
+    names = [service] if service else arguments.services or installed_services()
+    code = guarded(
+        lambda: serve(names, arguments, alone=service),
+        mistakes=(BadService, ForeignStore),
+        troubles=(CannotListen, NotReady, RuntimeError),
+    )
+    logging.shutdown()
+    sys.stdout.flush()
+    os._exit(code)  # a thread that was cut off must not keep the process
+
+
+def parser(service: str | None) -> argparse.ArgumentParser:
+    made = argparse.ArgumentParser(prog=f"python -m tutti.{service or 'chassis.main'}", description=__doc__)
+    made.add_argument("--data-dir", type=Path, default=Path(os.environ.get("TUTTI_DATA_DIR", DEFAULT)))
+    made.add_argument("--config", type=Path, default=os.environ.get("TUTTI_CONFIG"), help="a TOML file of settings")
+    made.add_argument("--set", action="append", default=[], metavar="KEY=VALUE", help="a setting; may be repeated")
+    if service is None:
+        made.add_argument("services", nargs="*", help="names, or name=package.module:build; all that are installed")
+    return made
+
+
+def serve(names: Sequence[str], arguments: argparse.Namespace, *, alone: str | None = None) -> int:
+    builds = dict(find(name) for name in names)
+    if not builds:
+        raise SettingsError("no service is installed: install Tutti with its services, or name them as module:build")
+    data_dir = DataDir(arguments.data_dir)
+    loaded = load(
+        arguments.config or data_dir.config,
+        overrides=arguments.set,
+        services={*installed_services(), *builds},
+    )
+    logs.configure(alone or "host", loaded.values.telemetry.level)
+    stop = threading.Event()
+    _beat(leash.hold(stop.set))
+    told = _signals(stop)
+    host = HostProcess(builds, data_dir, loaded, alone=alone)
+    log.info("ready at %s with %s", host.start(), ", ".join(builds))
+    while not stop.wait(3600):
+        pass
+    log.info("stops: %s", told() or "its supervisor is gone")
+    host.stop()
+    return 0
+
+
+def _beat(pulse: leash.Pulse) -> None:
+    """Give the supervisor a word for as long as the event loop turns."""
+    loop = event_loop()
+
+    def again() -> None:
+        pulse.beat()
+        loop.call_later(leash.BEAT_SECONDS, again)
+
+    loop.call_soon_threadsafe(again)
+
+
+def find(name: str) -> tuple[str, Build]:
+    """A service by the name of its entry point, or by `name=package.module:build`. Raises SettingsError."""
+    service, given, path = name.partition("=")
+    if not given:
+        found = entry_points(group="tutti.services", name=service)
+        if not found:
+            known = ", ".join(installed_services()) or "none"
+            raise SettingsError(f"{service}: no such service is installed; installed: {known}")
+        try:
+            build: Build = next(iter(found)).load()
+        except ImportError as error:
+            hint = "install what it needs, such as pip install 'tutti[all]'"
+            raise SettingsError(f"the service {service} cannot be loaded: {error}; {hint}") from None
+        return service, build
+    module, _, attribute = path.partition(":")
+    try:
+        build = getattr(importlib.import_module(module), attribute)
+    except (ImportError, AttributeError) as error:
+        raise SettingsError(f"{name}: {error}; expected name=package.module:build") from None
+    return service, build
+
+
+def _signals(stop: threading.Event) -> "_Told":
+    told = _Told(stop)
+    for number in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(number, told.handle)
+    return told
+
+
+class _Told:
+    """Which signal came; a second one ends the process at once."""
+
+    def __init__(self, stop: threading.Event) -> None:
+        self._stop, self._signal = stop, ""
+
+    def handle(self, number: int, _frame: object) -> None:
+        if self._signal:
+            os._exit(SECOND_SIGNAL)
+        self._signal = signal.Signals(number).name
+        self._stop.set()
+
+    def __call__(self) -> str:
+        return self._signal
+
+
+if __name__ == "__main__":
+    main()

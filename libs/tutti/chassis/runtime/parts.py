@@ -1,0 +1,143 @@
+"""Parts: everything of the chassis that runs for one service, made from its host and its declaration.
+
+Promises: the same parts, made the same way, in a process of its own, beside others and in simulation; a declaration
+that contradicts the catalogue is refused before anything runs.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from google.protobuf.message import Message
+
+from tutti.backbone import EventLog, Isolation, Kind, Topic
+from tutti.chassis.delivery.consumer import Consumer
+from tutti.chassis.delivery.inbox import Inbox
+from tutti.chassis.delivery.relay import Relay
+from tutti.chassis.events.catalog import event_type, is_event, topics_of
+from tutti.chassis.rpc.methods import BadService
+from tutti.chassis.runtime.pruner import Pruner, Retention
+from tutti.chassis.service import Host, Loop, Service
+from tutti.chassis.store import taskrows
+from tutti.chassis.store.leases import Leases
+from tutti.chassis.store.unit import Unit
+from tutti.chassis.tasks import TaskRenewer, TaskSweeper, TaskWorker
+
+
+@dataclass
+class Parts:
+    """`loops` are all that must be stepped, the service's own among them."""
+
+    host: Host
+    service: Service
+    log: EventLog
+    leases: Leases
+    relay: Relay
+    consumer: Consumer | None
+    workers: list[TaskWorker]
+    renewer: TaskRenewer
+    sweeper: TaskSweeper
+    pruner: Pruner
+    retention: Retention
+    loops: list[Loop] = field(default_factory=list)
+
+    def prepare(self, *, alone: bool, instance: str = "") -> None:
+        """Create tables and topics. `alone`: no other process can have this database, so whoever held a lease or a
+        task of it is gone and need not be waited for. Else that is known of holders of this `instance` alone, and their
+        tasks are free again; not their leases, since what a relay sent last may still arrive."""
+        self.host.database.create(self.host.metadata, self.service.migrations)
+        seconds = max(1, round(self.retention.facts.total_seconds()))
+        self.log.ensure([replace(topic, retention_seconds=seconds) for topic in topics(self.service)])
+        if alone:
+            self.host.units.run(self._vacate, isolation=Isolation.READ_COMMITTED)
+        elif instance:
+            self.host.units.run(lambda unit: taskrows.vacate(unit, of=instance), isolation=Isolation.READ_COMMITTED)
+
+    def close(self) -> None:
+        """Leave the group and give up the relay's lease; the loops have been stopped before."""
+        if self.consumer is not None:
+            self.consumer.close()
+        self.relay.release()
+
+    def _vacate(self, unit: Unit) -> None:
+        self.leases.vacate(unit)
+        taskrows.vacate(unit)
+
+
+def assemble(
+    host: Host,
+    service: Service,
+    log: EventLog,
+    *,
+    holder: str,
+    ttl: float = 15.0,
+    retention: Retention | None = None,
+    relay: Callable[..., Relay] = Relay,
+    worker: Callable[..., TaskWorker] = TaskWorker,
+    inbox: Callable[[str], Inbox] = Inbox,
+) -> Parts:
+    """`holder` is unique to this run of this service. Raises BadService."""
+    check(service)
+    retention = retention or Retention()
+    host.units.facts = frozenset(service.facts)
+    leases = Leases(host.metadata)
+    kinds = {kind.name: kind for kind in service.tasks}
+    workers = [worker(host, {name: kind}, holder=holder, ttl=ttl) for name, kind in sorted(kinds.items())]
+    consumer = None
+    if service.consumes:
+        consumer = Consumer(host.units, log, service.consumes, group=service.name, inbox=inbox(service.name))
+    parts = Parts(
+        host=host,
+        service=service,
+        log=log,
+        leases=leases,
+        relay=relay(host.units, log, leases, holder=holder, ttl=ttl),
+        consumer=consumer,
+        workers=workers,
+        renewer=TaskRenewer(service.name, lambda: workers, ttl=ttl),
+        sweeper=TaskSweeper(host, kinds),
+        pruner=Pruner(host.units, [service.name], retention=retention),
+        retention=retention,
+    )
+    chassis: Sequence[Loop | None] = (
+        parts.relay,
+        consumer,
+        *workers,
+        parts.renewer if workers else None,
+        parts.sweeper if workers else None,
+        parts.pruner,
+    )
+    parts.loops = [loop for loop in chassis if loop is not None] + list(service.loops)
+    host.units.on_emit.append(parts.relay.woken.set)
+    host.units.on_enqueue.extend(worker.woken.set for worker in workers)
+    return parts
+
+
+def check(service: Service) -> None:
+    """Raises BadService, BadCatalogue."""
+    for name, values in (
+        ("kinds of resources", [resource.kind for resource in service.resources]),
+        ("kinds of tasks", [kind.name for kind in service.tasks]),
+        ("consumed events", [consumed.message.DESCRIPTOR.full_name for consumed in service.consumes]),
+        ("loops", [loop.name for loop in service.loops]),
+    ):
+        if len(set(values)) != len(values):
+            raise BadService(f"{service.name}: its {name} must differ, got {', '.join(sorted(values))}")
+    for message in emitted(service):
+        kind = event_type(message)
+        if kind.owner != service.name:
+            raise BadService(f"{service.name} emits {kind.type}, which belongs to {kind.owner}")
+    for fact in service.facts:
+        if event_type(fact).kind is not Kind.FACT:
+            raise BadService(f"{service.name}: {fact.DESCRIPTOR.full_name} is among its facts, but is a STATE event")
+
+
+def emitted(service: Service) -> list[type[Message]]:
+    """The events that a service emits: its resources' snapshots and its facts."""
+    messages: list[type[Any]] = [resource.message for resource in service.resources]
+    return [message for message in messages if is_event(message)] + list(service.facts)
+
+
+def topics(service: Service) -> list[Topic]:
+    """The topics that a service writes or reads."""
+    return topics_of([*emitted(service), *(consumed.message for consumed in service.consumes)])

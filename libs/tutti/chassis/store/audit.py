@@ -1,0 +1,123 @@
+"""The audit trail of one service: who changed what, and who was refused.
+
+Promises: a change is recorded in the transaction of the change itself; a refusal in one of its own. Refusals that
+repeat within a minute are counted in one row, so that an attacker cannot fill the disk with them.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import TYPE_CHECKING, Any
+
+from sqlalchemy import delete, insert, select
+from sqlalchemy.dialects import postgresql, sqlite
+
+from tutti.chassis.identity.principal import Principal
+from tutti.chassis.store.tables import from_micros, micros
+
+if TYPE_CHECKING:
+    from tutti.chassis.store.unit import Unit
+
+CHANGED, REFUSED = "changed", "refused"
+MINUTE = 60_000_000
+LONGEST = 200  # characters of a value that a stranger sent
+
+
+@dataclass(frozen=True)
+class Record:
+    """One row. `method`: how the user was authenticated; `times`: how often it happened within the minute of `at`."""
+
+    at: datetime
+    user: str
+    tenant: str
+    method: str
+    action: str
+    resource: str
+    revision: int
+    outcome: str
+    reason: str
+    address: str
+    times: int
+
+
+def changed(unit: "Unit", principal: Principal, action: str, resource: str, revision: int = 0) -> None:
+    """Record that `action` gave a resource this revision, on behalf of `principal`.
+
+    Revision 0: what was changed belongs to the resource and is no part of it, such as a session of a user.
+    """
+    row = _row(unit, action, CHANGED, "") | {
+        "user": principal.user,
+        "tenant": principal.tenant,
+        "method": principal.method.value,
+        "resource": resource,
+        "revision": revision,
+    }
+    unit.tx.execute(insert(unit.tables.audit), row)
+
+
+def refused(
+    unit: "Unit", action: str, reason: str, *, user: str = "", tenant: str = "", method: str = "", address: str = ""
+) -> None:
+    """Record or count a refusal; `user` is empty if nobody was authenticated."""
+    row = _row(unit, action[:LONGEST], REFUSED, reason) | {
+        "user": user,
+        "tenant": tenant,
+        "method": method,
+        "address": address[:LONGEST],
+    }
+    row["fold"] = "\n".join([str(row["at"] // MINUTE), row["user"], row["action"], reason, row["address"]])
+    table = unit.tables.audit
+    # SQLite and Postgres share this statement, but SQLAlchemy has one class for each dialect.
+    made: Any = postgresql.insert if unit.tx.skip_locked else sqlite.insert
+    counted = (
+        made(table).values(row).on_conflict_do_update(index_elements=[table.c.fold], set_={"times": table.c.times + 1})
+    )
+    unit.tx.execute(counted)
+
+
+def newest(unit: "Unit", count: int, *, before: int | None = None) -> Sequence[Record]:
+    """Return the newest `count` records, newest first."""
+    table = unit.tables.audit
+    query = select(table).order_by(table.c.seq.desc()).limit(count)
+    if before is not None:
+        query = query.where(table.c.seq < before)
+    return [_record(row) for row in unit.tx.execute(query).all()]
+
+
+def prune(unit: "Unit", before: datetime) -> int:
+    """Delete the records that are older than `before`; how many."""
+    table = unit.tables.audit
+    return int(unit.tx.execute(delete(table).where(table.c.at < micros(before))).rowcount)
+
+
+def _row(unit: "Unit", action: str, outcome: str, reason: str) -> dict[str, Any]:
+    return {
+        "at": micros(unit.now),
+        "user": "",
+        "tenant": "",
+        "method": "",
+        "action": action,
+        "resource": "",
+        "revision": 0,
+        "outcome": outcome,
+        "reason": reason,
+        "address": "",
+        "times": 1,
+        "fold": None,
+    }
+
+
+def _record(row: Any) -> Record:
+    return Record(
+        from_micros(row.at),
+        row.user,
+        row.tenant,
+        row.method,
+        row.action,
+        row.resource,
+        row.revision,
+        row.outcome,
+        row.reason,
+        row.address,
+        row.times,
+    )

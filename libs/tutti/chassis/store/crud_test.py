@@ -1,0 +1,88 @@
+"""Get and List: whole resources, or the fields that a mask names."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from google.protobuf.field_mask_pb2 import FieldMask
+from sqlalchemy import MetaData
+
+from tutti.backbone import ManualClock, SeededRandomness
+from tutti.backbone.embedded.database import EmbeddedDatabase
+from tutti.chassis.errors import InvalidField
+from tutti.chassis.store import crud
+from tutti.chassis.store.resources import Resource
+from tutti.chassis.store.unit import Units
+from tutti.contracts.common.v1 import GetRequest, ListRequest, Shape
+from tutti.contracts.scheduler.v1 import Job, JobSpec, ListJobsResponse, ListTopologiesResponse, Topology
+
+JOB = Job(name="jobs/a", spec=JobSpec(training="{}", steps=5), shape=Shape(data_parallel=2, rule="r"), history=["x"])
+
+
+class Bench:
+    def __init__(self, folder: Path) -> None:
+        metadata, clock = MetaData(), ManualClock()
+        self.database = EmbeddedDatabase(folder / "x.db", clock=clock, inline=True)
+        self.jobs = Resource(metadata, "jobs", Job, {"state": lambda job: int(job.state)})
+        self.units = Units(self.database, "scheduler", metadata, clock=clock, randomness=SeededRandomness("x"))
+        self.database.create(metadata)
+        self.units.run(lambda unit: self.jobs.create(unit, JOB))
+
+    def get(self, *paths: str) -> Job:
+        return crud.get(self.units, self.jobs, GetRequest(name="jobs/a", read_mask=FieldMask(paths=paths)))
+
+    def list(self, *paths: str) -> list[Job]:
+        request = ListRequest(read_mask=FieldMask(paths=paths))
+        return list(crud.list_page(self.units, self.jobs, request, ListJobsResponse, "jobs").jobs)
+
+
+@pytest.fixture
+def bench(tmp_path: Path) -> Iterator[Bench]:
+    made = Bench(tmp_path)
+    yield made
+    made.database.close()
+
+
+def test_without_a_mask_all_is_returned(bench: Bench) -> None:
+    whole = Job()
+    whole.CopyFrom(JOB)
+    whole.revision = 1
+    assert bench.get() == whole
+    assert bench.list() == [whole]
+    assert crud.get(bench.units, bench.jobs, GetRequest(name="jobs/a")) == whole
+
+
+def test_a_mask_returns_what_it_names_and_no_more(bench: Bench) -> None:
+    masked = Job(name="jobs/a", spec=JobSpec(steps=5), history=["x"])
+    assert bench.get("name", "spec.steps", "history") == masked
+    assert bench.list("name", "spec.steps", "history") == [masked]
+    assert bench.get("shape") == Job(shape=JOB.shape)
+
+
+@pytest.mark.parametrize("path", ["nothing", "spec.nothing", "history.0", "", "*"])
+def test_a_mask_of_what_is_no_field_is_refused(bench: Bench, path: str) -> None:
+    for ask in (bench.get, bench.list):
+        with pytest.raises(InvalidField) as caught:
+            ask("name", path)
+        assert caught.value.field == "read_mask"
+
+
+def test_numbered_resources_are_listed_by_their_numbers_page_by_page(tmp_path: Path) -> None:
+    metadata, clock = MetaData(), ManualClock()
+    database = EmbeddedDatabase(tmp_path / "x.db", clock=clock, inline=True)
+    made = Resource(metadata, "topologies", Topology, {"job": lambda each: each.job}, numbered=True)
+    units = Units(database, "scheduler", metadata, clock=clock, randomness=SeededRandomness("x"))
+    database.create(metadata)
+    names = [f"topologies/{job}/{version}" for job in ("a", "b") for version in (100, 20, 3)]
+    for name in names:
+        units.run(lambda unit, name=name: made.create(unit, Topology(name=name, job=name.split("/")[1])))  # type: ignore[misc]
+    found, token = list[str](), ""
+    while token or not found:
+        request = ListRequest(page_size=2, page_token=token)
+        page = crud.list_page(units, made, request, ListTopologiesResponse, "topologies")
+        found, token = [*found, *(each.name for each in page.topologies)], page.next_page_token
+    assert found == [f"topologies/{job}/{version}" for job in ("a", "b") for version in (3, 20, 100)]
+    only = ListRequest(filter="job=b")
+    listed = crud.list_page(units, made, only, ListTopologiesResponse, "topologies").topologies
+    assert [each.name for each in listed] == [f"topologies/b/{version}" for version in (3, 20, 100)]
+    database.close()

@@ -1,0 +1,364 @@
+"""Resources: one kind of named message in one table.
+
+Promises: a read verifies the row against the digest that it was written with; a write needs the row locked in the same
+unit, grows the revision by one and emits the snapshot; a create can be repeated.
+"""
+
+from bisect import bisect_right
+from collections.abc import Callable, Mapping
+from typing import Any, Generic, TypeVar
+
+from google.protobuf.message import DecodeError, Message
+from sqlalchemy import (
+    BigInteger,
+    BindParameter,
+    Column,
+    LargeBinary,
+    MetaData,
+    Select,
+    String,
+    Table,
+    Update,
+    bindparam,
+    insert,
+    or_,
+    select,
+    update,
+)
+
+from tutti.backbone.database import Conflict
+from tutti.chassis.errors import AlreadyExists, CorruptRow, NotFound, StaleWrite
+from tutti.chassis.events.catalog import event_type, is_event
+from tutti.chassis.names import check_kind, check_name
+from tutti.chassis.store import listing, origins
+from tutti.chassis.store.bodies import content_digest, seal
+from tutti.chassis.store.statements import prepared
+from tutti.chassis.store.tables import NAME, declare
+from tutti.chassis.store.unit import HeldResource, Raced, Unit
+from tutti.contracts.common.v1 import ListRequest
+
+__all__ = ["Resource", "check_name"]
+
+M = TypeVar("M", bound=Message)
+Value = str | int | None
+Index = Callable[[Any], Value]
+_MANY = (list, tuple, set, frozenset)
+Listener = Callable[[frozenset[tuple[str, int]]], None]
+
+
+class Resource(Generic[M]):
+    """Messages of type `message` (with fields `name` and `revision`) under names `kind/...`.
+
+    `columns` are what can be selected and filtered by; each is computed from the message, and its type is that of its
+    value for an empty message. `changed` holds who is told of new revisions after the commit. Names of `numbered`
+    resources end in numbers, such as lines and steps: they are listed in the order of these.
+    """
+
+    def __init__(
+        self,
+        host_metadata: MetaData,
+        kind: str,
+        message: type[M],
+        columns: Mapping[str, Index] | None = None,
+        *,
+        numbered: bool = False,
+    ) -> None:
+        self.kind, self.message, self._sorted = check_kind(kind), message, numbered
+        for field in ("name", "revision"):
+            if field not in message.DESCRIPTOR.fields_by_name:
+                raise ValueError(f"{message.DESCRIPTOR.full_name} cannot be a resource: it has no field {field!r}")
+        self._event = event_type(message) if is_event(message) else None
+        self._columns = dict(columns or {})
+        self._types: dict[str, type[str | int]] = {
+            name: int if isinstance(value(message()), int) else str for name, value in self._columns.items()
+        }
+        self.changed: list[Listener] = []
+        self.table = declare(
+            kind.replace("-", "_"),
+            host_metadata,
+            Column("name", NAME, primary_key=True),
+            Column("revision", BigInteger, nullable=False),
+            Column("body", LargeBinary, nullable=False),
+            Column("digest", String, nullable=False),
+            Column("request_id", NAME, unique=True),
+            Column("request_digest", String, nullable=False),
+            *(Column(name, BigInteger if kind is int else NAME, index=True) for name, kind in self._types.items()),
+        )
+
+    def create(self, unit: Unit, message: M, request: Message | None = None) -> M:
+        """Revision 1, or the existing one when the same name or request_id was used with an equal body.
+
+        Raises AlreadyExists with both digests when the body was another, InvalidField for a name that is none.
+        """
+        name = check_name(self.kind, _name(message))
+        request_id = getattr(request, "request_id", "") or None
+        digest = content_digest(message if request is None else request)
+        if (found := self._existing(unit, name, request_id, digest)) is not None:
+            return found
+        made = self._numbered(message, 1)
+        try:
+            unit.savepoint(lambda: self._insert(unit, made, request_id, digest))
+        except Conflict as error:
+            raise Raced(f"{name} was created by another at the same time") from error
+        unit.held[name] = HeldResource(0, 1, _body(made))
+        origins.keep(unit, name)
+        self._tell(unit, made, 1)
+        return made
+
+    def renew(self, unit: Unit, message: M, request: Any) -> M:
+        """The next revision of what this unit locked, as if `request` had created it; the older request is forgotten.
+
+        A request that was answered before gets what it made. Raises AlreadyExists when its body was another.
+        """
+        name, request_id, digest = _name(message), request.request_id or None, content_digest(request)
+        if request_id is not None and self._requested(unit, request_id):
+            found = self._existing(unit, name, request_id, digest)
+            assert found is not None
+            return found
+        held = unit.held[name]
+        made = self._numbered(message, held.revision + 1)
+        self._update(unit, made, held.revision, (request_id, digest))
+        held.revision, held.body = held.revision + 1, _body(made)
+        self._tell(unit, made, held.revision)
+        return made
+
+    def lock(self, unit: Unit, name: str) -> M:
+        """The resource, locked until the unit ends. Raises NotFound."""
+        row = unit.tx.execute(_locked(self.table), {"wanted": name}).first()
+        if row is None:
+            raise NotFound(name)
+        message = self._read(row)
+        if name not in unit.held:
+            unit.held[name] = HeldResource(row.revision, row.revision, bytes(row.body))
+        return message
+
+    def find(self, unit: Unit, name: str) -> M | None:
+        row = unit.tx.execute(_named(self.table), {"wanted": name}).first()
+        return None if row is None else self._read(row)
+
+    def get(self, unit: Unit, name: str) -> M:
+        """Raises NotFound; takes no lock."""
+        found = self.find(unit, name)
+        if found is None:
+            raise NotFound(name)
+        return found
+
+    def put(self, unit: Unit, message: M) -> M:
+        """The message under its next revision; the same one when its body did not change.
+
+        Raises StaleWrite unless the unit locked or created it and the message is not older than that.
+        """
+        name = _name(message)
+        held = unit.held.get(name)
+        if held is None:
+            raise StaleWrite(f"{name} was put without being locked or created in this unit: call lock() first")
+        if not held.locked <= _revision(message) <= held.revision:
+            raise StaleWrite(
+                f"{name} was put at revision {_revision(message)}, this unit holds {held.revision}: change what "
+                f"lock() returned"
+            )
+        same = self._numbered(message, held.revision)
+        if _body(same) == held.body:
+            return same
+        made = self._numbered(message, held.revision + 1)
+        self._update(unit, made, held.revision)
+        held.revision, held.body = held.revision + 1, _body(made)
+        self._tell(unit, made, held.revision)
+        return made
+
+    def select(self, unit: Unit, **columns: Any) -> list[M]:
+        """Those whose columns have these values (a list: one of them), in name order."""
+        for name in columns:
+            if name not in self._columns:
+                raise ValueError(f"{self.kind} has no column {name!r}; known: {sorted(self._columns)}")
+        wanted = {name: list(value) if isinstance(value, _MANY) else value for name, value in columns.items()}
+        among = tuple((name, isinstance(value, list)) for name, value in wanted.items())
+        return self._all(unit, _selected(self.table, among), wanted)
+
+    def damaged(self, unit: Unit) -> list[str]:
+        """What is wrong with rows of this kind, in words; reads every one."""
+        found = []
+        for row in unit.tx.execute(select(self.table).order_by(self.table.c.name)).all():
+            try:
+                self._read(row)
+            except CorruptRow as problem:
+                found.append(problem.message)
+        return found
+
+    def page(self, unit: Unit, request: ListRequest) -> tuple[list[M], str]:
+        """A page in name order, or by the numbers in names, and the token of the next, empty after the last.
+
+        Raises InvalidField.
+        """
+        page = listing.parse(request, self.kind, self._types, self.message.DESCRIPTOR.fields_by_name)
+        if self._sorted:
+            listed = unit.tx.execute(_names(self.table, tuple(page.equal)), dict(page.equal)).scalars()
+            names = sorted(listed, key=by_number)
+            first = bisect_right(names, by_number(page.after), key=by_number) if page.after else 0
+            wanted = names[first : first + page.size + 1]
+            rows = unit.tx.execute(select(self.table).where(self.table.c.name.in_(wanted))).all()
+            found = sorted(map(self._read, rows), key=lambda each: by_number(_name(each)))
+        else:
+            asked = {**page.equal, "page_after": page.after, "page_size": page.size + 1}
+            found = self._all(unit, _paged(self.table, tuple(page.equal)), asked)
+        if len(found) <= page.size:
+            return found, ""
+        return found[: page.size], listing.token(self.kind, request, _name(found[page.size - 1]))
+
+    def notify(self, changes: frozenset[tuple[str, int]]) -> None:
+        for listener in self.changed:
+            listener(changes)
+
+    def _existing(self, unit: Unit, name: str, request_id: str | None, digest: str) -> M | None:
+        table = self.table
+        named = table.c.name == name
+        asked = named if request_id is None else or_(named, table.c.request_id == request_id)
+        rows = unit.tx.execute(select(table).where(asked).order_by(table.c.name)).all()
+        for row in rows:
+            if row.name != name or row.request_digest != digest:
+                raise AlreadyExists(row.name, ours=row.request_digest, theirs=digest)
+        return self._read(rows[0]) if rows else None
+
+    def _requested(self, unit: Unit, request_id: str) -> bool:
+        asked = select(self.table.c.name).where(self.table.c.request_id == request_id)
+        return unit.tx.execute(asked).first() is not None
+
+    def _insert(self, unit: Unit, made: M, request_id: str | None, digest: str) -> None:
+        row = {
+            **self._row(made, request_id, digest),
+            "name": _name(made),
+            "request_id": request_id,
+            "request_digest": digest,
+        }
+        unit.tx.execute(insert(self.table), row)
+
+    def _update(self, unit: Unit, made: M, revision: int, by: tuple[str | None, str] | None = None) -> None:
+        """Write the next revision; `by` says which request made it, where that is another than before."""
+        table, name = self.table, _name(made)
+        row = unit.tx.execute(_request(table), {"wanted": name}).one()
+        request_id, digest = by or (row.request_id, row.request_digest)
+        values = {"wanted": name, "seen": revision, **self._row(made, request_id, digest)}
+        if by is not None:
+            values |= {"request_id": request_id, "request_digest": digest}
+        changed = unit.tx.execute(_written(table), values)
+        if changed.rowcount != 1:
+            raise StaleWrite(
+                f"{name} is no longer at revision {revision}: a savepoint of this unit was undone around it"
+            )
+
+    def _row(self, made: M, request_id: str | None, digest: str) -> dict[str, Any]:
+        revision, body = _revision(made), _body(made)
+        return {
+            "revision": revision,
+            "body": body,
+            "digest": _seal(_name(made), revision, body, request_id, digest),
+            **{name: self._value(name, value(made)) for name, value in self._columns.items()},
+        }
+
+    def _value(self, column: str, value: Value) -> Value:
+        if value is not None and not isinstance(value, self._types[column]):
+            raise TypeError(
+                f"the column {column} of {self.kind} holds {self._types[column].__name__}, got {value!r}: its type is "
+                f"that of its value for an empty message"
+            )
+        return int(value) if isinstance(value, int) else value
+
+    def _read(self, row: Any) -> M:
+        body = bytes(row.body)
+        if _seal(row.name, row.revision, body, row.request_id, row.request_digest) != row.digest:
+            raise self._corrupt(row.name, "its values do not have the digest that they were written with")
+        try:
+            message = self.message.FromString(body)
+        except DecodeError as error:
+            raise self._corrupt(row.name, f"its body is no {self.message.DESCRIPTOR.full_name}: {error}") from None
+        for name, value in self._columns.items():
+            if (expected := self._value(name, value(message))) != getattr(row, name):
+                raise self._corrupt(
+                    row.name, f"its column {name} is {getattr(row, name)!r}, its body says {expected!r}"
+                )
+        return message
+
+    def _corrupt(self, name: str, what: str) -> CorruptRow:
+        return CorruptRow(
+            f"the row {name!r} of the table {self.table.name} is damaged: {what}; restore the database from a backup, "
+            f"or delete the row and create the resource again",
+            metadata={"table": self.table.name, "name": name},
+        )
+
+    def _all(self, unit: Unit, query: Select[Any], values: Mapping[str, Any]) -> list[M]:
+        return [self._read(row) for row in unit.tx.execute(query, values).all()]
+
+    def _numbered(self, message: M, revision: int) -> M:
+        made = self.message()
+        made.CopyFrom(message)
+        made.revision = revision  # type: ignore[attr-defined]
+        return made
+
+    def _tell(self, unit: Unit, made: M, revision: int) -> None:
+        unit.changed(_name(made), revision, self)
+        if self._event is not None:
+            unit.state(_name(made), revision, made)
+
+
+@prepared
+def _named(table: Table) -> Select[Any]:
+    return select(table).where(table.c.name == bindparam("wanted"))
+
+
+@prepared
+def _locked(table: Table) -> Select[Any]:
+    return _named(table).with_for_update()
+
+
+@prepared
+def _selected(table: Table, among: tuple[tuple[str, bool], ...]) -> Select[Any]:
+    """Rows by columns: equal to a value, or to one of many."""
+    query = select(table).order_by(table.c.name)
+    for name, many in among:
+        value: BindParameter[Any] = bindparam(name, expanding=many)
+        query = query.where(table.c[name].in_(value) if many else table.c[name] == value)
+    return query
+
+
+@prepared
+def _paged(table: Table, equal: tuple[str, ...]) -> Select[Any]:
+    same = [table.c[name] == bindparam(name) for name in equal]
+    query = select(table).where(table.c.name > bindparam("page_after"), *same)
+    return query.order_by(table.c.name).limit(bindparam("page_size"))
+
+
+@prepared
+def _names(table: Table, equal: tuple[str, ...]) -> Select[Any]:
+    return select(table.c.name).where(*(table.c[name] == bindparam(name) for name in equal))
+
+
+def by_number(name: str) -> tuple[tuple[bool, int, str], ...]:
+    """Return what sorts names by the numbers in them: checkpoints/x/0/20 before checkpoints/x/0/100."""
+    parts = name.split("/")
+    return tuple((part.isdecimal(), int(part) if part.isdecimal() else 0, part) for part in parts)
+
+
+@prepared
+def _request(table: Table) -> Select[Any]:
+    return select(table.c.request_id, table.c.request_digest).where(table.c.name == bindparam("wanted"))
+
+
+@prepared
+def _written(table: Table) -> Update:
+    return update(table).where(table.c.name == bindparam("wanted"), table.c.revision == bindparam("seen"))
+
+
+def _name(message: Message) -> str:
+    return str(message.name)  # type: ignore[attr-defined]
+
+
+def _revision(message: Message) -> int:
+    return int(message.revision)  # type: ignore[attr-defined]
+
+
+def _body(message: Message) -> bytes:
+    return message.SerializeToString(deterministic=True)
+
+
+def _seal(name: str, revision: int, body: bytes, request_id: str | None, request_digest: str) -> str:
+    return seal(name, str(revision), body, request_id or "", request_digest)

@@ -1,0 +1,1 @@
+"""Long work as resources, their reconcilers, and the blobs that they read."""

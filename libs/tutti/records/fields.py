@@ -1,0 +1,107 @@
+"""Typed reading of JSON objects.
+
+A field that is missing or of another type is named by its path; nothing is guessed or converted.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, TypeVar
+
+from tutti.records.canonical import JsonValue, is_digest
+from tutti.records.errors import CorpusError
+from tutti.records.records import read_later
+
+T = TypeVar("T")
+
+
+class Fields:
+    """One JSON object; `error` is the exception that its owner raises."""
+
+    def __init__(self, value: object, *, path: str, error: type[CorpusError]) -> None:
+        if not isinstance(value, Mapping):
+            raise error(f"{path}: expected an object, seen {type(value).__name__}")
+        self._value: Mapping[str, object] = value
+        self._path = path
+        self._error = error
+
+    def later(self, kind: type) -> dict[str, Any]:
+        """The fields of the record `kind` that later versions added and that are here, for its constructor."""
+        try:
+            return read_later(kind, self._value)
+        except ValueError as error:
+            raise self._error(f"{self._path}.{error}") from error
+
+    def has(self, key: str) -> bool:
+        """Whether the field is there at all."""
+        return key in self._value
+
+    def text(self, key: str, *, missing: str | None = None) -> str:
+        """A string; `missing` where an earlier version had no such field."""
+        return self._typed(key, str, "a string") if missing is None or key in self._value else missing
+
+    def digest(self, key: str) -> str:
+        """A `blake3:<hex>` digest."""
+        text = self.text(key)
+        if not is_digest(text):
+            raise self._error(f"{self._path}.{key}: {text!r} is no digest; expected blake3: and 64 hex characters")
+        return text
+
+    def count(self, key: str, *, missing: int | None = None) -> int:
+        """An integer, at least 0; `missing` where an earlier version had no such field."""
+        value = self._get(key) if missing is None or key in self._value else missing
+        if isinstance(value, bool) or not isinstance(value, int) or value < 0:
+            raise self._error(f"{self._path}.{key}: expected an integer of at least 0, seen {value!r}")
+        return value
+
+    def number(self, key: str) -> float:
+        value = self._get(key)
+        if isinstance(value, bool) or not isinstance(value, int | float):
+            raise self._error(f"{self._path}.{key}: expected a number, seen {value!r}")
+        return float(value)
+
+    def nested(self, key: str) -> Fields:
+        return Fields(self._get(key), path=f"{self._path}.{key}", error=self._error)
+
+    def objects(self, key: str, *, missing: Sequence[object] | None = None) -> list[Fields]:
+        """A list of objects; `missing` where an earlier version had no such field."""
+        items = self._list(key) if missing is None or key in self._value else missing
+        return [
+            Fields(item, path=f"{self._path}.{key}[{index}]", error=self._error) for index, item in enumerate(items)
+        ]
+
+    def texts(self, key: str, *, missing: Sequence[str] | None = None) -> list[str]:
+        """A list of strings; `missing` where an earlier version had no such field."""
+        items = self._list(key) if missing is None or key in self._value else missing
+        for index, item in enumerate(items):
+            if not isinstance(item, str):
+                raise self._error(f"{self._path}.{key}[{index}]: expected a string, seen {item!r}")
+        return [str(item) for item in items]
+
+    def counts(self, key: str) -> list[int]:
+        """A list of integers, each at least 0."""
+        found = []
+        for index, item in enumerate(self._list(key)):
+            if isinstance(item, bool) or not isinstance(item, int) or item < 0:
+                raise self._error(f"{self._path}.{key}[{index}]: expected an integer of at least 0, seen {item!r}")
+            found.append(item)
+        return found
+
+    def value(self, key: str) -> JsonValue:
+        """Whatever is there, unread."""
+        value: JsonValue = self._get(key)  # type: ignore[assignment]
+        return value
+
+    def _list(self, key: str) -> Sequence[object]:
+        return self._typed(key, list, "a list")
+
+    def _typed(self, key: str, wanted: type[T], name: str) -> T:
+        value = self._get(key)
+        if not isinstance(value, wanted):
+            raise self._error(f"{self._path}.{key}: expected {name}, seen {value!r}")
+        return value
+
+    def _get(self, key: str) -> object:
+        if key not in self._value:
+            raise self._error(f"{self._path}.{key}: missing")
+        return self._value[key]

@@ -1,0 +1,1 @@
+"""Reading: folders, archives and containers become records, pages become documents."""

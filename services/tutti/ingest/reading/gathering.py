@@ -1,0 +1,170 @@
+"""Gathering: the conversations of a folder, or of one file, as JSON lines in the order of their digests.
+
+Promises: the lines depend on the conversations alone, never on their files' names or order; every record becomes a
+conversation, a duplicate or a rejection with its reason. Memory is that of the lines.
+"""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+
+from tutti.corpus.conversations import Conversation
+from tutti.corpus.conversationset import part_of
+from tutti.ingest.reading import rejections, shards
+from tutti.ingest.reading.containers import Page, why
+from tutti.ingest.reading.jsonlines import DECODER, MARK, MOST_VALUES, QUOTED, has_many_values, lines, opened
+from tutti.ingest.reading.layouts import EXPECTED, Layout, Reason, Unfit, conversation, layout_of
+from tutti.ingest.reading.packed import DAMAGE
+from tutti.ingest.reading.readers import Container
+from tutti.records.canonical import bytes_digest, canonical_json
+
+GATHERING_VERSION = 1
+MAX_LINE_BYTES = 1 << 20
+"""Of one record; a longer one is rejected."""
+QUOTES = 3
+"""Rejections of one reason that are quoted."""
+NAMED_FILES = 100
+_LINES = (".jsonl", ".ndjson")
+
+
+@dataclass
+class Tally:
+    """What became of the records: files by their layout, and of rejections how many and the first, by reason."""
+
+    files: list[tuple[str, Layout, int]] = field(default_factory=list)
+    layouts: Counter[str] = field(default_factory=Counter)
+    rejected: Counter[str] = field(default_factory=Counter)
+    quotes: dict[str, list[str]] = field(default_factory=dict)
+    duplicates: int = 0
+
+    def reject(self, place: str, problem: Unfit) -> None:
+        self.rejected[problem.reason] += 1
+        quotes = self.quotes.setdefault(problem.reason, [])
+        if len(quotes) < QUOTES:
+            quotes.append(f"{place}: {problem.detail}")
+
+
+@dataclass(frozen=True)
+class Gathered:
+    """A file of JSON lines in the scratch folder, and what was counted."""
+
+    path: Path
+    bytes_digest: str
+    bytes: int
+    count: int
+    parts: Mapping[str, int]
+    tally: Tally
+    survey: shards.Survey
+
+
+def gather(root: Path, split: Mapping[str, float], seed: int, scratch: Path) -> Gathered:
+    """Raises InputRootError when there is no such folder or file."""
+    tally, surveyor = Tally(), shards.Surveyor()
+    found: dict[str, Conversation] = {}
+    for file in shards.files(shards.Reading(root, shards.MAX_FILE_BYTES, 0)):
+        surveyor.see(file)
+        for each in _conversations(file, tally):
+            if found.setdefault(each.digest, each) is not each:
+                tally.duplicates += 1
+    parts = Counter(dict.fromkeys(split, 0))
+    written = bytearray()
+    for digest in sorted(found):
+        each = replace(found.pop(digest), part=part_of(digest, split, seed))
+        parts.update([each.part] if each.part else [])
+        written += canonical_json(each.to_json()) + b"\n"
+    target = scratch / "conversations.jsonl"
+    target.write_bytes(written)
+    count = sum(tally.layouts.values()) - tally.duplicates
+    return Gathered(target, bytes_digest(written), len(written), count, dict(parts), tally, surveyor.survey())
+
+
+def _conversations(file: shards.File, tally: Tally) -> Iterator[Conversation]:
+    """The conversations of a file; what else is in it is counted."""
+    layout: Layout | None = None
+    count = 0
+    for place, record in _records(file, tally):
+        found = layout_of(record) if layout is None else layout
+        try:
+            if found is None:
+                raise Unfit(Reason.UNKNOWN_LAYOUT, f"{_keys(record)}; expected {EXPECTED}")
+            layout = found
+            made = Conversation(conversation(layout, record))
+        except Unfit as problem:
+            tally.reject(place, problem)
+            continue
+        tally.layouts[layout] += 1
+        count += 1
+        yield made
+    if layout is not None:
+        tally.files.append((file.path, layout, count))
+
+
+def _records(file: shards.File, tally: Tally) -> Iterator[tuple[str, dict[str, object]]]:
+    """The objects of a file, each with its place in the file."""
+    if isinstance(file, rejections.Rejection):
+        tally.reject(file.path, Unfit(Reason.UNREADABLE, f"{file.reason.value}: {file.detail}"))
+        return
+    read = _of_page(file) if isinstance(file, Page) else _of_lines(file)
+    for place, found in read:
+        if isinstance(found, Unfit):
+            tally.reject(place, found)
+        elif not isinstance(found, dict):
+            tally.reject(place, Unfit(Reason.NOT_AN_OBJECT, f"{type(found).__name__}; expected an object"))
+        else:
+            yield place, found
+
+
+def _of_lines(file: Container) -> Iterator[tuple[str, object]]:
+    name = file.path.lower().removesuffix(".gz").removesuffix(".zst")
+    if not name.endswith(_LINES):
+        yield file.path, _other_file()
+        return
+    number = 0
+    try:
+        with opened(file.file) as stream:
+            for number, line in enumerate(lines(stream, MAX_LINE_BYTES), 1):
+                place = f"{file.path}:{number}"
+                if line is None:
+                    yield place, Unfit(Reason.TOO_LARGE, f"a line of more than {MAX_LINE_BYTES:,} bytes")
+                elif stripped := line.removeprefix(MARK if number == 1 else b"").strip():
+                    yield place, _decoded(stripped)
+    except DAMAGE as error:
+        yield file.path, Unfit(Reason.DAMAGED, f"after line {number} the file cannot be read ({why(error)})")
+
+
+def _of_page(page: Page) -> Iterator[tuple[str, object]]:
+    """The records of a file that is one list in JSON."""
+    if not page.path.lower().endswith(".json"):
+        yield page.path, _other_file()
+        return
+    read = _decoded(page.data.removeprefix(MARK).strip())
+    for number, each in enumerate(read if isinstance(read, list) else [read], 1):
+        yield f"{page.path}:{number}", each
+
+
+def _decoded(data: bytes) -> object:
+    """The value of JSON text; an Unfit for what cannot be read."""
+    try:
+        text = data.decode(json.detect_encoding(data), "surrogatepass")
+        if has_many_values(text):
+            detail = f"more than {MOST_VALUES:,} values; put each record into a line of its own (.jsonl)"
+            return Unfit(Reason.TOO_LARGE, detail)
+        found: object = DECODER.decode(text)
+    except (ValueError, RecursionError) as error:
+        what = "nested too deep" if isinstance(error, RecursionError) else "not JSON in UTF-8"
+        begin = data[:QUOTED].decode("utf-8", "backslashreplace")
+        return Unfit(Reason.NOT_JSON, f"{what}; begins with {begin!a}")
+    return found
+
+
+def _other_file() -> Unfit:
+    return Unfit(Reason.OTHER_FILE, "expected JSON lines (.jsonl, .ndjson; .gz, .zst) or a list in JSON (.json)")
+
+
+def _keys(record: Mapping[str, object]) -> str:
+    keys = ", ".join(ascii(key[:QUOTED]) for key in sorted(record)[:10])
+    return f"the keys {keys}" if keys else "no key"

@@ -1,0 +1,111 @@
+"""Rejections: why a page, or a record of a file, did not become a document.
+
+Each becomes one document or one rejection; nothing is left out without a reason.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import asdict, dataclass
+from enum import StrEnum
+from pathlib import Path
+from types import TracebackType
+
+from tutti.records.canonical import canonical_json
+
+NAMED_REJECTIONS = 100
+"""Of one file, for one reason, this many rejections are named; of others their number is."""
+
+
+class Reason(StrEnum):
+    """Why a page was left out."""
+
+    TOO_LARGE = "too_large"
+    UNREADABLE = "unreadable"
+    NOT_A_FILE = "not_a_file"  # a socket, a pipe, a device
+    LINK_OUTSIDE = "link_outside"  # leads out of the input folder
+    LINK_BROKEN = "link_broken"  # leads nowhere, or in a circle
+    LINK_REPEATED = "link_repeated"  # leads to a folder that is read at its own place
+    HIDDEN = "hidden"  # a file or a folder whose name begins with a dot
+    DATA_DIRECTORY = "data_directory"  # a folder in which a platform keeps what it makes
+    NAME_NOT_UNICODE = "name_not_unicode"
+    NAME_TAKEN = "name_taken"  # the same name in another Unicode form came before
+    PDF = "pdf"  # a document that is not read, to be converted first
+    BINARY = "binary"
+    UNDECODABLE = "undecodable"
+    TOO_DEEP = "too_deep"  # elements so deep, or so many, or with so many attributes, that parsing would not end
+    EMPTY = "empty"  # no text was left
+    MALFORMED = "malformed"  # a record that is not of the form of its file
+    NO_TEXT = "no_text"  # a record, or a file of records, without the field of texts
+    DAMAGED = "damaged"  # cut short, or what cannot be decompressed
+    NOT_OK = "not_ok"  # what a server answered was no success
+    REPEATED = "repeated"  # the same source with the same text came before
+
+
+@dataclass(frozen=True, slots=True)
+class Rejection:
+    """`path` is relative to the input root; `detail` says what was seen and never names the machine."""
+
+    path: str
+    reason: Reason
+    detail: str
+
+
+@dataclass(frozen=True, slots=True)
+class Rejections:
+    """What was left out: all counted, and, where that is not too much, named in a file: a list in canonical JSON."""
+
+    path: Path
+    counts: Counter[Reason]
+    first: Rejection | None
+
+    def by_reason(self) -> list[tuple[str, int]]:
+        return sorted((reason.value, count) for reason, count in self.counts.items())
+
+
+class RejectionFile:
+    """Rejections as they come, file by file, on their way to a file; memory is what one file of many has, by reason."""
+
+    def __init__(self, path: Path) -> None:
+        self._path, self._file = path, path.open("wb")
+        self._counts = Counter[Reason]()
+        self._first: Rejection | None = None
+        self._of = ""
+        self._of_file = Counter[Reason]()
+        self._more: list[Rejection] = []
+
+    def __enter__(self) -> RejectionFile:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
+        with self._file:
+            if kind is None:
+                self._settle()
+                for each in self._more:
+                    self._name(each)
+                self._file.write(b"]" if self._first else b"[]")
+
+    def add(self, file: str, rejection: Rejection) -> None:
+        """`file`: of the input, in which it lies, or which it is."""
+        if file != self._of:
+            self._settle()
+            self._of = file
+        self._counts[rejection.reason] += 1
+        self._of_file[rejection.reason] += 1
+        if self._of_file[rejection.reason] <= NAMED_REJECTIONS:
+            self._name(rejection)
+
+    def told(self) -> Rejections:
+        """Once it is closed."""
+        return Rejections(self._path, self._counts, self._first)
+
+    def _name(self, rejection: Rejection) -> None:
+        self._file.write((b"," if self._first else b"[") + canonical_json(asdict(rejection)))
+        self._first = self._first or rejection
+
+    def _settle(self) -> None:
+        """Of a file that is read, how many were not named."""
+        for reason, count in self._of_file.items():
+            if (rest := count - NAMED_REJECTIONS) > 0:
+                self._more.append(Rejection(self._of, reason, f"{rest:,} more of this file, which are not named"))
+        self._of_file.clear()

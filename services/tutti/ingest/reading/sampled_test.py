@@ -1,0 +1,49 @@
+"""A sample of a folder: its records become what an ingest makes of them."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from tutti.ingest.reading import shards
+from tutti.ingest.reading.readers import InputRootError
+from tutti.ingest.reading.rejections import Reason
+from tutti.ingest.reading.sampled import OF_A_FILE, Sample, sample
+
+
+def read(folder: Path, most: int = 500, text_field: str = "text") -> Sample:
+    return sample(shards.Reading(folder, 1 << 20, 0, text_field), most)
+
+
+def lines(path: Path, count: int, field: str) -> None:
+    path.write_text("".join(json.dumps({"id": n, field: f"text number {n}"}) + "\n" for n in range(count)))
+
+
+def test_a_wrong_text_field_is_seen_with_the_fields_that_there_are(tmp_path: Path) -> None:
+    lines(tmp_path / "a.jsonl", 3, "body")
+    found = read(tmp_path)
+    assert (found.documents, found.complete) == (0, True)
+    [(count, first)] = found.rejections
+    assert (count, first.reason, first.path) == (3, Reason.NO_TEXT, "a.jsonl:1")
+    assert "there are: 'body', 'id' (input.text_field names it)" in first.detail
+    assert read(tmp_path, text_field="body") == Sample(3, (), complete=True)
+
+
+def test_no_file_has_the_sample_for_itself(tmp_path: Path) -> None:
+    lines(tmp_path / "a.jsonl", OF_A_FILE + 1, "text")
+    lines(tmp_path / "b.jsonl", 2, "body")
+    (tmp_path / "c.html").write_text("<p>A page with a few words.</p>")
+    found = read(tmp_path)
+    assert (found.documents, found.complete) == (OF_A_FILE + 1, False)
+    assert [(count, first.reason) for count, first in found.rejections] == [(2, Reason.NO_TEXT)]
+
+
+def test_a_sample_has_at_most_so_many_records(tmp_path: Path) -> None:
+    lines(tmp_path / "a.jsonl", 10, "text")
+    assert read(tmp_path, most=4) == Sample(4, (), complete=False)
+    assert read(tmp_path, most=10) == Sample(10, (), complete=True)
+
+
+def test_a_folder_that_is_not_there_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(InputRootError, match="No such file"):
+        read(tmp_path / "gone")
