@@ -25,6 +25,7 @@ PORT = 7000
 METRICS_PORT = 9464
 SERVERS = ("postgres", "s3")
 OWNED = Path("/own")  # volumes that the container of this name writes to
+ARCHIVE = "archive"  # takes backups and restores them, so it may do what every service may
 MADE = "made.json"  # every secret, in a folder of its own
 TOPICS = Path(__file__).with_name("topics.json")
 
@@ -43,9 +44,9 @@ def provide(volume: Path, users: Mapping[str, int]) -> None:
             "telemetry": {"metrics_listen": f"0.0.0.0:{METRICS_PORT}"},
             "services": {other: address for other, address in others.items() if other != name},
         }
-        if name in services or agent:
+        if name in services or agent or name == ARCHIVE:
             settings["blobs"] = {"url": blobs}
-        if name in services:
+        if name in services or name == ARCHIVE:
             settings["log"] = {"url": f"kafka://{name}:{made[f'kafka_{name}']}@kafka:9092"}
             settings["database"] = {"url": f"postgresql://{name}:{made[name]}@postgres:5432/tutti"}
         files = {"tutti.toml": _toml(settings)}
@@ -61,13 +62,13 @@ def provide(volume: Path, users: Mapping[str, int]) -> None:
             files = {"keys": f"ROOT_ACCESS_KEY={made['s3_access']}\nROOT_SECRET_KEY={made['s3_secret']}\n"}
         elif name == "roles":
             files = {
-                "roles.json": json.dumps({each: made[each] for each in services}),
+                "roles.json": json.dumps({each: made[each] for each in (*services, ARCHIVE)}),
                 "url": f"postgresql://tutti:{made['postgres']}@postgres:5432/tutti",
             }
         elif name == "topics":
-            files = {"users.json": json.dumps({each: made[f"kafka_{each}"] for each in services})}
-        elif name != "door":
-            others_too = ", ".join(SERVERS)
+            files = {"users.json": json.dumps({each: made[f"kafka_{each}"] for each in (*services, ARCHIVE)})}
+        elif name not in ("door", ARCHIVE):
+            others_too = ", ".join((ARCHIVE, *SERVERS))
             raise ValueError(f"{name}: expected a service, agent-…, door, operator, roles, topics, {others_too}")
         folder = volume / name
         folder.mkdir(mode=0o700, exist_ok=True)
@@ -80,20 +81,24 @@ def provide(volume: Path, users: Mapping[str, int]) -> None:
 
 def roles(volume: Path) -> None:
     """Raises psycopg.Error."""
-    from tutti.backbone.postgres.roles import ensure_roles
+    from tutti.backbone.postgres.roles import ensure_member, ensure_roles
 
     folder = volume / "roles"
-    ensure_roles((folder / "url").read_text(), json.loads((folder / "roles.json").read_text()))
+    url, passwords = (folder / "url").read_text(), json.loads((folder / "roles.json").read_text())
+    archive = passwords.pop(ARCHIVE)
+    ensure_roles(url, passwords)
+    ensure_member(url, ARCHIVE, archive, list(passwords))
 
 
 def topics(volume: Path, broker: str) -> None:
     """`broker` takes anybody as its administrator, so it is one that nobody else can reach. Raises EventLogError."""
     from tutti.backbone.kafka.brokers import Brokers
-    from tutti.backbone.kafka.users import declared, ensure_users
+    from tutti.backbone.kafka.users import Rights, declared, ensure_users
+    from tutti.chassis.store.stack import TOPIC
 
     passwords = json.loads((volume / "topics" / "users.json").read_text())
     every, rights = declared(TOPICS)
-    ensure_users(Brokers([broker]), passwords, rights, every)
+    ensure_users(Brokers([broker]), passwords, {**rights, ARCHIVE: Rights(shares=[TOPIC.name])}, every)
 
 
 def _made(volume: Path, services: Sequence[str]) -> dict[str, str]:
@@ -107,7 +112,7 @@ def _made(volume: Path, services: Sequence[str]) -> dict[str, str]:
         "s3_access": old.get("s3_access") or f"tutti{secrets.token_hex(6)}",
         "s3_secret": old.get("s3_secret") or secrets.token_hex(24),
     }
-    names = ("postgres", *services, *(f"kafka_{service}" for service in services))
+    names = ("postgres", *services, ARCHIVE, *(f"kafka_{service}" for service in (*services, ARCHIVE)))
     new |= {name: old.get(name) or secrets.token_hex(24) for name in names}
     if new != old:
         _write(path, json.dumps(new), os.getuid())

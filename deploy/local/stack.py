@@ -5,6 +5,7 @@ started is stopped by its pid.
 
     python deploy/local/stack.py run RECIPE [--data-dir D] [--set KEY=VALUE] [--kill NAME@MOMENT]
     python deploy/local/stack.py up|down|ps|adopt [--data-dir D]
+    python deploy/local/stack.py backup|restore FOLDER [--data-dir D]
 """
 
 import argparse
@@ -15,7 +16,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
 
@@ -97,18 +98,29 @@ def down(given: argparse.Namespace) -> int:
 
 def adopt(given: argparse.Namespace) -> int:
     """Write one id to the stores of a stack that is down: `tutti stack adopt` for each service with its settings."""
-    data_dir, servers = DataDir(given.data_dir), Stack(given.data_dir / "servers")
-    servers.up(servers.names, install=False)
-    try:
-        urls = {each.name: each.url or "" for each in servers.status(servers.names)}
-        for child in children(data_dir, urls, agents=0):
+    with _servers(given.data_dir) as urls:
+        for child in children(DataDir(given.data_dir), urls, agents=0):
             command = [TUTTI, "stack", "adopt", child.name, "--data-dir", str(given.data_dir)]
             words = command + (["--id", given.id] if given.id else [])
             if code := subprocess.run(words, env={**os.environ, **child.environment}, check=False).returncode:
                 return code
-    finally:
-        servers.down(servers.names)
     return 0
+
+
+def backup(given: argparse.Namespace) -> int:
+    """Copy the stack to a folder while it works: `tutti backup` as the administrator of the servers."""
+    if keeper_of(given.data_dir) is None:
+        with _servers(given.data_dir) as urls:
+            return _administer(["backup", str(given.folder)], given.data_dir, urls)
+    servers = Stack(given.data_dir / "servers")
+    return _administer(["backup", str(given.folder)], given.data_dir, _urls(servers))
+
+
+def restore(given: argparse.Namespace) -> int:
+    """Fill the empty servers of a stack that is down: `tutti restore` as their administrator."""
+    with _servers(given.data_dir) as urls:
+        children(DataDir(given.data_dir), urls, agents=0)  # roles, topics and users
+        return _administer(["restore", str(given.folder)], given.data_dir, urls)
 
 
 def ps(given: argparse.Namespace) -> int:
@@ -133,6 +145,31 @@ def _serving(data_dir: Path, agents: int) -> Iterator[None]:
     finally:
         _stop(data_dir)
         keeper.wait()
+
+
+@contextlib.contextmanager
+def _servers(data_dir: Path) -> Iterator[dict[str, str]]:
+    """Yield the URLs of the servers of a stack that is down; they run meanwhile. Raises DataDirError, ServerError."""
+    DataDir(data_dir)
+    if keeper_of(data_dir) is not None:
+        raise ServerError(f"the stack of {data_dir} is up: stop it first, with `stack.py down`")
+    servers = Stack(data_dir / "servers")
+    servers.up(servers.names, install=False)
+    try:
+        yield _urls(servers)
+    finally:
+        servers.down(servers.names)
+
+
+def _urls(servers: Stack) -> dict[str, str]:
+    return {each.name: each.url or "" for each in servers.status(servers.names)}
+
+
+def _administer(words: Sequence[str], data_dir: Path, urls: Mapping[str, str]) -> int:
+    settings = {"DATABASE": urls["postgres"], "LOG": urls["kafka"], "BLOBS": urls["s3"]}
+    environment = {f"TUTTI_{table}__URL": url for table, url in settings.items()}
+    command = [TUTTI, *words, "--data-dir", str(data_dir)]
+    return subprocess.run(command, env={**os.environ, **environment}, check=False).returncode
 
 
 def _start(data_dir: Path, agents: int) -> subprocess.Popen[bytes]:
@@ -206,8 +243,8 @@ def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         prog="stack.py", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    commands = parser.add_subparsers(required=True, metavar="run|up|down|ps|adopt")
-    for command in (run, up, down, ps, adopt, _keep):
+    commands = parser.add_subparsers(required=True, metavar="run|up|down|ps|adopt|backup|restore")
+    for command in (run, up, down, ps, adopt, backup, restore, _keep):
         name = command.__name__.strip("_")
         made = commands.add_parser(name, description=command.__doc__)
         made.set_defaults(command=command)
@@ -216,6 +253,8 @@ def _parser() -> argparse.ArgumentParser:
             made.add_argument("--agents", type=int, choices=range(1, 9), default=2)
         if command is adopt:
             made.add_argument("--id", default="", help="the id to keep, if the stores have different ones")
+        if command in (backup, restore):
+            made.add_argument("folder", type=Path)
         if command in (run, up, down, ps):
             made.add_argument("-o", "--output", choices=["text", "json"], default="text")
         if command is run:

@@ -16,7 +16,7 @@ from tutti.chassis.config.settings import installed_services
 ROOT = Path(__file__).resolve().parents[2]
 FILE = yaml.safe_load((ROOT / "docker-compose.yml").read_text())
 SERVICES: dict[str, dict[str, Any]] = FILE["services"]
-ONE_SHOT = {"secrets", "roles", "topics", "token"}
+ONE_SHOT = {"secrets", "roles", "topics", "token", "archive"}
 METERED = {f"tutti.{name}" for name in (*installed_services(), "trainer")}
 SECRET = re.compile(r"password|secret|token|access_key|credential", re.IGNORECASE)
 

@@ -14,7 +14,7 @@ from tutti.chassis.identity.auth import Role
 
 ROOT = Path(__file__).resolve().parents[2]
 USERS = dict.fromkeys(
-    [*installed_services(), "agent-a", "door", "operator", "roles", "topics", "s3", "postgres"],
+    [*installed_services(), "agent-a", "door", "operator", "roles", "topics", "archive", "s3", "postgres"],
     os.getuid(),
 )
 

@@ -9,7 +9,7 @@ from typing import Any
 import psutil
 import pytest
 
-from tests.e2e.command import checkpoints, tiny, tutti
+from tests.e2e.command import checkpoints, platform, tiny, tutti
 from tests.faults.moments import Moment
 from tests.faults.processes import kill_all, until
 from tests.stack.conftest import local, processes
@@ -129,3 +129,18 @@ def test_the_canonical_export_is_that_of_the_embedded_platform(
     assert (theirs.code, ours.code) == (0, 0), theirs.err + ours.err
     assert len(theirs.out.splitlines()) >= 8
     assert ours.out == theirs.out
+
+
+def test_a_backup_of_the_servers_is_restored_to_an_embedded_platform(
+    undisturbed: Any, stack: Path, tmp_path: Path
+) -> None:
+    folder, data_dir = tmp_path / "backup", tmp_path / "restored"
+    made = local("stack.py", "backup", folder, "--data-dir", stack)
+    assert made.code == 0, made.err
+    restored = tutti("restore", folder, "--data-dir", data_dir)
+    assert restored.code == 0, restored.err
+    ours = tutti("export", "--canonical", "--data-dir", stack)
+    with platform(data_dir, agents=0):
+        theirs = tutti("export", "--canonical", "--data-dir", data_dir)
+        assert (theirs.code, ours.code) == (0, 0), theirs.err + ours.err
+        assert theirs.out == ours.out

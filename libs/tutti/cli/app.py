@@ -6,6 +6,7 @@ from tutti.chassis.version import VERSION
 from tutti.cli import (
     administration,
     annotators,
+    backups,
     campaigns,
     checkpoints,
     classifiers,
@@ -100,6 +101,8 @@ def build() -> click.Group:
     tutti.add_command(status.status)
     tutti.add_command(stack.stack)
     tutti.add_command(scrubbing.scrub)
+    tutti.add_command(backups.backup)
+    tutti.add_command(backups.restore)
     tutti.add_command(administration.doctor)
     documents.documents.add_command(retractions.retract)
     documents.documents.add_command(retractions.recorded())

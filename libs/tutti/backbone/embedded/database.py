@@ -7,6 +7,7 @@ Promises: as the port; and it is never kinder than a server: a failed statement 
 import sqlite3
 import threading
 from collections.abc import Callable
+from contextlib import closing
 from contextvars import ContextVar
 from functools import cache
 from pathlib import Path
@@ -84,6 +85,22 @@ class EmbeddedDatabase:
         result, hooks = self._call(lambda: self._until_it_wins(fn))
         run_hooks(hooks)
         return result
+
+    def copy(self, to: Path, meet: Callable[[], None]) -> None:
+        """Write a copy of the file to `to` between two transactions, after `meet` returned in the owner's thread.
+
+        Raises DatabaseError, and what `meet` raises.
+        """
+
+        def work() -> None:
+            meet()
+            try:
+                with closing(sqlite3.connect(to)) as target:
+                    self._connection.connection.driver_connection.backup(target)  # type: ignore[union-attr]
+            except sqlite3.Error as error:
+                raise DatabaseError(sqlite.explain(error, to)) from error
+
+        self._call(work)
 
     def close(self) -> None:
         self._owner.close(self._end)

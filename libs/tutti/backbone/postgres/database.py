@@ -74,15 +74,16 @@ class PostgresDatabase:
         self._inside = threading.local()
         self._closed = False
         milliseconds = int(deadline_seconds * 1000)
+        options = str(target.query.get("options", ""))
         self._engine = create_engine(
-            target,
+            target.difference_update_query(["options"]),
             pool_size=pool_size,
             max_overflow=0,
             pool_timeout=deadline_seconds,
             connect_args={
                 "connect_timeout": max(2, int(deadline_seconds)),
                 "options": f"-c search_path={self._schema} -c timezone=UTC -c lock_timeout={milliseconds} "
-                f"-c statement_timeout={milliseconds}",
+                f"-c statement_timeout={milliseconds} {options}",
                 "keepalives_idle": 10,
                 "tcp_user_timeout": milliseconds,
             },

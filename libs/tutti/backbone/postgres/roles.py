@@ -3,7 +3,7 @@
 Promises: idempotent; a role can create its own schema and cannot read another's.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 import psycopg
 from psycopg import sql
@@ -20,3 +20,11 @@ def ensure_roles(admin_url: str, passwords: Mapping[str, str]) -> None:
             role, verb = sql.Identifier(name), sql.SQL("ALTER" if name in existing else "CREATE")
             connection.execute(sql.SQL("{} ROLE {} LOGIN PASSWORD {}").format(verb, role, sql.Literal(password)))
             connection.execute(sql.SQL("GRANT CREATE ON DATABASE {} TO {}").format(database, role))
+
+
+def ensure_member(admin_url: str, role: str, password: str, of: Sequence[str]) -> None:
+    """Let a role log in that may do what each role of `of` may, such as copy all schemas. Raises psycopg.Error."""
+    ensure_roles(admin_url, {role: password})
+    with psycopg.connect(admin_url, autocommit=True, connect_timeout=CONNECT_SECONDS) as connection:
+        for each in of:
+            connection.execute(sql.SQL("GRANT {} TO {}").format(sql.Identifier(each), sql.Identifier(role)))

@@ -12,6 +12,8 @@ from tutti.chassis.errors import InvalidField
 from tutti.chassis.rpc.channel import RpcChannel, Unreachable
 from tutti.chassis.rpc.verdict import examined
 from tutti.contracts.admin.v1 import (
+    CopyDatabasesRequest,
+    CopyDatabasesResponse,
     DescribeRequest,
     DescribeResponse,
     DoctorRequest,
@@ -110,6 +112,10 @@ class AdminFan:
 
     def RepublishEvents(self, request: RepublishEventsRequest, timeout: float | None = None) -> RepublishEventsResponse:
         return self._of(request.service).RepublishEvents(request, timeout=timeout)
+
+    def CopyDatabases(self, request: CopyDatabasesRequest, timeout: float | None = None) -> CopyDatabasesResponse:
+        """Of the one process that has all services. Raises Refused where there are several."""
+        return next(iter(self._asked(self._doors(), lambda stub: stub.CopyDatabases(request, timeout=timeout))))
 
     def Export(self, request: ExportRequest, timeout: float | None = None) -> Iterator[ExportResponse]:
         return self._of(request.service).Export(request, timeout=timeout)

@@ -38,6 +38,8 @@ from tutti.chassis.store.unit import Unit, Units
 from tutti.chassis.version import VERSION
 from tutti.contracts.admin.v1 import (
     AuditRecord,
+    CopyDatabasesRequest,
+    CopyDatabasesResponse,
     DeadLetter,
     DescribeRequest,
     DescribeResponse,
@@ -79,12 +81,19 @@ class Administered:
 
 
 class AdminApi:
-    """`why_not` says why a service does not serve, empty when it does; `pages` is where those with pages have them."""
+    """`why_not` says why a service does not serve, empty when it does; `pages` is where those with pages have them.
+
+    `copies` makes copies of the databases of this process and returns their folder. Raises Refused.
+    """
 
     def __init__(
-        self, services: Sequence[Administered], why_not: Callable[[str], str], pages: Callable[[], str]
+        self,
+        services: Sequence[Administered],
+        why_not: Callable[[str], str],
+        pages: Callable[[], str],
+        copies: Callable[[], str],
     ) -> None:
-        self._pages = pages
+        self._pages, self._copies = pages, copies
         self._services = {each.service.name: each for each in services}
         self._owners: dict[str, tuple[Administered, Resource[Any]]] = {
             resource.kind: (each, resource) for each in services for resource in each.service.resources
@@ -166,6 +175,9 @@ class AdminApi:
                 return
             if not rows:
                 await asyncio.sleep(TAIL_SECONDS)
+
+    def CopyDatabases(self, request: CopyDatabasesRequest, call: Call) -> CopyDatabasesResponse:
+        return CopyDatabasesResponse(folder=self._copies())
 
     def _find(self, name: str) -> Administered:
         if name not in self._services:

@@ -7,6 +7,7 @@ everything is ready and withdrawn before anything stops; health tells which of t
 import hashlib
 import hmac
 import logging
+import shutil
 import tempfile
 import threading
 import time
@@ -23,9 +24,12 @@ from sqlalchemy import MetaData
 from tutti.backbone import Blobs, Clock, Database, Randomness, SystemClock, SystemRandomness, uuid7
 from tutti.backbone.cached import CachedBlobs
 from tutti.backbone.connect import open_blobs, open_database, open_log
+from tutti.backbone.embedded.copies import copy_together
+from tutti.backbone.embedded.database import EmbeddedDatabase
 from tutti.chassis.config.datadir import DataDir, tokens_at
 from tutti.chassis.config.settings import BlobSettings, Loaded, RpcSettings
 from tutti.chassis.delivery.compactor import Compactor
+from tutti.chassis.errors import Refused
 from tutti.chassis.identity.auth import Role, Tokens
 from tutti.chassis.rpc.channel import RpcChannel
 from tutti.chassis.rpc.eventloop import event_loop
@@ -223,7 +227,9 @@ class HostProcess:
         values = self._loaded.values
         served = {each.service.name: each.service.serves for each in self._running}
         self._health = Health({name: [one.descriptor.full_name for one in every] for name, every in served.items()})
-        admin = Served(admin_descriptor, AdminApi(self._running, self._health.reason, lambda: self._pages))
+        admin = Served(
+            admin_descriptor, AdminApi(self._running, self._health.reason, lambda: self._pages, self._copies)
+        )
         listen = values.services.get(self._alone or "", values.rpc.listen)
         self._server = RpcServer(
             [*(one for every in served.values() for one in every), admin],
@@ -241,6 +247,20 @@ class HostProcess:
         self._probe = LoopThread(probe, clock=self._clock, watch=None)
         self._compactor = LoopThread(Compactor(self._log), clock=self._clock, watch=None)
         self._serving = True
+
+    def _copies(self) -> str:
+        """Copy the databases to the scratch folder; the folder relative to the data directory. Raises Refused."""
+        databases = {each.service.name: each.host.database for each in self._running}
+        embedded = {name: each for name, each in databases.items() if isinstance(each, EmbeddedDatabase)}
+        if self._alone or len(embedded) < len(databases):
+            raise Refused("REFUSED", "its databases are on a server or in several processes; it copies SQLite files")
+        folder = Path(tempfile.mkdtemp(prefix="databases-"))
+        try:
+            copy_together(embedded, folder)
+        except BaseException:
+            shutil.rmtree(folder, ignore_errors=True)
+            raise
+        return str(folder.relative_to(self._data_dir.path))
 
     def _record_refusal(self, refusal: Refusal) -> None:
         """In the audit trail of the service that was called; of one that all have, in that of the first."""

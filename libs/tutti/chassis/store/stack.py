@@ -41,10 +41,11 @@ MEMBERS = "stack/members/"
 ADOPT = "tutti stack adopt"
 _PLACE = TopicPartition(TOPIC.name, 0)
 # Not among the tables of the service: it is read before they are upgraded, perhaps in the database of another stack.
-_METADATA = MetaData()
+METADATA = MetaData()
+TABLE = "stack_identity"
 _TABLE = Table(
-    "stack_identity",
-    _METADATA,
+    TABLE,
+    METADATA,
     Column("row", Integer, primary_key=True, autoincrement=False),
     Column("id", NAME, nullable=False),
 )
@@ -120,7 +121,7 @@ def look(stores: Stores) -> StackIds:
     """Read what every store holds. Raises BlobError, EventLogError, DatabaseError."""
     members = frozenset(stat.key.removeprefix(MEMBERS) for stat in stores.blobs.list(MEMBERS))
     ids = {f"database {service}": _in_database(database) for service, database in stores.databases.items()}
-    ids["log"] = _in_log(stores.log)
+    ids["log"] = in_log(stores.log)
     ids["blobs"] = _in_blobs(stores.blobs)
     return StackIds(ids, members)
 
@@ -168,7 +169,7 @@ def _write(stores: Stores, seen: StackIds, identity: str) -> str:
         except BlobExists:
             identity = _in_blobs(stores.blobs)
     if not seen.ids["log"]:
-        stores.log.append([NewRecord(TOPIC.name, KEY, identity.encode())])
+        into_log(stores.log, identity)
     for service, database in stores.databases.items():
         if not seen.ids[f"database {service}"]:
             _into_database(database, identity)
@@ -188,7 +189,7 @@ def _in_blobs(blobs: Blobs) -> str:
         return ""
 
 
-def _in_log(log: EventLog) -> str:
+def in_log(log: EventLog) -> str:
     log.ensure([TOPIC])
     found, offset = "", 0
     while records := log.read(_PLACE, offset):
@@ -197,8 +198,14 @@ def _in_log(log: EventLog) -> str:
     return found
 
 
+def into_log(log: EventLog, identity: str) -> None:
+    """Write the id to an event log."""
+    log.ensure([TOPIC])
+    log.append([NewRecord(TOPIC.name, KEY, identity.encode())])
+
+
 def _in_database(database: Database) -> str:
-    database.create(_METADATA)
+    database.create(METADATA)
 
     def read(tx: Transaction) -> str:
         return str(tx.execute(select(_TABLE.c.id)).scalar() or "")

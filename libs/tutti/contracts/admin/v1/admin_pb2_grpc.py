@@ -80,6 +80,11 @@ class AdminStub:
                 request_serializer=tutti_dot_contracts_dot_admin_dot_v1_dot_admin__pb2.TailEventsRequest.SerializeToString,
                 response_deserializer=tutti_dot_contracts_dot_admin_dot_v1_dot_admin__pb2.TailEventsResponse.FromString,
                 _registered_method=True)
+        self.CopyDatabases = channel.unary_unary(
+                '/tutti.admin.v1.Admin/CopyDatabases',
+                request_serializer=tutti_dot_contracts_dot_admin_dot_v1_dot_admin__pb2.CopyDatabasesRequest.SerializeToString,
+                response_deserializer=tutti_dot_contracts_dot_admin_dot_v1_dot_admin__pb2.CopyDatabasesResponse.FromString,
+                _registered_method=True)
 
 
 class AdminServicer:
@@ -149,6 +154,13 @@ class AdminServicer:
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
+    def CopyDatabases(self, request, context):
+        """CopyDatabases writes copies of all SQLite databases of this process, of one moment, to its data directory.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
 
 def add_AdminServicer_to_server(servicer, server):
     rpc_method_handlers = {
@@ -196,6 +208,11 @@ def add_AdminServicer_to_server(servicer, server):
                     servicer.TailEvents,
                     request_deserializer=tutti_dot_contracts_dot_admin_dot_v1_dot_admin__pb2.TailEventsRequest.FromString,
                     response_serializer=tutti_dot_contracts_dot_admin_dot_v1_dot_admin__pb2.TailEventsResponse.SerializeToString,
+            ),
+            'CopyDatabases': grpc.unary_unary_rpc_method_handler(
+                    servicer.CopyDatabases,
+                    request_deserializer=tutti_dot_contracts_dot_admin_dot_v1_dot_admin__pb2.CopyDatabasesRequest.FromString,
+                    response_serializer=tutti_dot_contracts_dot_admin_dot_v1_dot_admin__pb2.CopyDatabasesResponse.SerializeToString,
             ),
     }
     generic_handler = grpc.method_handlers_generic_handler(
@@ -442,6 +459,33 @@ class Admin:
             '/tutti.admin.v1.Admin/TailEvents',
             tutti_dot_contracts_dot_admin_dot_v1_dot_admin__pb2.TailEventsRequest.SerializeToString,
             tutti_dot_contracts_dot_admin_dot_v1_dot_admin__pb2.TailEventsResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def CopyDatabases(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/tutti.admin.v1.Admin/CopyDatabases',
+            tutti_dot_contracts_dot_admin_dot_v1_dot_admin__pb2.CopyDatabasesRequest.SerializeToString,
+            tutti_dot_contracts_dot_admin_dot_v1_dot_admin__pb2.CopyDatabasesResponse.FromString,
             options,
             channel_credentials,
             insecure,

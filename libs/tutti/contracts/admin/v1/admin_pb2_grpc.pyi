@@ -51,6 +51,8 @@ class AdminStub:
     """RepublishEvents sends kept outbox rows again under the same ids."""
     TailEvents: _grpc.UnaryStreamMultiCallable[_admin_pb2.TailEventsRequest, _admin_pb2.TailEventsResponse]
     """TailEvents sends the events that a service published, then those that it publishes."""
+    CopyDatabases: _grpc.UnaryUnaryMultiCallable[_admin_pb2.CopyDatabasesRequest, _admin_pb2.CopyDatabasesResponse]
+    """CopyDatabases writes copies of all SQLite databases of this process, of one moment, to its data directory."""
 
 @_typing.type_check_only
 class AdminAsyncStub(AdminStub):
@@ -75,6 +77,8 @@ class AdminAsyncStub(AdminStub):
     """RepublishEvents sends kept outbox rows again under the same ids."""
     TailEvents: _aio.UnaryStreamMultiCallable[_admin_pb2.TailEventsRequest, _admin_pb2.TailEventsResponse]  # type: ignore[assignment]
     """TailEvents sends the events that a service published, then those that it publishes."""
+    CopyDatabases: _aio.UnaryUnaryMultiCallable[_admin_pb2.CopyDatabasesRequest, _admin_pb2.CopyDatabasesResponse]  # type: ignore[assignment]
+    """CopyDatabases writes copies of all SQLite databases of this process, of one moment, to its data directory."""
 
 class AdminServicer(metaclass=_abc_1.ABCMeta):
     """Admin watches resources, exports canonical state, tends events and examines health."""
@@ -150,5 +154,13 @@ class AdminServicer(metaclass=_abc_1.ABCMeta):
         context: _ServicerContext,
     ) -> _typing.Union[_abc.Iterator[_admin_pb2.TailEventsResponse], _abc.AsyncIterator[_admin_pb2.TailEventsResponse]]:
         """TailEvents sends the events that a service published, then those that it publishes."""
+
+    @_abc_1.abstractmethod
+    def CopyDatabases(
+        self,
+        request: _admin_pb2.CopyDatabasesRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_admin_pb2.CopyDatabasesResponse, _abc.Awaitable[_admin_pb2.CopyDatabasesResponse]]:
+        """CopyDatabases writes copies of all SQLite databases of this process, of one moment, to its data directory."""
 
 def add_AdminServicer_to_server(servicer: AdminServicer, server: _typing.Union[_grpc.Server, _aio.Server]) -> None: ...

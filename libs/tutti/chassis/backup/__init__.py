@@ -1,0 +1,1 @@
+"""Backups of a platform: its databases at one moment, and its blobs."""
