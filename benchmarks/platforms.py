@@ -19,7 +19,7 @@ from grpc_health.v1.health_pb2 import HealthCheckRequest, HealthCheckResponse
 from grpc_health.v1.health_pb2_grpc import HealthStub
 
 from tutti.chassis.errors import NotFound, Unavailable
-from tutti.chassis.rpc.client import Client, Unreachable, connect
+from tutti.client import Client, Unreachable, connect
 from tutti.contracts.common.v1 import GetRequest
 from tutti.contracts.scheduler.v1 import NODE_STATE_READY
 

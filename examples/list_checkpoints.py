@@ -7,7 +7,7 @@ import argparse
 import sys
 from pathlib import Path
 
-from tutti.chassis.rpc.client import Problem, connect
+from tutti.client import Problem, connect
 from tutti.contracts.committer.v1 import CHECKPOINT_STATE_COMMITTED, Checkpoint
 from tutti.contracts.common.v1 import ListRequest
 

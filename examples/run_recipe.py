@@ -8,7 +8,7 @@ import sys
 import uuid
 from pathlib import Path
 
-from tutti.chassis.rpc.client import Problem, connect
+from tutti.client import Problem, connect
 from tutti.contracts.common.v1 import STATE_CANCELLED, STATE_DONE, STATE_FAILED, State
 from tutti.contracts.pipeline.v1 import CreateRunRequest, Run
 

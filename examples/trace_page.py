@@ -7,7 +7,7 @@ import argparse
 import sys
 from pathlib import Path
 
-from tutti.chassis.rpc.client import Problem, connect
+from tutti.client import Problem, connect
 from tutti.contracts.lineage.v1 import TraceDocumentRequest
 
 

@@ -15,7 +15,7 @@ ROOT = Path(__file__).resolve().parents[1]
 MEDIAN_LINES, P95_LINES = 250, 450
 LAYERS = [
     "cli",
-    "web",
+    "client : web",
     "chassis",
     "corpus : model : checkpoints : inference : judgements",
     "native",
@@ -67,6 +67,8 @@ def contracts() -> str:
         "layers =",
     ]
     lines += [f"    {layer}" for layer in layers if layer]
+    lines += ["ignore_imports =", *(f"    {name} -> tutti.client" for name in tests("chassis"))]
+    lines += ["unmatched_ignore_imports_alerting = none"]
     for package, inside in INSIDE.items():
         lines += ["", f"[importlinter:contract:{package}]", f"name = the sub-packages of {package} are layers"]
         lines += ["type = layers", f"containers = tutti.{package}", "layers =", *(f"    {layer}" for layer in inside)]

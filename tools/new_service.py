@@ -16,7 +16,7 @@ from tutti.chassis.rpc.kinds import owners
 
 ROOT = Path(__file__).resolve().parents[1]
 SCAFFOLD = Path(__file__).parent / "scaffold"
-CLIENT = Path("libs/tutti/chassis/rpc/client.py")
+CLIENT = Path("libs/tutti/client/client.py")
 PROJECT = Path("pyproject.toml")
 ENTRY_POINTS = '[project.entry-points."tutti.services"]\n'
 

@@ -133,7 +133,7 @@ Generated from `protos/` by `tools/pages.py`; do not edit.
   runs of a platform with what it generates, and `make examples` generates, builds and runs them.
 - **From Python.** The client finds address and token by itself, and raises the classes of `tutti.chassis.errors`:
 
-      from tutti.chassis.rpc.client import connect
+      from tutti.client import connect
       from tutti.contracts.common.v1 import ListRequest
       with connect(".tutti") as client:
           print(client.scheduler.ListJobs(ListRequest(page_size=5)))

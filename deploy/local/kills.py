@@ -15,7 +15,7 @@ from pathlib import Path
 from roster import kept
 
 from tutti.chassis.errors import Problem
-from tutti.chassis.rpc.client import Client, connect
+from tutti.client import Client, connect
 from tutti.contracts.common.v1 import STATE_RUNNING, GetRequest, ListRequest
 from tutti.contracts.pipeline.v1 import Run
 

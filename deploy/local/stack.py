@@ -31,7 +31,7 @@ from tutti.chassis.config.datadir import DataDir, DataDirError
 from tutti.chassis.config.exits import FAILED, KILLED, PREFIX, say
 from tutti.chassis.config.settings import installed_services
 from tutti.chassis.errors import Problem
-from tutti.chassis.rpc.client import Client, connect
+from tutti.client import Client, connect
 from tutti.contracts.admin.v1 import DescribeRequest
 
 DEFAULT = ROOT / "build" / "stack"

@@ -21,7 +21,7 @@ from tests.browser.chromium import chromium
 from tests.browser.pages_test import Tab
 from tests.browser.reader import LETTERS, NARROW, SMALLEST_PIXELS, WIDE
 from tests.scale import scale
-from tutti.chassis.rpc.client import connect
+from tutti.client import connect
 from tutti.contracts.annotation.v1 import Axis, PauseCampaignRequest, Qualification, UpdateGuidelineRequest
 
 TEXTS = "document.getElementById('prompt').innerText"

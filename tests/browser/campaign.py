@@ -21,7 +21,7 @@ from typing import Any
 from tests.web.hosted import hosted
 from tutti.annotation.service import build
 from tutti.chassis.config.datadir import pages_in
-from tutti.chassis.rpc.client import connect
+from tutti.client import connect
 from tutti.contracts.access.v1 import CreateUserRequest, IssueLinkRequest
 from tutti.contracts.annotation.v1 import (
     CAMPAIGN_STATE_DRAFT,

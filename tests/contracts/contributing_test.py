@@ -85,7 +85,7 @@ def test_a_service_an_event_a_stage_a_program_and_a_page_can_be_added_as_describ
         "services/tutti/trainer",
         "libs/tutti/model",
         "tests/numerics",
-        "libs/tutti/chassis/rpc/client.py",
+        "libs/tutti/client/client.py",
     )
     read = (
         "from tutti.pipeline import graph, reading\n"

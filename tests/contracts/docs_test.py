@@ -13,11 +13,11 @@ from tests.contracts.methods_test import METHODS
 from tools import pages
 
 from tutti.chassis.config.settings import load
-from tutti.chassis.rpc.client import Unreachable
 from tutti.chassis.rpc.methods import find_method
 from tutti.chassis.service import Service
 from tutti.cli.app import build
 from tutti.cli.classifierrecipe import KEYS
+from tutti.client import Unreachable
 from tutti.pipeline import recipe
 from tutti.pipeline.sizes import SIZES
 

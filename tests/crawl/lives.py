@@ -21,7 +21,7 @@ from sqlalchemy import MetaData, create_engine, select
 from tests.crawl.site import Site
 from tests.e2e.command import platform
 from tests.faults.processes import kill_all, until
-from tutti.chassis.rpc.client import Client, Unreachable, connect
+from tutti.client import Client, Unreachable, connect
 from tutti.contracts.common.v1 import STATE_DONE, STATE_PENDING, STATE_RUNNING, GetRequest
 from tutti.contracts.ingest.v1 import Crawl, CrawlSpec, CreateCrawlRequest, ListCrawledPagesRequest, Place
 from tutti.ingest.crawl.frontier import Frontier, State

@@ -14,8 +14,8 @@ from google.protobuf.message import Message
 import tutti.contracts
 from tutti.chassis.errors import Internal, NotFound, Problem, TooLarge, Unauthenticated
 from tutti.chassis.identity.auth import Role
-from tutti.chassis.rpc.client import Client, connect
 from tutti.chassis.rpc.methods import Method, methods_of
+from tutti.client import Client, connect
 from tutti.contracts.common.v1 import GetRequest
 from tutti.contracts.pipeline.v1 import CreateRunRequest
 

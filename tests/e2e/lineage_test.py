@@ -15,8 +15,8 @@ from tests.e2e.command import ROOT, platform, tiny, tutti
 from tests.faults.processes import until
 from tests.scale import scale
 from tutti.chassis.errors import NotFound
-from tutti.chassis.rpc.client import Client, connect
 from tutti.cli.datasets import described
+from tutti.client import Client, connect
 from tutti.contracts.common.v1 import ListRequest
 from tutti.contracts.lineage.v1 import DIRECTION_DOWN, DIRECTION_UP, TraceDocumentRequest, TraceRequest
 from tutti.corpus.ledger import Ledger

@@ -14,7 +14,7 @@ from tests.faults.processes import until
 from tests.scale import SOAK, scale
 from tutti.chassis.errors import InvalidField, Refused
 from tutti.chassis.identity.auth import Role
-from tutti.chassis.rpc.client import Client, Problem, connect
+from tutti.client import Client, Problem, connect
 from tutti.committer.shapes import to_wire
 from tutti.contracts.committer.v1 import OpenEpochRequest
 from tutti.contracts.common.v1 import GetRequest, ListRequest

@@ -18,11 +18,11 @@ from tests.e2e.command import ROOT, TINY, platform, tutti
 from tests.faults.processes import until
 from tests.scale import scale
 from tutti.chassis.errors import NotFound, Refused
-from tutti.chassis.rpc.client import Client, connect
 from tutti.cli.failures import Failure
 from tutti.cli.progress import follow
 from tutti.cli.reruns import EVERY, PERHAPS
 from tutti.cli.retractions import recorded, retract
+from tutti.client import Client, connect
 from tutti.contracts.common.v1 import STATE_DONE, ListRequest
 from tutti.contracts.lineage.v1 import ListDocumentsRequest, TraceDocumentRequest
 from tutti.contracts.pipeline.v1 import CreateRunRequest, Run

@@ -17,7 +17,7 @@ from tests.e2e.command import checkpoints, platform, tiny, tutti
 from tests.e2e.mistakes_test import assert_one_line
 from tests.faults.processes import until
 from tutti.chassis.errors import InvalidField
-from tutti.chassis.rpc.client import Client, connect
+from tutti.client import Client, connect
 from tutti.contracts.lineage.v1 import (
     DIRECTION_DOWN,
     DIRECTION_UP,

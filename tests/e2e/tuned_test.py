@@ -9,7 +9,7 @@ from tools.letters import write
 
 from tests.e2e.command import platform, start, tutti
 from tests.faults.processes import kill_all, until
-from tutti.chassis.rpc.client import connect
+from tutti.client import connect
 from tutti.contracts.common.v1 import GetRequest
 from tutti.contracts.lineage.v1 import DIRECTION_UP, TraceRequest
 from tutti.model.training import Training

@@ -15,7 +15,7 @@ from tests.faults.processes import kill_all, until
 from tests.stack.conftest import local, processes
 from tutti.chassis.config.settings import installed_services
 from tutti.chassis.errors import NotFound
-from tutti.chassis.rpc.client import Client, connect
+from tutti.client import Client, connect
 from tutti.contracts.common.v1 import STATE_DONE, STATE_RUNNING, GetRequest
 
 pytestmark = pytest.mark.timeout(600)

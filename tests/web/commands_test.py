@@ -10,9 +10,9 @@ from click.testing import CliRunner
 from tests.web.hosted import Hosted, Visitor, hosted
 from tutti.chassis.demo_test import eventually
 from tutti.chassis.errors import PermissionDenied, Unauthenticated
-from tutti.chassis.rpc.client import connect
 from tutti.chassis.rpc.usertokens import PREFIX
 from tutti.cli.app import build
+from tutti.client import connect
 from tutti.contracts.access.v1 import IssueLinkRequest
 from tutti.contracts.common.v1 import ListRequest
 

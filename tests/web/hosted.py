@@ -20,10 +20,10 @@ from tutti.access.service import build as build_access
 from tutti.chassis.config.datadir import DataDir, pages_in
 from tutti.chassis.config.settings import load
 from tutti.chassis.identity.auth import Role
-from tutti.chassis.rpc.client import Client, connect
 from tutti.chassis.runtime.host import HostProcess
 from tutti.chassis.service import Build
 from tutti.checkpoints.curve import Recorder
+from tutti.client import Client, connect
 from tutti.committer.service import build as build_committer
 from tutti.contracts.access.v1 import IssueLinkRequest
 from tutti.contracts.committer.v1 import CHECKPOINT_STATE_COMMITTED, Checkpoint, CheckpointCurve

@@ -10,9 +10,9 @@ from tests.web.hosted import Visitor, hosted
 from tutti.annotation.conftest import Desks
 from tutti.annotation.crowds_test import crowd
 from tutti.annotation.service import build as build_annotation
-from tutti.chassis.rpc.client import Client
 from tutti.chassis.simulation import Simulation
 from tutti.chassis.store import audit
+from tutti.client import Client
 from tutti.contracts.access.v1 import CreateUserRequest, DisableUserRequest
 from tutti.contracts.annotation.v1 import CAMPAIGN_STATE_PUBLISHED, Campaign, CreateCampaignRequest
 from tutti.contracts.common.v1 import ListRequest

@@ -12,9 +12,9 @@ from tutti.chassis.errors import Problem
 from tutti.chassis.identity.auth import AUTHORIZATION, SCHEME, Role
 from tutti.chassis.identity.cause import Cause, caused_by, current_cause
 from tutti.chassis.identity.principal import ON_BEHALF_OF, Method, Principal, attributed, delegated, delegation
-from tutti.chassis.rpc.client import Client, connect
 from tutti.chassis.store import audit, origins
 from tutti.chassis.store.audit import Record
+from tutti.client import Client, connect
 from tutti.contracts.access.v1 import CreateUserRequest, DisableUserRequest, User
 from tutti.contracts.common.v1 import GetRequest
 from tutti.contracts.options.v1 import ROLE_ENGINEER

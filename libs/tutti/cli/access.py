@@ -10,13 +10,13 @@ import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
-from tutti.chassis.rpc.client import Client
 from tutti.cli.connection import connected, typed
 from tutti.cli.guests import guest
 from tutti.cli.output import patiently
 from tutti.cli.platform import Platform, running, serving
 from tutti.cli.record import owner_of
 from tutti.cli.turns import turn
+from tutti.client import Client
 from tutti.contracts.common.v1 import ListRequest
 
 NO_AGENTS = ("--agents", "0")

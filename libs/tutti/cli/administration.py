@@ -9,7 +9,6 @@ import click
 
 from tutti.chassis.config.room import little_left
 from tutti.chassis.events import catalog
-from tutti.chassis.rpc.client import Client
 from tutti.chassis.rpc.kinds import owners
 from tutti.chassis.rpc.verdict import examined
 from tutti.cli import scrubbing
@@ -20,6 +19,7 @@ from tutti.cli.naming import resolved
 from tutti.cli.output import JSON, output_option, print_json, print_list, printable, shown
 from tutti.cli.plain import Plain, plain
 from tutti.cli.words import Words
+from tutti.client import Client
 from tutti.contracts.admin.v1 import (
     DescribeRequest,
     DoctorRequest,

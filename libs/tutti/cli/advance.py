@@ -7,8 +7,8 @@ from collections import deque
 from collections.abc import Callable
 from typing import Any
 
-from tutti.chassis.rpc.client import Client
 from tutti.cli import crawls
+from tutti.client import Client
 from tutti.contracts.common.v1 import GetRequest, Progress
 from tutti.contracts.pipeline.v1 import Stage
 

@@ -6,7 +6,6 @@ from typing import Any
 
 import click
 
-from tutti.chassis.rpc.client import Client
 from tutti.cli.connection import connected, connection_options
 from tutti.cli.failures import MISUSE, Failure
 from tutti.cli.identity import fresh_id
@@ -15,6 +14,7 @@ from tutti.cli.nouns import full_name, get_one
 from tutti.cli.output import JSON, output_option, print_json, print_one, say
 from tutti.cli.pages import login_url, pages_of
 from tutti.cli.plain import Plain, plain
+from tutti.client import Client
 from tutti.contracts.access.v1 import CreateUserRequest, IssueLinkRequest
 from tutti.contracts.annotation.v1 import (
     CROWD_PEOPLE,

@@ -4,7 +4,6 @@ from typing import Any
 
 import click
 
-from tutti.chassis.rpc.client import Client
 from tutti.cli.access import served
 from tutti.cli.connection import connection_options
 from tutti.cli.curves import show_curve
@@ -14,6 +13,7 @@ from tutti.cli.naming import LATEST, LIVE, resolved
 from tutti.cli.nouns import list_all
 from tutti.cli.output import JSON, READING_SECONDS, output_option, patiently, print_json, print_one, say
 from tutti.cli.plain import plain
+from tutti.client import Client
 from tutti.contracts.committer.v1 import (
     GetCurveRequest,
     PinCheckpointRequest,

@@ -9,9 +9,9 @@ from typing import Any
 
 import click
 
-from tutti.chassis.rpc.client import Client, Unreachable, connect
 from tutti.cli.output import patiently
 from tutti.cli.record import restarts
+from tutti.client import Client, Unreachable, connect
 
 RESTART_SECONDS, LOOK_SECONDS = 60.0, 0.1
 DEFAULT_DATA_DIR = Path(".tutti")

@@ -6,12 +6,12 @@ from typing import Any
 
 import click
 
-from tutti.chassis.rpc.client import Client
 from tutti.cli.access import served
 from tutti.cli.connection import connection_options
 from tutti.cli.naming import LATEST, resolved
 from tutti.cli.output import JSON, output_option, print_list, print_one, printable, say
 from tutti.cli.plain import Plain, plain
+from tutti.client import Client
 from tutti.contracts.common.v1 import State
 from tutti.contracts.ingest.v1 import (
     Crawl,

@@ -8,10 +8,10 @@ from pathlib import Path
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
-from tutti.chassis.rpc.client import Client
 from tutti.cli.failures import Failure
 from tutti.cli.fetching import fetch
 from tutti.cli.plain import Plain
+from tutti.client import Client
 from tutti.contracts.tokenization.v1 import DatasetFile, ListDatasetFilesResponse, ReadDatasetFileRequest
 from tutti.corpus import decisions, duplicates
 from tutti.corpus.cuts import Cuts

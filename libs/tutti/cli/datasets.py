@@ -6,7 +6,6 @@ from typing import Any
 import click
 
 from tutti.chassis.errors import NotFound
-from tutti.chassis.rpc.client import Client
 from tutti.cli import mixtures
 from tutti.cli.access import served
 from tutti.cli.connection import connection_options
@@ -14,6 +13,7 @@ from tutti.cli.naming import LATEST, resolved
 from tutti.cli.nouns import list_all
 from tutti.cli.output import output_option, print_one
 from tutti.cli.plain import Plain, plain
+from tutti.client import Client
 from tutti.contracts.common.v1 import STATE_DONE, GetRequest
 from tutti.contracts.lineage.v1 import TraceRequest
 

@@ -7,13 +7,13 @@ from typing import Any
 
 import click
 
-from tutti.chassis.rpc.client import Client
 from tutti.cli.access import served
 from tutti.cli.connection import connection_options
 from tutti.cli.naming import resolved
 from tutti.cli.nouns import list_all
 from tutti.cli.output import JSON, output_option, print_list, print_one, say, say_versions, shown
 from tutti.cli.plain import Plain, plain
+from tutti.client import Client
 from tutti.contracts.lineage.v1 import ListDocumentsRequest, ListedDocument, ShowDocumentRequest
 
 PAGE = 10_000

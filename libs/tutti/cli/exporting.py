@@ -7,13 +7,13 @@ import click
 
 from tutti.backbone.files import RealFiles
 from tutti.backbone.folders import new_folder
-from tutti.chassis.rpc.client import Client
 from tutti.cli.access import reached
 from tutti.cli.connection import connection_options
 from tutti.cli.naming import resolved
 from tutti.cli.output import JSON, output_option, print_json, print_one
 from tutti.cli.plain import Plain
 from tutti.cli.targets import written_to
+from tutti.client import Client
 from tutti.contracts.tokenization.v1 import ListDatasetFilesRequest, ListDatasetFilesResponse
 
 ENDINGS = {"webdataset": ".tar", "hf-datasets": ".parquet"}

@@ -10,10 +10,10 @@ import pytest
 
 from tutti.chassis.errors import Unauthenticated, Unavailable
 from tutti.chassis.rpc.channel import Unreachable
-from tutti.chassis.rpc.client import connect
 from tutti.chassis.rpc.locator import locate
 from tutti.cli.app import build
 from tutti.cli.failures import DEBUG_VARIABLE, Failure, guarded
+from tutti.client import connect
 
 
 def tutti(*arguments: str, **environment: str) -> subprocess.CompletedProcess[str]:

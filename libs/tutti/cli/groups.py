@@ -9,7 +9,6 @@ from typing import Any, NoReturn
 
 import click
 
-from tutti.chassis.rpc.client import Client
 from tutti.chassis.rpc.kinds import Kind
 from tutti.cli import INTERRUPTED, interrupt
 from tutti.cli.access import served
@@ -20,6 +19,7 @@ from tutti.cli.output import JSON, output_option, print_list, print_one, say, sh
 from tutti.cli.plain import Plain, indented, plain
 from tutti.cli.waiting import answers
 from tutti.cli.words import Words
+from tutti.client import Client
 
 NUMBERED = {"checkpoints": ("job", "line", "step"), "topologies": ("job", "version")}
 UNITS = (("d", 86400.0), ("h", 3600.0), ("m", 60.0), ("s", 1.0))

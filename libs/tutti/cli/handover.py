@@ -6,13 +6,13 @@ left unfinished is nobody's and is not waited for; says what it waits for, and t
 
 from collections.abc import Callable, Collection
 
-from tutti.chassis.rpc.client import Client
 from tutti.cli import INTERRUPTED
 from tutti.cli.failures import Failure
 from tutti.cli.guests import Door
 from tutti.cli.nouns import list_all
 from tutti.cli.output import say
 from tutti.cli.waiting import ENDED, POLL_SECONDS, answers
+from tutti.client import Client
 
 
 def unfinished(client: Client) -> set[str]:

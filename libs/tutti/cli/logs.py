@@ -11,7 +11,6 @@ from typing import Any, NoReturn
 
 import click
 
-from tutti.chassis.rpc.client import Client, Unreachable
 from tutti.cli import INTERRUPTED, interrupt
 from tutti.cli.connection import connected, connection_options
 from tutti.cli.failures import MISUSE, Failure
@@ -19,6 +18,7 @@ from tutti.cli.loglines import LEVELS, Choice, Followed, Line, since, written
 from tutti.cli.naming import resolved
 from tutti.cli.nouns import BY_PLURAL, get_one
 from tutti.cli.output import JSON, output_option, say
+from tutti.client import Client, Unreachable
 
 LOOK_SECONDS = 0.3
 NEWEST = 100

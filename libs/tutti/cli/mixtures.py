@@ -2,8 +2,8 @@
 
 import json
 
-from tutti.chassis.rpc.client import Client
 from tutti.cli.plain import Plain
+from tutti.client import Client
 from tutti.contracts.common.v1 import GetRequest
 
 SHOWN = len("datasets/") + 12

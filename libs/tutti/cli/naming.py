@@ -13,9 +13,9 @@ from typing import Any
 
 from tutti.chassis.errors import InvalidField, NotFound
 from tutti.chassis.rpc import kinds
-from tutti.chassis.rpc.client import Client
 from tutti.cli.failures import MISUSE, Failure
 from tutti.cli.nouns import BY_PLURAL, full_name, get_one, list_all
+from tutti.client import Client
 from tutti.contracts.committer.v1 import CHECKPOINT_STATE_COMMITTED, CHECKPOINT_STATE_DECIDED
 
 LATEST = "latest"

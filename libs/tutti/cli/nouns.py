@@ -4,8 +4,8 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from tutti.chassis.rpc import kinds
-from tutti.chassis.rpc.client import Client
 from tutti.chassis.rpc.kinds import Kind
+from tutti.client import Client
 
 
 def full_name(kind: str, name: str) -> str:

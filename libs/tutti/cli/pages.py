@@ -8,11 +8,11 @@ from urllib.parse import quote
 
 import click
 
-from tutti.chassis.rpc.client import Client
 from tutti.cli.connection import connected, connection_options
 from tutti.cli.failures import Failure
 from tutti.cli.naming import resolved
 from tutti.cli.output import JSON, output_option, print_json, say
+from tutti.client import Client
 from tutti.contracts.access.v1 import IssueLinkRequest
 from tutti.contracts.admin.v1 import DescribeRequest
 from tutti.web.tokens import digest, new_token

@@ -6,10 +6,10 @@ from collections.abc import Iterator, Sequence
 import click
 
 from tutti.chassis.errors import Refused
-from tutti.chassis.rpc.client import Client, Problem
 from tutti.cli import mixtures
 from tutti.cli.output import READING_SECONDS, printable, say
 from tutti.cli.plain import Plain, plain
+from tutti.client import Client, Problem
 from tutti.contracts.lineage.v1 import TraceTextRequest
 
 SHOWN_CHARACTERS = 90

@@ -14,7 +14,6 @@ import click
 from tutti.chassis.config.exits import IN_USE
 from tutti.chassis.config.room import little_left
 from tutti.chassis.errors import Problem, Unavailable
-from tutti.chassis.rpc.client import Client, Unreachable, connect
 from tutti.chassis.runtime.leash import Leash
 from tutti.chassis.runtime.processes import gone
 from tutti.cli import INTERRUPTED, interrupt
@@ -25,6 +24,7 @@ from tutti.cli.handover import await_others, needs, unfinished
 from tutti.cli.output import patiently, say
 from tutti.cli.record import owner_of, restarts, stopping
 from tutti.cli.turns import turn
+from tutti.client import Client, Unreachable, connect
 from tutti.contracts.admin.v1 import DescribeRequest
 
 READY_SECONDS = 60.0

@@ -8,13 +8,13 @@ from typing import Any
 import click
 
 from tutti.backbone.files import RealFiles, publish
-from tutti.chassis.rpc.client import Client
 from tutti.cli.access import served
 from tutti.cli.connection import connection_options
 from tutti.cli.failures import MISUSE, Failure
 from tutti.cli.naming import resolved
 from tutti.cli.output import output_option, print_one
 from tutti.cli.targets import written_to
+from tutti.client import Client
 from tutti.contracts.annotation.v1 import ReadPreferencesRequest
 from tutti.corpus.conversations import Preference, from_lines, to_lines
 

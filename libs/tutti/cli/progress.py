@@ -16,12 +16,12 @@ from typing import TYPE_CHECKING, Any
 from google.protobuf.field_mask_pb2 import FieldMask
 
 from tutti.chassis.errors import NotFound
-from tutti.chassis.rpc.client import Client
 from tutti.cli import advance
 from tutti.cli.advance import Advance, Rate
 from tutti.cli.output import printable, say
 from tutti.cli.trainings import trains
 from tutti.cli.waiting import ENDED, POLL_SECONDS, answers
+from tutti.client import Client
 from tutti.contracts.common.v1 import STATE_DONE, STATE_FAILED, STATE_RUNNING, GetRequest, Progress
 from tutti.contracts.pipeline.v1 import Run, Stage
 from tutti.contracts.scheduler.v1 import Job

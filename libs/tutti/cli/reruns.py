@@ -7,12 +7,12 @@ far it goes, and a run comes after those that it takes of.
 import json
 from collections.abc import Iterator, Mapping, Sequence
 
-from tutti.chassis.rpc.client import Client
 from tutti.cli import trainings
 from tutti.cli.naming import dataset_of
 from tutti.cli.nouns import list_all
 from tutti.cli.output import READING_SECONDS
 from tutti.cli.plain import Plain
+from tutti.client import Client
 from tutti.contracts.common.v1 import STATE_CANCELLED, STATE_DONE, STATE_FAILED
 from tutti.contracts.lineage.v1 import Reach, ReachedRun
 from tutti.contracts.pipeline.v1 import CheckRecipeRequest, CheckRecipeResponse, Run, Stage

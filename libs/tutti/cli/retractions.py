@@ -13,7 +13,6 @@ import click
 
 from tutti.chassis.errors import InvalidField, NotFound, Refused
 from tutti.chassis.rpc import kinds
-from tutti.chassis.rpc.client import Client
 from tutti.cli.access import served
 from tutti.cli.connection import connection_options
 from tutti.cli.documents import listed
@@ -35,6 +34,7 @@ from tutti.cli.output import (
 )
 from tutti.cli.plain import Plain, plain
 from tutti.cli.reruns import plans
+from tutti.client import Client
 from tutti.contracts.ingest.v1 import (
     CreateRetractionRequest,
     RetractionSpec,

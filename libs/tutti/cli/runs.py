@@ -8,7 +8,6 @@ from typing import Any
 import click
 
 from tutti.chassis.errors import InvalidField, Unavailable
-from tutti.chassis.rpc.client import Client, Problem, Unreachable
 from tutti.cli import INTERRUPTED
 from tutti.cli.access import consulted, served, upheld
 from tutti.cli.comparing import compared
@@ -34,6 +33,7 @@ from tutti.cli.report.facts import Facts, gather
 from tutti.cli.report.writing import place_of, write
 from tutti.cli.summary import show_summary, summary
 from tutti.cli.waiting import answers
+from tutti.client import Client, Problem, Unreachable
 from tutti.contracts.common.v1 import STATE_DONE, CancelRequest, GetRequest
 from tutti.contracts.pipeline.v1 import CheckRecipeRequest, CreateRunRequest, Run
 

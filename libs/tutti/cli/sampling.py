@@ -7,7 +7,6 @@ import click
 
 from tutti.backbone.files import RealFiles
 from tutti.backbone.folders import new_folder
-from tutti.chassis.rpc.client import Client
 from tutti.cli import passages, waiting
 from tutti.cli.access import reached
 from tutti.cli.connection import connection_options
@@ -18,6 +17,7 @@ from tutti.cli.output import JSON, output_option, patiently, print_json, print_o
 from tutti.cli.plain import plain
 from tutti.cli.targets import written_to
 from tutti.cli.waiting import cancelling
+from tutti.client import Client
 from tutti.contracts.common.v1 import GetRequest
 from tutti.contracts.sampling.v1 import (
     FORMAT_HUGGING_FACE,

@@ -13,7 +13,6 @@ from typing import Any
 import click
 
 from tutti.chassis.enums import word
-from tutti.chassis.rpc.client import Client
 from tutti.cli.advance import Advance, far
 from tutti.cli.connection import connected, connection_options, typed
 from tutti.cli.nouns import list_all
@@ -21,6 +20,7 @@ from tutti.cli.output import JSON, brief, output_option, print_json
 from tutti.cli.plain import Plain
 from tutti.cli.progress import training_loss
 from tutti.cli.trainings import trains
+from tutti.client import Client
 from tutti.contracts.admin.v1 import DescribeRequest, DescribeResponse, ListDeadLettersRequest
 from tutti.contracts.common.v1 import STATE_RUNNING
 from tutti.contracts.pipeline.v1 import Run, Stage

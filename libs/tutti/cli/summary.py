@@ -9,7 +9,6 @@ from pathlib import Path
 import click
 
 from tutti.chassis.errors import NotFound
-from tutti.chassis.rpc.client import Client, Problem
 from tutti.cli import datasets, mixtures, passages, verdict
 from tutti.cli.connection import DEFAULT_DATA_DIR, tries, typed
 from tutti.cli.naming import models
@@ -17,6 +16,7 @@ from tutti.cli.nouns import get_one, list_all
 from tutti.cli.output import READING_SECONDS, shown
 from tutti.cli.plain import Plain, plain
 from tutti.cli.progress import seconds, taken
+from tutti.client import Client, Problem
 from tutti.contracts.committer.v1 import GetCurveRequest
 from tutti.contracts.common.v1 import STATE_DONE, GetRequest
 from tutti.contracts.pipeline.v1 import Run

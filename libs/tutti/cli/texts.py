@@ -15,8 +15,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from tutti.chassis.rpc.client import Client
 from tutti.cli.failures import Failure
+from tutti.client import Client
 from tutti.contracts.tokenization.v1 import Dataset, DatasetFile, ListDatasetFilesRequest
 
 if TYPE_CHECKING:

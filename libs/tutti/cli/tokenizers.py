@@ -10,7 +10,6 @@ from typing import Any
 
 import click
 
-from tutti.chassis.rpc.client import Client
 from tutti.cli.access import served
 from tutti.cli.connection import connection_options
 from tutti.cli.failures import Failure
@@ -21,6 +20,7 @@ from tutti.cli.plain import Plain
 from tutti.cli.references import FILE, Reference, measured, opened, references
 from tutti.cli.targets import written_to
 from tutti.cli.texts import LANGUAGE_BYTES, LEAST_BYTES, UNDETERMINED, Spoken, samples, spoken
+from tutti.client import Client
 from tutti.contracts.common.v1 import GetRequest
 from tutti.contracts.tokenization.v1 import ReadTokenizerRequest
 

@@ -9,7 +9,6 @@ from typing import Any
 import click
 
 from tutti.chassis.errors import NotFound
-from tutti.chassis.rpc.client import Client
 from tutti.cli import passages
 from tutti.cli.access import served
 from tutti.cli.connection import connection_options
@@ -29,6 +28,7 @@ from tutti.cli.output import (
     say_versions,
 )
 from tutti.cli.plain import Plain, plain
+from tutti.client import Client
 from tutti.contracts.committer.v1 import CHECKPOINT_STATE_COMMITTED
 from tutti.contracts.lineage.v1 import (
     DIRECTION_DOWN,

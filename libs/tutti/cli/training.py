@@ -9,7 +9,6 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from tutti.chassis.errors import AlreadyExists, InvalidField, NotFound
-from tutti.chassis.rpc.client import Client
 from tutti.cli import waiting
 from tutti.cli.classifierrecipe import asked_for, of_options, read, spec_of
 from tutti.cli.failures import MISUSE, Failure
@@ -19,6 +18,7 @@ from tutti.cli.output import READING_SECONDS, patiently
 from tutti.cli.platform import Platform
 from tutti.cli.runs import naming, read_recipe
 from tutti.cli.waiting import cancelling
+from tutti.client import Client
 from tutti.contracts.common.v1 import STATE_CANCELLED, STATE_DONE, STATE_FAILED, GetRequest
 from tutti.contracts.ingest.v1 import (
     Classifier,

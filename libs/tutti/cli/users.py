@@ -4,7 +4,6 @@ from typing import Any
 
 import click
 
-from tutti.chassis.rpc.client import Client
 from tutti.chassis.rpc.usertokens import PREFIX
 from tutti.cli.access import served
 from tutti.cli.connection import connected, connection_options
@@ -14,6 +13,7 @@ from tutti.cli.output import JSON, output_option, print_json, print_list, say
 from tutti.cli.pages import login_url, pages_of
 from tutti.cli.plain import Plain, plain
 from tutti.cli.words import Words
+from tutti.client import Client
 from tutti.contracts.access.v1 import CreateUserRequest, DisableUserRequest, IssueLinkRequest, IssueTokenRequest
 from tutti.contracts.admin.v1 import ListAuditRecordsRequest
 from tutti.contracts.common.v1 import ListRequest

@@ -5,10 +5,10 @@ import time
 from collections.abc import Callable, Iterator
 from typing import Protocol, TypeVar
 
-from tutti.chassis.rpc.client import Problem
 from tutti.cli import interrupt
 from tutti.cli.failures import Failure
 from tutti.cli.identity import fresh_id
+from tutti.client import Problem
 from tutti.contracts.common.v1 import STATE_CANCELLED, STATE_DONE, STATE_FAILED, CancelRequest, State
 
 ENDED = (STATE_DONE, STATE_FAILED, STATE_CANCELLED)

@@ -9,8 +9,8 @@ from tutti.chassis.demo_test import Demo, eventually, running
 from tutti.chassis.errors import InvalidField, NotFound, Unavailable
 from tutti.chassis.identity.auth import Role
 from tutti.chassis.rpc.channel import RpcChannel
-from tutti.chassis.rpc.client import Unreachable, connect
 from tutti.chassis.rpc.watch import Watch
+from tutti.client import Unreachable, connect
 from tutti.contracts.admin.v1 import WatchRequest
 from tutti.contracts.admin.v1.stubs import AdminStub
 from tutti.contracts.ingest.v1 import Ingest

@@ -9,8 +9,8 @@ from tutti.chassis.demo_test import Demo, running
 from tutti.chassis.errors import InvalidField, NotFound, Unauthenticated, Unavailable
 from tutti.chassis.identity.auth import Role
 from tutti.chassis.rpc import eventloop
-from tutti.chassis.rpc.client import Client, connect
 from tutti.chassis.runtime.door import DoorServer
+from tutti.client import Client, connect
 from tutti.contracts.admin.v1 import DescribeRequest, DoctorRequest, ExportRequest, ListDeadLettersRequest
 from tutti.contracts.common.v1 import GetRequest
 from tutti.contracts.ingest.v1 import Ingest

@@ -26,11 +26,11 @@ from tutti.chassis.config.datadir import DataDir
 from tutti.chassis.demo_test import Beat, Demo, eventually, running, temporary_folder
 from tutti.chassis.errors import InvalidField
 from tutti.chassis.identity.auth import Role
-from tutti.chassis.rpc.client import connect
 from tutti.chassis.runtime.pruner import Pruner
 from tutti.chassis.store.tables import micros
 from tutti.chassis.store.taskrows import TaskState
 from tutti.chassis.store.unit import Unit
+from tutti.client import connect
 from tutti.contracts.admin.v1 import (
     DescribeRequest,
     DoctorRequest,

@@ -17,9 +17,9 @@ from tutti.chassis.config.datadir import DataDir, endpoint_in
 from tutti.chassis.config.exits import IN_USE
 from tutti.chassis.config.settings import SupervisorSettings
 from tutti.chassis.demo_test import eventually
-from tutti.chassis.rpc.client import connect
 from tutti.chassis.runtime.processes import ProcessId, process_id
 from tutti.chassis.runtime.supervisor import LAST_WORDS_BYTES, ChildSpec, Supervisor
+from tutti.client import connect
 from tutti.contracts.admin.v1 import DescribeRequest
 
 DEMO = "ingest=tutti.chassis.demo_test:build"

@@ -13,7 +13,6 @@ from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 
 from tutti.chassis.errors import NotFound, Problem, Refused
-from tutti.chassis.rpc.client import Client
 from tutti.cli import interrupt
 from tutti.cli.documents import listed
 from tutti.cli.failures import Failure
@@ -22,6 +21,7 @@ from tutti.cli.plain import Plain, plain
 from tutti.cli.references import measured, references
 from tutti.cli.summary import summary
 from tutti.cli.texts import NEEDED, spoken
+from tutti.client import Client
 from tutti.contracts.committer.v1 import GetCurveRequest, GetCurveResponse
 from tutti.contracts.common.v1 import GetRequest
 from tutti.contracts.lineage.v1 import ShowDocumentRequest

@@ -22,9 +22,9 @@ from tutti.chassis.config.datadir import DEFAULT, DataDirError, endpoint_in, tok
 from tutti.chassis.errors import InvalidField, Problem, Unauthenticated, Unavailable
 from tutti.chassis.identity.auth import Role
 from tutti.chassis.rpc.channel import RpcChannel, Unreachable
-from tutti.chassis.rpc.fan import AdminFan
 from tutti.chassis.rpc.kinds import owners
 from tutti.chassis.rpc.locator import nobody
+from tutti.client.fan import AdminFan
 from tutti.contracts.access.v1.stubs import AccessServiceStub
 from tutti.contracts.admin.v1 import WatchRequest
 from tutti.contracts.annotation.v1.stubs import AnnotationServiceStub
