@@ -7,7 +7,7 @@ import pytest
 
 from tests.e2e.command import checkpoints, platform, tiny, tutti
 from tests.faults.processes import kill_all, until
-from tutti.chassis.rpc.client import connect
+from tutti.client import connect
 from tutti.contracts.common.v1 import ListRequest
 
 STEPS, DURING = 20, 6
