@@ -1,15 +1,16 @@
 """Policies, decoding and judgements beside their peers: `make bench-behaviour`.
 
 A step of GRPO (64 rollouts of at most 12 tokens in groups of 4, one update, KL penalty) beside TRL's, from the same
-weights with the same prompts and reward; 32 texts by slots beside `generate`, which decodes 8 at once; judgements of a
-leaning crowd fitted beside crowd-kit's methods. Peers run in a Python of their own (build/peers-behaviour). All is
-time on one core.
+weights with the same prompts and reward, for the model of recipes/assistant.yaml and for one of five times its size; 32
+texts by slots beside `generate`, which decodes 8 at once; judgements of a leaning crowd fitted beside crowd-kit's
+methods. Peers run in a Python of their own (build/peers-behaviour). All is time on one core.
 """
 
 import json
 import statistics
 import subprocess
 import time
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from pydoc_data.topics import topics
@@ -50,7 +51,8 @@ from tutti.trainer.rollouts import Rollouts, Vocabulary
 PYTHON = ROOT / "build" / "peers-behaviour" / "bin" / "python"
 HOW = "there is no build/peers-behaviour; `make bench-behaviour` makes it"
 HALF, TWICE, THIRD_MORE = ratio_at_most(0.5), ratio_at_least(2), ratio_at_least(1.3)
-CONTEXT, TEXTS = 64, 32
+CONTEXT, TEXTS, PROMPT = 64, 32, 16
+MINI = ModelSpec(vocabulary=512, width=64, layers=3, heads=4, kv_heads=4, hidden=160, context=CONTEXT)
 NAME, DIGEST = "checkpoints/base/0/1", f"blake3:{'0' * 64}"
 SETTINGS = GrpoParameters(prompts=16, group=4, tokens=12, functions=(RewardFunction("regex", "[x-z]"),))
 
@@ -63,24 +65,26 @@ def measure(quick: bool) -> list[Row]:
     model = ModelSpec(
         vocabulary=tokenizer.vocabulary, width=128, layers=4, heads=4, kv_heads=4, hidden=344, context=CONTEXT
     )
-    layout = Layout(model)
-    vector = torch.cat([torch.from_numpy(initial_parameters(layout, chunk, 1)) for chunk in layout.chunks])
+    layout, mini = Layout(model), Layout(replace(MINI, vocabulary=tokenizer.vocabulary))
     rng = np.random.default_rng(0)
     chapter = words[0].split()
     asked = [" ".join(rng.choice(chapter, 5)) for _ in range(256)]
     turns = 3 if quick else 9
     return [
-        *decoding(layout, vector, tokenizer, asked, turns),
-        policy_step(layout, vector, tokenizer, asked, steps=4 if quick else 12),
+        *decoding(layout, tokenizer, asked, turns),
+        *(policy_step(each, tokenizer, asked, steps=4 if quick else 12) for each in (mini, layout)),
         *aggregation(quick),
     ]
 
 
-def decoding(
-    layout: Layout, vector: torch.Tensor, tokenizer: BytePairTokenizer, asked: list[str], turns: int
-) -> list[Row]:
+def _parameters(layout: Layout) -> torch.Tensor:
+    return torch.cat([torch.from_numpy(initial_parameters(layout, chunk, 1)) for chunk in layout.chunks])
+
+
+def decoding(layout: Layout, tokenizer: BytePairTokenizer, asked: list[str], turns: int) -> list[Row]:
     """Tokens a second of 32 texts, in both modes."""
-    prompts = [tuple(tokenizer.encode(text)[:16].tolist()) for text in asked[:TEXTS]]
+    vector = _parameters(layout)
+    prompts = [tuple(tokenizer.encode(text)[:PROMPT].tolist()) for text in asked[:TEXTS]]
     limits, sampling = Limits(tokens=32, end=tokenizer.eos, vocabulary=tokenizer.vocabulary), Sampling(seed=1)
     requests = [Request(number, prompt) for number, prompt in enumerate(prompts)]
     decoder, rows = Decoder(layout, vector), []
@@ -99,11 +103,9 @@ def decoding(
     return rows
 
 
-def policy_step(
-    layout: Layout, vector: torch.Tensor, tokenizer: BytePairTokenizer, asked: list[str], steps: int
-) -> Row:
+def policy_step(layout: Layout, tokenizer: BytePairTokenizer, asked: list[str], steps: int) -> Row:
     """CPU seconds of a step; the first one, which loads and compiles, is left out of both."""
-    what = "a step of GRPO beside TRL's"
+    what, vector = f"a step of GRPO, {layout.elements:,} parameters, beside TRL's", _parameters(layout)
     if not PYTHON.exists():
         return Row(what, goal=HALF, note=HOW)
     ours = _our_steps(layout, vector, tokenizer, asked, steps + 1)[1:]
@@ -120,7 +122,7 @@ def policy_step(
         peer=statistics.median(pairs.peer),
         ratio=pairs.cost(),
         goal=HALF,
-        note=f"{SETTINGS.rollouts} rollouts of {SETTINGS.tokens} tokens, KL penalty; {layout.elements:,} parameters",
+        note=f"{SETTINGS.rollouts} rollouts of {SETTINGS.tokens} tokens after prompts of up to {PROMPT}, KL penalty",
     )
 
 
@@ -130,7 +132,7 @@ def _our_steps(
     training = Training(
         layout.model,
         OptimizerSpec(peak_rate=1e-4, steps=steps),
-        StepSpec(leaves=8, rows=8),
+        StepSpec(leaves=4, rows=16, length=PROMPT + SETTINGS.tokens),
         DIGEST,
         checkpoint_every=steps,
         program="grpo",
@@ -140,7 +142,7 @@ def _our_steps(
         models=(RoleModel("reference", NAME, DIGEST),),
         program_parameters=SETTINGS,
     )
-    prompts = [Prompt((Message(Role.USER, text),), tuple(tokenizer.encode(text)[:16].tolist())) for text in asked]
+    prompts = [Prompt((Message(Role.USER, text),), tuple(tokenizer.encode(text)[:PROMPT].tolist())) for text in asked]
     vocabulary = Vocabulary(tokenizer.eos, tokenizer.vocabulary, tokenizer.decode)
     rollouts = Rollouts(training, SETTINGS, vocabulary, Judge(SETTINGS, None), vector.clone())
     data = PolicyData(training, SETTINGS, prompts, rollouts)

@@ -86,11 +86,11 @@ def trained(world: World, key: str, training: Training, dp: int) -> tuple[Tensor
     return {key: data for part, _ in found for key, data in part.items()}, found[0][1]
 
 
-def test_the_state_is_the_same_on_1_to_3_ranks_with_a_reward_model(world: World) -> None:
+def test_the_state_is_the_same_on_1_to_4_ranks_with_a_reward_model(world: World) -> None:
     functions = (RewardFunction("exact_match"), RewardFunction("length", "4", weight=0.5))
     key, training = world.training(talks.demonstrations(), reward=world.reward, functions=functions)
-    one, two, three = (trained(world, key, training, dp) for dp in (1, 2, 3))
-    assert one == two == three
+    one, two, three, four = (trained(world, key, training, dp) for dp in (1, 2, 3, 4))
+    assert one == two == three == four
     assert len(one[1]) == 3
 
 
@@ -110,11 +110,9 @@ def long(count: int, letters: int) -> list[Conversation]:
 
 def test_prompts_that_fill_the_context_are_left_out_or_refused(world: World) -> None:
     key, training = world.training([*long(3, talks.CONTEXT), *talks.demonstrations(30)])
-    assert world.read(key, training).note == "3 of 33 prompts fill the model's context of 24 tokens and were left out"
+    assert world.read(key, training).note == "3 of 33 prompts fill a row of 24 tokens and were left out"
     key, training = world.training(long(9, talks.CONTEXT))
-    with pytest.raises(
-        RankFailure, match="9 of 9 prompts fill the model's context of 24 tokens; expected shorter ones"
-    ):
+    with pytest.raises(RankFailure, match="9 of 9 prompts fill a row of 24 tokens; expected shorter ones"):
         world.read(key, training)
     key, training = world.training(long(7, 1))
     with pytest.raises(RankFailure, match="7 prompts; expected at least 8, as many as an iteration takes"):

@@ -16,7 +16,7 @@ from tutti.corpus.conversations import Message, Role
 from tutti.corpus.experience import Experience, Prompt
 from tutti.corpus.ledger import Ledger
 from tutti.corpus.rewards import Answered, Reward
-from tutti.inference.engine import Request
+from tutti.inference.engine import Completion, Request, Weights
 from tutti.inference.parity import score
 from tutti.model.chunks import Layout
 from tutti.model.initial import initial_parameters
@@ -39,7 +39,7 @@ SETTINGS = GrpoParameters(
 TRAINING = Training(
     model=MODEL,
     optimizer=OptimizerSpec(peak_rate=3e-3, steps=12, weight_decay=0.0),
-    step=StepSpec(leaves=6, rows=2, seed=7),
+    step=StepSpec(leaves=6, rows=2, seed=7, length=16),
     dataset=f"blake3:{'1' * 64}",
     checkpoint_every=4,
     program="grpo",
@@ -80,6 +80,15 @@ class Trained:
     experience: list[Experience]
     losses: list[str]
     metrics: list[dict[str, float]]
+
+
+class Inexact(Rollouts):
+    """Writes answers with parameters that are a little off those of training."""
+
+    def _completions(
+        self, step: RankStep, weights: Weights, prompts: Sequence[Prompt], iteration: int
+    ) -> list[Completion]:
+        return super()._completions(step, Weights(weights.digest, weights.vector * 1.0001), prompts, iteration)
 
 
 def half(texts: Sequence[Sequence[int]], begins: Sequence[int]) -> npt.NDArray[np.float64]:
@@ -143,7 +152,7 @@ def alone() -> Trained:
     return trained(1)
 
 
-@pytest.mark.parametrize("dp", [2, 3])
+@pytest.mark.parametrize("dp", [2, 3, 4])
 def test_the_state_is_that_of_one_rank(alone: Trained, dp: int) -> None:
     together = trained(dp)
     assert together.state == alone.state
@@ -174,7 +183,7 @@ def test_an_experience_holds_the_log_probabilities_of_its_policy(alone: Trained)
 
     def worst(experience: Experience) -> float:
         texts = [(*experience.prompts[each.prompt].tokens, *each.tokens) for each in experience.rollouts]
-        rows = score(policy, texts, rows=TRAINING.step.rows)
+        rows = score(policy, texts, rows=TRAINING.step.rows, length=TRAINING.length)
         pairs = zip(rows, experience.rollouts, strict=True)
         return max(float(np.abs(row[-len(each.tokens) :] - each.old).max()) for row, each in pairs)
 
@@ -240,6 +249,12 @@ def test_a_policy_that_leaves_its_reference_too_far_is_stopped() -> None:
 def test_a_step_in_which_everything_is_clipped_is_the_last() -> None:
     with pytest.raises(AssertionError, match=r"everything clipped: the ratio of each of the [0-9]+ tokens"):
         trained(1, reads=FarAway)
+
+
+@pytest.mark.parametrize("dp", [1, 2])
+def test_decoding_that_differs_from_training_ends_the_job(dp: int) -> None:
+    with pytest.raises(AssertionError, match="log-probabilities of rollouts differ from those of training by up to"):
+        trained(dp, until=1, kind=Inexact)
 
 
 def test_steps_and_leaves_that_do_not_fit_the_iterations_are_refused() -> None:

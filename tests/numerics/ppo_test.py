@@ -99,7 +99,7 @@ def alone(world: World) -> Trained:
     return trained(world, *training_of(world), 1)
 
 
-@pytest.mark.parametrize("dp", [2, 3])
+@pytest.mark.parametrize("dp", [2, 3, 4])
 def test_the_state_is_that_of_one_rank(world: World, alone: Trained, dp: int) -> None:
     together = trained(world, *training_of(world), dp)
     assert together.state == alone.state

@@ -20,18 +20,17 @@ Rows = npt.NDArray[np.float32]
 STEPS = 8
 
 
-def score(transformer: Transformer, texts: Sequence[Sequence[int]], *, rows: int) -> list[Rows]:
-    """Return the log-probability of every token but the first of each text, by a leaf's forward of `rows` rows.
+def score(transformer: Transformer, texts: Sequence[Sequence[int]], *, rows: int, length: int = 0) -> list[Rows]:
+    """Return the log-probability of every token but the first of each text, by the forward of a leaf.
 
-    A text begins its row and is its only document, as in a row of training. Raises PromptTooLong.
+    The leaf has `rows` rows of `length` tokens, 0 for the model's context. A text begins its row and is its only
+    document, as in a row of training. Raises PromptTooLong.
     """
-    context = transformer.model.context
+    most = (length or transformer.model.context) + 1
     for number, text in enumerate(texts):
-        if not 0 < len(text) <= context + 1:
-            raise PromptTooLong(
-                f"text {number} has {len(text)} tokens; expected 1 to {context + 1}, a row of the model's context"
-            )
-    return positions(transformer, texts, transformer.log_probabilities, rows=rows)
+        if not 0 < len(text) <= most:
+            raise PromptTooLong(f"text {number} has {len(text)} tokens; expected 1 to {most}, those of a row")
+    return positions(transformer, texts, transformer.log_probabilities, rows=rows, length=length)
 
 
 def logprobs(logits: Tensor, targets: Tensor) -> Tensor:
@@ -47,15 +46,15 @@ def logprobs(logits: Tensor, targets: Tensor) -> Tensor:
 def deviation(slots: Slots, head: Head, transformer: Transformer, *, seed: int = 0) -> float:
     """Return the largest absolute difference of log-probabilities between decoding and a leaf's forward, in nats.
 
-    It fills all slots with random tokens of random lengths, the longest as long as the context. NaN where one of
-    the two is not finite.
+    It fills all slots with random tokens of random lengths, the longest as long as a slot. NaN where one of the two is
+    not finite.
     """
     model, source = slots.model, np.random.default_rng(seed)
-    steps = min(STEPS, model.context)
-    begins = source.integers(1, model.context - steps + 2, slots.slots)
-    begins[0] = model.context - steps + 1
+    steps = min(STEPS, slots.length)
+    begins = source.integers(1, slots.length - steps + 2, slots.slots)
+    begins[0] = slots.length - steps + 1
     texts = [source.integers(0, model.vocabulary, begin + steps).tolist() for begin in begins]
-    expected = score(transformer, texts, rows=slots.rows)
+    expected = score(transformer, texts, rows=slots.rows, length=slots.length)
     slot = 0
     for start in range(0, len(texts), slots.rows):
         ends = zip(texts[start : start + slots.rows], begins[start : start + slots.rows], strict=True)

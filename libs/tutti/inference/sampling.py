@@ -41,11 +41,22 @@ class Sampling:
                 raise InvalidSampling(field, seen=getattr(self, field), expected=expected)
 
 
+def _require_finite(logits: npt.NDArray[np.float32]) -> None:
+    if not np.isfinite(logits).all():
+        raise NotFinite("the model's logits are not finite; its parameters have diverged: take an earlier checkpoint")
+
+
 def draw(seed: int, prompt: int, position: int) -> float:
     """A number in [0, 1), uniform over what it is drawn for; `position` is that of the token in its text."""
+    return float(draws(seed, prompt, position, 1)[0])
+
+
+def draws(seed: int, prompt: int, position: int, count: int) -> npt.NDArray[np.float64]:
+    """Return the draws of `count` positions from `position` on, float64 [count]."""
     key = np.array([seed, prompt], np.uint64)
     counter = np.array([position, 0, 0, 0], np.uint64)
-    return float(np.random.Generator(np.random.Philox(counter=counter, key=key)).random())
+    # A block of the generator has four numbers and its counter; a draw is the first number of its position's block.
+    return np.random.Generator(np.random.Philox(counter=counter, key=key)).random(4 * count)[::4]
 
 
 def choose(logits: npt.NDArray[np.float32], sampling: Sampling, drawn: float) -> int:
@@ -53,14 +64,31 @@ def choose(logits: npt.NDArray[np.float32], sampling: Sampling, drawn: float) ->
 
     Of equal logits the smaller id counts as the likelier one.
     """
-    if not np.isfinite(logits).all():
-        raise NotFinite("the model's logits are not finite; its parameters have diverged: take an earlier checkpoint")
+    _require_finite(logits)
     if sampling.temperature == 0:
         return int(np.argmax(logits))
     tokens, probabilities = kept(logits, sampling)
     sums = np.cumsum(probabilities)
     at = int(np.searchsorted(sums, drawn * sums[-1], side="right"))
     return int(tokens[min(at, len(tokens) - 1)])
+
+
+def choose_each(
+    logits: npt.NDArray[np.float32], sampling: Sampling, drawn: npt.NDArray[np.float64]
+) -> npt.NDArray[np.int64]:
+    """Return `choose` for each row of logits, float32 [rows, vocabulary]; drawn float64 [rows]. Raises NotFinite."""
+    if sampling.temperature == 0 or sampling.top_k or sampling.top_p < 1:
+        return np.array([choose(row, sampling, number) for row, number in zip(logits, drawn.tolist(), strict=True)])
+    _require_finite(logits)
+    probabilities = logits.astype(np.float64)
+    probabilities /= max(sampling.temperature, _COLDEST)
+    probabilities -= probabilities.max(1, keepdims=True)
+    np.exp(probabilities, out=probabilities)
+    probabilities /= probabilities.sum(1, keepdims=True)
+    sums = probabilities.cumsum(1)
+    last = logits.shape[1] - 1 - np.argmax(probabilities[:, ::-1] > 0, axis=1)
+    found: npt.NDArray[np.int64] = np.minimum((sums <= (drawn * sums[:, -1])[:, None]).sum(1), last)
+    return found
 
 
 def kept(logits: npt.NDArray[np.float32], sampling: Sampling) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.float64]]:

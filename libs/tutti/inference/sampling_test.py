@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tutti.inference.errors import InvalidSampling, NotFinite
-from tutti.inference.sampling import Sampling, choose, draw, kept
+from tutti.inference.sampling import Sampling, choose, choose_each, draw, draws, kept
 
 LOGITS = st.lists(st.integers(-40, 40).map(lambda n: n / 8), min_size=1, max_size=12)
 
@@ -62,6 +62,15 @@ def test_greedy_takes_the_likeliest_and_of_equals_the_first() -> None:
 
 
 @given(LOGITS, st.floats(0, 1, exclude_max=True))
+def test_rows_are_chosen_from_as_each_alone(values: list[float], drawn: float) -> None:
+    table = np.stack([np.array(values, np.float32), np.array(values[::-1], np.float32) * 2])
+    for sampling in (Sampling(), Sampling(temperature=1e-3), Sampling(temperature=0), Sampling(top_k=2)):
+        found = choose_each(table, sampling, np.array([drawn, 1 - 2**-53]))
+        expected = [choose(row, sampling, number) for row, number in zip(table, (drawn, 1 - 2**-53), strict=True)]
+        assert found.tolist() == expected
+
+
+@given(LOGITS, st.floats(0, 1, exclude_max=True))
 def test_one_token_kept_is_the_greedy_one(values: list[float], drawn: float) -> None:
     logits = np.array(values, np.float32)
     greedy = choose(logits, Sampling(temperature=0), drawn)
@@ -89,6 +98,7 @@ def test_a_draw_belongs_to_seed_prompt_and_position(seed: int, prompt: int, posi
     others = {draw(seed ^ 1, prompt, position), draw(seed, prompt + 1, position), draw(seed, prompt, position + 1)}
     assert drawn not in others
     assert len(others) == 3
+    assert draws(seed, prompt, position, 3).tolist() == [draw(seed, prompt, position + ahead) for ahead in range(3)]
 
 
 def test_draws_are_those_of_the_first_release() -> None:

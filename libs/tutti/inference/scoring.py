@@ -16,16 +16,18 @@ from tutti.model.transformer import Transformer
 Scores = npt.NDArray[np.float64]
 
 
-def rewards(transformer: Transformer, texts: Sequence[Sequence[int]], begins: Sequence[int], *, rows: int) -> Scores:
+def rewards(
+    transformer: Transformer, texts: Sequence[Sequence[int]], begins: Sequence[int], *, rows: int, length: int = 0
+) -> Scores:
     """Return the score of each text by the scalar head, float64 [len(texts)]; `begins` is where its answer begins.
 
-    Raises PromptTooLong.
+    It is computed in blocks of `rows` rows of `length` tokens, 0 for the model's context. Raises PromptTooLong.
     """
 
     def score(tokens: Tensor, answer: Tensor) -> Tensor:
         return transformer.scores(tokens, torch.zeros_like(tokens), answer[:, :-1])
 
-    return _blocks(transformer, texts, begins, rows, score)
+    return _blocks(transformer, texts, begins, rows, score, length)
 
 
 def divergences(
@@ -50,12 +52,14 @@ def divergences(
     return _blocks(transformer, texts, begins, rows, score)
 
 
-def values(transformer: Transformer, texts: Sequence[Sequence[int]], *, rows: int) -> list[npt.NDArray[np.float32]]:
-    """Return the value model's scalar at every token but the last of each text, by a leaf's forward of `rows` rows.
+def values(
+    transformer: Transformer, texts: Sequence[Sequence[int]], *, rows: int, length: int = 0
+) -> list[npt.NDArray[np.float32]]:
+    """Return the value model's scalar at every token but the last of each text, by the forward of a leaf.
 
-    Raises PromptTooLong.
+    The leaf has `rows` rows of `length` tokens, 0 for the model's context. Raises PromptTooLong.
     """
-    return positions(transformer, texts, transformer.values, rows=rows)
+    return positions(transformer, texts, transformer.values, rows=rows, length=length)
 
 
 def positions(
@@ -64,16 +68,17 @@ def positions(
     forward: Callable[[Tensor, Tensor], Tensor],
     *,
     rows: int,
+    length: int = 0,
 ) -> list[npt.NDArray[np.float32]]:
     """Return what a forward of `rows` rows gives at every token but the last of each text, float32 [len(text) - 1].
 
-    `forward` is given tokens and documents, int64 [rows, context + 1], and returns a number a position. A text begins
-    its row and is its only document, as in a row of training. Raises PromptTooLong.
+    `forward` is given tokens and documents, int64 [rows, length + 1], and returns a number a position; a length of 0 is
+    the model's context. A text begins its row and is its only document, as in a row of training. Raises PromptTooLong.
     """
     found: list[npt.NDArray[np.float32]] = []
     for start in range(0, len(texts), rows):
         part = texts[start : start + rows]
-        tokens, _ = _rows(transformer, part, [0] * len(part), rows)
+        tokens, _ = _rows(transformer, part, [0] * len(part), rows, length)
         with torch.no_grad():
             table = forward(tokens, torch.zeros_like(tokens)).view(rows, -1).float().cpu().numpy()
         found += [table[row, : len(text) - 1].copy() for row, text in enumerate(part)]
@@ -86,31 +91,30 @@ def _blocks(
     begins: Sequence[int],
     rows: int,
     score: Callable[[Tensor, Tensor], Tensor],
+    length: int = 0,
 ) -> Scores:
-    """`score` is given tokens, int64 [rows, context + 1], and which of them are an answer's, bool of the same shape."""
+    """`score` is given tokens, int64 [rows, length + 1], and which of them are an answer's, bool of the same shape."""
     found: list[float] = []
     for start in range(0, len(texts), rows):
         part = texts[start : start + rows]
         with torch.no_grad():
-            found += score(*_rows(transformer, part, begins[start : start + rows], rows))[: len(part)].tolist()
+            found += score(*_rows(transformer, part, begins[start : start + rows], rows, length))[: len(part)].tolist()
     return np.array(found)
 
 
 def _rows(
-    transformer: Transformer, texts: Sequence[Sequence[int]], begins: Sequence[int], rows: int
+    transformer: Transformer, texts: Sequence[Sequence[int]], begins: Sequence[int], rows: int, length: int
 ) -> tuple[Tensor, Tensor]:
-    """The tokens of at most `rows` texts, int64 [rows, context + 1], and which are an answer's, bool.
+    """The tokens of at most `rows` texts, int64 [rows, length + 1], and which are an answer's, bool.
 
     Raises PromptTooLong.
     """
-    context, device = transformer.model.context, transformer.vector.device
-    tokens = torch.zeros(rows, context + 1, dtype=torch.long)
-    answer = torch.zeros(rows, context + 1, dtype=torch.bool)
+    length, device = length or transformer.model.context, transformer.vector.device
+    tokens = torch.zeros(rows, length + 1, dtype=torch.long)
+    answer = torch.zeros(rows, length + 1, dtype=torch.bool)
     for row, (text, begin) in enumerate(zip(texts, begins, strict=True)):
-        if len(text) > context + 1:
-            raise PromptTooLong(
-                f"a text has {len(text)} tokens; expected at most {context + 1}, a row of the model's context"
-            )
+        if len(text) > length + 1:
+            raise PromptTooLong(f"a text has {len(text)} tokens; expected at most {length + 1}, those of a row")
         tokens[row, : len(text)] = torch.tensor(text)
         answer[row, begin : len(text)] = True
     return tokens.to(device), answer.to(device)

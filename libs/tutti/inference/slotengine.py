@@ -27,7 +27,7 @@ from tutti.inference.engine import (
 from tutti.inference.errors import PromptTooLong
 from tutti.inference.limits import Limits, Stop
 from tutti.inference.parity import deviation, head_logits, logprobs, score
-from tutti.inference.sampling import Sampling, choose, draw
+from tutti.inference.sampling import Sampling, choose_each, draws
 from tutti.inference.slots import QUERY_ROWS, Prefix, Slots
 from tutti.model.chunks import Layout
 from tutti.model.head import Head
@@ -46,11 +46,18 @@ class _Growing:
     room: int
     tokens: list[int] = field(default_factory=list)
     logprobs: list[np.float32] = field(default_factory=list)
+    draws: npt.NDArray[np.float64] | None = None
     stop: Stop | None = None
 
     @property
     def last(self) -> int:
         return self.tokens[-1] if self.tokens else self.prompt[-1]
+
+    def drawn(self, seed: int) -> float:
+        """What decides the next token."""
+        if self.draws is None:
+            self.draws = draws(seed, self.number, len(self.prompt), self.room - len(self.prompt))
+        return float(self.draws[len(self.tokens)])
 
     def take(self, token: int, logprob: np.float32, limits: Limits) -> None:
         position = len(self.prompt) + len(self.tokens)
@@ -79,12 +86,20 @@ class _Loaded:
 
 
 class SlotEngine:
-    """One model of a layout; `rows` are those of a leaf in its training."""
+    """One model of a layout; `rows` and `length` are those of a leaf in its training, a length of 0 is its context."""
 
     def __init__(
-        self, layout: Layout, *, rows: int, mode: Mode, slots: int = SLOTS, query_rows: int = QUERY_ROWS
+        self,
+        layout: Layout,
+        *,
+        rows: int,
+        mode: Mode,
+        slots: int = SLOTS,
+        length: int = 0,
+        query_rows: int = QUERY_ROWS,
     ) -> None:
         self.mode, self._layout, self._rows, self._count, self._query_rows = mode, layout, rows, slots, query_rows
+        self._length = length or layout.model.context
         self._loaded: _Loaded | None = None
         self._head: Head | None = None
         self._prefixes: OrderedDict[tuple[str, tuple[int, ...]], Prefix] = OrderedDict()
@@ -122,7 +137,7 @@ class SlotEngine:
         self._progress.clear()
 
     def score(self, texts: Sequence[Sequence[int]]) -> list[npt.NDArray[np.float32]]:
-        return score(self._now().transformer, texts, rows=self._rows)
+        return score(self._now().transformer, texts, rows=self._rows, length=self._length)
 
     def stream(self, requests: Sequence[Request], sampling: Sampling, limits: Limits) -> Iterator[Token | Completion]:
         now = self._now()
@@ -131,17 +146,18 @@ class SlotEngine:
         return self._streamed(now, every, sampling, limits)
 
     def _begun(self, requests: Sequence[Request], limits: Limits) -> list[_Growing]:
-        context, every = self._layout.model.context, dict[int, _Growing]()
+        room, every = self._length, dict[int, _Growing]()
+        what = "model's context" if room == self._layout.model.context else "length of a row"
         for request in requests:
             prompt = request.prompt or (limits.end,)
-            if len(prompt) >= context:
+            if len(prompt) >= room:
                 raise PromptTooLong(
-                    f"prompt {request.number} has {len(prompt)} tokens, the model's context is {context}; shorten it "
-                    f"by at least {len(prompt) - context + 1}"
+                    f"prompt {request.number} has {len(prompt)} tokens, the {what} is {room}; shorten it by at least "
+                    f"{len(prompt) - room + 1}"
                 )
             if request.number in every:
                 raise RequestRefused(f"two requests have the number {request.number}; give each its own")
-            every[request.number] = _Growing(request.number, prompt, min(context, len(prompt) + limits.tokens))
+            every[request.number] = _Growing(request.number, prompt, min(room, len(prompt) + limits.tokens))
         return list(every.values())
 
     def _streamed(
@@ -192,11 +208,12 @@ class SlotEngine:
         hidden, weight = now.slots.step(tokens, alive)
         assert self._head is not None
         logits = head_logits(self._head, hidden, weight)
-        table = logits[:, : limits.vocabulary].float().cpu().numpy().copy()
+        slots = sorted(placed)
+        table = logits[slots, : limits.vocabulary].float().cpu().numpy()
+        drawn = np.array([placed[slot].drawn(sampling.seed) for slot in slots])
         chosen = [0] * now.slots.slots
-        for slot, growing in placed.items():
-            position = len(growing.prompt) + len(growing.tokens)
-            chosen[slot] = choose(table[slot], sampling, draw(sampling.seed, growing.number, position))
+        for slot, token in zip(slots, choose_each(table, sampling, drawn).tolist(), strict=True):
+            chosen[slot] = token
         said = logprobs(logits, torch.tensor(chosen, device=logits.device)).float().cpu().numpy()
         for slot, growing in sorted(placed.items()):
             if growing.stop is None:
@@ -211,6 +228,7 @@ class SlotEngine:
             slots=self._count,
             rows=self._rows,
             exact=self.mode is Mode.EXACT,
+            length=self._length,
             query_rows=self._query_rows,
         )
         self._head = self._head or Head(self._layout.model.vocabulary, vector.device)

@@ -30,28 +30,39 @@ class Prefix:
 
 
 class Slots:
-    """The model bound to the vector of its parameters, with `slots` places for texts of at most `context` tokens."""
+    """The model bound to the vector of its parameters, with `slots` places for texts of at most `length` tokens."""
 
     def __init__(
-        self, layout: Layout, vector: Tensor, *, slots: int, rows: int, exact: bool, query_rows: int = QUERY_ROWS
+        self,
+        layout: Layout,
+        vector: Tensor,
+        *,
+        slots: int,
+        rows: int,
+        exact: bool,
+        length: int = 0,
+        query_rows: int = QUERY_ROWS,
     ) -> None:
-        """`rows` are those of a leaf; `vector` is [layout.elements], and may be overwritten between texts."""
+        """`rows` and `length` are those of a leaf, a length of 0 that of the model's context; `vector` is
+        [layout.elements], and may be overwritten between texts.
+        """
         model = layout.model
         self.model, self.slots, self.rows, self.exact = model, max(slots, LEAST_SLOTS), rows, exact
+        self.length = length or model.context
         self._query_rows, self._vector = query_rows, vector
         self._embed, *self._blocks, self._norm, self._output = decoder_parameters(layout, vector)
         self._rotary = rotary_tables(model, vector.device, vector.dtype)
-        shape = (model.layers, self.slots, model.kv_heads, model.context, model.head_width)
+        shape = (model.layers, self.slots, model.kv_heads, self.length, model.head_width)
         self._keys, self._values = vector.new_zeros(shape), vector.new_zeros(shape)
         self._lengths = torch.zeros(self.slots, dtype=torch.long, device=vector.device)
-        self._places = torch.arange(model.context, device=vector.device)
+        self._places = torch.arange(self.length, device=vector.device)
         self._every = torch.arange(self.slots, device=vector.device)
 
     @torch.no_grad()
     def read(self, prompts: Sequence[Sequence[int]]) -> list[Prefix]:
-        """Return the prefixes of at most `rows` prompts of 1 … context tokens."""
+        """Return the prefixes of at most `rows` prompts of 1 … length tokens."""
         if self.exact:
-            return self._read(prompts, rows=self.rows, length=self.model.context)
+            return self._read(prompts, rows=self.rows, length=self.length)
         return [self._read([prompt], rows=1, length=len(prompt) - 1)[0] for prompt in prompts]
 
     def _read(self, prompts: Sequence[Sequence[int]], *, rows: int, length: int) -> list[Prefix]:

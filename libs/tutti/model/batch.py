@@ -17,15 +17,15 @@ class LeafBatch(Protocol):
 
     @property
     def tokens(self) -> npt.NDArray[Any]:
-        """Integers [rows, context + 1]: position t predicts t + 1."""
+        """Integers [rows, length + 1]: position t predicts t + 1."""
 
     @property
     def documents(self) -> npt.NDArray[Any]:
-        """Integers [rows, context + 1]: which document of the row a token belongs to."""
+        """Integers [rows, length + 1]: which document of the row a token belongs to."""
 
     @property
     def valid(self) -> npt.NDArray[Any]:
-        """Booleans [rows, context]: whether the prediction made at position t counts."""
+        """Booleans [rows, length]: whether the prediction made at position t counts."""
 
 
 class BatchError(ValueError):
@@ -42,9 +42,10 @@ class CheckedBatch:
     leaf: LeafBatch
 
 
-def checked(batch: LeafBatch, model: ModelSpec, rows: int, what: str) -> CheckedBatch:
-    """`what` names the batch in errors. Raises BatchError."""
-    wide, narrow = (rows, model.context + 1), (rows, model.context)
+def checked(batch: LeafBatch, model: ModelSpec, rows: int, what: str, *, length: int = 0) -> CheckedBatch:
+    """`what` names the batch in errors; a `length` of 0 is the model's context. Raises BatchError."""
+    length = length or model.context
+    wide, narrow = (rows, length + 1), (rows, length)
     for name, array, shape in (
         ("tokens", batch.tokens, wide),
         ("documents", batch.documents, wide),

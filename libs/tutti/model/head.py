@@ -39,7 +39,8 @@ class Head:
         """(something to call backward() on, the losses that `weigh` gives float32[tokens]).
 
         hidden [tokens, width], weight [vocabulary, width], targets int64[tokens]. The gradient of a token's logits is
-        its coefficient times (onehot - softmax). Logits are computed twice: `weigh` needs all log-probabilities.
+        its coefficient times (onehot - softmax). `weigh` needs all log-probabilities first, so
+        logits that do not fit into the buffer together are computed twice, to the same bits.
         """
         result: tuple[Tensor, Tensor] = _Weighted.apply(hidden, weight, targets, weigh, self)
         return result
@@ -105,8 +106,9 @@ class _Weighted(torch.autograd.Function):
             to_hidden, to_weight = torch.empty_like(hidden), torch.zeros_like(weight)
             for rows in slices:
                 x, target, coefficient = hidden[rows], targets[rows, None], coefficients[rows, None]
-                logits = head.slice_of(x, weight)
-                logits.sub_(logits.amax(-1, keepdim=True)).exp_()
+                if len(slices) > 1:
+                    logits = head.slice_of(x, weight)
+                    logits.sub_(logits.amax(-1, keepdim=True)).exp_()
                 total = logits.sum(-1, keepdim=True)
                 gradient = logits.mul_(-coefficient / total).scatter_add_(-1, target, coefficient).to(x.dtype)
                 torch.mm(gradient, weight, out=to_hidden[rows])

@@ -151,8 +151,8 @@ class OptimizerSpec(Recorded):
 class StepSpec(Recorded):
     """How a step is cut into work whose bits do not depend on who does it.
 
-    A *leaf* is one logical microbatch: a forward and backward of `rows` fixed rows. A step sums the gradients of
-    `leaves` of them in one fixed binary tree.
+    A *leaf* is one logical microbatch: a forward and backward of `rows` fixed rows of `length` tokens, 0 for as many as
+    the model's context. A step sums the gradients of `leaves` of them in one fixed binary tree.
     """
 
     leaves: int = 8
@@ -161,10 +161,12 @@ class StepSpec(Recorded):
     compile: bool = False
     seed: int = 0
     exact: bool = True
+    length: int = later(0, since="0.2")
 
     def __post_init__(self) -> None:
         self._check_types()
         self._require(
+            length=(self.length >= 0, "0 or more"),
             leaves=(self.leaves > 0, "a positive number"),
             rows=(self.rows > 0, "a positive number"),
             threads=(self.threads > 0, "a positive number"),

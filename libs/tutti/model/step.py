@@ -16,7 +16,7 @@ import torch.distributed as dist
 from torch import Tensor
 
 from tutti.model.audit import Audit, check_audits, leaf_audit
-from tutti.model.batch import LeafBatch, checked
+from tutti.model.batch import CheckedBatch, LeafBatch, checked
 from tutti.model.chunks import KINDS, Chunk, Kind
 from tutti.model.device import compute_type, is_gpu, synchronize
 from tutti.model.exchange import Exchange
@@ -167,10 +167,7 @@ class RankStep:
             raise ValueError(f"asked for step {step} in a state at step {self._scalars.step}; steps come one by one")
         clock = _Clock(self.device)
         audit = self.audit(step)
-        batches = {
-            leaf: checked(leaves[leaf], self.model, self.step_spec.rows, f"step {step}, leaf {leaf}")
-            for leaf in self.leaves_needed(step)
-        }
+        batches = {leaf: self._checked(leaves[leaf], f"step {step}, leaf {leaf}") for leaf in self.leaves_needed(step)}
         sums, tallies, witnessed = self._gradients.new_sums(self.plan.leaves), {}, [0, 0]
         for leaf in self.plan.leaves_of(self.rank):
             if audit is not None and audit.leaf == leaf:
@@ -235,7 +232,7 @@ class RankStep:
         held = [self.plan.evaluation_leaves_of(rank, leaves) for rank in self.plan.ranks]
         own: list[Tally] = []
         for leaf in held[self.rank]:
-            ready = checked(batch(leaf), self.model, self.step_spec.rows, f"validation leaf {leaf}")
+            ready = self._checked(batch(leaf), f"validation leaf {leaf}")
             own.append(self._gradients.token_sum(ready))
             self.worked()
         record = torch.tensor([[tally.loss, tally.count] for tally in own], dtype=torch.float64, device=self.device)
@@ -253,13 +250,16 @@ class RankStep:
         held = [self.plan.evaluation_leaves_of(rank, leaves) for rank in self.plan.ranks]
         own: list[Sequence[float]] = []
         for leaf in held[self.rank]:
-            ready = checked(batch(leaf), self.model, self.step_spec.rows, f"scored leaf {leaf}")
+            ready = self._checked(batch(leaf), f"scored leaf {leaf}")
             own.append(self._gradients.scored(ready, score))
             self.worked()
         record = torch.tensor(own, dtype=torch.float64, device=self.device)
         shared = self._exchange.share(record.flatten(), [width * len(part) for part in held])
         found: npt.NDArray[np.float64] = torch.cat(shared).view(-1, width).cpu().numpy()
         return found
+
+    def _checked(self, batch: LeafBatch, what: str) -> CheckedBatch:
+        return checked(batch, self.model, self.step_spec.rows, what, length=self.step_spec.length)
 
     def share(self, values: npt.NDArray[Any], lengths: Sequence[int]) -> list[npt.NDArray[Any]]:
         """Collective. Every rank's vector of numbers, on every rank; `lengths` are those of all ranks."""

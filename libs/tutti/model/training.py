@@ -140,6 +140,10 @@ class Training(Recorded):
         roles = [each.role for each in self.models]
         if roles != sorted(set(roles)):
             raise SpecError(f"Training.models has roles {roles}; expected them sorted, each once")
+        if self.step.length > self.model.context:
+            raise SpecError(
+                f"StepSpec.length is {self.step.length}; expected at most {self.model.context}, the model's context"
+            )
         names = [each.dataset for each in self.mixture]
         if names and (names[0] != self.dataset or len(names) < 2 or len(set(names)) != len(names)):
             raise SpecError(f"Training.mixture is {names}; expected {self.dataset} first, then others, each once")
@@ -149,6 +153,11 @@ class Training(Recorded):
     @property
     def steps(self) -> int:
         return self.optimizer.steps
+
+    @property
+    def length(self) -> int:
+        """Tokens of a row that are read; a row has one more, which is predicted."""
+        return self.step.length or self.model.context
 
     @property
     def datasets(self) -> tuple[str, ...]:

@@ -71,6 +71,15 @@ def test_models_are_named_by_role_in_order_each_once() -> None:
         made.model_of("critic")
 
 
+def test_rows_are_as_long_as_the_context_unless_a_shorter_length_is_given() -> None:
+    short = replace(TRAINING, step=replace(TRAINING.step, length=24))
+    assert (TRAINING.length, short.length) == (32, 24)
+    assert Training.from_json(short.to_json()) == short
+    assert short.digest() != TRAINING.digest()
+    with pytest.raises(SpecError, match="length is 33; expected at most 32, the model's context"):
+        replace(TRAINING, step=replace(TRAINING.step, length=33))
+
+
 def test_a_program_without_parameters_takes_none() -> None:
     with pytest.raises(SpecError, match="pretrain has no parameters"):
         Training.from_dict(TRAINING.to_dict() | {"program_parameters": {"beta": 0.1}})

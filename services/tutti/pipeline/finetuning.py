@@ -47,6 +47,9 @@ class JobSection(Part):
     )
     rows: Positive | None = Field(default=None, description="of a microbatch; 2, or what batch makes of it")
     batch: Positive | None = Field(default=None, description="rows of a step: microbatches x rows")
+    length: Positive | None = Field(
+        default=None, description="tokens of a row; longer samples are left out; the model's context unless given"
+    )
     checkpoint_every: Positive | None = Field(default=None, description="a tenth of the steps unless it is given")
     audit_every: Count = Field(default=10, description="steps between two audits of parameters and a leaf; 0: none")
     seed: Seed = Field(default=0, description="the order of samples")
@@ -199,7 +202,11 @@ class FinetuningStage(TrainingStage):
                     clip_norm=section.clip_norm,
                 ),
                 step=StepSpec(
-                    leaves=section.microbatches, rows=section.rows, threads=section.threads, seed=section.seed
+                    leaves=section.microbatches,
+                    rows=section.rows,
+                    threads=section.threads,
+                    seed=section.seed,
+                    length=section.length or 0,
                 ),
                 dataset=data.content_digest,
                 checkpoint_every=rhythm.checkpoint_every,

@@ -40,7 +40,7 @@ class Demonstrations(SampleData[Demonstration, RowBatch]):
 
 
 def _read(staged: Staged, training: Training) -> Reading[Demonstration]:
-    renderer, room = renderer_of(staged, training), training.model.context + 1
+    renderer, room = renderer_of(staged, training), training.length + 1
     reading, parts = Reading[Demonstration]("conversations"), set[str]()
     for line, each in enumerate(from_lines(Conversation, lines_of(staged, training, Kind.CONVERSATIONS)), 1):
         parts.add(each.part)

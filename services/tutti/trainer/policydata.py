@@ -131,10 +131,10 @@ class PolicyData:
 
     def _leaf(self, places: Sequence[int]) -> PolicyLeaf:
         assert self._experience is not None
-        rows, context = len(places), self._training.model.context
-        tokens = np.zeros((rows, context + 1), np.int64)
-        valid = np.zeros((rows, context), np.bool_)
-        old, reference, advantages, values, returns = (np.zeros((rows, context), np.float32) for _ in range(5))
+        rows, length = len(places), self._training.length
+        tokens = np.zeros((rows, length + 1), np.int64)
+        valid = np.zeros((rows, length), np.bool_)
+        old, reference, advantages, values, returns = (np.zeros((rows, length), np.float32) for _ in range(5))
         for row, place in enumerate(places):
             if place == NOBODY:
                 continue

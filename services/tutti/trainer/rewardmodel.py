@@ -31,15 +31,15 @@ class RewardModel:
                     f"the reward model {body.name}: {what} is {seen or 'none'}, expected {expected}; take a checkpoint "
                     "of a stage `reward` that goes back to the same tokenizer"
                 )
-        if model.context < training.model.context:
+        if model.context < training.length:
             raise refused(
-                f"the reward model {body.name} reads {model.context} tokens; expected {training.model.context}, the "
-                "context of the policy"
+                f"the reward model {body.name} reads {model.context} tokens; expected {training.length}, a row of "
+                "the policy"
             )
-        self._rows = training.step.rows
+        self._rows, self._length = training.step.rows, training.length
         vector = torch.from_numpy(parameters_of(found))
         self._transformer = Transformer(body.layout, vector, compiled=False)
 
     def __call__(self, texts: Sequence[Sequence[int]], begins: Sequence[int]) -> npt.NDArray[np.float64]:
         """Return the score of each text, float64 [len(texts)]; `begins` is where its answer begins."""
-        return rewards(self._transformer, texts, begins, rows=self._rows)
+        return rewards(self._transformer, texts, begins, rows=self._rows, length=self._length)

@@ -1,7 +1,8 @@
 """Rollouts: all ranks of a job write answers with the policy at hand, score them, and agree on what to train on.
 
 Promises: what an iteration trains on follows from the state, the training and global numbers, for any number of ranks.
-A rollout's log-probabilities are those of training's forward; they are compared at each iteration.
+A rollout's log-probabilities are those of exact decoding, which has the bits of training's forward; a block of them is
+computed by that forward at each iteration, another one each time.
 """
 
 from collections.abc import Callable, Sequence
@@ -20,7 +21,7 @@ from tutti.inference.errors import InferenceError
 from tutti.inference.limits import Limits, Stop
 from tutti.inference.parity import score
 from tutti.inference.sampling import Sampling
-from tutti.inference.slotengine import SLOTS, SlotEngine
+from tutti.inference.slotengine import SlotEngine
 from tutti.model.chunks import Layout
 from tutti.model.groups import advantages
 from tutti.model.programs.grpo import GrpoParameters
@@ -33,6 +34,7 @@ from tutti.trainer.failures import RankFailure, Reason
 from tutti.trainer.judging import Judge
 
 Floats = npt.NDArray[np.float32]
+MOST_SLOTS = 64
 
 
 @dataclass(frozen=True)
@@ -56,7 +58,9 @@ class Credited:
 class ScoreTokens(Protocol):
     """From texts, the scores of all tokens but the first of each."""
 
-    def __call__(self, transformer: Transformer, texts: Sequence[Sequence[int]], *, rows: int) -> list[Floats]: ...
+    def __call__(
+        self, transformer: Transformer, texts: Sequence[Sequence[int]], *, rows: int, length: int
+    ) -> list[Floats]: ...
 
 
 def layout_of_reference(model: ModelSpec) -> Layout:
@@ -86,8 +90,7 @@ class Rollouts:
         texts = [(*prompts[place // settings.group].tokens, *each.tokens) for place, each in enumerate(completions)]
         policy, reference = self._scorers(step, vector)
         begins = [len(text) - len(each.tokens) - 1 for text, each in zip(texts, completions, strict=True)]
-        old = self._scored(step, policy, texts, begins, score)
-        self._check_parity(completions, old)
+        self._check_parity(step, policy, completions, texts, begins, iteration)
         answers = [self._answered(prompts[place // settings.group], each) for place, each in enumerate(completions)]
         rewards = self._rewards(step, [each.number for each in completions], answers, texts, begins)
         credited = self._credited(step, policy, texts, begins, rewards)
@@ -102,7 +105,7 @@ class Rollouts:
                     number=each.number,
                     prompt=place // settings.group,
                     tokens=each.tokens,
-                    old=old[place],
+                    old=each.logprobs,
                     reference=references[place],
                     text=answers[place].text,
                     stop=str(each.stop),
@@ -170,9 +173,14 @@ class Rollouts:
     def _started(self, step: RankStep, weights: Weights) -> SlotEngine:
         """The engine with the policy that answers; its vector is always the same tensor. Raises InferenceError."""
         if self._engine is None:
-            model = step.plan.layout
-            slots = min(SLOTS, self._settings.rollouts)
-            engine = SlotEngine(model, rows=step.step_spec.rows, mode=Mode.EXACT, slots=slots)
+            mine = -(-self._settings.prompts // len(step.plan.ranks)) * self._settings.group
+            engine = SlotEngine(
+                step.plan.layout,
+                rows=step.step_spec.rows,
+                mode=Mode.EXACT,
+                slots=min(MOST_SLOTS, mine),
+                length=self._training.length,
+            )
             engine.start(weights)
             self._engine = engine
         else:
@@ -198,13 +206,13 @@ class Rollouts:
         by: ScoreTokens,
     ) -> list[Floats]:
         """The scores of each answer's tokens; each rank scores its share of the leaf-shaped blocks."""
-        rows, width = step.step_spec.rows, self._settings.tokens
+        rows, width, length = step.step_spec.rows, self._settings.tokens, self._training.length
         owners = _blocks(len(texts), rows, len(step.plan.ranks))
         own = owners[step.rank]
         table = np.zeros((len(own), width), np.float32)
         for start in range(0, len(own), rows):
             block = own[start : start + rows]
-            scored = by(transformer, [texts[place] for place in block], rows=rows)
+            scored = by(transformer, [texts[place] for place in block], rows=rows, length=length)
             for row, (place, scores) in enumerate(zip(block, scored, strict=True), start):
                 answer = scores[begins[place] :]
                 table[row, : len(answer)] = answer
@@ -238,9 +246,30 @@ class Rollouts:
             found[places] = part
         return found
 
-    def _check_parity(self, completions: Sequence[Completion], old: Sequence[Floats]) -> None:
-        """Raises RankFailure where sampling has computed other log-probabilities than training does."""
-        worst = max(float(np.abs(each.logprobs - row).max()) for each, row in zip(completions, old, strict=True))
+    def _check_parity(
+        self,
+        step: RankStep,
+        policy: Transformer,
+        completions: Sequence[Completion],
+        texts: Sequence[Sequence[int]],
+        begins: Sequence[int],
+        iteration: int,
+    ) -> None:
+        """Collective. Raises RankFailure where sampling has computed other log-probabilities than training does.
+
+        Each rank compares one block of the answers that it wrote, another one in each iteration.
+        """
+        group, rows, ranks = self._settings.group, step.step_spec.rows, len(step.plan.ranks)
+        own = [place for place in range(len(texts)) if place // group % ranks == step.rank]
+        first = iteration * rows % len(own) if own else 0
+        places = own[first : first + rows]
+        scores = score(policy, [texts[p] for p in places], rows=rows, length=self._training.length)
+        apart = [
+            float(np.abs(completions[place].logprobs - row[begins[place] :]).max())
+            for place, row in zip(places, scores, strict=True)
+        ]
+        shared = step.share(np.array([max(apart, default=0.0)]), [1] * ranks)
+        worst = float(np.max(shared))
         if worst != 0.0:
             raise RankFailure(
                 Reason.PARITY_LOST,

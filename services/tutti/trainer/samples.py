@@ -33,7 +33,7 @@ SHOWN = 5
 
 @dataclass(frozen=True)
 class RowBatch:
-    """Rows of a leaf: `tokens` int32 [rows, context + 1], `valid` bool [rows, context]; each row is one document."""
+    """Rows of a leaf: `tokens` int32 [rows, length + 1], `valid` bool [rows, length]; each row is one document."""
 
     tokens: npt.NDArray[np.int32]
     valid: npt.NDArray[np.bool_]
@@ -179,9 +179,9 @@ def stacked(rows: Sequence[Rendered], training: Training) -> RowBatch:
 
     The prediction made at a position counts where the next token is an assistant's.
     """
-    context = training.model.context
-    tokens = np.zeros((training.step.rows, context + 1), np.int32)
-    valid = np.zeros((training.step.rows, context), np.bool_)
+    length = training.length
+    tokens = np.zeros((training.step.rows, length + 1), np.int32)
+    valid = np.zeros((training.step.rows, length), np.bool_)
     for row, each in enumerate(rows):
         tokens[row, : len(each)] = each.ids
         valid[row, : len(each) - 1] = each.answer[1:]

@@ -258,7 +258,7 @@ def batches_of(staged: Staged, training: Training) -> "TrainingData | Demonstrat
         case SftParameters(held_out):
             return Demonstrations(staged, training, held_out=held_out)
         case RewardParameters(held_out) | DpoParameters(held_out):
-            return Comparisons(staged, training, held_out=held_out, room=training.model.context)
+            return Comparisons(staged, training, held_out=held_out, room=training.length)
         case _:
             return TrainingData(staged.datasets, training)
 
@@ -277,7 +277,7 @@ def _progress(training: Training, step: int, gradient: int) -> Progress:
         outcome=OUTCOME_COMMITTED,
         loss=_loss(gradient),
         gradient_norm=1.0,
-        tokens=training.step.leaves * training.step.rows * training.model.context,
+        tokens=training.step.leaves * training.step.rows * training.length,
         seconds=1.0,
     )
     if training.validation_due(step):

@@ -42,7 +42,7 @@ class ReferredPairs(Comparisons):
 
     def __init__(self, staged: Staged, training: Training) -> None:
         """Raises RankFailure, CorpusError, CheckpointError."""
-        held_out, room = parameters(training).held_out, training.model.context + 1
+        held_out, room = parameters(training).held_out, training.length + 1
         super().__init__(staged, training, held_out=held_out, room=room)
         self._checkpoint = staged.checkpoint(training, REFERENCE)
         if (seen := self._checkpoint.body.layout.model) != training.model:

@@ -36,7 +36,7 @@ def read(staged: Staged, training: Training, kind: type[Rollouts] = Rollouts) ->
     assert isinstance(settings, GrpoParameters)
     renderer = renderer_of(staged, training)
     lines = lines_of(staged, training, Kind.CONVERSATIONS)
-    prompts, note = readable(renderer, list(in_part(lines, training.part)), training.model.context)
+    prompts, note = readable(renderer, list(in_part(lines, training.part)), training.length)
     tokenizer = renderer.tokenizer
     assert isinstance(tokenizer, BytePairTokenizer)
     vocabulary = Vocabulary(tokenizer.eos, tokenizer.vocabulary, tokenizer.decode)
@@ -48,8 +48,8 @@ def read(staged: Staged, training: Training, kind: type[Rollouts] = Rollouts) ->
     return PolicyData(training, settings, prompts, kind(training, settings, vocabulary, judge, reference), note)
 
 
-def readable(renderer: Renderer, conversations: list[Conversation], context: int) -> tuple[list[Prompt], str]:
-    """Return the prompts that leave room for an answer, and what was left out.
+def readable(renderer: Renderer, conversations: list[Conversation], length: int) -> tuple[list[Prompt], str]:
+    """Return the prompts that leave room for an answer in a row of `length` tokens, and what was left out.
 
     The answer at the end of a conversation is the one that is expected. Raises RankFailure where nothing is left.
     """
@@ -58,13 +58,13 @@ def readable(renderer: Renderer, conversations: list[Conversation], context: int
         if not each.prompt:
             raise RankFailure(Reason.DATA_REFUSED, f"the conversation {each.digest} is an answer without a prompt")
         tokens = tuple(renderer.open(each.prompt).tolist())
-        if len(tokens) < context:
+        if len(tokens) < length:
             found.append(Prompt(each.prompt, tokens, each.answer))
         else:
             too_long += 1
-    words = f"{too_long} of {len(conversations)} prompts fill the model's context of {context} tokens"
+    words = f"{too_long} of {len(conversations)} prompts fill a row of {length} tokens"
     if not found:
-        expected = "expected shorter ones, or a model with a longer context" if too_long else "expected at least one"
+        expected = "expected shorter ones, or longer rows" if too_long else "expected at least one"
         raise RankFailure(Reason.DATA_REFUSED, f"{words}; {expected}")
     return found, f"{words} and were left out" if too_long else ""
 

@@ -27,7 +27,7 @@ def read(staged: Staged, training: Training) -> Comparisons:
     assert isinstance(parameters, RewardParameters)
     if not training.model.scalar_head:
         raise SpecError("the model has no scalar head; a reward model needs model.scalar_head")
-    return Comparisons(staged, training, held_out=parameters.held_out, room=training.model.context)
+    return Comparisons(staged, training, held_out=parameters.held_out, room=training.length)
 
 
 def margins(transformer: Transformer, batch: CheckedBatch) -> Iterable[float]:

@@ -427,6 +427,7 @@ class StepSpec(_message.Message):
     COMPILE_FIELD_NUMBER: _builtins.int
     SEED_FIELD_NUMBER: _builtins.int
     EXACT_FIELD_NUMBER: _builtins.int
+    LENGTH_FIELD_NUMBER: _builtins.int
     leaves: _builtins.int
     """leaves: microbatches of a step."""
     rows: _builtins.int
@@ -439,6 +440,8 @@ class StepSpec(_message.Message):
     """seed of initial weights and order of data."""
     exact: _builtins.bool
     """exact kernels alone."""
+    length: _builtins.int
+    """length: tokens of a row; that of the model's context unless it is set."""
     def __init__(
         self,
         *,
@@ -448,10 +451,11 @@ class StepSpec(_message.Message):
         compile: _builtins.bool | None = ...,
         seed: _builtins.int | None = ...,
         exact: _builtins.bool | None = ...,
+        length: _builtins.int | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["_compile", b"_compile", "_exact", b"_exact", "_leaves", b"_leaves", "_rows", b"_rows", "_seed", b"_seed", "_threads", b"_threads", "compile", b"compile", "exact", b"exact", "leaves", b"leaves", "rows", b"rows", "seed", b"seed", "threads", b"threads"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["_compile", b"_compile", "_exact", b"_exact", "_leaves", b"_leaves", "_length", b"_length", "_rows", b"_rows", "_seed", b"_seed", "_threads", b"_threads", "compile", b"compile", "exact", b"exact", "leaves", b"leaves", "length", b"length", "rows", b"rows", "seed", b"seed", "threads", b"threads"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["_compile", b"_compile", "_exact", b"_exact", "_leaves", b"_leaves", "_rows", b"_rows", "_seed", b"_seed", "_threads", b"_threads", "compile", b"compile", "exact", b"exact", "leaves", b"leaves", "rows", b"rows", "seed", b"seed", "threads", b"threads"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_compile", b"_compile", "_exact", b"_exact", "_leaves", b"_leaves", "_length", b"_length", "_rows", b"_rows", "_seed", b"_seed", "_threads", b"_threads", "compile", b"compile", "exact", b"exact", "leaves", b"leaves", "length", b"length", "rows", b"rows", "seed", b"seed", "threads", b"threads"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     _WhichOneofReturnType__compile: _TypeAlias = _typing.Literal["compile"]  # noqa: Y015
     _WhichOneofArgType__compile: _TypeAlias = _typing.Literal["_compile", b"_compile"]  # noqa: Y015
@@ -459,6 +463,8 @@ class StepSpec(_message.Message):
     _WhichOneofArgType__exact: _TypeAlias = _typing.Literal["_exact", b"_exact"]  # noqa: Y015
     _WhichOneofReturnType__leaves: _TypeAlias = _typing.Literal["leaves"]  # noqa: Y015
     _WhichOneofArgType__leaves: _TypeAlias = _typing.Literal["_leaves", b"_leaves"]  # noqa: Y015
+    _WhichOneofReturnType__length: _TypeAlias = _typing.Literal["length"]  # noqa: Y015
+    _WhichOneofArgType__length: _TypeAlias = _typing.Literal["_length", b"_length"]  # noqa: Y015
     _WhichOneofReturnType__rows: _TypeAlias = _typing.Literal["rows"]  # noqa: Y015
     _WhichOneofArgType__rows: _TypeAlias = _typing.Literal["_rows", b"_rows"]  # noqa: Y015
     _WhichOneofReturnType__seed: _TypeAlias = _typing.Literal["seed"]  # noqa: Y015
@@ -471,6 +477,8 @@ class StepSpec(_message.Message):
     def WhichOneof(self, oneof_group: _WhichOneofArgType__exact) -> _WhichOneofReturnType__exact | None: ...
     @_typing.overload
     def WhichOneof(self, oneof_group: _WhichOneofArgType__leaves) -> _WhichOneofReturnType__leaves | None: ...
+    @_typing.overload
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__length) -> _WhichOneofReturnType__length | None: ...
     @_typing.overload
     def WhichOneof(self, oneof_group: _WhichOneofArgType__rows) -> _WhichOneofReturnType__rows | None: ...
     @_typing.overload
