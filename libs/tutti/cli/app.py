@@ -1,38 +1,24 @@
 """The command tree."""
 
+from importlib.metadata import entry_points
+
 import click
 
 from tutti.chassis.version import VERSION
 from tutti.cli import (
     administration,
-    annotators,
     backups,
-    campaigns,
-    checkpoints,
-    classifiers,
     crawls,
     datasets,
     documents,
-    experiences,
-    exporting,
-    garbage,
-    jobs,
     logs,
     pages,
-    planning,
     platform,
-    preferences,
     recipes,
-    releases,
-    retractions,
     runs,
-    sampling,
     scrubbing,
     stack,
     status,
-    tokenizers,
-    tracing,
-    users,
 )
 from tutti.cli.failures import guarded
 from tutti.cli.groups import group
@@ -40,6 +26,9 @@ from tutti.cli.nouns import BY_PLURAL
 from tutti.cli.output import JSON, output_option, print_json
 from tutti.cli.report.command import report
 from tutti.cli.words import Words
+
+COMMANDS = "tutti.commands"
+"""The group of entry points by which services add commands: `extend(tree)`, called once."""
 
 
 @click.group(cls=Words, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
@@ -72,44 +61,34 @@ def version(output: str) -> None:
 
 
 def build() -> click.Group:
-    """The tree with every noun and verb."""
+    """Return the tree with every noun and verb: those of the platform here, those of a service by its entry point."""
     groups = {plural: group(noun) for plural, noun in BY_PLURAL.items()}
     crawls.extend(groups["crawls"])
-    classifiers.extend(groups["classifiers"])
     datasets.extend(groups["datasets"])
-    exporting.extend(groups["datasets"])
-    tokenizers.extend(groups["tokenizers"])
-    jobs.extend(groups["jobs"])
-    checkpoints.extend(groups["checkpoints"])
-    sampling.extend(groups["checkpoints"])
-    experiences.extend(groups["experiences"])
     runs.extend(groups["runs"])
-    campaigns.extend(groups["campaigns"])
-    preferences.extend(groups["preferences"])
-    releases.extend(groups["releases"])
     for made in groups.values():
         tutti.add_command(made)
-    for command in (runs.run, platform.up, platform.down, tracing.trace, administration.events, administration.export):
+    for command in (
+        runs.run,
+        platform.up,
+        platform.down,
+        status.status,
+        report,
+        pages.open_,
+        logs.logs,
+        administration.events,
+        administration.export,
+        administration.doctor,
+        documents.documents,
+        recipes.recipes,
+        stack.stack,
+        scrubbing.scrub,
+        backups.backup,
+        backups.restore,
+    ):
         tutti.add_command(command)
-    tutti.add_command(sampling.sample)
-    tutti.add_command(logs.logs)
-    tutti.add_command(report)
-    tutti.add_command(pages.open_)
-    tutti.add_command(users.users)
-    tutti.add_command(users.audit)
-    tutti.add_command(annotators.annotators)
-    tutti.add_command(status.status)
-    tutti.add_command(stack.stack)
-    tutti.add_command(scrubbing.scrub)
-    tutti.add_command(backups.backup)
-    tutti.add_command(backups.restore)
-    tutti.add_command(administration.doctor)
-    documents.documents.add_command(retractions.retract)
-    documents.documents.add_command(retractions.recorded())
-    tutti.add_command(documents.documents)
-    planning.extend(recipes.recipes)
-    tutti.add_command(recipes.recipes)
-    tutti.add_command(garbage.collect)
+    for point in sorted(entry_points(group=COMMANDS), key=lambda point: point.name):
+        point.load()(tutti)
     return tutti
 
 

@@ -2,19 +2,20 @@
 
 import subprocess
 import sys
+from importlib.metadata import entry_points
 
 import click
 from click.testing import CliRunner
 
 from tutti.chassis.version import VERSION
-from tutti.cli.app import build, tutti
-from tutti.cli.exporting import ENDINGS
-from tutti.corpus.sampleformats import FORMATS
+from tutti.cli.app import COMMANDS, build, tutti
 
 
 def test_no_command_waits_for_what_only_others_need() -> None:
-    heavy = ("sqlalchemy", "pydantic", "jinja2", "rich", "numpy", "pyarrow", "torch")
-    code = f"import sys, tutti.cli.app; print([name for name in {heavy!r} if name in sys.modules])"
+    heavy = ("sqlalchemy", "pydantic", "jinja2", "rich", "numpy", "pyarrow", "torch", "Crypto")
+    code = (
+        f"import sys, tutti.cli.app; tutti.cli.app.build(); print([name for name in {heavy!r} if name in sys.modules])"
+    )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "[]"
 
@@ -22,10 +23,6 @@ def test_no_command_waits_for_what_only_others_need() -> None:
 def test_the_version_is_an_option_and_a_command() -> None:
     for way in ("--version", "version"):
         assert CliRunner().invoke(tutti, [way]).output == f"{VERSION}\n"
-
-
-def test_the_formats_of_an_export_are_those_that_can_be_written() -> None:
-    assert {name: each.ending for name, each in FORMATS.items()} == ENDINGS
 
 
 def test_a_group_of_things_is_found_by_the_word_for_one() -> None:
@@ -54,3 +51,10 @@ def cut_off(group: click.Group, *words: str) -> list[str]:
 
 def test_what_each_command_does_is_told_whole_in_the_list_of_its_group() -> None:
     assert cut_off(build()) == []
+
+
+def test_each_service_with_commands_adds_them_by_an_entry_point() -> None:
+    points = {point.name for point in entry_points(group=COMMANDS)}
+    assert points >= {"pipeline", "scheduler", "annotation"}
+    assert points <= {point.name for point in entry_points(group="tutti.services")}
+    assert {"campaigns", "sample", "trace", "users"} <= set(build().commands)

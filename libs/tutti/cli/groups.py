@@ -29,6 +29,13 @@ LATER = "~"
 """Behind every time: of what has not begun."""
 
 
+def of_kind(tree: click.Group, name: str) -> click.Group:
+    """Return the group of the command tree with that name, such as `jobs`. Raises KeyError."""
+    found = tree.commands[name]
+    assert isinstance(found, click.Group)
+    return found
+
+
 def titles(noun: Kind, client: Client) -> dict[str, str]:
     """Of a job the title of the newest run that made or reused it; other nouns need none."""
     if noun.plural != "jobs":

@@ -2,8 +2,8 @@
 
 import pytest
 
-from tutti.cli.planning import as_json, duration, rows, size, total
 from tutti.contracts.pipeline.v1 import CheckRecipeResponse, Forecast, Stage
+from tutti.pipeline.commands.planning import as_json, duration, rows, size, total
 
 FREE = 10**9
 

@@ -6,7 +6,6 @@ import click
 
 from tutti.cli.access import served
 from tutti.cli.connection import connection_options
-from tutti.cli.curves import show_curve
 from tutti.cli.failures import Failure
 from tutti.cli.identity import fresh_id
 from tutti.cli.naming import LATEST, LIVE, resolved
@@ -14,6 +13,7 @@ from tutti.cli.nouns import list_all
 from tutti.cli.output import JSON, READING_SECONDS, output_option, patiently, print_json, print_one, say
 from tutti.cli.plain import plain
 from tutti.client import Client
+from tutti.committer.commands.curves import show_curve
 from tutti.contracts.committer.v1 import (
     GetCurveRequest,
     PinCheckpointRequest,

@@ -10,7 +10,7 @@ import click
 
 from tutti.cli import inputs, verdict
 from tutti.cli.access import consulted
-from tutti.cli.connection import data_dir_option
+from tutti.cli.connection import connection_options
 from tutti.cli.failures import MISUSE, Failure
 from tutti.cli.output import JSON, READING_SECONDS, output_option, patiently, print_json, print_list, say
 from tutti.cli.plain import Plain, plain
@@ -47,7 +47,7 @@ def asked(
 @source_options
 @set_option
 @output_option
-@data_dir_option
+@connection_options
 def check(
     recipe: Path | None,
     data: Path | None,
@@ -56,6 +56,7 @@ def check(
     overrides: Sequence[str],
     output: str,
     data_dir: Path,
+    address: str | None,
 ) -> None:
     """Say everything that is wrong with RECIPE at once; nothing is recorded.
 
@@ -70,7 +71,7 @@ def check(
 
     request, what = asked(recipe, data, site, contact, overrides)
     request.all_problems = True
-    with consulted(data_dir) as platform:
+    with consulted(data_dir, address) as platform:
         carried.resolve(platform, request, anew=False)
         found = platform.client.pipeline.CheckRecipe(request)
     problems = [plain(each) for each in found.problems]
@@ -91,7 +92,7 @@ def check(
 @source_options
 @set_option
 @output_option
-@data_dir_option
+@connection_options
 def plan(
     recipe: Path | None,
     data: Path | None,
@@ -100,6 +101,7 @@ def plan(
     overrides: Sequence[str],
     output: str,
     data_dir: Path,
+    address: str | None,
 ) -> None:
     """Say what RECIPE would do: what runs, what is reused, how much time, disk and memory. Nothing is recorded.
 
@@ -117,7 +119,7 @@ def plan(
 
     request, what = asked(recipe, data, site, contact, overrides)
     request.forecast = True
-    with consulted(data_dir) as platform, naming(what), patiently(READS):
+    with consulted(data_dir, address) as platform, naming(what), patiently(READS):
         carried.resolve(platform, request, anew=False)
         found = platform.client.pipeline.CheckRecipe(request, timeout=READING_SECONDS)
     free = shutil.disk_usage(there(data_dir)).free

@@ -2,8 +2,9 @@
 
 import pytest
 
-from tutti.cli import passages, tracing
+from tutti.cli import passages
 from tutti.cli.plain import Plain
+from tutti.lineage.commands import tracing
 
 ODD = "a\n\x1b]0;x\x07.txt"  # files may be named so
 SHOWN = r"a\n\x1b]0;x\x07.txt"

@@ -3,9 +3,9 @@
 import pytest
 
 from tutti.cli.plain import Plain
-from tutti.cli.retractions import evaluated, moves, parts
 from tutti.contracts.lineage.v1 import Reach, ReachedDocument
 from tutti.contracts.pipeline.v1 import Run, Stage
+from tutti.lineage.commands.retractions import evaluated, moves, parts
 
 
 @pytest.mark.parametrize(

@@ -6,7 +6,6 @@ from typing import Any
 
 import click
 
-from tutti.chassis.identity import signatures
 from tutti.cli.access import served
 from tutti.cli.connection import connected, connection_options
 from tutti.cli.failures import Failure
@@ -80,6 +79,8 @@ def extend(group: click.Group) -> None:
 
 def problem(release: Release, key: str) -> str:
     """Return why a release does not verify by this public key; "" where it does."""
+    from tutti.chassis.identity import signatures  # slow to import
+
     if release.state != STATE_DONE or release.standing != STANDING_ACTIVE:
         standing = Standing.Name(release.standing).removeprefix("STANDING_").lower()
         return f"it is {standing}, expected active; {release.reason or 'it is not decided yet'}"

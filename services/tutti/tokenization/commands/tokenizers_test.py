@@ -2,7 +2,7 @@
 
 from tutti.cli.references import Reference, measured
 from tutti.cli.texts import Group
-from tutti.cli.tokenizers import beside, heads
+from tutti.tokenization.commands.tokenizers import beside, heads
 
 GROUPS = [Group("en", ("the lamp", "the mill")), Group("de", ("grün",))]
 NAMES = {

@@ -1,0 +1,14 @@
+"""The commands of the service annotation: campaigns, preferences, annotators."""
+
+import click
+
+from tutti.annotation.commands import campaigns, preferences
+from tutti.annotation.commands.annotators import annotators
+from tutti.cli.groups import of_kind
+
+
+def extend(tree: click.Group) -> None:
+    """Add them to the tree of the command."""
+    campaigns.extend(of_kind(tree, "campaigns"))
+    preferences.extend(of_kind(tree, "preferences"))
+    tree.add_command(annotators)

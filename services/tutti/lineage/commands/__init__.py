@@ -1,0 +1,15 @@
+"""The commands of the service lineage: trace, retractions."""
+
+import click
+
+from tutti.cli.groups import of_kind
+from tutti.lineage.commands.retractions import recorded, retract
+from tutti.lineage.commands.tracing import trace
+
+
+def extend(tree: click.Group) -> None:
+    """Add them to the tree of the command."""
+    tree.add_command(trace)
+    documents = of_kind(tree, "documents")
+    documents.add_command(retract)
+    documents.add_command(recorded())
