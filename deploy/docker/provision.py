@@ -26,6 +26,7 @@ METRICS_PORT = 9464
 SERVERS = ("postgres", "s3")
 OWNED = Path("/own")  # volumes that the container of this name writes to
 ARCHIVE = "archive"  # takes backups and restores them, so it may do what every service may
+READER = "reader"  # a person who reads views and topics
 MADE = "made.json"  # every secret, in a folder of its own
 TOPICS = Path(__file__).with_name("topics.json")
 
@@ -62,11 +63,11 @@ def provide(volume: Path, users: Mapping[str, int]) -> None:
             files = {"keys": f"ROOT_ACCESS_KEY={made['s3_access']}\nROOT_SECRET_KEY={made['s3_secret']}\n"}
         elif name == "roles":
             files = {
-                "roles.json": json.dumps({each: made[each] for each in (*services, ARCHIVE)}),
+                "roles.json": json.dumps({each: made[each] for each in (*services, ARCHIVE, READER)}),
                 "url": f"postgresql://tutti:{made['postgres']}@postgres:5432/tutti",
             }
         elif name == "topics":
-            files = {"users.json": json.dumps({each: made[f"kafka_{each}"] for each in (*services, ARCHIVE)})}
+            files = {"users.json": json.dumps({each: made[f"kafka_{each}"] for each in (*services, ARCHIVE, READER)})}
         elif name not in ("door", ARCHIVE):
             others_too = ", ".join((ARCHIVE, *SERVERS))
             raise ValueError(f"{name}: expected a service, agent-…, door, operator, roles, topics, {others_too}")
@@ -81,12 +82,13 @@ def provide(volume: Path, users: Mapping[str, int]) -> None:
 
 def roles(volume: Path) -> None:
     """Raises psycopg.Error."""
-    from tutti.backbone.postgres.roles import ensure_member, ensure_roles
+    from tutti.backbone.postgres.roles import ensure_member, ensure_reader, ensure_roles
 
     folder = volume / "roles"
     url, passwords = (folder / "url").read_text(), json.loads((folder / "roles.json").read_text())
-    archive = passwords.pop(ARCHIVE)
+    archive, reader = passwords.pop(ARCHIVE), passwords.pop(READER)
     ensure_roles(url, passwords)
+    ensure_reader(url, reader)
     ensure_member(url, ARCHIVE, archive, list(passwords))
 
 
@@ -98,7 +100,8 @@ def topics(volume: Path, broker: str) -> None:
 
     passwords = json.loads((volume / "topics" / "users.json").read_text())
     every, rights = declared(TOPICS)
-    ensure_users(Brokers([broker]), passwords, {**rights, ARCHIVE: Rights(shares=[TOPIC.name])}, every)
+    rights |= {ARCHIVE: Rights(shares=[TOPIC.name]), READER: Rights(reads=[topic.name for topic in every])}
+    ensure_users(Brokers([broker]), passwords, rights, every)
 
 
 def _made(volume: Path, services: Sequence[str]) -> dict[str, str]:
@@ -112,7 +115,8 @@ def _made(volume: Path, services: Sequence[str]) -> dict[str, str]:
         "s3_access": old.get("s3_access") or f"tutti{secrets.token_hex(6)}",
         "s3_secret": old.get("s3_secret") or secrets.token_hex(24),
     }
-    names = ("postgres", *services, ARCHIVE, *(f"kafka_{service}" for service in (*services, ARCHIVE)))
+    users = (*services, ARCHIVE, READER)
+    names = ("postgres", *users, *(f"kafka_{user}" for user in users))
     new |= {name: old.get(name) or secrets.token_hex(24) for name in names}
     if new != old:
         _write(path, json.dumps(new), os.getuid())

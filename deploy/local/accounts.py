@@ -1,5 +1,5 @@
 """Who may use the stack's Postgres and Kafka: each service has a role with a schema of its own, and a user with the
-rights to its topics.
+rights to its topics; `reader` reads the views of all schemas, and all topics.
 
 Promises: made once per data directory and found again; passwords are in files that only their owner may read; no
 service reads another's schema, or writes another's topics.
@@ -14,23 +14,26 @@ from urllib.parse import urlsplit
 from processes import write_secret
 
 from tutti.backbone.kafka.brokers import Brokers
-from tutti.backbone.kafka.users import declared, ensure_users
-from tutti.backbone.postgres.roles import ensure_roles
+from tutti.backbone.kafka.users import Rights, declared, ensure_users
+from tutti.backbone.postgres.roles import ensure_reader, ensure_roles
+from tutti.backbone.postgres.views import READER
 
 TOPICS = Path(__file__).resolve().parents[1] / "docker" / "topics.json"
 
 
 def roles(admin_url: str, services: Sequence[str], record: Path) -> dict[str, str]:
-    """Return the database URL of each service's own role; roles that are missing are made."""
-    passwords = _passwords(services, record)
-    ensure_roles(admin_url, passwords)
+    """Return the database URL of each service's own role, and of the reader; roles that are missing are made."""
+    passwords = _passwords([*services, READER], record)
+    ensure_roles(admin_url, {service: passwords[service] for service in services})
+    ensure_reader(admin_url, passwords[READER])
     return _urls(admin_url, passwords)
 
 
 def users(admin_url: str, services: Sequence[str], record: Path) -> dict[str, str]:
-    """Return the log URL of each service's own user; topics, users and rights that are missing are made."""
-    passwords = _passwords(services, record)
+    """Return the log URL of each service's own user and of the reader; what is missing is made."""
+    passwords = _passwords([*services, READER], record)
     topics, rights = declared(TOPICS)
+    rights[READER] = Rights(reads=[topic.name for topic in topics])
     ensure_users(Brokers.parse(admin_url), passwords, rights, topics)
     return _urls(admin_url, passwords)
 

@@ -6,6 +6,7 @@ started is stopped by its pid.
     python deploy/local/stack.py run RECIPE [--data-dir D] [--set KEY=VALUE] [--kill NAME@MOMENT]
     python deploy/local/stack.py up|down|ps|adopt [--data-dir D]
     python deploy/local/stack.py backup|restore FOLDER [--data-dir D]
+    python deploy/local/stack.py reader [--data-dir D]
 """
 
 import argparse
@@ -21,12 +22,14 @@ from dataclasses import asdict
 from pathlib import Path
 
 import psutil
+from accounts import roles, users
 from keeper import children, keep
 from kills import Kill, Killer
 from processes import ServerError, wait_until
 from roster import Row, keeper_of, kept, roster
 from servers import ROOT, Stack
 
+from tutti.backbone.postgres.views import READER
 from tutti.chassis.config.datadir import DataDir, DataDirError
 from tutti.chassis.config.exits import FAILED, KILLED, PREFIX, say
 from tutti.chassis.config.settings import installed_services
@@ -121,6 +124,18 @@ def restore(given: argparse.Namespace) -> int:
     with _servers(given.data_dir) as urls:
         children(DataDir(given.data_dir), urls, agents=0)  # roles, topics and users
         return _administer(["restore", str(given.folder)], given.data_dir, urls)
+
+
+def reader(given: argparse.Namespace) -> int:
+    """Print the URLs of Postgres and Kafka for a person who reads, as assignments for a shell."""
+    servers, folder = Stack(given.data_dir / "servers"), given.data_dir / "servers"
+    urls = _urls(servers)
+    if keeper_of(given.data_dir) is None:
+        raise ServerError(f"the stack of {given.data_dir} is down: start it first, with `stack.py up`")
+    services = installed_services()
+    print(f"TUTTI_SQL={roles(urls['postgres'], services, folder / 'roles.json')[READER]}")
+    print(f"TUTTI_EVENTS={users(urls['kafka'], services, folder / 'users.json')[READER]}")
+    return 0
 
 
 def ps(given: argparse.Namespace) -> int:
@@ -243,8 +258,8 @@ def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         prog="stack.py", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    commands = parser.add_subparsers(required=True, metavar="run|up|down|ps|adopt|backup|restore")
-    for command in (run, up, down, ps, adopt, backup, restore, _keep):
+    commands = parser.add_subparsers(required=True, metavar="run|up|down|ps|adopt|backup|restore|reader")
+    for command in (run, up, down, ps, adopt, backup, restore, reader, _keep):
         name = command.__name__.strip("_")
         made = commands.add_parser(name, description=command.__doc__)
         made.set_defaults(command=command)

@@ -2,9 +2,12 @@
 embedded, also when servers or everything is killed on the way.
 """
 
+import json
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
+from urllib.request import urlopen
 
 import psutil
 import pytest
@@ -12,11 +15,14 @@ import pytest
 from tests.e2e.command import checkpoints, platform, tiny, tutti
 from tests.faults.moments import Moment
 from tests.faults.processes import kill_all, until
+from tests.promtool import promtool
+from tests.stack.clients import grpcurl, psql, said
 from tests.stack.conftest import local, processes
 from tutti.chassis.config.settings import installed_services
 from tutti.chassis.errors import NotFound
 from tutti.client import Client, connect
 from tutti.contracts.common.v1 import STATE_DONE, STATE_RUNNING, GetRequest
+from tutti.contracts.scheduler.v1 import JOB_STATE_DONE, Job
 
 pytestmark = pytest.mark.timeout(600)
 SERVERS = ("kafka", "postgres", "s3")
@@ -144,3 +150,85 @@ def test_a_backup_of_the_servers_is_restored_to_an_embedded_platform(
         theirs = tutti("export", "--canonical", "--data-dir", data_dir)
         assert (theirs.code, ours.code) == (0, 0), theirs.err + ours.err
         assert theirs.out == ours.out
+
+
+@pytest.fixture(scope="module")
+def job(undisturbed: Any) -> str:
+    return f"jobs/{undisturbed['checkpoints'][0]['name'].split('/')[1]}"
+
+
+@pytest.fixture(scope="module")
+def reader(stack: Path) -> dict[str, str]:
+    """The URLs of a person who reads: TUTTI_SQL, TUTTI_EVENTS."""
+    printed = local("stack.py", "reader", "--data-dir", stack)
+    assert printed.code == 0, printed.err
+    return dict(line.split("=", 1) for line in printed.out.splitlines())
+
+
+def test_psql_reads_jobs_and_events_in_columns(job: str, reader: dict[str, str]) -> None:
+    query = (
+        f"SELECT state, step, started_at < ended_at, spec ->> 'steps' FROM scheduler_views.jobs WHERE name = '{job}'"  # noqa: S608
+    )
+    assert said(psql(), reader["TUTTI_SQL"], "-AtX", words=query).strip() == "JOB_STATE_DONE|10|t|10"
+    query = f"SELECT payload ->> 'state' FROM scheduler_views.events WHERE subject = '{job}' ORDER BY revision"  # noqa: S608
+    states = said(psql(), reader["TUTTI_SQL"], "-AtX", words=query).split()
+    assert (states[0], states[-1]) == ("JOB_STATE_QUEUED", "JOB_STATE_DONE")
+
+
+def test_a_kafka_client_reads_the_newest_snapshot_of_a_job(job: str, reader: dict[str, str]) -> None:
+    import kafka
+
+    url = urlsplit(reader["TUTTI_EVENTS"])
+    consumer = kafka.KafkaConsumer(
+        "scheduler.jobs",
+        bootstrap_servers=f"{url.hostname}:{url.port}",
+        security_protocol="SASL_PLAINTEXT",
+        sasl_mechanism="SCRAM-SHA-512",
+        sasl_plain_username=url.username,
+        sasl_plain_password=url.password,
+        group_id="reader",
+        auto_offset_reset="earliest",
+        consumer_timeout_ms=5000,
+    )
+    newest: dict[str, Job] = {}
+    for record in consumer:
+        headers = {name: value.decode() for name, value in record.headers}
+        assert headers["ce_type"] == "tutti.scheduler.v1.Job"
+        newest[record.key.decode()] = Job.FromString(record.value)
+        if newest.get(job, Job()).state == JOB_STATE_DONE:
+            break
+    consumer.close()
+    assert newest[job].step == 10
+
+
+def test_another_s3_client_reads_a_manifest(undisturbed: Any, stack: Path) -> None:
+    from pyarrow.fs import FileSelector, S3FileSystem  # type: ignore[attr-defined]
+
+    servers = json.loads(local("servers.py", "status", "-o", "json", "--dir", stack / "servers").out)
+    url = urlsplit(next(each["url"] for each in servers if each["name"] == "s3"))
+    client = S3FileSystem(
+        access_key=url.username, secret_key=url.password, endpoint_override=f"{url.hostname}:{url.port}",
+        scheme="http", region="us-east-1",
+    )  # fmt: skip
+    bucket = url.path.strip("/")
+    found = client.get_file_info(FileSelector(f"{bucket}/checkpoints", recursive=True, allow_not_found=True))
+    found += client.get_file_info(FileSelector(f"{bucket}/committer", recursive=True, allow_not_found=True))
+    manifests = [each.path for each in found if "/manifests/" in each.path and each.is_file]
+    with client.open_input_stream(manifests[0]) as file:
+        assert json.loads(file.read())["kind"] == "checkpoint"
+
+
+def test_grpcurl_calls_a_service_without_protos(job: str, stack: Path) -> None:
+    token = dict(line.split() for line in (stack / "tokens").read_text().splitlines())["engineer"]
+    words = said(
+        grpcurl(), "-plaintext", "-H", f"authorization: Bearer {token}", "-d",
+        json.dumps({"name": job}), (stack / "endpoints" / "scheduler").read_text().strip(),
+        "tutti.scheduler.v1.SchedulerService/GetJob",
+    )  # fmt: skip
+    assert json.loads(words)["state"] == "JOB_STATE_DONE"
+
+
+def test_promtool_accepts_the_metrics_of_a_service(undisturbed: Any, stack: Path) -> None:
+    address = (stack / "endpoints" / "scheduler.metrics").read_text().strip()
+    with urlopen(f"http://{address}/metrics", timeout=10) as answer:
+        said(promtool(), "check", "metrics", words=answer.read().decode())

@@ -8,10 +8,11 @@ commit.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from datetime import datetime
 from enum import Enum
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar, runtime_checkable
 
 if TYPE_CHECKING:  # who only catches these errors imports no SQL
     from sqlalchemy import Executable, MetaData
@@ -86,3 +87,24 @@ class Database(Protocol):
     def run(self, fn: Callable[[Transaction], T], *, isolation: Isolation = Isolation.SERIALIZABLE) -> T: ...
 
     def close(self) -> None: ...
+
+
+@dataclass(frozen=True)
+class Readable:
+    """What people read with SQL.
+
+    `messages` are the protobuf types that views decode: fields by number, and the values of absent ones. `views` are
+    queries by name, in which `{schema}` and `{views}` stand for the schemas of the tables and of the views.
+    """
+
+    messages: Mapping[str, tuple[Mapping[str, Any], Mapping[str, Any]]]
+    views: Mapping[str, str]
+
+
+@runtime_checkable
+class Publishing(Protocol):
+    """A database that people read with SQL too: one on a server."""
+
+    def publish(self, readable: Readable) -> None:
+        """Make the views of the service, unless they are these already."""
+        ...

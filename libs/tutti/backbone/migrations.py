@@ -35,6 +35,13 @@ def upgrade(connection: Connection, history: Path) -> None:
     context.stamp(revisions, "heads")
 
 
+def is_due(connection: Connection, history: Path) -> bool:
+    """Whether the database lacks revisions of `history`. Raises NewerSchema."""
+    from alembic.migration import MigrationContext
+
+    return bool(due(directory(history), MigrationContext.configure(connection).get_current_heads(), history))
+
+
 def bring_up(connection: Connection, metadata: MetaData, history: Path | None) -> None:
     """Upgrade the tables by their history; without one, create those that are missing. Raises NewerSchema."""
     if history is None:

@@ -27,9 +27,11 @@ from tutti.backbone.database import (
     DatabaseError,
     DatabaseUnavailable,
     Isolation,
+    Readable,
     StorageFull,
     Transaction,
 )
+from tutti.backbone.postgres import views
 from tutti.backbone.postgres.connection import NoAnswer, bounded
 from tutti.backbone.randomness import Randomness, SystemRandomness
 from tutti.backbone.transactions import Hook, NestedTransaction, SerializationFailure, SqlTransaction, run_hooks
@@ -98,15 +100,29 @@ class PostgresDatabase:
 
     def create(self, metadata: MetaData, history: Path | None = None) -> None:
         def work(connection: Connection) -> None:
-            # Two CREATE IF NOT EXISTS at once may both find nothing, and one of them fails: one at a time.
-            connection.execute(text("SELECT pg_advisory_xact_lock(:key)"), {"key": crc32(self._schema.encode())})
             connection.execute(text(f"CREATE SCHEMA IF NOT EXISTS {self._schema}"))
+            if history is not None and migrations.is_due(connection, history):
+                views.withdraw(connection, self._schema)
             migrations.bring_up(connection, metadata, history)
+
+        self._locked(work)
+
+    def publish(self, readable: Readable) -> None:
+        """Let people read rows with SQL, in a schema beside the tables."""
+        self._locked(lambda connection: views.publish(connection, self._schema, readable))
+
+    def _locked(self, work: Callable[[Connection], None]) -> None:
+        """Run in a transaction of its own, one process at a time.
+
+        Of two CREATE IF NOT EXISTS at once both may find nothing, and then one of them fails.
+        """
 
         def once() -> None:
             connection, transaction = self._begin(Isolation.READ_COMMITTED)
             with connection:
                 try:
+                    key = {"key": crc32(self._schema.encode())}
+                    connection.execute(text("SELECT pg_advisory_xact_lock(:key)"), key)
                     work(connection)
                     transaction.commit()
                 except DBAPIError as error:

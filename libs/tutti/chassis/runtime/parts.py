@@ -11,6 +11,7 @@ from typing import Any
 from google.protobuf.message import Message
 
 from tutti.backbone import EventLog, Isolation, Kind, Topic
+from tutti.backbone.database import Publishing
 from tutti.chassis.delivery.consumer import Consumer
 from tutti.chassis.delivery.inbox import Inbox
 from tutti.chassis.delivery.relay import Relay
@@ -18,7 +19,7 @@ from tutti.chassis.events.catalog import event_type, is_event, topics_of
 from tutti.chassis.rpc.methods import BadService
 from tutti.chassis.runtime.pruner import Pruner, Retention
 from tutti.chassis.service import Host, Loop, Service
-from tutti.chassis.store import taskrows
+from tutti.chassis.store import taskrows, views
 from tutti.chassis.store.leases import Leases
 from tutti.chassis.store.unit import Unit
 from tutti.chassis.tasks import TaskRenewer, TaskSweeper, TaskWorker
@@ -46,6 +47,8 @@ class Parts:
         task of it is gone and need not be waited for. Else that is known of holders of this `instance` alone, and their
         tasks are free again; not their leases, since what a relay sent last may still arrive."""
         self.host.database.create(self.host.metadata, self.service.migrations)
+        if isinstance(self.host.database, Publishing):
+            self.host.database.publish(views.readable(self.service.resources, emitted(self.service)))
         seconds = max(1, round(self.retention.facts.total_seconds()))
         self.log.ensure([replace(topic, retention_seconds=seconds) for topic in topics(self.service)])
         if alone:
