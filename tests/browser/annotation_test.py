@@ -22,7 +22,14 @@ from tests.browser.pages_test import Tab
 from tests.browser.reader import LETTERS, NARROW, SMALLEST_PIXELS, WIDE
 from tests.scale import scale
 from tutti.client import connect
-from tutti.contracts.annotation.v1 import Axis, PauseCampaignRequest, Qualification, UpdateGuidelineRequest
+from tutti.contracts.annotation.v1 import (
+    ANNOTATOR_STATE_RETRACTED,
+    Axis,
+    ListAnnotatorsRequest,
+    PauseCampaignRequest,
+    Qualification,
+    UpdateGuidelineRequest,
+)
 
 TEXTS = "document.getElementById('prompt').innerText"
 HOSTILE = [
@@ -507,3 +514,109 @@ def test_an_overview_is_for_owners_alone(server: CampaignServer, annotate: Calla
     ada.page.goto(f"{server.url}/annotation")
     expect(ada.page.get_by_role("link", name="private")).to_be_visible()
     assert ada.page.get_by_role("heading", name="Campaigns").count() == 0
+
+
+KEPT = "async path => navigator.serviceWorker.controller !== null && (await caches.match(path)) !== undefined"
+
+
+def test_the_desk_opens_without_the_server_and_what_is_judged_then_arrives_once(
+    tmp_path: Path, browser: Browser
+) -> None:
+    with campaign_server(tmp_path / "platform") as server:
+        server.campaign("offline", "ada", pairs=pair_lines(8))
+        ada = Annotator(browser, server, "ada", "offline")
+        ada.begin()
+        judged = [ada.judge("1")]
+        ada.saved()
+        ada.page.wait_for_function(KEPT, arg="/annotation/offline")
+        server.kill()
+        for _ in range(2):
+            ada.page.reload()
+            judged.append(ada.judge("2"))
+        expect(ada.page.locator("#saved")).to_have_text("offline, 2 waiting")
+        server.start()
+        ada.saved()
+        kept = judgements(server, "offline")
+        assert len({each["pair"] for each in kept}) == len(kept) == len(set(judged)) == 3
+        assert [each for each in ada.tab.heard if "Failed to load resource" not in each] == []
+        ada.close()
+
+
+def test_a_letter_is_given_to_another_action_and_kept(
+    server: CampaignServer, annotate: Callable[..., Annotator]
+) -> None:
+    server.campaign("letters", "ada", pairs=pair_lines(3))
+    ada = annotate("ada", "letters")
+    ada.begin()
+    ada.page.keyboard.press("?")
+    ada.page.get_by_role("button", name="D: change the key of Differences").click()
+    ada.page.keyboard.press("f")
+    expect(ada.page.get_by_role("button", name="D: change the key of Flag")).to_be_visible()
+    assert ada.tab.violations() == []
+    ada.page.keyboard.press("Escape")
+    for _ in range(2):
+        ada.page.keyboard.press("f")
+        expect(ada.page.locator('[data-does="differences"]')).to_have_attribute("aria-pressed", "true")
+        expect(ada.page.locator('[data-does="differences"]')).to_have_attribute("data-key", "F")
+        ada.page.reload()
+        ada.begin()
+
+
+def test_after_long_work_a_break_is_proposed_once(server: CampaignServer, annotate: Callable[..., Annotator]) -> None:
+    server.campaign("long", "ada", pairs=pair_lines(4))
+    ada = annotate("ada", "long")
+    worked = "Object.keys(localStorage).filter(key => key.startsWith('tutti/annotation/time/long/'))[0]"
+    ada.begin()
+    ada.judge("1")
+    ada.page.evaluate(f"localStorage.setItem({worked}, '2700000')")
+    ada.page.reload()
+    ada.judge("1")
+    notice = ada.page.locator("#notice")
+    expect(notice).to_have_text("You have worked for 45 minutes. Take a break: press P.")
+    ada.judge("1")
+    expect(notice).to_be_hidden()
+
+
+def test_an_annotator_is_warned_reads_what_is_stored_and_withdraws(
+    server: CampaignServer, annotate: Callable[..., Annotator]
+) -> None:
+    server.campaign("warned", "ada", "bob", pairs=pair_lines(2), warning="Some answers insult people.")
+    ada, bob = annotate("ada", "warned"), annotate("bob", "warned")
+    expect(ada.page.locator(".warning")).to_contain_text("Some answers insult people.")
+    assert ada.tab.violations() == []
+    ada.begin()
+    ada.judge("1")
+    ada.saved()
+    ada.page.keyboard.press("m")
+    assert ada.tab.violations() == []
+    with ada.page.expect_download() as download:
+        ada.page.get_by_role("link", name="Save my data").click()
+    own = json.loads(Path(download.value.path()).read_text())
+    assert [each["scores"] for each in own["judgements"]] == [{"helpful": -2}]
+    assert own["judgements"][0].keys().isdisjoint({"kind", "flipped"})
+    ada.page.get_by_role("button", name="Withdraw", exact=True).click()
+    ada.page.locator("#dialog-ok").click()
+    expect(ada.page.get_by_role("heading", name="You get no more pairs")).to_be_visible()
+
+    bob.page.get_by_role("button", name="Leave this campaign").click()
+    bob.page.locator("#dialog-ok").click()
+    expect(bob.page.get_by_role("heading", name="You get no more pairs")).to_be_visible()
+    with connect(server.data_dir) as client:
+        listed = client.annotation.ListAnnotators(ListAnnotatorsRequest(campaign="campaigns/warned")).annotators
+    assert {each.state for each in listed} == {ANNOTATOR_STATE_RETRACTED}
+
+
+def test_who_is_done_is_shown_a_code_that_the_owner_knows(
+    server: CampaignServer, annotate: Callable[..., Annotator]
+) -> None:
+    server.campaign("done", "ada", pairs=pair_lines(2))
+    ada = annotate("ada", "done")
+    ada.begin()
+    for _ in range(2):
+        ada.judge("1")
+    ada.saved()
+    shown = ada.page.get_by_text(re.compile(r"Your completion code: [A-Z2-9]{10}$"))
+    expect(shown).to_be_visible(timeout=60_000)
+    with connect(server.data_dir) as client:
+        [listed] = client.annotation.ListAnnotators(ListAnnotatorsRequest(campaign="campaigns/done")).annotators
+    assert str(shown.text_content()).endswith(listed.completion_code)

@@ -150,6 +150,14 @@ def test_errors_are_json_with_a_reason(ada: Annotator, served: Hosted) -> None:
     assert (signed_out.status, signed_out.json["error"]["reason"]) == (401, "NO_SESSION")
 
 
+def test_the_desk_alone_may_start_its_worker(ada: Annotator) -> None:
+    desk, every = ada.visitor.get("/annotation/a"), ada.visitor.get("/annotation/worker.js")
+    assert "worker-src 'self'; trusted-types tutti-worker" in desk.headers["content-security-policy"]
+    assert (every.status, every.headers["content-type"]) == (200, "text/javascript; charset=utf-8")
+    assert "trusted-types 'none'" in every.headers["content-security-policy"]
+    assert "worker-src" not in every.headers["content-security-policy"]
+
+
 def test_an_annotator_sees_no_page_of_engineers(ada: Annotator) -> None:
     assert ada.visitor.get("/healthz").status == 200
     assert ada.visitor.get("/annotation").status == 200
@@ -200,7 +208,7 @@ def swapped(text: str) -> str:
 
 
 def blind(said: object) -> object:
-    """What was answered, without the texts of answers."""
+    """What was answered, without the texts of answers and the code that is drawn at the end."""
     if isinstance(said, dict):
-        return {key: "texts" if key == "answers" else blind(value) for key, value in said.items()}
+        return {key: "texts" if key in ("answers", "code") else blind(value) for key, value in said.items()}
     return [blind(each) for each in said] if isinstance(said, list | tuple) else said

@@ -30,10 +30,10 @@ from tutti.chassis.identity.cause import Cause, caused_by
 from tutti.chassis.service import FrontHost
 from tutti.chassis.telemetry import metrics, span_from
 from tutti.web.answers import OUR_FAULT, TITLES, HttpProblem, html, json, redirect, status_of
-from tutti.web.assets import Assets
+from tutti.web.assets import TYPES, Assets
 from tutti.web.pages import Call, Get, Post, Site, Visit
+from tutti.web.policy import WORKER_POLICY, is_ours, is_same_origin, local_path
 from tutti.web.policy import headers as policy_headers
-from tutti.web.policy import is_ours, is_same_origin, local_path
 from tutti.web.rendering import Templates, as_json
 from tutti.web.streams import Streams
 from tutti.web.tokens import form_token, same
@@ -79,6 +79,10 @@ class Application:
         self._entries = [entry for site in sites for entry in site.menu]
         taken = {route.path: "the server itself" for route in routes}
         for site in sites:
+            if site.worker:
+                path = f"/{site.name}/worker.js"
+                routes.append(Route(path, self._caught(path, self._worker(site)), methods=["GET"]))
+                taken[path] = site.name
             for each in site.routes:
                 if each.path in taken and not isinstance(each, Post):
                     raise BadSite(
@@ -95,7 +99,9 @@ class Application:
 
         async def with_headers(message: Message) -> None:
             if message["type"] == "http.response.start":
-                message["headers"] = [*message.get("headers", []), *self._headers]
+                own = message.get("headers", [])
+                names = {name for name, _ in own}
+                message["headers"] = [*own, *(each for each in self._headers if each[0] not in names)]
             await send(message)
 
         request = Request(scope, receive)
@@ -142,7 +148,18 @@ class Application:
                 }
                 return self._templates.page(site.name, get.answer(visit), session, values)
 
-            return _remembering(html(await self._in_thread(_for(request, session, make))), session)
+            response = html(await self._in_thread(_for(request, session, make)))
+            if site.worker:
+                response.headers["content-security-policy"] = WORKER_POLICY
+            return _remembering(response, session)
+
+        return answer
+
+    def _worker(self, site: Site) -> Endpoint:
+        content = self._assets.worker(f"{site.name}/{site.worker}")
+
+        async def answer(request: Request) -> Response:
+            return Response(content, headers={"content-type": TYPES[".js"], "cache-control": "no-cache"})
 
         return answer
 

@@ -43,6 +43,10 @@ class Assets:
         """The path of `site/file`. Raises KeyError."""
         return self._paths[name]
 
+    def worker(self, name: str) -> bytes:
+        """The content of the script `site/file`, which is served under a path of its own. Raises KeyError."""
+        return self._assets[self._paths[name]].content
+
     def find(self, path: str) -> Asset | None:
         return self._assets.get(path)
 

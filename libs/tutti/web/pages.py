@@ -96,13 +96,18 @@ class Entry:
 
 @dataclass(frozen=True)
 class Site(Pages):
-    """The pages of one service. `package` has the folders `templates` and `static`; `filters` are for its templates."""
+    """The pages of one service. `package` has the folders `templates` and `static`; `filters` are for its templates.
+
+    `worker` is a file in `static` that browsers can run as the service worker of the pages below `/NAME/`: it is served
+    as `/NAME/worker.js`, and scripts register it by the Trusted Types policy `policy.WORKER`.
+    """
 
     name: str
     package: str
     routes: Sequence[Get | Post | Call]
     menu: Sequence[Entry] = ()
     filters: Mapping[str, Callable[..., object]] = field(default_factory=dict)
+    worker: str = ""
 
     def front(self, every: Sequence[Pages], host: FrontHost) -> Front:
         """Raises ImportError without the extra `web`."""

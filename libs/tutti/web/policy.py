@@ -25,6 +25,9 @@ CONTENT_SECURITY_POLICY = "; ".join(
         "trusted-types 'none'",
     )
 )
+WORKER = "tutti-worker"
+"""The Trusted Types policy that makes the URL of a site's service worker, on the pages of such a site alone."""
+WORKER_POLICY = CONTENT_SECURITY_POLICY.replace("trusted-types 'none'", f"worker-src 'self'; trusted-types {WORKER}")
 # Not `no-referrer`: with it a browser sends `Origin: null` with our own forms.
 HEADERS: Mapping[str, str] = {
     "content-security-policy": CONTENT_SECURITY_POLICY,

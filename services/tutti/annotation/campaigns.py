@@ -73,6 +73,16 @@ class Campaigns:
         unit.enqueue(SETS, campaign.name, id=f"{campaign.name}/set/{made.revision}")
         return made
 
+    def retract(self, unit: Unit, campaign: Campaign, annotator: Annotator, reason: str) -> None:
+        """Take an annotator's judgements out of a campaign, which is locked; done again it changes nothing."""
+        if annotator.state == RETRACTED:
+            return
+        self._rows.change_annotator(unit, annotator, state=RETRACTED, reason=reason)
+        if campaign.state in UNDER_WAY:
+            self._rows.release(unit, annotator)
+        elif campaign.state == CAMPAIGN_STATE_PUBLISHED:
+            self.close(unit, campaign, f"published anew without {annotator.key}")
+
     def advance(self, name: str) -> bool | float | None:
         """Take back what lapsed, count, begin the next round or close."""
 

@@ -53,6 +53,7 @@ def check_campaign(spec: CampaignSpec) -> None:
         ),
         ("controls", 0 <= spec.controls < MOST_CONTROLS, spec.controls, f"a share below {MOST_CONTROLS:g}"),
         ("judgements", spec.judgements <= MOST_JUDGEMENTS, spec.judgements, f"at most {MOST_JUDGEMENTS:,}"),
+        ("warning", len(spec.warning) <= LONGEST_RULE, "a warning", f"at most {LONGEST_RULE} characters"),
         ("filler", len(spec.filler) <= LONGEST_RULE, "a filler", f"at most {LONGEST_RULE} characters"),
         ("seed", spec.seed < MOST_SEED, spec.seed, "below 2^53"),
         ("qualification.pairs", rule.pairs <= MOST_QUALIFYING, rule.pairs, f"at most {MOST_QUALIFYING}"),

@@ -26,6 +26,7 @@ from tutti.annotation.rows import (
     Rows,
     StoredJudgement,
 )
+from tutti.backbone.randomness import Randomness
 from tutti.chassis.store.tables import micros
 from tutti.chassis.store.unit import Unit
 from tutti.contracts.annotation.v1 import (
@@ -42,6 +43,7 @@ MOST_LEASED = 8
 AGGREGATE = 5
 """Annotators see their agreement with controls in steps of so many, never of a single one."""
 FOREVER = (1 << 53) - 1
+LETTERS, CODE_LETTERS = "ABCDEFGHJKLMNPQRSTUVWXYZ23456789", 10
 
 
 @dataclass(frozen=True)
@@ -85,7 +87,10 @@ class Receipt:
 
 @dataclass(frozen=True)
 class Standing:
-    """How an annotator stands in a campaign. `agreement` is (controls, answered as expected), in steps of AGGREGATE."""
+    """How an annotator stands in a campaign. `agreement` is (controls, answered as expected), in steps of AGGREGATE.
+
+    `code` shows others that the annotator is done; it is drawn when there is nothing left to do.
+    """
 
     state: str
     reason: str
@@ -97,11 +102,13 @@ class Standing:
     read: str = ""
     agreement: tuple[int, int] | None = None
     qualification: Mapping[str, int] = field(default_factory=dict)
+    warning: str = ""
+    code: str = ""
 
 
 class Desk:
-    def __init__(self, rows: Rows, lease_seconds: float) -> None:
-        self.rows, self._lease_seconds = rows, lease_seconds
+    def __init__(self, rows: Rows, lease_seconds: float, randomness: Randomness) -> None:
+        self.rows, self._lease_seconds, self._randomness = rows, lease_seconds, randomness
 
     def standing(self, unit: Unit, campaign: Campaign, annotator: Annotator) -> Standing:
         text = self.rows.guideline(unit, campaign.name, campaign.guideline) or ""
@@ -124,7 +131,18 @@ class Desk:
             read=annotator.guideline,
             agreement=agreement(kept, _axis(campaign)),
             qualification=told,
+            warning=campaign.spec.warning,
+            code=self._code(unit, campaign, annotator, state, done),
         )
+
+    def _code(self, unit: Unit, campaign: Campaign, annotator: Annotator, state: str, done: int) -> str:
+        """The completion code of an annotator who has done what was expected, or of what a campaign took."""
+        if annotator.code or not done or not (done >= target(campaign) or state == "closed"):
+            return annotator.code
+        bits = self._randomness.bits(5 * CODE_LETTERS)
+        code = "".join(LETTERS[bits >> 5 * place & 31] for place in range(CODE_LETTERS))
+        self.rows.change_annotator(unit, annotator, code=code)
+        return code
 
     def accept_guideline(self, unit: Unit, campaign: Campaign, annotator: Annotator, version: str) -> bool:
         """The annotator has read this version; False unless it is the one in force."""

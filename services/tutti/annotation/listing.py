@@ -17,6 +17,7 @@ def wire(annotator: Annotator) -> WireAnnotator:
         user=annotator.user,
         state=AnnotatorState.Value(f"ANNOTATOR_STATE_{annotator.state.upper()}"),
         reason=annotator.reason,
+        completion_code=annotator.code,
     )
 
 

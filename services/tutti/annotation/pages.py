@@ -8,6 +8,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import TypeVar
 
+from tutti.annotation.campaigns import Campaigns
 from tutti.annotation.desk import MOST_LEASED, Desk, Lease, Receipt, Standing
 from tutti.annotation.judgements import MOST
 from tutti.annotation.ownerpages import OwnerPages
@@ -26,6 +27,7 @@ T = TypeVar("T")
 ROLES = frozenset({Role.ANNOTATOR, Role.ENGINEER, Role.OPERATOR})
 TOO_MANY, SIMULATED = "TOO_MANY_REQUESTS", "SIMULATED_CROWD"
 JUDGEMENT_BYTES = 1 << 20
+WITHDRAWN = "withdrawn at the annotator's own request"
 declare(
     {
         TOO_MANY: "too many requests for pairs or deliveries of judgements; the message says how long to wait",
@@ -70,9 +72,16 @@ class DeskView:
 
 class AnnotationPages:
     def __init__(
-        self, host: Host, tables: Tables, desk: Desk, settings: AnnotationSettings, owners: OwnerPages
+        self,
+        host: Host,
+        tables: Tables,
+        desk: Desk,
+        settings: AnnotationSettings,
+        campaigns: Campaigns,
+        owners: OwnerPages,
     ) -> None:
         self._units, self._tables, self._desk, self._owners = host.units, tables, desk, owners
+        self._campaigns = campaigns
         self._leases = Limit(30, settings.leases_per_minute / 60)
         self._deliveries = Limit(60, settings.judgements_per_minute / 60)
 
@@ -86,11 +95,14 @@ class AnnotationPages:
                 Call("/annotation/api/leases", self.lease, ROLES, method="POST"),
                 Call("/annotation/api/guideline", self.accept_guideline, ROLES, method="POST"),
                 Call("/annotation/api/judgements", self.deliver, ROLES, method="POST", max_bytes=JUDGEMENT_BYTES),
+                Call("/annotation/api/withdraw", self.withdraw, ROLES, method="POST"),
                 Call("/annotation/{campaign}/state.json", self.state, ROLES),
+                Call("/annotation/{campaign}/own.json", self.own, ROLES),
                 Get("/annotation/{campaign}", self.desk, ROLES),
                 *self._owners.routes,
             ],
             menu=[Entry("Annotation", "/annotation", ROLES)],
+            worker="worker.js",
         )
 
     def campaigns(self, visit: Visit) -> Page:
@@ -124,6 +136,28 @@ class AnnotationPages:
             return {"annotator": annotator.key, **_standing(standing, before)}
 
         return self._units.run(look)
+
+    def own(self, visit: Visit) -> object:
+        """All that is stored of the visitor in a campaign, without the texts of pairs."""
+        name = f"campaigns/{visit.path['campaign']}"
+
+        def look(unit: Unit) -> object:
+            campaign, annotator = self._found(unit, visit, name)
+            told = {"campaign": campaign.name, "annotator": annotator.key, "user": annotator.user}
+            standing = {"state": annotator.state, "reason": annotator.reason, "completion_code": annotator.code}
+            return {**told, **standing, "judgements": self._desk.rows.own(unit, annotator)}
+
+        return self._units.run(look)
+
+    def withdraw(self, visit: Visit) -> object:
+        """Take the visitor's judgements out of a campaign, for good."""
+        body = _object(visit.body, {"campaign"})
+
+        def withdraw(unit: Unit, campaign: Campaign, annotator: Annotator) -> object:
+            self._campaigns.retract(unit, campaign, annotator, WITHDRAWN)
+            return {"withdrawn": True}
+
+        return self._charged(visit, body, "leases", self._leases, withdraw, locked=True)
 
     def lease(self, visit: Visit) -> object:
         body = _object(visit.body, {"campaign", "count"})
@@ -166,8 +200,12 @@ class AnnotationPages:
         what: str,
         limit: Limit,
         work: Callable[[Unit, Campaign, Annotator], T],
+        *,
+        locked: bool = False,
     ) -> T:
-        """Run `work` for the visitor's place in a campaign. Raises NotFound, Refused."""
+        """Run `work` for the visitor's place in a campaign, which is locked first if it is changed. Raises NotFound,
+        Refused.
+        """
         ident = body.get("campaign")
         if not isinstance(ident, str):
             raise InvalidField("campaign", seen=ident, expected="the id of a campaign")
@@ -175,7 +213,10 @@ class AnnotationPages:
         def run(unit: Unit) -> T:
             if wait := self._tables.limits.charge(unit, f"{what}/{visit.principal.user}", limit):
                 raise Refused(TOO_MANY, f"too many requests: wait {wait:.1f} s", {"retry_after": f"{wait + 0.5:.0f}"})
-            campaign, annotator = self._found(unit, visit, f"campaigns/{ident.removeprefix('campaigns/')}")
+            name = f"campaigns/{ident.removeprefix('campaigns/')}"
+            if locked:
+                self._tables.campaigns.lock(unit, name)
+            campaign, annotator = self._found(unit, visit, name)
             return work(unit, campaign, annotator)
 
         return self._units.run(run)
@@ -211,6 +252,7 @@ def _standing(standing: Standing, before: str) -> dict[str, object]:
     }
     if standing.qualification:
         found["qualification"] = dict(standing.qualification)
+    found |= {key: words for key, words in (("warning", standing.warning), ("code", standing.code)) if words}
     if standing.agreement is not None:
         found["agreement"] = {"of": standing.agreement[0], "agreed": standing.agreement[1]}
     return found

@@ -6,6 +6,7 @@ Promises: counters of a pair are changed in the transaction of the assignment th
 import json
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from typing import Any
 
 from sqlalchemy import and_, case, func, insert, select, update
@@ -28,7 +29,9 @@ BATCH = 500
 
 @dataclass(frozen=True, slots=True)
 class Annotator:
-    """A user in a campaign. `places` counts the pairs that were assigned, `guideline` is the version that was read."""
+    """A user in a campaign. `places` counts the pairs that were assigned, `guideline` is the version that was read,
+    `code` says that he or she was done; empty before.
+    """
 
     campaign: str
     key: str
@@ -37,6 +40,7 @@ class Annotator:
     reason: str
     guideline: str
     places: int
+    code: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -267,6 +271,31 @@ class Rows:
                 row.guideline,
                 row.shown_ms,
             )
+
+    def own(self, unit: Unit, annotator: Annotator) -> list[dict[str, object]]:
+        """All that is stored of an annotator's judgements, superseded ones too, by arrival, but nothing of controls."""
+        table, comments = self.tables.judgements, self.tables.comments
+        statement = (
+            select(table, comments.c.words)
+            .outerjoin(comments, comments.c.judgement == table.c.id)
+            .where(table.c.campaign == annotator.campaign, table.c.annotator == annotator.key)
+            .order_by(table.c.received_at, table.c.id)
+        )
+        return [
+            {
+                "id": row.id,
+                "pair": row.pair,
+                "said": row.said,
+                "scores": json.loads(row.scores),
+                "reason": row.reason,
+                "comment": row.words or "",
+                "guideline": row.guideline,
+                "shown_ms": row.shown_ms,
+                "received_at": datetime.fromtimestamp(row.received_at / 1e6, UTC).isoformat(),
+                "supersedes": row.supersedes,
+            }
+            for row in unit.tx.execute(statement).all()
+        ]
 
     def judged(self, unit: Unit, campaign: str) -> tuple[int, int, int]:
         """Of the ordinary pairs: judgements, judgements that are needed so far, and pairs that lack some."""

@@ -11,7 +11,7 @@ from tutti.annotation.campaigns import PAIRS, UNDER_WAY, Campaigns
 from tutti.annotation.checks import check_campaign, check_guideline, filled
 from tutti.annotation.listing import listed, wire
 from tutti.annotation.pairs import guideline_version
-from tutti.annotation.rows import INVITED, RETRACTED, Annotator, Rows
+from tutti.annotation.rows import INVITED, Annotator, Rows
 from tutti.annotation.tables import Tables
 from tutti.chassis.errors import InvalidField, NotFound, Refused, declare
 from tutti.chassis.names import check_name
@@ -226,13 +226,9 @@ class AnnotationApi:
             found = self._rows.annotator(unit, campaign.name, key=request.key)
             if found is None:
                 raise NotFound(f"the annotator {request.key} of {campaign.name}")
-            if found.state == RETRACTED or request.validate_only:
+            if request.validate_only:
                 return found
-            self._rows.change_annotator(unit, found, state=RETRACTED, reason=request.reason)
-            if campaign.state in UNDER_WAY:
-                self._rows.release(unit, found)
-            elif campaign.state == CAMPAIGN_STATE_PUBLISHED:
-                self._campaigns.close(unit, campaign, f"published anew without {found.key}")
+            self._campaigns.retract(unit, campaign, found, request.reason)
             changed = self._rows.annotator(unit, campaign.name, key=request.key)
             assert changed is not None
             return changed

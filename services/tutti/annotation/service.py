@@ -27,7 +27,7 @@ def build(host: Host) -> Service:
     settings = host.settings(AnnotationSettings)
     tables = Tables(host.metadata)
     rows = Rows(tables)
-    desk = Desk(rows, settings.lease_minutes * 60)
+    desk = Desk(rows, settings.lease_minutes * 60, host.randomness)
     campaigns = Campaigns(host, tables, rows, settings.look_seconds)
     crowds = Crowds(host, tables, rows, desk)
     preferences = preferring(host)
@@ -48,5 +48,7 @@ def build(host: Host) -> Service:
         loops=[campaigns.reconciler],
         export=export,
         migrations=Path(__file__).with_name("migrations"),
-        pages=AnnotationPages(host, tables, desk, settings, OwnerPages(host, tables, rows, preferences)).site,
+        pages=AnnotationPages(
+            host, tables, desk, settings, campaigns, OwnerPages(host, tables, rows, preferences)
+        ).site,
     )

@@ -190,6 +190,19 @@ def test_after_a_retraction_nothing_is_accepted_and_others_get_the_pairs(desks: 
     assert {pair["id"] for pair in desks.lease("bob")} == {pair["id"] for pair in pairs}
 
 
+def test_who_withdraws_is_taken_out_once_and_others_get_the_pairs(desks: Desks) -> None:
+    desks.create(spec(pairs=2, overlap=Overlap(least=1, most=1)))
+    desks.invite("ada", "bob")
+    pairs = desks.lease("ada")
+    desks.deliver("ada", desks.said("ada", pairs[0]["id"]))
+    for _ in range(2):
+        assert desks.call("/annotation/api/withdraw", "ada", {"campaign": "a"}) == {"withdrawn": True}
+    assert desks.state("ada")["state"] == "suspended"
+    assert {pair["id"] for pair in desks.lease("bob")} == {pair["id"] for pair in pairs}
+    [own] = desks.call("/annotation/{campaign}/own.json", "ada", campaign="a")["judgements"]
+    assert own["pair"] == pairs[0]["id"]
+
+
 def test_another_guideline_is_read_before_anything_else(desks: Desks) -> None:
     desks.create(spec())
     desks.invite("ada")

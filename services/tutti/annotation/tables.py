@@ -43,6 +43,7 @@ class Tables:
             Column("reason", Text, nullable=False),
             Column("guideline", NAME, nullable=False),
             Column("places", Integer, nullable=False),
+            Column("code", NAME, nullable=False, server_default=""),
         )
         given, needed = Column("given", Integer, nullable=False), Column("needed", Integer, nullable=False)
         self.pairs = declare(

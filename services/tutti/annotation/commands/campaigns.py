@@ -60,6 +60,7 @@ def extend(group: click.Group) -> None:
 @click.option("--judgements", type=click.IntRange(0), default=0, help="That are wanted; --least of each pair if 0.")
 @click.option("--controls", type=click.FloatRange(0, 0.5, max_open=True), default=0.1, show_default=True)
 @click.option("--filler", default="", help="Neutral text for control pairs, in the language of the answers.")
+@click.option("--warning", default="", help="What annotators should know of the contents before they begin.")
 @click.option("--qualifying", type=TEXT_FILE, help="JSON lines with `prompt`, `answers`, `better`, `explanation`.")
 @click.option("--qualification", nargs=2, type=click.IntRange(0, 50), default=(5, 4), show_default=True,
               help="Pairs that count, and right answers among them.")  # fmt: skip
@@ -99,6 +100,7 @@ def _spec(
     judgements: int,
     controls: float,
     filler: str,
+    warning: str,
     qualifying: Path | None,
     qualification: tuple[int, int],
     deadline_hours: float,
@@ -118,6 +120,7 @@ def _spec(
         qualification=Qualification(pairs=qualification[0], right=qualification[1]),
         qualifying=_text(qualifying) if qualifying else "",
         filler=filler,
+        warning=warning,
     )
     if crowd is not None:
         spec.simulated.CopyFrom(SimulatedCrowd(annotators=annotators, crowd=_text(crowd)))

@@ -2,14 +2,15 @@
 // browser before the next pair is shown; the outbox is sent behind it. Nothing here knows who wrote an answer.
 
 import { CallFailed, Calls, OFFLINE, SIGNED_OUT } from "./calls.js";
-import { askReason, askWords, show } from "./dialogs.js";
-import { listenToKeys } from "./keys.js";
+import { ask, askReason, askWords, show } from "./dialogs.js";
+import { Keymap, keysTable, listenToKeys } from "./keys.js";
 import { element, markdown } from "./markdown.js";
 import { Outbox, newId } from "./outbox.js";
 import { DIGITS, SCORES, Scores } from "./scores.js";
 import { Sender } from "./sender.js";
+import { Shelf, keepPage } from "./shelf.js";
 import { showChange, showDifferences, showPrompt, showText } from "./textview.js";
-import { Watch } from "./watch.js";
+import { BREAK_MINUTES, Watch } from "./watch.js";
 import { LANGUAGES, chosenLanguage, direction, say, speak } from "./words.js";
 
 const AHEAD = 8;
@@ -26,7 +27,9 @@ class Desk {
     this.calls = new Calls(campaign, annotator, formToken);
     this.outbox = new Outbox(campaign, annotator);
     this.sender = new Sender(this.calls, this.outbox, { received: (...all) => this.received(...all), changed: () => this.line() });
+    this.shelf = new Shelf(campaign, annotator);
     this.watch = new Watch(`${campaign}/${annotator}`);
+    this.keymap = new Keymap();
     this.scores = new Scores($("axes"), $("rule"));
     this.standing = null;
     this.queue = []; // pairs that come next, each with the id of the judgement that a new one supersedes
@@ -47,6 +50,7 @@ class Desk {
     if (this.outbox.foreign) this.notice(say("foreign", { count: this.outbox.foreign }));
     this.sender.wake();
     await this.look({ first: true });
+    keepPage();
   }
 
   listen() {
@@ -92,6 +96,7 @@ class Desk {
     for (const each of document.querySelectorAll("[data-label]")) each.setAttribute("aria-label", say(each.dataset.label));
     if (this.standing) this.scores.show(this.standing.axes);
     if (this.pair) this.showPair();
+    this.showKeys();
     this.line();
   }
 
@@ -106,15 +111,34 @@ class Desk {
       if (!before || JSON.stringify(before.axes) !== JSON.stringify(this.standing.axes)) this.scores.show(this.standing.axes);
     } catch (failure) {
       if (!(failure instanceof CallFailed)) throw failure;
-      this.panelOf(failure);
+      if (failure.kind === OFFLINE && !this.standing) await this.unshelve();
+      if (!this.pair) this.panelOf(failure);
       this.timer = setTimeout(() => this.look({ first }), this.standing ? LOOK_MILLISECONDS : 2000);
       return;
     }
     this.line();
+    this.shelve();
     const { state, done, qualification } = this.standing;
     const isNew = state === "qualifying" ? !qualification?.answered : !done;
-    if (first && isNew && ["qualifying", "active"].includes(state)) this.introduce();
+    if (first && isNew && !this.pair && ["qualifying", "active"].includes(state)) this.introduce();
     else await this.next();
+  }
+
+  // Keeps in this browser what is needed to go on without the server.
+  shelve() {
+    const pairs = this.pair ? [{ pair: this.pair, supersedes: this.supersedes }, ...this.queue] : this.queue;
+    this.shelf.keep({ standing: this.standing, pairs: pairs.filter((each) => !each.supersedes) });
+  }
+
+  // Goes on with what was kept, while the server cannot be reached.
+  async unshelve() {
+    const kept = await this.shelf.kept();
+    if (this.standing || kept?.standing?.state !== "active") return;
+    this.standing = kept.standing;
+    this.scores.show(this.standing.axes);
+    this.queue = kept.pairs.filter((each) => !this.judged.has(each.pair.id));
+    if (this.queue.length) this.showNext();
+    else this.line();
   }
 
   async lease() {
@@ -125,6 +149,7 @@ class Desk {
       const known = new Set([this.pair?.id, ...this.queue.map((each) => each.pair.id)]);
       const fresh = pairs.filter((each) => !known.has(each.id) && !this.judged.has(each.id));
       this.queue.push(...fresh.map((pair) => ({ pair, supersedes: "" })));
+      this.shelve();
       if (this.standing) this.standing.state = state;
       if (!this.pair && this.queue.length && !this.asksToRead) this.showNext();
       else if (!this.pair && !this.queue.length && !this.asksToRead) await this.wait();
@@ -249,7 +274,15 @@ class Desk {
 
   introduce() {
     const isQualifying = this.standing.state === "qualifying";
-    const body = element("div", {}, element("p", { dir: "auto" }, say(isQualifying ? "beginWords" : "beginPlain")), this.guidelineText());
+    const body = element("div", {}, element("p", { dir: "auto" }, say(isQualifying ? "beginWords" : "beginPlain")));
+    const { warning } = this.standing;
+    if (warning) {
+      const leave = element("button", { type: "button" }, say("leave"));
+      leave.addEventListener("click", () => this.withdraw());
+      const told = element("p", { dir: "auto" }, element("strong", {}, say("warning")), ` ${warning}`);
+      body.append(element("div", { class: "warning" }, told, element("p", { dir: "auto" }, say("leaveWords")), leave));
+    }
+    body.append(this.guidelineText());
     this.panel(say("beginTitle"), body, say("begin"), () => this.goOn());
   }
 
@@ -287,6 +320,7 @@ class Desk {
     if (state === "no_pairs") add(say("noPairsWhen"));
     if (state === "paused") add(say("pausedWhen"));
     if (this.standing.agreement) add(say("agreement", this.standing.agreement));
+    if (this.standing.code) add(say("code", this.standing));
     const titles = { no_pairs: "noPairs", paused: "paused", closed: "closed", suspended: "suspended" };
     this.panel(say(titles[state] ?? state), body);
     clearTimeout(this.timer);
@@ -337,27 +371,27 @@ class Desk {
   // ---- what the annotator does
 
   key(key) {
-    if (key === "?" || key === "g") return this.does(key === "g" ? "guideline" : "keys");
+    const does = this.keymap.actionOf(key);
+    if (["guideline", "keys", "own", "undo"].includes(does)) return this.does(does);
     if (key === "Enter") {
       if (!this.asksToRead) return false;
       $("panel-go").click();
       return true;
     }
-    if (key === "z") return this.does("undo");
-    if (key === "p" && $("panel").dataset.own) return this.does("pause");
+    if (does === "pause" && $("panel").dataset.own) return this.does("pause");
     if (!this.pair || $("pair").hidden) return false;
     if (DIGITS.includes(key)) {
       if (this.scores.answer(SCORES[DIGITS.indexOf(key)])) this.submit();
       return true;
     }
-    const does = { d: "differences", f: "flag", s: "skip", c: "comment", p: "pause" }[key];
     return does ? this.does(does) : false;
   }
 
   // Whether there is such an action now.
   does(what) {
     if (what === "guideline") show(say("guideline"), this.guidelineText());
-    else if (what === "keys") show(say("keysTitle"), this.keysTable());
+    else if (what === "keys") show(say("keysTitle"), keysTable(this.keymap, SCORES, () => this.showKeys()));
+    else if (what === "own") this.own();
     else if (what === "undo") this.undo();
     else if (what === "pause") this.pause();
     else if (!this.pair) return false;
@@ -405,7 +439,9 @@ class Desk {
       if (this.past.length > UNDONE) this.past.shift();
       const { done, target } = this.standing;
       if (!judgement.supersedes && done + this.outbox.size === target) this.notice(say("reached", { done: target }));
+      else if (this.watch.isBreakDue()) this.notice(say("breakDue", { minutes: BREAK_MINUTES, key: this.keymap.keyOf("pause") }));
       this.next();
+      this.shelve();
     }
     this.line();
     this.sender.wake();
@@ -433,18 +469,48 @@ class Desk {
       return;
     }
     if (!this.pair) return;
+    this.watch.rest();
+    this.notice("");
     this.panel(say("ownPause"), say("ownPauseWords"), say("goOn"), () => this.pause());
     $("panel").dataset.own = "1";
   }
 
-  keysTable() {
-    const list = element("dl");
-    const add = (key, words) => list.append(element("dt", {}, element("kbd", {}, key)), element("dd", { dir: "auto" }, words));
-    DIGITS.forEach((key, at) => add(key, say(`${SCORES[at]}`)));
-    for (const [key, word] of Object.entries({ Z: "undo", D: "differences", G: "guideline", F: "flag", S: "skip", C: "comment", P: "pause", "?": "keys" })) {
-      add(key, say(word));
+  showKeys() {
+    for (const button of document.querySelectorAll("[data-does][data-key]")) {
+      button.dataset.key = this.keymap.keyOf(button.dataset.does);
     }
-    return element("div", {}, element("p", { dir: "auto" }, say("keyScore")), list);
+  }
+
+  // What is stored of the annotator, and the way out.
+  async own() {
+    const { code } = this.standing ?? {};
+    const data = element("a", { href: `/annotation/${encodeURIComponent(this.calls.campaign)}/own.json`, download: "own.json" }, say("ownData"));
+    const body = element("div", {}, element("p", { dir: "auto" }, say("ownWords")), element("p", {}, data));
+    if (code) body.append(element("p", { dir: "auto" }, say("code", { code })));
+    let leaves = false;
+    const withdraw = element("button", { type: "button" }, say("withdraw"));
+    withdraw.addEventListener("click", () => {
+      leaves = true;
+      $("dialog-form").requestSubmit();
+    });
+    body.append(element("p", {}, withdraw));
+    await show(say("own"), body);
+    if (leaves) await this.withdraw();
+  }
+
+  async withdraw() {
+    if (!(await ask(say("withdraw"), element("p", { dir: "auto" }, say("withdrawWords")), say("withdraw")))) return;
+    try {
+      await this.calls.post("withdraw", {});
+    } catch (failure) {
+      if (!(failure instanceof CallFailed)) throw failure;
+      this.notice(failure.message || say("offlineWords"));
+      return;
+    }
+    for (const { id } of this.outbox.all()) this.outbox.remove(id);
+    await this.shelf.forget();
+    this.past = [];
+    this.again();
   }
 }
 

@@ -34,6 +34,11 @@ function open(title, body, confirm, read, focused) {
   });
 }
 
+// Resolves with true when the dialog is confirmed, and with null when it is not.
+export function ask(title, body, confirm) {
+  return open(title, body, confirm, () => true);
+}
+
 export function show(title, body) {
   return open(title, body, say("close"), null);
 }

@@ -2,12 +2,14 @@
 // while the page is hidden or paused.
 
 const KEPT = "tutti/annotation/time/";
+export const BREAK_MINUTES = 45;
 const IDLE_MILLISECONDS = 5 * 60_000; // of one pair; who needs longer is somewhere else
 
 export class Watch {
   constructor(name) {
     this.key = `${KEPT}${name}/${new Date().toISOString().slice(0, 10)}`;
     this.spent = Number(localStorage.getItem(this.key) ?? 0);
+    this.rested = Number(localStorage.getItem(`${this.key}/rested`) ?? 0);
     this.shown = 0;
     this.since = null;
     document.addEventListener("visibilitychange", () => (document.hidden ? this.#hold() : this.#resume()));
@@ -37,6 +39,23 @@ export class Watch {
       return shown; // the minutes last as long as the page
     }
     return shown;
+  }
+
+  // Whether it is time for a break: once after each stretch of work without one.
+  isBreakDue() {
+    if (this.spent - this.rested < BREAK_MINUTES * 60_000) return false;
+    this.rest();
+    return true;
+  }
+
+  // A break begins.
+  rest() {
+    this.rested = this.spent;
+    try {
+      localStorage.setItem(`${this.key}/rested`, `${this.rested}`);
+    } catch {
+      return; // it lasts as long as the page
+    }
   }
 
   get minutes() {

@@ -66,6 +66,9 @@ class CampaignSection(Part):
     filler: str = Field(
         default="", max_length=1000, description="neutral text behind an answer in control pairs; empty: in English"
     )
+    warning: str | None = Field(
+        default=None, max_length=1000, description="what annotators should know of the contents before they begin"
+    )
     qualification: QualificationPart = QualificationPart()
     qualifying: str = Field(
         default="",
@@ -114,6 +117,7 @@ class CampaignStage(StageDef):
             qualification=Qualification(pairs=section.qualification.pairs, right=section.qualification.right),
             qualifying=section.qualifying,
             filler=section.filler,
+            warning=section.warning or "",
             logic_version=asked.logic_version,
         )
         if section.crowd is not None:

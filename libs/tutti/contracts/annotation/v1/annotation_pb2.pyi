@@ -365,6 +365,7 @@ class Annotator(_message.Message):
     POSITION_FIELD_NUMBER: _builtins.int
     LENGTH_FIELD_NUMBER: _builtins.int
     WEIGHT_FIELD_NUMBER: _builtins.int
+    COMPLETION_CODE_FIELD_NUMBER: _builtins.int
     campaign: _builtins.str
     """campaign that the user judges in."""
     key: _builtins.str
@@ -385,6 +386,8 @@ class Annotator(_message.Message):
     """skipped and flagged pairs."""
     weight: _builtins.float
     """weight of the judgements in the newest fit; only after a fit."""
+    completion_code: _builtins.str
+    """completion_code that the annotator was shown when he or she was done; empty before."""
     @_builtins.property
     def sharpness(self) -> Global___Estimate:
         """sharpness: how reliably the better answer is chosen; only after a fit."""
@@ -413,10 +416,11 @@ class Annotator(_message.Message):
         position: Global___Estimate | None = ...,
         length: Global___Estimate | None = ...,
         weight: _builtins.float | None = ...,
+        completion_code: _builtins.str = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["_length", b"_length", "_position", b"_position", "_sharpness", b"_sharpness", "_weight", b"_weight", "length", b"length", "position", b"position", "sharpness", b"sharpness", "weight", b"weight"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["_length", b"_length", "_position", b"_position", "_sharpness", b"_sharpness", "_weight", b"_weight", "campaign", b"campaign", "controls", b"controls", "fast", b"fast", "judged", b"judged", "key", b"key", "length", b"length", "position", b"position", "reason", b"reason", "sharpness", b"sharpness", "skipped", b"skipped", "state", b"state", "user", b"user", "weight", b"weight"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_length", b"_length", "_position", b"_position", "_sharpness", b"_sharpness", "_weight", b"_weight", "campaign", b"campaign", "completion_code", b"completion_code", "controls", b"controls", "fast", b"fast", "judged", b"judged", "key", b"key", "length", b"length", "position", b"position", "reason", b"reason", "sharpness", b"sharpness", "skipped", b"skipped", "state", b"state", "user", b"user", "weight", b"weight"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     _WhichOneofReturnType__length: _TypeAlias = _typing.Literal["length"]  # noqa: Y015
     _WhichOneofArgType__length: _TypeAlias = _typing.Literal["_length", b"_length"]  # noqa: Y015

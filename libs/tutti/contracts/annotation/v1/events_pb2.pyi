@@ -244,6 +244,7 @@ class CampaignSpec(_message.Message):
     QUALIFYING_FIELD_NUMBER: _builtins.int
     LOGIC_VERSION_FIELD_NUMBER: _builtins.int
     FILLER_FIELD_NUMBER: _builtins.int
+    WARNING_FIELD_NUMBER: _builtins.int
     pairs: _builtins.str
     """pairs as JSON lines with `prompt` and `answers`, instead of samples. Never in an event."""
     guideline: _builtins.str
@@ -264,6 +265,8 @@ class CampaignSpec(_message.Message):
     """logic_version of assignment and judgement sets; empty means the current one."""
     filler: _builtins.str
     """filler that is put behind an answer in control pairs; empty means a sentence in English."""
+    warning: _builtins.str
+    """warning that annotators read before anything else, with a way out; empty for none."""
     @_builtins.property
     def answers(self) -> _containers.RepeatedCompositeFieldContainer[Global___AnswerSource]:
         """answers: the samples whose answers to the same prompt are paired."""
@@ -302,10 +305,11 @@ class CampaignSpec(_message.Message):
         qualifying: _builtins.str = ...,
         logic_version: _builtins.str = ...,
         filler: _builtins.str = ...,
+        warning: _builtins.str = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["_controls", b"_controls", "controls", b"controls", "overlap", b"overlap", "qualification", b"qualification", "simulated", b"simulated"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["_controls", b"_controls", "answers", b"answers", "axes", b"axes", "controls", b"controls", "crowd", b"crowd", "deadline_seconds", b"deadline_seconds", "filler", b"filler", "guideline", b"guideline", "judgements", b"judgements", "logic_version", b"logic_version", "overlap", b"overlap", "pairs", b"pairs", "qualification", b"qualification", "qualifying", b"qualifying", "seed", b"seed", "simulated", b"simulated"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_controls", b"_controls", "answers", b"answers", "axes", b"axes", "controls", b"controls", "crowd", b"crowd", "deadline_seconds", b"deadline_seconds", "filler", b"filler", "guideline", b"guideline", "judgements", b"judgements", "logic_version", b"logic_version", "overlap", b"overlap", "pairs", b"pairs", "qualification", b"qualification", "qualifying", b"qualifying", "seed", b"seed", "simulated", b"simulated", "warning", b"warning"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     _WhichOneofReturnType__controls: _TypeAlias = _typing.Literal["controls"]  # noqa: Y015
     _WhichOneofArgType__controls: _TypeAlias = _typing.Literal["_controls", b"_controls"]  # noqa: Y015
