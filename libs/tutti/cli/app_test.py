@@ -2,6 +2,7 @@
 
 import subprocess
 import sys
+from collections.abc import Iterator
 from importlib.metadata import entry_points
 
 import click
@@ -58,3 +59,33 @@ def test_each_service_with_commands_adds_them_by_an_entry_point() -> None:
     assert points >= {"pipeline", "scheduler", "annotation"}
     assert points <= {point.name for point in entry_points(group="tutti.services")}
     assert {"campaigns", "sample", "trace", "users"} <= set(build().commands)
+
+
+ALONE = {
+    "version",
+    "up",
+    "down",
+    "events catalog",
+    "recipes new",
+    "stack show",
+    "stack adopt",
+    "scrub",
+    "backup",
+    "restore",
+}
+"""Commands that ask no platform, or work on the stores of a data directory themselves."""
+
+
+def commands(group: click.Group, *words: str) -> Iterator[tuple[str, click.Command]]:
+    """Every command below a group, with its words."""
+    for name, command in group.commands.items():
+        if isinstance(command, click.Group):
+            yield from commands(command, *words, name)
+        else:
+            yield " ".join((*words, name)), command
+
+
+def test_every_command_that_asks_a_platform_takes_its_address() -> None:
+    found = dict(commands(build()))
+    with_address = {name for name, each in found.items() if any("--address" in option.opts for option in each.params)}
+    assert set(found) - with_address == ALONE
