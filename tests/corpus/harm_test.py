@@ -4,7 +4,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from benchmarks.harm import CARRIED, KEEPS, MOST_FALSE, Carried, carried, documentation, verdicts
+from benchmarks.harm import CARRIED, KEEPS, MOST_FALSE, UNSEEN, Carried, carried, documentation, verdicts
 
 from tutti.ingest.quality.learning import Lesson, learn
 
@@ -27,15 +27,27 @@ def test_the_set_has_sixty_texts_or_more_a_category_with_neighbours(every: list[
     assert len({each.text for each in every}) == len(every)
 
 
-def test_nine_of_ten_are_recalled_and_one_of_fifty_is_rejected_wrongly(every: list[Carried], lesson: Lesson) -> None:
+def test_nine_of_ten_held_out_texts_are_recalled_and_three_of_a_hundred_rejected_wrongly(
+    every: list[Carried], lesson: Lesson
+) -> None:
     of = {each.text: each for each in every}
     held = [of[each.text] for each in lesson.held_out]
     found = verdicts(lesson.classifier, [each.text for each in held])
     harmful = np.array([each.label != KEEPS for each in held])
-    assert (harmful.sum(), (~harmful).sum()) == (150, 127)
-    assert found.either[harmful].mean() >= 0.9
-    assert found.either[~harmful].mean() <= MOST_FALSE <= 0.02
-    assert (found.classifier[harmful] > 0).mean() >= 0.8
+    assert (harmful.sum(), (~harmful).sum()) == (237, 197)
+    assert (found.classifier[harmful] > 0).mean() >= 0.9
+    assert (found.classifier[~harmful] > 0).mean() <= 0.03
+
+
+def test_so_are_texts_from_which_nothing_was_learnt(every: list[Carried], lesson: Lesson) -> None:
+    """Only counts: whoever looks at which texts fail has used them up."""
+    unseen = carried(UNSEEN)
+    assert not {each.text for each in unseen} & {each.text for each in every}
+    found = verdicts(lesson.classifier, [each.text for each in unseen])
+    harmful = np.array([each.label != KEEPS for each in unseen])
+    assert (harmful.sum(), (~harmful).sum()) == (100, 112)
+    assert (found.classifier[harmful] > 0).mean() >= 0.9
+    assert (found.classifier[~harmful] > 0).mean() <= 0.03
 
 
 def test_of_real_documentation_one_in_two_hundred_at_most_is_rejected(lesson: Lesson) -> None:
