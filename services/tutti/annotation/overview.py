@@ -3,7 +3,8 @@
 Promises: people are named by their keys in the campaign; no text of a pair or comment is in it.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections import Counter
+from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
@@ -19,6 +20,7 @@ from tutti.contracts.annotation.v1 import (
     CampaignState,
 )
 from tutti.judgements.agreement import alpha
+from tutti.judgements.habits import drift, straight
 
 ALPHA_NEEDS = 10
 """Pairs with at least two judgements, below which an agreement says nothing."""
@@ -36,7 +38,9 @@ class Estimated:
 
 @dataclass(frozen=True)
 class AnnotatorRow:
-    """`seconds` is the median time of a judgement; the estimates are of the newest fit, None before there is one."""
+    """`seconds` is the median time of a judgement; the estimates are of the newest fit, None before there is one;
+    `habits` are reasons in words to look at what the annotator does.
+    """
 
     key: str
     state: str
@@ -50,6 +54,7 @@ class AnnotatorRow:
     position: Estimated | None
     length: Estimated | None
     weight: float | None
+    habits: Sequence[str]
 
 
 @dataclass(frozen=True)
@@ -87,7 +92,7 @@ def overview(
     compared = sum(len(each) >= 2 for each in scores.values())
     left = max(0, campaign.wanted - campaign.judgements)
     is_open = campaign.state == CAMPAIGN_STATE_OPEN
-    times: dict[str, list[int]] = {}
+    found, times = habits(kept, axis), dict[str, list[int]]()
     for each in kept:
         if each.said == JudgementKind.JUDGED:
             times.setdefault(each.annotator, []).append(each.shown_ms)
@@ -108,8 +113,46 @@ def overview(
         axis=axis,
         agreement=alpha(scores.values()) if compared >= ALPHA_NEEDS else None,
         compared=compared,
-        annotators=[_row(each, times.get(each.key, [])) for each in annotators],
+        annotators=[_row(each, times.get(each.key, []), found.get(each.key, [])) for each in annotators],
     )
+
+
+def habits(kept: Sequence[StoredJudgement], axis: str) -> Mapping[str, Sequence[str]]:
+    """What is conspicuous about the annotators, by key: runs of one score as displayed, and agreement that fades."""
+    ordinary = [each for each in kept if each.kind == Kind.ORDINARY and axis in each.scores]
+    shown: dict[str, list[StoredJudgement]] = {}
+    for each in ordinary:
+        shown.setdefault(each.annotator, []).append(each)
+    every, sums = Counter[Hashable](each.scores[axis] for each in ordinary), Counter[str]()
+    for pair, said in scores_by_pair(ordinary, axis).items():
+        sums[pair] = sum((score > 0) - (score < 0) for score in said)
+    found = {}
+    for key, mine in shown.items():
+        scores: list[Hashable] = [each.scores[axis] for each in mine]
+        run = straight(scores, every - Counter(scores))
+        fading = drift(_agreed(mine, axis, sums))
+        words = [f"{_said(run.score)} {run.length} times in a row"] if run else []
+        if fading:
+            words.append(f"agreed with others in {fading.before:.0%}, then in {fading.after:.0%}")
+        found[key] = words
+    return found
+
+
+def _agreed(mine: Sequence[StoredJudgement], axis: str, sums: Mapping[str, int]) -> list[bool]:
+    """Whether an annotator is on the side of the others, for the pairs on which both have a side."""
+    found = []
+    for each in mine:
+        score = canonical(each.scores, flipped=each.flipped)[axis]
+        own = (score > 0) - (score < 0) if isinstance(score, int) else 0
+        others = sums[each.pair] - own
+        if own and others:
+            found.append((own > 0) == (others > 0))
+    return found
+
+
+def _said(score: object) -> str:
+    words = {-2: "left much better", -1: "left better", 0: "equal", 1: "right better", 2: "right much better"}
+    return words.get(score, "both bad") if isinstance(score, int) else "both bad"
 
 
 def scores_by_pair(kept: Iterable[StoredJudgement], axis: str) -> Mapping[str, list[float]]:
@@ -122,7 +165,7 @@ def scores_by_pair(kept: Iterable[StoredJudgement], axis: str) -> Mapping[str, l
     return found
 
 
-def _row(annotator: Annotator, times: list[int]) -> AnnotatorRow:
+def _row(annotator: Annotator, times: list[int], found: Sequence[str]) -> AnnotatorRow:
     def estimated(name: str) -> Estimated | None:
         if not annotator.HasField(name):  # type: ignore[arg-type]
             return None
@@ -143,6 +186,7 @@ def _row(annotator: Annotator, times: list[int]) -> AnnotatorRow:
         position=estimated("position"),
         length=estimated("length"),
         weight=annotator.weight if annotator.HasField("weight") else None,
+        habits=found,
     )
 
 

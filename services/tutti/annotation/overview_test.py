@@ -61,6 +61,17 @@ def test_the_time_that_is_left_follows_from_the_last_hour(state: int, pace: int,
     assert overview(campaign(state=state), [], [], last_hour=pace).hours == hours
 
 
+def test_habits_are_told_in_words() -> None:
+    careful = [kept(number, key, score) for key in "ade" for number, score in enumerate([-2, -1, 1, 2] * 25)]
+    fading = [kept(number, "b", score if number < 50 else -score) for number, score in enumerate([-1, -2, 2, 1] * 25)]
+    straight = [kept(number, "c", 1) for number in range(100)]
+    view = overview(campaign(), [*careful, *fading, *straight], [Annotator(key=key) for key in "abcde"], last_hour=0)
+    told = {each.key: each.habits for each in view.annotators}
+    assert [told[key] for key in "ade"] == [[], [], []]
+    assert told["b"] == ["agreed with others in 100%, then in 0%"]
+    assert told["c"] == ["right better 100 times in a row"]
+
+
 def test_estimates_have_intervals_and_are_missing_before_a_fit() -> None:
     fitted = Annotator(
         key="a000", state=ANNOTATOR_STATE_ACTIVE, judged=3, sharpness=Estimate(value=1.0, error=0.5), weight=0.7

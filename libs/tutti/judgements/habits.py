@@ -1,0 +1,72 @@
+"""Habits that make judgements worth less: the same key over and over, and attention that fades. Pure.
+
+Promises: an annotator who judges independently from pair to pair is named in fewer than one case of a hundred. Habits
+are shown to the owner of a campaign; they change no weight by themselves.
+"""
+
+from collections import Counter
+from collections.abc import Hashable, Mapping, Sequence
+from dataclasses import dataclass
+from math import sqrt
+
+RARE = 0.001
+"""Runs that are less probable than this are no chance."""
+LEAST_HALF = 20
+"""Judgements in a half, below which two halves are not compared."""
+FAR = 3.0
+"""Standard errors between two halves that are no chance."""
+
+
+@dataclass(frozen=True)
+class Run:
+    """The same score, `length` times in a row."""
+
+    score: Hashable
+    length: int
+
+
+@dataclass(frozen=True)
+class Drift:
+    """Shares of the first and of the second half in which an annotator agreed with the others."""
+
+    before: float
+    after: float
+
+
+def straight(scores: Sequence[Hashable], crowd: Mapping[Hashable, int]) -> Run | None:
+    """Return the longest run of a score in order of arrival, None where it may be chance.
+
+    `scores` are those that were displayed, so that the side of the better answer is drawn anew for each pair; `crowd`
+    counts the scores of everybody else. The chance is at most n · p^length, where p is the crowd's share of the score;
+    each score is counted once more than it occurred, so that no share is 0.
+    """
+    runs = Counter[Hashable]()
+    length, last = 0, None
+    for score in scores:
+        length = length + 1 if length and score == last else 1
+        last = score
+        runs[score] = max(runs[score], length)
+    kinds = set(crowd) | set(runs)
+    total = sum(crowd.values()) + len(kinds)
+    least: tuple[float, Run] | None = None
+    for score, longest in runs.items():
+        chance = len(scores) * ((crowd.get(score, 0) + 1) / total) ** longest
+        if chance < RARE and (least is None or chance < least[0]):
+            least = chance, Run(score, longest)
+    return least[1] if least else None
+
+
+def drift(agreed: Sequence[bool]) -> Drift | None:
+    """Return how much less an annotator agrees with others in the second half, None where it may be chance.
+
+    `agreed` is in order of arrival, for the pairs on which the others are not undecided. Two shares are compared by
+    their pooled standard error.
+    """
+    half = len(agreed) // 2
+    if half < LEAST_HALF:
+        return None
+    first, second = agreed[:half], agreed[-half:]
+    before, after = sum(first) / half, sum(second) / half
+    pooled = (before + after) / 2
+    error = sqrt(2 * pooled * (1 - pooled) / half)
+    return Drift(before, after) if error and (before - after) / error > FAR else None

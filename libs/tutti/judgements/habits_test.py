@@ -1,0 +1,49 @@
+"""Habits are told from chance."""
+
+from collections import Counter
+from collections.abc import Hashable
+
+import numpy as np
+import pytest
+
+from tutti.judgements.habits import Drift, Run, drift, straight
+
+CROWD: Counter[Hashable] = Counter({-2: 200, -1: 250, 0: 100, 1: 250, 2: 200})
+
+
+def drawn(rng: np.random.Generator, count: int) -> list[Hashable]:
+    return [int(each) for each in rng.choice([-2, -1, 0, 1, 2], count, p=[0.2, 0.25, 0.1, 0.25, 0.2])]
+
+
+def test_who_presses_the_same_key_over_and_over_is_told() -> None:
+    rng = np.random.default_rng(0)
+    assert straight([1] * 40, CROWD) == Run(1, 40)
+    assert straight([*drawn(rng, 100), *[-1] * 12, *drawn(rng, 100)], CROWD) == Run(-1, 12)
+
+
+def test_an_independent_annotator_is_told_in_fewer_than_one_case_of_a_hundred() -> None:
+    rng = np.random.default_rng(1)
+    assert sum(straight(drawn(rng, 200), CROWD) is not None for _ in range(500)) < 5
+    assert sum(drift([bool(each) for each in rng.random(200) < 0.75]) is not None for _ in range(1000)) < 10
+
+
+@pytest.mark.parametrize("scores", [[], [0], [1, 1, 1]])
+def test_few_judgements_are_no_habit(scores: list[Hashable]) -> None:
+    assert straight(scores, CROWD) is None
+    assert drift([True] * 20 + [False] * 19) is None
+
+
+def test_whose_attention_fades_is_told() -> None:
+    rng = np.random.default_rng(2)
+    seen = [
+        drift([bool(each) for each in np.concatenate([rng.random(100) < 0.85, rng.random(100) < 0.5])])
+        for _ in range(100)
+    ]
+    assert sum(each is not None for each in seen) > 95
+    assert drift([True] * 40 + [False] * 40) == Drift(1.0, 0.0)
+    assert drift([False] * 40 + [True] * 40) is None
+
+
+def test_control_one_who_is_careless_all_the_time_does_not_drift() -> None:
+    rng = np.random.default_rng(3)
+    assert sum(drift([bool(each) for each in rng.random(200) < 0.5]) is not None for _ in range(200)) <= 2
