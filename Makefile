@@ -41,6 +41,8 @@ lint: setup ## style, types, imports, protos, generated code
 	$(BIN)/mypy
 	$(BIN)/python tools/house.py imports
 	$(BIN)/hadolint deploy/docker/Dockerfile deploy/docker/standins/*.Dockerfile
+	$(BIN)/shellcheck .ci/run deploy/docker/standins/kafka-run deploy/docker/standins/postgres-entrypoint
+	$(BIN)/python -m tools.manifests --check
 	$(BIN)/buf lint
 	$(BIN)/buf format -d --exit-code
 	$(BIN)/buf breaking --against protos/baseline.binpb

@@ -50,13 +50,13 @@ def provide(volume: Path, users: Mapping[str, int]) -> None:
         if name in services or name == ARCHIVE:
             settings["log"] = {"url": f"kafka://{name}:{made[f'kafka_{name}']}@kafka:9092"}
             settings["database"] = {"url": f"postgresql://{name}:{made[name]}@postgres:5432/tutti"}
-        files = {"tutti.toml": _toml(settings)}
+        files = {"tutti.toml": to_toml(settings)}
         if name in services or name == "operator":
             files["tokens"] = tokens.text()
         elif agent:
             files["tokens"] = f"{Role.AGENT.value} {tokens.of(Role.AGENT)}\n"
             settings["trainer"] = {"address": name}
-            files["tutti.toml"] = _toml(settings)
+            files["tutti.toml"] = to_toml(settings)
         elif name == "postgres":
             files = {"password": made["postgres"]}
         elif name == "s3":
@@ -123,7 +123,8 @@ def _made(volume: Path, services: Sequence[str]) -> dict[str, str]:
     return new
 
 
-def _toml(settings: Mapping[str, Mapping[str, str]]) -> str:
+def to_toml(settings: Mapping[str, Mapping[str, str]]) -> str:
+    """Settings as TOML."""
     lines = ["# Written at every start by provision.py; settings of yours go into the environment (TUTTI_...)."]
     for table, values in settings.items():
         lines += [f"[{table}]", *(f"{key} = {json.dumps(value)}" for key, value in values.items())]

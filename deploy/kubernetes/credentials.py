@@ -1,0 +1,86 @@
+"""Secrets and settings of each pod as manifests: `python deploy/kubernetes/credentials.py FOLDER | kubectl apply -f -`.
+
+Promises: secrets are random, made once and kept in FOLDER (mode 0700), which you keep; run again, nothing changes but
+what is missing. Options name stores outside of the cluster.
+"""
+
+import argparse
+import os
+import sys
+import tomllib
+from collections.abc import Sequence
+from pathlib import Path
+from urllib.parse import urlsplit
+
+import yaml
+
+ROOT = Path(__file__).resolve().parents[2]
+sys.path.append(str(ROOT / "deploy" / "docker"))
+
+from provision import ARCHIVE, provide, to_toml  # noqa: E402
+
+from tutti.chassis.config.settings import installed_services  # noqa: E402
+
+BESIDES = ("agent", ARCHIVE, "door", "operator", "postgres", "roles", "s3", "topics")
+
+
+def secrets(folder: Path, *, log: str | None, database: str | None, blobs: str | None) -> list[dict[str, object]]:
+    """A Secret for each pod. `log`: HOST:PORT; `database`: the URL of its administrator; `blobs`: URL with keys."""
+    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+    names = [*installed_services(), *BESIDES]
+    provide(folder, dict.fromkeys(names, os.getuid()))
+    found: list[dict[str, object]] = []
+    for name in names:
+        files = {path.name: path.read_text() for path in sorted((folder / name).iterdir()) if path.is_file()}
+        if "tutti.toml" in files:
+            files["tutti.toml"] = _moved(files["tutti.toml"], log=log, database=database, blobs=blobs)
+        if name == "roles" and database:
+            files["url"] = database
+        found.append(
+            {
+                "apiVersion": "v1",
+                "kind": "Secret",
+                "metadata": {"name": f"tutti-{name}", "namespace": "tutti"},
+                "stringData": files,
+            }
+        )
+    return found
+
+
+def _moved(text: str, *, log: str | None, database: str | None, blobs: str | None) -> str:
+    """The same settings with other stores; each service keeps its own password."""
+    settings = tomllib.loads(text)
+    for table, outside in (("log", log), ("database", database and urlsplit(database).netloc.rpartition("@")[2])):
+        if outside and table in settings:
+            url = urlsplit(settings[table]["url"])
+            settings[table]["url"] = url._replace(netloc=f"{url.netloc.rpartition('@')[0]}@{outside}").geturl()
+    if database and "database" in settings:
+        settings["database"]["url"] = (
+            urlsplit(settings["database"]["url"])._replace(path=urlsplit(database).path).geturl()
+        )
+    if blobs and "blobs" in settings:
+        settings["blobs"]["url"] = blobs
+    return to_toml(settings)
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("folder", type=Path, help="where the secrets are kept")
+    parser.add_argument("--log", metavar="HOST:PORT", help="a Kafka outside, with the users of FOLDER/topics")
+    parser.add_argument(
+        "--database", metavar="URL", help="a Postgres outside: postgresql://ADMIN:PASSWORD@HOST:PORT/DB"
+    )
+    parser.add_argument("--blobs", metavar="URL", help="an S3 outside: s3://KEY:SECRET@HOST/BUCKET")
+    given = parser.parse_args(arguments)
+    for name, value, scheme in (("--database", given.database, "postgresql"), ("--blobs", given.blobs, "s3")):
+        if value and (urlsplit(value).scheme != scheme or "@" not in value):
+            parser.error(f"{name} {value}: expected {scheme}://USER:PASSWORD@HOST/NAME")
+    if given.log and not urlsplit(f"//{given.log}").port:
+        parser.error(f"--log {given.log}: expected HOST:PORT")
+    every = secrets(given.folder, log=given.log, database=given.database, blobs=given.blobs)
+    sys.stdout.write(yaml.safe_dump_all(every, sort_keys=False))
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

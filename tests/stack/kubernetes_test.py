@@ -1,0 +1,190 @@
+"""deploy/kubernetes as a text: what each pod may use, see and reach, without a cluster."""
+
+import re
+import stat
+import sys
+from importlib import import_module
+from pathlib import Path
+from typing import Any
+
+import kubernetes_validate
+import pytest
+import yaml
+from tools.manifests.__main__ import FOLDER, rendered
+from tools.manifests.parts import quantity
+
+from tutti.chassis.config.datadir import tokens_at
+from tutti.chassis.config.settings import installed_services, load
+from tutti.chassis.identity.auth import Role
+
+ROOT = Path(__file__).resolve().parents[2]
+COMPOSE: dict[str, dict[str, Any]] = yaml.safe_load((ROOT / "docker-compose.yml").read_text())["services"]
+VERSION = "1.34"
+WORKLOADS = ("Deployment", "StatefulSet", "Job")
+Manifest = dict[str, Any]
+
+
+def composed(folder: str) -> list[Manifest]:
+    """Every manifest of a base or an overlay, as kustomize would gather them."""
+    found: list[Manifest] = []
+    kustomization = yaml.safe_load((FOLDER / folder / "kustomization.yaml").read_text())
+    for resource in kustomization["resources"]:
+        path = (FOLDER / folder / resource).resolve()
+        found += composed(path.name) if path.is_dir() else yaml.safe_load_all(path.read_text())
+    return found
+
+
+OVERLAYS = {name: composed(name) for name in ("single", "managed")}
+each_overlay = pytest.mark.parametrize("overlay", OVERLAYS)
+
+
+def workloads(overlay: str) -> dict[str, Manifest]:
+    return {each["metadata"]["name"]: each for each in OVERLAYS[overlay] if each["kind"] in WORKLOADS}
+
+
+def pods(overlay: str) -> dict[str, Manifest]:
+    return {name: each["spec"]["template"] for name, each in workloads(overlay).items()}
+
+
+def test_the_committed_files_are_those_that_the_compose_file_gives() -> None:
+    assert {name: (FOLDER / name).read_text() for name in rendered()} == rendered()
+    committed = {str(path.relative_to(FOLDER)) for path in FOLDER.rglob("*.yaml")}
+    assert committed == set(rendered())
+
+
+def test_every_manifest_is_valid() -> None:
+    every = {str(each): each for overlay in OVERLAYS.values() for each in overlay}
+    for manifest in every.values():
+        kubernetes_validate.validate(manifest, VERSION, strict=True)
+    wrong = {**OVERLAYS["single"][1], "sepc": {}}
+    with pytest.raises(kubernetes_validate.ValidationError):
+        kubernetes_validate.validate(wrong, VERSION, strict=True)
+
+
+@each_overlay
+def test_no_two_manifests_have_one_name(overlay: str) -> None:
+    names = [(each["kind"], each["metadata"]["name"]) for each in OVERLAYS[overlay]]
+    assert len(set(names)) == len(names)
+
+
+def test_every_service_of_the_installation_has_a_pod_with_the_limits_of_the_compose_file() -> None:
+    found = pods("single")
+    assert set(installed_services()) | {"agent", "door", "kafka", "postgres", "s3", "roles"} == set(found)
+    for name in set(found) & set(COMPOSE):
+        (container, *_) = found[name]["spec"]["containers"]
+        part = COMPOSE[name]
+        assert container["resources"]["limits"]["memory"] == quantity(part["mem_limit"])
+        assert found[name]["spec"]["securityContext"]["runAsUser"] == int(part["user"].split(":")[0])
+        assert container.get("args", part.get("command")) == part.get("command", container.get("args"))
+        given = {each["name"] for each in container.get("env", [])} | {"OTEL_EXPORTER_OTLP_ENDPOINT"}
+        assert set(part.get("environment", {})) <= given
+
+
+@each_overlay
+def test_a_pod_has_no_rights_that_it_does_not_need(overlay: str) -> None:
+    for name, pod in pods(overlay).items():
+        spec = pod["spec"]
+        assert spec["securityContext"]["runAsNonRoot"], name
+        assert spec["securityContext"]["seccompProfile"] == {"type": "RuntimeDefault"}
+        assert not spec["automountServiceAccountToken"]
+        assert not spec["enableServiceLinks"]
+        for container in (*spec["containers"], *spec["initContainers"]):
+            rights = container["securityContext"]
+            assert rights["readOnlyRootFilesystem"], (name, container["name"])
+            assert not rights["allowPrivilegeEscalation"]
+            assert rights["capabilities"] == {"drop": ["ALL"]}
+            assert "memory" in container["resources"]["limits"]
+            assert not re.search(r"://[^/]*:[^/]*@", str(container.get("env", ""))), "a URL with a password"
+
+
+@each_overlay
+def test_every_mount_has_a_volume_and_every_secret_is_made(overlay: str, tmp_path: Path) -> None:
+    made = {each["metadata"]["name"] for each in credentials(tmp_path)}
+    for name, workload in workloads(overlay).items():
+        spec = workload["spec"]["template"]["spec"]
+        claims = [each["metadata"]["name"] for each in workload["spec"].get("volumeClaimTemplates", [])]
+        volumes = {each["name"] for each in spec["volumes"]} | set(claims)
+        mounted = {each["name"] for part in (*spec["containers"], *spec["initContainers"])
+                   for each in part["volumeMounts"]}  # fmt: skip
+        assert mounted == volumes, name
+        assert {each["secret"]["secretName"] for each in spec["volumes"] if "secret" in each} <= made
+
+
+def test_what_keeps_running_reports_its_health_and_may_be_evicted_one_at_a_time() -> None:
+    budgets = {each["metadata"]["name"] for each in OVERLAYS["single"] if each["kind"] == "PodDisruptionBudget"}
+    for name in {*installed_services(), "door", "agent"}:
+        (container, *_) = pods("single")[name]["spec"]["containers"]
+        check = " ".join(container["readinessProbe"]["exec"]["command"])
+        assert f"--check {name if name != 'agent' else chr(34) + 'agent-$TUTTI_NODE' + chr(34)}" in check
+        assert "livenessProbe" not in container, "a store that is away would end every pod"
+        assert name in budgets
+
+
+def allowed(overlay: str, source: str, target: str, port: int) -> bool:
+    """Whether the policies let a pod of `source` connect to one of `target`."""
+    labels = {name: pod["metadata"]["labels"] for name, pod in pods(overlay).items()}
+    policies = [each["spec"] for each in OVERLAYS[overlay] if each["kind"] == "NetworkPolicy"]
+
+    def selects(selector: Manifest, name: str) -> bool:
+        return bool(selector.get("matchLabels", {}).items() <= labels[name].items())
+
+    def one_way(at: str, peer: str, direction: str) -> bool:
+        mine = [each for each in policies if selects(each["podSelector"], at) and direction in each["policyTypes"]]
+        key = "from" if direction == "Ingress" else "to"
+        rules = [rule for each in mine for rule in each.get(direction.lower(), [])]
+        return not mine or any(
+            (key not in rule or any("podSelector" in who and selects(who["podSelector"], peer) for who in rule[key]))
+            and ("ports" not in rule or port in [each["port"] for each in rule["ports"]])
+            for rule in rules
+        )
+
+    return one_way(source, target, "Egress") and one_way(target, source, "Ingress")
+
+
+def test_a_pod_reaches_what_it_calls_and_nothing_else() -> None:
+    stores = {"kafka": 9092, "postgres": 5432, "s3": 7070}
+    for service in installed_services():
+        assert all(allowed("single", service, store, port) for store, port in stores.items())
+        assert all(allowed("single", each, service, 7000) for each in ("door", "agent", "scheduler"))
+        assert not allowed("single", service, "agent", 40000)
+        assert not allowed("single", service, "kafka", 9094)
+    assert allowed("single", "agent", "agent", 40000)
+    assert allowed("single", "agent", "s3", 7070)
+    assert allowed("single", "roles", "postgres", 5432)
+    refused = {("agent", "kafka"), ("agent", "postgres"), ("door", "postgres"), ("door", "s3"), ("roles", "s3"),
+               ("kafka", "postgres"), ("s3", "postgres")}  # fmt: skip
+    assert [each for each in refused if allowed("single", *each, stores[each[1]])] == []
+
+
+def credentials(folder: Path, **stores: str) -> list[Manifest]:
+    sys.path.append(str(ROOT / "deploy" / "kubernetes"))
+    try:
+        module = import_module("credentials")
+    finally:
+        sys.path.remove(str(ROOT / "deploy" / "kubernetes"))
+    outside = {"log": None, "database": None, "blobs": None, **stores}
+    found: list[Manifest] = module.secrets(folder, **outside)
+    return found
+
+
+def test_secrets_are_made_once_for_their_owner_and_name_the_stores(tmp_path: Path) -> None:
+    folder = tmp_path / "kept"
+    first = credentials(folder)
+    assert credentials(folder) == first
+    assert stat.S_IMODE(folder.stat().st_mode) == 0o700
+    files = {each["metadata"]["name"]: each["stringData"] for each in first}
+    (tmp_path / "tokens").write_text(files["tutti-agent"]["tokens"])
+    (tmp_path / "tokens").chmod(0o600)
+    assert tokens_at(tmp_path / "tokens", [Role.AGENT]).of(Role.AGENT)
+    assert "tokens" not in files["tutti-door"]
+    outside = credentials(
+        folder, log="log.test:9093", database="postgresql://root:pw@db.test:5433/lm", blobs="s3://k:s@s3.test/b"
+    )
+    (settings,) = [each["stringData"] for each in outside if each["metadata"]["name"] == "tutti-dedup"]
+    (tmp_path / "tutti.toml").write_text(settings["tutti.toml"])
+    values = load(tmp_path / "tutti.toml", environment={}).values
+    assert values.log.url.startswith("kafka://dedup:")
+    assert values.log.url.endswith("@log.test:9093")
+    assert values.database.url.startswith("postgresql://dedup:")
+    assert values.database.url.endswith("@db.test:5433/lm")
+    assert values.blobs.url == "s3://k:s@s3.test/b"

@@ -1,0 +1,87 @@
+"""The manifests of deploy/kubernetes, written from docker-compose.yml: `python -m tools.manifests`, or `--check`.
+
+Promises: a container of docker-compose.yml that runs a part of Tutti has a workload of the same name, image, user,
+memory limit and environment; `--check` fails when a committed file differs.
+"""
+
+import argparse
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+import yaml
+from tools.manifests.parts import Manifest
+from tools.manifests.policies import managed_policies, policies, single_policies
+from tools.manifests.stores import roles_job, stores
+from tools.manifests.workloads import agents, config, namespace, service
+
+ROOT = Path(__file__).resolve().parents[2]
+FOLDER = ROOT / "deploy" / "kubernetes"
+HEADER = "# Written by `python -m tools.manifests` from docker-compose.yml; change that, or the script.\n"
+
+
+def rendered() -> dict[str, str]:
+    """Each file's text by its path below deploy/kubernetes."""
+    parts = yaml.safe_load((ROOT / "docker-compose.yml").read_text())["services"]
+    named = {name: str(part.get("command", [""])[0]) for name, part in parts.items()}
+    services = [name for name, module in named.items() if module == f"tutti.{name}"]
+    agent = next(name for name, module in named.items() if module == "tutti.trainer")
+    base = {
+        "namespace.yaml": [namespace()],
+        "configmap.yaml": [config()],
+        "services.yaml": [each for name in services for each in service(name, parts[name])],
+        "door.yaml": service("door", parts["door"]),
+        "agents.yaml": agents(parts[agent]),
+        "policies.yaml": policies(),
+    }
+    single = {"stores.yaml": stores(parts), "policies.yaml": single_policies()}
+    managed = {"roles.yaml": [roles_job(parts["roles"])], "policies.yaml": managed_policies()}
+    files = {}
+    for folder, inside in (("base", base), ("single", single), ("managed", managed)):
+        resources = [] if folder == "base" else ["../base"]
+        kustomization = {
+            "apiVersion": "kustomize.config.k8s.io/v1beta1",
+            "kind": "Kustomization",
+            "resources": [*resources, *inside],
+        }
+        if folder != "base":
+            kustomization["namespace"] = "tutti"
+        files[f"{folder}/kustomization.yaml"] = text([kustomization])
+        files |= {f"{folder}/{name}": text(manifests) for name, manifests in inside.items()}
+    return files
+
+
+class _Plain(yaml.SafeDumper):
+    """Without anchors, though manifests share values."""
+
+    def ignore_aliases(self, data: object) -> bool:
+        return True
+
+
+def text(manifests: Sequence[Manifest]) -> str:
+    return HEADER + yaml.dump_all(manifests, Dumper=_Plain, sort_keys=False, width=120)
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--check", action="store_true", help="compare with the committed files, and write nothing")
+    check = parser.parse_args(arguments).check
+    files = rendered()
+    stale = [name for name, content in files.items() if not _is(FOLDER / name, content)]
+    if check:
+        for name in stale:
+            print(f"deploy/kubernetes/{name} is stale: run python -m tools.manifests", file=sys.stderr)
+        return 1 if stale else 0
+    for name in stale:
+        (FOLDER / name).parent.mkdir(parents=True, exist_ok=True)
+        (FOLDER / name).write_text(files[name])
+        print(f"wrote deploy/kubernetes/{name}")
+    return 0
+
+
+def _is(path: Path, content: str) -> bool:
+    return path.exists() and path.read_text() == content
+
+
+if __name__ == "__main__":
+    sys.exit(main())
