@@ -45,6 +45,7 @@ from tutti.scheduler.settings import SchedulerSettings
 from tutti.scheduler.tables import READY, SPAWNED, RankRow, Tables
 
 MAX_WORD_BYTES = 128
+NODE_TAKEN = "NODE_TAKEN"
 
 
 class AgentCalls:
@@ -62,14 +63,17 @@ class AgentCalls:
         if len(request.devices) > request.slots:
             raise InvalidField("devices", seen=len(request.devices), expected=f"at most one a slot ({request.slots})")
         _check_length("address", request.address, MAX_ADDRESS_BYTES)
-        for field in ("incarnation", "kernel", "machine"):
+        for field in ("incarnation", "kernel", "machine", "folder"):
             _check_length(field, getattr(request, field), MAX_WORD_BYTES)
         for device in request.devices:
             _check_length("devices", device, MAX_DEVICE_BYTES)
         return self._host.units.run(lambda unit: self._register(unit, request))
 
     def _register(self, unit: Unit, request: RegisterNodeRequest) -> Node:
+        self._require_free(unit, request)
         self.tables.heard(unit, request.name)
+        if request.folder:
+            self.tables.serve(unit, request.name, request.folder)
         if self.tables.nodes.find(unit, request.name) is None:
             node = self.tables.nodes.create(unit, _described(Node(name=request.name), request))
             self._epochs.wake_queue(unit)
@@ -88,6 +92,19 @@ class AgentCalls:
         self._epochs.forsake(unit, node, void, "has a new agent, the ranks of the old one are gone")
         self._epochs.wake_queue(unit)
         return self.tables.nodes.get(unit, request.name)
+
+    def _require_free(self, unit: Unit, request: RegisterNodeRequest) -> None:
+        """Raise Refused where an agent with another state folder serves the node and is alive."""
+        agent, node = self.tables.agent(unit, request.name), self.tables.nodes.find(unit, request.name)
+        if agent is None or node is None or not request.folder or agent.folder in ("", request.folder):
+            return
+        if node.state in (NODE_STATE_LEFT, NODE_STATE_LOST) or not self._watch.is_alive(unit, agent):
+            return
+        raise Refused(
+            NODE_TAKEN,
+            f"{request.name} is served by another agent, at {node.address}, with the state folder {agent.folder}: give "
+            f"this one (folder {request.folder}) a name of its own with --node, or stop the other",
+        )
 
     def Heartbeat(self, request: HeartbeatRequest, call: Call) -> HeartbeatResponse:
         required(request, "name", "incarnation")

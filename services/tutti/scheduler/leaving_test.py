@@ -4,6 +4,7 @@ from pathlib import Path
 
 import pytest
 
+from tutti.chassis.errors import Refused
 from tutti.contracts.scheduler.v1 import (
     JOB_STATE_QUEUED,
     JOB_STATE_RUNNING,
@@ -147,3 +148,30 @@ def test_ranks_that_died_with_the_platform_are_not_said_to_have_gone_on(world: W
         "epoch 1: nodes/a has a new agent, the ranks of the old one are gone",
         "epoch 2: 2 ranks on nodes/a from the start",
     ]
+
+
+def test_a_second_agent_with_the_name_of_a_node_is_refused_while_the_first_is_alive(world: World) -> None:
+    first = Agent(world, folder="first")
+    world.create()
+    first.run()
+    with pytest.raises(
+        Refused, match=r"nodes/a is served by another agent, at .* folder first: give this one \(folder s"
+    ):
+        Agent(world, incarnation="2", folder="second")
+    assert (world.job().state, world.job().epoch) == (JOB_STATE_RUNNING, 1)
+    assert Agent(world, incarnation="3", folder="first").node.incarnation == "3"
+
+
+@pytest.mark.parametrize("how", ["left", "lost", "scheduler started"])
+def test_an_agent_on_another_machine_takes_the_name_of_a_node_that_is_gone(world: World, how: str) -> None:
+    first = Agent(world, folder="first")
+    if how == "left":
+        first.heartbeat(leaving=True)
+    elif how == "lost":
+        world.agents.remove(first)
+        world.clock.advance(60)
+    else:
+        world.start()
+    assert Agent(world, incarnation="2", folder="second").node.state == NODE_STATE_READY
+    with pytest.raises(Refused, match="folder second"):
+        Agent(world, incarnation="3", folder="first")

@@ -21,7 +21,7 @@ from tutti.contracts.scheduler.v1 import (
 )
 from tutti.scheduler import jobs
 from tutti.scheduler.epochs import Epochs
-from tutti.scheduler.tables import Tables
+from tutti.scheduler.tables import Agent, Tables
 
 INTERVAL_SECONDS = 1.0
 STARTED = "the scheduler was started again"
@@ -62,6 +62,11 @@ class NodeWatch:
         """Whether the agent of this node gave a word since the scheduler is up."""
         agent = self._tables.agent(unit, node) if self._up_since else None
         return agent is not None and self._up_since is not None and agent.heard_at >= micros(self._up_since)
+
+    def is_alive(self, unit: Unit, agent: Agent) -> bool:
+        """Whether an agent gave a word within the last lease, since the scheduler is up."""
+        recent = agent.heard_at > micros(unit.now) - int(self._ttl * 1_000_000)
+        return recent and self._up_since is not None and agent.heard_at >= micros(self._up_since)
 
     def went_on(self, unit: Unit, job: Job) -> Job:
         """The ranks of a job gave a word: its history says through what they went on."""

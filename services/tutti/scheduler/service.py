@@ -14,6 +14,7 @@ from tutti.chassis.store.unit import Unit
 from tutti.chassis.work.reconciler import Reconciler
 from tutti.contracts.scheduler.v1 import EpochOpened, JobState, RankLost
 from tutti.contracts.scheduler.v1.scheduler_pb2 import DESCRIPTOR
+from tutti.scheduler.agentcalls import NODE_TAKEN
 from tutti.scheduler.checks import checks
 from tutti.scheduler.decisions import POLICY, Decisions
 from tutti.scheduler.driver import Driver
@@ -29,6 +30,7 @@ declare(
         "UNKNOWN_EPOCH": "the epoch was never given out; read the node again",
         "JOB_ENDED": "the job has ended; create another",
         "SAME_SHAPE": "the job has this shape already",
+        NODE_TAKEN: "another agent serves the node of this name; the message names both",
     }
 )
 

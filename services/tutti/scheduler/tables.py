@@ -50,11 +50,15 @@ from tutti.scheduler.trainings import tokens_of_step
 
 @dataclass(frozen=True)
 class Agent:
-    """What is known of a node's agent besides the node: when it was heard (microseconds), whether it is drained."""
+    """What is known of a node's agent besides the node: when it was heard (microseconds), whether it is drained.
+
+    `folder` is the id of its state folder; empty for an agent before 0.3.
+    """
 
     node: str
     heard_at: int
     draining: bool
+    folder: str = ""
 
 
 @dataclass(frozen=True)
@@ -134,6 +138,7 @@ class Tables:
             Column("node", String(200), primary_key=True),
             Column("heard_at", BigInteger, nullable=False),
             Column("draining", Boolean, nullable=False),
+            Column("folder", String(200), nullable=False, server_default=""),
         )
         self.attempts = declare(
             "attempts",
@@ -206,6 +211,10 @@ class Tables:
         )
         if changed.rowcount == 0:
             unit.tx.execute(insert(self.agents).values(node=node, heard_at=micros(unit.now), draining=False))
+
+    def serve(self, unit: Unit, node: str, folder: str) -> None:
+        """The agent with this state folder serves the node."""
+        unit.tx.execute(update(self.agents).where(self.agents.c.node == node).values(folder=folder))
 
     def heard_since(self, unit: Unit, since: int) -> set[str]:
         """The nodes whose agents gave a word at `since` (microseconds) or later."""

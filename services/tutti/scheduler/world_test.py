@@ -272,13 +272,22 @@ class Agent:
     """A node's agent: registers at once, and does what it is told to."""
 
     def __init__(
-        self, world: World, name: str = "a", *, slots: int = 2, incarnation: str = "1", kernel: str = ""
+        self,
+        world: World,
+        name: str = "a",
+        *,
+        slots: int = 2,
+        incarnation: str = "1",
+        kernel: str = "",
+        folder: str = "",
     ) -> None:
         self._world, self.name, self.incarnation = world, f"nodes/{name}", incarnation
         self.silent = False
         world.agents = [*(each for each in world.agents if each.name != self.name), self]
         world.api.RegisterNode(
-            RegisterNodeRequest(name=self.name, incarnation=incarnation, slots=slots, devices=["cpu"], kernel=kernel),
+            RegisterNodeRequest(
+                name=self.name, incarnation=incarnation, slots=slots, devices=["cpu"], kernel=kernel, folder=folder
+            ),
             CALL,
         )
         world.settle()

@@ -13,7 +13,7 @@ from typing import Any
 from google.protobuf.message import Message
 
 from tutti.backbone.clock import Clock
-from tutti.chassis.errors import NotFound, Problem, StaleEpoch, is_transient
+from tutti.chassis.errors import NotFound, Problem, Refused, StaleEpoch, is_transient
 from tutti.chassis.telemetry import span_from
 from tutti.contracts.committer.v1 import (
     ClaimVerificationRequest,
@@ -84,6 +84,7 @@ class Agent:
         """`watch` gives the newest node resource that was pushed, if any; without it the node is polled."""
         self.settings, self.incarnation, self.state = settings, incarnation, AgentState.REGISTERING
         self.superseded = False
+        self.refused = ""  # why the scheduler does not take this agent
         self._scheduler, self._committer, self._sampling = scheduler, committer, sampling
         self._courier, self._clock = courier, clock
         self._launcher, self._io, self._journal, self._watch = launcher, io, journal, watch
@@ -167,6 +168,7 @@ class Agent:
             address=settings.address,
             kernel=settings.kernel,
             machine=settings.machine,
+            folder=settings.folder,
         )
         self._courier.send("node", lambda: self._scheduler.RegisterNode(request), self._registered)
 
@@ -177,6 +179,9 @@ class Agent:
             elif self.state is AgentState.DRAINING:  # asked to stop while this was on its way
                 self._tell_leaving()
             self._see(answer)
+        elif isinstance(answer, Refused):
+            log.error("%s; this agent stops", answer)
+            self.refused, self.state = str(answer), AgentState.SUPERSEDED
         elif not is_transient(answer):
             log.error("%s cannot be registered: %s", self.settings.name, answer)
 

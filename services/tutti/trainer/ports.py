@@ -183,6 +183,7 @@ class AgentSettings:
     progress: float = 0.5
     drain: float = 8.0
     buffers: int = 2
+    folder: str = ""
 
     @property
     def name(self) -> str:

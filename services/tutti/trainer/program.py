@@ -11,6 +11,7 @@ import re
 import select
 import signal
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 
 from pydantic import Field
@@ -18,6 +19,7 @@ from pydantic import Field
 from tutti.backbone import SystemClock, SystemRandomness, uuid7
 from tutti.backbone.files import RealFiles, make_folders
 from tutti.chassis.config.datadir import DEFAULT, DataDir, tokens_at
+from tutti.chassis.config.exits import FAILED, say
 from tutti.chassis.config.settings import Loaded, Section, SettingsError, load
 from tutti.chassis.identity.auth import Role
 from tutti.chassis.rpc.channel import RpcChannel
@@ -104,6 +106,7 @@ def _serve(given: argparse.Namespace) -> int:
     make_folders(files, state)
     with contextlib.ExitStack() as stack:
         stack.callback(data_dir.lock(f"agent {settings.node}", f"{NODES}/{settings.node}/lock").release)
+        settings = replace(settings, folder=data_dir.instance(f"agent-{settings.node}"))
         journal = Journal(state / "journal.json", files)
         journal.kill_orphans()
         buffers = buffer_folder(state)
@@ -160,7 +163,9 @@ def _serve(given: argparse.Namespace) -> int:
                 waiting = [*courier.filenos(), *launcher.filenos(), *io.filenos(), stop.fileno()]
                 select.select(waiting, [], [], LOOP_SECONDS)
                 stop.clear()
-        return 1 if agent.superseded else 0
+        if agent.refused:
+            return say(agent.refused, FAILED)
+        return FAILED if agent.superseded else 0
 
 
 def _settings(given: argparse.Namespace, loaded: Loaded) -> AgentSettings:

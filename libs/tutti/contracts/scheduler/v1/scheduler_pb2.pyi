@@ -313,6 +313,7 @@ class RegisterNodeRequest(_message.Message):
     ADDRESS_FIELD_NUMBER: _builtins.int
     KERNEL_FIELD_NUMBER: _builtins.int
     MACHINE_FIELD_NUMBER: _builtins.int
+    FOLDER_FIELD_NUMBER: _builtins.int
     name: _builtins.str
     """name of the node."""
     incarnation: _builtins.str
@@ -325,6 +326,8 @@ class RegisterNodeRequest(_message.Message):
     """kernel signature digest."""
     machine: _builtins.str
     """machine in words: processor, cores, memory."""
+    folder: _builtins.str
+    """folder: random id of the agent's state folder; another agent with the name of a node that is alive has another one."""
     @_builtins.property
     def devices(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
         """devices of the node."""
@@ -339,10 +342,11 @@ class RegisterNodeRequest(_message.Message):
         address: _builtins.str = ...,
         kernel: _builtins.str = ...,
         machine: _builtins.str = ...,
+        folder: _builtins.str = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["address", b"address", "devices", b"devices", "incarnation", b"incarnation", "kernel", b"kernel", "machine", b"machine", "name", b"name", "slots", b"slots"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["address", b"address", "devices", b"devices", "folder", b"folder", "incarnation", b"incarnation", "kernel", b"kernel", "machine", b"machine", "name", b"name", "slots", b"slots"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
