@@ -181,6 +181,7 @@ class ClassifierApi:
         self._classifiers, self._places = classifiers, paths
 
     def create(self, request: CreateClassifierRequest) -> CreateClassifierResponse:
+        self._places.check(request.spec.input_path)
         reading_of(request.spec)
         if not _NAME.fullmatch(check_name("classifiers", request.name)):
             raise InvalidField(

@@ -123,7 +123,7 @@ class ConversationsApi:
         self._work, self._paths = work, paths
 
     def CreateConversations(self, request: CreateConversationsRequest, call: Call) -> CreateConversationsResponse:
-        folder(request.spec.input_path)
+        self._paths.check(request.spec.input_path)
         split_of(request.spec)
         if request.name and "." in check_name("conversations", request.name):
             raise InvalidField("name", seen=request.name, expected="a name without a dot, which is before a part")

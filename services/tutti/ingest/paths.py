@@ -3,6 +3,7 @@
 Promises: an absolute path, or an address, of this machine stays here; no resource, event or reason holds it.
 """
 
+from collections.abc import Sequence
 from pathlib import Path
 
 from sqlalchemy import Column, MetaData, String, Text, insert, select, update
@@ -13,13 +14,23 @@ from tutti.chassis.store.unit import Unit
 
 
 class Paths:
-    def __init__(self, metadata: MetaData) -> None:
+    """`roots`: the folders under which inputs may be; none given: anywhere that this process may read."""
+
+    def __init__(self, metadata: MetaData, roots: Sequence[str] = ()) -> None:
+        self._roots = [Path(root).resolve() for root in roots]
         self.table = declare(
             "paths",
             metadata,
             Column("ingest", String(400), primary_key=True),
             Column("path", Text, nullable=False),
         )
+
+    def check(self, path: str) -> None:
+        """Raise InvalidField unless a request may name this folder; links are followed."""
+        found = folder(path).resolve()
+        if self._roots and not any(found.is_relative_to(root) for root in self._roots):
+            allowed = ", ".join(map(str, self._roots))
+            raise InvalidField("spec.input_path", seen=path, expected=f"a folder under {allowed} (ingest.roots)")
 
     def keep(self, unit: Unit, ingest: str, path: str) -> None:
         """Record the path of an ingest, or of a crawl its hosts as JSON; the newest one stays."""

@@ -34,7 +34,7 @@ NATIVES = tuple(
 
 def build(host: Host) -> Service:
     settings = host.settings(IngestSettings)
-    paths, frontier = Paths(host.metadata), Frontier(host.metadata)
+    paths, frontier = Paths(host.metadata, settings.roots), Frontier(host.metadata)
     crawl, read = crawls.work_of(host, frontier, paths), ingests.work_of(host, paths, settings)
     chosen, learnt = filters.work_of(host), classifiers.work_of(host, paths)
     gathered, retractions = conversations.work_of(host, paths), Retractions(host, read)
@@ -50,6 +50,7 @@ def build(host: Host) -> Service:
 
     def asked(spec: IngestSpec) -> shards.Reading:
         require_engine(spec.engine, lambda: lacking(settings))
+        paths.check(spec.input_path)
         return ingests.reading_of(spec)
 
     classifier_api = classifiers.ClassifierApi(learnt, paths)

@@ -19,6 +19,10 @@ class IngestSettings(Section):
         description="host:port of the head of a Ray cluster that this machine is a node of, for engine: ray",
     )
 
+    roots: list[str] = Field(
+        default=[], description="folders under which the inputs of recipes must be; empty: anywhere"
+    )
+
     @property
     def processes(self) -> int:
         """How many work side by side."""

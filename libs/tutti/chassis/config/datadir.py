@@ -1,7 +1,8 @@
 """The data directory: one folder that holds everything a platform on this machine keeps.
 
-Promises: one owner at a time (a lock that dies with its process); a directory of a newer version is refused; tokens are
-made once, readable by their owner alone; files that others read appear whole or not at all.
+Promises: one owner at a time (a lock that dies with its process); a directory of a newer version is refused; a new one,
+and its tokens, which are made once, can be read by their owner alone; files that others read appear whole or not at
+all.
 """
 
 import contextlib
@@ -63,6 +64,9 @@ class DataDir:
         self._files = files or RealFiles()
         with self._named("open"):
             self._check_version()
+            if not self.path.exists():
+                make_folders(self._files, self.path)
+                self.path.chmod(0o700)
             make_folders(self._files, self.path)
             for name in FOLDERS:
                 self._files.make_folder(self.path / name)

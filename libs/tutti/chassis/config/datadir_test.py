@@ -124,3 +124,10 @@ def owner(path: Path) -> Iterator[subprocess.Popen[str]]:
     finally:
         process.kill()
         process.communicate()
+
+
+def test_a_new_directory_is_its_owners_alone(tmp_path: Path) -> None:
+    assert DataDir(tmp_path / "a" / "data").path.stat().st_mode & 0o777 == 0o700
+    (own := tmp_path / "own").mkdir()
+    own.chmod(0o755)
+    assert DataDir(own).path.stat().st_mode & 0o777 == 0o755

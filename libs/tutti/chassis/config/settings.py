@@ -6,6 +6,7 @@ unknown key is refused and the nearest known one is named; secrets never leave t
 
 import difflib
 import os
+import stat
 import tomllib
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
@@ -238,7 +239,9 @@ def _layers(
     config: Path | None, environment: Mapping[str, str], overrides: Iterable[str]
 ) -> Iterator[tuple[str, Tree]]:
     if config is not None:
-        yield str(config), _read(config)
+        tree = _read(config)
+        _check_mode(config, tree)
+        yield str(config), tree
     for name in sorted(environment):
         if name.startswith(ENVIRONMENT_PREFIX) and name not in RESERVED_VARIABLES:
             key = name.removeprefix(ENVIRONMENT_PREFIX).lower().replace("__", ".")
@@ -259,6 +262,15 @@ def _read(config: Path) -> Tree:
         raise SettingsError(f"{config} cannot be read: {error}") from None
     except tomllib.TOMLDecodeError as error:
         raise SettingsError(f"{config} is not TOML: {error}") from None
+
+
+def _check_mode(config: Path, tree: Tree) -> None:
+    """Raise SettingsError where others may read the file and it holds a secret."""
+    mode = stat.S_IMODE(config.stat().st_mode)
+    values = (key for key, value in _leaves(tree, "") if _shown(key, value) != str(value))
+    secret = next((key for key in values if key != "rpc.tokens"), "")  # which names a file
+    if mode & 0o077 and secret:
+        raise SettingsError(f"{config} can be read by others (mode {mode:04o}) and {secret} is secret: chmod 600 it")
 
 
 def _parsed(text: str) -> Any:

@@ -110,3 +110,22 @@ def test_the_table_of_agents_is_read_by_the_host_too_and_is_no_service(tmp_path:
     assert load(config, environment={}, services=["scheduler"]).own == {"trainer": {"stall_seconds": 60}}
     with pytest.raises(SettingsError, match=r"services\.trainer .*no such service"):
         load(environment={}, overrides=["services.trainer=127.0.0.1:1"], services=["scheduler"])
+
+
+@pytest.mark.parametrize(
+    "line", ['database = {url = "postgresql://a:secret@h/d"}', 'own = {api_token = "secret"}'], ids=["url", "token"]
+)
+def test_a_file_with_a_secret_that_others_may_read_is_refused(tmp_path: Path, line: str) -> None:
+    config = tmp_path / "tutti.toml"
+    config.write_text(line + "\n")
+    config.chmod(0o640)
+    with pytest.raises(
+        SettingsError, match=r"can be read by others \(mode 0640\) and .* is secret: chmod 600 it"
+    ) as seen:
+        load(config, environment={}, services=["own"])
+    assert "postgresql" not in str(seen.value)
+    config.chmod(0o600)
+    load(config, environment={}, services=["own"])
+    config.write_text("[rpc]\nthreads = 2\n")
+    config.chmod(0o644)
+    load(config, environment={}, services=[])

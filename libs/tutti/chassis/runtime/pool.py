@@ -1,27 +1,31 @@
 """Processes for heavy work.
 
-Promises: a worker is a fresh process that inherits no socket and no thread; a function that is cancelled is gone at
-once, together with its worker; a worker whose parent died ends by itself.
+Promises: a worker is a fresh process that inherits no socket, thread, setting or secret; a function that is cancelled
+is gone at once, together with its worker; a worker whose parent died ends by itself.
 """
 
 import os
 import pickle
+import re
 import signal
 import socket
 import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import ParamSpec, TypeVar, cast
 
+from tutti.chassis.config.settings import ENVIRONMENT_PREFIX
 from tutti.chassis.errors import Unavailable
 from tutti.chassis.progress import Progress
 
 P = ParamSpec("P")
 T = TypeVar("T")
+_SECRET_NAME = re.compile("secret|password|token|credential|_key", re.IGNORECASE)
+_PASSWORD = re.compile(r"://[^/\s]*:[^/\s]*@")
 LOOK_SECONDS = 0.1  # between two looks at whether the caller still wants the result
 
 
@@ -144,6 +148,15 @@ def _ignore(said: Progress) -> None:
     """Nobody wants to know."""
 
 
+def harmless(environment: Mapping[str, str]) -> dict[str, str]:
+    """Return the environment without settings and secrets: a worker parses what strangers wrote."""
+    return {
+        name: value
+        for name, value in environment.items()
+        if not (name.startswith(ENVIRONMENT_PREFIX) or _SECRET_NAME.search(name) or _PASSWORD.search(value))
+    }
+
+
 class _Worker:
     def __init__(self, idle_seconds: float, scratch: Path | None) -> None:
         ours, theirs = socket.socketpair()
@@ -155,7 +168,7 @@ class _Worker:
                 stdin=subprocess.DEVNULL,
                 pass_fds=[theirs.fileno()],
                 start_new_session=True,
-                env={**os.environ, **({"TMPDIR": str(scratch)} if scratch else {})},
+                env=harmless(os.environ) | ({"TMPDIR": str(scratch)} if scratch else {}),
             )
         self.connection: Connection = Connection(ours.detach())
 

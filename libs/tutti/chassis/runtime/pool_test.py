@@ -53,6 +53,10 @@ def own_sockets() -> int:
     return found
 
 
+def inherited() -> dict[str, str]:
+    return dict(os.environ)
+
+
 @pytest.fixture
 def pool() -> Iterator[ProcessPool]:
     made = ProcessPool(2)
@@ -127,3 +131,22 @@ def test_closing_ends_what_runs(pool: ProcessPool, tmp_path: Path) -> None:
     pool.close()
     thread.join(10)
     assert [is_transient(error) for error in raised] == [True]
+
+
+def test_a_worker_has_no_secrets_in_its_environment(monkeypatch: pytest.MonkeyPatch) -> None:
+    secrets = {
+        "TUTTI_DATABASE__URL": "postgresql://a:hidden@h/d",
+        "AWS_SECRET_ACCESS_KEY": "hidden",
+        "HF_TOKEN": "hidden",
+        "HTTPS_PROXY": "http://user:hidden@proxy:3128",
+    }
+    for name, value in {**secrets, "OMP_NUM_THREADS": "1"}.items():
+        monkeypatch.setenv(name, value)
+    pool = ProcessPool(1)
+    try:
+        found = pool.run(inherited)
+    finally:
+        pool.close()
+    assert "hidden" not in " ".join(found.values())
+    assert found["OMP_NUM_THREADS"] == "1"
+    assert found["PATH"] == os.environ["PATH"]

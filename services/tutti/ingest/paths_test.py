@@ -1,0 +1,30 @@
+"""Which folders a request may name."""
+
+from pathlib import Path
+
+import pytest
+from sqlalchemy import MetaData
+
+from tutti.chassis.errors import InvalidField
+from tutti.ingest.paths import Paths
+
+
+@pytest.fixture
+def roots(tmp_path: Path) -> Path:
+    for name in ("input/pages", "input-2", "secret"):
+        (tmp_path / name).mkdir(parents=True)
+    (tmp_path / "input" / "link").symlink_to(tmp_path / "secret")
+    (tmp_path / "secret" / "back").symlink_to(tmp_path / "input" / "pages")
+    return tmp_path
+
+
+@pytest.mark.parametrize("path", ["input", "input/pages", "input/missing", "secret/back", "secret/../input"])
+def test_a_folder_under_a_root_may_be_read(roots: Path, path: str) -> None:
+    Paths(MetaData(), [str(roots / "input")]).check(f"{roots}/{path}")
+
+
+@pytest.mark.parametrize("path", ["secret", "input/link", "input/../secret", "input-2", "."])
+def test_a_folder_elsewhere_is_refused_and_the_roots_are_named(roots: Path, path: str) -> None:
+    with pytest.raises(InvalidField, match=rf"a folder under {roots}/input \(ingest.roots\)"):
+        Paths(MetaData(), [str(roots / "input")]).check(f"{roots}/{path}")
+    Paths(MetaData()).check(f"{roots}/{path}")
