@@ -148,8 +148,9 @@ def test_one_of_many_concurrent_creates_wins_and_all_return_it(bench: Bench) -> 
 
 def test_a_put_grows_the_revision_only_when_the_body_changed(bench: Bench) -> None:
     bench.create()
+    assert bench.units.run(bench.jobs.changes) == 1
     assert [bench.change("jobs/a", step).revision for step in (3, 3, 4)] == [2, 2, 3]
-    assert bench.units.run(outbox.count_unsent) == 3
+    assert bench.units.run(outbox.count_unsent) == bench.units.run(bench.jobs.changes) == 3
 
 
 def test_a_put_without_a_lock_or_of_an_old_copy_is_refused(bench: Bench) -> None:

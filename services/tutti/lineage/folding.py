@@ -1,10 +1,12 @@
 """Folding: resources and manifests of all owners become the graph.
 
-Promises: events only make it quicker; the owners' lists are read at start and at every interval, so nothing is missed.
+Promises: events only make it quicker. Every owner is asked at start and at every interval how often its resources have
+changed, and the kinds that have are listed, so nothing is missed.
 """
 
 from collections.abc import Sequence
 from functools import partial
+from itertools import groupby
 
 from google.protobuf.message import Message
 
@@ -14,6 +16,8 @@ from tutti.chassis.rpc.kinds import kind_of
 from tutti.chassis.service import Finding, Host
 from tutti.chassis.store.unit import Unit
 from tutti.chassis.work.reconciler import Reconciler, Trouble
+from tutti.contracts.admin.v1 import ListChangesRequest
+from tutti.contracts.admin.v1.stubs import AdminStub
 from tutti.contracts.committer.v1 import (
     CHECKPOINT_STATE_COMMITTED,
     CHECKPOINT_STATE_PRUNED,
@@ -62,6 +66,7 @@ class Folding:
             interval=30.0,
         )
         self._troubles: dict[str, str] = {}
+        self._listed: dict[str, int] = {}
 
     def on_resources(self, unit: Unit, events: Sequence[Event]) -> None:
         """Fold snapshots as they come."""
@@ -106,9 +111,18 @@ class Folding:
         return Finding("manifests", False, f"{shown}{more}; run the stage again")
 
     def _fold_owners(self) -> None:
-        for kind in KINDS:
-            for page in kind.pages(self._host.channel(kind.owner)):
-                self._host.units.run(partial(self._admit_all, page))
+        """List the kinds that changed since they were listed; a process that starts lists them all."""
+        for owner, kinds in groupby(sorted(KINDS, key=lambda kind: kind.owner), key=lambda kind: kind.owner):
+            channel = self._host.channel(owner)
+            changes = AdminStub(channel).ListChanges(ListChangesRequest(service=owner)).changes
+            for kind in kinds:
+                number = changes.get(kind.plural)
+                if number is not None and number == self._listed.get(kind.plural):
+                    continue
+                for page in kind.pages(channel):
+                    self._host.units.run(partial(self._admit_all, page))
+                if number is not None:  # counted before the list was read: what came between is listed again
+                    self._listed[kind.plural] = number
 
     def _noted(self, *states: Reading, limit: int | None = None) -> list[Noted]:
         return self._host.units.run(lambda unit: self._tables.noted(unit, *states, limit=limit))

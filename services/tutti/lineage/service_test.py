@@ -27,6 +27,7 @@ from tutti.chassis.store.tables import shared
 from tutti.chassis.store.unit import Units
 from tutti.chassis.tasks import Pool
 from tutti.chassis.work.work import publish, put_file, put_named
+from tutti.contracts.admin.v1 import ListChangesRequest, ListChangesResponse
 from tutti.contracts.committer.v1 import (
     CHECKPOINT_STATE_COMMITTED,
     CHECKPOINT_STATE_DECIDED,
@@ -91,9 +92,10 @@ class Silent(grpc.Channel):
 
 @dataclass
 class Pipeline(Silent):
-    """To the owner of runs, which knows these."""
+    """To the owner of runs, which knows these. `lists` counts how often it was asked for all of them."""
 
     runs: dict[str, Run] = field(default_factory=dict)
+    lists: int = 0
 
     def unary_unary(self, method: str, *serializers: Any, **more: Any) -> Any:
         def get(request: GetRequest, **_: Any) -> Run:
@@ -102,9 +104,13 @@ class Pipeline(Silent):
             return self.runs[request.name]
 
         def every(request: ListRequest, **_: Any) -> ListRunsResponse:
+            self.lists += 1
             return ListRunsResponse(runs=self.runs.values())
 
-        known = {"GetRun": get, "ListRuns": every}
+        def changes(request: ListChangesRequest, **_: Any) -> ListChangesResponse:
+            return ListChangesResponse(changes={"runs": sum(run.revision for run in self.runs.values())})
+
+        known = {"GetRun": get, "ListRuns": every, "ListChanges": changes}
         return known.get(method.rpartition("/")[2]) or super().unary_unary(method, *serializers, **more)
 
 
@@ -248,6 +254,20 @@ def test_only_a_committed_checkpoint_is_read(world: World, state: Any) -> None:
         world.admit(made)
         assert world.heads() == heads
     assert ("jobs/j", made.name) in world.edges()
+
+
+def test_a_kind_is_listed_again_only_when_a_resource_of_it_changed(world: World) -> None:
+    pipeline = world.host.pipeline
+    pipeline.runs["runs/a"] = Run(name="runs/a", revision=1)
+    world.settle()
+    world.settle()
+    assert pipeline.lists == 1
+    pipeline.runs["runs/a"].revision = 2
+    world.settle()
+    assert pipeline.lists == 2
+    pipeline.runs["runs/b"] = Run(name="runs/b", revision=1)
+    world.settle()
+    assert pipeline.lists == 3
 
 
 def test_a_missing_manifest_is_read_once_it_is_there(world: World) -> None:

@@ -49,6 +49,8 @@ from tutti.contracts.admin.v1 import (
     ExportResponse,
     ListAuditRecordsRequest,
     ListAuditRecordsResponse,
+    ListChangesRequest,
+    ListChangesResponse,
     ListDeadLettersRequest,
     ListDeadLettersResponse,
     RepublishEventsRequest,
@@ -119,6 +121,10 @@ class AdminApi:
         owner, resource = self._owners[kind]
         async for response in snapshots(owner.host.units, resource, request, owner.machinery.hints):
             yield response
+
+    def ListChanges(self, request: ListChangesRequest, call: Call) -> ListChangesResponse:
+        each = self._find(request.service)
+        return each.host.units.run(lambda unit: changes(unit, each.service), isolation=Isolation.READ_COMMITTED)
 
     def Export(self, request: ExportRequest, call: Call) -> Iterator[ExportResponse]:
         each = self._find(request.service)
@@ -292,6 +298,11 @@ def _message(type_name: str, payload: bytes) -> Message | None:
         return GetMessageClass(default_pool().FindMessageTypeByName(type_name)).FromString(payload)
     except (KeyError, DecodeError):
         return None
+
+
+def changes(unit: Unit, service: Service) -> ListChangesResponse:
+    """How often the resources of each kind of a service were created or changed."""
+    return ListChangesResponse(changes={each.kind: each.changes(unit) for each in service.resources})
 
 
 def _list(names: Sequence[str] | dict[str, Any]) -> str:

@@ -21,6 +21,8 @@ from tutti.chassis.delivery.inbox import Inbox
 from tutti.chassis.delivery.relay import Relay
 from tutti.chassis.errors import NotFound
 from tutti.chassis.identity.auth import Role
+from tutti.chassis.rpc.call import Call
+from tutti.chassis.runtime.admin import admin_descriptor, changes
 from tutti.chassis.runtime.parts import Parts, assemble
 from tutti.chassis.service import Build, Loop, Service
 from tutti.chassis.simulation import effects
@@ -31,7 +33,7 @@ from tutti.chassis.simulation.world import Process, SimulatedFiles, World
 from tutti.chassis.store.tables import shared
 from tutti.chassis.store.unit import Units
 from tutti.chassis.tasks import Pool, TaskWorker
-from tutti.contracts.admin.v1 import WatchResponse
+from tutti.contracts.admin.v1 import ListChangesRequest, ListChangesResponse, WatchResponse
 
 SHORTEST_WAIT, LONGEST_WAIT = 0.3, 3.0
 S = TypeVar("S", bound=BaseModel)
@@ -123,6 +125,8 @@ class Life:
     actors: list[Actor] = field(default_factory=list)
 
     def api(self, service: str) -> object | None:
+        if service == admin_descriptor.full_name:
+            return SimulatedAdmin(self)
         found = (each.api for each in self.service.serves if each.descriptor.full_name == service)
         return next(found, None)
 
@@ -144,6 +148,16 @@ class Life:
         response = WatchResponse(name=request.name, revision=message.revision)
         response.resource.Pack(message)
         return iter((response,))
+
+
+class SimulatedAdmin:
+    """What Admin answers in a simulation, but for the stream `Life.watch`."""
+
+    def __init__(self, life: Life) -> None:
+        self._life = life
+
+    def ListChanges(self, request: ListChangesRequest, call: Call) -> ListChangesResponse:
+        return self._life.parts.host.units.run(lambda unit: changes(unit, self._life.service))
 
 
 _METADATA: WeakKeyDictionary[Build, MetaData] = WeakKeyDictionary()

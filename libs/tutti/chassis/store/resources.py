@@ -20,6 +20,7 @@ from sqlalchemy import (
     Table,
     Update,
     bindparam,
+    func,
     insert,
     or_,
     select,
@@ -205,6 +206,10 @@ class Resource(Generic[M]):
             return found, ""
         return found[: page.size], listing.token(self.kind, request, _name(found[page.size - 1]))
 
+    def changes(self, unit: Unit) -> int:
+        """How often resources of this kind were created or changed: the sum of their revisions."""
+        return int(unit.tx.execute(_changes(self.table)).scalar_one())
+
     def notify(self, changes: frozenset[tuple[str, int]]) -> None:
         for listener in self.changed:
             listener(changes)
@@ -336,6 +341,11 @@ def by_number(name: str) -> tuple[tuple[bool, int, str], ...]:
     """Return what sorts names by the numbers in them: checkpoints/x/0/20 before checkpoints/x/0/100."""
     parts = name.split("/")
     return tuple((part.isdecimal(), int(part) if part.isdecimal() else 0, part) for part in parts)
+
+
+@prepared
+def _changes(table: Table) -> Select[Any]:
+    return select(func.coalesce(func.sum(table.c.revision), 0))
 
 
 @prepared

@@ -27,7 +27,7 @@ from google.protobuf import timestamp_pb2 as google_dot_protobuf_dot_timestamp__
 from tutti.contracts.options.v1 import options_pb2 as tutti_dot_contracts_dot_options_dot_v1_dot_options__pb2
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n$tutti/contracts/admin/v1/admin.proto\x12\x0etutti.admin.v1\x1a\x19google/protobuf/any.proto\x1a\x1fgoogle/protobuf/timestamp.proto\x1a(tutti/contracts/options/v1/options.proto\"\x11\n\x0f\x44\x65scribeRequest\"\xc5\x01\n\x10\x44\x65scribeResponse\x12\x18\n\x07version\x18\x01 \x01(\tR\x07version\x12H\n\x08services\x18\x02 \x03(\x0b\x32,.tutti.admin.v1.DescribeResponse.ServiceInfoR\x08services\x1aM\n\x0bServiceInfo\x12\x12\n\x04name\x18\x01 \x01(\tR\x04name\x12\x14\n\x05ready\x18\x02 \x01(\x08R\x05ready\x12\x14\n\x05pages\x18\x03 \x01(\tR\x05pages\"I\n\x0cWatchRequest\x12\x12\n\x04name\x18\x01 \x01(\tR\x04name\x12%\n\x0esince_revision\x18\x02 \x01(\x04R\rsinceRevision\"q\n\rWatchResponse\x12\x12\n\x04name\x18\x01 \x01(\tR\x04name\x12\x1a\n\x08revision\x18\x02 \x01(\x04R\x08revision\x12\x30\n\x08resource\x18\x03 \x01(\x0b\x32\x14.google.protobuf.AnyR\x08resource\")\n\rExportRequest\x12\x18\n\x07service\x18\x01 \x01(\tR\x07service\"$\n\x0e\x45xportResponse\x12\x12\n\x04line\x18\x01 \x01(\tR\x04line\")\n\rDoctorRequest\x12\x18\n\x07service\x18\x01 \x01(\tR\x07service\"\xe3\x01\n\x0e\x44octorResponse\x12\x42\n\x08\x66indings\x18\x01 \x03(\x0b\x32&.tutti.admin.v1.DoctorResponse.FindingR\x08\x66indings\x12\x0e\n\x02ok\x18\x02 \x01(\x08R\x02ok\x12\x18\n\x07verdict\x18\x03 \x01(\tR\x07verdict\x1a\x63\n\x07\x46inding\x12\x18\n\x07service\x18\x01 \x01(\tR\x07service\x12\x14\n\x05\x63heck\x18\x02 \x01(\tR\x05\x63heck\x12\x0e\n\x02ok\x18\x03 \x01(\x08R\x02ok\x12\x18\n\x07message\x18\x04 \x01(\tR\x07message\"\xe8\x01\n\nDeadLetter\x12\x18\n\x07service\x18\x01 \x01(\tR\x07service\x12\x14\n\x05group\x18\x02 \x01(\tR\x05group\x12\x19\n\x08\x65vent_id\x18\x03 \x01(\tR\x07\x65ventId\x12\x12\n\x04type\x18\x04 \x01(\tR\x04type\x12\x18\n\x07subject\x18\x05 \x01(\tR\x07subject\x12\x14\n\x05\x65rror\x18\x06 \x01(\tR\x05\x65rror\x12\x16\n\x06parked\x18\x07 \x01(\rR\x06parked\x12\x33\n\x07\x64ied_at\x18\x08 \x01(\x0b\x32\x1a.google.protobuf.TimestampR\x06\x64iedAt\"2\n\x16ListDeadLettersRequest\x12\x18\n\x07service\x18\x01 \x01(\tR\x07service\"X\n\x17ListDeadLettersResponse\x12=\n\x0c\x64\x65\x61\x64_letters\x18\x01 \x03(\x0b\x32\x1a.tutti.admin.v1.DeadLetterR\x0b\x64\x65\x61\x64Letters\"h\n\x17SettleDeadLetterRequest\x12\x18\n\x07service\x18\x01 \x01(\tR\x07service\x12\x19\n\x08\x65vent_id\x18\x02 \x01(\tR\x07\x65ventId\x12\x18\n\x07\x64iscard\x18\x03 \x01(\x08R\x07\x64iscard\"0\n\x18SettleDeadLetterResponse\x12\x14\n\x05\x66reed\x18\x01 \x01(\rR\x05\x66reed\"\x89\x01\n\x16RepublishEventsRequest\x12\x18\n\x07service\x18\x01 \x01(\tR\x07service\x12\x30\n\x05since\x18\x02 \x01(\x0b\x32\x1a.google.protobuf.TimestampR\x05since\x12#\n\rvalidate_only\x18\x03 \x01(\x08R\x0cvalidateOnly\"1\n\x17RepublishEventsResponse\x12\x16\n\x06\x65vents\x18\x01 \x01(\x04R\x06\x65vents\"\x8d\x01\n\x11TailEventsRequest\x12\x18\n\x07service\x18\x01 \x01(\tR\x07service\x12\x16\n\x06\x66ollow\x18\x02 \x01(\x08R\x06\x66ollow\x12\x14\n\x05limit\x18\x03 \x01(\rR\x05limit\x12\x1a\n\x08resource\x18\x04 \x01(\tR\x08resource\x12\x14\n\x05\x61\x66ter\x18\x05 \x01(\tR\x05\x61\x66ter\"\x88\x02\n\x12TailEventsResponse\x12\x0e\n\x02id\x18\x01 \x01(\tR\x02id\x12\x12\n\x04type\x18\x02 \x01(\tR\x04type\x12\x14\n\x05topic\x18\x03 \x01(\tR\x05topic\x12\x18\n\x07subject\x18\x04 \x01(\tR\x07subject\x12\x1a\n\x08revision\x18\x05 \x01(\x04R\x08revision\x12.\n\x04time\x18\x06 \x01(\x0b\x32\x1a.google.protobuf.TimestampR\x04time\x12\x18\n\x07payload\x18\x07 \x01(\tR\x07payload\x12\x1c\n\tpublished\x18\x08 \x01(\x08R\tpublished\x12\x1a\n\x08sentence\x18\t \x01(\tR\x08sentence\"I\n\x17ListAuditRecordsRequest\x12\x18\n\x07service\x18\x01 \x01(\tR\x07service\x12\x14\n\x05limit\x18\x02 \x01(\rR\x05limit\"\xc9\x02\n\x0b\x41uditRecord\x12\x18\n\x07service\x18\x01 \x01(\tR\x07service\x12*\n\x02\x61t\x18\x02 \x01(\x0b\x32\x1a.google.protobuf.TimestampR\x02\x61t\x12\x12\n\x04user\x18\x03 \x01(\tR\x04user\x12\x16\n\x06tenant\x18\x04 \x01(\tR\x06tenant\x12\x16\n\x06method\x18\x05 \x01(\tR\x06method\x12\x16\n\x06\x61\x63tion\x18\x06 \x01(\tR\x06\x61\x63tion\x12\x1a\n\x08resource\x18\x07 \x01(\tR\x08resource\x12\x1a\n\x08revision\x18\x08 \x01(\x04R\x08revision\x12\x18\n\x07outcome\x18\t \x01(\tR\x07outcome\x12\x16\n\x06reason\x18\n \x01(\tR\x06reason\x12\x18\n\x07\x61\x64\x64ress\x18\x0b \x01(\tR\x07\x61\x64\x64ress\x12\x14\n\x05times\x18\x0c \x01(\x04R\x05times\"Q\n\x18ListAuditRecordsResponse\x12\x35\n\x07records\x18\x01 \x03(\x0b\x32\x1b.tutti.admin.v1.AuditRecordR\x07records\"\x16\n\x14\x43opyDatabasesRequest\"/\n\x15\x43opyDatabasesResponse\x12\x16\n\x06\x66older\x18\x01 \x01(\tR\x06\x66older2\xf3\x07\n\x05\x41\x64min\x12[\n\x08\x44\x65scribe\x12\x1f.tutti.admin.v1.DescribeRequest\x1a .tutti.admin.v1.DescribeResponse\"\x0c\x92\xb5\x18\x08\n\x04\x01\x02\x04\x05\x10\x01\x12T\n\x05Watch\x12\x1c.tutti.admin.v1.WatchRequest\x1a\x1d.tutti.admin.v1.WatchResponse\"\x0c\x92\xb5\x18\x08\n\x04\x01\x02\x04\x05\x10\x01\x30\x01\x12U\n\x06\x45xport\x12\x1d.tutti.admin.v1.ExportRequest\x1a\x1e.tutti.admin.v1.ExportResponse\"\n\x92\xb5\x18\x06\n\x02\x01\x02\x10\x01\x30\x01\x12R\n\x06\x44octor\x12\x1d.tutti.admin.v1.DoctorRequest\x1a\x1e.tutti.admin.v1.DoctorResponse\"\t\x92\xb5\x18\x05\n\x01\x01\x10\x01\x12m\n\x0fListDeadLetters\x12&.tutti.admin.v1.ListDeadLettersRequest\x1a\'.tutti.admin.v1.ListDeadLettersResponse\"\t\x92\xb5\x18\x05\n\x01\x01\x10\x01\x12p\n\x10ListAuditRecords\x12\'.tutti.admin.v1.ListAuditRecordsRequest\x1a(.tutti.admin.v1.ListAuditRecordsResponse\"\t\x92\xb5\x18\x05\n\x01\x01\x10\x01\x12p\n\x10SettleDeadLetter\x12\'.tutti.admin.v1.SettleDeadLetterRequest\x1a(.tutti.admin.v1.SettleDeadLetterResponse\"\t\x92\xb5\x18\x05\n\x01\x01\x10\x01\x12m\n\x0fRepublishEvents\x12&.tutti.admin.v1.RepublishEventsRequest\x1a\'.tutti.admin.v1.RepublishEventsResponse\"\t\x92\xb5\x18\x05\n\x01\x01\x10\x01\x12\x61\n\nTailEvents\x12!.tutti.admin.v1.TailEventsRequest\x1a\".tutti.admin.v1.TailEventsResponse\"\n\x92\xb5\x18\x06\n\x02\x01\x02\x10\x01\x30\x01\x12g\n\rCopyDatabases\x12$.tutti.admin.v1.CopyDatabasesRequest\x1a%.tutti.admin.v1.CopyDatabasesResponse\"\t\x92\xb5\x18\x05\n\x01\x01\x18\x01\x42\x33Z1github.com/tutti/tutti/gen/tutti/admin/v1;adminv1b\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n$tutti/contracts/admin/v1/admin.proto\x12\x0etutti.admin.v1\x1a\x19google/protobuf/any.proto\x1a\x1fgoogle/protobuf/timestamp.proto\x1a(tutti/contracts/options/v1/options.proto\"\x11\n\x0f\x44\x65scribeRequest\"\xc5\x01\n\x10\x44\x65scribeResponse\x12\x18\n\x07version\x18\x01 \x01(\tR\x07version\x12H\n\x08services\x18\x02 \x03(\x0b\x32,.tutti.admin.v1.DescribeResponse.ServiceInfoR\x08services\x1aM\n\x0bServiceInfo\x12\x12\n\x04name\x18\x01 \x01(\tR\x04name\x12\x14\n\x05ready\x18\x02 \x01(\x08R\x05ready\x12\x14\n\x05pages\x18\x03 \x01(\tR\x05pages\"I\n\x0cWatchRequest\x12\x12\n\x04name\x18\x01 \x01(\tR\x04name\x12%\n\x0esince_revision\x18\x02 \x01(\x04R\rsinceRevision\"q\n\rWatchResponse\x12\x12\n\x04name\x18\x01 \x01(\tR\x04name\x12\x1a\n\x08revision\x18\x02 \x01(\x04R\x08revision\x12\x30\n\x08resource\x18\x03 \x01(\x0b\x32\x14.google.protobuf.AnyR\x08resource\".\n\x12ListChangesRequest\x12\x18\n\x07service\x18\x01 \x01(\tR\x07service\"\x9d\x01\n\x13ListChangesResponse\x12J\n\x07\x63hanges\x18\x01 \x03(\x0b\x32\x30.tutti.admin.v1.ListChangesResponse.ChangesEntryR\x07\x63hanges\x1a:\n\x0c\x43hangesEntry\x12\x10\n\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n\x05value\x18\x02 \x01(\x04R\x05value:\x02\x38\x01\")\n\rExportRequest\x12\x18\n\x07service\x18\x01 \x01(\tR\x07service\"$\n\x0e\x45xportResponse\x12\x12\n\x04line\x18\x01 \x01(\tR\x04line\")\n\rDoctorRequest\x12\x18\n\x07service\x18\x01 \x01(\tR\x07service\"\xe3\x01\n\x0e\x44octorResponse\x12\x42\n\x08\x66indings\x18\x01 \x03(\x0b\x32&.tutti.admin.v1.DoctorResponse.FindingR\x08\x66indings\x12\x0e\n\x02ok\x18\x02 \x01(\x08R\x02ok\x12\x18\n\x07verdict\x18\x03 \x01(\tR\x07verdict\x1a\x63\n\x07\x46inding\x12\x18\n\x07service\x18\x01 \x01(\tR\x07service\x12\x14\n\x05\x63heck\x18\x02 \x01(\tR\x05\x63heck\x12\x0e\n\x02ok\x18\x03 \x01(\x08R\x02ok\x12\x18\n\x07message\x18\x04 \x01(\tR\x07message\"\xe8\x01\n\nDeadLetter\x12\x18\n\x07service\x18\x01 \x01(\tR\x07service\x12\x14\n\x05group\x18\x02 \x01(\tR\x05group\x12\x19\n\x08\x65vent_id\x18\x03 \x01(\tR\x07\x65ventId\x12\x12\n\x04type\x18\x04 \x01(\tR\x04type\x12\x18\n\x07subject\x18\x05 \x01(\tR\x07subject\x12\x14\n\x05\x65rror\x18\x06 \x01(\tR\x05\x65rror\x12\x16\n\x06parked\x18\x07 \x01(\rR\x06parked\x12\x33\n\x07\x64ied_at\x18\x08 \x01(\x0b\x32\x1a.google.protobuf.TimestampR\x06\x64iedAt\"2\n\x16ListDeadLettersRequest\x12\x18\n\x07service\x18\x01 \x01(\tR\x07service\"X\n\x17ListDeadLettersResponse\x12=\n\x0c\x64\x65\x61\x64_letters\x18\x01 \x03(\x0b\x32\x1a.tutti.admin.v1.DeadLetterR\x0b\x64\x65\x61\x64Letters\"h\n\x17SettleDeadLetterRequest\x12\x18\n\x07service\x18\x01 \x01(\tR\x07service\x12\x19\n\x08\x65vent_id\x18\x02 \x01(\tR\x07\x65ventId\x12\x18\n\x07\x64iscard\x18\x03 \x01(\x08R\x07\x64iscard\"0\n\x18SettleDeadLetterResponse\x12\x14\n\x05\x66reed\x18\x01 \x01(\rR\x05\x66reed\"\x89\x01\n\x16RepublishEventsRequest\x12\x18\n\x07service\x18\x01 \x01(\tR\x07service\x12\x30\n\x05since\x18\x02 \x01(\x0b\x32\x1a.google.protobuf.TimestampR\x05since\x12#\n\rvalidate_only\x18\x03 \x01(\x08R\x0cvalidateOnly\"1\n\x17RepublishEventsResponse\x12\x16\n\x06\x65vents\x18\x01 \x01(\x04R\x06\x65vents\"\x8d\x01\n\x11TailEventsRequest\x12\x18\n\x07service\x18\x01 \x01(\tR\x07service\x12\x16\n\x06\x66ollow\x18\x02 \x01(\x08R\x06\x66ollow\x12\x14\n\x05limit\x18\x03 \x01(\rR\x05limit\x12\x1a\n\x08resource\x18\x04 \x01(\tR\x08resource\x12\x14\n\x05\x61\x66ter\x18\x05 \x01(\tR\x05\x61\x66ter\"\x88\x02\n\x12TailEventsResponse\x12\x0e\n\x02id\x18\x01 \x01(\tR\x02id\x12\x12\n\x04type\x18\x02 \x01(\tR\x04type\x12\x14\n\x05topic\x18\x03 \x01(\tR\x05topic\x12\x18\n\x07subject\x18\x04 \x01(\tR\x07subject\x12\x1a\n\x08revision\x18\x05 \x01(\x04R\x08revision\x12.\n\x04time\x18\x06 \x01(\x0b\x32\x1a.google.protobuf.TimestampR\x04time\x12\x18\n\x07payload\x18\x07 \x01(\tR\x07payload\x12\x1c\n\tpublished\x18\x08 \x01(\x08R\tpublished\x12\x1a\n\x08sentence\x18\t \x01(\tR\x08sentence\"I\n\x17ListAuditRecordsRequest\x12\x18\n\x07service\x18\x01 \x01(\tR\x07service\x12\x14\n\x05limit\x18\x02 \x01(\rR\x05limit\"\xc9\x02\n\x0b\x41uditRecord\x12\x18\n\x07service\x18\x01 \x01(\tR\x07service\x12*\n\x02\x61t\x18\x02 \x01(\x0b\x32\x1a.google.protobuf.TimestampR\x02\x61t\x12\x12\n\x04user\x18\x03 \x01(\tR\x04user\x12\x16\n\x06tenant\x18\x04 \x01(\tR\x06tenant\x12\x16\n\x06method\x18\x05 \x01(\tR\x06method\x12\x16\n\x06\x61\x63tion\x18\x06 \x01(\tR\x06\x61\x63tion\x12\x1a\n\x08resource\x18\x07 \x01(\tR\x08resource\x12\x1a\n\x08revision\x18\x08 \x01(\x04R\x08revision\x12\x18\n\x07outcome\x18\t \x01(\tR\x07outcome\x12\x16\n\x06reason\x18\n \x01(\tR\x06reason\x12\x18\n\x07\x61\x64\x64ress\x18\x0b \x01(\tR\x07\x61\x64\x64ress\x12\x14\n\x05times\x18\x0c \x01(\x04R\x05times\"Q\n\x18ListAuditRecordsResponse\x12\x35\n\x07records\x18\x01 \x03(\x0b\x32\x1b.tutti.admin.v1.AuditRecordR\x07records\"\x16\n\x14\x43opyDatabasesRequest\"/\n\x15\x43opyDatabasesResponse\x12\x16\n\x06\x66older\x18\x01 \x01(\tR\x06\x66older2\xd8\x08\n\x05\x41\x64min\x12[\n\x08\x44\x65scribe\x12\x1f.tutti.admin.v1.DescribeRequest\x1a .tutti.admin.v1.DescribeResponse\"\x0c\x92\xb5\x18\x08\n\x04\x01\x02\x04\x05\x10\x01\x12T\n\x05Watch\x12\x1c.tutti.admin.v1.WatchRequest\x1a\x1d.tutti.admin.v1.WatchResponse\"\x0c\x92\xb5\x18\x08\n\x04\x01\x02\x04\x05\x10\x01\x30\x01\x12\x63\n\x0bListChanges\x12\".tutti.admin.v1.ListChangesRequest\x1a#.tutti.admin.v1.ListChangesResponse\"\x0b\x92\xb5\x18\x07\n\x03\x01\x02\x05\x10\x01\x12U\n\x06\x45xport\x12\x1d.tutti.admin.v1.ExportRequest\x1a\x1e.tutti.admin.v1.ExportResponse\"\n\x92\xb5\x18\x06\n\x02\x01\x02\x10\x01\x30\x01\x12R\n\x06\x44octor\x12\x1d.tutti.admin.v1.DoctorRequest\x1a\x1e.tutti.admin.v1.DoctorResponse\"\t\x92\xb5\x18\x05\n\x01\x01\x10\x01\x12m\n\x0fListDeadLetters\x12&.tutti.admin.v1.ListDeadLettersRequest\x1a\'.tutti.admin.v1.ListDeadLettersResponse\"\t\x92\xb5\x18\x05\n\x01\x01\x10\x01\x12p\n\x10ListAuditRecords\x12\'.tutti.admin.v1.ListAuditRecordsRequest\x1a(.tutti.admin.v1.ListAuditRecordsResponse\"\t\x92\xb5\x18\x05\n\x01\x01\x10\x01\x12p\n\x10SettleDeadLetter\x12\'.tutti.admin.v1.SettleDeadLetterRequest\x1a(.tutti.admin.v1.SettleDeadLetterResponse\"\t\x92\xb5\x18\x05\n\x01\x01\x10\x01\x12m\n\x0fRepublishEvents\x12&.tutti.admin.v1.RepublishEventsRequest\x1a\'.tutti.admin.v1.RepublishEventsResponse\"\t\x92\xb5\x18\x05\n\x01\x01\x10\x01\x12\x61\n\nTailEvents\x12!.tutti.admin.v1.TailEventsRequest\x1a\".tutti.admin.v1.TailEventsResponse\"\n\x92\xb5\x18\x06\n\x02\x01\x02\x10\x01\x30\x01\x12g\n\rCopyDatabases\x12$.tutti.admin.v1.CopyDatabasesRequest\x1a%.tutti.admin.v1.CopyDatabasesResponse\"\t\x92\xb5\x18\x05\n\x01\x01\x18\x01\x42\x33Z1github.com/tutti/tutti/gen/tutti/admin/v1;adminv1b\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
@@ -35,10 +35,14 @@ _builder.BuildTopDescriptorsAndMessages(DESCRIPTOR, 'tutti.contracts.admin.v1.ad
 if not _descriptor._USE_C_DESCRIPTORS:
   _globals['DESCRIPTOR']._loaded_options = None
   _globals['DESCRIPTOR']._serialized_options = b'Z1github.com/tutti/tutti/gen/tutti/admin/v1;adminv1'
+  _globals['_LISTCHANGESRESPONSE_CHANGESENTRY']._loaded_options = None
+  _globals['_LISTCHANGESRESPONSE_CHANGESENTRY']._serialized_options = b'8\001'
   _globals['_ADMIN'].methods_by_name['Describe']._loaded_options = None
   _globals['_ADMIN'].methods_by_name['Describe']._serialized_options = b'\222\265\030\010\n\004\001\002\004\005\020\001'
   _globals['_ADMIN'].methods_by_name['Watch']._loaded_options = None
   _globals['_ADMIN'].methods_by_name['Watch']._serialized_options = b'\222\265\030\010\n\004\001\002\004\005\020\001'
+  _globals['_ADMIN'].methods_by_name['ListChanges']._loaded_options = None
+  _globals['_ADMIN'].methods_by_name['ListChanges']._serialized_options = b'\222\265\030\007\n\003\001\002\005\020\001'
   _globals['_ADMIN'].methods_by_name['Export']._loaded_options = None
   _globals['_ADMIN'].methods_by_name['Export']._serialized_options = b'\222\265\030\006\n\002\001\002\020\001'
   _globals['_ADMIN'].methods_by_name['Doctor']._loaded_options = None
@@ -65,44 +69,50 @@ if not _descriptor._USE_C_DESCRIPTORS:
   _globals['_WATCHREQUEST']._serialized_end=450
   _globals['_WATCHRESPONSE']._serialized_start=452
   _globals['_WATCHRESPONSE']._serialized_end=565
-  _globals['_EXPORTREQUEST']._serialized_start=567
-  _globals['_EXPORTREQUEST']._serialized_end=608
-  _globals['_EXPORTRESPONSE']._serialized_start=610
-  _globals['_EXPORTRESPONSE']._serialized_end=646
-  _globals['_DOCTORREQUEST']._serialized_start=648
-  _globals['_DOCTORREQUEST']._serialized_end=689
-  _globals['_DOCTORRESPONSE']._serialized_start=692
-  _globals['_DOCTORRESPONSE']._serialized_end=919
-  _globals['_DOCTORRESPONSE_FINDING']._serialized_start=820
-  _globals['_DOCTORRESPONSE_FINDING']._serialized_end=919
-  _globals['_DEADLETTER']._serialized_start=922
-  _globals['_DEADLETTER']._serialized_end=1154
-  _globals['_LISTDEADLETTERSREQUEST']._serialized_start=1156
-  _globals['_LISTDEADLETTERSREQUEST']._serialized_end=1206
-  _globals['_LISTDEADLETTERSRESPONSE']._serialized_start=1208
-  _globals['_LISTDEADLETTERSRESPONSE']._serialized_end=1296
-  _globals['_SETTLEDEADLETTERREQUEST']._serialized_start=1298
-  _globals['_SETTLEDEADLETTERREQUEST']._serialized_end=1402
-  _globals['_SETTLEDEADLETTERRESPONSE']._serialized_start=1404
-  _globals['_SETTLEDEADLETTERRESPONSE']._serialized_end=1452
-  _globals['_REPUBLISHEVENTSREQUEST']._serialized_start=1455
-  _globals['_REPUBLISHEVENTSREQUEST']._serialized_end=1592
-  _globals['_REPUBLISHEVENTSRESPONSE']._serialized_start=1594
-  _globals['_REPUBLISHEVENTSRESPONSE']._serialized_end=1643
-  _globals['_TAILEVENTSREQUEST']._serialized_start=1646
-  _globals['_TAILEVENTSREQUEST']._serialized_end=1787
-  _globals['_TAILEVENTSRESPONSE']._serialized_start=1790
-  _globals['_TAILEVENTSRESPONSE']._serialized_end=2054
-  _globals['_LISTAUDITRECORDSREQUEST']._serialized_start=2056
-  _globals['_LISTAUDITRECORDSREQUEST']._serialized_end=2129
-  _globals['_AUDITRECORD']._serialized_start=2132
-  _globals['_AUDITRECORD']._serialized_end=2461
-  _globals['_LISTAUDITRECORDSRESPONSE']._serialized_start=2463
-  _globals['_LISTAUDITRECORDSRESPONSE']._serialized_end=2544
-  _globals['_COPYDATABASESREQUEST']._serialized_start=2546
-  _globals['_COPYDATABASESREQUEST']._serialized_end=2568
-  _globals['_COPYDATABASESRESPONSE']._serialized_start=2570
-  _globals['_COPYDATABASESRESPONSE']._serialized_end=2617
-  _globals['_ADMIN']._serialized_start=2620
-  _globals['_ADMIN']._serialized_end=3631
+  _globals['_LISTCHANGESREQUEST']._serialized_start=567
+  _globals['_LISTCHANGESREQUEST']._serialized_end=613
+  _globals['_LISTCHANGESRESPONSE']._serialized_start=616
+  _globals['_LISTCHANGESRESPONSE']._serialized_end=773
+  _globals['_LISTCHANGESRESPONSE_CHANGESENTRY']._serialized_start=715
+  _globals['_LISTCHANGESRESPONSE_CHANGESENTRY']._serialized_end=773
+  _globals['_EXPORTREQUEST']._serialized_start=775
+  _globals['_EXPORTREQUEST']._serialized_end=816
+  _globals['_EXPORTRESPONSE']._serialized_start=818
+  _globals['_EXPORTRESPONSE']._serialized_end=854
+  _globals['_DOCTORREQUEST']._serialized_start=856
+  _globals['_DOCTORREQUEST']._serialized_end=897
+  _globals['_DOCTORRESPONSE']._serialized_start=900
+  _globals['_DOCTORRESPONSE']._serialized_end=1127
+  _globals['_DOCTORRESPONSE_FINDING']._serialized_start=1028
+  _globals['_DOCTORRESPONSE_FINDING']._serialized_end=1127
+  _globals['_DEADLETTER']._serialized_start=1130
+  _globals['_DEADLETTER']._serialized_end=1362
+  _globals['_LISTDEADLETTERSREQUEST']._serialized_start=1364
+  _globals['_LISTDEADLETTERSREQUEST']._serialized_end=1414
+  _globals['_LISTDEADLETTERSRESPONSE']._serialized_start=1416
+  _globals['_LISTDEADLETTERSRESPONSE']._serialized_end=1504
+  _globals['_SETTLEDEADLETTERREQUEST']._serialized_start=1506
+  _globals['_SETTLEDEADLETTERREQUEST']._serialized_end=1610
+  _globals['_SETTLEDEADLETTERRESPONSE']._serialized_start=1612
+  _globals['_SETTLEDEADLETTERRESPONSE']._serialized_end=1660
+  _globals['_REPUBLISHEVENTSREQUEST']._serialized_start=1663
+  _globals['_REPUBLISHEVENTSREQUEST']._serialized_end=1800
+  _globals['_REPUBLISHEVENTSRESPONSE']._serialized_start=1802
+  _globals['_REPUBLISHEVENTSRESPONSE']._serialized_end=1851
+  _globals['_TAILEVENTSREQUEST']._serialized_start=1854
+  _globals['_TAILEVENTSREQUEST']._serialized_end=1995
+  _globals['_TAILEVENTSRESPONSE']._serialized_start=1998
+  _globals['_TAILEVENTSRESPONSE']._serialized_end=2262
+  _globals['_LISTAUDITRECORDSREQUEST']._serialized_start=2264
+  _globals['_LISTAUDITRECORDSREQUEST']._serialized_end=2337
+  _globals['_AUDITRECORD']._serialized_start=2340
+  _globals['_AUDITRECORD']._serialized_end=2669
+  _globals['_LISTAUDITRECORDSRESPONSE']._serialized_start=2671
+  _globals['_LISTAUDITRECORDSRESPONSE']._serialized_end=2752
+  _globals['_COPYDATABASESREQUEST']._serialized_start=2754
+  _globals['_COPYDATABASESREQUEST']._serialized_end=2776
+  _globals['_COPYDATABASESRESPONSE']._serialized_start=2778
+  _globals['_COPYDATABASESRESPONSE']._serialized_end=2825
+  _globals['_ADMIN']._serialized_start=2828
+  _globals['_ADMIN']._serialized_end=3940
 # @@protoc_insertion_point(module_scope)

@@ -45,6 +45,11 @@ class AdminStub:
                 request_serializer=tutti_dot_contracts_dot_admin_dot_v1_dot_admin__pb2.WatchRequest.SerializeToString,
                 response_deserializer=tutti_dot_contracts_dot_admin_dot_v1_dot_admin__pb2.WatchResponse.FromString,
                 _registered_method=True)
+        self.ListChanges = channel.unary_unary(
+                '/tutti.admin.v1.Admin/ListChanges',
+                request_serializer=tutti_dot_contracts_dot_admin_dot_v1_dot_admin__pb2.ListChangesRequest.SerializeToString,
+                response_deserializer=tutti_dot_contracts_dot_admin_dot_v1_dot_admin__pb2.ListChangesResponse.FromString,
+                _registered_method=True)
         self.Export = channel.unary_stream(
                 '/tutti.admin.v1.Admin/Export',
                 request_serializer=tutti_dot_contracts_dot_admin_dot_v1_dot_admin__pb2.ExportRequest.SerializeToString,
@@ -100,6 +105,13 @@ class AdminServicer:
 
     def Watch(self, request, context):
         """Watch sends the resource now and after every change; the stream has no deadline.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def ListChanges(self, request, context):
+        """ListChanges says how often the resources of each kind have changed, so that a reader lists only what is new to it.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -173,6 +185,11 @@ def add_AdminServicer_to_server(servicer, server):
                     servicer.Watch,
                     request_deserializer=tutti_dot_contracts_dot_admin_dot_v1_dot_admin__pb2.WatchRequest.FromString,
                     response_serializer=tutti_dot_contracts_dot_admin_dot_v1_dot_admin__pb2.WatchResponse.SerializeToString,
+            ),
+            'ListChanges': grpc.unary_unary_rpc_method_handler(
+                    servicer.ListChanges,
+                    request_deserializer=tutti_dot_contracts_dot_admin_dot_v1_dot_admin__pb2.ListChangesRequest.FromString,
+                    response_serializer=tutti_dot_contracts_dot_admin_dot_v1_dot_admin__pb2.ListChangesResponse.SerializeToString,
             ),
             'Export': grpc.unary_stream_rpc_method_handler(
                     servicer.Export,
@@ -270,6 +287,33 @@ class Admin:
             '/tutti.admin.v1.Admin/Watch',
             tutti_dot_contracts_dot_admin_dot_v1_dot_admin__pb2.WatchRequest.SerializeToString,
             tutti_dot_contracts_dot_admin_dot_v1_dot_admin__pb2.WatchResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def ListChanges(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/tutti.admin.v1.Admin/ListChanges',
+            tutti_dot_contracts_dot_admin_dot_v1_dot_admin__pb2.ListChangesRequest.SerializeToString,
+            tutti_dot_contracts_dot_admin_dot_v1_dot_admin__pb2.ListChangesResponse.FromString,
             options,
             channel_credentials,
             insecure,

@@ -37,6 +37,8 @@ class AdminStub:
     """Describe says which services answer here."""
     Watch: _grpc.UnaryStreamMultiCallable[_admin_pb2.WatchRequest, _admin_pb2.WatchResponse]
     """Watch sends the resource now and after every change; the stream has no deadline."""
+    ListChanges: _grpc.UnaryUnaryMultiCallable[_admin_pb2.ListChangesRequest, _admin_pb2.ListChangesResponse]
+    """ListChanges says how often the resources of each kind have changed, so that a reader lists only what is new to it."""
     Export: _grpc.UnaryStreamMultiCallable[_admin_pb2.ExportRequest, _admin_pb2.ExportResponse]
     """Export sends the canonical state of a service: no times, random ids, revisions, epochs, placements or attempts."""
     Doctor: _grpc.UnaryUnaryMultiCallable[_admin_pb2.DoctorRequest, _admin_pb2.DoctorResponse]
@@ -63,6 +65,8 @@ class AdminAsyncStub(AdminStub):
     """Describe says which services answer here."""
     Watch: _aio.UnaryStreamMultiCallable[_admin_pb2.WatchRequest, _admin_pb2.WatchResponse]  # type: ignore[assignment]
     """Watch sends the resource now and after every change; the stream has no deadline."""
+    ListChanges: _aio.UnaryUnaryMultiCallable[_admin_pb2.ListChangesRequest, _admin_pb2.ListChangesResponse]  # type: ignore[assignment]
+    """ListChanges says how often the resources of each kind have changed, so that a reader lists only what is new to it."""
     Export: _aio.UnaryStreamMultiCallable[_admin_pb2.ExportRequest, _admin_pb2.ExportResponse]  # type: ignore[assignment]
     """Export sends the canonical state of a service: no times, random ids, revisions, epochs, placements or attempts."""
     Doctor: _aio.UnaryUnaryMultiCallable[_admin_pb2.DoctorRequest, _admin_pb2.DoctorResponse]  # type: ignore[assignment]
@@ -98,6 +102,14 @@ class AdminServicer(metaclass=_abc_1.ABCMeta):
         context: _ServicerContext,
     ) -> _typing.Union[_abc.Iterator[_admin_pb2.WatchResponse], _abc.AsyncIterator[_admin_pb2.WatchResponse]]:
         """Watch sends the resource now and after every change; the stream has no deadline."""
+
+    @_abc_1.abstractmethod
+    def ListChanges(
+        self,
+        request: _admin_pb2.ListChangesRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_admin_pb2.ListChangesResponse, _abc.Awaitable[_admin_pb2.ListChangesResponse]]:
+        """ListChanges says how often the resources of each kind have changed, so that a reader lists only what is new to it."""
 
     @_abc_1.abstractmethod
     def Export(
