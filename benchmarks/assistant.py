@@ -4,7 +4,8 @@ A row is a comparison on prompts that nothing was trained on. `judged` is the sh
 candidate wins, with its 95 % interval; `utility` the share of pairs in which its known utility is higher, with a Wilson
 interval; `promised` and `preferred` are what the reward model says of the same answers. Beside the policies of
 recipes/assistant.yaml are the tuned model at lower temperatures, a policy whose judgements are random (the control),
-and one whose reward model has 300 judgements and which has no KL penalty.
+one whose reward model has 300 judgements and which has no KL penalty, and two that learn from a crowd of which 40 %
+like length: from the fit that estimates leanings, and from the plain one. `--strict` requires the goals at the end.
 """
 
 import argparse
@@ -12,7 +13,8 @@ import copy
 import json
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 from math import sqrt
 from pathlib import Path
 from typing import Any
@@ -24,6 +26,12 @@ FOLDER = ROOT / "build" / "assistant"
 TUTTI = Path(sys.executable).with_name("tutti")
 POLICIES = ("grpo", "ppo", "dpo")
 TEMPERATURES = (0.3, 0.5, 0.7)
+LEANING = """utility: letters@1
+kinds:
+  - {name: fair, share: 0.5, sharpness: [1.5, 3.5], left: [-0.25, 0.25], length: [-0.03, 0.03]}
+  - {name: fond of length, share: 0.4, sharpness: [0.6, 1.2], length: [0.5, 1.0]}
+  - {name: random, share: 0.1, sharpness: [0.0, 0.0], left: [-0.5, 0.5]}
+"""
 RANDOM = "utility: letters@1\nkinds: [{name: random, share: 1.0, sharpness: [0.0, 0.0]}]\n"
 QUICK = {"tuned": {"steps": 40}, "reward": {"epochs": 1}, "grpo": {"steps": 10}, "dpo": {"epochs": 1}}
 Stages = dict[str, dict[str, Any]]
@@ -33,18 +41,71 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--seeds", type=int, default=5, help="runs with seeds from 0 on; %(default)s")
     parser.add_argument("--quick", action="store_true", help="few steps: shows that it works, and no more")
+    parser.add_argument("--strict", action="store_true", help="fail where a goal is missed")
     given = parser.parse_args()
     subprocess.run([sys.executable, "-m", "tools.letters"], cwd=ROOT, check=True, stdout=subprocess.DEVNULL)
     FOLDER.mkdir(parents=True, exist_ok=True)
     print(
         f"{'seed':4} {'comparison':24} {'judged':24} {'utility':24} {'promised':9} {'preferred':9} {'nats':6} release"
     )
+    missed = []
     for seed in range(given.seeds):
+        found = {}
         for line in measured(seed, quick=given.quick):
             print(line, flush=True)
+            found[line.name] = line
+        missed += [f"seed {seed}: {each}" for each in misses(found)]
+    print(*(missed or ["all goals are met"]), sep="\n")
+    if given.strict and missed:
+        sys.exit(1)
 
 
-def measured(seed: int, *, quick: bool) -> Iterator[str]:
+@dataclass(frozen=True)
+class Line:
+    """A comparison: what was judged, the share by known utility with its interval, and what became of its release."""
+
+    seed: int
+    name: str
+    judged: tuple[float, float, float]
+    utility: tuple[float, float, float]
+    promised: float
+    preferred: float
+    divergence: float
+    released: bool
+
+    def __str__(self) -> str:
+        judged, utility = (f"{mean:.3f} ({low:.3f} to {high:.3f})" for mean, low, high in (self.judged, self.utility))
+        release = "released" if self.released else "refused"
+        numbers = f"{self.promised:<9.3f} {self.preferred:<9.3f} {self.divergence:<6.2f}"
+        return f"{self.seed:<4} {self.name:24} {judged}  {utility}  {numbers} {release}"
+
+
+def misses(found: Mapping[str, Line]) -> Iterator[str]:
+    """The goals that the comparisons of a seed miss, in words."""
+    for name in ("grpo", "ppo"):
+        line, warm = found[name], found[f"{name}-at-1"]
+        for what, seen, least in (
+            ("low bound by utility", line.utility[1], 0.9),
+            ("judged", line.judged[0], 0.65),
+            ("by utility at temperature 1", warm.utility[0], 0.7),
+        ):
+            if seen < least:
+                yield f"{name}, {what}: {seen:.3f}, expected at least {least}"
+        if not line.released:
+            yield f"{name} was refused, expected a release"
+    control, few = found["random-grpo"], found["few-grpo"]
+    if control.utility[0] > 0.6:
+        yield f"random judgements, by utility: {control.utility[0]:.3f}, expected at most 0.6"
+    if few.preferred < 0.9:
+        yield f"300 judgements without KL, preferred: {few.preferred:.3f}, expected at least 0.9"
+    if few.released:
+        yield "300 judgements without KL: released, expected refused"
+    gain = found["leaning-grpo"].utility[0] - found["plain-grpo"].utility[0]
+    if gain < 0.1:
+        yield f"a crowd that leans, fitted minus plain by utility: {gain:.3f}, expected at least 0.1"
+
+
+def measured(seed: int, *, quick: bool) -> Iterator[Line]:
     """Carry the recipe out with a seed; a line for each comparison."""
     path = FOLDER / f"seed-{seed}.yaml"
     path.write_text(yaml.safe_dump(recipe(seed, quick=quick), sort_keys=False))
@@ -58,12 +119,15 @@ def measured(seed: int, *, quick: bool) -> Iterator[str]:
         wins = found["wins"]
         low, high = wilson(found["better"], found["pairs"])
         release = stages[name.replace("-compared", "-release")]
-        yield (
-            f"{seed:<4} {name.removesuffix('-compared'):24} "
-            f"{wins['mean']:.3f} ({wins['low']:.3f} to {wins['high']:.3f})  "
-            f"{found['better']:.3f} ({low:.3f} to {high:.3f})  "
-            f"{found['promised']:<9.3f} {found['preferred']:<9.3f} {found['divergence']:<6.2f} "
-            f"{'refused' if release['summary'].startswith('refused') else 'released'}"
+        yield Line(
+            seed,
+            name.removesuffix("-compared"),
+            (wins["mean"], wins["low"], wins["high"]),
+            (found["better"], low, high),
+            found["promised"],
+            found["preferred"],
+            found["divergence"],
+            released=not release["summary"].startswith("refused"),
         )
 
 
@@ -77,11 +141,15 @@ def recipe(seed: int, *, quick: bool) -> dict[str, Any]:
     random = FOLDER / "random.yaml"
     random.write_text(RANDOM)
     beside(stages, "random", judged={"crowd": {"simulated": str(random), "annotators": 20}})
+    leaning = FOLDER / "leaning.yaml"
+    leaning.write_text(LEANING)
+    for name, fit in (("leaning", "reliability@1"), ("plain", "plain@1")):
+        beside(stages, name, judged={"crowd": {"simulated": str(leaning), "annotators": 20}}, preferences={"fit": fit})
     few = {"judgements": 300, "overlap": {"least": 1, "most": 1}}
     beside(stages, "few", judged=few, reward={"epochs": 6}, grpo={"kl": 0.0, "learning_rate": 1e-3, "steps": 140})
     if quick:
         stages["few-grpo"]["steps"] = 10
-    for policy in (*POLICIES, *(f"{control}-grpo" for control in ("random", "few"))):
+    for policy in (*POLICIES, *(f"{control}-grpo" for control in ("random", "few", "leaning", "plain"))):
         compare(stages, policy, policy, temperature=0.0)
     for policy in POLICIES:
         compare(stages, f"{policy}-at-1", policy, temperature=1.0)

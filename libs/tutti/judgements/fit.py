@@ -67,6 +67,9 @@ class Observations:
             raise ValueError("first has values outside 0 … 1")
 
 
+ALIKE = "reliability and leanings: this fit takes all annotators for alike; choose reliability@1 to estimate them"
+
+
 @dataclass(frozen=True)
 class Fit:
     """What the judgements say.
@@ -89,8 +92,11 @@ class Fit:
     unidentified: tuple[str, ...]
 
 
-def fit(observed: Observations) -> Fit:
-    """Estimate annotators and pairs. Equal observations in equal order give equal bits on one machine."""
+def fit(observed: Observations, *, alike: bool = False) -> Fit:
+    """Estimate annotators and pairs. Equal observations in equal order give equal bits on one machine.
+
+    With `alike` every annotator is taken for equally reliable and without leanings: plain Bradley-Terry.
+    """
     known = ~np.isnan(observed.margins)
     gaps, unit = _gaps(observed.lengths, known)
     nodes, weights = np.polynomial.hermite_e.hermegauss(NODES)
@@ -99,7 +105,7 @@ def fit(observed: Observations) -> Fit:
     features = np.stack([np.zeros(len(observed.pair)), np.where(observed.left, 1.0, -1.0), gaps[observed.pair]], 1)
     parameters = np.tile(PRIOR_MEAN, (observed.annotators, 1))
     posterior = _posterior(observed, parameters, margins, features, prior)
-    rounds, converged = 0, False
+    rounds, converged = 0, alike
     while rounds < ROUNDS and not converged:
         before = parameters
         for _ in range(NEWTON_STEPS):
@@ -117,7 +123,7 @@ def fit(observed: Observations) -> Fit:
         length_unit=unit,
         rounds=rounds,
         converged=converged,
-        unidentified=_unidentified(observed, known),
+        unidentified=_unidentified(observed, known) if not alike else (ALIKE,),
     )
 
 

@@ -103,6 +103,15 @@ def test_one_judgement_a_pair_without_controls_identifies_nobody() -> None:
     assert [line.partition(":")[0] for line in found.unidentified] == ["reliability", "leanings"]
 
 
+def test_a_plain_fit_takes_all_annotators_for_alike_and_names_fewer_pairs_right() -> None:
+    known = world(0)
+    plain = fit(known.observed, alike=True)
+    assert set(plain.reliability) == {1.5}
+    assert not plain.position.any()
+    assert [line.partition(":")[0] for line in plain.unidentified] == ["reliability and leanings"]
+    assert right(known, plain) < right(known, fit(known.observed))
+
+
 def test_few_controls_are_too_few() -> None:
     assert fit(world(0, controls=LEAST_CONTROLS - 1).observed).unidentified
     assert not fit(world(0, controls=LEAST_CONTROLS).observed).unidentified

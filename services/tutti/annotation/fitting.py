@@ -16,8 +16,8 @@ from tutti.judgements.fit import Fit, Observations, fit
 from tutti.records.canonical import JsonValue
 
 LOGIC_VERSION = "preferences-1"
-RELIABILITY = "reliability@1"
-FITS = (RELIABILITY,)
+RELIABILITY, PLAIN = "reliability@1", "plain@1"
+FITS = (RELIABILITY, PLAIN)
 DIGITS = 6
 """Of what is recorded: more depends on the machine that fits."""
 NEVER = 1e-6
@@ -60,8 +60,10 @@ class Fitted:
     converged: bool
 
 
-def fitted(pairs: Sequence[PairLine], judgements: Sequence[JudgementLine], axis: str) -> Fitted:
-    """Fit the judgements of an axis. Both bad counts as a tie."""
+def fitted(
+    pairs: Sequence[PairLine], judgements: Sequence[JudgementLine], axis: str, version: str = RELIABILITY
+) -> Fitted:
+    """Fit the judgements of an axis by a version of FITS. Both bad counts as a tie."""
     index = {pair.number: place for place, pair in enumerate(pairs)}
     said = [each for each in judgements if axis in each.scores]
     keys = sorted({each.annotator for each in said})
@@ -76,7 +78,7 @@ def fitted(pairs: Sequence[PairLine], judgements: Sequence[JudgementLine], axis:
         margins=known.reshape(len(pairs)),
         annotators=len(keys),
     )
-    found = fit(observed)
+    found = fit(observed, alike=version == PLAIN)
     ordinary = np.isnan(known)
     lines = [
         Preference(pair.prompt, pair.answers, _chance(float(found.chance[place])))

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from tutti.annotation import drawing
-from tutti.annotation.fitting import Fitted, fitted, length
+from tutti.annotation.fitting import PLAIN, RELIABILITY, Fitted, fitted, length
 from tutti.corpus.conversations import Message, Role
 from tutti.corpus.judgementset import JudgementLine, PairLine
 from tutti.judgements import letters
@@ -35,7 +35,9 @@ def judged(crowd: Crowd, people: list[Annotator], index: int, of: PairLine, seed
     return JudgementLine(of.number, f"s{index:03}", "g", left, {AXIS: score if left else -score})
 
 
-def world(seed: int, *, pairs: int = 800, each: int = 3, controls: int = 40) -> tuple[list[PairLine], Fitted]:
+def world(
+    seed: int, *, pairs: int = 800, each: int = 3, controls: int = 40, version: str = RELIABILITY
+) -> tuple[list[PairLine], Fitted]:
     rng = np.random.default_rng(seed)
     crowd = Crowd.load(CROWD)
     people = crowd.annotators(PEOPLE, seed)
@@ -45,7 +47,7 @@ def world(seed: int, *, pairs: int = 800, each: int = 3, controls: int = 40) -> 
         for of in lines
         for index in (rng.choice(PEOPLE, each, replace=False) if of.kind == "ordinary" else range(PEOPLE))
     ]
-    return lines, fitted(lines, said, AXIS)
+    return lines, fitted(lines, said, AXIS, version)
 
 
 def right(lines: list[PairLine], found: Fitted) -> float:
@@ -75,6 +77,13 @@ def test_those_who_press_keys_at_random_are_the_least_sharp_and_leanings_are_see
 def test_one_judgement_a_pair_without_controls_is_said_to_identify_nobody() -> None:
     _, found = world(0, pairs=60, each=1, controls=0)
     assert [line.partition(":")[0] for line in found.unidentified] == ["reliability", "leanings"]
+
+
+def test_a_plain_fit_estimates_nobody() -> None:
+    lines, found = world(0, pairs=400, version=PLAIN)
+    assert len({each.sharpness[0] for each in found.annotators}) == 1
+    assert [line.partition(":")[0] for line in found.unidentified] == ["reliability and leanings"]
+    assert right(lines, found) < right(*world(0, pairs=400))
 
 
 def test_controls_have_no_preference_and_are_counted() -> None:

@@ -45,7 +45,7 @@ def preferring(host: Host) -> Work[Preferences]:
         if not judgements:
             raise WorkFailed(f"{spec.campaign} has no judgement that can be fitted; run another campaign")
         context.check()
-        found = context.pool(fitting.fitted, pairs, judgements, axis)
+        found = context.pool(fitting.fitted, pairs, judgements, axis, spec.fit or RELIABILITY)
         manifest = _manifest(host, spec, axis, judged, found, producer)
         result = publish(host.blobs, "annotation", manifest, data_bytes=0)
         simulated = bool(fields.value("simulated"))

@@ -15,9 +15,9 @@ from tutti.pipeline.stages.definition import Role, StageContext, StageDef, resou
 
 
 class PreferencesSection(Part):
-    fit: Literal["reliability@1"] = Field(
+    fit: Literal["reliability@1", "plain@1"] = Field(
         default="reliability@1",
-        description="how judgements are combined: Bradley-Terry with each annotator's reliability and leanings",
+        description="how judgements are combined: Bradley-Terry, with reliability and leanings of annotators or plain",
     )
     axis: str = Field(default="", max_length=40, description="of the campaign that is fitted; empty: its first one")
 
