@@ -35,6 +35,13 @@ def test_a_permutation_of_a_vast_range_is_undone_too(size: int, key: bytes, valu
 
 def test_the_permutation_is_pinned_because_checkpoints_depend_on_it() -> None:
     assert Permutation(10, b"golden").forward(np.arange(10, dtype=np.int64)).tolist() == [5, 6, 8, 2, 3, 0, 9, 1, 7, 4]
+    vast = Permutation(2**41 + 7, b"golden")
+    assert vast.forward(np.array([0, 1, 2**40, 2**41 + 6], np.int64)).tolist() == [
+        18010292507,
+        1488281647615,
+        888721424018,
+        235538421849,
+    ]
 
 
 @st.composite

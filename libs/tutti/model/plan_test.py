@@ -6,9 +6,10 @@ from hypothesis import strategies as st
 
 from tutti.model.chunks import Kind, Layout
 from tutti.model.chunks_test import SMALL, models
-from tutti.model.plan import Plan, Shape, ShapeError
+from tutti.model.plan import Plan, Shape, ShapeError, Span
 from tutti.model.spec import ModelSpec, SpecError
 from tutti.model.tree import Node, PartialSums
+from tutti.model.vote import record_lengths
 
 
 @st.composite
@@ -61,7 +62,8 @@ def test_a_second_use_is_added_onto_the_state_it_shares(plan: Plan) -> None:
         for span in plan.gradient_spans(rank)[1:]:
             use = uses[plan.layout.elements]
             assert own.start + span.onto == use.state_start + span.start - use.gradient_start
-            assert span.onto + span.length <= own.length
+            assert 0 < span.length <= own.length - span.onto
+        assert plan.gradient_spans(rank)[0].onto == 0
 
 
 @given(plans())
@@ -99,6 +101,32 @@ def test_a_rank_alone_sends_nothing() -> None:
     assert (traffic.reduce, traffic.vote, traffic.gather) == (0, 0, 0)
 
 
+@pytest.mark.parametrize("dp", [2, 3, 5])
+def test_a_rank_sends_its_subtrees_of_what_others_keep_its_record_and_its_parameters(dp: int) -> None:
+    plan = Plan(Layout(SMALL, 64), Shape(dp), 8)
+    for rank in plan.ranks:
+        traffic, own = plan.bytes_sent(rank), sum(chunk.length for chunk in plan.chunks_of(rank))
+        assert traffic.reduce == 4 * len(plan.nodes_of(rank)) * (plan.layout.gradient_elements - own - tied(plan, rank))
+        assert traffic.vote == 8 * record_lengths(plan)[rank] * (dp - 1)
+        assert traffic.gather == 4 * own * (dp - 1)
+
+
+def tied(plan: Plan, rank: int) -> int:
+    """Elements of second uses whose state this rank keeps."""
+    return sum(span.length for span in plan.gradient_spans(rank)[1:])
+
+
+def test_the_ranks_of_a_shape_are_the_product_of_its_axes() -> None:
+    assert Shape(2, tp=3, pp=5, cp=7).ranks == 210
+
+
+def test_a_number_that_no_chunk_has_has_no_keeper() -> None:
+    plan = Plan(Layout(SMALL, 64), Shape(2), 8)
+    for number in (-1, len(plan.layout.chunks)):
+        with pytest.raises(IndexError, match=f"chunk {number}"):
+            plan.keeper(number)
+
+
 def test_more_ranks_than_leaves_are_refused() -> None:
     with pytest.raises(ShapeError, match="dp is 9 with 8 leaves"):
         Plan(Layout(SMALL), Shape(9), 8)
@@ -134,3 +162,4 @@ def test_validation_leaves_are_dealt_too_even_when_fewer_than_ranks(plan: Plan, 
 def test_a_layout_of_few_chunks_leaves_ranks_without_any(model: ModelSpec) -> None:
     plan = Plan(Layout(model), Shape(24), 24)
     assert sum(plan.snapshot_size(rank) for rank in plan.ranks) == 12 * plan.layout.elements
+    assert {plan.state_span(rank) for rank in plan.ranks if not plan.chunks_of(rank)} <= {Span(0, 0)}

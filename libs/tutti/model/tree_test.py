@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tutti.model.tree import Node, PartialSums, TreeError, canonical_nodes, covers, levels, tree_sum
+from tutti.model.tree import PIECE, Node, PartialSums, TreeError, canonical_nodes, covers, levels, tree_sum
 
 
 def written(left: str, right: str) -> str:
@@ -92,9 +92,19 @@ def test_a_leaf_cannot_be_added_twice() -> None:
         sums.add(Node(0, 2), "2")
 
 
-def test_a_leaf_beyond_the_last_is_refused() -> None:
+@pytest.mark.parametrize("node", [Node(0, 4), Node(1, 2), Node(2, 1), Node(0, -1), Node(-1, 0)])
+def test_a_node_outside_the_tree_is_refused(node: Node) -> None:
     with pytest.raises(TreeError, match="not in a tree of 4"):
-        PartialSums(4, written).add(Node(0, 4), "4")
+        PartialSums(4, written).add(node, "value")
+
+
+def test_a_tree_has_at_least_one_leaf() -> None:
+    with pytest.raises(TreeError, match="0 leaves"):
+        PartialSums(0, written)
+
+
+def test_the_length_of_a_piece_is_fixed_because_every_digest_depends_on_it() -> None:
+    assert PIECE == 16_384
 
 
 def test_a_sum_with_missing_leaves_has_no_total() -> None:
@@ -105,8 +115,9 @@ def test_a_sum_with_missing_leaves_has_no_total() -> None:
 
 
 def test_a_waiting_left_sibling_can_be_added_onto() -> None:
-    sums = PartialSums(4, written)
-    sums.add(Node(0, 2), "2")
+    sums = PartialSums(8, written)
+    for leaf in (1, 2, 4):
+        sums.add(Node(0, leaf), str(leaf))
     assert sums.take_left_sibling(2) is None
-    assert sums.take_left_sibling(3) == "2"
-    assert sums.nodes == {}
+    assert [sums.take_left_sibling(3), sums.take_left_sibling(5)] == ["2", "4"]
+    assert sums.nodes == {Node(0, 1): "1"}

@@ -36,7 +36,7 @@ def test_sums_are_divided_once_by_all_valid_tokens() -> None:
     verdict = decide(PLAN, records())
     assert (verdict.outcome, verdict.count, verdict.loss) == (Outcome.COMMITTED, 80, 3.0)
     assert verdict.gradient_norm == pytest.approx(math.sqrt(4 * len(PLAN.layout.chunks)) / 80)
-    assert verdict.busy == (0.0, 0.1, 0.2)
+    assert (verdict.busy, verdict.summing) == ((0.0, 0.1, 0.2), (0.01, 0.01, 0.01))
 
 
 @pytest.mark.parametrize("value", [math.nan, math.inf, -math.inf])
@@ -49,6 +49,17 @@ def test_one_number_that_is_not_finite_makes_all_skip(value: float) -> None:
 
 def test_a_step_without_a_valid_token_is_skipped() -> None:
     assert decide(PLAN, records(loss=0.0, square=0.0, tokens=0)).outcome is Outcome.SKIPPED
+
+
+def test_a_step_with_one_valid_token_counts() -> None:
+    one = records(loss=0.0, square=0.0, tokens=0)
+    one[0][4 + len(PLAN.leaves_of(0))] = 1
+    verdict = decide(PLAN, one)
+    assert (verdict.outcome, verdict.count, verdict.gradient_norm) == (Outcome.COMMITTED, 1, 0.0)
+
+
+def test_squares_that_are_negative_have_no_norm() -> None:
+    assert math.isnan(decide(PLAN, records(square=-1e-3)).gradient_norm)
 
 
 def test_a_rank_at_another_step_is_named() -> None:
