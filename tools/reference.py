@@ -153,8 +153,11 @@ def earlier_checkpoint(name: str) -> Result:
     return Result(name, manifest_of(name), bytes_digest(name.encode()))
 
 
-def entry(case: Case) -> dict[str, Any]:
-    """The recipe of a case, and its stages over synthetic results of those before them."""
+def entry(case: Case, contents: Mapping[str, str] | None = None) -> dict[str, Any]:
+    """The recipe of a case, and its stages over synthetic results of those before them.
+
+    `contents` are content digests of results by stage, in place of those that follow from the stages' keys.
+    """
     read = reading.read(case.text, case.overrides)
     sources = {"": FOLDER, "evaluation": EVALUATION, "other": OTHERS}
     if read.input.crawl is not None:
@@ -179,7 +182,8 @@ def entry(case: Case) -> dict[str, Any]:
                 "request": MessageToDict(request, preserving_proto_field_name=True),
             }
         )
-        results[node.name] = Result(resource, manifest_key(node.name, 0, 20), bytes_digest(key.encode()))
+        content = (contents or {}).get(node.name, bytes_digest(key.encode()))
+        results[node.name] = Result(resource, manifest_key(node.name, 0, 20), content)
     return {"digest": recipe.digest(), "canonical": recipe.canonical(), "stages": found}
 
 
