@@ -27,6 +27,9 @@ TORCH = "torch, torch.distributed"
 START_SECONDS = 120
 
 
+CHECK_SECONDS = 2.0
+
+
 def measure(quick: bool) -> list[Row]:
     """Starts on fresh data directories, one after the other."""
     starts: list[float] = []
@@ -59,6 +62,7 @@ def measure(quick: bool) -> list[Row]:
             note=f"{len(starts)} starts, each on a fresh data directory, median {median(starts):.1f} s; the host "
             f"answered after {median(serving):.1f} s; peer: python -c 'import {LIBRARIES}'",
         ),
+        _check(2 if quick else 8),
         Row(
             what="  the same, time on cores",
             unit="s",
@@ -100,6 +104,26 @@ def _core_seconds_of_children() -> float:
 
 def _python(program: str) -> None:
     subprocess.run([sys.executable, "-c", program], check=True, timeout=START_SECONDS)
+
+
+def _check(times: int) -> Row:
+    """Time `tutti recipes check` where no platform is up."""
+    with scratch("check") as folder:
+        (Path(folder) / "pages").mkdir()
+        (Path(folder) / "pages" / "one.txt").write_text("Once there was a text.\n" * 40)
+        recipe = Path(folder) / "one.yaml"
+        recipe.write_text("input: {path: pages}\nsize: tiny\ntrain: {steps: 4}\n")
+        tutti, data = Path(sys.executable).parent / "tutti", Path(folder) / "data"
+        command = [str(each) for each in (tutti, "recipes", "check", recipe, "--data-dir", data)]
+        check = timed(lambda: subprocess.run(command, check=True, capture_output=True))
+        took = [check() for _ in range(times)]
+    return Row(
+        what="tutti recipes check, median",
+        unit="s",
+        ours=median(took),
+        goal=at_most(CHECK_SECONDS),
+        note=f"{times} times, without a platform; worst {max(took):.2f} s",
+    )
 
 
 def _fork_server() -> float:

@@ -3,7 +3,7 @@
 import importlib
 import pkgutil
 import secrets
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -79,7 +79,7 @@ def refusal(call: Any, request: Message) -> Problem | None:
 @pytest.mark.parametrize("method", methods(), ids=lambda each: each.path)
 def test_a_call_without_sense_is_refused_by_name(method: Method, clients: dict[Role, Client]) -> None:
     channel = clients[min(method.roles, key=lambda role: role.value)].channel("pipeline")
-    open_call = channel.unary_stream if method.streams else channel.unary_unary
+    open_call: Callable[..., Any] = channel.unary_stream if method.streams else channel.unary_unary
     call = open_call(method.path, response_deserializer=method.response.FromString)
     for request in (method.request(), rubbish(method.request())):
         problem = refusal(call, request)

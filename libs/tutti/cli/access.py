@@ -7,10 +7,12 @@ platform before; who only asks about a recipe leaves nothing behind.
 import contextlib
 import os
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import TypeVar
 
 from tutti.cli.connection import connected, typed
+from tutti.cli.failures import MISUSE, Failure
 from tutti.cli.guests import guest
 from tutti.cli.output import patiently
 from tutti.cli.platform import Platform, running, serving
@@ -19,6 +21,7 @@ from tutti.cli.turns import turn
 from tutti.client import Client
 from tutti.contracts.common.v1 import ListRequest
 
+T = TypeVar("T")
 NO_AGENTS = ("--agents", "0")
 
 
@@ -83,6 +86,42 @@ def consulted(data_dir: Path, address: str | None = None) -> Iterator[Platform]:
         return
     with tempfile.TemporaryDirectory(prefix="tutti-") as folder, serving(Path(folder), *NO_AGENTS) as platform:
         yield platform
+
+
+def consulted_soon(data_dir: Path, address: str | None, ask: Callable[[Platform], T], doubts: Callable[[T], bool]) -> T:
+    """Return the answer to a question about a recipe, by a platform that is up, else in this process.
+
+    A platform that was stopped is started only if the question is about something that may be in it: where a resource
+    was not found, or where the answer `doubts` because of one.
+    """
+    if not address and not _is_up(data_dir):
+        # It brings the services, for which few commands wait.
+        from tutti.chassis.config.datadir import config_in
+        from tutti.chassis.config.settings import SettingsError, load
+        from tutti.chassis.runtime.together import Together
+
+        try:
+            settings = load(config_in(data_dir))
+        except SettingsError as error:
+            raise Failure(str(error), MISUSE) from error
+        with tempfile.TemporaryDirectory(prefix="tutti-") as folder, Together(Path(folder), settings) as services:
+            failure: Failure | None = None
+            try:
+                answer = ask(Platform(Client.of_channels(services.channel)))
+            except Failure as error:
+                failure = error
+            doubtful = services.missed or (failure is None and doubts(answer))
+            if not doubtful or not (data_dir / "version").exists():
+                if failure is not None:
+                    raise failure
+                return answer
+    with consulted(data_dir, address) as platform:
+        return ask(platform)
+
+
+def _is_up(data_dir: Path) -> bool:
+    owner = owner_of(data_dir)
+    return owner is not None and owner.alive()
 
 
 @contextlib.contextmanager

@@ -7,12 +7,13 @@ port is found again; connecting changes nothing in the data directory.
 import os
 import random
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from functools import cached_property
 from pathlib import Path
 from types import TracebackType
 from typing import Self
 
+import grpc
 from google.protobuf.any_pb2 import Any as AnyMessage
 from google.protobuf.descriptor_pool import Default as default_pool
 from google.protobuf.message import Message
@@ -80,14 +81,27 @@ def connect(
 
 
 class Client:
-    """Made by `connect`; safe for any thread. Stubs are typed: `client.scheduler.GetJob(GetRequest(name="jobs/x"))`."""
+    """Made by `connect`, or by `of_channels`; safe for any thread.
+
+    Stubs are typed: `client.scheduler.GetJob(GetRequest(name="jobs/x"))`.
+    """
 
     def __init__(
         self, data_dir: Path | None, address: str | None, addresses: Mapping[str, str], token: str, deadline: float
     ) -> None:
         self._data_dir, self._address, self._addresses = data_dir, address, dict(addresses)
         self._token, self._deadline = token, deadline
-        self._channels: dict[str, RpcChannel] = {}
+        self._channels: dict[str, grpc.Channel] = {}
+        self._make: Callable[[str], grpc.Channel] = lambda service: RpcChannel(
+            lambda: self.address(service), token=self._token, deadline_seconds=self._deadline
+        )
+
+    @classmethod
+    def of_channels(cls, make: Callable[[str], grpc.Channel]) -> Self:
+        """Return a client whose channels to services are made by a function."""
+        client = cls(None, None, {}, "", DEADLINE_SECONDS)
+        client._make = make
+        return client
 
     def address(self, service: str) -> str:
         """Where a service answers now. Raises Unreachable."""
@@ -99,11 +113,9 @@ class Client:
             raise Unreachable(nobody(self._data_dir, service))
         return found
 
-    def channel(self, service: str) -> RpcChannel:
+    def channel(self, service: str) -> grpc.Channel:
         if service not in self._channels:
-            self._channels[service] = RpcChannel(
-                lambda: self.address(service), token=self._token, deadline_seconds=self._deadline
-            )
+            self._channels[service] = self._make(service)
         return self._channels[service]
 
     @cached_property

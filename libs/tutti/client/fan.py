@@ -8,8 +8,10 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import TypeVar
 
+import grpc
+
 from tutti.chassis.errors import InvalidField
-from tutti.chassis.rpc.channel import RpcChannel, Unreachable
+from tutti.chassis.rpc.channel import Unreachable
 from tutti.chassis.rpc.verdict import examined
 from tutti.contracts.admin.v1 import (
     CopyDatabasesRequest,
@@ -50,7 +52,7 @@ class AdminFan:
     """The methods of the Admin stub; `owners` maps the first segment of a name to its service."""
 
     def __init__(
-        self, channel: Callable[[str], RpcChannel], address: Callable[[str], str], owners: Mapping[str, str]
+        self, channel: Callable[[str], grpc.Channel], address: Callable[[str], str], owners: Mapping[str, str]
     ) -> None:
         self._channel, self._address, self._owners = channel, address, owners
 

@@ -90,8 +90,7 @@ class DataDir:
     @property
     def config(self) -> Path | None:
         """The settings file, if there is one."""
-        path = self.path / "tutti.toml"
-        return path if path.is_file() else None
+        return config_in(self.path)
 
     def lock(self, what: str, name: str = "lock") -> Lock:
         """Own the directory (or the part called `name`) until released or dead. Raises InUse."""
@@ -232,6 +231,12 @@ def pages_in(path: Path, service: str) -> str | None:
             if url := (path / name).read_text().strip():
                 return url
     return None
+
+
+def config_in(path: Path) -> Path | None:
+    """Return the settings file of a data directory, if there is one; the directory is not made."""
+    file = path / "tutti.toml"
+    return file if file.is_file() else None
 
 
 def tokens_in(path: Path) -> Tokens:

@@ -11,17 +11,16 @@ import shutil
 import tempfile
 import threading
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol, TypeVar
 
-import grpc
 from pydantic import BaseModel
 from sqlalchemy import MetaData
 
-from tutti.backbone import Blobs, Clock, Database, Randomness, SystemClock, SystemRandomness, uuid7
+from tutti.backbone import Blobs, Database, SystemClock, SystemRandomness, uuid7
 from tutti.backbone.cached import CachedBlobs
 from tutti.backbone.connect import open_blobs, open_database, open_log
 from tutti.backbone.embedded.copies import copy_together
@@ -45,11 +44,11 @@ from tutti.chassis.runtime.loops import LoopThread, drain
 from tutti.chassis.runtime.machinery import assemble
 from tutti.chassis.runtime.pool import ProcessPool
 from tutti.chassis.runtime.probe import Probe
+from tutti.chassis.runtime.servicehost import ServiceHost
 from tutti.chassis.service import Build, Front, FrontHost, Served
 from tutti.chassis.store import audit, stack
 from tutti.chassis.store.stack import Stores
 from tutti.chassis.store.unit import Units
-from tutti.chassis.tasks import Pool
 from tutti.chassis.telemetry import MetricsServer, configure_tracing, flush_tracing, metrics
 
 log = logging.getLogger(__name__)
@@ -65,28 +64,6 @@ C = TypeVar("C", bound=Closes)
 
 class NotReady(Exception):
     """The start took longer than allowed, or a part of it failed; the message names the part."""
-
-
-@dataclass
-class ServiceHost:
-    """What `build` is given in a real process; satisfies chassis.service.Host."""
-
-    service: str
-    database: Database
-    blobs: Blobs
-    clock: Clock
-    randomness: Randomness
-    units: Units
-    metadata: MetaData
-    pool: Pool
-    channels: Callable[[str], grpc.Channel]
-    loaded: Loaded
-
-    def channel(self, service: str) -> grpc.Channel:
-        return self.channels(service)
-
-    def settings(self, model: type[S]) -> S:
-        return self.loaded.section(self.service, model)
 
 
 @dataclass(frozen=True)

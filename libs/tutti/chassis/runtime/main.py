@@ -5,14 +5,12 @@ an exit code.
 """
 
 import argparse
-import importlib
 import logging
 import os
 import signal
 import sys
 import threading
 from collections.abc import Sequence
-from importlib.metadata import entry_points
 from pathlib import Path
 from typing import NoReturn
 
@@ -24,7 +22,7 @@ from tutti.chassis.rpc.server import CannotListen
 from tutti.chassis.runtime import leash, logs
 from tutti.chassis.runtime.failures import guarded
 from tutti.chassis.runtime.host import HostProcess, NotReady
-from tutti.chassis.service import Build
+from tutti.chassis.runtime.installed import find
 from tutti.chassis.store.stack import ForeignStore
 
 log = logging.getLogger(__name__)
@@ -87,28 +85,6 @@ def _beat(pulse: leash.Pulse) -> None:
         loop.call_later(leash.BEAT_SECONDS, again)
 
     loop.call_soon_threadsafe(again)
-
-
-def find(name: str) -> tuple[str, Build]:
-    """A service by the name of its entry point, or by `name=package.module:build`. Raises SettingsError."""
-    service, given, path = name.partition("=")
-    if not given:
-        found = entry_points(group="tutti.services", name=service)
-        if not found:
-            known = ", ".join(installed_services()) or "none"
-            raise SettingsError(f"{service}: no such service is installed; installed: {known}")
-        try:
-            build: Build = next(iter(found)).load()
-        except ImportError as error:
-            hint = "install what it needs, such as pip install 'tutti[all]'"
-            raise SettingsError(f"the service {service} cannot be loaded: {error}; {hint}") from None
-        return service, build
-    module, _, attribute = path.partition(":")
-    try:
-        build = getattr(importlib.import_module(module), attribute)
-    except (ImportError, AttributeError) as error:
-        raise SettingsError(f"{name}: {error}; expected name=package.module:build") from None
-    return service, build
 
 
 def _signals(stop: threading.Event) -> "_Told":

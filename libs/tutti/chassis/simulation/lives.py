@@ -27,7 +27,7 @@ from tutti.chassis.runtime.parts import Parts, assemble
 from tutti.chassis.service import Build, Loop, Service
 from tutti.chassis.simulation import effects
 from tutti.chassis.simulation.controls import Control, EagerUnits, HastyRelay, NoInbox, UnfencedWorker
-from tutti.chassis.simulation.network import Network, SimulatedChannel
+from tutti.chassis.simulation.network import Network, channel
 from tutti.chassis.simulation.ports import InlinePool, SimulatedBlobs, SimulatedDatabase, SimulatedLog
 from tutti.chassis.simulation.world import Process, SimulatedFiles, World
 from tutti.chassis.store.tables import shared
@@ -192,7 +192,7 @@ def start_service(
         units=units,
         metadata=metadata,
         pool=InlinePool(world, process),
-        channels=lambda other: SimulatedChannel(network, process, other, Role.SERVICE),
+        channels=lambda other: channel(network, process, other, Role.SERVICE),
         values=settings.get(name, {}),
     )
     written = effects.table(metadata)
@@ -224,6 +224,6 @@ def start_agent(
         randomness=SeededRandomness(seed),
         pool=InlinePool(world, process),
         folder=folder,
-        channels=lambda other: SimulatedChannel(network, process, other, Role.AGENT),
+        channels=lambda other: channel(network, process, other, Role.AGENT),
     )
     return [Actor(process, loop) for loop in build(host)]

@@ -5,14 +5,12 @@ are lost before or after their effect, and those that may be sent again arrive t
 """
 
 from collections.abc import Callable, Iterator
-from typing import TYPE_CHECKING, Any, NoReturn, Protocol
+from typing import Any, Protocol
 
-import grpc
 from google.protobuf.message import Message
 
 from tutti.chassis.errors import (
     DeadlineExceeded,
-    PermissionDenied,
     Problem,
     Unavailable,
     Unimplemented,
@@ -24,18 +22,10 @@ from tutti.chassis.identity.auth import Role
 from tutti.chassis.identity.cause import Cause, caused_by, current_cause
 from tutti.chassis.identity.principal import delegated, delegation
 from tutti.chassis.rpc.call import Call, request_id_of
-from tutti.chassis.rpc.methods import Method, find_method
+from tutti.chassis.rpc.local import LocalChannel, method_of
+from tutti.chassis.rpc.methods import Method
 from tutti.chassis.simulation.faults import Fault
 from tutti.chassis.simulation.world import Crashed, Process, World
-
-if TYPE_CHECKING:  # generic for the checker alone
-    _Unary = grpc.UnaryUnaryMultiCallable[Any, Any]
-    _Streaming = grpc.UnaryStreamMultiCallable[Any, Any]
-else:
-    _Unary = grpc.UnaryUnaryMultiCallable
-    _Streaming = grpc.UnaryStreamMultiCallable
-
-DEADLINE = 10.0
 
 
 class Callee(Protocol):
@@ -60,7 +50,7 @@ class Network:
         self.acknowledged: dict[str, int] = {}
 
     def call(self, caller: Process, service: str, role: Role, path: str, data: bytes, seconds: float) -> Any:
-        method = _method(path, role)
+        method = method_of(path, role)
         fate = self.world.fate
         self.world.enter(caller, path)
         if fate.strikes(Fault.RPC_LOST_BEFORE):
@@ -81,7 +71,7 @@ class Network:
 
     def watch(self, caller: Process, service: str, role: Role, path: str, request: Any) -> Iterator[Any]:
         """The one stream that a simulation has: it ends after what there is to say now."""
-        _method(path, role)
+        method_of(path, role)
         self.world.enter(caller, path)
         if self.world.fate.strikes(Fault.RPC_LOST_BEFORE):
             raise Unavailable(f"injected: {path} never arrived")
@@ -130,83 +120,9 @@ class Network:
                 self.acknowledged[name] = max(revision, self.acknowledged.get(name, 0))
 
 
-class SimulatedChannel(grpc.Channel):
-    def __init__(self, network: Network, caller: Process, service: str, role: Role) -> None:
-        self._network, self._caller, self._service, self._role = network, caller, service, role
-
-    def unary_unary(
-        self,
-        method: str,
-        request_serializer: Callable[[Any], bytes] | None = None,
-        response_deserializer: Callable[[bytes], Any] | None = None,
-        _registered_method: bool | None = False,
-    ) -> "SimulatedCall":
-        return SimulatedCall(
-            lambda request, seconds: self._network.call(
-                self._caller, self._service, self._role, method, request.SerializeToString(), seconds
-            )
-        )
-
-    def unary_stream(
-        self,
-        method: str,
-        request_serializer: Callable[[Any], bytes] | None = None,
-        response_deserializer: Callable[[bytes], Any] | None = None,
-        _registered_method: bool | None = False,
-    ) -> "SimulatedStream":
-        return SimulatedStream(
-            lambda request: self._network.watch(self._caller, self._service, self._role, method, request)
-        )
-
-    def stream_unary(self, method: str, *_: Any, **__: Any) -> NoReturn:
-        raise NotImplementedError(f"{method} streams its requests: no service of ours does")
-
-    def stream_stream(self, method: str, *_: Any, **__: Any) -> NoReturn:
-        raise NotImplementedError(f"{method} streams its requests: no service of ours does")
-
-    def subscribe(self, callback: Callable[..., Any], try_to_connect: bool | None = False) -> NoReturn:
-        raise NotImplementedError("a simulated connection has no state: a call that fails says so")
-
-    def unsubscribe(self, callback: Callable[..., Any]) -> NoReturn:
-        raise NotImplementedError("a simulated connection has no state: a call that fails says so")
-
-    def close(self) -> None:
-        return None
-
-    def __enter__(self) -> "SimulatedChannel":
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()
-
-
-class SimulatedCall(_Unary):
-    def __init__(self, send: Callable[[Message, float], Any]) -> None:
-        self._send = send
-
-    def __call__(self, request: Message, timeout: float | None = None, *_: Any, **__: Any) -> Any:
-        return self._send(request, timeout or DEADLINE)
-
-    def with_call(self, *_: Any, **__: Any) -> NoReturn:
-        raise NotImplementedError("call the method itself")
-
-    def future(self, *_: Any, **__: Any) -> NoReturn:
-        raise NotImplementedError("call the method itself")
-
-
-class SimulatedStream(_Streaming):
-    def __init__(self, send: Callable[[Message], Iterator[Any]]) -> None:
-        self._send = send
-
-    def __call__(self, request: Message, timeout: float | None = None, *_: Any, **__: Any) -> Any:
-        return self._send(request)
-
-
-def _method(path: str, role: Role) -> Method:
-    """Raises Unimplemented, PermissionDenied."""
-    method = find_method(path)
-    if method is None:
-        raise Unimplemented(f"nobody serves {path}")
-    if role not in method.roles:
-        raise PermissionDenied(f"{path} is not for the role {role.value}")
-    return method
+def channel(network: Network, caller: Process, service: str, role: Role) -> LocalChannel:
+    """Return a channel of a process to a service, through the network."""
+    return LocalChannel(
+        lambda path, request, seconds: network.call(caller, service, role, path, request.SerializeToString(), seconds),
+        lambda path, request: network.watch(caller, service, role, path, request),
+    )

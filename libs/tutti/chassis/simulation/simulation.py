@@ -19,7 +19,7 @@ from tutti.chassis.service import Build
 from tutti.chassis.simulation.controls import Control
 from tutti.chassis.simulation.faults import RATES, Fate, Fault
 from tutti.chassis.simulation.lives import Actor, BuildAgent, Life, Settings, start_agent, start_service
-from tutti.chassis.simulation.network import Network, SimulatedChannel
+from tutti.chassis.simulation.network import Network, channel
 from tutti.chassis.simulation.oracle import emitted, examine, is_settled
 from tutti.chassis.simulation.world import Crashed, Process, World
 from tutti.chassis.simulation.zombies import Zombie
@@ -108,7 +108,7 @@ class Simulation:
 
     def channel(self, service: str, role: Role = Role.ENGINEER) -> grpc.Channel:
         """The channel of a client outside, which does not crash."""
-        return SimulatedChannel(self.network, CLIENT, service, role)
+        return channel(self.network, CLIENT, service, role)
 
     def insist(self, call: Callable[[], T], *, tries: int = 1000) -> T:
         """Repeat a call until it is answered, with turns in between."""

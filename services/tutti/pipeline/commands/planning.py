@@ -8,12 +8,14 @@ from pathlib import Path
 
 import click
 
+from tutti.chassis.rpc.kinds import owners
 from tutti.cli import inputs, verdict
-from tutti.cli.access import consulted
+from tutti.cli.access import consulted, consulted_soon
 from tutti.cli.connection import connection_options
 from tutti.cli.failures import MISUSE, Failure
 from tutti.cli.output import JSON, READING_SECONDS, output_option, patiently, print_json, print_list, say
 from tutti.cli.plain import Plain, plain
+from tutti.cli.platform import Platform
 from tutti.cli.recipes import recipe_for, source_options
 from tutti.cli.runs import READS, naming, read_recipe
 from tutti.contracts.pipeline.v1 import CheckRecipeRequest, CheckRecipeResponse
@@ -64,16 +66,22 @@ def check(
     tutti recipes check mine.yaml --set train.steps=1000
 
     Each problem is a line: the key, what was expected there, what was seen. Exit code 0 when there is none, else 2. Of
-    a folder one file is read, so that this is quick; `tutti recipes plan` reads all of it.
+    a folder one file is read, and no platform is started unless the recipe names something that may be in it; `tutti
+    recipes plan` reads all of a folder.
     """
     # It brings pydantic, for which few other commands wait.
     from tutti.cli import carried
 
     request, what = asked(recipe, data, site, contact, overrides)
     request.all_problems = True
-    with consulted(data_dir, address) as platform:
-        carried.resolve(platform, request, anew=False)
-        found = platform.client.pipeline.CheckRecipe(request)
+
+    def ask(platform: Platform) -> CheckRecipeResponse:
+        asked = CheckRecipeRequest()
+        asked.CopyFrom(request)
+        carried.resolve(platform, asked, anew=False)
+        return platform.client.pipeline.CheckRecipe(asked)
+
+    found = consulted_soon(data_dir, address, ask, names_resources)
     problems = [plain(each) for each in found.problems]
     if output == JSON:
         print_json({"recipe": what, "problems": problems, "inputs": [plain(each) for each in found.inputs]})
@@ -85,6 +93,11 @@ def check(
         count = len(problems)
         raise Failure(f"{what}: {count} problem{'' if count == 1 else 's'}; fix these and check again", MISUSE)
     say(f"{what} can be run; `tutti recipes plan` says what that takes")
+
+
+def names_resources(found: CheckRecipeResponse) -> bool:
+    """Return whether a problem of a recipe is with the name of a resource."""
+    return any(each.seen.strip("'").partition("/")[0] in owners() for each in found.problems if "/" in each.seen)
 
 
 @click.command("plan", short_help="Say what one would do, and what that takes.")

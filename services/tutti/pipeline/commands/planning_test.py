@@ -1,7 +1,13 @@
 """A plan in words: what runs, what is reused, what is known of it and what is not."""
 
-import pytest
+import subprocess
+from pathlib import Path
+from typing import Any
 
+import pytest
+from click.testing import CliRunner
+
+from tutti.cli.app import build
 from tutti.contracts.pipeline.v1 import CheckRecipeResponse, Forecast, Stage
 from tutti.pipeline.commands.planning import as_json, duration, rows, size, total
 
@@ -57,3 +63,36 @@ def test_a_duration_in_words(seconds: float | None, words: str) -> None:
 
 def test_a_size_in_words() -> None:
     assert [size(each) for each in (None, 12, 1500, 3 * 10**12)] == ["not known", "12 bytes", "1.5 kB", "3.0 TB"]
+
+
+def test_a_check_starts_nothing_unless_something_may_be_in_a_platform_that_is_stopped(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    started, popen = [], subprocess.Popen
+
+    def start(command: list[str], **options: Any) -> subprocess.Popen[bytes]:
+        if "-m" not in command:
+            return popen(command, **options)  # a compiler
+        started.append(command)
+        raise OSError("no platform is started here")
+
+    monkeypatch.setattr(subprocess, "Popen", start)
+    pages, recipe, data = tmp_path / "pages", tmp_path / "mine.yaml", tmp_path / "data"
+    pages.mkdir()
+    (pages / "one.txt").write_text("Once there was a text.\n" * 40)
+    recipe.write_text("input: {path: pages}\nsize: tiny\ntrain: {steps: 4}\n")
+    check = ["recipes", "check", str(recipe), "--data-dir", str(data)]
+    sound = CliRunner().invoke(build(), check)
+    assert sound.exit_code == 0, sound.output
+    wrong = CliRunner().invoke(build(), [*check, "--set", "train.steps=none"])
+    assert wrong.stdout.startswith("train.steps: expected")
+    named = [*check, "--set", f"dedup.against=[datasets/{'a' * 64}]"]
+    assert "dedup.against" in CliRunner().invoke(build(), named).stdout
+    assert not started
+    assert not data.exists()
+    data.mkdir()
+    (data / "version").write_text("0.2\n")
+    assert CliRunner().invoke(build(), check).exit_code == 0
+    assert not started
+    last = CliRunner().invoke(build(), named)
+    assert started, (last.output, last.exception)
