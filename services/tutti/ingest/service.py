@@ -50,8 +50,10 @@ def build(host: Host) -> Service:
 
     def asked(spec: IngestSpec) -> shards.Reading:
         require_engine(spec.engine, lambda: lacking(settings))
-        paths.check(spec.input_path)
-        return ingests.reading_of(spec)
+        reading = ingests.reading_of(spec)
+        if spec.input_path:  # archives of a crawl have none
+            paths.check(spec.input_path)
+        return reading
 
     classifier_api = classifiers.ClassifierApi(learnt, paths)
     api = IngestApi(host, crawl, frontier, read, chosen, retractions, paths, asked, classifier_api)
