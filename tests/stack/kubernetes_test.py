@@ -182,6 +182,7 @@ def test_secrets_are_made_once_for_their_owner_and_name_the_stores(tmp_path: Pat
     )
     (settings,) = [each["stringData"] for each in outside if each["metadata"]["name"] == "tutti-dedup"]
     (tmp_path / "tutti.toml").write_text(settings["tutti.toml"])
+    (tmp_path / "tutti.toml").chmod(0o440)
     values = load(tmp_path / "tutti.toml", environment={}).values
     assert values.log.url.startswith("kafka://dedup:")
     assert values.log.url.endswith("@log.test:9093")

@@ -6,6 +6,7 @@ unknown key is refused and the nearest known one is named; secrets never leave t
 
 import difflib
 import os
+import re
 import stat
 import tomllib
 from collections.abc import Iterable, Iterator, Mapping
@@ -28,7 +29,7 @@ RESERVED_VARIABLES = frozenset(
 AGENT = "trainer"
 """The table that agents alone read; the host and the supervisor share their settings file with them."""
 LOOPBACK = frozenset({"127.0.0.1", "::1", "localhost"})
-_SECRET_WORDS = ("secret", "password", "token")
+_SECRET = re.compile(r"(?:^|_)(secret|password|token)s?(?:_|$)")
 
 
 class SettingsError(ValueError):
@@ -265,11 +266,11 @@ def _read(config: Path) -> Tree:
 
 
 def _check_mode(config: Path, tree: Tree) -> None:
-    """Raise SettingsError where others may read the file and it holds a secret."""
+    """Raise SettingsError where others may read the file and it holds a secret; its group may, as with Kubernetes."""
     mode = stat.S_IMODE(config.stat().st_mode)
     values = (key for key, value in _leaves(tree, "") if _shown(key, value) != str(value))
     secret = next((key for key in values if key != "rpc.tokens"), "")  # which names a file
-    if mode & 0o077 and secret:
+    if mode & 0o007 and secret:
         raise SettingsError(f"{config} can be read by others (mode {mode:04o}) and {secret} is secret: chmod 600 it")
 
 
@@ -345,7 +346,7 @@ def _fields_at(model: type[BaseModel], path: Iterable[str]) -> list[str]:
 
 
 def _shown(key: str, value: object) -> str:
-    if any(word in key.rsplit(".", 1)[-1].lower() for word in _SECRET_WORDS) and value not in ("", None):
+    if _SECRET.search(key.rsplit(".", 1)[-1].lower()) and value not in ("", None):
         return "***"
     if isinstance(value, str) and "@" in value and "://" in value:
         parts = urlsplit(value)

@@ -118,14 +118,22 @@ def test_the_table_of_agents_is_read_by_the_host_too_and_is_no_service(tmp_path:
 def test_a_file_with_a_secret_that_others_may_read_is_refused(tmp_path: Path, line: str) -> None:
     config = tmp_path / "tutti.toml"
     config.write_text(line + "\n")
-    config.chmod(0o640)
+    config.chmod(0o644)
     with pytest.raises(
-        SettingsError, match=r"can be read by others \(mode 0640\) and .* is secret: chmod 600 it"
+        SettingsError, match=r"can be read by others \(mode 0644\) and .* is secret: chmod 600 it"
     ) as seen:
         load(config, environment={}, services=["own"])
     assert "postgresql" not in str(seen.value)
-    config.chmod(0o600)
+    config.chmod(0o640)
     load(config, environment={}, services=["own"])
     config.write_text("[rpc]\nthreads = 2\n")
     config.chmod(0o644)
     load(config, environment={}, services=[])
+
+
+def test_an_address_of_a_service_is_no_secret(tmp_path: Path) -> None:
+    config = tmp_path / "tutti.toml"
+    config.write_text('[services]\ntokenization = "tokenization:7000"\n[rpc]\ntokens = "/run/tokens"\n')
+    config.chmod(0o644)
+    shown = {each.key: each.value for each in load(config, environment={}, services=["tokenization"]).effective()}
+    assert shown["services.tokenization"] == "tokenization:7000"

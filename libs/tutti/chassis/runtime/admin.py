@@ -85,7 +85,8 @@ class Administered:
 class AdminApi:
     """`why_not` says why a service does not serve, empty when it does; `pages` is where those with pages have them.
 
-    `copies` makes copies of the databases of this process and returns their folder. Raises Refused.
+    `copies` makes copies of the databases of this process and returns their folder. Raises Refused. `preflight` tries
+    what this process assumes of its machine and its stores.
     """
 
     def __init__(
@@ -94,8 +95,9 @@ class AdminApi:
         why_not: Callable[[str], str],
         pages: Callable[[], str],
         copies: Callable[[], str],
+        preflight: Callable[[], Sequence[Finding]],
     ) -> None:
-        self._pages, self._copies = pages, copies
+        self._pages, self._copies, self._preflight = pages, copies, preflight
         self._services = {each.service.name: each for each in services}
         self._owners: dict[str, tuple[Administered, Resource[Any]]] = {
             resource.kind: (each, resource) for each in services for resource in each.service.resources
@@ -139,6 +141,12 @@ class AdminApi:
             for each in self._chosen(request.service)
             for finding in self._examine(each)
         ]
+        if not any(finding.check in ("blobs", "database") and not finding.ok for finding in found):  # or it would wait
+            process = next(iter(self._services)) if len(self._services) == 1 else "platform"
+            found += [
+                DoctorResponse.Finding(service=process, check=each.check, ok=each.ok, message=each.message)
+                for each in self._preflight()
+            ]
         return examined(found)
 
     def ListDeadLetters(self, request: ListDeadLettersRequest, call: Call) -> ListDeadLettersResponse:

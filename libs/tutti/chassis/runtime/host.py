@@ -43,6 +43,7 @@ from tutti.chassis.runtime.healthfile import HealthFile, health_path
 from tutti.chassis.runtime.loops import LoopThread, drain
 from tutti.chassis.runtime.machinery import assemble
 from tutti.chassis.runtime.pool import ProcessPool
+from tutti.chassis.runtime.preflight import Preflight
 from tutti.chassis.runtime.probe import Probe
 from tutti.chassis.runtime.servicehost import ServiceHost
 from tutti.chassis.service import Build, Front, FrontHost, Served
@@ -204,8 +205,12 @@ class HostProcess:
         values = self._loaded.values
         served = {each.service.name: each.service.serves for each in self._running}
         self._health = Health({name: [one.descriptor.full_name for one in every] for name, every in served.items()})
+        preflight = Preflight(
+            self._data_dir.path, self._blobs, {each.service.name: each.host.database for each in self._running}
+        )
         admin = Served(
-            admin_descriptor, AdminApi(self._running, self._health.reason, lambda: self._pages, self._copies)
+            admin_descriptor,
+            AdminApi(self._running, self._health.reason, lambda: self._pages, self._copies, preflight.findings),
         )
         listen = values.services.get(self._alone or "", values.rpc.listen)
         self._server = RpcServer(

@@ -1,0 +1,162 @@
+"""The preflight: what a process assumes of its machine and its stores, each seen by trying it.
+
+Promises: nothing is left behind; a trial ends in time, also where a store hangs; one that fails says what to do.
+"""
+
+import math
+import resource
+import time
+import uuid
+from collections.abc import Callable, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
+from functools import partial
+from pathlib import Path
+
+from tutti.backbone import Blobs, Database, Isolation
+from tutti.backbone.blobs import BlobExists
+from tutti.backbone.files import Files, Handle, RealFiles
+from tutti.chassis.runtime.looks import Looks
+from tutti.chassis.runtime.probe import answer
+from tutti.chassis.service import Finding
+
+FILES = 1024
+SKEW_SECONDS = 5.0
+SLOW_SECONDS = 0.25
+TRIES = 5
+NAME = "preflight"
+
+
+class Unfit(Exception):
+    """An assumption does not hold; the message says which, and what to do."""
+
+
+class Preflight:
+    """Of one process, with a folder where it writes and the stores that it uses; databases by service."""
+
+    def __init__(
+        self,
+        folder: Path,
+        blobs: Blobs,
+        databases: Mapping[str, Database],
+        *,
+        files: Files | None = None,
+        now: Callable[[], float] = time.time,
+        looks: Looks | None = None,
+    ) -> None:
+        self._folder, self._blobs, self._databases = folder, blobs, dict(databases)
+        self._files, self._now, self._looks = files or RealFiles(), now, looks or Looks()
+
+    def findings(self) -> list[Finding]:
+        """One finding where all is well; else one for each assumption that does not hold."""
+        trials: dict[str, Callable[[], str]] = {
+            "files": self._durable_files,
+            "blobs": self._conditional_put,
+            "clock": self._clock,
+            "databases": self._round_trips,
+            "limits": self._limits,
+        }
+        said: dict[str, str] = {}
+
+        def trial(name: str) -> None:
+            said[name] = trials[name]()
+
+        with ThreadPoolExecutor(len(trials)) as pool:
+            reasons = list(pool.map(lambda name: self._looks.at(name, partial(trial, name)), trials))
+        if wrong := [reason for reason in reasons if reason]:
+            return [Finding(NAME, False, reason) for reason in wrong]
+        return [Finding(NAME, True, "; ".join(said[name] for name in trials))]
+
+    def _durable_files(self) -> str:
+        """A link never overwrites, a rename does, and what is synced is as fast as a transaction may wait."""
+        first, second = (self._folder / f".{NAME}-{uuid.uuid4().hex}" for _ in range(2))
+        try:
+            for path in (first, second):
+                with self._files.create(path) as handle:
+                    handle.write(path.name.encode())
+                    seconds = min(_timed(handle.fsync), *(_synced(handle, path) for _ in range(TRIES)))
+            if self._files.read(second) != second.name.encode() * (TRIES + 1):
+                raise Unfit(f"{self._folder} gave other bytes back than it was given: examine its disk")
+            with suppress(FileExistsError):
+                self._files.link(first, second)
+                raise Unfit(f"link replaced a file in {self._folder}: use a local file system such as ext4 or xfs")
+            self._files.replace(first, second)
+            if not self._files.read(second).startswith(first.name.encode()):
+                raise Unfit(f"rename did not replace a file in {self._folder}: use a local file system")
+            self._files.fsync_folder(self._folder)
+        except OSError as error:
+            raise Unfit(
+                f"{self._folder}: {error.strerror or error}; use a local file system that we may write"
+            ) from None
+        finally:
+            for path in (first, second):
+                with suppress(OSError):
+                    self._files.unlink(path)
+        if seconds > SLOW_SECONDS:
+            raise Unfit(
+                f"{self._folder}: a file took {seconds * 1000:.0f} ms to become durable, expected at most "
+                f"{SLOW_SECONDS * 1000:.0f} ms: every transaction waits as long"
+            )
+        return f"link, rename and fsync work ({seconds * 1000:.1f} ms)"
+
+    def _conditional_put(self) -> str:
+        key = f"stack/{NAME}/{uuid.uuid4().hex}"
+        began = time.monotonic()
+        self._blobs.put_if_absent(key, b"first")
+        seconds = time.monotonic() - began
+        try:
+            with suppress(BlobExists):
+                self._blobs.put_if_absent(key, b"second")
+                raise Unfit("the store replaced a blob: use an S3 server that honours If-None-Match on PUT")
+            if self._blobs.get(key) != b"first":
+                raise Unfit("the store gave other bytes back than it was given: examine its disks")
+        finally:
+            self._blobs.delete(key)
+        return f"blobs are written once ({seconds * 1000:.0f} ms)"
+
+    def _clock(self) -> str:
+        """The clock of each database is between ours before and after the question."""
+        worst = 0.0
+        for service, database in self._databases.items():
+            before = self._now()
+            theirs = database.run(lambda tx: tx.now(), isolation=Isolation.READ_COMMITTED).timestamp()
+            apart = max(before - theirs, theirs - self._now(), 0.0)
+            if apart > SKEW_SECONDS:
+                ahead = "behind" if theirs > before else "ahead of"
+                raise Unfit(
+                    f"this machine's clock is {apart:.0f} s {ahead} that of the database of {service}, expected at "
+                    f"most {SKEW_SECONDS:.0f} s: let both follow a time server"
+                )
+            worst = max(worst, apart)
+        return f"clocks are at most {worst:.1f} s apart"
+
+    def _round_trips(self) -> str:
+        slowest, where = 0.0, ""
+        for service, database in self._databases.items():
+            seconds = min(_timed(partial(answer, database)) for _ in range(TRIES))
+            if seconds >= slowest:
+                slowest, where = seconds, service
+        if slowest > SLOW_SECONDS:
+            raise Unfit(
+                f"the database of {where} takes {slowest * 1000:.0f} ms to answer, expected at most "
+                f"{SLOW_SECONDS * 1000:.0f} ms: move it nearer"
+            )
+        return f"databases answer within {slowest * 1000:.1f} ms"
+
+    def _limits(self) -> str:
+        soft, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
+        most = math.inf if soft == resource.RLIM_INFINITY else soft
+        if most < FILES:
+            raise Unfit(f"this process may open {soft} files, expected at least {FILES}: raise `ulimit -n`")
+        return f"{most:,.0f} files may be open" if most < math.inf else "any number of files may be open"
+
+
+def _synced(handle: Handle, path: Path) -> float:
+    handle.write(path.name.encode())
+    return _timed(handle.fsync)
+
+
+def _timed(work: Callable[[], None]) -> float:
+    began = time.monotonic()
+    work()
+    return time.monotonic() - began

@@ -1,0 +1,125 @@
+"""The preflight: what is assumed of a machine and of stores, with stores that break it."""
+
+import resource
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import closing
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tutti.backbone import Blobs, Database, ManualClock
+from tutti.backbone.embedded.blobs import EmbeddedBlobs
+from tutti.backbone.embedded.database import EmbeddedDatabase
+from tutti.backbone.files import RealFiles
+from tutti.chassis.runtime.looks import Looks
+from tutti.chassis.runtime.preflight import Preflight
+from tutti.chassis.service import Finding
+
+
+@pytest.fixture
+def blobs(tmp_path: Path) -> Iterator[Blobs]:
+    with closing(EmbeddedBlobs(tmp_path / "blobs")) as made:
+        yield made
+
+
+@pytest.fixture
+def database(tmp_path: Path) -> Iterator[Database]:
+    with closing(EmbeddedDatabase(tmp_path / "scheduler.db")) as made:
+        yield made
+
+
+class Overwriting:
+    """A store that replaces blobs."""
+
+    def __init__(self, blobs: Blobs) -> None:
+        self._blobs = blobs
+
+    def put_if_absent(self, key: str, data: bytes) -> None:
+        self._blobs.delete(key)
+        self._blobs.put_if_absent(key, data)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._blobs, name)
+
+
+class Hanging(Overwriting):
+    """A store that does not answer."""
+
+    def put_if_absent(self, key: str, data: bytes) -> None:
+        threading.Event().wait(60)
+
+
+class LinkOverwrites(RealFiles):
+    """A file system whose links replace files, as some of networks do."""
+
+    def link(self, source: Path, target: Path) -> None:
+        self.replace(source, target)
+
+
+def preflight(folder: Path, blobs: Any, database: Database, **more: Any) -> list[Finding]:
+    return Preflight(folder, blobs, {"scheduler": database}, **more).findings()
+
+
+def test_a_machine_that_is_fit_is_one_finding_and_nothing_is_left_behind(
+    tmp_path: Path, blobs: Blobs, database: Database
+) -> None:
+    (folder := tmp_path / "data").mkdir()
+    (found,) = preflight(folder, blobs, database)
+    assert found.ok, found.message
+    for words in (
+        "link, rename and fsync work",
+        "blobs are written once",
+        "clocks are at most 0.0 s apart",
+        "files may",
+    ):
+        assert words in found.message
+    assert list(folder.iterdir()) == []
+    assert list(blobs.list("stack/")) == []
+
+
+@pytest.mark.parametrize(
+    ("wrap", "words"),
+    [
+        (Overwriting, "blobs: the store replaced a blob: use an S3 server that honours If-None-Match on PUT"),
+        (Hanging, "blobs: no answer for 0 s"),
+    ],
+)
+def test_a_store_that_breaks_a_promise_is_named(
+    tmp_path: Path, blobs: Blobs, database: Database, wrap: Callable[[Blobs], Any], words: str
+) -> None:
+    found = preflight(tmp_path, wrap(blobs), database, looks=Looks(0.3))
+    assert [(each.ok, each.message) for each in found if each.message.startswith("blobs")] == [(False, words)]
+
+
+def test_a_file_system_whose_links_overwrite_is_named(tmp_path: Path, blobs: Blobs, database: Database) -> None:
+    (found,) = preflight(tmp_path, blobs, database, files=LinkOverwrites())
+    words = f"files: link replaced a file in {tmp_path}: use a local file system such as ext4 or xfs"
+    assert (found.ok, found.message) == (False, words)
+
+
+def test_a_folder_that_cannot_be_written_is_named(tmp_path: Path, blobs: Blobs, database: Database) -> None:
+    (found,) = preflight(tmp_path / "missing", blobs, database)
+    assert found.message.startswith(f"files: {tmp_path}/missing: No such file or directory; use a local file system")
+
+
+@pytest.mark.parametrize(("hours", "words"), [(1, "3600 s behind that"), (-1, "3600 s ahead of that")])
+def test_a_clock_an_hour_off_is_named(tmp_path: Path, blobs: Blobs, hours: int, words: str) -> None:
+    clock = ManualClock()
+    ours = clock.now()
+    with closing(EmbeddedDatabase(tmp_path / "skewed.db", clock=clock)) as database:
+        found = preflight(tmp_path, blobs, database, now=lambda: (ours - timedelta(hours=hours)).timestamp())
+    assert [each.message for each in found] == [
+        f"clock: this machine's clock is {words} of the database of scheduler, expected at most 5 s: let both follow a "
+        f"time server"
+    ]
+
+
+def test_too_few_open_files_are_named(
+    tmp_path: Path, blobs: Blobs, database: Database, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(resource, "getrlimit", lambda which: (256, 4096))
+    (found,) = preflight(tmp_path, blobs, database)
+    assert found.message == "limits: this process may open 256 files, expected at least 1024: raise `ulimit -n`"
