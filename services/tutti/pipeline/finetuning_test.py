@@ -118,6 +118,18 @@ def test_epochs_become_steps_by_the_samples_that_there_are(world: World) -> None
     assert steps["aligned"] == -(-2 * PAIRS // 8)  # 8 microbatches of one pair
 
 
+def test_rows_have_the_length_that_is_given_and_at_most_the_context(world: World) -> None:
+    run, _ = finished(world)
+    assert Training.from_json(jobs(world, run)["tuned"].spec.training).length == 32
+    run, done = finished(world, TEXT, "stages.tuned.length=24")
+    assert done[0] == "tuned"
+    trainings = {name: Training.from_json(job.spec.training) for name, job in jobs(world, run).items()}
+    assert (trainings["tuned"].length, trainings["judge"].length) == (24, 32)
+    run, _ = finished(world, TEXT, "stages.tuned.length=33")
+    assert run.state == STATE_FAILED
+    assert "length is 33; expected at most 32, the model's context" in run.reason
+
+
 def test_what_was_done_is_reused_and_a_changed_key_runs_its_stage_and_what_reads_it(world: World) -> None:
     finished(world)
     assert finished(world)[1] == []
