@@ -187,17 +187,20 @@ def test_slots_are_never_given_twice_and_every_job_ends(walk: list[tuple[str, in
     take(walk)
 
 
+_whole_room = gangs.room_of
+
+
+def hasty_room(node: Node) -> gangs.Room:
+    """The room of a node whose slots are given away while ranks still end there."""
+    going = Node()
+    going.CopyFrom(node)
+    del going.assignments[:]
+    going.assignments.extend(each for each in node.assignments if not each.stop)
+    return _whole_room(going)
+
+
 def test_a_walk_finds_slots_that_are_given_away_before_they_are_released(monkeypatch: pytest.MonkeyPatch) -> None:
-    whole = gangs.room_of
-
-    def hasty(node: Node) -> gangs.Room:
-        going = Node()
-        going.CopyFrom(node)
-        del going.assignments[:]
-        going.assignments.extend(each for each in node.assignments if not each.stop)
-        return whole(going)
-
-    monkeypatch.setattr(gangs, "room_of", hasty)
+    monkeypatch.setattr(gangs, "room_of", hasty_room)
     walks = settings(CAREFUL, max_examples=60, phases=[Phase.generate])(given(WALKS)(take))
     with pytest.raises(AssertionError):
         walks()
