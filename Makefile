@@ -43,6 +43,8 @@ lint: setup ## style, types, imports, protos, generated code
 	$(BIN)/hadolint deploy/docker/Dockerfile deploy/docker/standins/*.Dockerfile
 	$(BIN)/shellcheck .ci/run deploy/docker/standins/kafka-run deploy/docker/standins/postgres-entrypoint
 	$(BIN)/python -m tools.manifests --check
+	$(BIN)/python -m tools.dashboards --check
+	@if command -v promtool >/dev/null; then promtool check rules deploy/docker/prometheus/rules.yml; else echo 'no promtool: the alert rules are not checked' >&2; fi
 	$(BIN)/buf lint
 	$(BIN)/buf format -d --exit-code
 	$(BIN)/buf breaking --against protos/baseline.binpb

@@ -155,7 +155,7 @@ def _doctor(project: Project) -> None:
 
 def _observed(project: Project) -> None:
     """Prometheus finds every service and agent, and can evaluate every rule. Raises TrialError."""
-    project.compose("--profile", "observe", "up", "-d", "--wait", "--no-recreate")
+    project.compose("--profile", "observe", "up", "-d", "--wait", "--no-recreate", "prometheus")
     container = project.container("prometheus")
 
     def asked(path: str) -> dict[str, Any]:
@@ -164,7 +164,8 @@ def _observed(project: Project) -> None:
         return found
 
     def targets() -> int:
-        return len([each for each in asked("targets")["activeTargets"] if each["health"] == "up"])
+        found = [each for each in asked("targets")["activeTargets"] if each["labels"]["job"] == "tutti"]
+        return len([each for each in found if each["health"] == "up"])
 
     wanted = len([each for each in project.services() if each.startswith("agent-") or each in installed_services()])
     project.wait(lambda: targets() == wanted, REACH_SECONDS, lambda: f"{wanted} targets of Prometheus, {targets()} up")

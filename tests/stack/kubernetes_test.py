@@ -181,6 +181,7 @@ def test_secrets_are_made_once_for_their_owner_and_name_the_stores(tmp_path: Pat
         folder, log="log.test:9093", database="postgresql://root:pw@db.test:5433/lm", blobs="s3://k:s@s3.test/b"
     )
     (settings,) = [each["stringData"] for each in outside if each["metadata"]["name"] == "tutti-dedup"]
+    (tmp_path / "tutti.toml").touch(mode=0o600)
     (tmp_path / "tutti.toml").write_text(settings["tutti.toml"])
     (tmp_path / "tutti.toml").chmod(0o440)
     values = load(tmp_path / "tutti.toml", environment={}).values

@@ -21,7 +21,7 @@ from tutti.chassis.runtime.machinery import assemble
 from tutti.chassis.service import Service, TaskKind
 from tutti.chassis.store.unit import Unit, Units
 from tutti.chassis.tasks import Finish, Pool, Retry, Task, TaskContext, TaskRenewer, TaskSweeper, TaskWorker, WorkFailed
-from tutti.chassis.telemetry import span
+from tutti.chassis.telemetry import current_traceparent, span
 from tutti.chassis.work.reconciler import ATTEMPTS, Reconciler, Trouble
 
 TTL = 15.0
@@ -220,6 +220,25 @@ def test_a_reconciler_looks_at_what_is_open_and_at_what_it_is_woken_for(bench: B
     assert drain() == ["b"]
     bench.clock.advance(30)
     assert drain() == ["a"]
+
+
+def test_what_a_look_found_belongs_to_the_trace_of_the_call_that_wakes_it_later(bench: Bench) -> None:
+    traces: list[str] = []
+    reconciler = Reconciler(
+        "things",
+        bench,
+        open=lambda unit: ["a"],
+        advance=lambda name: traces.append(current_traceparent().split("-")[1]),
+        tell=ignore,
+    )
+    reconciler.step()
+    with span("a call") as call:
+        reconciler.wake("a")
+    with span("another call"):
+        reconciler.wake("a")
+    reconciler.step()
+    assert traces[1] == format(call.get_span_context().trace_id, "032x")
+    assert traces[0] != traces[1]
 
 
 def test_how_often_a_reconciler_looks_is_a_setting(bench: Bench) -> None:

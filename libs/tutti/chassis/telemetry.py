@@ -8,6 +8,7 @@ OTEL_EXPORTER_OTLP_ENDPOINT is set; metrics are made once a name, with help and 
 import contextlib
 import os
 import threading
+import time
 from collections.abc import Callable, Iterator, Sequence
 from typing import TypeVar
 
@@ -15,16 +16,17 @@ from opentelemetry import trace
 from opentelemetry.context import Context
 from opentelemetry.sdk.resources import Resource
 from opentelemetry.sdk.trace import TracerProvider
-from opentelemetry.sdk.trace.sampling import ALWAYS_OFF, ParentBasedTraceIdRatio
+from opentelemetry.sdk.trace.sampling import ALWAYS_OFF, TraceIdRatioBased
 from opentelemetry.trace import Span, SpanKind, Status, StatusCode
 from opentelemetry.trace.propagation.tracecontext import TraceContextTextMapPropagator
-from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, start_http_server
+from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, ProcessCollector, start_http_server
 from prometheus_client.metrics import MetricWrapperBase
 from prometheus_client.registry import Collector
 
 W = TypeVar("W", bound=MetricWrapperBase)
 TRACEPARENT = "traceparent"
 ENDPOINT_VARIABLE = "OTEL_EXPORTER_OTLP_ENDPOINT"
+FLUSH_SECONDS = 2.0
 SECONDS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0)
 _propagator = TraceContextTextMapPropagator()
 # Without a sampler that records, spans still have ids: that is what logs and events need.
@@ -41,7 +43,9 @@ def configure_tracing(service: str, *, sample_ratio: float) -> None:
     from opentelemetry.sdk.trace.export import BatchSpanProcessor
 
     provider = TracerProvider(
-        sampler=ParentBasedTraceIdRatio(sample_ratio), resource=Resource.create({"service.name": f"tutti-{service}"})
+        # By the trace id alone: the flag of a caller that exports nothing, such as a command, says "not sampled".
+        sampler=TraceIdRatioBased(sample_ratio),
+        resource=Resource.create({"service.name": f"tutti-{service}"}),
     )
     provider.add_span_processor(BatchSpanProcessor(OTLPSpanExporter()))
     _provider = provider
@@ -54,8 +58,11 @@ def use_provider(provider: TracerProvider) -> None:
 
 
 def flush_tracing() -> None:
-    """Send what is still held; called once, when the process stops."""
-    _provider.force_flush(2000)
+    """Send what is still held, for at most two seconds; called once, when the process stops."""
+    # The exporter keeps to no deadline of `force_flush` while the collector does not answer.
+    flush = threading.Thread(target=_provider.force_flush, args=(int(FLUSH_SECONDS * 1000),), daemon=True)
+    flush.start()
+    flush.join(FLUSH_SECONDS)
 
 
 def current_traceparent() -> str:
@@ -86,6 +93,15 @@ def span(name: str, *, kind: SpanKind = SpanKind.INTERNAL, **attributes: str) ->
         yield opened
 
 
+def span_before(traceparent: str, name: str, *, seconds: float, **attributes: str) -> None:
+    """A span that ends now and began `seconds` ago, in another's trace: of work in a process that exports nothing."""
+    parent = _propagator.extract({TRACEPARENT: traceparent}, Context()) if traceparent else Context()
+    now = time.time_ns()
+    tracer = _provider.get_tracer("tutti.chassis")
+    began = now - int(seconds * 1e9)
+    tracer.start_span(name, context=parent, kind=SpanKind.CLIENT, attributes=attributes, start_time=began).end(now)
+
+
 @contextlib.contextmanager
 def _open(name: str, kind: SpanKind, parent: Context | None, attributes: dict[str, str]) -> Iterator[Span]:
     tracer = _provider.get_tracer("tutti.chassis")
@@ -103,6 +119,7 @@ class Metrics:
 
     def __init__(self) -> None:
         self.registry = CollectorRegistry()
+        ProcessCollector(registry=self.registry)
         self._known: dict[str, MetricWrapperBase] = {}
         self._lock = threading.Lock()
 

@@ -14,7 +14,7 @@ from google.protobuf.message import Message
 
 from tutti.backbone.clock import Clock
 from tutti.chassis.errors import NotFound, Problem, Refused, StaleEpoch, is_transient
-from tutti.chassis.telemetry import span_from
+from tutti.chassis.telemetry import span_before, span_from
 from tutti.contracts.committer.v1 import (
     ClaimVerificationRequest,
     ClaimVerificationResponse,
@@ -382,7 +382,8 @@ class Agent:
             case "spooled":
                 any(attempt.spooled(message.spooled.buffer) for attempt in everyone)
             case "stored":
-                measures.duration.labels(message.stored.job).observe(message.stored.seconds)
+                measures.stored(message.stored)
+                self._trace_write(message.stored)
                 self._to_committer.add(self._shard(message.stored))
             case "lost":
                 self._to_committer.add(self._shard(message.lost))
@@ -402,6 +403,12 @@ class Agent:
                 )
             case "trouble":
                 log.warning("I/O child: %s", message.trouble.message)
+
+    def _trace_write(self, told: Stored) -> None:
+        """The I/O child wrote it, and exports nothing."""
+        trace = self._traces.get((told.job, told.epoch), "")
+        if told.writing_seconds > 0:
+            span_before(trace, f"put {told.report_key}", seconds=told.writing_seconds)
 
     def _shard(self, told: Stored | Lost) -> ReportShardRequest:
         """What the committer is told of a shard: where its report lies, or why there will be none."""

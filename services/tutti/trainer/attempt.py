@@ -102,6 +102,7 @@ class Attempt:
         self._silent: tuple[int, ...] = ()
         self._stopping = False
         self._begun_at = self._worked_at = self._beat_at = clock.monotonic()
+        measures.began(assignment.job, self._begun_at)
         self._crossings = Crossings(
             assignment.job, assignment.epoch, settings.name, seconds=settings.progress, now=self._begun_at
         )
@@ -263,6 +264,7 @@ class Attempt:
                 self._examine(now)
             case Phase.ENDING if all(place.process.gone for place in self._places.values()):
                 self.phase, did = Phase.GONE, True
+                measures.ranks.labels(self.assignment.job).set(0)
                 for place in self._places.values():
                     place.process.close()
         return did
@@ -275,6 +277,7 @@ class Attempt:
     def _launch(self) -> None:
         given, settings = self.assignment, self._settings
         self.phase = Phase.RUNNING
+        measures.ranks.labels(self.assignment.job).set(len(self.assignment.ranks))
         devices = list(given.devices) or ["cpu"] * len(given.ranks)
         for rank, device in zip(given.ranks, devices, strict=True):
             try:
@@ -333,7 +336,7 @@ class Attempt:
             case "progress":
                 place.step, self._worked_at = message.progress.step, place.heard
                 if place.rank == min(self._places):
-                    measures.progress(self.assignment.job, message.progress)
+                    measures.progress(self.assignment.job, message.progress, place.heard)
                     self._crossings.add(message.progress)
                     measures.record(self._curve, message.progress)
             case "snapshot":

@@ -224,12 +224,15 @@ class IoChild:
         return True
 
     def _store(self, entry: Entry) -> None:
+        began = self._clock.monotonic()
         store(self._blobs, entry.report, entry.data)
+        writing = self._clock.monotonic() - began
         self._spool.stored(entry.name)
         since = self._since.pop(entry.name, None)
-        self._tell_stored(entry.report, seconds=0.0 if since is None else self._clock.monotonic() - since)
+        seconds = 0.0 if since is None else self._clock.monotonic() - since
+        self._tell_stored(entry.report, seconds=seconds, writing_seconds=writing)
 
-    def _tell_stored(self, report: ShardReport, *, seconds: float) -> None:
+    def _tell_stored(self, report: ShardReport, *, seconds: float, writing_seconds: float = 0.0) -> None:
         name = report.name
         self._say(
             IoMessage(
@@ -243,6 +246,7 @@ class IoChild:
                     report_digest=report.digest,
                     bytes=report.nbytes,
                     seconds=seconds,
+                    writing_seconds=writing_seconds,
                 )
             )
         )

@@ -5,12 +5,13 @@ Metrics that are not finite are counted and not shown; the curve keeps them.
 
 import math
 from collections.abc import Mapping
+from dataclasses import dataclass
 
 from prometheus_client import Gauge
 
 from tutti.chassis.telemetry import metrics
 from tutti.checkpoints.curve import Recorder
-from tutti.contracts.trainer.v1 import OUTCOME_SKIPPED, Progress
+from tutti.contracts.trainer.v1 import OUTCOME_SKIPPED, Progress, Stored
 
 _LABELS = ("job",)
 _COLLECTIVES = ("reduce", "vote", "gather")
@@ -31,18 +32,56 @@ stall = metrics.histogram("checkpoint_stall", "Time that ranks stood still for a
 duration = metrics.histogram("checkpoint_duration", "From a snapshot to its storage", "seconds", _LABELS)
 hits = metrics.gauge("cache_hit_ratio", "Bytes of the newest dataset staged that were on the node", "", _LABELS)
 restore = metrics.histogram("restore", "From an assignment to the first ready rank", "seconds", _LABELS)
+restored = metrics.gauge("restore_bytes", "Bytes that the newest attempt staged", "", _LABELS)
+shards = metrics.counter("checkpoint_bytes", "Bytes of the shards that were stored", "", _LABELS)
+writing = metrics.counter("blob_write", "Time that the blob store took to write shards", "seconds", _LABELS)
+ranks = metrics.gauge("ranks_running", "Ranks of the attempt that runs on this node", "", _LABELS)
+goodput = metrics.gauge("goodput_ratio", "Share of its time here in which a job crossed new steps", "", _LABELS)
+retries = metrics.counter("retry_count", "Reports to the control plane that were repeated", "", ("lane",))
+programs = metrics.gauge("program_metric", "What the program measured at the newest step", "", ("job", "name"))
 refused = metrics.counter("refused_measures", "Measures that were not finite and are not shown", "", _LABELS)
 losses = metrics.counter("lost_attempts", "Attempts that ended before their time on this node", "", _LABELS)
 
 
+@dataclass
+class _Effort:
+    """What became of the time since a job came to this node."""
+
+    began: float
+    furthest: int = 0
+    useful_seconds: float = 0.0
+
+
+_efforts: dict[str, _Effort] = {}
+
+
+def began(job: str, now: float) -> None:
+    """An attempt begins; `now` is of a monotonic clock."""
+    _efforts.setdefault(job, _Effort(now))
+
+
 def staged(job: str, found_bytes: int, brought_bytes: int) -> None:
-    """A dataset lies on the node now."""
+    """A dataset is on the node now."""
+    restored.labels(job).set(found_bytes + brought_bytes)
     if found_bytes + brought_bytes:
         hits.labels(job).set(found_bytes / (found_bytes + brought_bytes))
 
 
-def progress(job: str, told: Progress) -> None:
-    """One step of one rank; called for one rank of a node."""
+def stored(told: Stored) -> None:
+    """A shard is in the blob store."""
+    duration.labels(told.job).observe(told.seconds)
+    shards.labels(told.job).inc(told.bytes)
+    writing.labels(told.job).inc(told.writing_seconds)
+
+
+def progress(job: str, told: Progress, now: float) -> None:
+    """One step of one rank; called for one rank of a node. A step that is computed again is no goodput."""
+    effort = _efforts.setdefault(job, _Effort(now - told.seconds))
+    if told.step > effort.furthest and told.outcome != OUTCOME_SKIPPED:
+        effort.furthest = told.step
+        effort.useful_seconds += told.seconds
+    if now > effort.began:
+        goodput.labels(job).set(min(effort.useful_seconds / (now - effort.began), 1.0))
     step_time.labels(job).observe(told.seconds)
     data_wait.labels(job).observe(told.timings["read"])
     tokens.labels(job).inc(told.tokens)
@@ -56,6 +95,9 @@ def progress(job: str, told: Progress) -> None:
         _show(share, job, spent / told.seconds)
         _show(rate, job, told.tokens / told.seconds)
     _show(learning_rate, job, told.rate)
+    for name, value in told.metrics.items():
+        if math.isfinite(value):
+            programs.labels(job, name).set(value)
     if told.HasField("validation_nats") and told.validation_tokens:
         _show(validation_loss, job, told.validation_nats / told.validation_tokens)
     if told.HasField("bits_per_byte"):

@@ -17,7 +17,7 @@ def test_every_number_of_a_step_is_shown() -> None:
     )
     told.timings.update({"read": 0.1, "reduce": 0.25, "vote": 0.25, "gather": 0.5})
     told.validation_nats, told.validation_tokens, told.bits_per_byte = 300.0, 100, 1.5
-    measures.progress("jobs/measured", told)
+    measures.progress("jobs/measured", told, 10.0)
     assert (shown("loss"), shown("gradient_norm"), shown("learning_rate")) == (3.0, 0.5, 0.001)
     assert (shown("tokens_per_second"), shown("step_time_seconds_sum")) == (2048.0, 2.0)
     assert (shown("validation_loss"), shown("bits_per_byte")) == (3.0, 1.5)

@@ -28,7 +28,7 @@ from tutti.chassis.rpc.watch import Watch
 from tutti.chassis.runtime import leash, logs
 from tutti.chassis.runtime.failures import guarded
 from tutti.chassis.runtime.healthfile import HealthFile, health_path
-from tutti.chassis.telemetry import MetricsServer
+from tutti.chassis.telemetry import MetricsServer, configure_tracing, flush_tracing
 from tutti.contracts.committer.v1.stubs import CommitterServiceStub
 from tutti.contracts.sampling.v1.stubs import ExperienceServiceStub
 from tutti.contracts.scheduler.v1 import Node
@@ -101,6 +101,7 @@ def _serve(given: argparse.Namespace) -> int:
     loaded = load(given.config or data_dir.config, overrides=given.set)
     settings = _settings(given, loaded)
     logs.configure(f"agent-{settings.node}", loaded.values.telemetry.level)
+    configure_tracing(f"agent-{settings.node}", sample_ratio=loaded.values.telemetry.sample_ratio)
     files, clock = RealFiles(), SystemClock()
     state = data_dir.path / NODES / settings.node
     make_folders(files, state)
@@ -143,6 +144,7 @@ def _serve(given: argparse.Namespace) -> int:
             watch=lambda: seen[1] if (seen := watch.latest()) else None,
         )
         stack.callback(agent.close)
+        stack.callback(flush_tracing)
         metrics = MetricsServer(loaded.values.telemetry.metrics_listen)
         data_dir.write(f"endpoints/agent-{settings.node}.metrics", f"{metrics.address}\n".encode())
         log.info("the agent of %s has %d slots", settings.name, settings.slots)

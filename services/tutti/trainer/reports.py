@@ -13,6 +13,7 @@ from google.protobuf.message import Message
 from tutti.backbone.clock import Clock
 from tutti.chassis.errors import Problem, is_transient
 from tutti.contracts.scheduler.v1 import ReportProgressRequest, ReportRankRequest
+from tutti.trainer import measures
 from tutti.trainer.ports import Courier
 
 log = logging.getLogger(__name__)
@@ -73,6 +74,7 @@ class Reports:
         if isinstance(answer, Exception) and is_transient(answer):
             self._retry_at = self._clock.monotonic() + self._pause
             self._pause = min(2 * self._pause, _LONGEST)
+            measures.retries.labels(self._lane).inc()
             return
         self._pause, self._retry_at = _FIRST, 0.0
         self._waiting.popleft()

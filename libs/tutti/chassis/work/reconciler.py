@@ -75,6 +75,8 @@ class Reconciler:
         self._failures: dict[str, _Failures] = {}
         self._advanced: set[str] = set()
         self._causes: dict[str, Cause] = {}
+        # Found by a look, so in a trace of their own: a call or an event that wakes the name is its cause from then on.
+        self._uncaused: set[str] = set()
         self._lock = threading.Lock()
         self._look_at: float | None = None
 
@@ -87,6 +89,9 @@ class Reconciler:
         cause = current_cause().afterwards()
         with self._lock:
             self._due[name] = float("-inf")
+            if name in self._uncaused:
+                self._uncaused.discard(name)
+                del self._causes[name]
             self._causes.setdefault(name, cause)
         self.woken.set()
 
@@ -98,6 +103,7 @@ class Reconciler:
             with self._lock:
                 kept = {*names, *self._due}
                 self._causes = {found: cause for found, cause in self._causes.items() if found in kept}
+                self._uncaused &= self._causes.keys()
                 self._failures = {found: failed for found, failed in self._failures.items() if found in kept}
                 self._advanced &= kept
                 for found in names:
@@ -126,7 +132,9 @@ class Reconciler:
             following = replace(cause, traceparent="")
             with caused_by(following), span_from(cause.traceparent, f"{self.name} advances {name}"):
                 with self._lock:
-                    self._causes.setdefault(name, current_cause())
+                    if name not in self._causes:
+                        self._causes[name] = current_cause()
+                        self._uncaused.add(name)
                 again = self._advance(name)
         except Exception as error:
             self._failed(name, error)

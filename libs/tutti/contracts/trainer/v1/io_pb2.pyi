@@ -379,6 +379,7 @@ class Stored(_message.Message):
     REPORT_DIGEST_FIELD_NUMBER: _builtins.int
     BYTES_FIELD_NUMBER: _builtins.int
     SECONDS_FIELD_NUMBER: _builtins.int
+    WRITING_SECONDS_FIELD_NUMBER: _builtins.int
     job: _builtins.str
     """job of the rank."""
     line: _builtins.int
@@ -397,6 +398,8 @@ class Stored(_message.Message):
     """bytes of the shard."""
     seconds: _builtins.float
     """seconds since the snapshot."""
+    writing_seconds: _builtins.float
+    """writing_seconds that the blob store took."""
     def __init__(
         self,
         *,
@@ -409,10 +412,11 @@ class Stored(_message.Message):
         report_digest: _builtins.str = ...,
         bytes: _builtins.int = ...,
         seconds: _builtins.float = ...,
+        writing_seconds: _builtins.float = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["bytes", b"bytes", "epoch", b"epoch", "job", b"job", "line", b"line", "rank", b"rank", "report_digest", b"report_digest", "report_key", b"report_key", "seconds", b"seconds", "step", b"step"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["bytes", b"bytes", "epoch", b"epoch", "job", b"job", "line", b"line", "rank", b"rank", "report_digest", b"report_digest", "report_key", b"report_key", "seconds", b"seconds", "step", b"step", "writing_seconds", b"writing_seconds"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

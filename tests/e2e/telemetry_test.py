@@ -1,0 +1,200 @@
+"""Telemetry of a real platform: it delays nothing while its collector hangs; then one trace, the metrics that the
+dashboards and rules ask for, and an alert of a real Prometheus.
+"""
+
+import json
+import re
+import subprocess
+import time
+from collections import Counter
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+from urllib.parse import quote
+from urllib.request import urlopen
+
+import psutil
+import pytest
+import yaml
+from tools.dashboards import expressions
+
+from tests.e2e.collector import Collector
+from tests.e2e.command import start, tiny, tutti
+from tests.promtool import program
+
+ROOT = Path(__file__).resolve().parents[2]
+RULES = ROOT / "deploy" / "docker" / "prometheus" / "rules.yml"
+STOP_SECONDS = 18.0  # less than after which the supervisor kills what is late
+HOPS = (
+    "tutti-host: tutti.pipeline.v1.PipelineService/CreateRun",
+    "tutti-host: handle ",
+    "tutti-host: tokenization worker tokenizations on ",
+    "tutti-host: scheduler jobs reconciler advances ",
+    "tutti-agent-a: nodes/a reports",
+    "tutti-agent-a: put trainer/reports/",
+    "tutti-host: committer commits reconciler advances ",
+    "tutti-host: handle tutti.committer.v1.CheckpointCommitted",
+)
+WORDS = {"and", "or", "unless", "by", "on", "ignoring", "le", "bool"}
+
+
+@dataclass(frozen=True)
+class Observed:
+    data_dir: Path
+    pages: Path
+    collector: Collector
+    platform: "subprocess.Popen[str]"
+
+    def log_lines(self) -> list[dict[str, Any]]:
+        return [json.loads(line) for path in (self.data_dir / "logs").glob("*.log")
+                for line in path.read_text().splitlines() if line.startswith("{")]  # fmt: skip
+
+    def addresses(self) -> dict[str, str]:
+        agent = self.data_dir / "endpoints" / "agent-a.metrics"
+        return {"host": (self.data_dir / "metrics").read_text().strip(), "agent-a": agent.read_text().strip()}
+
+
+@pytest.fixture(scope="module")
+def observed(tmp_path_factory: pytest.TempPathFactory, pages: Path) -> Iterator[Observed]:
+    """A platform whose collector hangs from the start."""
+    data_dir = tmp_path_factory.mktemp("observed") / "data"
+    collector = Collector()
+    extra = {"OTEL_EXPORTER_OTLP_ENDPOINT": f"http://{collector.address}", "OTEL_BSP_SCHEDULE_DELAY": "200"}
+    process = start("up", "--agents", "1", "--data-dir", data_dir, extra=extra)
+    try:
+        awaited((data_dir / "endpoint").exists, 60.0)
+        yield Observed(data_dir, pages, collector, process)
+    finally:
+        if process.poll() is None:
+            process.terminate()
+            process.communicate(timeout=60)
+        collector.close()
+
+
+def awaited(condition: Callable[[], bool], seconds: float) -> None:
+    deadline = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < deadline, f"not within {seconds} s"
+        time.sleep(0.05)
+
+
+def test_a_run_ends_and_calls_are_answered_while_the_collector_hangs(observed: Observed) -> None:
+    assert observed.collector.asked.wait(30), "the collector was not called"
+    result = tutti(*tiny(observed.data_dir, observed.pages, "input.limit=8", "train.steps=5"))
+    assert result.code == 0, result.err
+    doctor = tutti("doctor", "--data-dir", observed.data_dir, seconds=30.0)
+    assert doctor.code == 0, doctor.out
+
+
+def test_the_log_is_not_flooded_while_the_collector_hangs(observed: Observed) -> None:
+    about = [line for line in observed.log_lines() if line["logger"].startswith("opentelemetry")]
+    assert max(Counter(re.sub(r"[\d.]+", "N", line["message"]) for line in about).values(), default=0) < 40
+
+
+def test_one_trace_leads_from_the_call_to_the_blob_of_a_shard(observed: Observed) -> None:
+    observed.collector.answer()
+    changed = ("input.limit=8", "train.steps=6", "tokenizer.vocabulary=300")
+    result = tutti(*tiny(observed.data_dir, observed.pages, *changed))
+    assert result.code == 0, result.err
+    traces = observed.collector.await_names(HOPS, seconds=20.0)
+    best = max(traces.values(), key=len)
+    assert best == set(HOPS)
+
+
+def names_in(expression: str) -> set[str]:
+    """The metrics that an expression names."""
+    bare = re.sub(r"\{[^}]*\}|\[[^]]*\]|\"[^\"]*\"", " ", expression)
+    bare = re.sub(r"\b(by|on|ignoring) *\([^)]*\)", " ", bare)
+    return set(re.findall(r"\b[a-z_][a-z0-9_]*\b(?! *\()", bare)) - WORDS
+
+
+def test_the_names_in_an_expression_are_its_metrics_alone() -> None:
+    assert names_in('sum by (a, le) (rate(b_bucket{c="d"}[5m])) > 3 and on (e) f_total') == {"b_bucket", "f_total"}
+
+
+def test_every_metric_of_dashboards_and_rules_is_shown_by_the_platform(observed: Observed) -> None:
+    shown = {"up"}
+    for address in observed.addresses().values():
+        with urlopen(f"http://{address}/metrics", timeout=10) as answer:
+            text = answer.read().decode()
+        for name, kind in re.findall(r"^# TYPE (\S+) (\w+)$", text, re.MULTILINE):
+            shown |= {f"{name}_{part}" for part in ("bucket", "sum", "count")} if kind == "histogram" else {name}
+    rules = [rule["expr"] for group in yaml.safe_load(RULES.read_text())["groups"] for rule in group["rules"]]
+    asked = {name for expression in (*rules, *expressions()) for name in names_in(expression)}
+    assert len(asked) > 20
+    assert asked - shown == set()
+
+
+@pytest.fixture(scope="module")
+def prometheus(observed: Observed, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Callable[[str], Any]]:
+    """Asks a real Prometheus that scrapes the platform, with one rule of ours, for two containers and one second."""
+    binary, folder = program("prometheus"), tmp_path_factory.mktemp("prometheus")
+    (group,) = yaml.safe_load(RULES.read_text())["groups"]
+    (rule,) = [each for each in group["rules"] if each["alert"] == "ContainerMissing"]
+    assert "< 13 or" in rule["expr"]
+    ours = {**rule, "expr": rule["expr"].replace("< 13 or", "< 2 or"), "for": "1s"}
+    targets = [{"targets": [address], "labels": {"container": name}} for name, address in observed.addresses().items()]
+    configuration = {
+        "global": {"scrape_interval": "500ms", "evaluation_interval": "500ms", "scrape_timeout": "500ms"},
+        "rule_files": ["rules.yml"],
+        "scrape_configs": [{"job_name": "tutti", "static_configs": targets}],
+    }
+    (folder / "rules.yml").write_text(yaml.safe_dump({"groups": [{"name": "tutti", "rules": [ours]}]}))
+    (folder / "prometheus.yml").write_text(yaml.safe_dump(configuration))
+    with open(folder / "log", "w") as log:
+        process = subprocess.Popen(
+            [binary, f"--config.file={folder / 'prometheus.yml'}", f"--storage.tsdb.path={folder / 'data'}",
+             "--web.listen-address=127.0.0.1:0"], stdout=log, stderr=log)  # fmt: skip
+    try:
+        port: list[int] = []
+
+        def listens() -> bool:
+            assert process.poll() is None, (folder / "log").read_text()
+            port[:] = [
+                each.laddr.port for each in psutil.Process(process.pid).net_connections() if each.status == "LISTEN"
+            ]
+            return bool(port)
+
+        awaited(listens, 30.0)
+
+        def asked(path: str) -> Any:
+            with urlopen(f"http://127.0.0.1:{port[0]}/api/v1/{path}", timeout=10) as answer:
+                return json.load(answer)["data"]
+
+        yield asked
+    finally:
+        process.terminate()
+        process.wait(30)
+
+
+def test_a_live_prometheus_answers_every_expression(prometheus: Callable[[str], Any]) -> None:
+    awaited(lambda: len(prometheus("query?query=" + quote('up{job="tutti"} == 1'))["result"]) == 2, 30.0)
+    found = {line: prometheus(f"query?query={quote(line)}")["result"] for line in expressions()}
+    drawn = [line for line, result in found.items() if result]
+    for metric in ("loss", "goodput_ratio", "outbox_unsent_events", "process_resident_memory_bytes", "tasks"):
+        assert any(metric in names_in(line) for line in drawn), metric
+
+
+def test_an_alert_fires_when_its_condition_is_caused_and_not_before(
+    observed: Observed, prometheus: Callable[[str], Any]
+) -> None:
+    def state() -> str:
+        (group,) = prometheus("rules")["groups"]
+        return str(group["rules"][0]["state"])
+
+    awaited(lambda: state() == "inactive", 15.0)
+    children = json.loads((observed.data_dir / "processes.json").read_text())["children"]
+    (agent,) = [each["pid"] for each in children if each["name"] == "agent-a"]
+    psutil.Process(agent).kill()  # the next one has another port
+    awaited(lambda: state() == "firing", 15.0)
+
+
+def test_a_stop_waits_two_seconds_for_a_collector_that_hangs(observed: Observed) -> None:
+    observed.collector.hang()
+    assert tutti("doctor", "--data-dir", observed.data_dir, seconds=30.0).code in (0, 1)
+    assert observed.collector.asked.wait(30)
+    observed.platform.terminate()
+    observed.platform.communicate(timeout=STOP_SECONDS)
+    assert observed.platform.returncode == 0
+    assert [line["message"] for line in observed.log_lines() if "did not end within" in line["message"]] == []
