@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator
 from contextlib import closing
 from urllib.parse import urlsplit
 
+import psycopg
 import pytest
 from sqlalchemy import Column, Integer, MetaData, Table, insert, select, text
 
@@ -80,6 +81,16 @@ def test_a_missing_database_is_named(postgres_url: str) -> None:
     url = urlsplit(postgres_url)._replace(path="/nowhere").geturl()
     with closing(open_database(url, "scheduler")) as refused, pytest.raises(DatabaseUnavailable, match="nowhere"):
         refused.run(lambda tx: None)
+
+
+def test_a_server_without_a_free_connection_is_named_and_waited_for(postgres_url: str, unique: str) -> None:
+    with psycopg.connect(postgres_url, autocommit=True) as admin:
+        admin.execute(f"CREATE ROLE {unique} LOGIN PASSWORD 'secret' CONNECTION LIMIT 1".encode())
+    url = f"postgresql://{unique}:secret@{postgres_url.rpartition('@')[2]}"
+    with closing(PostgresDatabase(url, schema=unique, deadline_seconds=0.5)) as database:
+        with psycopg.connect(url), pytest.raises(DatabaseUnavailable, match=r"too many connections .*waited 0\.5 s"):
+            database.run(lambda tx: None)
+        assert database.run(lambda tx: tx.execute(select(1)).scalar()) == 1
 
 
 def test_a_schema_that_needs_quotes_is_refused(postgres_url: str) -> None:

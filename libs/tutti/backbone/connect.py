@@ -43,15 +43,19 @@ def open_log(url: str, *, clock: Clock | None = None) -> EventLog:
     raise BadUrl(f"{hidden(url)!r} is not an event log: expected sqlite:///path or kafka://host:port")
 
 
-def open_database(url: str, service: str, *, clock: Clock | None = None) -> "Database":
-    """The database of one service: `sqlite:///folder` (a file a service) or `postgresql://…` (a schema a service)."""
+def open_database(url: str, service: str, *, clock: Clock | None = None, connections: int = 8) -> "Database":
+    """The database of one service: `sqlite:///folder` (a file a service) or `postgresql://…` (a schema a service).
+
+    `connections` are opened to a server at most, as they are needed.
+    """
     parts = urlsplit(url)
     if parts.scheme == "sqlite":
         from tutti.backbone.embedded.database import EmbeddedDatabase
 
         return EmbeddedDatabase(_path(parts, url) / f"{service}.db", clock=clock)
     if parts.scheme == "postgresql":
-        database: Database = _adapter("postgres.database", "postgres").PostgresDatabase(url, schema=service)
+        adapter = _adapter("postgres.database", "postgres").PostgresDatabase
+        database: Database = adapter(url, schema=service, pool_size=connections)
         return database
     raise BadUrl(f"{hidden(url)!r} is not a database: expected sqlite:///folder or postgresql://host/name")
 

@@ -87,6 +87,7 @@ class LogSettings(Section):
 
 class DatabaseSettings(Section):
     url: str = Field(default="", description="sqlite:///folder or postgresql://…; empty: db/ of the data directory")
+    connections: int = Field(default=8, ge=2, description="that a service opens to a server at most, as it needs them")
 
 
 class BlobSettings(Section):

@@ -152,7 +152,10 @@ class HostProcess:
         self._log = self._opened(open_log(values.log.url or data_dir.log_url, clock=self._clock))
         self._blobs = self._opened(_blobs_of(values.blobs, data_dir))
         url = values.database.url or data_dir.database_url
-        databases = {each: self._opened(open_database(url, each, clock=self._clock)) for each in self._builds}
+        databases = {
+            each: self._opened(open_database(url, each, clock=self._clock, connections=values.database.connections))
+            for each in self._builds
+        }
         _check(deadline, "the comparison of the stores")
         stack.join(Stores(self._blobs, self._log, databases, stack.places(values, data_dir)), self._randomness)
         for service, build in self._builds.items():
