@@ -24,7 +24,7 @@ from tutti.chassis.progress import Progress
 
 P = ParamSpec("P")
 T = TypeVar("T")
-_SECRET_NAME = re.compile("secret|password|token|credential|_key", re.IGNORECASE)
+_SECRET_NAME = re.compile(r"(?:^|_)(secret|password|token|credential|key)s?(?:_|$)", re.IGNORECASE)
 _PASSWORD = re.compile(r"://[^/\s]*:[^/\s]*@")
 LOOK_SECONDS = 0.1  # between two looks at whether the caller still wants the result
 
