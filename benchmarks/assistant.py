@@ -54,8 +54,8 @@ def main() -> None:
         for line in measured(seed, quick=given.quick):
             print(line, flush=True)
             found[line.name] = line
-        missed += [f"seed {seed}: {each}" for each in misses(found)]
-    print(*(missed or ["all goals are met"]), sep="\n")
+        missed += [f"seed {seed}: {each}" for each in misses(found)] if not given.quick else []
+    print(*(missed or ["no goal is for so few steps" if given.quick else "all goals are met"]), sep="\n")
     if given.strict and missed:
         sys.exit(1)
 
