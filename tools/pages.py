@@ -72,15 +72,17 @@ def events_page(events: Sequence[EventType], every: Sequence[Service]) -> str:
     lines = [
         "## Who hears what",
         "",
-        "Derived from `Service.consumes`. An event without a consumer is there for people (`tutti events tail`) and",
-        "for the services to come.",
+        "Derived from `Service.consumes`, and for events that no service of the platform consumes from the option",
+        "`external` of their protos, which says who reads them outside. All are shown by `tutti events tail`.",
         "",
         "| type | emitted by | heard by |",
         "|---|---|---|",
     ]
     for event in events:
-        by = event.owner if event.type in emit else "nobody yet"
-        lines.append(f"| `{event.type}` | {by} | {', '.join(hear.get(event.type, [])) or '-'} |")
+        deprecated = event.message.DESCRIPTOR.GetOptions().deprecated
+        by = event.owner if event.type in emit else "nobody any more" if deprecated else "nobody yet"
+        heard = ", ".join(hear.get(event.type, [])) or ("-" if deprecated else f"outside: {event.external}")
+        lines.append(f"| `{event.type}` | {by} | {heard} |")
     return markdown(events) + "\n" + "\n".join([*lines, ""])
 
 

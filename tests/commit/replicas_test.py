@@ -4,7 +4,7 @@ import threading
 from collections.abc import Callable
 from pathlib import Path
 
-from sqlalchemy import func, select
+from sqlalchemy import select
 
 from tutti.backbone import ManualClock
 from tutti.backbone.connect import open_database
@@ -14,7 +14,7 @@ from tutti.committer.rehearsal_test import STEPS, Rehearsal
 from tutti.contracts.committer.v1 import (
     CHECKPOINT_STATE_COMMITTED,
     CHECKPOINT_STATE_QUARANTINED,
-    CheckpointCommitted,
+    Checkpoint,
     OpenEpochResponse,
 )
 
@@ -41,9 +41,11 @@ def together(*works: Callable[[], object]) -> list[BaseException]:
 
 
 def announced(unit: Unit) -> int:
+    """Return how many events say that a checkpoint is committed."""
     outbox = unit.tables.outbox
-    wanted = outbox.c.type == CheckpointCommitted.DESCRIPTOR.full_name
-    return int(unit.tx.execute(select(func.count()).select_from(outbox).where(wanted)).scalar_one())
+    rows = select(outbox.c.payload).where(outbox.c.type == Checkpoint.DESCRIPTOR.full_name)
+    told = [Checkpoint.FromString(bytes(row.payload)) for row in unit.tx.execute(rows).all()]
+    return sum(each.state == CHECKPOINT_STATE_COMMITTED for each in told)
 
 
 def test_two_replicas_decide_every_step_once(tmp_path: Path, postgres_url: str, unique: str) -> None:

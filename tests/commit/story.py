@@ -22,7 +22,7 @@ from tutti.checkpoints import CheckpointBody
 from tutti.checkpoints import example_test as example
 from tutti.checkpoints.verification import verify_manifest
 from tutti.committer.rehearsal_test import CALL, Rehearsal
-from tutti.contracts.committer.v1 import CheckpointCommitted, PruneCheckpointsRequest
+from tutti.contracts.committer.v1 import CHECKPOINT_STATE_COMMITTED, Checkpoint, PruneCheckpointsRequest
 from tutti.records.errors import CorpusError
 
 from .crashing import CrashingBlobs, CrashingDatabase, CrashingLog, Points
@@ -127,7 +127,8 @@ def _first_life(world: Rehearsal, life: int, outcome: Outcome) -> None:
 
 def _next_life(world: Rehearsal, life: int, outcome: Outcome) -> None:
     _go_on(world, 10 * life, 1 + life % 3)
-    committed = {each.checkpoint: each for each in world.events(CheckpointCommitted)}
+    told = [each for each in world.events(Checkpoint) if each.state == CHECKPOINT_STATE_COMMITTED]
+    committed = {each.name: each for each in told}
     for step in range(EVERY, STEPS + 1, EVERY):
         name = f"checkpoints/j/0/{step}"
         if name not in committed:

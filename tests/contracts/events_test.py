@@ -5,10 +5,12 @@ from pathlib import Path
 import pytest
 from google.protobuf.message import Message
 from tools import golden, house
+from tools.pages import consumers, services
 
 from tutti.backbone import Kind
-from tutti.chassis.events.catalog import EventType, every_event
+from tutti.chassis.events.catalog import EventType, event_type, every_event
 from tutti.chassis.rpc.kinds import owners
+from tutti.chassis.runtime.parts import emitted
 from tutti.contracts.scheduler.v1 import Job, RankLost
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -50,6 +52,18 @@ def test_a_golden_event_leaves_no_field_at_its_default(event: EventType) -> None
         return found
 
     assert unset(golden.filled(event.message), event.type) == []
+
+
+def test_an_event_has_a_consumer_or_says_who_reads_it_outside() -> None:
+    heard = consumers(services())
+    wrong = {name for name, event in EVENTS.items() if (name in heard) == bool(event.external)}
+    assert not wrong, "set `external` in the option of events that no service consumes, and of no others"
+
+
+def test_an_event_that_is_no_longer_emitted_is_marked_so() -> None:
+    emits = {event_type(message).type for each in services() for message in emitted(each)}
+    deprecated = {name for name, event in EVENTS.items() if event.message.DESCRIPTOR.GetOptions().deprecated}
+    assert deprecated == EVENTS.keys() - emits
 
 
 def test_a_changed_field_reads_otherwise() -> None:

@@ -40,7 +40,6 @@ from tutti.contracts.annotation.v1.stubs import AnnotationServiceStub
 from tutti.contracts.committer.v1 import (
     CHECKPOINT_STATE_QUARANTINED,
     Checkpoint,
-    CheckpointCommitted,
     DivergenceDetected,
     ReportShardRequest,
     VerifyCheckpointRequest,
@@ -369,7 +368,7 @@ class Story:
         """When the job has a checkpoint: another number of ranks, and one of those that run is killed."""
 
         def decided() -> bool:
-            if not self.published(CheckpointCommitted):
+            if not self.published(Checkpoint):
                 return False
             try:
                 return bool(self.call(lambda: self.scheduler.GetJob(GetRequest(name=self.job))).decided_step)
@@ -463,7 +462,7 @@ class Story:
         self.require_single_facts()
 
     def require_single_facts(self) -> None:
-        """An epoch was opened once, a rank lost once an epoch, a checkpoint committed once; none of them twice."""
+        """An epoch was opened once, a rank was lost once an epoch; none of them twice."""
         seen: Counter[str] = Counter()
         for event in self.decoded():
             match event:
@@ -471,8 +470,6 @@ class Story:
                     seen[f"epoch {event.epoch} of {event.job}"] += 1
                 case RankLost():
                     seen[f"loss of rank {event.rank} in epoch {event.epoch} of {event.job}"] += 1
-                case CheckpointCommitted():
-                    seen[f"commit of {event.checkpoint}"] += 1
                 case DivergenceDetected():
                     seen[f"divergence of epoch {event.epoch} at {event.checkpoint}"] += 1
         if twice := [what for what, count in seen.items() if count > 1]:

@@ -23,7 +23,7 @@ from tutti.chassis.work.reconciler import Reconciler, Trouble
 from tutti.contracts.committer.v1 import (
     CHECKPOINT_STATE_COMMITTED,
     Checkpoint,
-    CheckpointCommitted,
+    DivergenceDetected,
     Line,
     OpenEpochRequest,
     OpenEpochResponse,
@@ -243,7 +243,7 @@ class CommitterToy:
             name = f"checkpoints/{event.subject.removeprefix('jobs/')}/0/{event.message.step}"
             self.checkpoints.create(unit, Checkpoint(name=name, state=CHECKPOINT_STATE_COMMITTED))
             if unit.wrote(name):
-                unit.fact(name, CheckpointCommitted(checkpoint=name, step=event.message.step))
+                unit.fact(name, DivergenceDetected(checkpoint=name))
 
 
 def build_committer(host: Host) -> Service:
@@ -254,7 +254,7 @@ def build_committer(host: Host) -> Service:
         tables=[toy.paid],
         serves=[Served(COMMITTER.services_by_name["CommitterService"], toy)],
         consumes=[Consumed(EpochOpened, toy.on_opened), Consumed(RankLost, toy.on_paid)],
-        facts=[CheckpointCommitted],
+        facts=[DivergenceDetected],
     )
 
 

@@ -30,7 +30,6 @@ from tutti.contracts.committer.v1 import (
     CHECKPOINT_STATE_DECIDED,
     CHECKPOINT_STATE_QUARANTINED,
     Checkpoint,
-    CheckpointCommitted,
     DivergenceDetected,
     Line,
 )
@@ -225,19 +224,6 @@ class Commits:
             return
         checkpoint.state = CHECKPOINT_STATE_COMMITTED
         self.checkpoints.put(unit, checkpoint)
-        unit.fact(
-            row.name,
-            CheckpointCommitted(
-                checkpoint=row.name,
-                job=checkpoint.job,
-                line=row.line,
-                step=row.step,
-                epoch=row.epoch,
-                state_digest=row.state_digest,
-                manifest_key=row.manifest_key,
-                model_digest=checkpoint.model_digest,
-            ),
-        )
         line = self.lines.lock(unit, line_name(row.job, row.line))
         if row.step > line.head:
             line.head = row.step

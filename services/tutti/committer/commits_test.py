@@ -10,7 +10,7 @@ from tutti.checkpoints import example_test as example
 from tutti.checkpoints.reader import stage
 from tutti.committer.decision import ShardState
 from tutti.committer.rehearsal_test import CALL, Rehearsal
-from tutti.contracts.committer.v1 import CHECKPOINT_STATE_COMMITTED, CheckpointCommitted, DivergenceDetected, Line
+from tutti.contracts.committer.v1 import CHECKPOINT_STATE_COMMITTED, Checkpoint, DivergenceDetected, Line
 from tutti.contracts.common.v1 import GetRequest, ListRequest
 
 
@@ -23,7 +23,8 @@ def test_a_snapshot_becomes_a_committed_checkpoint(world: Rehearsal, tmp_path: P
     assert found.state_digest == manifest.state_digest
     assert list(found.verified_by) == ["committer/pool"]
     assert found.bytes == manifest.nbytes
-    assert [each.checkpoint for each in world.events(CheckpointCommitted)] == [
+    told = [each.name for each in world.events(Checkpoint) if each.state == CHECKPOINT_STATE_COMMITTED]
+    assert told == [
         "checkpoints/j/0/5",
         "checkpoints/j/0/10",
     ]

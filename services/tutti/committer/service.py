@@ -23,7 +23,7 @@ from tutti.committer.settings import CommitterSettings
 from tutti.committer.shards import Shards
 from tutti.committer.tables import Tables
 from tutti.committer.troubles import Troubles
-from tutti.contracts.committer.v1 import Checkpoint, CheckpointCommitted, DivergenceDetected, Line
+from tutti.contracts.committer.v1 import Checkpoint, DivergenceDetected, Line
 from tutti.contracts.committer.v1.committer_pb2 import DESCRIPTOR
 
 
@@ -86,7 +86,7 @@ def build(host: Host) -> Service:
         resources=[checkpoints, lines],
         tables=[tables.epochs, tables.shards, tables.decisions, tables.divergences, tables.remains],
         serves=[Served(DESCRIPTOR.services_by_name["CommitterService"], api)],
-        facts=[CheckpointCommitted, DivergenceDetected],
+        facts=[DivergenceDetected],
         tasks=[shards.task()],
         loops=[reconciler, adopter, sweeper],
         export=lambda unit: export(unit, records, checkpoints, lines),

@@ -225,8 +225,7 @@ def test_a_job_that_hears_of_its_last_checkpoint_first_ends_with_all_that_is_kno
     agent = Agent(world)
     world.create()
     agent.run()
-    world.committer.commit(world.job(), 20)
-    world.hear_fact("jobs/a", 20)
+    world.hear_committed(world.committer.commit(world.job(), 20))
     job = world.job()
     assert (job.state, job.step, job.loss, job.bits_per_byte) == (JOB_STATE_DONE, 20, 2.5, 1.5)
 
@@ -244,7 +243,7 @@ def test_a_job_whose_last_checkpoint_is_quarantined_makes_it_again_from_the_one_
         agent.lose(1)
     last = world.committer.commit(job, 20)
     last.state, last.reason = CHECKPOINT_STATE_QUARANTINED, "a flipped bit"
-    world.hear_fact("jobs/a", 20)
+    world.hear_committed(last)
     assert any("checkpoints/a/0/20, is quarantined: a flipped bit" in line for line in world.job().history)
     agent.release()
     job = world.job()
@@ -258,8 +257,9 @@ def test_a_last_checkpoint_that_is_always_damaged_fails_the_job(world: World) ->
     for attempt in range(5):
         assert world.job().state == JOB_STATE_STARTING, attempt
         agent.run()
-        world.committer.commit(world.job(), 20).state = CHECKPOINT_STATE_QUARANTINED
-        world.hear_fact("jobs/a", 20)
+        last = world.committer.commit(world.job(), 20)
+        last.state = CHECKPOINT_STATE_QUARANTINED
+        world.hear_committed(last)
         agent.release()
     assert world.job().state == JOB_STATE_FAILED
     assert "5 attempts without a new checkpoint" in world.job().reason

@@ -28,7 +28,6 @@ from tutti.chassis.work.reconciler import Reconciler
 from tutti.contracts.committer.v1 import (
     CHECKPOINT_STATE_COMMITTED,
     Checkpoint,
-    CheckpointCommitted,
     Line,
     OpenEpochRequest,
     OpenEpochResponse,
@@ -246,19 +245,12 @@ class World:
         rows = select(outbox.c.payload).where(outbox.c.type == f"tutti.scheduler.v1.{kind}").order_by(outbox.c.seq)
         return self.host.units.run(lambda unit: [bytes(row.payload) for row in unit.tx.execute(rows).all()])
 
-    def hear_fact(self, job: str, step: int) -> None:
-        """The fact of a checkpoint arrives, which says less than its state."""
-        fact = CheckpointCommitted(
-            checkpoint=f"checkpoints/{job.removeprefix('jobs/')}/0/{step}",
-            job=job,
-            step=step,
-            model_digest=f"model-{step}",
-            state_digest=f"state-{step}",
-        )
-        event = Event("1", "", fact.checkpoint, 1, self.clock.now(), "", fact)
-        handler = next(each.handler for each in self.service.consumes if each.message is CheckpointCommitted)
-        self.host.units.run(lambda unit: handler(unit, [event]))
-        self.settle()
+    def hear_committed(self, checkpoint: Checkpoint) -> None:
+        """The event that a checkpoint was committed arrives, whatever became of it since."""
+        before = Checkpoint()
+        before.CopyFrom(checkpoint)
+        before.state = CHECKPOINT_STATE_COMMITTED
+        self.hear(before)
 
     def hear(self, checkpoint: Checkpoint) -> None:
         """The event of a checkpoint arrives."""

@@ -22,6 +22,8 @@ class BadCatalogue(Exception):
 
 @dataclass(frozen=True)
 class EventType:
+    """`external`: who outside of the platform reads it, where no service does."""
+
     message: type[Message]
     type: str
     topic: str
@@ -29,6 +31,7 @@ class EventType:
     kind: Kind
     partitions: int
     owner: str
+    external: str = ""
 
     def to_topic(self) -> Topic:
         return Topic(self.topic, self.kind, self.partitions)
@@ -76,6 +79,7 @@ def _read(message: type[Message]) -> EventType:
         kind,
         option.partitions,
         owner_of(descriptor.file.package),
+        option.external,
     )
 
 

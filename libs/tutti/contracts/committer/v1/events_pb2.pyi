@@ -19,6 +19,11 @@ if sys.version_info >= (3, 11):
 else:
     from typing_extensions import TypeAlias as _TypeAlias, Never as _Never
 
+if sys.version_info >= (3, 13):
+    from warnings import deprecated as _deprecated
+else:
+    from typing_extensions import deprecated as _deprecated
+
 DESCRIPTOR: _descriptor.FileDescriptor
 
 class _CheckpointState:
@@ -287,9 +292,12 @@ class Line(_message.Message):
 
 Global___Line: _TypeAlias = Line  # noqa: Y015
 
+@_deprecated("""This message has been marked as deprecated using proto message options.""")
 @_typing.final
 class CheckpointCommitted(_message.Message):
-    """CheckpointCommitted says that a manifest is visible."""
+    """CheckpointCommitted said that a manifest is visible. It is no longer emitted since 0.2: the event of Checkpoint with
+    the state CHECKPOINT_STATE_COMMITTED says so too, and more. The message is kept for logs that hold it.
+    """
 
     DESCRIPTOR: _descriptor.Descriptor
 

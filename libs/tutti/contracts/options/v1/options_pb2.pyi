@@ -91,6 +91,7 @@ class Event(_message.Message):
     KEY_FIELD_NUMBER: _builtins.int
     KIND_FIELD_NUMBER: _builtins.int
     PARTITIONS_FIELD_NUMBER: _builtins.int
+    EXTERNAL_FIELD_NUMBER: _builtins.int
     topic: _builtins.str
     """topic it is published to; partitions are part of the topic's identity."""
     key: _builtins.str
@@ -99,6 +100,8 @@ class Event(_message.Message):
     """kind of the topic."""
     partitions: _builtins.int
     """partitions of the topic."""
+    external: _builtins.str
+    """external says who outside of the platform reads it, where no service of the platform does."""
     def __init__(
         self,
         *,
@@ -106,10 +109,11 @@ class Event(_message.Message):
         key: _builtins.str = ...,
         kind: Global___Kind.ValueType = ...,
         partitions: _builtins.int = ...,
+        external: _builtins.str = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["key", b"key", "kind", b"kind", "partitions", b"partitions", "topic", b"topic"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["external", b"external", "key", b"key", "kind", b"kind", "partitions", b"partitions", "topic", b"topic"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
