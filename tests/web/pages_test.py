@@ -62,6 +62,7 @@ def test_the_json_beside_a_page_says_the_same(visitor: Visitor, run: str) -> Non
     page = visitor.get(f"/{run}").text
     assert f"{training['loss']:.3f}" in page
     assert page.count("<svg") == 4
+    assert f"<code>tutti report {run}</code>" in page
 
 
 def test_what_is_not_there_is_said_in_the_form_that_was_asked_for(visitor: Visitor) -> None:
