@@ -75,6 +75,16 @@ def test_the_recipes_that_the_command_prints_can_be_read(tmp_path: Path) -> None
     crawl = read(recipe_for(None, "https://docs.example/a", "me@a.example")).input.crawl
     assert crawl is not None
     assert (crawl.seeds, crawl.contact) == (["https://docs.example/a"], "me@a.example")
+    sample = read(recipe_for(folder, "", "")).sample
+    assert sample is not None
+    assert list(sample.prompts) == [""]
+
+
+def test_who_sets_rows_and_a_batch_that_differs_is_told_that_both_are_set() -> None:
+    with pytest.raises(InvalidField, match=r"train.rows \(3\) and train.batch are both set") as refused:
+        read(LEAST, ["train.rows=3", "train.batch=16"])
+    assert refused.value.metadata["expected"].startswith("24, train.microbatches (8) x train.rows")
+    assert read(LEAST, ["train.rows=2", "train.batch=16"]).digest() == read(LEAST).digest()
 
 
 @pytest.mark.parametrize("path", RECIPES, ids=lambda path: path.name)

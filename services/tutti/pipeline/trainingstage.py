@@ -66,15 +66,21 @@ def leaf_rows(key: str, rows: int | None, batch: int | None, microbatches: int) 
     """
     if batch is None:
         return rows or 2
-    found = rows or batch // microbatches
-    if batch % microbatches or batch != found * microbatches:
-        named = f" x {key}.rows ({rows})" if rows else ""
-        least = microbatches * max(1, found)
+    if rows is not None and batch != rows * microbatches:
+        both = f"{key}.rows ({rows}) and {key}.batch are both set"
         raise InvalidField(
             f"{key}.batch",
             seen=batch,
-            expected=f"{key}.microbatches ({microbatches}){named} times a whole number, such as "
-            f"{least}; or leave it out and give {key}.rows",
+            expected=f"{rows * microbatches}, {key}.microbatches ({microbatches}) x {key}.rows, since {both}; "
+            "or leave one of them out",
+        )
+    found = batch // microbatches
+    if batch % microbatches:
+        raise InvalidField(
+            f"{key}.batch",
+            seen=batch,
+            expected=f"{key}.microbatches ({microbatches}) times a whole number, such as "
+            f"{microbatches * max(1, found)}; or leave it out and give {key}.rows",
         )
     return found
 
