@@ -34,7 +34,7 @@ HOPS = (
     "tutti-agent-a: nodes/a reports",
     "tutti-agent-a: put trainer/reports/",
     "tutti-host: committer commits reconciler advances ",
-    "tutti-host: handle tutti.committer.v1.CheckpointCommitted",
+    "tutti-host: handle tutti.committer.v1.Checkpoint",
 )
 WORDS = {"and", "or", "unless", "by", "on", "ignoring", "le", "bool"}
 

@@ -1,14 +1,15 @@
 """The manifests of deploy/kubernetes, written from docker-compose.yml: `python -m tools.manifests`, or `--check`.
 
 Promises: a container of docker-compose.yml that runs a part of Tutti has a workload of the same name, image, user,
-memory limit and environment; `--check` fails when a committed file differs.
+memory limit and environment; `--check` fails when a committed file differs, or is not valid in Kubernetes.
 """
 
 import argparse
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
+import kubernetes_validate
 import yaml
 from tools.manifests.parts import Manifest
 from tools.manifests.policies import managed_policies, policies, single_policies
@@ -17,6 +18,7 @@ from tools.manifests.workloads import agents, config, namespace, service
 
 ROOT = Path(__file__).resolve().parents[2]
 FOLDER = ROOT / "deploy" / "kubernetes"
+VERSION = "1.34"  # whose schemas the manifests are compared with
 HEADER = "# Written by `python -m tools.manifests` from docker-compose.yml; change that, or the script.\n"
 
 
@@ -51,6 +53,18 @@ def rendered() -> dict[str, str]:
     return files
 
 
+def invalid(files: Mapping[str, str]) -> Iterator[str]:
+    """Each manifest that Kubernetes would refuse, and why."""
+    for name, content in files.items():
+        for manifest in yaml.safe_load_all(content):
+            if manifest["kind"] == "Kustomization":
+                continue
+            try:
+                kubernetes_validate.validate(manifest, VERSION, strict=True)
+            except kubernetes_validate.ValidationError as error:
+                yield f"deploy/kubernetes/{name}: {manifest['kind']} {manifest['metadata']['name']}: {error.message}"
+
+
 class _Plain(yaml.SafeDumper):
     """Without anchors, though manifests share values."""
 
@@ -71,7 +85,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
     if check:
         for name in stale:
             print(f"deploy/kubernetes/{name} is stale: run python -m tools.manifests", file=sys.stderr)
-        return 1 if stale else 0
+        wrong = list(invalid(files))
+        for trouble in wrong:
+            print(trouble, file=sys.stderr)
+        return 1 if stale or wrong else 0
     for name in stale:
         (FOLDER / name).parent.mkdir(parents=True, exist_ok=True)
         (FOLDER / name).write_text(files[name])

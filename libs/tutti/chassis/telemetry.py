@@ -6,6 +6,7 @@ OTEL_EXPORTER_OTLP_ENDPOINT is set; metrics are made once a name, with help and 
 """
 
 import contextlib
+import logging
 import os
 import threading
 import time
@@ -27,6 +28,7 @@ W = TypeVar("W", bound=MetricWrapperBase)
 TRACEPARENT = "traceparent"
 ENDPOINT_VARIABLE = "OTEL_EXPORTER_OTLP_ENDPOINT"
 FLUSH_SECONDS = 2.0
+MAX_TEMPLATES, TEMPLATE_CHARACTERS = 200, 80
 SECONDS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0)
 _propagator = TraceContextTextMapPropagator()
 # Without a sampler that records, spans still have ids: that is what logs and events need.
@@ -46,6 +48,7 @@ def configure_tracing(service: str, *, sample_ratio: float) -> None:
         # By the trace id alone: the flag of a caller that exports nothing, such as a command, says "not sampled".
         sampler=TraceIdRatioBased(sample_ratio),
         resource=Resource.create({"service.name": f"tutti-{service}"}),
+        shutdown_on_exit=False,  # it would wait for the collector; `flush_tracing` does, for two seconds
     )
     provider.add_span_processor(BatchSpanProcessor(OTLPSpanExporter()))
     _provider = provider
@@ -163,6 +166,32 @@ class Metrics:
 
 
 metrics = Metrics()
+
+
+class LogCounter(logging.Handler):
+    """Counts warnings and errors by template, so that a flood of them is a number; at most `MAX_TEMPLATES` of them."""
+
+    def __init__(self, counted: Metrics = metrics) -> None:
+        super().__init__(logging.WARNING)
+        self._records = counted.counter(
+            "log_records", "Warnings and errors that were logged", labels=["level", "logger", "template"]
+        )
+        self._templates: set[str] = set()
+
+    def emit(self, record: logging.LogRecord) -> None:
+        template = str(record.msg)[:TEMPLATE_CHARACTERS]
+        if template not in self._templates and len(self._templates) >= MAX_TEMPLATES:
+            template = "other"
+        self._templates.add(template)
+        self._records.labels(record.levelname.lower(), record.name, template).inc()
+
+
+_counter = LogCounter()
+
+
+def count_logs() -> None:
+    """Count what is logged from now on; again changes nothing."""
+    logging.getLogger().addHandler(_counter)
 
 
 class MetricsServer:

@@ -28,7 +28,7 @@ from tutti.chassis.rpc.watch import Watch
 from tutti.chassis.runtime import leash, logs
 from tutti.chassis.runtime.failures import guarded
 from tutti.chassis.runtime.healthfile import HealthFile, health_path
-from tutti.chassis.telemetry import MetricsServer, configure_tracing, flush_tracing
+from tutti.chassis.telemetry import MetricsServer, configure_tracing, count_logs, flush_tracing
 from tutti.contracts.committer.v1.stubs import CommitterServiceStub
 from tutti.contracts.sampling.v1.stubs import ExperienceServiceStub
 from tutti.contracts.scheduler.v1 import Node
@@ -101,6 +101,7 @@ def _serve(given: argparse.Namespace) -> int:
     loaded = load(given.config or data_dir.config, overrides=given.set)
     settings = _settings(given, loaded)
     logs.configure(f"agent-{settings.node}", loaded.values.telemetry.level)
+    count_logs()
     configure_tracing(f"agent-{settings.node}", sample_ratio=loaded.values.telemetry.sample_ratio)
     files, clock = RealFiles(), SystemClock()
     state = data_dir.path / NODES / settings.node

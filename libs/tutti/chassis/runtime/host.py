@@ -50,7 +50,7 @@ from tutti.chassis.service import Build, Front, FrontHost, Served
 from tutti.chassis.store import audit, stack
 from tutti.chassis.store.stack import Stores
 from tutti.chassis.store.unit import Units
-from tutti.chassis.telemetry import MetricsServer, configure_tracing, flush_tracing, metrics
+from tutti.chassis.telemetry import MetricsServer, configure_tracing, count_logs, flush_tracing, metrics
 
 log = logging.getLogger(__name__)
 S = TypeVar("S", bound=BaseModel)
@@ -141,6 +141,7 @@ class HostProcess:
         name = self._alone or "host"
         self._open.callback(data_dir.lock(name, f"{name}.lock").release)
         self._instance = data_dir.instance(name)
+        count_logs()
         configure_tracing(name, sample_ratio=values.telemetry.sample_ratio)
         self._watch = self._opened(BlockedWatch(values.lifecycle.blocked_seconds))
         self._open.callback(self._watch.watch("event loop", event_loop()))
