@@ -29,8 +29,8 @@ from tutti.pipeline.tables import Tables
 from tutti.pipeline.values import Source, Sources
 
 ANSWER_SECONDS = 1.0  # of a caller's time, for what follows the reading
-SAMPLED = 500
-"""Records of a folder that are read as a sample before anything is recorded."""
+SAMPLED, FEW = 500, 50
+"""Records of a folder that are read as a sample before anything is recorded; of one of which only one file is named."""
 Request = CreateRunRequest | CheckRecipeRequest
 
 
@@ -102,7 +102,8 @@ class Asked:
                     expected=f"an absolute path that {key} ({path!r}) starts from",
                 )
             path = os.path.normpath(os.path.join(request.directory, path))
-        sample = SAMPLED if isinstance(request, CheckRecipeRequest) and node.stage.brings_pages else 0
+        asks = isinstance(request, CheckRecipeRequest) and node.stage.brings_pages
+        sample = (FEW if most else SAMPLED) if asks else 0
         spec = IngestSpec(
             input_path=path,
             max_file_bytes=node.recipe.input.max_file_bytes,
