@@ -93,6 +93,13 @@ def test_a_newer_major_names_the_way_to_read_it() -> None:
         (b"[" * 100_000, "not JSON"),
         (b"[]", "expected a JSON object"),
         (changed(format_version=1), "format_version is 1"),
+        (changed(format_version="x.0"), "format_version is 'x.0'"),
+        (changed(format_version="1.x"), "format_version is '1.x'"),
+        (changed(format_version="1.\u0663"), "format_version is '1.\u0663'"),
+        (changed(format_version="\u0661.0"), "format_version is '\u0661.0'"),
+        (changed(producer=1), "a string as producer"),
+        (bytes(256 << 20), "not JSON"),
+        (bytes((256 << 20) + 1), "268435457 bytes: expected at most 268435456"),
         (changed(kind="song"), "kind 'song', expected 'dataset'; a newer tutti"),
         (changed(kind="checkpoint"), "kind 'checkpoint', expected 'dataset'"),
         (changed(body={}), "damaged"),
@@ -105,6 +112,17 @@ def test_a_newer_major_names_the_way_to_read_it() -> None:
 def test_a_manifest_that_does_not_hold_is_refused(data: bytes, message: str) -> None:
     with pytest.raises(InvalidManifest, match=message):
         Manifest.decode(data, expected=Kind.DATASET)
+
+
+def test_the_version_of_the_format_is_written() -> None:
+    assert json.loads(manifest().encode())["format_version"] == "1.0"
+
+
+def test_fields_that_were_not_read_are_named_but_not_all_of_many() -> None:
+    body = {f"later{number}": 1 for number in range(10)}
+    with pytest.raises(InvalidManifest, match=r"has body\.later0, .*body\.later7, which") as refused:
+        Manifest(kind=Kind.DATASET, body=body, parents=(), producer="x").require_read({})
+    assert "later8" not in str(refused.value)
 
 
 def test_a_wrong_field_of_a_dataset_is_named() -> None:

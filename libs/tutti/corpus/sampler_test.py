@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tutti.corpus.ledger import Ledger, LedgerReading
+from tutti.corpus.ledger import Ledger, LedgerReading, SkippedStep
 from tutti.corpus.permutation import Permutation
 from tutti.corpus.sampler import DatasetShare, Reading, Span, leaves_of_rank
 from tutti.records.errors import InvalidSpan
@@ -35,6 +35,10 @@ def test_a_permutation_of_a_vast_range_is_undone_too(size: int, key: bytes, valu
 
 def test_the_permutation_is_pinned_because_checkpoints_depend_on_it() -> None:
     assert Permutation(10, b"golden").forward(np.arange(10, dtype=np.int64)).tolist() == [5, 6, 8, 2, 3, 0, 9, 1, 7, 4]
+    small = {4: [1, 2, 3, 0], 5: [0, 4, 1, 2, 3], 16: [5, 6, 8, 2, 11, 10, 9, 1, 12, 14, 13, 3, 15, 0, 4, 7]}
+    small[17] = [16, 15, 1, 10, 9, 14, 0, 2, 13, 4, 8, 3, 12, 11, 5, 6, 7]
+    for size, expected in small.items():  # the network covers the next power of four: 4, 16, 16 and 64
+        assert Permutation(size, b"golden").forward(np.arange(size, dtype=np.int64)).tolist() == expected
     vast = Permutation(2**41 + 7, b"golden")
     assert vast.forward(np.array([0, 1, 2**40, 2**41 + 6], np.int64)).tolist() == [
         18010292507,
@@ -151,6 +155,10 @@ def test_a_ledger_finds_the_readings_of_every_span_and_marks_skipped_steps() -> 
     ]
     assert list(ledger.readings("d", 4, before_step=9)) == expected
     assert list(ledger.readings("another", 4, before_step=9)) == []
+    assert [ledger.span_at(step).from_step for step in (0, 3, 4, 9)] == [0, 0, 4, 4]
+    for before in range(9):
+        earlier = [reading for reading in expected if reading.step < before]
+        assert list(ledger.readings("d", 4, before_step=before)) == earlier
 
 
 @given(span=spans())
@@ -163,6 +171,17 @@ def test_a_ledger_comes_back_from_its_canonical_form(span: Span) -> None:
 def test_impossible_spans_and_ledgers_are_refused() -> None:
     with pytest.raises(InvalidSpan, match="expected the first at 0"):
         Ledger((span_of(1),))
+    with pytest.raises(InvalidSpan, match=r"begin at steps \[\]"):
+        Ledger(())
+    for starts in ((0, 0), (0, 4, 3)):
+        with pytest.raises(InvalidSpan, match="each later than the one before"):
+            Ledger(tuple(map(span_of, starts)))
+    for steps in ((2, 2), (3, 2), (-1,)):
+        with pytest.raises(InvalidSpan, match="in order, each once"):
+            Ledger((span_of(0),), tuple(SkippedStep(step, "spike") for step in steps))
+    with pytest.raises(InvalidSpan, match="counted from 0"):
+        Ledger((span_of(0),)).span_at(-1)
+    assert Ledger((span_of(0),)).skip(0, cause="spike").skipped == (SkippedStep(0, "spike"),)
     with pytest.raises(InvalidSpan, match="leaves is 0"):
         replace(span_of(0), leaves=0)
     with pytest.raises(InvalidSpan, match="begins at step 3"):
