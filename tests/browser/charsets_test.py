@@ -4,9 +4,10 @@ from collections.abc import Iterator
 
 import pytest
 from playwright.sync_api import Page
+from webencodings.labels import LABELS as ALL_LABELS
 
 from tests.browser.chromium import chromium
-from tutti.ingest.encoding.charsets import LABELS, MULTIBYTE, characters, named
+from tutti.ingest.encoding.charsets import MULTIBYTE, characters, named
 
 ASKED = "labels => labels.map(each => new TextDecoder(each).encoding)"
 SINGLE = "label => Array.from({length: 256}, (_, k) => new TextDecoder(label).decode(new Uint8Array([k])))"
@@ -14,6 +15,8 @@ PAIRS = """([label, before]) => Array.from({length: 94 * 94}, (_, k) => new Text
     new Uint8Array([...before, 0xa1 + Math.floor(k / 94), 0xa1 + k % 94])))"""
 ALONE = {"gbk": "gb18030", "x-user-defined": "windows-1252"}
 """What browsers call by a name of its own and read alike, or read otherwise in a page."""
+
+LABELS = {label: name for label in ALL_LABELS if (name := named(label))}
 
 RARE = ("windows-1255", 0xCA)
 """A vowel of Hebrew that Python does not have there."""

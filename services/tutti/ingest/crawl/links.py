@@ -17,7 +17,7 @@ from tutti.corpus.documents import MediaType
 from tutti.ingest.crawl.urls import NotAPage, canonical
 from tutti.ingest.encoding.census import census
 from tutti.ingest.encoding.sniffing import decode, is_binary, media_type
-from tutti.ingest.reading.nesting import MAX_DEPTH, levels, why_not_parsed
+from tutti.ingest.reading.nesting import MAX_DEPTH, levels, parsed, why_not_parsed
 
 MAX_LINKS = 20_000
 """Of a page; the first of them in its order. A page with more is a list made for machines."""
@@ -53,13 +53,14 @@ def said(
     seen = census(data)
     if why_not_parsed(data, decoded.text, seen):
         return PageLinks(index=index)
-    tree = HTMLTree.parse(decoded.text)
+    tree = parsed(decoded.text, seen)
     if levels(tree, seen) > 2 * MAX_DEPTH:
         return PageLinks(index=index)
     names = {"robots", agent.lower()}
-    metas = tree.document.query_selector_all("meta[name][content]")
+    metas = tree.document.query_selector_all("meta[name][content]")[:MAX_LINKS]
     inside = _obeyed(each.getattr("content") for each in metas if each.getattr("name").strip().lower() in names)
-    base = next((each.getattr("href") for each in tree.document.query_selector_all("base[href]")), "")
+    first = tree.document.query_selector("base[href]")
+    base = "" if first is None else first.getattr("href")
     where = _resolved(base, url) or url
     faults: dict[str, int] = {}
     found = set(_canonical(_references(tree), where, faults)) if follow and inside[1] else set()
@@ -93,9 +94,8 @@ def _obeyed(lists: Iterable[str]) -> tuple[bool, bool]:
 def _references(tree: HTMLTree) -> list[str]:
     """As they are written but for what stands behind #, each once."""
     found: dict[str, None] = {}
-    for number, each in enumerate(tree.document.query_selector_all("a[href], area[href], iframe[src], frame[src]")):
-        if number >= MAX_LINKS:
-            break
+    # A slice is read once; iteration looks for each element from the begin of the page.
+    for each in tree.document.query_selector_all("a[href], area[href], iframe[src], frame[src]")[:MAX_LINKS]:
         if "nofollow" not in (each.getattr("rel") or "").lower().split():
             found[(each.getattr("href") or each.getattr("src") or "").partition("#")[0]] = None
     return list(found)
@@ -113,7 +113,7 @@ def _own(tree: HTMLTree, base: str) -> str:
     """What rel=canonical says; several that differ name none."""
     named = (
         each.getattr("href")
-        for each in tree.document.query_selector_all("link[rel][href]")
+        for each in tree.document.query_selector_all("link[rel][href]")[:MAX_LINKS]
         if "canonical" in each.getattr("rel").lower().split()
     )
     found = {_resolved(reference, base) for reference in itertools.islice(named, MAX_OWN)}

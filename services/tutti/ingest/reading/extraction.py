@@ -24,11 +24,20 @@ from tutti.ingest.encoding.mojibake import repaired
 from tutti.ingest.encoding.normalisation import NORMALISATION_VERSION, normalise_title, normalised, utf8
 from tutti.ingest.encoding.sniffing import decode, is_binary, is_pdf, media_type
 from tutti.ingest.reading.containers import Page, Record
-from tutti.ingest.reading.nesting import MAX_DEPTH, TOO_DEEP, levels, why_not_parsed
+from tutti.ingest.reading.maincontent import main_text
+from tutti.ingest.reading.nesting import (
+    MAX_DEPTH,
+    MAX_INDENTED,
+    MOST_LEVELS,
+    TOO_DEEP,
+    levels,
+    parsed,
+    unwrap_labels,
+    why_not_parsed,
+)
 from tutti.ingest.reading.rejections import Reason, Rejection
-from tutti.ingest.reading.visible import MOST, effort, visible_text
 
-EXTRACTION_VERSION = 5
+EXTRACTION_VERSION = 6
 _GZIP = b"\x1f\x8b"
 _VISIBLE = re.compile("[!-~]")
 """What stays, however a text is repaired and normalised."""
@@ -114,16 +123,24 @@ def _decoded(page: Page) -> _Readable | Rejection:
 def _found(page: _Readable) -> _Extracted | Rejection:
     if page.kind is not MediaType.HTML:
         return _Extracted(page, page.text, page.title, Extraction.VERBATIM)
-    tree = HTMLTree.parse(page.text)
+    tree = parsed(page.text, page.seen)
     if (depth := levels(tree, page.seen)) > 2 * MAX_DEPTH:
         return Rejection(page.path, Reason.TOO_DEEP, TOO_DEEP)
     title = tree.title or ""
-    if effort(tree, tags=page.seen.tags, characters=len(page.text), depth=depth) > MOST:
-        return _Extracted(page, visible_text(tree), title, Extraction.BODY)
-    text = extract_plain_text(tree, main_content=True, alt_texts=False)
+    # Lines of lists in lists are indented by twice their depth.
+    lines = depth <= MAX_INDENTED or page.seen.tags < 2 * MAX_DEPTH
+    if depth * page.seen.tags > MOST_LEVELS:
+        return _Extracted(page, _visible(tree, lines=lines), title, Extraction.BODY)
+    unwrap_labels(tree)
+    text = main_text(tree)
     if _VISIBLE.search(text) or _one_form(text):
         return _Extracted(page, text, title, Extraction.MAIN)
-    return _Extracted(page, extract_plain_text(tree, main_content=False, alt_texts=False), title, Extraction.BODY)
+    return _Extracted(page, _visible(tree, lines=lines), title, Extraction.BODY)
+
+
+def _visible(tree: HTMLTree, *, lines: bool) -> str:
+    """All text that a page shows."""
+    return str(extract_plain_text(tree, preserve_formatting=lines, main_content=False, alt_texts=False))
 
 
 def _one_form(text: str) -> str:

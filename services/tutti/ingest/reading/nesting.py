@@ -39,8 +39,13 @@ ABOVE = 4
 _UNKNOWN = -1
 _FLAT_NAMES = "".join(f"{name} " for name in sorted(_FLAT)).encode()
 SHALLOW = 24  # levels of elements that most pages do not have
-DEEPER = "html > " + "* > " * (SHALLOW - 1) + ":first-child"
-"""Where an element lies so deep, the first beside it does too; of others nothing above them is looked at."""
+MOST_LEVELS = 10**7
+"""Of tags times levels: main content takes half a second. An end tag may make an element, as `</p>` does."""
+MANY_OPTIONS = 1_000
+_WRAPPED = "label:has(div, p, ul, ol, table, h1, h2, h3, h4)"
+_OPTION = re.compile(r"<(/?)(?:option|optgroup)(?=[\s/>])", re.IGNORECASE)
+MAX_INDENTED = 64
+"""Levels of a large page up to which its text is broken into lines."""
 _SOURCE = Path(__file__).with_suffix(".c")
 
 
@@ -55,6 +60,20 @@ def why_not_parsed(data: bytes, html: str, seen: Census) -> str:
     `data`: the page in UTF-8, `html`: its characters, `seen`: the census of `data`.
     """
     return too_dear(data) or (TOO_DEEP if tags_too_deep(html, seen) else "")
+
+
+def parsed(html: str, seen: Census) -> HTMLTree:
+    """Return the tree of a page for which `why_not_parsed` is empty.
+
+    The parser looks at all options of a list for each of them, so on pages with many they become empty elements.
+    """
+    return HTMLTree.parse(_OPTION.sub(r"<\1wbr", html) if seen.starts > MANY_OPTIONS else html)
+
+
+def unwrap_labels(tree: HTMLTree) -> None:
+    """Put blocks in place of the labels around them: extraction takes a label for part of a form."""
+    for label in tree.document.query_selector_all(_WRAPPED)[:MANY_OPTIONS]:
+        label.replace_with(*label.child_nodes[:])
 
 
 def tags_too_deep(html: str, seen: Census, *, few: int = FEW_TAGS) -> bool:
@@ -94,27 +113,22 @@ def open_too_deep(html: str) -> bool:
 
 
 def levels(tree: HTMLTree, seen: Census) -> int:
-    """How deep nodes of the parsed page lie at most, up to one more than 2 * MAX_DEPTH; or a bound that is no higher.
+    """Return a bound of how deep elements are nested in a parsed page: the least of a few that holds.
 
-    `seen`: the census of the page in UTF-8.
+    More than 2 * MAX_DEPTH where none does. `seen`: the census of the page in UTF-8.
     """
-    node, depth, deepest = tree.document, 0, 0
-    if node is None:
+    if tree.document is None:
         return 0
-    # Of elements in each other each has a tag of its own, but for two that a parser puts between a table and a cell.
-    if seen.starts + 2 * seen.tables + ABOVE < 2 * MAX_DEPTH:
-        return 2 * MAX_DEPTH
-    if node.query_selector(DEEPER) is None:
-        return SHALLOW
-    while node is not None:
-        if node.first_child is not None:
-            node, depth = node.first_child, depth + 1
-            deepest = max(deepest, depth)
-            if depth > 2 * MAX_DEPTH:
-                return depth
-            continue
-        while node is not None and node.next is None:
-            node, depth = node.parent, depth - 1
-        if node is not None:
-            node = node.next
-    return deepest
+    # Each nested element has a tag, except two that a parser puts between a table and a cell.
+    if (most := seen.starts + 2 * seen.tables + ABOVE) < MAX_DEPTH:
+        return most
+    bounds = (SHALLOW, MAX_INDENTED, 2 * MAX_DEPTH)
+    return next((each for each in bounds if tree.document.query_selector(deeper(each)) is None), bounds[-1] + 1)
+
+
+def deeper(bound: int) -> str:
+    """Return the selector of elements that have `bound` or more elements above them.
+
+    The first of siblings stands for all: of the others nothing above is looked at.
+    """
+    return "html > " + "* > " * (bound - 1) + ":first-child"

@@ -1,0 +1,44 @@
+"""Main content is the article, without what pages put beside and behind it."""
+
+import pytest
+from resiliparse.parse.html import HTMLTree
+
+from tutti.ingest.reading.maincontent import main_text
+
+WORDS = "The library is open every day, and all people of the town may read its books there. " * 4
+ARTICLE = f"<article><h1>Notes</h1><p>{WORDS}</p><p>{WORDS}</p></article>"
+TEXT = f"Notes\n\n{WORDS.strip()}\n\n{WORDS.strip()}"
+
+
+def of(html: str) -> str:
+    return main_text(HTMLTree.parse(f"<html><body>{html}")).strip()
+
+
+@pytest.mark.parametrize(
+    "beside",
+    [
+        "<div class='site-footer'><p>Words of a footer that stand on every page of a site.</p></div>",
+        "<div class=newsletter-box><p>Leave us your address and read about all of this first.</p></div>",
+        "<aside><p>Other words that are beside the article and are on every page of this site.</p></aside>",
+        "<p>Words that are outside of the article, on each page of the site, and are not read.</p>",
+        "<p>More on this</p><p>Another page</p>",
+    ],
+)
+def test_what_is_beside_an_article_is_left_out(beside: str) -> None:
+    assert of(ARTICLE + beside) == TEXT
+    assert of(ARTICLE.replace("</article>", f"{beside}</article>")).startswith(TEXT)
+
+
+def test_an_article_that_holds_little_of_a_page_is_not_read_alone() -> None:
+    page = f"<article><p>{WORDS}</p></article>" + f"<div><p>{WORDS}</p></div>" * 4
+    assert of(page).count(WORDS.strip()) == 5
+
+
+def test_short_lines_stay_where_a_sentence_is_behind_them_or_a_page_has_no_sentence() -> None:
+    assert of(f"<h2>Title</h2><p>Short</p><p>{WORDS}</p>") == f"Title\n\nShort\n\n{WORDS.strip()}"
+    assert of("<p>one</p><p>two</p>") == "one\n\ntwo"
+
+
+def test_a_class_of_the_whole_page_is_no_boilerplate() -> None:
+    page = f"<div class=has-footer>{ARTICLE}</div>"
+    assert of(page) == TEXT
