@@ -27,6 +27,7 @@ NAMES = (
 )
 DATA = (
     "reading",
+    "extraction",
     "quality",
     "classifiers",
     "near_duplicates",
