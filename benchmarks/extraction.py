@@ -89,7 +89,7 @@ def _page(url: str, item: dict[str, Any]) -> _Page:
 
 def _ours(html: list[str]) -> tuple[list[str], float]:
     begun = time.process_time()
-    return [main_text(HTMLTree.parse(each)) for each in html], time.process_time() - begun
+    return [main_text(HTMLTree.parse(each), each) for each in html], time.process_time() - begun
 
 
 def _bare(html: list[str]) -> tuple[list[str], float]:

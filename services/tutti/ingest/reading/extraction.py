@@ -131,8 +131,9 @@ def _found(page: _Readable) -> _Extracted | Rejection:
     lines = depth <= MAX_INDENTED or page.seen.tags < 2 * MAX_DEPTH
     if depth * page.seen.tags > MOST_LEVELS:
         return _Extracted(page, _visible(tree, lines=lines), title, Extraction.BODY)
-    unwrap_labels(tree)
-    text = main_text(tree)
+    if "<label" in page.text:
+        unwrap_labels(tree)
+    text = main_text(tree, page.text)
     if _VISIBLE.search(text) or _one_form(text):
         return _Extracted(page, text, title, Extraction.MAIN)
     return _Extracted(page, _visible(tree, lines=lines), title, Extraction.BODY)

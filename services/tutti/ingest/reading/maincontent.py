@@ -17,11 +17,10 @@ _CLASSES = (
     "signup", "subscri",
 )  # fmt: skip
 _SKIPPED = (*_ELEMENTS, *(f'[class*="{name}" i]:not(body):not(:has(h1))' for name in _CLASSES))
-_ARTICLES = (
-    "article",
-    "main, [role=main]",
-    "#content, #main, .content, #main-content, .main-content",
-)
+_ARTICLES = ("article", "main, [role=main]", "#content, #main, .content, #main-content, .main-content")
+_HINTS = ("<article", "<main", *(f"{name}={quote}" for name in ("role", "id", "class") for quote in ("'main", '"main')),
+          *(f"{name}={quote}" for name in ("id", "class") for quote in ("'content", '"content')))  # fmt: skip
+"""A page without any of them is not searched for an article: a search looks at all elements."""
 _CANDIDATES = 16
 """Elements of a selector that are compared."""
 _LEAST_CHARACTERS, _LEAST_SHARE = 250, 0.7
@@ -30,10 +29,13 @@ _SHORT_LINE = 60
 _SENTENCE_ENDS = tuple(".!?:;)]\"'\u201d\u2019\u00bb\u2026\u3002\uff01\uff1f")
 
 
-def main_text(tree: HTMLTree) -> str:
-    """Return the main content, empty where there is none; the tree may be left with the article alone."""
+def main_text(tree: HTMLTree, html: str) -> str:
+    """Return the main content of a page and its tree, empty where there is none.
+
+    The tree may be left with the article alone.
+    """
     text = _extracted(tree)
-    article = _article(tree) if text else None
+    article = _article(tree) if text and any(hint in html for hint in _HINTS) else None
     if article is not None and tree.body is not None:
         tree.body.replace_children(article)
         alone = _extracted(tree)
