@@ -161,6 +161,13 @@ def test_a_ledger_finds_the_readings_of_every_span_and_marks_skipped_steps() -> 
         assert list(ledger.readings("d", 4, before_step=before)) == earlier
 
 
+def test_a_dataset_that_only_a_later_span_reads_is_found_there() -> None:
+    other = replace(span_of(4), datasets=(DatasetShare("e", 7, 1, 0),))
+    readings = list(Ledger((span_of(0), other)).readings("e", 4, before_step=8))
+    assert readings
+    assert all(reading.step >= 4 for reading in readings)
+
+
 @given(span=spans())
 @settings(max_examples=20)
 def test_a_ledger_comes_back_from_its_canonical_form(span: Span) -> None:
@@ -176,7 +183,7 @@ def test_impossible_spans_and_ledgers_are_refused() -> None:
     for starts in ((0, 0), (0, 4, 3)):
         with pytest.raises(InvalidSpan, match="each later than the one before"):
             Ledger(tuple(map(span_of, starts)))
-    for steps in ((2, 2), (3, 2), (-1,)):
+    for steps in ((2, 2), (3, 2), (-1,), (-1, 3)):
         with pytest.raises(InvalidSpan, match="in order, each once"):
             Ledger((span_of(0),), tuple(SkippedStep(step, "spike") for step in steps))
     with pytest.raises(InvalidSpan, match="counted from 0"):
