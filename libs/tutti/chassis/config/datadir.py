@@ -64,10 +64,10 @@ class DataDir:
         self._files = files or RealFiles()
         with self._named("open"):
             self._check_version()
-            if not self.path.exists():
-                make_folders(self._files, self.path)
-                self.path.chmod(0o700)
+            new = not self.path.exists()
             make_folders(self._files, self.path)
+            if new:
+                self.path.chmod(0o700)
             for name in FOLDERS:
                 self._files.make_folder(self.path / name)
             if (self.path / "version").exists():
