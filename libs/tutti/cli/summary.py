@@ -67,7 +67,7 @@ def trained(job: Plain, dataset: Plain | None) -> Plain:
     read = job["step"] * training.step.leaves * training.step.rows
     alone = dataset and dataset["sequences"] and not training.mixture
     passes = read / dataset["sequences"] if dataset and alone else None
-    return {"parameters": Layout(training.model).elements, "passes": passes}
+    return {"parameters": Layout(training.model).parameters, "passes": passes}
 
 
 def newest_loss(client: Client, checkpoints: Sequence[Plain]) -> Plain:

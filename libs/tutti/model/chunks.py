@@ -151,6 +151,8 @@ class Layout:
         self.units = units_of(model)
         owners = [unit for unit in self.units if unit.owner == unit.name]
         self.elements = sum(unit.length for unit in owners)
+        """Of the state vector, in which each field begins at a multiple of ALIGN."""
+        self.parameters = sum(math.prod(field.shape) for unit in owners for field in unit.fields)
         self.chunk_size = chunk_size_for(self.elements) if chunk_size is None else chunk_size
         if self.chunk_size < ALIGN or self.chunk_size & (self.chunk_size - 1):
             raise SpecError(f"chunk_size is {self.chunk_size}; expected a power of two of at least {ALIGN}")

@@ -65,6 +65,16 @@ def test_fields_start_on_aligned_places_and_do_not_overlap(model: ModelSpec) -> 
 
 
 @given(models())
+def test_padding_between_fields_is_no_parameter(model: ModelSpec) -> None:
+    attention = (2 * model.heads + 2 * model.kv_heads) * model.head_width * model.width
+    norms = 2 * model.width + (2 * model.head_width if model.qk_norm else 0)
+    block = attention + 3 * model.hidden * model.width + norms
+    matrices = 1 if model.tied else 2
+    expected = matrices * model.vocabulary * model.width + model.layers * block + model.width
+    assert Layout(model).parameters == expected <= Layout(model).elements
+
+
+@given(models())
 def test_a_layout_comes_back_from_its_record(model: ModelSpec) -> None:
     layout = Layout(model)
     again = Layout.from_dict(layout.to_dict())

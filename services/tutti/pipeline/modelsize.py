@@ -14,4 +14,4 @@ def parameters(recipe: Recipe) -> int:
     """The parameters of the model that a recipe trains, each counted once; 0 where it trains none."""
     if recipe.train is None:
         return 0
-    return Layout(recipe.training("blake3:" + "0" * 64).model).elements
+    return Layout(recipe.training("blake3:" + "0" * 64).model).parameters
