@@ -1,12 +1,14 @@
 """`tutti backup` while a run goes on, and `tutti restore` to an empty data directory, where the run goes on."""
 
+import contextlib
 import shutil
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from tests.e2e.command import checkpoints, platform, tiny, tutti
-from tests.faults.processes import kill_all, until
+from tests.faults.processes import family, kill_all, until
 from tutti.client import connect
 from tutti.contracts.common.v1 import ListRequest
 
@@ -19,6 +21,18 @@ def step(data_dir: Path) -> int:
         return max((job.step for job in client.scheduler.ListJobs(ListRequest()).jobs), default=0)
 
 
+@contextlib.contextmanager
+def standing_still(data_dir: Path) -> Iterator[None]:
+    """The ranks make no step meanwhile, so that a busy machine does not end the run before the backup begins."""
+    ranks = [each for each in family(data_dir) if "tutti.trainer.forkserver" in each.cmdline()]
+    assert ranks
+    for each in ranks:
+        each.suspend()
+    yield
+    for each in ranks:
+        each.resume()
+
+
 @pytest.fixture(scope="module")
 def taken(pages: Path, tmp_path_factory: pytest.TempPathFactory) -> tuple[str, Path, dict[int, str]]:
     """A run, the backup that was taken while it trained, and the checkpoints that the run made in the end."""
@@ -27,7 +41,8 @@ def taken(pages: Path, tmp_path_factory: pytest.TempPathFactory) -> tuple[str, P
     with platform(data_dir):
         run = tutti(*tiny(data_dir, pages, *OVERRIDES, output=("--detach",))).out.strip()
         until(lambda: step(data_dir) >= DURING, seconds=120, what=f"step {DURING}")
-        made = tutti("backup", backup, "--data-dir", data_dir, "-o", "json")
+        with standing_still(data_dir):
+            made = tutti("backup", backup, "--data-dir", data_dir, "-o", "json")
         assert made.code == 0, made.err
         print(made.out)
         assert made.json()["damaged"] == []

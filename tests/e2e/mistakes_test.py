@@ -31,7 +31,7 @@ def assert_one_line(result: Result, code: int, *words: str) -> None:
         ("train.stepps=3", "train.stepps: expected a key of recipes (the nearest is train.steps)"),
         ("train.steps=many", "train.steps: expected a valid integer, got 'many'"),
         ("train.ranks=9", "train.ranks: expected at most train.microbatches (8)"),
-        ("train.batch=15", "such as 16; or leave it out"),
+        ("train.batch=15", "are both set; or leave one of them out"),
         ("input.path=/nowhere/at/all", "input.path"),
         ("nonsense", "KEY=VALUE"),
     ],
