@@ -8,12 +8,12 @@ UV := $(VENV)/uv/bin/uv
 SETUP := $(VENV)/.ready
 PEERS := build/peers/.ready
 BEHAVIOUR_PEERS := build/peers-behaviour/.ready
+MUTATION := build/mutation/.ready
 export PATH := $(CURDIR)/$(BIN):$(PATH)
 # What .venv holds is compiled once: otherwise every process compiles again what it imports, for seconds.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help setup lint test protos clean lock run bench bench-data soak stack-up stack-down run-stack new-service new-stage new-program migration baseline compose-test new-page assistant bench-behaviour
-.PHONY: help setup lint test protos clean lock run bench bench-data soak stack-up stack-down run-stack new-service new-stage new-program migration baseline compose-test new-page assistant examples
+.PHONY: help setup lint test protos clean lock run bench bench-data soak stack-up stack-down run-stack new-service new-stage new-program migration baseline compose-test new-page assistant bench-behaviour examples mutants
 
 help: ## show this help
 	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -99,6 +99,14 @@ soak: setup ## run one campaign at its full number and record it: make soak ROW=
 
 new-service: setup ## scaffold a service: make new-service NAME=reward [RESOURCE=score]
 	@$(BIN)/python tools/new_service.py $(NAME) $(if $(RESOURCE),--resource $(RESOURCE))
+
+mutants: $(MUTATION) ## change the code that decides, see whether a test fails: make mutants [MODULES="libs/... ..."]
+	@$(BIN)/python -m tools.mutation build/mutation/bin/python $(MODULES)
+
+$(MUTATION): $(SETUP) pyproject.toml
+	@$(UV) venv --quiet --allow-existing --python $(BIN)/python build/mutation
+	@$(UV) pip install --quiet --python build/mutation/bin/python --group mutation
+	@touch $@
 
 migration: setup ## write the revisions that changed tables need: make migration MESSAGE="Add the priority of a job"
 	@$(BIN)/python tools/migration.py "$(MESSAGE)"
