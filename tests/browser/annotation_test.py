@@ -563,9 +563,9 @@ def test_a_letter_is_given_to_another_action_and_kept(
 
 
 def test_after_long_work_a_break_is_proposed_once(server: CampaignServer, annotate: Callable[..., Annotator]) -> None:
-    server.campaign("long", "ada", pairs=pair_lines(4))
-    ada = annotate("ada", "long")
-    worked = "Object.keys(localStorage).filter(key => key.startsWith('tutti/annotation/time/long/'))[0]"
+    server.campaign("tiring", "ada", pairs=pair_lines(4))
+    ada = annotate("ada", "tiring")
+    worked = "Object.keys(localStorage).filter(key => key.startsWith('tutti/annotation/time/tiring/'))[0]"
     ada.begin()
     ada.judge("1")
     ada.page.evaluate(f"localStorage.setItem({worked}, '2700000')")
