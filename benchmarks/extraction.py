@@ -3,8 +3,8 @@
 The pages are those of trafilatura's own evaluation: for each a few strings that its main content has, and a few that it
 has not. A string found is a true or a false positive, with white space ignored. The rules of `maincontent.py` were
 chosen on one half of the pages, by a digest of their URLs; both halves are rows, but the figures of the other half were
-seen while variants were compared. Speed is of one core, from characters
-in memory to text. Put trafilatura's folder `tests` (evaldata.json, cache, eval) at build/extraction.
+seen while variants were compared. Speed is of one core, from characters in memory to text. Put trafilatura's folder
+`tests` (evaldata.json, cache, eval) at build/extraction.
 """
 
 from __future__ import annotations

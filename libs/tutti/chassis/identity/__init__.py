@@ -1,1 +1,1 @@
-"""Who makes a call: roles, principals, causes, signatures."""
+"""The identity of a caller: roles, principals, causes, signatures."""

@@ -309,7 +309,7 @@ def _message(type_name: str, payload: bytes) -> Message | None:
 
 
 def changes(unit: Unit, service: Service) -> ListChangesResponse:
-    """How often the resources of each kind of a service were created or changed."""
+    """Return the number of changes of each kind of a service, by plural."""
     return ListChangesResponse(changes={each.kind: each.changes(unit) for each in service.resources})
 
 

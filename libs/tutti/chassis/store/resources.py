@@ -207,7 +207,7 @@ class Resource(Generic[M]):
         return found[: page.size], listing.token(self.kind, request, _name(found[page.size - 1]))
 
     def changes(self, unit: Unit) -> int:
-        """How often resources of this kind were created or changed: the sum of their revisions."""
+        """Return the number of creations and changes of resources of this kind: the sum of their revisions."""
         return int(unit.tx.execute(_changes(self.table)).scalar_one())
 
     def notify(self, changes: frozenset[tuple[str, int]]) -> None:
