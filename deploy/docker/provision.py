@@ -8,6 +8,10 @@ user can read (mode 0700, files 0600); run again, nothing changes but what is mi
     python provision.py roles VOLUME                   a role in Postgres for each service
     python provision.py topics VOLUME BROKER           every topic, and a user in Kafka for each service
     python provision.py token VOLUME                   print the operator's token
+    python provision.py authority VOLUME               print the certificate of the stack's authority
+
+Where TLS_HOSTS names hosts by which people call the front door, `secrets` makes an authority, and a certificate for
+each container that calls or is called; one that has less than RENEWAL_DAYS left is replaced, which needs no restart.
 """
 
 import json
@@ -15,17 +19,30 @@ import os
 import secrets
 import sys
 from collections.abc import Mapping, Sequence
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 from tutti.chassis.config.datadir import tokens_at
 from tutti.chassis.config.settings import installed_services
 from tutti.chassis.identity.auth import Role, Tokens
+from tutti.chassis.identity.certificates import (
+    BadCertificate,
+    Pair,
+    hosts_of,
+    issue,
+    make_authority,
+    read_certificates,
+    read_pair,
+)
 
 PORT = 7000
 METRICS_PORT = 9464
 SERVERS = ("postgres", "s3")
 OWNED = Path("/own")  # volumes that the container of this name writes to
 ARCHIVE = "archive"  # takes backups and restores them, so it may do what every service may
+DOOR = "door"
+TLS_HOSTS = "TLS_HOSTS"
+RENEWAL_DAYS = 60
 READER = "reader"  # a person who reads views and topics
 MADE = "made.json"  # every secret, in a folder of its own
 TOPICS = Path(__file__).with_name("topics.json")
@@ -38,13 +55,18 @@ def provide(volume: Path, users: Mapping[str, int]) -> None:
     tokens = Tokens.parse(made["tokens"])
     blobs = f"s3://{made['s3_access']}:{made['s3_secret']}@s3:7070/tutti?secure=false"
     others = {name: f"{name}:{PORT}" for name in services}
+    hosts = [host for host in os.environ.get(TLS_HOSTS, "").split(",") if host]
+    authority = _authority(volume) if hosts else None
     for name, user in users.items():
-        agent = name.startswith("agent")
+        agent, folder = name.startswith("agent"), volume / name
         settings: dict[str, dict[str, str]] = {
             "rpc": {"listen": f"0.0.0.0:{PORT}", "tokens": f"/run/tutti/{name}/tokens"},
             "telemetry": {"metrics_listen": f"0.0.0.0:{METRICS_PORT}"},
             "services": {other: address for other, address in others.items() if other != name},
         }
+        if authority and (name in services or agent or name == DOOR):
+            settings["tls"] = {each: f"/run/tutti/{name}/{each}.pem" for each in ("certificate", "key", "ca")}
+            settings["tls"]["clients"] = "token" if name == DOOR else "certificate"
         if name in services or agent or name == ARCHIVE:
             settings["blobs"] = {"url": blobs}
         if name in services or name == ARCHIVE:
@@ -68,16 +90,45 @@ def provide(volume: Path, users: Mapping[str, int]) -> None:
             }
         elif name == "topics":
             files = {"users.json": json.dumps({each: made[f"kafka_{each}"] for each in (*services, ARCHIVE, READER)})}
-        elif name not in ("door", ARCHIVE):
+        elif name not in (DOOR, ARCHIVE):
             others_too = ", ".join((ARCHIVE, *SERVERS))
             raise ValueError(f"{name}: expected a service, agent-…, door, operator, roles, topics, {others_too}")
-        folder = volume / name
         folder.mkdir(mode=0o700, exist_ok=True)
+        if authority and ("tls" in settings or name == "operator"):
+            files["ca.pem"] = authority.certificate.decode()
+        if authority and "tls" in settings:
+            made_for = [name, *(hosts if name == DOOR else ())]
+            pair = _certificate(folder, authority, made_for)
+            files |= {"certificate.pem": pair.certificate.decode(), "key.pem": pair.key.decode()}
         for file, text in files.items():
             _write(folder / file, text, user)
         os.chown(folder, user, user)
         if (owned := OWNED / name).is_dir():
             os.chown(owned, user, user)
+
+
+def _authority(volume: Path) -> Pair:
+    """The authority of this stack, made at the first call."""
+    certificate, key = (volume / "made" / name for name in ("ca.pem", "ca.key"))
+    if not (certificate.exists() and key.exists()):
+        made = make_authority(f"tutti {secrets.token_hex(4)}", datetime.now(UTC))
+        _write(key, made.key.decode(), os.getuid())
+        _write(certificate, made.certificate.decode(), os.getuid())
+    return Pair(certificate.read_bytes(), key.read_bytes())
+
+
+def _certificate(folder: Path, authority: Pair, hosts: Sequence[str]) -> Pair:
+    """The certificate of a container: the one that it has, or another where that one does not last or fit."""
+    now, authorities = datetime.now(UTC), folder / "ca.pem"
+    try:
+        pair = read_pair(folder / "certificate.pem", folder / "key.pem", now)
+        leaf = read_certificates(folder / "certificate.pem")[0]
+        same = authorities.read_bytes() == authority.certificate and set(hosts_of(leaf)) == set(hosts)
+        if same and leaf.not_valid_after_utc - now > timedelta(days=RENEWAL_DAYS):
+            return pair
+    except (BadCertificate, OSError):
+        pass  # there is none, or it cannot be used: it is replaced
+    return issue(authority, hosts, now)
 
 
 def roles(volume: Path) -> None:
@@ -151,6 +202,8 @@ def main(arguments: Sequence[str]) -> int:
             topics(Path(volume), broker)
         case ["token", volume]:
             print(tokens_at(Path(volume, "operator", "tokens")).of(Role.OPERATOR))
+        case ["authority", volume]:
+            print(Path(volume, "operator", "ca.pem").read_text(), end="")
         case _:
             print(__doc__, file=sys.stderr)
             return 2

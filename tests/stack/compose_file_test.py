@@ -15,8 +15,13 @@ from tutti.chassis.config.settings import installed_services
 
 ROOT = Path(__file__).resolve().parents[2]
 FILE = yaml.safe_load((ROOT / "docker-compose.yml").read_text())
-SERVICES: dict[str, dict[str, Any]] = FILE["services"]
-ONE_SHOT = {"secrets", "roles", "topics", "token", "archive"}
+LAYERS = {path.stem: yaml.safe_load(path.read_text()) for path in sorted((ROOT / "deploy" / "compose").glob("*.yaml"))}
+# Those of a layer alone are held to the same rules; what a layer changes of others is small.
+ADDED = {
+    name: each for layer in LAYERS.values() for name, each in layer["services"].items() if name not in FILE["services"]
+}
+SERVICES: dict[str, dict[str, Any]] = FILE["services"] | ADDED
+ONE_SHOT = {"secrets", "roles", "topics", "token", "archive", "authority"}
 METERED = {f"tutti.{name}" for name in (*installed_services(), "trainer")}
 SCRAPED_INSTEAD = {"collector"}  # its image has no program that could ask
 SECRET = re.compile(r"password|secret|token|access_key|credential", re.IGNORECASE)
@@ -84,10 +89,18 @@ def test_no_secret_is_written_down_or_handed_over_by_environment(name: str) -> N
 def test_secrets_are_made_for_each_container_and_its_user() -> None:
     made = dict(each.split("=") for each in SERVICES["secrets"]["command"])
     readers = {name: each for name, each in SERVICES.items() if "secrets:/run/tutti:ro" in each.get("volumes", [])}
-    folders = {"token": "operator"}
+    folders = {"token": "operator", "authority": "operator"}
     users = {folders.get(name, name): each["user"].partition(":")[0] for name, each in readers.items()}
     assert made == users
     assert len(set(made.values())) == len(made)
+
+
+def test_a_layer_takes_no_limit_away_and_holds_no_secret() -> None:
+    for layer in LAYERS.values():
+        for name, each in layer["services"].items():
+            if name in FILE["services"]:
+                assert set(each) <= {"environment", "ports", "depends_on", "command"}
+            assert all(not SECRET.search(str(value)) for value in each.get("environment", {}).values())
 
 
 def test_kafka_serves_nobody_without_a_password_beyond_its_own_container() -> None:

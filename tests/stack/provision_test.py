@@ -3,6 +3,7 @@
 import json
 import os
 import stat
+from datetime import UTC, datetime
 from pathlib import Path
 from types import ModuleType
 
@@ -11,6 +12,7 @@ import pytest
 from tutti.chassis.config.datadir import NotUsable, tokens_at
 from tutti.chassis.config.settings import installed_services, load
 from tutti.chassis.identity.auth import Role
+from tutti.chassis.identity.certificates import hosts_of, read_certificates, read_pair
 
 ROOT = Path(__file__).resolve().parents[2]
 USERS = dict.fromkeys(
@@ -74,6 +76,32 @@ def test_secrets_are_random_and_kept(provision: ModuleType, tmp_path: Path) -> N
     assert all_of(tmp_path / "a") == first
     provision.provide(tmp_path / "b", USERS)
     assert all_of(tmp_path / "b")["postgres/password"] != first["postgres/password"]
+
+
+def test_certificates_are_made_where_people_name_the_door_and_kept_while_they_last(
+    provision: ModuleType, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    provision.provide(tmp_path, USERS)
+    assert not load(tmp_path / "door" / "tutti.toml", environment={}).values.tls.ca
+    monkeypatch.setenv("TLS_HOSTS", "localhost,127.0.0.1")
+    provision.provide(tmp_path, USERS)
+    for name in ("dedup", "agent-a", "door"):
+        folder, tls = tmp_path / name, load(tmp_path / name / "tutti.toml", environment={}).values.tls
+        assert tls.ca == f"/run/tutti/{name}/ca.pem"
+        assert tls.clients == ("token" if name == "door" else "certificate")
+        read_pair(folder / "certificate.pem", folder / "key.pem", datetime.now(UTC))
+        leaf = read_certificates(folder / "certificate.pem")[0]
+        assert hosts_of(leaf) == ([name, "localhost", "127.0.0.1"] if name == "door" else [name])
+        leaf.verify_directly_issued_by(read_certificates(folder / "ca.pem")[0])
+    assert (tmp_path / "operator" / "ca.pem").read_bytes() == (tmp_path / "made" / "ca.pem").read_bytes()
+    assert sorted(file.parent.name for file in tmp_path.rglob("ca.key")) == ["made"]
+    first = (tmp_path / "dedup" / "certificate.pem").read_bytes()
+    provision.provide(tmp_path, USERS)
+    assert (tmp_path / "dedup" / "certificate.pem").read_bytes() == first
+    monkeypatch.setattr(provision, "RENEWAL_DAYS", 398)
+    provision.provide(tmp_path, USERS)
+    assert (tmp_path / "dedup" / "certificate.pem").read_bytes() != first
+    assert stat.S_IMODE((tmp_path / "dedup" / "key.pem").stat().st_mode) == 0o600
 
 
 def test_a_name_that_is_no_container_is_refused(provision: ModuleType, tmp_path: Path) -> None:

@@ -1,19 +1,27 @@
 """Where the platform is: by data directory, or by address and token."""
 
 import contextlib
+import json
+import os
 import shlex
 import time
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
+from tutti.chassis.config.datadir import config_in
+from tutti.cli.failures import MISUSE, Failure
 from tutti.cli.output import patiently
 from tutti.cli.record import restarts
 from tutti.client import Client, Unreachable, connect
 
+if TYPE_CHECKING:
+    from tutti.chassis.rpc.tls import Tls
+
 RESTART_SECONDS, LOOK_SECONDS = 60.0, 0.1
+AUTHORITY = "tutti.tls-ca"
 DEFAULT_DATA_DIR = Path(".tutti")
 
 
@@ -40,8 +48,34 @@ def data_dir_option(command: Callable[..., Any]) -> Callable[..., Any]:
     )(command)  # fmt: skip
 
 
+def _remember_authority(context: click.Context, _: click.Parameter, value: str | None) -> None:
+    context.meta[AUTHORITY] = value or ""
+
+
+def trusted(data_dir: Path | None) -> "Tls | None":
+    """TLS as the option, the environment and the settings of a data directory say; None for none. Raises Failure."""
+    context = click.get_current_context(silent=True)
+    given = (context.meta.get(AUTHORITY) if context else "") or os.environ.get("TUTTI_TLS__CA", "")
+    config = config_in(data_dir) if data_dir else None
+    if not given and (config is None or b"tls" not in config.read_bytes()):
+        return None
+    # It brings pydantic, for which few commands wait.
+    from tutti.chassis.config.settings import SettingsError, load
+    from tutti.chassis.rpc.tls import tls_of
+
+    try:
+        return tls_of(load(config, overrides=[f"tls.ca={json.dumps(given)}"] if given else []).values.tls)
+    except SettingsError as error:
+        raise Failure(str(error), MISUSE) from error
+
+
 def connection_options(command: Callable[..., Any]) -> Callable[..., Any]:
-    """--data-dir, --address."""
+    """--data-dir, --address, --tls-ca."""
+    command = click.option(
+        "--tls-ca", type=click.Path(dir_okay=False), default=None, envvar="TUTTI_TLS__CA", expose_value=False,
+        callback=_remember_authority,
+        help="PEM file of the authority that certified the platform, if it speaks TLS.",
+    )(command)  # fmt: skip
     command = click.option(
         "--address", default=None, envvar="TUTTI_ADDRESS",
         help="host:port of a platform elsewhere; its token is read from TUTTI_TOKEN.",
@@ -55,7 +89,7 @@ def _awaited(data_dir: Path) -> Client:
     with patiently(f"waits for the host of {data_dir.absolute()}, which is being restarted"):
         while True:
             try:
-                return connect(data_dir=data_dir)
+                return connect(data_dir=data_dir, tls=trusted(data_dir))
             except Unreachable:
                 if not restarts(data_dir) or time.monotonic() > deadline:
                     raise
@@ -65,7 +99,7 @@ def _awaited(data_dir: Path) -> Client:
 @contextlib.contextmanager
 def connected(data_dir: Path, address: str | None = None) -> Iterator[Client]:
     """A client of the platform; a host that is started again is waited for. Raises Unreachable."""
-    client = connect(address=address) if address else _awaited(data_dir)
+    client = connect(address=address, tls=trusted(None)) if address else _awaited(data_dir)
     try:
         yield client
     finally:

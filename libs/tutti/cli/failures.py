@@ -15,7 +15,7 @@ import click
 from tutti.chassis.config.datadir import DataDirError
 from tutti.chassis.config.room import is_full
 from tutti.chassis.errors import InvalidField, NotFound, Problem, Unavailable
-from tutti.chassis.rpc.channel import Unreachable
+from tutti.chassis.rpc.channel import Unreachable, Untrusted
 from tutti.cli import INTERRUPTED
 from tutti.cli.nouns import BY_PLURAL
 from tutti.cli.output import say
@@ -50,6 +50,8 @@ def guarded(main: Callable[[], object]) -> NoReturn:
         end(str(error), error.code)
     except InvalidField as error:
         end(error.message, MISUSE)
+    except Untrusted as error:
+        end(error.message, UNREACHABLE)
     except Unreachable as error:
         advice = "" if "tutti up" in error.message else "; is the platform running? start it with `tutti up`"
         end(f"{error.message}{advice}", UNREACHABLE)

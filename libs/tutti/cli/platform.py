@@ -17,7 +17,7 @@ from tutti.chassis.errors import Problem, Unavailable
 from tutti.chassis.runtime.leash import Leash
 from tutti.chassis.runtime.processes import gone
 from tutti.cli import INTERRUPTED, interrupt
-from tutti.cli.connection import data_dir_option, typed
+from tutti.cli.connection import data_dir_option, trusted, typed
 from tutti.cli.failures import FAILED, Failure
 from tutti.cli.guests import Door, guest
 from tutti.cli.handover import await_others, needs, unfinished
@@ -280,7 +280,7 @@ def _launched(command: list[str], *, leashed: bool) -> Iterator[subprocess.Popen
 
 def ready(data_dir: Path) -> Client:
     """A client that has been answered. Raises Unreachable."""
-    client = connect(data_dir=data_dir)
+    client = connect(data_dir=data_dir, tls=trusted(data_dir))
     try:
         client.admin.Describe(DescribeRequest(), timeout=5.0)
     except BaseException:

@@ -25,6 +25,7 @@ from tutti.chassis.identity.auth import Role
 from tutti.chassis.rpc.channel import RpcChannel, Unreachable
 from tutti.chassis.rpc.kinds import owners
 from tutti.chassis.rpc.locator import nobody
+from tutti.chassis.rpc.tls import Tls
 from tutti.client.fan import AdminFan
 from tutti.contracts.access.v1.stubs import AccessServiceStub
 from tutti.contracts.admin.v1 import WatchRequest
@@ -53,9 +54,11 @@ def connect(
     token: str | None = None,
     role: Role = Role.OPERATOR,
     deadline_seconds: float = DEADLINE_SECONDS,
+    tls: Tls | None = None,
 ) -> "Client":
     """A client of the platform of a data directory, or of the one at `address` (or at an address a service).
 
+    `tls` names the authority that is trusted where the platform speaks TLS.
     With a directory the token of `role` is read from it, with an address it is `token` or $TUTTI_TOKEN. Nothing is sent
     yet. Raises Unreachable when the directory has no platform, Unauthenticated without a token.
     """
@@ -77,7 +80,7 @@ def connect(
         )
     if not token:
         raise Unauthenticated(f"no token: give one, or set {TOKEN_VARIABLE}; it is in `tokens` of the data directory")
-    return Client(where, address, addresses or {}, token, deadline_seconds)
+    return Client(where, address, addresses or {}, token, deadline_seconds, tls)
 
 
 class Client:
@@ -87,13 +90,19 @@ class Client:
     """
 
     def __init__(
-        self, data_dir: Path | None, address: str | None, addresses: Mapping[str, str], token: str, deadline: float
+        self,
+        data_dir: Path | None,
+        address: str | None,
+        addresses: Mapping[str, str],
+        token: str,
+        deadline: float,
+        tls: Tls | None = None,
     ) -> None:
         self._data_dir, self._address, self._addresses = data_dir, address, dict(addresses)
         self._token, self._deadline = token, deadline
         self._channels: dict[str, grpc.Channel] = {}
         self._make: Callable[[str], grpc.Channel] = lambda service: RpcChannel(
-            lambda: self.address(service), token=self._token, deadline_seconds=self._deadline
+            lambda: self.address(service), token=self._token, deadline_seconds=self._deadline, tls=tls
         )
 
     @classmethod

@@ -24,6 +24,7 @@ from tutti.chassis.config.settings import Loaded, Section, SettingsError, load
 from tutti.chassis.identity.auth import Role
 from tutti.chassis.rpc.channel import RpcChannel
 from tutti.chassis.rpc.locator import locate
+from tutti.chassis.rpc.tls import tls_of
 from tutti.chassis.rpc.watch import Watch
 from tutti.chassis.runtime import leash, logs
 from tutti.chassis.runtime.failures import guarded
@@ -218,6 +219,7 @@ class _Channels:
     def __init__(self, data_dir: DataDir, loaded: Loaded) -> None:
         self._data_dir, self._values = data_dir, loaded.values
         self._token = os.environ.get("TUTTI_TOKEN") or _token(data_dir, loaded.values.rpc.tokens)
+        self._tls = tls_of(loaded.values.tls)
         self._made: dict[str, RpcChannel] = {}
 
     def to(self, service: str) -> RpcChannel:
@@ -229,6 +231,7 @@ class _Channels:
                 deadline_seconds=rpc.deadline_seconds,
                 attempts=1,
                 max_message_bytes=rpc.max_message_bytes,
+                tls=self._tls,
             )
         return self._made[service]
 

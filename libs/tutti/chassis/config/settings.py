@@ -59,6 +59,29 @@ class RpcSettings(Section):
     attempts: int = Field(default=5, gt=0, description="how often a call that may be sent again is sent")
 
 
+class TlsSettings(Section):
+    """TLS of gRPC. `ca` alone: calls are encrypted and servers proven; all three: servers speak TLS, too."""
+
+    certificate: str = Field(default="", description="PEM file of the certificate that servers present, and clients")
+    key: str = Field(default="", description="PEM file of its key, which others must not be able to read")
+    ca: str = Field(
+        default="", description="PEM file of the authorities that are trusted; empty: calls are not encrypted"
+    )
+    clients: Literal["token", "certificate"] = Field(
+        default="token", description="what servers ask of callers: a token, or a certificate of `ca` beside it"
+    )
+
+    @model_validator(mode="after")
+    def _belong_together(self) -> Self:
+        if bool(self.certificate) != bool(self.key):
+            raise ValueError("certificate and key must be set together")
+        if self.certificate and not self.ca:
+            raise ValueError("certificate is set and ca is not: services could not call each other")
+        if self.clients == "certificate" and not self.certificate:
+            raise ValueError("clients is `certificate`, which only servers with a certificate of their own can ask for")
+        return self
+
+
 class LeaseSettings(Section):
     ttl_seconds: float = Field(default=15.0, gt=0)
     renew_seconds: float = Field(default=5.0, gt=0)
@@ -164,6 +187,7 @@ class Settings(Section):
     """All settings; the tables of services (such as [scheduler]) are kept apart and typed by their own models."""
 
     rpc: RpcSettings = RpcSettings()
+    tls: TlsSettings = TlsSettings()
     lease: LeaseSettings = LeaseSettings()
     log: LogSettings = LogSettings()
     database: DatabaseSettings = DatabaseSettings()

@@ -21,6 +21,7 @@ from tutti.chassis.identity.auth import AUTHORIZATION, SCHEME
 from tutti.chassis.identity.cause import current_cause
 from tutti.chassis.identity.principal import ON_BEHALF_OF, delegation
 from tutti.chassis.rpc.methods import find_method
+from tutti.chassis.rpc.tls import Stamp, Tls, explained
 from tutti.chassis.telemetry import TRACEPARENT, current_traceparent, span
 
 if TYPE_CHECKING:  # generic for the checker alone
@@ -52,6 +53,12 @@ class Unreachable(Unavailable):
     default_reason = "UNREACHABLE"
 
 
+class Untrusted(Unavailable):
+    """Somebody answers at the address, and one side does not accept the other's certificate."""
+
+    default_reason = "UNTRUSTED"
+
+
 class RpcChannel(grpc.Channel):
     """`address` is asked before every attempt and raises Unreachable when there is none. Safe for any thread."""
 
@@ -63,27 +70,34 @@ class RpcChannel(grpc.Channel):
         deadline_seconds: float = 10.0,
         attempts: int = 5,
         max_message_bytes: int = 4 << 20,
+        tls: Tls | None = None,
     ) -> None:
-        self._address = address
+        self._address, self.tls = address, tls
         self._metadata = ((AUTHORIZATION, SCHEME + token),)
         self.deadline_seconds = deadline_seconds
         self.attempts = attempts
         self.max_message_bytes = max_message_bytes
         self._lock = threading.Lock()
         self._open: tuple[str, grpc.Channel] | None = None
+        self._stamp: Stamp = ()
         self._closed = False
 
     def connected(self) -> tuple[str, grpc.Channel]:
         """The address as it is now, and a channel to it."""
-        address = self._address()
+        address, stamp = self._address(), self.tls.stamp if self.tls else ()
         with self._lock:
             if self._closed:
                 raise Unavailable("the channel is closed: this process stops")
-            if self._open is None or self._open[0] != address:
+            if self._open is None or self._open[0] != address or self._stamp != stamp:
                 if self._open is not None:
                     self._open[1].close()
-                self._open = (address, grpc.insecure_channel(address, options=CHANNEL_OPTIONS))
+                self._open, self._stamp = (address, self._made(address)), stamp
             return self._open
+
+    def _made(self, address: str) -> grpc.Channel:
+        if self.tls is None:
+            return grpc.insecure_channel(address, options=CHANNEL_OPTIONS)
+        return grpc.secure_channel(address, self.tls.channel(), options=CHANNEL_OPTIONS)
 
     def metadata(self) -> tuple[tuple[str, str], ...]:
         more = ((TRACEPARENT, current_traceparent()), (ON_BEHALF_OF, delegation(current_cause().principal)))
@@ -147,6 +161,8 @@ class UnaryCall(_Unary):
             for attempt in range(1, attempts + 1):
                 try:
                     return self._once(data, max(deadline - time.monotonic(), 0.001))
+                except Untrusted:
+                    raise
                 except Unavailable:
                     wait = random.uniform(0.5, 1) * min(FIRST_BACKOFF_SECONDS * 2**attempt, LAST_BACKOFF_SECONDS)
                     if attempt == attempts or time.monotonic() + wait >= deadline:
@@ -166,7 +182,7 @@ class UnaryCall(_Unary):
             send: Any = inner.unary_unary(self._path, None, self._deserialize)
             return send(data, timeout=seconds, metadata=self._channel.metadata())
         except grpc.RpcError as error:
-            raise problem_of(error, address, self._path) from None
+            raise problem_of(error, address, self._path, self._channel.tls) from None
         except ValueError as error:  # another thread closed the channel because the address changed
             raise Unavailable(f"the connection to {address} was closed: {error}") from None
 
@@ -184,18 +200,18 @@ class StreamCall(_Streaming):
             call = send(data, timeout=timeout, metadata=self._channel.metadata())
         except ValueError as error:
             raise Unavailable(f"the connection to {address} was closed: {error}") from None
-        return Stream(call, address, self._path)
+        return Stream(call, address, self._path, self._channel.tls)
 
 
 class Stream(Iterator[Any]):
-    def __init__(self, call: Any, address: str, path: str) -> None:
-        self._call, self._address, self._path = call, address, path
+    def __init__(self, call: Any, address: str, path: str, tls: Tls | None) -> None:
+        self._call, self._address, self._path, self._tls = call, address, path, tls
 
     def __next__(self) -> Any:
         try:
             return next(self._call)
         except grpc.RpcError as error:
-            raise problem_of(error, self._address, self._path) from None
+            raise problem_of(error, self._address, self._path, self._tls) from None
 
     def cancel(self) -> None:
         self._call.cancel()
@@ -210,7 +226,7 @@ def checked(request: Message, path: str, limit: int) -> bytes:
     return data
 
 
-def problem_of(error: grpc.RpcError, address: str, path: str) -> Problem:
+def problem_of(error: grpc.RpcError, address: str, path: str, tls: Tls | None = None) -> Problem:
     """The problem in a gRPC error, whoever made it: the service, the server in front of it, or the wire."""
     assert isinstance(error, grpc.Call)
     try:
@@ -222,6 +238,8 @@ def problem_of(error: grpc.RpcError, address: str, path: str) -> Problem:
     code, details = error.code(), error.details() or ""
     name = path.rpartition("/")[2]
     if code is grpc.StatusCode.UNAVAILABLE:
+        if reason := explained(address, tls, details):
+            return Untrusted(reason)
         return Unreachable(
             f"nobody answers at {address} ({details}): start the platform with `tutti up`, or give another address"
         )

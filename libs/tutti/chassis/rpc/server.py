@@ -46,6 +46,7 @@ from tutti.chassis.rpc.call import Call, request_id_of
 from tutti.chassis.rpc.health import Health
 from tutti.chassis.rpc.methods import Method, check_api, methods_of
 from tutti.chassis.rpc.reflected import reflect
+from tutti.chassis.rpc.tls import Tls
 from tutti.chassis.service import Served
 from tutti.chassis.telemetry import TRACEPARENT, metrics, span_from
 
@@ -92,9 +93,10 @@ class RpcServer:
         health: Health,
         record: Callable[[Refusal], None],
         find_user: Callable[[str], Principal | None] = lambda token: None,
+        tls: Tls | None = None,
     ) -> None:
         self._settings, self._tokens, self._health = settings, tokens, health
-        self._record, self._find_user = record, find_user
+        self._record, self._find_user, self._tls = record, find_user, tls
         self._askers = ThreadPoolExecutor(4, thread_name_prefix="rpc asker")
         self._threads = ThreadPoolExecutor(settings.threads, thread_name_prefix="rpc")
         self._readers = ThreadPoolExecutor(settings.readers, thread_name_prefix="rpc reader")
@@ -140,7 +142,7 @@ class RpcServer:
         reflect([*self._handlers, "grpc.health.v1.Health"], server)
         listen = self._settings.listen
         try:
-            port = server.add_insecure_port(listen)
+            port = listening(server, listen, self._tls)
         except RuntimeError:
             raise CannotListen(
                 f"cannot listen at {listen}: the port is in use, or the address is not this machine's; "
@@ -316,6 +318,13 @@ class RpcServer:
 
         threads = self._readers if method.long else self._threads
         return eventloop.event_loop().run_in_executor(threads, lambda: run(work))
+
+
+def listening(server: grpc.aio.Server, listen: str, tls: Tls | None) -> int:
+    """Let a server listen at an address, with TLS where it has a certificate; the port. Raises RuntimeError."""
+    if tls is not None and tls.serves:
+        return int(server.add_secure_port(listen, tls.server()))
+    return int(server.add_insecure_port(listen))
 
 
 def _on_behalf_of(method: Method, role: Role, value: str) -> Principal | None:

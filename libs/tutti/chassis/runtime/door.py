@@ -30,7 +30,8 @@ from tutti.chassis.rpc.channel import CHANNEL_OPTIONS
 from tutti.chassis.rpc.kinds import owners
 from tutti.chassis.rpc.methods import Method, find_method
 from tutti.chassis.rpc.reflected import reflect
-from tutti.chassis.rpc.server import CannotListen
+from tutti.chassis.rpc.server import CannotListen, listening
+from tutti.chassis.rpc.tls import Stamp, Tls, explained, tls_of
 from tutti.chassis.runtime import leash, logs
 from tutti.chassis.runtime.failures import guarded
 from tutti.chassis.runtime.healthfile import HealthFile, health_path
@@ -58,12 +59,29 @@ _OF_THE_CONNECTION = ("grpc-", ":", "user-agent", "te", "content-type")
 class Door(grpc.GenericRpcHandler):
     """`addresses` by name of the service; for the event loop that it is made on."""
 
-    def __init__(self, addresses: Mapping[str, str]) -> None:
-        self._addresses = dict(sorted(addresses.items()))
-        self._channels = {
-            name: grpc.aio.insecure_channel(address, options=CHANNEL_OPTIONS)
-            for name, address in self._addresses.items()
+    def __init__(self, addresses: Mapping[str, str], tls: Tls | None = None) -> None:
+        self._addresses, self._tls = dict(sorted(addresses.items())), tls
+        self._former: list[grpc.aio.Channel] = []
+        self._stamp, self._channels = self._made()
+
+    def _made(self) -> tuple[Stamp, dict[str, grpc.aio.Channel]]:
+        """A channel to every service, and the version of the certificates that they present."""
+        if self._tls is None:
+            plain = {
+                name: grpc.aio.insecure_channel(each, options=CHANNEL_OPTIONS) for name, each in self._addresses.items()
+            }
+            return (), plain
+        stamp, credentials = self._tls.stamp, self._tls.channel()
+        return stamp, {
+            name: grpc.aio.secure_channel(each, credentials, options=CHANNEL_OPTIONS)
+            for name, each in self._addresses.items()
         }
+
+    def _to(self, owner: str) -> grpc.aio.Channel:
+        if self._tls is not None and self._tls.stamp != self._stamp:
+            self._former += self._channels.values()  # calls that they carry go on
+            self._stamp, self._channels = self._made()
+        return self._channels[owner]
 
     def service(self, handler_call_details: grpc.HandlerCallDetails) -> "grpc.RpcMethodHandler[Any, Any] | None":
         method = find_method(handler_call_details.method)
@@ -94,7 +112,7 @@ class Door(grpc.GenericRpcHandler):
         return dict(zip(self._channels, await asyncio.gather(*asked), strict=True))
 
     async def close(self) -> None:
-        for channel in self._channels.values():
+        for channel in (*self._former, *self._channels.values()):
             await channel.close()
 
     def _owner(self, method: Method, data: bytes) -> str:
@@ -120,21 +138,21 @@ class Door(grpc.GenericRpcHandler):
         return owner
 
     async def _passed(self, method: Method, owner: str, data: bytes, context: Context) -> bytes:
-        call: Any = self._channels[owner].unary_unary(method.path)
+        call: Any = self._to(owner).unary_unary(method.path)
         try:
             answer: bytes = await call(data, metadata=_metadata(context), timeout=_seconds(context))
         except grpc.aio.AioRpcError as error:
-            raise self._named(owner, error) from None
+            raise await self._named(owner, error) from None
         return answer
 
     async def _streamed(self, method: Method, owner: str, data: bytes, context: Context) -> AsyncIterator[bytes]:
-        begin: Any = self._channels[owner].unary_stream(method.path)
+        begin: Any = self._to(owner).unary_stream(method.path)
         call = begin(data, metadata=_metadata(context), timeout=context.time_remaining())
         try:
             async for item in call:
                 yield item
         except grpc.aio.AioRpcError as error:
-            raise self._named(owner, error) from None
+            raise await self._named(owner, error) from None
         finally:
             call.cancel()
 
@@ -157,16 +175,18 @@ class Door(grpc.GenericRpcHandler):
         together: bytes = _together(method, answers, away).SerializeToString()
         return together
 
-    def _named(self, owner: str, error: grpc.aio.AioRpcError) -> Exception:
+    async def _named(self, owner: str, error: grpc.aio.AioRpcError) -> Exception:
         """An error of the service as it came; one of the way to it names the service."""
         said = any(key == DETAILS for key, _ in error.trailing_metadata() or ())
         if said or error.code() not in AWAY:
             return error
-        why = "no answer in time" if error.code() is grpc.StatusCode.DEADLINE_EXCEEDED else error.details()
-        return Unavailable(f"{owner} cannot be reached at {self._addresses[owner]}: {why}")
+        address, details = self._addresses[owner], error.details() or ""
+        why = "no answer in time" if error.code() is grpc.StatusCode.DEADLINE_EXCEEDED else details
+        why = await asyncio.to_thread(explained, address, self._tls, details) or why
+        return Unavailable(f"{owner} cannot be reached at {address}: {why}")
 
     async def _health(self, name: str) -> str:
-        stub: Any = health_pb2_grpc.HealthStub(self._channels[name])
+        stub: Any = health_pb2_grpc.HealthStub(self._to(name))
         try:
             found = await stub.Check(health_pb2.HealthCheckRequest(service=name), timeout=LOOK_SECONDS)
         except grpc.aio.AioRpcError as error:
@@ -217,8 +237,9 @@ async def _refuse(context: Context, error: Problem | grpc.aio.AioRpcError) -> No
 class DoorServer:
     """The door's gRPC server, from `start` to `stop`."""
 
-    def __init__(self, addresses: Mapping[str, str]) -> None:
-        self.door, self.health = Door(addresses), health_aio.HealthServicer()
+    def __init__(self, addresses: Mapping[str, str], tls: Tls | None = None) -> None:
+        self._tls = tls
+        self.door, self.health = Door(addresses, tls), health_aio.HealthServicer()
         self._server = grpc.aio.server(
             options=[
                 ("grpc.so_reuseport", 0),
@@ -236,7 +257,7 @@ class DoorServer:
         health_pb2_grpc.add_HealthServicer_to_server(self.health, self._server)
         reflect([*_served(), "grpc.health.v1.Health"], self._server)
         try:
-            port = self._server.add_insecure_port(listen)
+            port = listening(self._server, listen, self._tls)
         except RuntimeError:
             raise CannotListen(f"cannot listen at {listen}: the port is in use, or the address is not here") from None
         await self._server.start()
@@ -247,12 +268,14 @@ class DoorServer:
         await self.door.close()
 
 
-async def serve(listen: str, addresses: Mapping[str, str], health: HealthFile, pulse: leash.Pulse) -> None:
+async def serve(
+    listen: str, addresses: Mapping[str, str], tls: Tls | None, health: HealthFile, pulse: leash.Pulse
+) -> None:
     """Until SIGTERM or SIGINT. Raises CannotListen."""
     stop = asyncio.Event()
     for number in (signal.SIGTERM, signal.SIGINT):
         asyncio.get_running_loop().add_signal_handler(number, stop.set)
-    server = DoorServer(addresses)
+    server = DoorServer(addresses, tls)
     log.info("the front door is at %s for %s", await server.start(listen), ", ".join(sorted(addresses)))
     await _look(server.door, server.health, health, pulse, stop)
     await server.stop()
@@ -308,8 +331,8 @@ def main() -> int:
             raise SettingsError(f"the front door has no address of {', '.join(missing)}: set services.NAME=HOST:PORT")
         logs.configure("door", values.telemetry.level)
         pulse = leash.hold(lambda: os.kill(os.getpid(), signal.SIGTERM))
-        health = HealthFile(health_path(data_dir.path, "door"))
-        asyncio.run(serve(values.rpc.listen, values.services, health, pulse))
+        health, tls = HealthFile(health_path(data_dir.path, "door")), tls_of(values.tls)
+        asyncio.run(serve(values.rpc.listen, values.services, tls, health, pulse))
         return 0
 
     return guarded(work, troubles=(CannotListen,))

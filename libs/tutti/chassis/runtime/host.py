@@ -35,6 +35,7 @@ from tutti.chassis.rpc.eventloop import event_loop
 from tutti.chassis.rpc.health import Health
 from tutti.chassis.rpc.locator import locate
 from tutti.chassis.rpc.server import Refusal, RpcServer
+from tutti.chassis.rpc.tls import expiries, tls_of
 from tutti.chassis.rpc.usertokens import UserTokens
 from tutti.chassis.runtime.admin import AdminApi, Administered, admin_descriptor
 from tutti.chassis.runtime.blocked import BlockedWatch
@@ -145,7 +146,7 @@ class HostProcess:
         configure_tracing(name, sample_ratio=values.telemetry.sample_ratio)
         self._watch = self._opened(BlockedWatch(values.lifecycle.blocked_seconds))
         self._open.callback(self._watch.watch("event loop", event_loop()))
-        self._tokens = tokens_of(values.rpc, data_dir)
+        self._tokens, self._tls = tokens_of(values.rpc, data_dir), tls_of(values.tls)
         scratch = data_dir.scratch(name)
         self._open.callback(setattr, tempfile, "tempdir", tempfile.tempdir)
         tempfile.tempdir = str(scratch)
@@ -210,7 +211,10 @@ class HostProcess:
         served = {each.service.name: each.service.serves for each in self._running}
         self._health = Health({name: [one.descriptor.full_name for one in every] for name, every in served.items()})
         preflight = Preflight(
-            self._data_dir.path, self._blobs, {each.service.name: each.host.database for each in self._running}
+            self._data_dir.path,
+            self._blobs,
+            {each.service.name: each.host.database for each in self._running},
+            expiries=lambda: expiries(self._tls) if self._tls else [],
         )
         admin = Served(
             admin_descriptor,
@@ -224,6 +228,7 @@ class HostProcess:
             health=self._health,
             record=self._record_refusal,
             find_user=UserTokens(self.channel).find,
+            tls=self._tls,
         )
         self.address = self._server.start()
         databases = {each.service.name: (each.host.database, each.threads) for each in self._running}
@@ -304,6 +309,7 @@ class HostProcess:
                         deadline_seconds=rpc.deadline_seconds,
                         attempts=rpc.attempts,
                         max_message_bytes=rpc.max_message_bytes,
+                        tls=self._tls,
                     )
                 )
             return self._channels[service]

@@ -7,9 +7,10 @@ import math
 import resource
 import time
 import uuid
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
+from datetime import datetime
 from functools import partial
 from pathlib import Path
 
@@ -24,6 +25,7 @@ FILES = 1024
 SKEW_SECONDS = 5.0
 SLOW_SECONDS = 0.25
 TRIES = 5
+RENEWAL_DAYS = 14
 NAME = "preflight"
 
 
@@ -43,9 +45,12 @@ class Preflight:
         files: Files | None = None,
         now: Callable[[], float] = time.time,
         looks: Looks | None = None,
+        expiries: Callable[[], Sequence[tuple[str, datetime]]] = tuple,
     ) -> None:
+        """`expiries` returns the files of certificates with the moment at which each expires."""
         self._folder, self._blobs, self._databases = folder, blobs, dict(databases)
         self._files, self._now, self._looks = files or RealFiles(), now, looks or Looks()
+        self._expiries = expiries
 
     def findings(self) -> list[Finding]:
         """One finding where all is well; else one for each assumption that does not hold."""
@@ -55,6 +60,7 @@ class Preflight:
             "clock": self._clock,
             "databases": self._round_trips,
             "limits": self._limits,
+            "certificates": self._certificates,
         }
         said: dict[str, str] = {}
 
@@ -149,6 +155,19 @@ class Preflight:
         if most < FILES:
             raise Unfit(f"this process may open {soft} files, expected at least {FILES}: raise `ulimit -n`")
         return f"{most:,.0f} files may be open" if most < math.inf else "any number of files may be open"
+
+    def _certificates(self) -> str:
+        files = self._expiries()
+        for file, until in files:
+            days = (until.timestamp() - self._now()) / 86_400
+            if days < RENEWAL_DAYS:
+                raise Unfit(
+                    f"{file} expires at {until:%Y-%m-%d %H:%M} UTC, in {days:.0f} days: replace it; nothing has to be "
+                    f"restarted"
+                )
+        if not files:
+            return "no certificates"
+        return f"certificates hold until {min(until for _, until in files):%Y-%m-%d}"
 
 
 def _synced(handle: Handle, path: Path) -> float:

@@ -4,7 +4,7 @@ import resource
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import closing
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -123,3 +123,13 @@ def test_too_few_open_files_are_named(
     monkeypatch.setattr(resource, "getrlimit", lambda which: (256, 4096))
     (found,) = preflight(tmp_path, blobs, database)
     assert found.message == "limits: this process may open 256 files, expected at least 1024: raise `ulimit -n`"
+
+
+@pytest.mark.parametrize(("days", "ok"), [(13, False), (15, True)])
+def test_a_certificate_is_to_be_replaced_two_weeks_before_it_expires(
+    tmp_path: Path, blobs: Blobs, days: int, ok: bool
+) -> None:
+    until = datetime.now(UTC) + timedelta(days=days)
+    (found,) = Preflight(tmp_path, blobs, {}, expiries=lambda: [("certificate.pem", until)]).findings()
+    assert found.ok is ok
+    assert ("certificates hold until" if ok else "certificate.pem expires at") in found.message
