@@ -96,7 +96,7 @@ class DemoApi:
         if request.filter == "wait":
             self.release.wait(30)
             return ListIngestsResponse()
-        return crud.list_page(self._host.units, self._resource, request, ListIngestsResponse, "ingests")
+        return crud.list_page(self._host.units, self._resource, request, ListIngestsResponse)
 
     def CancelIngest(self, request: CancelRequest, call: Call) -> Ingest:
         """Not a cancel: moves the resource on, so that watches have something to see."""

@@ -6,7 +6,7 @@ what is exported here. `reader.stage` fetches from a blob store, `verification` 
 
 from tutti.checkpoints.digests import model_digest, state_digest
 from tutti.checkpoints.errors import CheckpointError, Damaged, Incomplete, InvalidReport, Problem
-from tutti.checkpoints.keys import ShardName, checkpoint_name, line_name, manifest_key
+from tutti.checkpoints.keys import ShardName, checkpoint_name, manifest_key
 from tutti.checkpoints.manifest import CheckpointBody, build_manifest
 from tutti.checkpoints.report import ShardReport
 from tutti.checkpoints.scalars import StateScalars
@@ -29,7 +29,6 @@ __all__ = [
     "build_manifest",
     "checkpoint_name",
     "describe",
-    "line_name",
     "manifest_key",
     "model_digest",
     "open_staged",

@@ -106,7 +106,3 @@ def manifest_of(checkpoint: str) -> str:
         if checkpoint_of(key) == checkpoint:
             return key
     raise CheckpointError(f"{checkpoint!r} names no checkpoint; expected checkpoints/<job>/<line>/<step>")
-
-
-def line_name(job: str, line: int) -> str:
-    return f"lines/{job}/{line}"

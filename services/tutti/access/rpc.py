@@ -52,7 +52,7 @@ from tutti.contracts.access.v1 import (
     RecordRefusalResponse,
     User,
 )
-from tutti.contracts.common.v1 import GetRequest, ListRequest
+from tutti.contracts.common.v1 import ListRequest
 from tutti.contracts.options.v1 import Role as WireRole
 
 LINK_REFUSED, TOO_MANY_FAILURES, TAKEN = "LINK_REFUSED", "TOO_MANY_FAILURES", "DIGEST_TAKEN"
@@ -111,11 +111,8 @@ class AccessApi:
 
         return CreateUserResponse(user=self._units.run(create))
 
-    def GetUser(self, request: GetRequest, call: Call) -> User:
-        return crud.get(self._units, self._tables.users, request)
-
     def ListUsers(self, request: ListRequest, call: Call) -> ListUsersResponse:
-        page = crud.list_page(self._units, self._tables.users, request, ListUsersResponse, "users")
+        page = crud.list_page(self._units, self._tables.users, request, ListUsersResponse)
         users = [user.name for user in page.users]
         page.display_names.update(self._units.run(lambda unit: self._tables.display_names(unit, users)))
         return page

@@ -10,7 +10,8 @@ from tutti.access.rpc import AccessApi
 from tutti.access.settings import AccessSettings
 from tutti.access.tables import Tables
 from tutti.backbone import Isolation
-from tutti.chassis.service import Host, Served, Service
+from tutti.chassis.rpc import standard
+from tutti.chassis.service import Host, Service
 from tutti.chassis.store.unit import Units
 from tutti.contracts.access.v1.access_pb2 import DESCRIPTOR
 
@@ -35,11 +36,12 @@ class Pruner:
 def build(host: Host) -> Service:
     tables, settings = Tables(host.metadata), host.settings(AccessSettings)
     api = AccessApi(host, tables, settings)
+    kept = standard.Stored(host.units, tables.users)
     return Service(
         name="access",
         resources=[tables.users],
         tables=tables.rows,
-        serves=[Served(DESCRIPTOR.services_by_name["AccessService"], api)],
+        serves=[standard.served(DESCRIPTOR.services_by_name["AccessService"], api, kept)],
         loops=[Pruner(host.units, tables, settings)],
         migrations=Path(__file__).with_name("migrations"),
     )

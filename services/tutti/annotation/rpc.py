@@ -18,7 +18,6 @@ from tutti.chassis.names import check_name
 from tutti.chassis.rpc.call import Call
 from tutti.chassis.rpc.required import required
 from tutti.chassis.service import Host
-from tutti.chassis.store import crud
 from tutti.chassis.store.unit import Unit
 from tutti.chassis.tasks import WorkFailed
 from tutti.chassis.work import staging
@@ -42,8 +41,6 @@ from tutti.contracts.annotation.v1 import (
     InviteAnnotatorRequest,
     ListAnnotatorsRequest,
     ListAnnotatorsResponse,
-    ListCampaignsResponse,
-    ListPreferencesResponse,
     PauseCampaignRequest,
     Preferences,
     ReadGuidelineRequest,
@@ -55,7 +52,7 @@ from tutti.contracts.annotation.v1 import (
     UpdateGuidelineRequest,
 )
 from tutti.contracts.annotation.v1 import Annotator as WireAnnotator
-from tutti.contracts.common.v1 import STATE_DONE, CancelRequest, GetRequest, ListRequest, State
+from tutti.contracts.common.v1 import STATE_DONE, CancelRequest, GetRequest, State
 from tutti.corpus.conversationset import Lines
 from tutti.corpus.manifest import Kind
 
@@ -106,12 +103,6 @@ class AnnotationApi:
             return created
 
         return CreateCampaignResponse(campaign=self._units.run(create))
-
-    def GetCampaign(self, request: GetRequest, call: Call) -> Campaign:
-        return crud.get(self._units, self._tables.campaigns, request)
-
-    def ListCampaigns(self, request: ListRequest, call: Call) -> ListCampaignsResponse:
-        return crud.list_page(self._units, self._tables.campaigns, request, ListCampaignsResponse, "campaigns")
 
     def CancelCampaign(self, request: CancelRequest, call: Call) -> Campaign:
         def cancel(unit: Unit, campaign: Campaign) -> Campaign:
@@ -238,15 +229,6 @@ class AnnotationApi:
     def CreatePreferences(self, request: CreatePreferencesRequest, call: Call) -> CreatePreferencesResponse:
         preferring.check(request.spec)
         return CreatePreferencesResponse(preferences=self._preferences.create(request))
-
-    def GetPreferences(self, request: GetRequest, call: Call) -> Preferences:
-        return self._preferences.get(request)
-
-    def ListPreferences(self, request: ListRequest, call: Call) -> ListPreferencesResponse:
-        return self._preferences.page(request, ListPreferencesResponse)
-
-    def CancelPreferences(self, request: CancelRequest, call: Call) -> Preferences:
-        return self._preferences.cancel(request)
 
     def ReadPreferences(self, request: ReadPreferencesRequest, call: Call) -> ReadPreferencesResponse:
         found = self._preferences.get(GetRequest(name=request.name))

@@ -17,7 +17,8 @@ from tutti.annotation.rows import Rows
 from tutti.annotation.rpc import AnnotationApi
 from tutti.annotation.settings import AnnotationSettings
 from tutti.annotation.tables import Tables
-from tutti.chassis.service import Host, Served, Service
+from tutti.chassis.rpc import standard
+from tutti.chassis.service import Host, Service
 from tutti.chassis.store.canonical import CanonicalLine
 from tutti.chassis.store.unit import Unit
 from tutti.contracts.annotation.v1.annotation_pb2 import DESCRIPTOR
@@ -31,6 +32,7 @@ def build(host: Host) -> Service:
     campaigns = Campaigns(host, tables, rows, settings.look_seconds)
     crowds = Crowds(host, tables, rows, desk)
     preferences = preferring(host)
+    kept = standard.Stored(host.units, tables.campaigns)
     api = AnnotationApi(host, tables, rows, campaigns, preferences)
 
     def export(unit: Unit) -> Iterator[CanonicalLine]:
@@ -43,7 +45,7 @@ def build(host: Host) -> Service:
         name="annotation",
         resources=[tables.campaigns, preferences.resource],
         tables=tables.rows,
-        serves=[Served(DESCRIPTOR.services_by_name["AnnotationService"], api)],
+        serves=[standard.served(DESCRIPTOR.services_by_name["AnnotationService"], api, kept, preferences)],
         tasks=[*campaigns.tasks(), crowds.task(), preferences.task()],
         loops=[campaigns.reconciler],
         export=export,

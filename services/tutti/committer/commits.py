@@ -17,12 +17,12 @@ from tutti.chassis.store.resources import Resource
 from tutti.chassis.store.tables import micros
 from tutti.chassis.store.unit import Unit
 from tutti.checkpoints.errors import CheckpointError
-from tutti.checkpoints.keys import checkpoint_name, line_name
+from tutti.checkpoints.keys import checkpoint_name
 from tutti.checkpoints.manifest import CheckpointBody, CurvePlace, build_manifest
 from tutti.checkpoints.report import ShardReport
 from tutti.committer import curves, quarantine
 from tutti.committer.decision import ShardState, next_step
-from tutti.committer.records import DecisionRow, EpochRow, Records, ShardRow
+from tutti.committer.records import DecisionRow, EpochRow, Records, ShardRow, line_name
 from tutti.committer.settings import CommitterSettings
 from tutti.committer.shapes import to_wire
 from tutti.contracts.committer.v1 import (

@@ -68,7 +68,8 @@ def test_every_shape_commits_the_same_state(tmp_path: Path) -> None:
 
 def test_a_step_whose_shard_is_damaged_is_named_on_its_line_until_the_next_epoch(world: Rehearsal) -> None:
     def line() -> Line:
-        return world.api.GetLine(GetRequest(name="lines/j/0"), CALL)
+        found: Line = world.api.GetLine(GetRequest(name="lines/j/0"), CALL)
+        return found
 
     world.open_epoch(1, 2)
     world.commit(5)

@@ -20,7 +20,8 @@ from tutti.contracts.committer.v1 import (
 
 
 def curve(world: Rehearsal, step: int, *, line: int = 0, **rest: int) -> GetCurveResponse:
-    return world.api.GetCurve(GetCurveRequest(name=f"checkpoints/j/{line}/{step}", **rest), CALL)
+    found: GetCurveResponse = world.api.GetCurve(GetCurveRequest(name=f"checkpoints/j/{line}/{step}", **rest), CALL)
+    return found
 
 
 def steps(answer: GetCurveResponse) -> list[int]:

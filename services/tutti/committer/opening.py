@@ -22,14 +22,13 @@ from tutti.chassis.store.bodies import content_digest
 from tutti.chassis.store.resources import Resource
 from tutti.chassis.store.tables import micros
 from tutti.chassis.store.unit import Unit
-from tutti.checkpoints.keys import line_name
 from tutti.checkpoints.manifest import CheckpointBody
 from tutti.checkpoints.verification import verify_manifest
 from tutti.checkpoints.writer import plan_of
 from tutti.committer import epochs
 from tutti.committer.commits import Commits
 from tutti.committer.epochs import Branch, ResumePoint
-from tutti.committer.records import EpochRow, Records
+from tutti.committer.records import EpochRow, Records, line_name
 from tutti.committer.shapes import to_shape, to_wire
 from tutti.contracts.committer.v1 import (
     CHECKPOINT_STATE_COMMITTED,

@@ -299,6 +299,11 @@ def _claimable(shards: Table, *, skip_locked: bool) -> Select[Any]:
     )
 
 
+def line_name(job: str, line: int) -> str:
+    """The name of the resource, `lines/{job}/{line}`."""
+    return f"lines/{job}/{line}"
+
+
 def _insert(unit: Unit, table: Table, values: dict[str, Any]) -> None:
     """A new row; when a replica wrote the same key since we looked, the unit is run again and finds it."""
     try:

@@ -34,7 +34,6 @@ from tutti.checkpoints.keys import ShardName
 from tutti.checkpoints.manifest import CheckpointBody
 from tutti.checkpoints.verification import verify_report
 from tutti.checkpoints.writer import StoredShard, describe, store
-from tutti.committer.rpc import CommitterApi
 from tutti.committer.service import build
 from tutti.committer.shapes import to_wire
 from tutti.contracts.committer.v1 import (
@@ -123,8 +122,7 @@ class Rehearsal:
             self.host = OneThreadHost(wrapped, self.blobs, units, metadata, self.clock, randomness)
             self.service = build(self.host)
             self.parts = assemble(self.host, self.service, wrap_log(self._log), holder=f"life {life}")
-            api = self.service.serves[0].api
-            assert isinstance(api, CommitterApi)
+            api: Any = self.service.serves[0].api
             self.api = api
             self.parts.prepare(alone=database is None)
         except BaseException:
@@ -147,7 +145,8 @@ class Rehearsal:
 
     def open_epoch(self, epoch: int, dp: int, **rest: Any) -> OpenEpochResponse:
         """The answer to `request` with the same arguments."""
-        return self.api.OpenEpoch(self.request(epoch, dp, **rest), CALL)
+        found: OpenEpochResponse = self.api.OpenEpoch(self.request(epoch, dp, **rest), CALL)
+        return found
 
     def request(
         self, epoch: int, dp: int, *, nodes: int = 1, transition: str = "", rewind_to: int | None = None
@@ -185,7 +184,7 @@ class Rehearsal:
         return name, store(self.blobs, report, buffer)
 
     def tell(self, name: ShardName, stored: StoredShard, *, node: str = "nodes/a") -> bool:
-        return self.api.ReportShard(
+        found: bool = self.api.ReportShard(
             ReportShardRequest(
                 job=f"jobs/{name.job}",
                 line=name.line,
@@ -198,6 +197,7 @@ class Rehearsal:
             ),
             CALL,
         ).decided
+        return found
 
     def snapshot(self, step: int, *, dp: int, epoch: int, line: int = 0, seed: int | None = None) -> None:
         """All ranks store and report; ranks 0 … are on nodes/a, nodes/b, …"""
@@ -223,7 +223,10 @@ class Rehearsal:
         return CheckpointBody.decode(self.blobs.get(self.checkpoint(step, line=line).manifest_key))
 
     def claim(self, node: str) -> ClaimVerificationResponse:
-        return self.api.ClaimVerification(ClaimVerificationRequest(node=node, process="io"), CALL)
+        found: ClaimVerificationResponse = self.api.ClaimVerification(
+            ClaimVerificationRequest(node=node, process="io"), CALL
+        )
+        return found
 
     def read_back(self, node: str) -> bool:
         """An agent claims, reads and reports one verification; whether there was one."""
@@ -243,10 +246,12 @@ class Rehearsal:
         )
 
     def checkpoint(self, step: int, *, line: int = 0) -> Checkpoint:
-        return self.api.GetCheckpoint(GetRequest(name=f"checkpoints/j/{line}/{step}"), CALL)
+        found: Checkpoint = self.api.GetCheckpoint(GetRequest(name=f"checkpoints/j/{line}/{step}"), CALL)
+        return found
 
     def line(self, number: int) -> Line:
-        return self.api.GetLine(GetRequest(name=f"lines/j/{number}"), CALL)
+        found: Line = self.api.GetLine(GetRequest(name=f"lines/j/{number}"), CALL)
+        return found
 
     def events(self, message: type[M]) -> list[M]:
         """What the log holds of one type, decoded."""

@@ -7,7 +7,6 @@ from tutti.chassis.names import check_name
 from tutti.chassis.rpc.call import Call
 from tutti.chassis.rpc.required import required
 from tutti.chassis.service import Host
-from tutti.chassis.store import crud
 from tutti.chassis.store.resources import Resource
 from tutti.chassis.store.unit import Unit
 from tutti.checkpoints.errors import CheckpointError
@@ -31,8 +30,6 @@ from tutti.contracts.committer.v1 import (
     GetCurveRequest,
     GetCurveResponse,
     Line,
-    ListCheckpointsResponse,
-    ListLinesResponse,
     OpenEpochRequest,
     OpenEpochResponse,
     PinCheckpointRequest,
@@ -45,7 +42,6 @@ from tutti.contracts.committer.v1 import (
     VerifyCheckpointRequest,
     VerifyCheckpointResponse,
 )
-from tutti.contracts.common.v1 import GetRequest, ListRequest
 
 KEYS_TOLD = 20
 NOT_COMMITTED = "NOT_COMMITTED"
@@ -69,18 +65,6 @@ class CommitterApi:
         self._host, self._checkpoints, self._lines = host, checkpoints, lines
         self._opening, self._shards, self._commits, self._pruning = opening, shards, commits, pruning
         self._records, self._collector = records, collector
-
-    def GetCheckpoint(self, request: GetRequest, call: Call) -> Checkpoint:
-        return crud.get(self._host.units, self._checkpoints, request)
-
-    def ListCheckpoints(self, request: ListRequest, call: Call) -> ListCheckpointsResponse:
-        return crud.list_page(self._host.units, self._checkpoints, request, ListCheckpointsResponse, "checkpoints")
-
-    def GetLine(self, request: GetRequest, call: Call) -> Line:
-        return crud.get(self._host.units, self._lines, request)
-
-    def ListLines(self, request: ListRequest, call: Call) -> ListLinesResponse:
-        return crud.list_page(self._host.units, self._lines, request, ListLinesResponse, "lines")
 
     def OpenEpoch(self, request: OpenEpochRequest, call: Call) -> OpenEpochResponse:
         required(request, "job", "epoch", "training", "training_digest", "dataset_digest")

@@ -6,9 +6,11 @@ for ever; bytes are believed only when a process that did not write them has rea
 
 from __future__ import annotations
 
+from operator import attrgetter
 from pathlib import Path
 
-from tutti.chassis.service import Finding, Host, Served, Service
+from tutti.chassis.rpc import standard
+from tutti.chassis.service import Finding, Host, Service
 from tutti.chassis.store.resources import Resource
 from tutti.chassis.store.tables import micros
 from tutti.chassis.work.reconciler import Reconciler
@@ -36,10 +38,10 @@ def build(host: Host) -> Service:
         host.metadata,
         "checkpoints",
         Checkpoint,
-        {"job": lambda each: each.job, "line": lambda each: each.line, "state": lambda each: each.state},
+        {each: attrgetter(each) for each in ("job", "line", "state")},
         numbered=True,
     )
-    lines = Resource(host.metadata, "lines", Line, {"job": lambda each: each.job}, numbered=True)
+    lines = Resource(host.metadata, "lines", Line, {"job": attrgetter("job")}, numbered=True)
     commits = Commits(host, records, settings, checkpoints, lines)
 
     def advance(job: str) -> bool:
@@ -70,6 +72,7 @@ def build(host: Host) -> Service:
     sweeper = Reconciler("garbage", host, open=collector.due, advance=sweep, tell=troubles.of_garbage)
     pruning = Pruning(host, records, settings, checkpoints, lines)
     opening = Opening(host, records, commits, checkpoints, lines, shards.adopt)
+    kept = (standard.Stored(host.units, checkpoints), standard.Stored(host.units, lines))
     api = CommitterApi(
         host,
         checkpoints,
@@ -85,7 +88,7 @@ def build(host: Host) -> Service:
         name="committer",
         resources=[checkpoints, lines],
         tables=[tables.epochs, tables.shards, tables.decisions, tables.divergences, tables.remains],
-        serves=[Served(DESCRIPTOR.services_by_name["CommitterService"], api)],
+        serves=[standard.served(DESCRIPTOR.services_by_name["CommitterService"], api, *kept)],
         facts=[DivergenceDetected],
         tasks=[shards.task()],
         loops=[reconciler, adopter, sweeper],

@@ -108,10 +108,11 @@ def test_what_no_agent_reads_in_time_the_committer_reads(world: Rehearsal) -> No
 
 def test_a_snapshot_that_will_never_be_stored_gives_its_step_up_with_the_reason(world: Rehearsal) -> None:
     def lose(rank: int, *, epoch: int = 1) -> bool:
-        return world.api.ReportShard(
+        found: bool = world.api.ReportShard(
             ReportShardRequest(job="jobs/j", step=10, epoch=epoch, rank=rank, node="nodes/a", error="the disk tore it"),
             CALL,
         ).decided
+        return found
 
     world.open_epoch(1, 2)
     world.commit(5)

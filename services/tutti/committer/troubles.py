@@ -8,8 +8,7 @@ from tutti.chassis.store.resources import Resource
 from tutti.chassis.store.unit import Unit
 from tutti.chassis.store.words import clipped
 from tutti.chassis.work.reconciler import Trouble
-from tutti.checkpoints.keys import line_name
-from tutti.committer.records import Records
+from tutti.committer.records import Records, line_name
 from tutti.contracts.committer.v1 import Line
 
 

@@ -5,8 +5,7 @@ from tutti.chassis.rpc.call import Call
 from tutti.chassis.rpc.required import required
 from tutti.chassis.runtime.cluster import require_engine
 from tutti.chassis.work.work import Work
-from tutti.contracts.common.v1 import CancelRequest, GetRequest, ListRequest
-from tutti.contracts.dedup.v1 import CreateDedupRequest, CreateDedupResponse, Dedup, Lines, ListDedupsResponse
+from tutti.contracts.dedup.v1 import CreateDedupRequest, CreateDedupResponse, Dedup, Lines
 from tutti.dedup.lines import LineLimits
 from tutti.dedup.near import LEAST
 from tutti.dedup.onray import lacking
@@ -46,12 +45,3 @@ class DedupApi:
         if request.spec.HasField("lines"):
             wanted(request.spec.lines)
         return CreateDedupResponse(dedup=self._work.create(request))
-
-    def GetDedup(self, request: GetRequest, call: Call) -> Dedup:
-        return self._work.get(request)
-
-    def ListDedups(self, request: ListRequest, call: Call) -> ListDedupsResponse:
-        return self._work.page(request, ListDedupsResponse)
-
-    def CancelDedup(self, request: CancelRequest, call: Call) -> Dedup:
-        return self._work.cancel(request)

@@ -14,9 +14,10 @@ from typing import TypeVar
 
 from tutti.backbone import Blobs
 from tutti.chassis import version
+from tutti.chassis.rpc import standard
 from tutti.chassis.runtime import kernels
 from tutti.chassis.runtime.cluster import RAY
-from tutti.chassis.service import Host, Served, Service
+from tutti.chassis.service import Host, Service
 from tutti.chassis.store.unit import Unit
 from tutti.chassis.tasks import TaskContext, WorkFailed
 from tutti.chassis.work import staging
@@ -203,7 +204,7 @@ def build(host: Host) -> Service:
     return Service(
         name="dedup",
         resources=[work.resource],
-        serves=[Served(DESCRIPTOR.services_by_name["DedupService"], DedupApi(work, settings))],
+        serves=[standard.served(DESCRIPTOR.services_by_name["DedupService"], DedupApi(work, settings), work)],
         tasks=[work.task()],
         export=work.export,
         checks=[kernels.check("duplicates are found", "by Python, some fifteen times slower", natives)],

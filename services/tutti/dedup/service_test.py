@@ -24,7 +24,6 @@ from tutti.corpus.manifest import Kind
 from tutti.corpus.stages import DedupBody, DocumentShardEntry, FilterBody, IngestBody
 from tutti.dedup.clusters_test import NEARLY, PROSE, document
 from tutti.dedup.onray_test import entry
-from tutti.dedup.rpc import DedupApi
 from tutti.dedup.service import build
 from tutti.dedup.settings import DedupSettings
 from tutti.records.canonical import bytes_digest, canonical_json
@@ -49,8 +48,7 @@ class World:
         self.bench = Host(EmbeddedBlobs(folder / "blobs"), service="dedup", asked=settings, pool=pool)
         self.service = build(self.bench)
         self.bench.database.create(self.bench.metadata)
-        api = self.service.serves[0].api
-        assert isinstance(api, DedupApi)
+        api: Any = self.service.serves[0].api
         self.api = api
 
     def shards(self, *cut: Sequence[Document]) -> tuple[DocumentShardEntry, ...]:
@@ -102,7 +100,8 @@ class World:
         TaskWorker(self.bench, {kind.name: kind for kind in self.service.tasks}, holder="a").step()
         made = self.api.GetDedup(GetRequest(name=f"dedups/{name}"), CALL)
         assert made.state == STATE_DONE, made.reason
-        return made
+        found: Dedup = made
+        return found
 
     def retracted(self, *documents: Document) -> str:
         ids = sorted(each.doc_id for each in documents)

@@ -22,14 +22,12 @@ from tutti.chassis.store.resources import check_name
 from tutti.chassis.store.unit import Unit
 from tutti.chassis.tasks import TaskContext, WorkFailed
 from tutti.chassis.work.work import Outcome, Work, publish, put_file
-from tutti.contracts.common.v1 import CancelRequest, GetRequest, ListRequest
 from tutti.contracts.ingest.v1 import (
     Classifier,
     ClassifierSpec,
     CreateClassifierRequest,
     CreateClassifierResponse,
     LearntLabel,
-    ListClassifiersResponse,
     ToldTexts,
 )
 from tutti.corpus.stages import ClassifierBody
@@ -197,12 +195,3 @@ class ClassifierApi:
             anew=True,
         )
         return CreateClassifierResponse(classifier=made)
-
-    def get(self, request: GetRequest) -> Classifier:
-        return self._classifiers.get(request)
-
-    def page(self, request: ListRequest) -> ListClassifiersResponse:
-        return self._classifiers.page(request, ListClassifiersResponse)
-
-    def cancel(self, request: CancelRequest) -> Classifier:
-        return self._classifiers.cancel(request)

@@ -28,7 +28,6 @@ from tutti.contracts.ingest.v1 import (
     Threshold,
 )
 from tutti.corpus import decisions
-from tutti.ingest.rpc import IngestApi
 from tutti.ingest.service import build
 
 CALL = Call(role=Role.OPERATOR, request_id="", peer="test", deadline_seconds=10)
@@ -74,8 +73,7 @@ class World:
         self.bench = Bench(EmbeddedBlobs(folder / "blobs"), service="ingest")
         self.service = build(self.bench)
         self.bench.database.create(self.bench.metadata)
-        api = self.service.serves[0].api
-        assert isinstance(api, IngestApi)
+        api: Any = self.service.serves[0].api
         self.api = api
         self.labelled, self.pages = folder / "labelled", folder / "pages"
         self.pages.mkdir()
@@ -89,19 +87,22 @@ class World:
     def train(self, name: str = "classifiers/web", request_id: str = "", **changes: Any) -> Classifier:
         self.ask(name, request_id, **changes)
         self.work()
-        return self.api.GetClassifier(GetRequest(name=name), CALL)
+        found: Classifier = self.api.GetClassifier(GetRequest(name=name), CALL)
+        return found
 
     def ask(self, name: str = "classifiers/web", request_id: str = "", **changes: Any) -> Classifier:
         spec = ClassifierSpec(input_path=str(self.labelled), keeps="fine")
         spec.MergeFrom(ClassifierSpec(**changes))
         request = CreateClassifierRequest(request_id=request_id or name, name=name, spec=spec)
-        return self.api.CreateClassifier(request, CALL).classifier
+        found: Classifier = self.api.CreateClassifier(request, CALL).classifier
+        return found
 
     def ingest(self, *classifiers: str) -> Ingest:
         spec = IngestSpec(input_path=str(self.pages), classifiers=classifiers)
         self.api.CreateIngest(CreateIngestRequest(request_id="i", name="ingests/i", spec=spec), CALL)
         self.work()
-        return self.api.GetIngest(GetRequest(name="ingests/i"), CALL)
+        found: Ingest = self.api.GetIngest(GetRequest(name="ingests/i"), CALL)
+        return found
 
     def choose(self, name: str, done: Ingest, *classifiers: str, **thresholds: float) -> Filter:
         spec = FilterSpec(
@@ -112,7 +113,8 @@ class World:
         )
         self.api.CreateFilter(CreateFilterRequest(request_id=name, name=name, spec=spec), CALL)
         self.work()
-        return self.api.GetFilter(GetRequest(name=name), CALL)
+        found: Filter = self.api.GetFilter(GetRequest(name=name), CALL)
+        return found
 
     def work(self) -> None:
         TaskWorker(self.bench, {kind.name: kind for kind in self.service.tasks}, holder="a").step()

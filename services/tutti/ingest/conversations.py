@@ -17,7 +17,6 @@ from tutti.chassis.store.resources import check_name
 from tutti.chassis.store.unit import Unit
 from tutti.chassis.tasks import TaskContext, WorkFailed
 from tutti.chassis.work.work import Outcome, Work, publish, put_content
-from tutti.contracts.common.v1 import CancelRequest, GetRequest, ListRequest
 from tutti.contracts.ingest.v1 import (
     Conversations,
     ConversationsFile,
@@ -25,7 +24,6 @@ from tutti.contracts.ingest.v1 import (
     ConversationsSpec,
     CreateConversationsRequest,
     CreateConversationsResponse,
-    ListConversationsResponse,
     RejectedConversations,
 )
 from tutti.corpus.conversationset import ConversationsBody, Lines
@@ -134,12 +132,3 @@ class ConversationsApi:
             request, shown=shown, keep=lambda unit: self._paths.keep(unit, request.name, request.spec.input_path)
         )
         return CreateConversationsResponse(conversations=made)
-
-    def GetConversations(self, request: GetRequest, call: Call) -> Conversations:
-        return self._work.get(request)
-
-    def ListConversations(self, request: ListRequest, call: Call) -> ListConversationsResponse:
-        return self._work.page(request, ListConversationsResponse)
-
-    def CancelConversations(self, request: CancelRequest, call: Call) -> Conversations:
-        return self._work.cancel(request)

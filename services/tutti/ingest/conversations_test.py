@@ -18,7 +18,6 @@ from tutti.contracts.ingest.v1 import Conversations, ConversationsSpec, CreateCo
 from tutti.corpus.conversations import Conversation, from_lines
 from tutti.corpus.conversationset import ConversationsBody, in_part
 from tutti.corpus.manifest import Kind, Manifest
-from tutti.ingest.conversations import ConversationsApi
 from tutti.ingest.reading.gathering import MAX_LINE_BYTES
 from tutti.ingest.service import build
 
@@ -31,8 +30,7 @@ class World:
         self.bench = Bench(EmbeddedBlobs(folder / "blobs"), service="ingest")
         self.service = build(self.bench)
         self.bench.database.create(self.bench.metadata)
-        api = self.service.serves[1].api
-        assert isinstance(api, ConversationsApi)
+        api: Any = self.service.serves[1].api
         self.api = api
         self.folder = folder / "a-secret-place"
         self.folder.mkdir()
@@ -45,7 +43,8 @@ class World:
         request = CreateConversationsRequest(request_id=name, name=f"conversations/{name}", spec=asked)
         self.api.CreateConversations(request, CALL)
         TaskWorker(self.bench, {kind.name: kind for kind in self.service.tasks}, holder="a").step()
-        return self.api.GetConversations(GetRequest(name=request.name), CALL)
+        found: Conversations = self.api.GetConversations(GetRequest(name=request.name), CALL)
+        return found
 
     def body(self, made: Conversations) -> ConversationsBody:
         data = self.bench.blobs.get(made.result.manifest_key)

@@ -15,21 +15,19 @@ from tutti.chassis.errors import DeadlineExceeded, InvalidField, NotFound, Refus
 from tutti.chassis.rpc.call import Call
 from tutti.chassis.rpc.required import required
 from tutti.chassis.service import Host
-from tutti.chassis.store import crud
 from tutti.chassis.store.canonical import CanonicalLine
 from tutti.chassis.store.resources import Resource, check_name
 from tutti.chassis.store.unit import Unit
 from tutti.chassis.tasks import WorkFailed
 from tutti.chassis.work import staging
 from tutti.chassis.work.work import Work, put_named
-from tutti.contracts.common.v1 import STATE_DONE, GetRequest, ListRequest
+from tutti.contracts.common.v1 import STATE_DONE
 from tutti.contracts.ingest.v1 import (
     CreateRetractionRequest,
     CreateRetractionResponse,
     FindRetractedRequest,
     FindRetractedResponse,
     Ingest,
-    ListRetractionsResponse,
     Retraction,
     RetractionSpec,
     WithdrawRetractionRequest,
@@ -108,12 +106,6 @@ class Retractions:
             documents=[f"{PREFIX}{doc_id}" for doc_id in islice(found, SHOWN)],
             document_count=len(found),
         )
-
-    def get(self, request: GetRequest) -> Retraction:
-        return crud.get(self._host.units, self.resource, request)
-
-    def page(self, request: ListRequest) -> ListRetractionsResponse:
-        return crud.list_page(self._host.units, self.resource, request, ListRetractionsResponse, "retractions")
 
     def withdraw(self, request: WithdrawRetractionRequest) -> Retraction:
         name = check_name("retractions", request.name)

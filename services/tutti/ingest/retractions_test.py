@@ -57,7 +57,8 @@ class Read(World):
         spec = IngestSpec(input_path=str(self.pages))
         self.api.CreateIngest(CreateIngestRequest(name=f"ingests/{name}", request_id=name, spec=spec), CALL)
         self.work_off()
-        return self.api.GetIngest(GetRequest(name=f"ingests/{name}"), CALL)
+        found: Ingest = self.api.GetIngest(GetRequest(name=f"ingests/{name}"), CALL)
+        return found
 
     def retract(self, *, source: str = "", document: str = "", reason: str = "asked for", **more: object) -> Retraction:
         spec = RetractionSpec(source=source, document=document, reason=reason)
@@ -65,11 +66,13 @@ class Read(World):
         answer = self.api.CreateRetraction(request, CALL)
         self.left_out, self.already = set(answer.documents), answer.already
         assert answer.document_count == len(answer.documents)
-        return answer.retraction
+        found: Retraction = answer.retraction
+        return found
 
     def find(self, result: Artifact) -> FindRetractedResponse:
         asked = FindRetractedRequest(manifest_key=result.manifest_key, content_digest=result.content_digest)
-        return self.api.FindRetracted(asked, CALL)
+        found: FindRetractedResponse = self.api.FindRetracted(asked, CALL)
+        return found
 
     def retracted(self, made: Ingest | Artifact) -> set[str]:
         """The ids that a filter of this ingest is to leave out, or that are so of this result of a dedup."""
@@ -86,7 +89,8 @@ class Read(World):
         )
         self.api.CreateFilter(CreateFilterRequest(name=f"filters/{name}", request_id=name, spec=spec), CALL)
         self.work_off()
-        return self.api.GetFilter(GetRequest(name=f"filters/{name}"), CALL)
+        found: Filter = self.api.GetFilter(GetRequest(name=f"filters/{name}"), CALL)
+        return found
 
 
 @pytest.fixture

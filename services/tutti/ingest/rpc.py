@@ -10,9 +10,7 @@ from tutti.chassis.runtime.pool import PoolCancelled
 from tutti.chassis.service import Host
 from tutti.chassis.tasks import CancellablePool
 from tutti.chassis.work.work import Work
-from tutti.contracts.common.v1 import CancelRequest, GetRequest, ListRequest
 from tutti.contracts.ingest.v1 import (
-    Classifier,
     Crawl,
     CreateClassifierRequest,
     CreateClassifierResponse,
@@ -31,10 +29,6 @@ from tutti.contracts.ingest.v1 import (
     Ingest,
     IngestSpec,
     InputSample,
-    ListClassifiersResponse,
-    ListFiltersResponse,
-    ListIngestsResponse,
-    ListRetractionsResponse,
     Retraction,
     SampledRejections,
     WithdrawRetractionRequest,
@@ -105,37 +99,13 @@ class IngestApi(CrawlApi):
         )
         return CreateIngestResponse(ingest=made)
 
-    def GetIngest(self, request: GetRequest, call: Call) -> Ingest:
-        return self._work.get(request)
-
-    def ListIngests(self, request: ListRequest, call: Call) -> ListIngestsResponse:
-        return self._work.page(request, ListIngestsResponse)
-
-    def CancelIngest(self, request: CancelRequest, call: Call) -> Ingest:
-        return self._work.cancel(request)
-
     def CreateFilter(self, request: CreateFilterRequest, call: Call) -> CreateFilterResponse:
         required(request, "spec.manifest_key", "spec.content_digest")
         choice_of(request.spec, self._host.blobs)
         return CreateFilterResponse(filter=self._filters.create(request))
 
-    def GetFilter(self, request: GetRequest, call: Call) -> Filter:
-        return self._filters.get(request)
-
-    def ListFilters(self, request: ListRequest, call: Call) -> ListFiltersResponse:
-        return self._filters.page(request, ListFiltersResponse)
-
-    def CancelFilter(self, request: CancelRequest, call: Call) -> Filter:
-        return self._filters.cancel(request)
-
     def CreateRetraction(self, request: CreateRetractionRequest, call: Call) -> CreateRetractionResponse:
         return self._retractions.create(request, call)
-
-    def GetRetraction(self, request: GetRequest, call: Call) -> Retraction:
-        return self._retractions.get(request)
-
-    def ListRetractions(self, request: ListRequest, call: Call) -> ListRetractionsResponse:
-        return self._retractions.page(request)
 
     def WithdrawRetraction(self, request: WithdrawRetractionRequest, call: Call) -> Retraction:
         return self._retractions.withdraw(request)
@@ -145,15 +115,6 @@ class IngestApi(CrawlApi):
 
     def CreateClassifier(self, request: CreateClassifierRequest, call: Call) -> CreateClassifierResponse:
         return self._classifiers.create(request)
-
-    def GetClassifier(self, request: GetRequest, call: Call) -> Classifier:
-        return self._classifiers.get(request)
-
-    def ListClassifiers(self, request: ListRequest, call: Call) -> ListClassifiersResponse:
-        return self._classifiers.page(request)
-
-    def CancelClassifier(self, request: CancelRequest, call: Call) -> Classifier:
-        return self._classifiers.cancel(request)
 
     def DigestInput(self, request: DigestInputRequest, call: Call) -> DigestInputResponse:
         try:

@@ -7,9 +7,10 @@ where the folder lies is told to nobody. A filter reads what was measured of doc
 from collections.abc import Iterator
 from pathlib import Path
 
+from tutti.chassis.rpc import standard
 from tutti.chassis.runtime import kernels
 from tutti.chassis.runtime.cluster import require_engine
-from tutti.chassis.service import Host, Served, Service
+from tutti.chassis.service import Host, Service
 from tutti.chassis.store.canonical import CanonicalLine
 from tutti.chassis.store.unit import Unit
 from tutti.contracts.ingest.v1 import IngestSpec
@@ -55,6 +56,7 @@ def build(host: Host) -> Service:
             paths.check(spec.input_path)
         return reading
 
+    kept = standard.Stored(host.units, retractions.resource)
     classifier_api = classifiers.ClassifierApi(learnt, paths)
     api = IngestApi(host, crawl, frontier, read, chosen, retractions, paths, asked, classifier_api)
     return Service(
@@ -69,10 +71,11 @@ def build(host: Host) -> Service:
         ],
         tables=[paths.table, *frontier.tables],
         serves=[
-            Served(DESCRIPTOR.services_by_name["IngestService"], api),
-            Served(
+            standard.served(DESCRIPTOR.services_by_name["IngestService"], api, read, chosen, learnt, kept),
+            standard.served(
                 CONVERSATIONS.services_by_name["ConversationsService"],
                 conversations.ConversationsApi(gathered, paths),
+                gathered,
             ),
         ],
         tasks=[crawl.task(), read.task(), chosen.task(), learnt.task(), gathered.task()],

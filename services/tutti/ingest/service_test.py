@@ -21,7 +21,6 @@ from tutti.chassis.tasks import TaskWorker
 from tutti.chassis.tasks_test import Bench
 from tutti.contracts.common.v1 import STATE_DONE, STATE_FAILED, GetRequest
 from tutti.contracts.ingest.v1 import CreateIngestRequest, DigestInputRequest, Ingest, IngestSpec
-from tutti.ingest.rpc import IngestApi
 from tutti.ingest.service import build
 
 CALL = Call(role=Role.OPERATOR, request_id="", peer="test", deadline_seconds=10)
@@ -36,18 +35,19 @@ class World:
         self.bench = Bench(EmbeddedBlobs(folder / "blobs"), service="ingest")
         self.service: Service = build(self.bench)
         self.bench.database.create(self.bench.metadata)
-        api = self.service.serves[0].api
-        assert isinstance(api, IngestApi)
+        api: Any = self.service.serves[0].api
         self.api = api
 
     def create(self, path: Path | str, **more: Any) -> Ingest:
         spec = IngestSpec(input_path=str(path), **more)
         request = CreateIngestRequest(name="ingests/a", request_id="a", spec=spec)
-        return self.api.CreateIngest(request, CALL).ingest
+        found: Ingest = self.api.CreateIngest(request, CALL).ingest
+        return found
 
     def work(self) -> Ingest:
         TaskWorker(self.bench, {kind.name: kind for kind in self.service.tasks}, holder="a").step()
-        return self.api.GetIngest(GetRequest(name="ingests/a"), CALL)
+        found: Ingest = self.api.GetIngest(GetRequest(name="ingests/a"), CALL)
+        return found
 
     def rows(self, folder: str) -> list[dict[str, Any]]:
         """The rows of the Parquet blobs of a folder."""

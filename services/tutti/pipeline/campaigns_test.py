@@ -54,7 +54,8 @@ def world(tmp_path: Path) -> World:
 def create(world: World, text: str = TEXT) -> Run:
     run = world.api.CreateRun(CreateRunRequest(recipe=text, directory=str(world.folder)), CALL).run
     world.settle()
-    return run
+    found: Run = run
+    return found
 
 
 def judged(world: World, words: str = "judgements") -> Any:

@@ -52,7 +52,8 @@ def world(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> World:
 def create(world: World, text: str = TEXT) -> Run:
     run = world.api.CreateRun(CreateRunRequest(recipe=text, directory=str(world.folder)), CALL).run
     world.settle()
-    return run
+    found: Run = run
+    return found
 
 
 def test_prompts_are_read_and_split_and_reused(world: World) -> None:

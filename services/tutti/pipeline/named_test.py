@@ -38,7 +38,8 @@ def create(world: World, text: str = TEXT, *overrides: str) -> Run:
     request = CreateRunRequest(recipe=text, overrides=overrides, directory=str(world.folder))
     run = world.api.CreateRun(request, CALL).run
     world.settle()
-    return run
+    found: Run = run
+    return found
 
 
 def finished(world: World, text: str = TEXT, *overrides: str) -> tuple[Run, list[str]]:

@@ -13,13 +13,12 @@ from tutti.chassis.service import Host
 from tutti.chassis.store import crud
 from tutti.chassis.store.resources import check_name
 from tutti.chassis.store.unit import Unit
-from tutti.contracts.common.v1 import STATE_CANCELLED, STATE_PENDING, CancelRequest, GetRequest, ListRequest
+from tutti.contracts.common.v1 import STATE_CANCELLED, STATE_PENDING, CancelRequest, GetRequest
 from tutti.contracts.pipeline.v1 import (
     CheckRecipeRequest,
     CheckRecipeResponse,
     CreateRunRequest,
     CreateRunResponse,
-    ListRunsResponse,
     RecipeProblem,
     Run,
     RunTraining,
@@ -138,9 +137,6 @@ class PipelineApi:
             if job.HasField(field):
                 setattr(told, field, getattr(job, field))
         run.training.CopyFrom(told)
-
-    def ListRuns(self, request: ListRequest, call: Call) -> ListRunsResponse:
-        return crud.list_page(self._host.units, self._tables.runs, request, ListRunsResponse, "runs")
 
     def CancelRun(self, request: CancelRequest, call: Call) -> Run:
         check_name("runs", request.name)

@@ -7,7 +7,8 @@ whose inputs, parameters and logic did not change is not done again.
 from collections.abc import Iterator
 from pathlib import Path
 
-from tutti.chassis.service import Host, Served, Service
+from tutti.chassis.rpc import standard
+from tutti.chassis.service import Host, Service
 from tutti.chassis.store.canonical import CanonicalLine
 from tutti.chassis.store.unit import Unit
 from tutti.chassis.work.reconciler import Reconciler
@@ -28,11 +29,12 @@ def build(host: Host) -> Service:
     driver = Driver(host, tables, owners)
     reconciler = Reconciler("runs", host, open=tables.open, advance=driver.advance, tell=driver.tell)
     api = PipelineApi(host, tables, owners, Earlier(host, tables), driver, reconciler.wake)
+    kept = standard.Stored(host.units, tables.runs)
     return Service(
         name="pipeline",
         resources=[tables.runs],
         tables=tables.rows,
-        serves=[Served(DESCRIPTOR.services_by_name["PipelineService"], api)],
+        serves=[standard.served(DESCRIPTOR.services_by_name["PipelineService"], api, kept)],
         consumes=consumed(tables, reconciler.wake),
         loops=[reconciler],
         pages=RunPages(host, tables).site,

@@ -82,7 +82,6 @@ from tutti.corpus.spans.manifest import IndexBody
 from tutti.corpus.stages import CrawlBody, DedupBody, DocumentShardEntry, FilterBody, IngestBody
 from tutti.model.plan import Shape
 from tutti.model.training import Training
-from tutti.pipeline.rpc import PipelineApi
 from tutti.pipeline.service import build
 from tutti.records.canonical import JsonValue, bytes_digest, canonical_json, content_digest, parse_json
 
@@ -375,8 +374,7 @@ class World:
         )
         self.service = build(self.host)
         self.database.create(metadata)
-        api = self.service.serves[0].api
-        assert isinstance(api, PipelineApi)
+        api: Any = self.service.serves[0].api
         self.api = api
 
     def page(self, name: str, text: str, folder: str = "pages") -> None:
@@ -397,10 +395,12 @@ class World:
         request = CreateRunRequest(recipe=RECIPE, overrides=overrides, directory=str(self.folder), **more)
         run = self.api.CreateRun(request, CALL).run
         self.settle()
-        return run
+        found: Run = run
+        return found
 
     def run(self, name: str) -> Run:
-        return self.api.GetRun(GetRequest(name=name), CALL)
+        found: Run = self.api.GetRun(GetRequest(name=name), CALL)
+        return found
 
     def told(self) -> bytes:
         """Every value in every row but those of the private table, and the canonical export."""

@@ -9,6 +9,7 @@ from collections.abc import Callable, Mapping
 from tutti.backbone.blobs import BlobMissing
 from tutti.chassis import version
 from tutti.chassis.errors import InvalidField, Refused, declare
+from tutti.chassis.rpc import standard
 from tutti.chassis.rpc.call import Call
 from tutti.chassis.service import Host, Served, TaskKind
 from tutti.chassis.store import crud
@@ -17,7 +18,7 @@ from tutti.chassis.store.unit import Unit
 from tutti.chassis.tasks import Finish, Task, TaskContext, WorkFailed
 from tutti.chassis.work import staging
 from tutti.chassis.work.work import publish
-from tutti.contracts.common.v1 import GetRequest, ListRequest
+from tutti.contracts.common.v1 import GetRequest
 from tutti.contracts.sampling.v1 import (
     EXPERIENCE_STATE_PRUNED,
     EXPERIENCE_STATE_STORED,
@@ -26,7 +27,6 @@ from tutti.contracts.sampling.v1 import (
     ROLLOUT_ORDER_LONGEST,
     ROLLOUT_ORDER_WORST,
     Experience,
-    ListExperiencesResponse,
     ReadExperienceRequest,
     ReadExperienceResponse,
     ReportExperienceRequest,
@@ -70,7 +70,8 @@ class Experiences:
         self._host, self._keep = host, host.settings(SamplingSettings).experience_iterations
 
     def served(self) -> Served:
-        return Served(DESCRIPTOR.services_by_name["ExperienceService"], self)
+        kept = standard.Stored(self._host.units, self.resource)
+        return standard.served(DESCRIPTOR.services_by_name["ExperienceService"], self, kept)
 
     def task(self) -> TaskKind:
         return TaskKind(name=TASK, run=self._prune, on_failed=self._not_pruned)
@@ -120,12 +121,6 @@ class Experiences:
             return recorded
 
         return self._host.units.run(record)
-
-    def GetExperience(self, request: GetRequest, call: Call) -> Experience:
-        return crud.get(self._host.units, self.resource, request)
-
-    def ListExperiences(self, request: ListRequest, call: Call) -> ListExperiencesResponse:
-        return crud.list_page(self._host.units, self.resource, request, ListExperiencesResponse, "experiences")
 
     def ReadExperience(self, request: ReadExperienceRequest, call: Call) -> ReadExperienceResponse:
         known = crud.get(self._host.units, self.resource, GetRequest(name=request.name))

@@ -11,7 +11,7 @@ from tutti.chassis.service import Host
 from tutti.chassis.tasks import WorkFailed
 from tutti.chassis.work import staging
 from tutti.chassis.work.work import Work
-from tutti.contracts.common.v1 import STATE_DONE, CancelRequest, GetRequest, ListRequest, State
+from tutti.contracts.common.v1 import STATE_DONE, GetRequest, State
 from tutti.contracts.sampling.v1 import (
     FORMAT_HUGGING_FACE,
     Continuation,
@@ -20,8 +20,6 @@ from tutti.contracts.sampling.v1 import (
     CreateSampleRequest,
     CreateSampleResponse,
     Export,
-    ListExportsResponse,
-    ListSamplesResponse,
     Message,
     ReadExportRequest,
     ReadExportResponse,
@@ -122,15 +120,6 @@ class SamplingApi:
         )
         return CreateSampleResponse(sample=made)
 
-    def GetSample(self, request: GetRequest, call: Call) -> Sample:
-        return self._samples.get(request)
-
-    def ListSamples(self, request: ListRequest, call: Call) -> ListSamplesResponse:
-        return self._samples.page(request, ListSamplesResponse)
-
-    def CancelSample(self, request: CancelRequest, call: Call) -> Sample:
-        return self._samples.cancel(request)
-
     def ReadSample(self, request: ReadSampleRequest, call: Call) -> ReadSampleResponse:
         sample = self._samples.get(GetRequest(name=request.name))
         _require_done(sample)
@@ -166,15 +155,6 @@ class SamplingApi:
         if request.spec.format != FORMAT_HUGGING_FACE:
             raise InvalidField("spec.format", seen=request.spec.format, expected="FORMAT_HUGGING_FACE")
         return CreateExportResponse(export=self._exports.create(request))
-
-    def GetExport(self, request: GetRequest, call: Call) -> Export:
-        return self._exports.get(request)
-
-    def ListExports(self, request: ListRequest, call: Call) -> ListExportsResponse:
-        return self._exports.page(request, ListExportsResponse)
-
-    def CancelExport(self, request: CancelRequest, call: Call) -> Export:
-        return self._exports.cancel(request)
 
     def ReadExport(self, request: ReadExportRequest, call: Call) -> ReadExportResponse:
         export = self._exports.get(GetRequest(name=request.name))

@@ -8,7 +8,8 @@ import tempfile
 from pathlib import Path
 
 from tutti.chassis import version
-from tutti.chassis.service import Host, Served, Service
+from tutti.chassis.rpc import standard
+from tutti.chassis.service import Host, Service
 from tutti.chassis.store.unit import Unit
 from tutti.chassis.tasks import TaskContext
 from tutti.chassis.work import staging
@@ -116,12 +117,13 @@ def build(host: Host) -> Service:
     samples = Work(host, "samples", Sample, sample, continuing.LOGIC_VERSION)
     exports = Work(host, "exports", Export, export, exporting.LOGIC_VERSION)
     experiences = Experiences(host)
+    api = SamplingApi(host, samples, exports, prompts)
     return Service(
         name="sampling",
         resources=[samples.resource, exports.resource, experiences.resource],
         tables=[prompts.table],
         serves=[
-            Served(DESCRIPTOR.services_by_name["SamplingService"], SamplingApi(host, samples, exports, prompts)),
+            standard.served(DESCRIPTOR.services_by_name["SamplingService"], api, samples, exports),
             experiences.served(),
         ],
         tasks=[samples.task(), exports.task(), experiences.task()],

@@ -29,7 +29,6 @@ from tutti.contracts.scheduler.v1 import (
 from tutti.scheduler import gangs, jobs, queue, topology
 from tutti.scheduler.epochs import Epochs
 from tutti.scheduler.nodewatch import NodeWatch
-from tutti.scheduler.placements import node_words
 from tutti.scheduler.settings import SchedulerSettings
 from tutti.scheduler.tables import READY, SPAWNED, Attempt, RankRow, Tables
 
@@ -157,7 +156,7 @@ class Decisions:
         if not (job.spec.shrink and lost and 0 < slots < ranks):
             return False
         fewer = topology.fastest(job.spec.leaves, slots)
-        cause = f"{node_words(lost)} lost, {slots} of {ranks} slots left"
+        cause = f"{gangs.node_words(lost)} lost, {slots} of {ranks} slots left"
         self.record(unit, job, fewer, actor=POLICY, cause=cause)
         return True
 
@@ -261,7 +260,7 @@ class Decisions:
         left = self._left(unit, attempt.stopped_at, self._settings.release_seconds)
         if holders and left > 0:
             why = self._epochs.last_line(unit, job) or job.reason
-            waits = f"{why}; waits for {node_words(holders)} to release it"
+            waits = f"{why}; waits for {gangs.node_words(holders)} to release it"
             self._tables.jobs.put(unit, jobs.waiting(job, waits))
             return Rest(left)
         # Whoever has not released keeps its slots; the epoch is fenced at the committer, so the job goes on elsewhere.

@@ -4,7 +4,10 @@ Promises: it reads the recorded state, decides, calls the committer outside any 
 where the state is still the one that it asked for; so it may be stopped and started anywhere.
 """
 
+from collections.abc import Sequence
+
 from tutti.chassis.errors import AlreadyExists, InvalidField, NotFound, Problem, Refused, StaleEpoch
+from tutti.chassis.events.event import Event
 from tutti.chassis.service import Host
 from tutti.chassis.store.unit import Unit
 from tutti.chassis.work.reconciler import RETRYING, Trouble
@@ -207,6 +210,13 @@ class Driver:
             return None
         job = self._tables.jobs.lock(unit, name)
         return None if job.state in jobs.ENDED else job
+
+    def on_checkpoint(self, unit: Unit, events: Sequence[Event]) -> None:
+        """Consume checkpoints. An older one changes nothing, so order and repetition do not matter."""
+        for event in events:
+            checkpoint: Checkpoint = event.message
+            if checkpoint.state == CHECKPOINT_STATE_COMMITTED:
+                self.observe(unit, checkpoint.job, of_checkpoint(checkpoint))
 
     def observe(self, unit: Unit, name: str, checkpoint: jobs.Committed) -> None:
         """A checkpoint of a job became visible; of ended or unknown jobs nothing changes."""

@@ -24,7 +24,7 @@ from tutti.contracts.scheduler.v1 import (
     Transition,
 )
 from tutti.scheduler import gangs, jobs, topology
-from tutti.scheduler.placements import node_words, seats_of
+from tutti.scheduler.jobrows import seats_of
 from tutti.scheduler.tables import Tables
 
 
@@ -83,7 +83,7 @@ class Epochs:
             self._tables.nodes.put(unit, node)
         if transition:
             self._apply(unit, started, transition)
-        self._arrange(unit, started, node_words(nodes), transition)
+        self._arrange(unit, started, gangs.node_words(nodes), transition)
         unit.fact(
             started.name,
             EpochOpened(

@@ -18,6 +18,7 @@ MAX_SPEC_BYTES = 6000  # what an assignment repeats of a job: its name, training
 GROWTH_BYTES = MAX_ADDRESS_BYTES + 10  # of an assignment that is told later where to meet, and to stop
 # A seat is a rank and a device; of checkpoint, keys, digests and shape there is less than the rest.
 ASSIGNMENT_BYTES = MAX_SPEC_BYTES + MAX_SLOTS * (MAX_DEVICE_BYTES + 4) + 2000 + GROWTH_BYTES
+SHOWN = 8  # names of nodes or ranks that a text lists before it only counts
 
 
 @dataclass(frozen=True)
@@ -116,3 +117,9 @@ def capacity(nodes: Iterable[Node]) -> int:
         if node.state == NODE_STATE_READY:
             slots[node.kernel] += node.slots
     return max(slots.values(), default=0)
+
+
+def node_words(nodes: Sequence[str]) -> str:
+    """The names where they are few, else the first ones and the number of all."""
+    shown = ", ".join(nodes[:SHOWN])
+    return shown if len(nodes) <= SHOWN else f"{shown} and {len(nodes) - SHOWN:,} more"

@@ -24,8 +24,7 @@ from tutti.contracts.scheduler.v1 import (
     JobSpec,
     JobState,
 )
-from tutti.scheduler.gangs import Seat
-from tutti.scheduler.placements import node_words
+from tutti.scheduler.gangs import Seat, node_words
 
 HISTORY_LINES, HISTORY_LINE_BYTES = 32, 500
 ENDED = (JOB_STATE_DONE, JOB_STATE_FAILED, JOB_STATE_CANCELLED)

@@ -29,8 +29,8 @@ from tutti.contracts.scheduler.v1 import (
     RankLost,
 )
 from tutti.model.training import RoleModel, Training, WeightedDataset
+from tutti.scheduler.jobrows import placed
 from tutti.scheduler.jobs import HISTORY_LINES
-from tutti.scheduler.placements import placed
 from tutti.scheduler.world_test import CALL, Agent, World, request
 
 

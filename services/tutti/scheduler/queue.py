@@ -6,7 +6,7 @@ Promises: first come, first served; a job that the nodes could never hold does n
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from tutti.scheduler.placements import node_words
+from tutti.scheduler.gangs import node_words
 
 
 @dataclass(frozen=True)

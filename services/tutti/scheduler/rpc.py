@@ -7,10 +7,9 @@ from tutti.chassis.errors import InvalidField, Refused
 from tutti.chassis.rpc.call import Call
 from tutti.chassis.rpc.required import required
 from tutti.chassis.service import Host
-from tutti.chassis.store import crud
 from tutti.chassis.store.resources import check_name
 from tutti.chassis.store.unit import Unit
-from tutti.contracts.common.v1 import CancelRequest, GetRequest, ListRequest
+from tutti.contracts.common.v1 import CancelRequest
 from tutti.contracts.scheduler.v1 import (
     NODE_STATE_DRAINING,
     NODE_STATE_LEFT,
@@ -22,13 +21,8 @@ from tutti.contracts.scheduler.v1 import (
     Job,
     JobSpec,
     JobState,
-    ListJobsResponse,
-    ListNodesResponse,
-    ListTopologiesResponse,
-    ListTransitionsResponse,
     Node,
     ReshapeJobRequest,
-    Topology,
     Transition,
 )
 from tutti.model.training import Training
@@ -71,12 +65,6 @@ class SchedulerApi(AgentCalls):
         if request.validate_only:
             return CreateJobResponse(job=Job(name=request.name, spec=spec))
         return CreateJobResponse(job=self._host.units.run(create))
-
-    def GetJob(self, request: GetRequest, call: Call) -> Job:
-        return crud.get(self._host.units, self.tables.jobs, request, self.tables.with_progress)
-
-    def ListJobs(self, request: ListRequest, call: Call) -> ListJobsResponse:
-        return crud.list_page(self._host.units, self.tables.jobs, request, ListJobsResponse, "jobs")
 
     def CancelJob(self, request: CancelRequest, call: Call) -> Job:
         check_name("jobs", request.name)
@@ -129,25 +117,6 @@ class SchedulerApi(AgentCalls):
         """What the same request_id recorded. Raises AlreadyExists when it asked for something else."""
         name = self.tables.transition_of_request(unit, request.request_id)
         return self.tables.transitions.create(unit, Transition(name=name), request) if name else None
-
-    def GetTransition(self, request: GetRequest, call: Call) -> Transition:
-        return crud.get(self._host.units, self.tables.transitions, request)
-
-    def ListTransitions(self, request: ListRequest, call: Call) -> ListTransitionsResponse:
-        resource = self.tables.transitions
-        return crud.list_page(self._host.units, resource, request, ListTransitionsResponse, "transitions")
-
-    def GetNode(self, request: GetRequest, call: Call) -> Node:
-        return crud.get(self._host.units, self.tables.nodes, request)
-
-    def ListNodes(self, request: ListRequest, call: Call) -> ListNodesResponse:
-        return crud.list_page(self._host.units, self.tables.nodes, request, ListNodesResponse, "nodes")
-
-    def GetTopology(self, request: GetRequest, call: Call) -> Topology:
-        return crud.get(self._host.units, self.tables.topologies, request, self.tables.with_placement)
-
-    def ListTopologies(self, request: ListRequest, call: Call) -> ListTopologiesResponse:
-        return crud.list_page(self._host.units, self.tables.topologies, request, ListTopologiesResponse, "topologies")
 
     def DrainNode(self, request: DrainNodeRequest, call: Call) -> Node:
         check_name("nodes", request.name)

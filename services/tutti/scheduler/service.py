@@ -8,10 +8,12 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from tutti.chassis.errors import declare
-from tutti.chassis.service import Host, Served, Service
+from tutti.chassis.rpc import standard
+from tutti.chassis.service import Consumed, Host, Service
 from tutti.chassis.store.canonical import CanonicalLine
 from tutti.chassis.store.unit import Unit
 from tutti.chassis.work.reconciler import Reconciler
+from tutti.contracts.committer.v1 import Checkpoint
 from tutti.contracts.scheduler.v1 import EpochOpened, JobState, RankLost
 from tutti.contracts.scheduler.v1.scheduler_pb2 import DESCRIPTOR
 from tutti.scheduler.agentcalls import NODE_TAKEN
@@ -19,7 +21,6 @@ from tutti.scheduler.checks import checks
 from tutti.scheduler.decisions import POLICY, Decisions
 from tutti.scheduler.driver import Driver
 from tutti.scheduler.epochs import Epochs
-from tutti.scheduler.handlers import consumed
 from tutti.scheduler.nodewatch import NodeWatch
 from tutti.scheduler.rpc import SchedulerApi
 from tutti.scheduler.settings import SchedulerSettings
@@ -50,12 +51,18 @@ def build(host: Host) -> Service:
     decisions = Decisions(tables, epochs, watch, settings)
     driver = Driver(host, tables, epochs, decisions, settings)
     api = SchedulerApi(host, tables, epochs, watch, decisions, settings)
+    kept = (
+        standard.Stored(host.units, tables.jobs, tables.with_progress),
+        standard.Stored(host.units, tables.topologies, tables.with_placement),
+        standard.Stored(host.units, tables.nodes),
+        standard.Stored(host.units, tables.transitions),
+    )
     return Service(
         name="scheduler",
         resources=[tables.jobs, tables.nodes, tables.topologies, tables.transitions],
         tables=tables.rows,
-        serves=[Served(DESCRIPTOR.services_by_name["SchedulerService"], api)],
-        consumes=consumed(driver.observe),
+        serves=[standard.served(DESCRIPTOR.services_by_name["SchedulerService"], api, *kept)],
+        consumes=[Consumed(Checkpoint, driver.on_checkpoint)],
         facts=[EpochOpened, RankLost],
         loops=[watch, reconciler],
         checks=checks(host, tables),

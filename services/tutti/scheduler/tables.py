@@ -41,10 +41,9 @@ from tutti.contracts.scheduler.v1 import (
     Topology,
     Transition,
 )
-from tutti.scheduler.gangs import Seat
-from tutti.scheduler.jobrows import Jobs
+from tutti.scheduler.gangs import SHOWN, Seat
+from tutti.scheduler.jobrows import Jobs, Placements, placed
 from tutti.scheduler.jobs import Crossed
-from tutti.scheduler.placements import SHOWN, Placements, placed
 from tutti.scheduler.trainings import tokens_of_step
 
 

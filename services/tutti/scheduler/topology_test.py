@@ -35,7 +35,8 @@ def world(tmp_path: Path) -> World:
 def reshape(world: World, ranks: int, **more: str) -> Transition:
     made = world.api.ReshapeJob(ReshapeJobRequest(job="jobs/a", data_parallel=ranks, **more), CALL)  # type: ignore[arg-type]
     world.settle()
-    return made
+    found: Transition = made
+    return found
 
 
 def transitions(world: World) -> list[Transition]:

@@ -52,7 +52,6 @@ from tutti.contracts.scheduler.v1 import (
 )
 from tutti.model.spec import ModelSpec, OptimizerSpec, StepSpec
 from tutti.model.training import Training
-from tutti.scheduler.rpc import SchedulerApi
 from tutti.scheduler.service import build
 from tutti.scheduler.topology import topology_name
 
@@ -201,8 +200,7 @@ class World:
         self.service: Service = build(self.host)
         units.facts = frozenset(self.service.facts)
         self.database.create(metadata)
-        api = self.service.serves[0].api
-        assert isinstance(api, SchedulerApi)
+        api: Any = self.service.serves[0].api
         self.api, self.tables = api, api.tables
 
     def wake(self, job: str) -> None:
@@ -229,10 +227,12 @@ class World:
     def create(self, name: str = "jobs/a", *, ranks: int = 2, shrink: bool = False, steps: int = 20) -> Job:
         created = self.api.CreateJob(request(name, ranks=ranks, shrink=shrink, steps=steps), CALL).job
         self.settle()
-        return created
+        found: Job = created
+        return found
 
     def job(self, name: str = "jobs/a") -> Job:
-        return self.api.GetJob(GetRequest(name=name), CALL)
+        found: Job = self.api.GetJob(GetRequest(name=name), CALL)
+        return found
 
     def nodes(self, job: str = "jobs/a") -> set[str]:
         """The nodes that the ranks of a job are placed on."""
@@ -286,7 +286,8 @@ class Agent:
 
     @property
     def node(self) -> Node:
-        return self._world.api.GetNode(GetRequest(name=self.name), CALL)
+        found: Node = self._world.api.GetNode(GetRequest(name=self.name), CALL)
+        return found
 
     @property
     def assignments(self) -> list[Assignment]:

@@ -7,7 +7,7 @@ from tutti.chassis.service import Host
 from tutti.chassis.store import crud
 from tutti.chassis.store.resources import Resource, check_name
 from tutti.chassis.work.work import Work
-from tutti.contracts.common.v1 import CancelRequest, GetRequest, ListRequest
+from tutti.contracts.common.v1 import GetRequest
 from tutti.contracts.tokenization.v1 import (
     CreateIndexRequest,
     CreateIndexResponse,
@@ -17,10 +17,6 @@ from tutti.contracts.tokenization.v1 import (
     Index,
     ListDatasetFilesRequest,
     ListDatasetFilesResponse,
-    ListDatasetsResponse,
-    ListIndexesResponse,
-    ListTokenizationsResponse,
-    ListTokenizersResponse,
     ReadDatasetFileRequest,
     ReadDatasetFileResponse,
     ReadTokenizerRequest,
@@ -92,33 +88,9 @@ class TokenizationApi:
         if self._host.units.run(lambda unit: self._tokenizers.find(unit, name)) is None:
             raise InvalidField("spec.tokenizer", seen=name, expected="a tokenizer that was trained here")
 
-    def GetTokenization(self, request: GetRequest, call: Call) -> Tokenization:
-        return self._work.get(request)
-
-    def ListTokenizations(self, request: ListRequest, call: Call) -> ListTokenizationsResponse:
-        return self._work.page(request, ListTokenizationsResponse)
-
-    def CancelTokenization(self, request: CancelRequest, call: Call) -> Tokenization:
-        return self._work.cancel(request)
-
     def CreateIndex(self, request: CreateIndexRequest, call: Call) -> CreateIndexResponse:
         required(request, "spec.manifest_key", "spec.content_digest")
         return CreateIndexResponse(index=self._indexes.create(request))
-
-    def GetIndex(self, request: GetRequest, call: Call) -> Index:
-        return self._indexes.get(request)
-
-    def ListIndexes(self, request: ListRequest, call: Call) -> ListIndexesResponse:
-        return self._indexes.page(request, ListIndexesResponse)
-
-    def CancelIndex(self, request: CancelRequest, call: Call) -> Index:
-        return self._indexes.cancel(request)
-
-    def GetDataset(self, request: GetRequest, call: Call) -> Dataset:
-        return crud.get(self._host.units, self._datasets, request)
-
-    def ListDatasets(self, request: ListRequest, call: Call) -> ListDatasetsResponse:
-        return crud.list_page(self._host.units, self._datasets, request, ListDatasetsResponse, "datasets")
 
     def ListDatasetFiles(self, request: ListDatasetFilesRequest, call: Call) -> ListDatasetFilesResponse:
         return self._sources.files(request.name)
@@ -126,12 +98,6 @@ class TokenizationApi:
     def ReadDatasetFile(self, request: ReadDatasetFileRequest, call: Call) -> ReadDatasetFileResponse:
         return ReadDatasetFileResponse(data=self._sources.read(request.name, request.file, request.offset))
 
-    def GetTokenizer(self, request: GetRequest, call: Call) -> Tokenizer:
-        return crud.get(self._host.units, self._tokenizers, request)
-
     def ReadTokenizer(self, request: ReadTokenizerRequest, call: Call) -> ReadTokenizerResponse:
         found = crud.get(self._host.units, self._tokenizers, GetRequest(name=request.name))
         return ReadTokenizerResponse(data=self._sources.read_tokenizer(found, request.offset))
-
-    def ListTokenizers(self, request: ListRequest, call: Call) -> ListTokenizersResponse:
-        return crud.list_page(self._host.units, self._tokenizers, request, ListTokenizersResponse, "tokenizers")

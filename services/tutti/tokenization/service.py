@@ -13,8 +13,9 @@ from pathlib import Path
 from tutti.backbone import Blobs
 from tutti.backbone.blobs import BlobMissing
 from tutti.chassis import version
+from tutti.chassis.rpc import standard
 from tutti.chassis.runtime import kernels
-from tutti.chassis.service import Host, Served, Service
+from tutti.chassis.service import Host, Service
 from tutti.chassis.store.canonical import CanonicalLine
 from tutti.chassis.store.resources import Resource
 from tutti.chassis.store.unit import Unit
@@ -204,11 +205,12 @@ def build(host: Host) -> Service:
 
     work = Work(host, "tokenizations", Tokenization, run, making.LOGIC_VERSION)
     indexes = Work(host, "indexes", Index, run_index, indexing.LOGIC_VERSION)
+    kept = (standard.Stored(host.units, datasets), standard.Stored(host.units, tokenizers))
     api = TokenizationApi(host, work, indexes, datasets, tokenizers)
     return Service(
         name="tokenization",
         resources=[work.resource, datasets, tokenizers, indexes.resource],
-        serves=[Served(DESCRIPTOR.services_by_name["TokenizationService"], api)],
+        serves=[standard.served(DESCRIPTOR.services_by_name["TokenizationService"], api, work, indexes, *kept)],
         tasks=[work.task(), indexes.task()],
         export=export,
         checks=[

@@ -28,11 +28,11 @@ def get(
     return _masked(units.run(lambda unit: told(unit, resource.get(unit, name))), request.read_mask)
 
 
-def list_page(units: Units, resource: Resource[Any], request: ListRequest, response: type[R], field: str) -> R:
-    """`field` of the response takes the resources; it has `next_page_token` too."""
+def list_page(units: Units, resource: Resource[Any], request: ListRequest, response: type[R]) -> R:
+    """The response has a field named as the kind, for the resources, and `next_page_token`."""
     _check_mask(resource.message, request.read_mask)
     found, token = units.run(lambda unit: resource.page(unit, request))
-    return response(**{field: [_masked(each, request.read_mask) for each in found], "next_page_token": token})
+    return response(**{resource.kind: [_masked(each, request.read_mask) for each in found], "next_page_token": token})
 
 
 def _check_mask(message: type[Message], mask: FieldMask) -> None:

@@ -33,7 +33,7 @@ class Bench:
 
     def list(self, *paths: str) -> list[Job]:
         request = ListRequest(read_mask=FieldMask(paths=paths))
-        return list(crud.list_page(self.units, self.jobs, request, ListJobsResponse, "jobs").jobs)
+        return list(crud.list_page(self.units, self.jobs, request, ListJobsResponse).jobs)
 
 
 @pytest.fixture
@@ -79,10 +79,10 @@ def test_numbered_resources_are_listed_by_their_numbers_page_by_page(tmp_path: P
     found, token = list[str](), ""
     while token or not found:
         request = ListRequest(page_size=2, page_token=token)
-        page = crud.list_page(units, made, request, ListTopologiesResponse, "topologies")
+        page = crud.list_page(units, made, request, ListTopologiesResponse)
         found, token = [*found, *(each.name for each in page.topologies)], page.next_page_token
     assert found == [f"topologies/{job}/{version}" for job in ("a", "b") for version in (3, 20, 100)]
     only = ListRequest(filter="job=b")
-    listed = crud.list_page(units, made, only, ListTopologiesResponse, "topologies").topologies
+    listed = crud.list_page(units, made, only, ListTopologiesResponse).topologies
     assert [each.name for each in listed] == [f"topologies/b/{version}" for version in (3, 20, 100)]
     database.close()

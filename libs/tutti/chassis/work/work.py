@@ -17,6 +17,7 @@ from google.protobuf.message import Message
 from tutti.backbone import Blobs
 from tutti.backbone.blobs import BlobExists, BlobMissing
 from tutti.chassis.errors import InvalidField
+from tutti.chassis.rpc import standard
 from tutti.chassis.rpc.call import Call
 from tutti.chassis.rpc.kinds import kind_of
 from tutti.chassis.rpc.methods import methods_of
@@ -116,7 +117,7 @@ class Work(Generic[M]):
         return work
 
     def page(self, request: ListRequest, response: type[R]) -> R:
-        return crud.list_page(self.host.units, self.resource, request, response, self.kind)
+        return crud.list_page(self.host.units, self.resource, request, response)
 
     def cancel(self, request: CancelRequest) -> M:
         """End work that has not ended, and its task; of ended work nothing changes."""
@@ -180,21 +181,15 @@ def served(work: Work[Any], check: Callable[[Any], None], more: object = None) -
     """
     kind = kind_of(work.message)
     descriptor = work.message.DESCRIPTOR.file.services_by_name[kind.service.rpartition(".")[2]]
-    responses = {method.name: method.response for method in methods_of(descriptor)}
-    create, listing = f"Create{kind.singular}", f"List{kind.plural.capitalize()}"
+    create = f"Create{kind.singular}"
+    response = next(method.response for method in methods_of(descriptor) if method.name == create)
 
     def make(request: Any, call: Call) -> Message:
         check(request.spec)
-        return responses[create](**{kind.singular.lower(): work.create(request)})
+        return response(**{kind.singular.lower(): work.create(request)})
 
-    calls: dict[str, Callable[[Any, Call], Message]] = {
-        create: make,
-        f"Get{kind.singular}": lambda request, call: work.get(request),
-        listing: lambda request, call: work.page(request, responses[listing]),
-        f"Cancel{kind.singular}": lambda request, call: work.cancel(request),
-    }
-    others = {name: getattr(more, name) for name in responses if name not in calls}
-    return Served(descriptor, SimpleNamespace(**calls, **others))
+    others = {method.name: getattr(more, method.name) for method in descriptor.methods if hasattr(more, method.name)}
+    return standard.served(descriptor, SimpleNamespace(**{create: make}, **others), work)
 
 
 def _state(work: Any) -> int:
