@@ -1,20 +1,30 @@
 """The recipe of the assistant, made small: from texts to policies that are compared by judgements."""
 
+from collections import Counter
+from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 import pytest
+import yaml
 from tools.letters import write
 
 from tests.e2e.command import ROOT, Result, tutti
 from tests.faults.processes import until
+from tutti.annotation.fitting import fitted
+from tutti.annotation.merging import merged
+from tutti.backbone.embedded.blobs import EmbeddedBlobs
+from tutti.chassis.work import linefiles
+from tutti.corpus.conversations import to_lines
+from tutti.corpus.judgementset import JudgementLine, PairLine
+from tutti.corpus.manifest import Kind, Manifest
 
 SMALL = (
     "size=tiny",
     "train.steps=2",
     "stages.tuned.steps=4",
     "stages.answers.each=2",
-    "stages.judged.overlap.least=1",
-    "stages.judged.overlap.most=2",
+    "stages.judged.overlap.least=3",  # so that some judgements are left after two retractions
     "stages.reward.epochs=1",
     "stages.grpo.steps=2",
     "stages.grpo.prompts_per_step=4",
@@ -38,14 +48,38 @@ def files(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-def assistant(files: Path, served: Path, *output: str) -> Result:
+KEPT = ("prompts", "demonstrations", "tuned", "answers", "judged", "preferences", "dpo", "tuned-final")
+"""The stages of the recipe that the first round has."""
+SECOND = {
+    "answers-2": {
+        "kind": "sample",
+        "from": {"checkpoint": "dpo", "prompts": "prompts.campaign"},
+        "each": 2,
+        "tokens": 14,
+    },
+    "judged-2": {"like": "judged", "from": "answers-2"},
+    "preferences-2": {"kind": "preferences", "from": {"judged": ["judged", "judged-2"]}},
+    "dpo-2": {"like": "dpo", "from": {"initial": "tuned", "preferences": "preferences-2"}},
+    "final-2": {"like": "tuned-final", "from": {"checkpoint": "dpo-2", "prompts": "prompts.final"}},
+    "compared-2": {
+        "kind": "comparison",
+        "from": {"baseline": "tuned-final", "candidate": "final-2"},
+        "crowd": {"simulated": str(ROOT / "datasets" / "letters" / "crowd.yaml"), "annotators": 5},
+    },
+    "release-2": {"kind": "release", "from": "compared-2", "rules": ["win"], "win": 0},
+}
+
+
+def assistant(files: Path, served: Path, *output: str, recipe: Path = ROOT / "recipes" / "assistant.yaml") -> Result:
     places = (
         f"input.path={files / 'texts.jsonl'}",
         f"stages.prompts.path={files / 'prompts.jsonl'}",
         f"stages.demonstrations.path={files / 'demonstrations.jsonl'}",
     )
-    sets = [part for each in (*SMALL, *places) for part in ("--set", each)]
-    return tutti("run", ROOT / "recipes" / "assistant.yaml", *sets, *output, "--data-dir", served)
+    stages = yaml.safe_load(recipe.read_text())["stages"]
+    given = [each for each in (*SMALL, *places) if not each.startswith("stages.") or each.split(".")[1] in stages]
+    sets = [part for each in given for part in ("--set", each)]
+    return tutti("run", recipe, *sets, *output, "--data-dir", served)
 
 
 def test_a_run_leads_from_texts_to_compared_policies_and_is_reused(files: Path, served: Path) -> None:
@@ -119,3 +153,58 @@ def test_after_a_retraction_only_what_the_judgements_shaped_is_made_again(files:
     stages = {stage["name"]: stage for stage in again.json()["run"]["stages"]}
     made = {name for name in STAGES if not stages[name]["reused"]}
     assert STAGES - made == {"prompts", "demonstrations", "tuned", "answers", "judged", "tuned-final"}
+
+
+def test_two_rounds_and_a_retraction_in_the_first(files: Path, served: Path, tmp_path: Path) -> None:
+    """The judgements of what the first policy answered stay; what the retracted ones shaped is made again or stale."""
+    recipe = tmp_path / "recipes" / "rounds.yaml"
+    recipe.parent.mkdir()
+    written = yaml.safe_load((ROOT / "recipes" / "assistant.yaml").read_text())
+    first = {name: written["stages"][name] for name in KEPT}
+    for place, key in ((first["judged"], "guideline"), (first["judged"]["crowd"], "simulated")):
+        place[key] = str((ROOT / "recipes" / place[key]).resolve())
+    recipe.write_text(yaml.safe_dump({**written, "stages": {**first, **SECOND}}))
+
+    def rounds() -> dict[str, Any]:
+        result = assistant(files, served, "-o", "json", recipe=recipe)
+        assert result.code == 0, result.err
+        return {stage["name"]: stage for stage in result.json()["run"]["stages"]}
+
+    before = rounds()
+    assert {name for name in before if not before[name]["reused"]} >= {"answers-2", "judged-2", "dpo-2", "release-2"}
+    sets = [judged(served, before[name]) for name in ("judged", "judged-2")]
+    who = min(Counter(each.annotator for each in sets[0][1]).items(), key=lambda each: (each[1], each[0]))[0]
+    retracted = tutti(
+        "annotators", "retract", before["judged"]["resource"], who, "--reason", "to see it", "--data-dir", served
+    )
+    assert retracted.code == 0, retracted.err
+
+    def standing() -> str:
+        shown = tutti("releases", "show", before["release-2"]["resource"], "-o", "json", "--data-dir", served)
+        return str(shown.json()["standing"])
+
+    until(lambda: standing() == "stale", seconds=60, what="a stale release")
+
+    after = rounds()
+    made = {name for name, stage in after.items() if not stage["reused"]}
+    assert made == {"preferences", "dpo", "preferences-2", "dpo-2", "final-2", "compared-2", "release-2"}
+    assert after["judged-2"]["content_digest"] == before["judged-2"]["content_digest"]
+    assert after["dpo-2"]["content_digest"] != before["dpo-2"]["content_digest"]
+    sets[0] = (sets[0][0], [each for each in sets[0][1] if each.annotator != who])
+    judged_still = {each.pair for each in sets[0][1]}
+    sets[0] = ([pair for pair in sets[0][0] if pair.number in judged_still], sets[0][1])
+    assert judged(served, after["judged"]) == sets[0]
+    lines = tmp_path / "preferences.jsonl"
+    exported = tutti("preferences", "export", after["preferences-2"]["resource"], "--to", lines, "--data-dir", served)
+    assert exported.code == 0, exported.err
+    expected = fitted(*merged(sets), "helpful").preferences
+    assert lines.read_bytes() == to_lines(expected)
+    shown = tutti("releases", "show", after["release-2"]["resource"], "-o", "json", "--data-dir", served)
+    assert shown.json()["standing"] == "active"
+
+
+def judged(served: Path, stage: dict[str, Any]) -> tuple[Sequence[PairLine], Sequence[JudgementLine]]:
+    """The pairs and judgements that a campaign has published."""
+    blobs = EmbeddedBlobs(served / "blobs")
+    manifest = Manifest.decode(blobs.get(stage["manifest_key"]), expected=Kind.JUDGEMENTS)
+    return linefiles.read(blobs, manifest, PairLine, "pairs"), linefiles.read(blobs, manifest, JudgementLine)

@@ -45,7 +45,7 @@ class OwnerPages:
             fits = [
                 each
                 for each in self._preferences.resource.select(unit, state=STATE_DONE)
-                if each.spec.campaign == campaign.name
+                if preferring.fits(each, campaign.name)
             ]
             return (
                 campaign,
@@ -58,7 +58,7 @@ class OwnerPages:
         campaign, kept, annotators, last_hour, fits = self._units.run(look)
         if fits:
             newest = max(fits, key=lambda each: (each.ended_at.ToNanoseconds(), each.name))
-            estimates = preferring.estimates(self._blobs, newest)
+            estimates = preferring.estimates(self._blobs, newest, campaign.name)
             for each in annotators:
                 if (found := estimates.get(each.key)) is not None:
                     each.MergeFrom(found)

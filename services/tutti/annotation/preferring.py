@@ -1,7 +1,12 @@
-"""The work behind preferences: read a set of judgements, fit it, publish its lines."""
+"""The work behind preferences: read sets of judgements, fit them, publish their lines."""
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 
 from tutti.annotation import fitting
 from tutti.annotation.fitting import FITS, RELIABILITY, Fitted
+from tutti.annotation.merging import Lines, merged, whose
 from tutti.annotation.sets import LINES
 from tutti.backbone import Blobs
 from tutti.chassis import version
@@ -11,22 +16,53 @@ from tutti.chassis.store.unit import Unit
 from tutti.chassis.tasks import TaskContext, WorkFailed
 from tutti.chassis.work import linefiles, staging
 from tutti.chassis.work.work import Outcome, Work, publish
-from tutti.contracts.annotation.v1 import Annotator, Estimate, Preferences, PreferencesSpec
+from tutti.contracts.annotation.v1 import Annotator, Estimate, JudgedCampaign, Preferences, PreferencesSpec
 from tutti.corpus.judgementset import JudgementLine, PairLine
 from tutti.corpus.manifest import Kind, Manifest
 from tutti.records.canonical import JsonValue
 from tutti.records.errors import InvalidManifest
 from tutti.records.fields import Fields
 
+MOST_CAMPAIGNS = 16
+
+
+@dataclass(frozen=True)
+class _Judged:
+    """What a campaign published. `axes` are in its order, `excluded` are counts by reason."""
+
+    manifest: Manifest
+    lines: Lines
+    axes: Sequence[str]
+    simulated: bool
+    excluded: dict[str, int]
+
 
 def check(spec: PreferencesSpec) -> None:
     """Raises InvalidField naming what cannot work."""
-    if not spec.campaign.startswith("campaigns/"):
-        raise InvalidField("spec.campaign", seen=spec.campaign or "nothing", expected="a name campaigns/ID")
-    if not spec.manifest_key or not spec.content_digest:
-        raise InvalidField("spec.manifest_key", seen="nothing", expected="the key and digest of published judgements")
+    for place, each in enumerate(campaigns_of(spec)):
+        field = f"spec.others[{place - 1}]" if place else "spec"
+        if not each.campaign.startswith("campaigns/"):
+            raise InvalidField(f"{field}.campaign", seen=each.campaign or "nothing", expected="a name campaigns/ID")
+        if not each.manifest_key or not each.content_digest:
+            expected = "the key and digest of published judgements"
+            raise InvalidField(f"{field}.manifest_key", seen="nothing", expected=expected)
+    names = [each.campaign for each in campaigns_of(spec)]
+    if len(names) > MOST_CAMPAIGNS or len(set(names)) != len(names):
+        seen = ", ".join(names)[:200]
+        raise InvalidField("spec.others", seen=seen, expected=f"at most {MOST_CAMPAIGNS} campaigns, each once")
     if spec.fit not in ("", *FITS):
         raise InvalidField("spec.fit", seen=spec.fit, expected=" or ".join(FITS))
+
+
+def campaigns_of(spec: PreferencesSpec) -> list[JudgedCampaign]:
+    """Return the campaigns whose judgements are fitted, the first one first."""
+    first = JudgedCampaign(campaign=spec.campaign, manifest_key=spec.manifest_key, content_digest=spec.content_digest)
+    return [first, *spec.others]
+
+
+def fits(preferences: Preferences, campaign: str) -> bool:
+    """Return whether the judgements of a campaign are among those that were fitted."""
+    return any(each.campaign == campaign for each in campaigns_of(preferences.spec))
 
 
 def preferring(host: Host) -> Work[Preferences]:
@@ -34,21 +70,21 @@ def preferring(host: Host) -> Work[Preferences]:
 
     def run(context: TaskContext, preferences: Preferences) -> Outcome:
         spec = preferences.spec
-        judged = staging.manifest(host.blobs, spec.manifest_key, spec.content_digest, Kind.JUDGEMENTS)
-        pairs = linefiles.read(host.blobs, judged, PairLine, "pairs")
-        judgements = linefiles.read(host.blobs, judged, JudgementLine)
-        fields = Fields(judged.body, path="body", error=InvalidManifest)
-        axes = [each.text("name") for each in fields.objects("axes")]
-        axis = spec.axis or axes[0]
-        if axis not in axes:
-            raise WorkFailed(f"the axis {axis!r} was not judged; the campaign has {', '.join(axes)}")
+        sets = [_read(host.blobs, each) for each in campaigns_of(spec)]
+        axis = spec.axis or sets[0].axes[0]
+        for campaign, each in zip(campaigns_of(spec), sets, strict=True):
+            if axis not in each.axes:
+                raise WorkFailed(f"the axis {axis!r} was not judged; {campaign.campaign} has {', '.join(each.axes)}")
+        simulated = sets[0].simulated
+        if any(each.simulated != simulated for each in sets):
+            raise WorkFailed("people judged in one campaign and simulated annotators in another; fit them apart")
+        pairs, judgements = merged([each.lines for each in sets])
         if not judgements:
             raise WorkFailed(f"{spec.campaign} has no judgement that can be fitted; run another campaign")
         context.check()
         found = context.pool(fitting.fitted, pairs, judgements, axis, spec.fit or RELIABILITY)
-        manifest = _manifest(host, spec, axis, judged, found, producer)
+        manifest = _manifest(host, spec, axis, sets, found, producer)
         result = publish(host.blobs, "annotation", manifest, data_bytes=0)
-        simulated = bool(fields.value("simulated"))
 
         def fill(unit: Unit, preferences: Preferences) -> None:
             preferences.result.CopyFrom(result)
@@ -61,32 +97,57 @@ def preferring(host: Host) -> Work[Preferences]:
     return Work(host, "preferences", Preferences, run, fitting.LOGIC_VERSION)
 
 
-def _manifest(host: Host, spec: PreferencesSpec, axis: str, judged: Manifest, found: Fitted, producer: str) -> Manifest:
+def _read(blobs: Blobs, judged: JudgedCampaign) -> _Judged:
+    """Raises WorkFailed."""
+    manifest = staging.manifest(blobs, judged.manifest_key, judged.content_digest, Kind.JUDGEMENTS)
+    fields = Fields(manifest.body, path="body", error=InvalidManifest)
+    excluded = fields.value("excluded")
+    counts = fields.nested("excluded")
+    return _Judged(
+        manifest,
+        (linefiles.read(blobs, manifest, PairLine, "pairs"), linefiles.read(blobs, manifest, JudgementLine)),
+        [each.text("name") for each in fields.objects("axes")],
+        bool(fields.value("simulated")),
+        {str(reason): counts.count(str(reason)) for reason in excluded} if isinstance(excluded, Mapping) else {},
+    )
+
+
+def _manifest(
+    host: Host, spec: PreferencesSpec, axis: str, sets: Sequence[_Judged], found: Fitted, producer: str
+) -> Manifest:
+    excluded = Counter[str]()
+    for each in sets:
+        excluded.update(each.excluded)
+    first, *others = [each.manifest.content_digest for each in sets]
     body: dict[str, JsonValue] = {
         "annotators": [each.to_json() for each in found.annotators],
         "axis": axis,
         "converged": found.converged,
-        "excluded": judged.body["excluded"],
+        "excluded": dict(excluded),
         "fit": spec.fit or RELIABILITY,
-        "judgement_set": judged.content_digest,
+        "judgement_set": first,
         "judgements": found.judgements,
         "lines": linefiles.write(host.blobs, LINES, found.preferences).to_json(),
         "logic_version": fitting.LOGIC_VERSION,
-        "simulated": judged.body["simulated"],
+        "simulated": sets[0].simulated,
         "unidentified": list(found.unidentified),
     }
+    if others:
+        body["other_judgement_sets"] = list(others)
     return Manifest(Kind.PREFERENCES, body, (), producer)
 
 
-def estimates(blobs: Blobs, preferences: Preferences) -> dict[str, Annotator]:
-    """The estimates of a fit by the annotators' keys; none where the result is gone."""
+def estimates(blobs: Blobs, preferences: Preferences, campaign: str) -> dict[str, Annotator]:
+    """The estimates of a fit by the keys of a campaign's annotators; none where the result is gone."""
     result = preferences.result
+    place = [each.campaign for each in campaigns_of(preferences.spec)].index(campaign)
     try:
         manifest = staging.manifest(blobs, result.manifest_key, result.content_digest, Kind.PREFERENCES)
     except WorkFailed:
         return {}
     fields = Fields(manifest.body, path="body", error=InvalidManifest)
-    return {each.text("annotator"): _estimated(each) for each in fields.objects("annotators")}
+    found = {each.text("annotator"): _estimated(each) for each in fields.objects("annotators")}
+    return {whose(key)[0]: each for key, each in found.items() if whose(key)[1] == place}
 
 
 def _estimated(fields: Fields) -> Annotator:

@@ -195,14 +195,16 @@ class AnnotationApi:
         def look(unit: Unit) -> tuple[list[WireAnnotator], list[Preferences]]:
             self._owned(unit, name, call)
             fits = [
-                each for each in self._preferences.resource.select(unit, state=STATE_DONE) if each.spec.campaign == name
+                each
+                for each in self._preferences.resource.select(unit, state=STATE_DONE)
+                if preferring.fits(each, name)
             ]
             return listed(self._rows, unit, name), fits
 
         found, fits = self._units.run(look)
         if fits:
             newest = max(fits, key=lambda each: (each.ended_at.ToNanoseconds(), each.name))
-            estimated = preferring.estimates(self._blobs, newest)
+            estimated = preferring.estimates(self._blobs, newest, name)
             for each in found:
                 if (one := estimated.get(each.key)) is not None:
                     each.MergeFrom(one)

@@ -17,8 +17,11 @@ from tutti.contracts.evaluation.v1 import Comparison
 Find = Callable[[str], Any]
 """The resource of a name, by its owner. Raises NotFound and other problems."""
 
-WALKED = ("comparisons", "samples", "checkpoints", "jobs", "preferences", "campaigns")
-"""Kinds through which judgements reach a policy; what lies above them, such as documents, is no evidence of a gate."""
+WALKED = ("comparisons", "samples", "checkpoints", "jobs", "preferences")
+"""Kinds through which judgements reach a policy; what is above them, such as documents, is no evidence of a gate.
+
+A campaign ends the walk: judgements of answers stay valid when the policy that wrote the answers does not.
+"""
 
 
 @dataclass(frozen=True, slots=True, order=True)
@@ -43,6 +46,7 @@ def gather(find: Find, comparisons: Sequence[str], checkpoint: str) -> list[Item
             items.add(Item(resource.name, kinds.kind_of(type(resource)).content_digest(resource)))
         if isinstance(resource, Preferences):
             items.add(Item(resource.spec.campaign, resource.spec.content_digest))
+            items.update(Item(each.campaign, each.content_digest) for each in resource.spec.others)
         if isinstance(resource, Comparison) and resource.spec.HasField("judged"):
             items.add(Item(resource.spec.judged.campaign, resource.spec.judged.content_digest))
         for parent in _parents(resource):

@@ -202,6 +202,27 @@ def test_a_release_by_the_judgements_of_people_relies_on_their_campaign(
     assert later(world, stub, "releases/a").standing == STANDING_STALE
 
 
+def test_a_release_does_not_rely_on_what_shaped_the_writer_of_judged_answers(
+    world: Simulation, stub: ReleaseServiceStub
+) -> None:
+    """The judgements of a second round stay when the policy that wrote its answers was made anew."""
+    known = OWNERS[-1].known
+    known["preferences/p"].spec.others.add(campaign="campaigns/second", content_digest="blake3:second")
+    OWNERS[-1].add(campaign := Campaign(name="campaigns/second"))
+    campaign.result.content_digest = "blake3:second"
+    campaign.spec.answers.add(sample="samples/first")
+    OWNERS[-1].add(sample := Sample(name="samples/first"))
+    sample.spec.checkpoint = "checkpoints/first/0/2"
+    OWNERS[-1].add(Checkpoint(name="checkpoints/first/0/2", job="jobs/first"))
+    OWNERS[-1].add(job := Job(name="jobs/first"))
+    job.spec.source = "preferences/old"
+    OWNERS[-1].add(old := Preferences(name="preferences/old"))
+    old.spec.campaign, old.spec.content_digest = "campaigns/c", "blake3:with an annotator who was retracted"
+    evidence = made(world, stub, "releases/a").evidence
+    judged = {each.resource: each.digest for each in evidence if each.resource.startswith("campaigns/")}
+    assert judged == {"campaigns/c": JUDGED, "campaigns/second": "blake3:second"}
+
+
 def test_a_release_is_revoked_once_with_its_reason(world: Simulation, stub: ReleaseServiceStub) -> None:
     made(world, stub, "releases/a")
     with pytest.raises(InvalidField, match="reason"):

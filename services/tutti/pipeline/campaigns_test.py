@@ -15,7 +15,7 @@ from tutti.contracts.annotation.v1 import (
     CROWD_PEOPLE,
     CROWD_SIMULATED,
 )
-from tutti.contracts.common.v1 import STATE_DONE, STATE_FAILED, STATE_RUNNING
+from tutti.contracts.common.v1 import STATE_DONE, STATE_FAILED, STATE_RUNNING, Artifact
 from tutti.contracts.pipeline.v1 import CheckRecipeRequest, CreateRunRequest, Run
 from tutti.contracts.sampling.v1 import Sample
 from tutti.corpus.manifest import Kind, Manifest
@@ -58,22 +58,24 @@ def create(world: World, text: str = TEXT) -> Run:
     return found
 
 
-def judged(world: World, words: str = "judgements") -> Any:
-    """The campaign publishes its judgements."""
+def lines(world: World, kind: Kind, words: str, count: int) -> Artifact:
+    """A manifest of so many lines, which is published."""
     data = words.encode()
     key = put_named(world.blobs, "annotation/lines", data, ".jsonl")
-    lines: dict[str, JsonValue] = {"blob": key, "bytes": len(data), "bytes_digest": bytes_digest(data), "count": 1}
-    manifest = Manifest(Kind.JUDGEMENTS, {"lines": lines, "pairs": lines}, (), "test")
-    return world.campaigns.end(CAMPAIGN_STATE_PUBLISHED, "", publish(world.blobs, "annotation", manifest, data_bytes=0))
+    found: dict[str, JsonValue] = {"blob": key, "bytes": len(data), "bytes_digest": bytes_digest(data), "count": count}
+    return publish(
+        world.blobs, "annotation", Manifest(kind, {"lines": found, "pairs": found}, (), "test"), data_bytes=0
+    )
+
+
+def judged(world: World, words: str = "judgements") -> Any:
+    """The campaign publishes its judgements."""
+    return world.campaigns.end(CAMPAIGN_STATE_PUBLISHED, "", lines(world, Kind.JUDGEMENTS, words, 1))
 
 
 def fitted(world: World) -> None:
     spec = list(world.preferences.made.values())[-1].spec
-    data = f"of {spec.content_digest}".encode()
-    key = put_named(world.blobs, "annotation/lines", data, ".jsonl")
-    lines: dict[str, JsonValue] = {"blob": key, "bytes": len(data), "bytes_digest": bytes_digest(data), "count": 1}
-    manifest = Manifest(Kind.PREFERENCES, {"lines": lines}, (spec.campaign,), "test")
-    world.preferences.end(STATE_DONE, "", publish(world.blobs, "annotation", manifest, data_bytes=0))
+    world.preferences.end(STATE_DONE, "", lines(world, Kind.PREFERENCES, f"of {spec.content_digest}", 1))
 
 
 def test_a_run_waits_for_its_judgements_and_says_how_many_it_has(world: World) -> None:

@@ -16,24 +16,31 @@ from tutti.chassis.work.reconciler import RETRYING, Trouble
 from tutti.contracts.common.v1 import STATE_CANCELLED, STATE_DONE, STATE_FAILED, STATE_PENDING, STATE_RUNNING
 from tutti.contracts.pipeline.v1 import Run, Stage
 from tutti.pipeline import evidence, graph, reading, saga
+from tutti.pipeline.derivation import derivation_of, is_judged_alone
 from tutti.pipeline.graph import Node, reuse_of
 from tutti.pipeline.owners import Owners
 from tutti.pipeline.recipe import Recipe
+from tutti.pipeline.stages.definition import StageContext
 from tutti.pipeline.tables import Tables
 from tutti.pipeline.values import Inputs, Result, Reuse, Sources, WorkStatus
 
 declare({"RESULT_REFUSED": "a stage is done, but the recipe does not go on with its result; the message says why"})
+KEPT = "kept, since it was judged: judgements that shaped its policy have changed since"
 
 
 @dataclass(frozen=True)
 class EarlierResult:
-    """An earlier result of a stage, or why there is none that serves; `reads` are the inputs that decide it."""
+    """An earlier result of a stage, or why there is none that serves; `reads` are the inputs that decide it.
+
+    `derivation` of what the stage makes; "" where no judgement shapes it, and for a campaign before it has a name.
+    """
 
     reuse: Reuse
     reads: Inputs
     result: Result | None = None
     why: str = ""
     summary: str = ""
+    derivation: str = ""
 
 
 _read = lru_cache(maxsize=64)(reading.read)
@@ -105,8 +112,19 @@ class Driver:
         """
         self._owners.fits(recipe, node, inputs)
         stage, asked = node.stage, self._owners.today(node, inputs, sources)
-        missed = EarlierResult(reuse_of(stage, asked), stage.decisive(asked.inputs))
-        earlier = self._host.units.run(lambda unit: self._tables.result(unit, missed.reuse.key))
+        missed = EarlierResult(
+            reuse_of(stage, asked), stage.decisive(asked.inputs), derivation=derivation_of(stage, asked)
+        )
+        found = self._stored(node, missed, missed.reuse.key)
+        if found.result is None and missed.derivation and is_judged_alone(graph.nodes(recipe), node):
+            kept = self._stored(node, missed, missed.derivation)
+            return replace(kept, summary=f"{kept.summary}; {KEPT}") if kept.result is not None else found
+        return found
+
+    def _stored(self, node: Node, missed: EarlierResult, key: str) -> EarlierResult:
+        """The result that is stored under a key, if it is still there."""
+        stage = node.stage
+        earlier = self._host.units.run(lambda unit: self._tables.result(unit, key))
         if earlier is None:
             return missed
         try:
@@ -122,7 +140,8 @@ class Driver:
             return replace(missed, why=f"runs again: {lacks}")
         if seen.objection:
             raise Refused("RESULT_REFUSED", seen.objection)
-        return replace(missed, result=earlier, summary=seen.summary)
+        derivation = missed.derivation or derivation_of(stage, StageContext(node.recipe), earlier.resource)
+        return replace(missed, result=replace(earlier, derivation=derivation), summary=seen.summary)
 
     def _view(self, unit: Unit, name: str) -> _View:
         run = self._tables.runs.get(unit, name)
@@ -133,18 +152,23 @@ class Driver:
         found = self.find(node, view.recipe, self._inputs(view, stage), view.sources)
         if found.result is not None:
             result = found.result
-            self._change(
-                run.name,
-                stage,
-                lambda unit, at: saga.reused(at, name, result, found.reuse, found.reads, found.summary, unit.now),
-            )
+
+            def reused(unit: Unit, at: Run) -> Run:
+                if result.derivation:
+                    self._tables.keep_result(unit, result.derivation, result)
+                return saga.reused(at, name, result, found.reuse, found.reads, found.summary, unit.now)
+
+            self._change(run.name, stage, reused)
         else:
             resource = node.resource(run.name)
             self._followed.add(resource)
+            derivation = found.derivation or derivation_of(node.stage, StageContext(node.recipe), resource)
             self._change(
                 run.name,
                 stage,
-                lambda unit, at: saga.begun(at, name, resource, found.reuse, found.reads, found.why, unit.now),
+                lambda unit, at: saga.begun(
+                    at, name, resource, found.reuse, found.reads, found.why, derivation, unit.now
+                ),
             )
         return True
 
@@ -169,8 +193,11 @@ class Driver:
         reuse, reads = reuse_of(node.stage, asked), node.stage.decisive(asked.inputs)
         if reuse.key != stage.reuse_key:
             # The owner was upgraded, or a page retracted, since the stage began: what it makes now has another key.
+            derivation = derivation_of(node.stage, asked, stage.resource)
             self._change(
-                view.run.name, stage, lambda unit, at: saga.begun(at, name, stage.resource, reuse, reads, "", unit.now)
+                view.run.name,
+                stage,
+                lambda unit, at: saga.begun(at, name, stage.resource, reuse, reads, "", derivation, unit.now),
             )
             return True
         self._owners.create(node.stage, stage.resource, node.stage.request(asked))
@@ -179,6 +206,8 @@ class Driver:
     def _answered(self, unit: Unit, run: Run, stage: Stage, seen: WorkStatus) -> Run:
         if seen.result is not None:
             self._tables.keep_result(unit, stage.reuse_key, seen.result)
+            if stage.derivation:
+                self._tables.keep_result(unit, stage.derivation, seen.result)
             if seen.objection:
                 return saga.ended(run, STATE_FAILED, seen.objection, unit.now)
             return saga.finished(run, stage.name, seen.result, seen.summary, unit.now)

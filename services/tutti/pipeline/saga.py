@@ -61,10 +61,12 @@ def results(run: Run) -> dict[str, Result]:
 
 
 def result_of(stage: Stage) -> Result:
-    return Result(stage.resource, stage.manifest_key, stage.content_digest)
+    return Result(stage.resource, stage.manifest_key, stage.content_digest, derivation=stage.derivation)
 
 
-def begun(run: Run, name: str, resource: str, reuse: Reuse, reads: Inputs, reason: str, now: datetime) -> Run:
+def begun(
+    run: Run, name: str, resource: str, reuse: Reuse, reads: Inputs, reason: str, derivation: str, now: datetime
+) -> Run:
     """The stage is about to be asked for under this name."""
     after, stage = _at(run, name)
     reuse_key = reuse.key
@@ -75,6 +77,7 @@ def begun(run: Run, name: str, resource: str, reuse: Reuse, reads: Inputs, reaso
         for each in several
     )
     stage.state, stage.resource, stage.reuse_key, stage.reason = STATE_RUNNING, resource, reuse_key, reason
+    stage.derivation = derivation
     stage.started_at.FromDatetime(now)
     stage.resumptions = 0
     return after
@@ -89,7 +92,9 @@ def resumed(run: Run, name: str) -> Run:
 
 def reused(run: Run, name: str, result: Result, reuse: Reuse, reads: Inputs, summary: str, now: datetime) -> Run:
     """An earlier result serves."""
-    after = finished(begun(run, name, result.resource, reuse, reads, "", now), name, result, summary, now)
+    after = finished(
+        begun(run, name, result.resource, reuse, reads, "", result.derivation, now), name, result, summary, now
+    )
     _stage(after, name).reused = True
     return after
 

@@ -18,6 +18,7 @@ class Result:
 
     `resource` is the work that made it. `retracted`: the list of its documents that are retracted today, "" for none.
     `weight`: of a dataset in a mixture. `part` of its split that is read, "" for all of it.
+    `derivation` says how it came about where judgements shaped it, see `derivation.py`.
     `training` of a checkpoint, and `count` of the lines of conversations or preferences, where a stage asked for them.
     """
 
@@ -29,6 +30,7 @@ class Result:
     part: str = ""
     training: Training | None = None
     count: int = 0
+    derivation: str = ""
 
 
 Inputs = Mapping[str, tuple[Result, ...]]

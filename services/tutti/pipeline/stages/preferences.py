@@ -6,7 +6,7 @@ from typing import Any, Literal
 from pydantic import Field
 
 from tutti.chassis.config.recipetext import Part
-from tutti.contracts.annotation.v1 import Campaign, Preferences, PreferencesSpec
+from tutti.contracts.annotation.v1 import Campaign, JudgedCampaign, Preferences, PreferencesSpec
 from tutti.corpus.conversationset import Lines
 from tutti.corpus.manifest import Manifest
 from tutti.pipeline.blobchecks import Checked, Expected
@@ -25,17 +25,25 @@ class PreferencesSection(Part):
 class PreferencesStage(StageDef):
     name = "preferences"
     work = Preferences
-    roles = (Role("judged", Campaign),)
+    roles = (Role("judged", Campaign, many=True),)
     section = PreferencesSection
 
     def request(self, asked: StageContext) -> PreferencesSpec:
-        section, judged = _section(asked.recipe), asked.one("judged")
+        section, (judged, *others) = _section(asked.recipe), asked.all("judged")
         return PreferencesSpec(
             campaign=resource_of(Campaign, judged),
             manifest_key=judged.manifest_key,
             content_digest=judged.content_digest,
             fit=section.fit,
             axis=section.axis,
+            others=[
+                JudgedCampaign(
+                    campaign=resource_of(Campaign, each),
+                    manifest_key=each.manifest_key,
+                    content_digest=each.content_digest,
+                )
+                for each in others
+            ],
             logic_version=asked.logic_version,
         )
 

@@ -408,6 +408,36 @@ class Campaign(_message.Message):
 Global___Campaign: _TypeAlias = Campaign  # noqa: Y015
 
 @_typing.final
+class JudgedCampaign(_message.Message):
+    """JudgedCampaign is a campaign with the judgements that it published."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    CAMPAIGN_FIELD_NUMBER: _builtins.int
+    MANIFEST_KEY_FIELD_NUMBER: _builtins.int
+    CONTENT_DIGEST_FIELD_NUMBER: _builtins.int
+    campaign: _builtins.str
+    """campaign, such as "campaigns/x"."""
+    manifest_key: _builtins.str
+    """manifest_key of its judgements."""
+    content_digest: _builtins.str
+    """content_digest of its judgements."""
+    def __init__(
+        self,
+        *,
+        campaign: _builtins.str = ...,
+        manifest_key: _builtins.str = ...,
+        content_digest: _builtins.str = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["campaign", b"campaign", "content_digest", b"content_digest", "manifest_key", b"manifest_key"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___JudgedCampaign: _TypeAlias = JudgedCampaign  # noqa: Y015
+
+@_typing.final
 class PreferencesSpec(_message.Message):
     """PreferencesSpec says which judgements are fitted, and how."""
 
@@ -419,6 +449,7 @@ class PreferencesSpec(_message.Message):
     FIT_FIELD_NUMBER: _builtins.int
     AXIS_FIELD_NUMBER: _builtins.int
     LOGIC_VERSION_FIELD_NUMBER: _builtins.int
+    OTHERS_FIELD_NUMBER: _builtins.int
     campaign: _builtins.str
     """campaign whose judgements they are."""
     manifest_key: _builtins.str
@@ -431,6 +462,10 @@ class PreferencesSpec(_message.Message):
     """axis that is fitted; empty means the first one."""
     logic_version: _builtins.str
     """logic_version of the work; empty means the current one."""
+    @_builtins.property
+    def others(self) -> _containers.RepeatedCompositeFieldContainer[Global___JudgedCampaign]:
+        """others: campaigns whose judgements are fitted together with those of the first, such as later rounds."""
+
     def __init__(
         self,
         *,
@@ -440,10 +475,11 @@ class PreferencesSpec(_message.Message):
         fit: _builtins.str = ...,
         axis: _builtins.str = ...,
         logic_version: _builtins.str = ...,
+        others: _abc.Iterable[Global___JudgedCampaign] | None = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["axis", b"axis", "campaign", b"campaign", "content_digest", b"content_digest", "fit", b"fit", "logic_version", b"logic_version", "manifest_key", b"manifest_key"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["axis", b"axis", "campaign", b"campaign", "content_digest", b"content_digest", "fit", b"fit", "logic_version", b"logic_version", "manifest_key", b"manifest_key", "others", b"others"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

@@ -106,6 +106,7 @@ class Stage(_message.Message):
     KIND_FIELD_NUMBER: _builtins.int
     INPUTS_FIELD_NUMBER: _builtins.int
     SUMMARY_FIELD_NUMBER: _builtins.int
+    DERIVATION_FIELD_NUMBER: _builtins.int
     name: _builtins.str
     """name in the recipe: crawl, ingest, filter, dedup, tokenization, train, index, sample, or that of a named stage."""
     state: _common_pb2.State.ValueType
@@ -132,6 +133,10 @@ class Stage(_message.Message):
     """kind of the stage; empty in runs of version 0.2 and before, where the name says it."""
     summary: _builtins.str
     """summary of the result in words."""
+    derivation: _builtins.str
+    """derivation = H(how the result came about), where judgements shaped it: it names their campaigns, not what they say,
+    so that a retraction does not change it. Empty where no judgement shaped it.
+    """
     @_builtins.property
     def started_at(self) -> _timestamp_pb2.Timestamp:
         """started_at is when the stage began."""
@@ -163,10 +168,11 @@ class Stage(_message.Message):
         kind: _builtins.str = ...,
         inputs: _abc.Iterable[Global___StageInput] | None = ...,
         summary: _builtins.str = ...,
+        derivation: _builtins.str = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["ended_at", b"ended_at", "started_at", b"started_at"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["content_digest", b"content_digest", "ended_at", b"ended_at", "input_bytes", b"input_bytes", "input_files", b"input_files", "inputs", b"inputs", "kind", b"kind", "manifest_key", b"manifest_key", "name", b"name", "reason", b"reason", "resource", b"resource", "resumptions", b"resumptions", "reuse_key", b"reuse_key", "reused", b"reused", "started_at", b"started_at", "state", b"state", "summary", b"summary"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["content_digest", b"content_digest", "derivation", b"derivation", "ended_at", b"ended_at", "input_bytes", b"input_bytes", "input_files", b"input_files", "inputs", b"inputs", "kind", b"kind", "manifest_key", b"manifest_key", "name", b"name", "reason", b"reason", "resource", b"resource", "resumptions", b"resumptions", "reuse_key", b"reuse_key", "reused", b"reused", "started_at", b"started_at", "state", b"state", "summary", b"summary"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
