@@ -22,15 +22,13 @@ from tutti.ingest.crawl.frontier import Frontier
 from tutti.ingest.encoding import census, normalisation
 from tutti.ingest.paths import Paths
 from tutti.ingest.quality import features, languagemodel, pii
-from tutti.ingest.reading import nesting, shards, tags
+from tutti.ingest.reading import markup, shards
 from tutti.ingest.reading.onray import lacking
 from tutti.ingest.retractions import Retractions
 from tutti.ingest.rpc import IngestApi
 from tutti.ingest.settings import IngestSettings
 
-NATIVES = tuple(
-    each.native for each in (census, nesting, normalisation, pii, statistics, features, languagemodel, tags)
-)
+NATIVES = tuple(each.native for each in (census, markup, normalisation, pii, statistics, features, languagemodel))
 
 
 def build(host: Host) -> Service:

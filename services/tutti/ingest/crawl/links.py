@@ -15,9 +15,9 @@ from resiliparse.parse.html import HTMLTree
 
 from tutti.corpus.documents import MediaType
 from tutti.ingest.crawl.urls import NotAPage, canonical
-from tutti.ingest.encoding.census import census
 from tutti.ingest.encoding.sniffing import decode, is_binary, media_type
-from tutti.ingest.reading.nesting import MAX_DEPTH, levels, parsed, why_not_parsed
+from tutti.ingest.reading.markup import rewritten
+from tutti.ingest.reading.markupkinds import Mode
 
 MAX_LINKS = 20_000
 """Of a page; the first of them in its order. A page with more is a list made for machines."""
@@ -49,13 +49,7 @@ def said(
     if is_binary(body, charset) or media_type(url, body, charset, kind) is not MediaType.HTML:
         return PageLinks(index=index)
     decoded = decode(body, MediaType.HTML, charset)
-    data = decoded.utf8(body)
-    seen = census(data)
-    if why_not_parsed(data, decoded.text, seen):
-        return PageLinks(index=index)
-    tree = parsed(decoded.text, seen)
-    if levels(tree, seen) > 2 * MAX_DEPTH:
-        return PageLinks(index=index)
+    tree = HTMLTree.parse(rewritten(decoded.utf8(body), Mode.LINKS).html.decode())
     names = {"robots", agent.lower()}
     metas = tree.document.query_selector_all("meta[name][content]")[:MAX_LINKS]
     inside = _obeyed(each.getattr("content") for each in metas if each.getattr("name").strip().lower() in names)

@@ -14,7 +14,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from tutti.corpus.documents import MediaType
-from tutti.ingest.encoding.census import Census, census
+from tutti.ingest.encoding.census import controls
 from tutti.ingest.encoding.charsets import MULTIBYTE, characters, guessed, named
 from tutti.ingest.encoding.prescan import declared
 
@@ -63,8 +63,10 @@ class Decoded:
     replaced: int
 
     def utf8(self, data: bytes) -> bytes:
-        """The text in UTF-8, a byte order mark or not; `data`: the bytes that it was decoded from."""
-        return data if self.charset == "utf-8" else self.text.encode()
+        """The text in UTF-8; `data`: the bytes that it was decoded from."""
+        return (
+            data.removeprefix(codecs.BOM_UTF8) if self.charset == "utf-8" and not self.replaced else self.text.encode()
+        )
 
     @property
     def fits(self) -> bool:
@@ -85,18 +87,17 @@ def is_pdf(data: bytes) -> bool:
     return data.startswith(b"%PDF-")
 
 
-def is_binary(data: bytes, charset: str = "", seen: Census | None = None) -> bool:
+def is_binary(data: bytes, charset: str = "") -> bool:
     """A known signature, a NUL, or many control characters; `charset` came with the data.
 
-    Text in UTF-16 is told by its byte order mark, or by what came with it where its characters agree. `seen`: the
-    census of the data, if it was taken.
+    Text in UTF-16 is told by its byte order mark, or by what came with it where its characters agree.
     """
     if data.startswith(_SIGNATURES):
         return True
     if _mark(data, charset)[1].startswith("utf-16"):
         return False
-    controls = (seen or census(data)).controls
-    return controls > 0 and (b"\0" in data or controls > _MAX_CONTROL_SHARE * len(data))
+    number = controls(data)
+    return number > 0 and (b"\0" in data or number > _MAX_CONTROL_SHARE * len(data))
 
 
 def media_type(path: str, data: bytes, charset: str = "", kind: str = "") -> MediaType:
@@ -178,7 +179,7 @@ def _is_wide(data: bytes, charset: str) -> bool:
         text = data[: len(data) & -2].decode(charset).encode()
     except UnicodeDecodeError:
         return False
-    return census(text).controls <= _MAX_CONTROL_SHARE * len(text)
+    return controls(text) <= _MAX_CONTROL_SHARE * len(text)
 
 
 def _replacing(data: bytes, charset: str) -> Decoded:

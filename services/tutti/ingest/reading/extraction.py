@@ -15,29 +15,23 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import TypeVar
 
-from resiliparse.extract.html2text import extract_plain_text
-from resiliparse.parse.html import HTMLTree
-
 from tutti.corpus.documents import Document, Extraction, MediaType
-from tutti.ingest.encoding.census import NOTHING, Census, census
 from tutti.ingest.encoding.mojibake import repaired
 from tutti.ingest.encoding.normalisation import NORMALISATION_VERSION, normalise_title, normalised, utf8
 from tutti.ingest.encoding.sniffing import decode, is_binary, is_pdf, media_type
 from tutti.ingest.reading.containers import Page, Record
-from tutti.ingest.reading.maincontent import main_text
-from tutti.ingest.reading.nesting import (
-    MAX_DEPTH,
-    MAX_INDENTED,
-    MOST_LEVELS,
-    TOO_DEEP,
-    levels,
-    parsed,
-    unwrap_labels,
-    why_not_parsed,
-)
+from tutti.ingest.reading.maincontent import main_text, visible_text
+from tutti.ingest.reading.markup import rewritten
+from tutti.ingest.reading.markupkinds import MAX_DEPTH, Mode
 from tutti.ingest.reading.rejections import Reason, Rejection
 
-EXTRACTION_VERSION = 6
+EXTRACTION_VERSION = 7
+MOST_COST = 10**7
+"""Of a page whose main content is looked for; it takes half a second."""
+MAX_INDENTED = 64
+"""Levels of a large page up to which its text has lines: those of lists are indented by twice their depth."""
+MANY_TAGS = 1_000
+_TOO_DEEP = f"more than {MAX_DEPTH} elements lie in each other"
 _GZIP = b"\x1f\x8b"
 _VISIBLE = re.compile("[!-~]")
 """What stays, however a text is repaired and normalised."""
@@ -50,7 +44,7 @@ _Made = TypeVar("_Made")
 class _Readable:
     """A record whose characters are known.
 
-    `size`: what it is, and how much; `seen`: of HTML in UTF-8.
+    `size`: what it is, and how much; `html`: in UTF-8, in place of a text.
     """
 
     path: str
@@ -60,7 +54,7 @@ class _Readable:
     charset: str
     replaced: int
     size: str
-    seen: Census = NOTHING
+    html: bytes = b""
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,8 +96,7 @@ def _decoded(page: Page) -> _Readable | Rejection:
         return Rejection(page.path, Reason.EMPTY, "the file is empty")
     if is_pdf(page.data):
         return Rejection(page.path, Reason.PDF, f"expected text, begins with {page.data[:8]!r}: convert it to text")
-    seen = census(page.data)
-    if is_binary(page.data, page.declared, seen):
+    if is_binary(page.data, page.declared):
         advice = ": unpack it, only JSON lines and WARC are read gzipped" if page.data[:2] == _GZIP else ""
         return Rejection(page.path, Reason.BINARY, f"expected text, begins with {page.data[:8]!r}{advice}")
     kind = media_type(page.path, page.data, page.declared, page.kind)
@@ -111,37 +104,25 @@ def _decoded(page: Page) -> _Readable | Rejection:
     if decoded.unreadable:
         detail = f"{decoded.replaced} of {len(decoded.text)} characters are not {decoded.charset}"
         return Rejection(page.path, Reason.UNDECODABLE, detail)
-    if kind is MediaType.HTML:
-        data = decoded.utf8(page.data)
-        seen = seen if data is page.data else census(data)
-        if why := why_not_parsed(data, decoded.text, seen):
-            return Rejection(page.path, Reason.TOO_DEEP, why)
     size = f"{len(page.data)} bytes of {kind.value}"
-    return _Readable(page.path, decoded.text, "", kind, decoded.charset, decoded.replaced, size, seen)
+    is_html = kind is MediaType.HTML
+    text, html = ("", decoded.utf8(page.data)) if is_html else (decoded.text, b"")
+    return _Readable(page.path, text, "", kind, decoded.charset, decoded.replaced, size, html)
 
 
 def _found(page: _Readable) -> _Extracted | Rejection:
     if page.kind is not MediaType.HTML:
         return _Extracted(page, page.text, page.title, Extraction.VERBATIM)
-    tree = parsed(page.text, page.seen)
-    if (depth := levels(tree, page.seen)) > 2 * MAX_DEPTH:
-        return Rejection(page.path, Reason.TOO_DEEP, TOO_DEEP)
-    title = tree.title or ""
-    # Lines of lists in lists are indented by twice their depth.
-    lines = depth <= MAX_INDENTED or page.seen.tags < 2 * MAX_DEPTH
-    if depth * page.seen.tags > MOST_LEVELS:
-        return _Extracted(page, _visible(tree, lines=lines), title, Extraction.BODY)
-    if "<label" in page.text:
-        unwrap_labels(tree)
-    text = main_text(tree, page.text)
-    if _VISIBLE.search(text) or _one_form(text):
-        return _Extracted(page, text, title, Extraction.MAIN)
-    return _Extracted(page, _visible(tree, lines=lines), title, Extraction.BODY)
-
-
-def _visible(tree: HTMLTree, *, lines: bool) -> str:
-    """All text that a page shows."""
-    return str(extract_plain_text(tree, preserve_formatting=lines, main_content=False, alt_texts=False))
+    main = rewritten(page.html, Mode.MAIN)
+    if main.cost <= MOST_COST and not main.too_deep:
+        text = main_text(main.html.decode())
+        if _VISIBLE.search(text) or _one_form(text):
+            return _Extracted(page, text, main.title, Extraction.MAIN)
+    shown = rewritten(page.html, Mode.VISIBLE)
+    if main.too_deep or shown.too_deep:
+        return Rejection(page.path, Reason.TOO_DEEP, _TOO_DEEP)
+    lines = shown.levels <= MAX_INDENTED or shown.tags < MANY_TAGS
+    return _Extracted(page, visible_text(shown.html.decode(), lines=lines), main.title, Extraction.BODY)
 
 
 def _one_form(text: str) -> str:

@@ -1,9 +1,9 @@
 """Main content of a page: resiliparse's, without boilerplate that it keeps.
 
 resiliparse keeps nearly all of an article, and much of what is beside it. So elements that are boilerplate by name or
-class are skipped, an article's element is read alone where it holds most of the text, and short lines at the end
-that are no sentences (links to other pages, names of sections) are dropped. `python -m benchmarks.extraction` measures
-precision and recall.
+class are left out before a page is parsed (`markup.py`), an article's element is read alone where it holds most of the
+text, and short lines at the end that are no sentences (links to other pages, names of sections) are dropped.
+`python -m benchmarks.extraction` measures precision and recall.
 """
 
 from __future__ import annotations
@@ -11,12 +11,6 @@ from __future__ import annotations
 from resiliparse.extract.html2text import extract_plain_text
 from resiliparse.parse.html import ElementNode, HTMLTree
 
-_ELEMENTS = ("nav", "footer", "aside", "figcaption", "button", "select")
-_CLASSES = (
-    "breadcrumb", "cookie", "copyright", "disclaimer", "disqus", "footer", "newsletter", "pagination", "related",
-    "signup", "subscri",
-)  # fmt: skip
-_SKIPPED = (*_ELEMENTS, *(f'[class*="{name}" i]:not(body):not(:has(h1))' for name in _CLASSES))
 _ARTICLES = ("article", "main, [role=main]", "#content, #main, .content, #main-content, .main-content")
 _HINTS = ("<article", "<main", *(f"{name}={quote}" for name in ("role", "id", "class") for quote in ("'main", '"main')),
           *(f"{name}={quote}" for name in ("id", "class") for quote in ("'content", '"content')))  # fmt: skip
@@ -29,11 +23,9 @@ _SHORT_LINE = 60
 _SENTENCE_ENDS = tuple(".!?:;)]\"'\u201d\u2019\u00bb\u2026\u3002\uff01\uff1f")
 
 
-def main_text(tree: HTMLTree, html: str) -> str:
-    """Return the main content of a page and its tree, empty where there is none.
-
-    The tree may be left with the article alone.
-    """
+def main_text(html: str) -> str:
+    """Return the main content of a page that was rewritten for it, empty where there is none."""
+    tree = HTMLTree.parse(html)
     text = _extracted(tree)
     article = _article(tree) if text and any(hint in html for hint in _HINTS) else None
     if article is not None and tree.body is not None:
@@ -44,12 +36,14 @@ def main_text(tree: HTMLTree, html: str) -> str:
     return _trimmed(text)
 
 
+def visible_text(html: str, *, lines: bool) -> str:
+    """Return all text that a page shows; without `lines` on one line."""
+    tree = HTMLTree.parse(html)
+    return str(extract_plain_text(tree, preserve_formatting=lines, main_content=False, alt_texts=False))
+
+
 def _extracted(tree: HTMLTree) -> str:
-    return str(
-        extract_plain_text(
-            tree, main_content=True, alt_texts=False, comments=False, post_meta=False, skip_elements=_SKIPPED
-        )
-    )
+    return str(extract_plain_text(tree, main_content=True, alt_texts=False, comments=False, post_meta=False))
 
 
 def _article(tree: HTMLTree) -> ElementNode | None:

@@ -1,9 +1,10 @@
 """Main content is the article, without what pages put beside and behind it."""
 
 import pytest
-from resiliparse.parse.html import HTMLTree
 
 from tutti.ingest.reading.maincontent import main_text
+from tutti.ingest.reading.markup import rewritten
+from tutti.ingest.reading.markupkinds import Mode
 
 WORDS = "The library is open every day, and all people of the town may read its books there. " * 4
 ARTICLE = f"<article><h1>Notes</h1><p>{WORDS}</p><p>{WORDS}</p></article>"
@@ -11,7 +12,7 @@ TEXT = f"Notes\n\n{WORDS.strip()}\n\n{WORDS.strip()}"
 
 
 def of(html: str) -> str:
-    return main_text(HTMLTree.parse(html), html).strip()
+    return main_text(rewritten(html.encode(), Mode.MAIN).html.decode()).strip()
 
 
 @pytest.mark.parametrize(

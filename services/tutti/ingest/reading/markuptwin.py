@@ -1,0 +1,318 @@
+"""What markup.c does, in Python: the definition that the kernel is held to, and what a machine without it uses."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from dataclasses import dataclass, field
+
+from tutti.ingest.reading.markupkinds import (
+    BOXES,
+    KINDS,
+    LONGEST,
+    MAX_DEPTH,
+    NO_KIND,
+    READ,
+    Kind,
+    Markup,
+    Mode,
+    title_of,
+)
+
+_TOKEN = re.compile(
+    rb"<!--(?:-?>|.*?(?:--!?>|\Z))|<(?P<end>/?)(?P<name>[a-zA-Z][^\t\n\f\r />]*+)|<(?:[!?]|/(?=.))[^>]*+>?"
+    rb"|(?P<text><|[^<]++)",
+    re.DOTALL,
+)
+_BETWEEN = re.compile(rb"[\t\n\f\r /]*+")
+_ATTRIBUTE = re.compile(
+    rb"([^\t\n\f\r />][^\t\n\f\r />=]*+)"
+    rb"(?:[\t\n\f\r ]*+=[\t\n\f\r ]*+(?:\"([^\"]*+)(?:\"|\Z)|'([^']*+)(?:'|\Z)|([^\t\n\f\r >]*+)))?+"
+)
+_BOX = re.compile(b"|".join(each.encode() for each in BOXES), re.IGNORECASE)
+_BLOCKS = Kind.SPECIAL | Kind.THIN
+
+
+@dataclass(slots=True, eq=False)
+class _Open:
+    """`shown`: the name that its tags have in what is written; `at`: where they begin. `pending`: it is left out unless
+    an element of this kind is in it.
+    """
+
+    name: bytes
+    kind: Kind
+    at: int = 0
+    shown: bytes = b""
+    pending: Kind = NO_KIND
+
+
+@dataclass(slots=True)
+class _Tag:
+    name: bytes
+    kind: Kind
+    ends: bool
+    empty: bool = False
+    has: dict[str, tuple[bytes, bytes]] = field(default_factory=dict)
+    """The value, and how it is quoted, of attributes that are read."""
+
+
+def written(page: bytes, mode: Mode) -> Markup:
+    """Return the page as it is to be parsed."""
+    rewriting = _Rewriting(mode)
+    at, title = 0, None
+    while token := _TOKEN.match(page, at):
+        at = token.end()
+        if token["text"]:
+            rewriting.text(b"&lt;" if token["text"] == b"<" else token["text"])
+        if not token["name"]:
+            continue
+        tag, at = _read(page, token, mode)
+        if tag is None:
+            break
+        rewriting.tag(tag)
+        if rewriting.too_deep:
+            break
+        if Kind.RAW in tag.kind and not tag.ends and not (tag.empty and rewriting.is_foreign):
+            end = _raw_end(page, at, tag.name)
+            if Kind.TITLE in tag.kind and not rewriting.is_foreign:
+                title = page[at:end] if title is None else title
+            at = end
+    return rewriting.done(title_of(title or b""))
+
+
+def _read(page: bytes, token: re.Match[bytes], mode: Mode) -> tuple[_Tag | None, int]:
+    """The tag whose name was matched, and where it ends; none where it has no end."""
+    name = token["name"].lower()
+    tag = _Tag(name, KINDS.get(name.decode("latin-1"), NO_KIND), ends=bool(token["end"]))
+    at = token.end()
+    while (between := _BETWEEN.match(page, at)) and (at := between.end()) < len(page) and page[at] != ord(">"):
+        if found := _ATTRIBUTE.match(page, at):
+            at = found.end()
+            label = found[1].lower().decode("latin-1")
+            which = found.lastindex or 1
+            quote = b"\0\0\"'\0"[which : which + 1].strip(b"\0")
+            if label in READ[mode]:
+                tag.has.setdefault(label, (_cut(found[which] if which > 1 else b"", LONGEST[mode]), quote))
+    if at >= len(page):
+        return None, at
+    tag.empty = bool(between and between[0].endswith(b"/"))
+    return tag, at + 1
+
+
+def _cut(value: bytes, longest: int) -> bytes:
+    """At most so many bytes of a value, and no part of a character."""
+    if len(value) <= longest:
+        return value
+    while longest and value[longest] & 0xC0 == 0x80:
+        longest -= 1
+    return value[:longest]
+
+
+def _raw_end(page: bytes, at: int, name: bytes) -> int:
+    """Where the end tag begins of an element in which there are no tags."""
+    comment = inner = False
+    marks = re.compile(rb"<!(?=--)|--(?=>)|<(?P<end>/?)" + name + rb"(?=[\t\n\f\r />])", re.IGNORECASE)
+    for mark in marks.finditer(page, at):
+        if mark[0] == b"<!":
+            comment = comment or name == b"script"
+        elif mark[0] == b"--":
+            comment = inner = False
+        elif not mark["end"]:
+            inner = comment
+        elif not inner:
+            return mark.start()
+        else:
+            inner = False
+    return len(page)
+
+
+class _Rewriting:
+    """What is written, and the elements that are open there."""
+
+    def __init__(self, mode: Mode) -> None:
+        self._mode = mode
+        self._out = bytearray()
+        self._open: list[_Open] = []
+        self._opened: Counter[bytes] = Counter()
+        self._dropping: _Open | None = None
+        self._tags = self._depth = self._deepest = self._work = self._bytes = self._templates = 0
+        self.too_deep = False
+
+    @property
+    def is_foreign(self) -> bool:
+        """Whether this is in a picture."""
+        return self._dropping is not None and Kind.FOREIGN in self._dropping.kind
+
+    def text(self, text: bytes) -> None:
+        if self._mode is not Mode.LINKS and self._dropping is None:
+            self._bytes += len(text) * self._depth
+            self._out += text
+
+    def tag(self, tag: _Tag) -> None:
+        if self._mode is Mode.LINKS:
+            self._link(tag)
+        elif tag.ends:
+            self._closes(tag)
+        elif Kind.RAW not in tag.kind:
+            self._opens(tag)
+
+    def done(self, title: str) -> Markup:
+        while self._open:
+            self._pop()
+        cost = self._work + self._bytes // 16
+        return Markup(bytes(self._out), title, self._tags, self._deepest, cost, self.too_deep)
+
+    def _link(self, tag: _Tag) -> None:
+        if Kind.TEMPLATE in tag.kind:
+            self._templates = max(0, self._templates + (-1 if tag.ends else 1))
+        if tag.ends or self._templates or Kind.LINK not in tag.kind:
+            return
+        framed = tag.name in (b"frame", b"iframe")
+        name = b"iframe" if framed else tag.name
+        self._out += b"<" + name + _attributes(tag, READ[self._mode]) + b">"
+        if framed or Kind.A in tag.kind:
+            self._out += b"</" + name + b">"
+
+    def _opens(self, tag: _Tag) -> None:
+        kind = tag.kind
+        if Kind.IGNORED in kind:
+            return
+        if kind & (Kind.CELL | Kind.ROW | Kind.GROUP):
+            if not any(Kind.TABLE in each.kind for each in self._open):
+                return
+            within = {Kind.CELL: Kind.ROW | Kind.GROUP | Kind.TABLE, Kind.ROW: Kind.GROUP | Kind.TABLE}
+            context = next((within[each] for each in within if each in kind), Kind.TABLE)
+            while not self._open[-1].kind & context:
+                self._pop()
+        if Kind.ENDS_P in kind:
+            self._ends(b"p", NO_KIND, Kind.SCOPE | Kind.BUTTON)
+        if Kind.HEADING in kind:
+            self._ends(b"", Kind.HEADING, _BLOCKS)
+        if kind & (Kind.ITEM | Kind.TERM):
+            self._ends(b"", kind & (Kind.ITEM | Kind.TERM), Kind.SPECIAL)
+        if Kind.A in kind:
+            self._ends_format(tag.name)
+        for each in self._open:
+            if each.pending in kind:
+                each.pending = NO_KIND
+        if Kind.VOID in kind:
+            self._shows(b"<hr>" if Kind.ENDS_P in kind else b"<br>")
+        elif not (tag.empty and (Kind.FOREIGN in kind or self.is_foreign)):
+            self._push(tag)
+
+    def _push(self, tag: _Tag) -> None:
+        kind, main = tag.kind, self._mode is Mode.MAIN
+        hard = Kind.HARD in kind or (main and Kind.BESIDE in kind)
+        new, read = _Open(tag.name, kind, len(self._out)), READ[self._mode][1:]
+        if self._dropping is None and not hard:
+            known = tag.name.decode("latin-1") in KINDS and Kind.INLINE not in kind
+            if Kind.LABEL in kind:
+                new.pending = Kind.WRAPPED
+            elif Kind.A in kind and "href" in tag.has:
+                new.shown = tag.name
+            elif Kind.INLINE not in kind or any(each in tag.has for each in read):
+                new.shown = tag.name if known else b"span"
+            if not new.pending and main and _BOX.search(tag.has.get("class", (b"",))[0]):
+                new.pending = Kind.H1
+        solid = sum(map(_is_solid, self._open))
+        if (solid if _is_solid(new) else len(self._open) - solid) == MAX_DEPTH:
+            self.too_deep |= _is_solid(new)
+            return
+        self._opened[new.name] += 1
+        self._open.append(new)
+        if hard and self._dropping is None:
+            self._dropping = new
+        if new.shown:
+            self._shows(b"<" + new.shown + (_attributes(tag, read) if main else b"") + b">")
+            self._depth += 1
+            self._deepest = max(self._deepest, self._depth)
+
+    def _closes(self, tag: _Tag) -> None:
+        kind = tag.kind
+        if kind & (Kind.IGNORED | Kind.RAW):
+            return
+        if Kind.VOID in kind:
+            if Kind.ENDS_P not in kind:
+                self._shows(b"<br>")
+            return
+        stops = _BLOCKS
+        if kind & (Kind.CELL | Kind.ROW | Kind.GROUP | Kind.TABLE):
+            stops = Kind.TABLE
+        elif Kind.ITEM in kind:
+            stops = Kind.SCOPE | Kind.LIST
+        elif Kind.P in kind:
+            stops = Kind.SCOPE | Kind.BUTTON
+        elif kind & (_BLOCKS | Kind.THROUGH):
+            stops = Kind.SCOPE
+        elif Kind.FORMAT in kind:
+            self._ends_format(tag.name)
+            return
+        if not self._ends(tag.name, kind & Kind.HEADING, stops) and Kind.P in kind:
+            self._shows(b"<p></p>")
+
+    def _shows(self, tag: bytes) -> None:
+        if self._dropping is None:
+            self._tags += 1
+            self._work += self._depth + 1
+            self._out += tag
+
+    def _pop(self) -> None:
+        last = self._open.pop()
+        self._opened[last.name] -= 1
+        if last.shown:
+            self._out += b"</" + last.shown + b">"
+            self._depth -= 1
+        if last.pending:
+            del self._out[last.at :]
+        if last is self._dropping:
+            self._dropping = None
+
+    def _ends(self, name: bytes, like: Kind, stops: Kind) -> bool:
+        """End the element of a name, or of a kind, that was opened last, unless one that stops is in it."""
+        if not like and not self._opened[name]:
+            return False
+        for each in reversed(self._open):
+            if (name and each.name == name) or each.kind & like:
+                self._pop_to(each)
+                return True
+            if each.kind & stops:
+                return False
+        return False
+
+    def _ends_format(self, name: bytes) -> None:
+        """End what formats text. Where blocks have begun in it they stay open: there the parser splits the element."""
+        inner = list[_Open]()
+        for each in reversed(self._open if self._opened[name] else []):
+            if each.name == name:
+                break
+            if Kind.SCOPE in each.kind:
+                return
+            inner.append(each)
+        else:
+            return
+        if not any(each.kind & _BLOCKS for each in inner):
+            self._pop_to(each)
+            return
+        self._opened[name] -= 1
+        each.name = b""
+        self._opened[b""] += 1
+        if each.shown == b"a" and not any(one.pending for one in self._open):
+            self._out += b"</a>"
+            each.shown = b""
+            self._depth -= 1
+
+    def _pop_to(self, last: _Open) -> None:
+        while last in self._open:
+            self._pop()
+
+
+def _is_solid(each: _Open) -> bool:
+    return bool(each.shown) or Kind.INLINE not in each.kind
+
+
+def _attributes(tag: _Tag, names: tuple[str, ...]) -> bytes:
+    return b"".join(_attribute(name, *tag.has[name]) for name in names if name in tag.has)
+
+
+def _attribute(name: str, value: bytes, quote: bytes) -> bytes:
+    return b" " + name.encode() + (b"=" + quote + value + quote if value else b"")
