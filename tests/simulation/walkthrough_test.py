@@ -1,4 +1,4 @@
-"""Following one event in docs/architecture.md: the files that it names are those that the event really takes.
+"""Follow an event in docs/architecture.md: the files that it names are those that the event really takes.
 
 A profile counts: between the commit of the last checkpoint and the end of the job, which files of the committer and of
 the scheduler, and of the libraries below them, have a function that was executed.
@@ -76,7 +76,7 @@ def executed(tmp_path_factory: pytest.TempPathFactory) -> set[str]:
 
 
 def named() -> set[str]:
-    section = (ROOT / "docs/architecture.md").read_text().split("## Following one event")[1].split("\n## ")[0]
+    section = (ROOT / "docs/architecture.md").read_text().split("## Follow an event")[1].split("\n## ")[0]
     return set(re.findall(r"`services/tutti/([a-z/]+\.py)`", section))
 
 
