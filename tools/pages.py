@@ -285,35 +285,45 @@ RECIPES = """\
 Generated from `services/tutti/pipeline/recipe.py` and `sizes.py`, and from `libs/tutti/cli/classifierrecipe.py`, by
 `tools/pages.py`; do not edit.
 
-A recipe says what to make: YAML or JSON, at most 64 KiB. `tutti run RECIPE --set KEY=VALUE` changes a key for one run.
-It is checked whole before anything starts; a wrong key or value is named, with what was expected. `recipes/` has some
-that run. `tutti recipes new` prints one, `tutti recipes check RECIPE` says all that is wrong with it at once, and
-`tutti recipes plan RECIPE` what a run would do: which stages run, which are reused, how much time, disk and memory.
+A recipe is a YAML or JSON file of at most 64 KiB that describes a run. `recipes/` contains examples.
+
+    tutti recipes new                             # print a recipe to start from
+    tutti recipes check RECIPE                    # list all errors of a recipe at once
+    tutti recipes plan RECIPE                     # which stages would run or be reused; time, disk and memory
+    tutti run RECIPE --set KEY=VALUE              # run it, with one key changed
+
+A recipe is validated completely before anything starts. An error names the key, its value and what was expected.
 """
 
 
 MIXTURES = """\
 ## Mixtures
 
-A run can train on the datasets of earlier runs beside its own. All of them need one tokenizer and one context:
+A run can train on the datasets of earlier runs in addition to its own. All datasets must have the same tokenizer and
+the same context:
 
 ```yaml
-tokenizer: {of: runs/code}                      # that of the first dataset, instead of a new one
+tokenizer: {of: runs/code}                      # reuse the tokenizer of this run instead of training a new one
 mixture: {datasets: {runs/code: 3, datasets/5f…: 1}, own: 4}
 ```
 
-Of every eight sequences that are read four are the run's own, three of `runs/code`, one of the third; every sequence of
-a dataset is read once before one is read again. With `by: epochs` the numbers say how often each dataset is read while
-the others are read as often as theirs say; how many steps there are says `train.steps` alone. Weights follow from them
-and the datasets' sequences, such that no dataset's part is off by more than a hundredth of itself, as far as weights
-that add up to at most 65,536 allow it. How often each was read is in the summary of the run. Validation is on the
-run's own held-out documents. A name stands for what it means when the run is accepted: recorded are datasets by their
-content.
+In this example, of every eight sequences four are from the run's own dataset, three from `runs/code` and one from the
+third dataset. Every sequence of a dataset is read once before one is read a second time. With `by: epochs` the numbers
+are relative numbers of epochs instead: a dataset with the number 2 is read twice while one with the number 1 is read
+once. `train.steps` alone determines the number of steps.
+
+For `by: epochs`, Tutti computes integer weights from the numbers and the sizes of the datasets. The weights add up to
+at most 65,536. As far as this limit allows, the share of each dataset is correct to within 1 % of its value. The
+summary of the run shows how often each dataset was read.
+
+Validation uses the held-out documents of the run's own dataset. Names such as `runs/code` are resolved when the run is
+accepted, and the run records the datasets by the digests of their contents.
 """
 STAGES = """\
 ## Named stages
 
-The keys above ask for one stage of each kind at most. `stages` adds more, each under a name of its own:
+With the keys above, a recipe has at most one stage of each kind. The key `stages` adds more stages, each with its own
+name:
 
 ```yaml
 input: {path: pages}
@@ -324,60 +334,62 @@ stages:
   sample-anneal: {like: sample, from: anneal}
 ```
 
-- `kind` is one of those below. Left out, it is the name of the stage, or the kind of the stage that it is like.
-- `from` says what fills each role: the name of another stage, or of a resource such as `checkpoints/JOB/LINE/STEP` or
-  `datasets/VERSION`. A role with a default takes it where `from` does not say. A single name fills the only role that
-  accepts it.
-- `prompts.train` in `from` is the part `train` of the stage `prompts`, where that one splits its result into parts;
-  `conversations/ID.train` is that of a resource.
-- `like` names a stage whose keys and inputs this one takes over; its own keys come first.
-- All other keys are those of the kind, named as the keys above without their prefix: `ingest` has those of `input` and
-  `mask`, `filter` and `dedup` their own, `tokenization` those of `data`, `vocabulary` and `pattern`.
+- `kind` is a kind of the table below. The default is the name of the stage or, with `like`, the kind of that stage.
+- `from` gives the input for each role: the name of another stage, or of a resource such as
+  `checkpoints/JOB/LINE/STEP` or `datasets/VERSION`. Roles that `from` does not mention have their default, if there is
+  one. If only one role accepts an input, write just its name.
+- If a stage splits its result into parts, `from` can name a part: `prompts.train` is the part `train` of the stage
+  `prompts`, and `conversations/ID.train` is a part of a resource.
+- `like` names a stage whose keys and inputs are copied. Keys of the new stage override the copied ones.
+- All other keys are those of the kind. Most are the keys above without their prefix: `ingest` has the keys of `input`,
+  and `mask`; `filter` and `dedup` have their own; `tokenization` has the keys of `data`, and `vocabulary` and
+  `pattern`.
 
-`--set stages.NAME.KEY=VALUE` changes one. A recipe whose stages start from resources needs neither `input` nor `train`.
-Stages run one at a time: those of the keys above first, then the named ones, each after what it reads, ties by name.
-The name of a stage decides no content: what another stage, or another run, made of the same inputs with the same keys
-is reused.
+`--set stages.NAME.KEY=VALUE` changes one key. A recipe whose stages start from resources needs neither `input` nor
+`train`. Stages run one at a time: first the stages of the keys above, then the named ones in the order of their
+dependencies; stages that are ready at the same time run in the order of their names. The name of a stage does not
+affect its result: if another stage or another run used the same inputs and keys, its result is reused.
 
-A training with `initial` begins with the parameters of that checkpoint, and with nothing else of it: moments, step and
-the order of sequences begin anew. Both trainings need the same model and the same tokenizer. The checkpoint is recorded
-in the training, and is a parent of every checkpoint that the training writes.
+A training with the input `initial` starts from the parameters of that checkpoint. Moments, step and the order of
+sequences start from the beginning. Both trainings need the same model and the same tokenizer. The training records the
+checkpoint, which is a parent of every checkpoint that the training writes.
 
 `conversations` reads prompts and demonstrations from a file, or from every file of a folder: JSON lines (`.jsonl`,
-`.ndjson`, plain, `.gz` or `.zst`) or a list in JSON (`.json`). The first record of a file decides its layout:
+`.ndjson`, plain, `.gz` or `.zst`) or a JSON list (`.json`). The first record of a file determines its layout:
 
-| layout | a record has |
+| layout | fields of a record |
 |---|---|
 | `messages` | `messages`, each with `role` and `content` (a string, or OpenAI's parts of type text) |
-| `prompt` | `prompt` and perhaps `completion`: strings, or lists of messages |
-| `alpaca` | `instruction` and `output`, perhaps `input` and `system` |
+| `prompt` | `prompt` and optionally `completion`: strings, or lists of messages |
+| `alpaca` | `instruction` and `output`, optionally `input` and `system` |
 | `sharegpt` | `conversations`, each with `from` and `value` |
-| `hh` | `chosen` and `rejected`: transcripts of `Human:` and `Assistant:`, or lists of messages; chosen is read |
+| `hh` | `chosen` and `rejected`: transcripts of `Human:` and `Assistant:`, or lists of messages; only chosen is read |
 
-A conversation that ends with the user's message is a prompt, one that ends with the assistant's a demonstration. Equal
-conversations are kept once. `split: {train: 0.8, final: 0.2}` puts each into a part by its digest and `seed`, so that
-it stays in its part when files are renamed or others are added. `tutti conversations show` has the layout of each file,
-how many conversations each part has, and for each reason how many records were rejected, with the first three.
+A conversation that ends with a message of the user is a prompt; one that ends with a message of the assistant is a
+demonstration. Duplicates are removed. `split: {train: 0.8, final: 0.2}` assigns each conversation to a part by its
+digest and `seed`, so a conversation stays in its part when files are renamed or added. `tutti conversations show`
+prints the layout of each file, the number of conversations in each part, and for each reason the number of rejected
+records and the first three of them.
 
-`sft`, `reward` and `dpo` go on with a checkpoint over conversations or preferences:
+`sft`, `reward` and `dpo` train a checkpoint further, on conversations or preferences:
 [post-training.md](post-training.md).
 """
 CLASSIFIERS = """\
 ## Classifiers
 
-What `quality.classifiers` names is trained by a recipe of its own, over folders of labelled texts
-([quality.md](quality.md#harm)). `recipes/harm.yaml` is the one of the carried set:
+The classifiers in `quality.classifiers` have their own recipes, which train them on folders of labelled texts
+([quality.md](quality.md#harm)). `recipes/harm.yaml` uses the dataset that comes with Tutti:
 
     tutti classifiers train recipes/harm.yaml
     tutti run mine.yaml --set quality.classifiers=harm
 
-A recipe of a run may carry it: `classifiers: [harm.yaml]` names a file that starts from the recipe's own folder, and
-`tutti run` trains by it first what was not trained before; the run records `harm@DIGEST`. `tutti recipes check`, `tutti
-recipes plan` and `--dry-run` train nothing, and say where something is not trained yet.
+The recipe of a run can also name the file, relative to its own folder: `classifiers: [harm.yaml]`. Then `tutti run`
+trains the classifier first, if it was not trained before, and the run records `harm@DIGEST`. `tutti recipes check`,
+`tutti recipes plan` and `--dry-run` do not train; they report classifiers that are not trained yet.
 
-A recipe of a classifier is read, changed with `--set` and refused as one of a run is. The same recipe over the same
-texts is the same `NAME@DIGEST`, and what was trained before is not trained again. A name keeps its classifier: for
-other texts, or with another key changed, choose another name. Every key but `name` decides which classifier is learnt.
+A classifier's recipe is read, validated and changed with `--set` like the recipe of a run. Every key except `name`
+affects the result. The same recipe and the same texts give the same `NAME@DIGEST`, which is trained only once. A name
+always refers to the same classifier: if you change the texts or a key, choose another name.
 """
 
 
@@ -389,13 +401,15 @@ def recipes_page() -> str:
         "",
         *_table(Recipe),
         "",
-        "`name`, `input.most_rejected`, `train.ranks`, `train.shrink`, `train.attempts`, and of `input.crawl` the keys",
-        "`contact`, `connect`, `connections` and `delay_seconds`, decide no content. Every other key enters the reuse",
-        "key of a stage: with",
-        "another value that stage runs again. An unfinished run is resumed by the same recipe, whatever `connect`",
-        "says by now: the new places count. A crawl that is done is reused wherever `connect` says that hosts lie,",
-        "also where some did not answer: then change `input.crawl.edition`. Of `input.path` and `input.crawl` a recipe",
-        "has one.",
+        "A recipe has either `input.path` or `input.crawl`.",
+        "",
+        "These keys do not affect results: `name`, `input.most_rejected`, `train.ranks`, `train.shrink`,",
+        "`train.attempts`, and the keys `contact`, `connect`, `connections` and `delay_seconds` of `input.crawl`.",
+        "Every other key is part of the reuse key of a stage: if you change it, the stage runs again.",
+        "",
+        "You can resume an unfinished run with the same recipe and another `connect`; the new addresses are used. A",
+        "finished crawl is reused with any `connect`, even if some hosts did not answer. To crawl again, change",
+        "`input.crawl.edition`.",
         "",
         MIXTURES,
         STAGES,
@@ -406,9 +420,9 @@ def recipes_page() -> str:
         "",
         "## Sizes",
         "",
-        "A size never changes its numbers. Parameters are counted with the default vocabulary of "
-        f"{parse(_least()).tokenizer.vocabulary:,} and embeddings",
-        "that are not tied.",
+        "The numbers of a size never change. Parameters are counted with the default vocabulary of "
+        f"{parse(_least()).tokenizer.vocabulary:,} and untied",
+        "embeddings.",
         "",
         "| size | width | layers | heads | key and value heads | hidden | parameters |",
         "|---|---|---|---|---|---|---|",

@@ -23,20 +23,21 @@ class InputPart(Part):
     path: str = Field(
         min_length=1,
         max_length=4096,
-        description="folder whose folders are labels, with texts in them that ingest reads; relative to the recipe's "
-        "own folder",
+        description="folder with one folder of texts for each label; relative to the folder of the recipe",
     )
     text_field: str = Field(
-        default=TEXT_FIELD, min_length=1, max_length=200, description="of JSON lines and Parquet: where the text is"
+        default=TEXT_FIELD, min_length=1, max_length=200, description="field with the text, in JSON lines and Parquet"
     )
 
 
 class ClassifierRecipe(Part):
-    name: str = Field(min_length=1, max_length=40, description="of the classifier, and of its rules: NAME.LABEL")
+    name: str = Field(
+        min_length=1, max_length=40, description="name of the classifier and prefix of its rules NAME.LABEL"
+    )
     input: InputPart
-    keeps: str = Field(min_length=1, max_length=40, description="the label of what is wanted")
+    keeps: str = Field(min_length=1, max_length=40, description="label of the texts to keep")
     most_false: Real = Field(
-        default=MOST_FALSE, gt=0, lt=1, description="of what is wanted, the share that a threshold may reject"
+        default=MOST_FALSE, gt=0, lt=1, description="maximum share of texts to keep that a threshold may reject"
     )
 
 

@@ -8,8 +8,8 @@ from tutti.chassis.config.settings import Section
 class DedupSettings(Section):
     ray: str = Field(
         default="",
-        description="host:port of the head of a Ray cluster that this machine is a node of, for engine: ray",
+        description="host:port of the head of a Ray cluster that includes this machine, for engine: ray",
     )
     ray_blobs: str = Field(
-        default="", description="blobs.url as the cluster's nodes reach it: a folder that all of them share, or s3://…"
+        default="", description="blobs.url as the nodes of the cluster reach it: a shared folder, or s3://…"
     )

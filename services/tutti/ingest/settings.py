@@ -16,12 +16,10 @@ class IngestSettings(Section):
 
     ray: str = Field(
         default="",
-        description="host:port of the head of a Ray cluster that this machine is a node of, for engine: ray",
+        description="host:port of the head of a Ray cluster that includes this machine, for engine: ray",
     )
 
-    roots: list[str] = Field(
-        default=[], description="folders under which the inputs of recipes must be; empty: anywhere"
-    )
+    roots: list[str] = Field(default=[], description="folders that inputs of recipes must be in; empty: any folder")
 
     @property
     def processes(self) -> int:

@@ -12,6 +12,6 @@ class CrowdPart(Part):
     simulated: str = Field(
         min_length=1,
         max_length=LONGEST,
-        description="file (.yaml) of simulated annotators, or its text",
+        description="file (.yaml) that defines simulated annotators, or its text",
     )
-    annotators: Positive = Field(default=20, description="how many of them")
+    annotators: Positive = Field(default=20, description="number of simulated annotators")

@@ -41,33 +41,42 @@ INITIAL = "initial"
 class JobSection(Part):
     """The keys of every job that goes on with a checkpoint."""
 
-    ranks: Positive = Field(default=1, description="at most one a microbatch; changes no bit of the result")
+    ranks: Positive = Field(default=1, description="number of ranks, at most microbatches; does not affect the result")
     microbatches: int = Field(
-        default=8, ge=1, le=MAX_MICROBATCHES, description="G: leaves of a step, the same on any number of ranks"
+        default=8,
+        ge=1,
+        le=MAX_MICROBATCHES,
+        description="G: microbatches (leaves) of a step, the same on any number of ranks",
     )
-    rows: Positive | None = Field(default=None, description="of a microbatch; 2, or what batch makes of it")
-    batch: Positive | None = Field(default=None, description="rows of a step: microbatches x rows")
+    rows: Positive | None = Field(default=None, description="rows per microbatch; default: 2, or derived from batch")
+    batch: Positive | None = Field(default=None, description="rows per step: microbatches x rows")
     length: Positive | None = Field(
-        default=None, description="tokens of a row; longer samples are left out; the model's context unless given"
+        default=None, description="tokens per row; longer samples are left out; default: the context of the model"
     )
-    checkpoint_every: Positive | None = Field(default=None, description="a tenth of the steps unless it is given")
-    audit_every: Count = Field(default=10, description="steps between two audits of parameters and a leaf; 0: none")
-    seed: Seed = Field(default=0, description="the order of samples")
-    threads: Positive = Field(default=1, description="of a rank; another number may give other bits")
-    learning_rate: Real = Field(default=3e-4, gt=0, description="at its peak")
-    min_learning_rate: Real = Field(default=0.0, ge=0, description="at the last step")
-    warmup: Count | None = Field(default=None, description="steps; a twentieth unless it is given")
-    weight_decay: Real = Field(default=0.0, ge=0, description="of matrices; gains of norms do not decay")
-    clip_norm: Real = Field(default=1.0, gt=0, description="a longer mean gradient is scaled down to this norm")
-    shrink: bool = Field(default=False, description="go on with fewer ranks when nodes are lost")
-    attempts: Positive = Field(default=5, description="without a new checkpoint, until the job fails")
+    checkpoint_every: Positive | None = Field(
+        default=None, description="steps between two checkpoints; default: a tenth of the steps"
+    )
+    audit_every: Count = Field(
+        default=10, description="steps between two audits of the parameters and of a leaf; 0: never"
+    )
+    seed: Seed = Field(default=0, description="seed of the order of samples")
+    threads: Positive = Field(default=1, description="threads of a rank; another number may give different bits")
+    learning_rate: Real = Field(default=3e-4, gt=0, description="peak learning rate")
+    min_learning_rate: Real = Field(default=0.0, ge=0, description="learning rate at the last step")
+    warmup: Count | None = Field(default=None, description="warmup steps; default: a twentieth of the steps")
+    weight_decay: Real = Field(default=0.0, ge=0, description="weight decay of matrices; norm gains do not decay")
+    clip_norm: Real = Field(
+        default=1.0, gt=0, description="maximum norm of the mean gradient; a larger one is scaled down"
+    )
+    shrink: bool = Field(default=False, description="continue with fewer ranks when nodes are lost")
+    attempts: Positive = Field(default=5, description="attempts without a new checkpoint, after which the job fails")
 
 
 class FinetuningSection(JobSection):
-    steps: Positive | None = Field(default=None, description="optimizer steps; or give epochs")
-    epochs: Positive | None = Field(default=None, description="how often each sample is read, instead of steps")
-    held_out: Real = Field(default=0.05, ge=0, lt=1, description="share that is measured and not trained on")
-    validate_every: Count = Field(default=0, description="steps; 0: after the last step alone")
+    steps: Positive | None = Field(default=None, description="number of optimizer steps; or give epochs")
+    epochs: Positive | None = Field(default=None, description="number of passes over the samples, instead of steps")
+    held_out: Real = Field(default=0.05, ge=0, lt=1, description="share of samples held out for validation")
+    validate_every: Count = Field(default=0, description="steps between two validations; 0: only after the last step")
 
 
 class FinetuningStage(TrainingStage):

@@ -30,30 +30,38 @@ Urls = Annotated[list[Annotated[str, Field(min_length=1, max_length=2000)]], Fie
 
 
 class CrawlPart(Part):
-    seeds: Urls = Field(min_length=1, description="URLs to begin with")
+    seeds: Urls = Field(min_length=1, description="URLs where the crawl starts")
     contact: str = Field(
-        min_length=1, max_length=200, description="by which those who are visited reach you: a URL or a mail address"
+        min_length=1, max_length=200, description="how the visited sites can reach you: a URL or an email address"
     )
-    within: Urls = Field(default_factory=list, description="beginnings of URLs that may be visited; none: seeds' hosts")
-    without: Urls = Field(default_factory=list, description="beginnings of URLs that may not")
-    depth: Count = Field(default=20, description="links away from a seed, at most")
-    pages: Positive = Field(default=10_000, description="that are visited, at most")
-    pages_of_host: Count = Field(default=0, description="of one host, at most; 0: as many as pages")
-    alike: Positive = Field(default=1_000, description="of URLs that differ in digits or values of parameters, at most")
-    delay_seconds: Real = Field(default=1.0, ge=0, le=3600, description="between two visits to a host, at least")
-    connections: Positive = Field(default=1, description="to a host at once")
-    page_bytes: int = Field(default=10 << 20, ge=1, lt=2**31, description="larger answers are given up")
-    page_seconds: Real = Field(default=60.0, gt=0, le=3600, description="slower answers are given up")
-    allow_private: bool = Field(default=False, description="visit addresses that are not of the public web")
-    sitemaps: bool = Field(default=True, description="visit what the hosts of the seeds list in their sitemaps")
+    within: Urls = Field(default_factory=list, description="URL prefixes to include; none: the hosts of the seeds")
+    without: Urls = Field(default_factory=list, description="URL prefixes to exclude")
+    depth: Count = Field(default=20, description="maximum number of links from a seed")
+    pages: Positive = Field(default=10_000, description="maximum number of pages to visit")
+    pages_of_host: Count = Field(
+        default=0, description="maximum number of pages to visit on one host; 0: as many as pages"
+    )
+    alike: Positive = Field(
+        default=1_000, description="maximum number of URLs that differ only in digits or parameter values"
+    )
+    delay_seconds: Real = Field(default=1.0, ge=0, le=3600, description="minimum delay between two requests to a host")
+    connections: Positive = Field(default=1, description="maximum number of parallel connections to a host")
+    page_bytes: int = Field(
+        default=10 << 20, ge=1, lt=2**31, description="maximum size of a response; larger ones are rejected"
+    )
+    page_seconds: Real = Field(default=60.0, gt=0, le=3600, description="timeout of a response")
+    allow_private: bool = Field(default=False, description="allow addresses outside the public internet")
+    sitemaps: bool = Field(default=True, description="visit the URLs in the sitemaps of the seeds' hosts")
     connect: dict[str, str] = Field(
-        default_factory=dict, max_length=100, description="address:port by host, where its name shall not be asked for"
+        default_factory=dict, max_length=100, description="address:port by host name, to use instead of DNS"
     )
-    edition: str = Field(default="", max_length=100, description="an earlier crawl is reused until this is changed")
+    edition: str = Field(
+        default="", max_length=100, description="change it to crawl again instead of reusing an earlier crawl"
+    )
     since: str = Field(
         default="",
         max_length=200,
-        description="an earlier run, or its crawl (crawls/…): what it kept is asked for only if it has changed",
+        description="an earlier run, or its crawl (crawls/…); its pages are fetched again only if they have changed",
     )
 
     def parameters(self) -> dict[str, object]:
@@ -69,44 +77,48 @@ class InputPart(Part):
     path: str = Field(
         default="",
         max_length=4096,
-        description="folder of pages, or one file; relative to the recipe's own folder; or crawl",
+        description="folder of pages, or one file; relative to the folder of the recipe; or use crawl",
     )
-    crawl: CrawlPart | None = Field(default=None, description="a part of the web to visit")
-    limit: Count = Field(default=0, description="files in path order; 0: all")
+    crawl: CrawlPart | None = Field(default=None, description="a web site to crawl")
+    limit: Count = Field(default=0, description="number of files to read, in path order; 0: all")
     max_file_bytes: int = Field(
-        default=50 << 20, ge=1, lt=2**40, description="larger pages, lines and records are rejected"
+        default=50 << 20, ge=1, lt=2**40, description="maximum size of a page, line or record; larger ones are rejected"
     )
     text_field: str = Field(
-        default="text", min_length=1, max_length=200, description="of JSON lines and Parquet: where the text is"
+        default="text", min_length=1, max_length=200, description="field with the text, in JSON lines and Parquet"
     )
     most_rejected: Real = Field(
-        default=MOST_REJECTED, ge=0, le=1, description="share of pages and records; with more of them the run stops"
+        default=MOST_REJECTED,
+        ge=0,
+        le=1,
+        description="maximum share of rejected pages and records; above it, the run stops",
     )
 
 
 class QualityPart(Part):
     rules: Names = Field(
         default_factory=list,
-        description="sets of rules that a document must pass: gopher_quality, gopher_repetition, c4, fineweb, no_pii, "
-        "harm_lexicon",
+        description="sets of rules that a document must pass: gopher_quality, gopher_repetition, c4, "
+        "fineweb, no_pii, harm_lexicon",
     )
     mask: Names = Field(
         default_factory=list,
-        description="personal data replaced by a word before a text is kept: email, phone, key, card, address",
+        description="personal data to replace with a placeholder: email, phone, key, card, address",
     )
     thresholds: dict[str, Real] = Field(
-        default_factory=dict, max_length=100, description="by rule, where it is not the published one"
+        default_factory=dict, max_length=100, description="threshold by rule, where it differs from the published one"
     )
     classifiers: Names = Field(
         default_factory=list,
-        description="whose labels reject, by rules NAME.LABEL: trained here (NAME, or NAME@DIGEST), or recipes "
-        "(a file .yaml, relative to the recipe's own folder) by which `tutti run` trains them first",
+        description="classifiers whose labels reject documents, by rules NAME.LABEL: trained on this "
+        "platform (NAME or NAME@DIGEST), or a recipe (.yaml file, relative to the folder of "
+        "this recipe) that `tutti run` trains first",
     )
     languages: Names = Field(
-        default_factory=list, description="ISO 639 codes of languages or macro-languages that stay; none: all"
+        default_factory=list, description="ISO 639 codes of the languages or macro-languages to include; none: all"
     )
     clean: Literal["none", "c4"] = Field(
-        default="none", description="c4: the lines that C4 removes are cut out of what is trained on"
+        default="none", description="c4: remove from the training text the lines that C4 removes"
     )
 
     def scored(self) -> dict[str, object]:
@@ -116,35 +128,48 @@ class QualityPart(Part):
 
 class DecontaminationPart(Part):
     path: str = Field(
-        min_length=1, max_length=4096, description="folder of evaluation texts; what holds them is left out"
+        min_length=1, max_length=4096, description="folder of evaluation texts; documents that contain them are removed"
     )
     text_field: str = Field(
-        default="text", min_length=1, max_length=200, description="of JSON lines and Parquet: where the text is"
+        default="text", min_length=1, max_length=200, description="field with the text, in JSON lines and Parquet"
     )
-    words: int = Field(default=13, ge=1, le=1000, description="in a row that make an n-gram; 13 as for GPT-3")
+    words: int = Field(default=13, ge=1, le=1000, description="words of an n-gram; 13 as in GPT-3")
     share: Real = Field(
-        default=0.0, ge=0, lt=1, description="of an evaluation text's n-grams; a document that holds more is left out"
+        default=0.0,
+        ge=0,
+        lt=1,
+        description="share of the n-grams of an evaluation text; a document that contains more is removed",
     )
 
 
 class LinesPart(Part):
-    unit: Literal["line", "paragraph"] = Field(default="line", description="what is looked at as one")
-    most: Positive = Field(default=6, description="documents with a unit; what is in more is cut; 6 as for Llama 3")
-    keep: Count = Field(default=0, description="of those, documents that it stays in; most and keep 1 as for CCNet")
-    least_characters: Positive = Field(default=1, description="of a unit; a shorter one stays")
-    left: Positive = Field(default=100, description="characters of a document that was cut; with fewer it is left out")
+    unit: Literal["line", "paragraph"] = Field(default="line", description="unit of text to compare")
+    most: Positive = Field(
+        default=6,
+        description="maximum number of documents with the same unit; a more frequent unit is cut; 6 as in Llama 3",
+    )
+    keep: Count = Field(
+        default=0, description="number of documents in which a frequent unit is kept; with most and keep 1 as in CCNet"
+    )
+    least_characters: Positive = Field(default=1, description="minimum length of a unit; shorter ones are kept")
+    left: Positive = Field(
+        default=100, description="minimum length in characters of a document after cutting; shorter ones are removed"
+    )
 
 
 class DedupPart(Part):
     near: Real = Field(
-        default=0.8, ge=0, le=1, description="similarity of near-duplicates, from 0.7 on; 0: equal texts alone"
+        default=0.8,
+        ge=0,
+        le=1,
+        description="similarity threshold of near-duplicates, at least 0.7; 0: only equal texts",
     )
     against: Names = Field(
         default_factory=list,
-        description="earlier datasets (datasets/…): what is like one of their documents is left out",
+        description="earlier datasets (datasets/…); documents similar to theirs are removed",
     )
-    decontaminate: DecontaminationPart | None = Field(default=None, description="evaluation texts to keep out")
-    lines: LinesPart | None = Field(default=None, description="repeated lines or paragraphs to cut out")
+    decontaminate: DecontaminationPart | None = Field(default=None, description="removal of evaluation texts")
+    lines: LinesPart | None = Field(default=None, description="removal of repeated lines or paragraphs")
 
     def parameters(self) -> dict[str, object]:
         """What decides which documents stay, but for what they are compared with; what is not asked for is absent."""
@@ -157,12 +182,18 @@ class DedupPart(Part):
 
 
 class TokenizerPart(Part):
-    vocabulary: int = Field(default=4096, ge=257, lt=2**20, description="tokens: 256 bytes, merges, end of text")
-    pattern: str = Field(default="", max_length=2000, description="how text is split before merging; empty: Llama 3's")
+    vocabulary: int = Field(
+        default=4096, ge=257, lt=2**20, description="number of tokens: 256 bytes, merges, end of text"
+    )
+    pattern: str = Field(
+        default="",
+        max_length=2000,
+        description="regular expression that splits text before merging; empty: that of Llama 3",
+    )
     of: str = Field(
         default="",
         max_length=200,
-        description="a run or a dataset (datasets/…) whose tokenizer is used again; empty: one is trained",
+        description="a run or dataset (datasets/…) whose tokenizer is reused; empty: train a new one",
     )
 
     def parameters(self) -> dict[str, object]:
@@ -171,14 +202,16 @@ class TokenizerPart(Part):
 
 
 class DataPart(Part):
-    context: int = Field(default=256, ge=2, lt=2**20, description="tokens of a sequence")
-    validation_fraction: Real = Field(default=0.05, gt=0, lt=1, description="of documents")
-    seed: Seed = Field(default=0, description="which documents are held out, and in which order all are packed")
-    shard_sequences: Positive = Field(default=65_536, description="sequences of a token shard, at most")
+    context: int = Field(default=256, ge=2, lt=2**20, description="tokens per sequence")
+    validation_fraction: Real = Field(
+        default=0.05, gt=0, lt=1, description="share of documents held out for validation"
+    )
+    seed: Seed = Field(default=0, description="seed of the validation split and of the order of documents")
+    shard_sequences: Positive = Field(default=65_536, description="maximum number of sequences per token shard")
     packing: Literal["stream", "best_fit"] = Field(
         default="stream",
-        description="of documents into sequences: cut from one stream, or whole documents, and what is left of longer "
-        "ones, fitted into padded sequences",
+        description="how documents are packed into sequences. stream: concatenated and cut; best_fit: "
+        "whole documents, and the rests of longer ones, in padded sequences",
     )
 
     def parameters(self) -> dict[str, object]:
@@ -190,41 +223,56 @@ class MixturePart(Part):
     datasets: dict[str, Annotated[Real, Field(gt=0)]] = Field(
         min_length=1,
         max_length=16,
-        description="earlier datasets that are trained on too, each a run or datasets/…, with how much of it; "
-        "of the tokenizer of tokenizer.of and of data.context",
+        description="earlier datasets to train on too, each a run or datasets/…, with a weight; they must "
+        "have the tokenizer of tokenizer.of and the context data.context",
     )
-    own: Real = Field(default=1.0, gt=0, description="how much of the dataset of this run, on which it is validated")
+    own: Real = Field(
+        default=1.0, gt=0, description="weight of the dataset of this run, on which the model is validated"
+    )
     by: Literal["weight", "epochs"] = Field(
         default="weight",
-        description="what the numbers are: parts of the sequences that are read, as whole numbers; or how often each "
-        "dataset is read while the others are read so often",
+        description="meaning of the numbers. weight: shares of the sequences, as whole numbers; epochs: "
+        "how often each dataset is read, relative to the others",
     )
 
 
 class TrainPart(Part):
-    steps: Positive = Field(description="optimizer steps")
-    ranks: Positive = Field(default=1, description="at most one a microbatch; changes no bit of the result")
+    steps: Positive = Field(description="number of optimizer steps")
+    ranks: Positive = Field(default=1, description="number of ranks, at most microbatches; does not affect the result")
     microbatches: int = Field(
-        default=8, ge=1, le=MAX_MICROBATCHES, description="G: leaves of a step, the same on any number of ranks"
+        default=8,
+        ge=1,
+        le=MAX_MICROBATCHES,
+        description="G: microbatches (leaves) of a step, the same on any number of ranks",
     )
-    rows: Positive | None = Field(default=None, description="sequences of a microbatch; 2, or what batch makes of it")
-    batch: Positive | None = Field(default=None, description="sequences of a step: microbatches x rows")
-    checkpoint_every: Positive | None = Field(default=None, description="a tenth of the steps unless it is given")
-    validate_every: Count = Field(default=0, description="steps; 0: after the last step alone")
-    audit_every: Count = Field(default=10, description="steps between two audits of parameters and a leaf; 0: none")
-    tied_embeddings: bool = Field(default=False, description="one matrix for tokens in and out")
-    document_mask: bool = Field(default=True, description="no token attends to another document")
-    seed: Seed = Field(default=0, description="first parameters, and the order of sequences")
-    threads: Positive = Field(default=1, description="of a rank; another number may give other bits")
-    learning_rate: Real = Field(default=3e-3, gt=0, description="at its peak")
-    min_learning_rate: Real = Field(default=0.0, ge=0, description="at the last step")
-    warmup: Count | None = Field(default=None, description="steps; a twentieth unless it is given")
-    schedule: Literal["cosine", "wsd"] = Field(default="cosine", description="the way from the peak to the last step")
-    decay_fraction: Real = Field(default=0.2, ge=0, le=1, description="wsd: share of the steps in which the rate falls")
-    weight_decay: Real = Field(default=0.1, ge=0, description="of matrices; gains of norms do not decay")
-    clip_norm: Real = Field(default=1.0, gt=0, description="a longer mean gradient is scaled down to this norm")
-    shrink: bool = Field(default=False, description="go on with fewer ranks when nodes are lost")
-    attempts: Positive = Field(default=5, description="without a new checkpoint, until the job fails")
+    rows: Positive | None = Field(
+        default=None, description="sequences per microbatch; default: 2, or derived from batch"
+    )
+    batch: Positive | None = Field(default=None, description="sequences per step: microbatches x rows")
+    checkpoint_every: Positive | None = Field(
+        default=None, description="steps between two checkpoints; default: a tenth of the steps"
+    )
+    validate_every: Count = Field(default=0, description="steps between two validations; 0: only after the last step")
+    audit_every: Count = Field(
+        default=10, description="steps between two audits of the parameters and of a leaf; 0: never"
+    )
+    tied_embeddings: bool = Field(default=False, description="use one matrix for input and output embeddings")
+    document_mask: bool = Field(default=True, description="prevent attention between tokens of different documents")
+    seed: Seed = Field(default=0, description="seed of the initial parameters and of the order of sequences")
+    threads: Positive = Field(default=1, description="threads of a rank; another number may give different bits")
+    learning_rate: Real = Field(default=3e-3, gt=0, description="peak learning rate")
+    min_learning_rate: Real = Field(default=0.0, ge=0, description="learning rate at the last step")
+    warmup: Count | None = Field(default=None, description="warmup steps; default: a twentieth of the steps")
+    schedule: Literal["cosine", "wsd"] = Field(default="cosine", description="learning rate schedule after warmup")
+    decay_fraction: Real = Field(
+        default=0.2, ge=0, le=1, description="with wsd: share of the steps in which the rate decays"
+    )
+    weight_decay: Real = Field(default=0.1, ge=0, description="weight decay of matrices; norm gains do not decay")
+    clip_norm: Real = Field(
+        default=1.0, gt=0, description="maximum norm of the mean gradient; a larger one is scaled down"
+    )
+    shrink: bool = Field(default=False, description="continue with fewer ranks when nodes are lost")
+    attempts: Positive = Field(default=5, description="attempts without a new checkpoint, after which the job fails")
 
 
 Prompts = Annotated[list[Annotated[str, Field(max_length=16_384)]], Field(max_length=64)]
@@ -233,15 +281,20 @@ Prompts = Annotated[list[Annotated[str, Field(max_length=16_384)]], Field(max_le
 class SamplePart(Part):
     prompts: Prompts = Field(
         default_factory=list,
-        description="texts of fewer tokens than data.context, which the last checkpoint continues; an empty one "
-        "begins a new text",
+        description="texts to continue with the last checkpoint, each with fewer tokens than "
+        "data.context; an empty one starts a new text",
     )
-    tokens: Positive = Field(default=64, description="that follow each prompt, at most")
-    temperature: Real = Field(default=1.0, ge=0, description="0: the likeliest token each time")
-    top_p: Real = Field(default=1.0, gt=0, le=1, description="the likeliest tokens that together reach it")
-    seed: Seed = Field(default=0, description="the same one gives the same texts")
+    tokens: Positive = Field(default=64, description="maximum number of tokens to generate for each prompt")
+    temperature: Real = Field(default=1.0, ge=0, description="sampling temperature; 0: always the most likely token")
+    top_p: Real = Field(
+        default=1.0,
+        gt=0,
+        le=1,
+        description="sample only from the most likely tokens that together reach this probability",
+    )
+    seed: Seed = Field(default=0, description="seed of sampling; the same seed gives the same texts")
     each: Positive | None = Field(
-        default=None, le=64, description="answers to each conversation of `from: {prompts: …}`; 1 unless given"
+        default=None, le=64, description="answers to each conversation of `from: {prompts: …}`; default: 1"
     )
 
 
@@ -286,30 +339,31 @@ class Instance:
 
 class Recipe(Part):
     name: str = Field(
-        default="run", min_length=1, max_length=100, pattern=r"^[^\x00-\x1f]+$", description="for people, in lists"
+        default="run", min_length=1, max_length=100, pattern=r"^[^\x00-\x1f]+$", description="name of the run in lists"
     )
-    size: Size = Field(default="small", description="of the model")
+    size: Size = Field(default="small", description="size of the model")
     engine: Literal["local", "ray"] = Field(
         default="local",
-        description="where pages are read and documents compared: here, or on a Ray cluster; changes no bit",
+        description="where pages are read and documents compared: on this machine, or on a Ray cluster; "
+        "does not affect the result",
     )
     input: InputPart = InputPart()
     quality: QualityPart = QualityPart()
     dedup: DedupPart = DedupPart()
     template: Literal["chat@1"] | None = Field(
         default=None,
-        description="how conversations become tokens: the tokenizer that is trained reserves its role tokens",
+        description="chat template that turns conversations into tokens; a new tokenizer reserves its role tokens",
     )
     tokenizer: TokenizerPart = TokenizerPart()
     data: DataPart = DataPart()
-    mixture: MixturePart | None = Field(default=None, description="what is trained on beside the dataset of this run")
+    mixture: MixturePart | None = Field(default=None, description="other datasets to train on")
     train: TrainPart | None = None
-    index: bool = Field(default=False, description="make the index that finds verbatim spans of what is trained on")
-    sample: SamplePart | None = Field(default=None, description="texts that the last checkpoint continues at the end")
+    index: bool = Field(default=False, description="build the index of verbatim spans of the training data")
+    sample: SamplePart | None = Field(default=None, description="texts to generate with the last checkpoint")
     stages: dict[str, Instance] = Field(
         default_factory=dict,
-        description="more stages by name, each with `kind` (its name unless it is given), `from` (what it reads, by "
-        "role), `like` (a stage whose keys it takes over) and the keys of its kind",
+        description="more stages by name, each with `kind` (default: its name), `from` (its inputs by "
+        "role), `like` (a stage whose keys it copies) and the keys of its kind",
     )
 
     _section: Part | None = PrivateAttr(default=None)

@@ -61,14 +61,18 @@ class TrainerSettings(Section):
     """The `[trainer]` table: what only agents need."""
 
     address: str = Field(
-        default="127.0.0.1", description="IP address or host name by which ranks of other nodes reach this node"
+        default="127.0.0.1", description="IP address or host name at which ranks of other nodes reach this node"
     )
-    drain_seconds: float = Field(default=8.0, gt=0, description="for ranks to end at a step boundary")
-    staging_seconds: float = Field(default=600.0, gt=0, description="that ranks wait for nodes that still stage")
+    drain_seconds: float = Field(default=8.0, gt=0, description="timeout for ranks to stop at a step boundary")
+    staging_seconds: float = Field(
+        default=600.0, gt=0, description="timeout of ranks that wait for other nodes to stage data"
+    )
     stall_seconds: float = Field(
-        default=300.0, gt=0, description="in which no rank computes anything, until flight records are collected"
+        default=300.0, gt=0, description="time without progress of any rank after which flight records are collected"
     )
-    poll_seconds: float = Field(default=10.0, gt=0, description="between two looks at the node beside its watch")
+    poll_seconds: float = Field(
+        default=10.0, gt=0, description="interval of polling the node, in addition to its watch"
+    )
 
 
 class BadNode(SettingsError):

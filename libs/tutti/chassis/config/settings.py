@@ -45,18 +45,18 @@ class Section(BaseModel):
 class RpcSettings(Section):
     """gRPC, both sides."""
 
-    listen: str = Field(default="127.0.0.1:0", description="address to listen at; port 0: any free one")
+    listen: str = Field(default="127.0.0.1:0", description="address of the gRPC server; port 0: any free port")
     tokens: str = Field(
         default="",
-        description="a file of tokens, mode 0600; empty: `tokens` of the data directory",
+        description="file with tokens, mode 0600; empty: `tokens` of the data directory",
     )
     deadline_seconds: float = Field(
-        default=10.0, gt=0, description="deadline of a call that brings none; watches have none"
+        default=10.0, gt=0, description="deadline of a call without one; watches have no deadline"
     )
-    max_message_bytes: int = Field(default=4 << 20, gt=0, description="largest request that is accepted")
-    threads: int = Field(default=16, gt=0, description="threads that run domain methods")
-    readers: int = Field(default=4, gt=0, description="threads beside them for methods that read data whole")
-    attempts: int = Field(default=5, gt=0, description="how often a call that may be sent again is sent")
+    max_message_bytes: int = Field(default=4 << 20, gt=0, description="maximum size of a request")
+    threads: int = Field(default=16, gt=0, description="threads for domain methods")
+    readers: int = Field(default=4, gt=0, description="additional threads for methods that read whole data")
+    attempts: int = Field(default=5, gt=0, description="maximum number of attempts for a call that may be retried")
 
 
 class TlsSettings(Section):
@@ -91,12 +91,17 @@ class LogSettings(Section):
     url: str = Field(
         default="", description="sqlite:///file or kafka://user:password@host:port; empty: log/ of the data directory"
     )
-    fact_retention_days: float = Field(default=14.0, gt=0, le=36500, description="of facts and of events sent")
+    fact_retention_days: float = Field(
+        default=14.0, gt=0, le=36500, description="retention of facts and of sent events"
+    )
     inbox_retention_days: float = Field(
-        default=30.0, gt=0, le=36500, description="of what was handled, and of tasks that ended; longer than facts"
+        default=30.0,
+        gt=0,
+        le=36500,
+        description="retention of inbox rows and of ended tasks; longer than that of facts",
     )
 
-    audit_retention_days: float = Field(default=365.0, gt=0, le=36500, description="of the audit trail")
+    audit_retention_days: float = Field(default=365.0, gt=0, le=36500, description="retention of the audit trail")
 
     @model_validator(mode="after")
     def _inbox_outlives_facts(self) -> Self:
@@ -110,7 +115,9 @@ class LogSettings(Section):
 
 class DatabaseSettings(Section):
     url: str = Field(default="", description="sqlite:///folder or postgresql://…; empty: db/ of the data directory")
-    connections: int = Field(default=8, ge=2, description="that a service opens to a server at most, as it needs them")
+    connections: int = Field(
+        default=8, ge=2, description="maximum number of connections of a service to a database server"
+    )
 
 
 class BlobSettings(Section):
@@ -118,55 +125,70 @@ class BlobSettings(Section):
     cache_bytes: int = Field(
         default=16 << 30,
         ge=0,
-        description="room in the data directory for what was fetched of s3://…, for the next time; 0: nothing is kept",
+        description="maximum size of the cache in the data directory for blobs from s3://…; 0: no cache",
     )
 
 
 class RankSettings(Section):
-    watchdog_seconds: float = Field(default=20.0, gt=0, description="silence after which a rank ends itself")
+    watchdog_seconds: float = Field(
+        default=20.0, gt=0, description="time without a heartbeat of its agent after which a rank exits"
+    )
     rendezvous_seconds: float = Field(default=60.0, gt=0)
     snapshot_buffers: int = Field(default=2, gt=0)
     spool_snapshots: int = Field(default=4, gt=0)
 
 
 class LifecycleSettings(Section):
-    start_seconds: float = Field(default=30.0, gt=0, description="until everything is ready")
-    drain_seconds: float = Field(default=10.0, gt=0, description="for calls and loops to end by themselves")
-    stop_seconds: float = Field(default=5.0, gt=0, description="for loops to end, even when calls took all that time")
-    blocked_seconds: float = Field(default=0.25, gt=0, description="a loop that stands still for longer is named")
-    reconcile_seconds: float = Field(default=30.0, gt=0, description="between two looks at all that is open")
-    workers: int = Field(default=0, ge=0, description="processes for heavy work; 0: one a core, at most 4")
+    start_seconds: float = Field(default=30.0, gt=0, description="timeout until everything is ready")
+    drain_seconds: float = Field(
+        default=10.0, gt=0, description="timeout for calls and loops to end when the process drains"
+    )
+    stop_seconds: float = Field(default=5.0, gt=0, description="additional timeout for loops to end after that")
+    blocked_seconds: float = Field(
+        default=0.25, gt=0, description="time without progress after which a loop is logged as blocked"
+    )
+    reconcile_seconds: float = Field(
+        default=30.0, gt=0, description="interval between two reconciliations of all open resources"
+    )
+    workers: int = Field(default=0, ge=0, description="worker processes for CPU-bound work; 0: one per core, at most 4")
 
 
 class TelemetrySettings(Section):
-    metrics_listen: str = Field(default="127.0.0.1:0", description="address of /metrics; port 0: any free one")
-    sample_ratio: float = Field(default=1.0, ge=0, le=1, description="of traces, when an exporter is configured")
+    metrics_listen: str = Field(default="127.0.0.1:0", description="address of /metrics; port 0: any free port")
+    sample_ratio: float = Field(
+        default=1.0, ge=0, le=1, description="share of traces that are exported, if an exporter is configured"
+    )
     level: Literal["debug", "info", "warning", "error"] = "info"
 
 
 class SupervisorSettings(Section):
-    agents: int = Field(default=1, ge=0, description="agents to run beside the host")
+    agents: int = Field(default=1, ge=0, description="number of agents to run beside the host")
     agent_command: list[str] = Field(
         default=["{python}", "-m", "tutti.trainer", "--data-dir", "{data_dir}", "--node", "{node}"],
-        description="how an agent is started; {python}, {data_dir} and {node} are filled in; it must hold its leash",
+        description="command that starts an agent, with {python}, {data_dir} and {node} filled in; it "
+        "must hold its leash",
     )
-    first_word_seconds: float = Field(default=60.0, gt=0, description="until a child that starts gives its first word")
-    silence_seconds: float = Field(default=30.0, gt=0, description="without a word of a child, until it is replaced")
-    drain_seconds: float = Field(default=20.0, gt=0, description="between SIGTERM and SIGKILL of a child")
-    backoff_seconds: float = Field(default=0.5, gt=0, description="first wait before a restart; doubled up to 30 s")
+    first_word_seconds: float = Field(
+        default=60.0, gt=0, description="timeout until the first heartbeat of a new child"
+    )
+    silence_seconds: float = Field(
+        default=30.0, gt=0, description="time without a heartbeat after which a child is replaced"
+    )
+    drain_seconds: float = Field(default=20.0, gt=0, description="time between SIGTERM and SIGKILL of a child")
+    backoff_seconds: float = Field(default=0.5, gt=0, description="first delay before a restart; doubled up to 30 s")
 
 
 class WebSettings(Section):
     """Pages."""
 
-    listen: str = Field(default="127.0.0.1:0", description="address of the pages; port 0: any free one")
+    listen: str = Field(default="127.0.0.1:0", description="address of the web pages; port 0: any free port")
     public_url: str = Field(
-        default="", description="URL under which browsers reach the pages, if it is another; https beyond this machine"
+        default="", description="URL at which browsers reach the pages, if it differs; https for other machines"
     )
-    threads: int = Field(default=8, gt=0, description="threads that make pages")
-    deadline_seconds: float = Field(default=10.0, gt=0, description="a page that takes longer is given up")
-    streams: int = Field(default=64, gt=0, description="pages that may be kept up to date at a time")
-    max_body_bytes: int = Field(default=1 << 20, gt=0, description="largest form that is accepted")
+    threads: int = Field(default=8, gt=0, description="threads that render pages")
+    deadline_seconds: float = Field(default=10.0, gt=0, description="timeout of a page")
+    streams: int = Field(default=64, gt=0, description="maximum number of pages that are updated live")
+    max_body_bytes: int = Field(default=1 << 20, gt=0, description="maximum size of a submitted form")
 
     @model_validator(mode="after")
     def _others_need_https(self) -> Self:
@@ -197,7 +219,7 @@ class Settings(Section):
     telemetry: TelemetrySettings = TelemetrySettings()
     supervisor: SupervisorSettings = SupervisorSettings()
     web: WebSettings = WebSettings()
-    services: dict[str, str] = Field(default={}, description="addresses of services that are elsewhere, by name")
+    services: dict[str, str] = Field(default={}, description="addresses of services that run elsewhere, by name")
 
 
 @dataclass(frozen=True)

@@ -40,13 +40,15 @@ HOUR = 3600
 
 
 class OverlapPart(Part):
-    least: Positive = Field(default=1, description="judgements of each pair, by different annotators")
-    most: Positive | None = Field(default=None, description="judgements of a pair; least unless it is given")
+    least: Positive = Field(default=1, description="minimum number of judgements per pair, by different annotators")
+    most: Positive | None = Field(default=None, description="maximum number of judgements per pair; default: least")
 
 
 class QualificationPart(Part):
-    pairs: Count = Field(default=5, description="qualifying pairs in a row that count; 0: no qualification")
-    right: Count = Field(default=4, description="right answers among them that are needed")
+    pairs: Count = Field(
+        default=5, description="number of consecutive qualifying pairs that count; 0: no qualification"
+    )
+    right: Count = Field(default=4, description="minimum number of right answers among them")
 
 
 class CampaignSection(Part):
@@ -55,19 +57,21 @@ class CampaignSection(Part):
     )
     axes: list[str] = Field(min_length=1, max_length=8, description="questions about each pair, such as helpful")
     rules: dict[str, str] = Field(
-        default_factory=dict, max_length=8, description="by axis: the rule that is shown below each pair"
+        default_factory=dict, max_length=8, description="by axis: rule to show below each pair"
     )
-    crowd: CrowdPart | None = Field(default=None, description="a simulated crowd; people judge unless it is given")
+    crowd: CrowdPart | None = Field(default=None, description="simulated annotators; default: people judge")
     judgements: Count = Field(
-        default=0, description="that are wanted, at most as overlap allows; 0: least of each pair"
+        default=0, description="number of judgements to collect, limited by overlap; 0: least for each pair"
     )
     overlap: OverlapPart = OverlapPart()
     controls: Real = Field(default=0.1, ge=0, lt=0.5, description="share of control pairs")
     filler: str = Field(
-        default="", max_length=1000, description="neutral text behind an answer in control pairs; empty: in English"
+        default="",
+        max_length=1000,
+        description="neutral text to append to an answer in control pairs; empty: an English one",
     )
     warning: str | None = Field(
-        default=None, max_length=1000, description="what annotators should know of the contents before they begin"
+        default=None, max_length=1000, description="content warning that annotators see before they begin"
     )
     qualification: QualificationPart = QualificationPart()
     qualifying: str = Field(
@@ -76,9 +80,12 @@ class CampaignSection(Part):
         description="file (.jsonl) of pairs with `prompt`, `answers`, `better` and `explanation`, or its text",
     )
     deadline_hours: Real = Field(
-        default=0.0, ge=0, le=100_000, description="after it opened it closes with what it has; 0: never"
+        default=0.0,
+        ge=0,
+        le=100_000,
+        description="hours after which an open campaign closes with its judgements; 0: never",
     )
-    seed: Seed = Field(default=0, description="of everything that is drawn")
+    seed: Seed = Field(default=0, description="seed of all random choices")
 
 
 class CampaignStage(StageDef):

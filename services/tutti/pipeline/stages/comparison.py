@@ -23,10 +23,10 @@ JUDGED = "judged"
 
 
 class ComparisonSection(Part):
-    crowd: CrowdPart | None = Field(default=None, description="a simulated crowd, where no campaign judged")
-    overlap: Positive = Field(default=3, description="annotators that judge each pair")
-    seed: Seed = Field(default=0, description="of the crowd and its judgements")
-    axis: str = Field(default="", description="of the campaign that judged; its first one unless it is given")
+    crowd: CrowdPart | None = Field(default=None, description="simulated annotators, if no campaign judged")
+    overlap: Positive = Field(default=3, description="annotators per pair")
+    seed: Seed = Field(default=0, description="seed of the simulated annotators and their judgements")
+    axis: str = Field(default="", description="axis of the campaign that judged; default: its first one")
 
 
 class ComparisonStage(StageDef):

@@ -23,15 +23,15 @@ class ConversationsSection(Part):
     path: str = Field(
         min_length=1,
         max_length=4096,
-        description="file or folder of JSON lines, or of lists in JSON, relative to the recipe's own folder; their "
+        description="file or folder of JSON lines or JSON lists, relative to the folder of the recipe; "
         "layouts are detected: messages, prompt, Alpaca, ShareGPT, HH",
     )
     split: dict[str, Annotated[Real, Field(gt=0, le=1)]] = Field(
         default_factory=dict,
         max_length=20,
-        description="shares by part, which add up to 1; other stages read a part as NAME.PART",
+        description="shares by part, with sum 1; other stages read a part as NAME.PART",
     )
-    seed: Seed = Field(default=0, description="of the split: another one puts conversations into other parts")
+    seed: Seed = Field(default=0, description="seed of the split")
 
 
 class ConversationsStage(StageDef):

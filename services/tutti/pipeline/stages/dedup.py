@@ -23,10 +23,13 @@ from tutti.pipeline.values import Inputs, Measure, Resident, Result
 
 class DedupSection(Part):
     near: Real = Field(
-        default=0.8, ge=0, le=1, description="similarity of near-duplicates, from 0.7 on; 0: equal texts"
+        default=0.8,
+        ge=0,
+        le=1,
+        description="similarity threshold of near-duplicates, at least 0.7; 0: only equal texts",
     )
-    lines: LinesPart | None = Field(default=None, description="repeated lines or paragraphs to cut out")
-    clean: Literal["none", "c4"] = Field(default="none", description="c4: the lines that C4 removes are cut out")
+    lines: LinesPart | None = Field(default=None, description="removal of repeated lines or paragraphs")
+    clean: Literal["none", "c4"] = Field(default="none", description="c4: remove the lines that C4 removes")
 
 
 class DedupStage(StageDef):

@@ -13,8 +13,10 @@ from tutti.pipeline.stages.definition import Role
 
 
 class DpoSection(FinetuningSection):
-    beta: Real = Field(default=0.1, gt=0, description="how strongly it is held near the checkpoint it begins with")
-    learning_rate: Real = Field(default=1e-4, gt=0, description="at its peak")
+    beta: Real = Field(
+        default=0.1, gt=0, description="strength of the penalty for deviating from the initial checkpoint"
+    )
+    learning_rate: Real = Field(default=1e-4, gt=0, description="peak learning rate")
 
 
 class DpoStage(FinetuningStage):

@@ -27,9 +27,9 @@ KEYS = {
 class FilterSection(Part):
     rules: Names = Field(default_factory=list, description="sets of rules that a document must pass; see quality.rules")
     thresholds: dict[str, Real] = Field(
-        default_factory=dict, max_length=100, description="by rule, where it is not the published one"
+        default_factory=dict, max_length=100, description="threshold by rule, where it differs from the published one"
     )
-    languages: Names = Field(default_factory=list, description="ISO 639 codes of languages that stay; none: all")
+    languages: Names = Field(default_factory=list, description="ISO 639 codes of the languages to include; none: all")
 
 
 class FilterStage(StageDef):

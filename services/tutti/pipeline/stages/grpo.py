@@ -26,28 +26,40 @@ REFERENCE, REWARD = "reference", "reward"
 class RewardPart(Part):
     name: str = Field(description=f"of the function: {', '.join(sorted(FUNCTIONS))}")
     argument: str = Field(default="", max_length=4096, description="a regular expression, or a number of tokens")
-    weight: Real = Field(default=1.0, description="of its reward in the sum")
+    weight: Real = Field(default=1.0, description="weight of this reward in the sum")
 
 
 class GrpoSection(JobSection):
-    steps: Positive = Field(default=60, description="iterations: each rolls out and updates the policy")
-    prompts_per_step: Positive = Field(default=16, description="prompts that an iteration answers")
-    group: int = Field(default=4, ge=2, description="answers to each of them, whose rewards are compared")
-    tokens: Positive = Field(default=64, description="of an answer, at most")
-    minibatches: Positive = Field(default=1, description="optimizer steps of one pass over the answers of an iteration")
+    steps: Positive = Field(
+        default=60, description="number of iterations: each generates rollouts and updates the policy"
+    )
+    prompts_per_step: Positive = Field(default=16, description="prompts per iteration")
+    group: int = Field(default=4, ge=2, description="answers per prompt, whose rewards are compared")
+    tokens: Positive = Field(default=64, description="maximum number of tokens of an answer")
+    minibatches: Positive = Field(default=1, description="optimizer steps per pass over the answers of an iteration")
     epochs: Positive = Field(default=1, description="passes over the answers of an iteration")
-    clip: Real = Field(default=0.2, gt=0, lt=1, description="half width of the interval of ratios around 1")
-    kl: Real = Field(default=0.1, ge=0, description="coefficient of the KL penalty a token, towards the reference")
-    stop_kl: Real = Field(default=0.0, ge=0, description="nats an answer from the reference that end it; 0: no limit")
-    reward_weight: Real = Field(default=1.0, description="of the reward model in the sum")
+    clip: Real = Field(default=0.2, gt=0, lt=1, description="half width of the clipping interval of ratios around 1")
+    kl: Real = Field(
+        default=0.1, ge=0, description="coefficient of the KL penalty per token, relative to the reference"
+    )
+    stop_kl: Real = Field(
+        default=0.0,
+        ge=0,
+        description="KL divergence from the reference, in nats per answer, at which training stops; 0: no limit",
+    )
+    reward_weight: Real = Field(default=1.0, description="weight of the reward model in the sum")
     rewards: list[RewardPart] = Field(
         default_factory=list, max_length=16, description="verifiable rewards, each with `name`, `argument`, `weight`"
     )
-    deadline: Real = Field(default=5.0, gt=0, le=60, description="seconds of a reward function for an answer")
-    lag: Count = Field(
-        default=0, le=MOST_LAG, description="iterations between the policy that answers and the one that learns"
+    deadline: Real = Field(
+        default=5.0, gt=0, le=60, description="timeout in seconds of a reward function for one answer"
     )
-    learning_rate: Real = Field(default=1e-3, gt=0, description="at its peak")
+    lag: Count = Field(
+        default=0,
+        le=MOST_LAG,
+        description="iterations between the policy that generates answers and the one that is trained",
+    )
+    learning_rate: Real = Field(default=1e-3, gt=0, description="peak learning rate")
 
 
 class GrpoStage(FinetuningStage):

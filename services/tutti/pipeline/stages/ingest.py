@@ -41,14 +41,20 @@ REMEDIES = {
 
 class IngestSection(Part):
     path: str = Field(
-        default="", max_length=4096, description="folder of pages; relative to the recipe's own folder; or from a crawl"
+        default="",
+        max_length=4096,
+        description="folder of pages, relative to the folder of the recipe; or read a crawl",
     )
-    limit: Count = Field(default=0, description="files in path order; 0: all")
-    max_file_bytes: int = Field(default=50 << 20, ge=1, lt=2**40, description="larger pages and records are rejected")
+    limit: Count = Field(default=0, description="number of files to read, in path order; 0: all")
+    max_file_bytes: int = Field(
+        default=50 << 20, ge=1, lt=2**40, description="maximum size of a page or record; larger ones are rejected"
+    )
     text_field: str = Field(
-        default="text", min_length=1, max_length=200, description="of JSON lines and Parquet: where the text is"
+        default="text", min_length=1, max_length=200, description="field with the text, in JSON lines and Parquet"
     )
-    mask: Names = Field(default_factory=list, description="personal data replaced by a word; see quality.mask")
+    mask: Names = Field(
+        default_factory=list, description="personal data to replace with a placeholder; see quality.mask"
+    )
 
 
 class IngestStage(StageDef):

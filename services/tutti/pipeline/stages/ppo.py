@@ -23,11 +23,13 @@ CRITIC = "critic"
 
 
 class PpoSection(GrpoSection):
-    group: int = Field(default=4, ge=1, description="answers to each of them")
-    discount: Real = Field(default=1.0, gt=0, le=1, description="of later rewards, a token")
-    trace: Real = Field(default=0.95, ge=0, le=1, description="lambda of advantages: 0 trusts values, 1 rewards")
-    value_clip: Real = Field(default=0.2, gt=0, description="half width of the interval around an old value")
-    value_weight: Real = Field(default=0.5, gt=0, description="of the loss of values")
+    group: int = Field(default=4, ge=1, description="answers per prompt")
+    discount: Real = Field(default=1.0, gt=0, le=1, description="discount of later rewards, per token")
+    trace: Real = Field(
+        default=0.95, ge=0, le=1, description="lambda of the advantages (GAE): 0 uses values only, 1 rewards only"
+    )
+    value_clip: Real = Field(default=0.2, gt=0, description="half width of the clipping interval around an old value")
+    value_weight: Real = Field(default=0.5, gt=0, description="weight of the value loss")
 
 
 class PpoStage(GrpoStage):

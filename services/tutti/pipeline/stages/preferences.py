@@ -17,9 +17,10 @@ from tutti.pipeline.stages.definition import Role, StageContext, StageDef, resou
 class PreferencesSection(Part):
     fit: Literal["reliability@1", "plain@1"] = Field(
         default="reliability@1",
-        description="how judgements are combined: Bradley-Terry, with reliability and leanings of annotators or plain",
+        description="how judgements are combined: Bradley-Terry, with or without the reliability and "
+        "biases of annotators",
     )
-    axis: str = Field(default="", max_length=40, description="of the campaign that is fitted; empty: its first one")
+    axis: str = Field(default="", max_length=40, description="axis of the campaign to fit; empty: its first one")
 
 
 class PreferencesStage(StageDef):

@@ -17,11 +17,13 @@ Rule = Literal["win", "gap", "kl"]
 
 class ReleaseSection(Part):
     rules: list[Rule] = Field(
-        default=["win", "gap", "kl"], min_length=1, max_length=3, description="that each comparison has to pass"
+        default=["win", "gap", "kl"], min_length=1, max_length=3, description="rules that each comparison must pass"
     )
-    win: Real = Field(default=0.5, ge=0, le=1, description="the low bound of the judged win rate has to be above it")
-    gap: Real = Field(default=0.2, ge=0, le=1, description="between promised and judged win rate, at most")
-    kl: Real = Field(default=15.0, ge=0, description="nats an answer from the baseline, at most")
+    win: Real = Field(
+        default=0.5, ge=0, le=1, description="minimum for the lower confidence bound of the judged win rate"
+    )
+    gap: Real = Field(default=0.2, ge=0, le=1, description="maximum difference between predicted and judged win rate")
+    kl: Real = Field(default=15.0, ge=0, description="maximum KL divergence from the baseline, in nats per answer")
 
 
 class ReleaseStage(StageDef):

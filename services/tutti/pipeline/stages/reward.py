@@ -16,7 +16,7 @@ from tutti.pipeline.stages.definition import Role
 
 
 class RewardSection(FinetuningSection):
-    pooling: Literal["mean"] = Field(default="mean", description="of an answer's states, which the scalar head reads")
+    pooling: Literal["mean"] = Field(default="mean", description="pooling of an answer's states for the scalar head")
 
 
 class RewardStage(FinetuningStage):

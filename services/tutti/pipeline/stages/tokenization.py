@@ -21,8 +21,14 @@ BYTES = 256
 
 
 class TokenizationSection(DataPart):
-    vocabulary: int = Field(default=4096, ge=257, lt=2**20, description="tokens: 256 bytes, merges, end of text")
-    pattern: str = Field(default="", max_length=2000, description="how text is split before merging; empty: Llama 3's")
+    vocabulary: int = Field(
+        default=4096, ge=257, lt=2**20, description="number of tokens: 256 bytes, merges, end of text"
+    )
+    pattern: str = Field(
+        default="",
+        max_length=2000,
+        description="regular expression that splits text before merging; empty: that of Llama 3",
+    )
 
 
 class TokenizationStage(StageDef):
