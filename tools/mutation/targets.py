@@ -12,6 +12,3 @@ TARGETS: dict[str, tuple[str, ...]] = {
     "libs/tutti/model/tree.py": ("libs/tutti/model/tree_test.py", "libs/tutti/model/plan_test.py"),
     "libs/tutti/model/vote.py": ("libs/tutti/model/vote_test.py",),
 }
-
-ADAPTERS = "not postgres and not kafka and not s3 and not killed and not process"
-"""Contract suites run on the embedded adapters: a mutant of ours is as wrong there as elsewhere."""
