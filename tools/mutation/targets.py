@@ -8,7 +8,14 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[2]
 RECORD = ROOT / "tests" / "house" / "mutants.json"
 
+SAMPLER = "libs/tutti/corpus/sampler_test.py"
+
 TARGETS: dict[str, tuple[str, ...]] = {
+    "libs/tutti/corpus/permutation.py": (
+        f"{SAMPLER}::test_the_permutation_is_pinned_because_checkpoints_depend_on_it",
+        f"{SAMPLER}::test_a_permutation_is_a_bijection_and_its_inverse_undoes_it",
+        f"{SAMPLER}::test_a_permutation_of_a_vast_range_is_undone_too",
+    ),
     "libs/tutti/model/tree.py": ("libs/tutti/model/tree_test.py", "libs/tutti/model/plan_test.py"),
     "libs/tutti/model/vote.py": ("libs/tutti/model/vote_test.py",),
 }

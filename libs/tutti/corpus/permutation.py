@@ -15,7 +15,7 @@ import numpy.typing as npt
 from tutti.records.canonical import keyed_bytes
 
 Integers = npt.NDArray[np.int64]
-_ROUNDS = 8
+_KEY_BLOCKS = 2  # of the keys of four rounds each
 _MULTIPLIERS = (np.uint64(0xBF58476D1CE4E5B9), np.uint64(0x94D049BB133111EB))  # the finalizer of splitmix64
 
 
@@ -36,11 +36,11 @@ class Permutation:
 
     @cached_property
     def _half_bits(self) -> int:
-        return max(1, -(-(self.size - 1).bit_length() // 2))
+        return -(-(self.size - 1).bit_length() // 2)
 
     @cached_property
     def _keys(self) -> npt.NDArray[np.uint64]:
-        material = b"".join(keyed_bytes("permutation", self.key, bytes([block])) for block in range(_ROUNDS // 4))
+        material = b"".join(keyed_bytes("permutation", self.key, bytes([block])) for block in range(_KEY_BLOCKS))
         return np.frombuffer(material, "<u8").astype(np.uint64)
 
     def _walk(self, values: Integers, keys: npt.NDArray[np.uint64]) -> Integers:
