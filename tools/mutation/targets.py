@@ -11,6 +11,12 @@ RECORD = ROOT / "tests" / "house" / "mutants.json"
 SAMPLER = "libs/tutti/corpus/sampler_test.py"
 
 TARGETS: dict[str, tuple[str, ...]] = {
+    "libs/tutti/corpus/ledger.py": (
+        f"{SAMPLER}::test_impossible_spans_and_ledgers_are_refused",
+        f"{SAMPLER}::test_a_ledger_finds_the_readings_of_every_span_and_marks_skipped_steps",
+        f"{SAMPLER}::test_a_dataset_that_only_a_later_span_reads_is_found_there",
+        f"{SAMPLER}::test_a_ledger_comes_back_from_its_canonical_form",
+    ),
     "libs/tutti/corpus/permutation.py": (
         f"{SAMPLER}::test_the_permutation_is_pinned_because_checkpoints_depend_on_it",
         f"{SAMPLER}::test_a_permutation_is_a_bijection_and_its_inverse_undoes_it",
