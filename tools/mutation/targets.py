@@ -9,6 +9,7 @@ ROOT = Path(__file__).resolve().parents[2]
 RECORD = ROOT / "tests" / "house" / "mutants.json"
 
 SAMPLER = "libs/tutti/corpus/sampler_test.py"
+MANIFEST = "libs/tutti/corpus/manifest_test.py"
 
 TARGETS: dict[str, tuple[str, ...]] = {
     "libs/tutti/corpus/ledger.py": (
@@ -16,6 +17,14 @@ TARGETS: dict[str, tuple[str, ...]] = {
         f"{SAMPLER}::test_a_ledger_finds_the_readings_of_every_span_and_marks_skipped_steps",
         f"{SAMPLER}::test_a_dataset_that_only_a_later_span_reads_is_found_there",
         f"{SAMPLER}::test_a_ledger_comes_back_from_its_canonical_form",
+    ),
+    "libs/tutti/corpus/manifest.py": (
+        f"{MANIFEST}::test_a_dataset_comes_back_from_its_manifest",
+        f"{MANIFEST}::test_identity_follows_content_and_parents_and_not_the_producer",
+        f"{MANIFEST}::test_a_newer_major_names_the_way_to_read_it",
+        f"{MANIFEST}::test_the_version_of_the_format_is_written",
+        f"{MANIFEST}::test_fields_that_were_not_read_are_named_but_not_all_of_many",
+        f"{MANIFEST}::test_a_manifest_that_does_not_hold_is_refused",
     ),
     "libs/tutti/corpus/permutation.py": (
         f"{SAMPLER}::test_the_permutation_is_pinned_because_checkpoints_depend_on_it",
