@@ -31,6 +31,7 @@ TARGETS: dict[str, tuple[str, ...]] = {
         f"{SAMPLER}::test_a_permutation_is_a_bijection_and_its_inverse_undoes_it",
         f"{SAMPLER}::test_a_permutation_of_a_vast_range_is_undone_too",
     ),
+    "libs/tutti/model/plan.py": ("libs/tutti/model/plan_test.py",),
     "libs/tutti/model/tree.py": ("libs/tutti/model/tree_test.py", "libs/tutti/model/plan_test.py"),
     "libs/tutti/model/vote.py": ("libs/tutti/model/vote_test.py",),
 }
