@@ -125,12 +125,22 @@ def narrower(world: World) -> Training:
     return replace(training, models=talks.grpo(training.dataset, other).models)
 
 
+def judged_by_another(world: World) -> Training:
+    """A reward model that learned from preferences with another tokenizer."""
+    model = replace(talks.MODEL, vocabulary=talks.MODEL.vocabulary + 4, scalar_head=True)
+    return world.training(talks.demonstrations(), reward=talks.base(world.blobs, model, "judge"))[1]
+
+
 @pytest.mark.parametrize(
     ("changed", "words"),
     [
         (
             narrower,
             r"the reference checkpoints/other/0/1 has a vocabulary of \d+ tokens; expected \d+, that of the policy",
+        ),
+        (
+            judged_by_another,
+            "the reward model checkpoints/judge/0/1: the tokenizer is none, .* that goes back to the same tokenizer",
         ),
         (
             lambda world: world.training(talks.demonstrations(), reward=world.base)[1],

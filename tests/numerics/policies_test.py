@@ -212,6 +212,11 @@ def hanging(answered: Answered) -> float:
         time.sleep(60)
 
 
+def backtracking(answered: Answered) -> float:
+    """A regular expression that holds the interpreter for longer than anybody waits."""
+    return rewards.matches("^(a+)+$")(replace(answered, text="a" * 64 + "!"))
+
+
 def always(value: float) -> Reward:
     return lambda answered: value
 
@@ -221,6 +226,7 @@ def always(value: float) -> Reward:
     [
         (raising, r"the reward function mine, for rollout 0: KeyError: 'no such key' "),
         (hanging, r"the reward function mine, for rollout 0: no answer within 0\.2 s"),
+        (backtracking, r"the reward function mine, for rollout 0: no answer within 0\.2 s"),
         (always(float("nan")), "the reward function mine gave rollout 0 the reward nan; expected a number"),
         (always(float("inf")), "the reward function mine gave rollout 0 the reward inf; expected a number"),
         (always(0.5), "iteration 0: constant rewards: each of the 24 rollouts got 0.5"),

@@ -17,7 +17,7 @@ from tutti.corpus.manifest import Kind
 from tutti.corpus.sampler import DatasetShare
 from tutti.model.chunks import Layout
 from tutti.model.plan import Plan, Shape
-from tutti.model.results import StepResult
+from tutti.model.results import Outcome, StepResult
 from tutti.model.step import RankStep
 from tutti.model.training import Training
 from tutti.trainer.initial import initial_of
@@ -144,6 +144,21 @@ def test_a_policy_begins_at_its_reference_to_the_bit_and_learns_what_is_preferre
     _, _, metrics, _ = trained(world, replace(training, optimizer=replace(training.optimizer, steps=12)), 2)
     assert metrics[-1].nats < metrics[0].nats
     assert metrics[-1].named["accuracy"] > 0.8
+
+
+@pytest.mark.parametrize("program", ["reward", "dpo"])
+def test_preferences_that_no_score_can_satisfy_train_to_a_finite_state(
+    world: World, tmp_path: Path, program: str
+) -> None:
+    """Every pair is there in both orders, and the first is better in both."""
+    lines = talks.preferences(40)
+    turned = [replace(each, answers=(each.answers[1], each.answers[0])) for each in lines]
+    other = World(tmp_path)
+    other.preferences = talks.publish(other.blobs, Kind.PREFERENCES, [*lines, *turned])
+    state, results, metrics, _ = trained(other, other.training(program), 2)
+    assert all(np.isfinite(result.loss) and result.outcome is Outcome.COMMITTED for result in results)
+    assert all(np.isfinite(np.frombuffer(data, "<f4")).all() for data in state.values())
+    assert 0 <= metrics[-1].named["accuracy"] <= 1
 
 
 def test_a_head_begins_at_zero_and_leaves_the_parameters_as_they_were(world: World) -> None:

@@ -141,6 +141,16 @@ def test_ties_and_unanimous_crowds_have_finite_results() -> None:
     assert np.abs(tied.chance - 0.5).max() < 0.02
 
 
+def test_preferences_in_a_circle_are_each_what_was_said_of_it() -> None:
+    """Of three answers the first beats the second, that the third, and that the first: for all annotators."""
+    pair, annotator = np.repeat(np.arange(30), 3), np.tile(np.arange(3), 30)
+    left, none = np.arange(90) % 2 == 0, np.full(30, np.nan)
+    found = fit(Observations(pair, annotator, np.ones(90), left, np.full((30, 2), 20.0), none, 3))
+    assert found.converged
+    assert np.isfinite(found.margin).all()
+    assert (found.chance > 0.5).all()
+
+
 def test_no_judgement_leaves_the_prior() -> None:
     nothing = np.zeros(0, np.int64)
     found = fit(Observations(nothing, nothing, np.zeros(0), np.zeros(0, bool), np.ones((2, 2)), np.full(2, np.nan), 1))

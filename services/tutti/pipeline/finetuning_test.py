@@ -7,7 +7,9 @@ import pytest
 
 from tutti.chassis.errors import InvalidField
 from tutti.chassis.work.work import publish
+from tutti.checkpoints.keys import checkpoint_of
 from tutti.contracts.annotation.v1 import Preferences
+from tutti.contracts.committer.v1 import CHECKPOINT_STATE_PRUNED, CHECKPOINT_STATE_QUARANTINED, CheckpointState
 from tutti.contracts.common.v1 import STATE_DONE, STATE_FAILED, STATE_RUNNING
 from tutti.contracts.pipeline.v1 import CreateRunRequest, Run
 from tutti.contracts.scheduler.v1 import Job
@@ -176,6 +178,27 @@ def test_preferences_cannot_be_demonstrations_and_a_dataset_is_neither() -> None
         read(TEXT.replace("demonstrations: demos.train", "demonstrations: preferences/p"))
     with pytest.raises(InvalidField, match="tokenization"):
         read(TEXT.replace("preferences: preferences/p}, batch", "preferences: tokenization}, batch"))
+
+
+@pytest.mark.parametrize("state", [CHECKPOINT_STATE_PRUNED, CHECKPOINT_STATE_QUARANTINED])
+@pytest.mark.parametrize(
+    "stage",
+    [
+        "{kind: sample, from: NAME, prompts: [one]}",
+        "{kind: reward, from: {initial: NAME, preferences: preferences/p}}",
+    ],
+)
+def test_a_checkpoint_that_is_no_longer_committed_answers_nothing_and_teaches_nothing(
+    world: World, stage: str, state: CheckpointState.ValueType
+) -> None:
+    run, _ = finished(world, BASE)
+    name = checkpoint_of(run.stages[-1].manifest_key)
+    text = f"{BASE}stages: {{next: {stage.replace('NAME', name)}}}"
+    assert finished(world, text)[1] == ["next"]
+    world.train.made[name].state = state
+    word = CheckpointState.Name(state).removeprefix("CHECKPOINT_STATE_").lower()
+    with pytest.raises(InvalidField, match=rf"{name}, which is {word}"):
+        create(world, text.replace("[one]", "[two]"))
 
 
 def test_an_empty_part_is_refused_when_the_stage_begins(world: World) -> None:

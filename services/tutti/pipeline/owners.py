@@ -14,6 +14,7 @@ from tutti.chassis.errors import DeadlineExceeded, InvalidField, NotFound, Refus
 from tutti.chassis.rpc import kinds
 from tutti.chassis.service import Host
 from tutti.checkpoints.keys import manifest_key
+from tutti.contracts.committer.v1 import CHECKPOINT_STATE_COMMITTED, Checkpoint, CheckpointState
 from tutti.contracts.common.v1 import STATE_DONE, GetRequest, State
 from tutti.contracts.ingest.v1 import DigestInputRequest, IngestSpec
 from tutti.contracts.ingest.v1.stubs import IngestServiceStub
@@ -149,6 +150,10 @@ class Owners:
             found = kind.get(self._host.channel(kind.owner), name)
         except (NotFound, InvalidField) as problem:
             raise InvalidField(key, seen=name, expected=f"one of `tutti {kind.plural} ls`") from problem
+        if isinstance(found, Checkpoint) and found.state != CHECKPOINT_STATE_COMMITTED:
+            state = CheckpointState.Name(found.state).removeprefix("CHECKPOINT_STATE_").lower()
+            expected = "a checkpoint that is committed; see `tutti checkpoints ls`"
+            raise InvalidField(key, seen=f"{name}, which is {state}", expected=expected)
         if not kind.manifest_key(found):
             raise InvalidField(key, seen=name, expected=f"{with_article(kind.message)} that is done")
         if part and part not in (known := [each.name for each in found.parts]):
