@@ -76,7 +76,10 @@ def provide(volume: Path, users: Mapping[str, int]) -> None:
         if name in services or name == "operator":
             files["tokens"] = tokens.text()
         elif agent:
-            files["tokens"] = f"{Role.AGENT.value} {tokens.of(Role.AGENT)}\n"
+            # On Kubernetes one secret serves all agents of a StatefulSet, so that it cannot be bound to a node.
+            node = name.removeprefix("agent-")
+            token = tokens.of(Role.AGENT) if node == name else tokens.for_node(node)
+            files["tokens"] = f"{Role.AGENT.value} {token}\n"
             settings["trainer"] = {"address": name}
             files["tutti.toml"] = to_toml(settings)
         elif name == "postgres":

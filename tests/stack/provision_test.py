@@ -56,11 +56,13 @@ def test_settings_are_those_that_the_services_read(provision: ModuleType, tmp_pa
     assert not door.blobs.url
 
 
-def test_an_agent_gets_no_token_but_its_own(provision: ModuleType, tmp_path: Path) -> None:
+def test_an_agent_gets_no_token_but_that_of_its_node(provision: ModuleType, tmp_path: Path) -> None:
     provision.provide(tmp_path, USERS)
     every = tokens_at(tmp_path / "operator" / "tokens")
     file = tmp_path / "agent-a" / "tokens"
-    assert tokens_at(file, [Role.AGENT]).of(Role.AGENT) == every.of(Role.AGENT)
+    own = tokens_at(file, [Role.AGENT]).of(Role.AGENT)
+    assert every.node_of(own) == "a"
+    assert every.role_of(own) is None
     with pytest.raises(NotUsable, match="no token for operator"):
         tokens_at(file)
     assert not (tmp_path / "door" / "tokens").exists()

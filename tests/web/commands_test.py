@@ -63,7 +63,7 @@ def test_a_user_is_added_listed_invited_again_and_disabled(served: Hosted) -> No
 
 def test_a_user_calls_with_a_token_until_disabled(served: Hosted) -> None:
     user = tutti(served, "users", "add", "Eve Example", "--role", "engineer")["user"]
-    token = tutti(served, "users", "token", user)["token"]
+    token = tutti(served, "token", "create", "--user", user)["token"]
     with connect(served.data_dir.path, token=token) as client:
         served.plant_run("seen by a user")
         assert client.pipeline.ListRuns(ListRequest()).runs

@@ -5,18 +5,14 @@ refused because of the failures of others.
 """
 
 import hashlib
-import re
-from collections.abc import Sequence
 from datetime import datetime, timedelta
-
-from google.protobuf.message import Message
-from google.protobuf.timestamp_pb2 import Timestamp
 
 from tutti.access import sessions
 from tutti.access.sessions import Reason, Terms
 from tutti.access.settings import AccessSettings
-from tutti.access.tables import Link, Tables, Token
-from tutti.chassis.errors import InvalidField, PermissionDenied, Refused, declare
+from tutti.access.tables import Link, Tables
+from tutti.access.tokens import TAKEN, TokenCalls, check_digest, timestamp, wire_of
+from tutti.chassis.errors import InvalidField, Refused, declare
 from tutti.chassis.identity import principal
 from tutti.chassis.identity.auth import Role
 from tutti.chassis.identity.principal import DEFAULT_TENANT, Method
@@ -33,8 +29,6 @@ from tutti.contracts.access.v1 import (
     USER_STATE_INVITED,
     AuthenticateRequest,
     AuthenticateResponse,
-    AuthenticateTokenRequest,
-    AuthenticateTokenResponse,
     CloseSessionRequest,
     CloseSessionResponse,
     CreateUserRequest,
@@ -42,12 +36,9 @@ from tutti.contracts.access.v1 import (
     DisableUserRequest,
     IssueLinkRequest,
     IssueLinkResponse,
-    IssueTokenRequest,
-    IssueTokenResponse,
     ListUsersResponse,
     OpenSessionRequest,
     OpenSessionResponse,
-    Principal,
     RecordRefusalRequest,
     RecordRefusalResponse,
     User,
@@ -55,19 +46,14 @@ from tutti.contracts.access.v1 import (
 from tutti.contracts.common.v1 import ListRequest
 from tutti.contracts.options.v1 import Role as WireRole
 
-LINK_REFUSED, TOO_MANY_FAILURES, TAKEN = "LINK_REFUSED", "TOO_MANY_FAILURES", "DIGEST_TAKEN"
+LINK_REFUSED, TOO_MANY_FAILURES = "LINK_REFUSED", "TOO_MANY_FAILURES"
 ROLES = (WireRole.ROLE_OPERATOR, WireRole.ROLE_ENGINEER, WireRole.ROLE_ANNOTATOR)
 LONGEST_NAME = 200
-DIGEST = re.compile(r"[0-9a-f]{64}")
-LOGIN, LOGOUT, ISSUE_LINK, ISSUE_TOKEN = "log in", "log out", "issue a login link", "issue a token"
-TOKEN_DAYS, LONGEST_TOKEN_DAYS = 90, 366
-TOKEN_REFUSED = "TOKEN_REFUSED"  # noqa: S105 - the name of a reason
+LOGIN, LOGOUT, ISSUE_LINK = "log in", "log out", "issue a login link"
 declare(
     {
-        TOKEN_REFUSED: "the user's token is unknown, expired or revoked",
         LINK_REFUSED: "the login link is unknown, expired or used",
         TOO_MANY_FAILURES: "too many failed logins from this address; the message says how long to wait",
-        TAKEN: "the digest of a link or token belongs to another user's",
         Reason.UNKNOWN.value: "no session has this token",
         Reason.EXPIRED.value: "the session was not used for too long, or is too old",
         Reason.CLOSED.value: "the session was logged out",
@@ -77,9 +63,10 @@ declare(
 )
 
 
-class AccessApi:
+class AccessApi(TokenCalls):
     def __init__(self, host: Host, tables: Tables, settings: AccessSettings) -> None:
-        self._units, self._tables, self._settings = host.units, tables, settings
+        super().__init__(host.units, tables, settings.agent_blobs)
+        self._settings = settings
         self._terms = Terms(
             timedelta(hours=settings.idle_hours),
             timedelta(days=settings.session_days),
@@ -101,7 +88,7 @@ class AccessApi:
                 roles=sorted(set(request.roles)),
                 tenant=tenant,
                 state=USER_STATE_INVITED,
-                created_at=_timestamp(unit),
+                created_at=timestamp(unit),
             )
             if request.validate_only:
                 return user
@@ -131,7 +118,7 @@ class AccessApi:
         return self._units.run(disable)
 
     def IssueLink(self, request: IssueLinkRequest, call: Call) -> IssueLinkResponse:
-        _check_digest(request, "link_digest")
+        check_digest(request, "link_digest")
         name = self._named(call, request.user)
 
         def create(unit: Unit) -> Link:
@@ -152,7 +139,7 @@ class AccessApi:
 
     def OpenSession(self, request: OpenSessionRequest, call: Call) -> OpenSessionResponse:
         for field in ("link_digest", "session_digest"):
-            _check_digest(request, field)
+            check_digest(request, field)
 
         def open_(unit: Unit) -> OpenSessionResponse | Reason | None:
             link = self._tables.link(unit, request.link_digest)
@@ -180,7 +167,7 @@ class AccessApi:
         raise self._failed_login(request.visitor.address, found.value if found else LINK_REFUSED)
 
     def Authenticate(self, request: AuthenticateRequest, call: Call) -> AuthenticateResponse:
-        _check_digest(request, "session_digest")
+        check_digest(request, "session_digest")
         visitor = request.visitor
 
         def authenticate(unit: Unit) -> AuthenticateResponse | Reason:
@@ -202,7 +189,7 @@ class AccessApi:
                 return refused
             user = self._tables.users.get(unit, session.user)
             names = self._tables.display_names(unit, [user.name])
-            answer = AuthenticateResponse(principal=_principal(user), replaced=verdict.replaced)
+            answer = AuthenticateResponse(principal=wire_of(user), replaced=verdict.replaced)
             answer.display_name = names.get(user.name, "")
             answer.expires_at.FromDatetime(verdict.session.expires_at(self._terms))
             return answer
@@ -213,7 +200,7 @@ class AccessApi:
         return found
 
     def CloseSession(self, request: CloseSessionRequest, call: Call) -> CloseSessionResponse:
-        _check_digest(request, "session_digest")
+        check_digest(request, "session_digest")
 
         def close(unit: Unit) -> None:
             session = self._tables.session(unit, request.session_digest)
@@ -224,42 +211,6 @@ class AccessApi:
         self._units.run(close)
         return CloseSessionResponse()
 
-    def IssueToken(self, request: IssueTokenRequest, call: Call) -> IssueTokenResponse:
-        _check_digest(request, "token_digest")
-        name = self._named(call, request.user)
-        if request.valid_days > LONGEST_TOKEN_DAYS:
-            raise InvalidField("valid_days", seen=request.valid_days, expected=f"at most {LONGEST_TOKEN_DAYS}")
-
-        def issue(unit: Unit) -> Token:
-            user = self._enabled(unit, call, name)
-            found = self._tables.token(unit, request.token_digest)
-            if found is not None and found.user != user.name:
-                raise Refused(TAKEN, f"this token_digest belongs to a token of {found.user}: make a new token")
-            token = found or Token(
-                request.token_digest, name, unit.now + timedelta(days=request.valid_days or TOKEN_DAYS)
-            )
-            if found is None:
-                self._tables.keep_token(unit, token)
-                audit.changed(unit, call.principal, ISSUE_TOKEN, name)
-            return token
-
-        token = self._units.run(issue)
-        response = IssueTokenResponse(user=token.user)
-        response.expires_at.FromDatetime(token.expires_at)
-        return response
-
-    def AuthenticateToken(self, request: AuthenticateTokenRequest, call: Call) -> AuthenticateTokenResponse:
-        _check_digest(request, "token_digest")
-
-        def authenticate(unit: Unit) -> User | None:
-            token = self._tables.token(unit, request.token_digest)
-            return None if token is None or unit.now >= token.expires_at else self._tables.users.get(unit, token.user)
-
-        user = self._units.run(authenticate)
-        if user is None:
-            raise Refused(TOKEN_REFUSED, "the token is unknown, expired or revoked")
-        return AuthenticateTokenResponse(principal=_principal(user))
-
     def RecordRefusal(self, request: RecordRefusalRequest, call: Call) -> RecordRefusalResponse:
         required(request, "action", "reason")
         address, user = request.visitor.address, request.user
@@ -268,33 +219,6 @@ class AccessApi:
             lambda unit: audit.refused(unit, request.action, request.reason, user=user, method=method, address=address)
         )
         return RecordRefusalResponse()
-
-    def _named(self, call: Call, user: str) -> str:
-        """The user that a request is about. Raises PermissionDenied unless it is the caller, or an operator asks."""
-        own = call.principal.user
-        name = check_name("users", user or own)
-        if name != own and Role.OPERATOR not in call.principal.roles:
-            raise PermissionDenied(f"this may be done for {name} by operator, not by {call.role.value}")
-        return name
-
-    def _enabled(self, unit: Unit, call: Call, name: str) -> User:
-        """Raises NotFound, Refused."""
-        built_in = name == f"users/{call.role.value}"
-        user = self._owner(unit, call.role) if built_in else self._tables.users.get(unit, name)
-        if user.state == USER_STATE_DISABLED:
-            raise Refused(Reason.DISABLED.value, f"{name} is disabled: create another user")
-        return user
-
-    def _owner(self, unit: Unit, role: Role) -> User:
-        """The user behind the token of a role in the data directory: whoever may read that file."""
-        name = f"users/{role.value}"
-        found = self._tables.users.find(unit, name)
-        if found is not None:
-            return found
-        roles = [WireRole.Value(f"ROLE_{role.name}")]
-        user = User(name=name, roles=roles, tenant=DEFAULT_TENANT, state=USER_STATE_ACTIVE, created_at=_timestamp(unit))
-        self._tables.name_person(unit, name, role.value.capitalize())
-        return self._tables.users.create(unit, user)
 
     def _validity(self, request: IssueLinkRequest, user: User) -> timedelta:
         longest = timedelta(days=self._settings.invitation_days)
@@ -326,7 +250,7 @@ def _opaque(seed: str) -> str:
 
 
 def _opened(user: User, expires_at: datetime) -> OpenSessionResponse:
-    response = OpenSessionResponse(principal=_principal(user))
+    response = OpenSessionResponse(principal=wire_of(user))
     response.expires_at.FromDatetime(expires_at)
     return response
 
@@ -335,23 +259,6 @@ def principal_of(user: User) -> principal.Principal:
     """A user who has a session."""
     roles = frozenset(Role(WireRole.Name(role).removeprefix("ROLE_").lower()) for role in user.roles)
     return principal.Principal(user.name, roles, user.tenant, Method.SESSION)
-
-
-def _principal(user: User) -> Principal:
-    roles: Sequence[WireRole.ValueType] = list(user.roles)
-    return Principal(user=user.name, roles=roles, tenant=user.tenant)
-
-
-def _timestamp(unit: Unit) -> Timestamp:
-    stamp = Timestamp()
-    stamp.FromDatetime(unit.now)
-    return stamp
-
-
-def _check_digest(request: Message, field: str) -> None:
-    value = str(getattr(request, field))
-    if not DIGEST.fullmatch(value):
-        raise InvalidField(field, seen=f"{len(value)} characters", expected="a SHA-256 digest of 64 hexadecimal digits")
 
 
 def _check_display_name(name: str) -> None:

@@ -7,8 +7,9 @@ from sqlalchemy import text
 
 from tutti.access.service import build
 from tutti.chassis.errors import AlreadyExists, InvalidField, PermissionDenied, Refused
-from tutti.chassis.identity.auth import Role
+from tutti.chassis.identity.auth import HELD, Role
 from tutti.chassis.simulation import Simulation
+from tutti.chassis.store import audit
 from tutti.chassis.store.unit import Unit
 from tutti.contracts.access.v1 import (
     USER_STATE_ACTIVE,
@@ -16,16 +17,22 @@ from tutti.contracts.access.v1 import (
     USER_STATE_INVITED,
     AuthenticateRequest,
     AuthenticateResponse,
+    AuthenticateTokenRequest,
     CreateUserRequest,
     DisableUserRequest,
+    InviteNodeRequest,
     IssueLinkRequest,
+    JoinNodeRequest,
+    ListTokensRequest,
     OpenSessionRequest,
+    Principal,
+    RevokeTokenRequest,
     User,
     Visitor,
 )
 from tutti.contracts.access.v1.stubs import AccessServiceStub
 from tutti.contracts.common.v1 import GetRequest, ListRequest
-from tutti.contracts.options.v1 import ROLE_AGENT, ROLE_ENGINEER, ROLE_OPERATOR
+from tutti.contracts.options.v1 import ROLE_AGENT, ROLE_ENGINEER, ROLE_JOINER, ROLE_OPERATOR
 
 PERSON = "Ada Example"
 LINK, SESSION = "a" * 64, "b" * 64
@@ -43,7 +50,7 @@ class Callers:
 
     def __init__(self, world: Simulation) -> None:
         self._world = world
-        self._stubs = {role: AccessServiceStub(world.channel("access", role)) for role in Role}
+        self._stubs = {role: AccessServiceStub(world.channel("access", role)) for role in HELD}
 
     def create_user(self, request_id: str = "r", name: str = PERSON) -> User:
         request = CreateUserRequest(request_id=request_id, display_name=name, roles=[ROLE_ENGINEER])
@@ -151,3 +158,88 @@ def test_bad_input_is_refused_by_field(world: Simulation, callers: Callers) -> N
         callers.create_user(name="Another")
     listed = world.insist(lambda: stub.ListUsers(ListRequest()))
     assert list(listed.display_names.values()) == [PERSON]
+
+
+class Joining:
+    """An operator who invites, and machines that join; digests stand for their tokens."""
+
+    def __init__(self, world: Simulation) -> None:
+        self._world = world
+        self._operator = AccessServiceStub(world.channel("access", Role.OPERATOR))
+        self._joiner = AccessServiceStub(world.channel("access", Role.JOINER))
+        self._service = AccessServiceStub(world.channel("access", Role.SERVICE))
+
+    def invite(self, digest: str, node: str = "nodes/a") -> None:
+        request = InviteNodeRequest(token_digest=digest, node=node, valid_minutes=10)
+        self._world.insist(lambda: self._operator.InviteNode(request))
+
+    def join(self, invitation: str, credential: str, node: str = "nodes/a") -> str:
+        request = JoinNodeRequest(invitation_digest=invitation, token_digest=credential, node=node)
+        return self._world.insist(lambda: self._joiner.JoinNode(request)).node
+
+    def principal(self, digest: str) -> Principal:
+        request = AuthenticateTokenRequest(token_digest=digest)
+        return self._world.insist(lambda: self._service.AuthenticateToken(request)).principal
+
+    def tokens(self) -> dict[str, str]:
+        listed = self._world.insist(lambda: self._operator.ListTokens(ListTokensRequest()))
+        return {token.id: token.state for token in listed.tokens}
+
+    def revoke(self, digest: str) -> None:
+        request = RevokeTokenRequest(id=digest[:16])
+        assert self._world.insist(lambda: self._operator.RevokeToken(request)).state == "revoked"
+
+
+@pytest.fixture
+def joining(world: Simulation) -> Joining:
+    return Joining(world)
+
+
+A, B, C, D = (letter * 64 for letter in "1234")
+
+
+def test_an_invitation_is_exchanged_once_for_the_credential_of_its_node(joining: Joining) -> None:
+    joining.invite(A)
+    invited = joining.principal(A)
+    assert (invited.user, list(invited.roles)) == ("nodes/a", [ROLE_JOINER])
+    with pytest.raises(Refused, match="is not one of this node"):
+        joining.join(A, B, node="nodes/b")
+    for _ in range(2):  # the answer may be lost
+        assert joining.join(A, B) == "nodes/a"
+    joined = joining.principal(B)
+    assert (joined.user, list(joined.roles)) == ("nodes/a", [ROLE_AGENT])
+    with pytest.raises(Refused, match="was used before"):
+        joining.join(A, C)
+    with pytest.raises(Refused, match="unknown, expired or revoked"):
+        joining.principal(C)
+    with pytest.raises(Refused, match="is not one of this node"):
+        joining.join(D, C)
+    assert joining.tokens() == {A[:16]: "used", B[:16]: "valid"}
+
+
+def test_an_invitation_that_expired_or_was_revoked_is_refused(world: Simulation, joining: Joining) -> None:
+    joining.invite(A)
+    joining.invite(B)
+    joining.revoke(B)
+    with pytest.raises(Refused, match="was revoked"):
+        joining.join(B, C)
+    world.clock.advance(601)
+    with pytest.raises(Refused, match="has expired") as refused:
+        joining.join(A, C)
+    assert refused.value.reason == "INVITATION_REFUSED"
+    records = world.peek("access", lambda unit: audit.newest(unit, 10))
+    refusals = {(each.user, each.action, each.outcome) for each in records if each.reason == "INVITATION_REFUSED"}
+    assert refusals == {("nodes/a", "join as a node", audit.REFUSED)}
+
+
+def test_a_machine_that_joins_in_the_place_of_another_revokes_its_credential(joining: Joining) -> None:
+    joining.invite(A)
+    joining.join(A, B)
+    joining.invite(C)
+    joining.join(C, D)
+    with pytest.raises(Refused, match="revoked"):
+        joining.principal(B)
+    assert joining.principal(D).user == "nodes/a"
+    joining.revoke(D)
+    with pytest.raises(Refused, match="revoked"):
+        joining.principal(D)

@@ -11,6 +11,9 @@ class AccessSettings(Section):
     rotate_minutes: float = Field(default=10.0, gt=0, description="age at which a session token is replaced")
     link_minutes: float = Field(default=10.0, gt=0, description="lifetime of a login link of an active user")
     invitation_days: float = Field(default=7.0, gt=0, description="lifetime of the first login link of a user")
+    agent_blobs: str = Field(
+        default="", description="URL of the blob store, with the key of agents, for machines that join; empty: none"
+    )
     failed_logins: int = Field(default=10, gt=0, description="failed logins of one address before it has to wait")
     failed_logins_per_minute: float = Field(
         default=6.0, gt=0, description="failed logins per minute of one address in the long run"

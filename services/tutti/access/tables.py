@@ -15,8 +15,10 @@ from tutti.chassis.store.limits import Limits
 from tutti.chassis.store.resources import Resource
 from tutti.chassis.store.tables import NAME, declare, from_micros, micros
 from tutti.chassis.store.unit import Unit
-from tutti.contracts.access.v1 import User
+from tutti.contracts.access.v1 import TokenKind, User
 
+VALID, USED, REVOKED, EXPIRED = "valid", "used", "revoked", "expired"
+ID_DIGITS = 16
 TIMES = ("opened_at", "seen_at", "rotated_at", "confirmed_at")
 
 
@@ -32,11 +34,32 @@ class Link:
 
 @dataclass(frozen=True)
 class Token:
-    """What a user calls APIs with, by the digest of the secret."""
+    """What a user or an agent calls APIs with, by the digest of the secret.
+
+    `user` is the owner: a user, or the node of an agent. `used_by` is, of an invitation, the digest of the credential
+    that it was exchanged for.
+    """
 
     digest: str
     user: str
     expires_at: datetime
+    kind: TokenKind.ValueType
+    created_by: str
+    created_at: datetime
+    revoked_at: datetime | None = None
+    used_by: str = ""
+
+    @property
+    def id(self) -> str:
+        return self.digest[:ID_DIGITS]
+
+    def state(self, now: datetime) -> str:
+        """Return valid, used, revoked or expired."""
+        if self.revoked_at is not None:
+            return REVOKED
+        if self.used_by:
+            return USED
+        return EXPIRED if now >= self.expires_at else VALID
 
 
 class Tables:
@@ -62,6 +85,11 @@ class Tables:
             Column("digest", NAME, primary_key=True),
             Column("user", NAME, nullable=False, index=True),
             Column("expires_at", BigInteger, nullable=False, index=True),
+            Column("kind", BigInteger, nullable=False, server_default="1"),
+            Column("created_by", NAME, nullable=False, server_default=""),
+            Column("created_at", BigInteger, nullable=False, server_default="0"),
+            Column("revoked_at", BigInteger),
+            Column("used_by", NAME, nullable=False, server_default=""),
         )
         self._sessions = declare(
             "sessions",
@@ -102,13 +130,32 @@ class Tables:
     def spend_link(self, unit: Unit, digest: str, by: str) -> None:
         unit.tx.execute(update(self._links).where(self._links.c.digest == digest).values(used_by=by))
 
-    def token(self, unit: Unit, digest: str) -> Token | None:
-        row = unit.tx.execute(select(self._tokens).where(self._tokens.c.digest == digest)).first()
-        return Token(row.digest, row.user, from_micros(row.expires_at)) if row else None
+    def token(self, unit: Unit, digest: str, *, lock: bool = False) -> Token | None:
+        query = select(self._tokens).where(self._tokens.c.digest == digest)
+        row = unit.tx.execute(query.with_for_update() if lock else query).first()
+        return _token(row) if row else None
+
+    def tokens(self, unit: Unit, user: str = "") -> list[Token]:
+        """The tokens of a user, or of all, newest first."""
+        table = self._tokens
+        query = select(table).order_by(table.c.created_at.desc(), table.c.digest)
+        return [_token(row) for row in unit.tx.execute(query.where(table.c.user == user) if user else query).all()]
+
+    def token_by_id(self, unit: Unit, token: str) -> Token | None:
+        """The token whose digest begins with this id, locked until the unit ends."""
+        found = self._tokens.c.digest.startswith(token, autoescape=True)
+        row = unit.tx.execute(select(self._tokens).where(found).with_for_update()).first()
+        return _token(row) if row else None
 
     def keep_token(self, unit: Unit, token: Token) -> None:
-        row = {"digest": token.digest, "user": token.user, "expires_at": micros(token.expires_at)}
+        row = asdict(token) | {"expires_at": micros(token.expires_at), "created_at": micros(token.created_at)}
         unit.tx.execute(insert(self._tokens), row)
+
+    def use_invitation(self, unit: Unit, digest: str, by: str) -> None:
+        unit.tx.execute(update(self._tokens).where(self._tokens.c.digest == digest).values(used_by=by))
+
+    def revoke(self, unit: Unit, digest: str) -> None:
+        unit.tx.execute(update(self._tokens).where(self._tokens.c.digest == digest).values(revoked_at=micros(unit.now)))
 
     def session(self, unit: Unit, digest: str) -> Session | None:
         """The session whose current or previous token has this digest, locked until the unit ends."""
@@ -137,6 +184,17 @@ class Tables:
         unit.tx.execute(delete(self._tokens).where(self._tokens.c.expires_at < micros(links_before)))
         unit.tx.execute(delete(self._sessions).where(self._sessions.c.seen_at < micros(sessions_before)))
         self.limits.prune(unit)
+
+
+def _token(row: Any) -> Token:
+    values = dict(row._mapping)
+    times = {
+        name: from_micros(values[name])
+        for name in ("expires_at", "created_at", "revoked_at")
+        if values[name] is not None
+    }
+    kind: TokenKind.ValueType = values["kind"]
+    return Token(**values | times | {"kind": kind})
 
 
 def _row(session: Session) -> dict[str, Any]:

@@ -13,7 +13,15 @@ from typing import Any
 from google.protobuf.message import Message
 
 from tutti.backbone.clock import Clock
-from tutti.chassis.errors import NotFound, Problem, Refused, StaleEpoch, is_transient
+from tutti.chassis.errors import (
+    NotFound,
+    PermissionDenied,
+    Problem,
+    Refused,
+    StaleEpoch,
+    Unauthenticated,
+    is_transient,
+)
 from tutti.chassis.telemetry import span_before, span_from
 from tutti.contracts.committer.v1 import (
     ClaimVerificationRequest,
@@ -179,7 +187,7 @@ class Agent:
             elif self.state is AgentState.DRAINING:  # asked to stop while this was on its way
                 self._tell_leaving()
             self._see(answer)
-        elif isinstance(answer, Refused):
+        elif isinstance(answer, Refused | PermissionDenied | Unauthenticated):
             log.error("%s; this agent stops", answer)
             self.refused, self.state = str(answer), AgentState.SUPERSEDED
         elif not is_transient(answer):

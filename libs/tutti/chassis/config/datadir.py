@@ -19,7 +19,7 @@ from urllib.parse import quote
 
 from tutti.backbone.files import Files, Lock, RealFiles, make_folders, overwrite, publish
 from tutti.chassis.config.room import is_full
-from tutti.chassis.identity.auth import Role, Tokens
+from tutti.chassis.identity.auth import HELD, Role, Tokens
 
 DEFAULT = Path(".tutti")
 VERSION = 1
@@ -151,6 +151,11 @@ class DataDir:
         with self._named("write to"):
             overwrite(self._files, self._temporary(), self.path / name, [content])
 
+    def write_private(self, name: str, content: bytes) -> None:
+        """A file that its owner alone can read. Raises NotUsable where there is one of this name."""
+        with self._named("write to"):
+            self._publish_private(self.path / name, content)
+
     def scratch(self, part: str) -> Path:
         """An empty folder for what is worth nothing after a restart; for who holds the lock of that part."""
         path = self.path / "scratch" / part
@@ -244,7 +249,7 @@ def tokens_in(path: Path) -> Tokens:
     return tokens_at(path / "tokens")
 
 
-def tokens_at(file: Path, roles: Iterable[Role] = Role) -> Tokens:
+def tokens_at(file: Path, roles: Iterable[Role] = HELD) -> Tokens:
     """The tokens in a file, which has one for each of `roles`. Raises NotUsable."""
     try:
         mode, text = stat.S_IMODE(file.stat().st_mode), file.read_text()

@@ -4,7 +4,9 @@ Promises: tokens are random, compared in constant time and never logged; what a 
 never here.
 """
 
+import hashlib
 import hmac
+import re
 import secrets
 from collections.abc import Iterable, Mapping
 from enum import Enum
@@ -21,6 +23,13 @@ class Role(Enum):
     ANNOTATOR = "annotator"
     AGENT = "agent"
     SERVICE = "service"
+    JOINER = "joiner"
+
+
+HELD: tuple[Role, ...] = tuple(role for role in Role if role is not Role.JOINER)
+"""The roles that have a token of their own in a data directory."""
+NODE_TOKEN = "tutti-node-"  # noqa: S105 - how one begins
+NODE = re.compile(r"[a-z0-9][a-z0-9._-]{0,62}")
 
 
 class Tokens:
@@ -31,17 +40,17 @@ class Tokens:
 
     @classmethod
     def random(cls) -> "Tokens":
-        return cls({role: f"tutti-{role.value}-{secrets.token_urlsafe(32)}" for role in Role})
+        return cls({role: f"tutti-{role.value}-{secrets.token_urlsafe(32)}" for role in HELD})
 
     @classmethod
-    def parse(cls, text: str, roles: Iterable[Role] = Role) -> "Tokens":
+    def parse(cls, text: str, roles: Iterable[Role] = HELD) -> "Tokens":
         """Lines of `role token`, one for each of `roles` at least. Raises ValueError."""
         tokens: dict[Role, str] = {}
         for number, line in enumerate(text.splitlines(), 1):
             if not line.strip() or line.startswith("#"):
                 continue
             words = line.split()
-            if len(words) != 2 or words[0] not in {role.value for role in Role}:
+            if len(words) != 2 or words[0] not in {role.value for role in HELD}:
                 raise ValueError(f"line {number} is not `role token`")
             tokens[Role(words[0])] = words[1]
         if missing := [role.value for role in roles if role not in tokens]:
@@ -61,3 +70,18 @@ class Tokens:
             if hmac.compare_digest(known.encode(), token.encode()):
                 found = role
         return found
+
+    def for_node(self, node: str) -> str:
+        """A token of the role agent that is good for one node: who holds it cannot make one for another."""
+        return f"{NODE_TOKEN}{node}.{self._proof(node)}"
+
+    def node_of(self, token: str) -> str | None:
+        """The node that a token was made for by `for_node`."""
+        node, _, proof = token.removeprefix(NODE_TOKEN).rpartition(".")
+        if not token.startswith(NODE_TOKEN) or NODE.fullmatch(node) is None or Role.AGENT not in self._tokens:
+            return None
+        return node if hmac.compare_digest(self._proof(node).encode(), proof.encode()) else None
+
+    def _proof(self, node: str) -> str:
+        key = self._tokens[Role.AGENT].encode()
+        return hmac.new(key, f"tutti node {node}".encode(), hashlib.sha256).hexdigest()

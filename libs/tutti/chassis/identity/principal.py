@@ -13,7 +13,7 @@ from tutti.chassis.identity.auth import Role
 
 ON_BEHALF_OF = "on-behalf-of"
 DEFAULT_TENANT = "tenants/default"
-MACHINES = frozenset({Role.AGENT, Role.SERVICE})
+MACHINES = frozenset({Role.AGENT, Role.SERVICE, Role.JOINER})
 _FORM = re.compile(r"(users/[a-z0-9][a-z0-9.-]{0,99}) (tenants/[a-z0-9][a-z0-9.-]{0,99})")
 
 
@@ -27,7 +27,7 @@ class Method(Enum):
 
 @dataclass(frozen=True)
 class Principal:
-    """`user` is a resource name, such as `users/u4k2m7qx9c`."""
+    """`user` is a resource name, such as `users/u4k2m7qx9c`, or `nodes/a` where it is the agent of that node alone."""
 
     user: str
     roles: frozenset[Role]
@@ -38,6 +38,11 @@ class Principal:
     def of_role(cls, role: Role) -> "Principal":
         """Whoever has the token of a role: `users/operator` and so on."""
         return cls(f"users/{role.value}", frozenset({role}), DEFAULT_TENANT, Method.TOKEN)
+
+    @classmethod
+    def of_node(cls, node: str, role: Role = Role.AGENT) -> "Principal":
+        """The agent of one node, `nodes/a` and so on, or a machine that is invited to be it."""
+        return cls(node, frozenset({role}), DEFAULT_TENANT, Method.TOKEN)
 
     @property
     def is_machine(self) -> bool:

@@ -7,10 +7,12 @@ from dataclasses import dataclass
 
 from google.protobuf.message import Message
 
-from tutti.chassis.errors import InvalidField
+from tutti.chassis.errors import InvalidField, PermissionDenied, declare
 from tutti.chassis.identity.auth import Role
 from tutti.chassis.identity.principal import Principal
 
+OTHER_NODE = "OTHER_NODE"
+declare({OTHER_NODE: "the credential belongs to the agent of another node"})
 MAX_REQUEST_ID = 512  # longer than a name, since ids are made of names
 
 
@@ -29,6 +31,16 @@ class Call:
     def principal(self) -> Principal:
         """On whose behalf the call is made."""
         return self.user or Principal.of_role(self.role)
+
+    def require_node(self, name: str) -> None:
+        """Raise PermissionDenied where the caller is the agent of one node, and that is not `name`."""
+        own = self.principal.user
+        if own.startswith("nodes/") and own != name:
+            raise PermissionDenied(
+                f"the caller's credential is that of {own}, so it cannot act as {name}: start the agent as that node, "
+                f"or invite this one with `tutti agent invite`",
+                reason=OTHER_NODE,
+            )
 
 
 def request_id_of(request: Message) -> str:

@@ -281,8 +281,8 @@ class RpcServer:
                 f"the tokens are in the file `tokens` of the data directory"
             )
         token = header.removeprefix(SCHEME)
-        role, user = self._tokens.role_of(token), None
-        if role is None:
+        role, user = self._tokens.role_of(token), self._bound(token)
+        if role is None and user is None:
             # Not in the threads of methods: access may be asked for it here, too.
             user = await eventloop.event_loop().run_in_executor(self._askers, self._find_user, token)
             if user is None:
@@ -293,6 +293,11 @@ class RpcServer:
             raise PermissionDenied(f"{method.name} may be called by {may}, not by {has}")
         return admitted[0], user
 
+    def _bound(self, token: str) -> Principal | None:
+        """The agent of a node, whose token needs no question to access."""
+        node = self._tokens.node_of(token)
+        return Principal.of_node(f"nodes/{node}") if node else None
+
     async def _recorded(self, method: Method, context: Context, reason: str) -> None:
         """Write a refusal down; it is refused even where that fails."""
         header = _metadata(context).get(AUTHORIZATION, "")
@@ -300,7 +305,8 @@ class RpcServer:
         role = self._tokens.role_of(token)
 
         def write() -> None:
-            principal = self._find_user(token) if role is None else Principal.of_role(role)
+            known = Principal.of_role(role) if role is not None else self._bound(token)
+            principal = known or self._find_user(token)
             self._record(Refusal(method.service, method.path[1:], reason, principal, _host(context.peer())))
 
         try:

@@ -1,6 +1,6 @@
-"""Tokens of users: whose it is, as access says.
+"""Tokens of users, and of machines that join or have joined: whose it is, as access says.
 
-Promises: only what has the form of a user's token is asked for; an answer is used for a few seconds, so that many calls
+Promises: only what has the form of such a token is asked for; an answer is used for a few seconds, so that many calls
 cost one question, and a token that was revoked is refused soon.
 """
 
@@ -19,7 +19,7 @@ from tutti.contracts.access.v1 import Principal as WirePrincipal
 from tutti.contracts.access.v1.stubs import AccessServiceStub
 from tutti.contracts.options.v1 import Role as WireRole
 
-PREFIX = "tutti-user-"
+PREFIX, JOINED, INVITATION = "tutti-user-", "tutti-joined-", "tutti-invitation-"
 FRESH_SECONDS = 5.0
 MOST = 1000  # answers that are remembered
 
@@ -34,7 +34,7 @@ class UserTokens:
 
     def find(self, token: str) -> Principal | None:
         """The user of a token; None where there is none. Raises Unavailable while access is away."""
-        if not token.startswith(PREFIX):
+        if not token.startswith((PREFIX, JOINED, INVITATION)):
             return None
         digest, now = hashlib.sha256(token.encode()).hexdigest(), time.monotonic()
         with self._lock:

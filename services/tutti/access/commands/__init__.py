@@ -1,11 +1,13 @@
-"""The commands of the service access: users, invitations, the audit trail."""
+"""The commands of the service access: users, invitations, tokens, machines that join, the audit trail."""
 
 import click
 
+from tutti.access.commands.agents import agent
+from tutti.access.commands.tokens import token
 from tutti.access.commands.users import audit, users
 
 
 def extend(tree: click.Group) -> None:
     """Add them to the tree of the command."""
-    tree.add_command(users)
-    tree.add_command(audit)
+    for command in (users, token, agent, audit):
+        tree.add_command(command)

@@ -4,7 +4,6 @@ from typing import Any
 
 import click
 
-from tutti.chassis.rpc.usertokens import PREFIX
 from tutti.cli.access import served
 from tutti.cli.connection import connected, connection_options
 from tutti.cli.identity import fresh_id
@@ -14,7 +13,7 @@ from tutti.cli.pages import login_url, pages_of
 from tutti.cli.plain import Plain, plain
 from tutti.cli.words import Words
 from tutti.client import Client
-from tutti.contracts.access.v1 import CreateUserRequest, DisableUserRequest, IssueLinkRequest, IssueTokenRequest
+from tutti.contracts.access.v1 import CreateUserRequest, DisableUserRequest, IssueLinkRequest
 from tutti.contracts.admin.v1 import ListAuditRecordsRequest
 from tutti.contracts.common.v1 import ListRequest
 from tutti.contracts.options.v1 import Role
@@ -58,28 +57,6 @@ def add(name: str, roles: tuple[str, ...], output: str, **where: Any) -> None:
 def invite(user: str, output: str, **where: Any) -> None:
     with connected(**where) as client:
         _show_invitation(client, full_name("users", user), output)
-
-
-@users.command("token", short_help="Print a token by which a user calls the platform.")
-@click.argument("user")
-@click.option("--days", type=click.IntRange(1, 366), default=90, show_default=True, help="Until it expires.")
-@output_option
-@connection_options
-def token(user: str, days: int, output: str, **where: Any) -> None:
-    """Print a token of USER for the command line and the Python client. It is shown once.
-
-    \b
-    TUTTI_TOKEN=... tutti runs ls --address 127.0.0.1:7000
-    """
-    made = PREFIX + new_token()
-    request = IssueTokenRequest(token_digest=digest(made), user=full_name("users", user), valid_days=days)
-    with connected(**where) as client:
-        issued = client.access.IssueToken(request)
-    if output == JSON:
-        print_json({"user": issued.user, "token": made, "expires_at": issued.expires_at.ToJsonString()})
-        return
-    click.echo(made)
-    say(f"this token is of {issued.user}, until {issued.expires_at.ToJsonString()}")
 
 
 @users.command("ls", help="List users.")

@@ -8,6 +8,7 @@ from google.protobuf import descriptor as _descriptor
 from google.protobuf import message as _message
 from google.protobuf import timestamp_pb2 as _timestamp_pb2
 from google.protobuf.internal import containers as _containers
+from google.protobuf.internal import enum_type_wrapper as _enum_type_wrapper
 from tutti.contracts.access.v1 import events_pb2 as _events_pb2
 from tutti.contracts.options.v1 import options_pb2 as _options_pb2
 import builtins as _builtins
@@ -20,6 +21,34 @@ else:
     from typing_extensions import TypeAlias as _TypeAlias, Never as _Never
 
 DESCRIPTOR: _descriptor.FileDescriptor
+
+class _TokenKind:
+    ValueType = _typing.NewType("ValueType", _builtins.int)
+    V: _TypeAlias = ValueType  # noqa: Y015
+
+class _TokenKindEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_TokenKind.ValueType], _builtins.type):
+    DESCRIPTOR: _descriptor.EnumDescriptor
+    TOKEN_KIND_UNSPECIFIED: _TokenKind.ValueType  # 0
+    """TOKEN_KIND_UNSPECIFIED is never stored."""
+    TOKEN_KIND_USER: _TokenKind.ValueType  # 1
+    """TOKEN_KIND_USER calls APIs as a user."""
+    TOKEN_KIND_NODE: _TokenKind.ValueType  # 2
+    """TOKEN_KIND_NODE is the credential of the agent of one node."""
+    TOKEN_KIND_INVITATION: _TokenKind.ValueType  # 3
+    """TOKEN_KIND_INVITATION is exchanged once for the credential of a node."""
+
+class TokenKind(_TokenKind, metaclass=_TokenKindEnumTypeWrapper):
+    """TokenKind says what a token is good for."""
+
+TOKEN_KIND_UNSPECIFIED: TokenKind.ValueType  # 0
+"""TOKEN_KIND_UNSPECIFIED is never stored."""
+TOKEN_KIND_USER: TokenKind.ValueType  # 1
+"""TOKEN_KIND_USER calls APIs as a user."""
+TOKEN_KIND_NODE: TokenKind.ValueType  # 2
+"""TOKEN_KIND_NODE is the credential of the agent of one node."""
+TOKEN_KIND_INVITATION: TokenKind.ValueType  # 3
+"""TOKEN_KIND_INVITATION is exchanged once for the credential of a node."""
+Global___TokenKind: _TypeAlias = TokenKind  # noqa: Y015
 
 @_typing.final
 class Principal(_message.Message):
@@ -620,3 +649,241 @@ class AuthenticateTokenResponse(_message.Message):
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
 Global___AuthenticateTokenResponse: _TypeAlias = AuthenticateTokenResponse  # noqa: Y015
+
+@_typing.final
+class Token(_message.Message):
+    """Token is what is known of a token; its secret is not."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    ID_FIELD_NUMBER: _builtins.int
+    KIND_FIELD_NUMBER: _builtins.int
+    OWNER_FIELD_NUMBER: _builtins.int
+    CREATED_BY_FIELD_NUMBER: _builtins.int
+    CREATED_AT_FIELD_NUMBER: _builtins.int
+    EXPIRES_AT_FIELD_NUMBER: _builtins.int
+    STATE_FIELD_NUMBER: _builtins.int
+    id: _builtins.str
+    """id of the token: the first 16 digits of its digest."""
+    kind: Global___TokenKind.ValueType
+    """kind of the token."""
+    owner: _builtins.str
+    """owner: the user, or for agents the node."""
+    created_by: _builtins.str
+    """created_by is the user who issued it."""
+    state: _builtins.str
+    """state: valid, expired, revoked, or for an invitation used."""
+    @_builtins.property
+    def created_at(self) -> _timestamp_pb2.Timestamp:
+        """created_at is when it was issued."""
+
+    @_builtins.property
+    def expires_at(self) -> _timestamp_pb2.Timestamp:
+        """expires_at is when it stops working."""
+
+    def __init__(
+        self,
+        *,
+        id: _builtins.str = ...,
+        kind: Global___TokenKind.ValueType = ...,
+        owner: _builtins.str = ...,
+        created_by: _builtins.str = ...,
+        created_at: _timestamp_pb2.Timestamp | None = ...,
+        expires_at: _timestamp_pb2.Timestamp | None = ...,
+        state: _builtins.str = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["created_at", b"created_at", "expires_at", b"expires_at"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["created_at", b"created_at", "created_by", b"created_by", "expires_at", b"expires_at", "id", b"id", "kind", b"kind", "owner", b"owner", "state", b"state"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___Token: _TypeAlias = Token  # noqa: Y015
+
+@_typing.final
+class ListTokensRequest(_message.Message):
+    """ListTokensRequest asks for tokens."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    USER_FIELD_NUMBER: _builtins.int
+    user: _builtins.str
+    """user whose tokens are asked for; empty means the caller's, or for an operator all."""
+    def __init__(
+        self,
+        *,
+        user: _builtins.str = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["user", b"user"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___ListTokensRequest: _TypeAlias = ListTokensRequest  # noqa: Y015
+
+@_typing.final
+class ListTokensResponse(_message.Message):
+    """ListTokensResponse has them."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    TOKENS_FIELD_NUMBER: _builtins.int
+    @_builtins.property
+    def tokens(self) -> _containers.RepeatedCompositeFieldContainer[Global___Token]:
+        """tokens, newest first."""
+
+    def __init__(
+        self,
+        *,
+        tokens: _abc.Iterable[Global___Token] | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["tokens", b"tokens"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___ListTokensResponse: _TypeAlias = ListTokensResponse  # noqa: Y015
+
+@_typing.final
+class RevokeTokenRequest(_message.Message):
+    """RevokeTokenRequest names a token."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    ID_FIELD_NUMBER: _builtins.int
+    id: _builtins.str
+    """id of the token."""
+    def __init__(
+        self,
+        *,
+        id: _builtins.str = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["id", b"id"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___RevokeTokenRequest: _TypeAlias = RevokeTokenRequest  # noqa: Y015
+
+@_typing.final
+class InviteNodeRequest(_message.Message):
+    """InviteNodeRequest describes an invitation."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    TOKEN_DIGEST_FIELD_NUMBER: _builtins.int
+    NODE_FIELD_NUMBER: _builtins.int
+    VALID_MINUTES_FIELD_NUMBER: _builtins.int
+    token_digest: _builtins.str
+    """token_digest: SHA-256 of the invitation, in hexadecimal; the same one again changes nothing."""
+    node: _builtins.str
+    """node that may join by it, such as nodes/gpu-7."""
+    valid_minutes: _builtins.int
+    """valid_minutes until it expires; 0 means 60."""
+    def __init__(
+        self,
+        *,
+        token_digest: _builtins.str = ...,
+        node: _builtins.str = ...,
+        valid_minutes: _builtins.int = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["node", b"node", "token_digest", b"token_digest", "valid_minutes", b"valid_minutes"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___InviteNodeRequest: _TypeAlias = InviteNodeRequest  # noqa: Y015
+
+@_typing.final
+class InviteNodeResponse(_message.Message):
+    """InviteNodeResponse describes the invitation."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    NODE_FIELD_NUMBER: _builtins.int
+    EXPIRES_AT_FIELD_NUMBER: _builtins.int
+    node: _builtins.str
+    """node that may join by it."""
+    @_builtins.property
+    def expires_at(self) -> _timestamp_pb2.Timestamp:
+        """expires_at is when it stops working."""
+
+    def __init__(
+        self,
+        *,
+        node: _builtins.str = ...,
+        expires_at: _timestamp_pb2.Timestamp | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["expires_at", b"expires_at"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["expires_at", b"expires_at", "node", b"node"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___InviteNodeResponse: _TypeAlias = InviteNodeResponse  # noqa: Y015
+
+@_typing.final
+class JoinNodeRequest(_message.Message):
+    """JoinNodeRequest is made with the invitation as the token of the call."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    INVITATION_DIGEST_FIELD_NUMBER: _builtins.int
+    TOKEN_DIGEST_FIELD_NUMBER: _builtins.int
+    NODE_FIELD_NUMBER: _builtins.int
+    invitation_digest: _builtins.str
+    """invitation_digest: SHA-256 of the invitation, in hexadecimal."""
+    token_digest: _builtins.str
+    """token_digest: SHA-256 of the credential that the machine made for itself, in hexadecimal."""
+    node: _builtins.str
+    """node that the machine will be; refused unless the invitation is for it."""
+    def __init__(
+        self,
+        *,
+        invitation_digest: _builtins.str = ...,
+        token_digest: _builtins.str = ...,
+        node: _builtins.str = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["invitation_digest", b"invitation_digest", "node", b"node", "token_digest", b"token_digest"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___JoinNodeRequest: _TypeAlias = JoinNodeRequest  # noqa: Y015
+
+@_typing.final
+class JoinNodeResponse(_message.Message):
+    """JoinNodeResponse has what the agent needs."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    NODE_FIELD_NUMBER: _builtins.int
+    EXPIRES_AT_FIELD_NUMBER: _builtins.int
+    BLOBS_URL_FIELD_NUMBER: _builtins.int
+    node: _builtins.str
+    """node of the credential."""
+    blobs_url: _builtins.str
+    """blobs_url of the blob store for agents, with its key; empty where the operator hands it over in another way."""
+    @_builtins.property
+    def expires_at(self) -> _timestamp_pb2.Timestamp:
+        """expires_at is when the credential stops working."""
+
+    def __init__(
+        self,
+        *,
+        node: _builtins.str = ...,
+        expires_at: _timestamp_pb2.Timestamp | None = ...,
+        blobs_url: _builtins.str = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["expires_at", b"expires_at"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["blobs_url", b"blobs_url", "expires_at", b"expires_at", "node", b"node"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___JoinNodeResponse: _TypeAlias = JoinNodeResponse  # noqa: Y015

@@ -87,6 +87,26 @@ class AccessServiceStub:
                 request_serializer=tutti_dot_contracts_dot_access_dot_v1_dot_access__pb2.AuthenticateTokenRequest.SerializeToString,
                 response_deserializer=tutti_dot_contracts_dot_access_dot_v1_dot_access__pb2.AuthenticateTokenResponse.FromString,
                 _registered_method=True)
+        self.ListTokens = channel.unary_unary(
+                '/tutti.access.v1.AccessService/ListTokens',
+                request_serializer=tutti_dot_contracts_dot_access_dot_v1_dot_access__pb2.ListTokensRequest.SerializeToString,
+                response_deserializer=tutti_dot_contracts_dot_access_dot_v1_dot_access__pb2.ListTokensResponse.FromString,
+                _registered_method=True)
+        self.RevokeToken = channel.unary_unary(
+                '/tutti.access.v1.AccessService/RevokeToken',
+                request_serializer=tutti_dot_contracts_dot_access_dot_v1_dot_access__pb2.RevokeTokenRequest.SerializeToString,
+                response_deserializer=tutti_dot_contracts_dot_access_dot_v1_dot_access__pb2.Token.FromString,
+                _registered_method=True)
+        self.InviteNode = channel.unary_unary(
+                '/tutti.access.v1.AccessService/InviteNode',
+                request_serializer=tutti_dot_contracts_dot_access_dot_v1_dot_access__pb2.InviteNodeRequest.SerializeToString,
+                response_deserializer=tutti_dot_contracts_dot_access_dot_v1_dot_access__pb2.InviteNodeResponse.FromString,
+                _registered_method=True)
+        self.JoinNode = channel.unary_unary(
+                '/tutti.access.v1.AccessService/JoinNode',
+                request_serializer=tutti_dot_contracts_dot_access_dot_v1_dot_access__pb2.JoinNodeRequest.SerializeToString,
+                response_deserializer=tutti_dot_contracts_dot_access_dot_v1_dot_access__pb2.JoinNodeResponse.FromString,
+                _registered_method=True)
         self.RecordRefusal = channel.unary_unary(
                 '/tutti.access.v1.AccessService/RecordRefusal',
                 request_serializer=tutti_dot_contracts_dot_access_dot_v1_dot_access__pb2.RecordRefusalRequest.SerializeToString,
@@ -168,6 +188,34 @@ class AccessServiceServicer:
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
+    def ListTokens(self, request, context):
+        """ListTokens returns the tokens of the caller, or for an operator all, newest first.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def RevokeToken(self, request, context):
+        """RevokeToken refuses a token from now on. An operator may revoke any, others their own.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def InviteNode(self, request, context):
+        """InviteNode records an invitation: a token that a new machine may exchange once for the credential of one node.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def JoinNode(self, request, context):
+        """JoinNode exchanges the invitation by which it is called for a credential of its node; former ones are revoked.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
     def RecordRefusal(self, request, context):
         """RecordRefusal writes an audit record of a request that a page refused.
         """
@@ -227,6 +275,26 @@ def add_AccessServiceServicer_to_server(servicer, server):
                     servicer.AuthenticateToken,
                     request_deserializer=tutti_dot_contracts_dot_access_dot_v1_dot_access__pb2.AuthenticateTokenRequest.FromString,
                     response_serializer=tutti_dot_contracts_dot_access_dot_v1_dot_access__pb2.AuthenticateTokenResponse.SerializeToString,
+            ),
+            'ListTokens': grpc.unary_unary_rpc_method_handler(
+                    servicer.ListTokens,
+                    request_deserializer=tutti_dot_contracts_dot_access_dot_v1_dot_access__pb2.ListTokensRequest.FromString,
+                    response_serializer=tutti_dot_contracts_dot_access_dot_v1_dot_access__pb2.ListTokensResponse.SerializeToString,
+            ),
+            'RevokeToken': grpc.unary_unary_rpc_method_handler(
+                    servicer.RevokeToken,
+                    request_deserializer=tutti_dot_contracts_dot_access_dot_v1_dot_access__pb2.RevokeTokenRequest.FromString,
+                    response_serializer=tutti_dot_contracts_dot_access_dot_v1_dot_access__pb2.Token.SerializeToString,
+            ),
+            'InviteNode': grpc.unary_unary_rpc_method_handler(
+                    servicer.InviteNode,
+                    request_deserializer=tutti_dot_contracts_dot_access_dot_v1_dot_access__pb2.InviteNodeRequest.FromString,
+                    response_serializer=tutti_dot_contracts_dot_access_dot_v1_dot_access__pb2.InviteNodeResponse.SerializeToString,
+            ),
+            'JoinNode': grpc.unary_unary_rpc_method_handler(
+                    servicer.JoinNode,
+                    request_deserializer=tutti_dot_contracts_dot_access_dot_v1_dot_access__pb2.JoinNodeRequest.FromString,
+                    response_serializer=tutti_dot_contracts_dot_access_dot_v1_dot_access__pb2.JoinNodeResponse.SerializeToString,
             ),
             'RecordRefusal': grpc.unary_unary_rpc_method_handler(
                     servicer.RecordRefusal,
@@ -505,6 +573,114 @@ class AccessService:
             '/tutti.access.v1.AccessService/AuthenticateToken',
             tutti_dot_contracts_dot_access_dot_v1_dot_access__pb2.AuthenticateTokenRequest.SerializeToString,
             tutti_dot_contracts_dot_access_dot_v1_dot_access__pb2.AuthenticateTokenResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def ListTokens(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/tutti.access.v1.AccessService/ListTokens',
+            tutti_dot_contracts_dot_access_dot_v1_dot_access__pb2.ListTokensRequest.SerializeToString,
+            tutti_dot_contracts_dot_access_dot_v1_dot_access__pb2.ListTokensResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def RevokeToken(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/tutti.access.v1.AccessService/RevokeToken',
+            tutti_dot_contracts_dot_access_dot_v1_dot_access__pb2.RevokeTokenRequest.SerializeToString,
+            tutti_dot_contracts_dot_access_dot_v1_dot_access__pb2.Token.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def InviteNode(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/tutti.access.v1.AccessService/InviteNode',
+            tutti_dot_contracts_dot_access_dot_v1_dot_access__pb2.InviteNodeRequest.SerializeToString,
+            tutti_dot_contracts_dot_access_dot_v1_dot_access__pb2.InviteNodeResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def JoinNode(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/tutti.access.v1.AccessService/JoinNode',
+            tutti_dot_contracts_dot_access_dot_v1_dot_access__pb2.JoinNodeRequest.SerializeToString,
+            tutti_dot_contracts_dot_access_dot_v1_dot_access__pb2.JoinNodeResponse.FromString,
             options,
             channel_credentials,
             insecure,

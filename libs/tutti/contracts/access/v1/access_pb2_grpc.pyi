@@ -55,6 +55,14 @@ class AccessServiceStub:
     """IssueToken records a token by which a user calls APIs. An operator may issue one for any user, others for themselves."""
     AuthenticateToken: _grpc.UnaryUnaryMultiCallable[_access_pb2.AuthenticateTokenRequest, _access_pb2.AuthenticateTokenResponse]
     """AuthenticateToken returns whose token it is."""
+    ListTokens: _grpc.UnaryUnaryMultiCallable[_access_pb2.ListTokensRequest, _access_pb2.ListTokensResponse]
+    """ListTokens returns the tokens of the caller, or for an operator all, newest first."""
+    RevokeToken: _grpc.UnaryUnaryMultiCallable[_access_pb2.RevokeTokenRequest, _access_pb2.Token]
+    """RevokeToken refuses a token from now on. An operator may revoke any, others their own."""
+    InviteNode: _grpc.UnaryUnaryMultiCallable[_access_pb2.InviteNodeRequest, _access_pb2.InviteNodeResponse]
+    """InviteNode records an invitation: a token that a new machine may exchange once for the credential of one node."""
+    JoinNode: _grpc.UnaryUnaryMultiCallable[_access_pb2.JoinNodeRequest, _access_pb2.JoinNodeResponse]
+    """JoinNode exchanges the invitation by which it is called for a credential of its node; former ones are revoked."""
     RecordRefusal: _grpc.UnaryUnaryMultiCallable[_access_pb2.RecordRefusalRequest, _access_pb2.RecordRefusalResponse]
     """RecordRefusal writes an audit record of a request that a page refused."""
 
@@ -83,6 +91,14 @@ class AccessServiceAsyncStub(AccessServiceStub):
     """IssueToken records a token by which a user calls APIs. An operator may issue one for any user, others for themselves."""
     AuthenticateToken: _aio.UnaryUnaryMultiCallable[_access_pb2.AuthenticateTokenRequest, _access_pb2.AuthenticateTokenResponse]  # type: ignore[assignment]
     """AuthenticateToken returns whose token it is."""
+    ListTokens: _aio.UnaryUnaryMultiCallable[_access_pb2.ListTokensRequest, _access_pb2.ListTokensResponse]  # type: ignore[assignment]
+    """ListTokens returns the tokens of the caller, or for an operator all, newest first."""
+    RevokeToken: _aio.UnaryUnaryMultiCallable[_access_pb2.RevokeTokenRequest, _access_pb2.Token]  # type: ignore[assignment]
+    """RevokeToken refuses a token from now on. An operator may revoke any, others their own."""
+    InviteNode: _aio.UnaryUnaryMultiCallable[_access_pb2.InviteNodeRequest, _access_pb2.InviteNodeResponse]  # type: ignore[assignment]
+    """InviteNode records an invitation: a token that a new machine may exchange once for the credential of one node."""
+    JoinNode: _aio.UnaryUnaryMultiCallable[_access_pb2.JoinNodeRequest, _access_pb2.JoinNodeResponse]  # type: ignore[assignment]
+    """JoinNode exchanges the invitation by which it is called for a credential of its node; former ones are revoked."""
     RecordRefusal: _aio.UnaryUnaryMultiCallable[_access_pb2.RecordRefusalRequest, _access_pb2.RecordRefusalResponse]  # type: ignore[assignment]
     """RecordRefusal writes an audit record of a request that a page refused."""
 
@@ -168,6 +184,38 @@ class AccessServiceServicer(metaclass=_abc_1.ABCMeta):
         context: _ServicerContext,
     ) -> _typing.Union[_access_pb2.AuthenticateTokenResponse, _abc.Awaitable[_access_pb2.AuthenticateTokenResponse]]:
         """AuthenticateToken returns whose token it is."""
+
+    @_abc_1.abstractmethod
+    def ListTokens(
+        self,
+        request: _access_pb2.ListTokensRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_access_pb2.ListTokensResponse, _abc.Awaitable[_access_pb2.ListTokensResponse]]:
+        """ListTokens returns the tokens of the caller, or for an operator all, newest first."""
+
+    @_abc_1.abstractmethod
+    def RevokeToken(
+        self,
+        request: _access_pb2.RevokeTokenRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_access_pb2.Token, _abc.Awaitable[_access_pb2.Token]]:
+        """RevokeToken refuses a token from now on. An operator may revoke any, others their own."""
+
+    @_abc_1.abstractmethod
+    def InviteNode(
+        self,
+        request: _access_pb2.InviteNodeRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_access_pb2.InviteNodeResponse, _abc.Awaitable[_access_pb2.InviteNodeResponse]]:
+        """InviteNode records an invitation: a token that a new machine may exchange once for the credential of one node."""
+
+    @_abc_1.abstractmethod
+    def JoinNode(
+        self,
+        request: _access_pb2.JoinNodeRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_access_pb2.JoinNodeResponse, _abc.Awaitable[_access_pb2.JoinNodeResponse]]:
+        """JoinNode exchanges the invitation by which it is called for a credential of its node; former ones are revoked."""
 
     @_abc_1.abstractmethod
     def RecordRefusal(

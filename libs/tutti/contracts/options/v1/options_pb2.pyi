@@ -63,6 +63,8 @@ class _RoleEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_Role.ValueType],
     """ROLE_AGENT is the agent of a node."""
     ROLE_SERVICE: _Role.ValueType  # 5
     """ROLE_SERVICE is another service."""
+    ROLE_JOINER: _Role.ValueType  # 6
+    """ROLE_JOINER is a machine that holds an invitation and has no credential yet."""
 
 class Role(_Role, metaclass=_RoleEnumTypeWrapper):
     """Role of a caller."""
@@ -79,6 +81,8 @@ ROLE_AGENT: Role.ValueType  # 4
 """ROLE_AGENT is the agent of a node."""
 ROLE_SERVICE: Role.ValueType  # 5
 """ROLE_SERVICE is another service."""
+ROLE_JOINER: Role.ValueType  # 6
+"""ROLE_JOINER is a machine that holds an invitation and has no credential yet."""
 Global___Role: _TypeAlias = Role  # noqa: Y015
 
 @_typing.final

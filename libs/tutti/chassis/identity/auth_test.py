@@ -1,0 +1,37 @@
+"""Tokens: those of roles, and those of one node."""
+
+import pytest
+
+from tutti.chassis.identity.auth import HELD, Role, Tokens
+
+TOKENS = Tokens.random()
+
+
+def test_a_data_directory_holds_no_token_of_a_machine_that_joins() -> None:
+    assert Role.JOINER not in HELD
+    assert Role.JOINER.value not in TOKENS.text()
+    with pytest.raises(ValueError, match="line 1 is not `role token`"):
+        Tokens.parse("joiner tutti-joiner-a\n", [])
+
+
+def test_the_token_of_a_node_is_good_for_that_node_and_has_no_role_of_its_own() -> None:
+    token = TOKENS.for_node("gpu-7.rack_1")
+    assert TOKENS.node_of(token) == "gpu-7.rack_1"
+    assert TOKENS.role_of(token) is None
+    assert Tokens.random().node_of(token) is None
+
+
+@pytest.mark.parametrize(
+    "forged",
+    [
+        TOKENS.for_node("a").replace("tutti-node-a.", "tutti-node-b."),
+        TOKENS.for_node("a")[:-1],
+        "tutti-node-a.",
+        "tutti-node-.",
+        TOKENS.of(Role.AGENT),
+        TOKENS.for_node("a").replace("tutti-node-", ""),
+        "tutti-node-A b." + TOKENS.for_node("a").rpartition(".")[2],
+    ],
+)
+def test_a_token_that_was_not_made_for_a_node_is_none(forged: str) -> None:
+    assert TOKENS.node_of(forged) is None
