@@ -78,14 +78,13 @@ def is_full(node: Node) -> bool:
 def place(ranks: int, rooms: Sequence[Room], familiar: Set[str] = frozenset()) -> tuple[Seat, ...] | Short:
     """Seats for all ranks, consecutive ranks together; between equals the `familiar` nodes are kept."""
     known = {room.kernel for room in rooms if room.node in familiar}
-    found: tuple[Seat, ...] | Short = Short(ranks)
+    missing = ranks
     for kernel in sorted({room.kernel for room in rooms}, key=lambda kernel: (kernel not in known, kernel)):
-        tried = _place(ranks, [room for room in rooms if room.kernel == kernel], familiar)
-        if not isinstance(tried, Short):
-            return tried
-        if isinstance(found, Short) and tried.missing < found.missing:
-            found = tried
-    return found
+        found = _place(ranks, [room for room in rooms if room.kernel == kernel], familiar)
+        if not isinstance(found, Short):
+            return found
+        missing = min(missing, found.missing)
+    return Short(missing)
 
 
 def _place(ranks: int, rooms: Sequence[Room], familiar: Set[str]) -> tuple[Seat, ...] | Short:

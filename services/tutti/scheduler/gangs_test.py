@@ -7,6 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tutti.chassis.errors import InvalidField
 from tutti.chassis.events.event import MAX_PAYLOAD_BYTES
 from tutti.contracts.common.v1 import Shape
 from tutti.contracts.scheduler.v1 import (
@@ -15,16 +16,23 @@ from tutti.contracts.scheduler.v1 import (
     NODE_STATE_LOST,
     NODE_STATE_READY,
     Assignment,
+    JobSpec,
+    MixedDataset,
     Node,
 )
 from tutti.scheduler.gangs import (
     ASSIGNMENT_BYTES,
+    GROWTH_BYTES,
     MAX_ADDRESS_BYTES,
+    MAX_DEVICE_BYTES,
     MAX_SLOTS,
     MAX_SPEC_BYTES,
     Room,
     Short,
+    capacity,
+    check_size,
     is_full,
+    node_words,
     place,
     room_of,
 )
@@ -101,31 +109,108 @@ def test_devices_are_shared_out_evenly_and_used_ones_left_alone() -> None:
     assert room_of(node).free == ("cuda:0", "cuda:1", "cuda:1")
 
 
+@given(st.integers(1, 9), st.integers(0, 4), st.data())
+def test_the_free_slots_of_a_node_are_those_that_no_assignment_uses(
+    slots: int, devices: int, data: st.DataObject
+) -> None:
+    names = [f"cuda:{number}" for number in range(min(devices, slots))]
+    node = Node(name="nodes/a", state=NODE_STATE_READY, slots=slots, devices=names)
+    every = Counter(room_of(node).free)
+    assert sum(every.values()) == slots
+    assert set(every) == set(names or ["cpu"])
+    assert max(every.values()) - min(every.values()) <= 1
+    used = data.draw(st.lists(st.sampled_from(sorted(every.elements())), max_size=slots))
+    used = list((Counter(used) & every).elements())
+    for device in used:
+        node.assignments.append(Assignment(job="jobs/a", epoch=1, devices=[device]))
+    assert Counter(room_of(node).free) == every - Counter(used)
+
+
+def test_what_is_missing_is_counted_where_least_is() -> None:
+    rooms = [Room("nodes/a", ("cpu",) * 2, "avx2"), Room("nodes/b", ("cpu",), "avx512")]
+    assert place(4, rooms) == Short(2)
+    assert place(4, []) == Short(4)
+
+
+def test_the_capacity_is_that_of_the_most_common_kernel_signature_used_slots_included() -> None:
+    nodes = [
+        Node(name="nodes/a", state=NODE_STATE_READY, slots=2, kernel="old"),
+        Node(name="nodes/b", state=NODE_STATE_READY, slots=2, kernel="old"),
+        Node(name="nodes/c", state=NODE_STATE_READY, slots=3, kernel="new"),
+        Node(name="nodes/d", state=NODE_STATE_LOST, slots=9, kernel="new"),
+    ]
+    nodes[0].assignments.append(Assignment(job="jobs/a", epoch=1, ranks=[0], devices=["cpu"]))
+    assert (capacity(nodes), capacity(nodes[3:]), capacity([])) == (4, 0, 0)
+
+
+def largest(ranks: int) -> Assignment:
+    """An assignment of so many ranks with everything as long as it can be, before it grows."""
+    key = f"committer/manifests/{'j' * 128}/{2**64}/{2**64}.json"
+    return Assignment(
+        job=f"jobs/{'j' * 128}",
+        epoch=2**64 - 1,
+        ranks=range(16_000, 16_000 + ranks),
+        devices=["d" * 16] * ranks,
+        shape=Shape(digest="s" * 71, rule="r" * 71, data_parallel=2**32 - 1),
+        resume_checkpoint=f"checkpoints/{'j' * 128}/{2**64}/{2**64}",
+        resume_manifest_key=key,
+        resume_digest="d" * 71,
+        traceparent="t" * 55,
+        line=2**64 - 1,
+        topology_version=2**64 - 1,
+        training="t" * (MAX_SPEC_BYTES - 133 - 129 - 71),
+        dataset_manifest_key="k" * 129,
+        dataset_digest="d" * 71,
+    )
+
+
+def grow(assignment: Assignment) -> None:
+    """Tell it where to meet, and to stop."""
+    assignment.rendezvous, assignment.stop = "r" * MAX_ADDRESS_BYTES, True
+
+
 def test_a_node_takes_no_more_jobs_than_its_event_can_hold() -> None:
     node = Node(name=f"nodes/{'n' * 128}", state=NODE_STATE_READY, slots=MAX_SLOTS, devices=["d" * 16] * MAX_SLOTS)
     while room_of(node).free:
-        key = f"committer/manifests/{'j' * 128}/{2**64}/{2**64}.json"
-        one = Assignment(
-            job=f"jobs/{'j' * 128}",
-            epoch=2**64 - 1,
-            ranks=[2**32 - 1],
-            devices=["d" * 16],
-            shape=Shape(digest="s" * 71, rule="r" * 71, data_parallel=2**32 - 1),
-            resume_checkpoint=f"checkpoints/{'j' * 128}/{2**64}/{2**64}",
-            resume_manifest_key=key,
-            resume_digest="d" * 71,
-            traceparent="t" * 55,
-            line=2**64 - 1,
-            topology_version=2**64 - 1,
-            training="t" * (MAX_SPEC_BYTES - 133 - 129 - 71),
-            dataset_manifest_key="k" * 129,
-            dataset_digest="d" * 71,
-        )
-        node.assignments.append(one)
+        node.assignments.append(largest(1))
     for each in node.assignments:
-        each.rendezvous, each.stop = "r" * MAX_ADDRESS_BYTES, True
+        grow(each)
     assert MAX_PAYLOAD_BYTES - ASSIGNMENT_BYTES < node.ByteSize() <= MAX_PAYLOAD_BYTES
     assert is_full(node)
+
+
+def test_the_largest_assignment_fits_into_the_bytes_that_are_set_aside_for_it() -> None:
+    node = Node(assignments=[largest(MAX_SLOTS)])
+    before = node.ByteSize()
+    grow(node.assignments[0])
+    assert node.ByteSize() - before <= GROWTH_BYTES
+    assert node.ByteSize() <= ASSIGNMENT_BYTES
+
+
+def test_limits_that_agents_and_jobs_were_accepted_under_stay() -> None:
+    assert (MAX_SLOTS, MAX_DEVICE_BYTES, MAX_ADDRESS_BYTES, MAX_SPEC_BYTES) == (256, 16, 300, 6000)
+    assert (GROWTH_BYTES, ASSIGNMENT_BYTES) == (310, 13_430)
+
+
+@pytest.mark.parametrize("assignments", [0, 1, 2])
+def test_a_node_is_full_when_the_largest_assignment_might_not_fit(assignments: int) -> None:
+    node = Node(assignments=[Assignment(job="jobs/a", epoch=1)] * assignments, reason="x" * 1000)
+    left = MAX_PAYLOAD_BYTES - ASSIGNMENT_BYTES - assignments * GROWTH_BYTES - node.ByteSize()
+    node.reason += "x" * (left - 1)  # from 16,384 bytes on, its length takes one byte more
+    assert node.ByteSize() == MAX_PAYLOAD_BYTES - ASSIGNMENT_BYTES - assignments * GROWTH_BYTES
+    assert not is_full(node)
+    node.reason += "x"
+    assert is_full(node)
+
+
+def test_a_job_that_no_node_could_be_told_of_is_refused() -> None:
+    spec = JobSpec(dataset_manifest_key="k" * 10, dataset_digest="d" * 10, tokenizer_key="t" * 10)
+    spec.mixed.append(MixedDataset(manifest_key="m" * 20, digest="d" * 20))
+    spec.training = "t" * (MAX_SPEC_BYTES - len("jobs/a") - 30 - 44 - 3)
+    check_size("jobs/a", spec)
+    spec.training += "t"
+    with pytest.raises(InvalidField, match=r"at most 6000 bytes of .* got .6001 bytes"):
+        check_size("jobs/a", spec)
 
 
 def test_nodes_that_drain_or_are_lost_have_no_room() -> None:
@@ -179,3 +264,10 @@ WAITING = st.lists(
 def test_one_job_alone_has_its_turn_unless_none_can_be_held(queue: list[Waiting], capacity: int) -> None:
     turns = [job for job in queue if job.ranks <= capacity and ahead_of(job, queue, capacity) is None]
     assert len(turns) == (1 if any(job.ranks <= capacity for job in queue) else 0)
+
+
+def test_many_nodes_are_counted_after_the_first_eight() -> None:
+    names = [f"nodes/{number}" for number in range(1009)]
+    eight = "nodes/0, nodes/1, nodes/2, nodes/3, nodes/4, nodes/5, nodes/6, nodes/7"
+    assert node_words(names[:8]) == eight
+    assert node_words(names) == f"{eight} and 1,001 more"
