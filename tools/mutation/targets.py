@@ -34,5 +34,6 @@ TARGETS: dict[str, tuple[str, ...]] = {
     "libs/tutti/model/plan.py": ("libs/tutti/model/plan_test.py",),
     "libs/tutti/model/tree.py": ("libs/tutti/model/tree_test.py", "libs/tutti/model/plan_test.py"),
     "libs/tutti/model/vote.py": ("libs/tutti/model/vote_test.py",),
+    "services/tutti/pipeline/saga.py": ("services/tutti/pipeline/runsteps_test.py",),
     "services/tutti/scheduler/gangs.py": ("services/tutti/scheduler/gangs_test.py",),
 }
