@@ -36,4 +36,5 @@ TARGETS: dict[str, tuple[str, ...]] = {
     "libs/tutti/model/vote.py": ("libs/tutti/model/vote_test.py",),
     "services/tutti/pipeline/saga.py": ("services/tutti/pipeline/runsteps_test.py",),
     "services/tutti/scheduler/gangs.py": ("services/tutti/scheduler/gangs_test.py",),
+    "services/tutti/scheduler/jobs.py": ("services/tutti/scheduler/steps_test.py",),
 }

@@ -51,8 +51,8 @@ class Committed:
     step: int
     model_digest: str
     state_digest: str
-    bits_per_byte: float | None = None
-    loss: float | None = None
+    bits_per_byte: float | None
+    loss: float
 
 
 @dataclass(frozen=True)
@@ -62,8 +62,8 @@ class Crossed:
     step: int
     loss: float
     bits_per_byte: float | None
-    skipped: int = 0
-    skipped_in_a_row: int = 0
+    skipped: int
+    skipped_in_a_row: int
 
 
 def created(name: str, spec: JobSpec, now: datetime) -> Job:
@@ -151,7 +151,7 @@ def committed(job: Job, checkpoint: Committed) -> Job:
     after.model_digest, after.state_digest = checkpoint.model_digest, checkpoint.state_digest
     if checkpoint.bits_per_byte is not None:
         after.bits_per_byte = checkpoint.bits_per_byte
-    if checkpoint.step >= job.step and checkpoint.loss is not None:
+    if checkpoint.step >= job.step:
         after.step, after.loss = checkpoint.step, checkpoint.loss
     return after
 

@@ -1,0 +1,192 @@
+"""The steps of a job's life, one at a time: what each changes, and that it changes nothing else."""
+
+from collections.abc import Callable
+from dataclasses import replace
+from datetime import UTC, datetime
+from typing import Any
+
+import pytest
+
+from tutti.contracts.common.v1 import Shape
+from tutti.contracts.scheduler.v1 import (
+    JOB_STATE_CANCELLED,
+    JOB_STATE_DONE,
+    JOB_STATE_FAILED,
+    JOB_STATE_OPENING,
+    JOB_STATE_QUEUED,
+    JOB_STATE_RUNNING,
+    JOB_STATE_STARTING,
+    JOB_STATE_STOPPING,
+    Job,
+    JobSpec,
+)
+from tutti.scheduler import jobs
+from tutti.scheduler.gangs import Seat
+from tutti.scheduler.jobs import Committed, Crossed, ResumePoint
+
+NOW = datetime(2026, 1, 1, tzinfo=UTC)
+FRESH = ResumePoint("", "", "", line=0, step=0)
+RESUMED = ResumePoint("checkpoints/a/1/5", "manifests/5.json", "state-5", line=1, step=5)
+
+
+def job(**fields: Any) -> Job:
+    made = Job(name="jobs/a", spec=JobSpec(steps=20), state=JOB_STATE_RUNNING, epoch=3, topology_version=2)
+    made.shape.data_parallel, made.shape.digest = 2, "two"
+    for name, value in fields.items():
+        setattr(made, name, value)
+    return made
+
+
+def changes(before: Job, after: Job) -> set[str]:
+    """The fields that a step changed, the history aside."""
+    names = {field.name for field in Job.DESCRIPTOR.fields} - {"history"}
+    return {name for name in names if getattr(before, name) != getattr(after, name)}
+
+
+def test_a_new_job_is_queued() -> None:
+    made = jobs.created("jobs/a", JobSpec(steps=20), NOW)
+    assert (made.name, made.spec.steps, made.state, made.epoch) == ("jobs/a", 20, JOB_STATE_QUEUED, 0)
+    assert made.started_at.ToDatetime(UTC) == NOW
+
+
+def test_every_epoch_has_the_next_number_and_a_new_shape_the_next_version() -> None:
+    before = job(rendezvous="127.0.0.1:4000")
+    same = jobs.opening(before, before.shape)
+    assert changes(before, same) == {"state", "epoch", "reason", "rendezvous"}
+    assert (same.state, same.epoch, same.topology_version) == (JOB_STATE_OPENING, 4, 2)
+    assert (same.reason, same.rendezvous) == ("opening epoch 4", "")
+    other = jobs.opening(before, Shape(data_parallel=3, digest="three"))
+    assert (other.epoch, other.topology_version, other.shape.data_parallel) == (4, 3, 3)
+
+
+@pytest.mark.parametrize(("moved", "version"), [(False, 7), (True, 8)])
+def test_an_epoch_resumes_where_the_committer_says_and_counts_placements_that_moved(
+    *, moved: bool, version: int
+) -> None:
+    before = job(placement_version=7, skipped_in_a_row=4, step=9, decided_step=8)
+    after = jobs.starting(before, RESUMED, [Seat(0, "nodes/a", "cpu"), Seat(1, "nodes/b", "cpu")], moved=moved)
+    assert (after.state, after.reason) == (JOB_STATE_STARTING, "waits for 2 ranks to meet")
+    assert (after.line, after.step, after.decided_step) == (1, 5, 5)
+    assert (after.resume_checkpoint, after.resume_manifest_key, after.resume_digest) == (
+        "checkpoints/a/1/5",
+        "manifests/5.json",
+        "state-5",
+    )
+    assert (after.skipped_in_a_row, after.placement_version) == (0, version)
+    assert list(after.history) == ["epoch 3: 2 ranks on nodes/a, nodes/b from step 5"]
+
+
+def test_the_history_says_on_which_nodes_a_gang_began() -> None:
+    def line(resume: ResumePoint, ranks: int) -> str:
+        seats = [Seat(rank, "nodes/a", "cpu") for rank in range(ranks)]
+        return jobs.starting(job(), resume, seats, moved=False).history[-1]
+
+    assert line(FRESH, 1) == "epoch 3: 1 rank on nodes/a from the start"
+    assert line(FRESH, 2) == "epoch 3: 2 ranks on nodes/a from the start"
+
+
+def test_a_step_that_was_crossed_is_recorded_unless_a_later_one_is() -> None:
+    before = job(step=7, loss=3.0, bits_per_byte=1.5, skipped=1)
+    newer = jobs.progressed(before, Crossed(8, 2.5, None, 2, 1))
+    assert (newer.step, newer.loss, newer.bits_per_byte) == (8, 2.5, 1.5)
+    assert (newer.skipped, newer.skipped_in_a_row) == (2, 1)
+    evaluated = jobs.progressed(before, Crossed(7, 2.5, 1.25, 1, 0))
+    assert (evaluated.step, evaluated.loss, evaluated.bits_per_byte) == (7, 2.5, 1.25)
+    assert jobs.progressed(before, Crossed(6, 2.5, 1.25, 5, 5)) == before
+
+
+FIVE = Committed(line=0, step=5, model_digest="model-5", state_digest="state-5", bits_per_byte=1.5, loss=2.5)
+
+
+def test_a_checkpoint_gives_attempts_back_and_says_what_was_decided() -> None:
+    before = job(step=5, loss=3.0, fruitless=2)
+    after = jobs.committed(before, FIVE)
+    assert (after.line, after.decided_step, after.model_digest, after.state_digest) == (0, 5, "model-5", "state-5")
+    assert (after.fruitless, after.step, after.loss, after.bits_per_byte) == (0, 5, 2.5, 1.5)
+
+
+def test_a_checkpoint_of_a_step_before_the_newest_crossed_one_keeps_the_newer_loss() -> None:
+    after = jobs.committed(job(step=6, loss=3.0, bits_per_byte=1.75), replace(FIVE, bits_per_byte=None))
+    assert (after.decided_step, after.step, after.loss, after.bits_per_byte) == (5, 6, 3.0, 1.75)
+
+
+def test_a_checkpoint_of_an_older_step_or_line_changes_nothing() -> None:
+    for before in (job(decided_step=6, fruitless=2), job(line=1, decided_step=3, fruitless=2)):
+        assert jobs.committed(before, FIVE) == before
+    assert jobs.committed(job(decided_step=9), replace(FIVE, line=1)).decided_step == 5
+
+
+def test_a_repeated_checkpoint_gives_no_attempt_back_but_says_again_what_was_decided() -> None:
+    after = jobs.committed(job(decided_step=5, fruitless=2), FIVE)
+    assert (after.fruitless, after.model_digest) == (2, "model-5")
+
+
+@pytest.mark.parametrize(("step", "fruitless"), [(19, 0), (20, 2)])
+def test_the_last_checkpoint_gives_no_attempt_back(step: int, fruitless: int) -> None:
+    assert jobs.committed(job(fruitless=2), replace(FIVE, step=step)).fruitless == fruitless
+
+
+def test_a_damaged_decision_is_taken_back_to_where_the_attempt_began() -> None:
+    before = job(decided_step=20, model_digest="model-20", state_digest="state-20", resume_digest="state-5")
+    after = jobs.uncommitted(before, 5)
+    assert (after.decided_step, after.model_digest, after.state_digest) == (5, "", "state-5")
+    assert (jobs.uncommitted(before, 0).decided_step, jobs.uncommitted(before, 0).state_digest) == (0, "")
+
+
+def lose(before: Job, attempts: int = 5) -> Job:
+    return jobs.lost(before, "rank 0 lost", resume_step=5, attempts=attempts, now=NOW)
+
+
+def test_an_attempt_is_fruitless_without_a_checkpoint_of_its_own() -> None:
+    after = lose(job(decided_step=5, fruitless=1))
+    assert (after.state, after.reason, after.fruitless) == (JOB_STATE_STOPPING, "rank 0 lost", 2)
+    assert list(after.history) == ["epoch 3: rank 0 lost"]
+    assert lose(job(decided_step=6, fruitless=1)).fruitless == 0
+
+
+def test_the_last_fruitless_attempt_fails_the_job() -> None:
+    assert lose(job(decided_step=5, fruitless=1), attempts=3).state == JOB_STATE_STOPPING
+    after = lose(job(decided_step=5, fruitless=2), attempts=3)
+    assert (after.state, after.fruitless, after.ended_at.ToDatetime(UTC)) == (JOB_STATE_FAILED, 3, NOW)
+    assert after.reason.startswith("3 attempts without a new checkpoint, the last: rank 0 lost; ")
+    assert list(after.history) == ["epoch 3: rank 0 lost", "epoch 3: failed"]
+
+
+@pytest.mark.parametrize(
+    ("step", "changed"),
+    [
+        (lambda before: jobs.waiting(before, "why"), {"reason"}),
+        (lambda before: jobs.requeued(before, "why"), {"state", "reason"}),
+        (lambda before: jobs.met(before, "127.0.0.1:4000"), {"rendezvous"}),
+        (lambda before: jobs.running(before), {"reason"}),
+        (lambda before: jobs.reshaped(before, 3, "why"), {"wanted_data_parallel"}),
+        (lambda before: jobs.stopping(before, "why"), {"state", "reason"}),
+        (lambda before: jobs.also(before, "why"), set()),
+        (lambda before: jobs.done(before, NOW), {"state", "reason", "ended_at", "fruitless"}),
+        (lambda before: jobs.failed(before, "why", NOW), {"state", "reason", "ended_at"}),
+        (lambda before: jobs.cancelled(before, NOW), {"state", "reason", "ended_at"}),
+    ],
+)
+def test_a_step_changes_what_it_names_alone_and_nothing_of_a_job_that_has_ended(
+    step: Callable[[Job], Job], changed: set[str]
+) -> None:
+    before = job(fruitless=2, reason="before", step=7)
+    untouched = job(fruitless=2, reason="before", step=7)
+    assert changes(before, step(before)) == changed
+    assert before == untouched
+    for state in (JOB_STATE_DONE, JOB_STATE_FAILED, JOB_STATE_CANCELLED):
+        with pytest.raises(ValueError, match="has ended"):
+            step(job(state=state))
+
+
+def test_a_job_that_is_done_owes_no_attempt() -> None:
+    after = jobs.done(job(fruitless=2, decided_step=20), NOW)
+    assert (after.state, after.fruitless, after.history[-1]) == (JOB_STATE_DONE, 0, "epoch 3: done at step 20")
+
+
+def test_the_history_keeps_the_newest_lines_and_cuts_long_ones() -> None:
+    after = job()
+    for number in range(40):
+        after = jobs.also(after, f"{number} {'x' * 600}")
+    assert [line.split()[2] for line in after.history] == [str(number) for number in range(8, 40)]
+    assert {len(line.encode()) for line in after.history} == {500}
