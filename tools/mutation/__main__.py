@@ -10,7 +10,6 @@ need more than three times their usual CPU time count as failed.
 
 import argparse
 import contextlib
-import hashlib
 import importlib.abc
 import importlib.util
 import json
@@ -34,7 +33,7 @@ import pytest
 import sqlalchemy.dialects.postgresql  # noqa: F401  # all of these are imported once, before the fork
 import torch
 from hypothesis import HealthCheck, Phase, settings
-from tools.mutation.targets import RECORD, ROOT, TARGETS
+from tools.mutation.targets import RECORD, ROOT, TARGETS, code_digest
 
 SLOWER, WALL_SECONDS = 3, 300.0
 Row = dict[str, Any]
@@ -118,8 +117,7 @@ def examined(path: str, python: str, reasons: dict[tuple[str, str], str]) -> Row
             why = reasons.get((mutant["before"], mutant["after"]), "")
             left.append({key: mutant[key] for key in ("operator", "line", "before", "after")} | {"why": why})
     print(file=sys.stderr)
-    digest = hashlib.blake2b(source.encode(), digest_size=16).hexdigest()
-    return {"source": digest, "mutants": len(made), "killed": len(made) - len(left), "survivors": left}
+    return {"source": code_digest(source), "mutants": len(made), "killed": len(made) - len(left), "survivors": left}
 
 
 def main() -> None:
@@ -143,9 +141,9 @@ def main() -> None:
 
 
 def stale(path: str, record: dict[str, Row]) -> bool:
-    """Whether the source has changed since it was examined."""
+    """True if the code has changed since it was examined."""
     source: str = record[path]["source"]
-    return source != hashlib.blake2b((ROOT / path).read_bytes(), digest_size=16).hexdigest()
+    return source != code_digest((ROOT / path).read_text())
 
 
 if __name__ == "__main__":

@@ -3,6 +3,9 @@
 Promises: a test is named on its own where its module also tests other code.
 """
 
+import hashlib
+import io
+import tokenize
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -38,3 +41,18 @@ TARGETS: dict[str, tuple[str, ...]] = {
     "services/tutti/scheduler/gangs.py": ("services/tutti/scheduler/gangs_test.py",),
     "services/tutti/scheduler/jobs.py": ("services/tutti/scheduler/steps_test.py",),
 }
+
+
+def code_digest(source: str) -> str:
+    """The digest of the code in a source, without comments, docstrings and line breaks inside of statements."""
+    kept, starts, documents = list[str](), True, False
+    for token in tokenize.generate_tokens(io.StringIO(source).readline):
+        if token.type in (tokenize.COMMENT, tokenize.NL):
+            continue
+        if documents and token.type == tokenize.NEWLINE:
+            continue
+        documents = starts and token.type == tokenize.STRING
+        starts = documents or token.type in (tokenize.NEWLINE, tokenize.INDENT, tokenize.DEDENT)
+        if not documents:
+            kept.append(tokenize.tok_name[token.type] if starts else token.string)
+    return hashlib.blake2b("\0".join(kept).encode(), digest_size=16).hexdigest()
