@@ -1,4 +1,4 @@
-"""What would change if Kafka, Postgres or S3 were replaced: the ports, and their adapters in the packages below.
+"""The ports to Kafka, Postgres, S3 and the system, with their adapters in the packages below.
 
 Promises: every adapter of a port passes the same contract suite (`tests/contract`).
 """

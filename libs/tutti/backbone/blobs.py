@@ -13,7 +13,7 @@ from typing import Protocol
 
 
 class Put(Enum):
-    """What a put found: CREATED by this call, SAME when the key already held equal bytes."""
+    """The result of a put: CREATED by this call, or SAME when the key already held equal bytes."""
 
     CREATED = "created"
     SAME = "same"

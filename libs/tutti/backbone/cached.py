@@ -108,7 +108,7 @@ class CachedBlobs:
         self._inner.close()
 
     def _next(self, key: str) -> Future[None] | None:
-        """What brings this blob, if anything does; the next ones are begun."""
+        """Start the next fetches, and return the fetch that brings this blob; None if none does."""
         with self._lock:
             with contextlib.suppress(ValueError):
                 self._wanted.remove(key)

@@ -47,7 +47,7 @@ class StorageFull(DatabaseError):
 
 
 class Transaction(Protocol):
-    """What `fn` may use. Statements are SQLAlchemy Core."""
+    """The transaction that `fn` uses. Statements are SQLAlchemy Core."""
 
     def execute(
         self, statement: Executable, parameters: Mapping[str, Any] | Sequence[Mapping[str, Any]] | None = None
@@ -72,7 +72,7 @@ class Transaction(Protocol):
 
     @property
     def skip_locked(self) -> bool:
-        """Whether SELECT ... FOR UPDATE SKIP LOCKED means something here (one writer at a time otherwise)."""
+        """True if the database supports SELECT ... FOR UPDATE SKIP LOCKED (otherwise there is one writer at a time)."""
         ...
 
 
@@ -91,7 +91,7 @@ class Database(Protocol):
 
 @dataclass(frozen=True)
 class Readable:
-    """What people read with SQL.
+    """A view that people read with SQL.
 
     `messages` are the protobuf types that views decode: fields by number, and the values of absent ones. `views` are
     queries by name, in which `{schema}` and `{views}` stand for the schemas of the tables and of the views.

@@ -13,7 +13,7 @@ from typing import NamedTuple, Protocol
 
 
 class Kind(Enum):
-    """What a topic keeps: STATE the newest record of each key, FACT every record until it expires."""
+    """The retention of a topic: STATE keeps the newest record of each key, FACT every record until it expires."""
 
     STATE = "state"
     FACT = "fact"
@@ -58,7 +58,7 @@ class Record(NamedTuple):
 
     @property
     def at(self) -> TopicPartition:
-        """Where it lies."""
+        """The partition of the record."""
         return TopicPartition(self.topic, self.partition)
 
 

@@ -185,7 +185,7 @@ class RealFiles:
 
 
 def _is_still(descriptor: int, path: Path) -> bool:
-    """Whether the path names the locked file; its last holder may have removed it before we had the lock."""
+    """True if the path still names the locked file; its last holder may have removed it before we got the lock."""
     try:
         return os.path.samestat(os.fstat(descriptor), os.stat(path))
     except FileNotFoundError:

@@ -36,7 +36,7 @@ def upgrade(connection: Connection, history: Path) -> None:
 
 
 def is_due(connection: Connection, history: Path) -> bool:
-    """Whether the database lacks revisions of `history`. Raises NewerSchema."""
+    """True if the database lacks revisions of `history`. Raises NewerSchema."""
     from alembic.migration import MigrationContext
 
     return bool(due(directory(history), MigrationContext.configure(connection).get_current_heads(), history))

@@ -19,7 +19,7 @@ from tutti.checkpoints.errors import InvalidCurve
 from tutti.records.canonical import bytes_digest
 
 MAX_STEPS = 1 << 18
-"""Of one checkpoint: 10.8 MB. Between two that are farther apart the oldest steps are not told."""
+"""Limit for one checkpoint: 10.8 MB. Between two checkpoints that are farther apart, the oldest steps are dropped."""
 MAX_VALIDATIONS = 1 << 16
 
 STEP = np.dtype(
@@ -31,7 +31,7 @@ VALIDATION = np.dtype([("step", "<u8"), ("nats", "<f8"), ("tokens", "<u8"), ("bi
 """A look at the validation split after a step: nats summed over its tokens; NaN where bits per byte are not known."""
 
 METRIC = np.dtype([("step", "<u8"), ("value", "<f8")])
-"""What a program measured after a step, under a name of its own."""
+"""A named measurement of a program after a step."""
 
 _MAGIC, _NAMED = b"tutticv1", b"tutticv2"
 _HEAD = struct.Struct("<8sQQ")
@@ -129,7 +129,7 @@ class Recorder:
             self._metrics.setdefault(name, deque(maxlen=MAX_STEPS)).append((step, value))
 
     def take(self) -> Curve:
-        """What was told since the last call."""
+        """Return the points added since the last call."""
         metrics = {name: np.array(list(rows), METRIC) for name, rows in sorted(self._metrics.items())}
         found = Curve(np.array(list(self._steps), STEP), np.array(list(self._validations), VALIDATION), metrics)
         self._metrics.clear()
@@ -196,7 +196,7 @@ class Thinner:
             self._kept[stretch] = self._extremes(part if known is None else np.concatenate([known, part]))
 
     def rows(self, dtype: np.dtype[np.void]) -> Rows:
-        """What is kept, of the type that was added."""
+        """The points in the curve, of the type that was added."""
         if not self._kept:
             return np.empty(0, dtype)
         found = np.concatenate([*self._ends, *self._kept.values()])

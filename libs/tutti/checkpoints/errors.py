@@ -33,7 +33,7 @@ class Incomplete(CheckpointError):
 
 @dataclass(frozen=True, slots=True)
 class Problem:
-    """What is wrong with a blob; `where` is a chunk's name and tensor, or empty for the blob as a whole."""
+    """A defect of a blob; `where` is a chunk's name and tensor, or empty for the blob as a whole."""
 
     blob: str
     where: str

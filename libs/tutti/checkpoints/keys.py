@@ -18,7 +18,7 @@ QUARANTINE = "committer/quarantine/"
 
 @dataclass(frozen=True, order=True)
 class ShardName:
-    """Which rank of which attempt wrote which step; `job` is the id without `jobs/`."""
+    """The identity of a shard: job, attempt, rank and step; `job` is the id without `jobs/`."""
 
     job: str
     line: int
@@ -70,7 +70,7 @@ def quarantine_key(job: str, line: int, step: int, number: int) -> str:
 
 
 def curve_key(name: ShardName, digest: str) -> str:
-    """Of the curve that was told to the snapshot `name`, whichever rank told it."""
+    """The key of the curve reported with the snapshot `name`, by whichever rank."""
     return f"{CURVES}{replace(name, rank=0)}.{digest.removeprefix('blake3:')[:32]}.bin"
 
 

@@ -39,7 +39,7 @@ class BlobEntry:
 
 @dataclass(frozen=True, slots=True)
 class ChunkPlace:
-    """Where one tensor of one chunk lies: the index of its blob, and offset and length there, in bytes."""
+    """The place of one tensor of one chunk: the index of its blob, and offset and length in it, in bytes."""
 
     blob: int
     entry: ChunkEntry
@@ -108,7 +108,7 @@ class CheckpointBody:
 
     @cached_property
     def entries_by_blob(self) -> tuple[tuple[ChunkEntry, ...], ...]:
-        """Of each blob its entries, in the order in which they lie."""
+        """The entries of each blob, in order of their offsets."""
         found: list[list[ChunkEntry]] = [[] for _ in self.blobs]
         for place in self.places:
             found[place.blob].append(place.entry)

@@ -43,7 +43,7 @@ _KEYS = _RECORDED | {
 
 @dataclass(frozen=True, slots=True)
 class ChunkEntry:
-    """Where one tensor of one chunk lies in a blob, in bytes, and its digest."""
+    """The place of one tensor of one chunk in a blob, in bytes, and its digest."""
 
     chunk: int
     kind: Kind
@@ -54,7 +54,9 @@ class ChunkEntry:
 
 @dataclass(frozen=True)
 class ShardReport:
-    """What one rank stored of one step; `training` and `layout` are digests, `kernel` the kernel signature."""
+    """A rank's report of the shard it stored for one step; `training` and `layout` are digests, `kernel` the kernel
+    signature.
+    """
 
     name: ShardName
     node: str

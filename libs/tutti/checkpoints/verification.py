@@ -28,7 +28,7 @@ Read = Callable[[int, int], bytes | memoryview]
 
 
 class Readable(Protocol):
-    """What is read from: a blob store, or a copy of some of its blobs."""
+    """A source of blobs: a blob store, or a copy of some of its blobs."""
 
     def get(self, key: str) -> bytes: ...
 
@@ -39,7 +39,7 @@ class Readable(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Verification:
-    """What was read and what was wrong with it."""
+    """The result of a verification: the blobs that were read, and their defects."""
 
     nbytes: int
     problems: tuple[Problem, ...]

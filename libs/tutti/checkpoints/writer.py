@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Snapshot:
-    """What is known of a snapshot beside its bytes. A loss that is not finite is recorded as none."""
+    """The properties of a snapshot besides its bytes. A loss that is not finite is recorded as none."""
 
     name: ShardName
     node: str

@@ -113,7 +113,7 @@ class Client:
         return client
 
     def address(self, service: str) -> str:
-        """Where a service answers now. Raises Unreachable."""
+        """The current address of a service. Raises Unreachable."""
         if (given := self._addresses.get(service) or self._address) is not None:
             return given
         if self._data_dir is None:

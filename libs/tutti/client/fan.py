@@ -84,7 +84,7 @@ class AdminFan:
         return examined(findings)
 
     def ListDeadLetters(self, request: ListDeadLettersRequest, timeout: float | None = None) -> ListDeadLettersResponse:
-        """Of all services, oldest first. Raises Unreachable, which names the service, when one cannot be asked."""
+        """Dead letters of all services, oldest first. Raises Unreachable, which names a service that did not answer."""
         if request.service:
             return self._of(request.service).ListDeadLetters(request, timeout=timeout)
         doors = self._doors()
@@ -97,7 +97,9 @@ class AdminFan:
     def ListAuditRecords(
         self, request: ListAuditRecordsRequest, timeout: float | None = None
     ) -> ListAuditRecordsResponse:
-        """Of all services, newest first. Raises Unreachable, which names the service, when one cannot be asked."""
+        """Audit records of all services, newest first. Raises Unreachable, which names a service that did not
+        answer.
+        """
         if request.service:
             return self._of(request.service).ListAuditRecords(request, timeout=timeout)
         doors = self._doors()
@@ -116,7 +118,7 @@ class AdminFan:
         return self._of(request.service).RepublishEvents(request, timeout=timeout)
 
     def CopyDatabases(self, request: CopyDatabasesRequest, timeout: float | None = None) -> CopyDatabasesResponse:
-        """Of the one process that has all services. Raises Refused where there are several."""
+        """Copy the databases of the one process that has all services. Raises Refused if there are several."""
         return next(iter(self._asked(self._doors(), lambda stub: stub.CopyDatabases(request, timeout=timeout))))
 
     def Export(self, request: ExportRequest, timeout: float | None = None) -> Iterator[ExportResponse]:

@@ -71,7 +71,7 @@ class Conversation:
 
     @property
     def answer(self) -> str | None:
-        """What the assistant says last; None for a prompt."""
+        """The last message of the assistant; None for a prompt."""
         return self.messages[-1].content if self.messages[-1].role is Role.ASSISTANT else None
 
     @property

@@ -24,7 +24,7 @@ def tokenizer_key(version: str) -> str:
 
 
 class Packing(StrEnum):
-    """How documents become rows: cut from one stream, or as whole pieces that are fitted into rows."""
+    """The way documents become rows: cut from one stream, or fitted into rows as whole pieces."""
 
     STREAM = "stream"
     BEST_FIT = "best_fit"
@@ -112,7 +112,7 @@ class Split:
 
 @dataclass(frozen=True, slots=True)
 class Rejected:
-    """How many pages or documents were left out for one reason; each is listed at the stage that rejected it."""
+    """The number of pages or documents left out for one reason; the stage that rejected them lists each."""
 
     reason: str
     count: int

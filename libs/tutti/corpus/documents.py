@@ -14,7 +14,7 @@ from tutti.records.errors import CorpusError
 
 
 class MediaType(StrEnum):
-    """What a page was written in."""
+    """The format of a page."""
 
     HTML = "text/html"
     MARKDOWN = "text/markdown"
@@ -22,7 +22,7 @@ class MediaType(StrEnum):
 
 
 class Extraction(StrEnum):
-    """How the text was taken out of the page."""
+    """The method that extracted the text of a page."""
 
     MAIN = "main"  # main content, navigation and boilerplate left out
     BODY = "body"  # all visible text: main content was empty

@@ -45,7 +45,7 @@ SCHEMA = pa.schema(
 
 @dataclass(frozen=True, slots=True)
 class DocumentShardInfo:
-    """What a manifest says of a document shard; `text_bytes` counts UTF-8."""
+    """The entry of a document shard in a manifest; `text_bytes` counts UTF-8."""
 
     content_digest: str
     bytes_digest: str

@@ -18,7 +18,7 @@ from tutti.records.errors import CorpusError, UnsupportedFormat
 
 
 class How(StrEnum):
-    """Why a document was dropped."""
+    """The reason why a document was dropped."""
 
     EXACT = "exact"  # another has the same text
     NEAR = "near"  # others have nearly the same
@@ -32,7 +32,7 @@ class How(StrEnum):
         return self in (How.CONTAMINATED, How.CONTAMINATED_NEAR)
 
     def detail(self, jaccard: float, kept: str) -> str:
-        """Of what it is a duplicate, in words; `kept` names the document that stands for it."""
+        """A text that says what it is a duplicate of; `kept` names the document that stands for it."""
         if self is How.CONTAMINATED:
             return f"{jaccard:.0%} of the n-grams of the evaluation text {kept}"
         near = self in (How.NEAR, How.EARLIER_NEAR, How.CONTAMINATED_NEAR)
@@ -76,7 +76,7 @@ def decode(data: bytes) -> pa.Table:
 
 
 def _of_json(data: bytes) -> pa.Table:
-    """What version 0.1 wrote: `[{"dropped": [...], "kept": ..., "text_digest": ...}]`."""
+    """Read the format of version 0.1: `[{"dropped": [...], "kept": ..., "text_digest": ...}]`."""
     try:
         clusters = parse_json(data)
         stands = {str(doc_id): str(each["kept"]) for each in clusters for doc_id in each["dropped"]}  # type: ignore[call-overload, index, union-attr]

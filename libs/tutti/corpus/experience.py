@@ -52,7 +52,7 @@ class Prompt:
 
 @dataclass(frozen=True, eq=False)
 class Credit:
-    """What a value model makes of an answer, for each of its tokens: float32 [tokens] each.
+    """The output of a value model for each token of an answer: float32 [tokens] each.
 
     `values` and `returns` are in units of reward; `advantages` are whitened over the batch.
     """

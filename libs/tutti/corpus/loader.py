@@ -115,7 +115,7 @@ def by_numpy(loader: Loader, wanted: Numbers) -> Gathered:
 
 
 def _common(header: Header) -> tuple[int, int, int, bool]:
-    """What all shards of a split share."""
+    """The properties that all shards of a split share."""
     return header.context, header.vocabulary, header.eos, header.packed
 
 

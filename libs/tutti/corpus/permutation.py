@@ -27,11 +27,11 @@ class Permutation:
     key: bytes
 
     def forward(self, values: Integers) -> Integers:
-        """Where each of `values` goes."""
+        """The position to which each of `values` moves."""
         return self._walk(values, self._keys)
 
     def inverse(self, values: Integers) -> Integers:
-        """What goes to each of `values`."""
+        """The value that moves to each of `values`."""
         return self._walk(values, self._keys[::-1])
 
     @cached_property

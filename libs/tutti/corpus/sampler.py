@@ -160,7 +160,7 @@ class Span:
 
     @cached_property
     def _pattern(self) -> Integers:
-        """Which dataset each of sum(weights) consecutive positions reads, shuffled once by the seed."""
+        """The dataset that each of sum(weights) consecutive positions reads, shuffled once by the seed."""
         plain = np.repeat(np.arange(len(self._weights), dtype=np.int64), self._weights)
         key = keyed_bytes("mixture", self.seed.to_bytes(8, "little"))
         return plain[Permutation(len(plain), key).forward(np.arange(len(plain), dtype=np.int64))]

@@ -27,7 +27,7 @@ _DIGEST_AT = HEADER_BYTES - 32
 
 @dataclass(frozen=True, slots=True)
 class Extent:
-    """Where a section lies, and the BLAKE3 of its bytes."""
+    """The position of a section, and the BLAKE3 of its bytes."""
 
     offset: int
     length: int
@@ -39,7 +39,7 @@ class Extent:
 
 
 def aligned(end: int) -> int:
-    """Where the section after this end begins."""
+    """The start of the section after one that ends here."""
     return -(-end // _ALIGN) * _ALIGN
 
 
@@ -62,7 +62,7 @@ class Format:
         return body + blake3(body).digest()
 
     def is_of(self, head: bytes) -> bool:
-        """Whether a header has this magic and major version."""
+        """True if a header has this magic and major version."""
         return head.startswith(self.magic + struct.pack("<H", self.major))
 
     def decode(self, head: bytes, *, name: str) -> tuple[tuple[Any, ...], tuple[Extent, ...]]:

@@ -52,7 +52,7 @@ def _parents(shards: tuple[DocumentShardEntry, ...]) -> tuple[str, ...]:
 
 @dataclass(frozen=True, slots=True)
 class CrawlBody:
-    """What was visited: archives (blobs of WARC) in the order of the crawl, and what became of each URL, counted.
+    """The result of a crawl: archives (blobs of WARC) in the order of the crawl, and the number of URLs by outcome.
 
     `site_digest` names URLs and answers whenever they were asked; archives hold the time too. `earlier` are archives of
     crawls before, which hold the bodies of answers that had not changed; without them they are not in a manifest.
@@ -94,7 +94,7 @@ class CrawlBody:
 
 @dataclass(frozen=True, slots=True)
 class ClassifierBody:
-    """What was learnt: the blob of a model, and the digest of the labelled folder that it was learnt from."""
+    """The result of a training: the blob of a classifier, and the digest of the labelled folder it was trained on."""
 
     model: str
     source_digest: str
@@ -106,7 +106,8 @@ class ClassifierBody:
 
 @dataclass(frozen=True, slots=True)
 class IngestBody:
-    """What was read: shards, and how many files were left out for which reason (`rejections` is the blob of each).
+    """The result of reading: shards, and the number of files left out for each reason (`rejections` is the blob that
+    lists them).
 
     `measures` are the blobs of what was measured of the documents of each shard (none in version 0.1); `masked`: how
     often personal data of each kind was masked.
@@ -153,7 +154,7 @@ class IngestBody:
 
 @dataclass(frozen=True, slots=True)
 class FilterBody:
-    """What was chosen: all documents of the shards but those that `decisions` (a blob, "" for none) says were rejected.
+    """The result of a filter: all documents of the shards except those that `decisions` (a blob, "" for none) rejects.
 
     `rejected` counts by reason what was left out until here, the rules of the filter among them.
     """
@@ -194,7 +195,7 @@ class FilterBody:
 
 @dataclass(frozen=True, slots=True)
 class DedupBody:
-    """What was kept: all documents of the shards but those that `decisions` or `clusters` (blobs) leave out.
+    """The result of dedup: all documents of the shards except those that `decisions` or `clusters` (blobs) leave out.
 
     `compared` are the manifests of evaluation texts and of the dedups of earlier datasets; how many documents were left
     out for those, `contaminated` and `earlier` (which are `duplicates` too), is in no manifest of a dedup without them.

@@ -27,7 +27,7 @@ from tutti.records.errors import NotCanonical
 
 EOS = "<|endoftext|>"
 SPECIAL = re.compile(r"<\|[a-z][a-z0-9_]{0,30}\|>")
-"""How a special token is spelled. The split pattern of Llama 3 never makes one piece of it."""
+"""The spelling of a special token. The split pattern of Llama 3 never makes one piece of it."""
 _BATCH = 64
 # A little of everything that splits words, and of what does not follow from letters alone.
 PROBE = (
@@ -39,7 +39,7 @@ PROBE = (
 
 
 def least_tokens(text: str) -> int:
-    """How many ids any tokenizer with Llama 3's pattern gives a text at least: none of them reaches over a cut."""
+    """A lower bound for the number of ids that any tokenizer with Llama 3's pattern gives a text: no id spans a cut."""
     return len(Split(Regex(bytepairs.LLAMA3_PATTERN), behavior="isolated").pre_tokenize_str(text))
 
 
@@ -64,7 +64,7 @@ class BytePairTokenizer:
 
     @property
     def vocabulary(self) -> int:
-        """How many ids there are: 256 bytes, the merges, the reserved tokens, and one for the end of a text."""
+        """The number of ids: 256 bytes, the merges, the reserved tokens, and one for the end of a text."""
         return int(self._encoder.get_vocab_size())
 
     @property
@@ -113,7 +113,7 @@ class BytePairTokenizer:
 
     @cached_property
     def byte_lengths(self) -> npt.NDArray[np.int64]:
-        """How many bytes of text each id stands for; all ids of a text together, its bytes of UTF-8."""
+        """The number of bytes of each id; over all ids of a text, they add up to its bytes of UTF-8."""
         lengths = np.zeros(self.vocabulary, np.int64)
         for token, number in self._encoder.get_vocab(with_added_tokens=True).items():
             lengths[number] = len(token)  # it is written in an alphabet that has one character for each byte

@@ -61,7 +61,7 @@ STREAM = Format("a token shard", b"TUTTITOK", 1, 0, _FIXED, Section)
 
 @dataclass(frozen=True, slots=True)
 class TokenRun:
-    """What goes into a shard.
+    """The content of a shard.
 
     `tokens`: sequences * context + 1 token ids, padded behind `tokens_used`; `starts[k]`: where document `doc_ids[k]`
     begins, the first 0 (a document that began in an earlier shard begins here at 0); `first_sample`: the number of
@@ -84,7 +84,7 @@ class TokenRun:
 
 @dataclass(frozen=True, slots=True)
 class ShardShape:
-    """What is known of a shard before its tokens."""
+    """The properties of a shard that are known before its tokens."""
 
     context: int
     vocabulary: int
@@ -95,7 +95,7 @@ class ShardShape:
 
 @dataclass(frozen=True, slots=True)
 class TokenShardInfo:
-    """What a manifest says of a token shard."""
+    """The entry of a token shard in a manifest."""
 
     content_digest: str
     bytes_digest: str
@@ -124,7 +124,7 @@ class Header:
 
     @property
     def packed(self) -> bool:
-        """Whether rows hold whole pieces; else they are cut from a stream."""
+        """True if rows hold whole pieces; otherwise they are cut from a stream."""
         return len(self.sections) == len(PackedSection)
 
     @property
@@ -245,7 +245,7 @@ class TokenShardWriter:
         self._extents.append(Extent(offset, len(part), blake3(part).digest()))
 
     def _bytes_digest(self) -> str:
-        """Of the whole file, which begins with what was written last."""
+        """The digest of the whole file, whose beginning was written last."""
         self._file.seek(0)
         digest = blake3()
         while data := self._file.read(_READ_BYTES):
@@ -386,7 +386,9 @@ class TokenShard:
         return range(self.first_sample + first, self.first_sample + last + 1)
 
     def places_of(self, doc_id: str) -> list[int]:
-        """Which of `doc_ids` are this one, growing: at most one of a stream, one a piece of packed rows."""
+        """The positions in `doc_ids` of this document, ascending: at most one of a stream, one per piece of packed
+        rows.
+        """
         try:
             wanted = bytes.fromhex(doc_id)
         except ValueError:

@@ -26,7 +26,7 @@ processors the bits of a product depend on where in memory its factors lie."""
 
 @dataclass(eq=False)
 class Text:
-    """What was read of a text: keys and values [layers, kv_heads, room, head_width], of which `length` hold."""
+    """A text that was read: keys and values [layers, kv_heads, room, head_width], of which `length` are valid."""
 
     keys: Tensor
     values: Tensor

@@ -19,7 +19,7 @@ from tutti.inference.sampling import Sampling
 
 
 class Mode(StrEnum):
-    """Which bits an engine computes."""
+    """The bits that an engine computes."""
 
     FAST = "fast"
     """Those of the fastest kernels."""

@@ -34,8 +34,8 @@ WEIGHTS = "model.safetensors"
 
 @dataclass(frozen=True)
 class Exported:
-    """What goes into the folder: a model's layout and parameters float32 [layout.elements], its tokenizer, and the chat
-    template that it was trained with, where there is one.
+    """The contents of an export: a model's layout and parameters float32 [layout.elements], its tokenizer, and its chat
+    template, if it has one.
     """
 
     layout: Layout

@@ -7,7 +7,7 @@ from tutti.inference.errors import InvalidSampling
 
 
 class Stop(StrEnum):
-    """Why a continuation ended."""
+    """The reason why a continuation ended."""
 
     END = "end"
     """The model chose the token that ends a text."""

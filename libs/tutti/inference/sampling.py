@@ -1,4 +1,4 @@
-"""Which token comes next: a choice from logits, by a number that is drawn for its place alone.
+"""Choice of the next token from logits, by a random number that depends only on the token's position.
 
 Counter-based (Philox, Salmon et al. 2011): a draw follows from (seed, prompt, position), so no prompt of a batch moves
 the choices of another. Does not import torch.
@@ -18,7 +18,7 @@ _COLDEST = 1e-200
 
 @dataclass(frozen=True)
 class Sampling:
-    """How tokens are chosen.
+    """Sampling parameters.
 
     `temperature` divides the logits, 0 takes the likeliest token. Then all but the `top_k` likeliest are left out (0:
     none is), then all but the fewest likeliest whose probabilities reach `top_p` (Holtzman et al. 2019; 1: none is).

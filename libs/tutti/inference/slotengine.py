@@ -54,7 +54,7 @@ class _Growing:
         return self.tokens[-1] if self.tokens else self.prompt[-1]
 
     def drawn(self, seed: int) -> float:
-        """What decides the next token."""
+        """The random number that decides the next token."""
         if self.draws is None:
             self.draws = draws(seed, self.number, len(self.prompt), self.room - len(self.prompt))
         return float(self.draws[len(self.tokens)])
@@ -77,7 +77,7 @@ class _Growing:
 
 @dataclass(eq=False)
 class _Loaded:
-    """What depends on the weights."""
+    """State that depends on the weights."""
 
     digest: str
     vector: torch.Tensor
@@ -236,7 +236,7 @@ class SlotEngine:
         self._loaded = _Loaded(weights.digest, vector, slots, transformer)
 
     def _inexact(self) -> str:
-        """Why the bits are not those of training's forward; empty where they are."""
+        """The reason why the bits differ from those of training's forward; empty if they are equal."""
         now = self._now()
         assert self._head is not None
         worst = deviation(now.slots, self._head, now.transformer)

@@ -72,7 +72,7 @@ ALIKE = "reliability and leanings: this fit takes all annotators for alike; choo
 
 @dataclass(frozen=True)
 class Fit:
-    """What the judgements say.
+    """The estimates from a set of judgements.
 
     reliability, position, length: float64[annotators], a, b and c; errors: float64[annotators, 3], their standard
     errors. margin: float64[pairs], the posterior mean of d; chance: float64[pairs], the posterior probability that the

@@ -13,7 +13,7 @@ from tutti.model.results import LeafAuditFailed, ParameterAuditFailed
 
 @dataclass(frozen=True)
 class Audit:
-    """Which leaf is computed by whom."""
+    """The audited leaf and the rank that computes it."""
 
     leaf: int
     owner: int

@@ -76,7 +76,7 @@ class Chunk:
 
 @dataclass(frozen=True)
 class Use:
-    """Where a unit's gradient lies in the gradient vector, and the state that it uses in the state vector."""
+    """The positions of a unit: of its gradient in the gradient vector, and of its state in the state vector."""
 
     unit: Unit
     gradient_start: int
@@ -151,7 +151,7 @@ class Layout:
         self.units = units_of(model)
         owners = [unit for unit in self.units if unit.owner == unit.name]
         self.elements = sum(unit.length for unit in owners)
-        """Of the state vector, in which each field begins at a multiple of ALIGN."""
+        """Length of the state vector, in which each field begins at a multiple of ALIGN."""
         self.parameters = sum(math.prod(field.shape) for unit in owners for field in unit.fields)
         self.chunk_size = chunk_size_for(self.elements) if chunk_size is None else chunk_size
         if self.chunk_size < ALIGN or self.chunk_size & (self.chunk_size - 1):
@@ -165,7 +165,7 @@ class Layout:
             chunks += self._cut(unit, first=len(chunks))
         self.chunks = tuple(chunks)
         self.offsets = tuple(bases[chunk.unit] + chunk.start for chunk in chunks)
-        """Where each chunk starts in the state vector."""
+        """The start of each chunk in the state vector."""
         uses, end = [], self.elements
         for unit in self.units:
             owned = unit.owner == unit.name

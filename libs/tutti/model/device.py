@@ -20,7 +20,7 @@ class DeviceMissing(Exception):
 
 
 def is_device(name: str) -> bool:
-    """Whether this is the name of a device."""
+    """True if this is the name of a device."""
     return re.fullmatch(rf"cpu|{_GPU}:\d+", name) is not None
 
 
@@ -58,7 +58,7 @@ def compute_type(device: torch.device) -> torch.dtype:
 
 
 def model_of(device: torch.device) -> str:
-    """What the device is, for the kernel signature."""
+    """The model name of the device, for the kernel signature."""
     import torch
 
     return torch.cuda.get_device_name(device) if is_gpu(device.type) else device.type

@@ -1,4 +1,4 @@
-"""How ranks exchange vectors: one all-to-all a phase, with lengths that everybody knows from the plan.
+"""Exchange of vectors between ranks: one all-to-all per phase, with lengths that every rank knows from the plan.
 
 No float is ever added by a collective: it only carries values from the one rank that wrote them, so the result does not
 depend on the algorithm of the back end. With no process group there is one rank, and nothing is copied.

@@ -43,7 +43,7 @@ class Gradients:
         self._onto = False
         self._taken: set[int] = set()
         self.buffers = 0
-        """How many gradient vectors were ever alive at once."""
+        """The maximum number of gradient vectors that existed at the same time."""
         for position, field in enumerate(transformer.fields):
             field.register_post_accumulate_grad_hook(self._taker(position))  # type: ignore[no-untyped-call]
 

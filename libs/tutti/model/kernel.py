@@ -34,7 +34,7 @@ class KernelSignature(Recorded):
 
 
 def kernel_signature(step: StepSpec, device: torch.device) -> KernelSignature:
-    """What this process would compute with. `switches` holds only variables that are set."""
+    """The kernel signature of this process. `switches` holds only variables that are set."""
     return KernelSignature(
         machine=platform.machine(),
         processor=processor(),

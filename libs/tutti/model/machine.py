@@ -19,7 +19,7 @@ SWITCHES = ("MKL_CBWR", "MKL_ENABLE_INSTRUCTIONS", "ONEDNN_MAX_CPU_ISA", "DNNL_M
 CAPABILITY_SWITCH = "ATEN_CPU_CAPABILITY"
 """Chooses torch's own kernels; a kernel signature has their name instead."""
 VECTORS = ("asimd", "avx", "amx", "fma", "f16c", "sve")
-"""How the names of the processor's vector extensions begin."""
+"""Prefixes of the names of the processor's vector extensions."""
 
 
 @dataclass(frozen=True)
@@ -36,7 +36,7 @@ class MachineSignature(Recorded):
 
 
 def machine_signature(devices: Sequence[str], proc: Path = Path("/proc")) -> MachineSignature:
-    """Of this machine; `devices` are those that ranks run on, such as "cpu" or "cuda:0"."""
+    """The signature of this machine; `devices` are those that ranks run on, such as "cpu" or "cuda:0"."""
     fields = _fields(proc / "cpuinfo")
     flags = fields.get("flags") or fields.get("Features", "")
     kinds = sorted({kind_of(device) for device in devices})
@@ -67,7 +67,7 @@ def _processor(fields: dict[str, str]) -> str:
 
 
 def _fields(cpuinfo: Path) -> dict[str, str]:
-    """Of the first processor."""
+    """Fields of the first processor."""
     fields: dict[str, str] = {}
     for line in cpuinfo.read_text().splitlines() if cpuinfo.exists() else []:
         key, separator, value = line.partition(":")

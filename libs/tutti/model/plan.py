@@ -1,4 +1,4 @@
-"""Who computes which leaves and keeps which chunks: a pure function of the layout, the shape and the number of leaves.
+"""The assignment of leaves and chunks to ranks: a pure function of the layout, the shape and the number of leaves.
 
 A shape changes where work happens and never a bit of the result. This is the seam where pipeline stages, tensor,
 context and fully sharded parallelism join; today a shape is a number of data-parallel ranks. Does not import torch.
@@ -66,7 +66,7 @@ class GradientSpan(Span):
 
 @dataclass(frozen=True)
 class SnapshotEntry:
-    """Where one tensor of one chunk lies in a rank's snapshot, in bytes (float32, little-endian)."""
+    """The place of one tensor of one chunk in a rank's snapshot, in bytes (float32, little-endian)."""
 
     chunk: int
     kind: Kind
@@ -166,7 +166,7 @@ class Plan:
         return len(Kind) * BYTES * self.state_span(rank).length
 
     def bytes_sent(self, rank: int) -> Traffic:
-        """What a rank sends in a step, without audits. Counted from what the exchanges carry."""
+        """Bytes that a rank sends in a step, without audits. Counted from the contents of the exchanges."""
         others = [other for other in self.ranks if other != rank]
         kept_by_others = sum(span.length for other in others for span in self.gradient_spans(other))
         slots = 4 + 2 * len(self.leaves_of(rank)) + len(self.chunks_of(rank))

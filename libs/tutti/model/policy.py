@@ -27,7 +27,7 @@ class Clipped:
 
 @dataclass(frozen=True, eq=False)
 class Valued:
-    """What the value model is fitted to, beside the policy.
+    """The targets of the value model, which is trained beside the policy.
 
     `values` and `returns` are float32 [rows, context] in units of reward, at the position that a token is predicted
     from. `clip` is the half width of the interval around an old value, `weight` the factor of the loss.

@@ -27,7 +27,7 @@ class PairLeaf(Protocol):
 
     @property
     def weight(self) -> npt.NDArray[Any]:
-        """How much each pair counts, float32[pairs]; 0 for padding."""
+        """The weight of each pair, float32[pairs]; 0 for padding."""
 
     @property
     def pooled(self) -> npt.NDArray[Any]:
@@ -53,7 +53,7 @@ def fitted(margins: Tensor, leaf: PairLeaf) -> tuple[Tensor, Tensor]:
 
 
 def by_row(of_pairs: Tensor) -> Tensor:
-    """What moves a margin moves its first row so and its second row against it, [2 · pairs]."""
+    """Spread the derivative of each margin over its two rows: plus for the first, minus for the second, [2 · pairs]."""
     return torch.stack([of_pairs, -of_pairs], 1).flatten()
 
 

@@ -1,4 +1,4 @@
-"""What a step reports, and how it fails. Does not import torch.
+"""The results and failures of a step. Does not import torch.
 
 Every error names the step, and the ranks, leaf or chunk it is about; after one, the state is as before the step.
 """
@@ -10,7 +10,7 @@ from tutti.model.spec import Recorded, SpecError
 
 
 class Outcome(Enum):
-    """What all ranks did with a step, together."""
+    """The common outcome of a step on all ranks."""
 
     COMMITTED = "committed"
     SKIPPED = "skipped"
@@ -73,7 +73,7 @@ class StepResult:
     loss: float
     """Mean nats a valid token; not finite when the step was skipped for that."""
     gradient_norm: float
-    """Of the mean gradient, before clipping."""
+    """Norm of the mean gradient, before clipping."""
     rate: float
     tokens: int
     """Valid target tokens of all leaves."""
@@ -99,12 +99,12 @@ class Scalars(Recorded):
 
     @property
     def updates(self) -> int:
-        """How often the state was updated."""
+        """The number of updates of the state."""
         return self.step - len(self.skipped)
 
     @property
     def skipped_in_a_row(self) -> int:
-        """How many steps up to the last one were skipped."""
+        """The number of steps skipped in a row up to the last one."""
         ascending = range(self.step, self.step - len(self.skipped), -1)
         return next((at for at, step in enumerate(ascending) if self.skipped[-1 - at] != step), len(self.skipped))
 

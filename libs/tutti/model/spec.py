@@ -114,7 +114,7 @@ class ModelSpec(Recorded):
 
 @dataclass(frozen=True)
 class OptimizerSpec(Recorded):
-    """How a gradient moves the state: the update function by name, its rate over the steps, clipping."""
+    """The optimizer: the update function by name, its rate over the steps, clipping."""
 
     peak_rate: float
     steps: int
@@ -149,7 +149,7 @@ class OptimizerSpec(Recorded):
 
 @dataclass(frozen=True)
 class StepSpec(Recorded):
-    """How a step is cut into work whose bits do not depend on who does it.
+    """The division of a step into work whose bits do not depend on the rank that does it.
 
     A *leaf* is one logical microbatch: a forward and backward of `rows` fixed rows of `length` tokens, 0 for as many as
     the model's context. A step sums the gradients of `leaves` of them in one fixed binary tree.

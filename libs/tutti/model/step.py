@@ -158,7 +158,7 @@ class RankStep:
         return own
 
     def audit(self, step: int) -> Audit | None:
-        """Who recomputes which leaf in this step, if it is one that is audited."""
+        """The audited leaves of this step and the ranks that recompute them; None for a step without an audit."""
         return leaf_audit(self.plan, step, self.audit_every)
 
     def run(self, step: int, leaves: Mapping[int, LeafBatch]) -> StepResult:

@@ -1,4 +1,4 @@
-"""What a training job is, apart from where it runs: model, optimizer, step, data and rhythm.
+"""A training job apart from its placement: model, optimizer, step, data and schedule.
 
 Its digest names the training. Ranks and placement are not in it: they don't change a bit of the result.
 """
@@ -16,7 +16,7 @@ from tutti.model.spec import ModelSpec, OptimizerSpec, Recorded, SpecError, Step
 from tutti.records.records import later
 
 PROGRAMS = tuple(records())
-"""What ranks can do, by name; the first is what they do unless a training says otherwise."""
+"""Names of programs; the first is the default of a training."""
 
 
 @dataclass(frozen=True)
@@ -165,7 +165,7 @@ class Training(Recorded):
         return tuple(each.dataset for each in self.mixture) or (self.dataset,)
 
     def first_span(self, sequences: Mapping[str, int]) -> Span:
-        """What a job that starts from nothing reads; `sequences` are those to train on, by dataset."""
+        """The span of a job that starts from nothing; `sequences` are the sequences to train on, by dataset."""
         return Span(
             from_step=0,
             datasets=tuple(

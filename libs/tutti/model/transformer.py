@@ -41,7 +41,8 @@ class Transformer:
         self._block: Callable[..., Tensor] = torch.compile(block, dynamic=False) if compiled else block
 
     def token_losses(self, tokens: Tensor, documents: Tensor, valid: Tensor) -> tuple[Tensor, Tensor]:
-        """What to call backward() on, and the cross-entropy of each next token in nats, float32[rows · context].
+        """Return the tensor to call backward() on, and the cross-entropy of each next token in nats, float32[rows ·
+        context].
 
         tokens, documents: int64[rows, context + 1]; valid: bool[rows, context], of the position that is predicted from.
         A loss that is not valid is 0, and has no gradient.
@@ -50,7 +51,7 @@ class Transformer:
         return self._head.losses(hidden, weight, tokens[:, 1:].flatten(), valid.flatten())
 
     def weighted_losses(self, tokens: Tensor, documents: Tensor, weigh: Weigh) -> tuple[Tensor, Tensor]:
-        """What to call backward() on, and the losses, float32[rows · context], that `weigh` gives the positions.
+        """Return the tensor to call backward() on, and the losses float32[rows · context], weighted by `weigh`.
 
         The shapes are those of `token_losses`. `weigh` is given the log-probability of each next token.
         """
@@ -103,7 +104,7 @@ class Transformer:
         return found
 
     def _hidden(self, tokens: Tensor, documents: Tensor) -> tuple[Tensor, Tensor]:
-        """What the output matrix is multiplied with, [rows · context, width], and that matrix."""
+        """Return the hidden states [rows · context, width], and the output matrix to multiply them with."""
         *states, output = self._decoder
         return self._states(states, tokens, documents), output["weight"]
 
@@ -120,7 +121,9 @@ class Transformer:
 
 
 def parameters_in(layout: Layout, vector: Tensor) -> list[Parameters]:
-    """Of each unit, in the order of computation, its fields as views of the state's parameters [layout.elements]."""
+    """The parameters of each unit, in the order of computation: its fields as views of the state's parameters
+    [layout.elements].
+    """
     return [
         {
             field.name: vector[use.state_start + field.start :][: field.length].view(field.shape)
@@ -147,7 +150,7 @@ def rotary_tables(model: ModelSpec, device: torch.device, dtype: torch.dtype) ->
 
 
 def document_mask(documents: Tensor, dtype: torch.dtype) -> Tensor:
-    """What attention adds to its scores: 0 for earlier positions of the same document, else -inf. [rows, 1, T, T]."""
+    """The mask to add to attention scores: 0 for earlier positions of the same document, else -inf. [rows, 1, T, T]."""
     length = documents.shape[1]
     causal = torch.ones(length, length, dtype=torch.bool, device=documents.device).tril()
     allowed = (documents[:, :, None] == documents[:, None, :]) & causal

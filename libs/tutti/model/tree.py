@@ -39,7 +39,7 @@ def covers(node: Node, leaves: int) -> range:
 
 
 class PartialSums(Generic[Value]):
-    """What one holder has added so far: the largest canonical subtrees of its leaves."""
+    """The partial sums of one rank: the largest canonical subtrees of its leaves."""
 
     def __init__(self, leaves: int, combine: Callable[[Value, Value], Value]) -> None:
         """`combine(left, right)` adds two siblings; it may reuse the left one's memory for the result."""

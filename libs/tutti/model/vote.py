@@ -21,7 +21,7 @@ HEADER = 4
 
 @dataclass(frozen=True)
 class Tally:
-    """What one rank says about a leaf: the sum of its losses, and its share of what the step is divided by."""
+    """A rank's record of a leaf: the sum of its losses, and its share of the step's divisor."""
 
     loss: float
     count: int
@@ -29,13 +29,13 @@ class Tally:
 
 @dataclass(frozen=True)
 class Verdict:
-    """What all ranks conclude from the same records."""
+    """The conclusion that all ranks draw from the same records."""
 
     outcome: Outcome
     loss: float
     gradient_norm: float
     count: int
-    """What losses and gradients of the step are divided by: its tokens, or whatever the objective counts."""
+    """Divisor of losses and gradients of the step: its tokens, or the count of the objective."""
     busy: tuple[float, ...]
     """Seconds each rank computed before the reduce."""
     summing: tuple[float, ...]

@@ -102,7 +102,7 @@ def load(code: bytes, name: str, folder: Path, compiler: str) -> ctypes.CDLL:
 
 @functools.cache
 def _version(compiler: str) -> bytes:
-    """What a compiler says of itself."""
+    """The version output of a compiler."""
     command = [compiler, "--version"]
     return subprocess.run(command, capture_output=True, timeout=COMPILE_SECONDS, check=False).stdout
 

@@ -38,7 +38,7 @@ def canonical_json(value: object) -> bytes:
 
 
 def _is_plain(value: object) -> bool:
-    """Whether there is no fraction in it, no large integer, and no key whose place depends on how it is encoded."""
+    """True if the value has no fractions, no large integers, and no keys whose order depends on their encoding."""
     if isinstance(value, str) or value is None:
         return True
     if isinstance(value, int):
@@ -114,5 +114,5 @@ def named(state: blake3) -> str:
 
 
 def is_digest(text: str) -> bool:
-    """Whether `text` is the written form of a digest."""
+    """True if `text` is the written form of a digest."""
     return DIGEST.fullmatch(text) is not None

@@ -33,7 +33,7 @@ class Fields:
             raise self._error(f"{self._path}.{error}") from error
 
     def has(self, key: str) -> bool:
-        """Whether the field is there at all."""
+        """True if the field is present."""
         return key in self._value
 
     def text(self, key: str, *, missing: str | None = None) -> str:

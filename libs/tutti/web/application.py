@@ -250,7 +250,7 @@ class Application:
         form: bool = False,
         call: Call | None = None,
     ) -> tuple[Session, Visit]:
-        """Who asks, and for what. Raises Unauthenticated, PermissionDenied, HttpProblem."""
+        """Return the session and the visit of a request. Raises Unauthenticated, PermissionDenied, HttpProblem."""
         address, action = _address(request), _action(request)
         fields = await self._checked_form(request) if form else {}
         changes = call is not None and call.method == "POST"
@@ -290,7 +290,7 @@ class Application:
             raise HttpProblem(400, "the body is not JSON text in UTF-8") from None
 
     async def _checked_body(self, request: Request, most: int) -> bytes:
-        """What a page of this server sent. Raises HttpProblem."""
+        """Return the body of a form that a page of this server sent. Raises HttpProblem."""
         if not is_same_origin(request.headers):
             await self._in_thread(lambda: self._record(request, FORGED))
             raise HttpProblem(403, "this form was sent by a page of another site, or by no browser")

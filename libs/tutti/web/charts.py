@@ -11,7 +11,7 @@ from html import escape
 # On the narrowest screen that a report is for, a chart is 292 pixels wide: letters of LETTERS are 12 pixels high there.
 WIDTH, HEIGHT, LETTERS = 320, 214, 13.5
 LARGE_WIDTH, LARGE_HEIGHT = 760, 340
-"""Of a large chart, which a narrow screen scrolls."""
+"""Width of a large chart, which a narrow screen scrolls."""
 SMOOTHED_FROM, SPANS = 40, 100
 """Points from which on a large chart has a smoothed line, over about n / SPANS of n points, ten at least."""
 LEFT, RIGHT, TOP, BOTTOM = 58, 22, 14, 42
@@ -122,7 +122,7 @@ def chart(series: Series, *, ident: str, standalone: bool = False) -> str:
 
 
 def describe(series: Series) -> str:
-    """What the chart shows, in words."""
+    """A text that describes the chart."""
     told = [(step, value) for step, value in series.points or series.dots if math.isfinite(value)]
     if not told:
         return "No finite number."

@@ -47,12 +47,12 @@ def headers(settings: WebSettings) -> dict[str, str]:
 
 
 def is_secure(settings: WebSettings) -> bool:
-    """Whether browsers reach the pages over TLS."""
+    """True if browsers reach the pages over TLS."""
     return settings.public_url.startswith("https://")
 
 
 def is_ours(host: str, settings: WebSettings) -> bool:
-    """Whether a Host header names this server."""
+    """True if a Host header names this server."""
     try:
         name = urlsplit(f"//{host}").hostname or ""
     except ValueError:
@@ -61,7 +61,9 @@ def is_ours(host: str, settings: WebSettings) -> bool:
 
 
 def is_same_origin(headers: Mapping[str, str]) -> bool:
-    """Whether a POST comes from a page of this server, as the browser says; both headers are out of a page's reach."""
+    """True if the browser says that a POST comes from a page of this server; scripts of a page cannot set either
+    header.
+    """
     site = headers.get("sec-fetch-site")
     if site is not None:
         return site == "same-origin"

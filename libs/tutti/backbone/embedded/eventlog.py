@@ -313,7 +313,7 @@ class EmbeddedSubscription:
         return self._log._groups[self._group_name]
 
     def _readable(self) -> bool:
-        """Whether there is something to read or to follow; under the log's condition."""
+        """True if there is something to read or to follow. Call it with the log's condition held."""
         group = self._group()
         if self._number not in group.members or group.generation != self._generation:
             return True

@@ -84,7 +84,7 @@ def trouble(error: BaseException) -> Trouble:
 
 
 def explain(error: BaseException, path: Path | None) -> str:
-    """What happened to the file, and what to do."""
+    """Return a message that says what happened to the file, and what to do."""
     where = path or "the in-memory database"
     advice = {
         Trouble.FULL: "the disk is full: free some space and try again; nothing was written",

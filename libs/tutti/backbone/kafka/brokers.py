@@ -1,4 +1,4 @@
-"""Where a Kafka cluster is and who we are there: what `kafka://[user:password@]host:port[,host:port]` says.
+"""The addresses and credentials in a URL `kafka://[user:password@]host:port[,host:port]`.
 
 Promises: users authenticate by SCRAM-SHA-512; a password that the cluster does not accept is told apart from a cluster
 that is away, which the client library does not do.

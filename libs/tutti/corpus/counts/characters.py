@@ -14,7 +14,7 @@ CODES = 0x110000
 
 
 class Class(IntEnum):
-    """How a character takes part in words; words.py says by which rules."""
+    """The role of a character in words; words.py has the rules."""
 
     SPACE = 0
     LETTER = 1
@@ -27,7 +27,7 @@ class Class(IntEnum):
 
 
 class Flag(IntFlag):
-    """What a character is besides."""
+    """Further properties of a character."""
 
     TERMINAL = 16  # ends a sentence
     LINE_END = 32  # ends a line of prose: a terminal mark or a closing quote

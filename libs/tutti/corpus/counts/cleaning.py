@@ -26,7 +26,7 @@ Numbers = npt.NDArray[np.int64]
 
 @dataclass(frozen=True, slots=True)
 class Judged:
-    """Of texts in a row the lines that are not blank: `bounds`, int64 [texts + 1], are the places of each text's.
+    """The lines of consecutive texts that are not blank: `bounds`, int64 [texts + 1], delimit the lines of each text.
 
     `spans`: int64 [lines, 2], where each begins and ends in its text; `verdicts`: places in VERDICTS.
     """
@@ -37,7 +37,7 @@ class Judged:
 
     @property
     def kept(self) -> npt.NDArray[np.bool_]:
-        """Which lines the cleaning keeps."""
+        """The mask of the lines that the cleaning keeps."""
         return np.equal(self.verdicts, _KEPT)
 
 

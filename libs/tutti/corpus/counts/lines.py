@@ -23,7 +23,7 @@ _CITATION = re.compile(r"\[(?:[0-9]*+|edit|citation needed)\]")
 
 
 class Verdict(Enum):
-    """What the cleaning of C4 does with a line; the value is the column that counts it."""
+    """The decision of C4's cleaning about a line; the value is the column that counts it."""
 
     LONG_PIECE = "c4_long_piece_lines"
     UNENDED = "c4_unended_lines"
@@ -44,12 +44,12 @@ def stripped(line: str) -> str:
 
 
 def pieces(line: str) -> list[str]:
-    """What lies between spaces."""
+    """The pieces between spaces."""
     return "".join(" " if class_of(each) == Class.SPACE else each for each in line).split(" ")
 
 
 def ends_well(line: str) -> bool:
-    """Whether a stripped line ends with a mark that ends a sentence, or a closing quote."""
+    """True if a stripped line ends with a mark that ends a sentence, or a closing quote."""
     return bool(line) and has(line[-1], Flag.LINE_END)
 
 
@@ -59,7 +59,7 @@ def lower(text: str) -> str:
 
 
 def verdict(line: str) -> Verdict:
-    """What the cleaning of C4 does with a line that is not blank."""
+    """The decision of C4's cleaning about a line that is not blank."""
     line = stripped(line)
     parts = [piece for piece in pieces(line) if piece]
     if max(map(len, parts)) > LONG_PIECE:

@@ -55,7 +55,7 @@ def _extended(text: str, at: int) -> int:
 
 
 def _joins(text: str, at: int) -> bool:
-    """Whether the character at `at`, right behind a part of a word, belongs to that word and to what follows."""
+    """True if the character at `at`, directly after a part of a word, joins that word and its continuation."""
     if at + 1 == len(text):
         return False
     kind, following = class_of(text[at]), class_of(text[at + 1])

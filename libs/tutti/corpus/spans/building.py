@@ -35,7 +35,7 @@ _COPY = 1 << 16
 
 @dataclass(frozen=True, slots=True)
 class IndexInfo:
-    """What a manifest says of an index; `suffixes`: the positions that it sorts."""
+    """The entry of an index in a manifest; `suffixes`: the positions that it sorts."""
 
     content_digest: str
     bytes_digest: str

@@ -70,7 +70,7 @@ class Header:
 
 
 def extents(sections: Sequence[Path]) -> tuple[Extent, ...]:
-    """Where the files of the sections come to lie in an index."""
+    """The extents of the sections in an index."""
     found, offset = [], HEADER_BYTES
     for path in sections:
         offset = aligned(offset)

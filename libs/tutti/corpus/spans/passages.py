@@ -16,9 +16,9 @@ from tutti.corpus.spans.index import LEAST, Index, SpanMatch
 from tutti.corpus.tokenizer import BytePairTokenizer
 
 PLACES = 64
-"""Of a span's places so many are looked at for documents."""
+"""Maximum number of a span's places that are searched for documents."""
 BEFORE = ("", *" \t\"'`([{<*_-/.@#=:,\u201c\u2018\u00ab\u2014")
-"""What a token may begin with, before the letters of a word; the space stands there most often."""
+"""Characters that a token may begin with before the letters of a word; most often the space."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,7 +98,7 @@ def whole(indexes: Sequence[Index], tokenizer: BytePairTokenizer, text: str, *, 
 
 
 def _maximal(every: Iterable[SpanMatch]) -> list[SpanMatch]:
-    """Of the spans of several datasets those around which no longer one stands in any; what is the same is one."""
+    """The matches of several datasets that no longer match contains, without duplicates."""
 
     def merged() -> Iterator[SpanMatch]:
         reached = 0

@@ -60,17 +60,19 @@ class Text:
         return found
 
     def ranges(self, query: Integers, starts: Integers, ends: Integers) -> tuple[Integers, Integers]:
-        """Which suffixes begin with query[start:end]: the first of them, and the one behind the last."""
+        """The ranges of suffixes that begin with query[start:end]: the first one, and the one after the last."""
         first, _ = self._place(query, starts, ends, BELOW)
         behind, _ = self._place(query, starts, ends, ABOVE)
         return first, behind
 
     def _longest(self, query: Integers, starts: Integers) -> Integers:
-        """How many tokens match at most from each place on; a neighbour in the order has them."""
+        """The length in tokens of the longest match from each place; an adjacent suffix in the order has it."""
         return self._place(query, starts, np.full(len(starts), len(query)), BELOW)[1]
 
     def _place(self, query: Integers, starts: Integers, ends: Integers, last: int) -> tuple[Integers, Integers]:
-        """How many suffixes lie before query[start:end] + [last], and what it has in common with the closest."""
+        """The number of suffixes before query[start:end] + [last], and the length of the prefix it shares with the
+        closest.
+        """
         at_once = _CELLS // _WIDTH
         pieces = [
             self._search(query, starts[at : at + at_once], ends[at : at + at_once], last)
@@ -96,7 +98,8 @@ class Text:
     def _compare(
         self, query: Integers, starts: Integers, ends: Integers, last: int, positions: Integers, known: Integers
     ) -> tuple[Integers, npt.NDArray[np.bool_]]:
-        """What each pattern has in common with the suffix at a position, and whether the suffix is the smaller one.
+        """The length of the prefix that each pattern shares with the suffix at a position, and whether the suffix is
+        smaller.
 
         The first `known` tokens are not compared. The end-of-text token ends a suffix, below everything but BELOW.
         """

@@ -38,8 +38,9 @@ class Sorter:
 
     @staticmethod
     def record_bytes(dtypes: Sequence[str]) -> int:
-        """What a record of the capacity takes at most, in a merge: two blocks of its run while one is filled, what is
-        sorted together, and (of several columns) its order and the sorted copy."""
+        """Maximum bytes per record of the capacity, in a merge: two blocks of its run while one is filled, the records
+        that are sorted together, and (for several columns) their order and the sorted copy.
+        """
         width = sum(np.dtype(dtype).itemsize for dtype in dtypes)
         return 3 * width if len(dtypes) == 1 else 4 * width + 8
 

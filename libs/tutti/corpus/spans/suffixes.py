@@ -36,7 +36,7 @@ _LOW = np.uint64((1 << 32) - 1)
 
 @dataclass(frozen=True, slots=True)
 class Sizes:
-    """How much is in memory at once: records of the sorter, of each of the two lists of names, items of a window."""
+    """Limits of memory: records of the sorter, records of each of the two lists of names, items of a window."""
 
     records: int
     packed: int
@@ -106,7 +106,7 @@ class Suffixes:
         return self._named(sorter, ranks, lambda keys: (keys >> _HIGH).astype(np.uint32))
 
     def _ends_of(self, ends: DiskArray, positions: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
-        """Where the documents of ascending positions end."""
+        """The ends of the documents at ascending positions."""
         mapped = np.memmap(ends.path, ends.dtype, "r")  # anew each time, so that its pages are not kept
         low, high = np.searchsorted(mapped, positions[[0, -1]].astype(ends.dtype))
         near = np.array(mapped[low : high + 1], np.int64)

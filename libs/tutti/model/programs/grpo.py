@@ -7,7 +7,7 @@ from typing import Any, ClassVar, Self
 from tutti.model.spec import Recorded, SpecError
 
 MOST_TOKENS = 1 << 20
-"""Of an iteration: its experience travels from a rank to its agent in one message."""
+"""Maximum size of an iteration: a rank sends its experience to its agent in one message."""
 
 
 MOST_LAG = 16
